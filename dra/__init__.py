@@ -1,0 +1,1 @@
+"""dra-reserve: Kubernetes devices, CPUs and GPUs reserved for workloads instead of single pods."""

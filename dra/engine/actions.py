@@ -1,0 +1,77 @@
+"""What a plan may consist of: a closed union of values. dra.engine.patches turns them into API writes."""
+
+from typing import TypeAlias
+
+from dra.engine.instants import NEVER, Instant
+from dra.engine.reasons import Reason
+from dra.model.meta import Key, Struct, Uid
+from dra.model.references import ConsumerReference
+
+
+class SetReservedFor(Struct, frozen=True):
+    """Make ``status.reservedFor`` of the claim this list."""
+
+    claim: Key
+    entries: tuple[ConsumerReference, ...]
+
+
+class Deallocate(Struct, frozen=True):
+    """Clear allocation, list and device status in one write."""
+
+    claim: Key
+    confirm: bool = False
+    """Whether a live read must first show that no referencing pod is bound or nominated (rules 9 and 10)."""
+
+
+class Annotate(Struct, frozen=True):
+    """Change annotations (None removes one) and, if given, the finalizers of the claim."""
+
+    claim: Key
+    annotations: tuple[tuple[str, str | None], ...] = ()
+    finalizers: tuple[str, ...] | None = None
+
+
+class Ungate(Struct, frozen=True):
+    """Take our gate off a pod; it must still be the version that was decided on."""
+
+    pod: Key
+    uid: Uid
+    resource_version: str
+
+
+class Kick(Struct, frozen=True):
+    """Touch a bound pod that was listed late: its kubelet looks again at once instead of after a minute or more."""
+
+    pod: Key
+    uid: Uid
+
+
+class LookUpPod(Struct, frozen=True):
+    """Ask the API server whether the pod of an entry is still there."""
+
+    pod: Key
+    uid: Uid
+
+
+class LookUpWorkload(Struct, frozen=True):
+    """Ask the API server for the object a claim is reserved for."""
+
+    claim: Key
+    reference: ConsumerReference
+
+
+Action: TypeAlias = SetReservedFor | Deallocate | Annotate | Ungate | Kick | LookUpPod | LookUpWorkload
+ClaimWrite: TypeAlias = SetReservedFor | Deallocate | Annotate
+
+
+class Plan(Struct, frozen=True):
+    """What to do now, why things are as they are, and when to look again without an event."""
+
+    actions: tuple[Action, ...] = ()
+    reasons: tuple[Reason, ...] = ()
+    wake_at: Instant = NEVER
+
+    @property
+    def claim_writes(self) -> tuple[ClaimWrite, ...]:
+        """The writes on the claim itself: a chain, each on the resourceVersion of the one before."""
+        return tuple(a for a in self.actions if isinstance(a, SetReservedFor | Deallocate | Annotate))

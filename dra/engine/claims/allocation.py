@@ -1,0 +1,191 @@
+"""Rules 8, 9 and 10: when a claim gives its devices back.
+
+Too early, and two claims get one device, or a kubelet hands out the devices of an allocation that is no more. So a
+deallocation is an edge, never a conclusion from a state: "allocated and unused" is legal.
+"""
+
+from enum import StrEnum
+from typing import Final
+
+from dra.engine.claims.desired import Desired
+from dra.engine.claims.policy import Policy
+from dra.engine.claims.view import ClaimView, EntryKind
+from dra.engine.consumers import Consumer
+from dra.engine.instants import BIND_HORIZON, Instant
+from dra.engine.reasons import Code, claim_reason, pod_reason
+from dra.engine.window import UNLISTED
+from dra.model import claims, workloads
+from dra.model.claims import DELETE_PROTECTION
+
+PATIENCE: Final = 10.0
+"""Seconds for which a pod must have been unschedulable before its claim's allocation is doubted; doubles each time."""
+
+FULL_PATIENCE: Final = 30.0
+"""The same where the allocation's nodes are there but have no room."""
+
+LONGEST_PATIENCE: Final = 600.0
+
+VERDICT: Final = 5.0
+"""Seconds within which the scheduler has looked at a new pod: a younger one does not keep an allocation from going."""
+
+UNAVAILABLE: Final = "resourceclaim not available on the node"
+"""The scheduler's words for a node that the allocation excludes (dynamicresources.go, Filter, 1.34 to 1.36)."""
+
+
+class Stuck(StrEnum):
+    """Why no pod can use an allocation."""
+
+    NODES_LOST = "its nodes are gone, not ready or cordoned"
+    NODES_FULL = "its nodes have no room, others are excluded"
+    BINDING_FAILED = "a device reports a binding failure"
+
+
+def stuck(view: ClaimView, *, now: Instant) -> tuple[Stuck, Instant] | None:
+    """Return why the allocation itself keeps pods waiting, and since when it may be taken back; None if it does not.
+
+    Only where nobody consumes, no foreign entry or doubt is in the list, and every ungated waiting pod has had the
+    scheduler's verdict. Gated pods do not count: they have not been tried.
+    """
+    if view.allocation is None or view.consuming or not view.waiting or view.claim.metadata.deleting:
+        return None
+    if not view.kinds.isdisjoint({EntryKind.FOREIGN, EntryKind.UNKNOWN}):
+        return None
+    if any(c.unschedulable_since is None and now - c.stage_since >= VERDICT for c in view.waiting):
+        return None
+    judged = [c for c in view.waiting if c.unschedulable_since is not None]
+    since = min((c.unschedulable_since for c in judged if c.unschedulable_since is not None), default=None)
+    cause = _cause(view, judged)
+    if since is None or cause is None:
+        return None
+    patience = FULL_PATIENCE if cause is Stuck.NODES_FULL else PATIENCE
+    return cause, since + min(patience * 2.0**view.history.unstuck, LONGEST_PATIENCE)
+
+
+def _cause(view: ClaimView, judged: list[Consumer]) -> Stuck | None:
+    if claims.binding_failed(view.claim):
+        return Stuck.BINDING_FAILED
+    if not view.nodes.outside:
+        return None
+    if not view.nodes.inside:
+        return Stuck.NODES_LOST
+    if judged and all(UNAVAILABLE in c.unschedulable_text for c in judged):
+        return Stuck.NODES_FULL
+    return None
+
+
+def revocation_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) -> Desired:
+    """Rule 9: un-list the waiting pods behind a guard, wait until no cycle can still bind one, then take it back."""
+    del policy
+    found = stuck(view, now=now)
+    if found is None:
+        return desired
+    cause, at = found
+    if now < at:
+        return desired.look_at(at)
+    horizon = max((c.bind_horizon for c in view.waiting), default=BIND_HORIZON)
+    quiet = view.history.podless_since
+    ready = quiet is not None and EntryKind.GUARD in view.kinds and now >= quiet + horizon
+    explained = claim_reason(
+        Code.ALLOCATION_STUCK,
+        key=view.key,
+        uid=view.claim.metadata.uid,
+        cause=cause.value,
+        pods=len(view.waiting),
+        seconds=int(horizon),
+    )
+    desired = desired.but(revoking=True, urgent=True).because(explained)
+    if ready:
+        return _free(view, desired.but(confirm=True), cause=cause.value)
+    return desired if quiet is None else desired.look_at(quiet + horizon)
+
+
+def deallocation_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) -> Desired:
+    """Rules 8 and 10: clear the allocation in the write that would remove the last entry, or after a release."""
+    del policy
+    if view.allocation is None or view.consuming or desired.revoking:
+        return desired
+    if view.claim.metadata.deleting:
+        return _deletion(view, now, desired)
+    if desired.workload is not None or desired.pods or desired.kept or not (view.entries or desired.released):
+        return desired
+    late = _still_bindable(view, now)
+    if not late:
+        return _free(view, desired, cause=_why(desired))
+    until = max(when for _, when in late)
+    waits = claim_reason(
+        Code.DEALLOCATION_WAITS,
+        key=view.key,
+        uid=view.claim.metadata.uid,
+        pods=len(late),
+        seconds=int(BIND_HORIZON),
+    )
+    # The guard keeps the edge: with an empty list nobody could tell this claim from one that is merely unused.
+    return desired.but(guard=True).look_at(until).because(waits)
+
+
+def _deletion(view: ClaimView, now: Instant, desired: Desired) -> Desired:
+    """A claim under deletion takes no new pods: what still waits can be bound only by a cycle that already runs."""
+    if desired.kept:
+        return desired
+    if not desired.pods:
+        return _free(view, desired, cause="the claim is being deleted")
+    since = view.history.deleting_since
+    until = (now if since is None else since) + max(c.bind_horizon for c in desired.pods)
+    if now < until:
+        return desired.look_at(until)
+    return _free(view, desired.but(confirm=True), cause="the claim is being deleted")
+
+
+def _still_bindable(view: ClaimView, now: Instant) -> list[tuple[Consumer, Instant]]:
+    """Return the ungated waiting pods that were listed lately: a cycle that saw them listed binds without a write."""
+    until = ((c, view.listings.get(c.uid, UNLISTED).bindable_until(c.bind_horizon, now=now)) for c in view.waiting)
+    return [(consumer, when) for consumer, when in until if when > now]
+
+
+def _why(desired: Desired) -> str:
+    if desired.over:
+        return f"its workload {desired.over}"
+    return "its workload's controller released it" if desired.released else "its last pod ended"
+
+
+def _free(view: ClaimView, desired: Desired, *, cause: str) -> Desired:
+    freed = claim_reason(Code.DEALLOCATED, key=view.key, uid=view.claim.metadata.uid, done=True, cause=cause)
+    return desired.but(allocated=False, guard=False, pods=(), urgent=True).because(freed)
+
+
+def metadata_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) -> Desired:
+    """Rules 2, 8 and 10: the marks that remember an entry, and the finalizer, follow the allocation."""
+    del policy, now
+    meta, allocation = view.claim.metadata, view.allocation
+    marks = dict(desired.marks)
+    finalizers = None
+    if allocation is None or not desired.allocated:
+        marks |= workloads.forgotten(view.claim, uid_too=bool(desired.over))
+        if view.claim.protected and (allocation is not None or meta.deleting):
+            finalizers = tuple(f for f in meta.finalizers or () if f != DELETE_PROTECTION)
+    elif desired.workload is not None and not meta.deleting:
+        wanted = workloads.marks_of_entry(allocation)
+        marks |= {key: value for key, value in wanted.items() if meta.annotation(key) != value}
+    return desired.but(marks=marks, finalizers=finalizers)
+
+
+def damage_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) -> Desired:
+    """Rules 8 and 9: what must never be is said aloud; nothing else can be done about it here."""
+    del policy, now
+    if view.allocation is not None:
+        twice = (
+            claim_reason(
+                Code.DEVICE_HELD_TWICE,
+                key=view.key,
+                uid=view.claim.metadata.uid,
+                device=str(conflict.item),
+                other="/".join(conflict.holder.key),
+            )
+            for conflict in view.conflicts
+        )
+        return desired.because(*twice)
+    lost = (
+        pod_reason(Code.ALLOCATION_LOST, key=c.key, uid=c.uid, node=c.node, claim=view.claim.metadata.name)
+        for c in (*view.starting, *view.started)
+    )
+    return desired.because(*lost)

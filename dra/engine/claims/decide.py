@@ -1,0 +1,99 @@
+"""From one claim's view to a plan: the rules say what should be, the comparison says which writes make it so.
+
+The list is written in batches. Every write of the claim wakes all pods that the scheduler has put aside because of it
+and costs every watcher an event, so a change that can wait does, at most a second; one that somebody stands still for
+does not.
+"""
+
+from typing import Final
+
+from dra.engine.actions import Action, Annotate, Deallocate, Kick, Plan, SetReservedFor
+from dra.engine.claims import gates
+from dra.engine.claims.desired import Desired
+from dra.engine.claims.policy import ALONGSIDE, Policy
+from dra.engine.claims.rules import fold
+from dra.engine.claims.view import ClaimView, guard
+from dra.engine.consumers import Stage
+from dra.engine.instants import NEVER, Instant
+from dra.engine.reasons import Code, claim_reason
+from dra.model.references import ConsumerReference
+
+LISTING_INTERVAL: Final = 1.0
+"""Seconds between writes that list waiting pods, unless …"""
+
+LISTING_BATCH: Final = 32
+"""… so many can be listed at once."""
+
+PRUNING_INTERVAL: Final = 5.0
+"""Seconds between writes that only take entries away, unless …"""
+
+PRUNING_BATCH: Final = 64
+"""… there are so many of them."""
+
+RETURNS: Final = 3
+"""Entries that came back by themselves before we believe that the stock controller runs: one may be a late write."""
+
+
+def decide(view: ClaimView, *, policy: Policy, now: Instant) -> Plan:
+    """Return what to do about one claim now. Idempotent: after its own writes it wants no more."""
+    active = policy.prune_started and view.history.returned >= RETURNS
+    desired = fold(view, policy=ALONGSIDE if active else policy, now=now)
+    if active:
+        reason = claim_reason(Code.STOCK_CONTROLLER_ACTIVE, key=view.key, uid=view.claim.metadata.uid)
+        desired = desired.because(reason)
+    return plan(view, desired, now=now)
+
+
+def plan(view: ClaimView, desired: Desired, *, now: Instant) -> Plan:
+    """Compare what is with what should be."""
+    actions: list[Action] = list(desired.lookups)
+    wake_at = desired.wake_at
+    if view.allocation is not None and not desired.allocated:
+        actions.append(Deallocate(claim=view.key, confirm=desired.confirm))
+    elif view.allocation is not None:
+        entries = compose(view, desired)
+        due = _due(view, entries, desired, now=now)
+        if due <= now:
+            actions.append(SetReservedFor(claim=view.key, entries=entries))
+        wake_at = min(wake_at, due)
+    if desired.marks or desired.finalizers is not None:
+        # After the status: a mark must never tell of an entry that was not made.
+        marks = tuple(desired.marks.items())
+        actions.append(Annotate(claim=view.key, annotations=marks, finalizers=desired.finalizers))
+    actions.extend(gates.ungating(c) for c in desired.ungate)
+    actions.extend(_kicks(view, desired, actions))
+    written = any(isinstance(a, SetReservedFor | Deallocate) for a in actions)
+    reasons = tuple(dict.fromkeys(r for r in desired.reasons if written or not r.done))
+    return Plan(actions=tuple(actions), reasons=reasons, wake_at=wake_at if wake_at > now else NEVER)
+
+
+def compose(view: ClaimView, desired: Desired) -> tuple[ConsumerReference, ...]:
+    """Return the list, what keeps the claim first: ``kubectl get`` shows the beginning."""
+    head = [desired.workload] if desired.workload is not None else []
+    if desired.guard:
+        head.append(guard(view.claim))
+    return (*head, *desired.kept, *(c.entry for c in desired.pods))
+
+
+def _due(view: ClaimView, entries: tuple[ConsumerReference, ...], desired: Desired, *, now: Instant) -> Instant:
+    """Return when the list should be written: now, later, or never if it is right."""
+    present = {e.reference for e in view.entries}
+    wanted = set(entries)
+    added, removed = wanted - present, present - wanted
+    if not added and not removed:
+        return NEVER
+    awaited = any(c.stage is Stage.STARTING and c.uid not in view.listed for c in desired.pods)
+    last = view.history.written_at
+    if desired.urgent or awaited or last is None:
+        return now
+    if added:
+        return now if len(added) >= LISTING_BATCH else last + LISTING_INTERVAL
+    return now if len(removed) >= PRUNING_BATCH else last + PRUNING_INTERVAL
+
+
+def _kicks(view: ClaimView, desired: Desired, actions: list[Action]) -> list[Kick]:
+    """Return a kick for each bound pod that this write lists: its kubelet has refused it already, or will have."""
+    if not any(isinstance(a, SetReservedFor) for a in actions):
+        return []
+    late = (c for c in desired.pods if c.stage is Stage.STARTING and c.uid not in view.listed)
+    return [Kick(pod=c.key, uid=c.uid) for c in late]

@@ -1,0 +1,65 @@
+"""What one claim should be: the value that the rules fold into, one after the other."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final, Self
+
+import msgspec
+
+from dra.engine.actions import LookUpPod, LookUpWorkload
+from dra.engine.consumers import Consumer
+from dra.engine.instants import NEVER, Instant
+from dra.engine.reasons import Reason
+from dra.model.meta import Struct
+from dra.model.references import ConsumerReference
+
+_NO_ANNOTATIONS: Final[Mapping[str, str | None]] = MappingProxyType({})
+
+
+class Desired(Struct, frozen=True):
+    """The wanted state of one claim, its gates, and why."""
+
+    workload: ConsumerReference | None = None
+    kept: tuple[ConsumerReference, ...] = ()
+    """Entries that stay as they are: foreign ones, pods in doubt, tombstones."""
+
+    pods: tuple[Consumer, ...] = ()
+    guard: bool = False
+    allocated: bool = True
+    confirm: bool = False
+    """Whether a deallocation needs a live read first."""
+
+    over: str = ""
+    """Why the workload will use the claim no more; empty while it may."""
+
+    released: bool = False
+    """Whether the workload's owner removed the entry of this allocation."""
+
+    revoking: bool = False
+    """Whether the allocation is being taken back: nobody new may come to rely on it."""
+
+    urgent: bool = False
+    """Whether the list must not wait for a batch."""
+
+    marks: Mapping[str, str | None] = _NO_ANNOTATIONS
+    finalizers: tuple[str, ...] | None = None
+    ungate: tuple[Consumer, ...] = ()
+    lookups: tuple[LookUpPod | LookUpWorkload, ...] = ()
+    reasons: tuple[Reason, ...] = ()
+    wake_at: Instant = NEVER
+
+    def but(self, **changes: object) -> Self:
+        """Return a copy with the given fields changed."""
+        return msgspec.structs.replace(self, **changes)
+
+    def because(self, *reasons: Reason) -> Self:
+        """Return a copy with more reasons."""
+        return self.but(reasons=self.reasons + reasons)
+
+    def look_at(self, when: Instant) -> Self:
+        """Return a copy that looks again at ``when`` at the latest."""
+        return self.but(wake_at=min(self.wake_at, when))
+
+    def ask(self, *lookups: LookUpPod | LookUpWorkload) -> Self:
+        """Return a copy with more questions to the API server."""
+        return self.but(lookups=self.lookups + lookups)

@@ -1,0 +1,203 @@
+"""Rules 1, 3, 4, 5 and 14: the entries of the list other than the workload's.
+
+A pre-listed pod skips the scheduler's only compare-and-swap, so its entry is a promise; a consuming pod without an
+entry is safe only while a guard entry keeps everybody else from deallocating.
+"""
+
+from typing import Final
+
+from dra.engine import window
+from dra.engine.actions import LookUpPod
+from dra.engine.claims.desired import Desired
+from dra.engine.claims.policy import Policy
+from dra.engine.claims.view import ClaimView, EntryKind, tombstone
+from dra.engine.consumers import Consumer, Stage
+from dra.engine.instants import Instant
+from dra.engine.reasons import Code, Reason, claim_reason, pod_reason
+from dra.engine.window import UNLISTED, Listing, Need
+from dra.model.claims import RESERVED_FOR_MAX_SIZE
+from dra.model.references import ConsumerReference
+from dra.model.workloads import PRE_LIST
+
+_NEVER_LISTED: Final = Listing(assumed=True)
+
+_OURS: Final = 2
+"""Slots for the workload entry and the guard: counted always, so that neither ever has to wait for room."""
+
+
+def kept_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) -> Desired:
+    """Rules 1, 11, 12: foreign entries are untouched, pods in doubt stay, finished ones may become tombstones."""
+    del now
+    if view.allocation is None:
+        return desired
+    kept: list[ConsumerReference] = []
+    for entry in view.entries:
+        match entry.kind:
+            case EntryKind.FOREIGN:
+                kept.append(entry.reference)
+            case EntryKind.UNKNOWN:
+                kept.append(entry.reference)
+                pod = (view.claim.metadata.namespace, entry.reference.name)
+                desired = desired.ask(LookUpPod(pod=pod, uid=entry.reference.uid))
+            case EntryKind.FINISHED if _needs_tombstone(entry.consumer, policy, desired):
+                kept.append(tombstone(entry.reference))
+            case EntryKind.TOMBSTONE if _needs_tombstone(entry.consumer, policy, desired):
+                kept.append(entry.reference)
+            case _:
+                pass
+    return desired.but(kept=desired.kept + tuple(kept))
+
+
+def _needs_tombstone(consumer: Consumer | None, policy: Policy, desired: Desired) -> bool:
+    """Only a bound pod whose object is still there is put back by the stock controller, and only while allocated."""
+    if not policy.tombstones or consumer is None or consumer.deleting or not consumer.node:
+        return False
+    return desired.workload is not None
+
+
+def listing_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) -> Desired:
+    """Rules 3, 4, 5 and 14: choose the pods of the window, and say which are left out."""
+    if view.allocation is None:
+        return desired
+    if view.claim.metadata.deleting:
+        return _shrinking(view, desired)
+    if _any_pod(view, desired):
+        return desired
+    candidates: list[Consumer] = []
+    for consumer in (*view.gated, *view.waiting, *view.starting, *view.started):
+        if consumer.uid in view.excluded:
+            desired = desired.because(_off_allocation(view, consumer))
+        elif _eligible(view, consumer, policy, desired):
+            when = _later(view, consumer, now)
+            if when is not None:
+                desired = desired.look_at(when)
+                continue
+            candidates.append(consumer)
+            listing = view.listings.get(consumer.uid, UNLISTED)
+            desired = desired.look_at(window.turns_at(consumer, listing, now=now))
+    capacity = _capacity(view, policy, desired)
+    chosen = window.choose(candidates, listed=view.listed, listings=view.listings, now=now, capacity=capacity)
+    desired = _explain(view, desired, candidates=len(candidates), chosen=chosen, now=now, policy=policy)
+    return desired.but(pods=chosen)
+
+
+def guard_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) -> Desired:
+    """Rule 4: a guard as soon as a consuming pod is unlisted, and for as long as anybody consumes after that."""
+    del policy, now
+    if view.allocation is None:
+        return desired
+    present = EntryKind.GUARD in view.kinds
+    if view.claim.metadata.deleting:
+        return desired.but(guard=present and bool(view.consuming or desired.pods or desired.kept))
+    if _any_pod(view, desired):
+        return desired
+    listed = sum(1 for c in desired.pods if c.consuming)
+    unlisted = view.consuming > listed
+    wanted = desired.revoking or unlisted or (present and view.consuming > 0)
+    if unlisted and not present and desired.workload is None:
+        windowed = claim_reason(
+            Code.LIST_WINDOWED, key=view.key, uid=view.claim.metadata.uid, done=True, consuming=view.consuming
+        )
+        desired = desired.because(windowed)
+    return desired.but(guard=wanted)
+
+
+def _any_pod(view: ClaimView, desired: Desired) -> bool:
+    """Whether the allocation itself lets any referencing pod in: then the list enumerates nobody (KEP rule 2)."""
+    found = view.reservation
+    return found is not None and found.native and found.any_pod and desired.workload is not None
+
+
+def _shrinking(view: ClaimView, desired: Desired) -> Desired:
+    """Rule 10: under deletion the list can only shrink, and a live pod's entry is never removed."""
+    live = [e.consumer for e in view.of(EntryKind.LIVE) if e.consumer is not None]
+    if not view.unfinished:
+        return desired.but(pods=tuple(live))
+    waits = claim_reason(Code.DELETION_WAITS, key=view.key, uid=view.claim.metadata.uid, pods=view.unfinished)
+    return desired.but(pods=tuple(live)).because(waits)
+
+
+def _eligible(view: ClaimView, consumer: Consumer, policy: Policy, desired: Desired) -> bool:
+    listed = consumer.uid in view.listed
+    match consumer.stage:
+        case Stage.GATED | Stage.WAITING if desired.revoking:
+            eligible = False
+        case Stage.GATED:
+            eligible = not consumer.gang and consumer.gated_by_us_only
+        case Stage.WAITING:
+            eligible = listed or (not consumer.gang and _pre_listed(view, consumer))
+        case Stage.STARTING:
+            eligible = listed or not consumer.deleting
+        case Stage.STARTED if policy.prune_started and desired.workload is not None:
+            eligible = False
+        case Stage.STARTED:
+            eligible = listed or (policy.list_consuming and EntryKind.GUARD not in view.kinds)
+        case Stage.FINISHED:
+            eligible = False
+    return eligible
+
+
+def _pre_listed(view: ClaimView, consumer: Consumer) -> bool:
+    """Whether a waiting, ungated pod is ours to list: by its claim, its own wish, or because it was listed before."""
+    return (
+        view.reservation is not None
+        or consumer.opted_in
+        or not view.listings.get(consumer.uid, _NEVER_LISTED).assumed
+        or view.claim.metadata.annotation(PRE_LIST) == "true"
+    )
+
+
+def _later(view: ClaimView, consumer: Consumer, now: Instant) -> Instant | None:
+    """Return when a waiting pod that the scheduler took off the list may be listed again; None: it may be now."""
+    if consumer.stage is not Stage.WAITING or consumer.uid in view.listed:
+        return None
+    when = view.listings.get(consumer.uid, UNLISTED).relist_at()
+    return when if when > now else None
+
+
+def _capacity(view: ClaimView, policy: Policy, desired: Desired) -> int:
+    """Slots for pods. Where nothing is pruned, consuming pods may fill the list; headroom only keeps others out."""
+    others = len(desired.kept) + _OURS
+    if policy.prune_started:
+        return window.CAPACITY - others
+    room = RESERVED_FOR_MAX_SIZE - others
+    return max(min(view.consuming, room), window.CAPACITY - others)
+
+
+def _explain(
+    view: ClaimView, desired: Desired, *, candidates: int, chosen: tuple[Consumer, ...], now: Instant, policy: Policy
+) -> Desired:
+    if candidates > len(chosen) and not policy.prune_started:
+        limit = claim_reason(
+            Code.CONSUMER_LIMIT,
+            key=view.key,
+            uid=view.claim.metadata.uid,
+            pods=candidates - len(chosen),
+            listed=len(view.entries),
+        )
+        desired = desired.because(limit)
+    for consumer in view.starting:
+        if window.need(consumer, now=now) is Need.PARKED:
+            desired = desired.because(_no_sandbox(view, consumer))
+    return desired
+
+
+def _no_sandbox(view: ClaimView, consumer: Consumer) -> Reason:
+    return pod_reason(
+        Code.SANDBOX_NOT_READY,
+        key=consumer.key,
+        uid=consumer.uid,
+        node=consumer.node,
+        seconds=int(window.PARKED_AFTER),
+        claim=view.claim.metadata.name,
+    )
+
+
+def _off_allocation(view: ClaimView, consumer: Consumer) -> Reason:
+    return pod_reason(
+        Code.POD_OFF_ALLOCATION,
+        key=consumer.key,
+        uid=consumer.uid,
+        node=consumer.node,
+        claim=view.claim.metadata.name,
+    )

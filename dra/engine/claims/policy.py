@@ -1,0 +1,28 @@
+"""How a controller behaves: modes are values of a policy, not branches of the rules."""
+
+from typing import Final
+
+from dra.model.meta import Struct
+
+
+class Policy(Struct, frozen=True):
+    """The switches that rules consult."""
+
+    prune_started: bool = True
+    """Take started pods off the list to make room. The stock controller would put them back within 3 ms."""
+
+    list_consuming: bool = True
+    """List bound pods that are not listed, started or not, while there is room: the stock controller's duty."""
+
+    tombstones: bool = False
+    """Put a tombstone in the place of a finished pod: the stock controller would list it again and again."""
+
+    release_finished: bool = True
+    """Release a finished workload's claims; otherwise its owner alone decides (or its disappearance)."""
+
+
+REPLACE: Final = Policy()
+"""The stock resourceclaim-controller is switched off."""
+
+ALONGSIDE: Final = Policy(prune_started=False, list_consuming=False, tombstones=True)
+"""It runs as well: managed control planes."""

@@ -1,0 +1,211 @@
+"""What a decision about one claim may look at: everything known of it at one instant, immutable, possibly stale."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from functools import cached_property
+from typing import Final
+
+from dra.engine.consumers import Consumer, Stage
+from dra.engine.instants import Instant
+from dra.engine.ledger import Conflict
+from dra.engine.window import NO_LISTINGS, Listing
+from dra.model import workloads
+from dra.model.claims import AllocationResult, ResourceClaim
+from dra.model.meta import Key, Struct, Uid
+from dra.model.references import ConsumerReference
+from dra.model.workloads import WorkloadReservation
+
+GROUP: Final = "reserve.dra"
+GUARDS: Final = "guards"
+"""Resource of the guard entry: no scheduler deallocates a list that holds an entry it does not understand."""
+
+FINISHED_PODS: Final = "finishedpods"
+"""Resource of a tombstone: stands in for a finished pod that the stock controller would list again and again."""
+
+
+class EntryKind(StrEnum):
+    """What an entry of ``status.reservedFor`` stands for."""
+
+    WORKLOAD = "workload"  # the claim's own reference, by uid
+    FORMER = "former"  # the same name, another uid: entered for an object of that name before this one
+    GUARD = "guard"
+    TOMBSTONE = "tombstone"
+    LIVE = "live"  # a pod that is there and unfinished
+    FINISHED = "finished"  # a pod that ended, or is certainly gone
+    UNKNOWN = "unknown"  # a pod nobody has looked up yet: it counts as live
+    FOREIGN = "foreign"  # neither a pod nor ours: untouched
+
+
+class Entry(Struct, frozen=True):
+    """An entry with what is known about it."""
+
+    reference: ConsumerReference
+    kind: EntryKind
+    consumer: Consumer | None = None
+
+
+class WorkloadPhase(StrEnum):
+    """What is known of the object that a claim is reserved for."""
+
+    UNKNOWN = "unknown"  # not looked at yet, or unreachable
+    ABSENT = "absent"  # nothing of that name is there now
+    PRESENT = "present"
+    FINISHED = "finished"  # its release rule says that it will create no more pods
+    FORBIDDEN = "forbidden"  # we may not read the kind
+    NO_KIND = "no-kind"  # the API server does not serve the kind
+
+
+class Workload(Struct, frozen=True):
+    """The object under the name of the reference, and the uids of its predecessors that are certainly gone."""
+
+    phase: WorkloadPhase = WorkloadPhase.UNKNOWN
+    uid: Uid = workloads.NO_UID
+    gone: frozenset[Uid] = frozenset()
+
+
+class NodeFit(Struct, frozen=True):
+    """How many usable nodes (ready, not cordoned) the allocation reaches, and how many it does not."""
+
+    inside: int = 0
+    outside: int = 0
+
+
+class History(Struct, frozen=True):
+    """What was observed of the claim over time; lost at a restart, so every rule must be safe without it."""
+
+    first_seen: Instant = 0.0
+    written_at: Instant | None = None
+    """When we last wrote the status."""
+
+    podless_since: Instant | None = None
+    """Since when no pod has been in the list of the present allocation; None while one is."""
+
+    deleting_since: Instant | None = None
+    """When the deletion timestamp was first seen."""
+
+    returned: int = 0
+    """Entries of started or finished pods that came back after we had removed them."""
+
+    unstuck: int = 0
+    """How often the allocation was taken back since the claim was last consumed."""
+
+
+class ClaimView(Struct, frozen=True, dict=True):
+    """One claim and its consumers."""
+
+    claim: ResourceClaim
+    reservation: WorkloadReservation | None = None
+    malformed: str = ""
+    workload: Workload = Workload()
+    entries: tuple[Entry, ...] = ()
+    gated: tuple[Consumer, ...] = ()
+    waiting: tuple[Consumer, ...] = ()
+    starting: tuple[Consumer, ...] = ()
+    started: tuple[Consumer, ...] = ()
+    listings: Mapping[Uid, Listing] = NO_LISTINGS
+    excluded: frozenset[Uid] = frozenset()
+    """Bound pods on nodes that the allocation's nodeSelector excludes."""
+
+    held_up: frozenset[Uid] = frozenset()
+    """Gated pods that another of their claims is not ready for."""
+
+    conflicts: tuple[Conflict, ...] = ()
+    """Devices of the allocation that another claim holds as well."""
+
+    nodes: NodeFit = NodeFit()
+    history: History = History()
+
+    @property
+    def key(self) -> Key:
+        """(namespace, name) of the claim."""
+        return self.claim.metadata.key
+
+    @property
+    def allocation(self) -> AllocationResult | None:
+        """The present allocation."""
+        return self.claim.status.allocation
+
+    @cached_property
+    def listed(self) -> frozenset[Uid]:
+        """The uids of all entries."""
+        return frozenset(e.reference.uid for e in self.entries)
+
+    @property
+    def consuming(self) -> int:
+        """How many pods consume the claim, by all that is known."""
+        return len(self.starting) + len(self.started)
+
+    @property
+    def unfinished(self) -> int:
+        """How many pods reference the claim and are not finished."""
+        return self.consuming + len(self.waiting) + len(self.gated)
+
+    @property
+    def entered_before(self) -> bool:
+        """Whether the workload entry has been made for this very allocation: if it is missing, its owner released it.
+
+        An allocation without a timestamp cannot be told from an equal one made later: then nobody knows.
+        """
+        found, allocation = self.reservation, self.allocation
+        if found is None or allocation is None:
+            return False
+        if found.native and found.any_pod:
+            return True
+        return found.entered == workloads.digest(allocation)
+
+    def of(self, kind: EntryKind) -> tuple[Entry, ...]:
+        """Return the entries of one kind."""
+        return tuple(e for e in self.entries if e.kind is kind)
+
+    @cached_property
+    def kinds(self) -> frozenset[EntryKind]:
+        """The kinds of entries that are in the list."""
+        return frozenset(e.kind for e in self.entries)
+
+
+def guard(claim: ResourceClaim) -> ConsumerReference:
+    """Return the guard entry of a claim: its own uid, so that it can never be doubled."""
+    return ConsumerReference(api_group=GROUP, resource=GUARDS, name=claim.metadata.name, uid=claim.metadata.uid)
+
+
+def tombstone(entry: ConsumerReference) -> ConsumerReference:
+    """Return the entry that takes the place of a finished pod's: same uid, so it is a change in place."""
+    return ConsumerReference(api_group=GROUP, resource=FINISHED_PODS, name=entry.name, uid=entry.uid)
+
+
+def classify(
+    entry: ConsumerReference,
+    *,
+    reservation: WorkloadReservation | None,
+    consumer: Consumer | None,
+    gone: bool = False,
+    stranger: bool = False,
+) -> Entry:
+    """Tell what an entry stands for by what is known of the pod of that uid.
+
+    ``consumer`` is that pod if it references the claim, ``gone`` tells that it certainly exists no more, ``stranger``
+    that it exists and does not reference the claim: whoever listed it had a reason that we do not know.
+    """
+    kind = EntryKind.FOREIGN
+    if reservation is not None and entry.uid == reservation.reference.uid:
+        kind = EntryKind.WORKLOAD
+    elif reservation is not None and _same_name(entry, reservation.reference):
+        kind = EntryKind.FORMER if reservation.reference.uid else EntryKind.WORKLOAD
+    elif entry.api_group == GROUP and entry.resource == GUARDS:
+        kind = EntryKind.GUARD
+    elif entry.api_group == GROUP and entry.resource == FINISHED_PODS:
+        kind = EntryKind.TOMBSTONE
+    elif entry.is_pod:
+        if consumer is not None:
+            kind = EntryKind.FINISHED if consumer.stage is Stage.FINISHED else EntryKind.LIVE
+        elif not stranger:
+            kind = EntryKind.FINISHED if gone else EntryKind.UNKNOWN
+    return Entry(reference=entry, kind=kind, consumer=consumer)
+
+
+def _same_name(entry: ConsumerReference, reference: ConsumerReference) -> bool:
+    return (entry.api_group, entry.resource, entry.name) == (
+        reference.api_group,
+        reference.resource,
+        reference.name,
+    )

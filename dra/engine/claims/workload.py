@@ -1,0 +1,131 @@
+"""Rules 2, 7 and 12: when a claim is entered for its workload, and when that ends.
+
+The owner of a workload removes the entry when no pod will come any more; it is the only one that knows. The safety net
+for owners that do not: the object has finished for good, or is certainly gone. "No pods right now" is never a reason,
+and whoever cannot tell keeps the reservation.
+"""
+
+from enum import Enum, auto
+
+import msgspec
+
+from dra.engine.actions import LookUpWorkload
+from dra.engine.claims.desired import Desired
+from dra.engine.claims.policy import Policy
+from dra.engine.claims.view import ClaimView, EntryKind, WorkloadPhase
+from dra.engine.instants import Instant
+from dra.engine.reasons import Code, Reason, claim_reason
+from dra.model import workloads
+from dra.model.references import ConsumerReference
+from dra.model.workloads import WorkloadReservation
+
+
+class Fate(Enum):
+    """What becomes of the workload."""
+
+    ALIVE = auto()
+    PENDING = auto()  # nothing of that name yet, and no uid to tell it by
+    FINISHED = auto()
+    GONE = auto()
+    ASKED = auto()  # the API server must be asked
+    DOUBT = auto()
+
+
+OVER = {Fate.FINISHED: "has finished", Fate.GONE: "is gone"}
+
+
+def fate(view: ClaimView, reference: ConsumerReference) -> Fate:
+    """Tell what became of the object with the uid of the reference; names prove nothing."""
+    known = view.workload
+    if not reference.uid:
+        return Fate.PENDING
+    if reference.uid in known.gone:
+        return Fate.GONE
+    match known.phase:
+        case WorkloadPhase.PRESENT if known.uid == reference.uid:
+            return Fate.ALIVE
+        case WorkloadPhase.FINISHED if known.uid == reference.uid:
+            return Fate.FINISHED
+        case WorkloadPhase.PRESENT | WorkloadPhase.FINISHED | WorkloadPhase.ABSENT:
+            return Fate.ASKED  # our copy may be older than the reference
+        case _:
+            return Fate.DOUBT
+
+
+def resolve(view: ClaimView, found: WorkloadReservation) -> ConsumerReference:
+    """Return the reference with its uid, taken from the object of that name if nobody has told it."""
+    reference, known = found.reference, view.workload
+    if not reference.uid and known.phase is WorkloadPhase.PRESENT:
+        return msgspec.structs.replace(reference, uid=known.uid)
+    return reference
+
+
+def workload_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) -> Desired:
+    """Rules 2 and 7: enter, keep, or release the workload entry."""
+    del now
+    if view.malformed:
+        desired = desired.because(_about(view, Code.MALFORMED_REFERENCE, error=view.malformed))
+    if view.reservation is None:
+        return desired
+    reference = resolve(view, view.reservation)
+    outcome = fate(view, reference)
+    desired = _ask_or_explain(view, reference, outcome, desired)
+    over = OVER.get(outcome, "") if policy.release_finished or outcome is Fate.GONE else ""
+    desired = desired.but(over=over)
+    if reference.uid and not view.reservation.reference.uid:
+        desired = desired.but(marks={**desired.marks, **workloads.marks_of_uid(reference.uid)})
+    if view.allocation is None:
+        return desired
+    present = EntryKind.WORKLOAD in view.kinds
+    if present:
+        desired = _keep_or_release(view, reference, desired)
+    elif view.entered_before:
+        reason = _about(view, Code.OWNER_RELEASED, workload=str(reference))
+        desired = desired.but(released=True).because(reason)
+    elif reference.uid and not over and not view.claim.metadata.deleting and view.unfinished:
+        reason = _about(view, Code.WORKLOAD_ENTERED, done=True, workload=str(reference))
+        desired = desired.but(workload=reference, urgent=True).because(reason)
+    return _settle_former(view, desired)
+
+
+def _keep_or_release(view: ClaimView, reference: ConsumerReference, desired: Desired) -> Desired:
+    entry = view.of(EntryKind.WORKLOAD)[0].reference
+    if not desired.over:
+        return desired.but(workload=entry)
+    if view.unfinished:
+        waits = _about(view, Code.RELEASE_WAITS, workload=str(reference), cause=desired.over, pods=view.unfinished)
+        return desired.but(workload=entry).because(waits)
+    released = _about(view, Code.WORKLOAD_RELEASED, done=True, workload=str(reference), cause=f"it {desired.over}")
+    return desired.but(urgent=True).because(released)
+
+
+def _settle_former(view: ClaimView, desired: Desired) -> Desired:
+    """Entries of earlier objects of the same name: the new entry takes their place, else they go when surely gone."""
+    for entry in view.of(EntryKind.FORMER):
+        if desired.workload is not None or (entry.reference.uid in view.workload.gone and not view.unfinished):
+            continue
+        desired = desired.but(kept=(*desired.kept, entry.reference))
+        if entry.reference.uid not in view.workload.gone:
+            desired = desired.ask(LookUpWorkload(claim=view.key, reference=entry.reference))
+    return desired
+
+
+def _ask_or_explain(view: ClaimView, reference: ConsumerReference, outcome: Fate, desired: Desired) -> Desired:
+    kind = str(reference.group_resource)
+    if outcome is Fate.ASKED:
+        return desired.ask(LookUpWorkload(claim=view.key, reference=reference))
+    match view.workload.phase:
+        case WorkloadPhase.FORBIDDEN:
+            code = Code.WORKLOAD_UNREADABLE
+        case WorkloadPhase.NO_KIND:
+            code = Code.WORKLOAD_UNKNOWN_KIND
+        case WorkloadPhase.ABSENT if outcome is Fate.PENDING:
+            return desired.because(_about(view, Code.WORKLOAD_PENDING, workload=str(reference)))
+        case _:
+            return desired
+    namespace = view.claim.metadata.namespace
+    return desired.because(_about(view, code, workload=str(reference), kind=kind, namespace=namespace))
+
+
+def _about(view: ClaimView, code: Code, *, done: bool = False, **numbers: str | int) -> Reason:
+    return claim_reason(code, key=view.key, uid=view.claim.metadata.uid, done=done, **numbers)

@@ -1,0 +1,130 @@
+"""A pod as the user of a claim: which stage of its life it is in, and what is known of it besides.
+
+The words are those of design.md: a pod *references* a claim in any stage; it *waits* while it is not bound, *consumes*
+from binding to its end, and has *started* once its kubelet has prepared the devices for the present sandbox.
+"""
+
+from enum import IntEnum
+from typing import Final
+
+from dra.engine.instants import BIND_HORIZON, SLOW_BIND_HORIZON, Instant
+from dra.model import pods
+from dra.model.meta import Key, Struct, Uid
+from dra.model.pods import Pod
+from dra.model.references import ConsumerReference
+from dra.model.workloads import PRE_LIST
+
+GATE: Final = "reserve.dra/claim"
+"""Our scheduling gate: the pod is not tried before it is listed."""
+
+
+class Stage(IntEnum):
+    """Where in its life a pod is; the order is the order of life."""
+
+    GATED = 0  # waits behind a scheduling gate, ours or another
+    WAITING = 1  # the scheduler may bind it at any moment
+    STARTING = 2  # bound, its sandbox is not ready: without an entry its kubelet refuses it
+    STARTED = 3  # bound, devices prepared: its kubelet asks no more
+    FINISHED = 4  # ended, or deleted before it was bound: can never use the claim again
+
+
+UNBOUND: Final = frozenset({Stage.GATED, Stage.WAITING})
+CONSUMING: Final = frozenset({Stage.STARTING, Stage.STARTED})
+
+
+class Consumer(Struct, frozen=True):
+    """A referencing pod. Only what some rule asks for; thousands of them are kept."""
+
+    uid: Uid
+    namespace: str
+    name: str
+    resource_version: str
+    stage: Stage
+    first_seen: Instant
+    stage_since: Instant
+    created: str = ""
+    priority: int = 0
+    node: str = ""
+    claims: tuple[str, ...] = ()
+    gates: tuple[str, ...] = ()
+    gang: str = ""
+    opted_in: bool = False
+    deleting: bool = False
+    nominated: bool = False
+    slow_binding: bool = False
+    unschedulable_since: Instant | None = None
+    unschedulable_text: str = ""
+
+    @property
+    def key(self) -> Key:
+        """(namespace, name) of the pod."""
+        return (self.namespace, self.name)
+
+    @property
+    def entry(self) -> ConsumerReference:
+        """The pod's own entry of ``status.reservedFor``."""
+        return ConsumerReference(resource="pods", name=self.name, uid=self.uid)
+
+    @property
+    def order(self) -> tuple[int, str, Uid]:
+        """The one global order of waiting pods: priority, then age, then uid."""
+        return (-self.priority, self.created, self.uid)
+
+    @property
+    def consuming(self) -> bool:
+        """Whether it is bound and not finished."""
+        return self.stage in CONSUMING
+
+    @property
+    def gated_by_us_only(self) -> bool:
+        """Whether ours is the only gate left: pods with foreign gates wait for those first."""
+        return self.gates == (GATE,)
+
+    @property
+    def bind_horizon(self) -> float:
+        """Seconds for which a scheduling cycle that already runs may still bind it."""
+        return SLOW_BIND_HORIZON if self.slow_binding else BIND_HORIZON
+
+
+def stage_of(pod: Pod, *, started: bool) -> Stage:
+    """Return the stage of a pod; ``started`` tells whether its sandbox is known to be ready."""
+    if pod.terminal:
+        return Stage.FINISHED
+    if pod.spec.node_name:
+        return Stage.STARTED if started else Stage.STARTING
+    if pod.metadata.deleting:  # the API server binds no pod that is being deleted
+        return Stage.FINISHED
+    return Stage.GATED if pod.spec.scheduling_gates else Stage.WAITING
+
+
+def observe(pod: Pod, *, before: Consumer | None, started: bool, now: Instant) -> Consumer:
+    """Return the consumer a pod is now; what is remembered from ``before`` are the instants of first observation."""
+    meta, spec = pod.metadata, pod.spec
+    stage = stage_of(pod, started=started)
+    unschedulable_since, unschedulable_text = None, ""
+    if stage is Stage.WAITING:
+        condition = pod.condition(pods.SCHEDULED)
+        if condition is not None and condition.status == "False" and condition.reason == "Unschedulable":
+            known = before.unschedulable_since if before is not None else None
+            unschedulable_since, unschedulable_text = (now if known is None else known), condition.message
+    return Consumer(
+        uid=meta.uid,
+        namespace=meta.namespace,
+        name=meta.name,
+        resource_version=meta.resource_version,
+        stage=stage,
+        first_seen=now if before is None else before.first_seen,
+        stage_since=before.stage_since if before is not None and before.stage is stage else now,
+        created=meta.creation_timestamp,
+        priority=spec.priority,
+        node=spec.node_name,
+        claims=pods.claim_names(pod),
+        gates=pod.gates,
+        gang=(spec.scheduling_group.pod_group_name or "") if spec.scheduling_group else "",
+        opted_in=meta.annotation(PRE_LIST) == "true",
+        deleting=meta.deleting,
+        nominated=bool(pod.status.nominated_node_name),
+        slow_binding=any(v.persistent_volume_claim or v.ephemeral for v in spec.volumes or ()),
+        unschedulable_since=unschedulable_since,
+        unschedulable_text=unschedulable_text,
+    )

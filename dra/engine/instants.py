@@ -1,0 +1,14 @@
+"""Time as the engine sees it."""
+
+from typing import Final, TypeAlias
+
+Instant: TypeAlias = float
+"""Monotonic seconds. Ages count from when *we* first saw something: timestamps of other machines are not compared."""
+
+NEVER: Final[Instant] = float("inf")
+
+BIND_HORIZON: Final = 60.0
+"""Seconds for which a scheduling cycle that began earlier may still bind its pod (design.md, "Words")."""
+
+SLOW_BIND_HORIZON: Final = 21 * 60.0
+"""The same for pods whose binding waits for volumes or device conditions (upstream gives up after 10 to 20 minutes)."""

@@ -1,0 +1,68 @@
+"""Actions as JSON merge patches.
+
+A merge patch leaves alone what it does not name, so fields that this version does not know survive; the shell adds
+``metadata.resourceVersion``, which makes each of them a compare-and-swap.
+"""
+
+from typing import Any, assert_never
+
+import msgspec
+
+from dra.engine.actions import Annotate, ClaimWrite, Deallocate, SetReservedFor
+from dra.model.claims import ResourceClaim, ResourceClaimStatus
+
+KICKED = "reserve.dra/listed-at"
+"""Annotation whose change makes a kubelet look at a pod again."""
+
+
+def subresource(write: ClaimWrite) -> str | None:
+    """Return the subresource a write goes to: status writes cannot touch metadata, nor the other way round."""
+    return None if isinstance(write, Annotate) else "status"
+
+
+def body(write: ClaimWrite) -> dict[str, Any]:
+    """Return the merge patch of a claim write, without the resourceVersion."""
+    match write:
+        case SetReservedFor(entries=entries):
+            return {"status": {"reservedFor": msgspec.to_builtins(entries)}}
+        case Deallocate():
+            return {"status": {"allocation": None, "reservedFor": None, "devices": None}}
+        case Annotate(annotations=annotations, finalizers=finalizers):
+            metadata: dict[str, Any] = {}
+            if annotations:
+                metadata["annotations"] = dict(annotations)
+            if finalizers is not None:
+                metadata["finalizers"] = list(finalizers)
+            return {"metadata": metadata}
+        case _:
+            assert_never(write)
+
+
+def ungating() -> dict[str, Any]:
+    """Return the merge patch that takes our gate off a pod on which it is the only one left."""
+    return {"spec": {"schedulingGates": None}}
+
+
+def kick(stamp: str) -> dict[str, Any]:
+    """Return the merge patch that makes a kubelet look at a pod again; ``stamp`` must differ from the last one."""
+    return {"metadata": {"annotations": {KICKED: stamp}}}
+
+
+def applied(claim: ResourceClaim, write: ClaimWrite) -> ResourceClaim:
+    """Return the claim as it is after the write, for dry runs and simulation; the resourceVersion stays."""
+    match write:
+        case SetReservedFor(entries=entries):
+            status = msgspec.structs.replace(claim.status, reserved_for=list(entries))
+            return msgspec.structs.replace(claim, status=status)
+        case Deallocate():
+            return msgspec.structs.replace(claim, status=ResourceClaimStatus())
+        case Annotate(annotations=annotations, finalizers=finalizers):
+            meta = claim.metadata
+            merged = {**(meta.annotations or {}), **dict(annotations)}
+            kept = {key: value for key, value in merged.items() if value is not None}
+            meta = msgspec.structs.replace(meta, annotations=kept)
+            if finalizers is not None:
+                meta = msgspec.structs.replace(meta, finalizers=list(finalizers))
+            return msgspec.structs.replace(claim, metadata=meta)
+        case _:
+            assert_never(write)

@@ -1,0 +1,168 @@
+"""What the world remembers of one claim: the object, its consumers by stage, and its history."""
+
+from typing import Final
+
+import msgspec
+
+from dra.engine.claims.view import History, NodeFit
+from dra.engine.consumers import Consumer, Stage
+from dra.engine.instants import Instant
+from dra.engine.ledger import Conflict
+from dra.engine.window import UNLISTED, Listing
+from dra.model import workloads
+from dra.model.claims import ResourceClaim
+from dra.model.meta import Key, Uid
+from dra.model.references import MalformedReferenceError
+from dra.model.workloads import WorkloadReservation
+
+_RETURN_WITHIN: Final = 5.0
+"""Seconds within which an entry that we removed must be back to count as returned; the stock controller needs 3 ms."""
+
+
+class Record:
+    """One claim as observed. Buckets are kept incrementally: no event costs a scan."""
+
+    __slots__ = (
+        "absent",
+        "claim",
+        "conflicts",
+        "fit",
+        "fit_version",
+        "history",
+        "inside",
+        "key",
+        "listings",
+        "malformed",
+        "members",
+        "present",
+        "pruned",
+        "reservation",
+        "stages",
+    )
+
+    def __init__(self, key: Key) -> None:
+        self.key = key
+        self.claim: ResourceClaim | None = None
+        self.reservation: WorkloadReservation | None = None
+        self.malformed = ""
+        self.members: dict[Uid, Consumer] = {}
+        self.stages: dict[Stage, dict[Uid, Consumer]] = {stage: {} for stage in Stage}
+        self.listings: dict[Uid, Listing] = {}
+        self.absent: set[Uid] = set()
+        self.present: set[Uid] = set()
+        self.pruned: dict[Uid, Instant] = {}
+        self.conflicts: tuple[Conflict, ...] = ()
+        self.history = History()
+        self.inside: frozenset[str] | None = None
+        self.fit = NodeFit()
+        self.fit_version: object = None
+
+    def put(self, consumer: Consumer) -> None:
+        """Add a consumer, or move it to its present stage."""
+        before = self.members.get(consumer.uid)
+        if before is not None and before.stage is not consumer.stage:
+            del self.stages[before.stage][consumer.uid]
+        self.members[consumer.uid] = consumer
+        self.stages[consumer.stage][consumer.uid] = consumer
+        if consumer.consuming and self.history.unstuck:
+            self.history = msgspec.structs.replace(self.history, unstuck=0)
+
+    def drop(self, uid: Uid, *, gone: bool) -> None:
+        """Take a consumer away: its pod is gone for certain, or does not reference the claim any more."""
+        consumer = self.members.pop(uid, None)
+        if consumer is None:
+            return
+        del self.stages[consumer.stage][uid]
+        listing = self.listings.get(uid)
+        if gone and listing is not None and listing.since is not None:
+            self.absent.add(uid)
+        else:
+            self.listings.pop(uid, None)
+
+    def replace(self, claim: ResourceClaim, *, now: Instant, ours: bool) -> None:
+        """Take over a newer version of the claim; ``ours`` tells that we wrote it."""
+        before = self.claim
+        if before is not None and before.metadata.uid != claim.metadata.uid:
+            self._forget_history()
+            before = None
+        self.claim = claim
+        self._read_reservation(claim)
+        self._compare_lists(claim, now=now, ours=ours)
+        self._advance_history(before, claim, now=now, ours=ours)
+
+    def vanish(self) -> None:
+        """The claim is gone; pods may still reference its name."""
+        self.claim = None
+        self._forget_history()
+
+    def assume_listed(self, *, now: Instant) -> None:
+        """Before we started anybody may have been listed: no deallocation under a pod the scheduler may be binding."""
+        for uid in self.stages[Stage.WAITING]:
+            if uid not in self.listings:
+                self.listings[uid] = Listing(last=now, assumed=True)
+
+    def _forget_history(self) -> None:
+        self.listings.clear()
+        self.absent.clear()
+        self.present.clear()
+        self.pruned.clear()
+        self.history = History()
+
+    def _read_reservation(self, claim: ResourceClaim) -> None:
+        try:
+            self.reservation, self.malformed = workloads.reservation(claim), ""
+        except MalformedReferenceError as error:
+            self.reservation, self.malformed = None, str(error)
+
+    def _compare_lists(self, claim: ResourceClaim, *, now: Instant, ours: bool) -> None:
+        listed = {e.uid for e in claim.entries}
+        for uid in listed:
+            listing = self.listings.get(uid, UNLISTED)
+            if listing.since is None:
+                self.listings[uid] = msgspec.structs.replace(listing, since=now, last=now, assumed=False)
+                if not ours and self._came_back(uid, now):
+                    self.history = msgspec.structs.replace(self.history, returned=self.history.returned + 1)
+        for uid in [u for u, listing in self.listings.items() if listing.since is not None and u not in listed]:
+            self._unlist(uid, now=now, ours=ours)
+        self.absent &= listed
+        self.present &= listed
+
+    def _came_back(self, uid: Uid, now: Instant) -> bool:
+        """Whether somebody put back what we pruned; a waiting pod's entry is the scheduler's to write."""
+        consumer, pruned = self.members.get(uid), self.pruned.pop(uid, None)
+        if consumer is None or pruned is None or consumer.stage not in {Stage.STARTED, Stage.FINISHED}:
+            return False
+        return now - pruned < _RETURN_WITHIN
+
+    def _unlist(self, uid: Uid, *, now: Instant, ours: bool) -> None:
+        consumer = self.members.get(uid)
+        if consumer is None or consumer.stage in {Stage.STARTED, Stage.FINISHED}:
+            del self.listings[uid]
+        else:
+            dropped = not ours and consumer.stage is Stage.WAITING
+            listing = self.listings[uid]
+            self.listings[uid] = msgspec.structs.replace(
+                listing, since=None, last=now, drops=listing.drops + 1 if dropped else 0
+            )
+        if ours:
+            self.pruned[uid] = now
+            if len(self.pruned) > 2 * len(self.members) + 16:
+                self.pruned = {u: t for u, t in self.pruned.items() if now - t < _RETURN_WITHIN}
+
+    def _advance_history(self, before: ResourceClaim | None, claim: ResourceClaim, *, now: Instant, ours: bool) -> None:
+        history = self.history if before is not None else History(first_seen=now, returned=self.history.returned)
+        allocation, earlier = claim.status.allocation, before.status.allocation if before is not None else None
+        same = allocation is not None and allocation == earlier
+        podless = allocation is not None and not any(e.is_pod for e in claim.entries)
+        kept = history.podless_since if same and history.podless_since is not None else now
+        written = ours and before is not None and before.status != claim.status
+        taken_back = earlier is not None and allocation is None and bool(self.stages[Stage.WAITING])
+        deleting = claim.metadata.deleting
+        since = history.deleting_since if history.deleting_since is not None else now
+        self.history = msgspec.structs.replace(
+            history,
+            podless_since=kept if podless else None,
+            deleting_since=since if deleting else None,
+            written_at=now if written else history.written_at,
+            unstuck=history.unstuck + 1 if taken_back else history.unstuck,
+        )

@@ -1,0 +1,144 @@
+"""Which pods of a claim must be listed in ``status.reservedFor`` right now.
+
+The kubelet looks for a pod in the list only when it creates the pod's sandbox, and the scheduler writes the list only
+for pods it does not find there. So a pod needs its entry from just before it is scheduled until its sandbox is ready,
+and a claim can serve any number of pods through a window of the list.
+
+Rules 3 to 5 of KEP-notes.md. Knows nothing of API calls, clocks or the rest of the list.
+"""
+
+from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
+from enum import IntEnum
+from functools import partial
+from heapq import nsmallest
+from types import MappingProxyType
+from typing import Final
+
+from dra.engine.consumers import Consumer, Stage
+from dra.engine.instants import NEVER, Instant
+from dra.model.claims import RESERVED_FOR_MAX_SIZE
+from dra.model.meta import Struct, Uid
+
+SCHEDULER_HEADROOM: Final = 16
+"""Slots left free for entries the scheduler writes itself (pods we saw too late)."""
+
+CAPACITY: Final = RESERVED_FOR_MAX_SIZE - SCHEDULER_HEADROOM
+
+PARKED_AFTER: Final = 60.0
+"""Seconds without progress after which a pod yields its slot, and for which it has one when its turn comes."""
+
+RELIST_BACKOFF: Final = (1.0, 60.0)
+"""Seconds, first and longest, before a waiting pod that the scheduler took off the list is listed again."""
+
+
+class Need(IntEnum):
+    """Why a pod wants a slot; the smaller the more urgent."""
+
+    STARTING = 1  # bound, sandbox not ready: without the entry its kubelet refuses it
+    WAITING = 2  # not bound: with the entry the scheduler need not write the claim
+    RUNNING = 3  # started: asks for nothing, but a list that has room says who uses the claim
+    PARKED = 4  # long without progress: yields, or 240 such pods would block all others
+
+
+class Listing(Struct, frozen=True):
+    """What was observed of one pod's entry in the list of one claim."""
+
+    since: Instant | None = None
+    """When the entry appeared; None while there is none."""
+
+    last: Instant | None = None
+    """When the pod was last known to be listed: the scheduler may still act on that for a bind horizon."""
+
+    drops: int = 0
+    """How often somebody else (the scheduler's Unreserve) removed the entry of the waiting pod."""
+
+    assumed: bool = False
+    """Whether ``last`` is a precaution: nobody knows what was listed before we started."""
+
+    def bindable_until(self, horizon: float, *, now: Instant) -> Instant:
+        """Return until when a scheduling cycle that saw the entry may bind the pod without writing the claim."""
+        last = now if self.since is not None else self.last
+        return -NEVER if last is None else last + horizon
+
+    def relist_at(self) -> Instant:
+        """Return when a dropped pod may be listed again: 1, 2, 4 … 60 s after the drop."""
+        if not self.drops or self.last is None:
+            return -NEVER
+        first, longest = RELIST_BACKOFF
+        return self.last + min(first * 2.0 ** min(self.drops - 1, 16), longest)
+
+
+UNLISTED: Final = Listing()
+NO_LISTINGS: Final[Mapping[Uid, Listing]] = MappingProxyType({})
+
+
+def need(consumer: Consumer, *, now: Instant) -> Need | None:
+    """Return why the pod wants a slot; None if it wants none: finished, or being deleted before it started.
+
+    A kubelet creates no sandbox for a pod with a deletion timestamp, so such a pod will not ask.
+    """
+    match consumer.stage:
+        case Stage.STARTING:
+            if consumer.deleting:
+                return None
+            return Need.PARKED if _idle(consumer.stage_since, now) else Need.STARTING
+        case Stage.GATED:
+            return Need.WAITING if consumer.gated_by_us_only else None
+        case Stage.WAITING:
+            return Need.PARKED if _idle(consumer.unschedulable_since, now) else Need.WAITING
+        case Stage.STARTED:
+            return Need.RUNNING
+        case Stage.FINISHED:
+            return None
+
+
+def turns_at(consumer: Consumer, listing: Listing, *, now: Instant) -> Instant:
+    """Return when the pod's claim on a slot changes without an event: it parks, or its minute of a turn is over."""
+    since = consumer.stage_since if consumer.stage is Stage.STARTING else consumer.unschedulable_since
+    if since is None:
+        return NEVER
+    if now < since + PARKED_AFTER:
+        return since + PARKED_AFTER
+    over = NEVER if listing.since is None else listing.since + PARKED_AFTER
+    return over if over > now else NEVER
+
+
+def _idle(since: Instant | None, now: Instant) -> bool:
+    return since is not None and now - since >= PARKED_AFTER
+
+
+def _turn(listing: Listing, now: Instant) -> tuple[int, Instant]:
+    """Parked pods take turns of a minute: who has the slot keeps it so long, then the one that waited longest."""
+    if listing.since is not None:
+        return (0, 0.0) if now - listing.since < PARKED_AFTER else (2, listing.since)
+    return (1, -NEVER if listing.last is None else listing.last)
+
+
+def urgency(
+    consumer: Consumer, *, listed: AbstractSet[Uid], listings: Mapping[Uid, Listing], now: Instant
+) -> tuple[int, tuple[int, Instant], int, bool, tuple[int, str, Uid]]:
+    """Return the sort key of a slot: need, turn, priority, whether it is listed already, age."""
+    reason = need(consumer, now=now) or Need.PARKED
+    turn = _turn(listings.get(consumer.uid, UNLISTED), now) if reason is Need.PARKED else (0, 0.0)
+    return (reason, turn, -consumer.priority, consumer.uid not in listed, consumer.order)
+
+
+def choose(
+    consumers: Iterable[Consumer],
+    *,
+    listed: AbstractSet[Uid],
+    now: Instant,
+    listings: Mapping[Uid, Listing] = NO_LISTINGS,
+    capacity: int = CAPACITY,
+) -> tuple[Consumer, ...]:
+    """Return the consumers to list, at most ``capacity``: by need, then priority, then age.
+
+    Among equals those in ``listed`` come first: every swap is a write, and each write of the claim wakes all
+    pods that the scheduler has put aside because of it.
+    """
+    needy = [c for c in consumers if need(c, now=now) is not None]
+    key = partial(urgency, listed=listed, listings=listings, now=now)
+    if len(needy) <= capacity:
+        return tuple(sorted(needy, key=key))
+    return tuple(nsmallest(max(capacity, 0), needy, key=key))

@@ -1,0 +1,503 @@
+"""Everything the cluster side knows: objects as last observed, and indexes from claims to whoever uses them.
+
+Fed by observations (``observe_…``, ``forget_…``), asked for views. An observation costs the same however many pods a
+claim has, and marks only the claims it concerns as ``dirty``. Observations of one object may come late but never
+backwards: an older resourceVersion is ignored, since the responses to our own writes overtake the watch.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+import msgspec
+
+from dra.engine import consumers, ledger
+from dra.engine.claims import gates
+from dra.engine.claims.view import ClaimView, Entry, NodeFit, Workload, WorkloadPhase, classify
+from dra.engine.consumers import Consumer, Stage
+from dra.engine.instants import Instant
+from dra.engine.ledger import Holder, Ledger
+from dra.engine.record import Record
+from dra.engine.window import UNLISTED
+from dra.model import nodes, pods
+from dra.model.claims import ResourceClaim
+from dra.model.meta import Key, Uid
+from dra.model.nodes import Node
+from dra.model.pods import Pod
+from dra.model.references import ConsumerReference, GroupResource
+
+
+class WorkloadKey(NamedTuple):
+    """Which object a reference names; the namespace is the claim's."""
+
+    kind: GroupResource
+    namespace: str
+    name: str
+
+    @classmethod
+    def of(cls, reference: ConsumerReference, namespace: str) -> "WorkloadKey":
+        """Return the key of what a claim in ``namespace`` refers to."""
+        return cls(reference.group_resource, namespace, reference.name)
+
+
+class _NodeState(NamedTuple):
+    labels: dict[str, str] | None
+    usable: bool
+    boot: str
+
+
+class _Boot(NamedTuple):
+    """Which boot of its node a pod's sandbox was ready in, and since when by the kubelet's own word."""
+
+    boot: str
+    transition: str | None
+
+
+class World:
+    """The claims of a cluster and what concerns them."""
+
+    def __init__(self) -> None:
+        self.ledger = Ledger()
+        self.dirty: set[Key] = set()
+        self.loose: dict[Uid, Consumer] = {}
+        """Pods behind our gate that name no claim (yet): only templates, whose claims are generated later."""
+
+        self._records: dict[Key, Record] = {}
+        self._consumers: dict[Uid, Consumer] = {}
+        self._boots: dict[Uid, _Boot] = {}
+        self._on_node: dict[str, set[Uid]] = {}
+        self._nodes: dict[str, _NodeState] = {}
+        self._nodes_version = 0
+        self._kinds: dict[GroupResource, WorkloadPhase] = {}
+        self._workloads: dict[WorkloadKey, Workload] = {}
+        self._referrers: dict[WorkloadKey, set[Key]] = {}
+        self._twice: set[Key] = set()
+
+    # Claims:
+
+    def observe_claim(self, claim: ResourceClaim, *, now: Instant, ours: bool = False) -> None:
+        """Take in a claim from list, watch, live read or the response to a write of ours."""
+        key = claim.metadata.key
+        record = self._records.get(key)
+        if record is None:
+            record = self._records[key] = Record(key)
+        known = record.claim
+        if known is not None and not _newer(claim, known):
+            return
+        if known is not None and known.metadata.uid != claim.metadata.uid:
+            self._forget_reference(record)
+            self.ledger.release(known.metadata.uid)
+        before = record.reservation
+        record.replace(claim, now=now, ours=ours)
+        if before != record.reservation:
+            self._refer(record, None if before is None else before.reference)
+        self._record_holding(record)
+        self.dirty.add(key)
+        if known is None or known.status.allocation != claim.status.allocation or known.entries != claim.entries:
+            self._dirty_companions(record)
+
+    def forget_claim(self, key: Key, uid: Uid) -> None:
+        """The claim with that uid is certainly gone."""
+        record = self._records.get(key)
+        if record is None or record.claim is None or record.claim.metadata.uid != uid:
+            return
+        self._forget_reference(record)
+        self.ledger.release(uid)
+        self._twice.discard(key)
+        record.vanish()
+        self.dirty.add(key)
+        self._retry_conflicts()
+        self._tidy(record)
+
+    def claim(self, key: Key) -> ResourceClaim | None:
+        """Return the claim as last observed."""
+        record = self._records.get(key)
+        return record.claim if record is not None else None
+
+    def claims(self) -> Iterator[ResourceClaim]:
+        """Yield all claims."""
+        return (r.claim for r in self._records.values() if r.claim is not None)
+
+    # Pods:
+
+    def observe_pod(self, pod: Pod, *, now: Instant) -> None:
+        """Take in a pod."""
+        uid = pod.metadata.uid
+        before = self._consumers.get(uid)
+        if before is not None and not _later(pod.metadata.resource_version, before.resource_version):
+            return
+        after = consumers.observe(pod, before=before, started=self._started(pod), now=now)
+        self._consumers[uid] = after
+        self._place(uid, before.node if before is not None else "", after.node)
+        self._enroll(before, after)
+
+    def forget_pod(self, uid: Uid) -> None:
+        """The pod with that uid is certainly gone."""
+        consumer = self._consumers.pop(uid, None)
+        self._boots.pop(uid, None)
+        self.loose.pop(uid, None)
+        if consumer is None:
+            return
+        self._place(uid, consumer.node, "")
+        for name in consumer.claims:
+            self._withdraw(consumer, name, gone=True)
+
+    def pod_absent(self, claim: Key, uid: Uid) -> None:
+        """A live read showed that no pod with that uid exists: the entry in that claim's list stands for nobody."""
+        record = self._records.get(claim)
+        if record is not None and uid not in self._consumers:
+            record.absent.add(uid)
+            self.dirty.add(claim)
+
+    def pod_present(self, claim: Key, uid: Uid) -> None:
+        """A live read showed the pod: it does not reference the claim, or the watch has not told us yet."""
+        record = self._records.get(claim)
+        if record is not None and uid not in record.members:
+            record.present.add(uid)
+            self.dirty.add(claim)
+
+    def consumer(self, uid: Uid) -> Consumer | None:
+        """Return what is known of a pod."""
+        return self._consumers.get(uid)
+
+    # Nodes:
+
+    def observe_node(self, node: Node, *, now: Instant) -> None:
+        """Take in a node; a new bootID means that the sandboxes of its pods are gone."""
+        name = node.metadata.name
+        state = _NodeState(
+            labels=node.metadata.labels,
+            usable=node.ready and not node.spec.unschedulable and not node.metadata.deleting,
+            boot=node.status.node_info.boot_id,
+        )
+        before = self._nodes.get(name)
+        if before == state:
+            return
+        self._nodes[name] = state
+        if before is None or before[:2] != state[:2]:
+            self._nodes_changed()
+        if before is not None and before.boot != state.boot:
+            for uid in self._on_node.get(name, ()):
+                self._rebooted(uid, state.boot, now=now)
+
+    def forget_node(self, name: str) -> None:
+        """The node is gone; its pods are not, until somebody says so."""
+        if self._nodes.pop(name, None) is not None:
+            self._nodes_changed()
+
+    # Workloads:
+
+    def workload_kinds(self) -> frozenset[GroupResource]:
+        """Return the kinds that claims refer to: those somebody must watch."""
+        return frozenset(key.kind for key in self._referrers)
+
+    def kind_is(self, kind: GroupResource, phase: WorkloadPhase) -> None:
+        """Set what is true of every object of a kind that was not observed: ABSENT once the watch has synced."""
+        if self._kinds.get(kind) is not phase:
+            self._kinds[kind] = phase
+            for key, referrers in self._referrers.items():
+                if key.kind == kind:
+                    self.dirty |= referrers
+
+    def observe_workload(self, key: WorkloadKey, *, uid: Uid, finished: bool) -> None:
+        """Take in a workload; ``finished`` is what its release rule says."""
+        phase = WorkloadPhase.FINISHED if finished else WorkloadPhase.PRESENT
+        before = self._workloads.get(key, Workload())
+        gone = before.gone
+        if before.uid and before.uid != uid:
+            gone |= {before.uid}
+        self._set_workload(key, Workload(phase=phase, uid=uid, gone=gone - {uid}))
+
+    def forget_workload(self, key: WorkloadKey, uid: Uid) -> None:
+        """The object with that uid is certainly gone."""
+        before = self._workloads.get(key, Workload())
+        there = before.uid != uid and before.phase in {WorkloadPhase.PRESENT, WorkloadPhase.FINISHED}
+        phase = before.phase if there else WorkloadPhase.ABSENT
+        self._set_workload(key, Workload(phase=phase, uid=before.uid if there else Uid(""), gone=before.gone | {uid}))
+
+    def workload(self, key: WorkloadKey) -> Workload:
+        """Return what is known of a workload."""
+        found = self._workloads.get(key)
+        default = self._kinds.get(key.kind, WorkloadPhase.UNKNOWN)
+        if found is None:
+            return Workload(phase=default)
+        if found.phase is WorkloadPhase.ABSENT or default in {WorkloadPhase.FORBIDDEN, WorkloadPhase.NO_KIND}:
+            return msgspec.structs.replace(found, phase=default)
+        return found
+
+    # Views:
+
+    def started_watching(self, *, now: Instant) -> None:
+        """All lists are there. Who waits now may have been listed before, and the scheduler may act on that."""
+        for record in self._records.values():
+            record.assume_listed(now=now)
+            self.dirty.add(record.key)
+
+    def keys(self) -> Iterable[Key]:
+        """Return the keys of all claims, and of missing ones that pods name."""
+        return tuple(self._records)
+
+    def view(self, key: Key, *, now: Instant) -> ClaimView | None:
+        """Return what a decision about the claim may look at; None if there is no such claim."""
+        record = self._records.get(key)
+        if record is None or record.claim is None:
+            return None
+        self._fit(record)
+        found = record.reservation
+        workload = self.workload(WorkloadKey.of(found.reference, key[0])) if found is not None else Workload()
+        stages = record.stages
+        starting, started = tuple(stages[Stage.STARTING].values()), tuple(stages[Stage.STARTED].values())
+        gated = tuple(stages[Stage.GATED].values())
+        return ClaimView(
+            claim=record.claim,
+            reservation=found,
+            malformed=record.malformed,
+            workload=workload,
+            entries=tuple(self._entries(record)),
+            gated=gated,
+            waiting=tuple(stages[Stage.WAITING].values()),
+            starting=starting,
+            started=started,
+            listings=record.listings.copy(),
+            excluded=self._excluded(record, starting),
+            held_up=frozenset(c.uid for c in gated if self._held_up(c, key, now)),
+            conflicts=record.conflicts,
+            nodes=record.fit,
+            history=record.history,
+        )
+
+    def without_claim(self, key: Key) -> tuple[Consumer, ...]:
+        """Return the gated pods that name a claim that is not there."""
+        record = self._records.get(key)
+        if record is None or record.claim is not None:
+            return ()
+        return tuple(record.stages[Stage.GATED].values())
+
+    # Indexes, below:
+
+    def _started(self, pod: Pod) -> bool:
+        """Whether the sandbox is ready, and was made ready since the node last booted.
+
+        After a reboot the API keeps saying True until the kubelet's first sync (specs/dra-upstream.md §5): only a new
+        transition time, or a False in between, tells of a new sandbox.
+        """
+        uid = pod.metadata.uid
+        condition = pod.condition(pods.READY_TO_START)
+        if condition is None or condition.status != "True":
+            self._boots.pop(uid, None)
+            return False
+        node = self._nodes.get(pod.spec.node_name)
+        boot = node.boot if node is not None else ""
+        known = self._boots.get(uid)
+        if known is None or known.transition != condition.last_transition_time:
+            self._boots[uid] = _Boot(boot, condition.last_transition_time)
+            return True
+        return known.boot in {"", boot} or not boot
+
+    def _rebooted(self, uid: Uid, boot: str, *, now: Instant) -> None:
+        consumer, known = self._consumers.get(uid), self._boots.get(uid)
+        if consumer is None or known is None:
+            return
+        if not known.boot:
+            self._boots[uid] = _Boot(boot, known.transition)
+        elif consumer.stage is Stage.STARTED and known.boot != boot:
+            after = msgspec.structs.replace(consumer, stage=Stage.STARTING, stage_since=now)
+            self._consumers[uid] = after
+            self._enroll(consumer, after)
+
+    def _enroll(self, before: Consumer | None, after: Consumer) -> None:
+        concerns = before is None or _matters(before, after)
+        if before is not None and before.claims != after.claims:
+            for name in set(before.claims) - set(after.claims):
+                self._withdraw(before, name, gone=False)
+        for name in after.claims:
+            key = (after.namespace, name)
+            record = self._records.get(key)
+            if record is None:
+                record = self._records[key] = Record(key)
+            record.put(after)
+            if concerns:
+                self.dirty.add(key)
+        if not after.claims and after.gated_by_us_only and after.stage is Stage.GATED:
+            self.loose[after.uid] = after
+        else:
+            self.loose.pop(after.uid, None)
+
+    def _withdraw(self, consumer: Consumer, name: str, *, gone: bool) -> None:
+        key = (consumer.namespace, name)
+        record = self._records[key]
+        record.drop(consumer.uid, gone=gone)
+        self.dirty.add(key)
+        self._tidy(record)
+
+    def _tidy(self, record: Record) -> None:
+        if record.claim is None and not record.members:
+            del self._records[record.key]
+
+    def _place(self, uid: Uid, before: str, after: str) -> None:
+        if before == after:
+            return
+        if before:
+            placed = self._on_node[before]
+            placed.discard(uid)
+            if not placed:
+                del self._on_node[before]
+        if after:
+            self._on_node.setdefault(after, set()).add(uid)
+
+    def _dirty_companions(self, record: Record) -> None:
+        """A pod of several claims is let go when all are ready: one becoming ready concerns the others."""
+        for consumer in record.stages[Stage.GATED].values():
+            if len(consumer.claims) > 1:
+                self.dirty.update((consumer.namespace, name) for name in consumer.claims)
+
+    def _nodes_changed(self) -> None:
+        self._nodes_version += 1
+        for key, record in self._records.items():
+            if record.stages[Stage.WAITING] or record.stages[Stage.STARTING]:
+                self.dirty.add(key)
+
+    def _set_workload(self, key: WorkloadKey, workload: Workload) -> None:
+        referrers = self._referrers.get(key)
+        if self._workloads.get(key) == workload:
+            return
+        self._workloads[key] = workload
+        if workload.phase is WorkloadPhase.ABSENT and referrers is None:
+            del self._workloads[key]  # nobody asks: remembering every Job that ever was would be a leak
+        if referrers is not None:
+            self.dirty |= referrers
+
+    def _refer(self, record: Record, before: ConsumerReference | None) -> None:
+        if before is not None:
+            self._unrefer(record, before)
+        if record.reservation is not None:
+            key = WorkloadKey.of(record.reservation.reference, record.key[0])
+            self._referrers.setdefault(key, set()).add(record.key)
+
+    def _forget_reference(self, record: Record) -> None:
+        if record.reservation is not None:
+            self._unrefer(record, record.reservation.reference)
+            record.reservation = None
+
+    def _unrefer(self, record: Record, reference: ConsumerReference) -> None:
+        key = WorkloadKey.of(reference, record.key[0])
+        referrers = self._referrers.get(key)
+        if referrers is None:
+            return
+        referrers.discard(record.key)
+        if not referrers:
+            del self._referrers[key]
+
+    def _record_holding(self, record: Record) -> None:
+        claim = record.claim
+        if claim is None:
+            return
+        uid, allocation = claim.metadata.uid, claim.status.allocation
+        wanted = ledger.items_of(allocation) if allocation is not None else frozenset()
+        if wanted == self.ledger.items(uid) and not record.conflicts:
+            return
+        shrunk = bool(self.ledger.items(uid) - wanted)
+        self._hold(record, Holder(kind="claim", key=record.key, uid=uid), wanted)
+        if shrunk:
+            self._retry_conflicts()
+
+    def _hold(self, record: Record, holder: Holder, wanted: frozenset[ledger.Item]) -> None:
+        conflict = self.ledger.hold(holder, wanted)
+        if conflict is not None:
+            self.ledger.release(holder.uid)
+        found = (conflict,) if conflict is not None else ()
+        if found != record.conflicts:
+            record.conflicts = found
+            self.dirty.add(record.key)
+        (self._twice.add if found else self._twice.discard)(record.key)
+
+    def _retry_conflicts(self) -> None:
+        for key in tuple(self._twice):
+            record = self._records.get(key)
+            if record is not None and record.claim is not None and record.claim.status.allocation is not None:
+                holder = Holder(kind="claim", key=key, uid=record.claim.metadata.uid)
+                self._hold(record, holder, ledger.items_of(record.claim.status.allocation))
+            else:
+                self._twice.discard(key)
+
+    # Parts of a view, below:
+
+    def _entries(self, record: Record) -> Iterator[Entry]:
+        assert record.claim is not None  # noqa: S101 - the caller has looked
+        for entry in record.claim.entries:
+            consumer = record.members.get(entry.uid)
+            stranger = consumer is None and (entry.uid in self._consumers or entry.uid in record.present)
+            yield classify(
+                entry,
+                reservation=record.reservation,
+                consumer=consumer,
+                gone=entry.uid in record.absent,
+                stranger=stranger,
+            )
+
+    def _fit(self, record: Record) -> None:
+        """Bring up to date which nodes the allocation reaches; computed once per change of nodes or allocation."""
+        allocation = record.claim.status.allocation if record.claim is not None else None
+        selector = allocation.node_selector if allocation is not None else None
+        version = (self._nodes_version, selector)
+        if record.fit_version == version:
+            return
+        record.fit_version = version
+        if selector is None:
+            record.inside, record.fit = None, NodeFit()
+            return
+        inside = frozenset(
+            name for name, state in self._nodes.items() if nodes.matches(selector, name=name, labels=state.labels)
+        )
+        usable = {name for name, state in self._nodes.items() if state.usable}
+        record.inside = inside
+        record.fit = NodeFit(inside=len(usable & inside), outside=len(usable - inside))
+
+    def _excluded(self, record: Record, starting: tuple[Consumer, ...]) -> frozenset[Uid]:
+        inside = record.inside
+        if inside is None:
+            return frozenset()
+        return frozenset(c.uid for c in starting if c.node in self._nodes and c.node not in inside)
+
+    def _held_up(self, consumer: Consumer, key: Key, now: Instant) -> bool:
+        """Whether another claim of the pod is not ready for it: it is neither listed there, nor may it open it."""
+        for name in consumer.claims:
+            other = (consumer.namespace, name)
+            record = self._records.get(other)
+            if other == key or record is None or record.claim is None:
+                continue
+            claim = record.claim
+            if claim.generated_for == consumer.uid or claim.metadata.deleting:
+                continue
+            if claim.status.allocation is None:
+                if any(gates.turn_ends(c) > now for c in record.stages[Stage.WAITING].values()):
+                    return True
+            elif record.listings.get(consumer.uid, UNLISTED).since is None:
+                return True
+        return False
+
+
+def _matters(before: Consumer, after: Consumer) -> bool:
+    """Whether a rule could decide otherwise: most pod events change only what nobody asks for."""
+    return (
+        before.stage is not after.stage
+        or before.claims != after.claims
+        or before.gates != after.gates
+        or before.deleting != after.deleting
+        or before.unschedulable_since != after.unschedulable_since
+        or before.unschedulable_text != after.unschedulable_text
+        or before.priority != after.priority
+    )
+
+
+def _newer(claim: ResourceClaim, known: ResourceClaim) -> bool:
+    return _later(claim.metadata.resource_version, known.metadata.resource_version)
+
+
+def _later(version: str, known: str) -> bool:
+    """Whether a resourceVersion is later; upstream promises since 1.35 that they compare as numbers."""
+    if version == known:
+        return False
+    try:
+        return int(version) > int(known)
+    except ValueError:
+        return True

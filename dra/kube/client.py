@@ -1,0 +1,295 @@
+"""The verbs of the API, typed: what goes in is a kind and a name, what comes out is a struct or an `ApiError`.
+
+Reads are consistent: never with ``resourceVersion=0``, which may show a state older than one already seen. Writes are
+JSON merge patches, so that fields we do not know survive; a PUT of our narrow structs would erase them.
+"""
+
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from dra.kube.clock import SYSTEM, Clock
+from dra.kube.codec import Page, codec_of
+from dra.kube.errors import Conflict, Expired, Invalid, Status, Unreadable
+from dra.kube.limits import Limiter, Priority
+from dra.kube.resources import REVIEWS, Resource
+from dra.kube.sender import Observer, Sender
+from dra.kube.transport import JSON, MERGE_PATCH, Request, Transport
+from dra.model.meta import Key, Struct, Uid
+
+T = TypeVar("T")
+
+PAGE_SIZE: Final = 500
+"""Items per page of a list; what kubectl and client-go ask for."""
+
+READ_TIMEOUT: Final = 30.0
+WRITE_TIMEOUT: Final = 10.0
+"""Seconds from the wish to write to the answer, waiting for one's turn included. Also how long the last write of a
+leader that lost its lease may be under way, see `dra.kube.lease`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """Which objects of a kind: by namespace (None: all), and by selectors as in the API."""
+
+    namespace: str | None = None
+    fields: str = ""
+    labels: str = ""
+
+    @property
+    def narrowed(self) -> bool:
+        """Whether objects can leave the selection without being deleted."""
+        return bool(self.fields or self.labels)
+
+    def query(self) -> dict[str, str]:
+        """Return the query parameters."""
+        return {
+            **({"fieldSelector": self.fields} if self.fields else {}),
+            **({"labelSelector": self.labels} if self.labels else {}),
+        }
+
+
+EVERYTHING: Final = Selection()
+
+
+class Version(Struct, frozen=True):
+    """The server's answer to ``/version``."""
+
+    major: str = ""
+    minor: str = ""
+    git_version: str = ""
+
+
+class _ReviewStatus(Struct, frozen=True):
+    allowed: bool = False
+
+
+class _Review(Struct, frozen=True):
+    status: _ReviewStatus = _ReviewStatus()
+
+
+class Client:
+    """Talks to one API server through one transport, at one pace."""
+
+    def __init__(
+        self,
+        transport: Transport,
+        limiter: Limiter,
+        *,
+        clock: Clock = SYSTEM,
+        observer: Observer | None = None,
+    ) -> None:
+        self._sender = Sender(transport, limiter, clock=clock, observer=observer)
+
+    async def get(self, resource: Resource, key: Key, model: type[T], *, priority: Priority = Priority.NORMAL) -> T:
+        """Read one object, consistently (never from a cache that lags)."""
+        codec = codec_of(resource, model)
+        request = Request(method="GET", path=resource.path(*key), accept=codec.accept_one, timeout=READ_TIMEOUT)
+        response = await self._sender.send(request, what=resource.what(key), label=resource.label, priority=priority)
+        return _decoded(codec.one, response.body, resource.what(key))
+
+    async def read(self, path: str, model: type[T]) -> T:
+        """Read what is at a path that is no object's: discovery, for one."""
+        request = Request(method="GET", path=path, timeout=READ_TIMEOUT)
+        response = await self._sender.send(request, what=path, label="-", priority=Priority.NORMAL)
+        return _decoded(msgspec.json.Decoder(model).decode, response.body, path)
+
+    async def list_pages(
+        self,
+        resource: Resource,
+        model: type[T],
+        *,
+        selection: Selection = EVERYTHING,
+        priority: Priority = Priority.NORMAL,
+    ) -> AsyncIterator[Page[T]]:
+        """Read a collection page by page, consistently: all pages show the resourceVersion of the last one.
+
+        When the server has forgotten the state that the pages are cut from (410 after a few minutes), everything comes
+        once more and in one piece, as in client-go: a list that was too slow in pages would be so again.
+        """
+        codec = codec_of(resource, model)
+        query = {**selection.query(), "limit": str(PAGE_SIZE)}
+        token = ""
+        while True:
+            request = Request(
+                method="GET",
+                path=resource.path(selection.namespace),
+                query={**query, "continue": token} if token else query,
+                accept=codec.accept_list,
+                timeout=READ_TIMEOUT,
+            )
+            try:
+                response = await self._sender.send(
+                    request, what=resource.label, label=resource.label, priority=priority
+                )
+            except Expired:
+                if not token:
+                    raise
+                query, token = selection.query(), ""
+                continue
+            page = _decoded(partial(codec.page, first=not token), response.body, resource.label)
+            del response
+            yield page
+            token = page.token
+            if not token:
+                return
+
+    def watch(
+        self,
+        resource: Resource,
+        model: type[Any],
+        *,
+        resource_version: str,
+        seconds: int,
+        selection: Selection = EVERYTHING,
+    ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        """Open a watch from `resource_version` on, with bookmarks; the server ends it after `seconds`.
+
+        Yields blocks of frames, see `Transport.stream`.
+        """
+        request = Request(
+            method="GET",
+            path=resource.path(selection.namespace),
+            query={
+                **selection.query(),
+                "watch": "true",
+                "resourceVersion": resource_version,
+                "allowWatchBookmarks": "true",
+                "timeoutSeconds": str(seconds),
+            },
+            accept=codec_of(resource, model).accept_one,
+            timeout=READ_TIMEOUT,
+        )
+        return self._sender.stream(request, what=resource.label, label=resource.label, priority=Priority.NORMAL)
+
+    async def merge_patch(  # noqa: PLR0913 - keyword-only, and each is one property of a patch
+        self,
+        resource: Resource,
+        key: Key,
+        body: Mapping[str, Any],
+        *,
+        model: type[T],
+        subresource: str | None = None,
+        resource_version: str | None = None,
+        uid: Uid | None = None,
+        priority: Priority = Priority.NORMAL,
+        within: float = WRITE_TIMEOUT,
+        dry_run: bool = False,
+    ) -> T:
+        """Change an object with a JSON merge patch and return it as it is then.
+
+        With `resource_version` it fails with `Conflict` unless the object is still that version; with `uid`, unless it
+        is still that object. The response is the only news of one's own write that is certain to be in order: the
+        next write of a chain takes its resourceVersion from here. `within` bounds all of it, the wait for the limiter
+        included; a leader passes what is left of its lease.
+        """
+        preconditions = {
+            **({"resourceVersion": resource_version} if resource_version is not None else {}),
+            **({"uid": uid} if uid is not None else {}),
+        }
+        if preconditions:
+            body = {**body, "metadata": {**body.get("metadata", {}), **preconditions}}
+        codec = codec_of(resource, model)
+        request = Request(
+            method="PATCH",
+            path=resource.path(*key, subresource),
+            query={"dryRun": "All"} if dry_run else {},
+            body=msgspec.json.encode(body),
+            content_type=MERGE_PATCH,
+            accept=codec.accept_one,
+            timeout=within,
+        )
+        what = resource.what(key)
+        try:
+            response = await self._sender.send(
+                request, what=what, label=_label(resource, subresource), priority=priority
+            )
+        except Invalid as error:
+            if uid is None or not error.has_cause_in("metadata.uid"):
+                raise
+            # To the server a patch with another uid tries to change an immutable field; to us it is a precondition.
+            message = f"the object with uid {uid} is gone, another one has its name"
+            raise Conflict(what, Status(code=409, reason="Conflict", message=message)) from error
+        return _decoded(codec.one, response.body, what)
+
+    async def create(  # noqa: PLR0913 - keyword-only, and each is one property of a creation
+        self,
+        resource: Resource,
+        body: Mapping[str, Any],
+        *,
+        model: type[T],
+        namespace: str | None = None,
+        name: str | None = None,
+        subresource: str | None = None,
+        priority: Priority = Priority.NORMAL,
+        within: float = WRITE_TIMEOUT,
+    ) -> T:
+        """Create an object, or with `name` and `subresource` post to one (``binding``, ``eviction``)."""
+        codec = codec_of(resource, model)
+        request = Request(
+            method="POST",
+            path=resource.path(namespace, name, subresource),
+            body=msgspec.json.encode({"apiVersion": resource.api_version, "kind": resource.kind, **body}),
+            content_type=JSON,
+            accept=codec.accept_one,
+            timeout=within,
+        )
+        what = resource.what((namespace or "", name or body.get("metadata", {}).get("name") or "(new)"))
+        response = await self._sender.send(request, what=what, label=_label(resource, subresource), priority=priority)
+        return _decoded(codec.one, response.body, what)
+
+    async def delete(
+        self,
+        resource: Resource,
+        key: Key,
+        *,
+        uid: Uid,
+        priority: Priority = Priority.NORMAL,
+        within: float = WRITE_TIMEOUT,
+    ) -> None:
+        """Ask for the deletion of the object with this uid; `Conflict` if another one has taken its name."""
+        options = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": uid}}
+        request = Request(
+            method="DELETE",
+            path=resource.path(*key),
+            body=msgspec.json.encode(options),
+            content_type=JSON,
+            timeout=within,
+        )
+        await self._sender.send(request, what=resource.what(key), label=resource.label, priority=priority)
+
+    async def version(self) -> Version:
+        """Return the server's version."""
+        return await self.read("/version", Version)
+
+    async def can_i(
+        self, verb: str, resource: Resource, *, subresource: str = "", namespace: str = "", name: str = ""
+    ) -> bool:
+        """Whether we have the right to `verb`; without a namespace: in all of them."""
+        attributes = {
+            "verb": verb,
+            "group": resource.group,
+            "resource": resource.plural,
+            "subresource": subresource,
+            "namespace": namespace,
+            "name": name,
+        }
+        review = await self.create(REVIEWS, {"spec": {"resourceAttributes": attributes}}, model=_Review)
+        return review.status.allowed
+
+
+def _decoded(decode: Callable[[bytes], T], body: bytes, what: str) -> T:
+    """Return the decoded body; `Unreadable` if it is something else."""
+    try:
+        return decode(body)
+    except msgspec.DecodeError as error:
+        raise Unreadable(what, error) from error
+
+
+def _label(resource: Resource, subresource: str | None) -> str:
+    """Return how metrics call the resource."""
+    return f"{resource.label}/{subresource}" if subresource else resource.label

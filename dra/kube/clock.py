@@ -1,0 +1,37 @@
+"""The two times of a shell: monotonic seconds to measure with, wall time to write into API objects."""
+
+import time
+from datetime import UTC, datetime
+from typing import Final, Protocol
+
+
+class Clock(Protocol):
+    """What a shell may ask about time. Waiting is asyncio's business: a virtual event loop makes it free."""
+
+    def now(self) -> float:
+        """Return monotonic seconds; only differences mean something, and only within this process."""
+        ...
+
+    def wall(self) -> datetime:
+        """Return the time of day in UTC; it may jump, so it is written and shown, never compared."""
+        ...
+
+
+class SystemClock:
+    """The machine's own clocks; `now` is the one asyncio's loops use, so deadlines carry over."""
+
+    def now(self) -> float:
+        """Return monotonic seconds."""
+        return time.monotonic()
+
+    def wall(self) -> datetime:
+        """Return the time of day in UTC."""
+        return datetime.fromtimestamp(time.time(), tz=UTC)
+
+
+SYSTEM: Final = SystemClock()
+
+
+def micro_time(wall: datetime) -> str:
+    """Return `wall` as a MicroTime, which has exactly six decimals (``isoformat`` leaves them out when zero)."""
+    return wall.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -1,0 +1,132 @@
+"""From the bytes of an API server to our structs.
+
+One codec per kind and struct. It knows which form of the objects to ask for (all of it, or the metadata only) and
+survives single objects that do not fit: they are named, so that nobody takes them for deleted.
+"""
+
+import functools
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from typing import Any, Final, Generic, Protocol, TypeVar, cast
+
+import msgspec
+
+from dra.kube.resources import Resource
+from dra.kube.transport import JSON
+from dra.model.meta import DynamicObject, ObjectMeta, PartialObject, Struct
+
+
+class ApiObject(Protocol):
+    """Anything with ``metadata``."""
+
+    @property
+    def metadata(self) -> ObjectMeta: ...  # noqa: D102 - the class says it
+
+
+T = TypeVar("T")
+
+_METADATA_ONLY: Final = f"{JSON};as=PartialObjectMetadata;g=meta.k8s.io;v=v1,{JSON}"
+_METADATA_LIST_ONLY: Final = f"{JSON};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,{JSON}"
+"""Aggregated API servers may not know the metadata-only form; the whole object then decodes to the same struct."""
+
+
+class _ListMeta(Struct, frozen=True):
+    resource_version: str = ""
+    continue_: str = msgspec.field(name="continue", default="")
+
+
+class _List(Struct, Generic[T], frozen=True):
+    """A list answer; Go writes an empty list as null where nobody took care."""
+
+    metadata: _ListMeta
+    items: list[T] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[T]):
+    """One page of a list."""
+
+    items: list[T]
+    resource_version: str
+    token: str
+    """Continue token; empty on the last page."""
+
+    first: bool = True
+    """The list begins here. May be True again in the middle: the server forgot where we were, all of it comes anew."""
+
+    unreadable: tuple[ObjectMeta, ...] = ()
+    """Objects that exist but do not fit the struct."""
+
+
+@dataclass(frozen=True, slots=True)
+class Codec(Generic[T]):
+    """How objects of one kind are asked for and decoded."""
+
+    one: Callable[[bytes | msgspec.Raw], T]
+    """Decode one object; raises `msgspec.ValidationError` when it does not fit."""
+
+    whole: Callable[[bytes], _List[T]] | None
+    """Decode a list in one go, if that is possible: a third faster than object by object."""
+
+    accept_one: str = JSON
+    accept_list: str = JSON
+
+    def page(self, body: bytes, *, first: bool) -> Page[T]:
+        """Decode a page of a list."""
+        if self.whole is not None:
+            try:
+                listed = self.whole(body)
+            except msgspec.ValidationError:
+                pass  # one object is to blame; find it
+            else:
+                return Page(listed.items or [], listed.metadata.resource_version, listed.metadata.continue_, first)
+        raw = _RAW_LIST.decode(body)
+        items: list[T] = []
+        unreadable: list[ObjectMeta] = []
+        for item in raw.items or ():
+            try:
+                items.append(self.one(item))
+            except msgspec.ValidationError:
+                unreadable.append(metadata_of(item))
+        return Page(items, raw.metadata.resource_version, raw.metadata.continue_, first, tuple(unreadable))
+
+
+_RAW_LIST: Final = msgspec.json.Decoder(_List[msgspec.Raw])
+_PARTIAL: Final = msgspec.json.Decoder(PartialObject)
+_CONTENT: Final = msgspec.json.Decoder(dict[str, Any])
+
+
+def metadata_of(raw: bytes | msgspec.Raw) -> ObjectMeta:
+    """Return the metadata of an object of any kind."""
+    return _PARTIAL.decode(raw).metadata
+
+
+@functools.lru_cache(maxsize=256)
+def _codec(resource: Resource, model: Any) -> Codec[Any]:  # noqa: ANN401 - a type; caches want them hashable
+    if model is DynamicObject:
+        return Codec(functools.partial(_dynamic, resource), None)
+    one = msgspec.json.Decoder(model).decode
+    whole = msgspec.json.Decoder(_List[model]).decode
+    if model is PartialObject:
+        return Codec(one, whole, _METADATA_ONLY, _METADATA_LIST_ONLY)
+    return Codec(one, whole)
+
+
+def codec_of(resource: Resource, model: type[T]) -> Codec[T]:
+    """Return the codec of `model`: a struct, `PartialObject` (metadata only) or `DynamicObject` (all of any kind)."""
+    return cast("Codec[T]", _codec(resource, cast("Hashable", model)))
+
+
+def _dynamic(resource: Resource, raw: bytes | msgspec.Raw) -> DynamicObject:
+    """Decode an object of any kind to plain data.
+
+    Items of lists of built-in kinds bear neither ``kind`` nor ``apiVersion``; rules may ask for them, and must not see
+    another object after a relist than after a watch event. ``managedFields`` are bulk that no rule needs.
+    """
+    content = _CONTENT.decode(raw)
+    content.setdefault("apiVersion", resource.api_version)
+    content.setdefault("kind", resource.kind)
+    metadata = content.get("metadata")
+    if isinstance(metadata, dict):
+        metadata.pop("managedFields", None)
+    return DynamicObject(metadata=msgspec.convert(metadata, ObjectMeta), content=content)

@@ -1,0 +1,197 @@
+"""Who we are to an API server, and how to tell it: kubeconfig files and the service account of a pod.
+
+Everything here can change while we run: tokens of service accounts are rotated every hour, exec plugins give tokens
+for minutes, client certificates expire. So a transport asks before each request, and once more after a 401.
+
+Kubeconfig files are read by kubernetes.aio.config, imported only then: it costs 21 MiB, which the node plugin would
+pay on every node. Its traps: it writes nothing back and refreshes nothing by itself; a failing exec plugin is only
+logged, and one would go on without any credentials.
+"""
+
+import asyncio
+import hashlib
+import os
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+from dra.kube.clock import SYSTEM, Clock
+from dra.kube.errors import Unreachable
+
+SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+
+REREAD_AFTER: Final = 60.0
+"""Seconds for which a token read from a file is used; the kubelet replaces it long before it expires."""
+
+EXPIRY_MARGIN: Final = timedelta(seconds=60)
+"""An exec plugin's token is replaced this long before its end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """How to reach an API server at this moment."""
+
+    host: str
+    authorization: str | None = field(default=None, repr=False)
+    tls: ssl.SSLContext | None = field(default=None, repr=False)
+    server_name: str | None = None
+    proxy: str | None = field(default=None, repr=False)  # may contain a password
+
+
+class Credentials(Protocol):
+    """Where a transport gets its access from."""
+
+    async def access(self, *, rejected: Access | None = None) -> Access:
+        """Return the access to use now; `rejected` is one that the server has answered with 401."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Fixed:
+    """Credentials that never change."""
+
+    value: Access
+
+    async def access(self, *, rejected: Access | None = None) -> Access:  # noqa: ARG002 - there is no other
+        """Return the value."""
+        return self.value
+
+
+class ServiceAccount:
+    """The identity of the pod we run in."""
+
+    def __init__(
+        self,
+        *,
+        folder: Path = SERVICE_ACCOUNT,
+        environment: Mapping[str, str] = os.environ,
+        clock: Clock = SYSTEM,
+    ) -> None:
+        self._folder = folder
+        host, port = environment["KUBERNETES_SERVICE_HOST"], environment["KUBERNETES_SERVICE_PORT"]
+        self._host = f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
+        self._clock = clock
+        self._contexts = _Contexts()
+        self._access: Access | None = None
+        self._read_at = 0.0
+
+    async def access(self, *, rejected: Access | None = None) -> Access:
+        """Return the access, with the token as it was in its file at most a minute ago."""
+        now = self._clock.now()
+        if self._access is None or self._access is rejected or now - self._read_at >= REREAD_AFTER:
+            self._access, self._read_at = self._read(), now
+        return self._access
+
+    def _read(self) -> Access:
+        try:
+            token = (self._folder / "token").read_text().strip()
+            tls = self._contexts.context(ca=self._folder / "ca.crt")
+        except OSError as error:
+            raise Unreachable("service account", f"{error}; is its token mounted?", ambiguous=False) from error
+        return Access(self._host, f"Bearer {token}", tls)
+
+
+class Kubeconfig:
+    """One context of a kubeconfig file (or of several, as in $KUBECONFIG)."""
+
+    def __init__(self, path: str, *, context: str | None = None, clock: Clock = SYSTEM) -> None:
+        self._path = path
+        self._context = context
+        self._clock = clock
+        self._contexts = _Contexts()
+        self._access: Access | None = None
+        self._stale_at = float("inf")
+        self._reading = asyncio.Lock()
+
+    async def access(self, *, rejected: Access | None = None) -> Access:
+        """Return the access; reads the file and runs its exec plugin again when the old one is used up."""
+        async with self._reading:  # fifty requests that get a 401 together run the plugin once
+            if self._access is None or self._access is rejected or self._clock.now() >= self._stale_at:
+                self._access, self._stale_at = await self._read()
+            return self._access
+
+    async def _read(self) -> tuple[Access, float]:
+        """Return the access and when to read again."""
+        from kubernetes.aio.client import Configuration  # noqa: PLC0415 - 21 MiB
+        from kubernetes.aio.config import ConfigException, load_kube_config  # noqa: PLC0415 - as above
+
+        configuration = Configuration(host="")
+        try:
+            loader: Any = await load_kube_config(  # type: ignore[no-untyped-call]
+                self._path, self._context, client_configuration=configuration, persist_config=False
+            )
+            tls = self._contexts.context(
+                ca=_path(configuration.ssl_ca_cert),
+                certificate=_path(configuration.cert_file),
+                key=_path(configuration.key_file),
+                verify=configuration.verify_ssl,
+            )
+        except (ConfigException, OSError, ValueError, TypeError) as error:
+            raise Unreachable(f"kubeconfig {self._path}", str(error), ambiguous=False) from error
+        if not configuration.host:
+            raise Unreachable(f"kubeconfig {self._path}", "its cluster has no server", ambiguous=False)
+        authorization = configuration.api_key.get("BearerToken")
+        user = _user(loader)
+        if "exec" in user and authorization is None and configuration.cert_file is None:
+            message = f"the exec plugin {user['exec'].get('command')} gave no credentials (its error is in the log)"
+            raise Unreachable(f"kubeconfig {self._path}", message, ambiguous=False)
+        access = Access(configuration.host, authorization, tls, configuration.tls_server_name, configuration.proxy)
+        return access, self._stale(user, getattr(loader, "exec_plugin_expiry", None))
+
+    def _stale(self, user: Mapping[str, Any], expiry: Any) -> float:  # noqa: ANN401 - untyped package
+        """Return until when what was read may be used, unless a 401 says otherwise."""
+        if expiry is not None:
+            left: float = (expiry - EXPIRY_MARGIN - self._clock.wall()).total_seconds()
+            return self._clock.now() + max(1.0, left)
+        return self._clock.now() + REREAD_AFTER if "tokenFile" in user else float("inf")
+
+
+def find(path: str | None = None, *, context: str | None = None) -> Credentials:
+    """Return the credentials that kubectl would use: the file given, $KUBECONFIG, ~/.kube/config, the pod's own."""
+    home = Path.home() / ".kube" / "config"
+    named = path or os.environ.get("KUBECONFIG") or (str(home) if home.is_file() else None)
+    if named:
+        return Kubeconfig(named, context=context)
+    if "KUBERNETES_SERVICE_HOST" in os.environ:
+        return ServiceAccount()
+    raise Unreachable("API server", f"no kubeconfig ({home}, $KUBECONFIG), and this is no pod", ambiguous=False)
+
+
+class _Contexts:
+    """Makes TLS contexts, and the same one again for the same files: connections are pooled by context."""
+
+    def __init__(self) -> None:
+        self._made: tuple[str, ssl.SSLContext] | None = None
+
+    def context(
+        self, *, ca: Path | None, certificate: Path | None = None, key: Path | None = None, verify: bool = True
+    ) -> ssl.SSLContext:
+        digest = hashlib.sha256(str(verify).encode())
+        for path in (ca, certificate, key):
+            digest.update(path.read_bytes() if path else b"-")
+        fingerprint = digest.hexdigest()
+        if self._made is not None and self._made[0] == fingerprint:
+            return self._made[1]
+        made = ssl.create_default_context(cafile=ca)
+        # Since Python 3.13 contexts demand extensions that the CAs of many clusters do not have; client-go does not.
+        made.verify_flags &= ~ssl.VERIFY_X509_STRICT
+        if not verify:
+            made.check_hostname = False
+            made.verify_mode = ssl.CERT_NONE
+        if certificate is not None:
+            made.load_cert_chain(certificate, key)
+        self._made = (fingerprint, made)
+        return made
+
+
+def _path(name: str | None) -> Path | None:
+    return Path(name) if name else None
+
+
+def _user(loader: Any) -> Mapping[str, Any]:  # noqa: ANN401 - untyped package
+    """Return the user section as plain data; the loader has no public way to it."""
+    node = loader._user  # noqa: SLF001 - as said
+    return getattr(node, "value", None) or {}

@@ -1,0 +1,187 @@
+"""What an API server can answer instead of what was asked for, one class for each case that callers tell apart.
+
+Decided by status and, where one status means two things, by ``reason`` of the Status object: 409 is `Conflict` (look
+again) or `AlreadyExists` (it is there). `Unreachable` stands for no answer at all. All texts start with the object.
+"""
+
+from typing import Any, Final
+
+import msgspec
+
+from dra.kube.transport import Response
+from dra.model.meta import Struct
+
+TEXT_LIMIT: Final = 1024
+"""Characters of an error text that are kept: validation errors of a claim can quote the whole of it."""
+
+
+class Cause(Struct, frozen=True):
+    """``details.causes[]`` of a Status."""
+
+    reason: str = ""
+    message: str = ""
+    field: str = ""
+
+
+class Details(Struct, frozen=True):
+    """``details`` of a Status."""
+
+    name: str = ""
+    group: str = ""
+    kind: str = ""
+    uid: str = ""
+    causes: list[Cause] | None = None
+    retry_after_seconds: int | None = None
+
+
+class Status(Struct, frozen=True):
+    """A Status object: the body of an error answer, or the object of an ERROR event in a watch."""
+
+    kind: str = ""
+    code: int = 0
+    reason: str = ""
+    message: str = ""
+    details: Details | None = None
+
+
+class ApiError(Exception):
+    """An answer other than success.
+
+    `what` names the object in the text. Whoever knows a better name for it than the layer that raised may set it.
+    """
+
+    def __init__(self, what: str, status: Status, *, retry_after: float | None = None) -> None:
+        super().__init__(what, status)
+        self.what = what
+        self.status = status.code
+        self.reason = status.reason
+        self.message = shortened(status.message)
+        self.details = status.details or Details()
+        self.retry_after = retry_after
+
+    def __str__(self) -> str:
+        return f"{self.what}: {self.message or self.reason or f'HTTP {self.status}'}"
+
+    def has_cause(self, reason: str) -> bool:
+        """Whether the server gave `reason` among its causes."""
+        return any(cause.reason == reason for cause in self.details.causes or ())
+
+    def has_cause_in(self, field: str) -> bool:
+        """Whether the server objects to `field`."""
+        return any(cause.field == field for cause in self.details.causes or ())
+
+
+class Invalid(ApiError):  # noqa: N818 - these classes bear the API's own names
+    """422: the object would break a rule of its kind; the same request will never succeed."""
+
+
+class Unauthorized(ApiError):  # noqa: N818 - as above
+    """401, after credentials have been refreshed once."""
+
+
+class Forbidden(ApiError):  # noqa: N818 - as above
+    """403: no right to do this, or an admission plugin refused."""
+
+
+class NotFound(ApiError):  # noqa: N818 - as above
+    """404: no such object, namespace or kind."""
+
+
+class Conflict(ApiError):  # noqa: N818 - as above
+    """409: the object is not the one that was decided on; read it again and decide again."""
+
+
+class AlreadyExists(ApiError):  # noqa: N818 - as above
+    """409 with reason AlreadyExists: the name is taken."""
+
+
+class Expired(ApiError):  # noqa: N818 - as above
+    """410: the resourceVersion or the continue token is too old; list again."""
+
+
+class TooManyRequests(ApiError):  # noqa: N818 - as above
+    """429: the server sheds load, or a disruption budget refuses an eviction."""
+
+    @property
+    def passing(self) -> bool:
+        """Whether the same request will do later. A budget's refusal is an answer, not a matter of pace."""
+        return self.retry_after is not None and not self.has_cause("DisruptionBudget")
+
+
+class ServerError(ApiError):
+    """5xx: whether a write has happened is not known."""
+
+
+class Timeout(ServerError):  # noqa: N818 - as above
+    """504: not done within the server's own limit; a write may still happen."""
+
+
+class Unreadable(ApiError):  # noqa: N818 - as above
+    """A success whose body is not what it should be, as from a login page in between. A write has then happened."""
+
+    def __init__(self, what: str, cause: Exception) -> None:
+        super().__init__(what, Status(reason="Unreadable", message=f"the answer cannot be read: {cause}"))
+
+
+class Unreachable(ApiError):  # noqa: N818 - as above
+    """No answer: connection refused, broken or silent; or the request was never sent.
+
+    `ambiguous`: the server may have got the request. A write is then to be followed by a read, never repeated.
+    """
+
+    def __init__(self, what: str, message: str, *, ambiguous: bool) -> None:
+        super().__init__(what, Status(reason="Unreachable", message=message))
+        self.ambiguous = ambiguous
+
+
+_BY_STATUS: Final[dict[int, type[ApiError]]] = {
+    401: Unauthorized,
+    403: Forbidden,
+    404: NotFound,
+    409: Conflict,
+    410: Expired,
+    422: Invalid,
+    429: TooManyRequests,
+    504: Timeout,
+}
+_STATUS_DECODER: Final = msgspec.json.Decoder(Status)
+
+
+def error_of(status: Status, what: str, *, retry_after: float | None = None) -> ApiError:
+    """Return the error that `status` stands for."""
+    if status.reason == "AlreadyExists":
+        kind: type[ApiError] = AlreadyExists
+    else:
+        kind = _BY_STATUS.get(status.code, ServerError if status.code >= 500 else ApiError)  # noqa: PLR2004 - 5xx
+    if retry_after is None and status.details is not None and status.details.retry_after_seconds is not None:
+        retry_after = float(status.details.retry_after_seconds)
+    return kind(what, status, retry_after=retry_after)
+
+
+def raise_for(response: Response, what: str) -> None:
+    """Return if the answer is a success (2xx), else raise the error that it stands for.
+
+    The code of the HTTP answer wins over the one in the body. Not every error has a Status body: paths that do not
+    exist answer in plain text, proxies in HTML.
+    """
+    if 200 <= response.status < 300:  # noqa: PLR2004 - 2xx
+        return
+    try:
+        status = _STATUS_DECODER.decode(response.body)
+    except msgspec.DecodeError:
+        status = Status()
+    if status.kind != "Status":
+        status = Status(message=response.body[: 4 * TEXT_LIMIT].decode(errors="replace").strip())
+    status = msgspec.structs.replace(status, code=response.status)
+    raise error_of(status, what, retry_after=_seconds(response.headers.get("retry-after")))
+
+
+def _seconds(header: str | None) -> float | None:
+    """Return the Retry-After header as seconds; API servers never use its other form, a date."""
+    return float(header) if header is not None and header.isdecimal() else None
+
+
+def shortened(text: Any) -> str:  # noqa: ANN401 - anything with a text
+    """Return the text of `text`, cut to `TEXT_LIMIT` characters."""
+    plain = str(text)
+    return plain if len(plain) <= TEXT_LIMIT else plain[: TEXT_LIMIT - 1] + "…"

@@ -1,0 +1,147 @@
+"""The transport over HTTP: one aiohttp session to one API server.
+
+Traps heeded here:
+- ``trust_env`` stays off: proxy variables of the environment must not catch requests to the cluster; the proxy of the
+  kubeconfig is used instead.
+- aiohttp's default limits (5 minutes in all, 100 connections, 64 KiB buffers) cut watches, block behind watches, and
+  make batches small.
+- A redirect is never followed: it would carry the token elsewhere.
+- Errors of aiohttp hold the request with its Authorization header; only their texts are passed on.
+"""
+
+import asyncio
+import functools
+import importlib.metadata
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import Final
+
+import aiohttp
+
+from dra.kube.credentials import Access, Credentials
+from dra.kube.errors import Unreachable, raise_for, shortened
+from dra.kube.transport import Blocks, Request, Response
+
+CONNECT_TIMEOUT: Final = 10.0
+KEEP_ALIVE: Final = 30.0
+READ_BUFFER: Final = 1 << 20
+"""Bytes that may lie ready before the socket is paused: the upper limit of a block of watch events."""
+
+_UNAUTHORIZED: Final = 401
+
+
+@functools.cache
+def user_agent() -> str:
+    """Return the User-Agent of all requests, which audit logs and flow control of the server go by."""
+    try:
+        return f"dra-reserve/{importlib.metadata.version('dra-reserve')}"
+    except importlib.metadata.PackageNotFoundError:  # run from a checkout
+        return "dra-reserve/0"
+
+
+class HttpTransport:
+    """Implements `dra.kube.transport.Transport`."""
+
+    def __init__(self, credentials: Credentials) -> None:
+        self._credentials = credentials
+        self._session: aiohttp.ClientSession | None = None
+
+    async def send(self, request: Request, /) -> Response:
+        """Return the answer, see `Transport.send`."""
+        with _failures(request):
+            async with await self._answer(request, total=request.timeout) as answer:
+                return Response(answer.status, _headers(answer), await answer.read())
+
+    @asynccontextmanager
+    async def stream(self, request: Request, /) -> AsyncIterator[AsyncIterator[bytes]]:
+        """Open a stream, see `Transport.stream`."""
+        with _failures(request):
+            async with asyncio.timeout(request.timeout):  # none of aiohttp's timeouts covers only the beginning
+                answer = await self._answer(request, total=None)
+        try:
+            if not _successful(answer):
+                with _failures(request):
+                    raise_for(Response(answer.status, _headers(answer), await answer.read()), request.path)
+            yield _blocks(request, answer)
+        finally:
+            answer.close()  # a release would wait for the rest of an answer that has no end
+
+    async def close(self) -> None:
+        """Close all connections."""
+        if self._session is not None:
+            await self._session.close()
+
+    async def _answer(self, request: Request, *, total: float | None) -> aiohttp.ClientResponse:
+        """Send and return the beginning of the answer; after a 401 once more, with fresh credentials."""
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        access = await self._credentials.access()
+        answer = await self._ask(request, access, total)
+        if answer.status != _UNAUTHORIZED:
+            return answer
+        fresh = await self._credentials.access(rejected=access)
+        if fresh == access:
+            return answer
+        answer.release()
+        return await self._ask(request, fresh, total and max(0.001, total - (loop.time() - began)))
+
+    async def _ask(self, request: Request, access: Access, total: float | None) -> aiohttp.ClientResponse:
+        """Send once."""
+        if self._session is None:
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEP_ALIVE),
+                read_bufsize=READ_BUFFER,
+                trust_env=False,
+            )
+        headers = {"Accept": request.accept, "User-Agent": user_agent()}
+        if request.content_type is not None:
+            headers["Content-Type"] = request.content_type
+        if access.authorization is not None:
+            headers["Authorization"] = access.authorization
+        return await self._session.request(
+            request.method,
+            access.host + request.path,
+            params=request.query,
+            data=request.body,
+            headers=headers,
+            allow_redirects=False,
+            ssl=access.tls or True,
+            server_hostname=access.server_name,
+            proxy=access.proxy,
+            timeout=aiohttp.ClientTimeout(total=total, sock_connect=CONNECT_TIMEOUT),
+        )
+
+
+async def _blocks(request: Request, answer: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
+    """Yield what has arrived, cut behind the last newline."""
+    blocks = Blocks()
+    with _failures(request):
+        async for chunk in answer.content.iter_any():
+            if block := blocks.feed(chunk):
+                yield block
+
+
+@contextmanager
+def _failures(request: Request) -> Iterator[None]:
+    """Turn everything that can go wrong below HTTP into `Unreachable`.
+
+    Only a connection that never came about proves that the server has not got the request: one from the pool may
+    break after the last byte of it was sent.
+    """
+    try:
+        yield
+    except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, aiohttp.InvalidURL) as error:
+        raise Unreachable(request.path, shortened(error), ambiguous=False) from error
+    except TimeoutError as error:
+        raise Unreachable(request.path, f"no answer within {request.timeout:.3g} s", ambiguous=True) from error
+    except (aiohttp.ClientError, OSError) as error:
+        text = f"connection lost: {shortened(error) or type(error).__name__}"
+        raise Unreachable(request.path, text, ambiguous=True) from error
+
+
+def _successful(answer: aiohttp.ClientResponse) -> bool:
+    return 200 <= answer.status < 300  # noqa: PLR2004 - 2xx
+
+
+def _headers(answer: aiohttp.ClientResponse) -> dict[str, str]:
+    return {name.lower(): value for name, value in answer.headers.items()}

@@ -1,0 +1,105 @@
+"""Kinds of API objects and where they are found.
+
+A path is put together from validated names only. Names reach us from annotations and references that any user may
+write, and a name such as ``..`` or ``x/status`` would send our rights to an object nobody asked about.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from dra.model.meta import Key
+
+_LABEL: Final = r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?"
+_LABEL_PATTERN: Final = re.compile(_LABEL)
+_SUBDOMAIN_PATTERN: Final = re.compile(rf"{_LABEL}(?:\.{_LABEL})*")
+_LABEL_MAX: Final = 63
+_SUBDOMAIN_MAX: Final = 253
+
+
+class InvalidNameError(ValueError):
+    """A name that no API object can have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """One kind in one version, as the paths of the API name it."""
+
+    group: str
+    version: str
+    plural: str
+    kind: str
+    namespaced: bool
+
+    def __post_init__(self) -> None:
+        if self.group:
+            _subdomain(self.group, "group")
+        _label(self.version, "version")
+        _label(self.plural, "plural")
+
+    @property
+    def api_version(self) -> str:
+        """``apiVersion`` of its objects."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def label(self) -> str:
+        """The group-resource as kubectl writes it: ``jobs.batch``, ``pods``."""
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+    def what(self, key: Key) -> str:
+        """Return how error texts call the object: ``ResourceClaim ml/train``."""
+        namespace, name = key
+        return f"{self.kind} {namespace}/{name}" if namespace else f"{self.kind} {name}"
+
+    def path(self, namespace: str | None = None, name: str | None = None, subresource: str | None = None) -> str:
+        """Return the path of an object, or of the collection when there is no `name`.
+
+        Without a namespace it is that of all namespaces, which only reading a collection may use.
+        """
+        parts = ["/apis", self.group, self.version] if self.group else ["/api", self.version]
+        if namespace:
+            if not self.namespaced:
+                raise InvalidNameError(f"{self.label}: namespace {namespace!r} given, but the kind has none")
+            parts += ["namespaces", _label(namespace, "namespace")]
+        elif name is not None and self.namespaced:
+            raise InvalidNameError(f"{self.label} {name!r}: has no namespace")
+        parts.append(self.plural)
+        if name is not None:
+            parts.append(_subdomain(name, "name"))
+        if subresource is not None:
+            parts.append(_label(subresource, "subresource"))
+        return "/".join(parts)
+
+
+def _label(text: str, role: str) -> str:
+    """Return `text` if it is a DNS-1123 label."""
+    if len(text) > _LABEL_MAX or not _LABEL_PATTERN.fullmatch(text):
+        raise InvalidNameError(f"{role} {text[:_SUBDOMAIN_MAX]!r}: not a DNS label")
+    return text
+
+
+def _subdomain(text: str, role: str) -> str:
+    """Return `text` if it is a DNS-1123 subdomain.
+
+    Stricter than the server's rule for a path segment (no ``/``, ``%``, ``.``, ``..``), which a few kinds that we
+    never touch get by with (``system:node`` of RBAC).
+    """
+    if len(text) > _SUBDOMAIN_MAX or not _SUBDOMAIN_PATTERN.fullmatch(text):
+        raise InvalidNameError(f"{role} {text[:_SUBDOMAIN_MAX]!r}: not a DNS subdomain")
+    return text
+
+
+PODS: Final = Resource("", "v1", "pods", "Pod", namespaced=True)
+NODES: Final = Resource("", "v1", "nodes", "Node", namespaced=False)
+NAMESPACES: Final = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
+EVENTS: Final = Resource("events.k8s.io", "v1", "events", "Event", namespaced=True)
+LEASES: Final = Resource("coordination.k8s.io", "v1", "leases", "Lease", namespaced=True)
+JOBS: Final = Resource("batch", "v1", "jobs", "Job", namespaced=True)
+CLAIMS: Final = Resource("resource.k8s.io", "v1", "resourceclaims", "ResourceClaim", namespaced=True)
+TEMPLATES: Final = Resource("resource.k8s.io", "v1", "resourceclaimtemplates", "ResourceClaimTemplate", namespaced=True)
+SLICES: Final = Resource("resource.k8s.io", "v1", "resourceslices", "ResourceSlice", namespaced=False)
+CLASSES: Final = Resource("resource.k8s.io", "v1", "deviceclasses", "DeviceClass", namespaced=False)
+REVIEWS: Final = Resource(
+    "authorization.k8s.io", "v1", "selfsubjectaccessreviews", "SelfSubjectAccessReview", namespaced=False
+)

@@ -1,0 +1,113 @@
+"""The rules of the house for sending: pace, deadlines, repeats, counting.
+
+What is repeated: any request that the server turned away with 429 and a Retry-After (it did nothing), and reads that
+never reached it. What never is: a write whose outcome is unknown. It raises `Unreachable` with ``ambiguous`` or a
+`ServerError`, and the caller reads again and decides again.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
+from typing import Final, TypeAlias
+
+from dra.kube.backoff import Backoff
+from dra.kube.clock import Clock
+from dra.kube.errors import ApiError, TooManyRequests, Unreachable, raise_for
+from dra.kube.limits import Limiter, Priority
+from dra.kube.transport import Request, Response, Transport
+
+ATTEMPTS: Final = 4
+
+Observer: TypeAlias = Callable[[str, str, int, float], None]
+"""Told (method, group-resource, status, seconds) of each request sent. Status 0 stands for `Unreachable`; the method of
+a watch is WATCH, and its seconds end when the answer begins."""
+
+
+class Sender:
+    """Sends requests through a transport. In texts `what` names the object, in metrics `label` the resource."""
+
+    def __init__(self, transport: Transport, limiter: Limiter, *, clock: Clock, observer: Observer | None) -> None:
+        self._transport = transport
+        self._limiter = limiter
+        self._clock = clock
+        self._observer = observer
+
+    async def send(self, request: Request, *, what: str, label: str, priority: Priority) -> Response:
+        """Return the successful answer, else raise; `request.timeout` covers all attempts and waits."""
+        deadline = self._clock.now() + request.timeout
+        backoff = Backoff(base=0.1, cap=2.0)
+        attempt = 0
+        while True:
+            attempt += 1
+            left = await self._turn(priority, deadline, what)
+            try:
+                return await self._exchange(replace(request, timeout=left), what, label)
+            except TooManyRequests as error:
+                self._heed(error)
+                left = deadline - self._clock.now()
+                if not error.passing or attempt == ATTEMPTS or (error.retry_after or 0.0) >= left:
+                    raise
+            except Unreachable as error:
+                delay = backoff.next()
+                left = deadline - self._clock.now()
+                if error.ambiguous or request.method != "GET" or attempt == ATTEMPTS or delay >= left:
+                    raise
+                await asyncio.sleep(delay)
+
+    @contextlib.asynccontextmanager
+    async def stream(
+        self, request: Request, *, what: str, label: str, priority: Priority
+    ) -> AsyncIterator[AsyncIterator[bytes]]:
+        """Open a stream, once; errors on the way bear `what`, too."""
+        await self._limiter.acquire(priority)
+        began = self._clock.now()
+        try:
+            async with contextlib.AsyncExitStack() as stack:
+                try:
+                    blocks = await stack.enter_async_context(self._transport.stream(request))
+                except ApiError as error:
+                    self._observe("WATCH", label, error.status, began)
+                    self._heed(error)
+                    raise
+                self._observe("WATCH", label, 200, began)
+                yield blocks
+        except ApiError as error:
+            error.what = what
+            raise
+
+    async def _turn(self, priority: Priority, deadline: float, what: str) -> float:
+        """Wait for the limiter, not beyond the deadline; return the seconds left."""
+        try:
+            async with asyncio.timeout(deadline - self._clock.now()):
+                await self._limiter.acquire(priority)
+        except TimeoutError:
+            left = 0.0
+        else:
+            left = deadline - self._clock.now()
+        if left <= 0.0:
+            message = f"not sent in time: {self._limiter.waiting} requests wait for their turn (limits: qps, burst)"
+            raise Unreachable(what, message, ambiguous=False)
+        return left
+
+    async def _exchange(self, request: Request, what: str, label: str) -> Response:
+        """Send once."""
+        began = self._clock.now()
+        try:
+            response = await self._transport.send(request)
+        except Unreachable as error:
+            self._observe(request.method, label, 0, began)
+            error.what = what
+            raise
+        self._observe(request.method, label, response.status, began)
+        raise_for(response, what)
+        return response
+
+    def _heed(self, error: ApiError) -> None:
+        """Slow down everything when the server asks for it."""
+        if isinstance(error, TooManyRequests) and error.passing and error.retry_after is not None:
+            self._limiter.pause(error.retry_after)
+
+    def _observe(self, method: str, label: str, status: int, began: float) -> None:
+        if self._observer is not None:
+            self._observer(method, label, status, self._clock.now() - began)

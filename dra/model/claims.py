@@ -1,0 +1,121 @@
+"""ResourceClaims (resource.k8s.io/v1), with the fields KEP-5194 adds, present or not."""
+
+from typing import Any, Final
+
+import msgspec
+
+from dra.model.meta import ObjectMeta, Struct
+from dra.model.nodes import NodeSelector
+from dra.model.references import ConsumerReference
+
+RESERVED_FOR_MAX_SIZE: Final = 256
+"""Entries of ``status.reservedFor`` at most (upstream ``ResourceClaimReservedForMaxSize``)."""
+
+DELETE_PROTECTION: Final = "resource.kubernetes.io/delete-protection"
+"""Upstream's finalizer: put on by the scheduler before it allocates, taken off after the deallocation."""
+
+POD_CLAIM_NAME: Final = "resource.kubernetes.io/pod-claim-name"
+"""Upstream's annotation on a claim generated for a pod: the name of the entry in the pod's spec."""
+
+
+class DeviceRequestAllocationResult(Struct, frozen=True):
+    """``allocation.devices.results[]``: one device, or a share of it."""
+
+    request: str = ""
+    driver: str = ""
+    pool: str = ""
+    device: str = ""
+    admin_access: bool | None = None
+    share_id: str | None = msgspec.field(default=None, name="shareID")
+    consumed_capacity: dict[str, str] | None = None
+    binding_conditions: list[str] | None = None
+    binding_failure_conditions: list[str] | None = None
+    tolerations: list[dict[str, Any]] | None = None
+
+
+class DeviceAllocationResult(Struct, frozen=True):
+    """``allocation.devices``."""
+
+    results: list[DeviceRequestAllocationResult] | None = None
+    config: list[dict[str, Any]] | None = None
+
+
+class AllocationResult(Struct, frozen=True):
+    """``status.allocation``: immutable as a whole until it is cleared (specs/dra-upstream.md §1)."""
+
+    devices: DeviceAllocationResult = DeviceAllocationResult()
+    node_selector: NodeSelector | None = None
+    allocation_timestamp: str | None = None
+    reserved_for_any_pod: bool | None = None
+
+
+class Condition(Struct, frozen=True):
+    """``status.devices[].conditions[]``."""
+
+    type: str = ""
+    status: str = ""
+
+
+class AllocatedDeviceStatus(Struct, frozen=True):
+    """``status.devices[]``: what a driver says of an allocated device."""
+
+    driver: str = ""
+    pool: str = ""
+    device: str = ""
+    conditions: list[Condition] | None = None
+
+
+class ResourceClaimSpec(Struct, frozen=True):
+    """``spec``; the device requests stay plain data, only schedulers read them."""
+
+    devices: dict[str, Any] | None = None
+    reserved_for: ConsumerReference | None = None
+
+
+class ResourceClaimStatus(Struct, frozen=True):
+    """``status``."""
+
+    allocation: AllocationResult | None = None
+    reserved_for: list[ConsumerReference] | None = None
+    devices: list[AllocatedDeviceStatus] | None = None
+
+
+class ResourceClaim(Struct, frozen=True):
+    """A claim on devices."""
+
+    metadata: ObjectMeta
+    spec: ResourceClaimSpec = ResourceClaimSpec()
+    status: ResourceClaimStatus = ResourceClaimStatus()
+
+    @property
+    def entries(self) -> tuple[ConsumerReference, ...]:
+        """``status.reservedFor``, never None."""
+        return tuple(self.status.reserved_for or ())
+
+    @property
+    def protected(self) -> bool:
+        """Whether upstream's finalizer is on."""
+        return DELETE_PROTECTION in (self.metadata.finalizers or ())
+
+    @property
+    def generated_for(self) -> str | None:
+        """The uid of the pod this claim was generated for from a template, if it was."""
+        for owner in self.metadata.owner_references or ():
+            if owner.controller and owner.kind == "Pod" and owner.api_version == "v1":
+                return owner.uid
+        return None
+
+
+def binding_failed(claim: ResourceClaim) -> bool:
+    """Whether a device of the allocation reports one of its bindingFailureConditions (KEP-5007)."""
+    allocation = claim.status.allocation
+    if allocation is None or not claim.status.devices:
+        return False
+    true_conditions = {
+        (d.driver, d.pool, d.device): {c.type for c in d.conditions or () if c.status == "True"}
+        for d in claim.status.devices
+    }
+    return any(
+        not true_conditions.get((r.driver, r.pool, r.device), set()).isdisjoint(r.binding_failure_conditions or ())
+        for r in allocation.devices.results or ()
+    )

@@ -1,0 +1,106 @@
+"""Nodes and node selectors."""
+
+import msgspec
+
+from dra.model.meta import ObjectMeta, Struct
+
+
+class NodeSpec(Struct, frozen=True):
+    """``spec``."""
+
+    unschedulable: bool = False
+
+
+class NodeSystemInfo(Struct, frozen=True):
+    """``status.nodeInfo``: a new bootID means that every sandbox of the node is gone."""
+
+    boot_id: str = msgspec.field(default="", name="bootID")
+
+
+class NodeCondition(Struct, frozen=True):
+    """``status.conditions[]``."""
+
+    type: str = ""
+    status: str = ""
+
+
+class NodeStatus(Struct, frozen=True):
+    """``status``."""
+
+    node_info: NodeSystemInfo = NodeSystemInfo()
+    conditions: list[NodeCondition] | None = None
+
+
+class Node(Struct, frozen=True):
+    """A node."""
+
+    metadata: ObjectMeta
+    spec: NodeSpec = NodeSpec()
+    status: NodeStatus = NodeStatus()
+
+    @property
+    def ready(self) -> bool:
+        """Whether its kubelet reports in."""
+        return any(c.type == "Ready" and c.status == "True" for c in self.status.conditions or ())
+
+
+class NodeSelectorRequirement(Struct, frozen=True):
+    """One requirement on a label (``matchExpressions``) or a field (``matchFields``, only ``metadata.name``)."""
+
+    key: str = ""
+    operator: str = ""
+    values: list[str] | None = None
+
+
+class NodeSelectorTerm(Struct, frozen=True):
+    """All requirements of a term must hold; a term without any matches nothing."""
+
+    match_expressions: list[NodeSelectorRequirement] | None = None
+    match_fields: list[NodeSelectorRequirement] | None = None
+
+
+class NodeSelector(Struct, frozen=True):
+    """``allocation.nodeSelector``: one matching term is enough."""
+
+    node_selector_terms: list[NodeSelectorTerm] = msgspec.field(default_factory=list)
+
+
+def _holds(requirement: NodeSelectorRequirement, value: str | None) -> bool:
+    values = requirement.values or []
+    match requirement.operator:
+        case "In":
+            return value is not None and value in values
+        case "NotIn":
+            return value is None or value not in values
+        case "Exists":
+            return value is not None
+        case "DoesNotExist":
+            return value is None
+        case "Gt" | "Lt":
+            return _compares(requirement.operator, value, values)
+        case _:
+            return False
+
+
+def _compares(operator: str, value: str | None, values: list[str]) -> bool:
+    try:
+        actual, bound = int(value or ""), int(values[0])
+    except (ValueError, IndexError):
+        return False
+    return actual > bound if operator == "Gt" else actual < bound
+
+
+def matches(selector: NodeSelector | None, *, name: str, labels: dict[str, str] | None) -> bool:
+    """Whether a node satisfies the selector (component-helpers ``nodeaffinity``); no selector means every node."""
+    if selector is None:
+        return True
+    labels = labels or {}
+    for term in selector.node_selector_terms:
+        expressions, fields = term.match_expressions or [], term.match_fields or []
+        if (
+            (expressions or fields)
+            and all(_holds(e, labels.get(e.key)) for e in expressions)
+            and all(_holds(f, name if f.key == "metadata.name" else None) for f in fields)
+        ):
+            return True
+    return False

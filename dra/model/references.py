@@ -1,0 +1,79 @@
+"""How objects are named in claims: workload references and ``status.reservedFor`` entries.
+
+kubectl's notation is the one people know: ``RESOURCE[.GROUP]/NAME``, as in ``jobs.batch/train`` or ``pods/x``
+(specs/kep-5194.md, "Carrying the fields").
+"""
+
+import re
+from typing import Final, Self
+
+from dra.model.meta import Struct, Uid
+
+_SUBDOMAIN: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_LABEL: Final = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
+_MAX_SUBDOMAIN: Final = 253
+_MAX_LABEL: Final = 63
+_UNKNOWN: Final = Uid("")
+
+
+class MalformedReferenceError(ValueError):
+    """A text that is no ``RESOURCE[.GROUP]/NAME``."""
+
+
+class GroupResource(Struct, frozen=True):
+    """A kind of object as URLs and RBAC name it: plural resource and API group ("" is the core group)."""
+
+    resource: str
+    group: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.resource}.{self.group}" if self.group else self.resource
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read ``jobs.batch`` or ``pods``.
+
+        Raises MalformedReferenceError: the resource must be a DNS label, the group a DNS subdomain; anything else
+        could not be part of a URL path.
+        """
+        resource, _, group = text.partition(".")
+        if not (len(resource) <= _MAX_LABEL and _LABEL.fullmatch(resource)):
+            raise MalformedReferenceError(f"{text!r}: {resource!r} is no resource name; write it as in: jobs.batch")
+        if ("." in text) and not (len(group) <= _MAX_SUBDOMAIN and _SUBDOMAIN.fullmatch(group)):
+            raise MalformedReferenceError(f"{text!r}: {group!r} is no API group; write it as in: jobs.batch")
+        return cls(resource=resource, group=group)
+
+
+class ConsumerReference(Struct, frozen=True):
+    """One entry of ``status.reservedFor``, and the value of the KEP's ``spec.reservedFor``.
+
+    The object is in the claim's namespace. The API server checks neither kind nor existence
+    (specs/dra-upstream.md §1), only that uids are unique in a list.
+    """
+
+    api_group: str = ""
+    resource: str = ""
+    name: str = ""
+    uid: Uid = Uid("")
+
+    def __str__(self) -> str:
+        return f"{self.group_resource}/{self.name}"
+
+    @property
+    def group_resource(self) -> GroupResource:
+        """The kind of the consumer."""
+        return GroupResource(resource=self.resource, group=self.api_group)
+
+    @property
+    def is_pod(self) -> bool:
+        """Whether the entry stands for a single pod."""
+        return self.resource == "pods" and not self.api_group
+
+    @classmethod
+    def parse(cls, text: str, *, uid: Uid = _UNKNOWN) -> Self:
+        """Read ``jobs.batch/train``. Raises MalformedReferenceError."""
+        kind, slash, name = text.partition("/")
+        if not slash or not (len(name) <= _MAX_SUBDOMAIN and _SUBDOMAIN.fullmatch(name)):
+            raise MalformedReferenceError(f"{text!r} is no RESOURCE[.GROUP]/NAME; write it as in: jobs.batch/train")
+        found = GroupResource.parse(kind)
+        return cls(api_group=found.group, resource=found.resource, name=name, uid=uid)

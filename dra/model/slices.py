@@ -1,0 +1,57 @@
+"""ResourceSlices (resource.k8s.io/v1): which devices a driver offers where."""
+
+from typing import Any
+
+from dra.model.meta import ObjectMeta, Struct
+from dra.model.nodes import NodeSelector
+
+
+class ResourcePool(Struct, frozen=True):
+    """``spec.pool``: only the slices of the highest generation count, and only if all of them are there."""
+
+    name: str = ""
+    generation: int = 0
+    resource_slice_count: int = 0
+
+
+class DeviceTaint(Struct, frozen=True):
+    """``devices[].taints[]``."""
+
+    key: str = ""
+    value: str = ""
+    effect: str = ""
+    time_added: str | None = None
+
+
+class Device(Struct, frozen=True):
+    """``spec.devices[]``; attributes and capacities stay plain data, CEL reads them."""
+
+    name: str = ""
+    attributes: dict[str, Any] | None = None
+    capacity: dict[str, Any] | None = None
+    taints: list[DeviceTaint] | None = None
+    consumes_counters: list[dict[str, Any]] | None = None
+    allow_multiple_allocations: bool = False
+    node_name: str | None = None
+    node_selector: NodeSelector | None = None
+    all_nodes: bool | None = None
+
+
+class ResourceSliceSpec(Struct, frozen=True):
+    """``spec``."""
+
+    driver: str = ""
+    pool: ResourcePool = ResourcePool()
+    node_name: str | None = None
+    node_selector: NodeSelector | None = None
+    all_nodes: bool | None = None
+    per_device_node_selection: bool | None = None
+    devices: list[Device] | None = None
+    shared_counters: list[dict[str, Any]] | None = None
+
+
+class ResourceSlice(Struct, frozen=True):
+    """A part of a driver's pool of devices."""
+
+    metadata: ObjectMeta
+    spec: ResourceSliceSpec = ResourceSliceSpec()

@@ -1,0 +1,166 @@
+"""Builds the programs of the test cluster from their committed Go modules, when they are missing or out of date.
+
+    python -m tests.cluster.binaries     exit code 0: there; 1: the build failed; 3: no Go, or too old
+
+Each folder with a go.mod (``controlplane``, ``kwok``, later ones for older Kubernetes versions) gives one executable in
+.build/bin, named after the folder and the version. Beside it lies the digest of what it was made from; while that
+matches, nothing is built and no Go is needed.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+HERE: Final = Path(__file__).resolve().parent
+OUTPUT: Final = HERE.parents[1] / ".build" / "bin"
+
+EXIT_FAILED: Final = 1
+EXIT_NO_GO: Final = 3
+
+PARALLELISM: Final = "2"
+"""Packages compiled at once: each takes hundreds of megabytes, and the linker is serial anyway."""
+
+
+class BuildFailedError(RuntimeError):
+    """Go said no; its own words are above."""
+
+
+class NoGoError(RuntimeError):
+    """There is no Go that can build this."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Program:
+    """One executable and the folder of the Go module that it is built from."""
+
+    folder: Path
+    module: str
+    """The required module whose version the executable has."""
+    package: str = "."
+    stamp: str = ""
+    """The Go package with gitVersion, gitMajor and gitMinor: kubectl refuses a server without them."""
+
+    @property
+    def version(self) -> str:
+        """The version of the upstream module, e.g. v1.36.3."""
+        return self._in_go_mod(rf"^(?:require)?\s*{re.escape(self.module)} (v\S+)")
+
+    @property
+    def path(self) -> Path:
+        """Where the executable is, or will be."""
+        return OUTPUT / f"{self.folder.name}-{self.version}"
+
+    @property
+    def go(self) -> str:
+        """The oldest Go that builds it, e.g. 1.26.0."""
+        return self._in_go_mod(r"^go (\S+)")
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """What `go build` is given beside the output."""
+        linker = ["-s", "-w"]
+        if self.stamp:
+            major, minor, *_ = self.version.removeprefix("v").split(".")
+            values = {"gitVersion": self.version, "gitMajor": major, "gitMinor": minor}
+            linker += [f"-X {self.stamp}.{name}={value}" for name, value in values.items()]
+        return ("-p", PARALLELISM, "-ldflags", " ".join(linker))
+
+    def digest(self) -> str:
+        """Return the digest of everything that decides what the executable is."""
+        digest = hashlib.sha256(repr((self.package, self.flags)).encode())
+        for source in sorted([*self.folder.glob("*.go"), self.folder / "go.mod", self.folder / "go.sum"]):
+            digest.update(source.name.encode() + b"\0" + source.read_bytes() + b"\0")
+        return digest.hexdigest()
+
+    def _in_go_mod(self, pattern: str) -> str:
+        found = re.search(pattern, (self.folder / "go.mod").read_text(encoding="utf-8"), re.MULTILINE)
+        if found is None:
+            raise BuildFailedError(f"{self.folder / 'go.mod'}: nothing matches {pattern}")
+        return found[1]
+
+
+def controlplane(folder: str = "controlplane") -> Program:
+    """Return the control plane whose Kubernetes version the go.mod in `folder` names."""
+    return Program(folder=HERE / folder, module="k8s.io/kubernetes", stamp="k8s.io/component-base/version")
+
+
+def kwok() -> Program:
+    """Return kwok, which plays the nodes."""
+    return Program(folder=HERE / "kwok", module="sigs.k8s.io/kwok", package="sigs.k8s.io/kwok/cmd/kwok")
+
+
+def build(program: Program) -> Path:
+    """Return the executable, building it first unless it is there and current; one process builds at a time."""
+    OUTPUT.mkdir(parents=True, exist_ok=True)
+    with (OUTPUT / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not _current(program):
+            _compile(program)
+    return program.path
+
+
+def _current(program: Program) -> bool:
+    recorded = _record(program)
+    return program.path.exists() and recorded.exists() and recorded.read_text(encoding="ascii") == program.digest()
+
+
+def _compile(program: Program) -> None:
+    go = _find_go(program)
+    sys.stderr.write(f"building {program.path.name} (minutes the first time, seconds with a warm Go cache)\n")
+    unfinished = program.path.with_name(f"{program.path.name}.new")
+    command = [go, "build", *program.flags, "-o", str(unfinished), program.package]
+    if subprocess.run(command, cwd=program.folder, env=os.environ | {"CGO_ENABLED": "0"}, check=False).returncode:
+        raise BuildFailedError(f"{program.folder}: {' '.join(command)} failed")
+    _record(program).unlink(missing_ok=True)
+    unfinished.replace(program.path)
+    _record(program).write_text(program.digest(), encoding="ascii")
+
+
+def _record(program: Program) -> Path:
+    return program.path.with_name(f"{program.path.name}.sha256")
+
+
+def _find_go(program: Program) -> str:
+    wanted = f"{program.path.name} is built with Go {program.go} or newer (https://go.dev/dl)"
+    go = shutil.which("go")
+    if go is None:
+        raise NoGoError(f"{wanted}; there is no go on PATH")
+    # `local`: say what is missing, rather than fetch another toolchain behind the developer's back.
+    answer = subprocess.run(
+        [go, "env", "GOVERSION"], env=os.environ | {"GOTOOLCHAIN": "local"}, capture_output=True, text=True, check=True
+    )
+    found = answer.stdout.strip()
+    if _numbers(found) < _numbers(program.go):
+        raise NoGoError(f"{wanted}; {go} is {found}")
+    return go
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(number) for number in re.findall(r"\d+", version)[:3])
+
+
+def main() -> int:
+    """Build everything, say where it is."""
+    try:
+        for program in (controlplane(), kwok()):
+            sys.stdout.write(f"{build(program)}\n")
+    except NoGoError as error:
+        sys.stderr.write(f"error: {error}\n")
+        return EXIT_NO_GO
+    except BuildFailedError as error:
+        sys.stderr.write(f"error: {error}\n")
+        return EXIT_FAILED
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,154 @@
+"""A real Kubernetes control plane on loopback ports: started in order, ready when `start` returns, gone after `stop`."""
+
+from __future__ import annotations
+
+import secrets
+import subprocess
+from functools import partial
+from typing import TYPE_CHECKING, Final, Self
+
+from tests.cluster import binaries, fake_nodes, kubeconfig
+from tests.cluster.components import USERS, CommandLines, Ports
+from tests.cluster.options import Options
+from tests.cluster.ports import LOOPBACK, free
+from tests.cluster.rest import Rest, healthy
+from tests.cluster.run_folder import RunFolder
+from tests.cluster.waiting import until
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from types import TracebackType
+
+    from tests.cluster.processes import Process
+
+GRACE: Final = 2.0
+"""Seconds a component gets to end: nothing that it could still write matters."""
+
+
+class Cluster:
+    """One control plane and its nodes; each component is a `Process` that can be stopped, started, frozen, thawed."""
+
+    def __init__(self, options: Options = Options()) -> None:  # noqa: B008 frozen
+        self.options: Final = options
+        self.controllers = options.controllers
+        program = binaries.controlplane(options.controlplane)
+        controlplane, kwok = binaries.build(program), binaries.build(binaries.kwok())
+        self.kubernetes: Final = program.version
+        self.folder: Final = RunFolder()
+        self._commands: Final = CommandLines(
+            binary=controlplane, folder=self.folder.path, ports=Ports.choose(), options=options
+        )
+        self._tokens: Final = {user: secrets.token_hex(16) for user in USERS}
+        self._make_processes(kwok)
+
+    def _make_processes(self, kwok: Path) -> None:
+        commands, ports = self._commands, self._commands.ports
+        process = partial(self.folder.process, grace=GRACE)
+        (kwok_port,) = free(1)
+        self.etcd: Final = process("etcd", commands.etcd(), ready=lambda: healthy(ports.etcd, "/health", tls=False))
+        self.apiserver: Final = process(
+            "apiserver", commands.apiserver(), ready=lambda: healthy(ports.apiserver, "/readyz")
+        )
+        self.controller_manager: Final = process(
+            "controller-manager",
+            commands.controller_manager(self.controllers),
+            ready=lambda: healthy(ports.controller_manager, "/healthz"),
+        )
+        self.scheduler: Final = process(
+            "scheduler", commands.scheduler(), ready=lambda: healthy(ports.scheduler, "/readyz")
+        )
+        self.kwok: Final = process(
+            "kwok",
+            fake_nodes.command(
+                kwok,
+                kubeconfig=commands.kubeconfig("kwok"),
+                port=kwok_port,
+                lease_seconds=self.options.node_lease_seconds,
+            ),
+            ready=lambda: healthy(kwok_port, "/healthz", tls=False),
+        )
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    @property
+    def server(self) -> str:
+        """The URL of the API server."""
+        return f"https://{LOOPBACK}:{self._commands.ports.apiserver}"
+
+    @property
+    def admin_kubeconfig(self) -> Path:
+        """The kubeconfig of a member of system:masters."""
+        return self._commands.kubeconfig("admin")
+
+    def start(self) -> None:
+        """Start every component and wait until pods can be scheduled; on failure nothing is left."""
+        try:
+            self._write_credentials()
+            self._commands.write_scheduler_configuration()
+            self.etcd.start()
+            self.apiserver.start()
+            self._write_kubeconfigs()  # only now: they contain the certificate that it has just made
+            for process in (self.controller_manager, self.scheduler, self.kwok):
+                process.spawn()
+            self.add_nodes(fake_nodes.names(self.options.nodes))
+            self.add_nodes(fake_nodes.names(self.options.broken_nodes, broken=True))
+            for process in (self.controller_manager, self.scheduler, self.kwok):
+                process.wait_ready()
+        except BaseException:
+            self.stop()
+            raise
+
+    def stop(self) -> None:
+        """Stop every component and remove the folder."""
+        self.folder.close()
+
+    def run_controllers(self, controllers: str) -> None:
+        """Restart the controller manager with another list of controllers, unless it has that list already."""
+        if controllers != self.controllers:
+            self.controllers = controllers
+            self.controller_manager.command = self._commands.controller_manager(controllers)
+            self.controller_manager.restart()
+
+    def add_nodes(self, nodes: list[str]) -> None:
+        """Create the nodes and wait until they are ready and free of taints."""
+        rest = self._rest()
+        fake_nodes.create(rest, nodes)
+        until(lambda: fake_nodes.all_usable(rest, nodes), within=60, saying=f"{len(nodes)} nodes are ready")
+
+    def service_account_kubeconfig(self, namespace: str, name: str) -> Path:
+        """Return a kubeconfig with a fresh token of an existing service account."""
+        path = self._commands.kubeconfig(f"{namespace}-{name}")
+        return kubeconfig.for_service_account(path, admin=self.admin_kubeconfig, namespace=namespace, name=name)
+
+    def _write_credentials(self) -> None:
+        key = self._commands.service_account_key
+        subprocess.run(["openssl", "genrsa", "-out", str(key), "2048"], check=True, capture_output=True)
+        self._commands.tokens.touch(mode=0o600)
+        lines = [f'{self._tokens[key]},{user},{key},"{group}"\n' for key, (user, group) in USERS.items()]
+        self._commands.tokens.write_text("".join(lines), encoding="utf-8")
+
+    def _write_kubeconfigs(self) -> None:
+        for user, token in self._tokens.items():
+            kubeconfig.write(
+                self._commands.kubeconfig(user),
+                server=self.server,
+                certificates=self._commands.certificates,
+                token=token,
+            )
+
+    def _rest(self) -> Rest:
+        return Rest(
+            port=self._commands.ports.apiserver,
+            token=self._tokens["admin"],
+            certificates=self._commands.certificates,
+        )

@@ -1,0 +1,50 @@
+"""What a test cluster is like: one frozen value, given to `Cluster`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+ALL_CONTROLLERS: Final = "*"
+"""The cluster as everybody has it: dra-reserve works alongside the stock claim controller."""
+
+WITHOUT_CLAIM_CONTROLLER: Final = "*,-resourceclaim-controller"
+"""dra-reserve replaces the stock claim controller."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClientLimits:
+    """A component's own limit of its requests per second."""
+
+    qps: int
+    burst: int
+
+
+STOCK_SCHEDULER_LIMITS: Final = ClientLimits(qps=50, burst=100)
+"""kube-scheduler's defaults: what users have, so the speed that counts is measured under them."""
+
+FAST_CONTROLLERS: Final = ClientLimits(qps=200, burst=400)
+"""Ten times kube-controller-manager's defaults: at 20 QPS the Job controller makes pods so slowly that nothing else shows."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """How to start the components."""
+
+    controlplane: str = "controlplane"
+    """The folder below tests/cluster whose go.mod names the Kubernetes version."""
+    controllers: str = ALL_CONTROLLERS
+    controller_limits: ClientLimits = FAST_CONTROLLERS
+    scheduler_limits: ClientLimits = STOCK_SCHEDULER_LIMITS
+    scheduler_configuration: Mapping[str, Any] = field(default_factory=dict)
+    """More fields of KubeSchedulerConfiguration, e.g. profiles and extenders."""
+    feature_gates: Mapping[str, bool] = field(default_factory=dict)
+    apiserver_flags: tuple[str, ...] = ()
+    nodes: int = 3
+    broken_nodes: int = 0
+    """Nodes on which no pod ever gets its sandbox."""
+    node_lease_seconds: int = 40
+    """Renewed four times as often. For hundreds of nodes raise it, or the leases are the load that is measured."""
