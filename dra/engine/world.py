@@ -130,8 +130,8 @@ class World:
         self._place(uid, before.node if before is not None else "", after.node)
         self._enroll(before, after)
 
-    def forget_pod(self, uid: Uid) -> None:
-        """The pod with that uid is certainly gone."""
+    def forget_pod(self, uid: Uid, *, certain: bool = True) -> None:
+        """The pod with that uid is gone; if not for ``certain``, it only is of no concern to any claim any more."""
         consumer = self._consumers.pop(uid, None)
         self._boots.pop(uid, None)
         self.loose.pop(uid, None)
@@ -139,7 +139,7 @@ class World:
             return
         self._place(uid, consumer.node, "")
         for name in consumer.claims:
-            self._withdraw(consumer, name, gone=True)
+            self._withdraw(consumer, name, gone=certain)
 
     def pod_absent(self, claim: Key, uid: Uid) -> None:
         """A live read showed that no pod with that uid exists: the entry in that claim's list stands for nobody."""

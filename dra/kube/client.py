@@ -85,10 +85,18 @@ class Client:
     ) -> None:
         self._sender = Sender(transport, limiter, clock=clock, observer=observer)
 
-    async def get(self, resource: Resource, key: Key, model: type[T], *, priority: Priority = Priority.NORMAL) -> T:
-        """Read one object, consistently (never from a cache that lags)."""
+    async def get(
+        self,
+        resource: Resource,
+        key: Key,
+        model: type[T],
+        *,
+        priority: Priority = Priority.NORMAL,
+        within: float = READ_TIMEOUT,
+    ) -> T:
+        """Read one object."""
         codec = codec_of(resource, model)
-        request = Request(method="GET", path=resource.path(*key), accept=codec.accept_one, timeout=READ_TIMEOUT)
+        request = Request(method="GET", path=resource.path(*key), accept=codec.accept_one, timeout=within)
         response = await self._sender.send(request, what=resource.what(key), label=resource.label, priority=priority)
         return _decoded(codec.one, response.body, resource.what(key))
 

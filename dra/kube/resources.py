@@ -57,7 +57,7 @@ class Resource:
 
         Without a namespace it is that of all namespaces, which only reading a collection may use.
         """
-        parts = ["/apis", self.group, self.version] if self.group else ["/api", self.version]
+        parts = [group_path(self.group, self.version)]
         if namespace:
             if not self.namespaced:
                 raise InvalidNameError(f"{self.label}: namespace {namespace!r} given, but the kind has none")
@@ -70,6 +70,12 @@ class Resource:
         if subresource is not None:
             parts.append(_label(subresource, "subresource"))
         return "/".join(parts)
+
+
+def group_path(group: str, version: str | None = None) -> str:
+    """Return the path of an API group ("" is the core group), or of one version of it."""
+    root = f"/apis/{_subdomain(group, 'group')}" if group else "/api"
+    return f"{root}/{_label(version, 'version')}" if version is not None else root
 
 
 def _label(text: str, role: str) -> str:

@@ -5,6 +5,8 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Final
 
+import msgspec
+
 from dra.engine.consumers import Consumer, Stage
 from dra.engine.instants import Instant
 from dra.engine.ledger import Conflict
@@ -90,7 +92,7 @@ class History(Struct, frozen=True):
     """How often the allocation was taken back since the claim was last consumed."""
 
 
-class ClaimView(Struct, frozen=True, dict=True):
+class ClaimView(msgspec.Struct, frozen=True, dict=True, kw_only=True):
     """One claim and its consumers."""
 
     claim: ResourceClaim

@@ -1,0 +1,198 @@
+"""The controller as a whole: puts the parts together, runs them, and stops them in order."""
+
+import asyncio
+import logging
+import secrets
+import socket
+from collections.abc import Mapping
+from typing import Final
+
+from controller.claims import ClaimLoop
+from controller.endpoints import Endpoints
+from controller.leadership import Leadership
+from controller.metrics import Metrics
+from controller.publisher import Publisher
+from controller.queue import Queue
+from controller.watches import Watches
+from controller.workloads import Workloads
+from controller.writer import Writer
+from dra.api.configuration import Configuration, Mode
+from dra.cel.rules import MalformedRuleError, Rule
+from dra.engine.claims import policy
+from dra.engine.claims.policy import Policy
+from dra.engine.reasons import Reason
+from dra.engine.world import World
+from dra.kube import series
+from dra.kube.client import Client
+from dra.kube.clock import SYSTEM, Clock
+from dra.kube.election import Terms
+from dra.kube.events import Recorder
+from dra.kube.lease import Election
+from dra.kube.limits import Limiter
+from dra.kube.resources import CLAIMS, PODS
+from dra.kube.series import Fact, Regarding
+from dra.kube.transport import Transport
+from dra.model.references import GroupResource, MalformedReferenceError
+
+ACTION: Final = "Reserve"
+"""What all our Events are about, in the field that tells."""
+
+_log: Final = logging.getLogger(__name__)
+
+
+class MalformedConfigurationError(ValueError):
+    """A configuration that is well-formed but cannot be meant."""
+
+
+def policy_of(configuration: Configuration) -> Policy:
+    """Return the policy of a configuration: modes are values, not branches."""
+    chosen = policy.REPLACE if configuration.mode is Mode.REPLACE else policy.ALONGSIDE
+    return Policy(
+        prune_started=chosen.prune_started,
+        list_consuming=chosen.list_consuming,
+        tombstones=chosen.tombstones,
+        release_finished=configuration.release_finished,
+    )
+
+
+def rules_of(configuration: Configuration) -> Mapping[GroupResource, Rule]:
+    """Return the compiled release rules; raises MalformedConfigurationError naming the rule."""
+    rules = {}
+    for resource, expression in configuration.rules().items():
+        try:
+            rules[GroupResource.parse(resource)] = Rule(expression)
+        except (MalformedReferenceError, MalformedRuleError) as error:
+            raise MalformedConfigurationError(f"releaseRules: {resource}: {error}") from error
+    return rules
+
+
+class EventRecorder:
+    """Turns reasons into the facts of the event recorder."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+
+    def record(self, reason: Reason) -> None:
+        """Post an Event for the reason, sometime."""
+        resource = PODS if reason.subject.kind == PODS.kind else CLAIMS
+        namespace, name = reason.subject.key
+        regarding = Regarding(
+            api_version=resource.api_version,
+            kind=resource.kind,
+            namespace=namespace,
+            name=name,
+            uid=reason.subject.uid,
+        )
+        self._recorder.record(
+            Fact(
+                regarding=regarding,
+                reason=reason.code.value,
+                action=ACTION,
+                note=reason.note,
+                severity=series.Severity(reason.severity.value),
+            )
+        )
+
+
+class Application:
+    """One controller process on one API server."""
+
+    def __init__(self, configuration: Configuration, transport: Transport, *, clock: Clock = SYSTEM) -> None:
+        self.metrics = Metrics()
+        self.world = World()
+        self._acting = False
+        self._clock = clock
+        self._transport = transport
+        limiter = Limiter(configuration.qps, configuration.burst, clock=clock)
+        client = Client(transport, limiter, clock=clock, observer=self.metrics.request)
+        identity = f"{socket.gethostname()}_{secrets.token_hex(4)}"
+        self._election = _election(configuration, client, identity, clock)
+        leadership = Leadership(self._election)
+        self._recorder = Recorder(client, instance=identity, clock=clock)
+        self._workloads = Workloads(client, world=self.world, rules=rules_of(configuration), woken=self._wake)
+        self._watches = Watches(client, world=self.world, clock=clock, woken=self._wake)
+        writer = Writer(
+            client,
+            world=self.world,
+            clock=clock,
+            workloads=self._workloads,
+            metrics=self.metrics,
+            leadership=leadership,
+        )
+        self._loop = ClaimLoop(
+            world=self.world,
+            queue=Queue(clock),
+            writer=writer,
+            publisher=Publisher(EventRecorder(self._recorder), self.metrics),
+            metrics=self.metrics,
+            policy=policy_of(configuration),
+            clock=clock,
+            leadership=leadership,
+        )
+        self._endpoints = Endpoints(
+            probes=configuration.probes,
+            metrics=configuration.metrics,
+            registry=self.metrics,
+            troubles=self._watches.troubles,
+        )
+
+    async def run(self) -> None:
+        """Work until cancelled, then stop: nothing new, then the lease, then what is left to tell.
+
+        Raises LeadershipLostError when somebody else took over: the process must end, its view of the world is stale.
+        """
+        async with self._endpoints as endpoints:
+            _log.info("probes on http://%(probes)s, metrics on http://%(metrics)s", endpoints.addresses)
+            recording = asyncio.create_task(self._recorder.run(), name="events")
+            try:
+                async with asyncio.TaskGroup() as group:
+                    group.create_task(self._watches.run(), name="watches")
+                    group.create_task(self._lead(), name="lead")
+            finally:
+                await self._workloads.close()
+                recording.cancel()
+                await asyncio.gather(recording, return_exceptions=True)
+                await self._recorder.close()
+                await self._transport.close()
+                _log.info("stopped")
+
+    async def _lead(self) -> None:
+        """Know the cluster, then act on it for as long as we hold the lease."""
+        await self._watches.synced()
+        if self._election is None:
+            await self._act()
+            return
+        await self._election.acquire()
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._election.hold(), name="lease")
+                group.create_task(self._act(), name="claims")
+        finally:
+            self.metrics.leading.set(0)
+            await asyncio.shield(self._election.release())
+
+    async def _act(self) -> None:
+        self.world.started_watching(now=self._clock.now())
+        self._acting = True
+        self.metrics.leading.set(1)
+        self._workloads.follow()
+        self._loop.wake()
+        _log.info("acting on %d claims", sum(1 for _ in self.world.claims()))
+        await self._loop.run()
+
+    def _wake(self) -> None:
+        """A standby only keeps its world warm."""
+        if self._acting:
+            self._workloads.follow()
+            self._loop.wake()
+
+
+def _election(configuration: Configuration, client: Client, identity: str, clock: Clock) -> Election | None:
+    settings = configuration.leader_election
+    if not settings.enabled:
+        return None
+    terms = Terms(
+        duration=int(settings.lease_seconds), renew_within=settings.renew_seconds, retry=settings.retry_seconds
+    )
+    key = (settings.namespace, settings.name)
+    return Election(client, key=key, identity=identity, terms=terms, clock=clock)

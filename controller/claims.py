@@ -1,0 +1,143 @@
+"""The claim loop: one claim at a time is brought to what the engine wants."""
+
+import asyncio
+import contextvars
+import itertools
+import logging
+import time
+from typing import Final
+
+from controller.leadership import Leadership
+from controller.metrics import Metrics
+from controller.publisher import Publisher
+from controller.queue import Queue
+from controller.writer import BoundMeanwhileError, Writer
+from dra.engine.actions import Deallocate, Plan
+from dra.engine.claims import gates
+from dra.engine.claims.decide import decide
+from dra.engine.claims.policy import Policy
+from dra.engine.claims.view import ClaimView
+from dra.engine.world import World
+from dra.kube.clock import Clock
+from dra.kube.errors import ApiError, Conflict
+from dra.model.meta import Key
+
+WORKERS: Final = 16
+"""Claims decided and written at the same time."""
+
+ROUNDS: Final = 4
+"""Decisions in a row on one claim: a write makes the next one possible (listed, then ungated)."""
+
+CONFLICT_RETRY: Final = 0.05
+"""Seconds after which a claim is decided again that somebody else has written meanwhile."""
+
+RETRY: Final = (0.2, 30.0)
+"""Seconds, first and longest, before a claim whose plan failed is decided again."""
+
+flow: Final[contextvars.ContextVar[str]] = contextvars.ContextVar("flow", default="")
+"""Which decision the present log line belongs to."""
+
+_log: Final = logging.getLogger(__name__)
+_numbers: Final = itertools.count(1)
+
+
+class ClaimLoop:
+    """Takes dirty claims from the world through the queue to the writer."""
+
+    def __init__(  # noqa: PLR0913 - keyword-only: the parts it puts together
+        self,
+        *,
+        world: World,
+        queue: Queue,
+        writer: Writer,
+        publisher: Publisher,
+        metrics: Metrics,
+        policy: Policy,
+        clock: Clock,
+        leadership: Leadership,
+    ) -> None:
+        self._world = world
+        self._queue = queue
+        self._writer = writer
+        self._publisher = publisher
+        self._metrics = metrics
+        self._policy = policy
+        self._clock = clock
+        self._leadership = leadership
+        self._failures: dict[Key, int] = {}
+
+    def wake(self) -> None:
+        """Queue what the world has marked."""
+        dirty = self._world.dirty
+        while dirty:
+            self._queue.touch(dirty.pop())
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for _ in range(WORKERS):
+                group.create_task(self._work())
+
+    async def _work(self) -> None:
+        while True:
+            key = await self._queue.take()
+            self._metrics.queue.set(len(self._queue))
+            cost = 0.0
+            try:
+                cost = await self._turn(key)
+            finally:
+                self._queue.done(key, cost=cost)
+
+    async def _turn(self, key: Key) -> float:
+        """Reconcile, and see to it that a failure is tried again; return what deciding cost."""
+        flow.set(f"{key[0]}/{key[1]}#{next(_numbers)}")
+        try:
+            cost = await self.reconcile(key)
+        except (ApiError, BoundMeanwhileError) as error:
+            failures = self._failures[key] = self._failures.get(key, 0) + 1
+            first, longest = RETRY
+            delay = (
+                CONFLICT_RETRY if isinstance(error, Conflict) else min(first * 2.0 ** min(failures - 1, 16), longest)
+            )
+            level = logging.DEBUG if isinstance(error, Conflict) else logging.WARNING
+            _log.log(level, "claim %s/%s: not done, again in %.2f s: %s", *key, delay, error)
+            self._queue.at(key, self._clock.now() + delay)
+            return 0.0
+        finally:
+            self.wake()
+        self._failures.pop(key, None)
+        return cost
+
+    async def reconcile(self, key: Key) -> float:
+        """Bring one claim to what the engine wants; return the seconds that its dearest decision took."""
+        dearest = 0.0
+        for _ in range(ROUNDS):
+            began = time.perf_counter()
+            view, plan = self._decide(key)
+            cost = time.perf_counter() - began
+            self._metrics.decision.observe(cost)
+            dearest = max(dearest, cost)
+            plan = self._while_quiet(plan)
+            await self._writer.apply(plan, view=view)  # raises Conflict: the queue brings the key back
+            now = self._clock.now()
+            self._publisher.publish(key, plan.reasons, now=now)  # only now: it may say that something has been done
+            self._queue.at(key, plan.wake_at)
+            if not plan.claim_writes:
+                break
+        return dearest
+
+    def _decide(self, key: Key) -> tuple[ClaimView | None, Plan]:
+        now = self._clock.now()
+        view = self._world.view(key, now=now)
+        if view is not None:
+            return view, decide(view, policy=self._policy, now=now)
+        self._publisher.forget(key)
+        return None, gates.without_claim(self._world.without_claim(key), now=now)
+
+    def _while_quiet(self, plan: Plan) -> Plan:
+        """Take nothing back while writes of the leader before us may still arrive."""
+        quiet = self._leadership.quiet_until()
+        if quiet <= self._clock.now() or not any(isinstance(a, Deallocate) for a in plan.claim_writes):
+            return plan
+        rest = tuple(a for a in plan.actions if a not in plan.claim_writes)
+        return Plan(actions=rest, reasons=(), wake_at=min(plan.wake_at, quiet))

@@ -1,0 +1,19 @@
+"""Who may act, and how long: what the writer asks before each write."""
+
+from dra.engine.instants import NEVER, Instant
+from dra.kube.lease import Election
+
+
+class Leadership:
+    """Without election: always, at once."""
+
+    def __init__(self, election: Election | None = None) -> None:
+        self._election = election
+
+    def write_until(self) -> Instant:
+        """Return the deadline of all writes begun now."""
+        return NEVER if self._election is None else self._election.may_write_until
+
+    def quiet_until(self) -> Instant:
+        """Return until when late writes of another leader may arrive: nothing is deallocated before."""
+        return -NEVER if self._election is None else self._election.quiet_until

@@ -1,0 +1,51 @@
+"""Log lines: JSON for collectors, text for people; each tells the flow, that is the decision it belongs to."""
+
+import json
+import logging
+import sys
+from datetime import UTC, datetime
+from typing import Final
+
+from controller.claims import flow
+from dra.api.configuration import LogFormat, Logging
+
+_LEVELS: Final = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING}
+
+
+class JsonFormatter(logging.Formatter):
+    """One JSON object a line: time, level, logger, message, and flow, reason and error where there are any."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line."""
+        line: dict[str, str] = {
+            "time": datetime.fromtimestamp(record.created, tz=UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if flow.get():
+            line["flow"] = flow.get()
+        if hasattr(record, "reason"):
+            line["reason"] = str(record.reason)
+        if record.exc_info:
+            line["error"] = self.formatException(record.exc_info)
+        return json.dumps(line, ensure_ascii=False)
+
+
+class TextFormatter(logging.Formatter):
+    """``12:00:00.123 warning ml/train#7 message``."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line."""
+        at = datetime.fromtimestamp(record.created, tz=UTC).strftime("%H:%M:%S.%f")[:-3]
+        line = " ".join(filter(None, (at, record.levelname.lower(), flow.get(), record.getMessage())))
+        return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
+
+
+def configure(settings: Logging) -> None:
+    """Send all log lines to standard error; standard output is for data."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonFormatter() if settings.format is LogFormat.JSON else TextFormatter())
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(_LEVELS[settings.level])

@@ -1,0 +1,66 @@
+"""What Prometheus gets to see: closed label sets, no pod or claim names."""
+
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+from dra.engine.actions import SetReservedFor
+from dra.engine.claims.view import ClaimView
+from dra.engine.instants import Instant
+from dra.engine.reasons import Code
+
+_SECONDS: Final = (0.05, 0.1, 0.25, 0.5, 1.0, 1.5, 2.5, 5.0, 10.0, 30.0, 60.0)
+_COST: Final = (0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5)
+
+
+class Metrics:
+    """All metrics of one controller, in a registry of their own: tests start several in one process."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self.claim_writes = Counter(
+            "dra_reserve_claim_writes", "Writes on claims that succeeded", ["write"], registry=self.registry
+        )
+        self.conflicts = Counter(
+            "dra_reserve_claim_conflicts", "Writes on claims that somebody else forestalled", registry=self.registry
+        )
+        self.ungated = Counter("dra_reserve_pods_ungated", "Pods let go to the scheduler", registry=self.registry)
+        self.kicked = Counter(
+            "dra_reserve_pods_kicked", "Bound pods that were listed late and touched", registry=self.registry
+        )
+        self.reasons = Counter("dra_reserve_reasons", "Reasons published (Events)", ["reason"], registry=self.registry)
+        self.requests = Counter(
+            "dra_reserve_api_requests",
+            "Requests to the API server",
+            ["method", "resource", "code"],
+            registry=self.registry,
+        )
+        self.listing = Histogram(
+            "dra_reserve_pod_listing_seconds",
+            "From the first sight of a pod to its entry in the list",
+            buckets=_SECONDS,
+            registry=self.registry,
+        )
+        self.decision = Histogram(
+            "dra_reserve_decision_seconds", "Cost of one decision", buckets=_COST, registry=self.registry
+        )
+        self.queue = Gauge("dra_reserve_queue_length", "Claims that wait for a decision", registry=self.registry)
+        self.leading = Gauge("dra_reserve_leading", "Whether this replica acts", registry=self.registry)
+        for code in Code:
+            self.reasons.labels(code.value)
+
+    def request(self, method: str, resource: str, status: int, seconds: float) -> None:
+        """Count one request; the observer of the client."""
+        del seconds
+        self.requests.labels(method, resource, str(status)).inc()
+
+    def observe_listed(self, view: ClaimView, write: SetReservedFor, *, now: Instant) -> None:
+        """Measure how long the pods that a write lists have waited for it."""
+        new = {entry.uid for entry in write.entries} - view.listed
+        for consumer in (*view.gated, *view.waiting, *view.starting):
+            if consumer.uid in new:
+                self.listing.observe(now - consumer.first_seen)
+
+    def render(self) -> bytes:
+        """Return the text format."""
+        return generate_latest(self.registry)

@@ -1,0 +1,64 @@
+"""Tells people why: one reason becomes a log line, an Event and a count.
+
+A state that persists is told once when it begins, not at each decision; numbers that change in it do not make it new.
+"""
+
+import logging
+from collections.abc import Iterable
+from typing import Final, Protocol
+
+from controller.metrics import Metrics
+from dra.engine.instants import Instant
+from dra.engine.reasons import Code, Reason, Severity
+from dra.model.meta import Key, Uid
+
+AGAIN_AFTER: Final = 600.0
+"""Seconds after which a state that still persists is told again: Events are kept for an hour."""
+
+_log: Final = logging.getLogger(__name__)
+
+
+class Recorder(Protocol):
+    """Who posts Events."""
+
+    def record(self, reason: Reason) -> None:
+        """Post an Event for the reason, sometime."""
+        ...
+
+
+class Publisher:
+    """Remembers what was told of each claim."""
+
+    def __init__(self, recorder: Recorder, metrics: Metrics) -> None:
+        self._recorder = recorder
+        self._metrics = metrics
+        self._told: dict[Key, dict[tuple[Code, Uid], Instant]] = {}
+
+    def publish(self, key: Key, reasons: Iterable[Reason], *, now: Instant) -> None:
+        """Tell what is new among the reasons of a decision on the claim."""
+        before = self._told.get(key, {})
+        current: dict[tuple[Code, Uid], Instant] = {}
+        for reason in reasons:
+            identity = (reason.code, reason.subject.uid)
+            told = before.get(identity)
+            if reason.done:
+                self._tell(reason)
+            elif told is None or now - told >= AGAIN_AFTER:
+                self._tell(reason)
+                current[identity] = now
+            else:
+                current[identity] = told
+        if current:
+            self._told[key] = current
+        else:
+            self._told.pop(key, None)
+
+    def forget(self, key: Key) -> None:
+        """The claim is gone."""
+        self._told.pop(key, None)
+
+    def _tell(self, reason: Reason) -> None:
+        level = logging.WARNING if reason.severity is Severity.WARNING else logging.INFO
+        _log.log(level, "%s", reason.text, extra={"reason": reason.code.value})
+        self._metrics.reasons.labels(reason.code.value).inc()
+        self._recorder.record(reason)

@@ -1,0 +1,92 @@
+"""Which claim is decided next, and when.
+
+Events come in thousands, decisions are about whole claims: a claim is decided a short while after the first event,
+for all of them at once. How short depends on what its decisions cost, so that a claim of ten thousand pods takes a
+twentieth of a core and not all of it. A claim is never decided twice at the same time.
+"""
+
+import asyncio
+import heapq
+import itertools
+from typing import Final
+
+from dra.engine.instants import NEVER, Instant
+from dra.kube.clock import Clock
+from dra.model.meta import Key
+
+SHORTEST: Final = 0.05
+"""Seconds from an event to the decision, at least …"""
+
+LONGEST: Final = 1.0
+"""… and at most."""
+
+LOAD: Final = 0.05
+"""Share of a core that one claim's decisions may take."""
+
+
+class Queue:
+    """Claims and the instants at which they are due. One consumer per `take`; `done` gives the claim back."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._due: dict[Key, Instant] = {}
+        self._heap: list[tuple[Instant, int, Key]] = []
+        self._order = itertools.count()
+        self._running: dict[Key, Instant] = {}
+        self._delay: dict[Key, float] = {}
+        self._changed = asyncio.Event()
+
+    def __len__(self) -> int:
+        return len(self._due)
+
+    def touch(self, key: Key) -> None:
+        """Something happened to the claim."""
+        self.at(key, self._clock.now() + self._delay.get(key, SHORTEST))
+
+    def at(self, key: Key, when: Instant) -> None:
+        """Decide the claim at ``when`` at the latest."""
+        if when == NEVER:
+            return
+        if key in self._running:
+            self._running[key] = min(self._running[key], when)
+            return
+        if when < self._due.get(key, NEVER):
+            self._due[key] = when
+            heapq.heappush(self._heap, (when, next(self._order), key))
+            self._changed.set()
+
+    async def take(self) -> Key:
+        """Wait for the next claim that is due."""
+        while True:
+            self._changed.clear()
+            now = self._clock.now()
+            while self._heap:
+                when, _, key = self._heap[0]
+                if self._due.get(key) != when:  # superseded by an earlier instant
+                    heapq.heappop(self._heap)
+                    continue
+                if when > now:
+                    break
+                heapq.heappop(self._heap)
+                del self._due[key]
+                self._running[key] = NEVER
+                return key
+            await self._until(self._heap[0][0] if self._heap else NEVER)
+
+    def done(self, key: Key, *, cost: float = 0.0) -> None:
+        """Give a claim back; ``cost`` is what deciding it took, in seconds."""
+        again = self._running.pop(key)
+        delay = min(max(cost / LOAD, SHORTEST), LONGEST)
+        if delay > SHORTEST:
+            self._delay[key] = delay
+        else:
+            self._delay.pop(key, None)
+        self.at(key, again)
+
+    async def _until(self, when: Instant) -> None:
+        """Wait for a change, until ``when`` at the latest."""
+        try:
+            async with asyncio.timeout(None if when == NEVER else max(when - self._clock.now(), 0.0)):
+                await self._changed.wait()
+        except TimeoutError:
+            pass

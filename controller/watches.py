@@ -1,0 +1,103 @@
+"""What the controller watches all the time: claims, the pods that use claims, nodes."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, Final
+
+from dra.engine.consumers import GATE
+from dra.engine.world import World
+from dra.kube.client import Client
+from dra.kube.clock import Clock
+from dra.kube.reflector import Reflector
+from dra.kube.resources import CLAIMS, NODES, PODS
+from dra.kube.store import Change, Deleted, Upserted
+from dra.model.claims import ResourceClaim
+from dra.model.nodes import Node
+from dra.model.pods import Pod
+
+STALE_AFTER: Final = 180.0
+"""Seconds without a sign of life from a watch after which we are not ready; bookmarks come every minute."""
+
+
+def concerns_claims(pod: Pod) -> bool:
+    """Whether a pod is kept: it uses claims, or stands behind our gate. The rest of a cluster costs no memory."""
+    return bool(
+        pod.spec.resource_claims
+        or pod.status.extended_resource_claim_status
+        or (pod.spec.scheduling_gates and GATE in pod.gates)
+    )
+
+
+class Watches:
+    """Three reflectors that feed the world, and wake whoever decides after each batch."""
+
+    def __init__(self, client: Client, *, world: World, clock: Clock, woken: Callable[[], None]) -> None:
+        self._world = world
+        self._clock = clock
+        self._woken = woken
+        self.claims = Reflector(client, CLAIMS, ResourceClaim, sink=self._claims, clock=clock)
+        self.pods = Reflector(client, PODS, Pod, sink=self._pods, keep=concerns_claims, clock=clock)
+        self.nodes = Reflector(client, NODES, Node, sink=self._nodes, clock=clock)
+
+    @property
+    def _all(self) -> tuple[Reflector[Any], ...]:
+        # Claims before pods: a pod that comes first looks like one whose claim is missing.
+        return (self.nodes, self.claims, self.pods)
+
+    async def run(self) -> None:
+        """Watch until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for reflector in self._all:
+                group.create_task(reflector.run(), name=f"reflect {reflector.resource.label}")
+
+    async def synced(self) -> None:
+        """Wait for the first complete list of all three."""
+        for reflector in self._all:
+            await reflector.synced.wait()
+
+    def troubles(self) -> list[str]:
+        """Return what keeps us from knowing the cluster; empty when ready."""
+        found = []
+        for reflector in self._all:
+            name, lag = reflector.resource.label, reflector.lag()
+            if lag is None:
+                found.append(f"{name}: not listed yet" + (f" ({reflector.failure})" if reflector.failure else ""))
+            elif lag > STALE_AFTER:
+                found.append(f"{name}: no news for {lag:.0f} s ({reflector.failure or 'silent'})")
+        return found
+
+    def _claims(self, changes: list[Change[ResourceClaim]]) -> None:
+        now = self._clock.now()
+        for change in changes:
+            match change:
+                case Upserted(obj=claim):
+                    self._world.observe_claim(claim, now=now)
+                case Deleted(obj=claim):
+                    self._world.forget_claim(claim.metadata.key, claim.metadata.uid)
+                case _:
+                    pass
+        self._woken()
+
+    def _pods(self, changes: list[Change[Pod]]) -> None:
+        now = self._clock.now()
+        for change in changes:
+            match change:
+                case Upserted(obj=pod):
+                    self._world.observe_pod(pod, now=now)
+                case Deleted(obj=pod, certain=certain):
+                    self._world.forget_pod(pod.metadata.uid, certain=certain)
+                case _:
+                    pass
+        self._woken()
+
+    def _nodes(self, changes: list[Change[Node]]) -> None:
+        now = self._clock.now()
+        for change in changes:
+            match change:
+                case Upserted(obj=node):
+                    self._world.observe_node(node, now=now)
+                case Deleted(obj=node):
+                    self._world.forget_node(node.metadata.name)
+                case _:
+                    pass
+        self._woken()

@@ -1,0 +1,141 @@
+"""Watches the objects that claims are reserved for: any kind, from the moment a claim first refers to it.
+
+Kinds with a release rule are watched as a whole and judged by the rule; of all others only the metadata is asked for,
+since nothing but existence counts. What may not be read stays in doubt, and what is in doubt stays reserved.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from dra.cel.rules import Rule
+from dra.engine.claims.view import WorkloadPhase
+from dra.engine.world import WorkloadKey, World
+from dra.kube.client import Client
+from dra.kube.discovery import Discovery
+from dra.kube.errors import ApiError, Forbidden, NotFound
+from dra.kube.reflector import Reflector
+from dra.kube.resources import InvalidNameError, Resource
+from dra.kube.store import Change, Deleted, Synced, Upserted
+from dra.model.meta import DynamicObject, PartialObject
+from dra.model.references import ConsumerReference, GroupResource
+
+RETRY: Final = 5.0
+"""Seconds between looks at a kind that is not served or may not be read: CRDs and rights arrive later."""
+
+_log: Final = logging.getLogger(__name__)
+
+
+class Workloads:
+    """One reflector for each kind that claims refer to."""
+
+    def __init__(
+        self, client: Client, *, world: World, rules: Mapping[GroupResource, Rule], woken: Callable[[], None]
+    ) -> None:
+        self._client = client
+        self._world = world
+        self._rules = rules
+        self._woken = woken
+        self._discovery = Discovery(client)
+        self._watching: dict[GroupResource, asyncio.Task[None]] = {}
+
+    def follow(self) -> None:
+        """Start watching kinds that claims have come to refer to; a kind once watched stays so."""
+        for kind in self._world.workload_kinds() - self._watching.keys():
+            self._watching[kind] = asyncio.create_task(self._watch(kind), name=f"watch {kind}")
+
+    async def close(self) -> None:
+        """Stop all watches."""
+        for task in self._watching.values():
+            task.cancel()
+        await asyncio.gather(*self._watching.values(), return_exceptions=True)
+
+    async def look_up(self, reference: ConsumerReference, *, namespace: str) -> None:
+        """Ask for the object of a reference; the answer goes to the world. No answer leaves it in doubt."""
+        kind = reference.group_resource
+        key = WorkloadKey.of(reference, namespace)
+        try:
+            resource = await self._discovery.resolve(kind)
+            if resource is None or not resource.namespaced:
+                self._world.kind_is(kind, WorkloadPhase.NO_KIND)
+                return
+            found = await self._client.get(resource, (namespace, reference.name), DynamicObject)
+        except NotFound:
+            self._world.forget_workload(key, reference.uid)
+        except Forbidden:
+            self._world.kind_is(kind, WorkloadPhase.FORBIDDEN)
+        else:
+            if found.metadata.uid != reference.uid:
+                self._world.forget_workload(key, reference.uid)
+            self._world.observe_workload(key, uid=found.metadata.uid, finished=self._finished(kind, found))
+        finally:
+            self._woken()
+
+    async def _watch(self, kind: GroupResource) -> None:
+        while True:
+            try:
+                resource = await self._discovery.resolve(kind)
+            except ApiError as error:
+                _log.warning("workloads %s: not resolved (%s)", kind, error)
+            except InvalidNameError:
+                resource = None
+            else:
+                if resource is not None and resource.namespaced:
+                    await self._reflect(kind, resource)
+                else:
+                    self._set(kind, WorkloadPhase.NO_KIND)
+            await asyncio.sleep(RETRY)
+
+    async def _reflect(self, kind: GroupResource, resource: Resource) -> None:
+        """Watch the kind until its CRD is gone."""
+        rule = self._rules.get(kind)
+
+        def take(changes: list[Change[DynamicObject]] | list[Change[PartialObject]]) -> None:
+            for change in changes:
+                self._take(kind, change)
+            self._woken()
+
+        reflector: Reflector[DynamicObject] | Reflector[PartialObject] = (
+            Reflector(self._client, resource, DynamicObject, sink=take)
+            if rule is not None
+            else Reflector(self._client, resource, PartialObject, sink=take)
+        )
+        running = asyncio.create_task(reflector.run(), name=f"reflect {kind}")
+        try:
+            while True:
+                await asyncio.sleep(1.0)
+                match reflector.failure:
+                    case Forbidden():
+                        self._set(kind, WorkloadPhase.FORBIDDEN)
+                    case NotFound():
+                        self._discovery.forget(kind.group)
+                        return
+                    case None if reflector.synced.is_set():
+                        self._set(kind, WorkloadPhase.ABSENT)
+                    case _:
+                        pass
+        finally:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+
+    def _set(self, kind: GroupResource, phase: WorkloadPhase) -> None:
+        self._world.kind_is(kind, phase)
+        self._woken()
+
+    def _take(self, kind: GroupResource, change: Change[DynamicObject] | Change[PartialObject]) -> None:
+        match change:
+            case Upserted(obj=found):
+                key = WorkloadKey(kind, found.metadata.namespace, found.metadata.name)
+                self._world.observe_workload(key, uid=found.metadata.uid, finished=self._finished(kind, found))
+            case Deleted(obj=found, certain=True):
+                key = WorkloadKey(kind, found.metadata.namespace, found.metadata.name)
+                self._world.forget_workload(key, found.metadata.uid)
+            case Synced():
+                self._world.kind_is(kind, WorkloadPhase.ABSENT)
+            case _:
+                pass
+
+    def _finished(self, kind: GroupResource, found: DynamicObject | PartialObject) -> bool:
+        rule = self._rules.get(kind)
+        return rule is not None and isinstance(found, DynamicObject) and rule.holds(found.content)

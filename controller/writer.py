@@ -1,0 +1,222 @@
+"""Carries out plans: the only place that writes to the API server, and what each outcome teaches the world.
+
+Writes on a claim are a chain: the first carries the resourceVersion decided on, each next the one just returned, and
+every answer enters the world before the next decision. Whatever fails ends the chain; nothing is repeated here, the
+claim is decided again with a newer view.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Iterable
+from typing import Final
+
+from controller.leadership import Leadership
+from controller.metrics import Metrics
+from controller.workloads import Workloads
+from dra.engine import patches
+from dra.engine.actions import ClaimWrite, Deallocate, Kick, LookUpPod, LookUpWorkload, Plan, SetReservedFor, Ungate
+from dra.engine.claims.view import ClaimView
+from dra.engine.world import World
+from dra.kube.client import WRITE_TIMEOUT, Client, Selection
+from dra.kube.clock import Clock, micro_time
+from dra.kube.errors import Conflict, NotFound
+from dra.kube.limits import Priority
+from dra.kube.resources import CLAIMS, PODS
+from dra.model.claims import ResourceClaim
+from dra.model.meta import Key, PartialObject, Uid
+from dra.model.pods import Pod, claim_names
+
+PARALLEL: Final = 32
+"""Requests of one plan that are under way at a time: a window of 240 pods is ungated in eight rounds."""
+
+
+class BoundMeanwhileError(Exception):
+    """A live read showed a pod that is bound, or about to be: the claim is not given back."""
+
+
+class Writer:
+    """Applies plans through one client."""
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        world: World,
+        clock: Clock,
+        workloads: Workloads,
+        metrics: Metrics,
+        leadership: Leadership,
+    ) -> None:
+        self._client = client
+        self._world = world
+        self._clock = clock
+        self._workloads = workloads
+        self._metrics = metrics
+        self._leadership = leadership
+        self._asking: set[LookUpPod | LookUpWorkload] = set()
+
+    async def apply(self, plan: Plan, *, view: ClaimView | None = None) -> None:
+        """Carry out a plan made for the view; raises ApiError or BoundMeanwhileError, the first of several."""
+        if view is not None and plan.claim_writes:
+            await self._write_claim(plan.claim_writes, view)
+        rest: list[Awaitable[None]] = []
+        for action in plan.actions:
+            match action:
+                case Ungate():
+                    rest.append(self._ungate(action))
+                case Kick():
+                    rest.append(self._kick(action))
+                case LookUpPod() if view is not None:
+                    rest.append(self._look_up_pod(action, view.key))
+                case LookUpWorkload():
+                    rest.append(self._look_up_workload(action))
+                case _:
+                    pass
+        await _all(rest)
+
+    async def _write_claim(self, writes: Iterable[ClaimWrite], view: ClaimView) -> None:
+        version = view.claim.metadata.resource_version
+        for write in writes:
+            if isinstance(write, Deallocate) and write.confirm:
+                await self._confirm_unbound(view)
+            version = await self._patch_claim(write, view, version)
+
+    async def _patch_claim(self, write: ClaimWrite, view: ClaimView, version: str) -> str:
+        try:
+            claim = await self._client.merge_patch(
+                CLAIMS,
+                view.key,
+                patches.body(write),
+                model=ResourceClaim,
+                subresource=patches.subresource(write),
+                resource_version=version,
+                uid=view.claim.metadata.uid,
+                priority=Priority.URGENT if not _only_tidies(write, view) else Priority.BULK,
+                within=self._within(),
+            )
+        except Conflict:
+            self._metrics.conflicts.inc()
+            await self._reread_claim(view)
+            raise
+        self._metrics.claim_writes.labels(type(write).__name__).inc()
+        self._world.observe_claim(claim, now=self._clock.now(), ours=True)
+        if isinstance(write, SetReservedFor):
+            self._metrics.observe_listed(view, write, now=self._clock.now())
+        return claim.metadata.resource_version
+
+    async def _reread_claim(self, view: ClaimView) -> None:
+        """The watch may be far behind whoever was faster: the next decision should not fail on the same news."""
+        try:
+            claim = await self._client.get(CLAIMS, view.key, ResourceClaim)
+        except NotFound:
+            self._world.forget_claim(view.key, view.claim.metadata.uid)
+            return
+        self._world.observe_claim(claim, now=self._clock.now())
+
+    async def _confirm_unbound(self, view: ClaimView) -> None:
+        """Read the pods of the namespace live: any that is bound, or nominated by a binding cycle, forbids it."""
+        namespace, name = view.key
+        async for page in self._client.list_pages(PODS, Pod, selection=Selection(namespace=namespace)):
+            for pod in page.items:
+                if name not in claim_names(pod):
+                    continue
+                self._world.observe_pod(pod, now=self._clock.now())
+                if not pod.terminal and (pod.spec.node_name or pod.status.nominated_node_name):
+                    raise BoundMeanwhileError(f"claim {namespace}/{name}: pod {pod.metadata.name} is being bound")
+
+    async def _ungate(self, action: Ungate) -> None:
+        try:
+            pod = await self._client.merge_patch(
+                PODS,
+                action.pod,
+                patches.ungating(),
+                model=Pod,
+                resource_version=action.resource_version,
+                uid=action.uid,
+                priority=Priority.URGENT,
+                within=self._within(),
+            )
+        except Conflict:
+            await self._reread_pod(action.pod, action.uid)
+        except NotFound:
+            self._world.forget_pod(action.uid)
+        else:
+            self._metrics.ungated.inc()
+            self._world.observe_pod(pod, now=self._clock.now())
+
+    async def _reread_pod(self, key: Key, uid: Uid) -> None:
+        """A gated pod changes once more right after its creation: the scheduler writes its condition."""
+        try:
+            pod = await self._client.get(PODS, key, Pod, priority=Priority.URGENT)
+        except NotFound:
+            self._world.forget_pod(uid)
+            return
+        if pod.metadata.uid != uid:
+            self._world.forget_pod(uid)
+        self._world.observe_pod(pod, now=self._clock.now())
+        self._world.dirty.update((key[0], name) for name in claim_names(pod))
+
+    async def _kick(self, action: Kick) -> None:
+        stamp = micro_time(self._clock.wall())
+        try:
+            await self._client.merge_patch(
+                PODS,
+                action.pod,
+                patches.kick(stamp),
+                model=PartialObject,
+                uid=action.uid,
+                priority=Priority.URGENT,
+                within=self._within(),
+            )
+        except (Conflict, NotFound):
+            return  # that pod is gone: nobody is left to look again
+        self._metrics.kicked.inc()
+
+    async def _look_up_pod(self, action: LookUpPod, claim: Key) -> None:
+        if action in self._asking:
+            return
+        self._asking.add(action)
+        try:
+            pod = await self._client.get(PODS, action.pod, Pod)
+        except NotFound:
+            self._world.pod_absent(claim, action.uid)
+        else:
+            if pod.metadata.uid != action.uid:
+                self._world.pod_absent(claim, action.uid)
+            else:
+                self._world.pod_present(claim, action.uid)
+        finally:
+            self._asking.discard(action)
+
+    async def _look_up_workload(self, action: LookUpWorkload) -> None:
+        if action in self._asking:
+            return
+        self._asking.add(action)
+        try:
+            await self._workloads.look_up(action.reference, namespace=action.claim[0])
+        finally:
+            self._asking.discard(action)
+
+    def _within(self) -> float:
+        """Return how long a write that begins now may take: it must be over before our lease can be."""
+        return min(WRITE_TIMEOUT, self._leadership.write_until() - self._clock.now())
+
+
+def _only_tidies(write: ClaimWrite, view: ClaimView) -> bool:
+    """Whether nobody waits for the write: it takes entries away and adds none."""
+    return isinstance(write, SetReservedFor) and {e.uid for e in write.entries} <= view.listed
+
+
+async def _all(requests: list[Awaitable[None]]) -> None:
+    """Run requests, a few at a time; all of them, even if some fail, then raise the first failure."""
+    if not requests:
+        return
+    slots = asyncio.Semaphore(PARALLEL)
+
+    async def one(request: Awaitable[None]) -> None:
+        async with slots:
+            await request
+
+    outcomes = await asyncio.gather(*(one(r) for r in requests), return_exceptions=True)
+    for outcome in outcomes:
+        if isinstance(outcome, BaseException):
+            raise outcome

@@ -1,0 +1,120 @@
+"""The configuration file of ``dra-reserve controller``."""
+
+from enum import StrEnum
+from typing import Annotated, Final
+
+from pydantic import AliasGenerator, BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+
+Port = Annotated[int, Field(ge=0, le=65535)]
+
+
+class _Section(BaseModel):
+    """Frozen, camelCase in files, unknown fields refused by name: a typo must not silently mean the default."""
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        alias_generator=AliasGenerator(alias=to_camel),
+        populate_by_name=True,
+    )
+
+
+class Mode(StrEnum):
+    """How we share the cluster with kube-controller-manager's resourceclaim-controller."""
+
+    REPLACE = "replace"
+    """It is switched off; we do its work."""
+
+    ALONGSIDE = "alongside"
+    """It runs as well (managed control planes); finished pods become tombstones and lists hold 256 pods."""
+
+
+class LogFormat(StrEnum):
+    """How log lines look."""
+
+    JSON = "json"
+    TEXT = "text"
+
+
+class LogLevel(StrEnum):
+    """What is logged."""
+
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+
+
+class ReleaseRule(_Section):
+    """When the workloads of one kind have finished for good and their claims are released."""
+
+    resource: str
+    """kubectl's notation: ``jobs.batch``."""
+
+    expression: str
+    """CEL on ``object``, true once no more pods will be created."""
+
+
+class Endpoint(_Section):
+    """Where we listen; port 0 takes a free one, which the log tells."""
+
+    address: str = "127.0.0.1"
+    port: Port = 0
+
+
+class LeaderElection(_Section):
+    """The Lease that keeps two replicas from acting at once."""
+
+    enabled: bool = True
+    namespace: str = "dra-reserve"
+    name: str = "dra-reserve-controller"
+    lease_seconds: Annotated[float, Field(ge=3)] = 15.0
+    renew_seconds: Annotated[float, Field(ge=1)] = 10.0
+    retry_seconds: Annotated[float, Field(gt=0)] = 2.0
+
+
+class Logging(_Section):
+    """Log lines go to standard error."""
+
+    format: LogFormat = LogFormat.JSON
+    level: LogLevel = LogLevel.INFO
+
+
+BUILT_IN_RULES: Final = (
+    ReleaseRule(
+        resource="jobs.batch",
+        expression="object.status.conditions.exists(c, c.type in ['Complete', 'Failed'] && c.status == 'True')",
+    ),
+    ReleaseRule(
+        resource="jobsets.jobset.x-k8s.io",
+        expression="object.status.conditions.exists(c, c.type in ['Completed', 'Failed'] && c.status == 'True')",
+    ),
+    ReleaseRule(resource="pods", expression="object.status.phase in ['Succeeded', 'Failed']"),
+)
+"""Kinds that end by themselves. A Deployment never does: its claim is released by its owner, or when it is deleted."""
+
+
+class Configuration(_Section):
+    """Everything that can be set."""
+
+    mode: Mode = Mode.REPLACE
+    qps: Annotated[float, Field(gt=0)] = 200.0
+    """API requests per second …"""
+
+    burst: Annotated[int, Field(ge=1)] = 400
+    """… and how many may come at once: a window of pods is ungated in one go."""
+
+    release_finished: bool = True
+    """Release the claims of finished workloads; otherwise their owners alone decide."""
+
+    release_rules: tuple[ReleaseRule, ...] = ()
+    """In addition to the built-in ones (Jobs, JobSets, pods); a rule for the same resource takes its place."""
+
+    leader_election: LeaderElection = LeaderElection()
+    probes: Endpoint = Endpoint(port=8081)
+    metrics: Endpoint = Endpoint(port=8080)
+    logging: Logging = Logging()
+
+    def rules(self) -> dict[str, str]:
+        """Return the release rule of each kind: resource → expression."""
+        return {rule.resource: rule.expression for rule in (*BUILT_IN_RULES, *self.release_rules)}

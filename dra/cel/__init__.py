@@ -1,0 +1,1 @@
+"""The Common Expression Language: the one place where the evaluator is touched."""

@@ -1,0 +1,1 @@
+"""Command lines: they compose everything, and nothing imports them."""

@@ -1,0 +1,78 @@
+"""``dra-reserve controller``."""
+
+import asyncio
+import contextlib
+import signal
+from pathlib import Path
+from typing import Final
+
+import click
+import yaml
+from pydantic import ValidationError
+
+from controller import logs
+from controller.application import Application, MalformedConfigurationError
+from dra.api.configuration import Configuration, Mode
+from dra.kube import credentials
+from dra.kube.errors import ApiError
+from dra.kube.http import HttpTransport
+from dra.kube.lease import LeadershipLostError
+
+GRACE: Final = 20.0
+"""Seconds for a clean stop; Kubernetes gives 30."""
+
+
+@click.command()
+@click.option("--kubeconfig", type=click.Path(), help="Else $KUBECONFIG, ~/.kube/config, or the pod's own account.")
+@click.option("--context", help="Context of the kubeconfig.")
+@click.option("--config", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Configuration file.")
+@click.option(
+    "--mode",
+    type=click.Choice([mode.value for mode in Mode]),
+    help="replace: the stock resourceclaim-controller is off; alongside: it runs as well.",
+)
+def controller(kubeconfig: str | None, context: str | None, config: Path | None, mode: str | None) -> None:
+    """Run the ResourceClaim controller."""
+    configuration = read(config, mode=mode)
+    logs.configure(configuration.logging)
+    try:
+        transport = HttpTransport(credentials.find(kubeconfig, context=context))
+        application = Application(configuration, transport)
+        asyncio.run(_until_stopped(application))
+    except (ApiError, MalformedConfigurationError) as error:
+        raise click.ClickException(str(error)) from error
+
+
+def read(path: Path | None, *, mode: str | None) -> Configuration:
+    """Return the configuration of a file, with the mode of the command line; raises click.ClickException."""
+    try:
+        content = yaml.safe_load(path.read_text()) if path is not None else None
+    except yaml.YAMLError as error:
+        raise click.ClickException(f"configuration {path}: no YAML: {error}") from error
+    if content is not None and not isinstance(content, dict):
+        raise click.ClickException(f"configuration {path}: must be a mapping")
+    try:
+        return Configuration.model_validate({**(content or {}), **({"mode": mode} if mode else {})})
+    except ValidationError as error:
+        problems = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
+        raise click.ClickException(f"configuration {path or ''}: {problems}") from error
+
+
+async def _until_stopped(application: Application) -> None:
+    """Run until SIGTERM or SIGINT, then stop cleanly; a lost lease ends the process with an error."""
+    running = asyncio.ensure_future(application.run())
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, running.cancel)
+    with contextlib.suppress(asyncio.CancelledError):
+        try:
+            await running
+        except* LeadershipLostError as lost:
+            raise click.ClickException(_first(lost)) from None
+
+
+def _first(failures: BaseException) -> str:
+    """Return the text of the innermost failure: task groups nest."""
+    while isinstance(failures, BaseExceptionGroup):
+        failures = failures.exceptions[0]
+    return str(failures)

@@ -1,0 +1,14 @@
+"""``dra-reserve``: runs the parts of the system."""
+
+import click
+
+from dra.cli.controller import controller
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="dra-reserve")
+def main() -> None:
+    """Reserve Kubernetes devices for workloads instead of single pods, on unmodified clusters."""
+
+
+main.add_command(controller)

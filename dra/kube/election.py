@@ -1,0 +1,154 @@
+"""When to take, keep or wait for a Lease: the part of leader election that needs no network.
+
+Rules:
+1. Nobody compares wall clocks. The lease of somebody else has expired when *we* have seen no change of it for the
+   duration written in it, on our own monotonic clock. So after a start one waits for a full duration.
+2. A leader counts from before it sent its renewal, everybody else from after: its tenure ends before anybody can
+   think so. Its writes must be over by then; `Tenure.write_until` is their deadline.
+3. Nothing can take back a request that is under way. A new leader therefore knows until when writes of the old one
+   may still arrive (`Tenure.quiet_until`), and does nothing before that which they could spoil. What comes even
+   later fails on its resourceVersion.
+4. A lease in our own name that this process has not taken is that of somebody else: of the process before us.
+"""
+
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from dra.kube.client import WRITE_TIMEOUT
+from dra.model.meta import ObjectMeta, Struct
+
+NEVER: Final = float("-inf")
+
+SAFETY_MARGIN: Final = 1.0
+"""Seconds by which writes end before the lease does: event loops are late, clocks differ in rate."""
+
+
+class LeaseSpec(Struct, frozen=True):
+    """``spec`` of a Lease; times are there for people."""
+
+    holder_identity: str = ""
+    lease_duration_seconds: int = 0
+    acquire_time: str | None = None
+    renew_time: str | None = None
+    lease_transitions: int = 0
+
+
+class Lease(Struct, frozen=True):
+    """coordination.k8s.io/v1 Lease."""
+
+    metadata: ObjectMeta
+    spec: LeaseSpec = LeaseSpec()
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """Durations in seconds."""
+
+    duration: int = 15
+    """How long others respect a lease that is not renewed."""
+
+    renew_within: float = 10.0
+    """How long a leader goes on without having renewed."""
+
+    retry: float = 2.0
+    """Time between two renewals, and between two looks at somebody else's lease."""
+
+    request: float = WRITE_TIMEOUT
+    """The longest that a write of any leader takes."""
+
+    def __post_init__(self) -> None:
+        if not self.retry < self.renew_within < self.duration - SAFETY_MARGIN:
+            raise ValueError(f"lease terms {self}: must be retry < renew_within < duration - {SAFETY_MARGIN:g}")
+
+
+@dataclass(frozen=True, slots=True)
+class Sighting:
+    """A lease, and since when its holder has shown no sign of life."""
+
+    lease: Lease
+    since: float
+
+    @property
+    def expires(self) -> float:
+        """When it may be taken, unless it changes."""
+        return self.since + self.lease.spec.lease_duration_seconds
+
+
+def sighted(before: Sighting | None, lease: Lease, *, now: float) -> Sighting:
+    """Return the sighting after having read `lease`; only its spec is a sign of life, annotations are not."""
+    unchanged = before is not None and before.lease.spec == lease.spec
+    return Sighting(lease, before.since if before is not None and unchanged else now)
+
+
+@dataclass(frozen=True, slots=True)
+class Create:
+    """There is no lease: make one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Take:
+    """The lease may be taken from whoever had it."""
+
+    lease: Lease
+
+
+@dataclass(frozen=True, slots=True)
+class Renew:
+    """It is ours."""
+
+    lease: Lease
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """It is somebody else's, until then at least."""
+
+    until: float
+
+
+Decision: TypeAlias = Create | Take | Renew | Wait
+
+
+def decide(seen: Sighting | None, *, identity: str, leading: bool, now: float) -> Decision:
+    """Return what to do about the lease."""
+    if seen is None:
+        return Create()
+    lease = seen.lease
+    if lease.spec.holder_identity == identity:
+        return Renew(lease) if leading else Take(lease)
+    return Take(lease) if not lease.spec.holder_identity or now >= seen.expires else Wait(until=seen.expires)
+
+
+@dataclass(frozen=True, slots=True)
+class Tenure:
+    """Our time as the leader."""
+
+    renewed_at: float
+    """Before the last successful renewal was sent."""
+
+    quiet_until: float
+    """Until then writes of a previous leader may still arrive; NEVER if there was none."""
+
+    previous: str = ""
+
+    def write_until(self, terms: Terms) -> float:
+        """Return when all writes must be over."""
+        return self.renewed_at + terms.duration - SAFETY_MARGIN
+
+    def over(self, terms: Terms, *, now: float) -> bool:
+        """Whether renewing has failed for too long."""
+        return now >= self.renewed_at + terms.renew_within
+
+
+def begin(decision: Create | Take, *, terms: Terms, sent: float, now: float) -> Tenure:
+    """Return the tenure that begins with the success, at `now`, of a request that was sent at `sent`.
+
+    Who gave the lease back has stopped writing, so only requests he gave up waiting for may be under way. Of anybody
+    else we know less: his own idea of the lease's end is added.
+    """
+    if isinstance(decision, Create):
+        return Tenure(sent, NEVER)
+    previous = decision.lease.spec
+    if not previous.holder_identity:
+        return Tenure(sent, now + terms.request)
+    return Tenure(sent, now + previous.lease_duration_seconds + terms.request, previous.holder_identity)

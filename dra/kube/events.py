@@ -1,0 +1,161 @@
+"""Tells users what happens to their objects, as Kubernetes Events: the only channel that ``kubectl describe`` shows.
+
+Best effort by design: an event that cannot be written is counted and forgotten, and recording never waits, because
+nothing that decides may depend on it. What must not be lost is in conditions and annotations.
+"""
+
+import asyncio
+import itertools
+import logging
+from collections import deque
+from collections.abc import Mapping
+from typing import Any, Final, NoReturn
+
+import msgspec
+
+from dra.kube.backoff import Backoff
+from dra.kube.client import Client
+from dra.kube.clock import SYSTEM, Clock, micro_time
+from dra.kube.errors import AlreadyExists, ApiError, NotFound, ServerError, TooManyRequests, Unreachable
+from dra.kube.limits import Priority
+from dra.kube.resources import EVENTS
+from dra.kube.series import COUNT_EVERY, Fact, Memory, Series, shortened
+from dra.model.meta import PartialObject
+
+CONTROLLER: Final = "reserve.dra/controller"
+
+QUEUE_MAX: Final = 1000
+ATTEMPTS: Final = 3
+FLUSH_WITHIN: Final = 5.0
+_NAME_MAX: Final = 200
+
+_log: Final = logging.getLogger(__name__)
+
+
+class Recorder:
+    """Writes events one after the other. `record` from anywhere; `run` beside the work; `close` at the end."""
+
+    def __init__(self, client: Client, *, instance: str, controller: str = CONTROLLER, clock: Clock = SYSTEM) -> None:
+        self.posted = 0
+        self.discarded = 0
+        """Facts that were not written: queue full, no right, namespace going away, server away."""
+
+        self._client = client
+        self._instance = instance
+        self._controller = controller
+        self._clock = clock
+        self._memory = Memory()
+        self._queue: deque[Series] = deque()
+        self._news = asyncio.Event()
+        self._numbers = itertools.count()
+
+    def record(self, fact: Fact) -> None:
+        """State a fact; what was stated recently is only counted."""
+        series = self._memory.state(fact, now=self._clock.now())
+        if series is None:
+            return
+        if len(self._queue) >= QUEUE_MAX:
+            self.discarded += 1
+            self._memory.forget(series)
+            return
+        self._queue.append(series)
+        self._news.set()
+
+    async def run(self) -> NoReturn:
+        """Write what is recorded, until cancelled."""
+        while True:
+            await self._drain()
+            for series in self._memory.due(now=self._clock.now()):
+                await self._count(series)
+            self._news.clear()
+            if self._queue:
+                continue
+            try:
+                async with asyncio.timeout(COUNT_EVERY / 4.0):
+                    await self._news.wait()
+            except TimeoutError:
+                continue  # counts may be due
+
+    async def close(self) -> None:
+        """Write what is left, for a few seconds at most. Cancel `run` before."""
+        try:
+            async with asyncio.timeout(FLUSH_WITHIN):
+                await self._drain()
+                for series in self._memory.due(now=self._clock.now(), all_of_them=True):
+                    await self._count(series)
+        except TimeoutError:
+            self.discarded += len(self._queue)
+            self._queue.clear()
+
+    async def _drain(self) -> None:
+        while self._queue:
+            series = self._queue[0]
+            await self._post(series)
+            self._queue.popleft()  # only now: a cancelled post is done again by `close`, under the same name
+
+    async def _post(self, series: Series) -> None:
+        """Create the Event."""
+        fact = series.fact
+        series.name = series.name or self._name(fact)
+        body = {
+            "metadata": {"name": series.name},
+            "eventTime": micro_time(self._clock.wall()),
+            "reportingController": self._controller,
+            "reportingInstance": self._instance,
+            "action": fact.action,
+            "reason": fact.reason,
+            "regarding": msgspec.to_builtins(fact.regarding),
+            "note": shortened(fact.note),
+            "type": fact.severity,
+        }
+        try:
+            await self._create(fact.regarding.event_namespace, body)
+        except ApiError as error:
+            _log.debug("%s", error)
+            self.discarded += 1
+            self._memory.forget(series)
+        else:
+            self.posted += 1
+            series.posted = True
+
+    async def _create(self, namespace: str, body: Mapping[str, Any]) -> None:
+        """Create an Event, with some patience for a server that is away: its name makes that safe to repeat."""
+        backoff = Backoff(base=0.5)
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                await self._client.create(
+                    EVENTS, body, model=PartialObject, namespace=namespace, priority=Priority.REPORT
+                )
+            except AlreadyExists:  # an attempt before this one did succeed
+                return
+            except (Unreachable, ServerError, TooManyRequests):
+                if attempt == ATTEMPTS:
+                    raise
+                await asyncio.sleep(backoff.next())
+            else:
+                return
+
+    async def _count(self, series: Series) -> None:
+        """Write how often the fact was stated."""
+        regarding = series.fact.regarding
+        count = series.count
+        change: dict[str, Any] = {"series": {"count": count, "lastObservedTime": micro_time(self._clock.wall())}}
+        try:
+            await self._client.merge_patch(
+                EVENTS,
+                (regarding.event_namespace, series.name),
+                change,
+                model=PartialObject,
+                priority=Priority.REPORT,
+            )
+        except NotFound:  # events live for an hour
+            self._memory.forget(series)
+        except ApiError as error:
+            _log.debug("%s", error)
+        series.written = count
+        series.written_at = self._clock.now()
+
+    def _name(self, fact: Fact) -> str:
+        """Return a name nobody else uses: as client-go makes them, by object and time, and ours are numbered."""
+        micros = int(self._clock.wall().timestamp() * 1_000_000)
+        return f"{fact.regarding.name[:_NAME_MAX].rstrip('.-')}.{micros:x}{next(self._numbers):04x}"

@@ -1,0 +1,221 @@
+"""Leader election over a Lease object; the rules are in dra.kube.election."""
+
+import asyncio
+import logging
+from dataclasses import replace
+from random import Random
+from typing import Any, Final, NoReturn
+
+from dra.kube.client import Client
+from dra.kube.clock import SYSTEM, Clock, micro_time
+from dra.kube.election import (
+    NEVER,
+    Create,
+    Decision,
+    Lease,
+    Renew,
+    Sighting,
+    Take,
+    Tenure,
+    Terms,
+    Wait,
+    begin,
+    decide,
+    sighted,
+)
+from dra.kube.errors import AlreadyExists, ApiError, Conflict, NotFound
+from dra.kube.limits import Priority
+from dra.kube.resources import LEASES
+from dra.model.meta import Key
+
+TERMS: Final = Terms()
+
+_log: Final = logging.getLogger(__name__)
+
+
+class LeadershipLostError(Exception):
+    """We are not the leader any more; whatever acts as one must stop."""
+
+
+class Election:
+    """One candidate.
+
+    It must `acquire` the lease, run `hold` beside the work, and `release` after it::
+
+        await election.acquire()
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(election.hold())  # raises LeadershipLostError, which ends the work
+                group.create_task(work())
+        finally:
+            await election.release()
+
+    `identity` must be unique to this process: a pod's name with something random.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        key: Key,
+        identity: str,
+        terms: Terms = TERMS,
+        clock: Clock = SYSTEM,
+        random: Random | None = None,
+    ) -> None:
+        self.identity = identity
+        self.failure: ApiError | None = None
+        """Why the lease cannot be read or written right now."""
+
+        self._client = client
+        self._key = key
+        self._terms = terms
+        self._clock = clock
+        self._random = random or Random()  # noqa: S311 - spreads load, guards nothing
+        self._seen: Sighting | None = None
+        self._tenure: Tenure | None = None
+
+    @property
+    def leading(self) -> bool:
+        """Whether we are the leader, as far as we can know."""
+        return self._clock.now() < self.may_write_until
+
+    @property
+    def may_write_until(self) -> float:
+        """Deadline of all writes begun now, on the clock's `now`; in the past for who does not lead."""
+        return self._tenure.write_until(self._terms) if self._tenure is not None else NEVER
+
+    @property
+    def quiet_until(self) -> float:
+        """Until then late writes of the leader before us may arrive; take nothing back that they may rely on."""
+        return self._tenure.quiet_until if self._tenure is not None else NEVER
+
+    @property
+    def holder(self) -> str:
+        """Who had the lease when we last looked."""
+        return self._seen.lease.spec.holder_identity if self._seen is not None else ""
+
+    async def acquire(self) -> Tenure:
+        """Wait until we lead."""
+        while self._tenure is None:
+            try:
+                await self._look()
+                await self._act(self._decision())
+            except ApiError as error:
+                self._failed(error)
+            if self._tenure is None:
+                await asyncio.sleep(self._terms.retry * self._random.uniform(1.0, 1.2))
+        _log.info("lease %s/%s: taken by %s", *self._key, self.identity)
+        return self._tenure
+
+    async def hold(self) -> NoReturn:
+        """Renew until that fails for too long, or somebody else has the lease; raise `LeadershipLostError`."""
+        while self._tenure is not None:
+            await asyncio.sleep(self._terms.retry)
+            try:
+                if self._seen is None or self.failure is not None:  # not sure what is there
+                    await self._look()
+                decision = self._decision()
+                if isinstance(decision, Wait | Take):
+                    break
+                await self._act(decision)
+            except ApiError as error:
+                self._failed(error)
+            if self._tenure.over(self._terms, now=self._clock.now()):
+                break
+        self._tenure = None
+        reason = f"held by {self.holder or 'nobody'}" if self.failure is None else f"not renewed ({self.failure})"
+        raise LeadershipLostError(f"lease {self._key[0]}/{self._key[1]}: {reason}")
+
+    async def release(self) -> None:
+        """Give the lease back, so that the next one need not wait for its end. Call when all writes are over."""
+        if self._tenure is None or self._seen is None:
+            return
+        self._tenure = None
+        try:
+            await self._patch(self._seen.lease, {"holderIdentity": "", "leaseDurationSeconds": 1})
+        except ApiError as error:
+            _log.warning("lease %s/%s: not given back, it will expire (%s)", *self._key, error)
+
+    def _decision(self) -> Decision:
+        leading = self._tenure is not None
+        return decide(self._seen, identity=self.identity, leading=leading, now=self._clock.now())
+
+    async def _look(self) -> None:
+        """Read the lease."""
+        try:
+            lease = await self._client.get(
+                LEASES, self._key, Lease, priority=Priority.LEADERSHIP, within=self._within()
+            )
+        except NotFound:
+            self._seen = None
+        else:
+            self._seen = sighted(self._seen, lease, now=self._clock.now())
+        self.failure = None
+
+    async def _act(self, decision: Decision) -> None:
+        """Do what was decided; when it succeeds we lead."""
+        sent = self._clock.now()
+        match decision:
+            case Create():
+                lease = await self._create()
+            case Take(lease=lease):
+                lease = await self._patch(lease, self._terms_of_office(lease))
+            case Renew(lease=lease):
+                lease = await self._patch(lease, {})
+            case Wait():
+                return
+        now = self._clock.now()
+        self._seen = Sighting(lease, now)
+        self.failure = None
+        if self._tenure is None and not isinstance(decision, Renew):
+            self._tenure = begin(decision, terms=self._terms, sent=sent, now=now)
+        elif self._tenure is not None:
+            self._tenure = replace(self._tenure, renewed_at=sent)
+
+    async def _create(self) -> Lease:
+        namespace, name = self._key
+        spec = {**self._terms_of_office(None), "renewTime": micro_time(self._clock.wall())}
+        return await self._client.create(
+            LEASES,
+            {"metadata": {"name": name}, "spec": spec},
+            model=Lease,
+            namespace=namespace,
+            priority=Priority.LEADERSHIP,
+            within=self._within(),
+        )
+
+    async def _patch(self, lease: Lease, spec: dict[str, Any]) -> Lease:
+        return await self._client.merge_patch(
+            LEASES,
+            self._key,
+            {"spec": {**spec, "renewTime": micro_time(self._clock.wall())}},
+            model=Lease,
+            resource_version=lease.metadata.resource_version,
+            priority=Priority.LEADERSHIP,
+            within=self._within(),
+        )
+
+    def _terms_of_office(self, before: Lease | None) -> dict[str, Any]:
+        """Return what a new holder writes."""
+        return {
+            "holderIdentity": self.identity,
+            "leaseDurationSeconds": self._terms.duration,
+            "acquireTime": micro_time(self._clock.wall()),
+            "leaseTransitions": before.spec.lease_transitions + 1 if before is not None else 0,
+        }
+
+    def _within(self) -> float:
+        """Return how long one request may take: at least two of them must fit into what is left of a tenure."""
+        share = self._terms.renew_within / 2.0
+        if self._tenure is None:
+            return share
+        left = self._tenure.renewed_at + self._terms.renew_within - self._clock.now()
+        return max(0.1, min(share, left))
+
+    def _failed(self, error: ApiError) -> None:
+        self.failure = error
+        if isinstance(error, Conflict | AlreadyExists):  # somebody was faster; the next look tells who
+            _log.debug("%s", error)
+        else:
+            _log.warning("%s", error)
