@@ -1,4 +1,4 @@
-"""A real Kubernetes control plane on loopback ports: started in order, ready when `start` returns, gone after `stop`."""
+"""A real Kubernetes control plane on loopback ports: ready when `start` returns, gone without trace after `stop`."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Final, Self
 
 from tests.cluster import binaries, fake_nodes, kubeconfig
 from tests.cluster.components import USERS, CommandLines, Ports
+from tests.cluster.fake_nodes import FakeNodes
 from tests.cluster.options import Options
-from tests.cluster.ports import LOOPBACK, free
-from tests.cluster.rest import Rest, healthy
+from tests.cluster.ports import LOOPBACK
+from tests.cluster.probes import healthy
 from tests.cluster.run_folder import RunFolder
-from tests.cluster.waiting import until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,51 +22,44 @@ if TYPE_CHECKING:
     from tests.cluster.processes import Process
 
 GRACE: Final = 2.0
-"""Seconds a component gets to end: nothing that it could still write matters."""
+"""Seconds a component gets to end. The API server would wait for its watchers; what counts is in etcd already."""
 
 
 class Cluster:
     """One control plane and its nodes; each component is a `Process` that can be stopped, started, frozen, thawed."""
 
     def __init__(self, options: Options = Options()) -> None:  # noqa: B008 frozen
-        self.options: Final = options
-        self.controllers = options.controllers
         program = binaries.controlplane(options.controlplane)
         controlplane, kwok = binaries.build(program), binaries.build(binaries.kwok())
         self.kubernetes: Final = program.version
+        self.controllers = options.controllers
         self.folder: Final = RunFolder()
+        self._options: Final = options
+        self._tokens: Final = {user: secrets.token_hex(16) for user in USERS}
         self._commands: Final = CommandLines(
             binary=controlplane, folder=self.folder.path, ports=Ports.choose(), options=options
         )
-        self._tokens: Final = {user: secrets.token_hex(16) for user in USERS}
-        self._make_processes(kwok)
 
-    def _make_processes(self, kwok: Path) -> None:
         commands, ports = self._commands, self._commands.ports
         process = partial(self.folder.process, grace=GRACE)
-        (kwok_port,) = free(1)
-        self.etcd: Final = process("etcd", commands.etcd(), ready=lambda: healthy(ports.etcd, "/health", tls=False))
-        self.apiserver: Final = process(
+        self.etcd: Final[Process] = process(
+            "etcd", commands.etcd(), ready=lambda: healthy(ports.etcd, "/health", tls=False)
+        )
+        self.apiserver: Final[Process] = process(
             "apiserver", commands.apiserver(), ready=lambda: healthy(ports.apiserver, "/readyz")
         )
-        self.controller_manager: Final = process(
+        self.controller_manager: Final[Process] = process(
             "controller-manager",
-            commands.controller_manager(self.controllers),
+            commands.controller_manager(options.controllers),
             ready=lambda: healthy(ports.controller_manager, "/healthz"),
         )
-        self.scheduler: Final = process(
+        self.scheduler: Final[Process] = process(
             "scheduler", commands.scheduler(), ready=lambda: healthy(ports.scheduler, "/readyz")
         )
-        self.kwok: Final = process(
-            "kwok",
-            fake_nodes.command(
-                kwok,
-                kubeconfig=commands.kubeconfig("kwok"),
-                port=kwok_port,
-                lease_seconds=self.options.node_lease_seconds,
-            ),
-            ready=lambda: healthy(kwok_port, "/healthz", tls=False),
+        self.nodes: Final = FakeNodes(
+            self.folder, kwok, kubeconfig=commands.kubeconfig("kwok"), lease_seconds=options.node_lease_seconds
         )
+        self.kwok: Final = self.nodes.kwok
 
     def __enter__(self) -> Self:
         self.start()
@@ -98,12 +91,12 @@ class Cluster:
             self.etcd.start()
             self.apiserver.start()
             self._write_kubeconfigs()  # only now: they contain the certificate that it has just made
-            for process in (self.controller_manager, self.scheduler, self.kwok):
+            rest = (self.controller_manager, self.scheduler, self.kwok)
+            for process in rest:
                 process.spawn()
-            self.add_nodes(fake_nodes.names(self.options.nodes))
-            self.add_nodes(fake_nodes.names(self.options.broken_nodes, broken=True))
-            for process in (self.controller_manager, self.scheduler, self.kwok):
+            for process in rest:
                 process.wait_ready()
+            self.nodes.add(fake_nodes.names(self._options.nodes, broken=self._options.broken_nodes))
         except BaseException:
             self.stop()
             raise
@@ -119,12 +112,6 @@ class Cluster:
             self.controller_manager.command = self._commands.controller_manager(controllers)
             self.controller_manager.restart()
 
-    def add_nodes(self, nodes: list[str]) -> None:
-        """Create the nodes and wait until they are ready and free of taints."""
-        rest = self._rest()
-        fake_nodes.create(rest, nodes)
-        until(lambda: fake_nodes.all_usable(rest, nodes), within=60, saying=f"{len(nodes)} nodes are ready")
-
     def service_account_kubeconfig(self, namespace: str, name: str) -> Path:
         """Return a kubeconfig with a fresh token of an existing service account."""
         path = self._commands.kubeconfig(f"{namespace}-{name}")
@@ -132,9 +119,9 @@ class Cluster:
 
     def _write_credentials(self) -> None:
         key = self._commands.service_account_key
-        subprocess.run(["openssl", "genrsa", "-out", str(key), "2048"], check=True, capture_output=True)
-        self._commands.tokens.touch(mode=0o600)
+        subprocess.run(["openssl", "genrsa", "-out", str(key), "2048"], check=True, capture_output=True)  # noqa: S607
         lines = [f'{self._tokens[key]},{user},{key},"{group}"\n' for key, (user, group) in USERS.items()]
+        self._commands.tokens.touch(mode=0o600)
         self._commands.tokens.write_text("".join(lines), encoding="utf-8")
 
     def _write_kubeconfigs(self) -> None:
@@ -145,10 +132,3 @@ class Cluster:
                 certificates=self._commands.certificates,
                 token=token,
             )
-
-    def _rest(self) -> Rest:
-        return Rest(
-            port=self._commands.ports.apiserver,
-            token=self._tokens["admin"],
-            certificates=self._commands.certificates,
-        )

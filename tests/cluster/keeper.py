@@ -2,9 +2,9 @@
 
     python keeper.py FOLDER < a pipe whose other end only the run holds
 
-The pipe closes when the run ends, whichever way. Then every process whose environment names the folder is killed and the
-folder removed. The environment is looked at, not a list of pids: it is there from the process's first instruction on,
-nobody has to write it down in time, and a pid that was given to somebody else meanwhile is never mistaken for ours.
+The pipe closes when the run ends, whichever way. Then every process whose environment names the folder is killed, and
+the folder is removed. The environment is looked at and not a list of pids: it is there from a process's first
+instruction on, nobody has to write it down in time, and a pid that somebody else has by now is never taken for ours.
 
 Run as a script, in a session of its own, so that Ctrl-C in the terminal does not reach it; imports nothing of ours.
 """
@@ -44,7 +44,7 @@ def _all_pids() -> list[int]:
 
 
 def _environment(pid: int) -> bytes:
-    """Return the environment as /proc shows it: empty for a zombie, for a process that is gone and for somebody else's."""
+    """Return the environment as /proc shows it: empty for zombies, the dead and other people's processes."""
     try:
         return Path(f"/proc/{pid}/environ").read_bytes()
     except OSError:

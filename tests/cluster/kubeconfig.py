@@ -24,7 +24,7 @@ def write(path: Path, *, server: str, certificates: Path, token: str) -> Path:
 
 
 def flatten(path: Path, *, kubeconfig: str) -> Path:
-    """Write the current context of somebody's kubeconfig (a KUBECONFIG variable: several files, relative paths) to `path`."""
+    """Write the current context of `kubeconfig` to `path`; it may be several files, as in the environment variable."""
     view = kubectl("config", "view", "--raw", "--minify", "--flatten", "--output=json", kubeconfig=kubeconfig)
     found = json.loads(view)
     return _write(path, cluster=found["clusters"][0]["cluster"], user=found["users"][0]["user"])

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from tests.cluster.fake_nodes import LEASE_SECONDS
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -27,7 +29,7 @@ STOCK_SCHEDULER_LIMITS: Final = ClientLimits(qps=50, burst=100)
 """kube-scheduler's defaults: what users have, so the speed that counts is measured under them."""
 
 FAST_CONTROLLERS: Final = ClientLimits(qps=200, burst=400)
-"""Ten times kube-controller-manager's defaults: at 20 QPS the Job controller makes pods so slowly that nothing else shows."""
+"""Ten times kube-controller-manager's defaults: at 20 QPS all one can measure is how slowly a Job makes pods."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,5 +48,4 @@ class Options:
     nodes: int = 3
     broken_nodes: int = 0
     """Nodes on which no pod ever gets its sandbox."""
-    node_lease_seconds: int = 40
-    """Renewed four times as often. For hundreds of nodes raise it, or the leases are the load that is measured."""
+    node_lease_seconds: int = LEASE_SECONDS

@@ -10,7 +10,7 @@ from typing import Final
 LOOPBACK: Final = "127.0.0.1"
 
 CANDIDATES: Final = range(20_000, 32_768)
-"""Below the ports that Linux gives to outgoing connections: between our look and the program's bind, no client takes one.
+"""Below the ports that Linux gives to outgoing connections: no client takes one between our look and the bind.
 
 Another run could; that is why the candidates are drawn at random and not counted up.
 """

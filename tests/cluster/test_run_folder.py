@@ -1,0 +1,69 @@
+"""A run folder ends with its run, also when nobody gets to close it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cluster import keeper
+from tests.cluster.binaries import HERE
+from tests.cluster.processes import ProcessDiedError
+from tests.cluster.run_folder import RunFolder
+from tests.cluster.waiting import until
+
+SLEEPER = ["sleep", "600"]
+
+RUN = """
+import sys
+from tests.cluster.run_folder import RunFolder
+folder = RunFolder()
+folder.process("sleeper", ["sleep", "600"]).start()
+print(folder.path, flush=True)
+sys.stdin.read()
+"""
+
+
+def test_closing_ends_processes_and_their_children_and_removes_the_folder() -> None:
+    with RunFolder() as folder:
+        folder.process("parent", ["sh", "-c", "sleep 600 & exec sleep 600"]).start()
+        until(lambda: len(keeper.processes_of(folder.path)) == 2, within=5, saying="the child runs")
+    assert keeper.processes_of(folder.path) == frozenset()
+    assert not folder.path.exists()
+
+
+def test_a_killed_run_is_cleaned_up_after() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", RUN], cwd=HERE.parents[1], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as run:
+        assert run.stdout is not None
+        folder = Path(run.stdout.readline().strip())
+        assert len(keeper.processes_of(folder)) == 1
+        run.kill()
+    until(lambda: not folder.exists(), within=5, saying="the keeper has removed the folder")
+    assert keeper.processes_of(folder) == frozenset()
+
+
+def test_a_process_that_ends_instead_of_getting_ready_is_quoted() -> None:
+    with RunFolder() as folder:
+        process = folder.process("broken", ["sh", "-c", "echo out of luck; exit 7"], ready=lambda: False)
+        with pytest.raises(ProcessDiedError, match=r"broken ended with exit code 7; .*:\nout of luck"):
+            process.start()
+
+
+def test_a_frozen_process_can_be_stopped() -> None:
+    with RunFolder() as folder:
+        process = folder.process("sleeper", SLEEPER)
+        process.start()
+        process.freeze()
+        assert process.stop() == -15
+
+
+def test_a_process_that_does_not_listen_is_killed_after_its_grace() -> None:
+    with RunFolder() as folder:
+        process = folder.process("deaf", ["sh", "-c", "trap '' TERM; echo deaf; while :; do sleep 1; done"], grace=0.1)
+        process.start()
+        until(lambda: "deaf" in process.tail(), within=5, saying="it no longer listens")
+        assert process.stop() == -9

@@ -1,0 +1,1 @@
+"""The tests of dra, one folder for each of its packages."""

@@ -1,0 +1,10 @@
+"""A small cluster in one process: an API server, a scheduler, kubelets, owners of workloads, and our controller.
+
+Each actor does what the unmodified component of Kubernetes 1.36.3 does, as far as claims go; every model names the
+upstream function that it was read from. Whoever talks to the API server is a *process*: a generator that stops before
+each request, so that anything may happen in between and any request may fail, get lost or come late (``requests``).
+
+From the bottom up: ``objects`` and ``clock``; ``server``; the actors ``scheduler``, ``kubelets``, ``owners`` and
+``controller``; ``audit``, which watches every write and knows what must never happen; ``cluster``, which puts them
+together; ``calm``, which says what must hold in the end; ``machine``, Hypothesis' hands on all of it.
+"""

@@ -1,0 +1,185 @@
+"""The API server: objects, one resourceVersion for all of them, compare-and-swap, and the log that watches read.
+
+A write that changes nothing makes no new version, as in ``GuaranteedUpdate`` (apiserver, storage/etcd3/store.go).
+Deletion waits for finalizers, and for the kubelet if a pod is bound and not finished (``podStrategy.CheckGracefulDelete``,
+pkg/registry/core/pod/strategy.go).
+"""
+
+from collections.abc import Callable
+from enum import StrEnum
+from itertools import count
+from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
+
+import msgspec
+
+from dra.model.claims import ResourceClaim
+from dra.model.meta import Key, ObjectMeta, Uid
+from dra.model.nodes import Node
+from dra.model.pods import Pod
+from tests.dra.engine.simulation.clock import Clock
+from tests.dra.engine.simulation.objects import Job
+from tests.dra.engine.simulation.requests import Conflict, NotFound
+from tests.dra.engine.simulation.validation import check_status_update
+
+Object: TypeAlias = ResourceClaim | Pod | Node | Job
+T = TypeVar("T", bound=Object)
+
+
+class Actor(StrEnum):
+    """Who made a write."""
+
+    US = "us"
+    SCHEDULER = "the scheduler"
+    KUBELET = "a kubelet"
+    OWNER = "the owner of a workload"
+    USER = "a user"
+
+
+class Event(NamedTuple):
+    """One write. ``after`` is None when the object is gone, ``before`` when it was not there."""
+
+    version: int
+    key: Key
+    before: Object | None
+    after: Object | None
+    at: float
+    by: Actor
+
+
+class Server:
+    """The truth."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.log: dict[type[Object], list[Event]] = {kind: [] for kind in (ResourceClaim, Pod, Node, Job)}
+        self.listeners: list[Callable[[Event], None]] = []
+        self._clock = clock
+        self._objects: dict[type[Object], dict[Key, Object]] = {kind: {} for kind in self.log}
+        self._version = 0
+        self._uids = count(1)
+
+    # Reads:
+
+    def find(self, kind: type[T], key: Key) -> T | None:
+        """Return an object, or None."""
+        return cast("T | None", self._objects[kind].get(key))
+
+    def get(self, kind: type[T], key: Key) -> T:
+        """Return an object; raises NotFound."""
+        found = self.find(kind, key)
+        if found is None:
+            raise NotFound(f"{kind.__name__} {key} not found")
+        return found
+
+    def list(self, kind: type[T]) -> list[T]:
+        """Return all objects of a kind, in the order of their creation."""
+        return cast("list[T]", list(self._objects[kind].values()))
+
+    # Writes:
+
+    def create(self, obj: T, *, by: Actor) -> T:
+        """Store a new object; raises Conflict if the name is taken."""
+        kind, meta = type(obj), obj.metadata
+        if meta.key in self._objects[kind]:
+            raise Conflict(f"{kind.__name__} {meta.key} already exists")
+        created = f"{int(self._clock.now):09d}s"
+        fresh = msgspec.structs.replace(meta, uid=Uid(f"uid-{next(self._uids)}"), creation_timestamp=created)
+        return self._commit(None, msgspec.structs.replace(obj, metadata=fresh), by)
+
+    def patch(self, kind: type[T], key: Key, uid: Uid, change: Callable[[T], T], *, by: Actor) -> T:
+        """Change an object whatever its version; raises NotFound, or Conflict if it has another uid."""
+        found = self.get(kind, key)
+        if found.metadata.uid != uid:
+            raise Conflict(f"{kind.__name__} {key} has another uid")
+        return self._write(found, change(found), by)
+
+    def update(self, obj: T, *, by: Actor) -> T:
+        """Write an object, the status of a claim excepted; raises NotFound, or Conflict if it is not the newest."""
+        found = self._newest(obj)
+        if isinstance(found, ResourceClaim):
+            obj = msgspec.structs.replace(obj, status=found.status)
+        return self._write(found, obj, by)
+
+    def update_status(self, claim: ResourceClaim, *, by: Actor) -> ResourceClaim:
+        """Write the status of a claim and nothing else of it; raises Invalid as well."""
+        found = self._newest(claim)
+        changed = msgspec.structs.replace(found, status=claim.status)
+        check_status_update(found, changed)
+        return self._write(found, changed, by)
+
+    def merge_patch(
+        self, kind: type[T], key: Key, body: dict[str, Any], *, uid: Uid, version: str, status: bool, by: Actor
+    ) -> T:
+        """Apply a JSON merge patch with uid and resourceVersion in it, to the object or its status."""
+        found = self.get(kind, key)
+        if found.metadata.uid != uid or (version and found.metadata.resource_version != version):
+            raise Conflict(f"{kind.__name__} {key} has changed")
+        merged = msgspec.convert(_merge(msgspec.to_builtins(found), body), kind)
+        if not isinstance(merged, ResourceClaim):
+            return self._write(found, merged, by)
+        return cast("T", (self.update_status if status else self.update)(merged, by=by))
+
+    def delete(self, kind: type[T], key: Key, *, by: Actor, force: bool = False) -> None:
+        """Ask for deletion; the object stays while a finalizer or a kubelet keeps it."""
+        found = self.find(kind, key)
+        if found is None:
+            return
+        running = isinstance(found, Pod) and found.spec.node_name and not found.terminal and not force
+        if (running or found.metadata.finalizers) and not found.metadata.deleting:
+            self._write(found, _with_meta(found, deletion_timestamp=self._clock.stamp), by)
+        elif not found.metadata.finalizers and (force or not running):
+            self._commit(found, None, by)
+
+    def remove(self, pod: Pod, *, by: Actor) -> None:
+        """Let a pod go for good, as its kubelet does; finalizers still hold it."""
+        found = self.find(Pod, pod.metadata.key)
+        if found is not None and found.metadata.uid == pod.metadata.uid and not found.metadata.finalizers:
+            self._commit(found, None, by)
+
+    # Below: how a write is stored and told.
+
+    def _newest(self, obj: T) -> T:
+        found = self.get(type(obj), obj.metadata.key)
+        if found.metadata.resource_version != obj.metadata.resource_version:
+            raise Conflict(f"{type(obj).__name__} {obj.metadata.key} has changed")
+        return found
+
+    def _write(self, before: T, after: T, by: Actor) -> T:
+        meta = after.metadata
+        if meta.deleting and not meta.finalizers and not isinstance(after, Pod):
+            self._commit(before, None, by)
+            return after
+        return before if before == after else self._commit(before, after, by)
+
+    def _commit(self, before: T | None, after: T | None, by: Actor) -> T:
+        known = after if after is not None else before
+        assert known is not None
+        kind, key = type(known), known.metadata.key
+        self._version += 1
+        if after is None:
+            del self._objects[kind][key]
+        else:
+            after = known = _with_meta(after, resource_version=str(self._version))
+            self._objects[kind][key] = after
+        event = Event(version=self._version, key=key, before=before, after=after, at=self._clock.now, by=by)
+        self.log[kind].append(event)
+        for listener in self.listeners:
+            listener(event)
+        return known
+
+
+def _with_meta(obj: T, **changes: object) -> T:
+    meta: ObjectMeta = msgspec.structs.replace(obj.metadata, **changes)
+    return msgspec.structs.replace(obj, metadata=meta)
+
+
+def _merge(target: Any, patch: Any) -> Any:  # noqa: ANN401 - JSON
+    """RFC 7386."""
+    if not isinstance(patch, dict):
+        return patch
+    merged = dict(target) if isinstance(target, dict) else {}
+    for name, value in patch.items():
+        if value is None:
+            merged.pop(name, None)
+        else:
+            merged[name] = _merge(merged.get(name), value)
+    return merged

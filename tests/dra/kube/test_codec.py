@@ -1,0 +1,83 @@
+import json
+
+import msgspec
+import pytest
+
+from dra.kube.codec import codec_of
+from dra.kube.resources import JOBS, PODS
+from dra.model.meta import DynamicObject, ObjectMeta, PartialObject, Struct
+from tests.dra.kube.scripted import page, pod
+
+
+class Spec(Struct, frozen=True):
+    replicas: int = 0
+
+
+class Sized(Struct, frozen=True):
+    metadata: ObjectMeta
+    spec: Spec = Spec()
+
+
+def sized(name, replicas):
+    return {**pod(name), "spec": {"replicas": replicas}}
+
+
+def decoded(model, *items, token=""):
+    return codec_of(PODS, model).page(page(*items, token=token).body, first=True)
+
+
+def test_a_page_has_items_a_version_and_a_token():
+    got = decoded(Sized, sized("a", 1), sized("b", 2), token="more")
+    assert [item.spec.replicas for item in got.items] == [1, 2]
+    assert (got.resource_version, got.token, got.first) == ("10", "more", True)
+
+
+@pytest.mark.parametrize("model", [Sized, PartialObject, DynamicObject])
+@pytest.mark.parametrize("body", [{"metadata": {}, "items": None}, {"metadata": {}}, {"metadata": {}, "items": []}])
+def test_a_list_of_nothing_may_be_null(model, body):
+    assert codec_of(PODS, model).page(json.dumps(body).encode(), first=True).items == []
+
+
+def test_one_object_that_does_not_fit_is_named_and_the_others_are_there():
+    got = decoded(Sized, sized("a", 1), sized("b", "many"), sized("c", 3))
+    assert [item.metadata.name for item in got.items] == ["a", "c"]
+    assert [meta.key for meta in got.unreadable] == [("ml", "b")]
+
+
+@pytest.mark.parametrize("model", [Sized, DynamicObject])
+@pytest.mark.parametrize("body", [b"<html>", b"[]", b'{"items": {}}', b'{"kind": "Status"}'])
+def test_what_is_no_list_is_an_error(model, body):
+    with pytest.raises(msgspec.DecodeError):
+        codec_of(PODS, model).page(body, first=True)
+
+
+def test_only_the_metadata_are_asked_for_where_only_they_are_read():
+    codec = codec_of(PODS, PartialObject)
+    assert codec.accept_one.startswith("application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1")
+    assert codec.accept_list.startswith("application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1")
+    assert codec_of(PODS, Sized).accept_one == "application/json"
+
+
+def test_a_server_that_sends_whole_objects_all_the_same_is_understood():
+    assert decoded(PartialObject, sized("a", 1)).items[0].metadata.name == "a"
+
+
+def test_an_object_of_any_kind_is_the_same_from_a_list_and_from_a_watch():
+    listed = sized("a", 1)  # items of built-in kinds bear no kind
+    watched = {"kind": "Job", "apiVersion": "batch/v1", **listed}
+    codec = codec_of(JOBS, DynamicObject)
+    one = codec.one(json.dumps(watched).encode())
+    assert codec.page(page(listed).body, first=True).items == [one]
+    assert one.content["kind"] == "Job"
+    assert one.content["spec"] == {"replicas": 1}
+    assert one.metadata.uid == "uid-a"
+
+
+def test_managed_fields_are_not_kept():
+    got = decoded(DynamicObject, pod("a", managedFields=[{"manager": "x"}]))
+    assert "managedFields" not in got.items[0].content["metadata"]
+
+
+def test_an_object_of_any_kind_without_metadata_does_not_fit():
+    with pytest.raises(msgspec.ValidationError):
+        codec_of(JOBS, DynamicObject).one(b"{}")

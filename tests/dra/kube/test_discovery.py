@@ -1,0 +1,143 @@
+import asyncio
+
+import pytest
+
+from dra.kube import errors
+from dra.kube.discovery import GROUPS_MAX, KNOWN_FOR, UNKNOWN_FOR, Discovery
+from dra.kube.resources import JOBS, PODS, Resource
+from dra.model.references import GroupResource
+from tests.dra.kube.scripted import Handling, client_of, ok, refusal
+
+
+def group(*versions, preferred):
+    return {"versions": [{"version": each} for each in versions], "preferredVersion": {"version": preferred}}
+
+
+def serves(*names, kind="Job", namespaced=True):
+    return {"resources": [{"name": each, "kind": kind, "namespaced": namespaced} for each in names]}
+
+
+SERVER = {
+    "/api/v1": serves("pods", "pods/status", kind="Pod"),
+    "/apis/batch": group("v1beta1", "v1", preferred="v1"),
+    "/apis/batch/v1": serves("jobs", "jobs/status"),
+    "/apis/batch/v1beta1": serves("jobs", "oldjobs"),
+    "/apis/half.gone": group("v1", "v2", preferred="v2"),
+    "/apis/half.gone/v1": serves("things"),
+    "/apis/empty.io": {"versions": [{"version": "v1"}]},
+    "/apis/empty.io/v1": {"resources": None},
+}
+
+
+class Server:
+    def __init__(self):
+        self.paths = dict(SERVER)
+        self.transport = Handling(self._answer)
+
+    def _answer(self, request):
+        found = self.paths.get(request.path)
+        if found is None:
+            return refusal(404, "NotFound")
+        return ok(found) if isinstance(found, dict) else found
+
+    @property
+    def asked(self):
+        return [request.path for request in self.transport.requests]
+
+
+@pytest.fixture
+def server():
+    return Server()
+
+
+@pytest.fixture
+def discovery(server, clock):
+    return Discovery(client_of(server.transport), clock=clock)
+
+
+def named(text):
+    return GroupResource.parse(text)
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        pytest.param("pods", PODS, id="core"),
+        pytest.param("jobs.batch", JOBS, id="preferred-version"),
+        pytest.param("oldjobs.batch", Resource("batch", "v1beta1", "oldjobs", "Job", namespaced=True), id="other-version"),
+        pytest.param("things.half.gone", Resource("half.gone", "v1", "things", "Job", namespaced=True), id="half-gone"),
+        pytest.param("things.empty.io", None, id="group-that-serves-nothing"),
+        pytest.param("nothing.batch", None, id="unknown-kind"),
+        pytest.param("rayclusters.ray.io", None, id="unknown-group"),
+        pytest.param("nothing", None, id="unknown-core-kind"),
+    ],
+)
+async def test_kinds_by_their_kubectl_names(discovery, name, found):
+    assert await discovery.resolve(named(name)) == found
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        GroupResource(resource="jobs", group="../../api"),
+        GroupResource(resource="pods/status"),
+        GroupResource(resource="../pods", group="batch"),
+    ],
+    ids=str,
+)
+async def test_names_that_are_none_are_unknown_kinds(discovery, server, wanted):
+    assert await discovery.resolve(wanted) is None
+    assert not any(".." in path for path in server.asked)
+
+
+async def test_an_answer_is_believed_for_a_while(discovery, server):
+    for _ in range(3):
+        await discovery.resolve(named("jobs.batch"))
+    assert len(server.asked) == 3
+    await asyncio.sleep(KNOWN_FOR)
+    await discovery.resolve(named("jobs.batch"))
+    assert len(server.asked) == 6
+
+
+async def test_a_kind_that_is_installed_later_is_found(discovery, server):
+    wanted = named("rayclusters.ray.io")
+    assert await discovery.resolve(wanted) is None
+    server.paths |= {"/apis/ray.io": group("v1", preferred="v1"), "/apis/ray.io/v1": serves("rayclusters")}
+    assert await discovery.resolve(wanted) is None
+    await asyncio.sleep(UNKNOWN_FOR)
+    assert await discovery.resolve(wanted) is not None
+
+
+async def test_a_kind_added_to_a_known_group_is_found_as_soon(discovery, server):
+    await discovery.resolve(named("jobs.batch"))
+    server.paths["/apis/batch/v1"] = serves("jobs", "newjobs")
+    await asyncio.sleep(UNKNOWN_FOR)
+    assert await discovery.resolve(named("newjobs.batch")) is not None
+
+
+async def test_what_was_wrong_can_be_forgotten(discovery, server):
+    await discovery.resolve(named("jobs.batch"))
+    server.paths["/apis/batch"] = group("v1beta1", preferred="v1beta1")
+    discovery.forget("batch")
+    assert (await discovery.resolve(named("jobs.batch"))).version == "v1beta1"
+
+
+async def test_a_thousand_that_ask_at_once_are_one_question(discovery, server):
+    await asyncio.gather(*(discovery.resolve(named("jobs.batch")) for _ in range(1000)))
+    assert len(server.asked) == 3
+
+
+async def test_a_group_that_is_down_is_doubt_and_not_absence(discovery, server):
+    server.paths["/apis/metrics.k8s.io"] = refusal(503, "ServiceUnavailable")
+    with pytest.raises(errors.ServerError):
+        await discovery.resolve(named("nodes.metrics.k8s.io"))
+    server.paths["/apis/metrics.k8s.io"] = group("v1", preferred="v1")
+    server.paths["/apis/metrics.k8s.io/v1"] = serves("nodes")
+    assert await discovery.resolve(named("nodes.metrics.k8s.io")) is not None
+
+
+async def test_made_up_groups_do_not_fill_the_memory(discovery):
+    for number in range(GROUPS_MAX + 10):
+        await discovery.resolve(named(f"things.g{number}.io"))
+    assert len(discovery._groups) == GROUPS_MAX
+    assert not discovery._asking

@@ -1,0 +1,102 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dra.kube.election import (
+    NEVER,
+    SAFETY_MARGIN,
+    Create,
+    Lease,
+    LeaseSpec,
+    Renew,
+    Sighting,
+    Take,
+    Tenure,
+    Terms,
+    Wait,
+    begin,
+    decide,
+    sighted,
+)
+from dra.model.meta import ObjectMeta
+
+TERMS = Terms(duration=15, renew_within=10.0, retry=2.0, request=10.0)
+
+
+def lease(holder, *, renewed="t0", version="1"):
+    spec = LeaseSpec(holder_identity=holder, lease_duration_seconds=15, renew_time=renewed)
+    return Lease(metadata=ObjectMeta(name="l", namespace="ns", resource_version=version), spec=spec)
+
+
+@pytest.mark.parametrize(
+    ("seen", "leading", "now", "decision"),
+    [
+        pytest.param(None, False, 0.0, Create(), id="no-lease"),
+        pytest.param(Sighting(lease(""), 0.0), False, 0.0, Take(lease("")), id="given-back"),
+        pytest.param(Sighting(lease("me"), 0.0), True, 99.0, Renew(lease("me")), id="ours"),
+        pytest.param(Sighting(lease("me"), 0.0), False, 1.0, Take(lease("me")), id="of-the-process-before-us"),
+        pytest.param(Sighting(lease("x"), 0.0), False, 14.9, Wait(until=15.0), id="somebody-elses"),
+        pytest.param(Sighting(lease("x"), 0.0), False, 15.0, Take(lease("x")), id="expired"),
+        pytest.param(Sighting(lease("x"), 90.0), True, 91.0, Wait(until=105.0), id="taken-from-us"),
+    ],
+)
+def test_decisions(seen, leading, now, decision):
+    assert decide(seen, identity="me", leading=leading, now=now) == decision
+
+
+@pytest.mark.parametrize(
+    ("second", "since"),
+    [
+        pytest.param(lease("x"), 0.0, id="no-sign-of-life"),
+        pytest.param(lease("x", version="2"), 0.0, id="an-annotation-is-none"),
+        pytest.param(lease("x", renewed="t1"), 5.0, id="renewed"),
+        pytest.param(lease("y"), 5.0, id="other-holder"),
+    ],
+)
+def test_a_lease_expires_from_the_last_sign_of_life_that_we_saw(second, since):
+    first = sighted(None, lease("x"), now=0.0)
+    assert sighted(first, second, now=5.0).since == since
+
+
+@pytest.mark.parametrize(
+    ("decision", "quiet_until", "previous"),
+    [
+        pytest.param(Create(), NEVER, "", id="first-of-all"),
+        pytest.param(Take(lease("")), 110.0, "", id="given-back"),
+        pytest.param(Take(lease("x")), 125.0, "x", id="expired"),
+    ],
+)
+def test_a_new_leader_knows_until_when_late_writes_may_come(decision, quiet_until, previous):
+    tenure = begin(decision, terms=TERMS, sent=99.0, now=100.0)
+    assert (tenure.renewed_at, tenure.quiet_until, tenure.previous) == (99.0, quiet_until, previous)
+
+
+def test_writes_end_before_the_lease_does():
+    assert Tenure(100.0, NEVER).write_until(TERMS) == 115.0 - SAFETY_MARGIN
+
+
+@pytest.mark.parametrize(("now", "over"), [(109.9, False), (110.0, True)])
+def test_a_tenure_that_cannot_be_renewed_is_over(now, over):
+    assert Tenure(100.0, NEVER).over(TERMS, now=now) is over
+
+
+@pytest.mark.parametrize(
+    "terms", [{"retry": 10.0}, {"renew_within": 14.0}, {"duration": 10}, {"renew_within": 1.0}], ids=str
+)
+def test_terms_that_do_not_fit_each_other_are_refused(terms):
+    with pytest.raises(ValueError, match=r"^lease terms "):
+        Terms(**terms)
+
+
+@given(
+    sent=st.floats(0, 1e6),
+    travelled=st.floats(0, 10),
+    looked=st.floats(0, 5),
+    waited=st.floats(0, 100),
+)
+def test_nobody_takes_a_lease_while_its_leader_may_write(sent, travelled, looked, waited):
+    """The leader renews at `sent`; another candidate sees it when it has arrived, or later, and then waits."""
+    seen = sighted(None, lease("x"), now=sent + travelled + looked)
+    now = seen.since + waited
+    if isinstance(decide(seen, identity="me", leading=False, now=now), Take):
+        assert Tenure(sent, NEVER).write_until(TERMS) < now

@@ -1,0 +1,324 @@
+import asyncio
+import contextlib
+import json
+from random import Random
+
+import pytest
+
+from dra.kube.election import NEVER, Terms
+from dra.kube.lease import Election, LeadershipLostError
+from dra.kube.limits import Limiter
+from tests.dra.kube.scripted import BROKEN, REFUSED, Handling, body_of, client_of, ok, refusal
+
+KEY = ("dra", "controller")
+
+
+class LeaseServer:
+    """One Lease object with resourceVersions, behind a network that can be cut for each candidate."""
+
+    def __init__(self):
+        self.lease = None
+        self.version = 0
+        self.cut = {}
+        """Candidate → what its requests meet instead of the server."""
+        self.lost_answers = set()
+        """Candidates whose writes happen, but whose answers get lost."""
+        self.writes = []
+
+    def candidate(self, identity, clock, **options):
+        client = client_of(Handling(lambda request: self._handle(identity, request)))
+        return Election(client, key=KEY, identity=identity, clock=clock, random=Random(1), **options)
+
+    def _handle(self, who, request):
+        if who in self.cut:
+            return self.cut[who]
+        answer = {"GET": self._get, "POST": self._create, "PATCH": self._patch}[request.method](request)
+        if request.method != "GET":
+            self.writes.append((who, answer.status))
+            if who in self.lost_answers:
+                return BROKEN
+        return answer
+
+    def _get(self, _request):
+        return refusal(404, "NotFound") if self.lease is None else ok(self.lease)
+
+    def _create(self, request):
+        if self.lease is not None:
+            return refusal(409, "AlreadyExists")
+        return self._store(body_of(request)["spec"], 201)
+
+    def _patch(self, request):
+        if self.lease is None:
+            return refusal(404, "NotFound")
+        body = body_of(request)
+        if body["metadata"]["resourceVersion"] != self.lease["metadata"]["resourceVersion"]:
+            return refusal(409, "Conflict")
+        return self._store({**self.lease["spec"], **body["spec"]}, 200)
+
+    def _store(self, spec, status):
+        self.version += 1
+        meta = {"namespace": KEY[0], "name": KEY[1], "resourceVersion": str(self.version)}
+        self.lease = json.loads(json.dumps({"metadata": meta, "spec": spec}))
+        return ok(self.lease, status=status)
+
+    @property
+    def spec(self):
+        return self.lease["spec"]
+
+
+@pytest.fixture
+def server():
+    return LeaseServer()
+
+
+@contextlib.asynccontextmanager
+async def held(election):
+    task = asyncio.create_task(election.hold())
+    yield task
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError, LeadershipLostError):
+        await task
+
+
+async def test_the_first_one_makes_the_lease_and_need_not_wait(server, clock):
+    one = server.candidate("one", clock)
+    assert not one.leading
+    assert one.may_write_until == NEVER
+    await one.acquire()
+    assert one.leading
+    assert clock.now() == 0.0
+    assert one.quiet_until == NEVER
+    assert one.may_write_until == 14.0
+    assert server.spec["holderIdentity"] == "one"
+    assert server.spec["leaseDurationSeconds"] == 15
+    assert server.spec["renewTime"] == "2026-11-20T12:00:00.000000Z"
+
+
+async def test_a_leader_renews_and_its_writes_may_go_on(server, clock):
+    one = server.candidate("one", clock)
+    await one.acquire()
+    async with held(one) as task:
+        await asyncio.sleep(3600.0)
+        assert not task.done()
+        assert one.leading
+        assert one.may_write_until >= clock.now() + 12.0
+    assert server.spec["acquireTime"] == "2026-11-20T12:00:00.000000Z"
+    assert server.spec["leaseTransitions"] == 0
+
+
+async def test_only_one_leads_and_the_other_waits(server, clock):
+    one, two = server.candidate("one", clock), server.candidate("two", clock)
+    await one.acquire()
+    async with held(one):
+        waiting = asyncio.create_task(two.acquire())
+        await asyncio.sleep(600.0)
+        assert not waiting.done()
+        assert (two.leading, two.holder) == (False, "one")
+        waiting.cancel()
+
+
+async def test_two_that_start_together_do_not_both_win(server, clock):
+    candidates = [server.candidate(name, clock) for name in ("one", "two", "three")]
+    tasks = [asyncio.create_task(each.acquire()) for each in candidates]
+    await asyncio.sleep(5.0)
+    assert sorted(task.done() for task in tasks) == [False, False, True]
+    for task in tasks:
+        task.cancel()
+
+
+async def test_after_a_crash_the_next_one_waits_for_the_end_of_the_lease_and_then_for_late_writes(server, clock):
+    one, two = server.candidate("one", clock), server.candidate("two", clock)
+    await one.acquire()  # and is never heard of again
+    await two.acquire()
+    assert 15.0 <= clock.now() <= 18.0
+    assert one.may_write_until < clock.now()
+    assert not one.leading
+    assert two.quiet_until == pytest.approx(clock.now() + 15.0 + 10.0)
+    assert server.spec["leaseTransitions"] == 1
+
+
+async def test_a_lease_given_back_is_taken_at_once(server, clock):
+    one, two = server.candidate("one", clock), server.candidate("two", clock)
+    await one.acquire()
+    await one.release()
+    assert not one.leading
+    assert server.spec["holderIdentity"] == ""
+    await two.acquire()
+    assert clock.now() == 0.0
+    assert two.quiet_until == pytest.approx(10.0)  # requests that one gave up waiting for
+
+
+async def test_a_restart_under_the_same_name_is_a_new_leader(server, clock):
+    await server.candidate("one", clock).acquire()
+    again = server.candidate("one", clock)
+    await again.acquire()
+    assert clock.now() == 0.0
+    assert again.quiet_until == pytest.approx(25.0)
+
+
+@pytest.mark.parametrize("failure", [REFUSED, BROKEN, refusal(500), refusal(403, "Forbidden")], ids=str)
+async def test_who_cannot_renew_steps_down_in_time(server, clock, failure):
+    one = server.candidate("one", clock)
+    await one.acquire()
+    server.cut["one"] = failure
+    with pytest.raises(LeadershipLostError, match=r"^lease dra/controller: not renewed \("):
+        await one.hold()
+    assert 10.0 <= clock.now() <= 12.0
+    assert not one.leading
+
+
+async def test_a_short_outage_costs_nothing(server, clock):
+    one = server.candidate("one", clock)
+    await one.acquire()
+    async with held(one) as task:
+        await asyncio.sleep(3.0)
+        server.cut["one"] = BROKEN
+        await asyncio.sleep(7.0)
+        del server.cut["one"]
+        await asyncio.sleep(5.0)
+        assert not task.done()
+        assert one.leading
+        assert one.failure is None
+
+
+async def test_a_server_that_does_not_answer_is_asked_more_than_once_before_giving_up(server, clock):
+    one = server.candidate("one", clock)
+    await one.acquire()
+    asked = []
+
+    async def silent(request):
+        asked.append(clock.now())
+        await asyncio.sleep(request.timeout)
+        return BROKEN
+
+    one._client = client_of(Handling(silent))
+    with pytest.raises(LeadershipLostError):
+        await one.hold()
+    assert len(asked) >= 2
+    assert clock.now() <= 12.5
+
+
+async def test_a_renewal_whose_answer_is_lost_is_recognized(server, clock):
+    one = server.candidate("one", clock)
+    await one.acquire()
+    async with held(one) as task:
+        server.lost_answers.add("one")
+        await asyncio.sleep(3.0)
+        server.lost_answers.clear()
+        await asyncio.sleep(10.0)
+        assert not task.done()
+        assert one.leading
+
+
+async def test_taking_a_lease_without_hearing_of_it_is_careful(server, clock):
+    one = server.candidate("one", clock)
+    server.lost_answers.add("one")
+    task = asyncio.create_task(one.acquire())
+    await asyncio.sleep(1.0)
+    assert not one.leading
+    server.lost_answers.clear()
+    await task
+    assert one.quiet_until == pytest.approx(clock.now() + 25.0)
+
+
+async def test_a_leader_sees_that_the_lease_was_taken_from_it(server, clock):
+    one = server.candidate("one", clock)
+    await one.acquire()
+    server._store({**server.spec, "holderIdentity": "two"}, 200)
+    with pytest.raises(LeadershipLostError, match=r"^lease dra/controller: held by two$"):
+        await one.hold()
+    assert clock.now() <= 5.0
+    assert server.spec["holderIdentity"] == "two"
+
+
+async def test_somebody_elses_annotation_on_the_lease_costs_nothing(server, clock):
+    one = server.candidate("one", clock)
+    await one.acquire()
+    async with held(one) as task:
+        for _ in range(10):
+            server._store(server.spec, 200)  # a new resourceVersion
+            await asyncio.sleep(3.0)
+        assert not task.done()
+        assert one.leading
+
+
+async def test_a_lease_that_somebody_deletes_is_made_again(server, clock):
+    one = server.candidate("one", clock)
+    await one.acquire()
+    async with held(one) as task:
+        server.lease = None
+        await asyncio.sleep(10.0)
+        assert not task.done()
+        assert one.leading
+    assert server.spec["holderIdentity"] == "one"
+
+
+async def test_who_lost_may_try_again(server, clock):
+    one = server.candidate("one", clock)
+    await one.acquire()
+    server._store({**server.spec, "holderIdentity": "two"}, 200)
+    with pytest.raises(LeadershipLostError):
+        await one.hold()
+    await one.acquire()
+    assert one.leading
+    assert server.spec["leaseTransitions"] == 1
+
+
+async def test_giving_back_what_is_not_ours_does_nothing(server, clock):
+    await server.candidate("one", clock).acquire()
+    two = server.candidate("two", clock)
+    await two.release()
+    assert server.spec["holderIdentity"] == "one"
+
+
+async def test_giving_back_is_best_effort(server, clock, caplog):
+    one = server.candidate("one", clock)
+    await one.acquire()
+    server.cut["one"] = REFUSED
+    await one.release()
+    assert not one.leading
+    assert "it will expire" in caplog.text
+
+
+async def test_renewals_do_not_wait_behind_other_requests(server, clock):
+    one = server.candidate("one", clock)
+    limiter = Limiter(1, 1, clock=clock)
+    one._client._sender._limiter = limiter
+    backlog = [asyncio.create_task(limiter.acquire()) for _ in range(100)]
+    await one.acquire()
+    async with held(one) as task:
+        await asyncio.sleep(60.0)
+        assert not task.done()
+        assert one.leading
+    for each in backlog:
+        each.cancel()
+
+
+async def test_in_no_second_do_two_lead_whatever_the_network_does(server, clock):
+    """Three candidates, cut off and heard again at random: nobody may write while somebody else may."""
+    chance = Random(5)
+    terms = Terms(duration=5, renew_within=3.0, retry=1.0, request=2.0)
+    candidates = {name: server.candidate(name, clock, terms=terms) for name in ("one", "two", "three")}
+    leaders = set()
+
+    async def stand(election):
+        while True:
+            await election.acquire()
+            with contextlib.suppress(LeadershipLostError):
+                await election.hold()
+
+    tasks = [asyncio.create_task(stand(each)) for each in candidates.values()]
+    for _ in range(2000):
+        await asyncio.sleep(0.5)
+        leading = [name for name, each in candidates.items() if each.leading]
+        assert len(leading) <= 1
+        leaders.update(leading)
+        if chance.random() < 0.1:
+            name = chance.choice(list(candidates))
+            if server.cut.pop(name, None) is None:
+                server.cut[name] = chance.choice([REFUSED, BROKEN])
+        if chance.random() < 0.1:
+            server.lost_answers ^= {chance.choice(list(candidates))}
+    assert leaders == set(candidates)
+    for task in tasks:
+        task.cancel()

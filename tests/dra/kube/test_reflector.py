@@ -1,0 +1,300 @@
+import asyncio
+import contextlib
+import logging
+from random import Random
+
+import pytest
+
+from dra.kube import errors
+from dra.kube.client import Selection
+from dra.kube.reflector import SILENCE_LIMIT, WATCH_SECONDS, Reflector
+from dra.kube.resources import PODS
+from dra.kube.store import Synced
+from dra.model.meta import ObjectMeta, PartialObject, Struct
+from tests.dra.kube.scripted import (
+    BROKEN,
+    FOREVER,
+    REFUSED,
+    Scripted,
+    bookmark,
+    client_of,
+    frame,
+    page,
+    pod,
+    refusal,
+)
+from tests.dra.kube.test_store import short
+
+EXPIRED = frame("ERROR", {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"})
+
+
+class Watching:
+    """A reflector at work, and what it has told."""
+
+    def __init__(self, transport, clock, **options):
+        self.batches = []
+        self.transport = transport
+        self.reflector = Reflector(
+            client_of(transport),
+            PODS,
+            options.pop("model", PartialObject),
+            sink=self.batches.append,
+            clock=clock,
+            random=Random(1),
+            **options,
+        )
+
+    @property
+    def told(self):
+        return [short(change).replace("uid-", ":") for batch in self.batches for change in batch]
+
+    @property
+    def asked(self):
+        """What the requests wanted: "list", or the resourceVersion a watch began at."""
+        return [
+            f"watch@{request.query['resourceVersion']}" if "watch" in request.query else "list"
+            for request in self.transport.requests
+        ]
+
+
+@contextlib.asynccontextmanager
+async def watching(transport, clock, *, seconds=1.0, **options):
+    """Let a reflector work for some virtual seconds, then look at it; it must not have stopped by itself."""
+    work = Watching(transport, clock, **options)
+    task = asyncio.create_task(work.reflector.run())
+    await asyncio.sleep(seconds)
+    if task.done():
+        task.result()
+    yield work
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await task
+
+
+async def test_lists_then_watches_from_there(clock):
+    events = [frame("ADDED", pod("b", version=11)), frame("MODIFIED", pod("a", version=12))]
+    transport = Scripted(page(pod("a"), version=10), streams=[[*events, FOREVER]])
+    async with watching(transport, clock) as work:
+        assert work.asked == ["list", "watch@10"]
+        assert work.told == ["+a:a@1", "synced@10", "+b:b@11", "+a:a@12"]
+        assert work.reflector.synced.is_set()
+        assert work.reflector.resource_version == "12"
+        assert set(work.reflector.objects) == {("ml", "a"), ("ml", "b")}
+
+
+async def test_changes_come_in_one_batch_for_each_block(clock):
+    block = frame("ADDED", pod("a", version=11)) + frame("ADDED", pod("b", version=12)) + bookmark(13)
+    transport = Scripted(page(), streams=[[block, frame("DELETED", pod("a", version=14)), FOREVER]])
+    async with watching(transport, clock) as work:
+        assert [len(batch) for batch in work.batches] == [1, 2, 1]
+        assert work.told == ["synced@10", "+a:a@11", "+b:b@12", "-a:a@14"]
+
+
+async def test_a_bookmark_tells_nothing_but_moves_on(clock):
+    transport = Scripted(page(), streams=[[bookmark(50)], [FOREVER]])
+    async with watching(transport, clock) as work:
+        assert work.asked == ["list", "watch@10", "watch@50"]
+        assert work.told == ["synced@10"]
+
+
+async def test_each_page_is_told_as_it_comes(clock):
+    transport = Scripted(page(pod("a"), token="t"), page(pod("b"), version=20), streams=[[FOREVER]])
+    async with watching(transport, clock) as work:
+        assert [[short(change) for change in batch] for batch in work.batches] == [
+            ["+auid-a@1"],
+            ["+buid-b@1", "synced@20"],
+        ]
+        assert work.asked == ["list", "list", "watch@20"]
+
+
+async def test_a_watch_that_ends_goes_on_where_it_ended(clock):
+    streams = [[frame("ADDED", pod("a", version=11))], [], [frame("ADDED", pod("b", version=12)), FOREVER]]
+    async with watching(Scripted(page(), streams=streams), clock, seconds=2.0) as work:
+        assert work.asked == ["list", "watch@10", "watch@11", "watch@11"]
+        assert work.told == ["synced@10", "+a:a@11", "+b:b@12"]
+        assert work.reflector.failure is None
+
+
+@pytest.mark.parametrize(
+    "streams",
+    [
+        pytest.param([[EXPIRED], [FOREVER]], id="error-event"),
+        pytest.param([refusal(410, "Expired"), [FOREVER]], id="http-status"),
+        pytest.param([[frame("ERROR", {"kind": "Status", "code": 500})], [FOREVER]], id="any-other-error-event"),
+        pytest.param([[b"<html>\n"], [FOREVER]], id="garbage"),
+        pytest.param(
+            [refusal(504, "Timeout", causes=[{"reason": "ResourceVersionTooLarge"}]), [FOREVER]],
+            id="server-restored-from-a-backup",
+        ),
+    ],
+)
+async def test_when_the_server_has_forgotten_all_is_listed_again_and_the_difference_told(clock, streams):
+    lists = [page(pod("a"), pod("b"), pod("c")), page(pod("a"), pod("b", uid="new", version=20), version=30)]
+    async with watching(Scripted(*lists, streams=streams), clock) as work:
+        assert work.asked == ["list", "watch@10", "list", "watch@30"]
+        assert work.told[3:] == ["synced@10", "-b:b@1", "+bnew@20", "-c:c@1", "synced@30 again"]
+
+
+async def test_what_came_before_an_error_in_the_same_block_has_happened(clock):
+    block = frame("ADDED", pod("a", version=11)) + EXPIRED
+    transport = Scripted(page(), page(pod("a", version=11), version=30), streams=[[block], [FOREVER]])
+    async with watching(transport, clock) as work:
+        assert work.told == ["synced@10", "+a:a@11", "synced@30 again"]
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        pytest.param([BROKEN], id="broken-on-the-way"),
+        pytest.param(REFUSED, id="refused"),
+        pytest.param(refusal(500), id="server-error"),
+        pytest.param(refusal(403, "Forbidden"), id="right-taken-away"),
+        pytest.param(refusal(404, "NotFound"), id="kind-removed"),
+        pytest.param(refusal(504, "Timeout"), id="timeout"),
+    ],
+)
+async def test_other_failures_change_nothing_and_are_tried_again(clock, failure):
+    transport = Scripted(page(pod("a")), streams=[failure, failure, [bookmark(12), FOREVER]])
+    async with watching(transport, clock, seconds=0.001) as work:
+        assert isinstance(work.reflector.failure, errors.ApiError)
+        assert set(work.reflector.objects) == {("ml", "a")}
+        await asyncio.sleep(2.0)
+        assert work.asked == ["list", "watch@10", "watch@10", "watch@10"]
+        assert work.reflector.failure is None
+        assert work.told == ["+a:a@1", "synced@10"]
+
+
+async def test_a_list_that_fails_is_tried_again(clock):
+    transport = Scripted(refusal(403, "Forbidden", "no right"), page(), streams=[[FOREVER]])
+    async with watching(transport, clock, seconds=0.001) as work:
+        assert str(work.reflector.failure) == "pods: no right"
+        assert not work.reflector.synced.is_set()
+        assert work.reflector.lag() is None
+        await asyncio.sleep(1.0)
+        assert work.reflector.synced.is_set()
+        assert work.reflector.failure is None
+
+
+async def test_attempts_become_rarer(clock):
+    starts = []
+
+    def refused(_request):
+        starts.append(clock.now())
+        return refusal(500)
+
+    async with watching(Scripted(page(), streams=[refused] * 200), clock, seconds=600.0):
+        gaps = [later - earlier for earlier, later in zip(starts, starts[1:], strict=False)]
+        assert gaps[0] < 1.0
+        assert all(15.0 <= gap <= 30.0 for gap in gaps[8:])
+
+
+async def test_the_server_may_ask_for_more_patience(clock):
+    busy = refusal(429, "TooManyRequests", headers={"retry-after": "20"})
+    async with watching(Scripted(page(), streams=[busy, [FOREVER]]), clock, seconds=19.0) as work:
+        assert len(work.asked) == 2
+        await asyncio.sleep(3.0)
+        assert len(work.asked) == 3
+
+
+async def test_a_list_and_watch_that_always_fail_after_one_another_are_no_busy_loop(clock):
+    streams = [refusal(410, "Expired")] * 100
+    async with watching(Scripted(*[page()] * 100, streams=streams), clock, seconds=60.0) as work:
+        assert work.asked.count("list") < 15
+
+
+async def test_silence_is_not_taken_for_peace(clock):
+    lists = [page(pod("a")), page(version=30)]
+    streams = [[frame("ADDED", pod("b", version=11)), FOREVER], [FOREVER]]
+    async with watching(Scripted(*lists, streams=streams), clock, seconds=SILENCE_LIMIT - 1) as work:
+        assert work.asked == ["list", "watch@10"]
+        assert work.reflector.lag() == pytest.approx(SILENCE_LIMIT - 1)
+        await asyncio.sleep(2.0)
+        assert work.asked == ["list", "watch@10", "list", "watch@30"]
+        assert work.told[-3:] == ["-a:a@1", "-b:b@11", "synced@30 again"]
+        assert work.reflector.lag() == pytest.approx(1.0, abs=0.5)
+
+
+async def test_bookmarks_break_the_silence(clock):
+    stream = [each for version in range(20, 30) for each in (60.0, bookmark(version))]
+    async with watching(Scripted(page(), streams=[[*stream, FOREVER]]), clock, seconds=610.0) as work:
+        assert work.asked == ["list", "watch@10"]
+        assert work.reflector.lag() == pytest.approx(10.0)
+
+
+async def test_lengths_of_watches_differ(clock):
+    async with watching(Scripted(page(), streams=[[]] * 4 + [[FOREVER]]), clock, seconds=10.0) as work:
+        lengths = {int(request.query["timeoutSeconds"]) for request in work.transport.requests[1:]}
+    assert len(lengths) > 1
+    assert all(WATCH_SECONDS[0] <= length <= WATCH_SECONDS[1] for length in lengths)
+
+
+async def test_what_is_not_kept_takes_no_memory(clock):
+    transport = Scripted(
+        page(pod("a"), pod("b", labels={})),
+        streams=[[frame("MODIFIED", pod("b", version=11)), frame("ADDED", pod("c", version=12)), FOREVER]],
+    )
+    keep = lambda each: each.metadata.labels is not None  # noqa: E731 - short
+    async with watching(transport, clock, keep=keep) as work:
+        assert work.told == ["+b:b@1", "synced@10", "?b:b@11"]
+        assert not work.reflector.objects
+
+
+async def test_a_selection_makes_deletions_uncertain(clock):
+    transport = Scripted(page(pod("a")), streams=[[frame("DELETED", pod("a", version=11)), FOREVER]])
+    async with watching(transport, clock, selection=Selection(labels="a=b")) as work:
+        assert work.told[-1] == "?a:a@11"
+
+
+class Strict(Struct, frozen=True):
+    metadata: ObjectMeta
+    size: int = 0
+
+
+async def test_an_object_that_does_not_fit_stops_nobody(clock, caplog):
+    events = [
+        frame("MODIFIED", {**pod("a", version=11), "size": "big"}),
+        frame("ADDED", pod("b", version=12)),
+        frame("DELETED", {**pod("a", version=13), "size": "big"}),
+    ]
+    transport = Scripted(page(pod("a"), {**pod("z"), "size": "big"}), streams=[[b"".join(events), FOREVER]])
+    with caplog.at_level(logging.WARNING):
+        async with watching(transport, clock, model=Strict) as work:
+            assert work.told == ["+a:a@1", "synced@10", "+b:b@12", "-a:a@1"]
+            assert work.reflector.unreadable == 3
+            assert work.reflector.resource_version == "13"
+    assert caplog.messages[0].startswith("Pod ml/z: does not have the form we know")
+    assert "Expected `int`" in caplog.messages[1]
+
+
+async def test_a_flood_does_not_keep_others_from_running(clock):
+    ticks = 0
+
+    async def other():
+        nonlocal ticks
+        while True:
+            ticks += 1
+            await asyncio.sleep(0)
+
+    task = asyncio.create_task(other())
+    blocks = [frame("MODIFIED", pod("a", version=version)) for version in range(11, 111)]
+    work = Watching(Scripted(page(), streams=[[*blocks, FOREVER]]), clock)
+    running = asyncio.create_task(work.reflector.run())
+    while work.reflector.resource_version != "110":
+        await asyncio.sleep(0)
+    assert ticks >= 100
+    for each in (task, running):
+        each.cancel()
+
+
+async def test_a_cancelled_reflector_leaves_nothing_behind(clock):
+    async with watching(Scripted(page(), streams=[[FOREVER]]), clock):
+        pass
+    await asyncio.sleep(10 * SILENCE_LIMIT)  # no timer of it fires in somebody else's task
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+async def test_the_sync_tells_whether_there_is_a_gap_before_it(clock):
+    transport = Scripted(page(), page(version=30), streams=[[EXPIRED], [FOREVER]])
+    async with watching(transport, clock) as work:
+        syncs = [change for batch in work.batches for change in batch if isinstance(change, Synced)]
+        assert [(sync.resource_version, sync.first) for sync in syncs] == [("10", True), ("30", False)]

@@ -1,0 +1,200 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dra.kube.store import Deleted, Store, Synced, Upserted
+from dra.model.meta import ObjectMeta, PartialObject
+
+
+def obj(name="a", *, uid="1", version=1, labels=None):
+    meta = ObjectMeta(name=name, namespace="ml", uid=uid, resource_version=str(version), labels=labels)
+    return PartialObject(metadata=meta)
+
+
+def told(store, *calls):
+    """Return what the calls, (method, object), made the store tell, in short."""
+    out = []
+    for method, given_object in calls:
+        getattr(store, method)(given_object, out)
+    return [short(change) for change in out]
+
+
+def short(change):
+    match change:
+        case Upserted(obj=found):
+            return f"+{found.metadata.name}{found.metadata.uid}@{found.metadata.resource_version}"
+        case Deleted(obj=found, certain=certain):
+            sign = "-" if certain else "?"
+            return f"{sign}{found.metadata.name}{found.metadata.uid}@{found.metadata.resource_version}"
+        case Synced(resource_version=version, first=first):
+            return f"synced@{version}{'' if first else ' again'}"
+
+
+def relist(store, *objects, version=100, unreadable=()):
+    out = []
+    store.begin_list()
+    store.listed(objects, [each.metadata for each in unreadable], out)
+    store.end_list(str(version), out)
+    return [short(change) for change in out]
+
+
+@pytest.mark.parametrize(
+    ("calls", "changes"),
+    [
+        pytest.param([("upsert", obj())], ["+a1@1"], id="new"),
+        pytest.param([("upsert", obj()), ("upsert", obj(version=2))], ["+a1@1", "+a1@2"], id="changed"),
+        pytest.param([("upsert", obj(version=2)), ("upsert", obj(version=1))], ["+a1@2"], id="older-news"),
+        pytest.param([("upsert", obj(version=9)), ("upsert", obj(version=10))], ["+a1@9", "+a1@10"], id="as-numbers"),
+        pytest.param([("upsert", obj()), ("upsert", obj())], ["+a1@1"], id="no-news"),
+        pytest.param([("upsert", obj()), ("delete", obj(version=2))], ["+a1@1", "-a1@2"], id="final-state-is-told"),
+        pytest.param([("upsert", obj()), ("delete", obj())], ["+a1@1", "-a1@1"], id="deleted-in-its-last-version"),
+        pytest.param([("upsert", obj(version=3)), ("delete", obj(version=2))], ["+a1@3"], id="older-deletion"),
+        pytest.param([("delete", obj())], [], id="unknown-deleted"),
+        pytest.param(
+            [("upsert", obj()), ("upsert", obj(uid="2", version=5))], ["+a1@1", "-a1@1", "+a2@5"], id="replaced"
+        ),
+        pytest.param(
+            [("upsert", obj(uid="2", version=5)), ("upsert", obj(version=4))], ["+a2@5"], id="predecessor-comes-late"
+        ),
+        pytest.param(
+            [("upsert", obj(uid="2", version=5)), ("delete", obj(version=4))],
+            ["+a2@5"],
+            id="deletion-of-predecessor-comes-late",
+        ),
+        pytest.param(
+            [("upsert", obj()), ("delete", obj(uid="2", version=5))],
+            ["+a1@1", "-a1@1"],
+            id="deletion-of-a-successor-never-seen",
+        ),
+        pytest.param(
+            [("upsert", obj(version="x")), ("upsert", obj(version="a"))], ["+a1@x", "+a1@a"], id="versions-of-no-order"
+        ),
+    ],
+)
+def test_news(calls, changes):
+    assert told(Store(), *calls) == changes
+
+
+def test_what_is_not_kept_is_not_told():
+    store = Store(keep=lambda each: each.metadata.labels is not None)
+    assert told(store, ("upsert", obj()), ("delete", obj(version=2))) == []
+    assert not store.objects
+
+
+def test_what_is_not_kept_any_more_leaves_but_is_not_certainly_gone():
+    store = Store(keep=lambda each: each.metadata.labels is not None)
+    assert told(store, ("upsert", obj(labels={})), ("upsert", obj(version=2))) == ["+a1@1", "?a1@2"]
+    assert not store.objects
+
+
+def test_a_successor_that_is_not_kept_still_means_that_the_old_one_is_gone():
+    store = Store(keep=lambda each: each.metadata.labels is not None)
+    calls = [("upsert", obj(labels={})), ("upsert", obj(uid="2", version=2))]
+    assert told(store, *calls) == ["+a1@1", "-a1@1"]
+    assert not store.objects
+
+
+def test_with_a_selector_a_deletion_may_only_be_a_leaving():
+    store = Store(narrowed=True)
+    assert told(store, ("upsert", obj()), ("delete", obj(version=2))) == ["+a1@1", "?a1@2"]
+    store = Store(narrowed=True)
+    relist(store, obj())
+    assert relist(store, version=200) == ["?a1@1", "synced@200 again"]
+
+
+def test_a_list_tells_only_what_differs():
+    store = Store()
+    assert relist(store, obj("a"), obj("b"), obj("c")) == ["+a1@1", "+b1@1", "+c1@1", "synced@100"]
+    again = relist(store, obj("a"), obj("b", version=7), obj("c", uid="2", version=8), obj("d", version=9), version=200)
+    assert again == ["+b1@7", "-c1@1", "+c2@8", "+d1@9", "synced@200 again"]
+
+
+def test_what_a_list_does_not_show_is_gone():
+    store = Store()
+    relist(store, obj("a"), obj("b"))
+    assert relist(store, obj("b"), version=200) == ["-a1@1", "synced@200 again"]
+    assert list(store.objects) == [("ml", "b")]
+
+
+def test_a_list_is_believed_even_when_its_versions_are_lower():
+    store = Store()
+    told(store, ("upsert", obj(version=500)))
+    assert relist(store, obj(version=20)) == ["+a1@20", "synced@100"]
+    assert told(store, ("upsert", obj(version=21))) == ["+a1@21"]
+
+
+def test_a_list_that_starts_over_forgets_what_it_had_shown():
+    store = Store()
+    out = []
+    relist(store, obj("a"), obj("b"))
+    store.begin_list()
+    store.listed([obj("a")], [], out)
+    assert relist(store, obj("b"), version=200) == ["-a1@1", "synced@200 again"]
+
+
+def test_an_object_that_cannot_be_read_keeps_its_last_known_state():
+    store = Store()
+    relist(store, obj("a"))
+    assert relist(store, unreadable=[obj("a", version=2)], version=200) == ["synced@200 again"]
+    assert store.objects["ml", "a"].metadata.resource_version == "1"
+
+
+def test_an_unreadable_successor_does_not_keep_its_predecessor():
+    store = Store()
+    relist(store, obj("a"))
+    assert relist(store, unreadable=[obj("a", uid="2", version=2)], version=200) == ["-a1@1", "synced@200 again"]
+
+
+@pytest.mark.parametrize(
+    ("deleted", "changes"),
+    [
+        pytest.param(obj("a", version=2), ["-a1@1"], id="known"),
+        pytest.param(obj("z", version=2), [], id="unknown"),
+        pytest.param(obj("a", version=0), [], id="older"),
+    ],
+)
+def test_an_unreadable_object_is_deleted_like_any_other(deleted, changes):
+    store = Store()
+    relist(store, obj("a"))
+    out = []
+    store.forget(deleted.metadata, out)
+    assert [short(change) for change in out] == changes
+
+
+names = st.sampled_from("abc")
+states = st.dictionaries(names, st.tuples(st.sampled_from("12"), st.integers(1, 3)))
+
+
+@given(st.lists(states, min_size=1, max_size=6))
+def test_who_follows_the_changes_of_relists_has_what_the_server_has(lists):
+    store = Store()
+    picture = {}
+    for version, state in enumerate(lists):
+        out = []
+        store.begin_list()
+        store.listed([obj(name, uid=uid, version=rv) for name, (uid, rv) in state.items()], [], out)
+        store.end_list(str(version), out)
+        for change in out:
+            if isinstance(change, Upserted):
+                picture[change.obj.metadata.name, change.obj.metadata.uid] = change.obj.metadata
+            elif isinstance(change, Deleted):
+                del picture[change.obj.metadata.name, change.obj.metadata.uid]
+        assert {name: (meta.uid, int(meta.resource_version)) for (name, _), meta in picture.items()} == state
+        assert {key[1] for key in store.objects} == set(state)
+
+
+@given(st.lists(st.tuples(st.sampled_from(["upsert", "delete"]), names, st.sampled_from("12"), st.integers(1, 9))))
+def test_changes_come_in_pairs_upserted_before_deleted(events):
+    store = Store()
+    alive = set()
+    out = []
+    for method, name, uid, version in events:
+        getattr(store, method)(obj(name, uid=uid, version=version), out)
+    for change in out:
+        identity = (change.obj.metadata.name, change.obj.metadata.uid)
+        if isinstance(change, Upserted):
+            alive.add(identity)
+        else:
+            assert identity in alive
+            alive.remove(identity)
+    assert {(key[1], each.metadata.uid) for key, each in store.objects.items()} == alive

@@ -1,0 +1,179 @@
+"""Fixtures of the scenarios: one cluster for the whole session, a namespace and controllers for each test.
+
+A test that takes `target` or anything built on it needs Kubernetes. It runs in both modes unless it says
+``@pytest.mark.modes(Mode.REPLACE)``; pytest groups the tests by mode, so that the cluster changes over only once.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator
+from typing import Any, Final
+
+import pytest
+
+from tests.cluster import binaries, fake_nodes, kubeconfig
+from tests.cluster.cluster import Cluster
+from tests.cluster.fake_nodes import FakeNodes
+from tests.cluster.options import ALL_CONTROLLERS, WITHOUT_CLAIM_CONTROLLER, Options
+from tests.cluster.run_folder import RunFolder
+from tests.scenarios import api as kubernetes
+from tests.scenarios import installation, namespaces
+from tests.scenarios.api import Api
+from tests.scenarios.controller import Controller, Settings
+from tests.scenarios.namespaces import Namespace
+from tests.scenarios.target import COMMAND, EXISTING_MODE, Mode, Place, Target, capabilities
+
+CONTROLLERS: Final = {Mode.REPLACE: WITHOUT_CLAIM_CONTROLLER, Mode.ALONGSIDE: ALL_CONTROLLERS}
+
+SOUND_NODES: Final = 3
+BROKEN_NODES: Final = 1
+
+LEFT_OUT: Final = pytest.StashKey[int]()
+STARTED: Final = pytest.StashKey[list[Controller]]()
+
+StartController = Callable[..., Awaitable[Controller]]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "modes(*modes): the modes a scenario runs in, both unless said otherwise")
+    config.addinivalue_line("markers", "needs(*capabilities): what a scenario does that not every cluster allows")
+
+
+def pytest_report_header() -> str | None:
+    place = Place.chosen()
+    if place is Place.LOCAL:
+        return f"scenarios: on Kubernetes {binaries.controlplane().version}, started here"
+    if place is Place.EXISTING:
+        return f"scenarios: on the existing cluster of KUBECONFIG={os.environ['KUBECONFIG']}, mode {EXISTING_MODE}"
+    return None
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "mode" in metafunc.fixturenames:
+        marker = metafunc.definition.get_closest_marker("modes")
+        metafunc.parametrize("mode", marker.args if marker else tuple(Mode), indirect=True, scope="session", ids=str)
+
+
+@pytest.hookimpl(tryfirst=True)  # before -m cluster is looked at
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    for item in items:
+        if "target" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.cluster)
+    if Place.chosen() is Place.NOWHERE:
+        left_out = [item for item in items if item.get_closest_marker("cluster")]
+        items[:] = [item for item in items if item not in left_out]
+        config.stash[LEFT_OUT] = len(left_out)
+        config.hook.pytest_deselected(items=left_out)
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    marker = item.get_closest_marker("needs")
+    missing = frozenset(marker.args if marker else ()) - capabilities(Place.chosen())
+    if missing:
+        pytest.skip(f"an existing cluster does not allow: {', '.join(sorted(missing))}")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Show what the controllers of a failed test had to say: their logs end with the run."""
+    report = yield
+    if report.failed:
+        for controller in item.stash.get(STARTED, []):
+            report.sections.append((f"log of {controller.process.name}", controller.process.tail()))
+    return report
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    count = config.stash.get(LEFT_OUT, 0)
+    if count:
+        terminalreporter.write_line(f"left out: {count} scenarios on real Kubernetes; run them with: {COMMAND}")
+
+
+@pytest.fixture(scope="session")
+def mode(request: pytest.FixtureRequest) -> Mode:
+    return Mode(request.param)
+
+
+@pytest.fixture(scope="session")
+def own_cluster() -> Iterator[Cluster | None]:
+    if Place.chosen() is not Place.LOCAL:
+        yield None
+        return
+    with Cluster(Options(nodes=SOUND_NODES, broken_nodes=BROKEN_NODES)) as cluster:
+        installation.install(cluster.admin_kubeconfig)
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def visited() -> Iterator[RunFolder | None]:
+    """The existing cluster, with the fake nodes that it has as long as we visit it."""
+    if Place.chosen() is not Place.EXISTING:
+        yield None
+        return
+    with RunFolder() as folder:
+        admin = kubeconfig.flatten(folder.path / "admin.kubeconfig", kubeconfig=os.environ["KUBECONFIG"])
+        installation.install(admin)
+        nodes = FakeNodes(folder, binaries.build(binaries.kwok()), kubeconfig=admin)
+        nodes.kwok.start()
+        try:
+            nodes.add(fake_nodes.names(SOUND_NODES, broken=BROKEN_NODES))
+            yield folder
+        finally:
+            nodes.remove_all()
+
+
+@pytest.fixture(scope="session")
+def target(mode: Mode, own_cluster: Cluster | None, visited: RunFolder | None) -> Target:
+    """The cluster in the mode of the test."""
+    if own_cluster is not None:
+        own_cluster.run_controllers(CONTROLLERS[mode])
+    elif mode is not EXISTING_MODE:
+        pytest.skip(f"the existing cluster is for mode {EXISTING_MODE}")
+    folder = own_cluster.folder if own_cluster else visited
+    assert folder is not None
+    admin = folder.path / "admin.kubeconfig"
+    return Target(
+        mode=mode,
+        admin=admin,
+        controller=installation.controller_kubeconfig(admin, folder.path),
+        folder=folder,
+        own=own_cluster,
+    )
+
+
+@pytest.fixture
+async def api(target: Target) -> AsyncIterator[Api]:
+    async with kubernetes.connect(target.admin) as client:
+        yield client
+
+
+@pytest.fixture
+async def namespace(api: Api, request: pytest.FixtureRequest) -> AsyncIterator[Namespace]:
+    async with namespaces.temporary(api, purpose=request.node.originalname.removeprefix("test_")) as found:
+        yield found
+
+
+@pytest.fixture
+async def start_controller(
+    target: Target, namespace: Namespace, request: pytest.FixtureRequest
+) -> AsyncIterator[StartController]:
+    """Starts controllers of this test; at its end those that still run must stop without complaint."""
+    started = request.node.stash.setdefault(STARTED, [])
+
+    async def start(*, configuration: dict[str, Any] | None = None, arguments: tuple[str, ...] = ()) -> Controller:
+        settings = Settings(
+            kubeconfig=target.controller,
+            mode=target.mode,
+            configuration=configuration or {},
+            arguments=arguments,
+        )
+        controller = Controller(target.folder, settings, name=f"{namespace.name}-{len(started)}")
+        started.append(controller)
+        await controller.start()
+        return controller
+
+    yield start
+    for controller in reversed(started):
+        if controller.process.alive:
+            await controller.stop()

@@ -1,0 +1,62 @@
+"""Waiting for a cluster to do something, and watching that it does not. The only waiting there is in scenarios."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import time
+from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+T = TypeVar("T")
+
+INTERVAL: Final = 0.05
+"""Seconds between two looks."""
+
+WITHIN: Final = 15.0
+"""Seconds after which a scenario says that something does not happen, unless it names a promise of its own."""
+
+
+@overload
+async def eventually(
+    look: Callable[[], Awaitable[T]], *, saying: str, until: Callable[[T], object] = ..., within: float = ...
+) -> T: ...
+@overload
+async def eventually(
+    look: Callable[[], T], *, saying: str, until: Callable[[T], object] = ..., within: float = ...
+) -> T: ...
+async def eventually(
+    look: Callable[[], Any], *, saying: str, until: Callable[[Any], object] = bool, within: float = WITHIN
+) -> Any:
+    """Return what `look` sees as soon as it satisfies `until`; fail, quoting the last sight, when it never does.
+
+    `look` may be a coroutine function. An `AssertionError` out of either means "not yet", so that several things can be
+    asserted at once; any other error is an error.
+    """
+    deadline = time.monotonic() + within
+    while True:
+        try:
+            seen = await _look(look)
+            if until(seen):
+                return seen
+        except AssertionError as not_yet:
+            seen = not_yet
+        if time.monotonic() >= deadline:
+            raise AssertionError(f"{saying}: still not so after {within:g} s; last seen: {seen!r}")
+        await asyncio.sleep(INTERVAL)
+
+
+async def steadily(look: Callable[[], Any], *, saying: str, lasting: float) -> None:
+    """Fail as soon as `look` sees something false within the next `lasting` seconds; for "and it stays so"."""
+    deadline = time.monotonic() + lasting
+    while time.monotonic() < deadline:
+        seen = await _look(look)
+        assert seen, f"{saying}: no longer so {lasting - (deadline - time.monotonic()):.2f} s later; seen: {seen!r}"
+        await asyncio.sleep(INTERVAL)
+
+
+async def _look(look: Callable[[], Any]) -> Any:
+    seen = look()
+    return await seen if inspect.isawaitable(seen) else seen

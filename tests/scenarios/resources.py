@@ -1,0 +1,55 @@
+"""Where the objects that scenarios use live in the API: the paths of their collections."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@dataclass(frozen=True)
+class Resource:
+    """One resource of the API."""
+
+    api_version: str
+    kind: str
+    plural: str
+    namespaced: bool = True
+
+    def path(self, *, namespace: str | None = None, name: str | None = None, subresource: str | None = None) -> str:
+        """Return the path of the collection, of one object in it, or of a part of that object."""
+        if self.namespaced is not (namespace is not None) and name is not None:
+            raise ValueError(f"{self.plural} {name}: {'needs a' if self.namespaced else 'has no'} namespace")
+        root = "/apis" if "/" in self.api_version else "/api"
+        within = f"namespaces/{namespace}" if namespace else None
+        return "/".join(filter(None, (root, self.api_version, within, self.plural, name, subresource)))
+
+
+PODS: Final = Resource("v1", "Pod", "pods")
+EVENTS: Final = Resource("v1", "Event", "events")
+SERVICE_ACCOUNTS: Final = Resource("v1", "ServiceAccount", "serviceaccounts")
+NAMESPACES: Final = Resource("v1", "Namespace", "namespaces", namespaced=False)
+NODES: Final = Resource("v1", "Node", "nodes", namespaced=False)
+JOBS: Final = Resource("batch/v1", "Job", "jobs")
+DEPLOYMENTS: Final = Resource("apps/v1", "Deployment", "deployments")
+LEASES: Final = Resource("coordination.k8s.io/v1", "Lease", "leases")
+CLAIMS: Final = Resource("resource.k8s.io/v1", "ResourceClaim", "resourceclaims")
+CLAIM_TEMPLATES: Final = Resource("resource.k8s.io/v1", "ResourceClaimTemplate", "resourceclaimtemplates")
+DEVICE_CLASSES: Final = Resource("resource.k8s.io/v1", "DeviceClass", "deviceclasses", namespaced=False)
+RESOURCE_SLICES: Final = Resource("resource.k8s.io/v1", "ResourceSlice", "resourceslices", namespaced=False)
+CRDS: Final = Resource(
+    "apiextensions.k8s.io/v1", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False
+)
+
+_ALL: Final = (
+    *(PODS, EVENTS, SERVICE_ACCOUNTS, NAMESPACES, NODES, JOBS, DEPLOYMENTS, LEASES),
+    *(CLAIMS, CLAIM_TEMPLATES, DEVICE_CLASSES, RESOURCE_SLICES, CRDS),
+)
+_BY_KIND: Final = {(resource.api_version, resource.kind): resource for resource in _ALL}
+
+
+def of(obj: Mapping[str, Any]) -> Resource:
+    """Return the resource that an object belongs to."""
+    return _BY_KIND[obj["apiVersion"], obj["kind"]]
