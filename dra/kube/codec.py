@@ -13,7 +13,7 @@ import msgspec
 
 from dra.kube.resources import Resource
 from dra.kube.transport import JSON
-from dra.model.meta import DynamicObject, ObjectMeta, PartialObject, Struct
+from dra.model.meta import DynamicObject, Key, ObjectMeta, PartialObject, Struct, Uid
 
 
 class ApiObject(Protocol):
@@ -28,6 +28,31 @@ T = TypeVar("T")
 _METADATA_ONLY: Final = f"{JSON};as=PartialObjectMetadata;g=meta.k8s.io;v=v1,{JSON}"
 _METADATA_LIST_ONLY: Final = f"{JSON};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,{JSON}"
 """Aggregated API servers may not know the metadata-only form; the whole object then decodes to the same struct."""
+
+
+class Identity(Struct, frozen=True):
+    """As much of the metadata as tells which object it is.
+
+    Also all that is read of a bookmark: servers before 1.35 send it with ``"creationTimestamp": null``, which no
+    object has and `ObjectMeta` does not take.
+    """
+
+    name: str = ""
+    namespace: str = ""
+    uid: Uid = Uid("")
+    resource_version: str = ""
+
+    @property
+    def key(self) -> Key:
+        """(namespace, name)."""
+        return (self.namespace, self.name)
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+
+class _Identified(Struct, frozen=True):
+    metadata: Identity
 
 
 class _ListMeta(Struct, frozen=True):
@@ -54,7 +79,7 @@ class Page(Generic[T]):
     first: bool = True
     """The list begins here. May be True again in the middle: the server forgot where we were, all of it comes anew."""
 
-    unreadable: tuple[ObjectMeta, ...] = ()
+    unreadable: tuple[Identity, ...] = ()
     """Objects that exist but do not fit the struct."""
 
 
@@ -82,23 +107,23 @@ class Codec(Generic[T]):
                 return Page(listed.items or [], listed.metadata.resource_version, listed.metadata.continue_, first)
         raw = _RAW_LIST.decode(body)
         items: list[T] = []
-        unreadable: list[ObjectMeta] = []
+        unreadable: list[Identity] = []
         for item in raw.items or ():
             try:
                 items.append(self.one(item))
             except msgspec.ValidationError:
-                unreadable.append(metadata_of(item))
+                unreadable.append(identity_of(item))
         return Page(items, raw.metadata.resource_version, raw.metadata.continue_, first, tuple(unreadable))
 
 
 _RAW_LIST: Final = msgspec.json.Decoder(_List[msgspec.Raw])
-_PARTIAL: Final = msgspec.json.Decoder(PartialObject)
+_IDENTIFIED: Final = msgspec.json.Decoder(_Identified)
 _CONTENT: Final = msgspec.json.Decoder(dict[str, Any])
 
 
-def metadata_of(raw: bytes | msgspec.Raw) -> ObjectMeta:
-    """Return the metadata of an object of any kind."""
-    return _PARTIAL.decode(raw).metadata
+def identity_of(raw: bytes | msgspec.Raw) -> Identity:
+    """Return which object this is, of any kind and in any form."""
+    return _IDENTIFIED.decode(raw).metadata
 
 
 @functools.lru_cache(maxsize=256)

@@ -45,7 +45,10 @@ class Credentials(Protocol):
     """Where a transport gets its access from."""
 
     async def access(self, *, rejected: Access | None = None) -> Access:
-        """Return the access to use now; `rejected` is one that the server has answered with 401."""
+        """Return the access to use now; `rejected` is one that the server has answered with 401.
+
+        Takes as long as it takes: behind an exec plugin there may be a person who logs in.
+        """
         ...
 
 
@@ -117,6 +120,7 @@ class Kubeconfig:
         """Return the access and when to read again."""
         from kubernetes.aio.client import Configuration  # noqa: PLC0415 - 21 MiB
         from kubernetes.aio.config import ConfigException, load_kube_config  # noqa: PLC0415 - as above
+        from yaml import YAMLError  # noqa: PLC0415 - comes with them
 
         configuration = Configuration(host="")
         try:
@@ -129,7 +133,7 @@ class Kubeconfig:
                 key=_path(configuration.key_file),
                 verify=configuration.verify_ssl,
             )
-        except (ConfigException, OSError, ValueError, TypeError) as error:
+        except (ConfigException, YAMLError, OSError, AttributeError, LookupError, TypeError, ValueError) as error:
             raise Unreachable(f"kubeconfig {self._path}", str(error), ambiguous=False) from error
         if not configuration.host:
             raise Unreachable(f"kubeconfig {self._path}", "its cluster has no server", ambiguous=False)

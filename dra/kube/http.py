@@ -48,21 +48,21 @@ class HttpTransport:
 
     async def send(self, request: Request, /) -> Response:
         """Return the answer, see `Transport.send`."""
-        with _failures(request):
+        with self._failures(request):
             async with await self._answer(request, total=request.timeout) as answer:
                 return Response(answer.status, _headers(answer), await answer.read())
 
     @asynccontextmanager
     async def stream(self, request: Request, /) -> AsyncIterator[AsyncIterator[bytes]]:
         """Open a stream, see `Transport.stream`."""
-        with _failures(request):
+        with self._failures(request):
             async with asyncio.timeout(request.timeout):  # none of aiohttp's timeouts covers only the beginning
                 answer = await self._answer(request, total=None)
         try:
             if not _successful(answer):
-                with _failures(request):
+                with self._failures(request):
                     raise_for(Response(answer.status, _headers(answer), await answer.read()), request.path)
-            yield _blocks(request, answer)
+            yield self._blocks(request, answer)
         finally:
             answer.close()  # a release would wait for the rest of an answer that has no end
 
@@ -83,13 +83,15 @@ class HttpTransport:
         if fresh == access:
             return answer
         answer.release()
-        return await self._ask(request, fresh, total and max(0.001, total - (loop.time() - began)))
+        left = None if total is None else max(0.001, total - (loop.time() - began))
+        return await self._ask(request, fresh, left)
 
     async def _ask(self, request: Request, access: Access, total: float | None) -> aiohttp.ClientResponse:
         """Send once."""
         if self._session is None:
             self._session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEP_ALIVE),
+                cookie_jar=aiohttp.DummyCookieJar(),  # a load balancer must not pin us to one server
                 read_bufsize=READ_BUFFER,
                 trust_env=False,
             )
@@ -111,32 +113,34 @@ class HttpTransport:
             timeout=aiohttp.ClientTimeout(total=total, sock_connect=CONNECT_TIMEOUT),
         )
 
+    async def _blocks(self, request: Request, answer: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
+        """Yield what has arrived, cut behind the last newline."""
+        blocks = Blocks()
+        with self._failures(request):
+            async for chunk in answer.content.iter_any():
+                if block := blocks.feed(chunk):
+                    yield block
 
-async def _blocks(request: Request, answer: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
-    """Yield what has arrived, cut behind the last newline."""
-    blocks = Blocks()
-    with _failures(request):
-        async for chunk in answer.content.iter_any():
-            if block := blocks.feed(chunk):
-                yield block
+    @contextmanager
+    def _failures(self, request: Request) -> Iterator[None]:
+        """Turn everything that can go wrong below HTTP into `Unreachable`.
 
-
-@contextmanager
-def _failures(request: Request) -> Iterator[None]:
-    """Turn everything that can go wrong below HTTP into `Unreachable`.
-
-    Only a connection that never came about proves that the server has not got the request: one from the pool may
-    break after the last byte of it was sent.
-    """
-    try:
-        yield
-    except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, aiohttp.InvalidURL) as error:
-        raise Unreachable(request.path, shortened(error), ambiguous=False) from error
-    except TimeoutError as error:
-        raise Unreachable(request.path, f"no answer within {request.timeout:.3g} s", ambiguous=True) from error
-    except (aiohttp.ClientError, OSError) as error:
-        text = f"connection lost: {shortened(error) or type(error).__name__}"
-        raise Unreachable(request.path, text, ambiguous=True) from error
+        Only a connection that never came about proves that the server has not got the request: one from the pool may
+        break after the last byte of it was sent.
+        """
+        try:
+            yield
+        except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, aiohttp.InvalidURL) as error:
+            raise Unreachable(request.path, shortened(error), ambiguous=False) from error
+        except TimeoutError as error:
+            raise Unreachable(request.path, f"no answer within {request.timeout:.3g} s", ambiguous=True) from error
+        except (aiohttp.ClientError, OSError) as error:
+            text = f"connection lost: {shortened(error) or type(error).__name__}"
+            raise Unreachable(request.path, text, ambiguous=True) from error
+        except RuntimeError as error:
+            if self._session is None or not self._session.closed:
+                raise
+            raise Unreachable(request.path, "the transport is closed", ambiguous=True) from error
 
 
 def _successful(answer: aiohttp.ClientResponse) -> bool:

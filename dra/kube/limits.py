@@ -43,11 +43,11 @@ class Bucket:
             raise ValueError(f"limits: qps {self.qps} and burst {self.burst} let no request through")
         self.tokens = self.burst
 
-    def take(self, now: float) -> float:
+    def take(self, now: float, *, heed_pause: bool = True) -> float:
         """Take a token and return 0, or return in how many seconds it is worth asking again."""
         self.tokens = min(self.burst, self.tokens + max(0.0, now - self.at) * self.qps)
         self.at = max(self.at, now)
-        if now < self.paused_until:
+        if heed_pause and now < self.paused_until:
             return self.paused_until - now
         if self.tokens < _ONE:
             return (1.0 - self.tokens) / self.qps
@@ -84,7 +84,7 @@ class Limiter:
 
     async def acquire(self, priority: Priority = Priority.NORMAL) -> None:
         """Wait for the right to send one request."""
-        if not self._queue and self._bucket.take(self._clock.now()) == 0.0:
+        if not self._queue and self._take(priority) == 0.0:
             return
         turn = asyncio.get_running_loop().create_future()
         heapq.heappush(self._queue, (priority, next(self._arrivals), turn))
@@ -98,8 +98,14 @@ class Limiter:
             raise
 
     def pause(self, seconds: float) -> None:
-        """Send nothing for a while, as the server asked by Retry-After."""
+        """Send nothing for a while, as the server asked by Retry-After.
+
+        Except for the leadership: the server sheds load per flow, and leases have one of their own.
+        """
         self._bucket.pause(self._clock.now() + seconds)
+
+    def _take(self, priority: int) -> float:
+        return self._bucket.take(self._clock.now(), heed_pause=priority != Priority.LEADERSHIP)
 
     def _serve(self) -> None:
         """Grant what can be granted and come back when there is more."""
@@ -107,9 +113,9 @@ class Limiter:
             self._timer.cancel()
             self._timer = None
         while self._queue:
-            turn = self._queue[0][2]
+            priority, _, turn = self._queue[0]
             if not turn.done():
-                delay = self._bucket.take(self._clock.now())
+                delay = self._take(priority)
                 if delay > 0.0:
                     self._timer = asyncio.get_running_loop().call_later(delay, self._serve)
                     return

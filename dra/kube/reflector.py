@@ -23,7 +23,7 @@ import msgspec
 from dra.kube.backoff import Backoff
 from dra.kube.client import EVERYTHING, Client, Selection
 from dra.kube.clock import SYSTEM, Clock
-from dra.kube.codec import ApiObject, codec_of, metadata_of
+from dra.kube.codec import ApiObject, Identity, codec_of, identity_of
 from dra.kube.errors import ApiError, Expired, Status, Timeout, Unreachable, Unreadable, error_of
 from dra.kube.resources import Resource
 from dra.kube.store import Change, Store
@@ -119,7 +119,8 @@ class Reflector(Generic[T]):
                 await self._watch()
             except _StaleError as stale:
                 self._version = ""
-                self._failed(stale.cause)
+                self.failure = stale.cause
+                _log.info("%s; listing all", stale.cause)
             except ApiError as error:
                 self._failed(error)
             delay = self._backoff.next()
@@ -134,8 +135,8 @@ class Reflector(Generic[T]):
             changes: list[Change[T]] = []
             if page.first:
                 self._store.begin_list()
-            for meta in page.unreadable:
-                self._report_unreadable("/".join(filter(None, meta.key)))
+            for each in page.unreadable:
+                self._report_unreadable(each)
             self._store.listed(page.items, page.unreadable, changes)
             version = page.resource_version
             if not page.token:
@@ -194,17 +195,17 @@ class Reflector(Generic[T]):
     def _take_event(self, event: _Envelope, changes: list[Change[T]]) -> str:
         """Apply one event and return its resourceVersion."""
         if event.type == "BOOKMARK":
-            return metadata_of(event.object).resource_version
+            return identity_of(event.object).resource_version
         if event.type == "ERROR":
             raise _StaleError(error_of(_STATUSES.decode(event.object), self.resource.label))
         try:
             obj = self._codec.one(event.object)
         except msgspec.ValidationError as error:
-            meta = metadata_of(event.object)
-            self._report_unreadable("/".join(filter(None, meta.key)), error)
+            identity = identity_of(event.object)
+            self._report_unreadable(identity, error)
             if event.type == "DELETED":
-                self._store.forget(meta, changes)
-            return meta.resource_version
+                self._store.forget(identity, changes)
+            return identity.resource_version
         if event.type == "DELETED":
             self._store.delete(obj, changes)
         else:
@@ -217,13 +218,13 @@ class Reflector(Generic[T]):
 
     def _failed(self, error: ApiError) -> None:
         self.failure = error
-        _log.info("%s", error)
+        _log.warning("%s; what is known of %s stays as it is", error, self.resource.label)
 
-    def _report_unreadable(self, name: str, error: Exception | str = "see the API server's version") -> None:
+    def _report_unreadable(self, identity: Identity, error: Exception | str = "in a list") -> None:
         self.unreadable += 1
         _log.warning(
             "%s %s: does not have the form we know (%s); we go on with its last known state",
             self.resource.kind,
-            name,
+            identity,
             error,
         )

@@ -45,9 +45,11 @@ class Sender:
                 return await self._exchange(replace(request, timeout=left), what, label)
             except TooManyRequests as error:
                 self._heed(error)
+                delay = error.retry_after or 0.0
                 left = deadline - self._clock.now()
-                if not error.passing or attempt == ATTEMPTS or (error.retry_after or 0.0) >= left:
+                if not error.passing or attempt == ATTEMPTS or delay >= left:
                     raise
+                await asyncio.sleep(delay)
             except Unreachable as error:
                 delay = backoff.next()
                 left = deadline - self._clock.now()

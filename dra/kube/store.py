@@ -15,7 +15,7 @@ from typing import Generic, TypeAlias, TypeVar
 
 import msgspec
 
-from dra.kube.codec import ApiObject
+from dra.kube.codec import ApiObject, Identity
 from dra.model.meta import Key, ObjectMeta
 
 T = TypeVar("T", bound=ApiObject)
@@ -89,18 +89,18 @@ class Store(Generic[T]):
             del self._objects[key]
             out.append(Deleted(known, certain=True))
 
-    def forget(self, meta: ObjectMeta, out: list[Change[T]]) -> None:
+    def forget(self, gone: Identity, out: list[Change[T]]) -> None:
         """Take in a DELETED event whose object does not fit; what was known of it goes."""
-        known = self._objects.get(meta.key)
-        if known is not None and not _outdated(meta, known.metadata):
-            del self._objects[meta.key]
-            out.append(Deleted(known, self._certain or known.metadata.uid != meta.uid))
+        known = self._objects.get(gone.key)
+        if known is not None and not _outdated(gone, known.metadata):
+            del self._objects[gone.key]
+            out.append(Deleted(known, self._certain or known.metadata.uid != gone.uid))
 
     def begin_list(self) -> None:
         """Start a list, or start it over."""
         self._listed.clear()
 
-    def listed(self, objects: Iterable[T], unreadable: Iterable[ObjectMeta], out: list[Change[T]]) -> None:
+    def listed(self, objects: Iterable[T], unreadable: Iterable[Identity], out: list[Change[T]]) -> None:
         """Take in a page of the list."""
         for obj in objects:
             meta = obj.metadata
@@ -113,10 +113,10 @@ class Store(Generic[T]):
             ):
                 self._put(obj, known, out)
             self._listed.add(key)
-        for meta in unreadable:  # exists: keep what we know of it
-            known = self._objects.get(meta.key)
-            if known is not None and known.metadata.uid == meta.uid:
-                self._listed.add(meta.key)
+        for each in unreadable:  # exists: keep what we know of it
+            known = self._objects.get(each.key)
+            if known is not None and known.metadata.uid == each.uid:
+                self._listed.add(each.key)
 
     def end_list(self, resource_version: str, out: list[Change[T]]) -> None:
         """Take in that the list is complete: whatever it did not show is gone."""
@@ -141,7 +141,7 @@ class Store(Generic[T]):
                 out.append(Deleted(obj, certain=False))
 
 
-def _outdated(meta: ObjectMeta, known: ObjectMeta) -> bool:
+def _outdated(meta: ObjectMeta | Identity, known: ObjectMeta) -> bool:
     """Whether `meta` is certainly not newer than `known`."""
     try:
         return int(meta.resource_version) <= int(known.resource_version)

@@ -112,15 +112,10 @@ class Cluster:
             self.controller_manager.command = self._commands.controller_manager(controllers)
             self.controller_manager.restart()
 
-    def service_account_kubeconfig(self, namespace: str, name: str) -> Path:
-        """Return a kubeconfig with a fresh token of an existing service account."""
-        path = self._commands.kubeconfig(f"{namespace}-{name}")
-        return kubeconfig.for_service_account(path, admin=self.admin_kubeconfig, namespace=namespace, name=name)
-
     def _write_credentials(self) -> None:
         key = self._commands.service_account_key
         subprocess.run(["openssl", "genrsa", "-out", str(key), "2048"], check=True, capture_output=True)  # noqa: S607
-        lines = [f'{self._tokens[key]},{user},{key},"{group}"\n' for key, (user, group) in USERS.items()]
+        lines = [f'{self._tokens[name]},{user},{name},"{group}"\n' for name, (user, group) in USERS.items()]
         self._commands.tokens.touch(mode=0o600)
         self._commands.tokens.write_text("".join(lines), encoding="utf-8")
 

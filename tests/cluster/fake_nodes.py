@@ -83,7 +83,7 @@ class FakeNodes:
 
 def _node(name: str) -> dict[str, Any]:
     """Return the Node as its kubelet would register it."""
-    ours = {key: "true" for key in _marks(name)}
+    ours = dict.fromkeys(_marks(name), "true")
     machine = {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}
     taints = [{"key": key, "value": "true", "effect": "NoSchedule"} for key in ours]
     return {
@@ -94,13 +94,13 @@ def _node(name: str) -> dict[str, Any]:
     }
 
 
-def _marks(name: str) -> set[str]:
+def _marks(name: str) -> list[str]:
     """Return the keys that are both labels and taints of a node."""
-    return {FAKE, BROKEN} if name.startswith(BROKEN_PREFIX) else {FAKE}
+    return [FAKE, BROKEN] if name.startswith(BROKEN_PREFIX) else [FAKE]
 
 
 def _ready(node: dict[str, Any]) -> bool:
     """Tell whether it is Ready and has lost the taint that says that it is not."""
     conditions = {each["type"]: each["status"] for each in node["status"].get("conditions", [])}
     taints = {each["key"] for each in node["spec"]["taints"]}
-    return conditions.get("Ready") == "True" and taints == _marks(node["metadata"]["name"])
+    return conditions.get("Ready") == "True" and taints == set(_marks(node["metadata"]["name"]))

@@ -29,6 +29,10 @@ CATCHING_UP: Final = 10.0
 """Seconds for the last write to arrive through the watch."""
 
 
+class HoleError(RuntimeError):
+    """The object changed while the watch was cut off: what its history says about "never" is worth nothing."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Version:
     """What the object was like after one write."""
@@ -120,13 +124,11 @@ class WatchHistory:
                 await eventually(self._api.is_ready, within=RETURN, saying="the API server is back")
 
     async def _bridge(self) -> str:
-        """Go on after "too old resource version": a restarted API server has forgotten even what nobody changed since."""
+        """Go on after "too old resource version", which a restarted API server says even if nothing was missed."""
         present, since = await self._look()
         known = self.versions[-1] if self.versions and self.versions[-1].change != "DELETED" else None
         if (present and revision(present)) != (known and revision(known.object)):
-            raise AssertionError(
-                f"the history of {self._name} has a hole before {since}: the watch was cut off too long"
-            )
+            raise HoleError(f"the history of {self._name} has a hole before {since}: the watch was cut off too long")
         return since
 
     async def _look(self) -> tuple[Json | None, str]:

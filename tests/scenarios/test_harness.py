@@ -8,8 +8,9 @@ from tests.cluster import keeper
 from tests.cluster.cluster import Cluster
 from tests.cluster.options import Options
 from tests.cluster.processes import ProcessDiedError
+from tests.scenarios.target import Capability
 
-pytestmark = [pytest.mark.cluster]
+pytestmark = [pytest.mark.cluster, pytest.mark.needs(Capability.COMPONENTS)]
 
 
 def test_stopping_leaves_no_process_and_no_file() -> None:

@@ -21,8 +21,8 @@ BROKEN = Unreachable("path", "connection lost", ambiguous=True)
 class Scripted:
     """Answers requests with `answers` and streams with `streams`, in order.
 
-    An answer is a `Response`, an exception, or a function of the request that returns one of them. A stream is a list of
-    blocks, seconds to wait (float), exceptions and `FOREVER`, or what an answer may be instead.
+    An answer is a `Response`, an exception, or a function of the request that returns one of them. A stream is a list
+    of blocks, seconds to wait (float), exceptions and `FOREVER`, or what an answer may be instead.
     """
 
     def __init__(self, *answers, streams=()):
@@ -104,8 +104,8 @@ def pod(name, *, uid=None, version="1", namespace="ml", **metadata):
     return {"metadata": {**identity, **metadata}}
 
 
-def page(*items, version="10", token=""):
-    return ok({"metadata": {"resourceVersion": str(version), "continue": token}, "items": list(items)})
+def page(*items, version="10", more=""):
+    return ok({"metadata": {"resourceVersion": str(version), "continue": more}, "items": list(items)})
 
 
 def frame(kind, obj):

@@ -1,16 +1,15 @@
-from random import Random
-
 from dra.kube.backoff import Backoff
+from tests.dra.kube.virtual import seeded
 
 
 def test_delays_double_up_to_the_cap_and_are_drawn_from_the_upper_half():
-    backoff = Backoff(base=1.0, cap=5.0, random=Random(1))
+    backoff = Backoff(base=1.0, cap=5.0, random=seeded(1))
     for ceiling in [1.0, 2.0, 4.0, 5.0, 5.0]:
         assert ceiling / 2 <= backoff.next() <= ceiling
 
 
 def test_two_clients_do_not_come_back_together():
-    one, two = Backoff(random=Random(1)), Backoff(random=Random(2))
+    one, two = Backoff(random=seeded(1)), Backoff(random=seeded(2))
     assert [one.next() for _ in range(5)] != [two.next() for _ in range(5)]
 
 

@@ -145,7 +145,7 @@ async def listed(transport, **options):
 
 
 async def test_a_list_comes_in_pages():
-    transport = Scripted(page(pod("a"), token="t1"), page(pod("b"), token="t2"), page(pod("c")))
+    transport = Scripted(page(pod("a"), more="t1"), page(pod("b"), more="t2"), page(pod("c")))
     assert await listed(transport) == [(["a"], True, "10"), (["b"], False, "10"), (["c"], False, "10")]
     assert [request.query for request in transport.requests] == [
         {"limit": "500"},
@@ -155,7 +155,7 @@ async def test_a_list_comes_in_pages():
 
 
 async def test_a_selection_narrows_all_pages():
-    transport = Scripted(page(token="t"), page())
+    transport = Scripted(page(more="t"), page())
     await listed(transport, selection=Selection(namespace="ml", fields="spec.nodeName=n1", labels="a=b"))
     for request in transport.requests:
         assert request.path == "/api/v1/namespaces/ml/pods"
@@ -165,7 +165,7 @@ async def test_a_selection_narrows_all_pages():
 
 async def test_a_list_that_expires_half_way_comes_again_in_one_piece():
     transport = Scripted(
-        page(pod("a"), token="t"), refusal(410, "Expired"), page(pod("a"), pod("b"), pod("c"), version=20)
+        page(pod("a"), more="t"), refusal(410, "Expired"), page(pod("a"), pod("b"), pod("c"), version=20)
     )
     assert await listed(transport) == [(["a"], True, "10"), (["a", "b", "c"], True, "20")]
     assert transport.requests[-1].query == {}

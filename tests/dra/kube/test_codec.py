@@ -22,14 +22,14 @@ def sized(name, replicas):
     return {**pod(name), "spec": {"replicas": replicas}}
 
 
-def decoded(model, *items, token=""):
-    return codec_of(PODS, model).page(page(*items, token=token).body, first=True)
+def decoded(model, *items, more=""):
+    return codec_of(PODS, model).page(page(*items, more=more).body, first=True)
 
 
 def test_a_page_has_items_a_version_and_a_token():
-    got = decoded(Sized, sized("a", 1), sized("b", 2), token="more")
+    got = decoded(Sized, sized("a", 1), sized("b", 2), more="next")
     assert [item.spec.replicas for item in got.items] == [1, 2]
-    assert (got.resource_version, got.token, got.first) == ("10", "more", True)
+    assert (got.resource_version, got.token, got.first) == ("10", "next", True)
 
 
 @pytest.mark.parametrize("model", [Sized, PartialObject, DynamicObject])

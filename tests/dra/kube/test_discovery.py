@@ -64,7 +64,9 @@ def named(text):
     [
         pytest.param("pods", PODS, id="core"),
         pytest.param("jobs.batch", JOBS, id="preferred-version"),
-        pytest.param("oldjobs.batch", Resource("batch", "v1beta1", "oldjobs", "Job", namespaced=True), id="other-version"),
+        pytest.param(
+            "oldjobs.batch", Resource("batch", "v1beta1", "oldjobs", "Job", namespaced=True), id="other-version"
+        ),
         pytest.param("things.half.gone", Resource("half.gone", "v1", "things", "Job", namespaced=True), id="half-gone"),
         pytest.param("things.empty.io", None, id="group-that-serves-nothing"),
         pytest.param("nothing.batch", None, id="unknown-kind"),

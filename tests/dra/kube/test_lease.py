@@ -1,7 +1,6 @@
 import asyncio
 import contextlib
 import json
-from random import Random
 
 import pytest
 
@@ -9,6 +8,7 @@ from dra.kube.election import NEVER, Terms
 from dra.kube.lease import Election, LeadershipLostError
 from dra.kube.limits import Limiter
 from tests.dra.kube.scripted import BROKEN, REFUSED, Handling, body_of, client_of, ok, refusal
+from tests.dra.kube.virtual import seeded
 
 KEY = ("dra", "controller")
 
@@ -27,7 +27,7 @@ class LeaseServer:
 
     def candidate(self, identity, clock, **options):
         client = client_of(Handling(lambda request: self._handle(identity, request)))
-        return Election(client, key=KEY, identity=identity, clock=clock, random=Random(1), **options)
+        return Election(client, key=KEY, identity=identity, clock=clock, random=seeded(1), **options)
 
     def _handle(self, who, request):
         if who in self.cut:
@@ -296,7 +296,7 @@ async def test_renewals_do_not_wait_behind_other_requests(server, clock):
 
 async def test_in_no_second_do_two_lead_whatever_the_network_does(server, clock):
     """Three candidates, cut off and heard again at random: nobody may write while somebody else may."""
-    chance = Random(5)
+    chance = seeded(5)
     terms = Terms(duration=5, renew_within=3.0, retry=1.0, request=2.0)
     candidates = {name: server.candidate(name, clock, terms=terms) for name in ("one", "two", "three")}
     leaders = set()

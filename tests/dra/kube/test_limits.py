@@ -119,10 +119,14 @@ async def test_a_grant_that_comes_with_a_cancellation_goes_to_the_next(clock):
     assert clock.now() == 0.0
 
 
-async def test_a_pause_stops_everybody(clock):
+async def test_a_pause_stops_everybody_but_the_leadership(clock):
     limiter = Limiter(10, 10, clock=clock)
     limiter.pause(3.0)
+    others = asyncio.create_task(limiter.acquire(Priority.URGENT))
+    await asyncio.sleep(1.0)
     await limiter.acquire(Priority.LEADERSHIP)
+    assert clock.now() == pytest.approx(1.0)
+    await others
     assert clock.now() == pytest.approx(3.0)
 
 

@@ -15,8 +15,8 @@ def sender_of(transport, clock, *, qps=1000.0, burst=1000.0, observer=None):
     return Sender(transport, Limiter(qps, burst, clock=clock), clock=clock, observer=observer)
 
 
-async def sent(sender, method="GET", *, timeout=30.0, priority=Priority.NORMAL):
-    request = Request(method=method, path="/api/v1/pods", timeout=timeout)
+async def sent(sender, method="GET", *, within=30.0, priority=Priority.NORMAL):
+    request = Request(method=method, path="/api/v1/pods", timeout=within)
     return await sender.send(request, what="Pod ml/a", label="pods", priority=priority)
 
 
@@ -56,10 +56,16 @@ async def test_the_server_sets_the_pace_for_everybody(clock):
     assert clock.now() == pytest.approx(2.0)
 
 
+async def test_even_the_leadership_keeps_the_distance_it_was_told(clock):
+    sender = sender_of(Scripted(BUSY, ok({})), clock)
+    await sent(sender, "PATCH", priority=Priority.LEADERSHIP)
+    assert clock.now() == pytest.approx(2.0)
+
+
 async def test_no_time_is_spent_waiting_for_what_comes_after_the_deadline(clock):
     sender = sender_of(Scripted(BUSY), clock)
     with pytest.raises(errors.TooManyRequests):
-        await sent(sender, timeout=1.0)
+        await sent(sender, within=1.0)
     assert clock.now() == 0.0
 
 
@@ -68,7 +74,7 @@ async def test_who_gets_no_turn_before_the_deadline_has_sent_nothing(clock):
     sender = sender_of(transport, clock, qps=0.1, burst=1)
     await sent(sender)
     with pytest.raises(errors.Unreachable) as caught:
-        await sent(sender, "PATCH", timeout=3.0)
+        await sent(sender, "PATCH", within=3.0)
     assert not caught.value.ambiguous
     assert "limits: qps, burst" in str(caught.value)
     assert clock.now() == pytest.approx(3.0)
@@ -78,15 +84,15 @@ async def test_who_gets_no_turn_before_the_deadline_has_sent_nothing(clock):
 async def test_a_deadline_that_has_passed_sends_nothing(clock):
     transport = Scripted()
     with pytest.raises(errors.Unreachable):
-        await sent(sender_of(transport, clock), timeout=-1.0)
+        await sent(sender_of(transport, clock), within=-1.0)
     assert not transport.requests
 
 
 async def test_the_transport_gets_what_is_left_of_the_time(clock):
     transport = Scripted(ok({}), ok({}))
     sender = sender_of(transport, clock, qps=0.5, burst=1)
-    await sent(sender, timeout=10.0)
-    await sent(sender, timeout=10.0)
+    await sent(sender, within=10.0)
+    await sent(sender, within=10.0)
     assert [request.timeout for request in transport.requests] == pytest.approx([10.0, 8.0])
 
 

@@ -2,6 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dra.kube.codec import Identity
 from dra.kube.store import Deleted, Store, Synced, Upserted
 from dra.model.meta import ObjectMeta, PartialObject
 
@@ -9,6 +10,11 @@ from dra.model.meta import ObjectMeta, PartialObject
 def obj(name="a", *, uid="1", version=1, labels=None):
     meta = ObjectMeta(name=name, namespace="ml", uid=uid, resource_version=str(version), labels=labels)
     return PartialObject(metadata=meta)
+
+
+def identity(each):
+    meta = each.metadata
+    return Identity(name=meta.name, namespace=meta.namespace, uid=meta.uid, resource_version=meta.resource_version)
 
 
 def told(store, *calls):
@@ -33,7 +39,7 @@ def short(change):
 def relist(store, *objects, version=100, unreadable=()):
     out = []
     store.begin_list()
-    store.listed(objects, [each.metadata for each in unreadable], out)
+    store.listed(objects, [identity(each) for each in unreadable], out)
     store.end_list(str(version), out)
     return [short(change) for change in out]
 
@@ -157,7 +163,7 @@ def test_an_unreadable_object_is_deleted_like_any_other(deleted, changes):
     store = Store()
     relist(store, obj("a"))
     out = []
-    store.forget(deleted.metadata, out)
+    store.forget(identity(deleted), out)
     assert [short(change) for change in out] == changes
 
 

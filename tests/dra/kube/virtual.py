@@ -3,6 +3,7 @@
 import asyncio
 import selectors
 from datetime import UTC, datetime, timedelta
+from random import Random
 
 NOON = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 
@@ -41,3 +42,8 @@ class LoopClock:
 
     def wall(self):
         return NOON + timedelta(seconds=self.now())
+
+
+def seeded(seed):
+    """Return chance that repeats itself."""
+    return Random(seed)  # noqa: S311 - guards nothing

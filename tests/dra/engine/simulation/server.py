@@ -54,7 +54,7 @@ class Server:
         self.listeners: list[Callable[[Event], None]] = []
         self._clock = clock
         self._objects: dict[type[Object], dict[Key, Object]] = {kind: {} for kind in self.log}
-        self._version = 0
+        self.version = 0
         self._uids = count(1)
 
     # Reads:
@@ -123,17 +123,10 @@ class Server:
         found = self.find(kind, key)
         if found is None:
             return
-        running = isinstance(found, Pod) and found.spec.node_name and not found.terminal and not force
-        if (running or found.metadata.finalizers) and not found.metadata.deleting:
+        if not _held(found) or (force and not found.metadata.finalizers):
+            self._commit(found, None, by)
+        elif not found.metadata.deleting:
             self._write(found, _with_meta(found, deletion_timestamp=self._clock.stamp), by)
-        elif not found.metadata.finalizers and (force or not running):
-            self._commit(found, None, by)
-
-    def remove(self, pod: Pod, *, by: Actor) -> None:
-        """Let a pod go for good, as its kubelet does; finalizers still hold it."""
-        found = self.find(Pod, pod.metadata.key)
-        if found is not None and found.metadata.uid == pod.metadata.uid and not found.metadata.finalizers:
-            self._commit(found, None, by)
 
     # Below: how a write is stored and told.
 
@@ -144,8 +137,7 @@ class Server:
         return found
 
     def _write(self, before: T, after: T, by: Actor) -> T:
-        meta = after.metadata
-        if meta.deleting and not meta.finalizers and not isinstance(after, Pod):
+        if after.metadata.deleting and not _held(after):
             self._commit(before, None, by)
             return after
         return before if before == after else self._commit(before, after, by)
@@ -154,17 +146,23 @@ class Server:
         known = after if after is not None else before
         assert known is not None
         kind, key = type(known), known.metadata.key
-        self._version += 1
+        self.version += 1
         if after is None:
             del self._objects[kind][key]
         else:
-            after = known = _with_meta(after, resource_version=str(self._version))
+            after = known = _with_meta(after, resource_version=str(self.version))
             self._objects[kind][key] = after
-        event = Event(version=self._version, key=key, before=before, after=after, at=self._clock.now, by=by)
+        event = Event(version=self.version, key=key, before=before, after=after, at=self._clock.now, by=by)
         self.log[kind].append(event)
         for listener in self.listeners:
             listener(event)
         return known
+
+
+def _held(obj: Object) -> bool:
+    """Whether something must happen before the object may go: a finalizer's work, or a kubelet's."""
+    running = isinstance(obj, Pod) and bool(obj.spec.node_name) and not obj.terminal
+    return running or bool(obj.metadata.finalizers)
 
 
 def _with_meta(obj: T, **changes: object) -> T:

@@ -1,0 +1,93 @@
+# Needs make and Python 3.11 or newer; everything else goes into .venv. `make help` lists the targets.
+
+MAKEFLAGS += --no-builtin-rules --warn-undefined-variables
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+
+PYTHON ?= python3
+BIN := .venv/bin
+STAMP := .venv/.installed
+ARGS ?=
+KUBECONFIG ?=
+
+.PHONY: help
+help: ## show this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## (.*)/  make \1\t\2/' | expand -t 22
+	@echo
+	@echo '  ARGS="…" is given to pytest or the bench: make test ARGS="-k window -x"'
+
+## Installing
+
+.PHONY: venv
+venv: $(STAMP) ## make .venv: the locked requirements and this tree, editable
+
+$(STAMP): requirements/dev.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "error: $$($(PYTHON) --version) is too old; name one from 3.11 on: make venv PYTHON=python3.12" >&2; exit 1; }
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+.PHONY: lock
+lock: $(STAMP) ## write requirements/*.txt anew from pyproject.toml; ARGS=--upgrade for newer versions
+	$(LOCK) --output-file requirements/runtime.txt pyproject.toml $(ARGS)
+	$(LOCK) --output-file requirements/dev.txt --extra dev --constraint requirements/runtime.txt pyproject.toml $(ARGS)
+
+# --allow-unsafe: pip and setuptools are pinned as well, since hashes are required of everything or of nothing.
+LOCK := CUSTOM_COMPILE_COMMAND='make lock' $(BIN)/pip-compile --quiet --generate-hashes --strip-extras --allow-unsafe \
+  --no-emit-options
+
+## Checking
+
+.PHONY: check
+check: lint contracts types test ## lint, contracts, types, test
+
+.PHONY: lint
+lint: $(STAMP) ## style: ruff check and ruff format --check
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+
+.PHONY: contracts
+contracts: $(STAMP) ## layers: who may import what (import-linter)
+	$(BIN)/lint-imports
+
+.PHONY: types
+types: $(STAMP) ## types: mypy --strict
+	$(BIN)/mypy
+
+.PHONY: test
+test: $(STAMP) ## tests that need no cluster; says what it leaves out
+	$(BIN)/pytest $(ARGS)
+
+.PHONY: test-deep
+test-deep: $(STAMP) ## the property tests with 20,000 examples and more (hours)
+	HYPOTHESIS_PROFILE=deep $(BIN)/pytest -m deep $(ARGS)
+
+.PHONY: test-cluster
+test-cluster: $(STAMP) ## scenarios on a real Kubernetes: one built here (needs Go), or with KUBECONFIG=… any
+ifeq ($(KUBECONFIG),)
+	$(BIN)/python -m tests.cluster.binaries
+	DRA_CLUSTER=local $(BIN)/pytest tests/scenarios $(ARGS)
+else
+	DRA_CLUSTER=existing $(BIN)/pytest tests/scenarios $(ARGS)
+endif
+
+## Measuring
+
+.PHONY: bench-world
+bench-world: $(STAMP) ## 10,000 pods on one claim: time, memory, events per second
+	$(BIN)/python -m bench.world $(ARGS)
+
+.PHONY: bench-join
+bench-join: $(STAMP) ## pods per second that join one claim, on a real Kubernetes, stock and ours (needs Go; minutes)
+	$(BIN)/python -m bench.join $(ARGS)
+
+## Tidying
+
+.PHONY: clean
+clean: ## remove .venv and all caches; the test cluster's binaries (.build) stay, they take minutes to build
+	rm -rf .venv dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,82 @@
+"""Safety: what must never be, whoever does what in which order. Looks at the server's truth, never at our view of it.
+
+A bug of upstream is no finding. Where two actors share a step, the one whose write made it possible answers for it: a
+scheduler may take back an allocation whose list is empty, and it is our doing if we emptied it under a running pod.
+"""
+
+from dra.model.claims import ResourceClaim
+from dra.model.meta import Uid
+from dra.model.pods import Pod, claim_names
+from tests.dra.engine.simulation.kubelets import Kubelets
+from tests.dra.engine.simulation.objects import devices_of
+from tests.dra.engine.simulation.scheduler import Cycle
+from tests.dra.engine.simulation.server import Actor, Event, Server
+from tests.dra.engine.simulation.tenures import Tenure, Tenures
+from tests.dra.engine.simulation.violation import Violation
+
+
+class Audit:
+    """Follows every write."""
+
+    def __init__(self, server: Server, kubelets: Kubelets) -> None:
+        self.tenures = Tenures()
+        self.relies: dict[Uid, tuple[Tenure, ...]] = {}
+        """What the bound pods rely on: the allocations with which the scheduler bound them."""
+
+        self._server = server
+        self._kubelets = kubelets
+        server.listeners.append(self._take)
+
+    def bound(self, cycle: Cycle) -> None:
+        """The API server has bound a pod: the allocations that its cycle relied on must still be there."""
+        pod = cycle.pod
+        known = (self.tenures.of(claim) for claim in cycle.claims.values())
+        self.relies[pod.metadata.uid] = relied = tuple(tenure for tenure in known if tenure is not None)
+        for tenure in relied:
+            if tenure.breaks_promise(pod.metadata.uid):
+                raise Violation(
+                    f"pod {pod.metadata.name} was bound on an allocation of claim {tenure.claim.metadata.name} that "
+                    f"{tenure.ended_by} had taken back; until then it could rely on its entry"
+                )
+
+    def _take(self, event: Event) -> None:
+        known = event.after if event.after is not None else event.before
+        if not isinstance(known, ResourceClaim):
+            return
+        self.tenures.record(event)
+        before = event.before if isinstance(event.before, ResourceClaim) else None
+        after = event.after if isinstance(event.after, ResourceClaim) else None
+        if before is not None and before.status.allocation is not None:
+            if after is None or after.status.allocation is None:
+                self._deallocated(before, event.by)
+        elif after is not None and after.status.allocation is not None:
+            self._allocated(after)
+
+    def _deallocated(self, claim: ResourceClaim, by: Actor) -> None:
+        """No deallocation under a consuming pod."""
+        tenure = self.tenures.of(claim)
+        assert tenure is not None
+        for pod in self._server.list(Pod):
+            if not pod.spec.node_name or pod.terminal or claim.metadata.name not in claim_names(pod):
+                continue
+            if tenure.breaks_promise(pod.metadata.uid):
+                raise Violation(
+                    f"{by} deallocated claim {claim.metadata.name} under pod {pod.metadata.name}, which is bound to "
+                    f"{pod.spec.node_name}"
+                )
+
+    def _allocated(self, claim: ResourceClaim) -> None:
+        """No device twice: neither by two allocations, nor while containers have it through another."""
+        mine = claim.metadata
+        allocation = claim.status.allocation
+        assert allocation is not None
+        devices = devices_of(allocation)
+        for other in self._server.list(ResourceClaim):
+            if other.metadata.uid != mine.uid and other.status.allocation is not None:
+                twice = devices & devices_of(other.status.allocation)
+                if twice:
+                    raise Violation(f"{sorted(twice)} allocated to claims {mine.name} and {other.metadata.name}")
+        for uid, sandbox in self._kubelets.sandboxes.items():
+            held = {d for owner, found in sandbox.devices.items() if owner != mine.uid for d in found & devices}
+            if held and any(tenure.breaks_promise(uid) for tenure in self.relies.get(uid, ())):
+                raise Violation(f"claim {mine.name} was given {sorted(held)}, which pod {uid} still has")

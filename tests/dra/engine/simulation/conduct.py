@@ -1,0 +1,81 @@
+"""How we behave: what may not be in any write of ours, however stale the view that it was decided on."""
+
+from collections.abc import Callable
+
+from dra.engine import window
+from dra.engine.claims.view import FINISHED_PODS, GROUP, GUARDS
+from dra.model import nodes
+from dra.model.claims import ResourceClaim
+from dra.model.meta import Uid
+from dra.model.pods import Pod
+from dra.model.references import ConsumerReference
+from tests.dra.engine.simulation.controller import Replica
+from tests.dra.engine.simulation.objects import Job
+from tests.dra.engine.simulation.server import Actor, Event, Server
+from tests.dra.engine.simulation.tenures import Tenures
+from tests.dra.engine.simulation.violation import Violation
+
+
+class Conduct:
+    """Judges our writes on claims by the truth, and by what the watches of ``replica()`` have shown so far."""
+
+    def __init__(self, server: Server, tenures: Tenures, replica: Callable[[], Replica]) -> None:
+        self.writes = 0
+        self.others = 0
+        self._server = server
+        self._tenures = tenures
+        self._replica = replica
+        server.listeners.append(self._take)
+
+    def _take(self, event: Event) -> None:
+        before, after = event.before, event.after
+        if event.by is not Actor.US:
+            self.others += 1
+            return
+        if not isinstance(before, ResourceClaim):
+            return
+        self.writes += 1
+        if isinstance(after, ResourceClaim) and after.status.allocation is not None:
+            added = [e for e in after.entries if e not in before.entries]
+            kept = {e.uid for e in after.entries}
+            self._check_added(after, added)
+            self._check_removed(after, [e for e in before.entries if e.uid not in kept])
+
+    def _check_added(self, claim: ResourceClaim, added: list[ConsumerReference]) -> None:
+        name = claim.metadata.name
+        if any(e.is_pod for e in added) and len(claim.entries) > window.CAPACITY:
+            raise Violation(f"claim {name}: pods added beyond the window: {len(claim.entries)} entries")
+        tenure = self._tenures.of(claim)
+        assert tenure is not None
+        for entry in added:
+            if entry.uid in tenure.remembered and tenure.unlisted.get(entry.uid) is Actor.OWNER:
+                raise Violation(f"claim {name}: {entry} was released by its owner and is put back")
+            if entry.is_pod:
+                self._check_reach(claim, entry)
+
+    def _check_reach(self, claim: ResourceClaim, entry: ConsumerReference) -> None:
+        """No bound pod off its allocation's nodes is listed (as far as we can know)."""
+        pod = self._pod(entry.uid)
+        node = self._replica().nodes.seen.get(("", pod.spec.node_name)) if pod is not None and pod.spec.node_name else None
+        allocation = claim.status.allocation
+        if node is None or allocation is None:
+            return
+        if not nodes.matches(allocation.node_selector, name=node.metadata.name, labels=node.metadata.labels):
+            raise Violation(f"claim {claim.metadata.name}: {entry} is listed, off the allocation's nodes")
+
+    def _check_removed(self, claim: ResourceClaim, removed: list[ConsumerReference]) -> None:
+        deleting, name = claim.metadata.deleting, claim.metadata.name
+        working = {job.metadata.uid for job in self._server.list(Job) if not job.finished}
+        for entry in removed:
+            ours = entry.api_group == GROUP and entry.resource in {GUARDS, FINISHED_PODS}
+            workload = entry.api_group == "batch"
+            if not (entry.is_pod or ours or workload):
+                raise Violation(f"claim {name}: the foreign entry {entry} was removed")
+            if workload and entry.uid in working and not deleting:
+                raise Violation(f"claim {name}: {entry} was removed while its workload is at work")
+            pod = self._pod(entry.uid) if entry.is_pod and deleting else None
+            if pod is not None and not pod.terminal and not (pod.metadata.deleting and not pod.spec.node_name):
+                raise Violation(f"claim {name}: it is being deleted, and the entry of {entry} was removed")
+
+    def _pod(self, uid: Uid) -> Pod | None:
+        return next((pod for pod in self._replica().pods.seen.values() if pod.metadata.uid == uid), None)

@@ -1,0 +1,147 @@
+"""Our controller: processes one after the other, each with a world of its own that its watches feed.
+
+A process that dies leaves the request that it was about to make on the way: it may arrive much later, when the next
+process has long decided something else.
+"""
+
+from dra.engine.claims.policy import Policy
+from dra.engine.claims.view import WorkloadPhase
+from dra.engine.instants import NEVER, Instant
+from dra.engine.world import WorkloadKey, World
+from dra.model.claims import ResourceClaim
+from dra.model.meta import Key
+from dra.model.nodes import Node
+from dra.model.pods import Pod
+from tests.dra.engine.simulation.clock import Clock
+from tests.dra.engine.simulation.feeds import Feed
+from tests.dra.engine.simulation.objects import JOBS, Job
+from tests.dra.engine.simulation.requests import Fate, Process, resume, start
+from tests.dra.engine.simulation.server import Server
+from tests.dra.engine.simulation.turns import Turn
+
+
+class Replica:
+    """One process: watches, world, turns."""
+
+    def __init__(self, server: Server, clock: Clock, policy: Policy) -> None:
+        self.world = World()
+        self.turns: dict[Key, Process[None]] = {}
+        self.ready = False
+        """Whether everything has been listed: nothing is decided before."""
+
+        self.wakes: dict[Key, Instant] = {}
+        self._server = server
+        self._clock = clock
+        self._policy = policy
+        self._running: dict[Key, Turn] = {}
+        self.nodes = Feed(server, Node, upserted=self._node, deleted=lambda n: self.world.forget_node(n.metadata.name))
+        self.claims = Feed(server, ResourceClaim, upserted=self._claim, deleted=self._claim_gone)
+        self.pods = Feed(server, Pod, upserted=self._pod, deleted=lambda pod: self.world.forget_pod(pod.metadata.uid))
+        self.jobs = Feed(server, Job, upserted=self._job, deleted=self._job_gone)
+        self.feeds = (self.nodes, self.claims, self.pods, self.jobs)
+
+    def deliver(self, which: int, count: int) -> None:
+        """Deliver events of one watch; decisions begin when all of them have listed."""
+        self._disturb(None)
+        self.feeds[which].deliver(count)
+        if not self.ready and all(feed.listed for feed in self.feeds):
+            self.world.kind_is(JOBS, WorkloadPhase.ABSENT)
+            self.world.started_watching(now=self._clock.now)
+            self.ready = True
+
+    def relist(self, which: int) -> None:
+        """Lose a watch (410), and with it the states between the last event and now."""
+        if self.ready:
+            self._disturb(None)
+            self.feeds[which].list()
+
+    def catch_up(self) -> None:
+        """Deliver everything."""
+        for which, feed in enumerate(self.feeds):
+            if feed.behind or not feed.listed:
+                self.deliver(which, feed.behind)
+
+    def due(self) -> list[Key]:
+        """Return the claims that wait for a decision, in order."""
+        if not self.ready:
+            return []
+        woken = {key for key, when in self.wakes.items() if when <= self._clock.now}
+        return sorted((self.world.dirty | woken) - self.turns.keys())
+
+    def begin(self, key: Key) -> None:
+        """Begin a turn, up to its first request."""
+        if not self.ready or key in self.turns:
+            return
+        self.world.dirty.discard(key)
+        self.wakes.pop(key, None)
+        turn = Turn(
+            key, world=self.world, policy=self._policy, server=self._server, clock=self._clock, wake=self._wake_at
+        )
+        process = turn.run()
+        if start(process):
+            self.turns[key], self._running[key] = process, turn
+
+    def step(self, key: Key, fate: Fate) -> None:
+        """Let a turn make its next request."""
+        self._disturb(key)
+        if not resume(self.turns[key], fate):
+            del self.turns[key], self._running[key]
+
+    def finish(self, key: Key, fate: Fate = Fate.DONE) -> None:
+        """Let a turn make all its requests; the first may have another fate."""
+        while key in self.turns:
+            self.step(key, fate)
+            fate = Fate.DONE
+
+    def _wake_at(self, key: Key, when: Instant) -> None:
+        if when != NEVER:
+            self.wakes[key] = min(when, self.wakes.get(key, NEVER))
+
+    def _disturb(self, mover: Key | None) -> None:
+        for key, turn in self._running.items():
+            if key != mover:
+                turn.disturbed = True
+
+    # What the watches tell the world:
+
+    def _node(self, node: Node) -> None:
+        self.world.observe_node(node, now=self._clock.now)
+
+    def _claim(self, claim: ResourceClaim) -> None:
+        self.world.observe_claim(claim, now=self._clock.now)
+
+    def _claim_gone(self, claim: ResourceClaim) -> None:
+        self.world.forget_claim(claim.metadata.key, claim.metadata.uid)
+
+    def _pod(self, pod: Pod) -> None:
+        self.world.observe_pod(pod, now=self._clock.now)
+
+    def _job(self, job: Job) -> None:
+        self.world.observe_workload(WorkloadKey(JOBS, *job.metadata.key), uid=job.metadata.uid, finished=job.finished)
+
+    def _job_gone(self, job: Job) -> None:
+        self.world.forget_workload(WorkloadKey(JOBS, *job.metadata.key), job.metadata.uid)
+
+
+class Controller:
+    """The present process, and what the ones before it have left."""
+
+    def __init__(self, server: Server, clock: Clock, policy: Policy) -> None:
+        self.late: list[Process[None]] = []
+        """Turns of processes that died: their next request may still arrive."""
+
+        self._server = server
+        self._clock = clock
+        self._policy = policy
+        self.replica = Replica(server, clock, policy)
+
+    def restart(self) -> None:
+        """Die in the middle of whatever is under way, and begin with an empty memory."""
+        self.late.extend(self.replica.turns.values())
+        self.replica = Replica(self._server, self._clock, self._policy)
+
+    def arrive(self, index: int) -> None:
+        """Let a request of a process that is no more reach the server. Nobody hears the answer."""
+        process = self.late.pop(index)
+        resume(process, Fate.LOST)
+        process.close()

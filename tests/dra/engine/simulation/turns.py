@@ -1,0 +1,211 @@
+"""One turn of our controller: a claim is decided and the plan carried out, as controller/claims.py and writer.py do.
+
+Claim writes are a chain of resourceVersions, then comes the rest. Whatever fails ends the turn. Every answer enters the
+world before the next decision.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+from dra.engine import patches
+from dra.engine.actions import ClaimWrite, Deallocate, Kick, LookUpPod, LookUpWorkload, Plan, Ungate
+from dra.engine.claims import gates
+from dra.engine.claims.decide import decide
+from dra.engine.claims.policy import Policy
+from dra.engine.claims.view import ClaimView
+from dra.engine.instants import Instant
+from dra.engine.world import WorkloadKey, World
+from dra.model.claims import ResourceClaim
+from dra.model.meta import Key
+from dra.model.pods import Pod, claim_names
+from tests.dra.engine.simulation.clock import Clock
+from tests.dra.engine.simulation.objects import Job
+from tests.dra.engine.simulation.requests import ApiError, Conflict, Invalid, NotFound, Process, send
+from tests.dra.engine.simulation.server import Actor, Server
+from tests.dra.engine.simulation.violation import Violation
+
+ROUNDS: Final = 4
+"""Decisions in a row on one claim: a write makes the next one possible (listed, then ungated)."""
+
+RETRY: Final = 0.2
+"""Seconds before a claim whose plan failed is decided again."""
+
+
+class BoundMeanwhile(ApiError):  # noqa: N818 - named like the errors of dra.kube
+    """A live read showed a pod that is bound, or about to be: the claim is not given back."""
+
+
+class Turn:
+    """Decides one claim until there is nothing to write."""
+
+    def __init__(
+        self, key: Key, *, world: World, policy: Policy, server: Server, clock: Clock, wake: Callable[[Key, Instant], None]
+    ) -> None:
+        self.disturbed = False
+        """Whether the world has changed since the last decision by something else than this turn."""
+
+        self._key = key
+        self._world = world
+        self._policy = policy
+        self._server = server
+        self._clock = clock
+        self._wake = wake
+
+    def run(self) -> Process[None]:
+        """Decide and apply."""
+        try:
+            for _ in range(ROUNDS):
+                view = self._world.view(self._key, now=self._clock.now)
+                self.disturbed = False
+                plan = self._decide(view)
+                yield from self._apply(plan, view)
+                self._wake(self._key, plan.wake_at)
+                if not plan.claim_writes:
+                    return
+        except Invalid as error:
+            raise Violation(f"claim {self._key[1]}: the API server refuses what was decided: {error}") from error
+        except ApiError:
+            self._wake(self._key, self._clock.now + RETRY)
+
+    def _decide(self, view: ClaimView | None) -> Plan:
+        now = self._clock.now
+        if view is None:
+            return gates.without_claim(self._world.without_claim(self._key), now=now)
+        plan = decide(view, policy=self._policy, now=now)
+        if plan != decide(view, policy=self._policy, now=now):
+            raise Violation(f"claim {self._key[1]}: two plans for one view")
+        return plan
+
+    def _apply(self, plan: Plan, view: ClaimView | None) -> Process[None]:
+        if view is not None and plan.claim_writes:
+            yield from self._write_claim(plan, view)
+        for action in plan.actions:
+            match action:
+                case Ungate():
+                    yield from self._ungate(action)
+                case Kick():
+                    yield from self._kick(action)
+                case LookUpPod():
+                    yield from self._look_up_pod(action)
+                case LookUpWorkload():
+                    yield from self._look_up_workload(action)
+                case _:
+                    pass
+
+    # Writes on the claim:
+
+    def _write_claim(self, plan: Plan, view: ClaimView) -> Process[None]:
+        version, decided = view.claim.metadata.resource_version, self._clock.now
+        for write in plan.claim_writes:
+            if isinstance(write, Deallocate) and write.confirm:
+                yield from self._confirm_unbound()
+            version = yield from self._patch_claim(write, view.claim, version)
+        if not self.disturbed and self._clock.now == decided:
+            self._check_idempotent(plan)
+
+    def _patch_claim(self, write: ClaimWrite, claim: ResourceClaim, version: str) -> Process[str]:
+        patch: Callable[[], ResourceClaim] = partial(
+            self._server.merge_patch,
+            ResourceClaim,
+            self._key,
+            patches.body(write),
+            uid=claim.metadata.uid,
+            version=version,
+            status=patches.subresource(write) == "status",
+            by=Actor.US,
+        )
+        try:
+            written = yield from send(patch)
+        except (Conflict, NotFound):
+            yield from self._reread_claim(claim)
+            raise
+        self._world.observe_claim(written, now=self._clock.now, ours=True)
+        return written.metadata.resource_version
+
+    def _check_idempotent(self, plan: Plan) -> None:
+        """After its own writes, and with no news, a decision wants no more of them."""
+        view = self._world.view(self._key, now=self._clock.now)
+        again = decide(view, policy=self._policy, now=self._clock.now) if view is not None else Plan()
+        if again.claim_writes:
+            raise Violation(f"claim {self._key[1]}: after {plan.claim_writes} it wants {again.claim_writes}")
+
+    def _reread_claim(self, known: ResourceClaim) -> Process[None]:
+        try:
+            claim = yield from send(partial(self._server.get, ResourceClaim, self._key))
+        except NotFound:
+            self._world.forget_claim(self._key, known.metadata.uid)
+            return
+        self._world.observe_claim(claim, now=self._clock.now)
+
+    def _confirm_unbound(self) -> Process[None]:
+        """Read the pods live: any that is bound, or nominated by a binding cycle, forbids the deallocation."""
+        found = yield from send(partial(self._server.list, Pod))
+        self.disturbed = True
+        for pod in found:
+            if self._key[1] in claim_names(pod):
+                self._world.observe_pod(pod, now=self._clock.now)
+                if not pod.terminal and (pod.spec.node_name or pod.status.nominated_node_name):
+                    raise BoundMeanwhile(f"pod {pod.metadata.name} is being bound")
+
+    # The rest:
+
+    def _ungate(self, action: Ungate) -> Process[None]:
+        patch: Callable[[], Pod] = partial(
+            self._server.merge_patch,
+            Pod,
+            action.pod,
+            patches.ungating(),
+            uid=action.uid,
+            version=action.resource_version,
+            status=False,
+            by=Actor.US,
+        )
+        try:
+            pod = yield from send(patch)
+        except Conflict:
+            yield from self._reread_pod(action)
+        except NotFound:
+            self._world.forget_pod(action.uid)
+        else:
+            self._world.observe_pod(pod, now=self._clock.now)
+
+    def _reread_pod(self, action: Ungate) -> Process[None]:
+        try:
+            pod = yield from send(partial(self._server.get, Pod, action.pod))
+        except NotFound:
+            self._world.forget_pod(action.uid)
+            return
+        if pod.metadata.uid != action.uid:
+            self._world.forget_pod(action.uid)
+        self._world.observe_pod(pod, now=self._clock.now)
+        self._world.dirty.update((action.pod[0], name) for name in claim_names(pod))
+
+    def _kick(self, action: Kick) -> Process[None]:
+        body = patches.kick(f"{self._clock.now}")
+        patch: Callable[[], Pod] = partial(
+            self._server.merge_patch, Pod, action.pod, body, uid=action.uid, version="", status=False, by=Actor.US
+        )
+        try:
+            yield from send(patch)
+        except (Conflict, NotFound):
+            return
+
+    def _look_up_pod(self, action: LookUpPod) -> Process[None]:
+        try:
+            pod = yield from send(partial(self._server.get, Pod, action.pod))
+            same = pod.metadata.uid == action.uid
+        except NotFound:
+            same = False
+        (self._world.pod_present if same else self._world.pod_absent)(self._key, action.uid)
+
+    def _look_up_workload(self, action: LookUpWorkload) -> Process[None]:
+        key, uid = WorkloadKey.of(action.reference, action.claim[0]), action.reference.uid
+        try:
+            job = yield from send(partial(self._server.get, Job, (key.namespace, key.name)))
+        except NotFound:
+            self._world.forget_workload(key, uid)
+            return
+        if job.metadata.uid != uid:
+            self._world.forget_workload(key, uid)
+        self._world.observe_workload(key, uid=job.metadata.uid, finished=job.finished)

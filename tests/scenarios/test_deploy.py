@@ -1,0 +1,122 @@
+"""What deploy/ holds is accepted by the API server as it stands, and does what it says."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from tests.cluster.kubectl import KubectlError, kubectl
+from tests.scenarios import api as kubernetes
+from tests.scenarios import objects
+from tests.scenarios.api import Api, ApiError, Json
+from tests.scenarios.eventually import eventually
+from tests.scenarios.installation import KUSTOMIZATION
+from tests.scenarios.namespaces import Namespace
+from tests.scenarios.objects import PodShape
+from tests.scenarios.resources import CLAIMS, JOBS, NAMESPACES, NODES, PODS
+from tests.scenarios.target import Mode, Target
+
+pytestmark = pytest.mark.modes(Mode.ALONGSIDE)
+
+GATE_POLICY: Final = KUSTOMIZATION.parent / "policies" / "gate.yaml"
+OPT_IN: Final = "reserve.dra/gate"
+
+
+def test_the_kustomization_is_accepted_as_a_whole(target: Target) -> None:
+    strictly = ("--dry-run=server", "--validate=strict", "--output=name")
+    accepted = kubectl("apply", "--kustomize", str(KUSTOMIZATION), *strictly, kubeconfig=target.admin)
+    assert "deployment.apps/dra-reserve-controller" in accepted.splitlines()
+
+
+@pytest.fixture
+async def controller(target: Target) -> AsyncIterator[Api]:
+    """The API as the controller's service account may use it."""
+    async with kubernetes.connect(target.controller) as client:
+        yield client
+
+
+@pytest.mark.parametrize(
+    ("method", "resource", "name", "subresource"),
+    [
+        pytest.param("PUT", CLAIMS, "c", None, id="replace-a-claim"),
+        pytest.param("PUT", CLAIMS, "c", "status", id="replace-the-status-of-a-claim"),
+        pytest.param("DELETE", CLAIMS, "c", None, id="delete-a-claim"),
+        pytest.param("POST", PODS, None, None, id="create-a-pod"),
+        pytest.param("DELETE", PODS, "p", None, id="delete-a-pod"),
+        pytest.param("PATCH", PODS, "p", "status", id="write-the-status-of-a-pod"),
+        pytest.param("POST", PODS, "p", "binding", id="bind-a-pod"),
+        pytest.param("PATCH", JOBS, "j", None, id="write-a-workload"),
+        pytest.param("PATCH", NODES, "n", None, id="write-a-node"),
+    ],
+)
+async def test_the_service_account_may_not(
+    controller: Api, namespace: Namespace, method: str, resource: Any, name: str | None, subresource: str | None
+) -> None:
+    within = namespace.name if resource.namespaced else None
+    path = resource.path(namespace=within, name=name, subresource=subresource)
+    merge = "application/merge-patch+json" if method == "PATCH" else "application/json"
+    with pytest.raises(ApiError) as refused:
+        await controller.request(method, path, {}, content_type=merge)
+    assert refused.value.status == 403
+
+
+@pytest.fixture
+async def opted_in(target: Target, namespace: Namespace) -> AsyncIterator[Namespace]:
+    """A namespace whose pods the policy gates, from now on."""
+    try:
+        kubectl("apply", "--validate=strict", f"--filename={GATE_POLICY}", kubeconfig=target.admin)
+    except KubectlError as error:
+        if "no matches for kind" in str(error):
+            pytest.skip("the API server has no MutatingAdmissionPolicy v1 (Kubernetes 1.36)")
+        raise
+    try:
+        await _label(namespace, "enabled")
+        await eventually(
+            lambda: _gates(namespace, PodShape(claim="shared")),
+            until=lambda gates: gates == [objects.GATE],
+            saying="the policy is in force",
+        )
+        yield namespace
+    finally:
+        kubectl("delete", "--ignore-not-found", f"--filename={GATE_POLICY}", kubeconfig=target.admin)
+
+
+OWN: Final = {"name": "own", "resourceClaimTemplateName": "template"}
+SHARED: Final = {"name": "shared", "resourceClaimName": "shared"}
+FOREIGN: Final = "example.com/other"
+
+
+async def test_the_policy_gates_pods_that_share_a_claim_and_no_others(opted_in: Namespace) -> None:
+    async def gates(**spec: Any) -> list[str]:
+        return await _gates(opted_in, PodShape(spec=spec))
+
+    assert await gates(resourceClaims=[SHARED]) == [objects.GATE]
+    assert await gates(resourceClaims=[OWN, SHARED]) == [objects.GATE]
+    assert await gates(resourceClaims=[SHARED], schedulingGates=[{"name": objects.GATE}]) == [objects.GATE]
+    assert await gates(resourceClaims=[SHARED], schedulingGates=[{"name": FOREIGN}]) == [FOREIGN, objects.GATE]
+    assert await gates(resourceClaims=[SHARED], nodeName="node-000") == []
+    assert await gates(resourceClaims=[OWN]) == []
+    assert await gates() == []
+
+
+async def test_the_policy_leaves_namespaces_alone_that_did_not_ask(opted_in: Namespace) -> None:
+    await _label(opted_in, None)
+    await eventually(
+        lambda: _gates(opted_in, PodShape(claim="shared")),
+        until=lambda gates: gates == [],
+        saying="without the label pods get no gate",
+    )
+
+
+async def _label(namespace: Namespace, value: str | None) -> None:
+    await namespace.api.patch(NAMESPACES, namespace.name, {"metadata": {"labels": {OPT_IN: value}}})
+
+
+async def _gates(namespace: Namespace, shape: PodShape) -> list[str]:
+    """Return the gates with which a pod would be created."""
+    path = PODS.path(namespace=namespace.name)
+    made: Json = await namespace.api.request("POST", path, objects.pod("probe", shape), query={"dryRun": "All"})
+    return [gate["name"] for gate in made["spec"].get("schedulingGates", [])]

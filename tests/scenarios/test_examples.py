@@ -1,0 +1,79 @@
+"""The examples run as they stand, but for their size, their names and the nodes they run on."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Final
+
+import pytest
+import yaml
+
+from tests.scenarios import objects
+from tests.scenarios.api import Json
+from tests.scenarios.claims import allocated, condition, listed, started
+from tests.scenarios.controller import Controller
+from tests.scenarios.eventually import eventually
+from tests.scenarios.namespaces import Namespace
+from tests.scenarios.objects import PodShape
+from tests.scenarios.resources import CLAIMS, JOBS, PODS
+
+SHARED_CLAIM: Final = Path(__file__).parents[2] / "examples" / "shared-claim"
+DEMO: Final = "fabric.example.com"
+PODS_AT_ONCE: Final = 40
+
+StartController = Callable[..., Awaitable[Controller]]
+
+
+@pytest.mark.parametrize("variant", ["job-gated.yaml", "job.yaml"])
+async def test_shared_claim(namespace: Namespace, start_controller: StartController, variant: str) -> None:
+    await start_controller()
+    for file in ("devices.yaml", "claim.yaml", variant):
+        await _create(namespace, file)
+    claim = await eventually(
+        lambda: namespace.get(CLAIMS, "train"),
+        until=lambda claim: listed(claim, "jobs"),
+        saying="the claim is reserved for the Job",
+    )
+    assert allocated(claim)
+    await _create(namespace, "next.yaml")
+    await eventually(
+        lambda: namespace.get(JOBS, "train"),
+        until=lambda job: condition(job, "Complete") == "True",
+        within=60,
+        saying="the Job is complete",
+    )
+    await eventually(
+        lambda: namespace.get(CLAIMS, "train"),
+        until=lambda claim: not allocated(claim),
+        within=5,
+        saying="its claim is free, the Job is still there",
+    )
+    await eventually(lambda: namespace.get(PODS, "next"), until=started, saying="the next one has the device")
+
+
+def test_the_variants_differ_by_the_gate_only() -> None:
+    gated, plain = (yaml.safe_load((SHARED_CLAIM / name).read_text()) for name in ("job-gated.yaml", "job.yaml"))
+    assert gated["spec"]["template"]["spec"].pop("schedulingGates") == [{"name": objects.GATE}]
+    assert gated == plain
+
+
+async def _create(namespace: Namespace, file: str) -> None:
+    text = (SHARED_CLAIM / file).read_text().replace(DEMO, f"{namespace.name}.scenario.dra")
+    for obj in yaml.safe_load_all(text):
+        if obj["kind"] != "Namespace":
+            await namespace.create(_fitted(obj))
+
+
+def _fitted(obj: Json) -> Json:
+    """Return the object without its namespace; pods of it run on fake nodes, and for a second."""
+    obj["metadata"].pop("namespace", None)
+    template = obj
+    if obj["kind"] == "Job":
+        obj["spec"] |= {"parallelism": PODS_AT_ONCE, "completions": PODS_AT_ONCE}
+        template = obj["spec"]["template"]
+    if "containers" in template["spec"]:
+        shape = objects.pod("any", PodShape(run_seconds=1))
+        template.setdefault("metadata", {})["labels"] = shape["metadata"]["labels"]
+        template["spec"] |= {key: shape["spec"][key] for key in ("nodeSelector", "tolerations")}
+    return obj
