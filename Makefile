@@ -63,11 +63,11 @@ test: $(STAMP) ## tests that need no cluster; says what it leaves out
 	$(BIN)/pytest $(ARGS)
 
 .PHONY: test-deep
-test-deep: $(STAMP) ## the property tests with 20,000 examples and more (hours)
-	HYPOTHESIS_PROFILE=deep $(BIN)/pytest -m deep $(ARGS)
+test-deep: $(STAMP) ## the tests marked deep: properties with 20,000 examples (hours)
+	$(BIN)/pytest -m deep $(ARGS)
 
 .PHONY: test-cluster
-test-cluster: $(STAMP) ## scenarios on a real Kubernetes: one built here (needs Go), or with KUBECONFIG=… any
+test-cluster: $(STAMP) ## scenarios on a real Kubernetes: one built here (Go, kubectl), or KUBECONFIG=… any (kubectl)
 ifeq ($(KUBECONFIG),)
 	$(BIN)/python -m tests.cluster.binaries
 	DRA_CLUSTER=local $(BIN)/pytest tests/scenarios $(ARGS)

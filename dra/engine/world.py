@@ -175,7 +175,7 @@ class World:
         self._nodes[name] = state
         if before is None or before[:2] != state[:2]:
             self._nodes_changed()
-        if before is not None and before.boot != state.boot:
+        if state.boot and (before is None or before.boot != state.boot):  # pods may be known before their node
             for uid in self._on_node.get(name, ()):
                 self._rebooted(uid, state.boot, now=now)
 
@@ -386,6 +386,9 @@ class World:
         referrers.discard(record.key)
         if not referrers:
             del self._referrers[key]
+            known = self._workloads.get(key)
+            if known is not None and known.phase is WorkloadPhase.ABSENT:
+                del self._workloads[key]
 
     def _record_holding(self, record: Record) -> None:
         claim = record.claim

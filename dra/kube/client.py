@@ -19,7 +19,7 @@ from dra.kube.limits import Limiter, Priority
 from dra.kube.resources import REVIEWS, Resource
 from dra.kube.sender import Observer, Sender
 from dra.kube.transport import JSON, MERGE_PATCH, Request, Transport
-from dra.model.meta import Key, Struct, Uid
+from dra.model.meta import Key, PartialObject, Struct, Uid
 
 T = TypeVar("T")
 
@@ -145,6 +145,19 @@ class Client:
             token = page.token
             if not token:
                 return
+
+    async def current_version(self, resource: Resource, *, selection: Selection = EVERYTHING) -> str:
+        """Return the resourceVersion that a list would have now."""
+        codec = codec_of(resource, PartialObject)
+        request = Request(
+            method="GET",
+            path=resource.path(selection.namespace),
+            query={**selection.query(), "limit": "1"},
+            accept=codec.accept_list,
+            timeout=READ_TIMEOUT,
+        )
+        response = await self._sender.send(request, what=resource.label, label=resource.label, priority=Priority.NORMAL)
+        return _decoded(partial(codec.page, first=True), response.body, resource.label).resource_version
 
     def watch(
         self,

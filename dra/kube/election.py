@@ -11,7 +11,7 @@ Rules:
 4. A lease in our own name that this process has not taken is that of somebody else: of the process before us.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 from dra.kube.client import WRITE_TIMEOUT
@@ -67,6 +67,8 @@ class Sighting:
 
     lease: Lease
     since: float
+    missing: bool = False
+    """The object has been deleted since; that stops nobody who holds it from writing."""
 
     @property
     def expires(self) -> float:
@@ -74,15 +76,20 @@ class Sighting:
         return self.since + self.lease.spec.lease_duration_seconds
 
 
-def sighted(before: Sighting | None, lease: Lease, *, now: float) -> Sighting:
-    """Return the sighting after having read `lease`; only its spec is a sign of life, annotations are not."""
-    unchanged = before is not None and before.lease.spec == lease.spec
-    return Sighting(lease, before.since if before is not None and unchanged else now)
+def sighted(before: Sighting | None, lease: Lease | None, *, now: float) -> Sighting | None:
+    """Return the sighting after a look; only the lease's spec is a sign of life, annotations are not."""
+    if lease is None:
+        return before and replace(before, missing=True)
+    if before is not None and before.lease.spec == lease.spec:
+        return Sighting(lease, before.since)
+    return Sighting(lease, now)
 
 
 @dataclass(frozen=True, slots=True)
 class Create:
-    """There is no lease: make one."""
+    """There is no lease: make one. There may have been one."""
+
+    lease: Lease | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,10 +120,12 @@ def decide(seen: Sighting | None, *, identity: str, leading: bool, now: float) -
     """Return what to do about the lease."""
     if seen is None:
         return Create()
-    lease = seen.lease
-    if lease.spec.holder_identity == identity:
-        return Renew(lease) if leading else Take(lease)
-    return Take(lease) if not lease.spec.holder_identity or now >= seen.expires else Wait(until=seen.expires)
+    lease, holder = seen.lease, seen.lease.spec.holder_identity
+    if holder not in ("", identity) and now < seen.expires:
+        return Wait(until=seen.expires)
+    if seen.missing:
+        return Create(lease)
+    return Renew(lease) if leading and holder == identity else Take(lease)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +155,7 @@ def begin(decision: Create | Take, *, terms: Terms, sent: float, now: float) -> 
     Who gave the lease back has stopped writing, so only requests he gave up waiting for may be under way. Of anybody
     else we know less: his own idea of the lease's end is added.
     """
-    if isinstance(decision, Create):
+    if decision.lease is None:
         return Tenure(sent, NEVER)
     previous = decision.lease.spec
     if not previous.holder_identity:

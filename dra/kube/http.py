@@ -12,9 +12,11 @@ Traps heeded here:
 import asyncio
 import functools
 import importlib.metadata
+import os
+import socket
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from typing import Final
+from typing import Any, Final
 
 import aiohttp
 
@@ -28,6 +30,7 @@ READ_BUFFER: Final = 1 << 20
 """Bytes that may lie ready before the socket is paused: the upper limit of a block of watch events."""
 
 _UNAUTHORIZED: Final = 401
+_PROBES: Final = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}
 
 
 @functools.cache
@@ -90,7 +93,7 @@ class HttpTransport:
         """Send once."""
         if self._session is None:
             self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEP_ALIVE),
+                connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEP_ALIVE, socket_factory=probing_socket),
                 cookie_jar=aiohttp.DummyCookieJar(),  # a load balancer must not pin us to one server
                 read_bufsize=READ_BUFFER,
                 trust_env=False,
@@ -131,7 +134,7 @@ class HttpTransport:
         try:
             yield
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, aiohttp.InvalidURL) as error:
-            raise Unreachable(request.path, shortened(error), ambiguous=False) from error
+            raise Unreachable(request.path, _refusal(error), ambiguous=False) from error
         except TimeoutError as error:
             raise Unreachable(request.path, f"no answer within {request.timeout:.3g} s", ambiguous=True) from error
         except (aiohttp.ClientError, OSError) as error:
@@ -141,6 +144,29 @@ class HttpTransport:
             if self._session is None or not self._session.closed:
                 raise
             raise Unreachable(request.path, "the transport is closed", ambiguous=True) from error
+
+
+def probing_socket(address: tuple[int, int, int, str, tuple[Any, ...]]) -> socket.socket:
+    """Return a socket on which the system notices within a minute that the other side is gone.
+
+    Without that a watch would wait for ever on a connection that a firewall has forgotten; HTTP/1.1 has no pings.
+    """
+    family, kind, protocol, _, _ = address
+    made = socket.socket(family, kind, protocol)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in _PROBES.items():
+        if hasattr(socket, option):  # names differ between systems
+            made.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
+    return made
+
+
+def _refusal(error: Exception) -> str:
+    """Return why there is no connection; aiohttp's own text shows the TLS context."""
+    if isinstance(error, aiohttp.ClientConnectorError):
+        cause = getattr(error, "certificate_error", None) or error.os_error
+        plain = os.strerror(cause.errno) if isinstance(cause, ConnectionError) and cause.errno else shortened(cause)
+        return f"cannot connect to {error.host}:{error.port}: {plain}"
+    return shortened(error)
 
 
 def _successful(answer: aiohttp.ClientResponse) -> bool:

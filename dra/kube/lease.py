@@ -143,26 +143,26 @@ class Election:
 
     async def _look(self) -> None:
         """Read the lease."""
+        lease: Lease | None
         try:
             lease = await self._client.get(
                 LEASES, self._key, Lease, priority=Priority.LEADERSHIP, within=self._within()
             )
         except NotFound:
-            self._seen = None
-        else:
-            self._seen = sighted(self._seen, lease, now=self._clock.now())
+            lease = None
+        self._seen = sighted(self._seen, lease, now=self._clock.now())
         self.failure = None
 
     async def _act(self, decision: Decision) -> None:
         """Do what was decided; when it succeeds we lead."""
         sent = self._clock.now()
         match decision:
-            case Create():
-                lease = await self._create()
-            case Take(lease=lease):
-                lease = await self._patch(lease, self._terms_of_office(lease))
-            case Renew(lease=lease):
-                lease = await self._patch(lease, {})
+            case Create(lease=before):
+                lease = await self._create(before)
+            case Take(lease=before):
+                lease = await self._patch(before, self._terms_of_office(before))
+            case Renew(lease=before):
+                lease = await self._patch(before, {})
             case Wait():
                 return
         now = self._clock.now()
@@ -173,9 +173,9 @@ class Election:
         elif self._tenure is not None:
             self._tenure = replace(self._tenure, renewed_at=sent)
 
-    async def _create(self) -> Lease:
+    async def _create(self, before: Lease | None) -> Lease:
         namespace, name = self._key
-        spec = {**self._terms_of_office(None), "renewTime": micro_time(self._clock.wall())}
+        spec = {**self._terms_of_office(before), "renewTime": micro_time(self._clock.wall())}
         return await self._client.create(
             LEASES,
             {"metadata": {"name": name}, "spec": spec},

@@ -5,9 +5,9 @@ the server has forgotten that point everything is listed again and compared (`St
 batches, one per block of frames, because at ten thousand pods the cost of a change is the cost of handing it over.
 
 Traps:
-- A connection can die without a word (NAT, a paused server): bookmarks come about once a minute, so a longer silence
-  means that we are blind, not that nothing happens. Then the list is due, too: a server restored from a backup
-  accepts a watch from a version that it has not reached yet and says nothing (seen on 1.36.3).
+- A connection can die without a word (NAT, a server that hangs), so a silence longer than bookmarks take ends it.
+- A server restored from a backup accepts a watch from a version that it has not reached yet and says nothing until it
+  has (seen on 1.36.3). So a silence is also a reason to ask for its version.
 - An ERROR event comes with HTTP status 200. Whatever it says, its resourceVersion is of no more use: list again.
 - A forbidden or vanished kind keeps its objects here: doubt is no deletion. `failure` tells.
 """
@@ -36,8 +36,9 @@ Sink: TypeAlias = Callable[[list[Change[T]]], None]
 WATCH_SECONDS: Final = (300, 600)
 """Length of a watch, drawn at random: so that not all watches of all replicas move to a new server at once."""
 
-SILENCE_LIMIT: Final = 150.0
-"""Seconds without a frame after which a watch counts as dead; bookmarks come every 60 to 75 s."""
+SILENCE_LIMIT: Final = 90.0
+"""Seconds without a frame after which a watch is opened anew. Bookmarks come every 60 to 75 s where etcd reports its
+progress (kubeadm has it do so); where it does not, a quiet kind has none for minutes, and a new watch costs little."""
 
 _log: Final = logging.getLogger(__name__)
 
@@ -155,16 +156,26 @@ class Reflector(Generic[T]):
         )
         try:
             async with opened as blocks:
-                await self._follow(blocks)
+                self._alive()
+                ended = await self._follow(blocks)
         except Expired as error:
             raise _StaleError(error) from error
         except Timeout as error:
             if error.has_cause("ResourceVersionTooLarge"):  # the server knows less than we: restored from a backup
                 raise _StaleError(error) from error
             raise
+        if not ended:
+            await self._check()
 
-    async def _follow(self, blocks: AsyncIterator[bytes]) -> None:
-        """Take in blocks while they come."""
+    async def _check(self) -> None:
+        """After a silence make sure that the server has come as far as we have."""
+        version = await self._client.current_version(self.resource, selection=self._selection)
+        if version.isdecimal() and self._version.isdecimal() and int(version) < int(self._version):
+            message = f"the server is at version {version}, we had come to {self._version}: restored from a backup?"
+            raise _StaleError(Unreachable(self.resource.label, message, ambiguous=False))
+
+    async def _follow(self, blocks: AsyncIterator[bytes]) -> bool:
+        """Take in blocks while they come; return whether the server ended the watch, not its silence."""
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(SILENCE_LIMIT) as limit:
@@ -175,8 +186,8 @@ class Reflector(Generic[T]):
                     limit.reschedule(loop.time() + SILENCE_LIMIT)
                     await asyncio.sleep(0)  # a flood of blocks must not keep others from running
         except TimeoutError:
-            message = f"neither event nor bookmark for {SILENCE_LIMIT:.0f} s"
-            raise _StaleError(Unreachable(self.resource.label, message, ambiguous=False)) from None
+            return False
+        return True
 
     def _take(self, block: bytes) -> None:
         """Turn a block of frames into one batch of changes."""
@@ -217,8 +228,9 @@ class Reflector(Generic[T]):
         self.failure = None
 
     def _failed(self, error: ApiError) -> None:
+        level = logging.WARNING if self.failure is None else logging.DEBUG  # once, not at every attempt
+        _log.log(level, "%s; what is known of %s stays as it is", error, self.resource.label)
         self.failure = error
-        _log.warning("%s; what is known of %s stays as it is", error, self.resource.label)
 
     def _report_unreadable(self, identity: Identity, error: Exception | str = "in a list") -> None:
         self.unreadable += 1

@@ -68,7 +68,7 @@ class FakeNodes:
         """Create the nodes and wait until pods can run there; kwok must be running."""
         if not nodes:
             return
-        many = {"apiVersion": "v1", "kind": "List", "items": [_node(name) for name in nodes]}
+        many = {"apiVersion": "v1", "kind": "List", "items": [node(name) for name in nodes]}
         kubectl("create", "--validate=false", "--filename=-", kubeconfig=self._kubeconfig, stdin=json.dumps(many))
         until(lambda: self._usable(nodes), within=60, saying=f"{len(nodes)} fake nodes are ready")
 
@@ -81,7 +81,7 @@ class FakeNodes:
         return set(nodes) <= {node["metadata"]["name"] for node in json.loads(listing)["items"] if _ready(node)}
 
 
-def _node(name: str) -> dict[str, Any]:
+def node(name: str) -> dict[str, Any]:
     """Return the Node as its kubelet would register it."""
     ours = dict.fromkeys(_marks(name), "true")
     machine = {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}

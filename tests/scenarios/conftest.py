@@ -29,6 +29,9 @@ CONTROLLERS: Final = {Mode.REPLACE: WITHOUT_CLAIM_CONTROLLER, Mode.ALONGSIDE: AL
 SOUND_NODES: Final = 3
 BROKEN_NODES: Final = 1
 
+ALONE: Final = {"leaderElection": {"enabled": False}}
+"""Configuration of a controller that needs no lease: a new leader frees nothing for the first ten seconds."""
+
 LEFT_OUT: Final = pytest.StashKey[int]()
 STARTED: Final = pytest.StashKey[list[Controller]]()
 
@@ -177,3 +180,9 @@ async def start_controller(
     for controller in reversed(started):
         if controller.process.alive:
             await controller.stop()
+
+
+@pytest.fixture
+async def controller(start_controller: StartController) -> Controller:
+    """One controller in its default configuration, but for the lease."""
+    return await start_controller(configuration=ALONE)

@@ -15,6 +15,12 @@ Json = dict[str, Any]
 RESERVED_FOR: Final = "reserve.dra/reserved-for"
 """The annotation that names the workload a claim is reserved for."""
 
+RESERVED_FOR_UID: Final = "reserve.dra/reserved-for-uid"
+"""The annotation that tells it from others of the same name; left out when the claim comes first."""
+
+PRE_LIST: Final = "reserve.dra/pre-list"
+"""The annotation by which a pod asks to be listed before it is scheduled, whatever its claim says."""
+
 GATE: Final = "reserve.dra/claim"
 """The scheduling gate that our controller opens."""
 
@@ -58,9 +64,13 @@ class PodShape:
     """More fields of the pod's spec, e.g. nodeName or priorityClassName."""
 
 
-def claim(name: str, *, device_class: str, reserved_for: str | None = None, devices: int = 1) -> Json:
+def claim(
+    name: str, *, device_class: str, reserved_for: str | None = None, uid: str | None = None, devices: int = 1
+) -> Json:
     """Return a ResourceClaim for some devices; `reserved_for` as in the annotation, e.g. jobs.batch/train."""
     annotations = {RESERVED_FOR: reserved_for} if reserved_for else {}
+    if uid:
+        annotations[RESERVED_FOR_UID] = uid
     return {
         "apiVersion": "resource.k8s.io/v1",
         "kind": "ResourceClaim",

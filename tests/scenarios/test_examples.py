@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
+import re
+import subprocess
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Final
@@ -9,6 +13,9 @@ from typing import Final
 import pytest
 import yaml
 
+from dra.kube.client import WRITE_TIMEOUT
+from tests.cluster.fake_nodes import FAKE
+from tests.cluster.kubectl import kubectl
 from tests.scenarios import objects
 from tests.scenarios.api import Json
 from tests.scenarios.claims import allocated, condition, listed, started
@@ -17,10 +24,15 @@ from tests.scenarios.eventually import eventually
 from tests.scenarios.namespaces import Namespace
 from tests.scenarios.objects import PodShape
 from tests.scenarios.resources import CLAIMS, JOBS, PODS
+from tests.scenarios.target import Capability, Mode, Target
 
-SHARED_CLAIM: Final = Path(__file__).parents[2] / "examples" / "shared-claim"
+ROOT: Final = Path(__file__).parents[2]
+SHARED_CLAIM: Final = ROOT / "examples" / "shared-claim"
 DEMO: Final = "fabric.example.com"
 PODS_AT_ONCE: Final = 40
+
+QUIET: Final = WRITE_TIMEOUT
+"""Seconds for which a new leader frees nothing: writes of the one before, of the last test, may still arrive."""
 
 StartController = Callable[..., Awaitable[Controller]]
 
@@ -46,16 +58,57 @@ async def test_shared_claim(namespace: Namespace, start_controller: StartControl
     await eventually(
         lambda: namespace.get(CLAIMS, "train"),
         until=lambda claim: not allocated(claim),
-        within=5,
+        within=QUIET + 5,
         saying="its claim is free, the Job is still there",
     )
     await eventually(lambda: namespace.get(PODS, "next"), until=started, saying="the next one has the device")
+
+
+@pytest.mark.modes(Mode.REPLACE)
+@pytest.mark.needs(Capability.COMPONENTS)
+async def test_the_page_can_be_followed_to_the_letter(
+    target: Target, start_controller: StartController, tmp_path: Path
+) -> None:
+    await start_controller()
+    _copy_smaller(SHARED_CLAIM, tmp_path / SHARED_CLAIM.relative_to(ROOT))
+    page = (tmp_path / SHARED_CLAIM.relative_to(ROOT) / "README.md").read_text()
+    script = "".join(re.findall(r"^```sh\n(.*?)^```", page, re.MULTILINE | re.DOTALL))
+    try:
+        shown = await asyncio.to_thread(_run, script, cwd=tmp_path, kubeconfig=target.admin)
+    finally:
+        taint = ("taint", "nodes", "--all", "--overwrite", f"{FAKE}=true:NoSchedule")
+        await asyncio.to_thread(kubectl, *taint, kubeconfig=target.admin)
+    assert "\njobs/train\nguards/train\n" in shown
+    for reason in re.findall(r"Normal +([A-Za-z]+) +ResourceClaim", page):
+        assert reason in shown
 
 
 def test_the_variants_differ_by_the_gate_only() -> None:
     gated, plain = (yaml.safe_load((SHARED_CLAIM / name).read_text()) for name in ("job-gated.yaml", "job.yaml"))
     assert gated["spec"]["template"]["spec"].pop("schedulingGates") == [{"name": objects.GATE}]
     assert gated == plain
+
+
+def _copy_smaller(source: Path, destination: Path) -> None:
+    """Copy an example; where it says 1,000 pods, make it a few."""
+    destination.mkdir(parents=True)
+    for file in source.iterdir():
+        (destination / file.name).write_text(file.read_text().replace("1000", str(PODS_AT_ONCE)))
+
+
+def _run(script: str, *, cwd: Path, kubeconfig: Path) -> str:
+    """Run a script with bash, which stops at the first failure, and return what it printed."""
+    done = subprocess.run(
+        ["bash", "-euxo", "pipefail", "-c", script],  # noqa: S607
+        cwd=cwd,
+        env=os.environ | {"KUBECONFIG": str(kubeconfig)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+    return done.stdout
 
 
 async def _create(namespace: Namespace, file: str) -> None:

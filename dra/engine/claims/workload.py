@@ -80,8 +80,9 @@ def workload_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desire
     if present:
         desired = _keep_or_release(view, reference, desired)
     elif view.entered_before:
-        reason = _about(view, Code.OWNER_RELEASED, workload=str(reference))
-        desired = desired.but(released=True).because(reason)
+        desired = desired.but(released=True)
+        if not over:  # else it was us who took the entry away, and somebody else's keeps the claim
+            desired = desired.because(_about(view, Code.OWNER_RELEASED, workload=str(reference)))
     elif reference.uid and not over and not view.claim.metadata.deleting and view.unfinished:
         reason = _about(view, Code.WORKLOAD_ENTERED, done=True, workload=str(reference))
         desired = desired.but(workload=reference, urgent=True).because(reason)

@@ -29,17 +29,19 @@ class Scripted:
         self.answers = deque(answers)
         self.streams = deque(streams)
         self.requests = []
+        self.times = []
+        """When each of them came."""
         self.closed = False
 
     async def send(self, request):
-        self.requests.append(request)
+        self._note(request)
         assert self.answers, f"no answer left for {request.method} {request.path}"
         answer = self.answers.popleft()
         return self._given(answer, request)
 
     @contextlib.asynccontextmanager
     async def stream(self, request):
-        self.requests.append(request)
+        self._note(request)
         assert self.streams, f"no stream left for {request.path}"
         stream = self.streams.popleft()
         if not isinstance(stream, list):
@@ -48,6 +50,10 @@ class Scripted:
 
     async def close(self):
         self.closed = True
+
+    def _note(self, request):
+        self.requests.append(request)
+        self.times.append(asyncio.get_running_loop().time())
 
     @staticmethod
     def _given(answer, request):
@@ -78,7 +84,7 @@ class Handling(Scripted):
         self.handle = handle
 
     async def send(self, request):
-        self.requests.append(request)
+        self._note(request)
         answer = self.handle(request)
         if asyncio.iscoroutine(answer):
             answer = await answer

@@ -34,7 +34,8 @@ class Server:
         self.paths = dict(SERVER)
         self.transport = Handling(self._answer)
 
-    def _answer(self, request):
+    async def _answer(self, request):
+        await asyncio.sleep(0.01)  # so that others may ask meanwhile
         found = self.paths.get(request.path)
         if found is None:
             return refusal(404, "NotFound")
@@ -143,3 +144,16 @@ async def test_made_up_groups_do_not_fill_the_memory(discovery):
         await discovery.resolve(named(f"things.g{number}.io"))
     assert len(discovery._groups) == GROUPS_MAX
     assert not discovery._asking
+
+
+async def test_a_slow_group_does_not_hold_up_the_others(discovery, server, clock):
+    async def stuck(request):
+        await asyncio.sleep(20.0 if "slow" in request.path else 0.0)
+        return refusal(404, "NotFound")
+
+    server.transport.handle = stuck
+    slow = asyncio.create_task(discovery.resolve(named("things.slow.io")))
+    await asyncio.sleep(0)
+    await discovery.resolve(named("things.quick.io"))
+    assert clock.now() < 1.0
+    await slow

@@ -32,6 +32,9 @@ def lease(holder, *, renewed="t0", version="1"):
     ("seen", "leading", "now", "decision"),
     [
         pytest.param(None, False, 0.0, Create(), id="no-lease"),
+        pytest.param(Sighting(lease("x"), 0.0, missing=True), False, 14.9, Wait(until=15.0), id="deleted-but-in-force"),
+        pytest.param(Sighting(lease("x"), 0.0, missing=True), False, 15.0, Create(lease("x")), id="deleted-and-over"),
+        pytest.param(Sighting(lease("me"), 0.0, missing=True), True, 1.0, Create(lease("me")), id="ours-was-deleted"),
         pytest.param(Sighting(lease(""), 0.0), False, 0.0, Take(lease("")), id="given-back"),
         pytest.param(Sighting(lease("me"), 0.0), True, 99.0, Renew(lease("me")), id="ours"),
         pytest.param(Sighting(lease("me"), 0.0), False, 1.0, Take(lease("me")), id="of-the-process-before-us"),
@@ -62,6 +65,7 @@ def test_a_lease_expires_from_the_last_sign_of_life_that_we_saw(second, since):
     ("decision", "quiet_until", "previous"),
     [
         pytest.param(Create(), NEVER, "", id="first-of-all"),
+        pytest.param(Create(lease("x")), 125.0, "x", id="deleted"),
         pytest.param(Take(lease("")), 110.0, "", id="given-back"),
         pytest.param(Take(lease("x")), 125.0, "x", id="expired"),
     ],
@@ -69,6 +73,14 @@ def test_a_lease_expires_from_the_last_sign_of_life_that_we_saw(second, since):
 def test_a_new_leader_knows_until_when_late_writes_may_come(decision, quiet_until, previous):
     tenure = begin(decision, terms=TERMS, sent=99.0, now=100.0)
     assert (tenure.renewed_at, tenure.quiet_until, tenure.previous) == (99.0, quiet_until, previous)
+
+
+def test_a_lease_that_is_deleted_is_remembered():
+    assert sighted(None, None, now=5.0) is None
+    first = sighted(None, lease("x"), now=0.0)
+    gone = sighted(first, None, now=5.0)
+    assert (gone.missing, gone.since) == (True, 0.0)
+    assert not sighted(gone, lease("x"), now=6.0).missing
 
 
 def test_writes_end_before_the_lease_does():

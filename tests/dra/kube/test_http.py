@@ -9,7 +9,7 @@ from aiohttp import web
 
 from dra.kube.credentials import Access, Fixed
 from dra.kube.errors import Expired, Forbidden, Unreachable
-from dra.kube.http import HttpTransport, user_agent
+from dra.kube.http import HttpTransport, probing_socket, user_agent
 from dra.kube.transport import Request
 
 REAL_TIME = True  # sockets
@@ -173,7 +173,14 @@ async def test_a_refused_connection_proves_that_nothing_was_sent(unused_port):
     with pytest.raises(Unreachable) as caught:
         await transport.send(asking("PATCH"))
     assert not caught.value.ambiguous
+    assert caught.value.message == f"cannot connect to 127.0.0.1:{unused_port}: Connection refused"
     await transport.close()
+
+
+def test_connections_notice_that_the_other_side_is_gone():
+    with probing_socket((socket.AF_INET, socket.SOCK_STREAM, 0, "", ())) as made:
+        assert made.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+        assert made.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == 30
 
 
 @pytest.fixture

@@ -231,6 +231,15 @@ async def test_a_leader_sees_that_the_lease_was_taken_from_it(server, clock):
     assert server.spec["holderIdentity"] == "two"
 
 
+async def test_a_leader_whose_lease_was_emptied_steps_down(server, clock):
+    one = server.candidate("one", clock)
+    await one.acquire()
+    server._store({**server.spec, "holderIdentity": ""}, 200)
+    with pytest.raises(LeadershipLostError, match=r"^lease dra/controller: held by nobody$"):
+        await one.hold()
+    assert server.spec["holderIdentity"] == ""
+
+
 async def test_somebody_elses_annotation_on_the_lease_costs_nothing(server, clock):
     one = server.candidate("one", clock)
     await one.acquire()
@@ -251,6 +260,19 @@ async def test_a_lease_that_somebody_deletes_is_made_again(server, clock):
         assert not task.done()
         assert one.leading
     assert server.spec["holderIdentity"] == "one"
+
+
+async def test_a_lease_that_somebody_deletes_is_no_chance_for_another(server, clock):
+    one, two = server.candidate("one", clock), server.candidate("two", clock)
+    await one.acquire()
+    waiting = asyncio.create_task(two.acquire())
+    await asyncio.sleep(1.0)
+    server.lease = None
+    await asyncio.sleep(10.0)
+    assert not waiting.done()  # one does not renew, but it may still write
+    await waiting
+    assert one.may_write_until < clock.now()
+    assert two.quiet_until == pytest.approx(clock.now() + 25.0)
 
 
 async def test_who_lost_may_try_again(server, clock):

@@ -196,6 +196,16 @@ async def test_attempts_become_rarer(clock):
         assert all(15.0 <= gap <= 30.0 for gap in gaps[8:])
 
 
+async def test_after_news_the_next_attempt_is_early_again(clock):
+    refused = [refusal(500)] * 10
+    streams = [*refused, [bookmark(11), BROKEN], [FOREVER]]
+    transport = Scripted(page(), streams=streams)
+    async with watching(transport, clock, seconds=150.0):
+        gaps = [later - earlier for earlier, later in itertools.pairwise(transport.times)]
+        assert gaps[-2] > 10.0
+        assert gaps[-1] < 1.0
+
+
 async def test_the_server_may_ask_for_more_patience(clock):
     busy = refusal(429, "TooManyRequests", headers={"retry-after": "20"})
     async with watching(Scripted(page(), streams=[busy, [FOREVER]]), clock, seconds=19.0) as work:
@@ -210,16 +220,33 @@ async def test_a_list_and_watch_that_always_fail_after_one_another_are_no_busy_l
         assert work.asked.count("list") < 15
 
 
-async def test_silence_is_not_taken_for_peace(clock):
-    lists = [page(pod("a")), page(version=30)]
-    streams = [[frame("ADDED", pod("b", version=11)), FOREVER], [FOREVER]]
-    async with watching(Scripted(*lists, streams=streams), clock, seconds=SILENCE_LIMIT - 1) as work:
+async def test_after_a_silence_the_watch_is_opened_anew(clock):
+    transport = Scripted(page(), page(version=12), streams=[[bookmark(12), FOREVER], [FOREVER]])
+    async with watching(transport, clock, seconds=SILENCE_LIMIT - 1) as work:
         assert work.asked == ["list", "watch@10"]
         assert work.reflector.lag() == pytest.approx(SILENCE_LIMIT - 1)
         await asyncio.sleep(2.0)
-        assert work.asked == ["list", "watch@10", "list", "watch@30"]
-        assert work.told[-3:] == ["-a:a@1", "-b:b@11", "synced@30 again"]
-        assert work.reflector.lag() == pytest.approx(1.0, abs=0.5)
+        assert work.asked == ["list", "watch@10", "list", "watch@12"]
+        assert transport.requests[2].query == {"limit": "1"}
+        assert work.told == ["synced@10"]
+        assert work.reflector.lag() < 1.5
+
+
+@pytest.mark.parametrize("answer", [REFUSED, BROKEN, refusal(500)], ids=str)
+async def test_after_a_silence_the_server_may_be_away(clock, answer):
+    transport = Scripted(page(), *[answer] * 4, streams=[[FOREVER], [FOREVER]])
+    async with watching(transport, clock, seconds=SILENCE_LIMIT + 5) as work:
+        assert work.asked[-1] == "watch@10"
+        assert work.reflector.failure is None
+
+
+async def test_a_silence_may_mean_that_the_server_knows_less_than_we(clock):
+    """It was restored from a backup: it accepts our watch and is silent until it has come as far again."""
+    answers = [page(pod("a")), page(version=5), page(version=5)]
+    streams = [[frame("ADDED", pod("b", version=11)), FOREVER], [FOREVER]]
+    async with watching(Scripted(*answers, streams=streams), clock, seconds=SILENCE_LIMIT + 1) as work:
+        assert work.asked == ["list", "watch@10", "list", "list", "watch@5"]
+        assert work.told[-3:] == ["-a:a@1", "-b:b@11", "synced@5 again"]
 
 
 async def test_bookmarks_break_the_silence(clock):

@@ -77,6 +77,14 @@ def test_the_memory_is_bounded_and_forgets_the_oldest():
     assert memory.state(fact(uid="0"), now=1.0) is not None
 
 
+def test_what_is_still_told_is_not_the_oldest():
+    memory = Memory()
+    memory.state(fact(uid="old but told"), now=0.0)
+    for number in range(REMEMBERED_MAX):
+        memory.state(fact(uid=str(number)), now=1.0)
+        assert memory.state(fact(uid="old but told"), now=1.0) is None
+
+
 def test_what_is_over_is_forgotten():
     memory = Memory()
     for number in range(100):

@@ -167,6 +167,14 @@ def test_an_unreadable_object_is_deleted_like_any_other(deleted, changes):
     assert [short(change) for change in out] == changes
 
 
+def test_a_deletion_of_a_successor_makes_the_predecessor_certainly_gone_even_with_a_selector():
+    store = Store(narrowed=True)
+    out = []
+    relist(store, obj("a"))
+    store.forget(identity(obj("a", uid="2", version=5)), out)
+    assert [short(change) for change in out] == ["-a1@1"]
+
+
 names = st.sampled_from("abc")
 states = st.dictionaries(names, st.tuples(st.sampled_from("12"), st.integers(1, 3)))
 

@@ -120,7 +120,8 @@ def check_nothing_left(cluster: Cluster) -> None:
             _check_unused(cluster, claim)
         if meta.deleting and not users and not foreign:
             raise Violation(f"claim {name} is being deleted for ever")
-        if any(e.resource == GUARDS for e in claim.entries) and not any(pod.spec.node_name for pod in users):
+        guarded = any(e.resource == GUARDS for e in claim.entries)
+        if guarded and not foreign and not any(pod.spec.node_name for pod in users):
             raise Violation(f"claim {name}: the guard guards nobody")
 
 

@@ -34,7 +34,7 @@ _which = st.integers(0, 7)
 _fates = st.sampled_from((Fate.DONE, Fate.DONE, Fate.DONE, Fate.REFUSED, Fate.LOST))
 _shapes = st.builds(
     PodShape,
-    claims=st.sampled_from((("a",), ("a",), ("a",), ("b",), ("a", "b"))),
+    claims=st.sampled_from((("a",), ("a",), ("a",), ("a",), ("b",), ("a", "b"))),
     gated=st.booleans(),
     gated_by_another=st.sampled_from((False, False, False, True)),
     opted_in=st.booleans(),
@@ -60,15 +60,29 @@ class ClaimMachine(RuleBasedStateMachine):
         reserved=st.sampled_from(("", "train", "train", "train")),
         known=st.booleans(),
         pre_list=st.booleans(),
+        pods=st.lists(_shapes, min_size=1, max_size=6),
+        rounds=st.integers(0, 3),
     )
-    def begin(
-        self, devices: tuple[Device, ...], capacity: int, reserved: str, *, known: bool, pre_list: bool
+    def begin(  # one parameter for each way in which clusters differ from the start
+        self,
+        devices: tuple[Device, ...],
+        capacity: int,
+        reserved: str,
+        *,
+        known: bool,
+        pre_list: bool,
+        pods: list[PodShape],
+        rounds: int,
     ) -> None:
+        """Begin in the middle of a life: with pods that are at work already."""
         window.CAPACITY = capacity  # type: ignore[misc]
         self.cluster = Cluster(devices=devices, policy=self.policy)
         self.create_job("train")
         self.create_claim("a", reserved, known=known, pre_list=pre_list)
-        self.cluster.controller_works()
+        for shape in pods:
+            self.create_pods(1, shape)
+        for _ in range(rounds):
+            self.all_work()
 
     def teardown(self) -> None:
         """Whatever has happened, things must come to rest; unless the run has failed already, or was cut short."""
@@ -79,6 +93,12 @@ class ClaimMachine(RuleBasedStateMachine):
             window.CAPACITY = self._capacity  # type: ignore[misc]
 
     # Everybody at work:
+
+    @rule()
+    def all_work(self) -> None:
+        self.cluster.controller_works()
+        self.cluster.scheduler_works()
+        self.cluster.kubelets_work()
 
     @rule(fate=_fates)
     def controller_works(self, fate: Fate) -> None:

@@ -1,0 +1,280 @@
+"""How fast pods join one shared claim, on a real Kubernetes with fake nodes: stock, ours, and the limit.
+
+The limit is the same pods each with a private claim that lists it already: then the scheduler writes no claim at all,
+and what is left is its own client limit (two requests a pod since it patches nominatedNodeName, specs/real-cluster.md).
+All ways run one after the other on one cluster, so that the machine's mood is the same for all of them.
+
+    python -m bench.join [--quick] [--write]
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import statistics
+import time
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Final
+
+from tests.cluster.cluster import Cluster
+from tests.cluster.options import ALL_CONTROLLERS, WITHOUT_CLAIM_CONTROLLER, ClientLimits, Options
+from tests.scenarios import api as kubernetes
+from tests.scenarios import installation, namespaces, objects
+from tests.scenarios.api import Api
+from tests.scenarios.claims import started
+from tests.scenarios.controller import Controller, Settings
+from tests.scenarios.metrics import total
+from tests.scenarios.namespaces import Namespace
+from tests.scenarios.objects import PodShape
+from tests.scenarios.resources import CLAIMS, PODS
+from tests.scenarios.target import Mode
+
+Json = dict[str, Any]
+
+NODES: Final = 50
+UNGATING_AT_ONCE: Final = 32
+RESULTS: Final = Path(__file__).with_name("join.json")
+
+FAST_SCHEDULER: Final = ClientLimits(qps=500, burst=1000)
+
+
+class Way(StrEnum):
+    """How pods join."""
+
+    STOCK = "stock"
+    UNGATED = "ours, ungated"
+    GATED = "ours, gated, replace"
+    ALONGSIDE = "ours, gated, alongside"
+    LIMIT = "limit: private, listed claims"
+
+
+MODES: Final = {Way.UNGATED: Mode.REPLACE, Way.GATED: Mode.REPLACE, Way.ALONGSIDE: Mode.ALONGSIDE}
+
+
+@dataclass(frozen=True)
+class Case:
+    """One way with so many pods, several times."""
+
+    way: Way
+    pods: int
+    times: int = 1
+    within: float = 600.0
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One run."""
+
+    way: str
+    pods: int
+    seconds: float
+    writes: float
+    conflicts: float
+
+    @property
+    def rate(self) -> float:
+        """Pods per second."""
+        return self.pods / self.seconds
+
+
+FULL: Final = (
+    Case(Way.LIMIT, 200, times=3),
+    Case(Way.GATED, 200, times=3),
+    Case(Way.UNGATED, 200, times=3),
+    Case(Way.ALONGSIDE, 200, times=3),
+    Case(Way.GATED, 500),
+    Case(Way.GATED, 5000),
+    Case(Way.STOCK, 200),
+)
+FAST: Final = (Case(Way.LIMIT, 1000), Case(Way.GATED, 1000, times=3))
+QUICK: Final = (Case(Way.LIMIT, 200), Case(Way.GATED, 200), Case(Way.UNGATED, 200))
+
+
+class Count:
+    """Counts pods of a namespace that have started, by a watch: polling lists would be part of the load."""
+
+    def __init__(self, api: Api, namespace: str) -> None:
+        self._api, self._namespace = api, namespace
+        self._started: set[str] = set()
+        self._changed = asyncio.Event()
+
+    async def follow(self) -> None:
+        """Watch until cancelled."""
+        events = self._api.watch(PODS, namespace=self._namespace, resourceVersion="0")
+        async with aclosing(events):
+            async for _, pod in events:
+                if started(pod):
+                    self._started.add(pod["metadata"]["name"])
+                    self._changed.set()
+
+    async def reaches(self, number: int, *, within: float) -> float:
+        """Return when so many have started."""
+        async with asyncio.timeout(within):
+            while len(self._started) < number:
+                self._changed.clear()
+                await self._changed.wait()
+        return time.monotonic()
+
+
+async def join(namespace: Namespace, case: Case) -> float:
+    """Let the pods of a case join and return how many seconds that took, creation included."""
+    devices = await namespace.offer_devices(1)
+    gated = case.way in {Way.GATED, Way.ALONGSIDE, Way.LIMIT}
+    async with counting(namespace) as count:
+        if case.way is Way.LIMIT:
+            return await join_private(namespace, count, case, devices)
+        reserved_for = None
+        if case.way is not Way.STOCK:
+            workload = objects.job("train", PodShape())
+            workload["spec"]["suspend"] = True
+            await namespace.create(workload)
+            reserved_for = "jobs.batch/train"
+        await namespace.create(objects.claim("shared", device_class=devices, reserved_for=reserved_for))
+        began = time.monotonic()
+        await namespace.create_all(objects.pods("p", case.pods, PodShape(claim="shared", gated=gated)))
+        return await count.reaches(case.pods, within=case.within) - began
+
+
+async def join_private(namespace: Namespace, count: Count, case: Case, devices: str) -> float:
+    """The limit: each pod is listed in a claim of its own before it is ungated; only the ungating is timed."""
+    names = [f"p-{number}" for number in range(case.pods)]
+    await namespace.create_all(objects.claim(name, device_class=devices) for name in names)
+    pods = await namespace.create_all(objects.pod(name, PodShape(claim=name, gated=True)) for name in names)
+    pool = f"{namespace.name}-shared"
+    result = {"request": "device", "driver": devices, "pool": pool, "device": "device-0"}
+    stamp = pods[0]["metadata"]["creationTimestamp"]
+    allocation = {"devices": {"results": [result]}, "allocationTimestamp": stamp}
+
+    async def enlist(pod: Json) -> None:
+        name, uid = pod["metadata"]["name"], pod["metadata"]["uid"]
+        entry = {"resource": "pods", "name": name, "uid": uid}
+        await namespace.patch_status(CLAIMS, name, {"allocation": allocation, "reservedFor": [entry]})
+
+    async def ungate(pod: Json) -> None:
+        await namespace.patch(PODS, pod["metadata"]["name"], {"spec": {"schedulingGates": None}})
+
+    await for_all(pods, enlist)
+    began = time.monotonic()
+    await for_all(pods, ungate)
+    return await count.reaches(case.pods, within=case.within) - began
+
+
+async def for_all(pods: Iterable[Json], act: Callable[[Json], Any]) -> None:
+    """Act on all, some at a time."""
+    slots = asyncio.Semaphore(UNGATING_AT_ONCE)
+
+    async def one(pod: Json) -> None:
+        async with slots:
+            await act(pod)
+
+    await asyncio.gather(*map(one, pods))
+
+
+@asynccontextmanager
+async def counting(namespace: Namespace) -> AsyncIterator[Count]:
+    """Yield a count of the pods that have started from now on."""
+    count = Count(namespace.api, namespace.name)
+    async with asyncio.TaskGroup() as group:
+        following = group.create_task(count.follow())
+        yield count
+        following.cancel()
+
+
+async def run(cluster: Cluster, case: Case) -> Outcome:
+    """Run one case once, with its controllers, in a namespace of its own."""
+    mode = MODES.get(case.way)
+    stock = case.way in {Way.STOCK, Way.ALONGSIDE}
+    cluster.run_controllers(ALL_CONTROLLERS if stock else WITHOUT_CLAIM_CONTROLLER)
+    controller = None
+    if mode is not None:
+        account = installation.controller_kubeconfig(cluster.admin_kubeconfig, cluster.folder.path)
+        settings = Settings(kubeconfig=account, mode=mode, configuration={"logging": {"level": "warning"}})
+        controller = Controller(cluster.folder, settings, name="controller")
+        await controller.start()
+    metrics: dict[str, float] = {}
+    async with kubernetes.connect(cluster.admin_kubeconfig) as client:
+        async with namespaces.temporary(client, purpose=case.way) as namespace:
+            seconds = await join(namespace, case)
+            if controller is not None:
+                metrics = await controller.metrics()
+                await controller.stop()
+        await gone(client, namespace.name)
+    writes = total(metrics, "dra_reserve_claim_writes_total")
+    conflicts = total(metrics, "dra_reserve_claim_conflicts_total")
+    return Outcome(case.way.value, case.pods, round(seconds, 2), writes, conflicts)
+
+
+async def gone(client: Api, namespace: str) -> None:
+    """Wait until the pods of the last case are deleted: they must not load the next one."""
+    while await client.all(PODS, namespace=namespace):
+        await asyncio.sleep(0.5)
+
+
+async def measure(cases: Iterable[Case], limits: ClientLimits | None = None) -> list[Outcome]:
+    """Run cases one after the other on one cluster."""
+    options = Options(nodes=NODES) if limits is None else Options(nodes=NODES, scheduler_limits=limits)
+    outcomes = []
+    with Cluster(options) as cluster:
+        installation.install(cluster.admin_kubeconfig)
+        for case in cases:
+            for _ in range(case.times):
+                outcome = await run(cluster, case)
+                print(f"{outcome.rate:8.2f} pods/s  {outcome}", flush=True)
+                outcomes.append(outcome)
+    return outcomes
+
+
+def medians(outcomes: Iterable[Outcome]) -> dict[tuple[str, int], float]:
+    """Return the median rate of each way and number of pods."""
+    rates: dict[tuple[str, int], list[float]] = {}
+    for outcome in outcomes:
+        rates.setdefault((outcome.way, outcome.pods), []).append(outcome.rate)
+    return {key: statistics.median(values) for key, values in rates.items()}
+
+
+def table(outcomes: list[Outcome]) -> str:
+    """Return a table with ratios to the limit and to stock at the same number of pods, if they were measured."""
+    rates = medians(outcomes)
+    lines = ["| way | pods | runs | pods/s (median) | of the limit | × stock | claim writes/pod |", "|---|---|---|---|---|---|---|"]
+    for (way, pods), rate in rates.items():
+        limit = rates.get((Way.LIMIT.value, pods))
+        stock = rates.get((Way.STOCK.value, pods))
+        runs = [o for o in outcomes if (o.way, o.pods) == (way, pods)]
+        writes = statistics.median(o.writes / o.pods for o in runs)
+        cells = [
+            way,
+            f"{pods:,}",
+            str(len(runs)),
+            f"{rate:.2f}",
+            f"{rate / limit:.2f}" if limit else "",
+            f"{rate / stock:.1f}" if stock else "",
+            f"{writes:.3f}" if writes else "",
+        ]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Measure, print the tables, and keep the outcomes if asked to."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="200 pods, once each, without stock")
+    parser.add_argument("--write", action="store_true", help=f"keep the outcomes in {RESULTS.name}")
+    arguments = parser.parse_args()
+    outcomes = asyncio.run(measure(QUICK if arguments.quick else FULL))
+    print(table(outcomes))
+    fast: list[Outcome] = []
+    if not arguments.quick:
+        fast = asyncio.run(measure(FAST, FAST_SCHEDULER))
+        print(f"\nscheduler at {FAST_SCHEDULER.qps} QPS\n{table(fast)}")
+    if arguments.write:
+        kept = {"default": [vars(o) for o in outcomes], "fast": [vars(o) for o in fast]}
+        RESULTS.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,78 @@
+"""The commands that a message may name: those that exist."""
+
+import re
+from typing import Final
+
+import click
+
+from dra.cli.main import main
+
+KUBECTL_VERBS: Final = frozenset(
+    [
+        "annotate",
+        "api-resources",
+        "api-versions",
+        "apply",
+        "attach",
+        "auth",
+        "autoscale",
+        "certificate",
+        "cluster-info",
+        "completion",
+        "config",
+        "cordon",
+        "cp",
+        "create",
+        "debug",
+        "delete",
+        "describe",
+        "diff",
+        "drain",
+        "edit",
+        "events",
+        "exec",
+        "explain",
+        "expose",
+        "get",
+        "kustomize",
+        "label",
+        "logs",
+        "options",
+        "patch",
+        "port-forward",
+        "proxy",
+        "replace",
+        "rollout",
+        "run",
+        "scale",
+        "set",
+        "taint",
+        "top",
+        "uncordon",
+        "version",
+        "wait",
+    ]
+)
+
+_COMMAND: Final = re.compile(r"\b(kubectl|dra-reserve|make) +([a-z][-a-z]*)(?: +([a-z][-a-z]*))?")
+_OPTION_OF_OURS: Final = re.compile(r"this controller with (--[-a-z]+)")
+
+
+def unknown_commands(text: str) -> list[str]:
+    """Return the commands in a text that nobody can run."""
+    unknown = []
+    for program, verb, further in _COMMAND.findall(text):
+        if program == "kubectl" and verb == "auth":
+            known = further in {"can-i", "whoami", "reconcile"}
+        elif program == "kubectl":
+            known = verb in KUBECTL_VERBS  # kubectl dra comes with the plugin
+        else:
+            known = program == "dra-reserve" and verb in main.commands
+        if not known:
+            unknown.append(f"{program} {verb} {further}".strip())
+    options = {option for parameter in _parameters() for option in parameter.opts}
+    return unknown + [option for option in _OPTION_OF_OURS.findall(text) if option not in options]
+
+
+def _parameters() -> list[click.Parameter]:
+    return main.commands["controller"].params

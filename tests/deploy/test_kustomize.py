@@ -1,0 +1,55 @@
+"""What can be said of the installation without a cluster; the rest is tests/scenarios/test_deploy.py."""
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from dra.api.configuration import Configuration, Endpoint, Mode
+
+KUSTOMIZE = Path(__file__).parents[2] / "deploy" / "kustomize"
+USED = {"get", "list", "watch", "create", "patch"}
+
+
+def documents(*files: str) -> list[Any]:
+    return [obj for file in files for obj in yaml.safe_load_all((KUSTOMIZE / file).read_text())]
+
+
+def test_the_configuration_is_the_default_but_for_what_it_says() -> None:
+    (content,) = documents("config.yaml")
+    everywhere = {
+        "mode": Mode.ALONGSIDE,
+        "probes": Endpoint(address="0.0.0.0", port=8081),  # noqa: S104 a pod's own network
+        "metrics": Endpoint(address="0.0.0.0", port=8080),  # noqa: S104 likewise
+    }
+    assert Configuration.model_validate(content) == Configuration().model_copy(update=everywhere)
+
+
+def test_every_field_of_the_configuration_is_shown() -> None:
+    (content,) = documents("config.yaml")
+    assert set(content) == {field.alias for field in Configuration.model_fields.values()}
+
+
+def test_the_rights_name_everything_and_contain_no_verb_that_is_not_used() -> None:
+    roles = [obj for obj in documents("rights.yaml", "workload-rights.yaml") if obj["kind"].endswith("Role")]
+    rules = [rule for role in roles for rule in role.get("rules", [])]
+    assert rules
+    for rule in rules:
+        assert "*" not in {*rule["apiGroups"], *rule["resources"], *rule["verbs"]}
+        assert set(rule["verbs"]) <= USED
+
+
+def test_the_lease_that_may_be_used_is_the_one_that_is_configured() -> None:
+    (content,) = documents("config.yaml")
+    wanted = content["leaderElection"]
+    (role,) = (obj for obj in documents("rights.yaml") if obj["kind"] == "Role")
+    assert [rule["resourceNames"] for rule in role["rules"] if "resourceNames" in rule] == [[wanted["name"]]]
+    assert documents("kustomization.yaml")[0]["namespace"] == wanted["namespace"]
+
+
+def test_the_ports_of_the_container_are_those_of_the_configuration() -> None:
+    (content,) = documents("config.yaml")
+    (deployment,) = (obj for obj in documents("deployment.yaml") if obj["kind"] == "Deployment")
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    ports = {port["name"]: port["containerPort"] for port in container["ports"]}
+    assert ports == {name: content[name]["port"] for name in ("metrics", "probes")}

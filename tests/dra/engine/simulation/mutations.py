@@ -1,0 +1,50 @@
+"""Rules of the engine, broken one at a time: each of these must be found, or the machine proves nothing."""
+
+from collections.abc import Callable
+from typing import Final, TypeAlias
+
+from pytest import MonkeyPatch
+
+from dra.engine import consumers, record
+from dra.engine.claims import allocation, gates, listing, rules, view, workload
+from dra.engine.claims.view import WorkloadPhase
+
+Mutation: TypeAlias = Callable[[MonkeyPatch], None]
+
+
+def skip_the_bind_horizon(patch: MonkeyPatch) -> None:
+    """Deallocate without waiting for the scheduling cycles that may still bind a pod."""
+    patch.setattr(consumers, "BIND_HORIZON", 0.0)
+    patch.setattr(consumers, "SLOW_BIND_HORIZON", 0.0)
+    patch.setattr(allocation, "BIND_HORIZON", 0.0)
+
+
+def drop_the_guard(patch: MonkeyPatch) -> None:
+    """Prune running pods without a guard entry."""
+    patch.setattr(rules, "RULES", tuple(rule for rule in rules.RULES if rule is not listing.guard_rule))
+
+
+def forget_the_entered_marker(patch: MonkeyPatch) -> None:
+    """Put back the workload entry that its owner has removed."""
+    patch.setattr(view.ClaimView, "entered_before", property(lambda _: False))
+
+
+def compare_names_instead_of_uids(patch: MonkeyPatch) -> None:
+    """Take the workload of that name for the one that was meant."""
+    known = workload.fate
+
+    def fate(claim, reference):
+        phase = claim.workload.phase
+        if reference.uid and phase in {WorkloadPhase.PRESENT, WorkloadPhase.FINISHED}:
+            return workload.Fate.ALIVE if phase is WorkloadPhase.PRESENT else workload.Fate.FINISHED
+        return known(claim, reference)
+
+    patch.setattr(workload, "fate", fate)
+
+
+MUTATIONS: Final[tuple[Mutation, ...]] = (
+    skip_the_bind_horizon,
+    drop_the_guard,
+    forget_the_entered_marker,
+    compare_names_instead_of_uids,
+)

@@ -1,0 +1,104 @@
+import pytest
+
+from dra.engine.consumers import GATE, Stage, observe
+from dra.engine.instants import BIND_HORIZON, SLOW_BIND_HORIZON
+from dra.model.pods import Volume
+from dra.model.workloads import PRE_LIST
+from tests.dra.engine.examples import DATA, FOREIGN_GATE, NOON, gated, pod, waiting
+
+
+def seen(of, *, before=None, started=False, now=NOON):
+    return observe(of, before=before, started=started, now=now)
+
+
+@pytest.mark.parametrize(
+    ("form", "started", "stage"),
+    [
+        pytest.param({}, False, Stage.WAITING, id="waiting"),
+        pytest.param({"gates": [GATE]}, False, Stage.GATED, id="our-gate"),
+        pytest.param({"gates": [FOREIGN_GATE]}, False, Stage.GATED, id="a-foreign-gate"),
+        pytest.param({"deleting": True}, False, Stage.FINISHED, id="deleted-before-it-was-bound"),
+        pytest.param({"gates": [GATE], "deleting": True}, False, Stage.FINISHED, id="deleted-behind-the-gate"),
+        pytest.param({"nominated": "n1"}, False, Stage.WAITING, id="nominated-is-not-bound"),
+        pytest.param({"node": "n1"}, False, Stage.STARTING, id="bound"),
+        pytest.param({"node": "n1", "deleting": True}, False, Stage.STARTING, id="bound-and-deleted-still-consumes"),
+        pytest.param({"node": "n1", "phase": "Running"}, True, Stage.STARTED, id="started"),
+        pytest.param({"node": "n1", "phase": "Unknown"}, True, Stage.STARTED, id="a-silent-node-is-no-end"),
+        pytest.param({"node": "n1", "phase": "Succeeded"}, True, Stage.FINISHED, id="succeeded"),
+        pytest.param({"node": "n1", "phase": "Failed"}, False, Stage.FINISHED, id="failed-before-it-started"),
+        pytest.param({"phase": "Failed"}, False, Stage.FINISHED, id="failed-before-it-was-bound"),
+    ],
+)
+def test_the_stages_of_a_pod(form, started, stage):
+    assert seen(pod("a", **form), started=started).stage is stage
+
+
+def test_ages_count_from_the_first_observation():
+    first = seen(pod("a"), now=10.0)
+    later = seen(pod("a", version=2), before=first, now=20.0)
+    bound = seen(pod("a", version=3, node="n1"), before=later, now=30.0)
+    assert [(c.first_seen, c.stage_since) for c in (first, later, bound)] == [(10.0, 10.0), (10.0, 10.0), (10.0, 30.0)]
+
+
+def test_a_verdict_of_the_scheduler_counts_from_when_it_was_first_seen():
+    first = seen(pod("a", unschedulable="no node"), now=10.0)
+    again = seen(pod("a", version=2, unschedulable="no other node"), before=first, now=20.0)
+    assert (again.unschedulable_since, again.unschedulable_text) == (10.0, "no other node")
+    assert seen(pod("a", version=3), before=again, now=30.0).unschedulable_since is None
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        pytest.param({"gates": [GATE]}, id="gated"),
+        pytest.param({"node": "n1"}, id="bound"),
+        pytest.param({"phase": "Failed"}, id="ended"),
+    ],
+)
+def test_only_a_waiting_pod_can_be_unschedulable(form):
+    assert seen(pod("a", unschedulable="no node", **form)).unschedulable_since is None
+
+
+def test_what_else_the_rules_ask_for():
+    found = seen(
+        pod(
+            "a",
+            gates=[GATE],
+            claims=("train", "data"),
+            gang="workers",
+            priority=7,
+            annotations={PRE_LIST: "true"},
+            nominated="n1",
+            version=12,
+        )
+    )
+    assert (found.key, found.claims, found.gang, found.priority) == (("ml", "a"), ("train", "data"), "workers", 7)
+    assert (found.opted_in, found.nominated, found.gated_by_us_only, found.resource_version) == (True, True, True, "12")
+    assert found.entry.is_pod
+    assert (found.entry.name, found.entry.uid) == ("a", "uid-a")
+
+
+@pytest.mark.parametrize(
+    ("volumes", "horizon"),
+    [
+        pytest.param(None, BIND_HORIZON, id="no-volumes"),
+        pytest.param([Volume()], BIND_HORIZON, id="a-config-map"),
+        pytest.param([Volume(), DATA], SLOW_BIND_HORIZON, id="a-volume-claim"),
+        pytest.param([Volume(ephemeral={"volumeClaimTemplate": {}})], SLOW_BIND_HORIZON, id="an-ephemeral-volume"),
+    ],
+)
+def test_binding_takes_longer_with_volumes(volumes, horizon):
+    assert seen(pod("a", volumes=volumes)).bind_horizon == horizon
+
+
+@pytest.mark.parametrize(
+    ("gates", "only_ours"), [((GATE,), True), ((GATE, FOREIGN_GATE), False), ((FOREIGN_GATE,), False), ((), False)]
+)
+def test_whose_gate_is_left(gates, only_ours):
+    assert gated("a", gates=gates).gated_by_us_only is only_ours
+
+
+def test_waiting_pods_are_ordered_by_priority_then_age_then_uid():
+    pods = [waiting("d", created="2"), waiting("c", created="1"), waiting("b", created="1"), waiting("a", priority=-1)]
+    urgent = waiting("e", created="9", priority=1)
+    assert [c.name for c in sorted([*pods, urgent], key=lambda c: c.order)] == ["e", "b", "c", "d", "a"]

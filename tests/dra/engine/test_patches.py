@@ -1,0 +1,86 @@
+import json
+
+import pytest
+
+from dra.engine import patches
+from dra.engine.actions import Annotate, Deallocate, Plan, SetReservedFor, Ungate
+from dra.model.claims import DELETE_PROTECTION
+from tests.dra.engine.examples import FOREIGN, GUARD, JOB, KEY, allocation, claim, uid, waiting
+
+LIST = SetReservedFor(claim=KEY, entries=(JOB, waiting("a").entry))
+NOTE = Annotate(claim=KEY, annotations=(("x", "1"), ("y", None)), finalizers=("other",))
+
+
+@pytest.mark.parametrize(
+    ("write", "subresource", "body"),
+    [
+        pytest.param(
+            LIST,
+            "status",
+            {
+                "status": {
+                    "reservedFor": [
+                        {"apiGroup": "batch", "resource": "jobs", "name": "train", "uid": "uid-job"},
+                        {"resource": "pods", "name": "a", "uid": "uid-a"},
+                    ]
+                }
+            },
+            id="the-list-as-a-whole",
+        ),
+        pytest.param(
+            Deallocate(claim=KEY),
+            "status",
+            {"status": {"allocation": None, "reservedFor": None, "devices": None}},
+            id="all-three-in-one-write",
+        ),
+        pytest.param(
+            NOTE,
+            None,
+            {"metadata": {"annotations": {"x": "1", "y": None}, "finalizers": ["other"]}},
+            id="metadata-beside-the-status",
+        ),
+        pytest.param(
+            Annotate(claim=KEY, annotations=(("x", "1"),)),
+            None,
+            {"metadata": {"annotations": {"x": "1"}}},
+            id="finalizers-are-left-alone",
+        ),
+        pytest.param(
+            Annotate(claim=KEY, finalizers=()), None, {"metadata": {"finalizers": []}}, id="the-last-finalizer-goes"
+        ),
+    ],
+)
+def test_writes_as_merge_patches(write, subresource, body):
+    assert patches.subresource(write) == subresource
+    assert json.loads(json.dumps(patches.body(write))) == body
+
+
+def test_the_patches_of_pods():
+    assert patches.ungating() == {"spec": {"schedulingGates": None}}
+    assert patches.kick("12:00") == {"metadata": {"annotations": {"reserve.dra/listed-at": "12:00"}}}
+
+
+def test_a_write_leaves_alone_what_it_does_not_name():
+    before = claim(workload=JOB, annotations={"y": "2", "z": "3"}, list=[FOREIGN])
+    after = patches.applied(before, NOTE)
+    assert after.metadata.annotations == {k: v for k, v in before.metadata.annotations.items() if k != "y"} | {"x": "1"}
+    assert after.metadata.finalizers == ["other"]
+    assert after.status == before.status
+    assert after.metadata.resource_version == before.metadata.resource_version
+
+
+def test_the_list_is_replaced_and_the_allocation_stays():
+    after = patches.applied(claim(list=[GUARD]), LIST)
+    assert after.entries == (JOB, waiting("a").entry)
+    assert after.status.allocation == allocation()
+
+
+def test_a_deallocation_clears_the_status_and_leaves_the_finalizer():
+    after = patches.applied(claim(list=[GUARD]), Deallocate(claim=KEY))
+    assert (after.status.allocation, after.entries) == (None, ())
+    assert after.metadata.finalizers == [DELETE_PROTECTION]
+
+
+def test_the_writes_on_a_claim_are_those_that_form_its_chain():
+    ungate = Ungate(pod=("ml", "a"), uid=uid("a"), resource_version="1")
+    assert Plan(actions=(LIST, ungate, NOTE)).claim_writes == (LIST, NOTE)

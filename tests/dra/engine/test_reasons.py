@@ -1,0 +1,57 @@
+import re
+from string import Formatter
+
+import pytest
+
+from dra.engine.reasons import RENDERINGS, Code, Severity, claim_reason, pod_reason
+from tests.commands import unknown_commands
+from tests.dra.engine.examples import KEY, NAMESPACE, uid
+
+ABOUT_PODS = {Code.ALLOCATION_LOST, Code.POD_OFF_ALLOCATION, Code.SANDBOX_NOT_READY}
+
+
+def placeholders(code):
+    return {name for _, name, _, _ in Formatter().parse(RENDERINGS[code].text) if name}
+
+
+def example(code):
+    numbers = {name: f"<{name}>" for name in placeholders(code) - {"namespace", "name"}}
+    if code in ABOUT_PODS:
+        return pod_reason(code, key=(NAMESPACE, "a"), uid=uid("a"), **numbers)
+    if "namespace" in placeholders(code):
+        numbers["namespace"] = NAMESPACE
+    return claim_reason(code, key=KEY, uid=uid("claim-train"), **numbers)
+
+
+@pytest.mark.parametrize("code", Code)
+def test_every_reason_can_be_told_object_first(code):
+    text = example(code).text
+    assert re.match(r"pod ml/a: " if code in ABOUT_PODS else r"claim ml/train: ", text)
+    assert "{" not in text
+
+
+@pytest.mark.parametrize("code", Code)
+def test_every_reason_fits_an_event(code):
+    assert re.fullmatch(r"[A-Z][A-Za-z]{1,127}", code.value)
+    assert len(example(code).note) < 512
+    assert not example(code).note.endswith(".")
+
+
+@pytest.mark.parametrize("code", Code)
+def test_every_text_names_only_commands_that_exist(code):
+    assert unknown_commands(example(code).note) == []
+
+
+@pytest.mark.parametrize("code", [c for c in Code if RENDERINGS[c].severity is Severity.WARNING])
+def test_a_warning_says_what_it_is_about(code):
+    assert placeholders(code) or code is Code.STOCK_CONTROLLER_ACTIVE
+
+
+def test_equal_reasons_are_one_occurrence():
+    assert example(Code.DEALLOCATED) == example(Code.DEALLOCATED)
+    assert len({example(Code.DEALLOCATED), example(Code.DEALLOCATED)}) == 1
+
+
+def test_a_reason_about_a_pod_can_name_it_in_a_command():
+    note = pod_reason(Code.ALLOCATION_LOST, key=("ml", "a"), uid=uid("a"), node="n1", claim="train").note
+    assert note.endswith("kubectl delete pod -n ml a")

@@ -1,0 +1,530 @@
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dra.engine.claims.view import EntryKind, NodeFit, Workload, WorkloadPhase
+from dra.engine.consumers import GATE, Stage
+from dra.engine.world import WorkloadKey, World
+from dra.model import workloads
+from dra.model.meta import Uid
+from dra.model.references import ConsumerReference
+from tests.dra.engine.examples import (
+    DATA,
+    FOREIGN_GATE,
+    JOB,
+    JOBS,
+    KEY,
+    NAMESPACE,
+    NOON,
+    allocation,
+    claim,
+    node,
+    pod,
+    uid,
+    waiting,
+)
+
+TRAIN = WorkloadKey(JOBS, NAMESPACE, "train")
+
+
+@pytest.fixture
+def world():
+    return World()
+
+
+def told(world, *news, now=NOON):
+    """Tell the world about objects, and forget who has become dirty by it."""
+    for each in news:
+        if isinstance(each, type(pod("a"))):
+            world.observe_pod(each, now=now)
+        elif isinstance(each, type(node("n1"))):
+            world.observe_node(each, now=now)
+        else:
+            world.observe_claim(each, now=now)
+    world.dirty.clear()
+    return world
+
+
+def stages(world, key=KEY, now=NOON):
+    """Who is where, by the view of the claim."""
+    found = world.view(key, now=now)
+    by_stage = {"gated": found.gated, "waiting": found.waiting, "starting": found.starting, "started": found.started}
+    return {stage: sorted(c.name for c in consumers) for stage, consumers in by_stage.items() if consumers}
+
+
+def kinds(world):
+    return [entry.kind for entry in world.view(KEY, now=NOON).entries]
+
+
+# Pods:
+
+
+def test_a_pod_moves_through_the_stages(world):
+    told(world, claim(), pod("a", gates=[GATE]))
+    assert stages(world) == {"gated": ["a"]}
+    for version, form, stage in [
+        (2, {}, "waiting"),
+        (3, {"node": "n1"}, "starting"),
+        (4, {"node": "n1", "ready": "12:00"}, "started"),
+    ]:
+        told(world, pod("a", version=version, **form))
+        assert stages(world) == {stage: ["a"]}
+    told(world, pod("a", version=5, node="n1", phase="Succeeded"))
+    assert stages(world) == {}
+
+
+def test_a_pod_may_be_known_before_its_claim(world):
+    told(world, pod("a"))
+    assert world.view(KEY, now=NOON) is None
+    told(world, claim())
+    assert stages(world) == {"waiting": ["a"]}
+
+
+@pytest.mark.parametrize(
+    ("version", "stage"),
+    [
+        pytest.param(4, "waiting", id="older"),
+        pytest.param(5, "waiting", id="the-same"),
+        pytest.param(6, "starting", id="newer"),
+        pytest.param(10, "starting", id="versions-are-numbers"),
+        pytest.param("v6", "starting", id="versions-that-cannot-be-compared-are-believed"),
+    ],
+)
+def test_the_answers_to_our_own_writes_overtake_the_watch(world, version, stage):
+    told(world, claim(), pod("a", version=5))
+    told(world, pod("a", version=version, node="n1"))
+    assert stages(world) == {stage: ["a"]}
+
+
+def test_another_pod_of_the_same_name_is_another_pod(world):
+    told(world, claim(), pod("a", node="n1", version=5), pod("a", identity=Uid("second"), version=7))
+    assert stages(world) == {"starting": ["a"], "waiting": ["a"]}
+    world.forget_pod(uid("a"))
+    assert stages(world) == {"waiting": ["a"]}
+
+
+def test_a_pod_that_is_forgotten_concerns_all_its_claims(world):
+    told(world, claim(), claim("data"), pod("a", claims=("train", "data")))
+    world.forget_pod(uid("a"))
+    assert world.dirty == {KEY, (NAMESPACE, "data")}
+    world.dirty.clear()
+    world.forget_pod(uid("a"))
+    assert not world.dirty
+
+
+def test_a_claim_that_is_generated_later_finds_its_pod(world):
+    told(world, pod("a", claims=(), templates={"gpu": ""}))
+    assert not list(world.keys())
+    told(world, pod("a", version=2, claims=(), templates={"gpu": "train"}), claim(owner="a"))
+    assert stages(world) == {"waiting": ["a"]}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "dirty"),
+    [
+        pytest.param({}, {"node": "n1"}, True, id="bound"),
+        pytest.param({"node": "n1"}, {"node": "n1", "ready": "12:00"}, True, id="started"),
+        pytest.param({"node": "n1"}, {"node": "n1", "deleting": True}, True, id="deleted-while-bound"),
+        pytest.param({}, {"unschedulable": "no node"}, True, id="the-scheduler-has-spoken"),
+        pytest.param({"unschedulable": "a"}, {"unschedulable": "b"}, True, id="and-says-something-else"),
+        pytest.param({"gates": [GATE, FOREIGN_GATE]}, {"gates": [GATE]}, True, id="only-our-gate-is-left"),
+        pytest.param(
+            {"node": "n1", "ready": "1"}, {"node": "n1", "ready": "1", "phase": "Running"}, False, id="running"
+        ),
+        pytest.param({}, {"annotations": {"x": "1"}}, False, id="annotated"),
+        pytest.param({"node": "n1"}, {"node": "n1"}, False, id="nothing-that-we-read"),
+    ],
+)
+def test_only_news_that_a_rule_asks_for_make_a_claim_dirty(world, before, after, dirty):
+    told(world, claim(), pod("a", **before))
+    world.observe_pod(pod("a", version=2, **after), now=NOON)
+    assert world.dirty == ({KEY} if dirty else set())
+
+
+def test_even_silent_news_keep_the_version_that_ungating_needs(world):
+    told(world, claim(), pod("a", gates=[GATE]), pod("a", gates=[GATE], version=2, annotations={"x": "1"}))
+    assert world.view(KEY, now=NOON).gated[0].resource_version == "2"
+
+
+def test_pods_of_one_claim_are_no_business_of_another(world):
+    told(world, claim(), claim("data"))
+    world.observe_pod(pod("a"), now=NOON)
+    assert world.dirty == {KEY}
+    assert stages(world, (NAMESPACE, "data")) == {}
+
+
+def test_pods_behind_our_gate_that_name_no_claim_are_remembered(world):
+    told(world, pod("a", claims=(), gates=[GATE]), pod("b", claims=(), gates=[GATE, FOREIGN_GATE]))
+    assert [c.name for c in world.loose.values()] == ["a"]
+    told(world, pod("a", claims=(), version=2))
+    assert not world.loose
+
+
+def test_gated_pods_of_a_claim_that_is_not_there(world):
+    told(world, pod("a", gates=[GATE]), pod("b"))
+    assert [c.name for c in world.without_claim(KEY)] == ["a"]
+    told(world, claim())
+    assert world.without_claim(KEY) == ()
+    assert world.without_claim((NAMESPACE, "other")) == ()
+
+
+# Sandboxes and reboots:
+
+
+def test_a_reboot_of_the_node_ends_the_sandboxes(world):
+    told(world, node("n1"), claim(), pod("a", node="n1", ready="12:00"), pod("b", node="n2", ready="12:00"))
+    world.observe_node(node("n1", boot="boot-2"), now=NOON)
+    assert world.dirty == {KEY}
+    assert stages(world) == {"starting": ["a"], "started": ["b"]}
+
+
+@pytest.mark.parametrize(
+    ("ready", "stage"),
+    [
+        pytest.param("12:00", "starting", id="the-kubelet-has-not-looked-yet"),
+        pytest.param("12:30", "started", id="a-new-sandbox"),
+        pytest.param(False, "starting", id="the-kubelet-sees-that-it-is-gone"),
+    ],
+)
+def test_after_a_reboot_the_condition_lies_until_the_kubelet_has_looked(world, ready, stage):
+    told(world, node("n1"), claim(), pod("a", node="n1", ready="12:00"), node("n1", boot="boot-2"))
+    told(world, pod("a", version=2, node="n1", ready=ready))
+    assert stages(world) == {stage: ["a"]}
+
+
+def test_a_reboot_is_noticed_also_where_the_pod_was_seen_before_its_node(world):
+    told(world, claim(), pod("a", node="n1", ready="12:00"), node("n1"), node("n1", boot="boot-2"))
+    assert stages(world) == {"starting": ["a"]}
+
+
+def test_a_node_that_comes_back_after_a_reboot_has_lost_its_sandboxes(world):
+    told(world, node("n1"), claim(), pod("a", node="n1", ready="12:00"))
+    world.forget_node("n1")
+    assert stages(world) == {"started": ["a"]}
+    told(world, node("n1", boot="boot-2"))
+    assert stages(world) == {"starting": ["a"]}
+
+
+def test_the_first_sight_of_a_node_is_no_reboot(world):
+    told(world, claim(), pod("a", node="n1", ready="12:00"), node("n1"))
+    assert stages(world) == {"started": ["a"]}
+
+
+# Nodes:
+
+
+def test_bound_pods_on_nodes_that_the_allocation_excludes(world):
+    told(world, node("n1"), node("n2"), claim(allocation=allocation(nodes=["n1"])))
+    told(world, pod("a", node="n1"), pod("b", node="n2"), pod("c", node="n3"), pod("d", node="n2", ready="12:00"))
+    assert world.view(KEY, now=NOON).excluded == {uid("b")}
+
+
+def test_an_allocation_for_all_nodes_excludes_none(world):
+    told(world, node("n1"), claim(), pod("a", node="n1"))
+    found = world.view(KEY, now=NOON)
+    assert (found.excluded, found.nodes) == (frozenset(), NodeFit())
+
+
+def test_the_nodes_of_an_allocation_are_counted_as_they_come_and_go(world):
+    told(world, node("n1"), node("n2"), node("n3", ready=False), claim(allocation=allocation(nodes=["n1", "n3"])))
+    assert world.view(KEY, now=NOON).nodes == NodeFit(inside=1, outside=1)
+    told(world, node("n1", cordoned=True), node("n3"))
+    assert world.view(KEY, now=NOON).nodes == NodeFit(inside=1, outside=1)
+    world.forget_node("n3")
+    assert world.view(KEY, now=NOON).nodes == NodeFit(inside=0, outside=1)
+    told(world, claim(version=2, allocation=allocation(nodes=["n2"])))
+    assert world.view(KEY, now=NOON).nodes == NodeFit(inside=1, outside=0)
+
+
+@pytest.mark.parametrize(
+    ("after", "dirty"),
+    [
+        pytest.param(node("n1"), False, id="a-heartbeat"),
+        pytest.param(node("n1", ready=False), True, id="not-ready"),
+        pytest.param(node("n1", cordoned=True), True, id="cordoned"),
+        pytest.param(node("n1", labels={"zone": "b"}), True, id="relabelled"),
+    ],
+)
+def test_nodes_concern_claims_that_somebody_waits_for(world, after, dirty):
+    told(world, node("n1"), claim(), pod("a"), claim("idle"), claim("done"), pod("b", claims=("done",), phase="Failed"))
+    world.observe_node(after, now=NOON)
+    assert world.dirty == ({KEY} if dirty else set())
+
+
+# Entries:
+
+
+@pytest.mark.parametrize(
+    ("known", "kind"),
+    [
+        pytest.param([pod("a")], EntryKind.LIVE, id="there"),
+        pytest.param([pod("a", phase="Succeeded")], EntryKind.FINISHED, id="ended"),
+        pytest.param([], EntryKind.UNKNOWN, id="never-seen"),
+        pytest.param([pod("a", claims=("data",))], EntryKind.FOREIGN, id="there-but-uses-another-claim"),
+    ],
+)
+def test_what_an_entry_of_a_pod_stands_for(world, known, kind):
+    told(world, claim(list=[waiting("a")]), *known)
+    assert kinds(world) == [kind]
+
+
+def test_a_pod_that_is_certainly_gone_leaves_an_entry_of_nobody(world):
+    told(world, claim(list=[waiting("a"), waiting("b")]), pod("a"), pod("b"))
+    world.forget_pod(uid("a"))
+    world.forget_pod(uid("b"), certain=False)
+    assert kinds(world) == [EntryKind.FINISHED, EntryKind.UNKNOWN]
+
+
+def test_a_live_read_settles_an_unknown_entry(world):
+    told(world, claim(list=[waiting("a"), waiting("b"), waiting("c")]))
+    world.pod_absent(KEY, uid("a"))
+    world.pod_present(KEY, uid("b"))
+    assert kinds(world) == [EntryKind.FINISHED, EntryKind.FOREIGN, EntryKind.UNKNOWN]
+    assert world.dirty == {KEY}
+
+
+def test_a_live_read_that_is_older_than_the_watch_settles_nothing(world):
+    told(world, claim(list=[waiting("a")]), pod("a"))
+    world.pod_absent(KEY, uid("a"))
+    assert kinds(world) == [EntryKind.LIVE]
+
+
+def test_what_was_settled_is_forgotten_with_the_entry(world):
+    told(world, claim(list=[waiting("a")]))
+    world.pod_absent(KEY, uid("a"))
+    told(world, claim(version=2), claim(version=3, list=[waiting("a")]))
+    assert kinds(world) == [EntryKind.UNKNOWN]
+
+
+# Claims:
+
+
+def test_an_older_claim_is_ignored(world):
+    told(world, claim(version=10), claim(version=9, allocation=None))
+    assert world.claim(KEY).status.allocation is not None
+
+
+def test_a_claim_that_is_gone_leaves_its_pods(world):
+    told(world, claim(), pod("a", gates=[GATE]))
+    world.forget_claim(KEY, claim().metadata.uid)
+    assert world.dirty == {KEY}
+    assert world.view(KEY, now=NOON) is None
+    assert [c.name for c in world.without_claim(KEY)] == ["a"]
+
+
+def test_late_news_of_an_earlier_claim_of_that_name_do_no_harm(world):
+    told(world, claim(version=5, identity=Uid("first")), claim(version=7, identity=Uid("second")))
+    world.forget_claim(KEY, Uid("first"))
+    assert world.claim(KEY).metadata.uid == "second"
+
+
+def test_nothing_is_left_of_claims_and_pods_that_are_gone(world):
+    told(world, claim(workload=JOB, list=[waiting("a")]), pod("a", node="n1", ready="12:00"))
+    world.forget_pod(uid("a"))
+    world.forget_claim(KEY, claim().metadata.uid)
+    assert not list(world.keys())
+    assert not list(world.claims())
+    assert not world.workload_kinds()
+    assert len(world.ledger) == 0
+    assert (world._consumers, world._boots, world._on_node, world._referrers) == ({}, {}, {}, {})
+
+
+def test_a_reference_that_cannot_be_read_is_told(world):
+    told(world, claim(annotations={workloads.RESERVED_FOR: "train"}))
+    found = world.view(KEY, now=NOON)
+    assert found.reservation is None
+    assert "jobs.batch/train" in found.malformed
+    told(world, claim(version=2, workload=JOB))
+    assert world.view(KEY, now=NOON).malformed == ""
+
+
+def test_at_the_start_whoever_waits_may_have_been_listed_before(world):
+    told(world, claim(), pod("a"), pod("b", node="n1"), pod("c", gates=[GATE]))
+    world.started_watching(now=NOON)
+    listings = world.view(KEY, now=NOON).listings
+    assert {u: (each.last, each.assumed) for u, each in listings.items()} == {uid("a"): (NOON, True)}
+    assert world.dirty == {KEY}
+
+
+# Several claims of one pod:
+
+
+@pytest.mark.parametrize(
+    ("other", "held_up"),
+    [
+        pytest.param(None, False, id="no-such-claim"),
+        pytest.param(claim("data", allocation=None), False, id="unallocated-and-nobody-opens-it"),
+        pytest.param(claim("data"), True, id="allocated-and-not-listed-there"),
+        pytest.param(claim("data", list=[waiting("a")]), False, id="listed-there"),
+        pytest.param(claim("data", deleting=True), False, id="being-deleted"),
+        pytest.param(claim("data", owner="a"), False, id="its-own"),
+    ],
+)
+def test_a_gated_pod_is_held_up_by_claims_that_are_not_ready_for_it(world, other, held_up):
+    told(world, claim(), *([other] if other else []), pod("a", gates=[GATE], claims=("train", "data")))
+    assert world.view(KEY, now=NOON).held_up == (frozenset({uid("a")}) if held_up else frozenset())
+
+
+def test_a_gated_pod_is_held_up_while_another_opens_its_second_claim(world):
+    told(world, claim(), claim("data", allocation=None), pod("opener", claims=("data",)))
+    told(world, pod("a", gates=[GATE], claims=("train", "data")))
+    assert world.view(KEY, now=NOON).held_up == {uid("a")}
+    assert world.view(KEY, now=NOON + 60.0).held_up == frozenset()
+
+
+def test_a_claim_that_becomes_ready_concerns_the_other_claims_of_its_pods(world):
+    told(world, claim(), claim("data", allocation=None), pod("a", gates=[GATE], claims=("train", "data")))
+    world.observe_claim(claim("data", version=2), now=NOON)
+    assert world.dirty == {KEY, (NAMESPACE, "data")}
+
+
+# Workloads:
+
+
+@pytest.mark.parametrize(
+    ("kind", "news", "known"),
+    [
+        pytest.param(None, [], Workload(), id="not-looked-at"),
+        pytest.param("ABSENT", [], Workload(phase=WorkloadPhase.ABSENT), id="listed-and-not-there"),
+        pytest.param("ABSENT", ["there"], Workload(phase=WorkloadPhase.PRESENT, uid=JOB.uid), id="there"),
+        pytest.param("ABSENT", ["done"], Workload(phase=WorkloadPhase.FINISHED, uid=JOB.uid), id="finished"),
+        pytest.param(
+            "ABSENT", ["there", "gone"], Workload(phase=WorkloadPhase.ABSENT, gone=frozenset({JOB.uid})), id="deleted"
+        ),
+        pytest.param(
+            "ABSENT",
+            ["there", "again"],
+            Workload(phase=WorkloadPhase.PRESENT, uid=Uid("second"), gone=frozenset({JOB.uid})),
+            id="another-of-that-name",
+        ),
+        pytest.param(
+            "ABSENT",
+            ["again", "gone"],
+            Workload(phase=WorkloadPhase.PRESENT, uid=Uid("second"), gone=frozenset({JOB.uid})),
+            id="the-first-is-gone-the-second-there",
+        ),
+        pytest.param("FORBIDDEN", ["there"], Workload(phase=WorkloadPhase.FORBIDDEN, uid=JOB.uid), id="forbidden"),
+        pytest.param("NO_KIND", [], Workload(phase=WorkloadPhase.NO_KIND), id="no-such-kind"),
+    ],
+)
+def test_what_is_known_of_a_workload(world, kind, news, known):
+    told(world, claim(workload=JOB))
+    tell = {
+        "there": lambda: world.observe_workload(TRAIN, uid=JOB.uid, finished=False),
+        "done": lambda: world.observe_workload(TRAIN, uid=JOB.uid, finished=True),
+        "again": lambda: world.observe_workload(TRAIN, uid=Uid("second"), finished=False),
+        "gone": lambda: world.forget_workload(TRAIN, JOB.uid),
+    }
+    if kind:
+        world.kind_is(JOBS, WorkloadPhase[kind])
+    for each in news:
+        tell[each]()
+    assert world.workload(TRAIN) == known
+    assert world.dirty == ({KEY} if kind or news else set())
+
+
+def test_kinds_are_watched_while_claims_refer_to_them(world):
+    told(world, claim(workload=JOB))
+    assert world.workload_kinds() == {JOBS}
+    told(world, claim(version=2, workload=ConsumerReference.parse("pods/x")))
+    assert {str(kind) for kind in world.workload_kinds()} == {"pods"}
+
+
+def test_a_workload_that_no_claim_refers_to_concerns_none(world):
+    told(world, claim(workload=JOB))
+    world.observe_workload(WorkloadKey(JOBS, "other", "train"), uid=JOB.uid, finished=False)
+    world.observe_workload(WorkloadKey(JOBS, NAMESPACE, "other"), uid=JOB.uid, finished=False)
+    assert not world.dirty
+
+
+def test_a_workload_may_come_before_the_claim_that_refers_to_it(world):
+    world.observe_workload(TRAIN, uid=JOB.uid, finished=False)
+    told(world, claim(workload=JOB))
+    assert world.view(KEY, now=NOON).workload.phase is WorkloadPhase.PRESENT
+
+
+@pytest.mark.parametrize("claim_goes_first", [True, False])
+def test_a_workload_that_is_gone_with_its_claim_is_forgotten(world, claim_goes_first):
+    told(world, claim(workload=JOB))
+    world.observe_workload(TRAIN, uid=JOB.uid, finished=True)
+    if claim_goes_first:
+        world.forget_claim(KEY, claim().metadata.uid)
+    world.forget_workload(TRAIN, JOB.uid)
+    world.forget_claim(KEY, claim().metadata.uid)
+    assert world._workloads == {}
+
+
+# Devices:
+
+
+def test_a_device_of_two_claims_is_noticed_until_one_is_free(world):
+    told(world, claim())
+    world.observe_claim(claim("thief"), now=NOON)
+    thief = (NAMESPACE, "thief")
+    assert [str(c.holder.key) for c in world.view(thief, now=NOON).conflicts] == [str(KEY)]
+    told(world, claim(version=2, allocation=None))
+    assert world.view(thief, now=NOON).conflicts == ()
+    assert {h.key for h in (world.ledger.holder(i) for i in world.ledger.items(claim("thief").metadata.uid))} == {thief}
+
+
+def test_a_claim_that_was_made_anew_does_not_fight_with_itself(world):
+    told(world, claim(version=1, identity=Uid("first")), claim(version=2, identity=Uid("second")))
+    assert world.view(KEY, now=NOON).conflicts == ()
+
+
+# The whole:
+
+FORMS = st.sampled_from(
+    [
+        {},
+        {"gates": [GATE]},
+        {"gates": [GATE, FOREIGN_GATE]},
+        {"node": "n1"},
+        {"node": "n2"},
+        {"node": "n1", "ready": "12:00"},
+        {"node": "n1", "ready": "12:30"},
+        {"node": "n1", "ready": False},
+        {"node": "n1", "phase": "Succeeded"},
+        {"unschedulable": "no node"},
+        {"deleting": True},
+        {"claims": ("train", "data")},
+        {"claims": (), "gates": [GATE]},
+        {"volumes": [DATA]},
+    ]
+)
+NEWS = st.lists(st.tuples(st.sampled_from("abc"), st.none() | FORMS), max_size=25)
+
+
+@given(NEWS)
+def test_the_indexes_are_those_of_a_world_that_saw_only_the_end(news):
+    world, last = told(World(), claim(), claim("data")), {}
+    for version, (name, form) in enumerate(news, start=1):
+        if form is None:
+            world.forget_pod(uid(name))
+            last.pop(name, None)
+        else:
+            last[name] = pod(name, version=version, **form)
+            world.observe_pod(last[name], now=NOON)
+    fresh = told(World(), claim(), claim("data"), *last.values())
+    for key in (KEY, (NAMESPACE, "data")):
+        assert stages(world, key) == stages(fresh, key)
+        members, stages_of = world._records[key].members, world._records[key].stages
+        assert {u: c.stage for u, c in members.items()} == {u: s for s in Stage for u in stages_of[s]}
+    assert world.loose.keys() == fresh.loose.keys()
+    assert world._on_node == fresh._on_node
+    assert world._consumers.keys() == {p.metadata.uid for p in last.values()}
+
+
+@given(NEWS)
+def test_no_news_are_news_twice(news):
+    world = told(World(), claim(), claim("data"))
+    for version, (name, form) in enumerate(news, start=1):
+        if form is None:
+            continue
+        observed = pod(name, version=version, **form)
+        told(world, observed)
+        before = msgspec.structs.asdict(world.view(KEY, now=NOON))
+        world.observe_pod(observed, now=NOON + 1.0)
+        assert not world.dirty
+        assert msgspec.structs.asdict(world.view(KEY, now=NOON)) == before

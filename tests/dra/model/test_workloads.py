@@ -1,0 +1,136 @@
+import msgspec
+import pytest
+
+from dra.model import workloads
+from dra.model.claims import DeviceAllocationResult, ResourceClaim
+from dra.model.references import ConsumerReference, MalformedReferenceError
+from tests.dra.engine.examples import JOB, allocation, claim
+
+UNTOLD = ConsumerReference.parse("jobs.batch/train")
+OTHER = ConsumerReference.parse("jobs.batch/other", uid=workloads.Uid("uid-other"))
+
+
+@pytest.mark.parametrize(
+    ("of", "expected"),
+    [
+        pytest.param(claim(), None, id="reserved-for-nobody"),
+        pytest.param(claim(workload=JOB), workloads.WorkloadReservation(reference=JOB), id="annotation"),
+        pytest.param(claim(workload=UNTOLD), workloads.WorkloadReservation(reference=UNTOLD), id="uid-not-told-yet"),
+        pytest.param(
+            claim(workload=JOB, entered=True),
+            workloads.WorkloadReservation(reference=JOB, any_pod=True, entered=workloads.digest(allocation())),
+            id="annotation-of-an-entry-made",
+        ),
+        pytest.param(
+            claim(workload=JOB, native=True), workloads.WorkloadReservation(reference=JOB, native=True), id="field"
+        ),
+        pytest.param(
+            claim(workload=JOB, native=True, any_pod=True),
+            workloads.WorkloadReservation(reference=JOB, native=True, any_pod=True),
+            id="field-and-any-pod",
+        ),
+        pytest.param(
+            claim(workload=JOB, native=True, allocation=None),
+            workloads.WorkloadReservation(reference=JOB, native=True),
+            id="field-of-an-unallocated-claim",
+        ),
+        pytest.param(
+            claim(workload=JOB, native=True, annotations={workloads.RESERVED_FOR: str(OTHER)}),
+            workloads.WorkloadReservation(reference=JOB, native=True),
+            id="the-field-wins",
+        ),
+        pytest.param(
+            claim(workload=JOB, annotations={workloads.RESOLVED_UID: JOB.uid}),
+            workloads.WorkloadReservation(reference=JOB, resolved=True),
+            id="uid-found-by-us",
+        ),
+        pytest.param(
+            claim(workload=JOB, annotations={workloads.RESOLVED_UID: OTHER.uid}),
+            workloads.WorkloadReservation(reference=JOB),
+            id="uid-told-after-we-had-found-another",
+        ),
+    ],
+)
+def test_both_forms_say_the_same(of, expected):
+    assert workloads.reservation(of) == expected
+
+
+def test_the_fields_are_read_under_their_names_in_the_kep():
+    found = msgspec.json.decode(
+        b"""{"metadata": {"name": "train"},
+             "spec": {"reservedFor": {"apiGroup": "batch", "resource": "jobs", "name": "train", "uid": "uid-job"}},
+             "status": {"allocation": {"reservedForAnyPod": true}}}""",
+        type=ResourceClaim,
+    )
+    assert workloads.reservation(found) == workloads.WorkloadReservation(reference=JOB, native=True, any_pod=True)
+
+
+def test_an_annotation_that_cannot_be_read_says_how_to_write_it():
+    with pytest.raises(MalformedReferenceError, match=r"write it as in: jobs\.batch"):
+        workloads.reservation(claim(annotations={workloads.RESERVED_FOR: "Job/train"}))
+
+
+@pytest.mark.parametrize(
+    ("other", "same"),
+    [
+        pytest.param(allocation(), True, id="equal"),
+        pytest.param(allocation("gpu-1"), False, id="another-device"),
+        pytest.param(allocation(nodes=["n1"]), False, id="other-nodes"),
+        pytest.param(allocation(stamp="2026-11-20T12:30:00Z"), False, id="same-device-allocated-again"),
+        pytest.param(
+            msgspec.structs.replace(
+                allocation(),
+                devices=DeviceAllocationResult(results=allocation().devices.results, config=[{"source": "class"}]),
+            ),
+            True,
+            id="configuration-is-no-identity",
+        ),
+    ],
+)
+def test_the_digest_tells_one_allocation_from_the_next(other, same):
+    assert (workloads.digest(other) == workloads.digest(allocation())) is same
+
+
+MARKS = dict.fromkeys((workloads.ANY_POD, workloads.ENTERED))
+FOUND = {workloads.RESOLVED_UID: None, workloads.RESERVED_FOR_UID: None}
+
+
+@pytest.mark.parametrize(
+    ("of", "uid_too", "removed"),
+    [
+        pytest.param(claim(), True, {}, id="nothing-of-ours"),
+        pytest.param(claim(workload=JOB, entered=True), False, MARKS, id="marks"),
+        pytest.param(claim(workload=JOB, entered=True), True, MARKS, id="the-creators-uid-stays"),
+        pytest.param(
+            claim(workload=JOB, entered=True, annotations={workloads.RESOLVED_UID: JOB.uid}),
+            True,
+            MARKS | FOUND,
+            id="a-uid-that-we-found-goes",
+        ),
+        pytest.param(
+            claim(workload=JOB, entered=True, annotations={workloads.RESOLVED_UID: JOB.uid}),
+            False,
+            MARKS,
+            id="but-only-with-the-workload",
+        ),
+        pytest.param(
+            claim(workload=JOB, annotations={workloads.RESOLVED_UID: OTHER.uid}),
+            True,
+            {workloads.RESOLVED_UID: None},
+            id="a-uid-that-somebody-told-later-stays",
+        ),
+    ],
+)
+def test_what_is_forgotten_with_an_allocation(of, uid_too, removed):
+    assert workloads.forgotten(of, uid_too=uid_too) == removed
+
+
+def test_the_marks_of_an_entry_are_what_the_accessor_reads():
+    marked = claim(workload=JOB, annotations=workloads.marks_of_entry(allocation()))
+    found = workloads.reservation(marked)
+    assert (found.any_pod, found.entered) == (True, workloads.digest(allocation()))
+
+
+def test_the_marks_of_a_uid_are_what_the_accessor_reads():
+    found = workloads.reservation(claim(workload=UNTOLD, annotations=workloads.marks_of_uid(JOB.uid)))
+    assert (found.reference, found.resolved) == (JOB, True)

@@ -1,0 +1,98 @@
+"""What the documents tell people to type exists; what takes no time is run.
+
+The pages of the examples are executed as they stand, on a real cluster: tests/scenarios/test_examples.py.
+"""
+
+import importlib.util
+import itertools
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from dra.cli.main import main
+from dra.engine.reasons import Code
+
+ROOT = Path(__file__).parents[1]
+DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("examples/*/*.md")), *sorted(ROOT.glob("docs/**/*.md"))]
+MAKEFILE = (ROOT / "Makefile").read_text()
+TARGETS = set(re.findall(r"^([a-z-]+):.*## ", MAKEFILE, re.MULTILINE))
+DRA_RESERVE = Path(sys.executable).with_name("dra-reserve")
+
+each_document = pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+
+
+def commands(document: Path) -> Iterator[list[str]]:
+    """Yield the words of each command in the blocks of a document and in its text."""
+    text = document.read_text()
+    for block in re.findall(r"^```sh\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
+        for line in block.replace("\\\n", " ").splitlines():
+            yield shlex.split(line, comments=True)
+    for line in re.findall(r"^\$ (.*)$", text, re.MULTILINE):
+        yield shlex.split(line)
+    for words in re.findall(r"`((?:make|dra-reserve) [^`]*)`", text):
+        yield shlex.split(words)
+
+
+@each_document
+def test_links_lead_somewhere(document: Path) -> None:
+    links = re.findall(r"\]\((?!https?:)([^)#]+)", document.read_text())
+    assert [link for link in links if not (document.parent / link).exists()] == []
+
+
+@each_document
+def test_make_has_the_targets(document: Path) -> None:
+    named = {word for words in commands(document) if words[:1] == ["make"] for word in words[1:] if "=" not in word}
+    assert named <= TARGETS
+
+
+@each_document
+def test_dra_reserve_has_the_subcommands_and_options(document: Path) -> None:
+    for program, *arguments in filter(None, commands(document)):
+        if Path(program).name == "dra-reserve":
+            name, *options = arguments
+            command = main.commands[name]
+            known = {option for parameter in command.params for option in parameter.opts} | {"--help"}
+            assert {word.partition("=")[0] for word in options if word.startswith("-")} <= known
+
+
+@each_document
+def test_modules_and_files_are_there(document: Path) -> None:
+    for words in commands(document):
+        for option, value in itertools.pairwise(words):
+            if option == "-m":
+                assert importlib.util.find_spec(value), value
+            if option in {"-f", "-k"}:
+                assert (ROOT / value).exists(), value
+
+
+def test_the_notes_name_modules_and_functions_that_exist() -> None:
+    text = (ROOT / "KEP-notes.md").read_text()
+    missing = []
+    for path, function in re.findall(r"`([\w/]+\.py)`(?: \(`(\w+)`\))?", text):
+        found = [file for base in (ROOT, ROOT / "dra" / "engine") if (file := base / path).exists()]
+        if not found or (function and f"def {function}(" not in found[0].read_text()):
+            missing.append((path, function))
+    assert missing == []
+
+
+def test_the_reasons_exist() -> None:
+    table = (ROOT / "README.md").read_text().partition("| reason | meaning |")[2].partition("\n\n")[0]
+    named = set(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE))
+    assert named
+    assert named <= set(Code)
+
+
+def test_make_help_lists_every_target() -> None:
+    shown = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True).stdout  # noqa: S607
+    assert set(re.findall(r"^  make ([a-z-]+) ", shown, re.MULTILINE)) == TARGETS
+    assert set(re.findall(r"^\.PHONY: (.*)$", MAKEFILE, re.MULTILINE)) == TARGETS
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["controller", "--help"]], ids=" ".join)
+def test_the_command_explains_itself(arguments: list[str]) -> None:
+    assert subprocess.run([DRA_RESERVE, *arguments], capture_output=True, text=True, check=True).stdout
