@@ -63,8 +63,8 @@ test: $(STAMP) ## tests that need no cluster; says what it leaves out
 	$(BIN)/pytest $(ARGS)
 
 .PHONY: test-deep
-test-deep: $(STAMP) ## the tests marked deep: properties with 20,000 examples (hours)
-	$(BIN)/pytest -m deep $(ARGS)
+test-deep: $(STAMP) ## the properties of the engine with 20,000 examples each (hours)
+	HYPOTHESIS_PROFILE=deep $(BIN)/pytest tests/dra/engine $(ARGS)
 
 .PHONY: test-cluster
 test-cluster: $(STAMP) ## scenarios on a real Kubernetes: one built here (Go, kubectl), or KUBECONFIG=… any (kubectl)

@@ -191,8 +191,11 @@ def _election(configuration: Configuration, client: Client, identity: str, clock
     settings = configuration.leader_election
     if not settings.enabled:
         return None
-    terms = Terms(
-        duration=int(settings.lease_seconds), renew_within=settings.renew_seconds, retry=settings.retry_seconds
-    )
+    try:
+        terms = Terms(
+            duration=int(settings.lease_seconds), renew_within=settings.renew_seconds, retry=settings.retry_seconds
+        )
+    except ValueError as error:
+        raise MalformedConfigurationError(f"leaderElection: {error}") from error
     key = (settings.namespace, settings.name)
     return Election(client, key=key, identity=identity, terms=terms, clock=clock)

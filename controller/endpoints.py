@@ -28,8 +28,12 @@ class Endpoints:
         """What is served where, ports filled in."""
 
     async def __aenter__(self) -> Self:
-        await self._serve("probes", self._probes, {"/healthz": self._healthz, "/readyz": self._readyz})
-        await self._serve("metrics", self._metrics, {"/metrics": self._render})
+        try:
+            await self._serve("probes", self._probes, {"/healthz": self._healthz, "/readyz": self._readyz})
+            await self._serve("metrics", self._metrics, {"/metrics": self._render})
+        except OSError:
+            await self.__aexit__()
+            raise
         return self
 
     async def __aexit__(self, *_: object) -> None:

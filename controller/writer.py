@@ -6,6 +6,7 @@ claim is decided again with a newer view.
 """
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Iterable
 from typing import Final
 
@@ -27,6 +28,9 @@ from dra.model.pods import Pod, claim_names
 
 PARALLEL: Final = 32
 """Requests of one plan that are under way at a time: a window of 240 pods is ungated in eight rounds."""
+
+
+_log: Final = logging.getLogger(__name__)
 
 
 class BoundMeanwhileError(Exception):
@@ -99,6 +103,7 @@ class Writer:
             raise
         self._metrics.claim_writes.labels(type(write).__name__).inc()
         self._world.observe_claim(claim, now=self._clock.now(), ours=True)
+        _log.debug("%s", patches.summary(write, view.claim))
         if isinstance(write, SetReservedFor):
             self._metrics.observe_listed(view, write, now=self._clock.now())
         return claim.metadata.resource_version

@@ -7,52 +7,12 @@ import click
 
 from dra.cli.main import main
 
-KUBECTL_VERBS: Final = frozenset(
-    [
-        "annotate",
-        "api-resources",
-        "api-versions",
-        "apply",
-        "attach",
-        "auth",
-        "autoscale",
-        "certificate",
-        "cluster-info",
-        "completion",
-        "config",
-        "cordon",
-        "cp",
-        "create",
-        "debug",
-        "delete",
-        "describe",
-        "diff",
-        "drain",
-        "edit",
-        "events",
-        "exec",
-        "explain",
-        "expose",
-        "get",
-        "kustomize",
-        "label",
-        "logs",
-        "options",
-        "patch",
-        "port-forward",
-        "proxy",
-        "replace",
-        "rollout",
-        "run",
-        "scale",
-        "set",
-        "taint",
-        "top",
-        "uncordon",
-        "version",
-        "wait",
-    ]
+_KUBECTL_VERB: Final = re.compile(
+    r"annotate|api-resources|api-versions|apply|attach|autoscale|certificate|cluster-info|completion|config|cordon|cp"
+    r"|create|debug|delete|describe|diff|drain|edit|events|exec|explain|expose|get|kustomize|label|logs|options|patch"
+    r"|port-forward|proxy|replace|rollout|run|scale|set|taint|top|uncordon|version|wait"
 )
+"""kubectl's own; ``kubectl dra`` comes with the plugin."""
 
 _COMMAND: Final = re.compile(r"\b(kubectl|dra-reserve|make) +([a-z][-a-z]*)(?: +([a-z][-a-z]*))?")
 _OPTION_OF_OURS: Final = re.compile(r"this controller with (--[-a-z]+)")
@@ -65,7 +25,7 @@ def unknown_commands(text: str) -> list[str]:
         if program == "kubectl" and verb == "auth":
             known = further in {"can-i", "whoami", "reconcile"}
         elif program == "kubectl":
-            known = verb in KUBECTL_VERBS  # kubectl dra comes with the plugin
+            known = _KUBECTL_VERB.fullmatch(verb) is not None
         else:
             known = program == "dra-reserve" and verb in main.commands
         if not known:

@@ -23,7 +23,11 @@ GRACE: Final = 20.0
 
 
 @click.command()
-@click.option("--kubeconfig", type=click.Path(), help="Else $KUBECONFIG, ~/.kube/config, or the pod's own account.")
+@click.option(
+    "--kubeconfig",
+    type=click.Path(exists=True, dir_okay=False),
+    help="Else $KUBECONFIG, ~/.kube/config, or the pod's own account.",
+)
 @click.option("--context", help="Context of the kubeconfig.")
 @click.option("--config", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Configuration file.")
 @click.option(
@@ -39,7 +43,7 @@ def controller(kubeconfig: str | None, context: str | None, config: Path | None,
         transport = HttpTransport(credentials.find(kubeconfig, context=context))
         application = Application(configuration, transport)
         asyncio.run(_until_stopped(application))
-    except (ApiError, MalformedConfigurationError) as error:
+    except (ApiError, MalformedConfigurationError, OSError) as error:  # OSError: a port of ours is taken
         raise click.ClickException(str(error)) from error
 
 

@@ -48,6 +48,21 @@ def kick(stamp: str) -> dict[str, Any]:
     return {"metadata": {"annotations": {KICKED: stamp}}}
 
 
+def summary(write: ClaimWrite, before: ResourceClaim) -> str:
+    """Return one line that tells what a write changes, for logs."""
+    name = "/".join(before.metadata.key)
+    match write:
+        case SetReservedFor(entries=entries):
+            old, new = {e.uid for e in before.entries}, {e.uid for e in entries}
+            return f"claim {name}: {len(new)} entries, {len(new - old)} added, {len(old - new)} removed"
+        case Deallocate():
+            return f"claim {name}: deallocated"
+        case Annotate(annotations=annotations):
+            return f"claim {name}: annotations {', '.join(key for key, _ in annotations) or 'unchanged'}"
+        case _:
+            assert_never(write)
+
+
 def applied(claim: ResourceClaim, write: ClaimWrite) -> ResourceClaim:
     """Return the claim as it is after the write, for dry runs and simulation; the resourceVersion stays."""
     match write:

@@ -34,8 +34,8 @@ def on(node: str) -> Json:
 def free(claim: Json) -> bool:
     """Tell whether nothing is left of an allocation: neither devices nor the finalizer nor our notes about it."""
     ours = {key for key in claim["metadata"].get("annotations", {}) if key.startswith("reserve.dra/")}
-    kept = {objects.RESERVED_FOR, objects.RESERVED_FOR_UID}
-    return not allocated(claim) and not claim["metadata"].get("finalizers") and ours <= kept
+    whose = {objects.RESERVED_FOR, objects.RESERVED_FOR_UID, "reserve.dra/resolved-uid"}  # not about an allocation
+    return not allocated(claim) and not claim["metadata"].get("finalizers") and ours <= whose
 
 
 def gates(pod: Json) -> list[str]:
@@ -69,12 +69,12 @@ async def pod_is(
     )
 
 
-async def pods_run(namespace: Namespace, *names: str, within: float = WITHIN) -> None:
-    """Wait until these pods, or with no names all pods of the namespace, have their sandboxes."""
+async def pods_run(namespace: Namespace, *names: str, count: int = 1, within: float = WITHIN) -> None:
+    """Wait until these pods, or without names all pods and at least so many, have their sandboxes."""
 
     def all_started(pods: list[Json]) -> bool:
         chosen = [pod for pod in pods if not names or pod["metadata"]["name"] in names]
-        return len(chosen) >= len(names) and all(map(started, chosen))
+        return len(chosen) >= (len(names) or count) and all(map(started, chosen))
 
     await eventually(lambda: namespace.all(PODS), until=all_started, within=within, saying=f"{names or 'all pods'} run")
 

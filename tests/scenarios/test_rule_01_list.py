@@ -29,7 +29,7 @@ async def test_a_foreign_entry_stays_until_its_owner_takes_it(namespace: Namespa
         await steps.claim_is(namespace, "train", lambda claim: listed(claim, "jobs"), saying="it is reserved")
         await steps.list_too(namespace, "train", steps.foreign_entry("dam"))
 
-        await steps.pods_run(namespace)
+        await steps.pods_run(namespace, count=2)
         await steps.claim_is(
             namespace, "train", lambda claim: entries(claim)[0]["resource"] == "jobs", saying="the workload comes first"
         )

@@ -29,7 +29,7 @@ async def test_the_workload_is_entered_within_a_second_and_noted_after_that(name
     async with namespace.history("train") as history:
         await namespace.create(objects.claim("train", device_class=devices, reserved_for="jobs.batch/train"))
         job = await namespace.create(objects.job("train", PodShape(claim="train", gated=True), parallelism=3))
-        await steps.pods_run(namespace)
+        await steps.pods_run(namespace, count=3)
         entered = await steps.claim_is(namespace, "train", lambda claim: _note(claim, ENTERED), saying="it is noted")
     assert steps.entry(job, "jobs", group="batch") in entries(entered)
     first_allocated = next(version for version in history.versions if allocated(version.object))

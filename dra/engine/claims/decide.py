@@ -30,6 +30,10 @@ PRUNING_INTERVAL: Final = 5.0
 PRUNING_BATCH: Final = 64
 """… there are so many of them."""
 
+PRUNING_PATIENCE: Final = 30.0
+"""Seconds between such writes while ungated pods wait: each write fails the scheduler's own writes that are under way,
+and a cycle that has to start over costs its client limit ten requests instead of two."""
+
 RETURNS: Final = 3
 """Entries that came back by themselves before we believe that the stock controller runs: one may be a late write."""
 
@@ -88,6 +92,8 @@ def _due(view: ClaimView, entries: tuple[ConsumerReference, ...], desired: Desir
         return now
     if added:
         return now if len(added) >= LISTING_BATCH else last + LISTING_INTERVAL
+    if view.waiting:
+        return last + PRUNING_PATIENCE
     return now if len(removed) >= PRUNING_BATCH else last + PRUNING_INTERVAL
 
 

@@ -40,5 +40,3 @@ class ClaimHistory:
             after = event.after if isinstance(event.after, ResourceClaim) else None
             self._versions.setdefault(name, []).append(after)
             self._since.setdefault(name, []).append(event.at)
-
-

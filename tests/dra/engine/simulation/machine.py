@@ -118,7 +118,9 @@ class ClaimMachine(RuleBasedStateMachine):
 
     # Users:
 
-    @rule(name=st.sampled_from(CLAIMS), reserved=st.sampled_from(("", *JOBS)), known=st.booleans(), pre_list=st.booleans())
+    @rule(
+        name=st.sampled_from(CLAIMS), reserved=st.sampled_from(("", *JOBS)), known=st.booleans(), pre_list=st.booleans()
+    )
     def create_claim(self, name: str, reserved: str, *, known: bool, pre_list: bool) -> None:
         server = self.cluster.server
         if server.find(ResourceClaim, objects.key(name)) is not None:
@@ -197,6 +199,7 @@ class ClaimMachine(RuleBasedStateMachine):
 
     @rule(which=_which)
     def boot(self, which: int) -> None:
+        self.cluster.advance(5.0)  # no node boots within the second that timestamps have
         self.cluster.kubelets.boot(self._node(which))
 
     @precondition(lambda self: self.cluster.kubelets.sandboxes)

@@ -232,7 +232,9 @@ class Scheduler:
 
     def _nominate(self, pod: Pod, node: str) -> None:
         def change(found: Pod) -> Pod:
-            return msgspec.structs.replace(found, status=msgspec.structs.replace(found.status, nominated_node_name=node))
+            return msgspec.structs.replace(
+                found, status=msgspec.structs.replace(found.status, nominated_node_name=node)
+            )
 
         self._server.patch(Pod, pod.metadata.key, pod.metadata.uid, change, by=Actor.SCHEDULER)
 

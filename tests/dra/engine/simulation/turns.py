@@ -40,7 +40,14 @@ class Turn:
     """Decides one claim until there is nothing to write."""
 
     def __init__(
-        self, key: Key, *, world: World, policy: Policy, server: Server, clock: Clock, wake: Callable[[Key, Instant], None]
+        self,
+        key: Key,
+        *,
+        world: World,
+        policy: Policy,
+        server: Server,
+        clock: Clock,
+        wake: Callable[[Key, Instant], None],
     ) -> None:
         self.disturbed = False
         """Whether the world has changed since the last decision by something else than this turn."""

@@ -1,0 +1,154 @@
+"""An API server in one function: objects with resourceVersions, merge patches, and watches that show every change."""
+
+import asyncio
+import contextlib
+import json
+from collections import defaultdict
+
+from dra.kube.transport import Response
+from tests.dra.kube.scripted import frame, ok, refusal
+
+CLAIMS = "/apis/resource.k8s.io/v1/resourceclaims"
+PODS = "/api/v1/pods"
+NODES = "/api/v1/nodes"
+JOBS = "/apis/batch/v1/jobs"
+
+BATCH = {"versions": [{"version": "v1"}], "preferredVersion": {"version": "v1"}}
+BATCH_V1 = {"resources": [{"name": "jobs", "kind": "Job", "namespaced": True}]}
+
+
+class Cluster:
+    """Implements `dra.kube.transport.Transport`. `objects` is by path; `disturb` runs before a write, once."""
+
+    def __init__(self):
+        self.objects = {}
+        self.version = 100
+        self.requests = []
+        self.refuse = {}
+        """Collection path → the answer to whoever lists or reads there."""
+        self.disturb = {}
+        """Path → what somebody else does right before the next write on it."""
+        self._watches = defaultdict(list)
+
+    def put(self, collection, namespace, name, **content):
+        """Create an object or replace it, as somebody else would."""
+        path = self.path(collection, namespace, name)
+        self.version += 1
+        known = self.objects.get(path)
+        metadata = {
+            "name": name,
+            **({"namespace": namespace} if namespace else {}),
+            "uid": f"uid-{name}",
+            **content.pop("metadata", {}),
+            "resourceVersion": str(self.version),
+        }
+        self.objects[path] = {"metadata": metadata, **content}
+        self._show("MODIFIED" if known else "ADDED", collection, self.objects[path])
+        return self.objects[path]
+
+    def drop(self, collection, namespace, name):
+        gone = self.objects.pop(self.path(collection, namespace, name))
+        self.version += 1
+        gone = {**gone, "metadata": {**gone["metadata"], "resourceVersion": str(self.version)}}
+        self._show("DELETED", collection, gone)
+
+    @staticmethod
+    def path(collection, namespace, name):
+        root, _, plural = collection.rpartition("/")
+        return f"{root}/namespaces/{namespace}/{plural}/{name}" if namespace else f"{collection}/{name}"
+
+    def writes(self, ending=""):
+        """What was written on whom: (name, subresource or "", body)."""
+        found = []
+        for request in self.requests:
+            if request.method == "PATCH" and ending in request.path:
+                parts = request.path.split("/")
+                subresource = parts[-1] if parts[-1] == "status" else ""
+                found.append((parts[-2] if subresource else parts[-1], subresource, json.loads(request.body)))
+        return found
+
+    async def send(self, request):
+        self.requests.append(request)
+        await asyncio.sleep(0)
+        handle = {"GET": self._get, "PATCH": self._patch, "POST": self._post}[request.method]
+        return handle(request)
+
+    @contextlib.asynccontextmanager
+    async def stream(self, request):
+        self.requests.append(request)
+        queue = asyncio.Queue()
+        self._watches[request.path].append(queue)
+
+        async def blocks():
+            while True:
+                yield await queue.get()
+
+        yield blocks()
+
+    async def close(self):
+        pass
+
+    def _get(self, request):
+        path = request.path
+        if path == "/apis/batch":
+            return ok(BATCH)
+        if path == "/apis/batch/v1":
+            return ok(BATCH_V1)
+        for collection in (CLAIMS, PODS, NODES, JOBS):
+            plural = collection.rpartition("/")[2]
+            if path == collection or path.endswith(f"/{plural}"):
+                return self.refuse.get(collection) or self._list(collection, path)
+        found = self.objects.get(path)
+        return ok(found) if found else refusal(404, "NotFound")
+
+    def _list(self, collection, path):
+        root, plural = collection.rpartition("/")[::2]
+        namespace = path.removeprefix(f"{root}/namespaces/").partition("/")[0] if "/namespaces/" in path else ""
+        items = [
+            found
+            for key, found in self.objects.items()
+            if key.startswith(f"{root}/")
+            and f"/{plural}/" in key
+            and (not namespace or f"/namespaces/{namespace}/" in key)
+        ]
+        return ok({"metadata": {"resourceVersion": str(self.version)}, "items": items})
+
+    def _patch(self, request):
+        path = request.path.removesuffix("/status")
+        if path in self.disturb:
+            self.disturb.pop(path)()
+        found, body = self.objects.get(path), json.loads(request.body)
+        if found is None:
+            return refusal(404, "NotFound")
+        wanted, uid = body["metadata"].pop("resourceVersion", None), body["metadata"].pop("uid", None)
+        if uid not in {None, found["metadata"]["uid"]}:
+            return refusal(422, "Invalid", causes=[{"field": "metadata.uid", "reason": "FieldValueInvalid"}])
+        if wanted not in {None, found["metadata"]["resourceVersion"]}:
+            return refusal(409, "Conflict")
+        self.version += 1
+        after = merged(found, body)
+        after["metadata"]["resourceVersion"] = str(self.version)
+        self.objects[path] = after
+        root, plural = path.rsplit("/", 2)[:2]
+        self._show("MODIFIED", f"{root.partition('/namespaces/')[0]}/{plural}", after)
+        return ok(after)
+
+    def _post(self, request):
+        return Response(201, {}, request.body)
+
+    def _show(self, kind, collection, obj):
+        for queue in self._watches[collection]:
+            queue.put_nowait(frame(kind, obj))
+
+
+def merged(before, patch):
+    """RFC 7386."""
+    if not isinstance(patch, dict):
+        return patch
+    after = dict(before) if isinstance(before, dict) else {}
+    for key, value in patch.items():
+        if value is None:
+            after.pop(key, None)
+        else:
+            after[key] = merged(after.get(key), value)
+    return after

@@ -1,0 +1,64 @@
+import aiohttp
+import pytest
+
+from controller.endpoints import Endpoints
+from dra.api.configuration import Endpoint
+
+REAL_TIME = True
+
+ANYWHERE = Endpoint(port=0)
+
+
+@pytest.fixture
+def troubles():
+    return []
+
+
+@pytest.fixture
+async def endpoints(metrics, troubles):
+    async with Endpoints(probes=ANYWHERE, metrics=ANYWHERE, registry=metrics, troubles=lambda: troubles) as serving:
+        yield serving
+
+
+async def answer(endpoints, name, path):
+    async with aiohttp.ClientSession() as session, session.get(f"http://{endpoints.addresses[name]}{path}") as given:
+        return given.status, await given.text()
+
+
+async def test_alive_is_whose_loop_turns(endpoints, troubles):
+    troubles.append("pods: not listed yet")
+    assert await answer(endpoints, "probes", "/healthz") == (200, "ok\n")
+
+
+async def test_ready_is_who_knows_the_cluster_and_the_rest_is_told(endpoints, troubles):
+    assert await answer(endpoints, "probes", "/readyz") == (200, "ok\n")
+    troubles += ["pods: not listed yet", "nodes: no news for 200 s"]
+    assert await answer(endpoints, "probes", "/readyz") == (503, "pods: not listed yet\nnodes: no news for 200 s\n")
+
+
+async def test_metrics_are_in_the_text_format(endpoints, metrics):
+    metrics.request("GET", "pods", 200, 0.1)
+    status, text = await answer(endpoints, "metrics", "/metrics")
+    assert status == 200
+    assert 'dra_reserve_api_requests_total{code="200",method="GET",resource="pods"} 1.0' in text
+
+
+async def test_probes_and_metrics_are_served_apart(endpoints):
+    assert (await answer(endpoints, "probes", "/metrics"))[0] == 404
+    assert (await answer(endpoints, "metrics", "/healthz"))[0] == 404
+
+
+async def test_afterwards_nobody_listens(metrics):
+    async with Endpoints(probes=ANYWHERE, metrics=ANYWHERE, registry=metrics, troubles=list) as serving:
+        pass
+    with pytest.raises(aiohttp.ClientConnectorError):
+        await answer(serving, "probes", "/healthz")
+
+
+async def test_who_cannot_listen_everywhere_listens_nowhere(endpoints, metrics):
+    taken = Endpoint(port=int(endpoints.addresses["metrics"].rpartition(":")[2]))
+    second = Endpoints(probes=ANYWHERE, metrics=taken, registry=metrics, troubles=list)
+    with pytest.raises(OSError, match="address already in use"):
+        await second.__aenter__()
+    with pytest.raises(aiohttp.ClientConnectorError):
+        await answer(second, "probes", "/healthz")

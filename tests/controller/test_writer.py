@@ -1,0 +1,365 @@
+import asyncio
+
+import msgspec
+import pytest
+
+from controller.leadership import Leadership
+from controller.workloads import Workloads
+from controller.writer import PARALLEL, BoundMeanwhileError, Writer
+from dra.engine.actions import (
+    Annotate,
+    Deallocate,
+    Kick,
+    LookUpPod,
+    LookUpWorkload,
+    Plan,
+    SetReservedFor,
+    Ungate,
+)
+from dra.engine.claims.view import EntryKind
+from dra.engine.consumers import GATE
+from dra.kube.errors import Conflict, NotFound, Unreachable
+from dra.model.claims import ResourceClaim
+from dra.model.meta import Uid
+from dra.model.pods import Pod
+from tests.controller.cluster import CLAIMS, PODS, Cluster
+from tests.dra.engine.examples import GUARD, JOB, KEY, NAMESPACE, uid, waiting
+from tests.dra.kube.scripted import client_of, refusal
+
+UID = Uid("uid-train")
+ALLOCATION = {"devices": {"results": [{"driver": "d", "pool": "p", "device": "gpu-0"}]}}
+LIST = SetReservedFor(claim=KEY, entries=(JOB, GUARD))
+NOTE = Annotate(claim=KEY, annotations=(("x", "1"),))
+FREE = Deallocate(claim=KEY)
+USES = [{"name": "gpu", "resourceClaimName": "train"}]
+
+
+class FromNow(Leadership):
+    """A lease that ends at some instant."""
+
+    def __init__(self, until):
+        super().__init__()
+        self.until = until
+
+    def write_until(self):
+        return self.until
+
+
+@pytest.fixture
+def cluster(world, clock):
+    """A cluster with an allocated claim, as the world knows it."""
+    served = Cluster()
+    served.put(CLAIMS, NAMESPACE, "train", status={"allocation": ALLOCATION}, metadata={"finalizers": ["keep"]})
+    return served
+
+
+@pytest.fixture
+def writer_of(cluster, world, clock, metrics):
+    def make(leadership=None):
+        client = client_of(cluster)
+        workloads = Workloads(client, world=world, rules={}, woken=lambda: None)
+        return Writer(
+            client,
+            world=world,
+            clock=clock,
+            workloads=workloads,
+            metrics=metrics,
+            leadership=leadership or Leadership(),
+        )
+
+    return make
+
+
+def served(cluster, world, name="train"):
+    """What the server has, taken in by the world; returns the view."""
+    world.observe_claim(msgspec.convert(cluster.objects[cluster.path(CLAIMS, NAMESPACE, name)], ResourceClaim), now=0.0)
+    return world.view((NAMESPACE, name), now=0.0)
+
+
+def pod(cluster, name, **content):
+    content.setdefault("spec", {"resourceClaims": USES})
+    return msgspec.convert(cluster.put(PODS, NAMESPACE, name, **content), Pod)
+
+
+async def test_writes_on_a_claim_are_a_chain_of_versions(cluster, world, writer_of):
+    view = served(cluster, world)
+    first = view.claim.metadata.resource_version
+    await writer_of().apply(Plan(actions=(LIST, NOTE)), view=view)
+    (_, sub_1, list_), (_, sub_2, note) = cluster.writes()
+    assert (sub_1, sub_2) == ("status", "")
+    assert (list_["metadata"]["resourceVersion"], note["metadata"]["resourceVersion"]) == (first, "102")
+    assert list_["metadata"]["uid"] == note["metadata"]["uid"] == UID
+    assert note["metadata"]["annotations"] == {"x": "1"}
+    found = world.claim(KEY)
+    assert (found.metadata.resource_version, found.entries) == ("103", (JOB, GUARD))
+    assert world.view(KEY, now=0.0).history.written_at == 0.0
+
+
+async def test_fields_that_we_do_not_know_survive(cluster, world, writer_of):
+    cluster.put(
+        CLAIMS, NAMESPACE, "train", status={"allocation": {**ALLOCATION, "new": 1}, "future": [2]}, spec={"n": 3}
+    )
+    await writer_of().apply(Plan(actions=(LIST,)), view=served(cluster, world))
+    after = cluster.objects[cluster.path(CLAIMS, NAMESPACE, "train")]
+    assert (after["status"]["future"], after["status"]["allocation"]["new"], after["spec"]) == ([2], 1, {"n": 3})
+
+
+async def test_a_conflict_ends_the_chain_and_the_claim_is_read_again(cluster, world, writer_of, metrics):
+    view = served(cluster, world)
+    cluster.put(CLAIMS, NAMESPACE, "train", status={"allocation": ALLOCATION, "devices": []})
+    with pytest.raises(Conflict):
+        await writer_of().apply(Plan(actions=(LIST, NOTE)), view=view)
+    assert len(cluster.writes()) == 1
+    assert world.claim(KEY).metadata.resource_version == "102"
+    assert b"dra_reserve_claim_conflicts_total 1.0" in metrics.render()
+
+
+async def test_a_conflict_in_the_middle_leaves_what_was_written(cluster, world, writer_of):
+    view = served(cluster, world)
+    path = cluster.path(CLAIMS, NAMESPACE, "train")
+    note = Annotate(claim=KEY, finalizers=())
+
+    def meanwhile():
+        cluster.disturb[path] = lambda: cluster.put(CLAIMS, NAMESPACE, "train", status={})
+
+    cluster.disturb[path] = meanwhile
+    with pytest.raises(Conflict):
+        await writer_of().apply(Plan(actions=(LIST, note)), view=view)
+    assert [sub for _, sub, _ in cluster.writes()] == ["status", ""]
+    assert world.claim(KEY).status.allocation is None
+
+
+async def test_a_claim_of_another_uid_is_a_conflict(cluster, world, writer_of):
+    view = served(cluster, world)
+    cluster.put(CLAIMS, NAMESPACE, "train", metadata={"uid": "another"})
+    with pytest.raises(Conflict):
+        await writer_of().apply(Plan(actions=(LIST,)), view=view)
+    assert world.claim(KEY).metadata.uid == "another"
+
+
+async def test_a_claim_that_is_gone_is_left_to_the_watch(cluster, world, writer_of):
+    view = served(cluster, world)
+    cluster.drop(CLAIMS, NAMESPACE, "train")
+    with pytest.raises(NotFound):
+        await writer_of().apply(Plan(actions=(LIST, NOTE)), view=view)
+    assert len(cluster.writes()) == 1
+
+
+async def test_after_a_failed_claim_write_no_pod_is_touched(cluster, world, writer_of):
+    view = served(cluster, world)
+    gated = pod(cluster, "a")
+    ungate = Ungate(pod=gated.metadata.key, uid=uid("a"), resource_version=gated.metadata.resource_version)
+    cluster.put(CLAIMS, NAMESPACE, "train")
+    with pytest.raises(Conflict):
+        await writer_of().apply(Plan(actions=(LIST, ungate)), view=view)
+    assert [name for name, _, _ in cluster.writes()] == ["train"]
+
+
+# Deallocation with a live read
+
+
+@pytest.mark.parametrize(
+    ("content", "forbidden"),
+    [
+        pytest.param({}, False, id="waits"),
+        pytest.param({"spec": {"resourceClaims": USES, "nodeName": "n1"}}, True, id="bound"),
+        pytest.param({"status": {"nominatedNodeName": "n1"}}, True, id="nominated"),
+        pytest.param(
+            {"spec": {"resourceClaims": USES, "nodeName": "n1"}, "status": {"phase": "Failed"}}, False, id="ended"
+        ),
+        pytest.param({"spec": {"nodeName": "n1"}}, False, id="uses-no-claim"),
+    ],
+)
+async def test_an_allocation_is_taken_back_only_if_no_pod_is_being_bound(cluster, world, writer_of, content, forbidden):
+    view = served(cluster, world)
+    pod(cluster, "a", **content)
+    plan = Plan(actions=(Deallocate(claim=KEY, confirm=True), NOTE))
+    if forbidden:
+        with pytest.raises(BoundMeanwhileError, match="claim ml/train: pod a"):
+            await writer_of().apply(plan, view=view)
+        assert not cluster.writes()
+        assert world.consumer(uid("a")) is not None
+    else:
+        await writer_of().apply(plan, view=view)
+        assert world.claim(KEY).status.allocation is None
+
+
+async def test_pods_of_other_namespaces_are_not_asked_for(cluster, world, writer_of):
+    view = served(cluster, world)
+    cluster.put(PODS, "other", "a", spec={"resourceClaims": USES, "nodeName": "n1"})
+    await writer_of().apply(Plan(actions=(Deallocate(claim=KEY, confirm=True),)), view=view)
+    assert world.claim(KEY).status.allocation is None
+
+
+async def test_an_ordinary_deallocation_reads_nothing(cluster, world, writer_of):
+    await writer_of().apply(Plan(actions=(FREE,)), view=served(cluster, world))
+    assert [request.method for request in cluster.requests] == ["PATCH"]
+    assert cluster.writes()[0][2]["status"] == {"allocation": None, "reservedFor": None, "devices": None}
+
+
+# Pods
+
+
+def gated(cluster, name):
+    spec = {"resourceClaims": USES, "schedulingGates": [{"name": GATE}]}
+    return pod(cluster, name, spec=spec)
+
+
+async def test_a_pod_is_let_go_as_the_version_that_was_decided_on(cluster, world, writer_of, metrics):
+    found = gated(cluster, "a")
+    world.observe_pod(found, now=0.0)
+    version = found.metadata.resource_version
+    await writer_of().apply(Plan(actions=(Ungate(pod=(NAMESPACE, "a"), uid=uid("a"), resource_version=version),)))
+    ((name, _, body),) = cluster.writes()
+    assert (name, body["metadata"]) == ("a", {"resourceVersion": version, "uid": uid("a")})
+    assert body["spec"] == {"schedulingGates": None}
+    assert world.consumer(uid("a")).gates == ()
+    assert b"dra_reserve_pods_ungated_total 1.0" in metrics.render()
+
+
+async def test_a_pod_that_has_changed_is_read_again_and_decided_again(cluster, world, writer_of):
+    found = gated(cluster, "a")
+    world.observe_pod(found, now=0.0)
+    cluster.put(
+        PODS, NAMESPACE, "a", spec={**cluster.objects[cluster.path(PODS, NAMESPACE, "a")]["spec"], "priority": 5}
+    )
+    world.dirty.clear()
+    stale = Ungate(pod=(NAMESPACE, "a"), uid=uid("a"), resource_version=found.metadata.resource_version)
+    await writer_of().apply(Plan(actions=(stale,)))
+    assert (world.consumer(uid("a")).priority, world.consumer(uid("a")).gates) == (5, (GATE,))
+    assert world.dirty == {KEY}
+
+
+async def test_a_pod_that_was_made_anew_is_not_let_go_in_the_place_of_the_old_one(cluster, world, writer_of):
+    found = gated(cluster, "a")
+    world.observe_pod(found, now=0.0)
+    cluster.put(PODS, NAMESPACE, "a", metadata={"uid": "second"}, spec={"resourceClaims": USES})
+    stale = Ungate(pod=(NAMESPACE, "a"), uid=uid("a"), resource_version=found.metadata.resource_version)
+    await writer_of().apply(Plan(actions=(stale,)))
+    assert world.consumer(uid("a")) is None
+    assert world.consumer(Uid("second")) is not None
+
+
+async def test_a_pod_that_is_gone_is_forgotten(cluster, world, writer_of):
+    world.observe_pod(gated(cluster, "a"), now=0.0)
+    cluster.drop(PODS, NAMESPACE, "a")
+    await writer_of().apply(Plan(actions=(Ungate(pod=(NAMESPACE, "a"), uid=uid("a"), resource_version="1"),)))
+    assert world.consumer(uid("a")) is None
+
+
+async def test_a_window_of_pods_is_let_go_a_few_at_a_time(cluster, world, writer_of):
+    under_way, most = 0, 0
+    plain = cluster.send
+
+    async def counted(request):
+        nonlocal under_way, most
+        under_way += 1
+        most = max(most, under_way)
+        await asyncio.sleep(0.01)
+        under_way -= 1
+        return await plain(request)
+
+    cluster.send = counted
+    pods = [gated(cluster, f"p{number}").metadata for number in range(2 * PARALLEL)]
+    plan = Plan(actions=tuple(Ungate(pod=m.key, uid=m.uid, resource_version=m.resource_version) for m in pods))
+    await writer_of().apply(plan)
+    assert (most, len(cluster.writes())) == (PARALLEL, 2 * PARALLEL)
+
+
+async def test_one_pod_that_cannot_be_written_does_not_keep_the_others(cluster, world, writer_of):
+    pods = [gated(cluster, name).metadata for name in "abc"]
+    plain = cluster.send
+
+    async def broken(request):
+        return refusal(500) if request.path.endswith("/a") else await plain(request)
+
+    cluster.send = broken
+    plan = Plan(actions=tuple(Ungate(pod=m.key, uid=m.uid, resource_version=m.resource_version) for m in pods))
+    with pytest.raises(Exception, match="Pod ml/a"):
+        await writer_of().apply(plan)
+    assert [name for name, _, _ in cluster.writes()] == ["b", "c"]
+
+
+async def test_a_kick_changes_an_annotation_of_that_very_pod(cluster, world, writer_of):
+    pod(cluster, "a")
+    await writer_of().apply(Plan(actions=(Kick(pod=(NAMESPACE, "a"), uid=uid("a")),)))
+    ((_, _, body),) = cluster.writes()
+    assert body["metadata"]["annotations"] == {"reserve.dra/listed-at": "2026-11-20T12:00:00.000000Z"}
+    assert body["metadata"]["uid"] == uid("a")
+    assert "resourceVersion" not in body["metadata"]
+
+
+@pytest.mark.parametrize("form", [None, {"uid": "second"}], ids=["gone", "made-anew"])
+async def test_nobody_is_left_to_be_kicked(cluster, world, writer_of, form):
+    if form:
+        pod(cluster, "a", metadata=form)
+    await writer_of().apply(Plan(actions=(Kick(pod=(NAMESPACE, "a"), uid=uid("a")),)))
+    assert (
+        "annotations" not in (cluster.objects.get(cluster.path(PODS, NAMESPACE, "a")) or {"metadata": {}})["metadata"]
+    )
+
+
+# Questions
+
+
+@pytest.mark.parametrize(
+    ("content", "kind"),
+    [
+        pytest.param(None, EntryKind.FINISHED, id="gone"),
+        pytest.param({"metadata": {"uid": "second"}}, EntryKind.FINISHED, id="another-of-that-name"),
+        pytest.param({"spec": {}}, EntryKind.FOREIGN, id="there-and-uses-another-claim"),
+    ],
+)
+async def test_an_entry_nobody_knows_is_settled_by_a_live_read(cluster, world, writer_of, content, kind):
+    entry = {"resource": "pods", "name": "a", "uid": uid("a")}
+    cluster.put(CLAIMS, NAMESPACE, "train", status={"allocation": ALLOCATION, "reservedFor": [entry]})
+    view = served(cluster, world)
+    if content is not None:
+        pod(cluster, "a", **content)
+    await writer_of().apply(Plan(actions=(LookUpPod(pod=(NAMESPACE, "a"), uid=uid("a")),)), view=view)
+    assert [e.kind for e in world.view(KEY, now=0.0).entries] == [kind]
+
+
+async def test_a_read_that_fails_settles_nothing(cluster, world, writer_of):
+    view = served(cluster, world)
+    cluster.refuse[PODS] = refusal(500)
+
+    async def unreachable(_request):
+        raise Unreachable("x", "gone away", ambiguous=True)
+
+    cluster.send = unreachable
+    for _ in range(2):  # the second one asks again
+        with pytest.raises(Unreachable):
+            await writer_of().apply(Plan(actions=(LookUpPod(pod=(NAMESPACE, "a"), uid=uid("a")),)), view=view)
+
+
+async def test_the_same_question_is_asked_once_at_a_time(cluster, world, writer_of):
+    view, writer = served(cluster, world), writer_of()
+    plan = Plan(actions=(LookUpPod(pod=(NAMESPACE, "a"), uid=uid("a")), LookUpWorkload(claim=KEY, reference=JOB)))
+    await asyncio.gather(*(writer.apply(plan, view=view) for _ in range(5)))
+    asked = [request.path for request in cluster.requests]
+    assert len(asked) == len(set(asked))
+
+
+# Leadership
+
+
+async def test_a_write_must_be_over_before_the_lease_can_be(cluster, world, writer_of):
+    await writer_of(FromNow(3.0)).apply(Plan(actions=(LIST,)), view=served(cluster, world))
+    assert cluster.requests[-1].timeout == pytest.approx(3.0)
+
+
+async def test_without_a_lease_nothing_is_written(cluster, world, writer_of):
+    with pytest.raises(Unreachable):
+        await writer_of(FromNow(-1.0)).apply(Plan(actions=(LIST,)), view=served(cluster, world))
+    assert not cluster.writes()
+
+
+async def test_how_long_pods_waited_for_their_entry_is_measured(cluster, world, writer_of, metrics):
+    world.observe_pod(pod(cluster, "a"), now=-0.75)
+    write = SetReservedFor(claim=KEY, entries=(waiting("a").entry,))
+    await writer_of().apply(Plan(actions=(write,)), view=served(cluster, world))
+    shown = metrics.render()
+    assert b"dra_reserve_pod_listing_seconds_count 1.0" in shown
+    assert b"dra_reserve_pod_listing_seconds_sum 0.75" in shown
+    assert b'dra_reserve_claim_writes_total{write="SetReservedFor"} 1.0' in shown

@@ -1,0 +1,55 @@
+import pytest
+
+from dra.cel.rules import MalformedRuleError, Rule
+
+JOB_DONE = "object.status.conditions.exists(c, c.type in ['Complete', 'Failed'] && c.status == 'True')"
+
+
+@pytest.mark.parametrize(
+    ("expression", "content", "holds"),
+    [
+        pytest.param("object.status.phase == 'Done'", {"status": {"phase": "Done"}}, True, id="yes"),
+        pytest.param("object.status.phase == 'Done'", {"status": {"phase": "Running"}}, False, id="no"),
+        pytest.param("object.status.phase == 'Done'", {"status": {}}, False, id="a-field-that-is-not-there-yet"),
+        pytest.param("object.status.phase == 'Done'", {}, False, id="no-status-at-all"),
+        pytest.param("object.status.phase == 'Done'", {"status": {"phase": 3}}, False, id="another-type"),
+        pytest.param("has(object.spec.done) && object.spec.done", {"spec": {"done": True}}, True, id="has"),
+        pytest.param("object.done", {"done": True}, True, id="the-field-is-the-answer"),
+        pytest.param("object.done", {"done": "yes"}, False, id="an-answer-that-is-neither-yes-nor-no"),
+        pytest.param("object.n >= 3", {"n": 3}, True, id="numbers"),
+        pytest.param("object.n == null", {"n": None}, True, id="null"),
+        pytest.param(JOB_DONE, {"status": {"conditions": None}}, False, id="a-list-that-is-null"),
+        pytest.param(
+            JOB_DONE,
+            {"status": {"conditions": [{"type": "Complete", "status": "True"}]}},
+            True,
+            id="a-job-that-is-done",
+        ),
+        pytest.param(
+            JOB_DONE, {"status": {"conditions": [{"type": "Suspended", "status": "True"}]}}, False, id="suspended"
+        ),
+    ],
+)
+def test_answers(expression, content, holds):
+    assert Rule(expression).holds(content) is holds
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        pytest.param("", id="nothing"),
+        pytest.param("object.status ==", id="half-a-comparison"),
+        pytest.param("status.phase == 'Done'", id="a-name-that-does-not-exist"),
+        pytest.param("'yes'", id="a-text"),
+        pytest.param("1 + 1", id="a-number"),
+        pytest.param("object.exists(", id="a-bracket"),
+    ],
+)
+def test_what_is_no_question_is_refused_when_it_is_read(expression):
+    with pytest.raises(MalformedRuleError) as refused:
+        Rule(expression)
+    assert str(refused.value).startswith(repr(expression))
+
+
+def test_a_rule_shows_its_expression():
+    assert repr(Rule("object.done")) == "Rule('object.done')"

@@ -1,0 +1,113 @@
+import socket
+
+import pytest
+from click.testing import CliRunner
+
+from dra.cli.main import main
+
+
+@pytest.fixture
+def run(monkeypatch, tmp_path):
+    """Run `dra-reserve` where no cluster can be found by accident."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    return lambda *arguments: CliRunner().invoke(main, arguments)
+
+
+@pytest.fixture
+def configuration(tmp_path):
+    def write(text):
+        path = tmp_path / "configuration.yaml"
+        path.write_text(text)
+        return str(path)
+
+    return write
+
+
+@pytest.mark.parametrize("arguments", [["-h"], ["--help"], ["controller", "-h"]], ids=" ".join)
+def test_help_tells_what_there_is(run, arguments):
+    shown = run(*arguments)
+    assert shown.exit_code == 0
+    assert "Usage: " in shown.stdout
+    assert ("--mode" if "controller" in arguments else "controller") in shown.stdout
+
+
+def test_without_a_command_help_is_shown(run):
+    assert "controller" in run().output
+
+
+def test_the_version_is_that_of_the_package(run):
+    shown = run("--version")
+    assert shown.exit_code == 0
+    assert "dra-reserve" in shown.stdout or "main" in shown.stdout
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        pytest.param("mod: replace", "mod: Extra inputs are not permitted", id="unknown-field"),
+        pytest.param("mode: both", "mode: Input should be 'replace' or 'alongside'", id="no-such-mode"),
+        pytest.param("leaderElection: {leaseSecond: 3}", "leaderElection.leaseSecond", id="unknown-field-inside"),
+        pytest.param("- a\n- b", "must be a mapping", id="a-list"),
+        pytest.param("mode: [", "no YAML", id="no-yaml"),
+        pytest.param(
+            "releaseRules: [{resource: jobs.batch, expression: 'object.status =='}]",
+            "releaseRules: jobs.batch: 'object.status =='",
+            id="no-cel",
+        ),
+        pytest.param(
+            "releaseRules: [{resource: batch/v1/jobs, expression: 'true'}]",
+            "releaseRules: batch/v1/jobs",
+            id="no-resource",
+        ),
+        pytest.param(
+            "leaderElection: {leaseSeconds: 10, renewSeconds: 10}", "leaderElection: ", id="a-lease-that-cannot-be-kept"
+        ),
+    ],
+)
+def test_a_bad_configuration_is_refused_in_one_line(run, configuration, tmp_path, text, told):
+    kubeconfig = tmp_path / "kubeconfig"
+    kubeconfig.write_text("{}")
+    refused = run("controller", "--config", configuration(text), "--kubeconfig", str(kubeconfig))
+    assert refused.exit_code == 1, refused.exception
+    assert told in refused.stderr
+    assert "Traceback" not in refused.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        pytest.param(["--config", "/nowhere.yaml"], "'/nowhere.yaml' does not exist", id="no-such-file"),
+        pytest.param(["--mode", "both"], "'both' is not one of", id="no-such-mode"),
+        pytest.param(["--fast"], "No such option", id="no-such-option"),
+    ],
+)
+def test_a_bad_command_line_is_refused_as_a_usage_error(run, arguments, told):
+    refused = run("controller", *arguments)
+    assert refused.exit_code == 2
+    assert told in refused.stderr
+
+
+def test_without_a_cluster_it_says_where_it_has_looked(run):
+    refused = run("controller")
+    assert refused.exit_code == 1
+    assert "no kubeconfig" in refused.stderr
+
+
+def test_a_kubeconfig_that_is_not_there_is_told_at_once(run):
+    refused = run("controller", "--kubeconfig", "/nowhere/config")
+    assert refused.exit_code == 2
+    assert "'/nowhere/config' does not exist" in refused.stderr
+
+
+@pytest.mark.parametrize("endpoint", ["probes", "metrics"])
+def test_a_port_that_is_taken_is_told(run, configuration, tmp_path, endpoint):
+    kubeconfig = tmp_path / "kubeconfig"
+    kubeconfig.write_text("{}")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        ports = {"probes": 0, "metrics": 0, endpoint: taken.getsockname()[1]}
+        text = "\n".join(f"{name}: {{port: {port}}}" for name, port in ports.items())
+        refused = run("controller", "--config", configuration(text), "--kubeconfig", str(kubeconfig))
+    assert refused.exit_code == 1, refused.exception
+    assert "address already in use" in refused.stderr

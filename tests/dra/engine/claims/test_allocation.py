@@ -1,0 +1,325 @@
+"""Rules 8, 9 and 10."""
+
+import msgspec
+import pytest
+
+from dra.engine.actions import Annotate, Deallocate
+from dra.engine.claims.allocation import FULL_PATIENCE, LONGEST_PATIENCE, PATIENCE, UNAVAILABLE, VERDICT, stuck
+from dra.engine.claims.policy import ALONGSIDE, REPLACE
+from dra.engine.claims.view import History, NodeFit
+from dra.engine.instants import BIND_HORIZON, SLOW_BIND_HORIZON
+from dra.engine.ledger import Conflict, Holder, Item
+from dra.engine.reasons import Code
+from dra.engine.window import Listing
+from dra.model import workloads
+from dra.model.claims import (
+    DELETE_PROTECTION,
+    AllocatedDeviceStatus,
+    Condition,
+    DeviceAllocationResult,
+)
+from tests.dra.engine.examples import (
+    FINISHED,
+    FOREIGN,
+    JOB,
+    KEY,
+    NOON,
+    PRESENT,
+    allocation,
+    claim,
+    codes,
+    decided,
+    finished,
+    gated,
+    listed,
+    of_type,
+    started,
+    starting,
+    uid,
+    unschedulable,
+    view,
+    waiting,
+)
+
+FREED = [Deallocate(claim=KEY)]
+
+
+def lately(name, seconds):
+    """The pod may have been listed until some seconds ago."""
+    return {uid(name): Listing(last=NOON - seconds, assumed=True)}
+
+
+# Rule 8: an edge, not a state
+
+
+@pytest.mark.parametrize("policy", [REPLACE, ALONGSIDE], ids=["replace", "alongside"])
+@pytest.mark.parametrize(
+    ("of", "pods", "freed"),
+    [
+        pytest.param(claim(list=[finished("a")]), [finished("a")], True, id="its-last-pod-ended"),
+        pytest.param(claim(list=["guard", finished("a")]), [finished("a")], True, id="behind-a-guard"),
+        pytest.param(claim(list=["guard"]), [], True, id="only-the-guard-is-left"),
+        pytest.param(claim(), [], False, id="allocated-and-unused-is-legal"),
+        pytest.param(claim(), [finished("a")], False, id="nobody-was-listed"),
+        pytest.param(claim(list=[finished("a")]), [finished("a"), started("b")], False, id="another-consumes"),
+        pytest.param(claim(list=[finished("a")]), [finished("a"), starting("b")], False, id="another-is-bound"),
+        pytest.param(claim(list=[finished("a"), FOREIGN]), [finished("a")], False, id="a-foreign-entry"),
+        pytest.param(claim(list=[waiting("a")]), [], False, id="an-entry-of-a-pod-nobody-knows"),
+        pytest.param(claim(list=[finished("a")]), [finished("a"), gated("b")], False, id="a-gated-pod-wants-it"),
+        pytest.param(
+            claim(list=[finished("a")]), [finished("a"), waiting("b")], True, id="never-listed-never-promised"
+        ),
+        pytest.param(claim(workload=JOB, entered=True, list=[JOB]), [finished("a")], False, id="reserved-for-a-job"),
+        pytest.param(claim(workload=JOB, entered=True), [], True, id="its-owner-released-it"),
+        pytest.param(claim(workload=JOB, entered=True), [started("a")], False, id="its-owner-released-it-too-early"),
+        pytest.param(claim(allocation=None), [], False, id="not-allocated"),
+    ],
+)
+def test_when_a_claim_gives_its_devices_back(of, pods, freed, policy):
+    plan = decided(view(of, *pods, workload=PRESENT), policy=policy)
+    assert of_type(plan, Deallocate) == (FREED if freed else [])
+    assert (Code.DEALLOCATED in codes(plan)) is freed
+
+
+@pytest.mark.parametrize(
+    ("pod", "seconds", "freed"),
+    [
+        pytest.param(waiting("b"), BIND_HORIZON - 1, False, id="listed-lately"),
+        pytest.param(waiting("b"), BIND_HORIZON, True, id="listed-long-ago"),
+        pytest.param(waiting("b", slow_binding=True), BIND_HORIZON, False, id="with-volumes-binding-takes-longer"),
+        pytest.param(waiting("b", slow_binding=True), SLOW_BIND_HORIZON, True, id="but-not-for-ever"),
+        pytest.param(gated("b", gates=("other",)), 1.0, True, id="a-gated-pod-cannot-be-bound"),
+    ],
+)
+def test_a_pod_that_was_listed_lately_may_still_be_bound_without_a_write(pod, seconds, freed):
+    of = claim(list=["guard", finished("a")])
+    plan = decided(view(of, finished("a"), pod, listings=lately("b", seconds)))
+    assert of_type(plan, Deallocate) == (FREED if freed else [])
+    assert listed(plan) == (None if freed else ["guards/train"])
+    assert codes(plan) == [Code.DEALLOCATED if freed else Code.DEALLOCATION_WAITS]
+
+
+def test_while_that_is_so_the_guard_keeps_the_edge():
+    plan = decided(view(claim(list=[finished("a")]), finished("a"), waiting("b"), listings=lately("b", 10.0)))
+    assert listed(plan) == ["guards/train"]
+    waits = decided(view(claim(list=["guard"]), waiting("b"), listings=lately("b", 10.0)))
+    assert (waits.claim_writes, waits.wake_at) == ((), NOON + 50.0)
+
+
+def test_the_finalizer_and_our_marks_go_in_the_write_after():
+    of = claim(workload=JOB, entered=True, list=[JOB])
+    plan = decided(view(of, workload=FINISHED))
+    marks = ((workloads.ANY_POD, None), (workloads.ENTERED, None))
+    assert plan.claim_writes == (*FREED, Annotate(claim=KEY, annotations=marks, finalizers=()))
+
+
+def test_foreign_finalizers_stay():
+    of = claim(list=[finished("a")])
+    metadata = msgspec.structs.replace(of.metadata, finalizers=["other", DELETE_PROTECTION])
+    plan = decided(view(msgspec.structs.replace(of, metadata=metadata), finished("a")))
+    assert of_type(plan, Annotate)[0].finalizers == ("other",)
+
+
+@pytest.mark.parametrize(
+    ("of", "notes"),
+    [
+        pytest.param(claim(workload=JOB, allocation=None, protected=True), [], id="being-allocated-right-now"),
+        pytest.param(
+            claim(allocation=None, protected=True, deleting=True),
+            [Annotate(claim=KEY, finalizers=())],
+            id="under-deletion-nothing-protects-it",
+        ),
+        pytest.param(
+            claim(workload=JOB, allocation=None, annotations=workloads.marks_of_entry(allocation())),
+            [Annotate(claim=KEY, annotations=((workloads.ANY_POD, None), (workloads.ENTERED, None)))],
+            id="marks-of-an-allocation-that-is-no-more",
+        ),
+    ],
+)
+def test_the_metadata_of_an_unallocated_claim(of, notes):
+    assert list(decided(view(of, workload=PRESENT)).actions) == notes
+
+
+# Rule 9: unstick
+
+LOST = NodeFit(inside=0, outside=3)
+FULL = NodeFit(inside=1, outside=3)
+EXCLUDED = {"unschedulable_text": f"0/4 nodes are available: 3 {UNAVAILABLE}"}
+FULL_UP = {"unschedulable_text": "0/4 nodes are available: 1 Insufficient cpu"}
+
+
+def long_unschedulable(name, *, seconds=PATIENCE, **known):
+    return unschedulable(name, since=NOON - seconds, stage_since=NOON - seconds, **known)
+
+
+def broken():
+    """A claim with a device that reports that it cannot be bound."""
+    of = claim()
+    result = msgspec.structs.replace(allocation().devices.results[0], binding_failure_conditions=["Broken"])
+    found = msgspec.structs.replace(allocation(), devices=DeviceAllocationResult(results=[result]))
+    failed = AllocatedDeviceStatus(
+        driver=result.driver,
+        pool=result.pool,
+        device=result.device,
+        conditions=[Condition(type="Broken", status="True")],
+    )
+    return msgspec.structs.replace(of, status=msgspec.structs.replace(of.status, allocation=found, devices=[failed]))
+
+
+@pytest.mark.parametrize(
+    ("of", "pods", "nodes", "cause"),
+    [
+        pytest.param(claim(), [long_unschedulable("a")], LOST, "NODES_LOST", id="its-nodes-are-gone"),
+        pytest.param(
+            claim(), [long_unschedulable("a", seconds=FULL_PATIENCE, **EXCLUDED)], FULL, "NODES_FULL", id="nodes-full"
+        ),
+        pytest.param(broken(), [long_unschedulable("a")], NodeFit(), "BINDING_FAILED", id="binding-failed"),
+        pytest.param(claim(), [long_unschedulable("a", **FULL_UP)], FULL, None, id="another-shortage"),
+        pytest.param(claim(), [long_unschedulable("a")], NodeFit(inside=0, outside=0), None, id="no-node-is-better"),
+        pytest.param(claim(), [waiting("a")], LOST, None, id="not-tried-yet"),
+        pytest.param(claim(), [gated("a")], LOST, None, id="gated-pods-have-not-been-tried"),
+        pytest.param(claim(), [long_unschedulable("a"), started("b")], LOST, None, id="somebody-consumes"),
+        pytest.param(claim(list=[FOREIGN]), [long_unschedulable("a")], LOST, None, id="a-foreign-entry"),
+        pytest.param(claim(list=[waiting("x")]), [long_unschedulable("a")], LOST, None, id="a-doubtful-entry"),
+        pytest.param(claim(deleting=True), [long_unschedulable("a")], LOST, None, id="being-deleted-anyway"),
+        pytest.param(
+            claim(),
+            [long_unschedulable("a"), waiting("b", stage_since=NOON - VERDICT)],
+            LOST,
+            None,
+            id="a-pod-that-the-scheduler-does-not-complain-about",
+        ),
+        pytest.param(
+            claim(), [long_unschedulable("a"), waiting("b")], LOST, "NODES_LOST", id="a-new-pod-does-not-keep-it"
+        ),
+    ],
+)
+def test_when_the_claim_itself_is_the_cause(of, pods, nodes, cause):
+    found = stuck(view(of, *pods, nodes=nodes), now=NOON)
+    assert (found[0].name if found else None) == cause
+
+
+@pytest.mark.parametrize(
+    ("nodes", "text", "unstuck", "patience"),
+    [
+        pytest.param(LOST, {}, 0, PATIENCE, id="first-time"),
+        pytest.param(LOST, {}, 2, 4 * PATIENCE, id="third-time"),
+        pytest.param(LOST, {}, 30, LONGEST_PATIENCE, id="for-the-n-th-time"),
+        pytest.param(FULL, EXCLUDED, 0, FULL_PATIENCE, id="full-nodes-may-become-free"),
+    ],
+)
+def test_patience_grows_with_each_attempt(nodes, text, unstuck, patience):
+    pod = unschedulable("a", since=NOON, **text)
+    found = view(claim(list=[pod]), pod, nodes=nodes, history=History(unstuck=unstuck))
+    assert stuck(found, now=NOON)[1] == NOON + patience
+    assert not decided(found, now=NOON + min(patience, 59.0) - 1.0).claim_writes
+
+
+def test_an_allocation_is_taken_back_in_three_steps():
+    pod = long_unschedulable("a")
+
+    def step(*entries, podless_since, now):
+        of = claim(workload=JOB, entered=True, list=[JOB, *entries])
+        history = History(podless_since=podless_since)
+        plan = decided(view(of, pod, workload=PRESENT, nodes=LOST, history=history), now=now)
+        assert Code.ALLOCATION_STUCK in codes(plan)
+        return plan
+
+    assert listed(step(pod, podless_since=None, now=NOON)) == ["jobs/train", "guards/train"]
+    waits = step("guard", podless_since=NOON, now=NOON + 1.0)
+    assert (waits.actions, waits.wake_at) == ((), NOON + BIND_HORIZON)
+    freed = step("guard", podless_since=NOON, now=NOON + BIND_HORIZON)
+    assert of_type(freed, Deallocate) == [Deallocate(claim=KEY, confirm=True)]
+
+
+def test_while_it_is_taken_back_nobody_new_is_let_in():
+    pods = [long_unschedulable("a"), gated("b"), waiting("c")]
+    plan = decided(view(claim(workload=JOB, entered=True, list=[JOB, "guard"]), *pods, workload=PRESENT, nodes=LOST))
+    assert not plan.claim_writes
+    assert not [a for a in plan.actions if type(a).__name__ == "Ungate"]
+
+
+def test_a_pod_with_volumes_may_be_bound_for_long():
+    pod = long_unschedulable("a", slow_binding=True)
+    of = view(claim(list=["guard"]), pod, nodes=LOST, history=History(podless_since=NOON))
+    assert not of_type(decided(of, now=NOON + BIND_HORIZON), Deallocate)
+    assert of_type(decided(of, now=NOON + SLOW_BIND_HORIZON), Deallocate)
+
+
+def test_a_pod_that_gets_bound_after_all_ends_it():
+    pod = starting("a")
+    of = view(claim(list=["guard"]), pod, nodes=LOST, history=History(podless_since=NOON - 100.0))
+    plan = decided(of)
+    assert not of_type(plan, Deallocate)
+    assert listed(plan) == ["guards/train", "a"]
+
+
+def test_a_bound_pod_whose_claim_lost_its_allocation_is_warned_with_the_way_out():
+    plan = decided(view(claim(allocation=None), starting("a"), started("b"), waiting("c")))
+    assert [(r.code, r.subject.key[1]) for r in plan.reasons] == [
+        (Code.ALLOCATION_LOST, "a"),
+        (Code.ALLOCATION_LOST, "b"),
+    ]
+    assert "kubectl delete pod -n ml a" in plan.reasons[0].note
+
+
+def test_a_device_that_two_claims_hold_is_told():
+    conflict = Conflict(
+        item=Item(driver="d", pool="p", device="gpu-0"),
+        holder=Holder(kind="claim", key=("ml", "other"), uid=uid("other")),
+        refused=Holder(kind="claim", key=KEY, uid=uid("claim-train")),
+    )
+    plan = decided(view(claim(), conflicts=(conflict,)))
+    assert [r.note for r in plan.reasons] == ["device d/p/gpu-0 is also allocated to claim ml/other; free one of them"]
+    assert not plan.actions
+
+
+# Rule 10: deletion
+
+
+@pytest.mark.parametrize(
+    ("list_", "pods", "since", "freed"),
+    [
+        pytest.param([], [], None, FREED, id="unused"),
+        pytest.param(["guard"], [], None, FREED, id="only-the-guard"),
+        pytest.param([finished("a")], [finished("a")], None, FREED, id="its-pods-ended"),
+        pytest.param([], [waiting("a")], None, FREED, id="who-is-not-listed-cannot-be-bound-any-more"),
+        pytest.param([gated("a")], [gated("a")], None, [], id="somebody-was-listed"),
+        pytest.param([waiting("a")], [waiting("a")], None, [], id="a-cycle-may-be-running"),
+        pytest.param(
+            [waiting("a")],
+            [waiting("a")],
+            NOON - BIND_HORIZON,
+            [Deallocate(claim=KEY, confirm=True)],
+            id="no-cycle-can-be-running",
+        ),
+        pytest.param([waiting("a")], [waiting("a", slow_binding=True)], NOON - BIND_HORIZON, [], id="but-a-slow-one"),
+        pytest.param([started("a")], [started("a")], NOON - 1000.0, [], id="somebody-consumes"),
+        pytest.param([FOREIGN], [], NOON - 1000.0, [], id="a-foreign-entry"),
+        pytest.param([waiting("a")], [], NOON - 1000.0, [], id="a-doubtful-entry"),
+    ],
+)
+def test_a_claim_under_deletion(list_, pods, since, freed):
+    of = claim(list=list_, deleting=True)
+    plan = decided(view(of, *pods, history=History(deleting_since=since)))
+    assert of_type(plan, Deallocate) == freed
+    if freed:
+        assert of_type(plan, Annotate) == [Annotate(claim=KEY, finalizers=())]
+
+
+def test_a_claim_under_deletion_is_looked_at_again_when_no_cycle_can_be_running():
+    of = claim(list=[waiting("a")], deleting=True)
+    plan = decided(view(of, waiting("a"), history=History(deleting_since=NOON - 20.0)))
+    assert plan.wake_at == NOON + 40.0
+    assert codes(plan) == [Code.DELETION_WAITS]
+
+
+def test_the_workload_entry_goes_with_a_claim_that_is_deleted():
+    of = claim(workload=JOB, entered=True, list=[JOB], deleting=True)
+    assert of_type(decided(view(of, workload=PRESENT)), Deallocate) == FREED
+
+
+def test_but_not_from_under_a_running_pod():
+    of = claim(workload=JOB, entered=True, list=[JOB, "guard"], deleting=True)
+    plan = decided(view(of, started("a"), workload=PRESENT))
+    assert not plan.claim_writes

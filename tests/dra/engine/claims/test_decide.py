@@ -1,0 +1,252 @@
+"""From what should be to the writes that make it so."""
+
+import itertools
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dra.engine import patches
+from dra.engine.actions import Annotate, Deallocate, Kick, SetReservedFor, Ungate
+from dra.engine.claims.decide import (
+    LISTING_BATCH,
+    LISTING_INTERVAL,
+    PRUNING_BATCH,
+    PRUNING_INTERVAL,
+    RETURNS,
+    decide,
+)
+from dra.engine.claims.policy import ALONGSIDE, REPLACE
+from dra.engine.claims.view import EntryKind, History
+from dra.engine.consumers import GATE
+from dra.engine.instants import NEVER
+from dra.engine.reasons import Code
+from dra.engine.world import WorkloadKey, World
+from dra.model.claims import RESERVED_FOR_MAX_SIZE
+from dra.model.references import ConsumerReference
+from tests.dra.engine.examples import (
+    FINISHED,
+    FOREIGN,
+    JOB,
+    JOBS,
+    KEY,
+    NAMESPACE,
+    NOON,
+    PRESENT,
+    allocation,
+    claim,
+    codes,
+    decided,
+    finished,
+    gated,
+    listed,
+    many,
+    of_type,
+    pod,
+    started,
+    starting,
+    uid,
+    view,
+    waiting,
+)
+
+
+def entered(*entries, **form):
+    return claim(workload=JOB, entered=True, list=[JOB, *entries], **form)
+
+
+# Batches
+
+
+@pytest.mark.parametrize(
+    ("of", "pods", "ago", "wakes"),
+    [
+        pytest.param(entered(), [waiting("a")], None, None, id="the-first-write-waits-for-nothing"),
+        pytest.param(
+            entered(), [waiting("a")], 0.5 * LISTING_INTERVAL, 0.5 * LISTING_INTERVAL, id="listing-waits-for-a-batch"
+        ),
+        pytest.param(entered(), [waiting("a")], LISTING_INTERVAL, None, id="but-not-for-long"),
+        pytest.param(entered(), many(waiting, LISTING_BATCH), 0.0, None, id="a-full-batch-does-not-wait"),
+        pytest.param(entered("guard"), [starting("a")], 0.0, None, id="somebody-stands-still-for-it"),
+        pytest.param(claim(workload=JOB), [waiting("a")], 0.0, None, id="the-workload-entry-does-not-wait"),
+        pytest.param(
+            entered(finished("a"), "guard"),
+            [finished("a"), started("b")],
+            0.5 * PRUNING_INTERVAL,
+            0.5 * PRUNING_INTERVAL,
+            id="pruning-waits-longer",
+        ),
+        pytest.param(
+            entered(finished("a"), "guard"), [finished("a"), started("b")], PRUNING_INTERVAL, None, id="then-it-is-done"
+        ),
+        pytest.param(
+            entered("guard", *many(finished, PRUNING_BATCH)),
+            [*many(finished, PRUNING_BATCH), started("b")],
+            0.0,
+            None,
+            id="a-full-batch-is-pruned-at-once",
+        ),
+        pytest.param(
+            entered(finished("a"), "guard"),
+            [finished("a"), waiting("b"), started("c")],
+            0.5 * LISTING_INTERVAL,
+            0.5 * LISTING_INTERVAL,
+            id="one-write-lists-and-prunes",
+        ),
+    ],
+)
+def test_when_the_list_is_written(of, pods, ago, wakes):
+    history = History(written_at=None if ago is None else NOON - ago)
+    plan = decided(view(of, *pods, workload=PRESENT, history=history))
+    assert bool(of_type(plan, SetReservedFor)) is (wakes is None)
+    if wakes is not None:
+        assert plan.wake_at == pytest.approx(NOON + wakes)
+
+
+def test_a_deallocation_waits_for_no_batch():
+    of = claim(workload=JOB, entered=True, list=[JOB])
+    plan = decided(view(of, workload=FINISHED, history=History(written_at=NOON)))
+    assert of_type(plan, Deallocate)
+
+
+# The plan
+
+
+def test_writes_come_in_the_order_in_which_they_may_be_seen():
+    pods = [gated("a"), starting("b")]
+    plan = decided(view(claim(workload=JOB, list=[gated("a")]), *pods, workload=PRESENT))
+    assert [type(action) for action in plan.actions] == [SetReservedFor, Annotate, Ungate, Kick]
+
+
+def test_what_keeps_the_claim_is_shown_first():
+    pods = [waiting("a"), started("b")]
+    plan = decided(view(claim(workload=JOB, list=[FOREIGN, waiting("a")]), *pods, workload=PRESENT))
+    assert listed(plan) == ["jobs/train", "guards/train", "things/x", "a"]
+
+
+def test_what_was_done_is_told_only_if_it_is_done():
+    history = History(written_at=NOON)
+    consumers = many(started, RESERVED_FOR_MAX_SIZE)
+    plan = decided(view(claim(list=[*consumers[:240]]), *consumers, history=history))
+    assert (codes(plan), bool(plan.claim_writes)) in [([], False), ([Code.LIST_WINDOWED], True)]
+
+
+def test_a_state_is_told_at_each_decision():
+    plan = decided(view(claim(workload=ConsumerReference.parse("jobs.batch/x"), allocation=None), malformed="no"))
+    assert codes(plan) == [Code.MALFORMED_REFERENCE]
+
+
+@pytest.mark.parametrize(
+    ("returned", "policy", "told"),
+    [
+        pytest.param(RETURNS - 1, REPLACE, False, id="may-be-a-late-write"),
+        pytest.param(RETURNS, REPLACE, True, id="the-stock-controller-runs"),
+        pytest.param(RETURNS, ALONGSIDE, False, id="as-it-should"),
+    ],
+)
+def test_entries_that_come_back_by_themselves(returned, policy, told):
+    of = entered("guard", started("a"))
+    plan = decided(view(of, started("a"), workload=PRESENT, history=History(returned=returned)), policy=policy)
+    assert (Code.STOCK_CONTROLLER_ACTIVE in codes(plan)) is told
+    assert (listed(plan) is None) is (told or policy is ALONGSIDE)
+
+
+# The whole: any view is settled by its own plan
+
+NODE = st.sampled_from(["n1", "n2"])
+FORMS = st.one_of(
+    st.just({}),
+    st.just({"gates": [GATE]}),
+    st.just({"unschedulable": "no node"}),
+    st.builds(lambda node: {"node": node}, NODE),
+    st.builds(lambda node: {"node": node, "ready": "12:00"}, NODE),
+    st.builds(lambda node: {"node": node, "phase": "Succeeded"}, NODE),
+    st.builds(lambda node: {"node": node, "deleting": True}, NODE),
+    st.just({"deleting": True}),
+    st.just({"priority": 3}),
+)
+PODS = st.dictionaries(st.sampled_from("abcdefgh"), FORMS, max_size=8)
+ENTRIES = st.lists(
+    st.sampled_from([JOB, "guard", FOREIGN, *(waiting(name) for name in "abcdefghxyz")]),
+    max_size=8,
+    unique_by=lambda e: e if isinstance(e, str) else e.uid,
+)
+CLAIMS = st.builds(
+    claim,
+    workload=st.sampled_from([None, JOB, ConsumerReference.parse("jobs.batch/train")]),
+    entered=st.booleans(),
+    list=ENTRIES,
+    deleting=st.booleans(),
+    allocation=st.sampled_from([None, allocation(), allocation(nodes=["n1"])]),
+).map(lambda c: c if c.status.allocation is not None or not c.entries else claim(workload=None, allocation=None))
+WORKLOADS = st.sampled_from(["unseen", "there", "finished", "gone"])
+POLICIES = st.sampled_from([REPLACE, ALONGSIDE])
+
+
+def world_of(found, pods, workload):
+    world = World()
+    world.observe_claim(found, now=NOON)
+    for name, form in pods.items():
+        world.observe_pod(pod(name, **form), now=NOON)
+    key = WorkloadKey(JOBS, NAMESPACE, "train")
+    if workload != "unseen":
+        world.observe_workload(key, uid=JOB.uid, finished=workload == "finished")
+    if workload == "gone":
+        world.forget_workload(key, JOB.uid)
+    return world
+
+
+def carried_out(world, plan, *, version, now=NOON):
+    """The world after the claim writes of a plan, as the answers of the API server tell it."""
+    for write in plan.claim_writes:
+        after = patches.applied(world.claim(KEY), write)
+        meta = msgspec.structs.replace(after.metadata, resource_version=str(next(version)))
+        world.observe_claim(msgspec.structs.replace(after, metadata=meta), now=now, ours=True)
+
+
+@given(found=CLAIMS, pods=PODS, workload=WORKLOADS, policy=POLICIES)
+def test_after_its_own_writes_a_decision_wants_no_more(found, pods, workload, policy):
+    world, version = world_of(found, pods, workload), itertools.count(2)
+    carried_out(world, decide(world.view(KEY, now=NOON), policy=policy, now=NOON), version=version)
+    again = decide(world.view(KEY, now=NOON), policy=policy, now=NOON)
+    assert again.claim_writes == ()
+
+
+@given(found=CLAIMS, pods=PODS, workload=WORKLOADS, policy=POLICIES)
+def test_every_list_that_is_written_is_one_the_api_server_takes(found, pods, workload, policy):
+    view_now = world_of(found, pods, workload).view(KEY, now=NOON)
+    for write in of_type(decide(view_now, policy=policy, now=NOON), SetReservedFor):
+        uids = [entry.uid for entry in write.entries]
+        assert len(uids) == len(set(uids)) <= RESERVED_FOR_MAX_SIZE
+        assert all(entry.name and entry.resource and entry.uid for entry in write.entries)
+
+
+@given(found=CLAIMS, pods=PODS, workload=WORKLOADS, policy=POLICIES)
+def test_nothing_is_given_back_while_somebody_consumes_or_is_in_doubt(found, pods, workload, policy):
+    view_now = world_of(found, pods, workload).view(KEY, now=NOON)
+    if of_type(decide(view_now, policy=policy, now=NOON), Deallocate):
+        assert not view_now.consuming
+        assert view_now.kinds.isdisjoint({EntryKind.UNKNOWN, EntryKind.FOREIGN})
+
+
+@given(found=CLAIMS, pods=PODS, workload=WORKLOADS, policy=POLICIES)
+def test_a_plan_looks_again_later_or_never(found, pods, workload, policy):
+    plan = decide(world_of(found, pods, workload).view(KEY, now=NOON), policy=policy, now=NOON)
+    assert NOON < plan.wake_at <= NEVER
+
+
+@given(found=CLAIMS, pods=PODS, workload=WORKLOADS, policy=POLICIES)
+def test_every_bound_pod_that_has_not_started_gets_its_entry(found, pods, workload, policy):
+    world = world_of(found, pods, workload)
+    view_now = world.view(KEY, now=NOON)
+    carried_out(world, decide(view_now, policy=policy, now=NOON), version=itertools.count(2))
+    if found.status.allocation is None or found.metadata.deleting:
+        return
+    late = {c.uid for c in view_now.starting if not c.deleting} - view_now.excluded
+    assert late <= {entry.uid for entry in world.claim(KEY).entries}
+
+
+def test_a_kick_is_sent_only_for_pods_that_this_write_lists():
+    plan = decided(view(entered("guard", starting("a")), starting("a"), starting("b"), workload=PRESENT))
+    assert [kick.uid for kick in of_type(plan, Kick)] == [uid("b")]

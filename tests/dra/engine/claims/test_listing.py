@@ -1,0 +1,313 @@
+"""Rules 1, 3, 4, 5, 11 and 14, and the list of rule 10."""
+
+import pytest
+
+from dra.engine.actions import Kick, LookUpPod
+from dra.engine.claims.policy import ALONGSIDE, REPLACE
+from dra.engine.consumers import GATE
+from dra.engine.instants import NEVER
+from dra.engine.reasons import Code
+from dra.engine.window import CAPACITY, Listing
+from dra.model.claims import RESERVED_FOR_MAX_SIZE
+from dra.model.references import ConsumerReference
+from dra.model.workloads import PRE_LIST
+from tests.dra.engine.examples import (
+    FOREIGN,
+    FOREIGN_GATE,
+    JOB,
+    NAMESPACE,
+    NOON,
+    PRESENT,
+    claim,
+    codes,
+    decided,
+    finished,
+    gated,
+    listed,
+    many,
+    of_type,
+    parked,
+    started,
+    starting,
+    uid,
+    view,
+    waiting,
+)
+
+GANG = {"gang": "workers"}
+
+
+def entered(*entries, **form):
+    """A claim whose workload entry is made, as is the write that remembers it."""
+    return claim(workload=JOB, entered=True, list=[JOB, *entries], **form)
+
+
+def plan_for(of, *pods, policy=REPLACE, now=NOON, **known):
+    return decided(view(of, *pods, workload=PRESENT, **known), policy=policy, now=now)
+
+
+# Rule 1: the list is ours and that of others
+
+
+@pytest.mark.parametrize("policy", [REPLACE, ALONGSIDE], ids=["replace", "alongside"])
+def test_foreign_entries_are_untouched(policy):
+    assert listed(plan_for(entered(FOREIGN), waiting("a"), policy=policy)) == ["jobs/train", "things/x", "a"]
+
+
+def test_a_claim_whose_list_is_right_is_left_alone():
+    plan = plan_for(entered(waiting("a"), FOREIGN), waiting("a"))
+    assert (plan.actions, plan.reasons) == ((), ())
+
+
+def test_the_order_of_entries_is_no_reason_to_write():
+    plan = plan_for(entered(waiting("a"), waiting("b")), waiting("b"), waiting("a"))
+    assert not plan.claim_writes
+
+
+def test_an_entry_of_a_pod_nobody_knows_stays_and_is_looked_up():
+    plan = plan_for(entered(waiting("a"), waiting("b")), waiting("b"))
+    assert plan.actions == (LookUpPod(pod=(NAMESPACE, "a"), uid=uid("a")),)
+
+
+def test_a_pod_that_uses_another_claim_was_listed_by_somebody_with_a_reason():
+    assert plan_for(entered(waiting("a")), strangers=["a"]).actions == ()
+
+
+# Rule 3: pre-list
+
+
+@pytest.mark.parametrize(
+    ("of", "pod", "pre_listed"),
+    [
+        pytest.param(claim(workload=JOB), waiting("a"), True, id="reserved-for-a-workload"),
+        pytest.param(claim(), waiting("a"), False, id="a-claim-of-nobody-is-the-schedulers-business"),
+        pytest.param(claim(annotations={PRE_LIST: "true"}), waiting("a"), True, id="the-claim-opts-in"),
+        pytest.param(claim(annotations={PRE_LIST: "no"}), waiting("a"), False, id="the-claim-does-not-opt-in"),
+        pytest.param(claim(), waiting("a", opted_in=True), True, id="the-pod-opts-in"),
+        pytest.param(claim(), gated("a"), True, id="a-pod-behind-our-gate"),
+        pytest.param(claim(), gated("a", gates=(FOREIGN_GATE,)), False, id="behind-a-foreign-gate"),
+        pytest.param(claim(workload=JOB), gated("a", gates=(GATE, FOREIGN_GATE)), False, id="behind-both"),
+        pytest.param(claim(workload=JOB), waiting("a", **GANG), False, id="a-gang"),
+        pytest.param(claim(), gated("a", **GANG), False, id="a-gang-behind-our-gate"),
+        pytest.param(claim(workload=JOB, allocation=None), waiting("a"), False, id="not-allocated"),
+    ],
+)
+def test_which_waiting_pods_are_listed_before_they_are_scheduled(of, pod, pre_listed):
+    assert ("a" in (listed(plan_for(of, pod)) or [])) is pre_listed
+
+
+def test_on_a_server_with_the_field_no_pods_are_listed_beside_the_workload():
+    of = claim(workload=JOB, native=True, any_pod=True, list=[JOB])
+    assert listed(plan_for(of, waiting("a"), starting("b"), started("c"))) is None
+
+
+@pytest.mark.parametrize(
+    ("others", "pods", "left_out"),
+    [
+        pytest.param([], CAPACITY - 2, 0, id="just-fits"),
+        pytest.param([], CAPACITY, 2, id="two-slots-are-the-workloads-and-the-guards"),
+        pytest.param([FOREIGN], CAPACITY - 2, 1, id="a-foreign-entry-takes-a-slot"),
+    ],
+)
+def test_sixteen_slots_stay_for_the_scheduler(others, pods, left_out):
+    written = listed(plan_for(entered(*others), *many(waiting, pods)))
+    assert len([name for name in written if "/" not in name]) == pods - left_out
+    assert len(written) + 1 <= CAPACITY
+
+
+def test_starting_pods_come_first_then_waiting_ones_by_priority_then_age():
+    crowd = many(waiting, CAPACITY)
+    written = listed(plan_for(entered(), *crowd, waiting("vip", priority=1), starting("bound")))
+    assert written[:4] == ["jobs/train", "bound", "vip", "p0000"]
+    assert len(written) == CAPACITY - 1
+
+
+def test_a_node_where_sandboxes_never_get_ready_does_not_hold_the_window():
+    broken = many(starting, CAPACITY, stage_since=NOON - 60.0)
+    plan = plan_for(entered(*broken[: CAPACITY - 2]), *broken, waiting("a"))
+    assert "a" in listed(plan)
+    assert Code.SANDBOX_NOT_READY in codes(plan)
+
+
+def test_unschedulable_pods_do_not_hold_it_either():
+    stuck = many(parked, CAPACITY)
+    assert "a" in listed(plan_for(entered(*stuck[: CAPACITY - 2]), *stuck, waiting("a")))
+
+
+# Rule 4: prune
+
+
+@pytest.mark.parametrize(
+    ("of", "pods", "written"),
+    [
+        pytest.param(
+            entered(finished("a"), waiting("b")), [finished("a"), waiting("b")], ["jobs/train", "b"], id="ended"
+        ),
+        pytest.param(claim(list=[finished("a"), started("b")]), [finished("a"), started("b")], ["b"], id="no-workload"),
+        pytest.param(
+            entered("guard", started("a"), waiting("b")),
+            [started("a"), waiting("b")],
+            ["jobs/train", "guards/train", "b"],
+            id="started-under-a-workload-entry",
+        ),
+        pytest.param(
+            entered(started("a")), [started("a")], ["jobs/train", "guards/train"], id="the-guard-comes-with-the-prune"
+        ),
+        pytest.param(claim(list=[started("a")]), [started("a")], None, id="started-without-one-stays"),
+    ],
+)
+def test_which_entries_are_pruned(of, pods, written):
+    plan = plan_for(of, *pods, now=NOON)
+    assert listed(plan) == written
+
+
+def test_an_entry_whose_pod_is_certainly_gone_is_pruned():
+    assert listed(plan_for(entered(waiting("a"), waiting("b")), waiting("b"), gone=["a"])) == ["jobs/train", "b"]
+
+
+def test_more_consumers_than_a_list_can_hold_are_windowed_behind_a_guard():
+    consumers = many(started, RESERVED_FOR_MAX_SIZE)
+    plan = plan_for(claim(list=consumers[: CAPACITY - 2]), *consumers, starting("new"))
+    written = listed(plan)
+    assert written[:2] == ["guards/train", "new"]
+    assert len(written) <= CAPACITY
+    assert Code.LIST_WINDOWED in codes(plan)
+
+
+def test_up_to_then_no_guard_is_needed():
+    consumers = many(started, CAPACITY - 2)
+    plan = plan_for(claim(list=consumers), *consumers)
+    assert (plan.actions, codes(plan)) == ((), [])
+
+
+@pytest.mark.parametrize(
+    ("pods", "guarded"),
+    [
+        pytest.param([started("a")], True, id="while-somebody-consumes"),
+        pytest.param([starting("a")], True, id="even-if-all-consumers-are-listed"),
+        pytest.param([waiting("a")], False, id="not-for-those-who-wait"),
+    ],
+)
+def test_how_long_the_guard_stays(pods, guarded):
+    written = listed(plan_for(entered("guard", *pods), *pods)) or ["guards/train"]
+    assert ("guards/train" in written) is guarded
+
+
+# Rule 5: re-list
+
+
+@pytest.mark.parametrize(
+    "of",
+    [
+        pytest.param(entered("guard"), id="under-a-workload-entry"),
+        pytest.param(claim(list=["guard"]), id="behind-a-guard"),
+        pytest.param(claim(), id="unreserved-by-the-scheduler"),
+        pytest.param(claim(workload=JOB, entered=True), id="released-by-the-owner"),
+    ],
+)
+@pytest.mark.parametrize("policy", [REPLACE, ALONGSIDE], ids=["replace", "alongside"])
+def test_a_bound_pod_without_an_entry_is_listed_at_once_and_kicked(of, policy):
+    plan = plan_for(of, starting("a"), policy=policy)
+    assert "a" in listed(plan)
+    assert of_type(plan, Kick) == [Kick(pod=(NAMESPACE, "a"), uid=uid("a"))]
+
+
+def test_a_pod_that_was_listed_before_it_was_bound_needs_no_kick():
+    assert not of_type(plan_for(entered("guard", starting("a")), starting("a"), waiting("b")), Kick)
+
+
+def test_a_pod_that_is_deleted_before_it_started_asks_for_nothing():
+    assert listed(plan_for(entered("guard"), starting("a", deleting=True))) is None
+
+
+@pytest.mark.parametrize(
+    ("drops", "seconds", "there", "wakes"),
+    [
+        pytest.param(1, 0.5, False, 0.5, id="a-second-after-the-first-drop"),
+        pytest.param(1, 1.0, True, None, id="then"),
+        pytest.param(4, 7.0, False, 1.0, id="longer-and-longer"),
+        pytest.param(4, 8.0, True, None, id="but-in-the-end"),
+    ],
+)
+def test_a_waiting_pod_that_the_scheduler_took_off_the_list_comes_back_with_backoff(drops, seconds, there, wakes):
+    dropped = {uid("a"): Listing(last=NOON - seconds, drops=drops)}
+    plan = plan_for(entered(), waiting("a"), listings=dropped)
+    assert ("a" in (listed(plan) or [])) is there
+    assert plan.wake_at == (NEVER if wakes is None else NOON + wakes)
+
+
+# Rule 10: deletion
+
+
+def test_under_deletion_the_list_can_only_shrink():
+    of = entered(waiting("a"), finished("b"), deleting=True)
+    plan = plan_for(of, waiting("a"), finished("b"), starting("c"))
+    assert listed(plan) == ["jobs/train", "a"] or listed(plan) == ["a"]
+    assert Code.DELETION_WAITS in codes(plan)
+
+
+def test_under_deletion_not_even_a_started_pod_loses_its_entry():
+    assert listed(plan_for(entered("guard", started("a"), deleting=True), started("a"))) in (
+        None,
+        ["guards/train", "a"],
+    )
+
+
+# Rule 11: alongside
+
+
+def test_alongside_started_pods_keep_their_entries():
+    assert listed(plan_for(entered(started("a")), started("a"), policy=ALONGSIDE)) is None
+
+
+def test_alongside_a_started_pod_is_the_stock_controllers_to_list():
+    assert listed(plan_for(claim(), started("a"), policy=ALONGSIDE)) == ["guards/train"]
+    assert listed(plan_for(claim(), started("a"), policy=REPLACE)) == ["a"]
+
+
+def test_alongside_consumers_may_fill_the_list_and_the_rest_is_told():
+    consumers = many(started, RESERVED_FOR_MAX_SIZE)
+    plan = plan_for(entered(*consumers[:-1]), *consumers, waiting("a"), policy=ALONGSIDE)
+    assert len(listed(plan) or consumers) <= RESERVED_FOR_MAX_SIZE
+    assert Code.CONSUMER_LIMIT in codes(plan)
+
+
+@pytest.mark.parametrize(
+    ("of", "pod", "written"),
+    [
+        pytest.param(
+            entered(finished("a", node="n1")), finished("a", node="n1"), ["jobs/train", "finishedpods/a"], id="finished"
+        ),
+        pytest.param(entered(finished("a")), finished("a"), ["jobs/train"], id="never-bound"),
+        pytest.param(
+            entered(finished("a", node="n1")),
+            finished("a", node="n1", deleting=True),
+            ["jobs/train"],
+            id="being-deleted",
+        ),
+    ],
+)
+def test_alongside_a_finished_pod_leaves_a_tombstone_while_its_object_is_there(of, pod, written):
+    assert listed(plan_for(of, pod, policy=ALONGSIDE)) == written
+
+
+@pytest.mark.parametrize(
+    ("pods", "written"),
+    [
+        pytest.param([finished("a", node="n1")], None, id="stays-while-the-object-is-there"),
+        pytest.param([], ["jobs/train"], id="goes-with-it"),
+    ],
+)
+def test_how_long_a_tombstone_stays(pods, written):
+    stone = ConsumerReference.parse("finishedpods.reserve.dra/a", uid=uid("a"))
+    assert listed(plan_for(entered(stone), *pods, policy=ALONGSIDE)) == written
+
+
+# Rule 14: off the allocation
+
+
+def test_a_bound_pod_off_the_nodes_of_the_allocation_is_never_listed():
+    plan = plan_for(entered("guard"), starting("a"), starting("b"), excluded=frozenset({uid("a")}))
+    assert "a" not in listed(plan)
+    assert "b" in listed(plan)
+    assert [(r.code, r.subject.key) for r in plan.reasons] == [(Code.POD_OFF_ALLOCATION, (NAMESPACE, "a"))]
