@@ -97,7 +97,9 @@ BUILT_IN_RULES: Final = (
 class Configuration(_Section):
     """Everything that can be set."""
 
-    mode: Mode = Mode.REPLACE
+    mode: Mode = Mode.ALONGSIDE
+    """The mode that works on every cluster; replace needs a flag of kube-controller-manager."""
+
     qps: Annotated[float, Field(gt=0)] = 200.0
     """API requests per second …"""
 

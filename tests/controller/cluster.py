@@ -5,6 +5,7 @@ import contextlib
 import json
 from collections import defaultdict
 
+from dra.kube.errors import raise_for
 from dra.kube.transport import Response
 from tests.dra.kube.scripted import frame, ok, refusal
 
@@ -25,7 +26,7 @@ class Cluster:
         self.version = 100
         self.requests = []
         self.refuse = {}
-        """Collection path → the answer to whoever lists or reads there."""
+        """Collection path → the answer to whoever lists or watches there."""
         self.disturb = {}
         """Path → what somebody else does right before the next write on it."""
         self._watches = defaultdict(list)
@@ -76,6 +77,8 @@ class Cluster:
     @contextlib.asynccontextmanager
     async def stream(self, request):
         self.requests.append(request)
+        if request.path in self.refuse:
+            raise_for(self.refuse[request.path], request.path)
         queue = asyncio.Queue()
         self._watches[request.path].append(queue)
 

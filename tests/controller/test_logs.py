@@ -15,9 +15,12 @@ def lines(capsys):
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level
 
+    def written():
+        return capsys.readouterr().err.splitlines()
+
     def configured(**settings):
         logs.configure(Logging(**settings))
-        return lambda: capsys.readouterr().err.splitlines()
+        return written
 
     yield configured
     root.handlers[:] = handlers

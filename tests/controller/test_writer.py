@@ -46,8 +46,8 @@ class FromNow(Leadership):
 
 
 @pytest.fixture
-def cluster(world, clock):
-    """A cluster with an allocated claim, as the world knows it."""
+def cluster():
+    """A cluster with an allocated claim."""
     served = Cluster()
     served.put(CLAIMS, NAMESPACE, "train", status={"allocation": ALLOCATION}, metadata={"finalizers": ["keep"]})
     return served
@@ -247,7 +247,7 @@ async def test_a_pod_that_is_gone_is_forgotten(cluster, world, writer_of):
     assert world.consumer(uid("a")) is None
 
 
-async def test_a_window_of_pods_is_let_go_a_few_at_a_time(cluster, world, writer_of):
+async def test_a_window_of_pods_is_let_go_a_few_at_a_time(cluster, writer_of):
     under_way, most = 0, 0
     plain = cluster.send
 
@@ -266,7 +266,7 @@ async def test_a_window_of_pods_is_let_go_a_few_at_a_time(cluster, world, writer
     assert (most, len(cluster.writes())) == (PARALLEL, 2 * PARALLEL)
 
 
-async def test_one_pod_that_cannot_be_written_does_not_keep_the_others(cluster, world, writer_of):
+async def test_one_pod_that_cannot_be_written_does_not_keep_the_others(cluster, writer_of):
     pods = [gated(cluster, name).metadata for name in "abc"]
     plain = cluster.send
 
@@ -280,7 +280,7 @@ async def test_one_pod_that_cannot_be_written_does_not_keep_the_others(cluster, 
     assert [name for name, _, _ in cluster.writes()] == ["b", "c"]
 
 
-async def test_a_kick_changes_an_annotation_of_that_very_pod(cluster, world, writer_of):
+async def test_a_kick_changes_an_annotation_of_that_very_pod(cluster, writer_of):
     pod(cluster, "a")
     await writer_of().apply(Plan(actions=(Kick(pod=(NAMESPACE, "a"), uid=uid("a")),)))
     ((_, _, body),) = cluster.writes()
@@ -290,7 +290,7 @@ async def test_a_kick_changes_an_annotation_of_that_very_pod(cluster, world, wri
 
 
 @pytest.mark.parametrize("form", [None, {"uid": "second"}], ids=["gone", "made-anew"])
-async def test_nobody_is_left_to_be_kicked(cluster, world, writer_of, form):
+async def test_nobody_is_left_to_be_kicked(cluster, writer_of, form):
     if form:
         pod(cluster, "a", metadata=form)
     await writer_of().apply(Plan(actions=(Kick(pod=(NAMESPACE, "a"), uid=uid("a")),)))

@@ -24,7 +24,7 @@ def listed(claim: Json, resource: str = "pods") -> set[str]:
 
 def condition(obj: Json, kind: str) -> str | None:
     """Return the status of one condition of any object, None when it does not have it."""
-    found = {each["type"]: each["status"] for each in obj.get("status", {}).get("conditions", [])}
+    found = {each["type"]: each["status"] for each in obj.get("status", {}).get("conditions") or ()}
     return found.get(kind)
 
 

@@ -41,6 +41,7 @@ StartController = Callable[..., Awaitable[Controller]]
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "modes(*modes): the modes a scenario runs in, both unless said otherwise")
     config.addinivalue_line("markers", "needs(*capabilities): what a scenario does that not every cluster allows")
+    config.addinivalue_line("markers", "long: waits for half a minute or more, since a rule does")
 
 
 def pytest_report_header() -> str | None:

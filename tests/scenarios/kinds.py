@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from tests.scenarios.claims import condition
 from tests.scenarios.eventually import eventually
 from tests.scenarios.resources import CRDS, Resource
 
@@ -58,10 +59,7 @@ class Kind:
         )
         await eventually(
             lambda: self.namespace.api.get(CRDS, name),
-            until=lambda crd: any(
-                each["type"] == "Established" and each["status"] == "True"
-                for each in crd.get("status", {}).get("conditions", [])
-            ),
+            until=lambda crd: condition(crd, "Established") == "True",
             saying=f"{name} is served",
         )
 

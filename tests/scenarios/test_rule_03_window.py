@@ -94,6 +94,7 @@ async def test_a_pod_behind_a_foreign_gate_is_neither_listed_nor_let_go(namespac
         await steps.pods_run(namespace, "held-back")
 
 
+@pytest.mark.long
 async def test_pods_without_progress_do_not_hold_the_window(namespace: Namespace) -> None:
     """Two claims at once, since each takes more than a minute."""
     devices = await namespace.offer_devices(2)

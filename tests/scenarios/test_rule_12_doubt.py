@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import pytest
 
+from controller.workloads import RETRY
+from dra.kube.discovery import UNKNOWN_FOR
 from tests.scenarios import objects, steps
 from tests.scenarios.claims import allocated, entries, listed
 from tests.scenarios.eventually import eventually, steadily
@@ -20,6 +22,9 @@ from tests.scenarios.target import Capability, Mode, Target
 pytestmark = [pytest.mark.modes(Mode.REPLACE), pytest.mark.usefixtures("controller")]
 
 HEALED_WITHIN = 10.0
+
+KIND_FOUND_WITHIN = UNKNOWN_FOR + RETRY + 5.0
+"""Seconds: that there is no such kind is believed for a while, since anybody may name any."""
 
 
 async def test_a_workload_that_may_not_be_read_keeps_its_claim_until_it_may(namespace: Namespace) -> None:
@@ -69,6 +74,7 @@ async def test_a_workload_whose_uid_nobody_knows_is_entered_once_it_may_be_read(
     )
 
 
+@pytest.mark.long
 async def test_a_workload_of_a_kind_that_comes_later_is_entered_then(namespace: Namespace) -> None:
     shoals = Kind(namespace)
     devices = await namespace.offer_devices()
@@ -84,7 +90,7 @@ async def test_a_workload_of_a_kind_that_comes_later_is_entered_then(namespace: 
         namespace,
         "shared",
         lambda found: steps.entry(shoal, "shoals", group=shoals.group) in entries(found),
-        within=HEALED_WITHIN,
+        within=KIND_FOUND_WITHIN,
         saying="it is reserved",
     )
 

@@ -16,6 +16,8 @@ from dra.engine.claims.view import ClaimView, guard
 from dra.engine.consumers import Stage
 from dra.engine.instants import NEVER, Instant
 from dra.engine.reasons import Code, claim_reason
+from dra.engine.window import SCHEDULER_HEADROOM
+from dra.model.claims import RESERVED_FOR_MAX_SIZE
 from dra.model.references import ConsumerReference
 
 LISTING_INTERVAL: Final = 1.0
@@ -23,6 +25,15 @@ LISTING_INTERVAL: Final = 1.0
 
 LISTING_BATCH: Final = 32
 """… so many can be listed at once."""
+
+CROWDED: Final = RESERVED_FOR_MAX_SIZE - SCHEDULER_HEADROOM
+"""Entries above which the list has no headroom left, since ungated pods crowd in: then …"""
+
+CROWD_INTERVAL: Final = 5.0
+"""… these seconds …"""
+
+CROWD_BATCH: Final = 64
+"""… and so many slots make a batch: the scheduler's clients need a list that holds still."""
 
 PRUNING_INTERVAL: Final = 5.0
 """Seconds between writes that only take entries away, unless …"""
@@ -90,6 +101,8 @@ def _due(view: ClaimView, entries: tuple[ConsumerReference, ...], desired: Desir
     last = view.history.written_at
     if desired.urgent or awaited or last is None:
         return now
+    if added and len(present) > CROWDED:
+        return now if len(added) >= CROWD_BATCH else last + CROWD_INTERVAL
     if added:
         return now if len(added) >= LISTING_BATCH else last + LISTING_INTERVAL
     if view.waiting:

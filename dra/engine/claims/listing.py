@@ -4,6 +4,7 @@ A pre-listed pod skips the scheduler's only compare-and-swap, so its entry is a 
 entry is safe only while a guard entry keeps everybody else from deallocating.
 """
 
+from functools import partial
 from typing import Final
 
 from dra.engine import window
@@ -20,9 +21,6 @@ from dra.model.references import ConsumerReference
 from dra.model.workloads import PRE_LIST
 
 _NEVER_LISTED: Final = Listing(assumed=True)
-
-_OURS: Final = 2
-"""Slots for the workload entry and the guard: counted always, so that neither ever has to wait for room."""
 
 
 def kept_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) -> Desired:
@@ -75,8 +73,10 @@ def listing_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired
             candidates.append(consumer)
             listing = view.listings.get(consumer.uid, UNLISTED)
             desired = desired.look_at(window.turns_at(consumer, listing, now=now))
-    capacity = _capacity(view, policy, desired)
-    chosen = window.choose(candidates, listed=view.listed, listings=view.listings, now=now, capacity=capacity)
+    choose = partial(window.choose, candidates, listed=view.listed, listings=view.listings, now=now)
+    chosen = choose(capacity=_capacity(view, policy, desired))
+    if _crowded(candidates, chosen):
+        chosen = choose(capacity=_room(desired))
     desired = _explain(view, desired, candidates=len(candidates), chosen=chosen, now=now, policy=policy)
     return desired.but(pods=chosen)
 
@@ -155,13 +155,28 @@ def _later(view: ClaimView, consumer: Consumer, now: Instant) -> Instant | None:
     return when if when > now else None
 
 
+def _room(desired: Desired) -> int:
+    """All slots that pods could have; the guard's is kept free always, so that it never has to wait for one."""
+    return RESERVED_FOR_MAX_SIZE - len(desired.kept) - (2 if desired.workload is not None else 1)
+
+
 def _capacity(view: ClaimView, policy: Policy, desired: Desired) -> int:
     """Slots for pods. Where nothing is pruned, consuming pods may fill the list; headroom only keeps others out."""
-    others = len(desired.kept) + _OURS
-    if policy.prune_started:
-        return window.CAPACITY - others
-    room = RESERVED_FOR_MAX_SIZE - others
-    return max(min(view.consuming, room), window.CAPACITY - others)
+    room = _room(desired)
+    usual = room - window.SCHEDULER_HEADROOM
+    return usual if policy.prune_started else max(min(view.consuming, room), usual)
+
+
+def _crowded(candidates: list[Consumer], chosen: tuple[Consumer, ...]) -> bool:
+    """Whether ungated pods are left out: then headroom only does harm.
+
+    Each of them makes the scheduler try, and try again. Into a list with room it writes itself, failing all other
+    writes that are under way; a full list answers it with one 422 (bench/README.md: three requests instead of ten).
+    """
+    if len(candidates) == len(chosen):
+        return False
+    slots = {c.uid for c in chosen}
+    return any(c.stage is Stage.WAITING and c.uid not in slots for c in candidates)
 
 
 def _explain(

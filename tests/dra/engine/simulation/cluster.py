@@ -86,11 +86,11 @@ class Cluster:
 
     # Users, owners of workloads, nodes:
 
-    def own_release(self, claim: ResourceClaim, entry: ConsumerReference) -> None:
-        """The owner of a workload takes its entry away, by uid, with whatever else is in the list."""
+    def release(self, claim: ResourceClaim) -> None:
+        """The owners of workloads take their entries away, by uid, with whatever else is in the list."""
 
         def change(found: ResourceClaim) -> ResourceClaim:
-            kept = [e for e in found.entries if e.uid != entry.uid]
+            kept = [e for e in found.entries if e.api_group != objects.JOBS.group]
             status = msgspec.structs.replace(found.status, reserved_for=kept or None)
             return msgspec.structs.replace(found, status=status)
 

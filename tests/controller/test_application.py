@@ -1,0 +1,133 @@
+import asyncio
+import logging
+
+import pytest
+
+from controller.application import Application, MalformedConfigurationError, policy_of, rules_of
+from dra.api.configuration import Configuration
+from dra.engine.claims.policy import ALONGSIDE, REPLACE
+from dra.engine.consumers import GATE
+from dra.model.references import GroupResource
+from dra.model.workloads import ENTERED, RESERVED_FOR
+from tests.controller.cluster import CLAIMS, JOBS, PODS, Cluster
+from tests.dra.engine.examples import JOBS as KIND
+from tests.dra.engine.examples import NAMESPACE
+
+REAL_TIME = True
+
+USES = [{"name": "gpu", "resourceClaimName": "train"}]
+ALLOCATION = {"devices": {"results": [{"driver": "d", "pool": "p", "device": "gpu-0"}]}, "allocationTimestamp": "12:00"}
+PROTECTED = {"finalizers": ["resource.kubernetes.io/delete-protection"]}
+
+
+def configuration(**content):
+    return Configuration.model_validate(
+        {"leaderElection": {"enabled": False}, "probes": {"port": 0}, "metrics": {"port": 0}, **content}
+    )
+
+
+@pytest.mark.parametrize(
+    ("content", "policy"),
+    [
+        pytest.param({}, REPLACE, id="replace"),
+        pytest.param({"mode": "alongside"}, ALONGSIDE, id="alongside"),
+    ],
+)
+def test_a_mode_is_a_policy(content, policy):
+    assert policy_of(configuration(**content)) == policy
+
+
+def test_owners_may_be_the_only_ones_who_release():
+    assert not policy_of(configuration(releaseFinished=False)).release_finished
+
+
+def test_rules_are_compiled_by_kind():
+    rules = rules_of(configuration(releaseRules=[{"resource": "deployments.apps", "expression": "false"}]))
+    assert rules[GroupResource(resource="deployments", group="apps")].expression == "false"
+    assert KIND in rules
+
+
+@pytest.mark.parametrize(
+    ("rule", "named"),
+    [
+        pytest.param({"resource": "Job", "expression": "true"}, "releaseRules: Job: ", id="no-resource"),
+        pytest.param({"resource": "jobs.batch", "expression": "1"}, "releaseRules: jobs.batch: '1'", id="no-question"),
+        pytest.param({"resource": "jobs.batch", "expression": "x."}, "releaseRules: jobs.batch: 'x.'", id="no-cel"),
+    ],
+)
+def test_a_bad_rule_is_named(rule, named):
+    with pytest.raises(MalformedConfigurationError, match=f"^{named}"):
+        rules_of(configuration(releaseRules=[rule]))
+
+
+def test_a_lease_that_cannot_be_kept_is_refused():
+    content = {"leaderElection": {"leaseSeconds": 10, "renewSeconds": 10}}
+    with pytest.raises(MalformedConfigurationError, match=r"^leaderElection: "):
+        Application(configuration(**content), Cluster())
+
+
+async def test_from_the_first_pod_to_the_last(caplog):
+    """One claim, one Job, two gated pods: entered, let go, released, given back."""
+    caplog.set_level(logging.INFO)
+    cluster = Cluster()
+    path = cluster.path(CLAIMS, NAMESPACE, "train")
+    reserved = {"annotations": {RESERVED_FOR: "jobs.batch/train"}, **PROTECTED}
+    cluster.put(JOBS, NAMESPACE, "train", metadata={"uid": "uid-job"}, status={})
+    cluster.put(CLAIMS, NAMESPACE, "train", metadata=reserved, status={"allocation": ALLOCATION})
+    spec = {"resourceClaims": USES, "schedulingGates": [{"name": GATE}]}
+    for name in "ab":
+        cluster.put(PODS, NAMESPACE, name, spec=spec)
+
+    async def until(condition):
+        async with asyncio.timeout(10.0):
+            while not condition():  # noqa: ASYNC110 - what it waits for is the state of a server
+                await asyncio.sleep(0.01)
+
+    def listed():
+        return [entry["name"] for entry in cluster.objects[path].get("status", {}).get("reservedFor", ())]
+
+    application = Application(configuration(), cluster)
+    running = asyncio.create_task(application.run())
+    try:
+        pods = [cluster.path(PODS, NAMESPACE, name) for name in "ab"]
+        await until(lambda: not any(cluster.objects[p]["spec"].get("schedulingGates") for p in pods))
+        assert listed() == ["train", "a", "b"]
+        assert ENTERED in cluster.objects[path]["metadata"]["annotations"]
+
+        for name in "ab":
+            done = {"resourceClaims": USES, "nodeName": "n1"}
+            cluster.put(PODS, NAMESPACE, name, spec=done, status={"phase": "Succeeded"})
+        cluster.put(
+            JOBS,
+            NAMESPACE,
+            "train",
+            metadata={"uid": "uid-job"},
+            status={"conditions": [{"type": "Complete", "status": "True"}]},
+        )
+        await until(lambda: not cluster.objects[path]["metadata"].get("finalizers"))
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+    assert cluster.objects[path]["status"] == {}
+    assert cluster.objects[path]["metadata"]["annotations"] == {RESERVED_FOR: "jobs.batch/train"}
+    told = [record.reason for record in caplog.records if hasattr(record, "reason")]
+    assert [reason for reason in told if reason != "ReleaseWaitsForPods"] == [
+        "ReservedForWorkload",
+        "WorkloadReleased",
+        "Deallocated",
+    ]
+    assert caplog.messages[-1] == "stopped"
+
+
+async def test_a_standby_only_watches():
+    cluster = Cluster()
+    cluster.put(CLAIMS, NAMESPACE, "train", metadata={"annotations": {RESERVED_FOR: "jobs.batch/train"}})
+    application = Application(configuration(leaderElection={"enabled": True}), cluster)
+    running = asyncio.create_task(application.run())
+    await asyncio.sleep(0.2)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    assert application.world.claim((NAMESPACE, "train")) is not None
+    assert not cluster.writes(CLAIMS)
+    assert not application.world.workload_kinds() - {KIND}

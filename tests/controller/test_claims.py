@@ -1,0 +1,186 @@
+import asyncio
+import contextlib
+
+import pytest
+
+from controller.claims import CONFLICT_RETRY, RETRY, ClaimLoop, flow
+from controller.leadership import Leadership
+from controller.publisher import Publisher
+from controller.queue import Queue
+from dra.engine.actions import Deallocate, SetReservedFor, Ungate
+from dra.engine.claims.policy import REPLACE
+from dra.engine.consumers import GATE
+from dra.engine.reasons import Code
+from dra.kube.errors import Conflict, ServerError, Status
+from tests.dra.engine.examples import JOB, KEY, NOON, claim, finished, pod, waiting
+
+
+class Writes:
+    """In the place of the writer: notes what it is told to do, and fails as often as it is told to."""
+
+    def __init__(self, clock):
+        self.plans = []
+        self.failures = []
+        self.flows = set()
+        self._clock = clock
+
+    async def apply(self, plan, *, view=None):  # noqa: ARG002 - the writer's signature
+        if plan.actions:
+            self.plans.append((round(self._clock.now(), 3), plan))
+            self.flows.add(flow.get())
+            if self.failures:
+                raise self.failures.pop(0)
+
+    @property
+    def when(self):
+        return [when for when, _ in self.plans]
+
+
+class Quiet(Leadership):
+    def __init__(self, until):
+        super().__init__()
+        self.until = until
+
+    def quiet_until(self):
+        return self.until
+
+
+class Told:
+    def __init__(self):
+        self.codes = []
+
+    def record(self, reason):
+        self.codes.append(reason.code)
+
+
+@pytest.fixture
+def writes(clock):
+    return Writes(clock)
+
+
+@pytest.fixture
+def told():
+    return Told()
+
+
+@pytest.fixture
+def loop_of(world, writes, told, metrics, clock):
+    def make(leadership=None):
+        return ClaimLoop(
+            world=world,
+            queue=Queue(clock),
+            writer=writes,
+            publisher=Publisher(told, metrics),
+            metrics=metrics,
+            policy=REPLACE,
+            clock=clock,
+            leadership=leadership or Leadership(),
+        )
+
+    return make
+
+
+@contextlib.asynccontextmanager
+async def running(loop, seconds):
+    task = asyncio.create_task(loop.run())
+    loop.wake()
+    await asyncio.sleep(seconds)
+    yield
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+def error(kind):
+    return kind("claim ml/train", Status(code=409, message="no"))
+
+
+async def test_what_the_world_has_marked_is_decided_once(world, writes, told, loop_of):
+    world.observe_claim(claim(workload=JOB), now=0.0)
+    for version in range(1, 50):
+        world.observe_pod(pod("a", version=version), now=0.0)
+    loop = loop_of()
+    async with running(loop, 0.06):
+        (_, plan) = writes.plans[0]
+        assert isinstance(plan.actions[0], SetReservedFor)
+    assert not world.dirty
+    assert told.codes[0] is Code.WORKLOAD_ENTERED
+
+
+@pytest.mark.parametrize(
+    ("failures", "when"),
+    [
+        pytest.param([Conflict] * 2, [0.05, 0.05 + CONFLICT_RETRY, 0.05 + 2 * CONFLICT_RETRY], id="conflicts-soon"),
+        pytest.param(
+            [ServerError] * 3,
+            [0.05, 0.05 + RETRY[0], 0.05 + 3 * RETRY[0], 0.05 + 7 * RETRY[0]],
+            id="others-later-and-later",
+        ),
+    ],
+)
+async def test_what_failed_is_decided_again(world, writes, told, loop_of, failures, when):
+    world.observe_claim(claim(workload=JOB), now=0.0)
+    world.observe_pod(pod("a"), now=0.0)
+    writes.failures = [error(kind) for kind in failures]
+    async with running(loop_of(), when[-1] + 0.001):
+        assert writes.when[: len(when)] == pytest.approx(when)
+    assert told.codes[:1] == [Code.WORKLOAD_ENTERED], "what was not done is not told"
+
+
+async def test_one_claim_that_fails_does_not_keep_the_others(world, writes, loop_of):
+    for name in ("train", "other"):
+        world.observe_claim(claim(name, workload=JOB), now=0.0)
+        world.observe_pod(pod(f"of-{name}", claims=(name,)), now=0.0)
+    writes.failures = [error(ServerError)]
+    async with running(loop_of(), 0.06):
+        assert {plan.actions[0].claim[1] for _, plan in writes.plans} == {"train", "other"}
+
+
+async def test_a_claim_is_looked_at_again_when_its_plan_says_so(world, writes, loop_of):
+    world.observe_claim(claim(allocation=None), now=0.0)
+    world.observe_pod(pod("o", unschedulable="no node"), now=0.0)
+    world.observe_pod(pod("a", gates=[GATE], created="2026-11-20T12:01:00Z"), now=0.0)
+    async with running(loop_of(), 9.0):
+        assert not writes.plans
+        await asyncio.sleep(1.5)
+        assert [type(action) for _, plan in writes.plans for action in plan.actions][:1] == [Ungate]
+
+
+async def test_pods_whose_claim_is_not_there_are_let_go(world, writes, loop_of):
+    world.observe_pod(pod("a", gates=[GATE]), now=0.0)
+    async with running(loop_of(), 3.0):
+        assert [action.pod[1] for _, plan in writes.plans for action in plan.actions][:1] == ["a"]
+
+
+async def test_a_new_leader_takes_nothing_back_while_writes_of_the_old_one_may_arrive(world, writes, told, loop_of):
+    world.observe_claim(claim(list=[finished("a")]), now=0.0)
+    world.observe_pod(pod("a", node="n1", phase="Succeeded"), now=0.0)
+    async with running(loop_of(Quiet(20.0)), 19.9):
+        assert not writes.plans
+        assert not told.codes
+        await asyncio.sleep(0.2)
+        assert isinstance(writes.plans[0][1].actions[0], Deallocate)
+
+
+async def test_but_it_lists_at_once(world, writes, loop_of):
+    world.observe_claim(claim(workload=JOB, list=[waiting("a")]), now=0.0)
+    world.observe_pod(pod("a"), now=0.0)
+    async with running(loop_of(Quiet(NOON)), 0.06):
+        assert isinstance(writes.plans[0][1].actions[0], SetReservedFor)
+
+
+async def test_every_decision_has_a_flow_of_its_own_in_the_log(world, writes, loop_of):
+    for name in ("train", "other"):
+        world.observe_claim(claim(name, workload=JOB), now=0.0)
+        world.observe_pod(pod(f"of-{name}", claims=(name,)), now=0.0)
+    async with running(loop_of(), 0.06):
+        pass
+    assert {each.partition("#")[0] for each in writes.flows} == {"ml/train", "ml/other"}
+    assert KEY[1] == "train"
+    assert len({each.partition("#")[2] for each in writes.flows}) == len(writes.flows)
+
+
+@pytest.mark.xfail(strict=True, reason="rule 6, nothing to wait for: nobody asks World.loose")
+async def test_a_pod_behind_our_gate_that_uses_no_claim_is_let_go(world, writes, loop_of):
+    world.observe_pod(pod("a", claims=(), gates=[GATE]), now=0.0)
+    async with running(loop_of(), 5.0):
+        assert [action.pod[1] for _, plan in writes.plans for action in plan.actions][:1] == ["a"]

@@ -1,0 +1,91 @@
+import asyncio
+import contextlib
+
+import pytest
+
+from controller.watches import STALE_AFTER, Watches, concerns_claims
+from dra.engine.consumers import GATE
+from dra.engine.world import World
+from tests.controller.cluster import CLAIMS, NODES, PODS, Cluster
+from tests.dra.engine.examples import FOREIGN_GATE, NAMESPACE, pod
+from tests.dra.kube.scripted import client_of, refusal
+
+USES = {"resourceClaims": [{"name": "gpu", "resourceClaimName": "train"}]}
+
+
+@pytest.fixture
+def cluster():
+    served = Cluster()
+    served.put(NODES, "", "n1", status={"conditions": [{"type": "Ready", "status": "True"}]})
+    served.put(CLAIMS, NAMESPACE, "train")
+    served.put(PODS, NAMESPACE, "a", spec=USES)
+    served.put(PODS, NAMESPACE, "of-no-interest", spec={})
+    return served
+
+
+@contextlib.asynccontextmanager
+async def watching(cluster, clock):
+    world, wakings = World(), []
+    watches = Watches(client_of(cluster), world=world, clock=clock, woken=lambda: wakings.append(clock.now()))
+    task = asyncio.create_task(watches.run())
+    yield watches, world, wakings
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+@pytest.mark.parametrize(
+    ("of", "kept"),
+    [
+        pytest.param(pod("a"), True, id="names-a-claim"),
+        pytest.param(pod("a", claims=(), templates={"gpu": ""}), True, id="from-a-template"),
+        pytest.param(pod("a", claims=(), gates=[GATE]), True, id="behind-our-gate"),
+        pytest.param(pod("a", claims=(), gates=[FOREIGN_GATE]), False, id="behind-another-gate"),
+        pytest.param(pod("a", claims=()), False, id="a-pod-like-most"),
+    ],
+)
+def test_which_pods_are_kept(of, kept):
+    assert concerns_claims(of) is kept
+
+
+async def test_the_world_is_what_was_listed_and_then_watched(cluster, clock):
+    async with watching(cluster, clock) as (watches, world, wakings):
+        await watches.synced()
+        key = (NAMESPACE, "train")
+        assert [c.name for c in world.view(key, now=0.0).waiting] == ["a"]
+        assert world.consumer("uid-of-no-interest") is None
+        cluster.put(PODS, NAMESPACE, "a", spec={**USES, "nodeName": "n1"})
+        cluster.put(PODS, NAMESPACE, "b", spec=USES)
+        await asyncio.sleep(1.0)
+        found = world.view(key, now=0.0)
+        assert ([c.name for c in found.starting], [c.name for c in found.waiting]) == (["a"], ["b"])
+        cluster.drop(PODS, NAMESPACE, "a")
+        cluster.drop(CLAIMS, NAMESPACE, "train")
+        cluster.drop(NODES, "", "n1")
+        await asyncio.sleep(1.0)
+        assert world.view(key, now=0.0) is None
+        assert world.consumer("uid-a") is None
+        assert wakings
+
+
+async def test_who_does_not_know_the_cluster_says_what_is_missing(cluster, clock):
+    cluster.refuse[PODS] = refusal(403, "Forbidden", "pods is forbidden")
+    async with watching(cluster, clock) as (watches, _, _):
+        assert len(watches.troubles()) == 3
+        await asyncio.sleep(1.0)
+        assert watches.troubles() == ["pods: not listed yet (pods: pods is forbidden)"]
+        cluster.refuse.clear()
+        await watches.synced()
+        assert watches.troubles() == []
+
+
+async def test_a_watch_that_has_fallen_silent_is_told(cluster, clock):
+    async with watching(cluster, clock) as (watches, _, _):
+        await watches.synced()
+        for collection in (PODS, CLAIMS, NODES):
+            cluster.refuse[collection] = refusal(500, message="down")
+        await asyncio.sleep(2 * STALE_AFTER)
+        assert [text.partition(":")[0] for text in watches.troubles()] == [
+            "nodes",
+            "resourceclaims.resource.k8s.io",
+            "pods",
+        ]

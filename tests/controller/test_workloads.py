@@ -1,0 +1,185 @@
+import asyncio
+import contextlib
+
+import msgspec
+import pytest
+
+from controller.workloads import RETRY, Workloads
+from dra.cel.rules import Rule
+from dra.engine.claims.view import Workload, WorkloadPhase
+from dra.engine.world import WorkloadKey
+from dra.kube.errors import ServerError
+from dra.model.claims import ResourceClaim
+from dra.model.meta import Uid
+from dra.model.references import ConsumerReference
+from dra.model.workloads import RESERVED_FOR, RESERVED_FOR_UID
+from tests.controller.cluster import CLAIMS, JOBS, Cluster
+from tests.dra.engine.examples import JOB, NAMESPACE
+from tests.dra.engine.examples import JOBS as KIND
+from tests.dra.kube.scripted import client_of, refusal
+
+TRAIN = WorkloadKey(KIND, NAMESPACE, "train")
+DONE = Rule("object.status.conditions.exists(c, c.type == 'Complete' && c.status == 'True')")
+COMPLETE = {"conditions": [{"type": "Complete", "status": "True"}]}
+
+
+@pytest.fixture
+def cluster():
+    return Cluster()
+
+
+@pytest.fixture
+async def workloads(cluster, world):
+    """Workloads that are followed from the first claim on; `woken` counts."""
+    followed = Workloads(client_of(cluster), world=world, rules={KIND: DONE}, woken=lambda: None)
+    yield followed
+    await followed.close()
+
+
+def refer(cluster, world, reference=JOB):
+    annotations = {RESERVED_FOR: f"{reference.group_resource}/{reference.name}", RESERVED_FOR_UID: reference.uid}
+    raw = cluster.put(CLAIMS, NAMESPACE, "train", metadata={"annotations": annotations})
+    world.observe_claim(msgspec.convert(raw, ResourceClaim), now=0.0)
+    world.dirty.clear()
+
+
+def job(cluster, name="train", *, uid=JOB.uid, **content):
+    cluster.put(JOBS, NAMESPACE, name, metadata={"uid": uid}, **content)
+
+
+async def settle(seconds=3.0):
+    await asyncio.sleep(seconds)
+
+
+def watched(cluster):
+    return {request.path for request in cluster.requests if request.query.get("watch")}
+
+
+async def test_a_kind_is_watched_from_the_first_claim_that_refers_to_it(cluster, world, workloads):
+    workloads.follow()
+    await settle()
+    assert not watched(cluster)
+    refer(cluster, world)
+    for _ in range(3):
+        workloads.follow()
+    await settle()
+    assert [r.path for r in cluster.requests if r.query.get("watch")] == [JOBS]
+    assert world.workload(TRAIN) == Workload(phase=WorkloadPhase.ABSENT)
+
+
+async def test_what_the_watch_shows_is_what_the_world_knows(cluster, world, workloads):
+    job(cluster, status={})
+    refer(cluster, world)
+    workloads.follow()
+    await settle()
+    assert world.workload(TRAIN) == Workload(phase=WorkloadPhase.PRESENT, uid=JOB.uid)
+    job(cluster, status=COMPLETE)
+    await settle()
+    assert world.workload(TRAIN).phase is WorkloadPhase.FINISHED
+    cluster.drop(JOBS, NAMESPACE, "train")
+    await settle()
+    assert world.workload(TRAIN) == Workload(phase=WorkloadPhase.ABSENT, gone=frozenset({JOB.uid}))
+
+
+async def test_a_kind_without_a_rule_never_finishes_and_only_its_metadata_are_asked_for(cluster, world):
+    followed = Workloads(client_of(cluster), world=world, rules={}, woken=lambda: None)
+    job(cluster, status=COMPLETE)
+    refer(cluster, world)
+    followed.follow()
+    await settle()
+    assert world.workload(TRAIN).phase is WorkloadPhase.PRESENT
+    assert all("PartialObjectMetadata" in r.accept for r in cluster.requests if r.path == JOBS)
+    await followed.close()
+
+
+async def test_another_of_that_name_is_another(cluster, world, workloads):
+    job(cluster)
+    refer(cluster, world)
+    workloads.follow()
+    await settle()
+    cluster.drop(JOBS, NAMESPACE, "train")
+    job(cluster, uid="second")
+    await settle()
+    assert world.workload(TRAIN) == Workload(phase=WorkloadPhase.PRESENT, uid=Uid("second"), gone=frozenset({JOB.uid}))
+
+
+async def test_a_kind_that_may_not_be_read_is_in_doubt_until_it_may(cluster, world, workloads):
+    job(cluster)
+    refer(cluster, world)
+    cluster.refuse[JOBS] = refusal(403, "Forbidden")
+    workloads.follow()
+    await settle()
+    assert world.workload(TRAIN).phase is WorkloadPhase.FORBIDDEN
+    cluster.refuse.clear()
+    await settle(120.0)
+    assert world.workload(TRAIN) == Workload(phase=WorkloadPhase.PRESENT, uid=JOB.uid)
+
+
+async def test_a_kind_that_does_not_exist_is_looked_for_again(cluster, world, workloads):
+    reference = ConsumerReference.parse("rayclusters.ray.io/llm", uid=Uid("1"))
+    refer(cluster, world, reference)
+    workloads.follow()
+    await settle(RETRY * 3)
+    assert world.workload(WorkloadKey.of(reference, NAMESPACE)).phase is WorkloadPhase.NO_KIND
+    assert [r.path for r in cluster.requests if "ray" in r.path][:1] == ["/apis/ray.io"]
+
+
+async def test_a_server_that_is_down_leaves_everything_unknown(cluster, world, workloads):
+    async def down(request):
+        cluster.requests.append(request)
+        return refusal(503, "ServiceUnavailable")
+
+    cluster.send = down
+    refer(cluster, world)
+    workloads.follow()
+    await settle(RETRY * 3)
+    assert world.workload(TRAIN).phase is WorkloadPhase.UNKNOWN
+    assert len(cluster.requests) >= 2
+
+
+@pytest.mark.parametrize(
+    ("there", "known"),
+    [
+        pytest.param(None, Workload(phase=WorkloadPhase.UNKNOWN, gone=frozenset({JOB.uid})), id="gone"),
+        pytest.param(JOB.uid, Workload(phase=WorkloadPhase.PRESENT, uid=JOB.uid), id="there"),
+        pytest.param(
+            "second",
+            Workload(phase=WorkloadPhase.PRESENT, uid=Uid("second"), gone=frozenset({JOB.uid})),
+            id="another-of-that-name",
+        ),
+    ],
+)
+async def test_a_live_read_tells_what_became_of_a_uid(cluster, world, workloads, there, known):
+    refer(cluster, world)
+    if there:
+        job(cluster, uid=there)
+    await workloads.look_up(JOB, namespace=NAMESPACE)
+    assert world.workload(TRAIN) == known
+    assert world.dirty == {(NAMESPACE, "train")}
+
+
+@pytest.mark.parametrize(
+    ("answer", "phase", "raised"),
+    [
+        pytest.param(refusal(403, "Forbidden"), WorkloadPhase.FORBIDDEN, None, id="forbidden"),
+        pytest.param(refusal(500), WorkloadPhase.UNKNOWN, ServerError, id="no-answer-leaves-it-in-doubt"),
+    ],
+)
+async def test_a_live_read_that_fails(cluster, world, workloads, answer, phase, raised):
+    refer(cluster, world)
+    plain = cluster.send
+
+    async def failing(request):
+        return answer if request.path.endswith("/train") else await plain(request)
+
+    cluster.send = failing
+    with pytest.raises(raised) if raised else contextlib.nullcontext():
+        await workloads.look_up(JOB, namespace=NAMESPACE)
+    assert world.workload(TRAIN).phase is phase
+
+
+async def test_a_live_read_of_no_kind(cluster, world, workloads):
+    reference = ConsumerReference.parse("rayclusters.ray.io/llm", uid=Uid("1"))
+    refer(cluster, world, reference)
+    await workloads.look_up(reference, namespace=NAMESPACE)
+    assert world.workload(WorkloadKey.of(reference, NAMESPACE)).phase is WorkloadPhase.NO_KIND

@@ -1,0 +1,340 @@
+"""The moves of the machine as values: a failing run prints as a list of them, and a known history is one.
+
+Small moves (one event delivered, one request made) reach every interleaving; big ones (everybody works) get to the
+interesting places soon. ``which`` counts round and round through what is there; a move that is impossible does nothing.
+"""
+
+from collections.abc import Sequence
+from typing import Literal, TypeVar
+
+from dra.model.claims import ResourceClaim
+from dra.model.meta import Struct, Uid
+from dra.model.nodes import Node
+from dra.model.pods import Pod
+from tests.dra.engine.simulation import objects
+from tests.dra.engine.simulation.cluster import Cluster
+from tests.dra.engine.simulation.objects import Job, PodShape
+from tests.dra.engine.simulation.requests import Fate
+from tests.dra.engine.simulation.server import Actor
+
+T = TypeVar("T")
+
+PODS = tuple(f"p{number}" for number in range(12))
+"""Few names, so that they come back with other uids."""
+
+
+class Move(Struct, frozen=True):
+    """Something that may happen."""
+
+    def play(self, cluster: Cluster) -> None:
+        """Let it happen."""
+        raise NotImplementedError
+
+
+# Everybody at work:
+
+
+class AllWork(Move, frozen=True):
+    """Controller, scheduler and kubelets do what there is to do."""
+
+    def play(self, cluster: Cluster) -> None:
+        cluster.controller_works()
+        cluster.scheduler_works()
+        cluster.kubelets_work()
+
+
+class ControllerWorks(Move, frozen=True):
+    """Our controller hears everything and decides whatever is due; the first request of each turn has this fate."""
+
+    fate: Fate = Fate.DONE
+
+    def play(self, cluster: Cluster) -> None:
+        cluster.controller_works(self.fate)
+
+
+class SchedulerWorks(Move, frozen=True):
+    """The scheduler binds whatever fits."""
+
+    pick: int = 0
+
+    def play(self, cluster: Cluster) -> None:
+        cluster.scheduler_works(self.pick)
+
+
+class KubeletsWork(Move, frozen=True):
+    """The kubelets start, end and report their pods."""
+
+    def play(self, cluster: Cluster) -> None:
+        cluster.kubelets_work()
+
+
+class TimePasses(Move, frozen=True):
+    """Nothing happens for so many seconds, but that binding cycles run out of time."""
+
+    seconds: float
+
+    def play(self, cluster: Cluster) -> None:
+        cluster.advance(self.seconds)
+
+
+# Users, and owners of workloads:
+
+
+class CreatePods(Move, frozen=True):
+    """Some pods of one shape, under the first names that are free."""
+
+    shape: PodShape
+    count: int = 1
+
+    def play(self, cluster: Cluster) -> None:
+        free = [name for name in PODS if cluster.server.find(Pod, objects.key(name)) is None]
+        for name in free[: self.count]:
+            cluster.server.create(objects.pod(name, self.shape), by=Actor.USER)
+
+
+PodFate = Literal["ended", "deleted", "killed", "let go"]
+
+
+class PodIs(Move, frozen=True):
+    """A pod ends, is deleted, deleted by force, or let go by who else held it (gates, finalizers)."""
+
+    how: PodFate
+    which: int = 0
+
+    def play(self, cluster: Cluster) -> None:
+        pod = _pick(cluster.server.list(Pod), self.which)
+        if pod is not None:
+            _do(cluster, pod, self.how)
+
+
+class PodsAre(Move, frozen=True):
+    """The same for all pods, or all but one."""
+
+    how: PodFate
+    but: int = 11
+
+    def play(self, cluster: Cluster) -> None:
+        for number, pod in enumerate(cluster.server.list(Pod)):
+            if number != self.but:
+                _do(cluster, pod, self.how)
+
+
+class CreateClaim(Move, frozen=True):
+    """A claim, perhaps reserved for a workload, whose uid its creator may know."""
+
+    name: str
+    reserved_for: str = ""
+    known: bool = False
+    pre_list: bool = False
+
+    def play(self, cluster: Cluster) -> None:
+        if cluster.server.find(ResourceClaim, objects.key(self.name)) is not None:
+            return
+        job = cluster.server.find(Job, objects.key(self.reserved_for)) if self.known else None
+        uid = job.metadata.uid if job is not None else Uid("")
+        claim = objects.claim(self.name, reserved_for=self.reserved_for, uid=uid, pre_list=self.pre_list)
+        cluster.server.create(claim, by=Actor.USER)
+
+
+class ClaimIs(Move, frozen=True):
+    """A claim is deleted, released by the owner of its workload, or listed for something foreign."""
+
+    name: str
+    how: Literal["deleted", "released", "shared"]
+
+    def play(self, cluster: Cluster) -> None:
+        claim = cluster.server.find(ResourceClaim, objects.key(self.name))
+        if claim is None:
+            return
+        match self.how:
+            case "deleted":
+                cluster.server.delete(ResourceClaim, claim.metadata.key, by=Actor.USER)
+            case "released":
+                cluster.release(claim)
+            case "shared":
+                cluster.add_foreign_entry(claim)
+
+
+class JobIs(Move, frozen=True):
+    """A workload comes, ends, goes, or is replaced by another of the same name."""
+
+    name: str
+    how: Literal["created", "finished", "deleted", "replaced"]
+
+    def play(self, cluster: Cluster) -> None:
+        key = objects.key(self.name)
+        job = cluster.server.find(Job, key)
+        if job is not None and self.how == "finished":
+            cluster.finish_job(job)
+        if job is not None and self.how in {"deleted", "replaced"}:
+            cluster.server.delete(Job, key, by=Actor.OWNER)
+        if self.how in {"created", "replaced"} and cluster.server.find(Job, key) is None:
+            cluster.server.create(objects.job(self.name), by=Actor.OWNER)
+
+
+# Nodes and kubelets:
+
+
+class NodeIs(Move, frozen=True):
+    """A node is cordoned, lost, or starts anew, which takes longer than the second that timestamps can tell apart."""
+
+    how: Literal["cordoned", "uncordoned", "lost", "back", "booted"]
+    which: int = 0
+
+    def play(self, cluster: Cluster) -> None:
+        if self.how == "booted":
+            cluster.advance(5.0)
+        node = _pick(cluster.server.list(Node), self.which)
+        if node is None:
+            return
+        match self.how:
+            case "cordoned" | "uncordoned":
+                cluster.cordon(node, cordoned=self.how == "cordoned")
+            case "lost" | "back":
+                cluster.kubelets.set_ready(node, ready=self.how == "back")
+            case "booted":
+                cluster.kubelets.boot(node)
+
+
+class SandboxIs(Move, frozen=True):
+    """A kubelet looks at one pod, or its containers end, or its sandbox is lost; the latter are not reported yet."""
+
+    how: Literal["synced", "ended", "lost"]
+    which: int = 0
+
+    def play(self, cluster: Cluster) -> None:
+        pod = _pick(cluster.kubelets.mine(), self.which)
+        if pod is None:
+            return
+        match self.how:
+            case "synced":
+                cluster.kubelets.sync(pod)
+            case "ended":
+                cluster.kubelets.end(pod)
+            case "lost":
+                cluster.kubelets.lose_sandbox(pod)
+
+
+# The scheduler, request by request:
+
+
+class Schedule(Move, frozen=True):
+    """One scheduling cycle, on claims as they were ``lag`` versions ago; its binding cycle begins."""
+
+    which: int = 0
+    lag: int = 0
+    pick: int = 0
+
+    def play(self, cluster: Cluster) -> None:
+        pod = _pick([p for p in cluster.server.list(Pod) if cluster.scheduler.can_try(p)], self.which)
+        if pod is not None:
+            cluster.scheduler.schedule(pod, lag=self.lag, pick=self.pick)
+
+
+class StepCycle(Move, frozen=True):
+    """A binding cycle makes its next request."""
+
+    which: int = 0
+    fate: Fate = Fate.DONE
+
+    def play(self, cluster: Cluster) -> None:
+        cycle = _pick(list(cluster.scheduler.cycles.values()), self.which)
+        if cycle is not None:
+            cluster.scheduler.step(cycle, self.fate)
+
+
+class FinishCycle(Move, frozen=True):
+    """A binding cycle goes on to its end; with another fate than DONE it fails."""
+
+    which: int = 0
+    fate: Fate = Fate.DONE
+
+    def play(self, cluster: Cluster) -> None:
+        cycle = _pick(list(cluster.scheduler.cycles.values()), self.which)
+        if cycle is not None:
+            cluster.scheduler.finish(cycle, self.fate)
+
+
+class WaitToTheBrink(Move, frozen=True):
+    """Until just before the first binding cycle runs out of time."""
+
+    def play(self, cluster: Cluster) -> None:
+        first = min((cycle.deadline for cycle in cluster.scheduler.cycles.values()), default=cluster.clock.now)
+        cluster.advance(max(first - cluster.clock.now - 0.01, 0.0))
+
+
+# Our controller, event by event and request by request:
+
+
+class Deliver(Move, frozen=True):
+    """Some events of one watch arrive: of nodes, claims, pods, jobs."""
+
+    which: int
+    count: int = 1
+
+    def play(self, cluster: Cluster) -> None:
+        cluster.controller.replica.deliver(self.which, self.count)
+
+
+class Decide(Move, frozen=True):
+    """A claim is decided, with or without a reason; the first request of the plan is about to be made."""
+
+    name: str
+
+    def play(self, cluster: Cluster) -> None:
+        cluster.controller.replica.begin(objects.key(self.name))
+
+
+class StepTurn(Move, frozen=True):
+    """A turn makes its next request."""
+
+    which: int = 0
+    fate: Fate = Fate.DONE
+
+    def play(self, cluster: Cluster) -> None:
+        key = _pick(list(cluster.controller.replica.turns), self.which)
+        if key is not None:
+            cluster.controller.replica.step(key, self.fate)
+
+
+class LateRequestArrives(Move, frozen=True):
+    """The last request of a process that is no more reaches the server."""
+
+    which: int = 0
+
+    def play(self, cluster: Cluster) -> None:
+        if cluster.controller.late:
+            cluster.controller.arrive(self.which % len(cluster.controller.late))
+
+
+class Restart(Move, frozen=True):
+    """A process dies and comes back, or a watch is lost and listed anew."""
+
+    what: Literal["controller", "scheduler", "watch"]
+    which: int = 0
+
+    def play(self, cluster: Cluster) -> None:
+        match self.what:
+            case "controller":
+                cluster.controller.restart()
+            case "scheduler":
+                cluster.scheduler.restart()
+            case "watch":
+                cluster.controller.replica.relist(self.which)
+
+
+def _pick(found: Sequence[T], which: int) -> T | None:
+    return found[which % len(found)] if found else None
+
+
+def _do(cluster: Cluster, pod: Pod, how: PodFate) -> None:
+    match how:
+        case "ended":
+            cluster.kubelets.end(pod)
+            cluster.kubelets.report(pod)
+        case "deleted":
+            cluster.server.delete(Pod, pod.metadata.key, by=Actor.USER)
+        case "killed":
+            cluster.kill(pod)
+        case "let go":
+            cluster.let_go(pod)

@@ -1,0 +1,103 @@
+"""How moves are chosen.
+
+Hypothesis leaves out some of the machine's rules in each run (swarm testing), so the moves come in a few groups, each
+with enough of everybody's work in it to get somewhere alone.
+"""
+
+from typing import Final
+
+from hypothesis import strategies as st
+from hypothesis.strategies import SearchStrategy
+
+from tests.dra.engine.simulation.moves import (
+    AllWork,
+    ClaimIs,
+    ControllerWorks,
+    CreateClaim,
+    CreatePods,
+    Decide,
+    Deliver,
+    FinishCycle,
+    JobIs,
+    KubeletsWork,
+    LateRequestArrives,
+    Move,
+    NodeIs,
+    PodIs,
+    PodsAre,
+    Restart,
+    SandboxIs,
+    Schedule,
+    SchedulerWorks,
+    StepCycle,
+    StepTurn,
+    TimePasses,
+    WaitToTheBrink,
+)
+from tests.dra.engine.simulation.objects import PodShape
+from tests.dra.engine.simulation.requests import Fate
+
+JOBS: Final = ("train", "eval")
+CLAIMS: Final = ("a", "b")
+WAITS: Final = (0.3, 1.0, 2.5, 10.0, 11.0, 31.0, 59.9, 60.0, 120.0, 1300.0)
+"""Around the engine's own times."""
+
+_which = st.integers(0, 11)
+_pick = st.integers(0, 2)
+_jobs = st.sampled_from(JOBS)
+_claims = st.sampled_from(CLAIMS)
+_fates = st.sampled_from((Fate.DONE, Fate.DONE, Fate.DONE, Fate.REFUSED, Fate.LOST))
+_ends = st.sampled_from((Fate.DONE, Fate.DONE, Fate.REFUSED))
+
+shapes: Final[SearchStrategy[PodShape]] = st.builds(
+    PodShape,
+    claims=st.sampled_from((("a",), ("a",), ("a",), ("a",), ("b",), ("a", "b"))),
+    gated=st.booleans(),
+    gated_by_another=st.sampled_from((False, False, False, False, False, True)),
+    opted_in=st.booleans(),
+    has_volumes=st.sampled_from((False, False, False, True)),
+    tracked=st.booleans(),
+    priority=st.integers(0, 1),
+)
+
+everybody: Final[SearchStrategy[Move]] = st.one_of(
+    st.builds(AllWork),
+    st.builds(ControllerWorks, fate=_fates),
+    st.builds(SchedulerWorks, pick=_pick),
+    st.builds(KubeletsWork),
+    st.builds(TimePasses, seconds=st.sampled_from(WAITS)),
+)
+
+users: Final[SearchStrategy[Move]] = st.one_of(
+    st.builds(AllWork),
+    st.builds(CreatePods, shape=shapes, count=st.integers(1, 4)),
+    st.builds(PodIs, how=st.sampled_from(("ended", "ended", "deleted", "killed", "let go")), which=_which),
+    st.builds(PodsAre, how=st.sampled_from(("ended", "deleted", "killed", "let go")), but=_which),
+    st.builds(CreateClaim, name=_claims, reserved_for=st.sampled_from(("", *JOBS)), known=st.booleans()),
+    st.builds(ClaimIs, name=_claims, how=st.sampled_from(("deleted", "released", "released", "shared"))),
+    st.builds(JobIs, name=_jobs, how=st.sampled_from(("created", "finished", "deleted", "replaced"))),
+)
+
+nodes: Final[SearchStrategy[Move]] = st.one_of(
+    st.builds(AllWork),
+    st.builds(KubeletsWork),
+    st.builds(NodeIs, how=st.sampled_from(("cordoned", "uncordoned", "lost", "back", "booted")), which=_which),
+    st.builds(SandboxIs, how=st.sampled_from(("synced", "ended", "lost")), which=_which),
+)
+
+scheduler: Final[SearchStrategy[Move]] = st.one_of(
+    st.builds(ControllerWorks),
+    st.builds(Schedule, which=_which, lag=st.integers(0, 3), pick=_pick),
+    st.builds(StepCycle, which=_which, fate=_fates),
+    st.builds(FinishCycle, which=_which, fate=_ends),
+    st.builds(WaitToTheBrink),
+)
+
+controller: Final[SearchStrategy[Move]] = st.one_of(
+    st.builds(SchedulerWorks),
+    st.builds(Deliver, which=st.integers(0, 3), count=st.integers(1, 3)),
+    st.builds(Decide, name=_claims),
+    st.builds(StepTurn, which=_which, fate=_fates),
+    st.builds(Restart, what=st.sampled_from(("controller", "scheduler", "watch")), which=st.integers(0, 3)),
+    st.builds(LateRequestArrives, which=_which),
+)
