@@ -28,6 +28,7 @@ from tests.scenarios import installation, namespaces, objects
 from tests.scenarios.api import Api
 from tests.scenarios.claims import revision, started
 from tests.scenarios.controller import Controller, Settings
+from tests.scenarios.eventually import eventually
 from tests.scenarios.metrics import total
 from tests.scenarios.namespaces import Namespace
 from tests.scenarios.objects import PodShape
@@ -104,7 +105,7 @@ class Count:
         self._changed = asyncio.Event()
 
     async def follow(self) -> None:
-        """Watch until cancelled. The server ends a watch that it finds slow, which on two cores happens: go on there."""
+        """Watch until cancelled. The server ends a watch that it finds slow, as happens on two cores: go on there."""
         since = "0"
         while True:
             async with aclosing(self._api.watch(PODS, namespace=self._namespace, resourceVersion=since)) as events:
@@ -213,8 +214,12 @@ async def run(cluster: Cluster, case: Case) -> Outcome:
 
 async def gone(client: Api, namespace: str) -> None:
     """Wait until what the last case left is deleted: it must not load the next one."""
-    while await client.find(NAMESPACES, namespace) is not None:
-        await asyncio.sleep(0.5)
+    await eventually(
+        lambda: client.find(NAMESPACES, namespace),
+        until=lambda found: found is None,
+        within=300,
+        saying=f"namespace {namespace} is gone",
+    )
 
 
 async def measure(cases: Iterable[Case], limits: ClientLimits | None = None) -> list[Outcome]:
@@ -242,7 +247,8 @@ def medians(outcomes: Iterable[Outcome]) -> dict[tuple[str, int], float]:
 def table(outcomes: list[Outcome]) -> str:
     """Return a table with ratios to the limit and to stock at the same number of pods, if they were measured."""
     rates = medians(outcomes)
-    lines = ["| way | pods | runs | pods/s (median) | of the limit | × stock | claim writes/pod |", "|---|---|---|---|---|---|---|"]
+    header = ("way", "pods", "runs", "pods/s (median)", "of the limit", "times stock", "claim writes/pod")
+    lines = ["| " + " | ".join(header) + " |", "|---" * len(header) + "|"]
     for (way, pods), rate in rates.items():
         limit = rates.get((Way.LIMIT.value, pods))
         stock = rates.get((Way.STOCK.value, pods))

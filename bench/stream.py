@@ -37,7 +37,7 @@ def _managed(manager: str, fields: dict[str, Any], subresource: str = "") -> dic
 
 
 def _condition_fields(*kinds: str) -> dict[str, Any]:
-    each = {".": {}, "f:lastProbeTime": {}, "f:lastTransitionTime": {}, "f:status": {}, "f:type": {}}
+    each: dict[str, Any] = {".": {}, "f:lastProbeTime": {}, "f:lastTransitionTime": {}, "f:status": {}, "f:type": {}}
     return {f'k:{{"type":"{kind}"}}': each for kind in kinds}
 
 

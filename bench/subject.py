@@ -22,6 +22,7 @@ import aiohttp
 
 from bench import stream
 from bench.cluster import GO, Cluster
+from dra.model.meta import Uid
 
 POLL: Final = 0.002
 """Seconds between looks at how far the subject has come."""
@@ -93,13 +94,18 @@ async def ours(url: str, pods: int, events: int) -> dict[str, Any]:
     found |= {**watch.lap("decision"), "rss_mib": resident()}
     await asyncio.sleep(1.0)
     decided, written = decisions(), writes()
-    last = stream.uid((events - 1) % pods)
+    last = Uid(stream.uid((events - 1) % pods))
+
+    def arrived() -> bool:
+        pod = application.world.consumer(last)
+        return pod is not None and pod.resource_version == str(stream.BASE + events)
+
     watch.lap("pause")
     if inside is not None:
         inside.go.set()
     else:
         await post(url + GO)
-    await until(lambda: application.world.consumer(last).resource_version == str(stream.BASE + events))
+    await until(arrived)
     found |= watch.lap("events")
     await asyncio.sleep(1.0)
     found |= {"decisions": decisions() - decided, "writes": writes() - written, "rss_after_mib": resident()}
@@ -119,12 +125,12 @@ async def kopfs(url: str, pods: int, events: int) -> dict[str, Any]:
     finals, calls = 0, 0
     from_final = stream.BASE + events - pods
 
-    @kopf.on.login(registry=registry)  # type: ignore[arg-type]
+    @kopf.on.login(registry=registry)
     def login(**_: Any) -> kopf.ConnectionInfo:  # noqa: ANN401 - kopf passes everything
         return kopf.ConnectionInfo(server=url)
 
     @kopf.on.event("", "v1", "pods", registry=registry)
-    async def pod(meta: kopf.Meta, status: kopf.Status, **_: Any) -> None:  # noqa: ANN401, RUF029 - likewise
+    async def pod(meta: kopf.Meta, status: kopf.Status, **_: Any) -> None:  # noqa: ANN401 - likewise
         nonlocal finals, calls
         calls += 1
         seen[meta["uid"]] = (status["phase"], meta["resourceVersion"])

@@ -29,7 +29,7 @@ class Rule:
         except RuntimeError as error:
             raise MalformedRuleError(f"{expression!r} is no CEL expression: {error}") from error
         answer = self._compiled.return_type()
-        if answer not in (cel.Type.BOOL, cel.Type.DYN):  # noqa: PLR6201 - these types cannot be hashed
+        if answer not in (cel.Type.BOOL, cel.Type.DYN):  # a tuple: these types cannot be hashed
             raise MalformedRuleError(f"{expression!r} answers with {answer}, not with true or false")
 
     def __repr__(self) -> str:

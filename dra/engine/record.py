@@ -155,6 +155,8 @@ class Record:
         same = allocation is not None and allocation == earlier
         podless = allocation is not None and not any(e.is_pod for e in claim.entries)
         kept = history.podless_since if same and history.podless_since is not None else now
+        made = before is not None and allocation is not None and not same
+        known = made or (same and history.seen_allocated) or self._lists_workload(claim)
         written = ours and before is not None and before.status != claim.status
         taken_back = earlier is not None and allocation is None and bool(self.stages[Stage.WAITING])
         deleting = claim.metadata.deleting
@@ -162,7 +164,12 @@ class Record:
         self.history = msgspec.structs.replace(
             history,
             podless_since=kept if podless else None,
+            seen_allocated=known,
             deleting_since=since if deleting else None,
             written_at=now if written else history.written_at,
             unstuck=history.unstuck + 1 if taken_back else history.unstuck,
         )
+
+    def _lists_workload(self, claim: ResourceClaim) -> bool:
+        reference = self.reservation.reference if self.reservation is not None else None
+        return reference is not None and any(e.uid == reference.uid for e in claim.entries)

@@ -6,7 +6,7 @@ backwards: an older resourceVersion is ignored, since the responses to our own w
 """
 
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -24,6 +24,9 @@ from dra.model.meta import Key, Uid
 from dra.model.nodes import Node
 from dra.model.pods import Pod
 from dra.model.references import ConsumerReference, GroupResource
+
+NO_CLAIM: Final = ""
+"""Stands for the claim of pods that name none."""
 
 
 class WorkloadKey(NamedTuple):
@@ -58,7 +61,7 @@ class World:
     def __init__(self) -> None:
         self.ledger = Ledger()
         self.dirty: set[Key] = set()
-        self.loose: dict[Uid, Consumer] = {}
+        self._loose: dict[Uid, Consumer] = {}
         """Pods behind our gate that name no claim (yet): only templates, whose claims are generated later."""
 
         self._records: dict[Key, Record] = {}
@@ -134,7 +137,7 @@ class World:
         """The pod with that uid is gone; if not for ``certain``, it only is of no concern to any claim any more."""
         consumer = self._consumers.pop(uid, None)
         self._boots.pop(uid, None)
-        self.loose.pop(uid, None)
+        self._loose.pop(uid, None)
         if consumer is None:
             return
         self._place(uid, consumer.node, "")
@@ -266,7 +269,9 @@ class World:
         )
 
     def without_claim(self, key: Key) -> tuple[Consumer, ...]:
-        """Return the gated pods that name a claim that is not there."""
+        """Return the gated pods that name a claim that is not there, or with `NO_CLAIM` those that name none."""
+        if key[1] == NO_CLAIM:
+            return tuple(c for c in self._loose.values() if c.namespace == key[0])
         record = self._records.get(key)
         if record is None or record.claim is not None:
             return ()
@@ -318,9 +323,10 @@ class World:
             if concerns:
                 self.dirty.add(key)
         if not after.claims and after.gated_by_us_only and after.stage is Stage.GATED:
-            self.loose[after.uid] = after
+            self._loose[after.uid] = after
+            self.dirty.add((after.namespace, NO_CLAIM))
         else:
-            self.loose.pop(after.uid, None)
+            self._loose.pop(after.uid, None)
 
     def _withdraw(self, consumer: Consumer, name: str, *, gone: bool) -> None:
         key = (consumer.namespace, name)

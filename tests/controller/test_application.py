@@ -29,7 +29,7 @@ def configuration(**content):
 @pytest.mark.parametrize(
     ("content", "policy"),
     [
-        pytest.param({}, REPLACE, id="replace"),
+        pytest.param({"mode": "replace"}, REPLACE, id="replace"),
         pytest.param({"mode": "alongside"}, ALONGSIDE, id="alongside"),
     ],
 )

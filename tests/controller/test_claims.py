@@ -179,7 +179,6 @@ async def test_every_decision_has_a_flow_of_its_own_in_the_log(world, writes, lo
     assert len({each.partition("#")[2] for each in writes.flows}) == len(writes.flows)
 
 
-@pytest.mark.xfail(strict=True, reason="rule 6, nothing to wait for: nobody asks World.loose")
 async def test_a_pod_behind_our_gate_that_uses_no_claim_is_let_go(world, writes, loop_of):
     world.observe_pod(pod("a", claims=(), gates=[GATE]), now=0.0)
     async with running(loop_of(), 5.0):

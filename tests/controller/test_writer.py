@@ -360,6 +360,6 @@ async def test_how_long_pods_waited_for_their_entry_is_measured(cluster, world, 
     write = SetReservedFor(claim=KEY, entries=(waiting("a").entry,))
     await writer_of().apply(Plan(actions=(write,)), view=served(cluster, world))
     shown = metrics.render()
-    assert b"dra_reserve_pod_listing_seconds_count 1.0" in shown
-    assert b"dra_reserve_pod_listing_seconds_sum 0.75" in shown
+    assert b'dra_reserve_pod_listing_seconds_count{room="free"} 1.0' in shown
+    assert b'dra_reserve_pod_listing_seconds_sum{room="free"} 0.75' in shown
     assert b'dra_reserve_claim_writes_total{write="SetReservedFor"} 1.0' in shown

@@ -106,7 +106,13 @@ def deallocation_rule(view: ClaimView, policy: Policy, now: Instant, desired: De
         return desired
     if view.claim.metadata.deleting:
         return _deletion(view, now, desired)
-    if desired.workload is not None or desired.pods or desired.kept or not (view.entries or desired.released):
+    if (
+        desired.workload is not None
+        or desired.unsure
+        or desired.pods
+        or desired.kept
+        or not (view.entries or desired.released)
+    ):
         return desired
     late = _still_bindable(view, now)
     if not late:

@@ -35,6 +35,9 @@ class Desired(Struct, frozen=True):
     released: bool = False
     """Whether the workload's owner removed the entry of this allocation."""
 
+    unsure: bool = False
+    """Whether the owner may have removed it, or may not: a guard keeps the reservation."""
+
     revoking: bool = False
     """Whether the allocation is being taken back: nobody new may come to rely on it."""
 

@@ -85,6 +85,9 @@ class History(Struct, frozen=True):
     deleting_since: Instant | None = None
     """When the deletion timestamp was first seen."""
 
+    seen_allocated: bool = False
+    """Whether we saw the present allocation come into being, or an entry of the workload in its list."""
+
     returned: int = 0
     """Entries of started or finished pods that came back after we had removed them."""
 
@@ -144,16 +147,23 @@ class ClaimView(msgspec.Struct, frozen=True, dict=True, kw_only=True):
 
     @property
     def entered_before(self) -> bool:
-        """Whether the workload entry has been made for this very allocation: if it is missing, its owner released it.
-
-        An allocation without a timestamp cannot be told from an equal one made later: then nobody knows.
-        """
+        """Whether the workload entry was made for this very allocation: if it is missing, its owner released it."""
         found, allocation = self.reservation, self.allocation
         if found is None or allocation is None:
             return False
         if found.native and found.any_pod:
             return True
         return found.entered == workloads.digest(allocation)
+
+    @property
+    def unsure(self) -> bool:
+        """Whether nobody can tell if the owner released the claim, or the mark is that of an equal allocation before.
+
+        So it is for allocations without a timestamp (made by schedulers up to 1.35) that were there when we came.
+        """
+        allocation = self.allocation
+        timeless = allocation is not None and allocation.allocation_timestamp is None
+        return timeless and not self.history.seen_allocated and self.entered_before
 
     def of(self, kind: EntryKind) -> tuple[Entry, ...]:
         """Return the entries of one kind."""

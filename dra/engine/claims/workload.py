@@ -79,6 +79,8 @@ def workload_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desire
     present = EntryKind.WORKLOAD in view.kinds
     if present:
         desired = _keep_or_release(view, reference, desired)
+    elif view.unsure and not over:
+        desired = desired.but(unsure=True)
     elif view.entered_before:
         desired = desired.but(released=True)
         if not over:  # else it was us who took the entry away, and somebody else's keeps the claim

@@ -14,7 +14,7 @@ def problems(content):
 
 def test_nothing_need_be_set():
     chosen = Configuration()
-    assert (chosen.mode, chosen.release_finished, chosen.leader_election.enabled) == (Mode.REPLACE, True, True)
+    assert (chosen.mode, chosen.release_finished, chosen.leader_election.enabled) == (Mode.ALONGSIDE, True, True)
     assert chosen.probes.port != chosen.metrics.port
 
 

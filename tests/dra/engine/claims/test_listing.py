@@ -110,13 +110,18 @@ def test_on_a_server_with_the_field_no_pods_are_listed_beside_the_workload():
     ],
 )
 def test_sixteen_slots_stay_for_the_scheduler(others, pods, left_out):
-    written = listed(plan_for(entered(*others), *many(waiting, pods)))
+    written = listed(plan_for(entered(*others), *many(gated, pods)))
     assert len([name for name in written if "/" not in name]) == pods - left_out
     assert len(written) + 1 <= CAPACITY
 
 
+def test_a_crowd_of_ungated_pods_takes_the_headroom_too():
+    written = listed(plan_for(entered(), *many(waiting, RESERVED_FOR_MAX_SIZE)))
+    assert len(written) + 1 == RESERVED_FOR_MAX_SIZE  # the guard's slot stays free
+
+
 def test_starting_pods_come_first_then_waiting_ones_by_priority_then_age():
-    crowd = many(waiting, CAPACITY)
+    crowd = many(gated, CAPACITY)
     written = listed(plan_for(entered(), *crowd, waiting("vip", priority=1), starting("bound")))
     assert written[:4] == ["jobs/train", "bound", "vip", "p0000"]
     assert len(written) == CAPACITY - 1

@@ -119,7 +119,6 @@ def test_a_missing_entry_that_was_made_for_this_allocation_was_released_by_its_o
     assert (Code.OWNER_RELEASED in codes(plan)) is not enters
 
 
-@pytest.mark.xfail(strict=True, reason="rule 2, last sentence; ClaimView.entered_before promises it and does not look")
 def test_a_match_without_a_timestamp_may_be_an_allocation_made_later_and_is_no_release():
     timeless = allocation(stamp=None)
     plan = decided(view(claim(workload=JOB, allocation=timeless, entered=True), waiting("a"), workload=PRESENT))
