@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from dra.engine.claims.view import EntryKind, NodeFit, Workload, WorkloadPhase
 from dra.engine.consumers import GATE, Stage
-from dra.engine.world import WorkloadKey, World
+from dra.engine.world import NO_CLAIM, WorkloadKey, World
 from dra.model import workloads
 from dra.model.meta import Uid
 from dra.model.references import ConsumerReference
