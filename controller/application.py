@@ -109,7 +109,9 @@ class Application:
         self._election = _election(configuration, client, identity, clock)
         leadership = Leadership(self._election)
         self._recorder = Recorder(client, instance=identity, clock=clock)
-        self._workloads = Workloads(client, world=self.world, rules=rules_of(configuration), woken=self._wake)
+        self._workloads = Workloads(
+            client, world=self.world, rules=rules_of(configuration), woken=self._wake, clock=clock
+        )
         self._watches = Watches(client, world=self.world, clock=clock, woken=self._wake)
         writer = Writer(
             client,

@@ -11,8 +11,10 @@ from typing import Final
 
 from dra.cel.rules import Rule
 from dra.engine.claims.view import WorkloadPhase
-from dra.engine.world import WorkloadKey, World
+from dra.engine.workloads import WorkloadKey
+from dra.engine.world import World
 from dra.kube.client import Client
+from dra.kube.clock import SYSTEM, Clock
 from dra.kube.discovery import Discovery
 from dra.kube.errors import ApiError, Forbidden, NotFound
 from dra.kube.reflector import Reflector
@@ -31,13 +33,20 @@ class Workloads:
     """One reflector for each kind that claims refer to."""
 
     def __init__(
-        self, client: Client, *, world: World, rules: Mapping[GroupResource, Rule], woken: Callable[[], None]
+        self,
+        client: Client,
+        *,
+        world: World,
+        rules: Mapping[GroupResource, Rule],
+        woken: Callable[[], None],
+        clock: Clock = SYSTEM,
     ) -> None:
         self._client = client
         self._world = world
         self._rules = rules
         self._woken = woken
-        self._discovery = Discovery(client)
+        self._clock = clock
+        self._discovery = Discovery(client, clock=clock)
         self._watching: dict[GroupResource, asyncio.Task[None]] = {}
 
     def follow(self) -> None:
@@ -97,9 +106,9 @@ class Workloads:
             self._woken()
 
         reflector: Reflector[DynamicObject] | Reflector[PartialObject] = (
-            Reflector(self._client, resource, DynamicObject, sink=take)
+            Reflector(self._client, resource, DynamicObject, sink=take, clock=self._clock)
             if rule is not None
-            else Reflector(self._client, resource, PartialObject, sink=take)
+            else Reflector(self._client, resource, PartialObject, sink=take, clock=self._clock)
         )
         running = asyncio.create_task(reflector.run(), name=f"reflect {kind}")
         try:

@@ -6,7 +6,7 @@ backwards: an older resourceVersion is ignored, since the responses to our own w
 """
 
 from collections.abc import Iterable, Iterator
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 
@@ -16,9 +16,10 @@ from dra.engine.claims.view import ClaimView, Entry, NodeFit, Workload, Workload
 from dra.engine.consumers import Consumer, Stage
 from dra.engine.instants import Instant
 from dra.engine.ledger import Holder, Ledger
+from dra.engine.nodes import NodeChange, NodeIndex, Sandboxes
 from dra.engine.record import Record
 from dra.engine.window import UNLISTED
-from dra.model import nodes, pods
+from dra.engine.workloads import WorkloadIndex, WorkloadKey
 from dra.model.claims import ResourceClaim
 from dra.model.meta import Key, Uid
 from dra.model.nodes import Node
@@ -27,32 +28,6 @@ from dra.model.references import ConsumerReference, GroupResource
 
 NO_CLAIM: Final = ""
 """Stands for the claim of pods that name none."""
-
-
-class WorkloadKey(NamedTuple):
-    """Which object a reference names; the namespace is the claim's."""
-
-    kind: GroupResource
-    namespace: str
-    name: str
-
-    @classmethod
-    def of(cls, reference: ConsumerReference, namespace: str) -> "WorkloadKey":
-        """Return the key of what a claim in ``namespace`` refers to."""
-        return cls(reference.group_resource, namespace, reference.name)
-
-
-class _NodeState(NamedTuple):
-    labels: dict[str, str] | None
-    usable: bool
-    boot: str
-
-
-class _Boot(NamedTuple):
-    """Which boot of its node a pod's sandbox was ready in, and since when by the kubelet's own word."""
-
-    boot: str
-    transition: str | None
 
 
 class World:
@@ -66,13 +41,10 @@ class World:
 
         self._records: dict[Key, Record] = {}
         self._consumers: dict[Uid, Consumer] = {}
-        self._boots: dict[Uid, _Boot] = {}
+        self._sandboxes = Sandboxes()
         self._on_node: dict[str, set[Uid]] = {}
-        self._nodes: dict[str, _NodeState] = {}
-        self._nodes_version = 0
-        self._kinds: dict[GroupResource, WorkloadPhase] = {}
-        self._workloads: dict[WorkloadKey, Workload] = {}
-        self._referrers: dict[WorkloadKey, set[Key]] = {}
+        self._nodes = NodeIndex()
+        self._workloads = WorkloadIndex()
         self._twice: set[Key] = set()
 
     # Claims:
@@ -128,7 +100,9 @@ class World:
         before = self._consumers.get(uid)
         if before is not None and not _later(pod.metadata.resource_version, before.resource_version):
             return
-        after = consumers.observe(pod, before=before, started=self._started(pod), now=now)
+        after = consumers.observe(
+            pod, before=before, started=self._sandboxes.started(pod, boot=self._nodes.boot(pod.spec.node_name)), now=now
+        )
         self._consumers[uid] = after
         self._place(uid, before.node if before is not None else "", after.node)
         self._enroll(before, after)
@@ -136,7 +110,7 @@ class World:
     def forget_pod(self, uid: Uid, *, certain: bool = True) -> None:
         """The pod with that uid is gone; if not for ``certain``, it only is of no concern to any claim any more."""
         consumer = self._consumers.pop(uid, None)
-        self._boots.pop(uid, None)
+        self._sandboxes.forget(uid)
         self._loose.pop(uid, None)
         if consumer is None:
             return
@@ -167,65 +141,39 @@ class World:
     def observe_node(self, node: Node, *, now: Instant) -> None:
         """Take in a node; a new bootID means that the sandboxes of its pods are gone."""
         name = node.metadata.name
-        state = _NodeState(
-            labels=node.metadata.labels,
-            usable=node.ready and not node.spec.unschedulable and not node.metadata.deleting,
-            boot=node.status.node_info.boot_id,
-        )
-        before = self._nodes.get(name)
-        if before == state:
-            return
-        self._nodes[name] = state
-        if before is None or before[:2] != state[:2]:
-            self._nodes_changed()
-        if state.boot and (before is None or before.boot != state.boot):  # pods may be known before their node
+        change = self._nodes.observe(node)
+        if NodeChange.REACH in change:
+            self._reach_changed()
+        if NodeChange.BOOT in change:
             for uid in self._on_node.get(name, ()):
-                self._rebooted(uid, state.boot, now=now)
+                self._rebooted(uid, node.status.node_info.boot_id, now=now)
 
     def forget_node(self, name: str) -> None:
         """The node is gone; its pods are not, until somebody says so."""
-        if self._nodes.pop(name, None) is not None:
-            self._nodes_changed()
+        if NodeChange.REACH in self._nodes.forget(name):
+            self._reach_changed()
 
     # Workloads:
 
     def workload_kinds(self) -> frozenset[GroupResource]:
         """Return the kinds that claims refer to: those somebody must watch."""
-        return frozenset(key.kind for key in self._referrers)
+        return self._workloads.kinds()
 
     def kind_is(self, kind: GroupResource, phase: WorkloadPhase) -> None:
         """Set what is true of every object of a kind that was not observed: ABSENT once the watch has synced."""
-        if self._kinds.get(kind) is not phase:
-            self._kinds[kind] = phase
-            for key, referrers in self._referrers.items():
-                if key.kind == kind:
-                    self.dirty |= referrers
+        self.dirty |= self._workloads.kind_is(kind, phase)
 
     def observe_workload(self, key: WorkloadKey, *, uid: Uid, finished: bool) -> None:
         """Take in a workload; ``finished`` is what its release rule says."""
-        phase = WorkloadPhase.FINISHED if finished else WorkloadPhase.PRESENT
-        before = self._workloads.get(key, Workload())
-        gone = before.gone
-        if before.uid and before.uid != uid:
-            gone |= {before.uid}
-        self._set_workload(key, Workload(phase=phase, uid=uid, gone=gone - {uid}))
+        self.dirty |= self._workloads.observe(key, uid=uid, finished=finished)
 
     def forget_workload(self, key: WorkloadKey, uid: Uid) -> None:
         """The object with that uid is certainly gone."""
-        before = self._workloads.get(key, Workload())
-        there = before.uid != uid and before.phase in {WorkloadPhase.PRESENT, WorkloadPhase.FINISHED}
-        phase = before.phase if there else WorkloadPhase.ABSENT
-        self._set_workload(key, Workload(phase=phase, uid=before.uid if there else Uid(""), gone=before.gone | {uid}))
+        self.dirty |= self._workloads.forget(key, uid)
 
     def workload(self, key: WorkloadKey) -> Workload:
         """Return what is known of a workload."""
-        found = self._workloads.get(key)
-        default = self._kinds.get(key.kind, WorkloadPhase.UNKNOWN)
-        if found is None:
-            return Workload(phase=default)
-        if found.phase is WorkloadPhase.ABSENT or default in {WorkloadPhase.FORBIDDEN, WorkloadPhase.NO_KIND}:
-            return msgspec.structs.replace(found, phase=default)
-        return found
+        return self._workloads.get(key)
 
     # Views:
 
@@ -279,32 +227,9 @@ class World:
 
     # Indexes, below:
 
-    def _started(self, pod: Pod) -> bool:
-        """Whether the sandbox is ready, and was made ready since the node last booted.
-
-        After a reboot the API keeps saying True until the kubelet's first sync (specs/dra-upstream.md §5): only a new
-        transition time, or a False in between, tells of a new sandbox.
-        """
-        uid = pod.metadata.uid
-        condition = pod.condition(pods.READY_TO_START)
-        if condition is None or condition.status != "True":
-            self._boots.pop(uid, None)
-            return False
-        node = self._nodes.get(pod.spec.node_name)
-        boot = node.boot if node is not None else ""
-        known = self._boots.get(uid)
-        if known is None or known.transition != condition.last_transition_time:
-            self._boots[uid] = _Boot(boot, condition.last_transition_time)
-            return True
-        return known.boot in {"", boot} or not boot
-
     def _rebooted(self, uid: Uid, boot: str, *, now: Instant) -> None:
-        consumer, known = self._consumers.get(uid), self._boots.get(uid)
-        if consumer is None or known is None:
-            return
-        if not known.boot:
-            self._boots[uid] = _Boot(boot, known.transition)
-        elif consumer.stage is Stage.STARTED and known.boot != boot:
+        consumer = self._consumers.get(uid)
+        if consumer is not None and self._sandboxes.rebooted(uid, boot=boot) and consumer.stage is Stage.STARTED:
             after = msgspec.structs.replace(consumer, stage=Stage.STARTING, stage_since=now)
             self._consumers[uid] = after
             self._enroll(consumer, after)
@@ -356,45 +281,21 @@ class World:
             if len(consumer.claims) > 1:
                 self.dirty.update((consumer.namespace, name) for name in consumer.claims)
 
-    def _nodes_changed(self) -> None:
-        self._nodes_version += 1
+    def _reach_changed(self) -> None:
         for key, record in self._records.items():
             if record.stages[Stage.WAITING] or record.stages[Stage.STARTING]:
                 self.dirty.add(key)
 
-    def _set_workload(self, key: WorkloadKey, workload: Workload) -> None:
-        referrers = self._referrers.get(key)
-        if self._workloads.get(key) == workload:
-            return
-        self._workloads[key] = workload
-        if workload.phase is WorkloadPhase.ABSENT and referrers is None:
-            del self._workloads[key]  # nobody asks: remembering every Job that ever was would be a leak
-        if referrers is not None:
-            self.dirty |= referrers
-
     def _refer(self, record: Record, before: ConsumerReference | None) -> None:
         if before is not None:
-            self._unrefer(record, before)
+            self._workloads.unrefer(record.key, before)
         if record.reservation is not None:
-            key = WorkloadKey.of(record.reservation.reference, record.key[0])
-            self._referrers.setdefault(key, set()).add(record.key)
+            self._workloads.refer(record.key, record.reservation.reference)
 
     def _forget_reference(self, record: Record) -> None:
         if record.reservation is not None:
-            self._unrefer(record, record.reservation.reference)
+            self._workloads.unrefer(record.key, record.reservation.reference)
             record.reservation = None
-
-    def _unrefer(self, record: Record, reference: ConsumerReference) -> None:
-        key = WorkloadKey.of(reference, record.key[0])
-        referrers = self._referrers.get(key)
-        if referrers is None:
-            return
-        referrers.discard(record.key)
-        if not referrers:
-            del self._referrers[key]
-            known = self._workloads.get(key)
-            if known is not None and known.phase is WorkloadPhase.ABSENT:
-                del self._workloads[key]
 
     def _record_holding(self, record: Record) -> None:
         claim = record.claim
@@ -447,19 +348,11 @@ class World:
         """Bring up to date which nodes the allocation reaches; computed once per change of nodes or allocation."""
         allocation = record.claim.status.allocation if record.claim is not None else None
         selector = allocation.node_selector if allocation is not None else None
-        version = (self._nodes_version, selector)
+        version = (self._nodes.version, selector)
         if record.fit_version == version:
             return
         record.fit_version = version
-        if selector is None:
-            record.inside, record.fit = None, NodeFit()
-            return
-        inside = frozenset(
-            name for name, state in self._nodes.items() if nodes.matches(selector, name=name, labels=state.labels)
-        )
-        usable = {name for name, state in self._nodes.items() if state.usable}
-        record.inside = inside
-        record.fit = NodeFit(inside=len(usable & inside), outside=len(usable - inside))
+        record.inside, record.fit = (None, NodeFit()) if selector is None else self._nodes.reach(selector)
 
     def _excluded(self, record: Record, starting: tuple[Consumer, ...]) -> frozenset[Uid]:
         inside = record.inside

@@ -7,7 +7,7 @@ import pytest
 from controller.workloads import RETRY, Workloads
 from dra.cel.rules import Rule
 from dra.engine.claims.view import Workload, WorkloadPhase
-from dra.engine.world import WorkloadKey
+from dra.engine.workloads import WorkloadKey
 from dra.kube.errors import ServerError
 from dra.model.claims import ResourceClaim
 from dra.model.meta import Uid

@@ -57,7 +57,7 @@ async def test_more_pods_than_slots_are_listed_by_priority(namespace: Namespace,
         let_go = [pod for pod in await namespace.all(PODS) if not bound(pod) and not steps.gates(pod)]
         target.cluster.scheduler.thaw()
         await steps.pods_run(namespace, within=60)
-    assert SLOTS <= len(let_go) <= 256
+    assert 200 <= len(let_go) <= 256
     steps.assert_bounded(history)
 
 

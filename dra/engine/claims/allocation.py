@@ -169,7 +169,7 @@ def metadata_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desire
         marks |= workloads.forgotten(view.claim, uid_too=bool(desired.over))
         if view.claim.protected and (allocation is not None or meta.deleting):
             finalizers = tuple(f for f in meta.finalizers or () if f != DELETE_PROTECTION)
-    elif desired.workload is not None and not meta.deleting:
+    elif desired.workload is not None and not meta.deleting and not view.any_pod:
         wanted = workloads.marks_of_entry(allocation)
         marks |= {key: value for key, value in wanted.items() if meta.annotation(key) != value}
     return desired.but(marks=marks, finalizers=finalizers)

@@ -38,8 +38,7 @@ def gates_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) 
     if view.allocation is None:
         openers, when = _openers(view.waiting, free, now=now)
         return desired.but(ungate=openers[:room]).look_at(when)
-    any_pod = view.reservation is not None and view.reservation.native and view.reservation.any_pod
-    entered = any_pod and EntryKind.WORKLOAD in view.kinds
+    entered = view.any_pod and EntryKind.WORKLOAD in view.kinds
     stay = {c.uid for c in desired.pods}  # who is about to lose its entry to a more urgent pod waits for the next one
     let_go = (c for c in free if entered or c.gang or (c.uid in view.listed and c.uid in stay))
     return desired.but(ungate=tuple(let_go)[:room])

@@ -104,8 +104,7 @@ def guard_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) 
 
 def _any_pod(view: ClaimView, desired: Desired) -> bool:
     """Whether the allocation itself lets any referencing pod in: then the list enumerates nobody (KEP rule 2)."""
-    found = view.reservation
-    return found is not None and found.native and found.any_pod and desired.workload is not None
+    return view.any_pod and desired.workload is not None
 
 
 def _shrinking(view: ClaimView, desired: Desired) -> Desired:

@@ -151,9 +151,14 @@ class ClaimView(msgspec.Struct, frozen=True, dict=True, kw_only=True):
         found, allocation = self.reservation, self.allocation
         if found is None or allocation is None:
             return False
-        if found.native and found.any_pod:
+        if self.any_pod:
             return True
         return found.entered == workloads.digest(allocation)
+
+    @property
+    def any_pod(self) -> bool:
+        """Whether the allocation itself lets any referencing pod in, and says so in a field of the API."""
+        return self.reservation is not None and self.reservation.native and self.reservation.any_pod
 
     @property
     def unsure(self) -> bool:

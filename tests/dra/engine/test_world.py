@@ -5,7 +5,8 @@ from hypothesis import strategies as st
 
 from dra.engine.claims.view import EntryKind, NodeFit, Workload, WorkloadPhase
 from dra.engine.consumers import GATE, Stage
-from dra.engine.world import NO_CLAIM, WorkloadKey, World
+from dra.engine.workloads import WorkloadKey
+from dra.engine.world import NO_CLAIM, World
 from dra.model import workloads
 from dra.model.meta import Uid
 from dra.model.references import ConsumerReference
@@ -327,7 +328,7 @@ def test_nothing_is_left_of_claims_and_pods_that_are_gone(world):
     assert not list(world.claims())
     assert not world.workload_kinds()
     assert len(world.ledger) == 0
-    assert (world._consumers, world._boots, world._on_node, world._referrers) == ({}, {}, {}, {})
+    assert (world._consumers, world._sandboxes._boots, world._on_node) == ({}, {}, {})
 
 
 def test_a_reference_that_cannot_be_read_is_told(world):
@@ -452,7 +453,7 @@ def test_a_workload_that_is_gone_with_its_claim_is_forgotten(world, claim_goes_f
         world.forget_claim(KEY, claim().metadata.uid)
     world.forget_workload(TRAIN, JOB.uid)
     world.forget_claim(KEY, claim().metadata.uid)
-    assert world._workloads == {}
+    assert world._workloads._known == {}
 
 
 # Devices:

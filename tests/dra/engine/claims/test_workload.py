@@ -125,6 +125,11 @@ def test_a_match_without_a_timestamp_may_be_an_allocation_made_later_and_is_no_r
     assert Code.OWNER_RELEASED not in codes(plan)
 
 
+def test_on_a_server_with_the_field_nothing_need_be_remembered():
+    plan = decided(view(claim(workload=JOB, native=True, any_pod=True, list=[JOB]), waiting("a"), workload=PRESENT))
+    assert plan.claim_writes == ()
+
+
 @pytest.mark.parametrize(
     ("workload", "code", "written"),
     [

@@ -1,0 +1,115 @@
+"""Nodes, as far as allocations and sandboxes depend on them."""
+
+from enum import Flag, auto
+from typing import NamedTuple
+
+from dra.engine.claims.view import NodeFit
+from dra.model import nodes, pods
+from dra.model.meta import Uid
+from dra.model.nodes import Node, NodeSelector
+from dra.model.pods import Pod
+
+
+class NodeChange(Flag):
+    """What an observation of a node changed."""
+
+    NOTHING = 0
+    REACH = auto()  # labels, readiness, cordon: which allocations can be used where
+    BOOT = auto()  # a new bootID: the sandboxes of its pods are gone
+
+
+class _NodeState(NamedTuple):
+    labels: dict[str, str] | None
+    usable: bool
+    boot: str
+
+
+class NodeIndex:
+    """All nodes by name. ``version`` changes with everything that may change which nodes an allocation reaches."""
+
+    def __init__(self) -> None:
+        self.version = 0
+        self._states: dict[str, _NodeState] = {}
+
+    def observe(self, node: Node) -> NodeChange:
+        """Take in a node; heartbeats change nothing."""
+        name = node.metadata.name
+        usable = node.ready and not node.spec.unschedulable and not node.metadata.deleting
+        state = _NodeState(node.metadata.labels, usable, node.status.node_info.boot_id)
+        before = self._states.get(name)
+        self._states[name] = state
+        if before is None or before[:2] != state[:2]:
+            self.version += 1
+            reach = NodeChange.REACH
+        else:
+            reach = NodeChange.NOTHING
+        # Also when the node is new here: its pods may have been seen before it, or it may be back after a deletion.
+        rebooted = bool(state.boot) and (before is None or before.boot != state.boot)
+        return reach | (NodeChange.BOOT if rebooted else NodeChange.NOTHING)
+
+    def forget(self, name: str) -> NodeChange:
+        """The node is gone; its pods are not, until somebody says so."""
+        if self._states.pop(name, None) is None:
+            return NodeChange.NOTHING
+        self.version += 1
+        return NodeChange.REACH
+
+    def boot(self, name: str) -> str:
+        """Return the bootID of a node, empty if it is not known."""
+        state = self._states.get(name)
+        return state.boot if state is not None else ""
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._states
+
+    def reach(self, selector: NodeSelector) -> tuple[frozenset[str], NodeFit]:
+        """Return the nodes that a selector matches, and how many usable ones are inside and outside."""
+        inside = frozenset(
+            name for name, state in self._states.items() if nodes.matches(selector, name=name, labels=state.labels)
+        )
+        usable = {name for name, state in self._states.items() if state.usable}
+        return inside, NodeFit(inside=len(usable & inside), outside=len(usable - inside))
+
+
+class _Boot(NamedTuple):
+    """Which boot of its node a pod's sandbox was ready in, and since when by the kubelet's own word."""
+
+    boot: str
+    transition: str | None
+
+
+class Sandboxes:
+    """Which pods have a sandbox that is ready, and was made since their node last booted.
+
+    After a reboot the API keeps saying True until the kubelet's first sync (specs/dra-upstream.md §5): only a new
+    transition time, or a False in between, tells of a new sandbox.
+    """
+
+    def __init__(self) -> None:
+        self._boots: dict[Uid, _Boot] = {}
+
+    def started(self, pod: Pod, *, boot: str) -> bool:
+        """Take in a pod whose node has that bootID and return whether its sandbox is ready."""
+        uid = pod.metadata.uid
+        condition = pod.condition(pods.READY_TO_START)
+        if condition is None or condition.status != "True":
+            self._boots.pop(uid, None)
+            return False
+        known = self._boots.get(uid)
+        if known is None or known.transition != condition.last_transition_time:
+            self._boots[uid] = _Boot(boot, condition.last_transition_time)
+            return True
+        return known.boot in {"", boot} or not boot
+
+    def rebooted(self, uid: Uid, *, boot: str) -> bool:
+        """The pod's node has that bootID now; return whether the sandbox is gone."""
+        known = self._boots.get(uid)
+        if known is None:
+            return False
+        if not known.boot:
+            self._boots[uid] = _Boot(boot, known.transition)
+        return known.boot not in {"", boot}
+
+    def forget(self, uid: Uid) -> None:
+        """The pod is gone."""
+        self._boots.pop(uid, None)

@@ -1,0 +1,95 @@
+"""The objects that claims are reserved for: what is known of each, and which claims want to hear of it."""
+
+from typing import NamedTuple, Self
+
+import msgspec
+
+from dra.engine.claims.view import Workload, WorkloadPhase
+from dra.model.meta import Key, Uid
+from dra.model.references import ConsumerReference, GroupResource
+from dra.model.workloads import NO_UID
+
+_THERE = frozenset({WorkloadPhase.PRESENT, WorkloadPhase.FINISHED})
+_UNREADABLE = frozenset({WorkloadPhase.FORBIDDEN, WorkloadPhase.NO_KIND})
+
+
+class WorkloadKey(NamedTuple):
+    """Which object a reference names; the namespace is the claim's."""
+
+    kind: GroupResource
+    namespace: str
+    name: str
+
+    @classmethod
+    def of(cls, reference: ConsumerReference, namespace: str) -> Self:
+        """Return the key of what a claim in ``namespace`` refers to."""
+        return cls(reference.group_resource, namespace, reference.name)
+
+
+class WorkloadIndex:
+    """Workloads by name, and the claims that refer to them. Observations return the claims they concern."""
+
+    def __init__(self) -> None:
+        self._kinds: dict[GroupResource, WorkloadPhase] = {}
+        self._known: dict[WorkloadKey, Workload] = {}
+        self._referrers: dict[WorkloadKey, set[Key]] = {}
+
+    def kinds(self) -> frozenset[GroupResource]:
+        """Return the kinds that claims refer to."""
+        return frozenset(key.kind for key in self._referrers)
+
+    def refer(self, claim: Key, reference: ConsumerReference) -> None:
+        """The claim refers to this workload now."""
+        self._referrers.setdefault(WorkloadKey.of(reference, claim[0]), set()).add(claim)
+
+    def unrefer(self, claim: Key, reference: ConsumerReference) -> None:
+        """The claim does so no more."""
+        key = WorkloadKey.of(reference, claim[0])
+        referrers = self._referrers.get(key, set())
+        referrers.discard(claim)
+        if not referrers:
+            self._referrers.pop(key, None)
+            if self._known.get(key, Workload()).phase is WorkloadPhase.ABSENT:
+                del self._known[key]
+
+    def kind_is(self, kind: GroupResource, phase: WorkloadPhase) -> set[Key]:
+        """Set what is true of every object of a kind that was not observed."""
+        if self._kinds.get(kind) is phase:
+            return set()
+        self._kinds[kind] = phase
+        return {claim for key, claims in self._referrers.items() if key.kind == kind for claim in claims}
+
+    def observe(self, key: WorkloadKey, *, uid: Uid, finished: bool) -> set[Key]:
+        """Take in a workload; an object of the same name with another uid is gone."""
+        before = self._known.get(key, Workload())
+        gone = before.gone | {before.uid} if before.uid else before.gone
+        phase = WorkloadPhase.FINISHED if finished else WorkloadPhase.PRESENT
+        return self._set(key, Workload(phase=phase, uid=uid, gone=gone - {uid}))
+
+    def forget(self, key: WorkloadKey, uid: Uid) -> set[Key]:
+        """The object with that uid is certainly gone; another one of its name may be there."""
+        before = self._known.get(key, Workload())
+        gone = before.gone | {uid}
+        if before.uid != uid and before.phase in _THERE:
+            return self._set(key, msgspec.structs.replace(before, gone=gone))
+        return self._set(key, Workload(phase=WorkloadPhase.ABSENT, uid=NO_UID, gone=gone))
+
+    def get(self, key: WorkloadKey) -> Workload:
+        """Return what is known of a workload; of an unobserved one, what is true of its kind."""
+        found = self._known.get(key)
+        default = self._kinds.get(key.kind, WorkloadPhase.UNKNOWN)
+        if found is None:
+            return Workload(phase=default)
+        if found.phase is WorkloadPhase.ABSENT or default in _UNREADABLE:
+            return msgspec.structs.replace(found, phase=default)
+        return found
+
+    def _set(self, key: WorkloadKey, workload: Workload) -> set[Key]:
+        if self._known.get(key) == workload:
+            return set()
+        referrers = self._referrers.get(key)
+        if workload.phase is WorkloadPhase.ABSENT and referrers is None:
+            self._known.pop(key, None)  # nobody asks: remembering every Job that ever was would be a leak
+        else:
+            self._known[key] = workload
+        return set(referrers or ())
