@@ -28,7 +28,13 @@ WORKERS: Final = 16
 ROUNDS: Final = 4
 """Decisions in a row on one claim: a write makes the next one possible (listed, then ungated)."""
 
-CONFLICT_RETRY: Final = 0.05
+RETRY_AFTER: Final[dict[type[Exception], float]] = {
+    Conflict: 0.05,  # somebody else has written the claim meanwhile, and we have read it again
+    BoundMeanwhileError: 5.0,  # a binding cycle is under way
+}
+"""Seconds until the next decision where the reason of a failure is known and passes."""
+
+RETRY: Final = 0.05
 """Seconds after which a claim is decided again that somebody else has written meanwhile."""
 
 RETRY: Final = (0.2, 30.0)
@@ -96,10 +102,8 @@ class ClaimLoop:
         except (ApiError, BoundMeanwhileError) as error:
             failures = self._failures[key] = self._failures.get(key, 0) + 1
             first, longest = RETRY
-            delay = (
-                CONFLICT_RETRY if isinstance(error, Conflict) else min(first * 2.0 ** min(failures - 1, 16), longest)
-            )
-            level = logging.DEBUG if isinstance(error, Conflict) else logging.WARNING
+            delay = RETRY_AFTER.get(type(error), min(first * 2.0 ** min(failures - 1, 16), longest))
+            level = logging.DEBUG if type(error) in RETRY_AFTER else logging.WARNING
             _log.log(level, "claim %s/%s: not done, again in %.2f s: %s", *key, delay, error)
             self._queue.at(key, self._clock.now() + delay)
             return 0.0

@@ -17,7 +17,7 @@ from dra.model.meta import Struct
 from dra.model.references import GroupResource
 
 KNOWN_FOR: Final = 600.0
-UNKNOWN_FOR: Final = 30.0
+UNKNOWN_FOR: Final = 10.0
 """Seconds for which an answer is believed."""
 
 GROUPS_MAX: Final = 512

@@ -10,7 +10,7 @@ from typing import Final
 from dra.engine.claims.desired import Desired
 from dra.engine.claims.policy import Policy
 from dra.engine.claims.view import ClaimView, EntryKind
-from dra.engine.consumers import Consumer
+from dra.engine.consumers import Consumer, Stage
 from dra.engine.instants import BIND_HORIZON, Instant
 from dra.engine.reasons import Code, claim_reason, pod_reason
 from dra.engine.window import UNLISTED
@@ -135,8 +135,9 @@ def _deletion(view: ClaimView, now: Instant, desired: Desired) -> Desired:
         return desired
     if not desired.pods:
         return _free(view, desired, cause="the claim is being deleted")
-    since = view.history.deleting_since
-    until = (now if since is None else since) + max(c.bind_horizon for c in desired.pods)
+    since = now if view.history.deleting_since is None else view.history.deleting_since
+    bindable = (c.bind_horizon for c in desired.pods if c.stage is Stage.WAITING)
+    until = since + max(bindable, default=0.0)
     if now < until:
         return desired.look_at(until)
     return _free(view, desired.but(confirm=True), cause="the claim is being deleted")

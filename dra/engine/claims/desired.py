@@ -36,7 +36,7 @@ class Desired(Struct, frozen=True):
     """Whether the workload's owner removed the entry of this allocation."""
 
     unsure: bool = False
-    """Whether the owner may have removed it, or may not: a guard keeps the reservation."""
+    """Whether nobody can tell if the workload has the claim: then a guard takes the place of the last entry."""
 
     revoking: bool = False
     """Whether the allocation is being taken back: nobody new may come to rely on it."""

@@ -93,7 +93,8 @@ def guard_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) 
         return desired
     listed = sum(1 for c in desired.pods if c.consuming)
     unlisted = view.consuming > listed
-    wanted = desired.revoking or desired.unsure or unlisted or (present and view.consuming > 0)
+    last = bool(view.entries) and not (desired.workload or desired.kept or desired.pods)
+    wanted = desired.revoking or unlisted or (desired.unsure and last) or (present and view.consuming > 0)
     if unlisted and not present and desired.workload is None:
         windowed = claim_reason(
             Code.LIST_WINDOWED, key=view.key, uid=view.claim.metadata.uid, done=True, consuming=view.consuming

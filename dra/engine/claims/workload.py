@@ -76,19 +76,29 @@ def workload_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desire
         desired = desired.but(marks={**desired.marks, **workloads.marks_of_uid(reference.uid)})
     if view.allocation is None:
         return desired
-    present = EntryKind.WORKLOAD in view.kinds
-    if present:
+    if EntryKind.WORKLOAD in view.kinds:
         desired = _keep_or_release(view, reference, desired)
-    elif view.unsure and not over:
+    elif _in_doubt(view, reference) and not over:
         desired = desired.but(unsure=True)
     elif view.entered_before:
         desired = desired.but(released=True)
         if not over:  # else it was us who took the entry away, and somebody else's keeps the claim
             desired = desired.because(_about(view, Code.OWNER_RELEASED, workload=str(reference)))
-    elif reference.uid and not over and not view.claim.metadata.deleting and view.unfinished:
+    elif reference.uid and not over and not view.claim.metadata.deleting and _in_use(view):
         reason = _about(view, Code.WORKLOAD_ENTERED, done=True, workload=str(reference))
         desired = desired.but(workload=reference, urgent=True).because(reason)
     return _settle_former(view, desired)
+
+
+def _in_doubt(view: ClaimView, reference: ConsumerReference) -> bool:
+    """Whether the workload may have the claim, and nobody here can tell: its kind cannot be read, or see ``unsure``."""
+    unreadable = view.workload.phase in {WorkloadPhase.FORBIDDEN, WorkloadPhase.NO_KIND, WorkloadPhase.UNKNOWN}
+    return view.unsure or (unreadable and not reference.uid)
+
+
+def _in_use(view: ClaimView) -> bool:
+    """Whether somebody uses the claim or will; "allocated, empty, no pods" is what a failed binding leaves behind."""
+    return bool(view.unfinished) or EntryKind.GUARD in view.kinds
 
 
 def _keep_or_release(view: ClaimView, reference: ConsumerReference, desired: Desired) -> Desired:

@@ -284,7 +284,13 @@ def test_a_device_that_two_claims_hold_is_told():
         pytest.param(["guard"], [], None, FREED, id="only-the-guard"),
         pytest.param([finished("a")], [finished("a")], None, FREED, id="its-pods-ended"),
         pytest.param([], [waiting("a")], None, FREED, id="who-is-not-listed-cannot-be-bound-any-more"),
-        pytest.param([gated("a")], [gated("a")], None, [], id="somebody-was-listed"),
+        pytest.param(
+            [gated("a")],
+            [gated("a")],
+            None,
+            [Deallocate(claim=KEY, confirm=True)],
+            id="no-cycle-begins-for-a-gated-pod",
+        ),
         pytest.param([waiting("a")], [waiting("a")], None, [], id="a-cycle-may-be-running"),
         pytest.param(
             [waiting("a")],

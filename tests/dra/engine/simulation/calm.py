@@ -27,6 +27,8 @@ RESTLESS: Final = 40
 def run(cluster: Cluster) -> None:
     """Let the cluster come to rest, three times over, and look."""
     cluster.controller.late.clear()
+    for cycle in list(cluster.scheduler.cycles.values()):
+        cluster.scheduler.finish(cycle)
     settle(cluster)
     check_nobody_stuck(cluster)
     check_nothing_left(cluster)

@@ -69,9 +69,7 @@ class Cluster:
             replica.finish(key, fate)
 
     def scheduler_works(self, pick: int = 0) -> None:
-        """Bind whatever fits."""
-        for cycle in list(self.scheduler.cycles.values()):
-            self.scheduler.finish(cycle)
+        """Bind whatever fits. Binding cycles that are under way already stay so: one may be slow, all others fast."""
         for pod in self.server.list(Pod):
             if self.scheduler.can_try(pod):
                 self.scheduler.schedule(pod, pick=pick)

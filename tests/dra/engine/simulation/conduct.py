@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 
-from dra.engine import window
 from dra.engine.claims.view import FINISHED_PODS, GROUP, GUARDS
 from dra.model import nodes
 from dra.model.claims import ResourceClaim
@@ -43,8 +42,6 @@ class Conduct:
 
     def _check_added(self, claim: ResourceClaim, added: list[ConsumerReference]) -> None:
         name = claim.metadata.name
-        if any(e.is_pod for e in added) and len(claim.entries) > window.CAPACITY:
-            raise Violation(f"claim {name}: pods added beyond the window: {len(claim.entries)} entries")
         tenure = self._tenures.of(claim)
         assert tenure is not None
         for entry in added:

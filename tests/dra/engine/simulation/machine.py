@@ -5,9 +5,8 @@ import sys
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
-from dra.engine import window
 from dra.engine.claims.policy import REPLACE, Policy
-from tests.dra.engine.simulation import calm, strategies
+from tests.dra.engine.simulation import calm, limits, strategies
 from tests.dra.engine.simulation.cluster import ONE_DEVICE, TWO_DEVICES, Cluster
 from tests.dra.engine.simulation.moves import AllWork, CreateClaim, CreatePods, JobIs, Move
 from tests.dra.engine.simulation.objects import Device, PodShape
@@ -21,11 +20,10 @@ class ClaimMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.cluster = Cluster(devices=ONE_DEVICE, policy=self.policy)
-        self._capacity = window.CAPACITY
 
     @initialize(
         devices=st.sampled_from((ONE_DEVICE, TWO_DEVICES)),
-        capacity=st.sampled_from((240, 5, 4)),
+        lists=st.sampled_from((limits.USUAL, (7, 2), (6, 2), (5, 1))),
         claim=st.builds(
             CreateClaim,
             name=st.just("a"),
@@ -37,10 +35,10 @@ class ClaimMachine(RuleBasedStateMachine):
         rounds=st.integers(0, 3),
     )
     def begin(
-        self, devices: tuple[Device, ...], capacity: int, claim: Move, pods: list[PodShape], rounds: int
+        self, devices: tuple[Device, ...], lists: tuple[int, int], claim: Move, pods: list[PodShape], rounds: int
     ) -> None:
-        """Begin in the middle of a life, with pods that are at work already; windows are small."""
-        window.CAPACITY = capacity  # type: ignore[misc]
+        """Begin in the middle of a life, with pods that are at work already, and perhaps with a short list."""
+        limits.set_list_size(*lists)
         self.cluster = Cluster(devices=devices, policy=self.policy)
         self._play(JobIs(name="train", how="created"))
         self._play(claim)
@@ -75,7 +73,7 @@ class ClaimMachine(RuleBasedStateMachine):
             if sys.exc_info()[0] is None:
                 calm.run(self.cluster)
         finally:
-            window.CAPACITY = self._capacity  # type: ignore[misc]
+            limits.set_list_size(*limits.USUAL)
 
     def _play(self, move: Move) -> None:
         move.play(self.cluster)

@@ -35,9 +35,10 @@ class Move(Struct, frozen=True):
 
 
 class AllWork(Move, frozen=True):
-    """Controller, scheduler and kubelets do what there is to do."""
+    """A second in which controller, scheduler and kubelets do what there is to do."""
 
     def play(self, cluster: Cluster) -> None:
+        cluster.advance(1.0)
         cluster.controller_works()
         cluster.scheduler_works()
         cluster.kubelets_work()
