@@ -34,9 +34,6 @@ RETRY_AFTER: Final[dict[type[Exception], float]] = {
 }
 """Seconds until the next decision where the reason of a failure is known and passes."""
 
-RETRY: Final = 0.05
-"""Seconds after which a claim is decided again that somebody else has written meanwhile."""
-
 RETRY: Final = (0.2, 30.0)
 """Seconds, first and longest, before a claim whose plan failed is decided again."""
 

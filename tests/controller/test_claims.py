@@ -3,7 +3,7 @@ import contextlib
 
 import pytest
 
-from controller.claims import CONFLICT_RETRY, RETRY, ClaimLoop, flow
+from controller.claims import RETRY, RETRY_AFTER, ClaimLoop, flow
 from controller.leadership import Leadership
 from controller.publisher import Publisher
 from controller.queue import Queue
@@ -109,7 +109,9 @@ async def test_what_the_world_has_marked_is_decided_once(world, writes, told, lo
 @pytest.mark.parametrize(
     ("failures", "when"),
     [
-        pytest.param([Conflict] * 2, [0.05, 0.05 + CONFLICT_RETRY, 0.05 + 2 * CONFLICT_RETRY], id="conflicts-soon"),
+        pytest.param(
+            [Conflict] * 2, [0.05, 0.05 + RETRY_AFTER[Conflict], 0.05 + 2 * RETRY_AFTER[Conflict]], id="conflicts-soon"
+        ),
         pytest.param(
             [ServerError] * 3,
             [0.05, 0.05 + RETRY[0], 0.05 + 3 * RETRY[0], 0.05 + 7 * RETRY[0]],
