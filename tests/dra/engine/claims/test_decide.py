@@ -22,8 +22,8 @@ from dra.engine.claims.view import EntryKind, History
 from dra.engine.consumers import GATE
 from dra.engine.instants import NEVER
 from dra.engine.reasons import Code
-from dra.engine.world import World
 from dra.engine.workloads import WorkloadKey
+from dra.engine.world import World
 from dra.model.claims import RESERVED_FOR_MAX_SIZE
 from dra.model.references import ConsumerReference
 from tests.dra.engine.examples import (

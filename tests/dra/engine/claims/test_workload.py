@@ -233,3 +233,15 @@ def test_foreign_entries_are_no_business_of_the_workload():
     plan = decided(view(of, workload=FINISHED))
     assert not of_type(plan, Deallocate)
     assert listed(plan) == ["things/x"]
+
+
+@pytest.mark.parametrize("phase", [WorkloadPhase.FORBIDDEN, WorkloadPhase.NO_KIND, WorkloadPhase.UNKNOWN])
+def test_a_claim_whose_workload_cannot_be_looked_at_is_not_given_back(phase):
+    of = claim(workload=UNTOLD, list=[finished("a")])
+    plan = decided(view(of, finished("a"), workload=Workload(phase=phase)))
+    assert listed(plan) == ["guards/train"]
+
+
+def test_a_guard_that_doubt_left_behind_makes_way_for_the_workload():
+    of = claim(workload=UNTOLD, list=["guard"])
+    assert listed(decided(view(of, workload=PRESENT))) == ["jobs/train"]
