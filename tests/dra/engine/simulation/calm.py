@@ -17,11 +17,15 @@ from tests.dra.engine.simulation.objects import Job, key
 from tests.dra.engine.simulation.server import Actor
 from tests.dra.engine.simulation.violation import Violation
 
-PATIENCE: Final = 3600.0
-"""Seconds for which it is watched whether something still happens by itself."""
+PATIENCE: Final = 1800.0
+"""Seconds for which it is watched whether something still happens by itself; the longest bind horizon is shorter."""
 
-RESTLESS: Final = 40
-"""Rounds without time passing after which somebody evidently works against somebody else."""
+BACKOFF: Final = 10.0
+"""Seconds at most between two attempts of the scheduler at one pod (``podMaxBackoffSeconds``)."""
+
+RESTLESS: Final = 120
+"""Our writes on claims in that time beyond which we evidently work against somebody, or ourselves: a window rotates, and
+each of its few slots does so once a minute."""
 
 
 def run(cluster: Cluster) -> None:
@@ -41,25 +45,24 @@ def run(cluster: Cluster) -> None:
 
 
 def settle(cluster: Cluster) -> None:
-    """Work until nothing changes and nothing will."""
+    """Work until nothing changes and nothing will, or until nothing but failing attempts of the scheduler is left."""
     until = cluster.clock.now + PATIENCE
-    rounds = 0
-    while True:
+    written = cluster.conduct.writes
+    pause = 1.0
+    while cluster.clock.now < until:
         before = cluster.server.version
         cluster.controller_works()
         cluster.scheduler_works()
         cluster.kubelets_work()
+        if cluster.conduct.writes > written + RESTLESS:
+            raise Violation(f"no rest: {cluster.conduct.writes - written} writes of ours on claims")
         replica = cluster.controller.replica
-        rounds += 1
         if cluster.server.version != before or replica.due() or any(feed.behind for feed in replica.feeds):
-            if rounds > RESTLESS:
-                raise Violation(f"no rest after {rounds} rounds")
+            cluster.advance(pause)
+            pause = min(2 * pause, BACKOFF)
             continue
-        wake = min(replica.wakes.values(), default=until)
-        if wake >= until:
-            return
-        cluster.advance(wake - cluster.clock.now)
-        rounds = 0
+        cluster.advance(min(replica.wakes.values(), default=until) - cluster.clock.now)
+        pause = 1.0
 
 
 def end_pods(cluster: Cluster) -> None:
