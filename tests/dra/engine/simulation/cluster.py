@@ -68,14 +68,19 @@ class Cluster:
             replica.begin(key)
             replica.finish(key, fate)
 
-    def scheduler_works(self, pick: int = 0) -> None:
-        """Bind whatever fits. Binding cycles that are under way already stay so: one may be slow, all others fast."""
+    def scheduler_works(self, *, requests: int = 99, lag: int = 0, pick: int = 0) -> None:
+        """Try every pod that waits; the binding cycles that begin make so many requests and stand still then.
+
+        Those that are under way already are left alone: any one of them may be slow while others are fast.
+        """
         for pod in self.server.list(Pod):
             if self.scheduler.can_try(pod):
-                self.scheduler.schedule(pod, pick=pick)
-                cycle = self.scheduler.cycles.get(pod.metadata.uid)
-                if cycle is not None:
-                    self.scheduler.finish(cycle)
+                self.scheduler.schedule(pod, lag=lag, pick=pick)
+                for _ in range(requests):
+                    cycle = self.scheduler.cycles.get(pod.metadata.uid)
+                    if cycle is None:
+                        break
+                    self.scheduler.step(cycle, Fate.DONE)
 
     def kubelets_work(self) -> None:
         """Start, end and report what can be."""

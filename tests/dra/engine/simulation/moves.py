@@ -54,12 +54,14 @@ class ControllerWorks(Move, frozen=True):
 
 
 class SchedulerWorks(Move, frozen=True):
-    """The scheduler binds whatever fits."""
+    """The scheduler tries whatever waits, on claims as they were ``lag`` versions ago, as far as so many requests go."""
 
+    requests: int = 99
+    lag: int = 0
     pick: int = 0
 
     def play(self, cluster: Cluster) -> None:
-        cluster.scheduler_works(self.pick)
+        cluster.scheduler_works(requests=self.requests, lag=self.lag, pick=self.pick)
 
 
 class KubeletsWork(Move, frozen=True):

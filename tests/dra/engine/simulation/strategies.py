@@ -44,6 +44,8 @@ WAITS: Final = (0.3, 1.0, 2.5, 10.0, 11.0, 31.0, 59.9, 60.0, 120.0, 1300.0)
 
 _which = st.integers(0, 11)
 _pick = st.integers(0, 2)
+_lag = st.sampled_from((0, 0, 1, 2, 3))
+_requests = st.sampled_from((0, 1, 2, 99))
 _jobs = st.sampled_from(JOBS)
 _claims = st.sampled_from(CLAIMS)
 _fates = st.sampled_from((Fate.DONE, Fate.DONE, Fate.DONE, Fate.REFUSED, Fate.LOST))
@@ -63,7 +65,7 @@ shapes: Final[SearchStrategy[PodShape]] = st.builds(
 everybody: Final[SearchStrategy[Move]] = st.one_of(
     st.builds(AllWork),
     st.builds(ControllerWorks, fate=_fates),
-    st.builds(SchedulerWorks, pick=_pick),
+    st.builds(SchedulerWorks, requests=_requests, lag=_lag, pick=_pick),
     st.builds(KubeletsWork),
     st.builds(TimePasses, seconds=st.sampled_from(WAITS)),
 )
@@ -87,7 +89,8 @@ nodes: Final[SearchStrategy[Move]] = st.one_of(
 
 scheduler: Final[SearchStrategy[Move]] = st.one_of(
     st.builds(ControllerWorks),
-    st.builds(Schedule, which=_which, lag=st.integers(0, 3), pick=_pick),
+    st.builds(SchedulerWorks, requests=_requests, lag=_lag, pick=_pick),
+    st.builds(Schedule, which=_which, lag=_lag, pick=_pick),
     st.builds(StepCycle, which=_which, fate=_fates),
     st.builds(FinishCycle, which=_which, fate=_ends),
     st.builds(WaitToTheBrink),
