@@ -25,6 +25,9 @@ class Metrics:
         self.conflicts = Counter(
             "dra_reserve_claim_conflicts", "Writes on claims that somebody else forestalled", registry=self.registry
         )
+        self.failures = Counter(
+            "dra_reserve_decision_failures", "Decisions that ended in an error of ours", registry=self.registry
+        )
         self.ungated = Counter("dra_reserve_pods_ungated", "Pods let go to the scheduler", registry=self.registry)
         self.kicked = Counter(
             "dra_reserve_pods_kicked", "Bound pods that were listed late and touched", registry=self.registry

@@ -53,6 +53,7 @@ class Queue:
         if when < self._due.get(key, NEVER):
             self._due[key] = when
             heapq.heappush(self._heap, (when, next(self._order), key))
+            self._tidy()
             self._changed.set()
 
     async def take(self) -> Key:
@@ -82,6 +83,12 @@ class Queue:
         else:
             self._delay.pop(key, None)
         self.at(key, again)
+
+    def _tidy(self) -> None:
+        """Drop superseded instants when they are most of the heap: some lie twenty minutes ahead."""
+        if len(self._heap) > 4 * len(self._due) + 64:
+            self._heap = [entry for entry in self._heap if self._due.get(entry[2]) == entry[0]]
+            heapq.heapify(self._heap)
 
     async def _until(self, when: Instant) -> None:
         """Wait for a change, until ``when`` at the latest."""

@@ -11,8 +11,10 @@ from typing import Final
 
 from dra.cel.rules import Rule
 from dra.engine.claims.view import WorkloadPhase
+from dra.engine.instants import Instant
 from dra.engine.workloads import WorkloadKey
 from dra.engine.world import World
+from dra.kube.backoff import Backoff
 from dra.kube.client import Client
 from dra.kube.clock import SYSTEM, Clock
 from dra.kube.discovery import Discovery
@@ -23,8 +25,11 @@ from dra.kube.store import Change, Deleted, Synced, Upserted
 from dra.model.meta import DynamicObject, PartialObject
 from dra.model.references import ConsumerReference, GroupResource
 
-RETRY: Final = 5.0
-"""Seconds between looks at a kind that is not served or may not be read: CRDs and rights arrive later."""
+RETRY: Final = (5.0, 60.0)
+"""Seconds, first and longest, between looks at a kind that is not served: CRDs arrive later."""
+
+FORBIDDEN_FOR: Final = 60.0
+"""Seconds for which a kind counts as unreadable after a single object of it was refused."""
 
 _log: Final = logging.getLogger(__name__)
 
@@ -47,12 +52,19 @@ class Workloads:
         self._woken = woken
         self._clock = clock
         self._discovery = Discovery(client, clock=clock)
+        self._forbidden: dict[GroupResource, Instant] = {}
+        """Until when a kind counts as unreadable: it may be watched and yet not be read one by one."""
+
         self._watching: dict[GroupResource, asyncio.Task[None]] = {}
 
     def follow(self) -> None:
-        """Start watching kinds that claims have come to refer to; a kind once watched stays so."""
-        for kind in self._world.workload_kinds() - self._watching.keys():
+        """Watch the kinds that claims refer to now: anybody who may create a claim may name one."""
+        wanted = self._world.workload_kinds()
+        for kind in wanted - self._watching.keys():
             self._watching[kind] = asyncio.create_task(self._watch(kind), name=f"watch {kind}")
+        for kind in self._watching.keys() - wanted:
+            self._watching.pop(kind).cancel()
+            self._world.forget_kind(kind)
 
     async def close(self) -> None:
         """Stop all watches."""
@@ -70,9 +82,15 @@ class Workloads:
                 self._world.kind_is(kind, WorkloadPhase.NO_KIND)
                 return
             found = await self._client.get(resource, (namespace, reference.name), DynamicObject)
-        except NotFound:
+        except NotFound as error:
+            if error.details.name == reference.name:
+                self._world.forget_workload(key, reference.uid)
+            else:  # it is the path that is not there: its version is not served any more
+                self._discovery.forget(kind.group)
+        except InvalidNameError:  # nothing can have such a name
             self._world.forget_workload(key, reference.uid)
         except Forbidden:
+            self._forbidden[kind] = self._clock.now() + FORBIDDEN_FOR
             self._world.kind_is(kind, WorkloadPhase.FORBIDDEN)
         else:
             if found.metadata.uid != reference.uid:
@@ -82,19 +100,20 @@ class Workloads:
             self._woken()
 
     async def _watch(self, kind: GroupResource) -> None:
+        backoff = Backoff(base=RETRY[0], cap=RETRY[1])
         while True:
             try:
                 resource = await self._discovery.resolve(kind)
             except ApiError as error:
                 _log.warning("workloads %s: not resolved (%s)", kind, error)
-            except InvalidNameError:
-                resource = None
             else:
                 if resource is not None and resource.namespaced:
                     await self._reflect(kind, resource)
+                    self._world.forget_kind(kind)
+                    backoff.reset()
                 else:
                     self._set(kind, WorkloadPhase.NO_KIND)
-            await asyncio.sleep(RETRY)
+            await asyncio.sleep(backoff.next())
 
     async def _reflect(self, kind: GroupResource, resource: Resource) -> None:
         """Watch the kind until its CRD is gone."""
@@ -112,7 +131,7 @@ class Workloads:
         )
         running = asyncio.create_task(reflector.run(), name=f"reflect {kind}")
         try:
-            while True:
+            while not running.done():
                 await asyncio.sleep(1.0)
                 match reflector.failure:
                     case Forbidden():
@@ -120,13 +139,17 @@ class Workloads:
                     case NotFound():
                         self._discovery.forget(kind.group)
                         return
-                    case None if reflector.synced.is_set():
+                    case None if reflector.synced.is_set() and self._readable(kind):
                         self._set(kind, WorkloadPhase.ABSENT)
                     case _:
                         pass
+            running.result()  # raises what ended it
         finally:
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)
+
+    def _readable(self, kind: GroupResource) -> bool:
+        return self._forbidden.get(kind, 0.0) <= self._clock.now()
 
     def _set(self, kind: GroupResource, phase: WorkloadPhase) -> None:
         self._world.kind_is(kind, phase)
@@ -140,11 +163,15 @@ class Workloads:
             case Deleted(obj=found, certain=True):
                 key = WorkloadKey(kind, found.metadata.namespace, found.metadata.name)
                 self._world.forget_workload(key, found.metadata.uid)
-            case Synced():
+            case Synced() if self._readable(kind):
                 self._world.kind_is(kind, WorkloadPhase.ABSENT)
             case _:
                 pass
 
     def _finished(self, kind: GroupResource, found: DynamicObject | PartialObject) -> bool:
         rule = self._rules.get(kind)
-        return rule is not None and isinstance(found, DynamicObject) and rule.holds(found.content)
+        if rule is None or not isinstance(found, DynamicObject):
+            return False
+        finished = rule.holds(found.content)
+        found.content.clear()  # the reflector keeps what it has shown us, and its metadata is all it needs
+        return finished

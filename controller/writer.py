@@ -19,9 +19,9 @@ from dra.engine.claims.view import ClaimView
 from dra.engine.world import World
 from dra.kube.client import WRITE_TIMEOUT, Client, Selection
 from dra.kube.clock import Clock, micro_time
-from dra.kube.errors import Conflict, NotFound
+from dra.kube.errors import ApiError, Conflict, NotFound
 from dra.kube.limits import Priority
-from dra.kube.resources import CLAIMS, PODS
+from dra.kube.resources import CLAIMS, PODS, InvalidNameError
 from dra.model.claims import ResourceClaim
 from dra.model.meta import Key, PartialObject, Uid
 from dra.model.pods import Pod, claim_names
@@ -61,7 +61,11 @@ class Writer:
     async def apply(self, plan: Plan, *, view: ClaimView | None = None) -> None:
         """Carry out a plan made for the view; raises ApiError or BoundMeanwhileError, the first of several."""
         if view is not None and plan.claim_writes:
-            await self._write_claim(plan.claim_writes, view)
+            try:
+                await self._write_claim(plan.claim_writes, view)
+            except ApiError:
+                await self._kick_listed(plan, view)
+                raise
         rest: list[Awaitable[None]] = []
         for action in plan.actions:
             match action:
@@ -76,6 +80,12 @@ class Writer:
                 case _:
                     pass
         await _all(rest)
+
+    async def _kick_listed(self, plan: Plan, view: ClaimView) -> None:
+        """The chain broke behind the list: who is listed now will not be kicked by the next plan."""
+        claim = self._world.claim(view.key)
+        listed = {entry.uid for entry in claim.entries} if claim is not None else set()
+        await _all([self._kick(a) for a in plan.actions if isinstance(a, Kick) and a.uid in listed])
 
     async def _write_claim(self, writes: Iterable[ClaimWrite], view: ClaimView) -> None:
         version = view.claim.metadata.resource_version
@@ -100,6 +110,9 @@ class Writer:
         except Conflict:
             self._metrics.conflicts.inc()
             await self._reread_claim(view)
+            raise
+        except NotFound:
+            self._world.forget_claim(view.key, view.claim.metadata.uid)
             raise
         self._metrics.claim_writes.labels(type(write).__name__).inc()
         self._world.observe_claim(claim, now=self._clock.now(), ours=True)
@@ -182,7 +195,7 @@ class Writer:
         self._asking.add(action)
         try:
             pod = await self._client.get(PODS, action.pod, Pod)
-        except NotFound:
+        except (NotFound, InvalidNameError):  # the API server checks no names in a claim's list
             self._world.pod_absent(claim, action.uid)
         else:
             if pod.metadata.uid != action.uid:

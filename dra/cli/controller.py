@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import signal
 from pathlib import Path
-from typing import Final
 
 import click
 import yaml
@@ -17,9 +16,6 @@ from dra.kube import credentials
 from dra.kube.errors import ApiError
 from dra.kube.http import HttpTransport
 from dra.kube.lease import LeadershipLostError
-
-GRACE: Final = 20.0
-"""Seconds for a clean stop; Kubernetes gives 30."""
 
 
 @click.command()

@@ -23,6 +23,7 @@ class Code(StrEnum):
     WORKLOAD_PENDING = "WorkloadNotFound"
     WORKLOAD_UNREADABLE = "WorkloadUnreadable"
     WORKLOAD_UNKNOWN_KIND = "WorkloadKindUnknown"
+    IN_DOUBT = "ReservationInDoubt"
     MALFORMED_REFERENCE = "MalformedReference"
     ALLOCATION_STUCK = "AllocationStuck"
     ALLOCATION_LOST = "AllocationLost"
@@ -81,6 +82,10 @@ RENDERINGS: Final[dict[Code, Rendering]] = {
         Severity.WARNING,
         "entry {workload} cannot be checked: the API server has no resource {kind}; it stays reserved. "
         "See: kubectl api-resources",
+    ),
+    Code.IN_DOUBT: Rendering(
+        Severity.NORMAL,
+        "nobody can tell yet whether {workload} has the claim; it stays reserved until that is known or it is deleted",
     ),
     Code.MALFORMED_REFERENCE: Rendering(Severity.WARNING, "the workload reference is ignored: {error}"),
     Code.ALLOCATION_STUCK: Rendering(

@@ -63,6 +63,7 @@ class Record:
         if before is not None and before.stage is not consumer.stage:
             del self.stages[before.stage][consumer.uid]
         self.members[consumer.uid] = consumer
+        self.present.discard(consumer.uid)
         self.stages[consumer.stage][consumer.uid] = consumer
         if consumer.consuming and self.history.unstuck:
             self.history = msgspec.structs.replace(self.history, unstuck=0)
@@ -89,6 +90,10 @@ class Record:
         self._read_reservation(claim)
         self._compare_lists(claim, now=now, ours=ours)
         self._advance_history(before, claim, now=now, ours=ours)
+
+    def wrote(self, *, now: Instant) -> None:
+        """The version that the watch has shown already is of our making."""
+        self.history = msgspec.structs.replace(self.history, written_at=now)
 
     def vanish(self) -> None:
         """The claim is gone; pods may still reference its name."""

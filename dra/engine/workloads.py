@@ -59,9 +59,19 @@ class WorkloadIndex:
         self._kinds[kind] = phase
         return {claim for key, claims in self._referrers.items() if key.kind == kind for claim in claims}
 
+    def forget_kind(self, kind: GroupResource) -> set[Key]:
+        """The kind is not watched any more: what was seen of it is no knowledge now."""
+        for key in [key for key, known in self._known.items() if key.kind == kind and known.phase in _THERE]:
+            unknown = Workload(phase=WorkloadPhase.ABSENT, gone=self._known[key].gone)
+            self._known[key] = unknown
+        self._kinds.pop(kind, None)
+        return {claim for key, claims in self._referrers.items() if key.kind == kind for claim in claims}
+
     def observe(self, key: WorkloadKey, *, uid: Uid, finished: bool) -> set[Key]:
         """Take in a workload; an object of the same name with another uid is gone."""
         before = self._known.get(key, Workload())
+        if uid in before.gone:
+            return set()  # the answer to a request that was slower than the watch
         gone = before.gone | {before.uid} if before.uid else before.gone
         phase = WorkloadPhase.FINISHED if finished else WorkloadPhase.PRESENT
         return self._set(key, Workload(phase=phase, uid=uid, gone=gone - {uid}))

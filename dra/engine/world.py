@@ -26,6 +26,9 @@ from dra.model.nodes import Node
 from dra.model.pods import Pod
 from dra.model.references import ConsumerReference, GroupResource
 
+REMEMBERED_GONE: Final = 10_000
+"""Uids of deleted objects that are remembered; requests last seconds, so the last ones are enough."""
+
 NO_CLAIM: Final = ""
 """Stands for the claim of pods that name none."""
 
@@ -38,6 +41,9 @@ class World:
         self.dirty: set[Key] = set()
         self._loose: dict[Uid, Consumer] = {}
         """Pods behind our gate that name no claim (yet): only templates, whose claims are generated later."""
+
+        self._gone: dict[Uid, None] = {}
+        """Uids that are gone for good: an answer to a request of ours may come later than the watch's last word."""
 
         self._records: dict[Key, Record] = {}
         self._consumers: dict[Uid, Consumer] = {}
@@ -52,11 +58,15 @@ class World:
     def observe_claim(self, claim: ResourceClaim, *, now: Instant, ours: bool = False) -> None:
         """Take in a claim from list, watch, live read or the response to a write of ours."""
         key = claim.metadata.key
+        if claim.metadata.uid in self._gone:
+            return
         record = self._records.get(key)
         if record is None:
             record = self._records[key] = Record(key)
         known = record.claim
         if known is not None and not _newer(claim, known):
+            if ours and known.metadata.resource_version == claim.metadata.resource_version:
+                record.wrote(now=now)  # the watch was faster than the answer
             return
         if known is not None and known.metadata.uid != claim.metadata.uid:
             self._forget_reference(record)
@@ -72,6 +82,7 @@ class World:
 
     def forget_claim(self, key: Key, uid: Uid) -> None:
         """The claim with that uid is certainly gone."""
+        self._bury(uid)
         record = self._records.get(key)
         if record is None or record.claim is None or record.claim.metadata.uid != uid:
             return
@@ -97,6 +108,8 @@ class World:
     def observe_pod(self, pod: Pod, *, now: Instant) -> None:
         """Take in a pod."""
         uid = pod.metadata.uid
+        if uid in self._gone:
+            return
         before = self._consumers.get(uid)
         if before is not None and not _later(pod.metadata.resource_version, before.resource_version):
             return
@@ -109,6 +122,8 @@ class World:
 
     def forget_pod(self, uid: Uid, *, certain: bool = True) -> None:
         """The pod with that uid is gone; if not for ``certain``, it only is of no concern to any claim any more."""
+        if certain:
+            self._bury(uid)
         consumer = self._consumers.pop(uid, None)
         self._sandboxes.forget(uid)
         self._loose.pop(uid, None)
@@ -123,6 +138,7 @@ class World:
         record = self._records.get(claim)
         if record is not None and uid not in self._consumers:
             record.absent.add(uid)
+            record.present.discard(uid)
             self.dirty.add(claim)
 
     def pod_present(self, claim: Key, uid: Uid) -> None:
@@ -162,6 +178,10 @@ class World:
     def kind_is(self, kind: GroupResource, phase: WorkloadPhase) -> None:
         """Set what is true of every object of a kind that was not observed: ABSENT once the watch has synced."""
         self.dirty |= self._workloads.kind_is(kind, phase)
+
+    def forget_kind(self, kind: GroupResource) -> None:
+        """The kind is not watched any more."""
+        self.dirty |= self._workloads.forget_kind(kind)
 
     def observe_workload(self, key: WorkloadKey, *, uid: Uid, finished: bool) -> None:
         """Take in a workload; ``finished`` is what its release rule says."""
@@ -226,6 +246,11 @@ class World:
         return tuple(record.stages[Stage.GATED].values())
 
     # Indexes, below:
+
+    def _bury(self, uid: Uid) -> None:
+        self._gone[uid] = None
+        if len(self._gone) > REMEMBERED_GONE:
+            del self._gone[next(iter(self._gone))]
 
     def _rebooted(self, uid: Uid, boot: str, *, now: Instant) -> None:
         consumer = self._consumers.get(uid)
@@ -373,8 +398,10 @@ class World:
             if claim.status.allocation is None:
                 if any(gates.turn_ends(c) > now for c in record.stages[Stage.WAITING].values()):
                     return True
-            elif record.listings.get(consumer.uid, UNLISTED).since is None:
-                return True
+            elif not consumer.gang and record.listings.get(consumer.uid, UNLISTED).since is None:
+                reservation = record.reservation  # gangs are never listed, nor are pods beside an any-pod entry
+                if reservation is None or not (reservation.native and reservation.any_pod):
+                    return True
         return False
 
 
@@ -388,6 +415,8 @@ def _matters(before: Consumer, after: Consumer) -> bool:
         or before.unschedulable_since != after.unschedulable_since
         or before.unschedulable_text != after.unschedulable_text
         or before.priority != after.priority
+        or before.nominated != after.nominated
+        or before.opted_in != after.opted_in
     )
 
 

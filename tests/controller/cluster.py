@@ -102,7 +102,7 @@ class Cluster:
             if path == collection or path.endswith(f"/{plural}"):
                 return self.refuse.get(collection) or self._list(collection, path)
         found = self.objects.get(path)
-        return ok(found) if found else refusal(404, "NotFound")
+        return ok(found) if found else refusal(404, "NotFound", name=path.rpartition("/")[2])
 
     def _list(self, collection, path):
         root, plural = collection.rpartition("/")[::2]

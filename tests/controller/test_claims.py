@@ -110,7 +110,7 @@ async def test_what_the_world_has_marked_is_decided_once(world, writes, told, lo
     ("failures", "when"),
     [
         pytest.param(
-            [Conflict] * 2, [0.05, 0.05 + RETRY_AFTER[Conflict], 0.05 + 2 * RETRY_AFTER[Conflict]], id="conflicts-soon"
+            [Conflict] * 2, [0.05, 0.05 + RETRY_AFTER[Conflict], 0.05 + 3 * RETRY_AFTER[Conflict]], id="conflicts-soon"
         ),
         pytest.param(
             [ServerError] * 3,
@@ -185,3 +185,11 @@ async def test_a_pod_behind_our_gate_that_uses_no_claim_is_let_go(world, writes,
     world.observe_pod(pod("a", claims=(), gates=[GATE]), now=0.0)
     async with running(loop_of(), 5.0):
         assert [action.pod[1] for _, plan in writes.plans for action in plan.actions][:1] == ["a"]
+
+
+async def test_a_claim_that_cannot_be_decided_does_not_stop_the_others(world, writes, loop_of):
+    world.observe_claim(claim(workload=JOB), now=0.0)
+    world.observe_pod(pod("a"), now=0.0)
+    writes.failures = [ValueError("out of the blue")]
+    async with running(loop_of(), 1.0):
+        assert len(writes.plans) > 1

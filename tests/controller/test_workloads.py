@@ -119,7 +119,7 @@ async def test_a_kind_that_does_not_exist_is_looked_for_again(cluster, world, wo
     reference = ConsumerReference.parse("rayclusters.ray.io/llm", uid=Uid("1"))
     refer(cluster, world, reference)
     workloads.follow()
-    await settle(RETRY * 3)
+    await settle(RETRY[0] * 4)
     assert world.workload(WorkloadKey.of(reference, NAMESPACE)).phase is WorkloadPhase.NO_KIND
     assert [r.path for r in cluster.requests if "ray" in r.path][:1] == ["/apis/ray.io"]
 
@@ -132,7 +132,7 @@ async def test_a_server_that_is_down_leaves_everything_unknown(cluster, world, w
     cluster.send = down
     refer(cluster, world)
     workloads.follow()
-    await settle(RETRY * 3)
+    await settle(RETRY[0] * 4)
     assert world.workload(TRAIN).phase is WorkloadPhase.UNKNOWN
     assert len(cluster.requests) >= 2
 

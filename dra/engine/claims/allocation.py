@@ -50,15 +50,15 @@ def stuck(view: ClaimView, *, now: Instant) -> tuple[Stuck, Instant] | None:
         return None
     if not view.kinds.isdisjoint({EntryKind.FOREIGN, EntryKind.UNKNOWN}):
         return None
-    if any(c.unschedulable_since is None and now - c.stage_since >= VERDICT for c in view.waiting):
-        return None
+    if any(c.nominated or (c.unschedulable_since is None and now - c.stage_since >= VERDICT) for c in view.waiting):
+        return None  # a binding cycle is under way, or may be
     judged = [c for c in view.waiting if c.unschedulable_since is not None]
     since = min((c.unschedulable_since for c in judged if c.unschedulable_since is not None), default=None)
     cause = _cause(view, judged)
     if since is None or cause is None:
         return None
     patience = FULL_PATIENCE if cause is Stuck.NODES_FULL else PATIENCE
-    return cause, since + min(patience * 2.0**view.history.unstuck, LONGEST_PATIENCE)
+    return cause, since + min(patience * 2.0 ** min(view.history.unstuck, 16), LONGEST_PATIENCE)
 
 
 def _cause(view: ClaimView, judged: list[Consumer]) -> Stuck | None:
@@ -82,7 +82,7 @@ def revocation_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desi
     cause, at = found
     if now < at:
         return desired.look_at(at)
-    horizon = max((c.bind_horizon for c in view.waiting), default=BIND_HORIZON)
+    horizon = max((view.bind_horizon(c) for c in view.waiting), default=BIND_HORIZON)
     quiet = view.history.podless_since
     ready = quiet is not None and EntryKind.GUARD in view.kinds and now >= quiet + horizon
     explained = claim_reason(
@@ -95,7 +95,7 @@ def revocation_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desi
     )
     desired = desired.but(revoking=True, urgent=True).because(explained)
     if ready:
-        return _free(view, desired.but(confirm=True), cause=cause.value)
+        return _free(view, desired, cause=cause.value)
     return desired if quiet is None else desired.look_at(quiet + horizon)
 
 
@@ -133,19 +133,20 @@ def _deletion(view: ClaimView, now: Instant, desired: Desired) -> Desired:
     """A claim under deletion takes no new pods: what still waits can be bound only by a cycle that already runs."""
     if desired.kept:
         return desired
-    if not desired.pods:
-        return _free(view, desired, cause="the claim is being deleted")
     since = now if view.history.deleting_since is None else view.history.deleting_since
-    bindable = (c.bind_horizon for c in desired.pods if c.stage is Stage.WAITING)
-    until = since + max(bindable, default=0.0)
+    listed = (since + view.bind_horizon(c) for c in desired.pods if c.stage is Stage.WAITING)
+    unlisted = (when for c, when in _still_bindable(view, now) if c.uid not in view.listed)
+    until = max((*listed, *unlisted), default=now)
     if now < until:
-        return desired.look_at(until)
-    return _free(view, desired.but(confirm=True), cause="the claim is being deleted")
+        return desired.but(guard=EntryKind.GUARD in view.kinds).look_at(until)
+    return _free(view, desired, cause="the claim is being deleted")
 
 
 def _still_bindable(view: ClaimView, now: Instant) -> list[tuple[Consumer, Instant]]:
     """Return the ungated waiting pods that were listed lately: a cycle that saw them listed binds without a write."""
-    until = ((c, view.listings.get(c.uid, UNLISTED).bindable_until(c.bind_horizon, now=now)) for c in view.waiting)
+    until = (
+        (c, view.listings.get(c.uid, UNLISTED).bindable_until(view.bind_horizon(c), now=now)) for c in view.waiting
+    )
     return [(consumer, when) for consumer, when in until if when > now]
 
 
@@ -157,7 +158,10 @@ def _why(desired: Desired) -> str:
 
 def _free(view: ClaimView, desired: Desired, *, cause: str) -> Desired:
     freed = claim_reason(Code.DEALLOCATED, key=view.key, uid=view.claim.metadata.uid, done=True, cause=cause)
-    return desired.but(allocated=False, guard=False, pods=(), urgent=True).because(freed)
+    # An edge that others made may be newer than our pods: whoever waits may have been bound behind our back.
+    made_by_others = desired.released or desired.revoking or view.claim.metadata.deleting
+    confirm = made_by_others and bool(view.waiting or view.gated)
+    return desired.but(allocated=False, confirm=confirm, guard=False, pods=(), urgent=True).because(freed)
 
 
 def metadata_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) -> Desired:

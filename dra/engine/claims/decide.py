@@ -12,7 +12,7 @@ from dra.engine.claims import gates
 from dra.engine.claims.desired import Desired
 from dra.engine.claims.policy import ALONGSIDE, Policy
 from dra.engine.claims.rules import fold
-from dra.engine.claims.view import ClaimView, guard
+from dra.engine.claims.view import FINISHED_PODS, GROUP, ClaimView, guard
 from dra.engine.consumers import Stage
 from dra.engine.instants import NEVER, Instant
 from dra.engine.reasons import Code, claim_reason
@@ -87,7 +87,11 @@ def compose(view: ClaimView, desired: Desired) -> tuple[ConsumerReference, ...]:
     head = [desired.workload] if desired.workload is not None else []
     if desired.guard:
         head.append(guard(view.claim))
-    return (*head, *desired.kept, *(c.entry for c in desired.pods))
+    named = {entry.uid for entry in head}  # a pod may be the workload itself, and uids must be unique
+    pods = [c.entry for c in desired.pods if c.uid not in named]
+    room = RESERVED_FOR_MAX_SIZE - len(head) - len(pods)
+    kept = sorted(desired.kept, key=lambda entry: entry.resource == FINISHED_PODS and entry.api_group == GROUP)
+    return (*head, *kept[: max(room, 0)], *pods)
 
 
 def _due(view: ClaimView, entries: tuple[ConsumerReference, ...], desired: Desired, *, now: Instant) -> Instant:

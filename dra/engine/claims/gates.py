@@ -30,7 +30,8 @@ def gates_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) 
         return desired
     owner = view.claim.generated_for
     if owner is not None:
-        return desired.but(ungate=tuple(c for c in ready if c.uid == owner or c.uid in view.listed))
+        own = (c for c in ready if (c.uid == owner and c.uid not in view.held_up) or c.uid in view.listed)
+        return desired.but(ungate=tuple(own))
     if view.claim.metadata.deleting or desired.revoking or not desired.allocated:
         return desired
     free = [c for c in ready if c.uid not in view.held_up]

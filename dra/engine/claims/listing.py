@@ -37,20 +37,18 @@ def kept_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) -
                 kept.append(entry.reference)
                 pod = (view.claim.metadata.namespace, entry.reference.name)
                 desired = desired.ask(LookUpPod(pod=pod, uid=entry.reference.uid))
-            case EntryKind.FINISHED if _needs_tombstone(entry.consumer, policy, desired):
+            case EntryKind.FINISHED | EntryKind.TOMBSTONE if _needs_tombstone(view, entry.consumer, policy, desired):
                 kept.append(tombstone(entry.reference))
-            case EntryKind.TOMBSTONE if _needs_tombstone(entry.consumer, policy, desired):
-                kept.append(entry.reference)
             case _:
                 pass
     return desired.but(kept=desired.kept + tuple(kept))
 
 
-def _needs_tombstone(consumer: Consumer | None, policy: Policy, desired: Desired) -> bool:
-    """Only a bound pod whose object is still there is put back by the stock controller, and only while allocated."""
+def _needs_tombstone(view: ClaimView, consumer: Consumer | None, policy: Policy, desired: Desired) -> bool:
+    """Only a bound pod whose object is still there is put back by the stock controller, and not under deletion."""
     if not policy.tombstones or consumer is None or consumer.deleting or not consumer.node:
         return False
-    return desired.workload is not None
+    return desired.workload is not None and not view.claim.metadata.deleting
 
 
 def listing_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) -> Desired:
@@ -62,17 +60,17 @@ def listing_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired
     if _any_pod(view, desired):
         return desired
     candidates: list[Consumer] = []
+    wake_at = desired.wake_at
     for consumer in (*view.gated, *view.waiting, *view.starting, *view.started):
-        if consumer.uid in view.excluded:
-            desired = desired.because(_off_allocation(view, consumer))
-        elif _eligible(view, consumer, policy, desired):
+        if consumer.uid in view.excluded or window.need(consumer, now=now) is None:
+            continue
+        if _eligible(view, consumer, policy, desired):
             when = _later(view, consumer, now)
-            if when is not None:
-                desired = desired.look_at(when)
-                continue
-            candidates.append(consumer)
-            listing = view.listings.get(consumer.uid, UNLISTED)
-            desired = desired.look_at(window.turns_at(consumer, listing, now=now))
+            if when is None:
+                candidates.append(consumer)
+                when = window.turns_at(consumer, view.listings.get(consumer.uid, UNLISTED), now=now)
+            wake_at = min(wake_at, when)
+    desired = desired.look_at(wake_at)
     choose = partial(window.choose, candidates, listed=view.listed, listings=view.listings, now=now)
     chosen = choose(capacity=_capacity(view, policy, desired))
     if _crowded(candidates, chosen):
@@ -191,10 +189,9 @@ def _explain(
             listed=len(view.entries),
         )
         desired = desired.because(limit)
-    for consumer in view.starting:
-        if window.need(consumer, now=now) is Need.PARKED:
-            desired = desired.because(_no_sandbox(view, consumer))
-    return desired
+    troubles = [_off_allocation(view, c) for c in view.starting if c.uid in view.excluded]
+    troubles += [_no_sandbox(view, c) for c in view.starting if window.need(c, now=now) is Need.PARKED]
+    return desired.because(*troubles)
 
 
 def _no_sandbox(view: ClaimView, consumer: Consumer) -> Reason:

@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from dra.engine.consumers import Consumer, Stage
-from dra.engine.instants import Instant
+from dra.engine.instants import SLOW_BIND_HORIZON, Instant
 from dra.engine.ledger import Conflict
 from dra.engine.window import NO_LISTINGS, Listing
 from dra.model import workloads
@@ -169,6 +169,12 @@ class ClaimView(msgspec.Struct, frozen=True, dict=True, kw_only=True):
         allocation = self.allocation
         timeless = allocation is not None and allocation.allocation_timestamp is None
         return timeless and not self.history.seen_allocated and self.entered_before
+
+    def bind_horizon(self, consumer: Consumer) -> float:
+        """Return for how many seconds a cycle that already runs may still bind the pod to this allocation."""
+        results = self.allocation.devices.results if self.allocation is not None else None
+        slow = any(result.binding_conditions for result in results or ())
+        return SLOW_BIND_HORIZON if slow else consumer.bind_horizon
 
     def of(self, kind: EntryKind) -> tuple[Entry, ...]:
         """Return the entries of one kind."""

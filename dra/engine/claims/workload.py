@@ -80,6 +80,8 @@ def workload_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desire
         desired = _keep_or_release(view, reference, desired)
     elif _in_doubt(view, reference) and not over:
         desired = desired.but(unsure=True)
+        if view.unsure:
+            desired = desired.because(_about(view, Code.IN_DOUBT, workload=str(reference)))
     elif view.entered_before:
         desired = desired.but(released=True)
         if not over:  # else it was us who took the entry away, and somebody else's keeps the claim
@@ -103,6 +105,8 @@ def _in_use(view: ClaimView) -> bool:
 
 def _keep_or_release(view: ClaimView, reference: ConsumerReference, desired: Desired) -> Desired:
     entry = view.of(EntryKind.WORKLOAD)[0].reference
+    if reference.uid and entry.uid != reference.uid and not view.claim.metadata.deleting:
+        entry = reference  # entered for an object of that name before this one, and nobody has noted its uid
     if not desired.over:
         return desired.but(workload=entry)
     if view.unfinished:
@@ -114,6 +118,8 @@ def _keep_or_release(view: ClaimView, reference: ConsumerReference, desired: Des
 
 def _settle_former(view: ClaimView, desired: Desired) -> Desired:
     """Entries of earlier objects of the same name: the new entry takes their place, else they go when surely gone."""
+    if view.claim.metadata.deleting and not view.consuming:
+        return desired
     for entry in view.of(EntryKind.FORMER):
         if desired.workload is not None or (entry.reference.uid in view.workload.gone and not view.unfinished):
             continue

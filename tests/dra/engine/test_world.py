@@ -1,3 +1,5 @@
+from collections import Counter
+
 import msgspec
 import pytest
 from hypothesis import given
@@ -499,11 +501,13 @@ NEWS = st.lists(st.tuples(st.sampled_from("abc"), st.none() | FORMS), max_size=2
 
 @given(NEWS)
 def test_the_indexes_are_those_of_a_world_that_saw_only_the_end(news):
-    world, last = told(World(), claim(), claim("data")), {}
-    for version, (name, form) in enumerate(news, start=1):
+    world, last, lives = told(World(), claim(), claim("data")), {}, Counter()
+    for version, (letter, form) in enumerate(news, start=1):
+        name = f"{letter}{lives[letter]}"  # uids do not come back
         if form is None:
             world.forget_pod(uid(name))
             last.pop(name, None)
+            lives[letter] += 1
         else:
             last[name] = pod(name, version=version, **form)
             world.observe_pod(last[name], now=NOON)
@@ -529,3 +533,19 @@ def test_no_news_are_news_twice(news):
         world.observe_pod(observed, now=NOON + 1.0)
         assert not world.dirty
         assert msgspec.structs.asdict(world.view(KEY, now=NOON)) == before
+
+
+def test_an_answer_that_comes_after_the_deletion_brings_nothing_back(world):
+    told(world, claim(), pod("a"))
+    world.forget_pod(uid("a"))
+    world.forget_claim(KEY, claim().metadata.uid)
+    told(world, claim(version=9), pod("a", version=9))
+    assert not list(world.keys())
+
+
+def test_a_pod_that_was_looked_up_before_its_watch_told_of_it_is_gone_when_it_is_gone(world):
+    told(world, claim(list=[waiting("a")]))
+    world.pod_present(KEY, uid("a"))
+    told(world, pod("a"))
+    world.forget_pod(uid("a"))
+    assert [e.kind for e in world.view(KEY, now=NOON).entries] == [EntryKind.FINISHED]

@@ -5,6 +5,7 @@ import pytest
 
 from dra.engine.actions import Annotate, Deallocate
 from dra.engine.claims.allocation import FULL_PATIENCE, LONGEST_PATIENCE, PATIENCE, UNAVAILABLE, VERDICT, stuck
+from dra.engine.claims.decide import decide
 from dra.engine.claims.policy import ALONGSIDE, REPLACE
 from dra.engine.claims.view import History, NodeFit
 from dra.engine.instants import BIND_HORIZON, SLOW_BIND_HORIZON
@@ -283,7 +284,9 @@ def test_a_device_that_two_claims_hold_is_told():
         pytest.param([], [], None, FREED, id="unused"),
         pytest.param(["guard"], [], None, FREED, id="only-the-guard"),
         pytest.param([finished("a")], [finished("a")], None, FREED, id="its-pods-ended"),
-        pytest.param([], [waiting("a")], None, FREED, id="who-is-not-listed-cannot-be-bound-any-more"),
+        pytest.param(
+            [], [waiting("a")], None, [Deallocate(claim=KEY, confirm=True)], id="who-was-not-listed-cannot-be-bound"
+        ),
         pytest.param(
             [gated("a")],
             [gated("a")],
@@ -329,3 +332,23 @@ def test_but_not_from_under_a_running_pod():
     of = claim(workload=JOB, entered=True, list=[JOB, "guard"], deleting=True)
     plan = decided(view(of, started("a"), workload=PRESENT))
     assert not plan.claim_writes
+
+
+def test_a_claim_under_deletion_waits_for_pods_that_were_listed_a_moment_ago():
+    listings = {uid("a"): Listing(last=NOON - 1.0)}
+    of = claim(list=["guard"], deleting=True)
+    plan = decided(view(of, waiting("a"), listings=listings, history=History(deleting_since=NOON)))
+    assert plan.actions == ()
+    assert plan.wake_at == NOON - 1.0 + BIND_HORIZON
+
+
+def test_no_tombstone_is_put_into_the_list_of_a_claim_under_deletion():
+    of = claim(workload=JOB, list=[JOB, finished("b"), started("a")], deleting=True)
+    plan = decide(view(of, started("a"), finished("b"), workload=PRESENT), policy=ALONGSIDE, now=NOON)
+    assert listed(plan) == ["jobs/train", "a"]
+
+
+def test_patience_has_an_end():
+    of = claim(list=[], allocation=allocation(nodes=("n1",)))
+    often = view(of, unschedulable("a"), nodes=NodeFit(inside=0, outside=1), history=History(unstuck=5000))
+    assert stuck(often, now=NOON) is not None

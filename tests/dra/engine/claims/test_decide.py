@@ -18,7 +18,7 @@ from dra.engine.claims.decide import (
     decide,
 )
 from dra.engine.claims.policy import ALONGSIDE, REPLACE
-from dra.engine.claims.view import EntryKind, History
+from dra.engine.claims.view import EntryKind, History, Workload, WorkloadPhase
 from dra.engine.consumers import GATE
 from dra.engine.instants import NEVER
 from dra.engine.reasons import Code
@@ -255,3 +255,10 @@ def test_every_bound_pod_that_has_not_started_gets_its_entry(found, pods, worklo
 def test_a_kick_is_sent_only_for_pods_that_this_write_lists():
     plan = decided(view(entered("guard", starting("a")), starting("a"), starting("b"), workload=PRESENT))
     assert [kick.uid for kick in of_type(plan, Kick)] == [uid("b")]
+
+
+def test_a_pod_that_is_the_workload_itself_is_listed_once():
+    leader = ConsumerReference.parse("pods/a", uid=uid("a"))
+    of = claim(workload=leader, list=[leader])
+    plan = decided(view(of, starting("a"), waiting("b"), workload=Workload(phase=WorkloadPhase.PRESENT, uid=uid("a"))))
+    assert listed(plan) == ["a", "b"]

@@ -7,8 +7,8 @@ process has long decided something else.
 from dra.engine.claims.policy import Policy
 from dra.engine.claims.view import WorkloadPhase
 from dra.engine.instants import NEVER, Instant
-from dra.engine.world import World
 from dra.engine.workloads import WorkloadKey
+from dra.engine.world import World
 from dra.model.claims import ResourceClaim
 from dra.model.meta import Key
 from dra.model.nodes import Node

@@ -5,8 +5,8 @@ from typing import Final, TypeAlias
 
 from pytest import MonkeyPatch
 
-from dra.engine import consumers, record
-from dra.engine.claims import allocation, gates, listing, rules, view, workload
+from dra.engine import consumers
+from dra.engine.claims import allocation, listing, rules, view, workload
 from dra.engine.claims.view import WorkloadPhase
 
 Mutation: TypeAlias = Callable[[MonkeyPatch], None]

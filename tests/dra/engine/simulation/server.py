@@ -170,7 +170,7 @@ def _with_meta(obj: T, **changes: object) -> T:
     return msgspec.structs.replace(obj, metadata=meta)
 
 
-def _merge(target: Any, patch: Any) -> Any:  # noqa: ANN401 - JSON
+def _merge(target: Any, patch: Any) -> Any:
     """RFC 7386."""
     if not isinstance(patch, dict):
         return patch

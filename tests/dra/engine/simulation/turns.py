@@ -15,8 +15,8 @@ from dra.engine.claims.decide import decide
 from dra.engine.claims.policy import Policy
 from dra.engine.claims.view import ClaimView
 from dra.engine.instants import Instant
-from dra.engine.world import World
 from dra.engine.workloads import WorkloadKey
+from dra.engine.world import World
 from dra.model.claims import ResourceClaim
 from dra.model.meta import Key
 from dra.model.pods import Pod, claim_names
