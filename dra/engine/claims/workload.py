@@ -76,20 +76,25 @@ def workload_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desire
         desired = desired.but(marks={**desired.marks, **workloads.marks_of_uid(reference.uid)})
     if view.allocation is None:
         return desired
+    return _settle_former(view, _entry(view, reference, desired))
+
+
+def _entry(view: ClaimView, reference: ConsumerReference, desired: Desired) -> Desired:
+    """Decide about the entry of an allocated claim: keep or release it, respect its absence, or make it."""
     if EntryKind.WORKLOAD in view.kinds:
-        desired = _keep_or_release(view, reference, desired)
-    elif _in_doubt(view, reference) and not over:
+        return _keep_or_release(view, reference, desired)
+    if not desired.over and _in_doubt(view, reference):
         desired = desired.but(unsure=True)
-        if view.unsure:
-            desired = desired.because(_about(view, Code.IN_DOUBT, workload=str(reference)))
-    elif view.entered_before:
+        return desired.because(_about(view, Code.IN_DOUBT, workload=str(reference))) if view.unsure else desired
+    if view.entered_before:
         desired = desired.but(released=True)
-        if not over:  # else it was us who took the entry away, and somebody else's keeps the claim
+        if not desired.over:  # else it was us who took the entry away, and somebody else's keeps the claim
             desired = desired.because(_about(view, Code.OWNER_RELEASED, workload=str(reference)))
-    elif reference.uid and not over and not view.claim.metadata.deleting and _in_use(view):
-        reason = _about(view, Code.WORKLOAD_ENTERED, done=True, workload=str(reference))
-        desired = desired.but(workload=reference, urgent=True).because(reason)
-    return _settle_former(view, desired)
+        return desired
+    if reference.uid and not desired.over and not view.claim.metadata.deleting and _in_use(view):
+        entered = _about(view, Code.WORKLOAD_ENTERED, done=True, workload=str(reference))
+        return desired.but(workload=reference, urgent=True).because(entered)
+    return desired
 
 
 def _in_doubt(view: ClaimView, reference: ConsumerReference) -> bool:
