@@ -100,7 +100,8 @@ def turns_at(consumer: Consumer, listing: Listing, *, now: Instant) -> Instant:
         return NEVER
     if now < since + PARKED_AFTER:
         return since + PARKED_AFTER
-    over = NEVER if listing.since is None else listing.since + PARKED_AFTER
+    turn = listing.last if listing.since is None else listing.since
+    over = NEVER if turn is None else turn + PARKED_AFTER
     return over if over > now else NEVER
 
 
@@ -109,9 +110,14 @@ def _idle(since: Instant | None, now: Instant) -> bool:
 
 
 def _turn(listing: Listing, now: Instant) -> tuple[int, Instant]:
-    """Parked pods take turns of a minute: who has the slot keeps it so long, then the one that waited longest."""
+    """Parked pods take turns of a minute: who has the slot keeps it so long, then the one that waited longest.
+
+    Who has just lost its slot waits a minute, too: else the next decision would give it back.
+    """
     if listing.since is not None:
         return (0, 0.0) if now - listing.since < PARKED_AFTER else (2, listing.since)
+    if listing.last is not None and now - listing.last < PARKED_AFTER:
+        return (3, listing.last)
     return (1, -NEVER if listing.last is None else listing.last)
 
 

@@ -57,8 +57,12 @@ class World:
 
     def observe_claim(self, claim: ResourceClaim, *, now: Instant, ours: bool = False) -> None:
         """Take in a claim from list, watch, live read or the response to a write of ours."""
-        key = claim.metadata.key
-        if claim.metadata.uid in self._gone:
+        key, uid = claim.metadata.key, claim.metadata.uid
+        if uid in self._gone:
+            return
+        if ours and claim.metadata.deleting and not claim.metadata.finalizers:
+            # The last finalizer's removal deletes the object; the answer bears the version of before.
+            self.forget_claim(key, uid)
             return
         record = self._records.get(key)
         if record is None:

@@ -9,7 +9,7 @@ from typing import Final
 
 from dra.engine.claims.desired import Desired
 from dra.engine.claims.policy import Policy
-from dra.engine.claims.view import ClaimView, EntryKind
+from dra.engine.claims.view import ClaimView, EntryKind, WorkloadPhase
 from dra.engine.consumers import Consumer, Stage
 from dra.engine.instants import BIND_HORIZON, Instant
 from dra.engine.reasons import Code, claim_reason, pod_reason
@@ -172,6 +172,8 @@ def metadata_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desire
     finalizers = None
     if allocation is None or not desired.allocated:
         marks |= workloads.forgotten(view.claim, uid_too=bool(desired.over))
+        if marks.get(workloads.RESOLVED_UID, "") is None and view.workload.phase is WorkloadPhase.PRESENT:
+            marks |= workloads.marks_of_uid(view.workload.uid)  # the next one of that name is there already
         if view.claim.protected and (allocation is not None or meta.deleting):
             finalizers = tuple(f for f in meta.finalizers or () if f != DELETE_PROTECTION)
     elif desired.workload is not None and not meta.deleting and not view.any_pod:

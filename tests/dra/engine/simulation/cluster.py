@@ -7,6 +7,7 @@ import msgspec
 from dra.engine.claims.policy import Policy
 from dra.engine.instants import Instant
 from dra.model.claims import ResourceClaim
+from dra.model.meta import Struct
 from dra.model.nodes import Node
 from dra.model.pods import Pod
 from dra.model.references import ConsumerReference
@@ -29,6 +30,18 @@ ONE_DEVICE: Final = (Device(name="gpu-0", nodes=("n1", "n2")),)
 
 TWO_DEVICES: Final = (Device(name="gpu-0", nodes=("n1", "n2")), Device(name="gpu-1", nodes=("n3",)))
 """A second one elsewhere: an allocation that is taken back can come out elsewhere."""
+
+
+class Pace(Struct, frozen=True):
+    """How the scheduler works: on claims as they were ``lag`` versions ago, and how far its binding cycles get."""
+
+    lag: int = 0
+    pick: int = 0
+    requests: int = 99
+    fails: bool = False
+
+
+AT_ONCE: Final = Pace()
 
 
 class Cluster:
@@ -68,19 +81,17 @@ class Cluster:
             replica.begin(key)
             replica.finish(key, fate)
 
-    def scheduler_works(self, *, requests: int = 99, lag: int = 0, pick: int = 0) -> None:
-        """Try every pod that waits; the binding cycles that begin make so many requests and stand still then.
-
-        Those that are under way already are left alone: any one of them may be slow while others are fast.
-        """
+    def scheduler_works(self, pace: Pace = AT_ONCE) -> None:
+        """Try every pod that waits. Binding cycles that are under way are left alone: one may be slow, others fast."""
         for pod in self.server.list(Pod):
             if self.scheduler.can_try(pod):
-                self.scheduler.schedule(pod, lag=lag, pick=pick)
-                for _ in range(requests):
-                    cycle = self.scheduler.cycles.get(pod.metadata.uid)
-                    if cycle is None:
-                        break
-                    self.scheduler.step(cycle, Fate.DONE)
+                self.scheduler.schedule(pod, lag=pace.lag, pick=pace.pick)
+                cycle = self.scheduler.cycles.get(pod.metadata.uid)
+                for _ in range(pace.requests):
+                    if cycle is not None and cycle.running:
+                        self.scheduler.step(cycle, Fate.DONE)
+                if cycle is not None and pace.fails:
+                    self.scheduler.finish(cycle, Fate.REFUSED)
 
     def kubelets_work(self) -> None:
         """Start, end and report what can be."""

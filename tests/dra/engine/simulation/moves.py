@@ -12,7 +12,7 @@ from dra.model.meta import Struct, Uid
 from dra.model.nodes import Node
 from dra.model.pods import Pod
 from tests.dra.engine.simulation import objects
-from tests.dra.engine.simulation.cluster import Cluster
+from tests.dra.engine.simulation.cluster import AT_ONCE, Cluster, Pace
 from tests.dra.engine.simulation.objects import Job, PodShape
 from tests.dra.engine.simulation.requests import Fate
 from tests.dra.engine.simulation.server import Actor
@@ -35,12 +35,15 @@ class Move(Struct, frozen=True):
 
 
 class AllWork(Move, frozen=True):
-    """A second in which controller, scheduler and kubelets do what there is to do."""
+    """Everybody does what there is to do, after so many seconds."""
+
+    pace: Pace = AT_ONCE
+    seconds: float = 1.0
 
     def play(self, cluster: Cluster) -> None:
-        cluster.advance(1.0)
+        cluster.advance(self.seconds)
         cluster.controller_works()
-        cluster.scheduler_works()
+        cluster.scheduler_works(self.pace)
         cluster.kubelets_work()
 
 
@@ -54,14 +57,12 @@ class ControllerWorks(Move, frozen=True):
 
 
 class SchedulerWorks(Move, frozen=True):
-    """The scheduler tries whatever waits, on claims as they were ``lag`` versions ago, as far as so many requests go."""
+    """The scheduler tries whatever waits."""
 
-    requests: int = 99
-    lag: int = 0
-    pick: int = 0
+    pace: Pace = AT_ONCE
 
     def play(self, cluster: Cluster) -> None:
-        cluster.scheduler_works(requests=self.requests, lag=self.lag, pick=self.pick)
+        cluster.scheduler_works(self.pace)
 
 
 class KubeletsWork(Move, frozen=True):
@@ -235,27 +236,47 @@ class Schedule(Move, frozen=True):
 
 
 class StepCycle(Move, frozen=True):
-    """A binding cycle makes its next request."""
+    """A binding cycle makes its next request; if there is none, one begins."""
 
     which: int = 0
     fate: Fate = Fate.DONE
 
     def play(self, cluster: Cluster) -> None:
         cycle = _pick(list(cluster.scheduler.cycles.values()), self.which)
-        if cycle is not None:
+        if cycle is None:
+            Schedule(which=self.which).play(cluster)
+        else:
             cluster.scheduler.step(cycle, self.fate)
 
 
 class FinishCycle(Move, frozen=True):
-    """A binding cycle goes on to its end; with another fate than DONE it fails."""
+    """A binding cycle succeeds; if there is none, one begins."""
 
     which: int = 0
-    fate: Fate = Fate.DONE
 
     def play(self, cluster: Cluster) -> None:
         cycle = _pick(list(cluster.scheduler.cycles.values()), self.which)
-        if cycle is not None:
-            cluster.scheduler.finish(cycle, self.fate)
+        if cycle is None:
+            Schedule(which=self.which).play(cluster)
+        else:
+            cluster.scheduler.finish(cycle)
+
+
+class RetryCycle(Move, frozen=True):
+    """A binding cycle fails, and the pod is tried again, on claims as they were ``lag`` versions ago."""
+
+    which: int = 0
+    lag: int = 0
+
+    def play(self, cluster: Cluster) -> None:
+        cycle = _pick(list(cluster.scheduler.cycles.values()), self.which)
+        if cycle is None:
+            Schedule(which=self.which).play(cluster)
+            return
+        cluster.scheduler.finish(cycle, Fate.REFUSED)
+        pod = cluster.server.find(Pod, cycle.pod.metadata.key)
+        if pod is not None and cluster.scheduler.can_try(pod):
+            cluster.scheduler.schedule(pod, lag=self.lag)
 
 
 class WaitToTheBrink(Move, frozen=True):
@@ -289,15 +310,19 @@ class Decide(Move, frozen=True):
 
 
 class StepTurn(Move, frozen=True):
-    """A turn makes its next request."""
+    """A turn makes its next request; if there is none, one begins for a claim that is due."""
 
     which: int = 0
     fate: Fate = Fate.DONE
 
     def play(self, cluster: Cluster) -> None:
-        key = _pick(list(cluster.controller.replica.turns), self.which)
+        replica = cluster.controller.replica
+        key = _pick(list(replica.turns), self.which)
         if key is not None:
-            cluster.controller.replica.step(key, self.fate)
+            replica.step(key, self.fate)
+        else:
+            for due in replica.due()[:1]:
+                replica.begin(due)
 
 
 class LateRequestArrives(Move, frozen=True):

@@ -53,6 +53,7 @@ class Cycle:
         """What Reserve has chosen for claims that had no allocation."""
 
         self.failing = False
+        self.running = True
         self.process: Process[None]
 
 
@@ -122,11 +123,11 @@ class Scheduler:
 
     def step(self, cycle: Cycle, fate: Fate) -> None:
         """Let a binding cycle make its next request."""
-        resume(cycle.process, fate)
+        cycle.running = resume(cycle.process, fate)
 
     def finish(self, cycle: Cycle, fate: Fate = Fate.DONE) -> None:
         """Let a binding cycle make all its requests; with another fate than DONE, until it fails."""
-        while self.cycles.get(cycle.pod.metadata.uid) is cycle:
+        while cycle.running:
             self.step(cycle, Fate.DONE if cycle.failing else fate)
 
     def expire(self) -> None:

@@ -9,6 +9,7 @@ from typing import Final
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
+from tests.dra.engine.simulation.cluster import Pace
 from tests.dra.engine.simulation.moves import (
     AllWork,
     ClaimIs,
@@ -26,6 +27,7 @@ from tests.dra.engine.simulation.moves import (
     PodIs,
     PodsAre,
     Restart,
+    RetryCycle,
     SandboxIs,
     Schedule,
     SchedulerWorks,
@@ -38,23 +40,23 @@ from tests.dra.engine.simulation.objects import PodShape
 from tests.dra.engine.simulation.requests import Fate
 
 JOBS: Final = ("train", "eval")
-CLAIMS: Final = ("a", "b")
-WAITS: Final = (0.3, 1.0, 2.5, 10.0, 11.0, 31.0, 59.9, 60.0, 120.0, 1300.0)
+WAITS: Final = (0.3, 1.0, 1.0, 2.5, 2.5, 10.0, 11.0, 31.0, 60.0, 120.0, 1300.0)
 """Around the engine's own times."""
 
 _which = st.integers(0, 11)
 _pick = st.integers(0, 2)
 _lag = st.sampled_from((0, 0, 1, 2, 3))
-_requests = st.sampled_from((0, 1, 2, 99))
+_paces = st.builds(
+    Pace, lag=_lag, pick=_pick, requests=st.sampled_from((99, 99, 99, 1, 2)), fails=st.sampled_from((False, False, True))
+)
 _jobs = st.sampled_from(JOBS)
-_claims = st.sampled_from(CLAIMS)
+_claims = st.sampled_from(("a", "a", "b"))
 _fates = st.sampled_from((Fate.DONE, Fate.DONE, Fate.DONE, Fate.REFUSED, Fate.LOST))
-_ends = st.sampled_from((Fate.DONE, Fate.DONE, Fate.REFUSED))
 
 shapes: Final[SearchStrategy[PodShape]] = st.builds(
     PodShape,
-    claims=st.sampled_from((("a",), ("a",), ("a",), ("a",), ("b",), ("a", "b"))),
-    gated=st.booleans(),
+    claims=st.sampled_from((("a",), ("a",), ("a",), ("a",), ("a",), ("b",), ("a", "b"))),
+    gated=st.sampled_from((False, False, True)),
     gated_by_another=st.sampled_from((False, False, False, False, False, True)),
     opted_in=st.booleans(),
     has_volumes=st.sampled_from((False, False, False, True)),
@@ -63,15 +65,15 @@ shapes: Final[SearchStrategy[PodShape]] = st.builds(
 )
 
 everybody: Final[SearchStrategy[Move]] = st.one_of(
-    st.builds(AllWork),
+    st.builds(AllWork, pace=_paces, seconds=st.sampled_from((1.0, 0.1))),
     st.builds(ControllerWorks, fate=_fates),
-    st.builds(SchedulerWorks, requests=_requests, lag=_lag, pick=_pick),
+    st.builds(SchedulerWorks, pace=_paces),
     st.builds(KubeletsWork),
     st.builds(TimePasses, seconds=st.sampled_from(WAITS)),
 )
 
 users: Final[SearchStrategy[Move]] = st.one_of(
-    st.builds(AllWork),
+    st.builds(AllWork, pace=_paces, seconds=st.sampled_from((1.0, 0.1))),
     st.builds(CreatePods, shape=shapes, count=st.integers(1, 4)),
     st.builds(PodIs, how=st.sampled_from(("ended", "ended", "deleted", "killed", "let go")), which=_which),
     st.builds(PodsAre, how=st.sampled_from(("ended", "deleted", "killed", "let go")), but=_which),
@@ -81,7 +83,7 @@ users: Final[SearchStrategy[Move]] = st.one_of(
 )
 
 nodes: Final[SearchStrategy[Move]] = st.one_of(
-    st.builds(AllWork),
+    st.builds(AllWork, pace=_paces, seconds=st.sampled_from((1.0, 0.1))),
     st.builds(KubeletsWork),
     st.builds(NodeIs, how=st.sampled_from(("cordoned", "uncordoned", "lost", "back", "booted")), which=_which),
     st.builds(SandboxIs, how=st.sampled_from(("synced", "ended", "lost")), which=_which),
@@ -89,15 +91,16 @@ nodes: Final[SearchStrategy[Move]] = st.one_of(
 
 scheduler: Final[SearchStrategy[Move]] = st.one_of(
     st.builds(ControllerWorks),
-    st.builds(SchedulerWorks, requests=_requests, lag=_lag, pick=_pick),
+    st.builds(SchedulerWorks, pace=_paces),
     st.builds(Schedule, which=_which, lag=_lag, pick=_pick),
     st.builds(StepCycle, which=_which, fate=_fates),
-    st.builds(FinishCycle, which=_which, fate=_ends),
+    st.builds(FinishCycle, which=_which),
+    st.builds(RetryCycle, which=_which, lag=_lag),
     st.builds(WaitToTheBrink),
 )
 
 controller: Final[SearchStrategy[Move]] = st.one_of(
-    st.builds(SchedulerWorks),
+    st.builds(SchedulerWorks, pace=_paces),
     st.builds(Deliver, which=st.integers(0, 3), count=st.integers(1, 3)),
     st.builds(Decide, name=_claims),
     st.builds(StepTurn, which=_which, fate=_fates),
