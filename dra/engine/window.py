@@ -37,8 +37,8 @@ class Need(IntEnum):
 
     STARTING = 1  # bound, sandbox not ready: without the entry its kubelet refuses it
     WAITING = 2  # not bound: with the entry the scheduler need not write the claim
-    RUNNING = 3  # started: asks for nothing, but a list that has room says who uses the claim
-    PARKED = 4  # long without progress: yields, or 240 such pods would block all others
+    PARKED = 3  # long without progress: yields, or 240 such pods would block all others
+    RUNNING = 4  # started: asks for nothing, but a list that has room says who uses the claim
 
 
 class Listing(Struct, frozen=True):

@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.modes(Mode.REPLACE), pytest.mark.usefixtures("controll
 
 HEALED_WITHIN = 10.0
 
-KIND_FOUND_WITHIN = UNKNOWN_FOR + RETRY + 5.0
+KIND_FOUND_WITHIN = UNKNOWN_FOR + sum(RETRY) + 5.0
 """Seconds: that there is no such kind is believed for a while, since anybody may name any."""
 
 

@@ -71,10 +71,15 @@ def listing_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired
                 when = window.turns_at(consumer, view.listings.get(consumer.uid, UNLISTED), now=now)
             wake_at = min(wake_at, when)
     desired = desired.look_at(wake_at)
-    choose = partial(window.choose, candidates, listed=view.listed, listings=view.listings, now=now)
-    chosen = choose(capacity=_capacity(view, policy, desired))
+    choose = partial(window.choose, listed=view.listed, listings=view.listings, now=now)
+    # Where nothing is pruned, a started pod's entry stays: the stock controller would put it back within 3 ms.
+    pinned = [c for c in candidates if c.stage is Stage.STARTED and not policy.prune_started]
+    others = [c for c in candidates if c.stage is not Stage.STARTED or policy.prune_started]
+    capacity = _capacity(view, policy, desired)
+    stay = choose(pinned, capacity=capacity)
+    chosen = choose(others, capacity=capacity - len(stay)) + stay
     if _crowded(candidates, chosen):
-        chosen = choose(capacity=_room(desired))
+        chosen = choose(others, capacity=_room(desired) - len(stay)) + stay
     desired = _explain(view, desired, candidates=len(candidates), chosen=chosen, now=now, policy=policy)
     return desired.but(pods=chosen)
 

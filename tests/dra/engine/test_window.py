@@ -55,7 +55,9 @@ def test_why_a_pod_wants_a_slot(of, wanted):
     [
         pytest.param([waiting("a"), starting("b")], [], ["b", "a"], id="starting-comes-before-waiting"),
         pytest.param([started("a"), waiting("b")], ["a"], ["b", "a"], id="waiting-comes-before-started"),
-        pytest.param([parked("a"), started("b")], [], ["b", "a"], id="started-comes-before-parked"),
+        pytest.param(
+            [parked("a"), started("b")], [], ["a", "b"], id="parked-comes-before-started-which-asks-for-nothing"
+        ),
         pytest.param([parked("a"), waiting("b")], ["a"], ["b", "a"], id="parked-yields-even-when-listed"),
         pytest.param([waiting("a"), waiting("b")], ["b"], ["b", "a"], id="listed-first-among-equals"),
         pytest.param([waiting("a"), waiting("b", priority=1)], ["a"], ["b", "a"], id="priority-comes-before-listed"),

@@ -76,11 +76,10 @@ class Kubelets:
         self._write(pod, conditions=conditions, phase="Running" if sandbox.ready else "Pending")
 
     def end(self, pod: Pod) -> None:
-        """Let the containers of a pod end by themselves; it is reported with the next status."""
-        sandbox = self.sandboxes.get(pod.metadata.uid)
-        if sandbox is not None and sandbox.ready:
-            sandbox.ended, sandbox.ready = True, False
-            sandbox.devices = {}
+        """Let a pod end, started or not (an eviction, a deadline); it is reported with the next status."""
+        if pod.spec.node_name and not pod.terminal:
+            sandbox = self.sandboxes.setdefault(pod.metadata.uid, Sandbox(pod.spec.node_name))
+            sandbox.ended, sandbox.ready, sandbox.devices = True, False, {}
 
     def lose_sandbox(self, pod: Pod) -> None:
         """The runtime loses a sandbox: the containers are killed, the devices stay prepared."""

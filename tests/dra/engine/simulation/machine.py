@@ -3,7 +3,7 @@
 import sys
 
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from dra.engine.claims.policy import REPLACE, Policy
 from tests.dra.engine.simulation import calm, limits, strategies
@@ -65,6 +65,11 @@ class ClaimMachine(RuleBasedStateMachine):
 
     @rule(move=strategies.controller)
     def controller(self, move: Move) -> None:
+        self._play(move)
+
+    @precondition(lambda self: self.cluster.scheduler.cycles)
+    @rule(move=strategies.races)
+    def races(self, move: Move) -> None:
         self._play(move)
 
     def teardown(self) -> None:

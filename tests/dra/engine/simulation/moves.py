@@ -48,11 +48,16 @@ class AllWork(Move, frozen=True):
 
 
 class ControllerWorks(Move, frozen=True):
-    """Our controller hears everything and decides whatever is due; the first request of each turn has this fate."""
+    """After so many seconds our controller has heard everything and decides what is due.
+
+    The first request of each turn has this fate.
+    """
 
     fate: Fate = Fate.DONE
+    seconds: float = 0.0
 
     def play(self, cluster: Cluster) -> None:
+        cluster.advance(self.seconds)
         cluster.controller_works(self.fate)
 
 
