@@ -24,8 +24,8 @@ BACKOFF: Final = 10.0
 """Seconds at most between two attempts of the scheduler at one pod (``podMaxBackoffSeconds``)."""
 
 RESTLESS: Final = 120
-"""Our writes on claims in that time beyond which we evidently work against somebody, or ourselves: a window rotates, and
-each of its few slots does so once a minute."""
+"""Our writes on claims in that time beyond which we evidently work against somebody, or ourselves: a window rotates,
+and each of its few slots does so once a minute."""
 
 
 def run(cluster: Cluster) -> None:

@@ -2,14 +2,17 @@
 
 import sys
 
+import msgspec
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from dra.engine.claims.policy import REPLACE, Policy
-from tests.dra.engine.simulation import calm, limits, strategies
+from tests.dra.engine.simulation import calm, histories, limits, strategies
 from tests.dra.engine.simulation.cluster import ONE_DEVICE, TWO_DEVICES, Cluster
+from tests.dra.engine.simulation.histories import History
 from tests.dra.engine.simulation.moves import AllWork, CreateClaim, CreatePods, JobIs, Move
 from tests.dra.engine.simulation.objects import Device, PodShape
+from tests.dra.engine.simulation.violation import Violation
 
 
 class ClaimMachine(RuleBasedStateMachine):
@@ -19,6 +22,7 @@ class ClaimMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
+        self.history = History(moves=(), policy=self.policy)
         self.cluster = Cluster(devices=ONE_DEVICE, policy=self.policy)
 
     @initialize(
@@ -38,14 +42,12 @@ class ClaimMachine(RuleBasedStateMachine):
         self, devices: tuple[Device, ...], lists: tuple[int, int], claim: Move, pods: list[PodShape], rounds: int
     ) -> None:
         """Begin in the middle of a life, with pods that are at work already, and perhaps with a short list."""
-        limits.set_list_size(*lists)
+        self.history = History(moves=(), devices=devices, lists=lists, policy=self.policy)
         self.cluster = Cluster(devices=devices, policy=self.policy)
-        self._play(JobIs(name="train", how="created"))
-        self._play(claim)
-        for shape in pods:
-            self._play(CreatePods(shape=shape))
-        for _ in range(rounds):
-            self._play(AllWork())
+        limits.set_list_size(*lists)
+        moves = (JobIs(name="train", how="created"), claim, *(CreatePods(shape=shape) for shape in pods))
+        for move in (*moves, *[AllWork()] * rounds):
+            self._play(move)
 
     @rule(move=strategies.everybody)
     def everybody(self, move: Move) -> None:
@@ -77,8 +79,19 @@ class ClaimMachine(RuleBasedStateMachine):
         try:
             if sys.exc_info()[0] is None:
                 calm.run(self.cluster)
+        except Violation as violation:
+            raise self._explained(violation) from violation
         finally:
             limits.set_list_size(*limits.USUAL)
 
     def _play(self, move: Move) -> None:
-        move.play(self.cluster)
+        self.history = msgspec.structs.replace(self.history, moves=(*self.history.moves, move))
+        try:
+            move.play(self.cluster)
+        except Violation as violation:
+            raise self._explained(violation) from violation
+
+    def _explained(self, violation: Violation) -> Violation:
+        shortest = histories.reduced(self.history)
+        limits.set_list_size(*self.history.lists)
+        return Violation(f"{violation}\n{shortest}")

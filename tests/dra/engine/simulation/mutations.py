@@ -3,33 +3,33 @@
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
-from pytest import MonkeyPatch
+import pytest
 
 from dra.engine import consumers
 from dra.engine.claims import allocation, listing, rules, view, workload
 from dra.engine.claims.view import WorkloadPhase
 
-Mutation: TypeAlias = Callable[[MonkeyPatch], None]
+Mutation: TypeAlias = Callable[[pytest.MonkeyPatch], None]
 
 
-def skip_the_bind_horizon(patch: MonkeyPatch) -> None:
+def skip_the_bind_horizon(patch: pytest.MonkeyPatch) -> None:
     """Deallocate without waiting for the scheduling cycles that may still bind a pod."""
     patch.setattr(consumers, "BIND_HORIZON", 0.0)
     patch.setattr(consumers, "SLOW_BIND_HORIZON", 0.0)
     patch.setattr(allocation, "BIND_HORIZON", 0.0)
 
 
-def drop_the_guard(patch: MonkeyPatch) -> None:
+def drop_the_guard(patch: pytest.MonkeyPatch) -> None:
     """Prune running pods without a guard entry."""
     patch.setattr(rules, "RULES", tuple(rule for rule in rules.RULES if rule is not listing.guard_rule))
 
 
-def forget_the_entered_marker(patch: MonkeyPatch) -> None:
+def forget_the_entered_marker(patch: pytest.MonkeyPatch) -> None:
     """Put back the workload entry that its owner has removed."""
     patch.setattr(view.ClaimView, "entered_before", property(lambda _: False))
 
 
-def compare_names_instead_of_uids(patch: MonkeyPatch) -> None:
+def compare_names_instead_of_uids(patch: pytest.MonkeyPatch) -> None:
     """Take the workload of that name for the one that was meant."""
     known = workload.fate
 

@@ -22,7 +22,7 @@ NAMESPACE: Final = "ml"
 JOBS: Final = GroupResource(resource="jobs", group="batch")
 FOREIGN_GATE: Final = "kueue.x-k8s.io/admission"
 JOB_TRACKING: Final = "batch.kubernetes.io/job-tracking"
-"""Upstream's finalizer on pods of Jobs: a pod deleted before it was bound stays until the Job controller has seen it."""
+"""Upstream's finalizer on pods of Jobs: one deleted before it was bound stays until the Job controller has seen it."""
 
 
 class Job(Struct, frozen=True):

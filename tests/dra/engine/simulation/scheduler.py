@@ -1,6 +1,6 @@
 """The scheduler, as far as claims go: one scheduling cycle at a time, any number of binding cycles beside it.
 
-Read from pkg/scheduler/framework/plugins/dynamicresources/dynamicresources.go and pkg/scheduler/schedule_one.go, 1.36.3:
+Read from pkg/scheduler (framework/plugins/dynamicresources/dynamicresources.go and schedule_one.go) of 1.36.3:
 
 * PreFilter takes the claims from a cache that may lag behind the server; nothing is read again later, unless a write
   meets a conflict. A pod that is in the list of this snapshot is bound **without any write to the claim** (PreBind).

@@ -1,8 +1,8 @@
 """The API server: objects, one resourceVersion for all of them, compare-and-swap, and the log that watches read.
 
 A write that changes nothing makes no new version, as in ``GuaranteedUpdate`` (apiserver, storage/etcd3/store.go).
-Deletion waits for finalizers, and for the kubelet if a pod is bound and not finished (``podStrategy.CheckGracefulDelete``,
-pkg/registry/core/pod/strategy.go).
+Deletion waits for finalizers, and for the kubelet if a pod is bound and not finished
+(``podStrategy.CheckGracefulDelete``, pkg/registry/core/pod/strategy.go).
 """
 
 from collections.abc import Callable

@@ -48,7 +48,11 @@ _pick = st.integers(0, 2)
 _lag = st.sampled_from((0, 0, 1, 2, 3))
 _seconds = st.sampled_from((1.0, 0.0))
 _paces = st.builds(
-    Pace, lag=_lag, pick=_pick, requests=st.sampled_from((99, 99, 99, 1, 2)), fails=st.sampled_from((False, False, True))
+    Pace,
+    lag=_lag,
+    pick=_pick,
+    requests=st.sampled_from((99, 99, 99, 1, 2)),
+    fails=st.sampled_from((False, False, True)),
 )
 _jobs = st.sampled_from(JOBS)
 _claims = st.sampled_from(("a", "a", "b"))
