@@ -126,7 +126,8 @@ def check_nothing_left(cluster: Cluster) -> None:
         if meta.deleting and not users and not foreign:
             raise Violation(f"claim {name} is being deleted for ever")
         guarded = any(e.resource == GUARDS for e in claim.entries)
-        if guarded and not foreign and not any(pod.spec.node_name for pod in users):
+        waits = meta.deleting and users  # a nomination whose scheduler died is never taken back while the claim goes
+        if guarded and not foreign and not waits and not any(pod.spec.node_name for pod in users):
             raise Violation(f"claim {name}: the guard guards nobody")
 
 

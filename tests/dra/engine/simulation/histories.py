@@ -42,14 +42,19 @@ def play(history: History) -> None:
 
 
 def reduced(history: History) -> History:
-    """Return the shortest part of a failing history that still fails, in whatever way, with the plainest moves."""
-    found = True
-    while found:
-        found = False
-        for candidate in (*_shorter(history), *_plainer(history)):
-            if _fails(candidate):
-                history, found = candidate, True
-                break
+    """Return a short part of a failing history that still fails, in whatever way, with plain moves."""
+    size = len(history.moves)
+    while size:
+        start = 0
+        while start < len(history.moves):
+            shorter = msgspec.structs.replace(history, moves=history.moves[:start] + history.moves[start + size :])
+            if _fails(shorter):
+                history = shorter
+            else:
+                start += size
+        size //= 2
+    for number in range(len(history.moves)):
+        history = _with_plain_move(history, number)
     return history
 
 
@@ -61,28 +66,21 @@ def _fails(history: History) -> bool:
     return False
 
 
-def _shorter(history: History) -> Iterator[History]:
-    size = len(history.moves) // 2
-    while size:
-        for start in range(0, len(history.moves), size):
-            kept = history.moves[:start] + history.moves[start + size :]
-            yield msgspec.structs.replace(history, moves=kept)
-        size //= 2
+def _with_plain_move(history: History, number: int) -> History:
+    for plainer in _plainer(history.moves[number]):
+        moves = (*history.moves[:number], plainer, *history.moves[number + 1 :])
+        candidate = msgspec.structs.replace(history, moves=moves)
+        if _fails(candidate):
+            return _with_plain_move(candidate, number)
+    return history
 
 
-def _plainer(history: History) -> Iterator[History]:
-    for number, move in enumerate(history.moves):
-        for plainer in _plainer_moves(move):
-            moves = (*history.moves[:number], plainer, *history.moves[number + 1 :])
-            yield msgspec.structs.replace(history, moves=moves)
-
-
-def _plainer_moves(value: Struct) -> Iterator[Struct]:
+def _plainer(value: Struct) -> Iterator[Struct]:
     """Yield the value with one of its fields, at any depth, set to its default."""
     for field in msgspec.structs.fields(value):
         present = getattr(value, field.name)
         if field.default is not msgspec.NODEFAULT and present != field.default:
             yield msgspec.structs.replace(value, **{field.name: field.default})
         if isinstance(present, Struct):
-            for plainer in _plainer_moves(present):
+            for plainer in _plainer(present):
                 yield msgspec.structs.replace(value, **{field.name: plainer})
