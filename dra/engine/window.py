@@ -56,6 +56,11 @@ class Listing(Struct, frozen=True):
     assumed: bool = False
     """Whether ``last`` is a precaution: nobody knows what was listed before we started."""
 
+    @property
+    def lost(self) -> bool:
+        """Whether the pod had a slot and was made to yield it, not by the scheduler."""
+        return self.since is None and self.last is not None and not self.drops and not self.assumed
+
     def bindable_until(self, horizon: float, *, now: Instant) -> Instant:
         """Return until when a scheduling cycle that saw the entry may bind the pod without writing the claim."""
         last = now if self.since is not None else self.last
@@ -73,10 +78,12 @@ UNLISTED: Final = Listing()
 NO_LISTINGS: Final[Mapping[Uid, Listing]] = MappingProxyType({})
 
 
-def need(consumer: Consumer, *, now: Instant) -> Need | None:
+def need(consumer: Consumer, *, now: Instant, listing: Listing = UNLISTED) -> Need | None:
     """Return why the pod wants a slot; None if it wants none: finished, or being deleted before it started.
 
-    A kubelet creates no sandbox for a pod with a deletion timestamp, so such a pod will not ask.
+    A kubelet creates no sandbox for a pod with a deletion timestamp, so such a pod will not ask. The scheduler says
+    nothing of a pod that it does not even try (another of its claims is missing): it has had its chance when it had a
+    slot for a minute.
     """
     match consumer.stage:
         case Stage.STARTING:
@@ -86,7 +93,8 @@ def need(consumer: Consumer, *, now: Instant) -> Need | None:
         case Stage.GATED:
             return Need.WAITING if consumer.gated_by_us_only else None
         case Stage.WAITING:
-            return Need.PARKED if _idle(consumer.unschedulable_since, now) else Need.WAITING
+            idle = _idle(consumer.unschedulable_since, now) or _idle(listing.since, now) or listing.lost
+            return Need.PARKED if idle else Need.WAITING
         case Stage.STARTED:
             return Need.RUNNING
         case Stage.FINISHED:
@@ -95,14 +103,11 @@ def need(consumer: Consumer, *, now: Instant) -> Need | None:
 
 def turns_at(consumer: Consumer, listing: Listing, *, now: Instant) -> Instant:
     """Return when the pod's claim on a slot changes without an event: it parks, or its minute of a turn is over."""
-    since = consumer.stage_since if consumer.stage is Stage.STARTING else consumer.unschedulable_since
-    if since is None:
+    if consumer.stage not in {Stage.STARTING, Stage.WAITING}:
         return NEVER
-    if now < since + PARKED_AFTER:
-        return since + PARKED_AFTER
+    idle = consumer.stage_since if consumer.stage is Stage.STARTING else consumer.unschedulable_since
     turn = listing.last if listing.since is None else listing.since
-    over = NEVER if turn is None else turn + PARKED_AFTER
-    return over if over > now else NEVER
+    return min((t + PARKED_AFTER for t in (idle, turn) if t is not None and t + PARKED_AFTER > now), default=NEVER)
 
 
 def _idle(since: Instant | None, now: Instant) -> bool:
@@ -125,8 +130,9 @@ def urgency(
     consumer: Consumer, *, listed: AbstractSet[Uid], listings: Mapping[Uid, Listing], now: Instant
 ) -> tuple[int, tuple[int, Instant], int, bool, tuple[int, str, Uid]]:
     """Return the sort key of a slot: need, turn, priority, whether it is listed already, age."""
-    reason = need(consumer, now=now) or Need.PARKED
-    turn = _turn(listings.get(consumer.uid, UNLISTED), now) if reason is Need.PARKED else (0, 0.0)
+    listing = listings.get(consumer.uid, UNLISTED)
+    reason = need(consumer, now=now, listing=listing) or Need.PARKED
+    turn = _turn(listing, now) if reason is Need.PARKED else (0, 0.0)
     return (reason, turn, -consumer.priority, consumer.uid not in listed, consumer.order)
 
 
