@@ -8,12 +8,15 @@ from dra.engine.claims.view import History, NodeFit
 from dra.engine.consumers import Consumer, Stage
 from dra.engine.instants import Instant
 from dra.engine.ledger import Conflict
-from dra.engine.window import UNLISTED, Listing
+from dra.engine.window import CAPACITY, SCHEDULER_HEADROOM, UNLISTED, Listing
 from dra.model import workloads
 from dra.model.claims import ResourceClaim
 from dra.model.meta import Key, Uid
 from dra.model.references import MalformedReferenceError
 from dra.model.workloads import WorkloadReservation
+
+_NEARLY_FULL: Final = CAPACITY - SCHEDULER_HEADROOM
+"""Entries from which on waiting pods may be waiting for room."""
 
 _RETURN_WITHIN: Final = 5.0
 """Seconds within which an entry that we removed must be back to count as returned; the stock controller needs 3 ms."""
@@ -160,6 +163,7 @@ class Record:
         same = allocation is not None and allocation == earlier
         podless = allocation is not None and not any(e.is_pod for e in claim.entries)
         kept = history.podless_since if same and history.podless_since is not None else now
+        full = any(c is not None and len(c.entries) >= _NEARLY_FULL for c in (before, claim))
         made = before is not None and allocation is not None and not same
         known = made or (same and history.seen_allocated) or self._lists_workload(claim)
         written = ours and before is not None and before.status != claim.status
@@ -168,6 +172,7 @@ class Record:
         since = history.deleting_since if history.deleting_since is not None else now
         self.history = msgspec.structs.replace(
             history,
+            full_at=now if full else history.full_at,
             podless_since=kept if podless else None,
             seen_allocated=known,
             deleting_since=since if deleting else None,

@@ -79,6 +79,9 @@ class History(Struct, frozen=True):
     written_at: Instant | None = None
     """When we last wrote the status."""
 
+    full_at: Instant | None = None
+    """When the list last had hardly any room."""
+
     podless_since: Instant | None = None
     """Since when no pod has been in the list of the present allocation; None while one is."""
 
