@@ -28,14 +28,16 @@ WORKERS: Final = 16
 ROUNDS: Final = 4
 """Decisions in a row on one claim: a write makes the next one possible (listed, then ungated)."""
 
-RETRY_AFTER: Final[dict[type[Exception], float]] = {
-    Conflict: 0.05,  # somebody else has written the claim meanwhile, and we have read it again
-    BoundMeanwhileError: 5.0,  # a binding cycle is under way
-}
-"""Seconds until the next decision where the reason of a failure is known and passes; they grow all the same."""
-
 RETRY: Final = (0.2, 30.0)
 """Seconds, first and longest, before a claim whose plan failed is decided again."""
+
+RETRY_AFTER: Final[dict[type[Exception], tuple[float, float]]] = {
+    # Somebody else has written the claim meanwhile, and we have read it again. Mostly the scheduler, which goes on
+    # until each of its pods is listed: one write of ours ends that for many of them.
+    Conflict: (0.05, 0.4),
+    BoundMeanwhileError: (5.0, 30.0),  # a binding cycle is under way
+}
+"""The same where the reason is known and passes."""
 
 flow: Final[contextvars.ContextVar[str]] = contextvars.ContextVar("flow", default="")
 """Which decision the present log line belongs to."""
@@ -97,14 +99,14 @@ class ClaimLoop:
         try:
             cost = await self.reconcile(key)
         except (ApiError, BoundMeanwhileError) as error:
-            delay = self._growing(key, first=RETRY_AFTER.get(type(error), RETRY[0]))
+            delay = self._growing(key, RETRY_AFTER.get(type(error), RETRY))
             level = logging.DEBUG if type(error) in RETRY_AFTER else logging.WARNING
             _log.log(level, "claim %s/%s: not done, again in %.2f s: %s", *key, delay, error)
             self._queue.at(key, self._clock.now() + delay)
             return 0.0
         except Exception:  # noqa: BLE001 - see the comment
             # One claim must not stop all others: whatever is wrong with it, it is tried again, ever more slowly.
-            delay = self._growing(key)
+            delay = self._growing(key, RETRY)
             _log.exception("claim %s/%s: cannot be decided, again in %.2f s", *key, delay)
             self._metrics.failures.inc()
             self._queue.at(key, self._clock.now() + delay)
@@ -114,10 +116,11 @@ class ClaimLoop:
         self._failures.pop(key, None)
         return cost
 
-    def _growing(self, key: Key, *, first: float = RETRY[0]) -> float:
+    def _growing(self, key: Key, pause: tuple[float, float]) -> float:
         """Return the pause after one more failure in a row."""
+        first, longest = pause
         failures = self._failures[key] = self._failures.get(key, 0) + 1
-        return min(first * 2.0 ** min(failures - 1, 16), RETRY[1])
+        return min(first * 2.0 ** min(failures - 1, 16), longest)
 
     async def reconcile(self, key: Key) -> float:
         """Bring one claim to what the engine wants; return the seconds that its dearest decision took."""

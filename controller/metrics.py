@@ -8,6 +8,7 @@ from dra.engine.actions import SetReservedFor
 from dra.engine.claims.view import ClaimView
 from dra.engine.instants import Instant
 from dra.engine.reasons import Code
+from dra.engine.window import UNLISTED
 
 _SECONDS: Final = (0.05, 0.1, 0.25, 0.5, 1.0, 1.5, 2.5, 5.0, 10.0, 30.0, 60.0)
 _COST: Final = (0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5)
@@ -40,7 +41,7 @@ class Metrics:
         )
         self.listing = Histogram(
             "dra_reserve_pod_listing_seconds",
-            "From the first sight of a pod to its entry, by whether the list had room all that time",
+            "From the first sight of a pod and its allocated claim to its first entry, by whether the list had room",
             ["room"],
             buckets=_SECONDS,
             registry=self.registry,
@@ -59,13 +60,15 @@ class Metrics:
         self.requests.labels(method, resource, str(status)).inc()
 
     def observe_listed(self, view: ClaimView, write: SetReservedFor, *, now: Instant) -> None:
-        """Measure how long the pods that a write lists have waited for it."""
+        """Measure how long the pods that a write lists for the first time have waited for it."""
         new = {entry.uid for entry in write.entries} - view.listed
-        full_at = view.history.full_at
+        full_at, allocated_at = view.history.full_at, view.history.allocated_at
         for consumer in (*view.gated, *view.waiting, *view.starting):
-            if consumer.uid in new:
-                room = "free" if full_at is None or full_at < consumer.first_seen else "full"
-                self.listing.labels(room).observe(now - consumer.first_seen)
+            if consumer.uid not in new or view.listings.get(consumer.uid, UNLISTED).seen:
+                continue
+            since = consumer.first_seen if allocated_at is None else max(consumer.first_seen, allocated_at)
+            room = "free" if full_at is None or full_at < since else "full"
+            self.listing.labels(room).observe(now - since)
 
     def render(self) -> bytes:
         """Return the text format."""

@@ -163,6 +163,7 @@ class Record:
         same = allocation is not None and allocation == earlier
         podless = allocation is not None and not any(e.is_pod for e in claim.entries)
         kept = history.podless_since if same and history.podless_since is not None else now
+        allocated_at = history.allocated_at if same and history.allocated_at is not None else now
         full = any(c is not None and len(c.entries) >= _NEARLY_FULL for c in (before, claim))
         made = before is not None and allocation is not None and not same
         known = made or (same and history.seen_allocated) or self._lists_workload(claim)
@@ -173,6 +174,7 @@ class Record:
         self.history = msgspec.structs.replace(
             history,
             full_at=now if full else history.full_at,
+            allocated_at=None if allocation is None else allocated_at,
             podless_since=kept if podless else None,
             seen_allocated=known,
             deleting_since=since if deleting else None,

@@ -57,9 +57,14 @@ class Listing(Struct, frozen=True):
     """Whether ``last`` is a precaution: nobody knows what was listed before we started."""
 
     @property
+    def seen(self) -> bool:
+        """Whether the pod was in the list at some time, for certain."""
+        return self.last is not None and not self.assumed
+
+    @property
     def lost(self) -> bool:
         """Whether the pod had a slot and was made to yield it, not by the scheduler."""
-        return self.since is None and self.last is not None and not self.drops and not self.assumed
+        return self.since is None and self.seen and not self.drops
 
     def bindable_until(self, horizon: float, *, now: Instant) -> Instant:
         """Return until when a scheduling cycle that saw the entry may bind the pod without writing the claim."""

@@ -110,7 +110,9 @@ async def test_what_the_world_has_marked_is_decided_once(world, writes, told, lo
     ("failures", "when"),
     [
         pytest.param(
-            [Conflict] * 2, [0.05, 0.05 + RETRY_AFTER[Conflict], 0.05 + 3 * RETRY_AFTER[Conflict]], id="conflicts-soon"
+            [Conflict] * 2,
+            [0.05, 0.05 + RETRY_AFTER[Conflict][0], 0.05 + 3 * RETRY_AFTER[Conflict][0]],
+            id="conflicts-soon",
         ),
         pytest.param(
             [ServerError] * 3,

@@ -82,6 +82,9 @@ class History(Struct, frozen=True):
     full_at: Instant | None = None
     """When the list last had hardly any room."""
 
+    allocated_at: Instant | None = None
+    """When the present allocation was first seen; None while there is none."""
+
     podless_since: Instant | None = None
     """Since when no pod has been in the list of the present allocation; None while one is."""
 

@@ -43,18 +43,15 @@ def play(history: History) -> None:
 
 def reduced(history: History) -> History:
     """Return a short part of a failing history that still fails, in whatever way, with plain moves."""
-    size = len(history.moves)
-    while size:
-        start = 0
-        while start < len(history.moves):
-            shorter = msgspec.structs.replace(history, moves=history.moves[:start] + history.moves[start + size :])
-            if _fails(shorter):
-                history = shorter
-            else:
-                start += size
-        size //= 2
-    for number in range(len(history.moves)):
-        history = _with_plain_move(history, number)
+    before = None
+    while history != before:
+        before = history
+        size = len(history.moves)
+        while size:
+            history = _shorter(history, size)
+            size //= 2
+        for number in range(len(history.moves)):
+            history = _with_plain_move(history, number)
     return history
 
 
@@ -64,6 +61,18 @@ def _fails(history: History) -> bool:
     except Violation:
         return True
     return False
+
+
+def _shorter(history: History, size: int) -> History:
+    start = 0
+    while start < len(history.moves):
+        kept = history.moves[:start] + history.moves[start + size :]
+        candidate = msgspec.structs.replace(history, moves=kept)
+        if _fails(candidate):
+            history = candidate
+        else:
+            start += size
+    return history
 
 
 def _with_plain_move(history: History, number: int) -> History:

@@ -1,18 +1,34 @@
-"""Hypothesis' hands on the cluster."""
+"""Hypothesis' hands on the cluster.
+
+Hypothesis draws seeds, a dozen for a run, and each stands for some moves (``moods``): that is quicker than to draw each
+part of each move, reaches deeper, and what is to be shortened in the end is the list of moves (``histories``), not the
+choices that made it.
+"""
 
 import sys
+from random import Random
+from typing import Final
 
 import msgspec
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from dra.engine.claims.policy import REPLACE, Policy
-from tests.dra.engine.simulation import calm, histories, limits, strategies
-from tests.dra.engine.simulation.cluster import ONE_DEVICE, TWO_DEVICES, Cluster
+from tests.dra.engine.simulation import calm, histories, limits, moods
+from tests.dra.engine.simulation.cluster import Cluster
 from tests.dra.engine.simulation.histories import History
-from tests.dra.engine.simulation.moves import AllWork, CreateClaim, CreatePods, JobIs, Move
-from tests.dra.engine.simulation.objects import Device, PodShape
+from tests.dra.engine.simulation.moods import Mood
+from tests.dra.engine.simulation.moves import Move
 from tests.dra.engine.simulation.violation import Violation
+
+MOVES: Final = 10
+"""Moves that one seed stands for."""
+
+STEPS: Final = 12
+"""Seeds of one run."""
+
+seeds = st.integers(0, 2**24 - 1)
+"""Not more bits: of larger ranges Hypothesis prefers the small numbers."""
 
 
 class ClaimMachine(RuleBasedStateMachine):
@@ -20,59 +36,23 @@ class ClaimMachine(RuleBasedStateMachine):
 
     policy: Policy = REPLACE
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.history = History(moves=(), policy=self.policy)
-        self.cluster = Cluster(devices=ONE_DEVICE, policy=self.policy)
-
-    @initialize(
-        devices=st.sampled_from((ONE_DEVICE, TWO_DEVICES)),
-        lists=st.sampled_from((limits.USUAL, (7, 2), (6, 2), (5, 1))),
-        claim=st.builds(
-            CreateClaim,
-            name=st.just("a"),
-            reserved_for=st.sampled_from(("", "train", "train", "train")),
-            known=st.booleans(),
-            pre_list=st.booleans(),
-        ),
-        pods=st.lists(strategies.shapes, min_size=1, max_size=6),
-        rounds=st.integers(0, 3),
-    )
-    def begin(
-        self, devices: tuple[Device, ...], lists: tuple[int, int], claim: Move, pods: list[PodShape], rounds: int
-    ) -> None:
-        """Begin in the middle of a life, with pods that are at work already, and perhaps with a short list."""
-        self.history = History(moves=(), devices=devices, lists=lists, policy=self.policy)
-        self.cluster = Cluster(devices=devices, policy=self.policy)
-        limits.set_list_size(*lists)
-        moves = (JobIs(name="train", how="created"), claim, *(CreatePods(shape=shape) for shape in pods))
-        for move in (*moves, *[AllWork()] * rounds):
+    @initialize(seed=seeds)
+    def begin(self, seed: int) -> None:
+        """Begin with some pods, in some mood."""
+        chance = Random(seed)  # noqa: S311 - to be repeatable
+        self.mood = Mood(chance)
+        start = moods.beginning(chance)
+        self.history = History(moves=(), devices=start.devices, lists=start.lists, policy=self.policy)
+        self.cluster = Cluster(devices=start.devices, policy=self.policy)
+        limits.set_list_size(*start.lists)
+        for move in start.moves:
             self._play(move)
 
-    @rule(move=strategies.everybody)
-    def everybody(self, move: Move) -> None:
-        self._play(move)
-
-    @rule(move=strategies.users)
-    def users(self, move: Move) -> None:
-        self._play(move)
-
-    @rule(move=strategies.nodes)
-    def nodes(self, move: Move) -> None:
-        self._play(move)
-
-    @rule(move=strategies.scheduler)
-    def scheduler(self, move: Move) -> None:
-        self._play(move)
-
-    @rule(move=strategies.controller)
-    def controller(self, move: Move) -> None:
-        self._play(move)
-
-    @precondition(lambda self: self.cluster.scheduler.cycles)
-    @rule(move=strategies.races)
-    def races(self, move: Move) -> None:
-        self._play(move)
+    @rule(seed=seeds)
+    def go_on(self, seed: int) -> None:
+        """Play the moves of a seed."""
+        for move in self.mood.moves(Random(seed), MOVES):  # noqa: S311
+            self._play(move)
 
     def teardown(self) -> None:
         """Unless the run has failed already, or was cut short: it must come to rest, whatever has happened."""
@@ -92,6 +72,7 @@ class ClaimMachine(RuleBasedStateMachine):
             raise self._explained(violation) from violation
 
     def _explained(self, violation: Violation) -> Violation:
+        """Return the violation with a short history that leads to it, or to another."""
         shortest = histories.reduced(self.history)
         limits.set_list_size(*self.history.lists)
         return Violation(f"{violation}\n{shortest}")
