@@ -9,10 +9,12 @@ from typing import Final
 
 from controller.claims import ClaimLoop
 from controller.endpoints import Endpoints
+from controller.eviction import Evictor
 from controller.leadership import Leadership
 from controller.metrics import Metrics
 from controller.publisher import Publisher
 from controller.queue import Queue
+from controller.taints import TaintWatches
 from controller.watches import Watches
 from controller.workloads import Workloads
 from controller.writer import Writer
@@ -52,6 +54,7 @@ def policy_of(configuration: Configuration) -> Policy:
         list_consuming=chosen.list_consuming,
         tombstones=chosen.tombstones,
         release_finished=configuration.release_finished,
+        evict=configuration.device_taint_eviction,
     )
 
 
@@ -113,6 +116,9 @@ class Application:
             client, world=self.world, rules=rules_of(configuration), woken=self._wake, clock=clock
         )
         self._watches = Watches(client, world=self.world, clock=clock, woken=self._wake)
+        self._taints = TaintWatches(client, world=self.world, clock=clock, woken=self._wake)
+        self._policy = policy_of(configuration)
+        publisher = Publisher(EventRecorder(self._recorder), self.metrics)
         writer = Writer(
             client,
             world=self.world,
@@ -125,17 +131,26 @@ class Application:
             world=self.world,
             queue=Queue(clock),
             writer=writer,
-            publisher=Publisher(EventRecorder(self._recorder), self.metrics),
+            publisher=publisher,
             metrics=self.metrics,
-            policy=policy_of(configuration),
+            policy=self._policy,
             clock=clock,
             leadership=leadership,
+            evictor=Evictor(
+                client,
+                world=self.world,
+                publisher=publisher,
+                metrics=self.metrics,
+                policy=self._policy,
+                clock=clock,
+                leadership=leadership,
+            ),
         )
         self._endpoints = Endpoints(
             probes=configuration.probes,
             metrics=configuration.metrics,
             registry=self.metrics,
-            troubles=self._watches.troubles,
+            troubles=self._troubles,
         )
 
     async def run(self) -> None:
@@ -149,6 +164,8 @@ class Application:
             try:
                 async with asyncio.TaskGroup() as group:
                     group.create_task(self._watches.run(), name="watches")
+                    if self._policy.evict:
+                        group.create_task(self._taints.run(), name="taints")
                     group.create_task(self._lead(), name="lead")
             finally:
                 await self._workloads.close()
@@ -181,6 +198,9 @@ class Application:
         self._loop.wake()
         _log.info("acting on %d claims", sum(1 for _ in self.world.claims()))
         await self._loop.run()
+
+    def _troubles(self) -> list[str]:
+        return [*self._watches.troubles(), *(self._taints.troubles() if self._policy.evict else ())]
 
     def _wake(self) -> None:
         """A standby only keeps its world warm."""

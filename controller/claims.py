@@ -7,6 +7,7 @@ import logging
 import time
 from typing import Final
 
+from controller.eviction import Evictor
 from controller.leadership import Leadership
 from controller.metrics import Metrics
 from controller.publisher import Publisher
@@ -60,6 +61,7 @@ class ClaimLoop:
         policy: Policy,
         clock: Clock,
         leadership: Leadership,
+        evictor: Evictor,
     ) -> None:
         self._world = world
         self._queue = queue
@@ -69,6 +71,7 @@ class ClaimLoop:
         self._policy = policy
         self._clock = clock
         self._leadership = leadership
+        self._evictor = evictor
         self._failures: dict[Key, int] = {}
 
     def wake(self) -> None:
@@ -90,6 +93,8 @@ class ClaimLoop:
             cost = 0.0
             try:
                 cost = await self._turn(key)
+                self._queue.at(key, await self._evictor.reconcile(key))
+                self.wake()
             finally:
                 self._queue.done(key, cost=cost)
 

@@ -14,6 +14,10 @@ class Leadership:
         """Return the deadline of all writes begun now."""
         return NEVER if self._election is None else self._election.may_write_until
 
+    def within(self, longest: float, *, now: Instant) -> float:
+        """Return how long a write that begins now may take: it must be over before our lease can be."""
+        return min(longest, self.write_until() - now)
+
     def quiet_until(self) -> Instant:
         """Return until when late writes of another leader may arrive: nothing is deallocated before."""
         return -NEVER if self._election is None else self._election.quiet_until

@@ -8,6 +8,7 @@ from dra.engine.actions import SetReservedFor
 from dra.engine.claims.view import ClaimView
 from dra.engine.instants import Instant
 from dra.engine.reasons import Code
+from dra.engine.taints import Source
 from dra.engine.window import UNLISTED
 
 _SECONDS: Final = (0.05, 0.1, 0.25, 0.5, 1.0, 1.5, 2.5, 5.0, 10.0, 30.0, 60.0)
@@ -32,6 +33,12 @@ class Metrics:
         self.kicked = Counter(
             "dra_reserve_pods_kicked", "Bound pods that were listed late and touched", registry=self.registry
         )
+        self.evicted = Counter(
+            "dra_reserve_pods_evicted",
+            "Unlisted pods deleted because of a device taint, by where the taint comes from",
+            ["source"],
+            registry=self.registry,
+        )
         self.reasons = Counter("dra_reserve_reasons", "Reasons published (Events)", ["reason"], registry=self.registry)
         self.requests = Counter(
             "dra_reserve_api_requests",
@@ -53,6 +60,8 @@ class Metrics:
         self.leading = Gauge("dra_reserve_leading", "Whether this replica acts", registry=self.registry)
         for code in Code:
             self.reasons.labels(code.value)
+        for source in Source:
+            self.evicted.labels(source.value)
 
     def request(self, method: str, resource: str, status: int, seconds: float) -> None:
         """Count one request; the observer of the client."""

@@ -42,9 +42,9 @@ class Publisher:
             identity = (reason.code, reason.subject.uid)
             told = before.get(identity)
             if reason.done:
-                self._tell(reason)
+                self.tell(reason)
             elif told is None or now - told >= AGAIN_AFTER:
-                self._tell(reason)
+                self.tell(reason)
                 current[identity] = now
             else:
                 current[identity] = told
@@ -57,7 +57,8 @@ class Publisher:
         """The claim is gone."""
         self._told.pop(key, None)
 
-    def _tell(self, reason: Reason) -> None:
+    def tell(self, reason: Reason) -> None:
+        """Tell of something that has been done, besides what is published of the claim."""
         level = logging.WARNING if reason.severity is Severity.WARNING else logging.INFO
         _log.log(level, "%s", reason.text, extra={"reason": reason.code.value})
         self._metrics.reasons.labels(reason.code.value).inc()

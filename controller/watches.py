@@ -57,14 +57,7 @@ class Watches:
 
     def troubles(self) -> list[str]:
         """Return what keeps us from knowing the cluster; empty when ready."""
-        found = []
-        for reflector in self._all:
-            name, lag = reflector.resource.label, reflector.lag()
-            if lag is None:
-                found.append(f"{name}: not listed yet" + (f" ({reflector.failure})" if reflector.failure else ""))
-            elif lag > STALE_AFTER:
-                found.append(f"{name}: no news for {lag:.0f} s ({reflector.failure or 'silent'})")
-        return found
+        return [text for text in map(trouble, self._all) if text]
 
     def _claims(self, changes: list[Change[ResourceClaim]]) -> None:
         now = self._clock.now()
@@ -101,3 +94,13 @@ class Watches:
                 case _:
                     pass
         self._woken()
+
+
+def trouble(reflector: Reflector[Any]) -> str:
+    """Return what keeps a reflector from knowing its kind; empty when it does."""
+    name, lag = reflector.resource.label, reflector.lag()
+    if lag is None:
+        return f"{name}: not listed yet" + (f" ({reflector.failure})" if reflector.failure else "")
+    if lag > STALE_AFTER:
+        return f"{name}: no news for {lag:.0f} s ({reflector.failure or 'silent'})"
+    return ""

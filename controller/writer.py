@@ -79,13 +79,13 @@ class Writer:
                     rest.append(self._look_up_workload(action))
                 case _:
                     pass
-        await _all(rest)
+        await together(rest)
 
     async def _kick_listed(self, plan: Plan, view: ClaimView) -> None:
         """The chain broke behind the list: who is listed now will not be kicked by the next plan."""
         claim = self._world.claim(view.key)
         listed = {entry.uid for entry in claim.entries} if claim is not None else set()
-        await _all([self._kick(a) for a in plan.actions if isinstance(a, Kick) and a.uid in listed])
+        await together([self._kick(a) for a in plan.actions if isinstance(a, Kick) and a.uid in listed])
 
     async def _write_claim(self, writes: Iterable[ClaimWrite], view: ClaimView) -> None:
         version = view.claim.metadata.resource_version
@@ -216,7 +216,7 @@ class Writer:
 
     def _within(self) -> float:
         """Return how long a write that begins now may take: it must be over before our lease can be."""
-        return min(WRITE_TIMEOUT, self._leadership.write_until() - self._clock.now())
+        return self._leadership.within(WRITE_TIMEOUT, now=self._clock.now())
 
 
 def _only_tidies(write: ClaimWrite, view: ClaimView) -> bool:
@@ -224,8 +224,8 @@ def _only_tidies(write: ClaimWrite, view: ClaimView) -> bool:
     return isinstance(write, SetReservedFor) and {e.uid for e in write.entries} <= view.listed
 
 
-async def _all(requests: list[Awaitable[None]]) -> None:
-    """Run requests, a few at a time; all of them, even if some fail, then raise the first failure."""
+async def together(requests: list[Awaitable[None]]) -> None:
+    """Run requests of one plan, a few at a time; all of them, even if some fail, then raise the first failure."""
     if not requests:
         return
     slots = asyncio.Semaphore(PARALLEL)

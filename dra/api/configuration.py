@@ -112,6 +112,9 @@ class Configuration(_Section):
     release_rules: tuple[ReleaseRule, ...] = ()
     """In addition to the built-in ones (Jobs, JobSets, pods); a rule for the same resource takes its place."""
 
+    device_taint_eviction: bool = True
+    """Delete the pods on devices with NoExecute taints that kube-controller-manager does not see: unlisted ones."""
+
     leader_election: LeaderElection = LeaderElection()
     probes: Endpoint = Endpoint(port=8081)
     metrics: Endpoint = Endpoint(port=8080)

@@ -4,6 +4,7 @@ from typing import TypeAlias
 
 from dra.engine.instants import NEVER, Instant
 from dra.engine.reasons import Reason
+from dra.engine.taints import Source
 from dra.model.meta import Key, Struct, Uid
 from dra.model.references import ConsumerReference
 
@@ -60,7 +61,16 @@ class LookUpWorkload(Struct, frozen=True):
     reference: ConsumerReference
 
 
-Action: TypeAlias = SetReservedFor | Deallocate | Annotate | Ungate | Kick | LookUpPod | LookUpWorkload
+class Evict(Struct, frozen=True):
+    """Delete a pod because of a taint on its device, and tell why once that is done."""
+
+    pod: Key
+    uid: Uid
+    source: Source
+    reason: Reason
+
+
+Action: TypeAlias = SetReservedFor | Deallocate | Annotate | Ungate | Kick | LookUpPod | LookUpWorkload | Evict
 ClaimWrite: TypeAlias = SetReservedFor | Deallocate | Annotate
 
 

@@ -5,6 +5,9 @@ from typing import Final, TypeAlias
 Instant: TypeAlias = float
 """Monotonic seconds. Ages count from when *we* first saw something: timestamps of other machines are not compared."""
 
+WallTime: TypeAlias = float
+"""Seconds since 1970, UTC: only where the API itself sets deadlines by the time of day. It may jump."""
+
 NEVER: Final[Instant] = float("inf")
 
 BIND_HORIZON: Final = 60.0

@@ -33,6 +33,7 @@ class Code(StrEnum):
     STOCK_CONTROLLER_ACTIVE = "StockControllerActive"
     DEVICE_HELD_TWICE = "DeviceHeldTwice"
     DELETION_WAITS = "DeletionWaitsForPods"
+    EVICTED = "DeviceTaintManagerEviction"  # upstream's word for the same: whoever looks for it finds both
 
 
 class Severity(StrEnum):
@@ -119,6 +120,11 @@ RENDERINGS: Final[dict[Code, Rendering]] = {
         Severity.WARNING, "device {device} is also allocated to claim {other}; free one of them"
     ),
     Code.DELETION_WAITS: Rendering(Severity.NORMAL, "is being deleted and waits for {pods} pods that still use it"),
+    Code.EVICTED: Rendering(
+        Severity.NORMAL,
+        "is deleted: device {device} of claim {claim} has the taint {taint} by {origin}, which was tolerated "
+        "for {seconds} s",
+    ),
 }
 
 
@@ -168,7 +174,8 @@ def claim_reason(code: Code, *, key: Key, uid: Uid, done: bool = False, **number
     return Reason(code=code, subject=subject, arguments=tuple(numbers.items()), done=done)
 
 
-def pod_reason(code: Code, *, key: Key, uid: Uid, **numbers: str | int) -> Reason:
+def pod_reason(code: Code, *, key: Key, uid: Uid, done: bool = False, **numbers: str | int) -> Reason:
     """Return a reason about a pod; its text may use ``namespace`` and ``name``."""
     arguments = {"namespace": key[0], "name": key[1]} | numbers
-    return Reason(code=code, subject=Subject(kind="Pod", key=key, uid=uid), arguments=tuple(arguments.items()))
+    subject = Subject(kind="Pod", key=key, uid=uid)
+    return Reason(code=code, subject=subject, arguments=tuple(arguments.items()), done=done)

@@ -18,6 +18,7 @@ from dra.engine.instants import Instant
 from dra.engine.ledger import Holder, Ledger
 from dra.engine.nodes import NodeChange, NodeIndex, Sandboxes
 from dra.engine.record import Record
+from dra.engine.taints import Scope, TaintIndex
 from dra.engine.window import UNLISTED
 from dra.engine.workloads import WorkloadIndex, WorkloadKey
 from dra.model.claims import ResourceClaim
@@ -38,6 +39,7 @@ class World:
 
     def __init__(self) -> None:
         self.ledger = Ledger()
+        self.taints = TaintIndex()
         self.dirty: set[Key] = set()
         self._loose: dict[Uid, Consumer] = {}
         """Pods behind our gate that name no claim (yet): only templates, whose claims are generated later."""
@@ -199,6 +201,19 @@ class World:
         """Return what is known of a workload."""
         return self._workloads.get(key)
 
+    # Taints:
+
+    def taints_changed(self, scopes: Iterable[Scope]) -> None:
+        """Look again at the claims that have a device in these scopes. Taints are rare, so all claims are asked."""
+        changed = tuple(scopes)
+        if not changed:
+            return
+        for key, record in self._records.items():
+            allocation = record.claim.status.allocation if record.claim is not None else None
+            results = allocation.devices.results or () if allocation is not None else ()
+            if any(scope.covers(result) for scope in changed for result in results):
+                self.dirty.add(key)
+
     # Views:
 
     def started_watching(self, *, now: Instant) -> None:
@@ -236,6 +251,7 @@ class World:
             excluded=self._excluded(record, starting),
             held_up=frozenset(c.uid for c in gated if self._held_up(c, key, now)),
             conflicts=record.conflicts,
+            taints=self.taints.on(record.claim.status.allocation),
             nodes=record.fit,
             history=record.history,
         )

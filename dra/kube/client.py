@@ -18,7 +18,7 @@ from dra.kube.errors import Conflict, Expired, Invalid, Status, Unreadable
 from dra.kube.limits import Limiter, Priority
 from dra.kube.resources import REVIEWS, Resource
 from dra.kube.sender import Observer, Sender
-from dra.kube.transport import JSON, MERGE_PATCH, Request, Transport
+from dra.kube.transport import JSON, MERGE_PATCH, STRATEGIC_PATCH, Request, Transport
 from dra.model.meta import Key, PartialObject, Struct, Uid
 
 T = TypeVar("T")
@@ -200,6 +200,7 @@ class Client:
         priority: Priority = Priority.NORMAL,
         within: float = WRITE_TIMEOUT,
         dry_run: bool = False,
+        strategic: bool = False,
     ) -> T:
         """Change an object with a JSON merge patch and return it as it is then.
 
@@ -207,6 +208,9 @@ class Client:
         is still that object. The response is the only news of one's own write that is certain to be in order: the
         next write of a chain takes its resourceVersion from here. `within` bounds all of it, the wait for the limiter
         included; a leader passes what is left of its lease.
+
+        A `strategic` merge patch, which only built-in kinds know, merges lists by their keys: a condition is added
+        without a word about the others, whose fields we may not know.
         """
         preconditions = {
             **({"resourceVersion": resource_version} if resource_version is not None else {}),
@@ -220,7 +224,7 @@ class Client:
             path=resource.path(*key, subresource),
             query={"dryRun": "All"} if dry_run else {},
             body=msgspec.json.encode(body),
-            content_type=MERGE_PATCH,
+            content_type=STRATEGIC_PATCH if strategic else MERGE_PATCH,
             accept=codec.accept_one,
             timeout=within,
         )

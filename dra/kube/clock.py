@@ -13,7 +13,7 @@ class Clock(Protocol):
         ...
 
     def wall(self) -> datetime:
-        """Return the time of day in UTC; it may jump, so it is written and shown, never compared."""
+        """Return the time of day in UTC; it may jump, so it is compared with nothing but deadlines of the API's own."""
         ...
 
 
@@ -30,6 +30,11 @@ class SystemClock:
 
 
 SYSTEM: Final = SystemClock()
+
+
+def second_time(wall: datetime) -> str:
+    """Return `wall` as a Time, which has whole seconds."""
+    return wall.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def micro_time(wall: datetime) -> str:

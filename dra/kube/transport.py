@@ -11,6 +11,7 @@ from typing import Final, Protocol
 
 JSON: Final = "application/json"
 MERGE_PATCH: Final = "application/merge-patch+json"
+STRATEGIC_PATCH: Final = "application/strategic-merge-patch+json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

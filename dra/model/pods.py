@@ -12,6 +12,9 @@ READY_TO_START: Final = "PodReadyToStartContainers"
 
 SCHEDULED: Final = "PodScheduled"
 
+DISRUPTION_TARGET: Final = "DisruptionTarget"
+"""Whoever ends a pod for a reason that is not the pod's own says so first: a Job's podFailurePolicy may ask."""
+
 
 class PodResourceClaim(Struct, frozen=True):
     """``spec.resourceClaims[]``: a claim by name, or a template a claim of the pod's own is made from."""

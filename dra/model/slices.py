@@ -4,6 +4,7 @@ from typing import Any
 
 from dra.model.meta import ObjectMeta, Struct
 from dra.model.nodes import NodeSelector
+from dra.model.taints import DeviceTaint
 
 
 class ResourcePool(Struct, frozen=True):
@@ -12,15 +13,6 @@ class ResourcePool(Struct, frozen=True):
     name: str = ""
     generation: int = 0
     resource_slice_count: int = 0
-
-
-class DeviceTaint(Struct, frozen=True):
-    """``devices[].taints[]``."""
-
-    key: str = ""
-    value: str = ""
-    effect: str = ""
-    time_added: str | None = None
 
 
 class Device(Struct, frozen=True):
@@ -55,3 +47,25 @@ class ResourceSlice(Struct, frozen=True):
 
     metadata: ObjectMeta
     spec: ResourceSliceSpec = ResourceSliceSpec()
+
+
+class TaintedDevice(Struct, frozen=True):
+    """``spec.devices[]``, of which only the taints are asked for."""
+
+    name: str = ""
+    taints: list[DeviceTaint] | None = None
+
+
+class SliceOfTaintsSpec(Struct, frozen=True):
+    """``spec``, likewise."""
+
+    driver: str = ""
+    pool: ResourcePool = ResourcePool()
+    devices: list[TaintedDevice] | None = None
+
+
+class SliceOfTaints(Struct, frozen=True):
+    """A ResourceSlice without all that makes it big: a cluster has thousands, and eviction reads them all."""
+
+    metadata: ObjectMeta
+    spec: SliceOfTaintsSpec = SliceOfTaintsSpec()

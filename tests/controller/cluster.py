@@ -6,16 +6,26 @@ import json
 from collections import defaultdict
 
 from dra.kube.errors import raise_for
-from dra.kube.transport import Response
+from dra.kube.transport import STRATEGIC_PATCH, Response
 from tests.dra.kube.scripted import frame, ok, refusal
 
 CLAIMS = "/apis/resource.k8s.io/v1/resourceclaims"
 PODS = "/api/v1/pods"
 NODES = "/api/v1/nodes"
 JOBS = "/apis/batch/v1/jobs"
+SLICES = "/apis/resource.k8s.io/v1/resourceslices"
+RULES = "/apis/resource.k8s.io/v1beta2/devicetaintrules"
 
 BATCH = {"versions": [{"version": "v1"}], "preferredVersion": {"version": "v1"}}
 BATCH_V1 = {"resources": [{"name": "jobs", "kind": "Job", "namespaced": True}]}
+DRA_VERSIONS = {"versions": [{"version": "v1"}, {"version": "v1beta2"}], "preferredVersion": {"version": "v1"}}
+DRA_V1BETA2 = {"resources": [{"name": "devicetaintrules", "kind": "DeviceTaintRule", "namespaced": False}]}
+DISCOVERY = {
+    "/apis/batch": BATCH,
+    "/apis/batch/v1": BATCH_V1,
+    "/apis/resource.k8s.io": DRA_VERSIONS,
+    "/apis/resource.k8s.io/v1": {"resources": []},
+}
 
 
 class Cluster:
@@ -29,6 +39,10 @@ class Cluster:
         """Collection path → the answer to whoever lists or watches there."""
         self.disturb = {}
         """Path → what somebody else does right before the next write on it."""
+        self.answer = {}
+        """Method → the answer to all such requests."""
+        self.discovery = dict(DISCOVERY)
+        """Path → what is served there; `DRA_V1BETA2` is not, as on most servers."""
         self._watches = defaultdict(list)
 
     def put(self, collection, namespace, name, **content):
@@ -71,8 +85,8 @@ class Cluster:
     async def send(self, request):
         self.requests.append(request)
         await asyncio.sleep(0)
-        handle = {"GET": self._get, "PATCH": self._patch, "POST": self._post}[request.method]
-        return handle(request)
+        handle = {"GET": self._get, "PATCH": self._patch, "POST": self._post, "DELETE": self._delete}[request.method]
+        return self.answer.get(request.method) or handle(request)
 
     @contextlib.asynccontextmanager
     async def stream(self, request):
@@ -93,11 +107,9 @@ class Cluster:
 
     def _get(self, request):
         path = request.path
-        if path == "/apis/batch":
-            return ok(BATCH)
-        if path == "/apis/batch/v1":
-            return ok(BATCH_V1)
-        for collection in (CLAIMS, PODS, NODES, JOBS):
+        if path in self.discovery:
+            return ok(self.discovery[path])
+        for collection in (CLAIMS, PODS, NODES, JOBS, SLICES, RULES):
             plural = collection.rpartition("/")[2]
             if path == collection or path.endswith(f"/{plural}"):
                 return self.refuse.get(collection) or self._list(collection, path)
@@ -129,12 +141,32 @@ class Cluster:
         if wanted not in {None, found["metadata"]["resourceVersion"]}:
             return refusal(409, "Conflict")
         self.version += 1
+        if request.content_type == STRATEGIC_PATCH:
+            told = {each["type"]: each for each in body["status"]["conditions"]}
+            kept = [each for each in found.get("status", {}).get("conditions", ()) if each["type"] not in told]
+            body["status"]["conditions"] = [*told.values(), *kept]
         after = merged(found, body)
         after["metadata"]["resourceVersion"] = str(self.version)
         self.objects[path] = after
         root, plural = path.rsplit("/", 2)[:2]
         self._show("MODIFIED", f"{root.partition('/namespaces/')[0]}/{plural}", after)
         return ok(after)
+
+    def _delete(self, request):
+        """With a grace period, as of a pod whose kubelet has something to do yet."""
+        if request.path in self.disturb:
+            self.disturb.pop(request.path)()
+        found, options = self.objects.get(request.path), json.loads(request.body)
+        if found is None:
+            return refusal(404, "NotFound")
+        if options["preconditions"]["uid"] != found["metadata"]["uid"]:
+            return refusal(409, "Conflict")
+        self.version += 1
+        ending = {"deletionTimestamp": "2026-11-20T12:00:00Z", "resourceVersion": str(self.version)}
+        self.objects[request.path] = {**found, "metadata": {**found["metadata"], **ending}}
+        root, plural = request.path.rsplit("/", 2)[:2]
+        self._show("MODIFIED", f"{root.partition('/namespaces/')[0]}/{plural}", self.objects[request.path])
+        return ok(self.objects[request.path])
 
     def _post(self, request):
         return Response(201, {}, request.body)

@@ -9,7 +9,7 @@ from dra.engine.claims.policy import ALONGSIDE, REPLACE
 from dra.engine.consumers import GATE
 from dra.model.references import GroupResource
 from dra.model.workloads import ENTERED, RESERVED_FOR
-from tests.controller.cluster import CLAIMS, JOBS, PODS, Cluster
+from tests.controller.cluster import CLAIMS, JOBS, PODS, SLICES, Cluster
 from tests.dra.engine.examples import JOBS as KIND
 from tests.dra.engine.examples import NAMESPACE
 
@@ -39,6 +39,10 @@ def test_a_mode_is_a_policy(content, policy):
 
 def test_owners_may_be_the_only_ones_who_release():
     assert not policy_of(configuration(releaseFinished=False)).release_finished
+
+
+def test_eviction_can_be_switched_off():
+    assert not policy_of(configuration(deviceTaintEviction=False)).evict
 
 
 def test_rules_are_compiled_by_kind():
@@ -118,6 +122,19 @@ async def test_from_the_first_pod_to_the_last(caplog):
         "Deallocated",
     ]
     assert caplog.messages[-1] == "stopped"
+
+
+@pytest.mark.parametrize("evicting", [True, False])
+async def test_slices_are_read_only_by_who_evicts(evicting):
+    cluster = Cluster()
+    application = Application(configuration(deviceTaintEviction=evicting), cluster)
+    running = asyncio.create_task(application.run())
+    await asyncio.sleep(0.2)
+    troubles = application._troubles()
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    assert troubles == []
+    assert any(request.path == SLICES for request in cluster.requests) is evicting
 
 
 async def test_a_standby_only_watches():

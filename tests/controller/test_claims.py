@@ -10,6 +10,7 @@ from controller.queue import Queue
 from dra.engine.actions import Deallocate, SetReservedFor, Ungate
 from dra.engine.claims.policy import REPLACE
 from dra.engine.consumers import GATE
+from dra.engine.instants import NEVER
 from dra.engine.reasons import Code
 from dra.kube.errors import Conflict, ServerError, Status
 from tests.dra.engine.examples import JOB, KEY, NOON, claim, finished, pod, waiting
@@ -58,13 +59,31 @@ def writes(clock):
     return Writes(clock)
 
 
+class Evictions:
+    """In the place of the evictor: notes when it is asked, and wants to be asked again at certain instants."""
+
+    def __init__(self, clock):
+        self.asked = []
+        self.again = []
+        self._clock = clock
+
+    async def reconcile(self, key):
+        self.asked.append((round(self._clock.now(), 3), key))
+        return self.again.pop(0) if self.again else NEVER
+
+
+@pytest.fixture
+def evictions(clock):
+    return Evictions(clock)
+
+
 @pytest.fixture
 def told():
     return Told()
 
 
 @pytest.fixture
-def loop_of(world, writes, told, metrics, clock):
+def loop_of(world, writes, evictions, told, metrics, clock):
     def make(leadership=None):
         return ClaimLoop(
             world=world,
@@ -75,6 +94,7 @@ def loop_of(world, writes, told, metrics, clock):
             policy=REPLACE,
             clock=clock,
             leadership=leadership or Leadership(),
+            evictor=evictions,
         )
 
     return make
@@ -195,3 +215,18 @@ async def test_a_claim_that_cannot_be_decided_does_not_stop_the_others(world, wr
     writes.failures = [ValueError("out of the blue")]
     async with running(loop_of(), 1.0):
         assert len(writes.plans) > 1
+
+
+async def test_evictions_are_seen_to_whether_the_claim_could_be_written_or_not(world, writes, evictions, loop_of):
+    world.observe_claim(claim(workload=JOB), now=0.0)
+    world.observe_pod(pod("a"), now=0.0)
+    writes.failures = [error(ServerError)]
+    async with running(loop_of(), 0.06):
+        assert evictions.asked == [(0.05, KEY)]
+
+
+async def test_evictions_say_when_to_look_again(world, evictions, loop_of):
+    world.observe_claim(claim(), now=0.0)
+    evictions.again = [7.0]
+    async with running(loop_of(), 10.0):
+        assert [when for when, _ in evictions.asked] == [0.05, 7.0]

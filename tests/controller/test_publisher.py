@@ -84,3 +84,10 @@ def test_warnings_are_logged_as_such(publisher, caplog):
     warning = claim_reason(Code.CONSUMER_LIMIT, key=KEY, uid=uid("train"), pods=1, listed=256)
     publisher.publish(KEY, [warning], now=0.0)
     assert [line.levelname for line in caplog.records] == ["WARNING"]
+
+
+def test_what_is_told_besides_does_not_make_a_state_new(publisher, told):
+    publisher.publish(KEY, [reason()], now=0.0)
+    publisher.tell(reason(done=True, of="other"))
+    publisher.publish(KEY, [reason()], now=1.0)
+    assert told.codes == [Code.RELEASE_WAITS] * 2

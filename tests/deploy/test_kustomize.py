@@ -7,8 +7,9 @@ import yaml
 
 from dra.api.configuration import Configuration, Endpoint, Mode
 
+RIGHTS = ("rights.yaml", "workload-rights.yaml", "eviction-rights.yaml")
 KUSTOMIZE = Path(__file__).parents[2] / "deploy" / "kustomize"
-USED = {"get", "list", "watch", "create", "patch"}
+USED = {"get", "list", "watch", "create", "patch", "delete"}
 
 
 def documents(*files: str) -> list[Any]:
@@ -31,7 +32,7 @@ def test_every_field_of_the_configuration_is_shown() -> None:
 
 
 def test_the_rights_name_everything_and_contain_no_verb_that_is_not_used() -> None:
-    roles = [obj for obj in documents("rights.yaml", "workload-rights.yaml") if obj["kind"].endswith("Role")]
+    roles = [obj for obj in documents(*RIGHTS) if obj["kind"].endswith("Role")]
     rules = [rule for role in roles for rule in role.get("rules", [])]
     assert rules
     for rule in rules:

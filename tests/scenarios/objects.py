@@ -65,7 +65,13 @@ class PodShape:
 
 
 def claim(
-    name: str, *, device_class: str, reserved_for: str | None = None, uid: str | None = None, devices: int = 1
+    name: str,
+    *,
+    device_class: str,
+    reserved_for: str | None = None,
+    uid: str | None = None,
+    devices: int = 1,
+    tolerations: Iterable[Json] = (),
 ) -> Json:
     """Return a ResourceClaim for some devices; `reserved_for` as in the annotation, e.g. jobs.batch/train."""
     annotations = {RESERVED_FOR: reserved_for} if reserved_for else {}
@@ -75,7 +81,7 @@ def claim(
         "apiVersion": "resource.k8s.io/v1",
         "kind": "ResourceClaim",
         "metadata": {"name": name, "annotations": annotations},
-        "spec": _claim_spec(device_class, devices),
+        "spec": _claim_spec(device_class, devices, tolerations),
     }
 
 
@@ -153,10 +159,9 @@ def resource_slice(name: str, *, driver: str, devices: Iterable[str], node: str 
     }
 
 
-def _claim_spec(device_class: str, devices: int) -> Json:
-    return {
-        "devices": {"requests": [{"name": "device", "exactly": {"deviceClassName": device_class, "count": devices}}]}
-    }
+def _claim_spec(device_class: str, devices: int, tolerations: Iterable[Json] = ()) -> Json:
+    exactly = {"deviceClassName": device_class, "count": devices, "tolerations": [*tolerations]}
+    return {"devices": {"requests": [{"name": "device", "exactly": exactly}]}}
 
 
 def _pod_template(shape: PodShape, *, restart_policy: str) -> Json:

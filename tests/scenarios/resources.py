@@ -39,6 +39,7 @@ CLAIMS: Final = Resource("resource.k8s.io/v1", "ResourceClaim", "resourceclaims"
 CLAIM_TEMPLATES: Final = Resource("resource.k8s.io/v1", "ResourceClaimTemplate", "resourceclaimtemplates")
 DEVICE_CLASSES: Final = Resource("resource.k8s.io/v1", "DeviceClass", "deviceclasses", namespaced=False)
 RESOURCE_SLICES: Final = Resource("resource.k8s.io/v1", "ResourceSlice", "resourceslices", namespaced=False)
+DEVICE_TAINT_RULES: Final = Resource("resource.k8s.io/v1beta2", "DeviceTaintRule", "devicetaintrules", namespaced=False)
 PRIORITY_CLASSES: Final = Resource("scheduling.k8s.io/v1", "PriorityClass", "priorityclasses", namespaced=False)
 CLUSTER_ROLES: Final = Resource("rbac.authorization.k8s.io/v1", "ClusterRole", "clusterroles", namespaced=False)
 CRDS: Final = Resource(
@@ -47,7 +48,16 @@ CRDS: Final = Resource(
 
 _ALL: Final = (
     *(PODS, EVENTS, SERVICE_ACCOUNTS, NAMESPACES, NODES, JOBS, DEPLOYMENTS, LEASES),
-    *(CLAIMS, CLAIM_TEMPLATES, DEVICE_CLASSES, RESOURCE_SLICES, PRIORITY_CLASSES, CLUSTER_ROLES, CRDS),
+    *(
+        CLAIMS,
+        CLAIM_TEMPLATES,
+        DEVICE_CLASSES,
+        RESOURCE_SLICES,
+        DEVICE_TAINT_RULES,
+        PRIORITY_CLASSES,
+        CLUSTER_ROLES,
+        CRDS,
+    ),
 )
 _BY_KIND: Final = {(resource.api_version, resource.kind): resource for resource in _ALL}
 

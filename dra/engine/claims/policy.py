@@ -20,6 +20,9 @@ class Policy(Struct, frozen=True):
     release_finished: bool = True
     """Release a finished workload's claims; otherwise its owner alone decides (or its disappearance)."""
 
+    evict: bool = True
+    """End consuming pods on tainted devices where upstream's eviction cannot see them, for they are not listed."""
+
 
 REPLACE: Final = Policy()
 """The stock resourceclaim-controller is switched off."""

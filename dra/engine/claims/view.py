@@ -10,6 +10,7 @@ import msgspec
 from dra.engine.consumers import Consumer, Stage
 from dra.engine.instants import SLOW_BIND_HORIZON, Instant
 from dra.engine.ledger import Conflict
+from dra.engine.taints import Tainted
 from dra.engine.window import NO_LISTINGS, Listing
 from dra.model import workloads
 from dra.model.claims import AllocationResult, ResourceClaim
@@ -122,6 +123,9 @@ class ClaimView(msgspec.Struct, frozen=True, dict=True, kw_only=True):
 
     conflicts: tuple[Conflict, ...] = ()
     """Devices of the allocation that another claim holds as well."""
+
+    taints: tuple[Tainted, ...] = ()
+    """Devices of the allocation with taints that end pods, unless they are tolerated."""
 
     nodes: NodeFit = NodeFit()
     history: History = History()

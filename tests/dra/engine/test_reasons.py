@@ -7,7 +7,7 @@ from dra.engine.reasons import RENDERINGS, Code, Severity, claim_reason, pod_rea
 from tests.commands import unknown_commands
 from tests.dra.engine.examples import KEY, NAMESPACE, uid
 
-ABOUT_PODS = {Code.ALLOCATION_LOST, Code.POD_OFF_ALLOCATION, Code.SANDBOX_NOT_READY}
+ABOUT_PODS = {Code.ALLOCATION_LOST, Code.POD_OFF_ALLOCATION, Code.SANDBOX_NOT_READY, Code.EVICTED}
 
 
 def placeholders(code):

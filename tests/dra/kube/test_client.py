@@ -39,6 +39,14 @@ async def test_a_merge_patch_says_so_and_returns_the_new_state():
     assert request.query == {}
 
 
+async def test_a_strategic_patch_says_so():
+    transport = Scripted(ok(pod("a")))
+    await patched(transport, {"status": {"conditions": []}}, strategic=True, subresource="status", uid="u")
+    (request,) = transport.requests
+    assert request.content_type == "application/strategic-merge-patch+json"
+    assert body_of(request) == {"status": {"conditions": []}, "metadata": {"uid": "u"}}
+
+
 async def test_preconditions_are_part_of_the_patch():
     transport = Scripted(ok(pod("a")))
     body = {"metadata": {"labels": {}}}

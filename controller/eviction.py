@@ -1,0 +1,133 @@
+"""Carries out evictions: live read, condition, deletion, as upstream does it to the pods that it can see.
+
+Beside the writing of the claim, not within it: neither may hold the other up.
+"""
+
+import logging
+from typing import Final
+
+from controller.leadership import Leadership
+from controller.metrics import Metrics
+from controller.publisher import Publisher
+from controller.writer import together
+from dra.engine import eviction
+from dra.engine.actions import Evict, Plan
+from dra.engine.claims.policy import Policy
+from dra.engine.instants import Instant
+from dra.engine.world import World
+from dra.kube.backoff import Backoff
+from dra.kube.client import WRITE_TIMEOUT, Client
+from dra.kube.clock import Clock, second_time
+from dra.kube.errors import ApiError, Conflict, NotFound
+from dra.kube.resources import PODS
+from dra.model.meta import Key, PartialObject
+from dra.model.pods import DISRUPTION_TARGET, Pod, PodCondition
+
+CONDITION: Final = PodCondition(
+    type=DISRUPTION_TARGET,
+    status="True",
+    reason="DeletionByDeviceTaintManager",
+    message="Device Taint manager: deleting due to NoExecute taint",
+)
+"""Word for word upstream's: pod failure policies and dashboards that know it need not know us."""
+
+RETRY: Final = (0.5, 60.0)
+"""Seconds, first and longest, before an eviction that failed is tried again."""
+
+_log: Final = logging.getLogger(__name__)
+
+
+class Evictor:
+    """Ends the unlisted pods of claims on tainted devices."""
+
+    def __init__(  # noqa: PLR0913 - keyword-only: the parts it puts together
+        self,
+        client: Client,
+        *,
+        world: World,
+        publisher: Publisher,
+        metrics: Metrics,
+        policy: Policy,
+        clock: Clock,
+        leadership: Leadership,
+    ) -> None:
+        self._client = client
+        self._world = world
+        self._publisher = publisher
+        self._metrics = metrics
+        self._policy = policy
+        self._clock = clock
+        self._leadership = leadership
+        self._failing: dict[Key, Backoff] = {}
+
+    async def reconcile(self, key: Key) -> Instant:
+        """Evict the pods of a claim that are due; return when to look again. Failures are logged, not raised."""
+        try:
+            plan = self._decide(key)
+            await together([self._evict(action) for action in plan.actions if isinstance(action, Evict)])
+        except ApiError as error:
+            pause = self._pause(key)
+            _log.warning("claim %s/%s: not all pods evicted, again in %.1f s: %s", *key, pause, error)
+        except Exception:  # noqa: BLE001 - one claim must not stop all others
+            pause = self._pause(key)
+            _log.exception("claim %s/%s: evictions cannot be decided, again in %.1f s", *key, pause)
+            self._metrics.failures.inc()
+        else:
+            self._failing.pop(key, None)
+            return plan.wake_at
+        return self._clock.now() + pause
+
+    def _pause(self, key: Key) -> float:
+        """Return the pause after one more failure in a row."""
+        return self._failing.setdefault(key, Backoff(*RETRY)).next()
+
+    def _decide(self, key: Key) -> Plan:
+        claim, now = self._world.claim(key), self._clock.now()
+        if claim is None or not self._world.taints.on(claim.status.allocation):
+            return Plan()  # nearly always, and a view costs
+        view = self._world.view(key, now=now)
+        if view is None:
+            return Plan()
+        return eviction.decide(view, policy=self._policy, now=now, wall=self._clock.wall().timestamp())
+
+    async def _evict(self, action: Evict) -> None:
+        try:
+            pod = await self._client.get(PODS, action.pod, Pod)
+            if pod.metadata.uid != action.uid:
+                self._world.forget_pod(action.uid)
+                return
+            self._world.observe_pod(pod, now=self._clock.now())
+            if pod.terminal or pod.metadata.deleting:
+                return
+            await self._mark(pod)
+            await self._client.delete(PODS, action.pod, uid=action.uid, within=self._within())
+        except (NotFound, Conflict):  # gone since, or another pod has its name: the watch will tell
+            return
+        self._metrics.evicted.labels(action.source.value).inc()
+        self._publisher.tell(action.reason)
+
+    async def _mark(self, pod: Pod) -> None:
+        """Say in its status why the pod is being deleted, before it is: its owner may count disruptions differently."""
+        found = pod.condition(CONDITION.type)
+        if found is not None and (found.status, found.reason) == (CONDITION.status, CONDITION.reason):
+            return
+        condition = {
+            "type": CONDITION.type,
+            "status": CONDITION.status,
+            "reason": CONDITION.reason,
+            "message": CONDITION.message,
+            "lastTransitionTime": second_time(self._clock.wall()),
+        }
+        await self._client.merge_patch(
+            PODS,
+            pod.metadata.key,
+            {"status": {"conditions": [condition]}},
+            model=PartialObject,
+            subresource="status",
+            strategic=True,
+            uid=pod.metadata.uid,
+            within=self._within(),
+        )
+
+    def _within(self) -> float:
+        return self._leadership.within(WRITE_TIMEOUT, now=self._clock.now())

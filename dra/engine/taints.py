@@ -1,0 +1,181 @@
+"""Which devices have taints that end pods: what slices and rules say, by device.
+
+Of a pool only the slices of its highest generation count, among all that are there, complete or not: so does upstream's
+eviction. Nothing is told before all slices are known, since a taint may be that of an old generation.
+"""
+
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from dra.model.claims import AllocationResult, DeviceRequestAllocationResult
+from dra.model.meta import Struct
+from dra.model.slices import SliceOfTaints
+from dra.model.taints import DeviceTaint, DeviceTaintRule
+
+Pool: TypeAlias = tuple[str, str]
+"""(driver, name of the pool)."""
+
+Taints: TypeAlias = tuple[DeviceTaint, ...]
+
+_CRITERIA: Final = ("driver", "pool", "device")
+
+
+class Source(StrEnum):
+    """Where a taint comes from."""
+
+    RULE = "rule"
+    SLICE = "slice"
+
+
+_KINDS: Final = {Source.RULE: "DeviceTaintRule", Source.SLICE: "ResourceSlice"}
+
+
+class Tainted(Struct, frozen=True):
+    """One device of an allocation, and one taint that it has."""
+
+    result: DeviceRequestAllocationResult
+    taint: DeviceTaint
+    source: Source
+    name: str
+    """Of the DeviceTaintRule or ResourceSlice."""
+
+    @property
+    def origin(self) -> str:
+        """How texts call where the taint comes from."""
+        return f"{_KINDS[self.source]} {self.name}"
+
+    @property
+    def device(self) -> str:
+        """How texts call the device."""
+        return f"{self.result.driver}/{self.result.pool}/{self.result.device}"
+
+
+class Scope(NamedTuple):
+    """Devices whose taints may have changed; None stands for any."""
+
+    driver: str | None = None
+    pool: str | None = None
+    device: str | None = None
+
+    def covers(self, result: DeviceRequestAllocationResult) -> bool:
+        """Whether an allocated device is among them."""
+        return (
+            self.driver in {None, result.driver}
+            and self.pool in {None, result.pool}
+            and self.device in {None, result.device}
+        )
+
+
+class _Slice(NamedTuple):
+    """What is kept of a slice: nearly always next to nothing."""
+
+    pool: Pool
+    generation: int
+    taints: dict[str, Taints]
+
+
+class _Rule(NamedTuple):
+    scope: Scope
+    taint: DeviceTaint
+
+
+class TaintIndex:
+    """All evicting taints. Observations return the scopes in which claims must be looked at again."""
+
+    def __init__(self) -> None:
+        self._known = False
+        self._slices: dict[str, _Slice] = {}
+        self._pools: dict[Pool, dict[str, _Slice]] = {}
+        self._tainted: dict[Pool, dict[str, tuple[str, Taints]]] = {}
+        """Pool → device → the slice it is in and its taints; pools without taints are not in it."""
+
+        self._rules: dict[str, _Rule] = {}
+
+    def slices_known(self) -> list[Scope]:
+        """All slices are there: from now on what is told of them is true."""
+        first, self._known = not self._known, True
+        return [Scope()] if first and (self._tainted or self._rules) else []
+
+    def observe_slice(self, found: SliceOfTaints) -> list[Scope]:
+        """Take in a slice."""
+        name, spec = found.metadata.name, found.spec
+        evicting = {d.name: tuple(t for t in d.taints if t.evicts) for d in spec.devices or () if d.taints}
+        kept = _Slice(
+            pool=(spec.driver, spec.pool.name),
+            generation=spec.pool.generation,
+            taints={device: taints for device, taints in evicting.items() if taints},
+        )
+        known = self._slices.get(name)
+        if known == kept:
+            return []
+        moved = self.forget_slice(name) if known is not None and known.pool != kept.pool else []
+        self._slices[name] = kept
+        self._pools.setdefault(kept.pool, {})[name] = kept
+        return [*moved, *self._compare(kept.pool)]
+
+    def forget_slice(self, name: str) -> list[Scope]:
+        """The slice is gone, and with it the taints of its devices."""
+        known = self._slices.pop(name, None)
+        if known is None:
+            return []
+        slices = self._pools[known.pool]
+        del slices[name]
+        if not slices:
+            del self._pools[known.pool]
+        return self._compare(known.pool)
+
+    def observe_rule(self, rule: DeviceTaintRule) -> list[Scope]:
+        """Take in a rule."""
+        name, scope = rule.metadata.name, _scope(rule.spec.device_selector)
+        if scope is None or not rule.spec.taint.evicts:
+            return self.forget_rule(name)
+        after, before = _Rule(scope, rule.spec.taint), self._rules.get(name)
+        self._rules[name] = after
+        if before == after:
+            return []
+        return [scope] if before is None else [before.scope, scope]
+
+    def forget_rule(self, name: str) -> list[Scope]:
+        """The rule is gone, or evicts no more."""
+        before = self._rules.pop(name, None)
+        return [] if before is None else [before.scope]
+
+    def on(self, allocation: AllocationResult | None) -> tuple[Tainted, ...]:
+        """Return the evicting taints of all devices of an allocation."""
+        if allocation is None or not self._known or not (self._tainted or self._rules):
+            return ()
+        return tuple(found for result in allocation.devices.results or () for found in self._of(result))
+
+    def _of(self, result: DeviceRequestAllocationResult) -> Iterable[Tainted]:
+        for name, rule in sorted(self._rules.items()):
+            if rule.scope.covers(result):
+                yield Tainted(result=result, taint=rule.taint, source=Source.RULE, name=name)
+        name, taints = self._tainted.get((result.driver, result.pool), {}).get(result.device, ("", ()))
+        for taint in taints:
+            yield Tainted(result=result, taint=taint, source=Source.SLICE, name=name)
+
+    def _compare(self, pool: Pool) -> list[Scope]:
+        """Bring a pool's taints up to date and return the devices whose taints are others now."""
+        before = self._tainted.pop(pool, {})
+        slices = self._pools.get(pool, {})
+        generation = max((s.generation for s in slices.values()), default=0)
+        after: dict[str, tuple[str, Taints]] = {}
+        for name, each in sorted((n, s) for n, s in slices.items() if s.taints and s.generation == generation):
+            for device, taints in each.taints.items():
+                after.setdefault(device, (name, taints))
+        if after:
+            self._tainted[pool] = after
+        changed = (d for d in before.keys() | after.keys() if before.get(d) != after.get(d))
+        return [Scope(*pool, device) for device in sorted(changed)]
+
+
+def _scope(selector: dict[str, Any] | None) -> Scope | None:
+    """Return what a rule selects, None if nothing, or if we cannot tell.
+
+    Without a selector it is nothing, with an empty one everything. Criteria of v1alpha3 up to 1.34 (a class, CEL) are
+    about attributes, which no allocation shows; upstream gave them up, and a rule that has them ends no pod here.
+    """
+    if selector is None or not selector.keys() <= set(_CRITERIA):
+        return None
+    return Scope(*(selector.get(criterion) for criterion in _CRITERIA))
