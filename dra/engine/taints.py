@@ -100,7 +100,7 @@ class TaintIndex:
     def observe_slice(self, found: SliceOfTaints) -> list[Scope]:
         """Take in a slice."""
         name, spec = found.metadata.name, found.spec
-        evicting = {d.name: tuple(t for t in d.taints if t.evicts) for d in spec.devices or () if d.taints}
+        evicting = {d.name: tuple(t for t in d.taints or () if t.evicts) for d in spec.devices or ()}
         kept = _Slice(
             pool=(spec.driver, spec.pool.name),
             generation=spec.pool.generation,

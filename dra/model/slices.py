@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import msgspec
+
 from dra.model.meta import ObjectMeta, Struct
 from dra.model.nodes import NodeSelector
 from dra.model.taints import DeviceTaint
@@ -62,6 +64,10 @@ class SliceOfTaintsSpec(Struct, frozen=True):
     driver: str = ""
     pool: ResourcePool = ResourcePool()
     devices: list[TaintedDevice] | None = None
+    """Those with taints; the others are let go as soon as they are read."""
+
+    def __post_init__(self) -> None:
+        msgspec.structs.force_setattr(self, "devices", [d for d in self.devices or () if d.taints] or None)
 
 
 class SliceOfTaints(Struct, frozen=True):

@@ -130,6 +130,26 @@ async def test_a_taint_that_goes_in_time_ends_nobody(namespace: Namespace, devic
 
 
 @pytest.mark.modes(Mode.REPLACE)
+async def test_a_pod_keeps_its_deadline_when_it_is_listed_or_unlisted_meanwhile(
+    namespace: Namespace, controller: Controller, devices: str
+) -> None:
+    await taints.reserve(namespace, "shared", devices=devices, tolerations=[for_a_while(10)])
+    (joins,) = await taints.run_unlisted(namespace, "shared")
+    leaves = await _run_listed(namespace, "shared", "leaves")
+    began = time.monotonic()
+    await taints.put(namespace, await taints.device_of(namespace, "shared"), taints=[BROKEN])
+
+    lost = [{"type": "PodReadyToStartContainers", "status": "False", "lastTransitionTime": "2030-01-01T00:00:00Z"}]
+    await namespace.patch_status(PODS, joins, {"conditions": lost}, kind="strategic-merge-patch")
+    await namespace.patch(PODS, leaves, {"metadata": {"labels": {objects.HOLD: None}}})
+    await steps.claim_is(namespace, "shared", lambda claim: listed(claim) == {joins}, saying="they change places")
+    await steadily(lambda: _stay(namespace, {joins, leaves}), lasting=1.0, saying="the taint is tolerated yet")
+    await eventually(lambda: _pods(namespace), until=lambda left: not left, within=10 + SOON, saying="both are gone")
+    assert 9.0 <= time.monotonic() - began <= 10 + SOON
+    assert metrics.total(await controller.metrics(), EVICTED) == 1
+
+
+@pytest.mark.modes(Mode.REPLACE)
 async def test_a_taint_that_came_while_we_were_away_counts_from_its_own_time(
     namespace: Namespace, controller: Controller, devices: str
 ) -> None:
