@@ -9,7 +9,8 @@ Read from pkg/scheduler (framework/plugins/dynamicresources/dynamicresources.go 
 * Unreserve removes the pod's entry, whatever else has become of the pod: a binding of which only the answer was lost
   leaves a bound pod without an entry.
 
-Left out: pod groups, preemption, and ``AssumedClaimRestore``, which is a known bug (k/k#140053).
+Left out: pod groups, preemption, ``AssumedClaimRestore``, which is a known bug (k/k#140053), and that an allocation of
+which only the answer was lost is forgotten before the watch brings it: then the scheduler by itself gives a device twice.
 """
 
 from collections.abc import Callable
@@ -222,6 +223,8 @@ class Scheduler:
 
     def _unreserve(self, cycle: Cycle) -> Process[None]:
         for name, claim in cycle.claims.items():
+            if name in cycle.allocations:
+                self._cache[name] = self._history.newest(name)
             self._forget_allocation(cycle, name)
             if claim.status.allocation is not None and _lists(claim, cycle.pod):
                 yield from _tried(send(partial(self._drop_entry, claim, cycle.pod)))
