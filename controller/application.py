@@ -10,11 +10,13 @@ from typing import Final
 from controller.claims import ClaimLoop
 from controller.endpoints import Endpoints
 from controller.eviction import Evictor
+from controller.generation import GenerationLoop
 from controller.leadership import Leadership
 from controller.metrics import Metrics
 from controller.publisher import Publisher
 from controller.queue import Queue
 from controller.taints import TaintWatches
+from controller.templates import TemplateWatches
 from controller.watches import Watches
 from controller.workloads import Workloads
 from controller.writer import Writer
@@ -31,7 +33,7 @@ from dra.kube.election import Terms
 from dra.kube.events import Recorder
 from dra.kube.lease import Election
 from dra.kube.limits import Limiter
-from dra.kube.resources import CLAIMS, PODS
+from dra.kube.resources import CLAIMS, POD_GROUPS, PODS
 from dra.kube.series import Fact, Regarding
 from dra.kube.transport import Transport
 from dra.model.references import GroupResource, MalformedReferenceError
@@ -53,6 +55,7 @@ def policy_of(configuration: Configuration) -> Policy:
         prune_started=chosen.prune_started,
         list_consuming=chosen.list_consuming,
         tombstones=chosen.tombstones,
+        generate_claims=chosen.generate_claims,
         release_finished=configuration.release_finished,
         evict=configuration.device_taint_eviction,
     )
@@ -77,7 +80,7 @@ class EventRecorder:
 
     def record(self, reason: Reason) -> None:
         """Post an Event for the reason, sometime."""
-        resource = PODS if reason.subject.kind == PODS.kind else CLAIMS
+        resource = next(kind for kind in (CLAIMS, PODS, POD_GROUPS) if kind.kind == reason.subject.kind)
         namespace, name = reason.subject.key
         regarding = Regarding(
             api_version=resource.api_version,
@@ -117,6 +120,7 @@ class Application:
         )
         self._watches = Watches(client, world=self.world, clock=clock, woken=self._wake)
         self._taints = TaintWatches(client, world=self.world, clock=clock, woken=self._wake)
+        self._templates = TemplateWatches(client, owners=self.world.owners, clock=clock, woken=self._wake)
         self._policy = policy_of(configuration)
         publisher = Publisher(EventRecorder(self._recorder), self.metrics)
         writer = Writer(
@@ -146,6 +150,15 @@ class Application:
                 leadership=leadership,
             ),
         )
+        self._generation = GenerationLoop(
+            client,
+            world=self.world,
+            publisher=publisher,
+            metrics=self.metrics,
+            clock=clock,
+            leadership=leadership,
+        )
+        self.metrics.count_claims(self.world.claims)
         self._endpoints = Endpoints(
             probes=configuration.probes,
             metrics=configuration.metrics,
@@ -166,6 +179,8 @@ class Application:
                     group.create_task(self._watches.run(), name="watches")
                     if self._policy.evict:
                         group.create_task(self._taints.run(), name="taints")
+                    if self._policy.generate_claims:
+                        group.create_task(self._templates.run(), name="templates")
                     group.create_task(self._lead(), name="lead")
             finally:
                 await self._workloads.close()
@@ -185,7 +200,7 @@ class Application:
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._election.hold(), name="lease")
-                group.create_task(self._act(), name="claims")
+                group.create_task(self._act(), name="act")
         finally:
             self.metrics.leading.set(0)
             await asyncio.shield(self._election.release())
@@ -197,16 +212,32 @@ class Application:
         self._workloads.follow()
         self._loop.wake()
         _log.info("acting on %d claims", sum(1 for _ in self.world.claims()))
-        await self._loop.run()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._loop.run(), name="claims")
+            if self._policy.generate_claims:
+                group.create_task(self._generate(), name="generation")
+
+    async def _generate(self) -> None:
+        """Only when all templates are known: one that is not to be seen is then missing."""
+        await self._templates.synced()
+        self._generation.wake()
+        await self._generation.run()
 
     def _troubles(self) -> list[str]:
-        return [*self._watches.troubles(), *(self._taints.troubles() if self._policy.evict else ())]
+        found = self._watches.troubles()
+        if self._policy.evict:
+            found += self._taints.troubles()
+        if self._policy.generate_claims:
+            found += self._templates.troubles()
+        return found
 
     def _wake(self) -> None:
         """A standby only keeps its world warm."""
         if self._acting:
             self._workloads.follow()
             self._loop.wake()
+            if self._policy.generate_claims:
+                self._generation.wake()
 
 
 def _election(configuration: Configuration, client: Client, identity: str, clock: Clock) -> Election | None:

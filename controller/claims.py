@@ -13,7 +13,7 @@ from controller.metrics import Metrics
 from controller.publisher import Publisher
 from controller.queue import Queue
 from controller.writer import BoundMeanwhileError, Writer
-from dra.engine.actions import Deallocate, Plan
+from dra.engine.actions import Deallocate, DeleteClaim, Plan
 from dra.engine.claims import gates
 from dra.engine.claims.decide import decide
 from dra.engine.claims.policy import Policy
@@ -54,7 +54,7 @@ class ClaimLoop:
         self,
         *,
         world: World,
-        queue: Queue,
+        queue: Queue[Key],
         writer: Writer,
         publisher: Publisher,
         metrics: Metrics,
@@ -158,5 +158,5 @@ class ClaimLoop:
         quiet = self._leadership.quiet_until()
         if quiet <= self._clock.now() or not any(isinstance(a, Deallocate) for a in plan.claim_writes):
             return plan
-        rest = tuple(a for a in plan.actions if a not in plan.claim_writes)
+        rest = tuple(a for a in plan.actions if a not in plan.claim_writes and not isinstance(a, DeleteClaim))
         return Plan(actions=rest, reasons=(), wake_at=min(plan.wake_at, quiet))

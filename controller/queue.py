@@ -8,12 +8,13 @@ twentieth of a core and not all of it. A claim is never decided twice at the sam
 import asyncio
 import heapq
 import itertools
-from typing import Final
+from collections.abc import Hashable
+from typing import Final, Generic, TypeVar
 
 from dra.engine.instants import NEVER, Instant
 from dra.kube.clock import Clock
-from dra.model.meta import Key
 
+K = TypeVar("K", bound=Hashable)
 SHORTEST: Final = 0.05
 """Seconds from an event to the decision, at least …"""
 
@@ -24,26 +25,26 @@ LOAD: Final = 0.05
 """Share of a core that one claim's decisions may take."""
 
 
-class Queue:
-    """Claims and the instants at which they are due. One consumer per `take`; `done` gives the claim back."""
+class Queue(Generic[K]):
+    """Claims, or what else is decided about, and when they are due. One consumer per `take`; `done` gives it back."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._due: dict[Key, Instant] = {}
-        self._heap: list[tuple[Instant, int, Key]] = []
+        self._due: dict[K, Instant] = {}
+        self._heap: list[tuple[Instant, int, K]] = []
         self._order = itertools.count()
-        self._running: dict[Key, Instant] = {}
-        self._delay: dict[Key, float] = {}
+        self._running: dict[K, Instant] = {}
+        self._delay: dict[K, float] = {}
         self._changed = asyncio.Event()
 
     def __len__(self) -> int:
         return len(self._due)
 
-    def touch(self, key: Key) -> None:
+    def touch(self, key: K) -> None:
         """Something happened to the claim."""
         self.at(key, self._clock.now() + self._delay.get(key, SHORTEST))
 
-    def at(self, key: Key, when: Instant) -> None:
+    def at(self, key: K, when: Instant) -> None:
         """Decide the claim at ``when`` at the latest."""
         if when == NEVER:
             return
@@ -56,7 +57,7 @@ class Queue:
             self._tidy()
             self._changed.set()
 
-    async def take(self) -> Key:
+    async def take(self) -> K:
         """Wait for the next claim that is due."""
         while True:
             self._changed.clear()
@@ -74,7 +75,7 @@ class Queue:
                 return key
             await self._until(self._heap[0][0] if self._heap else NEVER)
 
-    def done(self, key: Key, *, cost: float = 0.0) -> None:
+    def done(self, key: K, *, cost: float = 0.0) -> None:
         """Give a claim back; ``cost`` is what deciding it took, in seconds."""
         again = self._running.pop(key)
         delay = min(max(cost / LOAD, SHORTEST), LONGEST)

@@ -14,7 +14,17 @@ from controller.leadership import Leadership
 from controller.metrics import Metrics
 from controller.workloads import Workloads
 from dra.engine import patches
-from dra.engine.actions import ClaimWrite, Deallocate, Kick, LookUpPod, LookUpWorkload, Plan, SetReservedFor, Ungate
+from dra.engine.actions import (
+    ClaimWrite,
+    Deallocate,
+    DeleteClaim,
+    Kick,
+    LookUpPod,
+    LookUpWorkload,
+    Plan,
+    SetReservedFor,
+    Ungate,
+)
 from dra.engine.claims.view import ClaimView
 from dra.engine.world import World
 from dra.kube.client import WRITE_TIMEOUT, Client, Selection
@@ -73,6 +83,8 @@ class Writer:
                     rest.append(self._ungate(action))
                 case Kick():
                     rest.append(self._kick(action))
+                case DeleteClaim():
+                    rest.append(self._delete_claim(action))
                 case LookUpPod() if view is not None:
                     rest.append(self._look_up_pod(action, view.key))
                 case LookUpWorkload():
@@ -188,6 +200,12 @@ class Writer:
         except (Conflict, NotFound):
             return  # that pod is gone: nobody is left to look again
         self._metrics.kicked.inc()
+
+    async def _delete_claim(self, action: DeleteClaim) -> None:
+        try:
+            await self._client.delete(CLAIMS, action.claim, uid=action.uid, within=self._within())
+        except (Conflict, NotFound):
+            self._world.forget_claim(action.claim, action.uid)
 
     async def _look_up_pod(self, action: LookUpPod, claim: Key) -> None:
         if action in self._asking:

@@ -32,6 +32,13 @@ class Annotate(Struct, frozen=True):
     finalizers: tuple[str, ...] | None = None
 
 
+class DeleteClaim(Struct, frozen=True):
+    """Delete a claim that was made for a pod."""
+
+    claim: Key
+    uid: Uid
+
+
 class Ungate(Struct, frozen=True):
     """Take our gate off a pod; it must still be the version that was decided on."""
 
@@ -70,7 +77,9 @@ class Evict(Struct, frozen=True):
     reason: Reason
 
 
-Action: TypeAlias = SetReservedFor | Deallocate | Annotate | Ungate | Kick | LookUpPod | LookUpWorkload | Evict
+Action: TypeAlias = (
+    SetReservedFor | Deallocate | Annotate | DeleteClaim | Ungate | Kick | LookUpPod | LookUpWorkload | Evict
+)
 ClaimWrite: TypeAlias = SetReservedFor | Deallocate | Annotate
 
 

@@ -34,6 +34,7 @@ class Code(StrEnum):
     DEVICE_HELD_TWICE = "DeviceHeldTwice"
     DELETION_WAITS = "DeletionWaitsForPods"
     EVICTED = "DeviceTaintManagerEviction"  # upstream's word for the same: whoever looks for it finds both
+    GENERATION_FAILED = "FailedResourceClaimCreation"
 
 
 class Severity(StrEnum):
@@ -125,6 +126,7 @@ RENDERINGS: Final[dict[Code, Rendering]] = {
         "is deleted: device {device} of claim {claim} has the taint {taint} by {origin}, which was tolerated "
         "for {seconds} s",
     ),
+    Code.GENERATION_FAILED: Rendering(Severity.WARNING, "{kind} {entry}: {error}"),
 }
 
 

@@ -12,8 +12,10 @@ import msgspec
 
 from dra.engine import consumers, ledger
 from dra.engine.claims import gates
-from dra.engine.claims.view import ClaimView, Entry, NodeFit, Workload, WorkloadPhase, classify
+from dra.engine.claims.view import ClaimView, Entry, NodeFit, OwnerPhase, Workload, WorkloadPhase, classify
 from dra.engine.consumers import Consumer, Stage
+from dra.engine.generation.index import Owners
+from dra.engine.generation.owners import OwnerView
 from dra.engine.instants import Instant
 from dra.engine.ledger import Holder, Ledger
 from dra.engine.nodes import NodeChange, NodeIndex, Sandboxes
@@ -41,6 +43,7 @@ class World:
         self.ledger = Ledger()
         self.taints = TaintIndex()
         self.dirty: set[Key] = set()
+        self.owners = Owners()
         self._loose: dict[Uid, Consumer] = {}
         """Pods behind our gate that name no claim (yet): only templates, whose claims are generated later."""
 
@@ -49,6 +52,9 @@ class World:
 
         self._records: dict[Key, Record] = {}
         self._consumers: dict[Uid, Consumer] = {}
+        self._names: dict[Key, Uid] = {}
+        """Which pod has a name now."""
+
         self._sandboxes = Sandboxes()
         self._on_node: dict[str, set[Uid]] = {}
         self._nodes = NodeIndex()
@@ -74,6 +80,7 @@ class World:
             if ours and known.metadata.resource_version == claim.metadata.resource_version:
                 record.wrote(now=now)  # the watch was faster than the answer
             return
+        self.owners.observe_claim(claim, known)
         if known is not None and known.metadata.uid != claim.metadata.uid:
             self._forget_reference(record)
             self.ledger.release(known.metadata.uid)
@@ -92,6 +99,7 @@ class World:
         record = self._records.get(key)
         if record is None or record.claim is None or record.claim.metadata.uid != uid:
             return
+        self.owners.forget_claim(record.claim)
         self._forget_reference(record)
         self.ledger.release(uid)
         self._twice.discard(key)
@@ -123,6 +131,12 @@ class World:
             pod, before=before, started=self._sandboxes.started(pod, boot=self._nodes.boot(pod.spec.node_name)), now=now
         )
         self._consumers[uid] = after
+        self.owners.observe_pod(pod)
+        if before is None or before.stage is not after.stage:
+            # Claims that were made for it, or for a pod that had its name, may be needed no more.
+            predecessor = self._names.get(after.key, uid)
+            self.dirty |= self.owners.claims_of(uid) | self.owners.claims_of(predecessor)
+            self._names[after.key] = uid
         self._place(uid, before.node if before is not None else "", after.node)
         self._enroll(before, after)
 
@@ -133,8 +147,11 @@ class World:
         consumer = self._consumers.pop(uid, None)
         self._sandboxes.forget(uid)
         self._loose.pop(uid, None)
+        self.owners.forget(uid)
         if consumer is None:
             return
+        if self._names.get(consumer.key) == uid:
+            del self._names[consumer.key]
         self._place(uid, consumer.node, "")
         for name in consumer.claims:
             self._withdraw(consumer, name, gone=certain)
@@ -254,7 +271,12 @@ class World:
             taints=self.taints.on(record.claim.status.allocation),
             nodes=record.fit,
             history=record.history,
+            owner=self._owner(record.claim),
         )
+
+    def owner_view(self, uid: Uid) -> OwnerView | None:
+        """Return what a decision about a pod's or PodGroup's own claims may look at; None if it has none."""
+        return self.owners.view(uid, claim=self.claim)
 
     def without_claim(self, key: Key) -> tuple[Consumer, ...]:
         """Return the gated pods that name a claim that is not there, or with `NO_CLAIM` those that name none."""
@@ -388,6 +410,18 @@ class World:
                 gone=entry.uid in record.absent,
                 stranger=stranger,
             )
+
+    def _owner(self, claim: ResourceClaim) -> OwnerPhase:
+        """Return what is known of the pod that a claim was made for."""
+        owner = claim.owning_pod
+        if owner is None:
+            return OwnerPhase.NONE
+        found = self._consumers.get(self._names.get((claim.metadata.namespace, owner.name), Uid("")))
+        if found is None:
+            return OwnerPhase.UNKNOWN
+        if found.uid != owner.uid:
+            return OwnerPhase.REPLACED
+        return OwnerPhase.DONE if found.stage is Stage.FINISHED else OwnerPhase.PRESENT
 
     def _fit(self, record: Record) -> None:
         """Bring up to date which nodes the allocation reaches; computed once per change of nodes or allocation."""

@@ -18,7 +18,7 @@ from dra.kube.errors import Conflict, Expired, Invalid, Status, Unreadable
 from dra.kube.limits import Limiter, Priority
 from dra.kube.resources import REVIEWS, Resource
 from dra.kube.sender import Observer, Sender
-from dra.kube.transport import JSON, MERGE_PATCH, STRATEGIC_PATCH, Request, Transport
+from dra.kube.transport import APPLY_PATCH, JSON, MERGE_PATCH, STRATEGIC_PATCH, Request, Transport
 from dra.model.meta import Key, PartialObject, Struct, Uid
 
 T = TypeVar("T")
@@ -264,6 +264,41 @@ class Client:
             timeout=within,
         )
         what = resource.what((namespace or "", name or body.get("metadata", {}).get("name") or "(new)"))
+        response = await self._sender.send(request, what=what, label=_label(resource, subresource), priority=priority)
+        return _decoded(codec.one, response.body, what)
+
+    async def apply(  # noqa: PLR0913 - keyword-only, and each is one property of an application
+        self,
+        resource: Resource,
+        key: Key,
+        body: Mapping[str, Any],
+        *,
+        model: type[T],
+        manager: str,
+        subresource: str | None = None,
+        uid: Uid | None = None,
+        priority: Priority = Priority.NORMAL,
+        within: float = WRITE_TIMEOUT,
+    ) -> T:
+        """Make these fields what they are here, whoever had them before (server-side apply, with force).
+
+        What an earlier application of the same `manager` had and this one has not is removed. With `uid` it fails with
+        `Conflict` if the object with that uid is gone.
+        """
+        metadata = {"namespace": key[0], "name": key[1], **({"uid": uid} if uid is not None else {})}
+        content = {"apiVersion": resource.api_version, "kind": resource.kind, **body}
+        content["metadata"] = {**body.get("metadata", {}), **metadata}
+        codec = codec_of(resource, model)
+        request = Request(
+            method="PATCH",
+            path=resource.path(*key, subresource),
+            query={"fieldManager": manager, "force": "true"},
+            body=msgspec.json.encode(content),
+            content_type=APPLY_PATCH,
+            accept=codec.accept_one,
+            timeout=within,
+        )
+        what = resource.what(key)
         response = await self._sender.send(request, what=what, label=_label(resource, subresource), priority=priority)
         return _decoded(codec.one, response.body, what)
 

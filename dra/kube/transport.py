@@ -10,6 +10,9 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 JSON: Final = "application/json"
+APPLY_PATCH: Final = "application/apply-patch+yaml"
+"""Server-side apply; JSON is YAML."""
+
 MERGE_PATCH: Final = "application/merge-patch+json"
 STRATEGIC_PATCH: Final = "application/strategic-merge-patch+json"
 

@@ -4,7 +4,7 @@ from typing import Any, Final
 
 import msgspec
 
-from dra.model.meta import ObjectMeta, Struct
+from dra.model.meta import ObjectMeta, OwnerReference, Struct, Uid
 from dra.model.nodes import NodeSelector
 from dra.model.references import ConsumerReference
 
@@ -16,6 +16,10 @@ DELETE_PROTECTION: Final = "resource.kubernetes.io/delete-protection"
 
 POD_CLAIM_NAME: Final = "resource.kubernetes.io/pod-claim-name"
 """Upstream's annotation on a claim generated for a pod: the name of the entry in the pod's spec."""
+
+
+EXTENDED_RESOURCE_CLAIM: Final = "resource.kubernetes.io/extended-resource-claim"
+"""Upstream's annotation (``"true"``) on a claim that the scheduler made for a pod's extended resources."""
 
 
 class DeviceRequestAllocationResult(Struct, frozen=True):
@@ -98,12 +102,21 @@ class ResourceClaim(Struct, frozen=True):
         return DELETE_PROTECTION in (self.metadata.finalizers or ())
 
     @property
-    def generated_for(self) -> str | None:
-        """The uid of the pod this claim was generated for from a template, if it was."""
-        for owner in self.metadata.owner_references or ():
-            if owner.controller and owner.kind == "Pod" and owner.api_version == "v1":
-                return owner.uid
-        return None
+    def controller(self) -> OwnerReference | None:
+        """The owner reference that is marked as controller's, if any: there can be one."""
+        return next((owner for owner in self.metadata.owner_references or () if owner.controller), None)
+
+    @property
+    def owning_pod(self) -> OwnerReference | None:
+        """The pod this claim was generated for, from a template or for extended resources, if it was."""
+        owner = self.controller
+        return owner if owner is not None and owner.kind == "Pod" and owner.api_version == "v1" else None
+
+    @property
+    def generated_for(self) -> Uid | None:
+        """The uid of that pod."""
+        owner = self.owning_pod
+        return owner.uid if owner is not None else None
 
 
 def binding_failed(claim: ResourceClaim) -> bool:

@@ -71,6 +71,12 @@ class PodResourceClaimStatus(Struct, frozen=True):
     resource_claim_name: str | None = None
 
 
+class PodExtendedResourceClaimStatus(Struct, frozen=True):
+    """``status.extendedResourceClaimStatus``: the claim that the scheduler made for extended resources."""
+
+    resource_claim_name: str = ""
+
+
 class PodStatus(Struct, frozen=True):
     """``status``."""
 
@@ -78,7 +84,7 @@ class PodStatus(Struct, frozen=True):
     conditions: list[PodCondition] | None = None
     nominated_node_name: str = ""
     resource_claim_statuses: list[PodResourceClaimStatus] | None = None
-    extended_resource_claim_status: dict[str, object] | None = None
+    extended_resource_claim_status: PodExtendedResourceClaimStatus | None = None
 
 
 class Pod(Struct, frozen=True):
@@ -110,10 +116,14 @@ def claim_names(pod: Pod) -> tuple[str, ...]:
     """Return the names of the claims the pod uses, without repetition, in the order of its spec.
 
     A template entry counts once its claim has been generated and is named in the status; a status entry with no name
-    means that none is needed (``resourceClaimStatuses[].resourceClaimName`` may be null).
+    means that none is needed (``resourceClaimStatuses[].resourceClaimName`` may be null). The claim that the scheduler
+    makes for extended resources stands in the status only, and comes last.
     """
-    if not pod.spec.resource_claims:
+    extended = pod.status.extended_resource_claim_status
+    if not pod.spec.resource_claims and extended is None:
         return ()
     generated = {s.name: s.resource_claim_name for s in pod.status.resource_claim_statuses or ()}
-    named = (entry.resource_claim_name or generated.get(entry.name) for entry in pod.spec.resource_claims)
+    named = [entry.resource_claim_name or generated.get(entry.name) for entry in pod.spec.resource_claims or ()]
+    if extended is not None:
+        named.append(extended.resource_claim_name)
     return tuple(dict.fromkeys(name for name in named if name))

@@ -4,7 +4,8 @@ import contextlib
 import msgspec
 import pytest
 
-from controller.taints import ASK_AGAIN, TaintWatches
+from controller.optional import ASK_AGAIN
+from controller.taints import TaintWatches
 from dra.model.claims import ResourceClaim
 from tests.controller.cluster import CLAIMS, DRA_V1BETA2, RULES, SLICES, Cluster
 from tests.dra.engine.examples import KEY, NAMESPACE

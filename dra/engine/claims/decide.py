@@ -7,7 +7,7 @@ does not.
 
 from typing import Final
 
-from dra.engine.actions import Action, Annotate, Deallocate, Kick, Plan, SetReservedFor
+from dra.engine.actions import Action, Annotate, Deallocate, DeleteClaim, Kick, Plan, SetReservedFor
 from dra.engine.claims import gates
 from dra.engine.claims.desired import Desired
 from dra.engine.claims.policy import ALONGSIDE, Policy
@@ -75,6 +75,8 @@ def plan(view: ClaimView, desired: Desired, *, now: Instant) -> Plan:
         # After the status: a mark must never tell of an entry that was not made.
         marks = tuple(desired.marks.items())
         actions.append(Annotate(claim=view.key, annotations=marks, finalizers=desired.finalizers))
+    if desired.deleted:
+        actions.append(DeleteClaim(claim=view.key, uid=view.claim.metadata.uid))
     actions.extend(gates.ungating(c) for c in desired.ungate)
     actions.extend(_kicks(view, desired, actions))
     written = any(isinstance(a, SetReservedFor | Deallocate) for a in actions)

@@ -26,6 +26,9 @@ class Desired(Struct, frozen=True):
     pods: tuple[Consumer, ...] = ()
     guard: bool = False
     allocated: bool = True
+    deleted: bool = False
+    """Whether the claim was made for a pod that needs it no more."""
+
     confirm: bool = False
     """Whether a deallocation needs a live read first."""
 

@@ -17,6 +17,9 @@ class Policy(Struct, frozen=True):
     tombstones: bool = False
     """Put a tombstone in the place of a finished pod: the stock controller would list it again and again."""
 
+    generate_claims: bool = True
+    """Make claims from templates, and delete them early: the stock controller's duty (rule 13)."""
+
     release_finished: bool = True
     """Release a finished workload's claims; otherwise its owner alone decides (or its disappearance)."""
 
@@ -27,5 +30,5 @@ class Policy(Struct, frozen=True):
 REPLACE: Final = Policy()
 """The stock resourceclaim-controller is switched off."""
 
-ALONGSIDE: Final = Policy(prune_started=False, list_consuming=False, tombstones=True)
+ALONGSIDE: Final = Policy(prune_started=False, list_consuming=False, tombstones=True, generate_claims=False)
 """It runs as well: managed control planes."""

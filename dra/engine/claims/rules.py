@@ -11,6 +11,7 @@ from typing import Final, TypeAlias
 from dra.engine.claims.allocation import damage_rule, deallocation_rule, metadata_rule, revocation_rule
 from dra.engine.claims.desired import Desired
 from dra.engine.claims.gates import gates_rule
+from dra.engine.claims.generated import generated_rule
 from dra.engine.claims.listing import guard_rule, kept_rule, listing_rule
 from dra.engine.claims.policy import Policy
 from dra.engine.claims.view import ClaimView
@@ -27,6 +28,7 @@ RULES: Final[tuple[Rule, ...]] = (
     guard_rule,  # 4: after the listing, it asks who is left out
     deallocation_rule,  # 8, 10: after everything that may want an entry
     metadata_rule,  # 2, 8, 10: follows the allocation
+    generated_rule,  # 13: after everything that may want an entry
     gates_rule,  # 6
     damage_rule,  # 8, 9
 )

@@ -66,6 +66,16 @@ class Workload(Struct, frozen=True):
     gone: frozenset[Uid] = frozenset()
 
 
+class OwnerPhase(StrEnum):
+    """What is known of the pod that a claim was made for."""
+
+    NONE = "none"  # the claim was made for no pod
+    UNKNOWN = "unknown"  # gone or not seen yet: the garbage collector's business
+    PRESENT = "present"
+    DONE = "done"  # it has ended, or was deleted before it was bound
+    REPLACED = "replaced"  # another pod has its name
+
+
 class NodeFit(Struct, frozen=True):
     """How many usable nodes (ready, not cordoned) the allocation reaches, and how many it does not."""
 
@@ -127,6 +137,7 @@ class ClaimView(msgspec.Struct, frozen=True, dict=True, kw_only=True):
     taints: tuple[Tainted, ...] = ()
     """Devices of the allocation with taints that end pods, unless they are tolerated."""
 
+    owner: OwnerPhase = OwnerPhase.NONE
     nodes: NodeFit = NodeFit()
     history: History = History()
 

@@ -10,7 +10,7 @@ Read from pkg/scheduler (framework/plugins/dynamicresources/dynamicresources.go 
   leaves a bound pod without an entry.
 
 Left out: pod groups, preemption, ``AssumedClaimRestore``, which is a known bug (k/k#140053), and that an allocation of
-which only the answer was lost is forgotten before the watch brings it: then the scheduler by itself gives a device twice.
+which only the answer was lost is forgotten before the watch brings it: so the scheduler alone gives a device twice.
 """
 
 from collections.abc import Callable

@@ -1,0 +1,165 @@
+"""Rule 13's loop: pods and PodGroups get the claims that their templates ask for.
+
+A claim is created, its answer enters the world, and the next decision finds it there: whatever fails in between, no
+second one is made. The status of the owner is written last.
+"""
+
+import asyncio
+import logging
+from dataclasses import replace
+from typing import Final
+
+from controller.leadership import Leadership
+from controller.metrics import Metrics
+from controller.publisher import Publisher
+from controller.queue import Queue
+from dra.engine.generation import manifests
+from dra.engine.generation.decide import CreateClaim, RecordClaims, decide, failure
+from dra.engine.generation.owners import OwnerKind, OwnerView
+from dra.engine.world import World
+from dra.kube.client import WRITE_TIMEOUT, Client
+from dra.kube.clock import Clock
+from dra.kube.errors import ApiError, NotFound
+from dra.kube.resources import CLAIMS, POD_GROUPS, PODS
+from dra.model.claims import ResourceClaim
+from dra.model.meta import PartialObject, Uid
+from dra.model.pods import Pod
+from dra.model.templates import asks_for_admin_access
+
+WORKERS: Final = 16
+"""Owners served at the same time."""
+
+ROUNDS: Final = 3
+"""Decisions in a row on one owner: created, then recorded, then nothing."""
+
+RETRY: Final = (0.2, 60.0)
+"""Seconds, first and longest, before an owner is tried again; events come at once."""
+
+_log: Final = logging.getLogger(__name__)
+
+
+class GenerationLoop:
+    """Takes dirty owners from the world to the API server."""
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        world: World,
+        publisher: Publisher,
+        metrics: Metrics,
+        clock: Clock,
+        leadership: Leadership,
+    ) -> None:
+        self._client = client
+        self._world = world
+        self._publisher = publisher
+        self._metrics = metrics
+        self._clock = clock
+        self._leadership = leadership
+        self._queue: Queue[Uid] = Queue(clock)
+        self._failures: dict[Uid, int] = {}
+
+    def wake(self) -> None:
+        """Queue what the world has marked."""
+        dirty = self._world.owners.dirty
+        while dirty:
+            self._queue.touch(dirty.pop())
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for _ in range(WORKERS):
+                group.create_task(self._work())
+
+    async def _work(self) -> None:
+        while True:
+            uid = await self._queue.take()
+            try:
+                await self._turn(uid)
+            finally:
+                self._queue.done(uid)
+                self.wake()
+
+    async def _turn(self, uid: Uid) -> None:
+        """Serve one owner, and see to it that a failure is tried again."""
+        try:
+            settled = await self.reconcile(uid)
+        except ApiError as error:
+            _log.warning("owner %s: not done: %s", uid, error)
+            settled = False
+        except Exception:  # noqa: BLE001 - one owner must not stop all others
+            _log.exception("owner %s: cannot be decided", uid)
+            self._metrics.failures.inc()
+            settled = False
+        if settled:
+            self._failures.pop(uid, None)
+            return
+        failures = self._failures[uid] = self._failures.get(uid, 0) + 1
+        self._queue.at(uid, self._clock.now() + min(RETRY[0] * 2.0 ** min(failures - 1, 16), RETRY[1]))
+
+    async def reconcile(self, uid: Uid) -> bool:
+        """Bring one owner to what the engine wants; return whether nothing is left to try."""
+        for _ in range(ROUNDS):
+            view = self._world.owner_view(uid)
+            if view is None:
+                self._publisher.forget(("", uid))
+                return True
+            plan = decide(view)
+            self._publisher.publish(("", uid), plan.reasons, now=self._clock.now())
+            if plan.done:
+                return not plan.reasons
+            for action in plan.create:
+                await self._create(action, view)
+            if plan.record is not None:
+                await self._record(plan.record)
+        return True
+
+    async def _create(self, action: CreateClaim, view: OwnerView) -> None:
+        key = view.owner.key
+        admin = "true" if asks_for_admin_access(action.template.spec.spec.get("devices")) else "false"
+        try:
+            claim = await self._client.create(
+                CLAIMS,
+                manifests.claim(action, group_version=self._world.owners.groups_in),
+                model=ResourceClaim,
+                namespace=key[0],
+                within=self._leadership.within(WRITE_TIMEOUT, now=self._clock.now()),
+            )
+        except ApiError as error:
+            self._metrics.creations.labels("failure", admin).inc()
+            told = failure(view.owner, action.entry, f"create ResourceClaim : {error.message}")
+            self._publisher.publish(("", view.owner.uid), [told], now=self._clock.now())
+            raise
+        self._metrics.creations.labels("success", admin).inc()
+        self._world.observe_claim(claim, now=self._clock.now(), ours=True)
+
+    async def _record(self, action: RecordClaims) -> None:
+        owner = action.owner
+        body, within = manifests.statuses(action), self._leadership.within(WRITE_TIMEOUT, now=self._clock.now())
+        try:
+            if owner.kind is OwnerKind.POD:
+                pod = await self._client.apply(
+                    PODS,
+                    owner.key,
+                    body,
+                    model=Pod,
+                    manager=manifests.FIELD_MANAGER,
+                    subresource="status",
+                    uid=owner.uid,
+                    within=within,
+                )
+                self._world.observe_pod(pod, now=self._clock.now())
+            else:
+                await self._client.apply(
+                    replace(POD_GROUPS, version=self._world.owners.groups_in),
+                    owner.key,
+                    body,
+                    model=PartialObject,
+                    manager=manifests.FIELD_MANAGER,
+                    subresource="status",
+                    uid=owner.uid,
+                    within=within,
+                )
+        except NotFound:
+            self._world.owners.forget(owner.uid)

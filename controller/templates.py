@@ -1,0 +1,82 @@
+"""Watches what claims are made from: ResourceClaimTemplates, and PodGroups where there are any."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+from controller.optional import OptionalWatch
+from controller.watches import trouble
+from dra.engine.generation.index import Owners
+from dra.kube.client import Client
+from dra.kube.clock import Clock
+from dra.kube.reflector import Reflector
+from dra.kube.resources import TEMPLATES, Resource
+from dra.kube.store import Change, Deleted, Upserted
+from dra.model.references import GroupResource
+from dra.model.templates import POD_GROUP_API, POD_GROUPS, PodGroup, ResourceClaimTemplate
+
+GROUPS: Final = GroupResource(resource=POD_GROUPS, group=POD_GROUP_API)
+
+
+class TemplateWatches:
+    """Two reflectors that feed the world's owners; the second only while its kind is served."""
+
+    def __init__(self, client: Client, *, owners: Owners, clock: Clock, woken: Callable[[], None]) -> None:
+        self._owners = owners
+        self._woken = woken
+        self.templates = Reflector(client, TEMPLATES, ResourceClaimTemplate, sink=self._templates, clock=clock)
+        self.groups = OptionalWatch(
+            client,
+            kind=GROUPS,
+            model=PodGroup,
+            sink=self._groups,
+            served=self._groups_served,
+            gone=self._groups_gone,
+            clock=clock,
+        )
+
+    async def run(self) -> None:
+        """Watch until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.templates.run(), name=f"reflect {TEMPLATES.label}")
+            group.create_task(self.groups.run(), name=f"watch {GROUPS}")
+
+    async def synced(self) -> None:
+        """Wait until a template that is not to be seen is not there, and likewise a PodGroup."""
+        await self.templates.synced.wait()
+        await self.groups.known.wait()
+
+    def troubles(self) -> list[str]:
+        """Return what keeps us from knowing the templates; empty when ready."""
+        return [text for text in [trouble(self.templates)] if text]
+
+    def _templates(self, changes: list[Change[ResourceClaimTemplate]]) -> None:
+        for change in changes:
+            match change:
+                case Upserted(obj=template):
+                    self._owners.observe_template(template)
+                case Deleted(obj=template):
+                    self._owners.forget_template(template.metadata.key)
+                case _:
+                    pass
+        self._woken()
+
+    def _groups(self, changes: list[Change[PodGroup]]) -> None:
+        for change in changes:
+            match change:
+                case Upserted(obj=group):
+                    self._owners.observe_group(group)
+                case Deleted(obj=group):
+                    self._owners.forget(group.metadata.uid)
+                case _:
+                    pass
+        self._woken()
+
+    def _groups_served(self, resource: Resource) -> None:
+        self._owners.groups_in = resource.version
+
+    def _groups_gone(self, groups: list[PodGroup]) -> None:
+        self._owners.groups_in = ""
+        for group in groups:
+            self._owners.forget(group.metadata.uid)
+        self._woken()

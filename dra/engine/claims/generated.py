@@ -1,0 +1,25 @@
+"""Rule 13: a claim that was made for a pod goes when that pod needs it no more.
+
+The garbage collector would delete it with the pod, but finished pods stay for hours, and a device that nobody can use
+any more looks as if it were asked for.
+"""
+
+from typing import Final
+
+from dra.engine.claims.desired import Desired
+from dra.engine.claims.policy import Policy
+from dra.engine.claims.view import ClaimView, OwnerPhase
+from dra.engine.instants import Instant
+
+_NEEDLESS: Final = frozenset({OwnerPhase.DONE, OwnerPhase.REPLACED})
+"""A pod that is not to be seen may be one whose watch event is still to come: the garbage collector knows."""
+
+
+def generated_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) -> Desired:
+    """Delete a generated claim whose list is empty, as soon as its pod was seen done or replaced."""
+    del now
+    if not policy.generate_claims or view.owner not in _NEEDLESS or view.claim.metadata.deleting:
+        return desired
+    freed = view.allocation is None or not desired.allocated
+    unused = freed or not (view.entries or desired.workload or desired.guard or desired.kept or desired.pods)
+    return desired.but(deleted=True) if unused else desired

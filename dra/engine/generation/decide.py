@@ -1,0 +1,126 @@
+"""Which claims an owner lacks, and which of those that are there its status should name.
+
+The status is written whole: by server-side apply, so what one write of ours leaves out is taken away. And it is
+written only when nothing is lacking any more: a pod with half of its claims cannot be scheduled anyway.
+
+Rule 13; specs/dra-upstream.md §2, upstream's ``syncPod`` and ``syncPodGroup``.
+"""
+
+from enum import Enum
+from typing import TypeAlias
+
+from dra.engine.generation.owners import Owner, OwnerKind, OwnerView, belongs, made_for
+from dra.engine.reasons import Code, Reason, Subject
+from dra.model.meta import Struct
+from dra.model.pods import PodResourceClaim, PodResourceClaimStatus
+from dra.model.templates import ResourceClaimTemplate
+
+
+class CreateClaim(Struct, frozen=True):
+    """Make a claim for an entry of its owner from a template."""
+
+    owner: Owner
+    entry: str
+    template: ResourceClaimTemplate
+
+
+class RecordClaims(Struct, frozen=True):
+    """Make the owner's status name these claims."""
+
+    owner: Owner
+    claims: tuple[PodResourceClaimStatus, ...]
+
+
+class GenerationPlan(Struct, frozen=True):
+    """What to do for one owner now."""
+
+    create: tuple[CreateClaim, ...] = ()
+    record: RecordClaims | None = None
+    reasons: tuple[Reason, ...] = ()
+
+    @property
+    def done(self) -> bool:
+        """Whether there is nothing to write."""
+        return not self.create and self.record is None
+
+
+class Lack(Enum):
+    """Why an entry has no claim, where none can be made now."""
+
+    FOREIGN = "the status names somebody else's claim"
+    GROUP = "the PodGroup's claim is not there yet"
+    TEMPLATE = "the template is missing"
+
+
+Finding: TypeAlias = PodResourceClaimStatus | CreateClaim | Lack
+
+
+def decide(view: OwnerView) -> GenerationPlan:
+    """Return what to do for the owner. Idempotent: after its own writes it wants no more."""
+    owner = view.owner
+    if owner.done or view.group_unknown:
+        return GenerationPlan()
+    findings: list[Finding] = []
+    for entry in owner.from_templates:
+        finding = _find(view, entry, replace_foreign=False)
+        if finding is Lack.TEMPLATE:  # those behind it wait, too: so does the scheduler
+            made = tuple(f for f in findings if isinstance(f, CreateClaim))
+            return GenerationPlan(create=made, reasons=(_no_template(owner, entry),))
+        findings.append(finding)
+    return _plan(view, findings)
+
+
+def _plan(view: OwnerView, findings: list[Finding]) -> GenerationPlan:
+    owner = view.owner
+    recorded = set(owner.recorded)
+    news = any(f not in recorded for f in findings if not isinstance(f, Lack))
+    if news and Lack.FOREIGN in findings:
+        # Somebody has put another claim there. It is replaced only when the status has to be written all the same.
+        findings = [_find(view, entry, replace_foreign=True) for entry in owner.from_templates]
+    create = tuple(f for f in findings if isinstance(f, CreateClaim))
+    if create or not news:
+        return GenerationPlan(create=create)
+    claims = tuple(f for f in findings if isinstance(f, PodResourceClaimStatus))
+    return GenerationPlan(record=RecordClaims(owner=owner, claims=claims))
+
+
+def _find(view: OwnerView, entry: PodResourceClaim, *, replace_foreign: bool) -> Finding:
+    owner, name = view.owner, entry.name
+    record = owner.record(name)
+    if record is not None:
+        claim = view.named.get(record.resource_claim_name or "")
+        if record.resource_claim_name is None or (claim is not None and belongs(claim, view)):
+            return record
+        if claim is not None and not replace_foreign:
+            return Lack.FOREIGN
+    of_group = _shared(view, entry)
+    claim = made_for(view.group_owned if of_group else view.owned, name)
+    if claim is not None:
+        return PodResourceClaimStatus(name=name, resource_claim_name=claim.metadata.name)
+    if of_group:
+        return Lack.GROUP
+    template = view.templates.get(entry.resource_claim_template_name or "")
+    return Lack.TEMPLATE if template is None else CreateClaim(owner=owner, entry=name, template=template)
+
+
+def _shared(view: OwnerView, entry: PodResourceClaim) -> bool:
+    """Whether the claim is the PodGroup's: its spec has the very same entry (upstream's ``BindTo``)."""
+    return view.group is not None and entry in view.group.entries
+
+
+def _no_template(owner: Owner, entry: PodResourceClaim) -> Reason:
+    name = entry.resource_claim_template_name
+    return failure(
+        owner,
+        entry.name,
+        f'resource claim template "{name}": resourceclaimtemplate.resource.k8s.io "{name}" not found',
+    )
+
+
+def failure(owner: Owner, entry: str, error: str) -> Reason:
+    """Return the reason that upstream's controller gives, in its words: people search for them."""
+    subject = Subject(kind=owner.kind.value, key=owner.key, uid=owner.uid)
+    kind = "PodResourceClaim" if owner.kind is OwnerKind.POD else "PodGroupResourceClaim"
+    return Reason(
+        code=Code.GENERATION_FAILED, subject=subject, arguments=(("kind", kind), ("entry", entry), ("error", error))
+    )

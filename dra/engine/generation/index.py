@@ -1,0 +1,161 @@
+"""Owners as last observed, and who has to be looked at again when a claim or a template changes."""
+
+from collections.abc import Callable
+from typing import Final
+
+from dra.engine.generation import owners
+from dra.engine.generation.owners import Owner, OwnerKind, OwnerView
+from dra.model.claims import ResourceClaim
+from dra.model.meta import Key, Uid
+from dra.model.pods import Pod
+from dra.model.templates import PodGroup, ResourceClaimTemplate
+
+_NOBODY: Final[frozenset[Uid]] = frozenset()
+
+
+class Owners:
+    """All pods and PodGroups that ask for claims from templates; ``dirty`` are those to decide about."""
+
+    def __init__(self) -> None:
+        self.dirty: set[Uid] = set()
+        self.groups_in = ""
+        """The version in which the API server has PodGroups; empty if it has none."""
+
+        self._owners: dict[Uid, Owner] = {}
+        self._groups: dict[Key, Uid] = {}
+        self._templates: dict[Key, ResourceClaimTemplate] = {}
+        self._users: dict[Key, set[Uid]] = {}
+        """Owners by the template they name."""
+
+        self._recorded: dict[Key, set[Uid]] = {}
+        """Owners by the claim their status names."""
+
+        self._members: dict[Key, set[Uid]] = {}
+        """Pods by their PodGroup."""
+
+        self._owned: dict[Uid, dict[Key, ResourceClaim]] = {}
+        """Claims by the uid of their controller."""
+
+    def observe_pod(self, pod: Pod) -> None:
+        """Take in a pod."""
+        self._put(pod.metadata.uid, owners.of_pod(pod))
+
+    def observe_group(self, group: PodGroup) -> None:
+        """Take in a PodGroup."""
+        owner = owners.of_group(group)
+        self._put(owner.uid, owner)
+        self._groups[owner.key] = owner.uid
+        self.dirty |= self._members.get(owner.key, _NOBODY)
+
+    def forget(self, uid: Uid) -> None:
+        """The owner is gone."""
+        owner = self._owners.get(uid)
+        self._put(uid, None)
+        if owner is not None and self._groups.get(owner.key) == uid:
+            del self._groups[owner.key]
+
+    def observe_template(self, template: ResourceClaimTemplate) -> None:
+        """Take in a template: who waits for it has its claims made now."""
+        key = template.metadata.key
+        self._templates[key] = template
+        self.dirty |= self._users.get(key, _NOBODY)
+
+    def forget_template(self, key: Key) -> None:
+        """The template is gone; what was made from it stays."""
+        self._templates.pop(key, None)
+
+    def observe_claim(self, claim: ResourceClaim, before: ResourceClaim | None) -> None:
+        """Take in a claim. Of a claim that is there, only whose it is matters."""
+        key, owner = claim.metadata.key, _controller(claim)
+        if before is not None and before.metadata.uid != claim.metadata.uid:
+            self.forget_claim(before)
+            before = None
+        if before is None:
+            self.dirty |= self._recorded.get(key, _NOBODY)
+        if owner is not None:
+            known = self._owned.setdefault(owner, {})
+            if key not in known and owner in self._owners:
+                self.dirty.add(owner)
+            known[key] = claim
+            if before is None and owner in self._owners and self._owners[owner].kind is OwnerKind.POD_GROUP:
+                self.dirty |= self._members.get(self._owners[owner].key, _NOBODY)
+
+    def forget_claim(self, claim: ResourceClaim) -> None:
+        """The claim is gone: whose status names it has another one made."""
+        key, owner = claim.metadata.key, _controller(claim)
+        self.dirty |= self._recorded.get(key, _NOBODY)
+        if owner is not None and owner in self._owned:
+            self._owned[owner].pop(key, None)
+            if not self._owned[owner]:
+                del self._owned[owner]
+
+    def claims_of(self, uid: Uid) -> frozenset[Key]:
+        """Return the keys of the claims whose controller has that uid."""
+        return frozenset(self._owned.get(uid, ()))
+
+    def view(self, uid: Uid, *, claim: Callable[[Key], ResourceClaim | None]) -> OwnerView | None:
+        """Return what a decision about the owner may look at; ``claim`` finds claims by key."""
+        owner = self._owners.get(uid)
+        if owner is None:
+            return None
+        namespace = owner.key[0]
+        group = self._owners.get(self._groups.get((namespace, owner.group), Uid(""))) if owner.group else None
+        found = {
+            s.resource_claim_name: claim((namespace, s.resource_claim_name))
+            for s in owner.recorded
+            if s.resource_claim_name
+        }
+        names = {entry.resource_claim_template_name for entry in owner.from_templates}
+        templates = {name: self._templates.get((namespace, name)) for name in names if name}
+        return OwnerView(
+            owner=owner,
+            group_unknown=bool(owner.group) and group is None and bool(self.groups_in),
+            named={name: c for name, c in found.items() if c is not None},
+            owned=self._claims(uid),
+            templates={name: t for name, t in templates.items() if t is not None},
+            group=group,
+            group_owned=self._claims(group.uid) if group is not None else (),
+        )
+
+    def _claims(self, uid: Uid) -> tuple[ResourceClaim, ...]:
+        return tuple(claim for _, claim in sorted(self._owned.get(uid, {}).items()))
+
+    def _put(self, uid: Uid, after: Owner | None) -> None:
+        before = self._owners.get(uid)
+        if before == after:
+            return
+        if before is not None:
+            self._unindex(before)
+            del self._owners[uid]
+        if after is not None:
+            self._owners[uid] = after
+            self._index(after)
+            self.dirty.add(uid)
+
+    def _index(self, owner: Owner) -> None:
+        for index, keys in self._keys(owner):
+            for key in keys:
+                index.setdefault(key, set()).add(owner.uid)
+
+    def _unindex(self, owner: Owner) -> None:
+        for index, keys in self._keys(owner):
+            for key in keys:
+                index[key].discard(owner.uid)
+                if not index[key]:
+                    del index[key]
+
+    def _keys(self, owner: Owner) -> tuple[tuple[dict[Key, set[Uid]], set[Key]], ...]:
+        """Return where an owner is found again, and under which keys."""
+        namespace = owner.key[0]
+        templates = {entry.resource_claim_template_name for entry in owner.from_templates}
+        claims = {status.resource_claim_name for status in owner.recorded}
+        return (
+            (self._users, {(namespace, name) for name in templates if name}),
+            (self._recorded, {(namespace, name) for name in claims if name}),
+            (self._members, {(namespace, owner.group)} if owner.group else set()),
+        )
+
+
+def _controller(claim: ResourceClaim) -> Uid | None:
+    controller = claim.controller
+    return controller.uid if controller is not None else None
