@@ -84,7 +84,7 @@ def revocation_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desi
         return desired.look_at(at)
     horizon = max((view.bind_horizon(c) for c in view.waiting), default=BIND_HORIZON)
     quiet = view.history.podless_since
-    ready = quiet is not None and EntryKind.GUARD in view.kinds and now >= quiet + horizon
+    ready = quiet is not None and now >= quiet + horizon
     explained = claim_reason(
         Code.ALLOCATION_STUCK,
         key=view.key,

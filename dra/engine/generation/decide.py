@@ -72,7 +72,7 @@ def decide(view: OwnerView) -> GenerationPlan:
 
 def _plan(view: OwnerView, findings: list[Finding]) -> GenerationPlan:
     owner = view.owner
-    recorded = set(owner.recorded)
+    recorded = owner.recorded
     news = any(f not in recorded for f in findings if not isinstance(f, Lack))
     if news and Lack.FOREIGN in findings:
         # Somebody has put another claim there. It is replaced only when the status has to be written all the same.
