@@ -33,6 +33,11 @@ class Code(StrEnum):
     STOCK_CONTROLLER_ACTIVE = "StockControllerActive"
     DEVICE_HELD_TWICE = "DeviceHeldTwice"
     DELETION_WAITS = "DeletionWaitsForPods"
+    NODE_LOST = "NodeLost"
+    FORCE_RELEASED = "ForceReleased"
+    FORCE_RELEASE_IGNORED = "ForceReleaseIgnored"
+    FORCE_RELEASE_BLOCKED = "ForceReleaseBlocked"
+    FORCE_RELEASE_WAITS = "ForceReleaseWaits"
 
 
 class Severity(StrEnum):
@@ -119,6 +124,28 @@ RENDERINGS: Final[dict[Code, Rendering]] = {
         Severity.WARNING, "device {device} is also allocated to claim {other}; free one of them"
     ),
     Code.DELETION_WAITS: Rendering(Severity.NORMAL, "is being deleted and waits for {pods} pods that still use it"),
+    Code.NODE_LOST: Rendering(
+        Severity.WARNING,
+        "stays reserved: pods that vanished from node {node} may still run there, since it did not report in; until "
+        "the node is gone, rebooted, tainted out-of-service or ready for {seconds} s. If it is certainly off: "
+        "kubectl delete node {node}",
+    ),
+    Code.FORCE_RELEASED: Rendering(
+        Severity.WARNING,
+        "was released by force, as annotation reserve.dra/force-release asked; overridden: {overridden}",
+    ),
+    Code.FORCE_RELEASE_IGNORED: Rendering(
+        Severity.WARNING,
+        "annotation reserve.dra/force-release is not the uid of this claim, which is {expected}; nothing is done",
+    ),
+    Code.FORCE_RELEASE_BLOCKED: Rendering(
+        Severity.WARNING,
+        "is not released by force: {pods} pods use it on nodes that are Ready ({names}); it stays reserved until "
+        "they end. See: kubectl get pods -o wide",
+    ),
+    Code.FORCE_RELEASE_WAITS: Rendering(
+        Severity.NORMAL, "is released by force as soon as {pods} pods cannot be bound any more, within {seconds} s"
+    ),
 }
 
 

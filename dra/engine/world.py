@@ -12,7 +12,7 @@ import msgspec
 
 from dra.engine import consumers, ledger
 from dra.engine.claims import gates
-from dra.engine.claims.view import ClaimView, Entry, NodeFit, Workload, WorkloadPhase, classify
+from dra.engine.claims.view import ClaimView, Entry, LostNode, NodeFit, Workload, WorkloadPhase, classify
 from dra.engine.consumers import Consumer, Stage
 from dra.engine.instants import Instant
 from dra.engine.ledger import Holder, Ledger
@@ -136,20 +136,22 @@ class World:
         self._place(uid, consumer.node, "")
         for name in consumer.claims:
             self._withdraw(consumer, name, gone=certain)
+            if certain and consumer.consuming:
+                self._may_still_run(consumer, (consumer.namespace, name))
 
     def pod_absent(self, claim: Key, uid: Uid) -> None:
         """A live read showed that no pod with that uid exists: the entry in that claim's list stands for nobody."""
         record = self._records.get(claim)
         if record is not None and uid not in self._consumers:
             record.absent.add(uid)
-            record.present.discard(uid)
+            record.present.pop(uid, None)
             self.dirty.add(claim)
 
-    def pod_present(self, claim: Key, uid: Uid) -> None:
+    def pod_present(self, claim: Key, uid: Uid, *, now: Instant) -> None:
         """A live read showed the pod: it does not reference the claim, or the watch has not told us yet."""
         record = self._records.get(claim)
         if record is not None and uid not in record.members:
-            record.present.add(uid)
+            record.present[uid] = now
             self.dirty.add(claim)
 
     def consumer(self, uid: Uid) -> Consumer | None:
@@ -161,9 +163,9 @@ class World:
     def observe_node(self, node: Node, *, now: Instant) -> None:
         """Take in a node; a new bootID means that the sandboxes of its pods are gone."""
         name = node.metadata.name
-        change = self._nodes.observe(node)
-        if NodeChange.REACH in change:
-            self._reach_changed()
+        change = self._nodes.observe(node, now=now)
+        if change:
+            self._reach_changed(name)
         if NodeChange.BOOT in change:
             for uid in self._on_node.get(name, ()):
                 self._rebooted(uid, node.status.node_info.boot_id, now=now)
@@ -171,7 +173,7 @@ class World:
     def forget_node(self, name: str) -> None:
         """The node is gone; its pods are not, until somebody says so."""
         if NodeChange.REACH in self._nodes.forget(name):
-            self._reach_changed()
+            self._reach_changed(name)
 
     # Workloads:
 
@@ -237,6 +239,9 @@ class World:
             held_up=frozenset(c.uid for c in gated if self._held_up(c, key, now)),
             conflicts=record.conflicts,
             nodes=record.fit,
+            lost_nodes=tuple(self._lost_nodes(record)),
+            other_users=self._other_users(record) if record.forced else (),
+            stranded=self._stranded(record) if record.forced else frozenset(),
             history=record.history,
         )
 
@@ -289,6 +294,15 @@ class World:
         self.dirty.add(key)
         self._tidy(record)
 
+    def _may_still_run(self, consumer: Consumer, claim: Key) -> None:
+        """A consuming pod has vanished: if its kubelet does not report in, nobody has ended its containers."""
+        record, node = self._records.get(claim), consumer.node
+        if record is None or record.claim is None or record.claim.status.allocation is None:
+            return
+        boot = self._nodes.boot(node)
+        if not self._nodes.ready(node) and self._nodes.lost(node, boot) is not None:
+            record.lost[node] = boot
+
     def _tidy(self, record: Record) -> None:
         if record.claim is None and not record.members:
             del self._records[record.key]
@@ -310,9 +324,13 @@ class World:
             if len(consumer.claims) > 1:
                 self.dirty.update((consumer.namespace, name) for name in consumer.claims)
 
-    def _reach_changed(self) -> None:
+    def _reach_changed(self, node: str) -> None:
         for key, record in self._records.items():
-            if record.stages[Stage.WAITING] or record.stages[Stage.STARTING]:
+            if node in record.lost:
+                self.dirty.add(key)
+                if self._nodes.lost(node, record.lost[node]) is None:
+                    del record.lost[node]  # for good, whatever comes under that name
+            elif record.stages[Stage.WAITING] or record.stages[Stage.STARTING] or record.forced:
                 self.dirty.add(key)
 
     def _refer(self, record: Record, before: ConsumerReference | None) -> None:
@@ -364,14 +382,30 @@ class World:
         assert record.claim is not None  # noqa: S101 - the caller has looked
         for entry in record.claim.entries:
             consumer = record.members.get(entry.uid)
-            stranger = consumer is None and (entry.uid in self._consumers or entry.uid in record.present)
+            asked = record.present.get(entry.uid) if entry.uid not in self._consumers else None
+            stranger = consumer is None and (entry.uid in self._consumers or asked is not None)
             yield classify(
                 entry,
                 reservation=record.reservation,
                 consumer=consumer,
                 gone=entry.uid in record.absent,
                 stranger=stranger,
+                asked=asked,
             )
+
+    def _lost_nodes(self, record: Record) -> Iterator[LostNode]:
+        found = (self._nodes.lost(name, boot) for name, boot in record.lost.items())
+        return (node for node in found if node is not None)
+
+    def _other_users(self, record: Record) -> tuple[Consumer, ...]:
+        assert record.claim is not None  # noqa: S101 - the caller has looked
+        others = (self._consumers.get(e.uid) for e in record.claim.entries if e.uid not in record.members)
+        return tuple(c for c in others if c is not None)
+
+    def _stranded(self, record: Record) -> frozenset[Uid]:
+        users = (*record.stages[Stage.STARTING].values(), *record.stages[Stage.STARTED].values())
+        found = (*users, *(c for c in self._other_users(record) if c.consuming))
+        return frozenset(c.uid for c in found if not self._nodes.ready(c.node))
 
     def _fit(self, record: Record) -> None:
         """Bring up to date which nodes the allocation reaches; computed once per change of nodes or allocation."""

@@ -103,6 +103,12 @@ class Pod(Struct, frozen=True):
         return None
 
 
+def uses(pod: Pod, claim: str) -> bool:
+    """Whether the pod uses the claim of that name, be it one that was made for its extended resources."""
+    extended = pod.status.extended_resource_claim_status or {}
+    return claim in claim_names(pod) or extended.get("resourceClaimName") == claim
+
+
 def claim_names(pod: Pod) -> tuple[str, ...]:
     """Return the names of the claims the pod uses, without repetition, in the order of its spec.
 

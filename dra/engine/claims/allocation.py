@@ -102,7 +102,7 @@ def revocation_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desi
 def deallocation_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) -> Desired:
     """Rules 8 and 10: clear the allocation in the write that would remove the last entry, or after a release."""
     del policy
-    if view.allocation is None or view.consuming or desired.revoking:
+    if view.allocation is None or view.consuming or desired.revoking or desired.held:
         return desired
     if view.claim.metadata.deleting:
         return _deletion(view, now, desired)
@@ -114,7 +114,7 @@ def deallocation_rule(view: ClaimView, policy: Policy, now: Instant, desired: De
         or not (view.entries or desired.released)
     ):
         return desired
-    late = _still_bindable(view, now)
+    late = still_bindable(view, now)
     if not late:
         return _free(view, desired, cause=_why(desired))
     until = max(when for _, when in late)
@@ -135,14 +135,14 @@ def _deletion(view: ClaimView, now: Instant, desired: Desired) -> Desired:
         return desired
     since = now if view.history.deleting_since is None else view.history.deleting_since
     listed = (since + view.bind_horizon(c) for c in desired.pods if c.stage is Stage.WAITING)
-    unlisted = (when for c, when in _still_bindable(view, now) if c.uid not in view.listed)
+    unlisted = (when for c, when in still_bindable(view, now) if c.uid not in view.listed)
     until = max((*listed, *unlisted), default=now)
     if now < until:
         return desired.but(guard=EntryKind.GUARD in view.kinds).look_at(until)
     return _free(view, desired, cause="the claim is being deleted")
 
 
-def _still_bindable(view: ClaimView, now: Instant) -> list[tuple[Consumer, Instant]]:
+def still_bindable(view: ClaimView, now: Instant) -> list[tuple[Consumer, Instant]]:
     """Return the ungated waiting pods that were listed lately: a cycle that saw them listed binds without a write."""
     until = (
         (c, view.listings.get(c.uid, UNLISTED).bindable_until(view.bind_horizon(c), now=now)) for c in view.waiting

@@ -11,7 +11,7 @@ from dra.engine import window
 from dra.engine.actions import LookUpPod
 from dra.engine.claims.desired import Desired
 from dra.engine.claims.policy import Policy
-from dra.engine.claims.view import ClaimView, EntryKind, tombstone
+from dra.engine.claims.view import ClaimView, Entry, EntryKind, tombstone
 from dra.engine.consumers import Consumer, Stage
 from dra.engine.instants import Instant
 from dra.engine.reasons import Code, Reason, claim_reason, pod_reason
@@ -20,12 +20,14 @@ from dra.model.claims import RESERVED_FOR_MAX_SIZE
 from dra.model.references import ConsumerReference
 from dra.model.workloads import PRE_LIST
 
+STRANGER_AGAIN: Final = 60.0
+"""Seconds after which a listed pod that does not reference the claim is looked up again."""
+
 _NEVER_LISTED: Final = Listing(assumed=True)
 
 
 def kept_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) -> Desired:
     """Rules 1, 11, 12: foreign entries are untouched, pods in doubt stay, finished ones may become tombstones."""
-    del now
     if view.allocation is None:
         return desired
     kept: list[ConsumerReference] = []
@@ -33,15 +35,21 @@ def kept_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) -
         match entry.kind:
             case EntryKind.FOREIGN:
                 kept.append(entry.reference)
+                if entry.asked is not None:  # a pod that does not reference the claim, and whose end nobody tells us
+                    when = entry.asked + STRANGER_AGAIN
+                    desired = desired.ask(_whether_there(view, entry)) if now >= when else desired.look_at(when)
             case EntryKind.UNKNOWN:
                 kept.append(entry.reference)
-                pod = (view.claim.metadata.namespace, entry.reference.name)
-                desired = desired.ask(LookUpPod(pod=pod, uid=entry.reference.uid))
+                desired = desired.ask(_whether_there(view, entry))
             case EntryKind.FINISHED | EntryKind.TOMBSTONE if _needs_tombstone(view, entry.consumer, policy, desired):
                 kept.append(tombstone(entry.reference))
             case _:
                 pass
     return desired.but(kept=desired.kept + tuple(kept))
+
+
+def _whether_there(view: ClaimView, entry: Entry) -> LookUpPod:
+    return LookUpPod(pod=(view.claim.metadata.namespace, entry.reference.name), uid=entry.reference.uid)
 
 
 def _needs_tombstone(view: ClaimView, consumer: Consumer | None, policy: Policy, desired: Desired) -> bool:
@@ -87,7 +95,7 @@ def listing_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired
 def guard_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) -> Desired:
     """Rule 4: a guard as soon as a consuming pod is unlisted, and for as long as anybody consumes after that."""
     del policy, now
-    if view.allocation is None:
+    if view.allocation is None or not desired.allocated:
         return desired
     present = EntryKind.GUARD in view.kinds
     if view.claim.metadata.deleting:

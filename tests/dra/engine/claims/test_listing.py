@@ -3,6 +3,7 @@
 import pytest
 
 from dra.engine.actions import Kick, LookUpPod
+from dra.engine.claims.listing import STRANGER_AGAIN
 from dra.engine.claims.policy import ALONGSIDE, REPLACE
 from dra.engine.consumers import GATE
 from dra.engine.instants import NEVER
@@ -71,6 +72,13 @@ def test_an_entry_of_a_pod_nobody_knows_stays_and_is_looked_up():
 
 def test_a_pod_that_uses_another_claim_was_listed_by_somebody_with_a_reason():
     assert plan_for(entered(waiting("a")), strangers=["a"]).actions == ()
+
+
+def test_a_pod_that_uses_no_claim_is_looked_up_again_since_no_watch_tells_of_its_end():
+    waits = plan_for(entered(waiting("a")), strangers=["a"], asked=NOON - 10.0)
+    assert (waits.actions, waits.wake_at) == ((), NOON - 10.0 + STRANGER_AGAIN)
+    asks = plan_for(entered(waiting("a")), strangers=["a"], asked=NOON - STRANGER_AGAIN)
+    assert asks.actions == (LookUpPod(pod=(NAMESPACE, "a"), uid=uid("a")),)
 
 
 # Rule 3: pre-list
