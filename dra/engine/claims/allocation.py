@@ -4,6 +4,7 @@ Too early, and two claims get one device, or a kubelet hands out the devices of 
 deallocation is an edge, never a conclusion from a state: "allocated and unused" is legal.
 """
 
+from collections.abc import Iterator
 from enum import StrEnum
 from typing import Final
 
@@ -12,7 +13,7 @@ from dra.engine.claims.policy import Policy
 from dra.engine.claims.view import ClaimView, EntryKind, WorkloadPhase
 from dra.engine.consumers import Consumer, Stage
 from dra.engine.instants import BIND_HORIZON, Instant
-from dra.engine.reasons import Code, claim_reason, pod_reason
+from dra.engine.reasons import Code, Reason, claim_reason, named, pod_reason
 from dra.engine.window import UNLISTED
 from dra.model import claims, workloads
 from dra.model.claims import DELETE_PROTECTION
@@ -104,6 +105,7 @@ def deallocation_rule(view: ClaimView, policy: Policy, now: Instant, desired: De
     del policy
     if view.allocation is None or view.consuming or desired.revoking or desired.held:
         return desired
+    desired = desired.because(*_kept_by_others(view, desired))
     if view.claim.metadata.deleting:
         return _deletion(view, now, desired)
     if (
@@ -148,6 +150,23 @@ def still_bindable(view: ClaimView, now: Instant) -> list[tuple[Consumer, Instan
         (c, view.listings.get(c.uid, UNLISTED).bindable_until(view.bind_horizon(c), now=now)) for c in view.waiting
     )
     return [(consumer, when) for consumer, when in until if when > now]
+
+
+def _kept_by_others(view: ClaimView, desired: Desired) -> Iterator[Reason]:
+    """Tell if nothing but foreign entries keeps a claim: whoever made them may be long gone."""
+    others = view.of(EntryKind.FOREIGN)
+    if not others or desired.workload is not None or view.unfinished:
+        return
+    namespace, name = view.key
+    yield claim_reason(
+        Code.KEPT_BY_OTHERS,
+        key=view.key,
+        uid=view.claim.metadata.uid,
+        entries=named(str(e.reference) for e in others),
+        namespace=namespace,
+        claim=name,
+        expected=view.claim.metadata.uid,
+    )
 
 
 def _why(desired: Desired) -> str:

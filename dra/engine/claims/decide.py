@@ -85,10 +85,11 @@ def plan(view: ClaimView, desired: Desired, *, now: Instant) -> Plan:
 def compose(view: ClaimView, desired: Desired) -> tuple[ConsumerReference, ...]:
     """Return the list, what keeps the claim first: ``kubectl get`` shows the beginning."""
     head = [desired.workload] if desired.workload is not None else []
-    if desired.guard:
+    # Uids must be unique. Anybody may have listed something with ours or a pod's: then that does what ours would do.
+    taken = {entry.uid for entry in (*head, *desired.kept)}
+    if desired.guard and view.claim.metadata.uid not in taken:
         head.append(guard(view.claim))
-    named = {entry.uid for entry in head}  # a pod may be the workload itself, and uids must be unique
-    pods = [c.entry for c in desired.pods if c.uid not in named]
+    pods = [c.entry for c in desired.pods if c.uid not in taken]  # a pod may be the workload itself, too
     room = RESERVED_FOR_MAX_SIZE - len(head) - len(pods)
     kept = sorted(desired.kept, key=lambda entry: entry.resource == FINISHED_PODS and entry.api_group == GROUP)
     return (*head, *kept[: max(room, 0)], *pods)

@@ -5,7 +5,7 @@ nothing. What can be known is not overridden: a pod that is bound to a node whos
 one that was listed lately may be bound any moment.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Final
 
 from dra.engine.claims.allocation import still_bindable
@@ -13,11 +13,8 @@ from dra.engine.claims.desired import Desired
 from dra.engine.claims.policy import Policy
 from dra.engine.claims.view import ClaimView, EntryKind
 from dra.engine.instants import BIND_HORIZON, Instant
-from dra.engine.reasons import Code, Reason, claim_reason
+from dra.engine.reasons import Code, Reason, claim_reason, named
 from dra.model.workloads import FORCE_RELEASE
-
-SHOWN: Final = 5
-"""Names that a text lists; the rest is counted."""
 
 _DOUBTFUL: Final = frozenset({EntryKind.WORKLOAD, EntryKind.FORMER, EntryKind.UNKNOWN, EntryKind.FOREIGN})
 
@@ -34,13 +31,13 @@ def force_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) 
         return _obeyed(desired)  # there is nothing to free, and the next allocation is not meant
     users = sorted(c.name for c in view.users if c.uid not in view.stranded)
     if users:
-        return desired.because(_about(view, Code.FORCE_RELEASE_BLOCKED, pods=len(users), names=_some(users)))
+        return desired.because(_about(view, Code.FORCE_RELEASE_BLOCKED, pods=len(users), names=named(users)))
     desired = desired.but(revoking=True, urgent=True)  # nobody new may come to rely on the allocation
     late = still_bindable(view, now)
     if late:
         waits = _about(view, Code.FORCE_RELEASE_WAITS, pods=len(late), seconds=int(BIND_HORIZON))
         return desired.look_at(max(when for _, when in late)).because(waits)
-    freed = _about(view, Code.FORCE_RELEASED, done=True, overridden=_some(_overridden(view)) or "nothing")
+    freed = _about(view, Code.FORCE_RELEASED, done=True, overridden=named(_overridden(view)) or "nothing")
     return _obeyed(desired).but(allocated=False, confirm=True, given_up=view.stranded).because(freed)
 
 
@@ -55,12 +52,6 @@ def _overridden(view: ClaimView) -> Iterator[str]:
             yield f"entry {entry.reference}"
     yield from (f"node {node.name}" for node in view.lost_nodes)
     yield from (f"pod {c.name} on node {c.node}" for c in view.users)
-
-
-def _some(names: Iterable[str]) -> str:
-    found = tuple(names)
-    rest = len(found) - SHOWN
-    return ", ".join(found[:SHOWN]) + (f" and {rest} more" if rest > 0 else "")
 
 
 def _about(view: ClaimView, code: Code, *, done: bool = False, **numbers: str | int) -> Reason:

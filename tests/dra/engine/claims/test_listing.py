@@ -1,9 +1,11 @@
 """Rules 1, 3, 4, 5, 11 and 14, and the list of rule 10."""
 
+from functools import partial
+
 import pytest
 
-from dra.engine.actions import Kick, LookUpPod
-from dra.engine.claims.listing import STRANGER_AGAIN
+from dra.engine.actions import Deallocate, Kick, LookUpPod
+from dra.engine.claims.listing import STRANGER_AGAIN, TOLD_OF_LIMIT
 from dra.engine.claims.policy import ALONGSIDE, REPLACE
 from dra.engine.consumers import GATE
 from dra.engine.instants import NEVER
@@ -41,6 +43,10 @@ GANG = {"gang": "workers"}
 def entered(*entries, **form):
     """A claim whose workload entry is made, as is the write that remembers it."""
     return claim(workload=JOB, entered=True, list=[JOB, *entries], **form)
+
+
+def told(plan, code):
+    return [reason.note for reason in plan.reasons if reason.code is code]
 
 
 def plan_for(of, *pods, policy=REPLACE, now=NOON, **known):
@@ -278,8 +284,34 @@ def test_alongside_a_started_pod_is_the_stock_controllers_to_list():
     assert listed(plan_for(claim(), started("a"), policy=REPLACE)) == ["a"]
 
 
-def test_alongside_consumers_may_fill_the_list_and_the_rest_is_told():
-    consumers = many(started, RESERVED_FOR_MAX_SIZE)
+@pytest.mark.parametrize(
+    ("of", "slots"),
+    [
+        pytest.param(claim(list=[started("p0000")]), RESERVED_FOR_MAX_SIZE - 1, id="one-is-kept-for-a-guard"),
+        pytest.param(entered(started("p0000")), RESERVED_FOR_MAX_SIZE - 2, id="and-one-is-the-workloads"),
+        pytest.param(entered(started("p0000"), FOREIGN), RESERVED_FOR_MAX_SIZE - 3, id="and-one-somebody-elses"),
+    ],
+)
+@pytest.mark.parametrize("waits", [gated, partial(waiting, opted_in=True)], ids=["gated", "ungated"])
+def test_alongside_pods_may_fill_the_list_and_the_rest_is_told(of, slots, waits):
+    plan = plan_for(of, started("p0000"), *many(waits, 300, prefix="w"), policy=ALONGSIDE)
+    entries = listed(plan)
+    assert len([name for name in entries if "/" not in name]) == slots
+    limit = f"{301 - slots} pods wait: {len(of.entries)} of 256 entries are taken, 0 of them by pods that have finished"
+    assert [note.partition(";")[0] for note in told(plan, Code.CONSUMER_LIMIT)] == [limit]
+    next_ones = [f"w{number:04}" for number in range(slots - 1, slots - 1 + TOLD_OF_LIMIT)]
+    assert [r.subject.key[1] for r in plan.reasons if r.code is Code.WAITS_FOR_SLOT] == next_ones
+
+
+def test_alongside_pods_that_have_finished_take_slots_and_are_counted():
+    done = many(finished, 200, node="n1")
+    plan = plan_for(entered(*done, started("a")), *done, started("a"), *many(gated, 100, prefix="w"), policy=ALONGSIDE)
+    assert len(listed(plan)) == RESERVED_FOR_MAX_SIZE - 1
+    assert "202 of 256 entries are taken, 200 of them by pods that have finished" in told(plan, Code.CONSUMER_LIMIT)[0]
+
+
+def test_alongside_who_consumes_has_a_slot_before_who_waits():
+    consumers = many(starting, RESERVED_FOR_MAX_SIZE)
     plan = plan_for(entered(*consumers[:-1]), *consumers, waiting("a"), policy=ALONGSIDE)
     assert len(listed(plan) or consumers) <= RESERVED_FOR_MAX_SIZE
     assert Code.CONSUMER_LIMIT in codes(plan)
@@ -302,6 +334,21 @@ def test_alongside_consumers_may_fill_the_list_and_the_rest_is_told():
 )
 def test_alongside_a_finished_pod_leaves_a_tombstone_while_its_object_is_there(of, pod, written):
     assert listed(plan_for(of, pod, policy=ALONGSIDE)) == written
+
+
+@pytest.mark.parametrize(
+    ("beside", "written"),
+    [
+        pytest.param([started("b")], ["finishedpods/a", "b"], id="another-consumes"),
+        pytest.param([waiting("b")], ["finishedpods/a", "b"], id="another-is-listed-and-waits"),
+        pytest.param([], None, id="nobody-it-is-free"),
+    ],
+)
+def test_alongside_a_tombstone_is_left_wherever_the_claim_stays_allocated(beside, written):
+    pod = finished("a", node="n1")
+    plan = plan_for(claim(list=[pod, *beside]), pod, *beside, policy=ALONGSIDE)
+    assert listed(plan) == written
+    assert bool(of_type(plan, Deallocate)) is (written is None)
 
 
 @pytest.mark.parametrize(
