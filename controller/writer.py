@@ -54,7 +54,8 @@ class Writer:
         self._metrics = metrics
         self._leadership = leadership
         self._confirmation = Confirmation(client, world=world, clock=clock)
-        self._asking: set[LookUpPod | LookUpWorkload] = set()
+        self._asking: set[tuple[Key, LookUpPod | LookUpWorkload]] = set()
+        """Questions that are under way, with the claim that wants the answer: a pod may be listed in several."""
 
     async def apply(self, plan: Plan, *, view: ClaimView | None = None) -> None:
         """Carry out a plan made for the view; raises ApiError or BoundMeanwhileError, the first of several."""
@@ -177,9 +178,10 @@ class Writer:
         self._metrics.kicked.inc()
 
     async def _look_up_pod(self, action: LookUpPod, claim: Key) -> None:
-        if action in self._asking:
+        question = (claim, action)
+        if question in self._asking:
             return
-        self._asking.add(action)
+        self._asking.add(question)
         try:
             pod = await self._client.get(PODS, action.pod, Pod)
         except (NotFound, InvalidNameError):  # the API server checks no names in a claim's list
@@ -190,16 +192,17 @@ class Writer:
             else:
                 self._world.pod_present(claim, action.uid, now=self._clock.now())
         finally:
-            self._asking.discard(action)
+            self._asking.discard(question)
 
     async def _look_up_workload(self, action: LookUpWorkload) -> None:
-        if action in self._asking:
+        question = (action.claim, action)
+        if question in self._asking:
             return
-        self._asking.add(action)
+        self._asking.add(question)
         try:
             await self._workloads.look_up(action.reference, namespace=action.claim[0])
         finally:
-            self._asking.discard(action)
+            self._asking.discard(question)
 
     def _within(self) -> float:
         """Return how long a write that begins now may take: it must be over before our lease can be."""

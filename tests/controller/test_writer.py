@@ -382,6 +382,17 @@ async def test_the_same_question_is_asked_once_at_a_time(cluster, world, writer_
     assert len(asked) == len(set(asked))
 
 
+async def test_each_claim_gets_its_answer_about_a_pod_that_several_list(cluster, world, writer_of):
+    entry = {"resource": "pods", "name": "a", "uid": uid("a")}
+    for name in ("train", "eval"):
+        cluster.put(CLAIMS, NAMESPACE, name, status={"allocation": ALLOCATION, "reservedFor": [entry]})
+    views, writer = [served(cluster, world, name) for name in ("train", "eval")], writer_of()
+    plan = Plan(actions=(LookUpPod(pod=(NAMESPACE, "a"), uid=uid("a")),))
+    await asyncio.gather(*(writer.apply(plan, view=view) for view in views))
+    found = [world.view(view.key, now=0.0).entries[0].kind for view in views]
+    assert found == [EntryKind.FINISHED, EntryKind.FINISHED]
+
+
 # Leadership
 
 

@@ -136,9 +136,11 @@ async def end_pods(namespace: Namespace, *names: str) -> None:
     await asyncio.gather(*(namespace.patch(PODS, name, ending) for name in chosen))
 
 
-async def allocate(namespace: Namespace, name: str, *, devices: str, pool: str, node: str | None = None) -> Json:
-    """Allocate device-0 of a pool by hand, for nobody; with the finalizer, as the scheduler would."""
-    result = {"request": "device", "driver": devices, "pool": pool, "device": "device-0"}
+async def allocate(
+    namespace: Namespace, name: str, *, devices: str, pool: str, device: str = "device-0", node: str | None = None
+) -> Json:
+    """Allocate a device of a pool by hand, for nobody; with the finalizer, as the scheduler would."""
+    result = {"request": "device", "driver": devices, "pool": pool, "device": device}
     allocation: Json = {"devices": {"results": [result]}, "allocationTimestamp": "2026-01-01T00:00:00Z"}
     if node:
         here = {"key": "metadata.name", "operator": "In", "values": [node]}

@@ -61,7 +61,9 @@ def _needs_tombstone(view: ClaimView, consumer: Consumer | None, policy: Policy,
 
     Nor if nobody else keeps the allocation: then the claim is free, and that ends the matter.
     """
-    if not policy.tombstones or consumer is None or consumer.deleting or not consumer.node:
+    if not policy.tombstones or consumer is None or consumer.stage is not Stage.FINISHED:
+        return False  # one over a pod that runs is somebody's mistake: its own entry takes its place again
+    if consumer.deleting or not consumer.node:
         return False
     if view.claim.metadata.deleting:
         return False

@@ -336,6 +336,13 @@ def test_alongside_a_finished_pod_leaves_a_tombstone_while_its_object_is_there(o
     assert listed(plan_for(of, pod, policy=ALONGSIDE)) == written
 
 
+@pytest.mark.parametrize("policy", [REPLACE, ALONGSIDE], ids=["replace", "alongside"])
+@pytest.mark.parametrize("pod", [starting("a"), waiting("a")], ids=["starting", "waiting"])
+def test_a_tombstone_over_a_pod_that_has_not_finished_gives_its_place_back(pod, policy):
+    stone = ConsumerReference.parse("finishedpods.reserve.dra/a", uid=uid("a"))
+    assert listed(plan_for(entered(stone), pod, policy=policy)) == ["jobs/train", "a"]
+
+
 @pytest.mark.parametrize(
     ("beside", "written"),
     [
