@@ -235,7 +235,7 @@ class World:
             starting=starting,
             started=started,
             listings=record.listings.copy(),
-            excluded=self._excluded(record, starting),
+            excluded=self._excluded(record),
             held_up=frozenset(c.uid for c in gated if self._held_up(c, key, now)),
             conflicts=record.conflicts,
             nodes=record.fit,
@@ -417,11 +417,19 @@ class World:
         record.fit_version = version
         record.inside, record.fit = (None, NodeFit()) if selector is None else self._nodes.reach(selector)
 
-    def _excluded(self, record: Record, starting: tuple[Consumer, ...]) -> frozenset[Uid]:
+    def _excluded(self, record: Record) -> frozenset[Uid]:
+        """Return the bound pods off the allocation's nodes that must not be listed.
+
+        A started one that is listed stays so: it was let in when its node was right, and asks for nothing.
+        """
         inside = record.inside
         if inside is None:
             return frozenset()
-        return frozenset(c.uid for c in starting if c.node in self._nodes and c.node not in inside)
+        unlisted = (
+            c for c in record.stages[Stage.STARTED].values() if record.listings.get(c.uid, UNLISTED).since is None
+        )
+        bound = (*record.stages[Stage.STARTING].values(), *unlisted)
+        return frozenset(c.uid for c in bound if c.node in self._nodes and c.node not in inside)
 
     def _held_up(self, consumer: Consumer, key: Key, now: Instant) -> bool:
         """Whether another claim of the pod is not ready for it: it is neither listed there, nor may it open it."""

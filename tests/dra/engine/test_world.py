@@ -223,7 +223,9 @@ def test_the_first_sight_of_a_node_is_no_reboot(world):
 def test_bound_pods_on_nodes_that_the_allocation_excludes(world):
     told(world, node("n1"), node("n2"), claim(allocation=allocation(nodes=["n1"])))
     told(world, pod("a", node="n1"), pod("b", node="n2"), pod("c", node="n3"), pod("d", node="n2", ready="12:00"))
-    assert world.view(KEY, now=NOON).excluded == {uid("b")}
+    assert world.view(KEY, now=NOON).excluded == {uid("b"), uid("d")}
+    told(world, claim(version=2, allocation=allocation(nodes=["n1"]), list=[waiting("b"), started("d")]))
+    assert world.view(KEY, now=NOON).excluded == {uid("b")}, "who has started and is listed stays listed"
 
 
 def test_an_allocation_for_all_nodes_excludes_none(world):

@@ -373,6 +373,12 @@ def test_how_long_a_tombstone_stays(pods, written):
 # Rule 14: off the allocation
 
 
+def test_a_pod_that_runs_off_the_nodes_of_the_allocation_is_not_listed_either():
+    """It has its devices by an allocation before this one, which was taken back by force."""
+    pods = [started("a"), started("b")]
+    assert listed(plan_for(claim(list=[pods[1]]), *pods, excluded=frozenset({uid("a")}))) == ["guards/train", "b"]
+
+
 def test_a_bound_pod_off_the_nodes_of_the_allocation_is_never_listed():
     plan = plan_for(entered("guard"), starting("a"), starting("b"), excluded=frozenset({uid("a")}))
     assert "a" not in listed(plan)
