@@ -7,12 +7,13 @@ import logging
 import time
 from typing import Final
 
+from controller.confirmation import BoundMeanwhileError
 from controller.eviction import Evictor
 from controller.leadership import Leadership
 from controller.metrics import Metrics
 from controller.publisher import Publisher
 from controller.queue import Queue
-from controller.writer import BoundMeanwhileError, Writer
+from controller.writer import Writer
 from dra.engine.actions import Deallocate, DeleteClaim, Plan
 from dra.engine.claims import gates
 from dra.engine.claims.decide import decide

@@ -10,6 +10,7 @@ import logging
 from collections.abc import Awaitable, Iterable
 from typing import Final
 
+from controller.confirmation import Confirmation
 from controller.leadership import Leadership
 from controller.metrics import Metrics
 from controller.workloads import Workloads
@@ -27,7 +28,7 @@ from dra.engine.actions import (
 )
 from dra.engine.claims.view import ClaimView
 from dra.engine.world import World
-from dra.kube.client import WRITE_TIMEOUT, Client, Selection
+from dra.kube.client import WRITE_TIMEOUT, Client
 from dra.kube.clock import Clock, micro_time
 from dra.kube.errors import ApiError, Conflict, NotFound
 from dra.kube.limits import Priority
@@ -41,10 +42,6 @@ PARALLEL: Final = 32
 
 
 _log: Final = logging.getLogger(__name__)
-
-
-class BoundMeanwhileError(Exception):
-    """A live read showed a pod that is bound, or about to be: the claim is not given back."""
 
 
 class Writer:
@@ -66,7 +63,9 @@ class Writer:
         self._workloads = workloads
         self._metrics = metrics
         self._leadership = leadership
-        self._asking: set[LookUpPod | LookUpWorkload] = set()
+        self._confirmation = Confirmation(client, world=world, clock=clock)
+        self._asking: set[tuple[Key, LookUpPod | LookUpWorkload]] = set()
+        """Questions that are under way, with the claim that wants the answer: a pod may be listed in several."""
 
     async def apply(self, plan: Plan, *, view: ClaimView | None = None) -> None:
         """Carry out a plan made for the view; raises ApiError or BoundMeanwhileError, the first of several."""
@@ -102,8 +101,8 @@ class Writer:
     async def _write_claim(self, writes: Iterable[ClaimWrite], view: ClaimView) -> None:
         version = view.claim.metadata.resource_version
         for write in writes:
-            if isinstance(write, Deallocate) and write.confirm:
-                await self._confirm_unbound(view)
+            if isinstance(write, Deallocate):
+                await self._confirmation.ask(write)
             version = await self._patch_claim(write, view, version)
 
     async def _patch_claim(self, write: ClaimWrite, view: ClaimView, version: str) -> str:
@@ -141,17 +140,6 @@ class Writer:
             self._world.forget_claim(view.key, view.claim.metadata.uid)
             return
         self._world.observe_claim(claim, now=self._clock.now())
-
-    async def _confirm_unbound(self, view: ClaimView) -> None:
-        """Read the pods of the namespace live: any that is bound, or nominated by a binding cycle, forbids it."""
-        namespace, name = view.key
-        async for page in self._client.list_pages(PODS, Pod, selection=Selection(namespace=namespace)):
-            for pod in page.items:
-                if name not in claim_names(pod):
-                    continue
-                self._world.observe_pod(pod, now=self._clock.now())
-                if not pod.terminal and (pod.spec.node_name or pod.status.nominated_node_name):
-                    raise BoundMeanwhileError(f"claim {namespace}/{name}: pod {pod.metadata.name} is being bound")
 
     async def _ungate(self, action: Ungate) -> None:
         try:
@@ -208,9 +196,10 @@ class Writer:
             self._world.forget_claim(action.claim, action.uid)
 
     async def _look_up_pod(self, action: LookUpPod, claim: Key) -> None:
-        if action in self._asking:
+        question = (claim, action)
+        if question in self._asking:
             return
-        self._asking.add(action)
+        self._asking.add(question)
         try:
             pod = await self._client.get(PODS, action.pod, Pod)
         except (NotFound, InvalidNameError):  # the API server checks no names in a claim's list
@@ -219,18 +208,19 @@ class Writer:
             if pod.metadata.uid != action.uid:
                 self._world.pod_absent(claim, action.uid)
             else:
-                self._world.pod_present(claim, action.uid)
+                self._world.pod_present(claim, action.uid, now=self._clock.now())
         finally:
-            self._asking.discard(action)
+            self._asking.discard(question)
 
     async def _look_up_workload(self, action: LookUpWorkload) -> None:
-        if action in self._asking:
+        question = (action.claim, action)
+        if question in self._asking:
             return
-        self._asking.add(action)
+        self._asking.add(question)
         try:
             await self._workloads.look_up(action.reference, namespace=action.claim[0])
         finally:
-            self._asking.discard(action)
+            self._asking.discard(question)
 
     def _within(self) -> float:
         """Return how long a write that begins now may take: it must be over before our lease can be."""

@@ -21,7 +21,10 @@ class Deallocate(Struct, frozen=True):
 
     claim: Key
     confirm: bool = False
-    """Whether a live read must first show that no referencing pod is bound or nominated (rules 9 and 10)."""
+    """Whether a live read must first show that no referencing pod is bound or nominated (rules 9, 10 and 12)."""
+
+    given_up: frozenset[Uid] = frozenset()
+    """Pods for which it is enough that their nodes do not report in: a person vouches that they are no more."""
 
 
 class Annotate(Struct, frozen=True):

@@ -3,7 +3,8 @@
 from enum import Flag, auto
 from typing import NamedTuple
 
-from dra.engine.claims.view import NodeFit
+from dra.engine.claims.view import LostNode, NodeFit
+from dra.engine.instants import Instant
 from dra.model import nodes, pods
 from dra.model.meta import Uid
 from dra.model.nodes import Node, NodeSelector
@@ -14,14 +15,23 @@ class NodeChange(Flag):
     """What an observation of a node changed."""
 
     NOTHING = 0
-    REACH = auto()  # labels, readiness, cordon: which allocations can be used where
+    REACH = auto()  # labels, readiness, cordon, out of service: which allocations can be used where
     BOOT = auto()  # a new bootID: the sandboxes of its pods are gone
 
 
 class _NodeState(NamedTuple):
     labels: dict[str, str] | None
     usable: bool
+    ready: bool
+    out_of_service: bool
     boot: str
+    ready_since: Instant | None
+    """Since when its kubelet reports in without a break, as far as we have seen."""
+
+    @property
+    def reach(self) -> tuple[object, ...]:
+        """What claims may depend on."""
+        return (self.labels, self.usable, self.ready, self.out_of_service)
 
 
 class NodeIndex:
@@ -31,14 +41,21 @@ class NodeIndex:
         self.version = 0
         self._states: dict[str, _NodeState] = {}
 
-    def observe(self, node: Node) -> NodeChange:
+    def observe(self, node: Node, *, now: Instant) -> NodeChange:
         """Take in a node; heartbeats change nothing."""
         name = node.metadata.name
-        usable = node.ready and not node.spec.unschedulable and not node.metadata.deleting
-        state = _NodeState(node.metadata.labels, usable, node.status.node_info.boot_id)
         before = self._states.get(name)
+        since = before.ready_since if before is not None and before.ready_since is not None else now
+        state = _NodeState(
+            labels=node.metadata.labels,
+            usable=node.ready and not node.spec.unschedulable and not node.metadata.deleting,
+            ready=node.ready,
+            out_of_service=node.out_of_service,
+            boot=node.status.node_info.boot_id,
+            ready_since=since if node.ready else None,
+        )
         self._states[name] = state
-        if before is None or before[:2] != state[:2]:
+        if before is None or before.reach != state.reach:
             self.version += 1
             reach = NodeChange.REACH
         else:
@@ -58,6 +75,22 @@ class NodeIndex:
         """Return the bootID of a node, empty if it is not known."""
         state = self._states.get(name)
         return state.boot if state is not None else ""
+
+    def ready(self, name: str) -> bool:
+        """Whether the node is there and its kubelet reports in."""
+        state = self._states.get(name)
+        return state is not None and state.ready
+
+    def lost(self, name: str, boot: str) -> LostNode | None:
+        """Return what is known of a node on which pods of that boot may still run; None if they certainly do not.
+
+        A Node object that is gone says that there is no such machine, the taint that it is shut down, another bootID
+        that nothing of before is left.
+        """
+        state = self._states.get(name)
+        if state is None or state.out_of_service or (boot and state.boot and state.boot != boot):
+            return None
+        return LostNode(name=name, boot=boot, ready_since=state.ready_since)
 
     def __contains__(self, name: str) -> bool:
         return name in self._states

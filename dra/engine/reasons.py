@@ -4,6 +4,7 @@ Every text names the object first, then what is the case, what stays true, and w
 commands that exist.
 """
 
+from collections.abc import Iterable
 from enum import StrEnum
 from typing import Final, NamedTuple
 
@@ -21,6 +22,7 @@ class Code(StrEnum):
     DEALLOCATED = "Deallocated"
     DEALLOCATION_WAITS = "DeallocationWaits"
     WORKLOAD_PENDING = "WorkloadNotFound"
+    WORKLOAD_GONE = "WorkloadGone"
     WORKLOAD_UNREADABLE = "WorkloadUnreadable"
     WORKLOAD_UNKNOWN_KIND = "WorkloadKindUnknown"
     IN_DOUBT = "ReservationInDoubt"
@@ -30,11 +32,18 @@ class Code(StrEnum):
     POD_OFF_ALLOCATION = "PodOffAllocation"
     SANDBOX_NOT_READY = "SandboxNotReady"
     CONSUMER_LIMIT = "ConsumerLimit"
+    WAITS_FOR_SLOT = "WaitsForSlot"
     STOCK_CONTROLLER_ACTIVE = "StockControllerActive"
     DEVICE_HELD_TWICE = "DeviceHeldTwice"
     DELETION_WAITS = "DeletionWaitsForPods"
     EVICTED = "DeviceTaintManagerEviction"  # upstream's word for the same: whoever looks for it finds both
     GENERATION_FAILED = "FailedResourceClaimCreation"
+    KEPT_BY_OTHERS = "KeptByForeignEntries"
+    NODE_LOST = "NodeLost"
+    FORCE_RELEASED = "ForceReleased"
+    FORCE_RELEASE_IGNORED = "ForceReleaseIgnored"
+    FORCE_RELEASE_BLOCKED = "ForceReleaseBlocked"
+    FORCE_RELEASE_WAITS = "ForceReleaseWaits"
 
 
 class Severity(StrEnum):
@@ -75,6 +84,11 @@ RENDERINGS: Final[dict[Code, Rendering]] = {
     Code.WORKLOAD_PENDING: Rendering(
         Severity.NORMAL, "{workload} does not exist yet; the claim is reserved for it once it is created"
     ),
+    Code.WORKLOAD_GONE: Rendering(
+        Severity.NORMAL,
+        "{workload} with uid {expected} is gone, so nothing is reserved for it; pods use the claim as if it named "
+        "nobody. If another one is meant, correct annotation reserve.dra/reserved-for-uid",
+    ),
     Code.WORKLOAD_UNREADABLE: Rendering(
         Severity.WARNING,
         "entry {workload} cannot be checked: no right to get {kind}; it stays reserved. "
@@ -110,7 +124,13 @@ RENDERINGS: Final[dict[Code, Rendering]] = {
     ),
     Code.CONSUMER_LIMIT: Rendering(
         Severity.WARNING,
-        "{pods} pods wait: the list holds {listed} of at most 256 consumers; they follow as slots become free",
+        "{pods} pods wait: {listed} of 256 entries are taken, {finished} of them by pods that have finished; beside "
+        "the stock resourceclaim-controller a pod keeps its entry until it is deleted",
+    ),
+    Code.WAITS_FOR_SLOT: Rendering(
+        Severity.NORMAL,
+        "waits until claim {claim} has a slot: 256 entries are all that it can have. "
+        "See: kubectl describe resourceclaim -n {namespace} {claim}",
     ),
     Code.STOCK_CONTROLLER_ACTIVE: Rendering(
         Severity.WARNING,
@@ -127,8 +147,41 @@ RENDERINGS: Final[dict[Code, Rendering]] = {
         "for {seconds} s",
     ),
     Code.GENERATION_FAILED: Rendering(Severity.WARNING, "{kind} {entry}: {error}"),
+    Code.KEPT_BY_OTHERS: Rendering(
+        Severity.NORMAL,
+        "stays allocated for {entries}, listed by others; nobody else uses it. If they are no more: "
+        "kubectl annotate resourceclaim -n {namespace} {claim} reserve.dra/force-release={expected}",
+    ),
+    Code.NODE_LOST: Rendering(
+        Severity.WARNING,
+        "stays reserved: pods that vanished from node {node} may still run there, since it did not report in; until "
+        "the node is gone, rebooted, tainted out-of-service or ready for {seconds} s. If it is certainly off: "
+        "kubectl delete node {node}",
+    ),
+    Code.FORCE_RELEASED: Rendering(
+        Severity.WARNING,
+        "was released by force, as annotation reserve.dra/force-release asked; overridden: {overridden}",
+    ),
+    Code.FORCE_RELEASE_IGNORED: Rendering(
+        Severity.WARNING,
+        "annotation reserve.dra/force-release is not the uid of this claim, which is {expected}; nothing is done",
+    ),
+    Code.FORCE_RELEASE_BLOCKED: Rendering(
+        Severity.WARNING,
+        "is not released by force: {pods} pods use it on nodes that are Ready ({names}); it stays reserved until "
+        "they end. See: kubectl get pods -o wide",
+    ),
+    Code.FORCE_RELEASE_WAITS: Rendering(
+        Severity.NORMAL, "is released by force as soon as {pods} pods cannot be bound any more, within {seconds} s"
+    ),
 }
 
+
+NAMED: Final = 5
+"""Names that a text lists; the rest is counted."""
+
+LONGEST_ARGUMENT: Final = 300
+"""Characters of one argument that a text shows."""
 
 _SHOWN: Final = {"ResourceClaim": "claim"}
 """Kinds whose everyday name is shorter than the API's."""
@@ -162,12 +215,20 @@ class Reason(Struct, frozen=True):
     @property
     def note(self) -> str:
         """The text without the object, as Events carry it."""
-        return RENDERINGS[self.code].text.format(**dict(self.arguments))
+        return RENDERINGS[self.code].text.format(**{name: _shown(value) for name, value in self.arguments})
 
     @property
     def text(self) -> str:
         """The whole sentence: object first."""
         return f"{self.subject}: {self.note}"
+
+
+def _shown(value: str | int) -> str | int:
+    """Return an argument as people can read it: names in lists may be of any length and in any characters."""
+    if isinstance(value, int):
+        return value
+    text = "".join(c if c.isprintable() else repr(c)[1:-1] for c in value[:LONGEST_ARGUMENT])
+    return text if len(value) <= LONGEST_ARGUMENT else f"{text}…"
 
 
 def claim_reason(code: Code, *, key: Key, uid: Uid, done: bool = False, **numbers: str | int) -> Reason:
@@ -181,3 +242,10 @@ def pod_reason(code: Code, *, key: Key, uid: Uid, done: bool = False, **numbers:
     arguments = {"namespace": key[0], "name": key[1]} | numbers
     subject = Subject(kind="Pod", key=key, uid=uid)
     return Reason(code=code, subject=subject, arguments=tuple(arguments.items()), done=done)
+
+
+def named(names: Iterable[str]) -> str:
+    """Return a few names for a text, and how many more there are."""
+    found = tuple(names)
+    rest = len(found) - NAMED
+    return ", ".join(found[:NAMED]) + (f" and {rest} more" if rest > 0 else "")

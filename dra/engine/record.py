@@ -4,7 +4,7 @@ from typing import Final
 
 import msgspec
 
-from dra.engine.claims.view import History, NodeFit
+from dra.engine.claims.view import History, NodeFit, lost_boot
 from dra.engine.consumers import Consumer, Stage
 from dra.engine.instants import Instant
 from dra.engine.ledger import Conflict
@@ -35,6 +35,7 @@ class Record:
         "inside",
         "key",
         "listings",
+        "lost",
         "malformed",
         "members",
         "present",
@@ -52,7 +53,12 @@ class Record:
         self.stages: dict[Stage, dict[Uid, Consumer]] = {stage: {} for stage in Stage}
         self.listings: dict[Uid, Listing] = {}
         self.absent: set[Uid] = set()
-        self.present: set[Uid] = set()
+        self.present: dict[Uid, Instant] = {}
+        """Listed pods that are there and do not reference the claim, and when a live read last showed that."""
+
+        self.lost: dict[str, str] = {}
+        """Nodes that did not report in when pods vanished from them, with the bootID of that time."""
+
         self.pruned: dict[Uid, Instant] = {}
         self.conflicts: tuple[Conflict, ...] = ()
         self.history = History()
@@ -66,7 +72,7 @@ class Record:
         if before is not None and before.stage is not consumer.stage:
             del self.stages[before.stage][consumer.uid]
         self.members[consumer.uid] = consumer
-        self.present.discard(consumer.uid)
+        self.present.pop(consumer.uid, None)
         self.stages[consumer.stage][consumer.uid] = consumer
         if consumer.consuming and self.history.unstuck:
             self.history = msgspec.structs.replace(self.history, unstuck=0)
@@ -92,7 +98,13 @@ class Record:
         self.claim = claim
         self._read_reservation(claim)
         self._compare_lists(claim, now=now, ours=ours)
+        self._compare_lost(before, claim, ours=ours)
         self._advance_history(before, claim, now=now, ours=ours)
+
+    @property
+    def forced(self) -> bool:
+        """Whether somebody asks for a release by force."""
+        return self.claim is not None and self.claim.metadata.annotation(workloads.FORCE_RELEASE) is not None
 
     def wrote(self, *, now: Instant) -> None:
         """The version that the watch has shown already is of our making."""
@@ -113,6 +125,7 @@ class Record:
         self.listings.clear()
         self.absent.clear()
         self.present.clear()
+        self.lost.clear()
         self.pruned.clear()
         self.history = History()
 
@@ -121,6 +134,16 @@ class Record:
             self.reservation, self.malformed = workloads.reservation(claim), ""
         except MalformedReferenceError as error:
             self.reservation, self.malformed = None, str(error)
+
+    def _compare_lost(self, before: ResourceClaim | None, claim: ResourceClaim, *, ours: bool) -> None:
+        """Take over the nodes that the list names; those that we have taken off it are no longer in doubt."""
+        named = {e.name: boot for e in claim.entries if (boot := lost_boot(e)) is not None}
+        if claim.status.allocation is None:
+            self.lost.clear()
+        for entry in before.entries if before is not None and ours else ():
+            if lost_boot(entry) is not None and entry.name not in named:
+                self.lost.pop(entry.name, None)
+        self.lost |= named
 
     def _compare_lists(self, claim: ResourceClaim, *, now: Instant, ours: bool) -> None:
         listed = {e.uid for e in claim.entries}
@@ -133,7 +156,7 @@ class Record:
         for uid in [u for u, listing in self.listings.items() if listing.since is not None and u not in listed]:
             self._unlist(uid, now=now, ours=ours)
         self.absent &= listed
-        self.present &= listed
+        self.present = {uid: when for uid, when in self.present.items() if uid in listed}
 
     def _came_back(self, uid: Uid, now: Instant) -> bool:
         """Whether somebody put back what we pruned; a waiting pod's entry is the scheduler's to write."""

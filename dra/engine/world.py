@@ -12,7 +12,7 @@ import msgspec
 
 from dra.engine import consumers, ledger
 from dra.engine.claims import gates
-from dra.engine.claims.view import ClaimView, Entry, NodeFit, OwnerPhase, Workload, WorkloadPhase, classify
+from dra.engine.claims.view import ClaimView, Entry, LostNode, NodeFit, OwnerPhase, Workload, WorkloadPhase, classify
 from dra.engine.consumers import Consumer, Stage
 from dra.engine.generation.index import Owners
 from dra.engine.generation.owners import OwnerView
@@ -155,20 +155,22 @@ class World:
         self._place(uid, consumer.node, "")
         for name in consumer.claims:
             self._withdraw(consumer, name, gone=certain)
+            if certain and consumer.consuming:
+                self._may_still_run(consumer, (consumer.namespace, name))
 
     def pod_absent(self, claim: Key, uid: Uid) -> None:
         """A live read showed that no pod with that uid exists: the entry in that claim's list stands for nobody."""
         record = self._records.get(claim)
         if record is not None and uid not in self._consumers:
             record.absent.add(uid)
-            record.present.discard(uid)
+            record.present.pop(uid, None)
             self.dirty.add(claim)
 
-    def pod_present(self, claim: Key, uid: Uid) -> None:
+    def pod_present(self, claim: Key, uid: Uid, *, now: Instant) -> None:
         """A live read showed the pod: it does not reference the claim, or the watch has not told us yet."""
         record = self._records.get(claim)
         if record is not None and uid not in record.members:
-            record.present.add(uid)
+            record.present[uid] = now
             self.dirty.add(claim)
 
     def consumer(self, uid: Uid) -> Consumer | None:
@@ -180,9 +182,9 @@ class World:
     def observe_node(self, node: Node, *, now: Instant) -> None:
         """Take in a node; a new bootID means that the sandboxes of its pods are gone."""
         name = node.metadata.name
-        change = self._nodes.observe(node)
-        if NodeChange.REACH in change:
-            self._reach_changed()
+        change = self._nodes.observe(node, now=now)
+        if change:
+            self._reach_changed(name)
         if NodeChange.BOOT in change:
             for uid in self._on_node.get(name, ()):
                 self._rebooted(uid, node.status.node_info.boot_id, now=now)
@@ -190,7 +192,7 @@ class World:
     def forget_node(self, name: str) -> None:
         """The node is gone; its pods are not, until somebody says so."""
         if NodeChange.REACH in self._nodes.forget(name):
-            self._reach_changed()
+            self._reach_changed(name)
 
     # Workloads:
 
@@ -265,11 +267,14 @@ class World:
             starting=starting,
             started=started,
             listings=record.listings.copy(),
-            excluded=self._excluded(record, starting),
+            excluded=self._excluded(record),
             held_up=frozenset(c.uid for c in gated if self._held_up(c, key, now)),
             conflicts=record.conflicts,
             taints=self.taints.on(record.claim.status.allocation),
             nodes=record.fit,
+            lost_nodes=tuple(self._lost_nodes(record)),
+            other_users=self._other_users(record) if record.forced else (),
+            stranded=self._stranded(record) if record.forced else frozenset(),
             history=record.history,
             owner=self._owner(record.claim),
         )
@@ -327,6 +332,15 @@ class World:
         self.dirty.add(key)
         self._tidy(record)
 
+    def _may_still_run(self, consumer: Consumer, claim: Key) -> None:
+        """A consuming pod has vanished: if its kubelet does not report in, nobody has ended its containers."""
+        record, node = self._records.get(claim), consumer.node
+        if record is None or record.claim is None or record.claim.status.allocation is None:
+            return
+        boot = self._nodes.boot(node)
+        if not self._nodes.ready(node) and self._nodes.lost(node, boot) is not None:
+            record.lost[node] = boot
+
     def _tidy(self, record: Record) -> None:
         if record.claim is None and not record.members:
             del self._records[record.key]
@@ -348,9 +362,13 @@ class World:
             if len(consumer.claims) > 1:
                 self.dirty.update((consumer.namespace, name) for name in consumer.claims)
 
-    def _reach_changed(self) -> None:
+    def _reach_changed(self, node: str) -> None:
         for key, record in self._records.items():
-            if record.stages[Stage.WAITING] or record.stages[Stage.STARTING]:
+            if node in record.lost:
+                self.dirty.add(key)
+                if self._nodes.lost(node, record.lost[node]) is None:
+                    del record.lost[node]  # for good, whatever comes under that name
+            elif record.stages[Stage.WAITING] or record.stages[Stage.STARTING] or record.forced:
                 self.dirty.add(key)
 
     def _refer(self, record: Record, before: ConsumerReference | None) -> None:
@@ -402,13 +420,15 @@ class World:
         assert record.claim is not None  # noqa: S101 - the caller has looked
         for entry in record.claim.entries:
             consumer = record.members.get(entry.uid)
-            stranger = consumer is None and (entry.uid in self._consumers or entry.uid in record.present)
+            asked = record.present.get(entry.uid) if entry.uid not in self._consumers else None
+            stranger = consumer is None and (entry.uid in self._consumers or asked is not None)
             yield classify(
                 entry,
                 reservation=record.reservation,
                 consumer=consumer,
                 gone=entry.uid in record.absent,
                 stranger=stranger,
+                asked=asked,
             )
 
     def _owner(self, claim: ResourceClaim) -> OwnerPhase:
@@ -423,6 +443,20 @@ class World:
             return OwnerPhase.REPLACED
         return OwnerPhase.DONE if found.stage is Stage.FINISHED else OwnerPhase.PRESENT
 
+    def _lost_nodes(self, record: Record) -> Iterator[LostNode]:
+        found = (self._nodes.lost(name, boot) for name, boot in record.lost.items())
+        return (node for node in found if node is not None)
+
+    def _other_users(self, record: Record) -> tuple[Consumer, ...]:
+        assert record.claim is not None  # noqa: S101 - the caller has looked
+        others = (self._consumers.get(e.uid) for e in record.claim.entries if e.uid not in record.members)
+        return tuple(c for c in others if c is not None)
+
+    def _stranded(self, record: Record) -> frozenset[Uid]:
+        users = (*record.stages[Stage.STARTING].values(), *record.stages[Stage.STARTED].values())
+        found = (*users, *(c for c in self._other_users(record) if c.consuming))
+        return frozenset(c.uid for c in found if not self._nodes.ready(c.node))
+
     def _fit(self, record: Record) -> None:
         """Bring up to date which nodes the allocation reaches; computed once per change of nodes or allocation."""
         allocation = record.claim.status.allocation if record.claim is not None else None
@@ -433,11 +467,19 @@ class World:
         record.fit_version = version
         record.inside, record.fit = (None, NodeFit()) if selector is None else self._nodes.reach(selector)
 
-    def _excluded(self, record: Record, starting: tuple[Consumer, ...]) -> frozenset[Uid]:
+    def _excluded(self, record: Record) -> frozenset[Uid]:
+        """Return the bound pods off the allocation's nodes that must not be listed.
+
+        A started one that is listed stays so: it was let in when its node was right, and asks for nothing.
+        """
         inside = record.inside
         if inside is None:
             return frozenset()
-        return frozenset(c.uid for c in starting if c.node in self._nodes and c.node not in inside)
+        unlisted = (
+            c for c in record.stages[Stage.STARTED].values() if record.listings.get(c.uid, UNLISTED).since is None
+        )
+        bound = (*record.stages[Stage.STARTING].values(), *unlisted)
+        return frozenset(c.uid for c in bound if c.node in self._nodes and c.node not in inside)
 
     def _held_up(self, consumer: Consumer, key: Key, now: Instant) -> bool:
         """Whether another claim of the pod is not ready for it: it is neither listed there, nor may it open it."""

@@ -1,14 +1,26 @@
 """Nodes and node selectors."""
 
+from typing import Final
+
 import msgspec
 
 from dra.model.meta import ObjectMeta, Struct
+
+OUT_OF_SERVICE: Final = "node.kubernetes.io/out-of-service"
+"""Taint by which somebody vouches that the machine is shut down: upstream deletes its pods by force then."""
+
+
+class Taint(Struct, frozen=True):
+    """``spec.taints[]``, as far as it is asked for."""
+
+    key: str = ""
 
 
 class NodeSpec(Struct, frozen=True):
     """``spec``."""
 
     unschedulable: bool = False
+    taints: list[Taint] | None = None
 
 
 class NodeSystemInfo(Struct, frozen=True):
@@ -42,6 +54,11 @@ class Node(Struct, frozen=True):
     def ready(self) -> bool:
         """Whether its kubelet reports in."""
         return any(c.type == "Ready" and c.status == "True" for c in self.status.conditions or ())
+
+    @property
+    def out_of_service(self) -> bool:
+        """Whether somebody vouches that nothing runs there any more."""
+        return any(taint.key == OUT_OF_SERVICE for taint in self.spec.taints or ())
 
 
 class NodeSelectorRequirement(Struct, frozen=True):

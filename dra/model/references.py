@@ -13,11 +13,17 @@ _SUBDOMAIN: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0
 _LABEL: Final = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 _MAX_SUBDOMAIN: Final = 253
 _MAX_LABEL: Final = 63
+_QUOTED: Final = 60
 _UNKNOWN: Final = Uid("")
 
 
 class MalformedReferenceError(ValueError):
     """A text that is no ``RESOURCE[.GROUP]/NAME``."""
+
+
+def _quoted(text: str) -> str:
+    """Return what somebody wrote, fit for a message: annotations may be a quarter of a megabyte long."""
+    return repr(text if len(text) <= _QUOTED else f"{text[:_QUOTED]}…")
 
 
 class GroupResource(Struct, frozen=True):
@@ -38,9 +44,11 @@ class GroupResource(Struct, frozen=True):
         """
         resource, _, group = text.partition(".")
         if not (len(resource) <= _MAX_LABEL and _LABEL.fullmatch(resource)):
-            raise MalformedReferenceError(f"{text!r}: {resource!r} is no resource name; write it as in: jobs.batch")
+            wrong = f"{_quoted(text)}: {_quoted(resource)} is no resource name"
+            raise MalformedReferenceError(f"{wrong}; write it as in: jobs.batch")
         if ("." in text) and not (len(group) <= _MAX_SUBDOMAIN and _SUBDOMAIN.fullmatch(group)):
-            raise MalformedReferenceError(f"{text!r}: {group!r} is no API group; write it as in: jobs.batch")
+            wrong = f"{_quoted(text)}: {_quoted(group)} is no API group"
+            raise MalformedReferenceError(f"{wrong}; write it as in: jobs.batch")
         return cls(resource=resource, group=group)
 
 
@@ -74,6 +82,8 @@ class ConsumerReference(Struct, frozen=True):
         """Read ``jobs.batch/train``. Raises MalformedReferenceError."""
         kind, slash, name = text.partition("/")
         if not slash or not (len(name) <= _MAX_SUBDOMAIN and _SUBDOMAIN.fullmatch(name)):
-            raise MalformedReferenceError(f"{text!r} is no RESOURCE[.GROUP]/NAME; write it as in: jobs.batch/train")
+            raise MalformedReferenceError(
+                f"{_quoted(text)} is no RESOURCE[.GROUP]/NAME; write it as in: jobs.batch/train"
+            )
         found = GroupResource.parse(kind)
         return cls(api_group=found.group, resource=found.resource, name=name, uid=uid)

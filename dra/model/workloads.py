@@ -32,6 +32,9 @@ ENTERED: Final = "reserve.dra/entered-allocation"
 PRE_LIST: Final = "reserve.dra/pre-list"
 """``"true"`` on a claim without a workload, or on a pod: waiting pods are listed before they are scheduled."""
 
+FORCE_RELEASE: Final = "reserve.dra/force-release"
+"""Set by a person, to the claim's own uid: what cannot be known for certain shall not keep the claim any more."""
+
 NO_UID: Final = Uid("")
 """An identity that is not known yet."""
 

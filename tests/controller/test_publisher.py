@@ -81,7 +81,7 @@ def test_the_same_words_go_to_the_log_and_are_counted(publisher, metrics, caplog
 
 
 def test_warnings_are_logged_as_such(publisher, caplog):
-    warning = claim_reason(Code.CONSUMER_LIMIT, key=KEY, uid=uid("train"), pods=1, listed=256)
+    warning = claim_reason(Code.CONSUMER_LIMIT, key=KEY, uid=uid("train"), pods=1, listed=256, finished=0)
     publisher.publish(KEY, [warning], now=0.0)
     assert [line.levelname for line in caplog.records] == ["WARNING"]
 

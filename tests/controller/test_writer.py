@@ -3,9 +3,10 @@ import asyncio
 import msgspec
 import pytest
 
+from controller.confirmation import BoundMeanwhileError
 from controller.leadership import Leadership
 from controller.workloads import Workloads
-from controller.writer import PARALLEL, BoundMeanwhileError, Writer
+from controller.writer import PARALLEL, Writer
 from dra.engine.actions import (
     Annotate,
     Deallocate,
@@ -22,7 +23,7 @@ from dra.kube.errors import Conflict, NotFound, Unreachable
 from dra.model.claims import ResourceClaim
 from dra.model.meta import Uid
 from dra.model.pods import Pod
-from tests.controller.cluster import CLAIMS, PODS, Cluster
+from tests.controller.cluster import CLAIMS, NODES, PODS, Cluster
 from tests.dra.engine.examples import GUARD, JOB, KEY, NAMESPACE, uid, waiting
 from tests.dra.kube.scripted import client_of, refusal
 
@@ -191,6 +192,46 @@ async def test_pods_of_other_namespaces_are_not_asked_for(cluster, world, writer
     assert world.claim(KEY).status.allocation is None
 
 
+READY = {"conditions": [{"type": "Ready", "status": "True"}]}
+GIVEN_UP = Deallocate(claim=KEY, confirm=True, given_up=frozenset({uid("a")}))
+
+
+@pytest.mark.parametrize(
+    ("pods", "nodes", "forbidden"),
+    [
+        pytest.param([("a", "n1")], {"n1": {}}, None, id="its-kubelet-does-not-report-in"),
+        pytest.param([("a", "n1")], {}, None, id="its-node-is-gone"),
+        pytest.param([("a", "n1")], {"n1": READY}, "node n1 reports in", id="its-kubelet-is-back"),
+        pytest.param([("a", "n1")], {"n2": READY}, None, id="another-kubelet-reports-in"),
+        pytest.param([("b", "n1")], {}, "pod b is being bound", id="nobody-has-given-it-up"),
+        pytest.param([], {"n1": READY}, None, id="its-pod-is-gone"),
+    ],
+)
+async def test_pods_are_given_up_only_as_long_as_their_kubelets_do_not_report_in(
+    cluster, world, writer_of, pods, nodes, forbidden
+):
+    view = served(cluster, world)
+    for name, node in pods:
+        pod(cluster, name, spec={"resourceClaims": USES, "nodeName": node})
+    for name, status in nodes.items():
+        cluster.put(NODES, "", name, status=status)
+    plan = Plan(actions=(GIVEN_UP,))
+    if forbidden:
+        with pytest.raises(BoundMeanwhileError, match=forbidden):
+            await writer_of().apply(plan, view=view)
+    else:
+        await writer_of().apply(plan, view=view)
+    assert (world.claim(KEY).status.allocation is None) is not bool(forbidden)
+
+
+async def test_a_pod_that_uses_the_claim_by_an_extended_resource_counts(cluster, world, writer_of):
+    view = served(cluster, world)
+    extended = {"extendedResourceClaimStatus": {"resourceClaimName": "train"}}
+    pod(cluster, "a", spec={"nodeName": "n1"}, status=extended)
+    with pytest.raises(BoundMeanwhileError, match="pod a"):
+        await writer_of().apply(Plan(actions=(Deallocate(claim=KEY, confirm=True),)), view=view)
+
+
 async def test_an_ordinary_deallocation_reads_nothing(cluster, world, writer_of):
     await writer_of().apply(Plan(actions=(FREE,)), view=served(cluster, world))
     assert [request.method for request in cluster.requests] == ["PATCH"]
@@ -339,6 +380,17 @@ async def test_the_same_question_is_asked_once_at_a_time(cluster, world, writer_
     await asyncio.gather(*(writer.apply(plan, view=view) for _ in range(5)))
     asked = [request.path for request in cluster.requests]
     assert len(asked) == len(set(asked))
+
+
+async def test_each_claim_gets_its_answer_about_a_pod_that_several_list(cluster, world, writer_of):
+    entry = {"resource": "pods", "name": "a", "uid": uid("a")}
+    for name in ("train", "eval"):
+        cluster.put(CLAIMS, NAMESPACE, name, status={"allocation": ALLOCATION, "reservedFor": [entry]})
+    views, writer = [served(cluster, world, name) for name in ("train", "eval")], writer_of()
+    plan = Plan(actions=(LookUpPod(pod=(NAMESPACE, "a"), uid=uid("a")),))
+    await asyncio.gather(*(writer.apply(plan, view=view) for view in views))
+    found = [world.view(view.key, now=0.0).entries[0].kind for view in views]
+    assert found == [EntryKind.FINISHED, EntryKind.FINISHED]
 
 
 # Leadership

@@ -165,10 +165,12 @@ async def start_controller(
     """Starts controllers of this test; at its end those that still run must stop without complaint."""
     started = request.node.stash.setdefault(STARTED, [])
 
-    async def start(*, configuration: dict[str, Any] | None = None, arguments: tuple[str, ...] = ()) -> Controller:
+    async def start(
+        *, configuration: dict[str, Any] | None = None, arguments: tuple[str, ...] = (), mode: Mode | None = None
+    ) -> Controller:
         settings = Settings(
             kubeconfig=target.controller,
-            mode=target.mode,
+            mode=mode or target.mode,
             configuration=configuration or {},
             arguments=arguments,
         )

@@ -18,6 +18,9 @@ RESERVED_FOR: Final = "reserve.dra/reserved-for"
 RESERVED_FOR_UID: Final = "reserve.dra/reserved-for-uid"
 """The annotation that tells it from others of the same name; left out when the claim comes first."""
 
+FORCE_RELEASE: Final = "reserve.dra/force-release"
+"""The annotation by which a person vouches that a claim is not used any more; its value is the claim's uid."""
+
 PRE_LIST: Final = "reserve.dra/pre-list"
 """The annotation by which a pod asks to be listed before it is scheduled, whatever its claim says."""
 

@@ -99,6 +99,14 @@ async def told(namespace: Namespace, about: str, reason: str, *, within: float =
     )
 
 
+async def note(namespace: Namespace, about: str, reason: str) -> str:
+    """Return what the last Event of that reason says; wait for one."""
+    await told(namespace, about, reason)
+    found = [event for event in await namespace.events(about) if event["reason"] == reason]
+    text: str = max(found, key=revision)["message"]
+    return text
+
+
 async def list_too(namespace: Namespace, claim: str, *more: Json) -> Json:
     """Add entries as any other client may: without looking, each by its uid."""
     return await namespace.patch_status(CLAIMS, claim, {"reservedFor": [*more]}, kind="strategic-merge-patch")
@@ -128,9 +136,11 @@ async def end_pods(namespace: Namespace, *names: str) -> None:
     await asyncio.gather(*(namespace.patch(PODS, name, ending) for name in chosen))
 
 
-async def allocate(namespace: Namespace, name: str, *, devices: str, pool: str, node: str | None = None) -> Json:
-    """Allocate device-0 of a pool by hand, for nobody; with the finalizer, as the scheduler would."""
-    result = {"request": "device", "driver": devices, "pool": pool, "device": "device-0"}
+async def allocate(
+    namespace: Namespace, name: str, *, devices: str, pool: str, device: str = "device-0", node: str | None = None
+) -> Json:
+    """Allocate a device of a pool by hand, for nobody; with the finalizer, as the scheduler would."""
+    result = {"request": "device", "driver": devices, "pool": pool, "device": device}
     allocation: Json = {"devices": {"results": [result]}, "allocationTimestamp": "2026-01-01T00:00:00Z"}
     if node:
         here = {"key": "metadata.name", "operator": "In", "values": [node]}
@@ -151,6 +161,27 @@ async def add_node(namespace: Namespace, name: str) -> str:
 
     await eventually(lambda: namespace.api.get(NODES, full_name), until=usable, saying=f"node {full_name} is usable")
     return full_name
+
+
+async def lose_node(namespace: Namespace, node: str) -> None:
+    """Let a node fall silent: nobody reports for it any more, and the node controller says so."""
+    await namespace.api.patch(NODES, node, {"metadata": {"labels": {fake_nodes.FAKE: None}}})
+    silent = {"type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown"}
+    status = {"status": {"conditions": [silent]}}
+    await namespace.api.patch(NODES, node, status, subresource="status", kind="strategic-merge-patch")
+
+
+async def reboot(namespace: Namespace, node: str) -> None:
+    """Let a node start anew: its kubelet reports another bootID."""
+    status = {"status": {"nodeInfo": {"bootID": f"next-of-{node}"}}}
+    await namespace.api.patch(NODES, node, status, subresource="status", kind="strategic-merge-patch")
+
+
+async def force_release(namespace: Namespace, claim: str, *, value: str | None = None) -> None:
+    """Ask for a release by force, rightly unless a value says otherwise."""
+    uid = (await namespace.get(CLAIMS, claim))["metadata"]["uid"]
+    wish = {objects.FORCE_RELEASE: uid if value is None else value}
+    await namespace.patch(CLAIMS, claim, {"metadata": {"annotations": wish}})
 
 
 async def cordon(namespace: Namespace, node: str) -> None:

@@ -4,6 +4,7 @@ Too early, and two claims get one device, or a kubelet hands out the devices of 
 deallocation is an edge, never a conclusion from a state: "allocated and unused" is legal.
 """
 
+from collections.abc import Iterator
 from enum import StrEnum
 from typing import Final
 
@@ -12,7 +13,7 @@ from dra.engine.claims.policy import Policy
 from dra.engine.claims.view import ClaimView, EntryKind, WorkloadPhase
 from dra.engine.consumers import Consumer, Stage
 from dra.engine.instants import BIND_HORIZON, Instant
-from dra.engine.reasons import Code, claim_reason, pod_reason
+from dra.engine.reasons import Code, Reason, claim_reason, named, pod_reason
 from dra.engine.window import UNLISTED
 from dra.model import claims, workloads
 from dra.model.claims import DELETE_PROTECTION
@@ -102,8 +103,9 @@ def revocation_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desi
 def deallocation_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) -> Desired:
     """Rules 8 and 10: clear the allocation in the write that would remove the last entry, or after a release."""
     del policy
-    if view.allocation is None or view.consuming or desired.revoking:
+    if view.allocation is None or view.consuming or desired.revoking or desired.held:
         return desired
+    desired = desired.because(*_kept_by_others(view, desired))
     if view.claim.metadata.deleting:
         return _deletion(view, now, desired)
     if (
@@ -114,7 +116,7 @@ def deallocation_rule(view: ClaimView, policy: Policy, now: Instant, desired: De
         or not (view.entries or desired.released)
     ):
         return desired
-    late = _still_bindable(view, now)
+    late = still_bindable(view, now)
     if not late:
         return _free(view, desired, cause=_why(desired))
     until = max(when for _, when in late)
@@ -135,19 +137,36 @@ def _deletion(view: ClaimView, now: Instant, desired: Desired) -> Desired:
         return desired
     since = now if view.history.deleting_since is None else view.history.deleting_since
     listed = (since + view.bind_horizon(c) for c in desired.pods if c.stage is Stage.WAITING)
-    unlisted = (when for c, when in _still_bindable(view, now) if c.uid not in view.listed)
+    unlisted = (when for c, when in still_bindable(view, now) if c.uid not in view.listed)
     until = max((*listed, *unlisted), default=now)
     if now < until:
         return desired.but(guard=EntryKind.GUARD in view.kinds).look_at(until)
     return _free(view, desired, cause="the claim is being deleted")
 
 
-def _still_bindable(view: ClaimView, now: Instant) -> list[tuple[Consumer, Instant]]:
+def still_bindable(view: ClaimView, now: Instant) -> list[tuple[Consumer, Instant]]:
     """Return the ungated waiting pods that were listed lately: a cycle that saw them listed binds without a write."""
     until = (
         (c, view.listings.get(c.uid, UNLISTED).bindable_until(view.bind_horizon(c), now=now)) for c in view.waiting
     )
     return [(consumer, when) for consumer, when in until if when > now]
+
+
+def _kept_by_others(view: ClaimView, desired: Desired) -> Iterator[Reason]:
+    """Tell if nothing but foreign entries keeps a claim: whoever made them may be long gone."""
+    others = view.of(EntryKind.FOREIGN)
+    if not others or desired.workload is not None or view.unfinished:
+        return
+    namespace, name = view.key
+    yield claim_reason(
+        Code.KEPT_BY_OTHERS,
+        key=view.key,
+        uid=view.claim.metadata.uid,
+        entries=named(str(e.reference) for e in others),
+        namespace=namespace,
+        claim=name,
+        expected=view.claim.metadata.uid,
+    )
 
 
 def _why(desired: Desired) -> str:

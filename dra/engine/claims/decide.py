@@ -64,7 +64,7 @@ def plan(view: ClaimView, desired: Desired, *, now: Instant) -> Plan:
     actions: list[Action] = list(desired.lookups)
     wake_at = desired.wake_at
     if view.allocation is not None and not desired.allocated:
-        actions.append(Deallocate(claim=view.key, confirm=desired.confirm))
+        actions.append(Deallocate(claim=view.key, confirm=desired.confirm, given_up=desired.given_up))
     elif view.allocation is not None:
         entries = compose(view, desired)
         due = _due(view, entries, desired, now=now)
@@ -87,10 +87,11 @@ def plan(view: ClaimView, desired: Desired, *, now: Instant) -> Plan:
 def compose(view: ClaimView, desired: Desired) -> tuple[ConsumerReference, ...]:
     """Return the list, what keeps the claim first: ``kubectl get`` shows the beginning."""
     head = [desired.workload] if desired.workload is not None else []
-    if desired.guard:
+    # Uids must be unique. Anybody may have listed something with ours or a pod's: then that does what ours would do.
+    taken = {entry.uid for entry in (*head, *desired.kept)}
+    if desired.guard and view.claim.metadata.uid not in taken:
         head.append(guard(view.claim))
-    named = {entry.uid for entry in head}  # a pod may be the workload itself, and uids must be unique
-    pods = [c.entry for c in desired.pods if c.uid not in named]
+    pods = [c.entry for c in desired.pods if c.uid not in taken]  # a pod may be the workload itself, too
     room = RESERVED_FOR_MAX_SIZE - len(head) - len(pods)
     kept = sorted(desired.kept, key=lambda entry: entry.resource == FINISHED_PODS and entry.api_group == GROUP)
     return (*head, *kept[: max(room, 0)], *pods)

@@ -10,7 +10,7 @@ from dra.engine.actions import LookUpPod, LookUpWorkload
 from dra.engine.consumers import Consumer
 from dra.engine.instants import NEVER, Instant
 from dra.engine.reasons import Reason
-from dra.model.meta import Struct
+from dra.model.meta import Struct, Uid
 from dra.model.references import ConsumerReference
 
 _NO_ANNOTATIONS: Final[Mapping[str, str | None]] = MappingProxyType({})
@@ -35,8 +35,14 @@ class Desired(Struct, frozen=True):
     over: str = ""
     """Why the workload will use the claim no more; empty while it may."""
 
+    given_up: frozenset[Uid] = frozenset()
+    """Bound pods that do not count for that read: a person vouches that they are no more."""
+
     released: bool = False
     """Whether the workload's owner removed the entry of this allocation."""
+
+    held: bool = False
+    """Whether something keeps the allocation that cannot be listed."""
 
     unsure: bool = False
     """Whether nobody can tell if the workload has the claim: then a guard takes the place of the last entry."""

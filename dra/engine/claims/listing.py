@@ -4,6 +4,7 @@ A pre-listed pod skips the scheduler's only compare-and-swap, so its entry is a 
 entry is safe only while a guard entry keeps everybody else from deallocating.
 """
 
+from collections.abc import Iterator
 from functools import partial
 from typing import Final
 
@@ -11,7 +12,7 @@ from dra.engine import window
 from dra.engine.actions import LookUpPod
 from dra.engine.claims.desired import Desired
 from dra.engine.claims.policy import Policy
-from dra.engine.claims.view import ClaimView, EntryKind, tombstone
+from dra.engine.claims.view import ClaimView, Entry, EntryKind, tombstone
 from dra.engine.consumers import Consumer, Stage
 from dra.engine.instants import Instant
 from dra.engine.reasons import Code, Reason, claim_reason, pod_reason
@@ -20,12 +21,17 @@ from dra.model.claims import RESERVED_FOR_MAX_SIZE
 from dra.model.references import ConsumerReference
 from dra.model.workloads import PRE_LIST
 
+STRANGER_AGAIN: Final = 60.0
+"""Seconds after which a listed pod that does not reference the claim is looked up again."""
+
+TOLD_OF_LIMIT: Final = 16
+"""Waiting pods that are told themselves, those that follow next: thousands of Events would help nobody."""
+
 _NEVER_LISTED: Final = Listing(assumed=True)
 
 
 def kept_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) -> Desired:
     """Rules 1, 11, 12: foreign entries are untouched, pods in doubt stay, finished ones may become tombstones."""
-    del now
     if view.allocation is None:
         return desired
     kept: list[ConsumerReference] = []
@@ -33,10 +39,12 @@ def kept_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) -
         match entry.kind:
             case EntryKind.FOREIGN:
                 kept.append(entry.reference)
+                if entry.asked is not None:  # a pod that does not reference the claim, and whose end nobody tells us
+                    when = entry.asked + STRANGER_AGAIN
+                    desired = desired.ask(_whether_there(view, entry)) if now >= when else desired.look_at(when)
             case EntryKind.UNKNOWN:
                 kept.append(entry.reference)
-                pod = (view.claim.metadata.namespace, entry.reference.name)
-                desired = desired.ask(LookUpPod(pod=pod, uid=entry.reference.uid))
+                desired = desired.ask(_whether_there(view, entry))
             case EntryKind.FINISHED | EntryKind.TOMBSTONE if _needs_tombstone(view, entry.consumer, policy, desired):
                 kept.append(tombstone(entry.reference))
             case _:
@@ -44,11 +52,22 @@ def kept_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) -
     return desired.but(kept=desired.kept + tuple(kept))
 
 
+def _whether_there(view: ClaimView, entry: Entry) -> LookUpPod:
+    return LookUpPod(pod=(view.claim.metadata.namespace, entry.reference.name), uid=entry.reference.uid)
+
+
 def _needs_tombstone(view: ClaimView, consumer: Consumer | None, policy: Policy, desired: Desired) -> bool:
-    """Only a bound pod whose object is still there is put back by the stock controller, and not under deletion."""
-    if not policy.tombstones or consumer is None or consumer.deleting or not consumer.node:
+    """Only a bound pod whose object is still there is put back by the stock controller, and not under deletion.
+
+    Nor if nobody else keeps the allocation: then the claim is free, and that ends the matter.
+    """
+    if not policy.tombstones or consumer is None or consumer.stage is not Stage.FINISHED:
+        return False  # one over a pod that runs is somebody's mistake: its own entry takes its place again
+    if consumer.deleting or not consumer.node:
         return False
-    return desired.workload is not None and not view.claim.metadata.deleting
+    if view.claim.metadata.deleting:
+        return False
+    return desired.workload is not None or bool(view.consuming) or any(c.uid in view.listed for c in view.waiting)
 
 
 def listing_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) -> Desired:
@@ -75,19 +94,21 @@ def listing_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired
     # Where nothing is pruned, a started pod's entry stays: the stock controller would put it back within 3 ms.
     pinned = [c for c in candidates if c.stage is Stage.STARTED and not policy.prune_started]
     others = [c for c in candidates if c.stage is not Stage.STARTED or policy.prune_started]
-    capacity = _capacity(view, policy, desired)
+    capacity = _capacity(policy, desired)
     stay = choose(pinned, capacity=capacity)
     chosen = choose(others, capacity=capacity - len(stay)) + stay
     if _crowded(candidates, chosen):
         chosen = choose(others, capacity=_room(desired) - len(stay)) + stay
-    desired = _explain(view, desired, candidates=len(candidates), chosen=chosen, now=now, policy=policy)
+    if not policy.prune_started:
+        desired = _explain_limit(view, desired, candidates, chosen)
+    desired = desired.because(*_troubles(view, now))
     return desired.but(pods=chosen)
 
 
 def guard_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) -> Desired:
     """Rule 4: a guard as soon as a consuming pod is unlisted, and for as long as anybody consumes after that."""
     del policy, now
-    if view.allocation is None:
+    if view.allocation is None or not desired.allocated:
         return desired
     present = EntryKind.GUARD in view.kinds
     if view.claim.metadata.deleting:
@@ -163,11 +184,9 @@ def _room(desired: Desired) -> int:
     return RESERVED_FOR_MAX_SIZE - len(desired.kept) - (2 if desired.workload is not None else 1)
 
 
-def _capacity(view: ClaimView, policy: Policy, desired: Desired) -> int:
-    """Slots for pods. Where nothing is pruned, consuming pods may fill the list; headroom only keeps others out."""
-    room = _room(desired)
-    usual = room - window.SCHEDULER_HEADROOM
-    return usual if policy.prune_started else max(min(view.consuming, room), usual)
+def _capacity(policy: Policy, desired: Desired) -> int:
+    """Slots for pods. Where nothing is pruned, headroom would be lost for good: who is listed stays listed."""
+    return _room(desired) - (window.SCHEDULER_HEADROOM if policy.prune_started else 0)
 
 
 def _crowded(candidates: list[Consumer], chosen: tuple[Consumer, ...]) -> bool:
@@ -182,21 +201,32 @@ def _crowded(candidates: list[Consumer], chosen: tuple[Consumer, ...]) -> bool:
     return any(c.stage is Stage.WAITING and c.uid not in slots for c in candidates)
 
 
-def _explain(
-    view: ClaimView, desired: Desired, *, candidates: int, chosen: tuple[Consumer, ...], now: Instant, policy: Policy
+def _explain_limit(
+    view: ClaimView, desired: Desired, candidates: list[Consumer], chosen: tuple[Consumer, ...]
 ) -> Desired:
-    if candidates > len(chosen) and not policy.prune_started:
-        limit = claim_reason(
-            Code.CONSUMER_LIMIT,
-            key=view.key,
-            uid=view.claim.metadata.uid,
-            pods=candidates - len(chosen),
-            listed=len(view.entries),
-        )
-        desired = desired.because(limit)
-    troubles = [_off_allocation(view, c) for c in view.starting if c.uid in view.excluded]
-    troubles += [_no_sandbox(view, c) for c in view.starting if window.need(c, now=now) is Need.PARKED]
-    return desired.because(*troubles)
+    """Tell the claim, and the pods whose turn is next, that nobody follows before somebody leaves."""
+    slots = {c.uid for c in chosen}
+    left_out = sorted((c for c in candidates if c.uid not in slots), key=lambda c: c.order)
+    if not left_out:
+        return desired
+    limit = claim_reason(
+        Code.CONSUMER_LIMIT,
+        key=view.key,
+        uid=view.claim.metadata.uid,
+        pods=len(left_out),
+        listed=len(view.entries),
+        finished=sum(1 for e in view.entries if e.kind in {EntryKind.FINISHED, EntryKind.TOMBSTONE}),
+    )
+    waits = (
+        pod_reason(Code.WAITS_FOR_SLOT, key=c.key, uid=c.uid, claim=view.claim.metadata.name)
+        for c in left_out[:TOLD_OF_LIMIT]
+    )
+    return desired.because(limit, *waits)
+
+
+def _troubles(view: ClaimView, now: Instant) -> Iterator[Reason]:
+    yield from (_off_allocation(view, c) for c in view.starting if c.uid in view.excluded)
+    yield from (_no_sandbox(view, c) for c in view.starting if window.need(c, now=now) is Need.PARKED)
 
 
 def _no_sandbox(view: ClaimView, consumer: Consumer) -> Reason:

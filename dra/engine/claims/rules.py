@@ -10,9 +10,11 @@ from typing import Final, TypeAlias
 
 from dra.engine.claims.allocation import damage_rule, deallocation_rule, metadata_rule, revocation_rule
 from dra.engine.claims.desired import Desired
+from dra.engine.claims.force import force_rule
 from dra.engine.claims.gates import gates_rule
 from dra.engine.claims.generated import generated_rule
 from dra.engine.claims.listing import guard_rule, kept_rule, listing_rule
+from dra.engine.claims.lost import lost_rule
 from dra.engine.claims.policy import Policy
 from dra.engine.claims.view import ClaimView
 from dra.engine.claims.workload import workload_rule
@@ -23,7 +25,9 @@ Rule: TypeAlias = Callable[[ClaimView, Policy, Instant, Desired], Desired]
 RULES: Final[tuple[Rule, ...]] = (
     workload_rule,  # 2, 7, 12: the workload entry
     revocation_rule,  # 9: must precede the listing, nobody new may come to rely on the allocation
+    force_rule,  # 12: likewise
     kept_rule,  # 1, 11, 12: foreign and doubtful entries
+    lost_rule,  # 12: pods that may run without an object
     listing_rule,  # 3, 5, 10, 14: the pods
     guard_rule,  # 4: after the listing, it asks who is left out
     deallocation_rule,  # 8, 10: after everything that may want an entry

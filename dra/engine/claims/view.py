@@ -26,6 +26,10 @@ FINISHED_PODS: Final = "finishedpods"
 """Resource of a tombstone: stands in for a finished pod that the stock controller would list again and again."""
 
 
+LOST_NODES: Final = "lostnodes"
+"""Resource of an entry that stands for pods which vanished from a node while it did not report in."""
+
+
 class EntryKind(StrEnum):
     """What an entry of ``status.reservedFor`` stands for."""
 
@@ -36,6 +40,7 @@ class EntryKind(StrEnum):
     LIVE = "live"  # a pod that is there and unfinished
     FINISHED = "finished"  # a pod that ended, or is certainly gone
     UNKNOWN = "unknown"  # a pod nobody has looked up yet: it counts as live
+    LOST_NODE = "lost-node"  # a node that does not report in, on which pods may run whose objects are gone
     FOREIGN = "foreign"  # neither a pod nor ours: untouched
 
 
@@ -45,6 +50,8 @@ class Entry(Struct, frozen=True):
     reference: ConsumerReference
     kind: EntryKind
     consumer: Consumer | None = None
+    asked: Instant | None = None
+    """When a live read last showed that the pod is there, if it does not reference the claim."""
 
 
 class WorkloadPhase(StrEnum):
@@ -74,6 +81,17 @@ class OwnerPhase(StrEnum):
     PRESENT = "present"
     DONE = "done"  # it has ended, or was deleted before it was bound
     REPLACED = "replaced"  # another pod has its name
+
+
+class LostNode(Struct, frozen=True):
+    """A node on which pods may still run whose objects are gone."""
+
+    name: str
+    boot: str = ""
+    """The bootID that they ran under; empty if it is not known."""
+
+    ready_since: Instant | None = None
+    """Since when its kubelet reports in again; None while it does not."""
 
 
 class NodeFit(Struct, frozen=True):
@@ -139,6 +157,13 @@ class ClaimView(msgspec.Struct, frozen=True, dict=True, kw_only=True):
 
     owner: OwnerPhase = OwnerPhase.NONE
     nodes: NodeFit = NodeFit()
+    lost_nodes: tuple[LostNode, ...] = ()
+    other_users: tuple[Consumer, ...] = ()
+    """Listed pods that do not reference the claim by name (extended resources), if a release by force is asked for."""
+
+    stranded: frozenset[Uid] = frozenset()
+    """Bound pods whose node is gone or does not report in; looked up only if a release by force is asked for."""
+
     history: History = History()
 
     @property
@@ -160,6 +185,11 @@ class ClaimView(msgspec.Struct, frozen=True, dict=True, kw_only=True):
     def consuming(self) -> int:
         """How many pods consume the claim, by all that is known."""
         return len(self.starting) + len(self.started)
+
+    @property
+    def users(self) -> tuple[Consumer, ...]:
+        """The consuming pods, and the other listed ones that are bound and not finished."""
+        return (*self.starting, *self.started, *(c for c in self.other_users if c.consuming))
 
     @property
     def unfinished(self) -> int:
@@ -217,6 +247,18 @@ def tombstone(entry: ConsumerReference) -> ConsumerReference:
     return ConsumerReference(api_group=GROUP, resource=FINISHED_PODS, name=entry.name, uid=entry.uid)
 
 
+def lost_entry(node: str, boot: str) -> ConsumerReference:
+    """Return the entry for pods that vanished from a node in that boot: one for all of them."""
+    return ConsumerReference(api_group=GROUP, resource=LOST_NODES, name=node, uid=Uid(f"{node}/{boot}"))
+
+
+def lost_boot(entry: ConsumerReference) -> str | None:
+    """Return the bootID of such an entry; None if it is another one."""
+    if entry.api_group != GROUP or entry.resource != LOST_NODES:
+        return None
+    return entry.uid.removeprefix(f"{entry.name}/")
+
+
 def classify(
     entry: ConsumerReference,
     *,
@@ -224,6 +266,7 @@ def classify(
     consumer: Consumer | None,
     gone: bool = False,
     stranger: bool = False,
+    asked: Instant | None = None,
 ) -> Entry:
     """Tell what an entry stands for by what is known of the pod of that uid.
 
@@ -239,12 +282,14 @@ def classify(
         kind = EntryKind.GUARD
     elif entry.api_group == GROUP and entry.resource == FINISHED_PODS:
         kind = EntryKind.TOMBSTONE
+    elif lost_boot(entry) is not None:
+        kind = EntryKind.LOST_NODE
     elif entry.is_pod:
         if consumer is not None:
             kind = EntryKind.FINISHED if consumer.stage is Stage.FINISHED else EntryKind.LIVE
         elif not stranger:
             kind = EntryKind.FINISHED if gone else EntryKind.UNKNOWN
-    return Entry(reference=entry, kind=kind, consumer=consumer)
+    return Entry(reference=entry, kind=kind, consumer=consumer, asked=asked)
 
 
 def _same_name(entry: ConsumerReference, reference: ConsumerReference) -> bool:

@@ -70,6 +70,8 @@ def workload_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desire
     reference = resolve(view, view.reservation)
     outcome = fate(view, reference)
     desired = _ask_or_explain(view, reference, outcome, desired)
+    if outcome is Fate.GONE and view.unfinished and EntryKind.WORKLOAD not in view.kinds:
+        desired = desired.because(_about(view, Code.WORKLOAD_GONE, workload=str(reference), expected=reference.uid))
     over = OVER.get(outcome, "") if policy.release_finished or outcome is Fate.GONE else ""
     desired = desired.but(over=over)
     if reference.uid and not view.reservation.reference.uid:

@@ -34,6 +34,7 @@ from dra.model.nodes import (
     NodeSpec,
     NodeStatus,
     NodeSystemInfo,
+    Taint,
 )
 from dra.model.pods import (
     READY_TO_START,
@@ -192,7 +193,7 @@ GUARD: Final = guard(claim())
 
 def view(of, *consumers, **known):
     """What is known of a claim and its pods; entries are listed since `NOON` unless ``listings`` says otherwise."""
-    gone, strangers = known.pop("gone", ()), known.pop("strangers", ())
+    gone, strangers, asked = known.pop("gone", ()), known.pop("strangers", ()), known.pop("asked", None)
     by_uid = {c.uid: c for c in consumers}
     found = known.pop("reservation", workloads.reservation(of))
     entries = tuple(
@@ -202,6 +203,7 @@ def view(of, *consumers, **known):
             consumer=by_uid.get(entry.uid),
             gone=entry.uid in {uid(name) for name in gone},
             stranger=entry.uid in {uid(name) for name in strangers},
+            asked=asked,
         )
         for entry in of.entries
     )
@@ -308,10 +310,10 @@ def pod(name, *, version=1, **form):
 DATA: Final = Volume(persistent_volume_claim={"claimName": "data"})
 
 
-def node(name, *, boot="boot-1", ready=True, cordoned=False, labels=None):
+def node(name, *, boot="boot-1", ready=True, cordoned=False, labels=None, taints=()):
     condition = NodeCondition(type="Ready", status="True" if ready else "Unknown")
     return Node(
         metadata=ObjectMeta(name=name, labels=labels),
-        spec=NodeSpec(unschedulable=cordoned),
+        spec=NodeSpec(unschedulable=cordoned, taints=[Taint(key=key) for key in taints] or None),
         status=NodeStatus(node_info=NodeSystemInfo(boot_id=boot), conditions=[condition]),
     )

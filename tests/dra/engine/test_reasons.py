@@ -3,11 +3,17 @@ from string import Formatter
 
 import pytest
 
-from dra.engine.reasons import RENDERINGS, Code, Severity, claim_reason, pod_reason
+from dra.engine.reasons import LONGEST_ARGUMENT, NAMED, RENDERINGS, Code, Severity, claim_reason, named, pod_reason
 from tests.commands import unknown_commands
 from tests.dra.engine.examples import KEY, NAMESPACE, uid
 
-ABOUT_PODS = {Code.ALLOCATION_LOST, Code.POD_OFF_ALLOCATION, Code.SANDBOX_NOT_READY, Code.EVICTED}
+ABOUT_PODS = {
+    Code.ALLOCATION_LOST,
+    Code.POD_OFF_ALLOCATION,
+    Code.SANDBOX_NOT_READY,
+    Code.EVICTED,
+    Code.WAITS_FOR_SLOT,
+}
 
 
 def placeholders(code):
@@ -55,3 +61,29 @@ def test_equal_reasons_are_one_occurrence():
 def test_a_reason_about_a_pod_can_name_it_in_a_command():
     note = pod_reason(Code.ALLOCATION_LOST, key=("ml", "a"), uid=uid("a"), node="n1", claim="train").note
     assert note.endswith("kubectl delete pod -n ml a")
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        pytest.param("train", "train", id="as-it-is"),
+        pytest.param("Zug-\u00fc\U0001f682", "Zug-\u00fc\U0001f682", id="in-any-script"),
+        pytest.param("a\n\x1b[31mb\x00", "a\\n\\x1b[31mb\\x00", id="without-control-characters"),
+        pytest.param("x" * 200_000, "x" * LONGEST_ARGUMENT + "\u2026", id="not-at-any-length"),
+    ],
+)
+def test_what_others_have_written_is_made_readable(value, shown):
+    reason = claim_reason(Code.MALFORMED_REFERENCE, key=KEY, uid=uid("claim-train"), error=value)
+    assert reason.note == f"the workload reference is ignored: {shown}"
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [
+        pytest.param(0, "", id="nobody"),
+        pytest.param(NAMED, "0, 1, 2, 3, 4", id="all"),
+        pytest.param(NAMED + 2, "0, 1, 2, 3, 4 and 2 more", id="some"),
+    ],
+)
+def test_names_are_listed_up_to_a_few(count, text):
+    assert named(map(str, range(count))) == text

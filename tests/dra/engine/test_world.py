@@ -5,13 +5,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dra.engine.claims.view import EntryKind, NodeFit, Workload, WorkloadPhase
+from dra.engine.claims.view import EntryKind, LostNode, NodeFit, Workload, WorkloadPhase, lost_entry
 from dra.engine.consumers import GATE, Stage
 from dra.engine.workloads import WorkloadKey
 from dra.engine.world import NO_CLAIM, World
 from dra.model import workloads
 from dra.model.meta import Uid
+from dra.model.nodes import OUT_OF_SERVICE
 from dra.model.references import ConsumerReference
+from dra.model.workloads import FORCE_RELEASE
 from tests.dra.engine.examples import (
     DATA,
     FOREIGN_GATE,
@@ -24,6 +26,7 @@ from tests.dra.engine.examples import (
     claim,
     node,
     pod,
+    started,
     uid,
     waiting,
 )
@@ -220,7 +223,9 @@ def test_the_first_sight_of_a_node_is_no_reboot(world):
 def test_bound_pods_on_nodes_that_the_allocation_excludes(world):
     told(world, node("n1"), node("n2"), claim(allocation=allocation(nodes=["n1"])))
     told(world, pod("a", node="n1"), pod("b", node="n2"), pod("c", node="n3"), pod("d", node="n2", ready="12:00"))
-    assert world.view(KEY, now=NOON).excluded == {uid("b")}
+    assert world.view(KEY, now=NOON).excluded == {uid("b"), uid("d")}
+    told(world, claim(version=2, allocation=allocation(nodes=["n1"]), list=[waiting("b"), started("d")]))
+    assert world.view(KEY, now=NOON).excluded == {uid("b")}, "who has started and is listed stays listed"
 
 
 def test_an_allocation_for_all_nodes_excludes_none(world):
@@ -255,6 +260,87 @@ def test_nodes_concern_claims_that_somebody_waits_for(world, after, dirty):
     assert world.dirty == ({KEY} if dirty else set())
 
 
+# Nodes that do not report in:
+
+
+def vanished(world, *, at, after=()):
+    """A pod runs on the node ``at``, which then becomes ``after``; then the pod's object goes without its kubelet."""
+    told(world, claim(), at, pod("a", node="n1", ready="12:00"))
+    told(world, *after)
+    world.dirty.clear()
+    world.forget_pod(uid("a"))
+    return world.view(KEY, now=NOON).lost_nodes
+
+
+AWAY = node("n1", ready=False)
+
+
+@pytest.mark.parametrize(
+    ("at", "after", "lost"),
+    [
+        pytest.param(node("n1"), [], False, id="its-kubelet-reports-in"),
+        pytest.param(node("n1"), [AWAY], True, id="its-kubelet-is-away"),
+        pytest.param(AWAY, [node("n1", ready=False, cordoned=True)], True, id="cordoned-besides"),
+        pytest.param(AWAY, [node("n1", ready=False, taints=[OUT_OF_SERVICE])], False, id="shut-down-as-somebody-says"),
+        pytest.param(node("n2"), [], False, id="no-such-node"),
+        pytest.param(AWAY, [pod("a", version=2, node="n1", phase="Succeeded")], False, id="it-had-ended"),
+    ],
+)
+def test_a_pod_may_still_run_if_nobody_could_end_it(world, at, after, lost):
+    assert vanished(world, at=at, after=after) == ((LostNode(name="n1", boot="boot-1"),) if lost else ())
+
+
+@pytest.mark.parametrize(
+    ("news", "lost"),
+    [
+        pytest.param(node("n1"), [LostNode(name="n1", boot="boot-1", ready_since=NOON)], id="back"),
+        pytest.param(node("n1", boot="boot-2"), [], id="rebooted"),
+        pytest.param(node("n1", ready=False, taints=[OUT_OF_SERVICE]), [], id="vouched-for"),
+        pytest.param(None, [], id="deleted"),
+    ],
+)
+def test_what_tells_of_a_lost_node_concerns_the_claim(world, news, lost):
+    vanished(world, at=AWAY)
+    world.dirty.clear()
+    if news is None:
+        world.forget_node("n1")
+    else:
+        world.observe_node(news, now=NOON)
+    assert world.dirty == {KEY}
+    assert list(world.view(KEY, now=NOON).lost_nodes) == lost
+    told(world, AWAY)
+    assert bool(world.view(KEY, now=NOON).lost_nodes) is bool(lost), "what was settled is settled for good"
+
+
+def test_a_lost_node_is_known_from_the_list_after_a_restart(world):
+    told(world, AWAY, claim(list=[lost_entry("n1", "boot-1")]))
+    assert world.view(KEY, now=NOON).lost_nodes == (LostNode(name="n1", boot="boot-1"),)
+    told(world, claim(version=2))
+    assert world.view(KEY, now=NOON).lost_nodes, "nobody else can settle it by taking the entry away"
+    world.observe_claim(claim(version=3, list=[lost_entry("n1", "boot-1")]), now=NOON)
+    world.observe_claim(claim(version=4), now=NOON, ours=True)
+    assert not world.view(KEY, now=NOON).lost_nodes
+
+
+def test_who_asks_for_a_release_by_force_is_told_where_the_pods_are(world):
+    told(world, AWAY, node("n2"), pod("a", node="n1"), pod("b", node="n2"), pod("c", node="n3"), pod("d"))
+    told(world, claim())
+    assert not world.view(KEY, now=NOON).stranded
+    told(world, claim(version=2, annotations={FORCE_RELEASE: "x"}))
+    assert world.view(KEY, now=NOON).stranded == {uid("a"), uid("c")}
+
+
+def test_a_release_by_force_heeds_pods_that_are_listed_for_an_extended_resource(world):
+    told(world, pod("a", node="n1", claims=("of-its-own",)), node("n1"))
+    told(world, claim(list=[started("a"), started("b")], annotations={FORCE_RELEASE: "x"}))
+    view = world.view(KEY, now=NOON)
+    assert ([c.name for c in view.users], view.stranded) == (["a"], frozenset())
+    world.dirty.clear()
+    world.observe_node(AWAY, now=NOON)
+    assert KEY in world.dirty
+    assert world.view(KEY, now=NOON).stranded == {uid("a")}
+
+
 # Entries:
 
 
@@ -282,8 +368,9 @@ def test_a_pod_that_is_certainly_gone_leaves_an_entry_of_nobody(world):
 def test_a_live_read_settles_an_unknown_entry(world):
     told(world, claim(list=[waiting("a"), waiting("b"), waiting("c")]))
     world.pod_absent(KEY, uid("a"))
-    world.pod_present(KEY, uid("b"))
+    world.pod_present(KEY, uid("b"), now=NOON)
     assert kinds(world) == [EntryKind.FINISHED, EntryKind.FOREIGN, EntryKind.UNKNOWN]
+    assert [entry.asked for entry in world.view(KEY, now=NOON).entries] == [None, NOON, None]
     assert world.dirty == {KEY}
 
 
@@ -545,7 +632,7 @@ def test_an_answer_that_comes_after_the_deletion_brings_nothing_back(world):
 
 def test_a_pod_that_was_looked_up_before_its_watch_told_of_it_is_gone_when_it_is_gone(world):
     told(world, claim(list=[waiting("a")]))
-    world.pod_present(KEY, uid("a"))
+    world.pod_present(KEY, uid("a"), now=NOON)
     told(world, pod("a"))
     world.forget_pod(uid("a"))
     assert [e.kind for e in world.view(KEY, now=NOON).entries] == [EntryKind.FINISHED]

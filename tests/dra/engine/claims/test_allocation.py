@@ -352,3 +352,21 @@ def test_patience_has_an_end():
     of = claim(list=[], allocation=allocation(nodes=("n1",)))
     often = view(of, unschedulable("a"), nodes=NodeFit(inside=0, outside=1), history=History(unstuck=5000))
     assert stuck(often, now=NOON) is not None
+
+
+@pytest.mark.parametrize(
+    ("of", "pods", "told"),
+    [
+        pytest.param(claim(list=[FOREIGN]), [], True, id="nothing-else-keeps-it"),
+        pytest.param(claim(list=[FOREIGN], deleting=True), [], True, id="under-deletion"),
+        pytest.param(claim(list=[FOREIGN, started("a")]), [started("a")], False, id="a-pod-uses-it"),
+        pytest.param(claim(list=[FOREIGN]), [gated("a")], False, id="a-pod-wants-it"),
+        pytest.param(claim(workload=JOB, entered=True, list=[JOB, FOREIGN]), [], False, id="reserved-for-a-job"),
+        pytest.param(claim(list=[waiting("a")]), [], False, id="a-pod-that-is-looked-up"),
+    ],
+)
+def test_a_claim_that_only_others_keep_says_for_whom(of, pods, told):
+    plan = decided(view(of, *pods, workload=PRESENT))
+    notes = [r.note for r in plan.reasons if r.code is Code.KEPT_BY_OTHERS]
+    assert bool(notes) is told
+    assert all("things.example.com/x" in n and "reserve.dra/force-release=uid-claim-train" in n for n in notes)

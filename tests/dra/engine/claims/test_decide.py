@@ -27,6 +27,7 @@ from dra.engine.world import World
 from dra.model.claims import RESERVED_FOR_MAX_SIZE
 from dra.model.references import ConsumerReference
 from tests.dra.engine.examples import (
+    CLAIM_UID,
     FINISHED,
     FOREIGN,
     JOB,
@@ -265,3 +266,16 @@ def test_a_pod_that_is_the_workload_itself_is_listed_once():
     of = claim(workload=leader, list=[leader])
     plan = decided(view(of, starting("a"), waiting("b"), workload=Workload(phase=WorkloadPhase.PRESENT, uid=uid("a"))))
     assert listed(plan) == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("foreign", "written"),
+    [
+        pytest.param(CLAIM_UID, ["jobs/train", "things/x", "a"], id="the-guards-uid-it-does-what-a-guard-does"),
+        pytest.param(uid("a"), ["jobs/train", "guards/train", "things/x"], id="a-pods-uid-it-lets-the-pod-start"),
+        pytest.param(uid("b"), ["jobs/train", "guards/train", "things/x", "a"], id="nobodys-uid"),
+    ],
+)
+def test_an_entry_that_others_made_with_a_uid_of_ours_is_not_doubled(foreign, written):
+    other = ConsumerReference.parse("things.example.com/x", uid=foreign)
+    assert listed(decided(view(entered(other), starting("a"), started("c"), workload=PRESENT))) == written

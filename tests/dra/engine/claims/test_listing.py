@@ -1,8 +1,11 @@
 """Rules 1, 3, 4, 5, 11 and 14, and the list of rule 10."""
 
+from functools import partial
+
 import pytest
 
-from dra.engine.actions import Kick, LookUpPod
+from dra.engine.actions import Deallocate, Kick, LookUpPod
+from dra.engine.claims.listing import STRANGER_AGAIN, TOLD_OF_LIMIT
 from dra.engine.claims.policy import ALONGSIDE, REPLACE
 from dra.engine.consumers import GATE
 from dra.engine.instants import NEVER
@@ -42,6 +45,10 @@ def entered(*entries, **form):
     return claim(workload=JOB, entered=True, list=[JOB, *entries], **form)
 
 
+def told(plan, code):
+    return [reason.note for reason in plan.reasons if reason.code is code]
+
+
 def plan_for(of, *pods, policy=REPLACE, now=NOON, **known):
     return decided(view(of, *pods, workload=PRESENT, **known), policy=policy, now=now)
 
@@ -71,6 +78,13 @@ def test_an_entry_of_a_pod_nobody_knows_stays_and_is_looked_up():
 
 def test_a_pod_that_uses_another_claim_was_listed_by_somebody_with_a_reason():
     assert plan_for(entered(waiting("a")), strangers=["a"]).actions == ()
+
+
+def test_a_pod_that_uses_no_claim_is_looked_up_again_since_no_watch_tells_of_its_end():
+    waits = plan_for(entered(waiting("a")), strangers=["a"], asked=NOON - 10.0)
+    assert (waits.actions, waits.wake_at) == ((), NOON - 10.0 + STRANGER_AGAIN)
+    asks = plan_for(entered(waiting("a")), strangers=["a"], asked=NOON - STRANGER_AGAIN)
+    assert asks.actions == (LookUpPod(pod=(NAMESPACE, "a"), uid=uid("a")),)
 
 
 # Rule 3: pre-list
@@ -270,8 +284,34 @@ def test_alongside_a_started_pod_is_the_stock_controllers_to_list():
     assert listed(plan_for(claim(), started("a"), policy=REPLACE)) == ["a"]
 
 
-def test_alongside_consumers_may_fill_the_list_and_the_rest_is_told():
-    consumers = many(started, RESERVED_FOR_MAX_SIZE)
+@pytest.mark.parametrize(
+    ("of", "slots"),
+    [
+        pytest.param(claim(list=[started("p0000")]), RESERVED_FOR_MAX_SIZE - 1, id="one-is-kept-for-a-guard"),
+        pytest.param(entered(started("p0000")), RESERVED_FOR_MAX_SIZE - 2, id="and-one-is-the-workloads"),
+        pytest.param(entered(started("p0000"), FOREIGN), RESERVED_FOR_MAX_SIZE - 3, id="and-one-somebody-elses"),
+    ],
+)
+@pytest.mark.parametrize("waits", [gated, partial(waiting, opted_in=True)], ids=["gated", "ungated"])
+def test_alongside_pods_may_fill_the_list_and_the_rest_is_told(of, slots, waits):
+    plan = plan_for(of, started("p0000"), *many(waits, 300, prefix="w"), policy=ALONGSIDE)
+    entries = listed(plan)
+    assert len([name for name in entries if "/" not in name]) == slots
+    limit = f"{301 - slots} pods wait: {len(of.entries)} of 256 entries are taken, 0 of them by pods that have finished"
+    assert [note.partition(";")[0] for note in told(plan, Code.CONSUMER_LIMIT)] == [limit]
+    next_ones = [f"w{number:04}" for number in range(slots - 1, slots - 1 + TOLD_OF_LIMIT)]
+    assert [r.subject.key[1] for r in plan.reasons if r.code is Code.WAITS_FOR_SLOT] == next_ones
+
+
+def test_alongside_pods_that_have_finished_take_slots_and_are_counted():
+    done = many(finished, 200, node="n1")
+    plan = plan_for(entered(*done, started("a")), *done, started("a"), *many(gated, 100, prefix="w"), policy=ALONGSIDE)
+    assert len(listed(plan)) == RESERVED_FOR_MAX_SIZE - 1
+    assert "202 of 256 entries are taken, 200 of them by pods that have finished" in told(plan, Code.CONSUMER_LIMIT)[0]
+
+
+def test_alongside_who_consumes_has_a_slot_before_who_waits():
+    consumers = many(starting, RESERVED_FOR_MAX_SIZE)
     plan = plan_for(entered(*consumers[:-1]), *consumers, waiting("a"), policy=ALONGSIDE)
     assert len(listed(plan) or consumers) <= RESERVED_FOR_MAX_SIZE
     assert Code.CONSUMER_LIMIT in codes(plan)
@@ -296,6 +336,28 @@ def test_alongside_a_finished_pod_leaves_a_tombstone_while_its_object_is_there(o
     assert listed(plan_for(of, pod, policy=ALONGSIDE)) == written
 
 
+@pytest.mark.parametrize("policy", [REPLACE, ALONGSIDE], ids=["replace", "alongside"])
+@pytest.mark.parametrize("pod", [starting("a"), waiting("a")], ids=["starting", "waiting"])
+def test_a_tombstone_over_a_pod_that_has_not_finished_gives_its_place_back(pod, policy):
+    stone = ConsumerReference.parse("finishedpods.reserve.dra/a", uid=uid("a"))
+    assert listed(plan_for(entered(stone), pod, policy=policy)) == ["jobs/train", "a"]
+
+
+@pytest.mark.parametrize(
+    ("beside", "written"),
+    [
+        pytest.param([started("b")], ["finishedpods/a", "b"], id="another-consumes"),
+        pytest.param([waiting("b")], ["finishedpods/a", "b"], id="another-is-listed-and-waits"),
+        pytest.param([], None, id="nobody-it-is-free"),
+    ],
+)
+def test_alongside_a_tombstone_is_left_wherever_the_claim_stays_allocated(beside, written):
+    pod = finished("a", node="n1")
+    plan = plan_for(claim(list=[pod, *beside]), pod, *beside, policy=ALONGSIDE)
+    assert listed(plan) == written
+    assert bool(of_type(plan, Deallocate)) is (written is None)
+
+
 @pytest.mark.parametrize(
     ("pods", "written"),
     [
@@ -309,6 +371,12 @@ def test_how_long_a_tombstone_stays(pods, written):
 
 
 # Rule 14: off the allocation
+
+
+def test_a_pod_that_runs_off_the_nodes_of_the_allocation_is_not_listed_either():
+    """It has its devices by an allocation before this one, which was taken back by force."""
+    pods = [started("a"), started("b")]
+    assert listed(plan_for(claim(list=[pods[1]]), *pods, excluded=frozenset({uid("a")}))) == ["guards/train", "b"]
 
 
 def test_a_bound_pod_off_the_nodes_of_the_allocation_is_never_listed():

@@ -245,3 +245,17 @@ def test_a_claim_whose_workload_cannot_be_looked_at_is_not_given_back(phase):
 def test_a_guard_that_doubt_left_behind_makes_way_for_the_workload():
     of = claim(workload=UNTOLD, list=["guard"])
     assert listed(decided(view(of, workload=PRESENT))) == ["jobs/train"]
+
+
+@pytest.mark.parametrize(
+    ("of", "pods", "told"),
+    [
+        pytest.param(claim(workload=JOB), [waiting("a")], True, id="a-pod-wants-it"),
+        pytest.param(claim(workload=JOB, allocation=None), [gated("a")], True, id="unallocated"),
+        pytest.param(claim(workload=JOB, allocation=None), [], False, id="nobody-wants-it"),
+        pytest.param(claim(workload=JOB, entered=True, list=[JOB]), [started("a")], False, id="its-entry-tells"),
+    ],
+)
+def test_a_claim_that_names_somebody_who_is_gone_says_so_to_those_who_want_it(of, pods, told):
+    plan = decided(view(of, *pods, workload=GONE))
+    assert (Code.WORKLOAD_GONE in codes(plan)) is told

@@ -4,8 +4,10 @@ A bug of upstream is no finding. Where two actors share a step, the one whose wr
 scheduler may take back an allocation whose list is empty, and it is our doing if we emptied it under a running pod.
 """
 
+from dra.model import workloads
 from dra.model.claims import ResourceClaim
 from dra.model.meta import Uid
+from dra.model.nodes import Node
 from dra.model.pods import Pod, claim_names
 from tests.dra.engine.simulation.kubelets import Kubelets
 from tests.dra.engine.simulation.objects import devices_of
@@ -59,11 +61,19 @@ class Audit:
         for pod in self._server.list(Pod):
             if not pod.spec.node_name or pod.terminal or claim.metadata.name not in claim_names(pod):
                 continue
-            if tenure.breaks_promise(pod.metadata.uid):
+            if self._given_up(claim, pod):
+                self.relies.pop(pod.metadata.uid, None)
+            elif tenure.breaks_promise(pod.metadata.uid):
                 raise Violation(
                     f"{by} deallocated claim {claim.metadata.name} under pod {pod.metadata.name}, which is bound to "
                     f"{pod.spec.node_name}"
                 )
+
+    def _given_up(self, claim: ResourceClaim, pod: Pod) -> bool:
+        """Whether somebody has vouched that the pod is no more, and its kubelet does not say otherwise."""
+        node = self._server.find(Node, ("", pod.spec.node_name))
+        vouched = claim.metadata.annotation(workloads.FORCE_RELEASE) == claim.metadata.uid
+        return vouched and (node is None or not node.ready)
 
     def _allocated(self, claim: ResourceClaim) -> None:
         """No device twice: neither by two allocations, nor while containers have it through another."""

@@ -29,7 +29,7 @@ and each of its few slots does so once a minute."""
 
 
 def run(cluster: Cluster) -> None:
-    """Let the cluster come to rest, three times over, and look."""
+    """Let the cluster come to rest, four times over, and look."""
     cluster.controller.late.clear()
     for cycle in list(cluster.scheduler.cycles.values()):
         cluster.scheduler.finish(cycle)
@@ -40,6 +40,9 @@ def run(cluster: Cluster) -> None:
     settle(cluster)
     check_nothing_left(cluster)
     end_workloads(cluster)
+    settle(cluster)
+    check_nothing_left(cluster)
+    bring_nodes_back(cluster)
     settle(cluster)
     check_nothing_left(cluster)
 
@@ -91,6 +94,13 @@ def end_workloads(cluster: Cluster) -> None:
             cluster.server.delete(Job, job.metadata.key, by=Actor.OWNER)
 
 
+def bring_nodes_back(cluster: Cluster) -> None:
+    """Kubelets report in that did not."""
+    for node in cluster.server.list(Node):
+        if not node.ready:
+            cluster.kubelets.set_ready(node, ready=True)
+
+
 def check_nobody_stuck(cluster: Cluster) -> None:
     """A bound pod whose claims are in order runs; a pod behind our gate alone is behind it for a reason."""
     for pod in cluster.server.list(Pod):
@@ -116,7 +126,8 @@ def check_nothing_left(cluster: Cluster) -> None:
     for claim in cluster.server.list(ResourceClaim):
         name, meta = claim.metadata.name, claim.metadata
         users = [pod for pod in unfinished if name in claim_names(pod)]
-        foreign = [e for e in claim.entries if not e.is_pod and e.api_group not in {GROUP, "batch"}]
+        foreign = [str(e) for e in claim.entries if not e.is_pod and e.api_group not in {GROUP, "batch"}]
+        foreign += _lost_nodes(cluster, claim)
         if claim.status.allocation is None:
             left = [mark for mark in (workloads.ANY_POD, workloads.ENTERED) if meta.annotation(mark) is not None]
             if left:
@@ -129,6 +140,13 @@ def check_nothing_left(cluster: Cluster) -> None:
         waits = meta.deleting and users  # a nomination whose scheduler died is never taken back while the claim goes
         if guarded and not foreign and not waits and not any(pod.spec.node_name for pod in users):
             raise Violation(f"claim {name}: the guard guards nobody")
+
+
+def _lost_nodes(cluster: Cluster, claim: ResourceClaim) -> list[str]:
+    """Return the nodes that keep the claim until they report in, of those that do not."""
+    view = cluster.controller.replica.world.view(claim.metadata.key, now=cluster.clock.now)
+    lost = {node.name for node in view.lost_nodes} if view is not None else set()
+    return [node.metadata.name for node in cluster.server.list(Node) if node.metadata.name in lost and not node.ready]
 
 
 def _check_unused(cluster: Cluster, claim: ResourceClaim) -> None:

@@ -6,6 +6,7 @@ import msgspec
 
 from dra.engine.claims.policy import Policy
 from dra.engine.instants import Instant
+from dra.model import workloads
 from dra.model.claims import ResourceClaim
 from dra.model.meta import Struct
 from dra.model.nodes import Node
@@ -123,6 +124,17 @@ class Cluster:
             return msgspec.structs.replace(found, status=status)
 
         self.server.patch(ResourceClaim, meta.key, meta.uid, change, by=Actor.OWNER)
+
+    def force(self, claim: ResourceClaim) -> None:
+        """Somebody vouches that the claim is not used any more."""
+        meta = claim.metadata
+        mark = {**(meta.annotations or {}), workloads.FORCE_RELEASE: str(meta.uid)}
+
+        def change(found: ResourceClaim) -> ResourceClaim:
+            marked = msgspec.structs.replace(found.metadata, annotations=mark)
+            return msgspec.structs.replace(found, metadata=marked)
+
+        self.server.patch(ResourceClaim, meta.key, meta.uid, change, by=Actor.USER)
 
     def finish_job(self, job: Job) -> None:
         """The workload ends: Complete or Failed."""

@@ -2,10 +2,11 @@
 
 from collections.abc import Callable
 
-from dra.engine.claims.view import FINISHED_PODS, GROUP, GUARDS
+from dra.engine.claims.view import FINISHED_PODS, GROUP, GUARDS, LOST_NODES, lost_boot
 from dra.model import nodes
 from dra.model.claims import ResourceClaim
 from dra.model.meta import Uid
+from dra.model.nodes import Node
 from dra.model.pods import Pod
 from dra.model.references import ConsumerReference
 from tests.dra.engine.simulation.controller import Replica
@@ -66,15 +67,22 @@ class Conduct:
         deleting, name = claim.metadata.deleting, claim.metadata.name
         working = {job.metadata.uid for job in self._server.list(Job) if not job.finished}
         for entry in removed:
-            ours = entry.api_group == GROUP and entry.resource in {GUARDS, FINISHED_PODS}
+            ours = entry.api_group == GROUP and entry.resource in {GUARDS, FINISHED_PODS, LOST_NODES}
             workload = entry.api_group == "batch"
             if not (entry.is_pod or ours or workload):
                 raise Violation(f"claim {name}: the foreign entry {entry} was removed")
             if workload and entry.uid in working and not deleting:
                 raise Violation(f"claim {name}: {entry} was removed while its workload is at work")
+            self._check_settled(name, entry)
             pod = self._pod(entry.uid) if entry.is_pod and deleting else None
             if pod is not None and not pod.terminal and not (pod.metadata.deleting and not pod.spec.node_name):
                 raise Violation(f"claim {name}: it is being deleted, and the entry of {entry} was removed")
+
+    def _check_settled(self, claim: str, entry: ConsumerReference) -> None:
+        """The entry of a lost node stays while its kubelet may have pods that nobody knows any more."""
+        node = self._server.find(Node, ("", entry.name)) if lost_boot(entry) is not None else None
+        if node is not None and not node.ready and node.status.node_info.boot_id == lost_boot(entry):
+            raise Violation(f"claim {claim}: {entry} was removed while the node does not report in")
 
     def _pod(self, uid: Uid) -> Pod | None:
         return next((pod for pod in self._replica().pods.seen.values() if pod.metadata.uid == uid), None)

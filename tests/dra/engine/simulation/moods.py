@@ -103,7 +103,7 @@ CHOICES: Final[tuple[tuple[int, Choice], ...]] = (
     (4, lambda c: PodIs(how=c.choice(("ended", "deleted", "killed", "let go")), which=_which(c))),
     (5, lambda c: PodsAre(how=c.choice(("ended", "ended", "deleted", "killed", "let go")), but=_which(c))),
     (2, lambda c: CreateClaim(name=_name(c), reserved_for=c.choice(("", "train", "eval")), known=c.random() < 1 / 2)),
-    (4, lambda c: ClaimIs(name=_name(c), how=c.choice(("deleted", "released", "released", "shared")))),
+    (4, lambda c: ClaimIs(name=_name(c), how=c.choice(("deleted", "released", "released", "shared", "forced")))),
     (4, lambda c: JobIs(name=_job(c), how=c.choice(("created", "finished", "deleted", "replaced")))),
     # Nodes and kubelets:
     (4, lambda c: NodeIs(how=c.choice(("cordoned", "uncordoned", "lost", "back", "booted")), which=_which(c))),

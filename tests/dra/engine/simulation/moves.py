@@ -146,10 +146,10 @@ class CreateClaim(Move, frozen=True):
 
 
 class ClaimIs(Move, frozen=True):
-    """A claim is deleted, released by the owner of its workload, or listed for something foreign."""
+    """A claim is deleted, released by the owner of its workload or by force, or listed for something foreign."""
 
     name: str
-    how: Literal["deleted", "released", "shared"]
+    how: Literal["deleted", "released", "shared", "forced"]
 
     def play(self, cluster: Cluster) -> None:
         claim = cluster.server.find(ResourceClaim, objects.key(self.name))
@@ -162,6 +162,8 @@ class ClaimIs(Move, frozen=True):
                 cluster.release(claim)
             case "shared":
                 cluster.add_foreign_entry(claim)
+            case "forced":
+                cluster.force(claim)
 
 
 class JobIs(Move, frozen=True):

@@ -18,7 +18,8 @@ from dra.engine.instants import Instant
 from dra.engine.workloads import WorkloadKey
 from dra.engine.world import World
 from dra.model.claims import ResourceClaim
-from dra.model.meta import Key
+from dra.model.meta import Key, Uid
+from dra.model.nodes import Node
 from dra.model.pods import Pod, claim_names
 from tests.dra.engine.simulation.clock import Clock
 from tests.dra.engine.simulation.objects import Job
@@ -107,7 +108,7 @@ class Turn:
         version, decided = view.claim.metadata.resource_version, self._clock.now
         for write in plan.claim_writes:
             if isinstance(write, Deallocate) and write.confirm:
-                yield from self._confirm_unbound()
+                yield from self._confirm_unbound(write.given_up)
             version = yield from self._patch_claim(write, view.claim, version)
         if not self.disturbed and self._clock.now == decided:
             self._check_idempotent(plan)
@@ -146,15 +147,28 @@ class Turn:
             return
         self._world.observe_claim(claim, now=self._clock.now)
 
-    def _confirm_unbound(self) -> Process[None]:
+    def _confirm_unbound(self, given_up: frozenset[Uid]) -> Process[None]:
         """Read the pods live: any that is bound, or nominated by a binding cycle, forbids the deallocation."""
         found = yield from send(partial(self._server.list, Pod))
         self.disturbed = True
+        lost = set()
         for pod in found:
             if self._key[1] in claim_names(pod):
                 self._world.observe_pod(pod, now=self._clock.now)
-                if not pod.terminal and (pod.spec.node_name or pod.status.nominated_node_name):
+                if pod.metadata.uid in given_up:
+                    lost.add(pod.spec.node_name)
+                elif not pod.terminal and (pod.spec.node_name or pod.status.nominated_node_name):
                     raise BoundMeanwhile(f"pod {pod.metadata.name} is being bound")
+        if lost:
+            yield from self._confirm_lost(lost)
+
+    def _confirm_lost(self, names: set[str]) -> Process[None]:
+        """Read the nodes live: pods are given up only as long as their kubelets do not report in."""
+        for node in (yield from send(partial(self._server.list, Node))):
+            if node.metadata.name in names:
+                self._world.observe_node(node, now=self._clock.now)
+                if node.ready:
+                    raise BoundMeanwhile(f"node {node.metadata.name} reports in")
 
     # The rest:
 
@@ -205,7 +219,10 @@ class Turn:
             same = pod.metadata.uid == action.uid
         except NotFound:
             same = False
-        (self._world.pod_present if same else self._world.pod_absent)(self._key, action.uid)
+        if same:
+            self._world.pod_present(self._key, action.uid, now=self._clock.now)
+        else:
+            self._world.pod_absent(self._key, action.uid)
 
     def _look_up_workload(self, action: LookUpWorkload) -> Process[None]:
         key, uid = WorkloadKey.of(action.reference, action.claim[0]), action.reference.uid

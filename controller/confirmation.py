@@ -1,0 +1,57 @@
+"""The live read before a claim is given back whose end others made: our copies may be older than a pod's binding."""
+
+from collections.abc import AsyncIterator
+
+from dra.engine.actions import Deallocate
+from dra.engine.world import World
+from dra.kube.client import Client, Selection
+from dra.kube.clock import Clock
+from dra.kube.resources import NODES, PODS
+from dra.model.meta import Key
+from dra.model.nodes import Node
+from dra.model.pods import Pod, uses
+
+
+class BoundMeanwhileError(Exception):
+    """A live read showed a pod that is bound, or about to be: the claim is not given back."""
+
+
+class Confirmation:
+    """Asks the API server whether a deallocation may be done; what it hears goes to the world."""
+
+    def __init__(self, client: Client, *, world: World, clock: Clock) -> None:
+        self._client = client
+        self._world = world
+        self._clock = clock
+
+    async def ask(self, write: Deallocate) -> None:
+        """Raise BoundMeanwhileError if any pod of the claim is bound, or nominated by a binding cycle.
+
+        Pods that were given up do not count, as long as no kubelet of theirs reports in.
+        """
+        if not write.confirm:
+            return
+        given_up = set()
+        async for pod in self._pods(write.claim):
+            if pod.metadata.uid in write.given_up:
+                given_up.add(pod.spec.node_name)
+            elif not pod.terminal and (pod.spec.node_name or pod.status.nominated_node_name):
+                raise BoundMeanwhileError(f"claim {'/'.join(write.claim)}: pod {pod.metadata.name} is being bound")
+        if given_up:
+            await self._ask_nodes(write.claim, given_up)
+
+    async def _pods(self, claim: Key) -> AsyncIterator[Pod]:
+        namespace, name = claim
+        async for page in self._client.list_pages(PODS, Pod, selection=Selection(namespace=namespace)):
+            for pod in page.items:
+                if uses(pod, name):
+                    self._world.observe_pod(pod, now=self._clock.now())
+                    yield pod
+
+    async def _ask_nodes(self, claim: Key, names: set[str]) -> None:
+        async for page in self._client.list_pages(NODES, Node):
+            for node in page.items:
+                if node.metadata.name in names:
+                    self._world.observe_node(node, now=self._clock.now())
+                    if node.ready:
+                        raise BoundMeanwhileError(f"claim {'/'.join(claim)}: node {node.metadata.name} reports in")

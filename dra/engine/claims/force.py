@@ -1,0 +1,58 @@
+"""Rule 12, the way out: a person vouches that a claim is not used any more, and it is given back in spite of doubt.
+
+The annotation carries the uid of the claim, so that a manifest applied again, or one copied for the next claim, does
+nothing. What can be known is not overridden: a pod that is bound to a node whose kubelet reports in uses the claim, and
+one that was listed lately may be bound any moment.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from dra.engine.claims.allocation import still_bindable
+from dra.engine.claims.desired import Desired
+from dra.engine.claims.policy import Policy
+from dra.engine.claims.view import ClaimView, EntryKind
+from dra.engine.instants import BIND_HORIZON, Instant
+from dra.engine.reasons import Code, Reason, claim_reason, named
+from dra.model.workloads import FORCE_RELEASE
+
+_DOUBTFUL: Final = frozenset({EntryKind.WORKLOAD, EntryKind.FORMER, EntryKind.UNKNOWN, EntryKind.FOREIGN})
+
+
+def force_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) -> Desired:
+    """Free the claim if its annotation says so, rightly, and nobody is known to use it."""
+    del policy
+    value = view.claim.metadata.annotation(FORCE_RELEASE)
+    if value is None:
+        return desired
+    if value != view.claim.metadata.uid:
+        return desired.because(_about(view, Code.FORCE_RELEASE_IGNORED, expected=view.claim.metadata.uid))
+    if view.allocation is None:
+        return _obeyed(desired)  # there is nothing to free, and the next allocation is not meant
+    users = sorted(c.name for c in view.users if c.uid not in view.stranded)
+    if users:
+        return desired.because(_about(view, Code.FORCE_RELEASE_BLOCKED, pods=len(users), names=named(users)))
+    desired = desired.but(revoking=True, urgent=True)  # nobody new may come to rely on the allocation
+    late = still_bindable(view, now)
+    if late:
+        waits = _about(view, Code.FORCE_RELEASE_WAITS, pods=len(late), seconds=int(BIND_HORIZON))
+        return desired.look_at(max(when for _, when in late)).because(waits)
+    freed = _about(view, Code.FORCE_RELEASED, done=True, overridden=named(_overridden(view)) or "nothing")
+    return _obeyed(desired).but(allocated=False, confirm=True, given_up=view.stranded).because(freed)
+
+
+def _obeyed(desired: Desired) -> Desired:
+    return desired.but(marks={**desired.marks, FORCE_RELEASE: None})
+
+
+def _overridden(view: ClaimView) -> Iterator[str]:
+    """Yield what would have kept the claim, in words."""
+    for entry in view.entries:
+        if entry.kind in _DOUBTFUL:
+            yield f"entry {entry.reference}"
+    yield from (f"node {node.name}" for node in view.lost_nodes)
+    yield from (f"pod {c.name} on node {c.node}" for c in view.users)
+
+
+def _about(view: ClaimView, code: Code, *, done: bool = False, **numbers: str | int) -> Reason:
+    return claim_reason(code, key=view.key, uid=view.claim.metadata.uid, done=done, **numbers)

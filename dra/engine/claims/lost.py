@@ -1,0 +1,42 @@
+"""Rule 12, for machines: a node that does not report in may still run pods whose objects are gone.
+
+A pod leaves the API without its kubelet's word when somebody deletes it by force. Its entry is then replaced by one for
+its node, in the list, so that it outlives us and nobody else takes the list for empty. That entry goes when nothing can
+be left of the pod: the Node object is gone, has the out-of-service taint or another bootID, or its kubelet has reported
+in for long enough to end what the API server does not know any more.
+"""
+
+from typing import Final
+
+from dra.engine.claims.desired import Desired
+from dra.engine.claims.policy import Policy
+from dra.engine.claims.view import ClaimView, LostNode, lost_entry
+from dra.engine.instants import Instant
+from dra.engine.reasons import Code, claim_reason
+
+SETTLED: Final = 120.0
+"""Seconds of readiness after which a kubelet has ended what it was told to forget: four usual grace periods."""
+
+
+def lost_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) -> Desired:
+    """Keep the claim for pods that vanished from nodes that do not report in."""
+    del policy
+    if view.allocation is None:
+        return desired
+    for node in view.lost_nodes:
+        if node.ready_since is not None and now >= node.ready_since + SETTLED:
+            continue
+        desired = _keep(view, node, desired)
+        if node.ready_since is not None:
+            desired = desired.look_at(node.ready_since + SETTLED)
+    return desired
+
+
+def _keep(view: ClaimView, node: LostNode, desired: Desired) -> Desired:
+    entry = lost_entry(node.name, node.boot)
+    reason = claim_reason(
+        Code.NODE_LOST, key=view.key, uid=view.claim.metadata.uid, node=node.name, seconds=int(SETTLED)
+    )
+    if view.claim.metadata.deleting and entry.uid not in view.listed:
+        return desired.but(held=True).because(reason)  # under deletion nothing can be added to the list
+    return desired.but(kept=(*desired.kept, entry)).because(reason)

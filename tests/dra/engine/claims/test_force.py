@@ -1,0 +1,168 @@
+"""Rule 12, the way out: what a person may override, and what not."""
+
+import pytest
+
+from dra.engine.actions import Annotate, Deallocate, SetReservedFor
+from dra.engine.claims.policy import ALONGSIDE, REPLACE
+from dra.engine.claims.view import LostNode, Workload, WorkloadPhase, lost_entry
+from dra.engine.instants import BIND_HORIZON
+from dra.engine.reasons import Code
+from dra.engine.window import Listing
+from dra.model.references import ConsumerReference
+from dra.model.workloads import FORCE_RELEASE
+from tests.dra.engine.examples import (
+    CLAIM_UID,
+    FOREIGN,
+    JOB,
+    KEY,
+    NOON,
+    PRESENT,
+    claim,
+    codes,
+    decided,
+    gated,
+    listed,
+    many,
+    of_type,
+    started,
+    starting,
+    uid,
+    view,
+    waiting,
+)
+
+AWAY = LostNode(name="n1", boot="b1")
+FORBIDDEN = Workload(phase=WorkloadPhase.FORBIDDEN)
+
+
+def forced(of=CLAIM_UID, **form):
+    return claim(annotations={FORCE_RELEASE: of}, **form)
+
+
+def asked(of, *pods, stranded=(), **known):
+    return decided(view(of, *pods, stranded=frozenset(uid(name) for name in stranded), **known))
+
+
+def told(plan, code):
+    return next(reason.note for reason in plan.reasons if reason.code is code)
+
+
+@pytest.mark.parametrize(
+    ("of", "pods", "known", "overridden"),
+    [
+        pytest.param(
+            forced(list=[FOREIGN]), [], {}, "entry things.example.com/x", id="an-entry-of-somebody-nobody-knows"
+        ),
+        pytest.param(forced(list=[waiting("a")]), [], {}, "entry pods/a", id="a-pod-that-nobody-could-look-up"),
+        pytest.param(
+            forced(workload=JOB, entered=True, list=[JOB]),
+            [],
+            {"workload": FORBIDDEN},
+            "entry jobs.batch/train",
+            id="a-workload-that-may-not-be-read",
+        ),
+        pytest.param(
+            forced(list=[started("a")]),
+            [started("a")],
+            {"stranded": ["a"]},
+            "pod a on node n1",
+            id="a-pod-on-a-node-that-does-not-report-in",
+        ),
+        pytest.param(
+            forced(workload=JOB, entered=True, list=[JOB, "guard"]),
+            [started("a"), starting("b")],
+            {"stranded": ["a", "b"], "workload": PRESENT},
+            "entry jobs.batch/train, pod b on node n1, pod a on node n1",
+            id="a-whole-workload-on-lost-nodes",
+        ),
+        pytest.param(
+            forced(list=[lost_entry("n1", "b1")]),
+            [],
+            {"lost_nodes": (AWAY,)},
+            "node n1",
+            id="pods-that-vanished-from-a-lost-node",
+        ),
+        pytest.param(forced(deleting=True, list=[FOREIGN]), [], {}, "entry things.example.com/x", id="under-deletion"),
+        pytest.param(forced(), [], {}, "nothing", id="allocated-and-unused"),
+    ],
+)
+def test_what_is_in_doubt_is_overridden_and_named(of, pods, known, overridden):
+    plan = asked(of, *pods, **known)
+    free, note = plan.claim_writes
+    stranded = frozenset(uid(name) for name in known.get("stranded", ()))
+    assert free == Deallocate(claim=KEY, confirm=True, given_up=stranded)
+    assert isinstance(note, Annotate)
+    assert (dict(note.annotations)[FORCE_RELEASE], note.finalizers) == (None, ())
+    assert told(plan, Code.FORCE_RELEASED).endswith(f"overridden: {overridden}")
+
+
+@pytest.mark.parametrize(
+    ("of", "pods", "known", "code"),
+    [
+        pytest.param(forced("yes", list=[FOREIGN]), [], {}, Code.FORCE_RELEASE_IGNORED, id="no-uid"),
+        pytest.param(forced("", list=[FOREIGN]), [], {}, Code.FORCE_RELEASE_IGNORED, id="empty"),
+        pytest.param(forced("uid-of-another", list=[FOREIGN]), [], {}, Code.FORCE_RELEASE_IGNORED, id="copied"),
+        pytest.param(
+            forced(list=[FOREIGN]), [started("a")], {}, Code.FORCE_RELEASE_BLOCKED, id="a-pod-runs-on-a-ready-node"
+        ),
+        pytest.param(
+            forced(list=[FOREIGN]), [starting("a")], {}, Code.FORCE_RELEASE_BLOCKED, id="a-pod-starts-on-a-ready-node"
+        ),
+        pytest.param(
+            forced(list=[FOREIGN]),
+            [started("a"), started("b")],
+            {"stranded": ["a"]},
+            Code.FORCE_RELEASE_BLOCKED,
+            id="one-of-two-is-lost",
+        ),
+        pytest.param(
+            forced(list=[started("a")]),
+            [],
+            {"other_users": (started("a"),)},
+            Code.FORCE_RELEASE_BLOCKED,
+            id="a-listed-pod-uses-it-by-an-extended-resource",
+        ),
+    ],
+)
+def test_what_is_known_is_not_overridden(of, pods, known, code):
+    plan = asked(of, *pods, **known)
+    assert code in codes(plan)
+    assert not of_type(plan, Deallocate)
+    assert not of_type(plan, Annotate)
+
+
+def test_who_is_in_the_way_is_named_but_not_hundreds_of_them():
+    plan = asked(forced(list=[FOREIGN]), *many(started, 300))
+    assert "300 pods use it on nodes that are Ready (p0000, p0001, p0002, p0003, p0004 and 295 more)" in told(
+        plan, Code.FORCE_RELEASE_BLOCKED
+    )
+
+
+def test_a_pod_that_was_listed_lately_is_taken_off_the_list_and_waited_for():
+    plan = asked(forced(list=[FOREIGN, waiting("a")]), waiting("a"))
+    assert listed(plan) == ["guards/train", "things/x"]
+    assert codes(plan) == [Code.FORCE_RELEASE_WAITS]
+    off = {uid("a"): Listing(last=NOON - 10.0)}
+    plan = asked(forced(list=["guard", FOREIGN]), waiting("a"), listings=off)
+    assert (plan.claim_writes, plan.wake_at) == ((), NOON - 10.0 + BIND_HORIZON)
+    off = {uid("a"): Listing(last=NOON - BIND_HORIZON)}
+    plan = asked(forced(list=["guard", FOREIGN]), waiting("a"), listings=off)
+    assert [type(write) for write in plan.claim_writes] == [Deallocate, Annotate]
+
+
+def test_meanwhile_no_gate_is_opened():
+    plan = asked(forced(list=[FOREIGN, gated("b"), waiting("a")]), waiting("a"), gated("b"))
+    assert [type(action) for action in plan.actions] == [SetReservedFor]
+
+
+@pytest.mark.parametrize("policy", [REPLACE, ALONGSIDE], ids=["replace", "alongside"])
+def test_an_annotation_that_has_nothing_to_free_goes_so_that_it_does_not_strike_the_next_allocation(policy):
+    plan = decided(view(forced(allocation=None, protected=True), waiting("a")), policy=policy)
+    assert plan.claim_writes == (Annotate(claim=KEY, annotations=((FORCE_RELEASE, None),)),)
+    assert plan.reasons == ()
+
+
+def test_foreign_entries_that_are_references_of_any_form_can_be_named():
+    strange = ConsumerReference(api_group="Ü", resource="\n", name="x" * 4000, uid="u")
+    plan = asked(forced(list=[strange]))
+    assert of_type(plan, Deallocate)

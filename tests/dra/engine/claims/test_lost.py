@@ -1,0 +1,57 @@
+"""Rule 12: pods that vanished from nodes which do not report in."""
+
+import pytest
+
+from dra.engine.actions import Deallocate
+from dra.engine.claims.lost import SETTLED
+from dra.engine.claims.policy import ALONGSIDE, REPLACE
+from dra.engine.claims.view import LostNode, lost_entry
+from dra.engine.reasons import Code
+from tests.dra.engine.examples import NOON, claim, codes, decided, finished, listed, of_type, view
+
+AWAY = LostNode(name="n1", boot="b1")
+ENTRY = lost_entry("n1", "b1")
+
+
+def back(*, seconds):
+    return LostNode(name="n1", boot="b1", ready_since=NOON - seconds)
+
+
+@pytest.mark.parametrize("policy", [REPLACE, ALONGSIDE], ids=["replace", "alongside"])
+@pytest.mark.parametrize(
+    ("lost", "after"),
+    [
+        pytest.param([AWAY], ["lostnodes/n1"], id="its-entry-takes-the-place-of-theirs"),
+        pytest.param([back(seconds=SETTLED - 1)], ["lostnodes/n1"], id="its-kubelet-may-not-have-ended-them-yet"),
+        pytest.param([back(seconds=SETTLED)], None, id="its-kubelet-has"),
+        pytest.param([], None, id="nothing-is-left-of-them"),
+    ],
+)
+def test_a_claim_stays_while_a_pod_may_run_without_an_object(lost, after, policy):
+    pod = finished("a")
+    plan = decided(view(claim(list=[pod]), pod, lost_nodes=tuple(lost)), policy=policy)
+    assert listed(plan) == after
+    assert bool(of_type(plan, Deallocate)) is (after is None)
+    assert (Code.NODE_LOST in codes(plan)) is (after is not None)
+
+
+def test_the_entry_stays_and_costs_no_further_write():
+    plan = decided(view(claim(list=[ENTRY]), lost_nodes=(AWAY,)))
+    assert plan.claim_writes == ()
+
+
+def test_the_entry_is_looked_at_again_when_the_kubelet_has_had_its_time():
+    plan = decided(view(claim(list=[ENTRY]), lost_nodes=(back(seconds=20.0),)))
+    assert plan.wake_at == NOON - 20.0 + SETTLED
+
+
+def test_an_entry_of_a_node_that_is_in_no_doubt_any_more_goes_and_with_it_the_devices():
+    assert of_type(decided(view(claim(list=[ENTRY]))), Deallocate)
+
+
+def test_under_deletion_nothing_can_be_listed_and_the_claim_stays_all_the_same():
+    pod = finished("a")
+    plan = decided(view(claim(list=[pod], deleting=True), pod, lost_nodes=(AWAY,)))
+    assert not of_type(plan, Deallocate)
+    assert listed(plan) == []
+    assert Code.NODE_LOST in codes(plan)

@@ -1,0 +1,100 @@
+"""Least privilege, both ways: without any one right something fails, and there is no right that nothing needs.
+
+What each right is for: `uses_of_rights`. The controller runs as a service account of its own here, with copies of the
+installed roles from which one right is missing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from functools import partial
+from typing import Any
+
+import pytest
+
+from tests.cluster.kubectl import kubectl
+from tests.cluster.processes import ProcessDiedError
+from tests.scenarios.api import Api
+from tests.scenarios.namespaces import Namespace
+from tests.scenarios.rights import Probe, Right, granted
+from tests.scenarios.target import Mode, Target
+from tests.scenarios.uses_of_rights import BEHIND_GATES, USES, Scenario, Workplace, at_once, crd_of_jobsets
+
+pytestmark = pytest.mark.modes(Mode.REPLACE)
+
+Start = Callable[..., Awaitable[Workplace]]
+
+
+def test_every_right_that_is_granted_is_known_to_be_needed() -> None:
+    assert set(USES) | BEHIND_GATES == granted()
+
+
+@pytest.fixture(scope="module")
+def jobsets(target: Target) -> Iterator[None]:
+    """A cluster that has JobSets, its own or ours."""
+    crd = crd_of_jobsets()
+    name = f"crd/{crd['metadata']['name']}"
+    ours = not kubectl("get", name, "--ignore-not-found", "--output=name", kubeconfig=target.admin)
+    if ours:
+        kubectl("apply", "--filename=-", kubeconfig=target.admin, stdin=json.dumps(crd))
+    kubectl("wait", "--for=condition=Established", name, kubeconfig=target.admin)
+    yield
+    if ours:
+        kubectl("delete", name, kubeconfig=target.admin)
+
+
+@pytest.fixture
+async def workplace_without(target: Target, api: Api, namespace: Namespace, jobsets: None) -> AsyncIterator[Start]:
+    """Makes the place for a controller that lacks some rights."""
+    del jobsets
+    probe = Probe(api)
+    await probe.create()
+    places: list[Workplace] = []
+
+    async def make(*missing: Right) -> Workplace:
+        devices = await namespace.offer_devices(16)
+        await probe.may_all_but(*missing)
+        kubeconfig = probe.kubeconfig(target.admin, target.folder.path)
+        places.append(Workplace(target=target, kubeconfig=kubeconfig, namespace=namespace, devices=devices))
+        return places[-1]
+
+    try:
+        yield make
+    finally:
+        for controller in (each for place in places for each in place.controllers):
+            controller.process.kill()
+        await probe.delete()
+
+
+def _name(scenario: Any) -> str:
+    if isinstance(scenario, partial):
+        return f"{_name(scenario.func)}-{scenario.args[0]}"
+    return str(scenario.__name__)
+
+
+def _together(rights: tuple[Right, ...]) -> str:
+    return str(rights[0]) if len(rights) == 1 else f"workloads:{rights[0].verb}"
+
+
+FOR_WORKLOADS = [each for each in USES.values() if isinstance(each, partial)]
+OTHERS = [each for each in dict.fromkeys(USES.values()) if each not in FOR_WORKLOADS]
+
+
+@pytest.mark.parametrize(
+    "scenarios",
+    [*(pytest.param([each], id=_name(each)) for each in OTHERS), pytest.param(FOR_WORKLOADS, id="workloads")],
+)
+async def test_with_all_rights_each_scenario_succeeds(workplace_without: Start, scenarios: list[Scenario]) -> None:
+    work = await workplace_without()
+    await asyncio.gather(*(scenario(work) for scenario in dict.fromkeys(scenarios)))
+
+
+@pytest.mark.parametrize("rights", [pytest.param(rights, id=_together(rights)) for rights in at_once()])
+async def test_without_a_right_its_scenario_fails(workplace_without: Start, rights: tuple[Right, ...]) -> None:
+    work = await workplace_without(*rights)
+    outcomes = await asyncio.gather(*(USES[right](work) for right in rights), return_exceptions=True)
+    unmoved = [right for right, outcome in zip(rights, outcomes, strict=True) if outcome is None]
+    assert not unmoved, "nothing failed without them"
+    assert all(isinstance(outcome, AssertionError | ProcessDiedError) for outcome in outcomes), outcomes

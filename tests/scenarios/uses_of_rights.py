@@ -1,0 +1,388 @@
+"""What the controller needs each of its rights for: the shortest scenario that cannot succeed without it.
+
+`USES` names one for every right that deploy/kustomize grants; `test_rights` takes the right away and sees it fail. To
+grant another right, add a row: with a scenario of here, or a new one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from tests.scenarios import objects, steps, taints
+from tests.scenarios.api import Json
+from tests.scenarios.claims import bound, listed
+from tests.scenarios.conftest import ALONE
+from tests.scenarios.controller import Controller, Settings
+from tests.scenarios.eventually import eventually
+from tests.scenarios.metrics import total
+from tests.scenarios.namespaces import Namespace
+from tests.scenarios.objects import FORCE_RELEASE, PRE_LIST, RESERVED_FOR, PodShape
+from tests.scenarios.resources import CLAIMS, CRDS, LEASES, PODS, Resource
+from tests.scenarios.rights import NAMESPACE, Right
+from tests.scenarios.target import Target
+
+READY_WITHIN: Final = 6.0
+SOON: Final = 4.0
+"""Seconds: four times what these scenarios take with all rights, and what one of them costs without."""
+
+LEASE: Final = "dra-reserve-controller"
+LEASE_GROUP: Final = "coordination.k8s.io"
+
+
+@dataclass
+class Workplace:
+    """One controller with the rights in question, and a namespace for it to work in."""
+
+    target: Target
+    kubeconfig: Path
+    namespace: Namespace
+    devices: str
+    controllers: list[Controller] = field(default_factory=list)
+    _one_by_one: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    async def start(self, configuration: dict[str, Any] = ALONE) -> Controller:
+        """Start the controller, if no other scenario has."""
+        async with self._one_by_one:
+            if not self.controllers:
+                settings = Settings(kubeconfig=self.kubeconfig, mode=self.target.mode, configuration=configuration)
+                self.controllers.append(Controller(self.target.folder, settings, name=self.namespace.name))
+                await self.controllers[0].start(within=READY_WITHIN)
+            return self.controllers[0]
+
+    async def claim(self, name: str, **form: Any) -> None:
+        """Create a claim on any of the devices."""
+        await self.namespace.create(objects.claim(name, device_class=self.devices, **form))
+
+    async def run(self, name: str, *, claim: str, gated: bool = True) -> None:
+        """Let a pod run that uses the claim."""
+        await self.namespace.create(objects.pod(name, PodShape(claim=claim, gated=gated)))
+        await steps.pods_run(self.namespace, name, within=SOON)
+
+
+Scenario = Callable[[Workplace], Awaitable[None]]
+
+
+async def it_gets_ready(work: Workplace) -> None:
+    """It has read the cluster."""
+    await work.start()
+
+
+async def it_serves_a_claim(work: Workplace) -> None:
+    """A gated pod of a claim that is reserved: entered, noted, ungated, told."""
+    controller, namespace = await work.start(), work.namespace
+    await _create(namespace, KINDS["jobs"], "train")
+    await work.claim("shared", reserved_for="jobs.batch/train")
+    await work.run("worker", claim="shared")
+    await steps.claim_is(namespace, "shared", _entered, within=SOON, saying="it is reserved, and that is noted")
+    await steps.told(namespace, "shared", "ReservedForWorkload", within=SOON)
+    await _nothing_was_refused(controller)
+
+
+async def it_heeds_nodes(work: Workplace) -> None:
+    """A node falls silent, and what was forbidden becomes allowed."""
+    controller, namespace = await work.start(), work.namespace
+    node = await steps.add_node(namespace, "own")
+    await work.claim("shared")
+    await namespace.create(objects.pod("worker", PodShape(claim="shared", spec=steps.on(node))))
+    await steps.pods_run(namespace, "worker", within=SOON)
+    await steps.force_release(namespace, "shared")
+    await steps.lose_node(namespace, node)
+    await steps.freed(namespace, "shared", within=SOON)
+    await _nothing_was_refused(controller)
+
+
+async def it_looks_up_a_pod(work: Workplace) -> None:
+    """A pod is listed of which no watch has ever told."""
+    controller, namespace = await work.start(), work.namespace
+    await work.claim("shared")
+    await steps.allocate(namespace, "shared", devices=work.devices, pool=f"{namespace.name}-shared")
+    nobody = {"resource": "pods", "name": "nobody", "uid": "uid-of-nobody"}
+    await namespace.patch_status(CLAIMS, "shared", {"reservedFor": [nobody]})
+    await steps.freed(namespace, "shared", within=SOON)
+    await _nothing_was_refused(controller)
+
+
+async def it_is_forestalled(work: Workplace) -> None:
+    """Others write the claim faster than it can: it reads it again and goes on."""
+    controller, namespace = await work.start(), work.namespace
+    await work.claim("shared")
+    pod = await namespace.create(objects.pod("starting", PodShape(claim="shared", hold=True)))
+    await steps.pod_is(namespace, "starting", bound, within=SOON, saying="it is bound")
+
+    async def disturb() -> None:
+        for number in itertools.count():
+            await namespace.patch(CLAIMS, "shared", {"metadata": {"annotations": {"scenario.dra/n": str(number)}}})
+
+    async def forestalled() -> float:
+        await steps.unlist(namespace, "shared", pod["metadata"]["uid"])  # which it cannot leave so
+        return total(await controller.metrics(), "dra_reserve_claim_conflicts_total")
+
+    disturbing = [asyncio.create_task(disturb()) for _ in range(4)]
+    try:
+        await eventually(forestalled, saying="it was forestalled")
+    finally:
+        for each in disturbing:
+            each.cancel()
+        await asyncio.gather(*disturbing, return_exceptions=True)
+    await steps.claim_is(namespace, "shared", lambda claim: listed(claim) == {"starting"}, saying="it has gone on")
+    await _nothing_was_refused(controller)
+
+
+async def it_counts_what_it_repeats(work: Workplace) -> None:
+    """The same thing goes wrong twice: one Event, and in the end it says how often."""
+    controller, namespace = await work.start(), work.namespace
+    await work.claim("shared")
+    for often, value in enumerate(("wrong", "right", "wrong"), start=1):
+        force = {FORCE_RELEASE: value} if value == "wrong" else {FORCE_RELEASE: None}
+        await namespace.patch(CLAIMS, "shared", {"metadata": {"annotations": {**force, PRE_LIST: str(often)}}})
+        if value == "wrong":
+            await eventually(
+                lambda: _said(controller, "ForceReleaseIgnored"),
+                until=lambda times, often=often: times == (often + 1) // 2,
+                within=SOON,
+                saying="it says that this is wrong",
+            )
+        else:
+            await namespace.patch(CLAIMS, "shared", {"metadata": {"annotations": {RESERVED_FOR: "nonsense"}}})
+            await steps.told(namespace, "shared", "MalformedReference", within=SOON)
+    await steps.told(namespace, "shared", "ForceReleaseIgnored", within=SOON)
+    await controller.stop()
+    counts = [(event.get("series") or {}).get("count", 1) for event in await namespace.events("shared")]
+    assert 2 in counts
+
+
+async def it_leads(work: Workplace) -> None:
+    """With a lease, which nobody has made yet; at the end it gives the lease back."""
+    await work.namespace.api.delete(LEASES, LEASE, namespace=NAMESPACE)
+    controller = await work.start({})
+    await eventually(
+        lambda: work.namespace.api.find(LEASES, LEASE, namespace=NAMESPACE),
+        until=lambda lease: lease and lease["spec"].get("holderIdentity"),
+        within=SOON,
+        saying="it has the lease",
+    )
+    await controller.stop()
+    lease = await work.namespace.api.get(LEASES, LEASE, namespace=NAMESPACE)
+    assert not lease["spec"].get("holderIdentity")
+
+
+async def it_succeeds_another_leader(work: Workplace) -> None:
+    """The lease is there already; it is read, and taken."""
+    lease = {"apiVersion": LEASES.api_version, "kind": LEASES.kind, "metadata": {"name": LEASE}, "spec": {}}
+    await work.namespace.api.delete(LEASES, LEASE, namespace=NAMESPACE)
+    await work.namespace.api.create(lease, namespace=NAMESPACE)
+    await work.start({})
+    await eventually(
+        lambda: work.namespace.api.get(LEASES, LEASE, namespace=NAMESPACE),
+        until=lambda found: found["spec"].get("holderIdentity"),
+        within=SOON,
+        saying="it has the lease",
+    )
+
+
+async def it_makes_claims_from_templates(work: Workplace) -> None:
+    """A template comes later than the pod that needs it; when the pod has ended, its claim goes."""
+    controller, namespace = await work.start(), work.namespace
+    await namespace.create(objects.pod("owner", PodShape(claim_template="own")))
+    await steps.told(namespace, "owner", "FailedResourceClaimCreation", within=SOON)
+    await namespace.create(objects.claim_template("own", device_class=work.devices))
+    await steps.pods_run(namespace, "owner", within=SOON)
+    await steps.end_pods(namespace, "owner")
+    await eventually(
+        lambda: namespace.all(CLAIMS), until=lambda claims: not claims, within=SOON, saying="its claim is gone"
+    )
+    await _nothing_was_refused(controller)
+
+
+async def it_evicts(work: Workplace) -> None:
+    """A device gets a taint while a pod uses it that is not listed."""
+    controller, namespace = await work.start(), work.namespace
+    await namespace.create(objects.deployment(taints.WORKLOAD, PodShape(), replicas=0))
+    await taints.reserve(namespace, "shared", devices=work.devices)
+    (pod,) = await taints.run_unlisted(namespace, "shared")
+    await taints.put(namespace, await taints.device_of(namespace, "shared"), taints=[taints.BROKEN])
+    await eventually(
+        lambda: namespace.find(PODS, pod), until=lambda left: left is None, within=SOON, saying="it is evicted"
+    )
+    await _nothing_was_refused(controller)
+
+
+# Workloads, by kind:
+
+
+def _suspended(name: str) -> Json:
+    return {**objects.job(name, PodShape())["spec"], "suspend": True}
+
+
+def crd_of_jobsets() -> Json:
+    """Return a definition of JobSets, which are no part of Kubernetes."""
+    kind = KINDS["jobsets"]
+    group, _, version = kind.api_version.partition("/")
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    served = {"name": version, "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    names = {"plural": kind.plural, "singular": kind.kind.lower(), "kind": kind.kind}
+    return {
+        "apiVersion": CRDS.api_version,
+        "kind": CRDS.kind,
+        "metadata": {"name": f"{kind.plural}.{group}"},
+        "spec": {"group": group, "scope": "Namespaced", "names": names, "versions": [served]},
+    }
+
+
+def _workload(kind: Resource, name: str) -> Json:
+    """Return an object of the kind that makes no pods."""
+    deployment = objects.deployment(name, PodShape(), replicas=0)
+    contents: dict[str, Json] = {
+        "jobs": _suspended(name),
+        "deployments": deployment["spec"],
+        "statefulsets": deployment["spec"] | {"serviceName": name},
+        "replicasets": deployment["spec"],
+        "jobsets": {"replicatedJobs": []},
+    }
+    return {
+        "apiVersion": kind.api_version,
+        "kind": kind.kind,
+        "metadata": {"name": name},
+        "spec": contents[kind.plural],
+    }
+
+
+KINDS: Final = {
+    resource.plural: resource
+    for resource in (
+        Resource("batch/v1", "Job", "jobs"),
+        Resource("apps/v1", "Deployment", "deployments"),
+        Resource("apps/v1", "StatefulSet", "statefulsets"),
+        Resource("apps/v1", "ReplicaSet", "replicasets"),
+        Resource("jobset.x-k8s.io/v1alpha2", "JobSet", "jobsets"),
+    )
+}
+
+
+async def _used_claim(work: Workplace, name: str, kind: Resource, *, workload: str, uid: str | None = None) -> None:
+    await work.start()
+    await work.claim(name, reserved_for=f"{kind.plural}.{kind.api_version.partition('/')[0]}/{workload}", uid=uid)
+    await work.run(name, claim=name, gated=False)
+
+
+async def it_follows_workloads(plural: str, work: Workplace) -> None:
+    """A claim names a workload that comes later."""
+    kind, namespace, name = KINDS[plural], work.namespace, f"early-{plural}"
+    await _used_claim(work, name, kind, workload=f"late-{plural}")
+    made = await _create(namespace, kind, f"late-{plural}")
+    await steps.claim_is(
+        namespace,
+        name,
+        lambda claim: made["metadata"]["uid"] in steps.uids(claim),
+        within=SOON,
+        saying="it is reserved",
+    )
+
+
+async def it_asks_for_workloads(plural: str, work: Workplace) -> None:
+    """A claim names a uid of which no watch has ever told."""
+    kind, namespace, name = KINDS[plural], work.namespace, f"wrong-{plural}"
+    await _create(namespace, kind, f"other-{plural}")
+    await _used_claim(work, name, kind, workload=f"other-{plural}", uid="uid-of-nobody")
+    await steps.told(namespace, name, "WorkloadGone", within=SOON)
+
+
+async def _create(namespace: Namespace, kind: Resource, name: str) -> Json:
+    return await namespace.api.request("POST", kind.path(namespace=namespace.name), _workload(kind, name))
+
+
+def _entered(claim: Json) -> bool:
+    return bool(listed(claim, "jobs")) and "reserve.dra/entered-allocation" in claim["metadata"]["annotations"]
+
+
+async def _said(controller: Controller, reason: str) -> float:
+    return (await controller.metrics())[f'dra_reserve_reasons_total{{reason="{reason}"}}']
+
+
+async def _nothing_was_refused(controller: Controller) -> None:
+    """Whatever it tried it was allowed to do; but the namespace of the test before, going away, takes no Events."""
+    refused = [series for series in await controller.metrics() if 'code="403"' in series and "events" not in series]
+    assert not refused, refused
+
+
+# Which right is needed for what:
+
+
+CLAIM_GROUP: Final = "resource.k8s.io"
+
+
+def _rights(resource: str, *verbs: str, group: str = "", **where: Any) -> tuple[Right, ...]:
+    return tuple(Right(resource=resource, group=group, verb=verb, **where) for verb in verbs)
+
+
+def _of_workloads(scenario: Callable[[str, Workplace], Awaitable[None]], *verbs: str) -> dict[Right, Scenario]:
+    found: dict[Right, Scenario] = {}
+    for plural, kind in KINDS.items():
+        group = kind.api_version.partition("/")[0]
+        found |= dict.fromkeys(_rights(plural, *verbs, group=group), partial(scenario, plural))
+    return found
+
+
+USES: Final[dict[Right, Scenario]] = {
+    **dict.fromkeys(
+        (
+            *_rights("resourceclaims", "list", group=CLAIM_GROUP),
+            *_rights("pods", "list"),
+            *_rights("nodes", "list"),
+        ),
+        it_gets_ready,
+    ),
+    **dict.fromkeys(
+        (
+            *_rights("resourceclaims", "watch", "patch", group=CLAIM_GROUP),
+            *_rights("resourceclaims/status", "patch", group=CLAIM_GROUP),
+            *_rights("resourceclaims/binding", "patch", group=CLAIM_GROUP),
+            *_rights("pods", "watch", "patch"),
+            *_rights("events", "create", group="events.k8s.io"),
+        ),
+        it_serves_a_claim,
+    ),
+    **dict.fromkeys(_rights("resourceclaims", "get", group=CLAIM_GROUP), it_is_forestalled),
+    **dict.fromkeys(_rights("pods", "get"), it_looks_up_a_pod),
+    **dict.fromkeys(_rights("nodes", "watch"), it_heeds_nodes),
+    **dict.fromkeys(_rights("events", "patch", group="events.k8s.io"), it_counts_what_it_repeats),
+    **dict.fromkeys(_rights("leases", "create", group=LEASE_GROUP, everywhere=False), it_leads),
+    **dict.fromkeys(
+        _rights("leases", "get", "patch", group=LEASE_GROUP, everywhere=False, name=LEASE), it_succeeds_another_leader
+    ),
+    **dict.fromkeys(
+        (
+            *_rights("resourceclaimtemplates", "list", "watch", group=CLAIM_GROUP),
+            *_rights("resourceclaims", "create", "delete", group=CLAIM_GROUP),
+            *_rights("pods/status", "patch"),
+        ),
+        it_makes_claims_from_templates,
+    ),
+    **dict.fromkeys(
+        (*_rights("resourceslices", "list", "watch", group=CLAIM_GROUP), *_rights("pods", "delete")), it_evicts
+    ),
+    **_of_workloads(it_follows_workloads, "list", "watch"),
+    **_of_workloads(it_asks_for_workloads, "get"),
+}
+
+
+BEHIND_GATES: Final = {
+    *_rights("devicetaintrules", "list", "watch", group=CLAIM_GROUP),
+    *_rights("podgroups", "list", "watch", group="scheduling.k8s.io"),
+    *_rights("podgroups/status", "patch", group="scheduling.k8s.io"),
+}
+"""Rights to kinds that an API server has only with feature gates: taken away here, nobody would notice."""
+
+
+def at_once() -> tuple[tuple[Right, ...], ...]:
+    """Return the rights in groups that can be taken away together: those to different workloads do not meet."""
+    groups: dict[str, list[Right]] = {}
+    for right in USES:
+        groups.setdefault(f"workloads:{right.verb}" if right.resource in KINDS else str(right), []).append(right)
+    return tuple(tuple(group) for group in groups.values())
