@@ -160,9 +160,10 @@ async def test_a_new_leader_takes_nothing_back_while_writes_of_the_old_one_may_a
     world.observe_pod(pod("a", node="n1", phase="Succeeded"), now=0.0)
     async with running(loop_of(Quiet(20.0)), 19.9):
         assert not writes.plans
-        assert not told.codes
+        assert told.codes == [Code.LEADER_CHANGED]
         await asyncio.sleep(0.2)
         assert isinstance(writes.plans[0][1].actions[0], Deallocate)
+        assert told.codes[:2] == [Code.LEADER_CHANGED, Code.DEALLOCATED]
 
 
 async def test_but_it_lists_at_once(world, writes, loop_of):
