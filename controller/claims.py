@@ -22,6 +22,7 @@ from dra.engine.reasons import Code, claim_reason
 from dra.engine.world import World
 from dra.kube.clock import Clock
 from dra.kube.errors import ApiError, Conflict
+from dra.kube.store import RewoundError
 from dra.model.meta import Key
 
 WORKERS: Final = 16
@@ -106,6 +107,8 @@ class ClaimLoop:
             _log.log(level, "claim %s/%s: not done, again in %.2f s: %s", *key, delay, error)
             self._queue.at(key, self._clock.now() + delay)
             return 0.0
+        except RewoundError:
+            raise  # no claim can be decided any more
         except Exception:  # noqa: BLE001 - see the comment
             # One claim must not stop all others: whatever is wrong with it, it is tried again, ever more slowly.
             delay = self._growing(key, RETRY)

@@ -12,6 +12,7 @@ from dra.engine.claims.policy import REPLACE
 from dra.engine.consumers import GATE
 from dra.engine.reasons import Code
 from dra.kube.errors import Conflict, ServerError, Status
+from dra.kube.store import Rewound, RewoundError
 from tests.dra.engine.examples import JOB, KEY, NOON, claim, finished, pod, waiting
 
 
@@ -196,3 +197,14 @@ async def test_a_claim_that_cannot_be_decided_does_not_stop_the_others(world, wr
     writes.failures = [ValueError("out of the blue")]
     async with running(loop_of(), 1.0):
         assert len(writes.plans) > 1
+
+
+async def test_a_past_that_never_was_ends_all_decisions(world, writes, loop_of):
+    world.observe_claim(claim(workload=JOB), now=0.0)
+    world.observe_pod(pod("a"), now=0.0)
+    writes.failures = [RewoundError(Rewound("pods", "5", "11"))]
+    loop = loop_of()
+    loop.wake()
+    with pytest.raises(ExceptionGroup) as caught:
+        await loop.run()
+    assert caught.group_contains(RewoundError)

@@ -56,7 +56,9 @@ async def steadily(look: Callable[[], Any], *, saying: str, lasting: float) -> N
     deadline = time.monotonic() + lasting
     while time.monotonic() < deadline:
         seen = await _look(look)
-        assert seen, f"{saying}: no longer so {lasting - (deadline - time.monotonic()):.2f} s later; seen: {_shown(seen)}"
+        assert seen, (
+            f"{saying}: no longer so {lasting - (deadline - time.monotonic()):.2f} s later; seen: {_shown(seen)}"
+        )
         await asyncio.sleep(INTERVAL)
 
 
