@@ -169,7 +169,8 @@ class Application:
     async def run(self) -> None:
         """Work until cancelled, then stop: nothing new, then the lease, then what is left to tell.
 
-        Raises LeadershipLostError when somebody else took over: the process must end, its view of the world is stale.
+        Raises LeadershipLostError when somebody else took over, and RewoundError when the API server was restored from
+        a backup: the process must end, its view of the world is stale.
         """
         async with self._endpoints as endpoints:
             _log.info("probes on http://%(probes)s, metrics on http://%(metrics)s", endpoints.addresses)

@@ -4,6 +4,7 @@ import asyncio
 import contextvars
 import itertools
 import logging
+import math
 import time
 from typing import Final
 
@@ -19,9 +20,11 @@ from dra.engine.claims import gates
 from dra.engine.claims.decide import decide
 from dra.engine.claims.policy import Policy
 from dra.engine.claims.view import ClaimView
+from dra.engine.reasons import Code, claim_reason
 from dra.engine.world import World
 from dra.kube.clock import Clock
 from dra.kube.errors import ApiError, Conflict
+from dra.kube.store import RewoundError
 from dra.model.meta import Key
 
 WORKERS: Final = 16
@@ -110,6 +113,8 @@ class ClaimLoop:
             _log.log(level, "claim %s/%s: not done, again in %.2f s: %s", *key, delay, error)
             self._queue.at(key, self._clock.now() + delay)
             return 0.0
+        except RewoundError:
+            raise  # no claim can be decided any more
         except Exception:  # noqa: BLE001 - see the comment
             # One claim must not stop all others: whatever is wrong with it, it is tried again, ever more slowly.
             delay = self._growing(key, RETRY)
@@ -137,7 +142,7 @@ class ClaimLoop:
             cost = time.perf_counter() - began
             self._metrics.decision.observe(cost)
             dearest = max(dearest, cost)
-            plan = self._while_quiet(plan)
+            plan = self._while_quiet(plan, view)
             await self._writer.apply(plan, view=view)  # raises Conflict: the queue brings the key back
             now = self._clock.now()
             self._publisher.publish(key, plan.reasons, now=now)  # only now: it may say that something has been done
@@ -154,10 +159,14 @@ class ClaimLoop:
         self._publisher.forget(key)
         return None, gates.without_claim(self._world.without_claim(key), now=now)
 
-    def _while_quiet(self, plan: Plan) -> Plan:
+    def _while_quiet(self, plan: Plan, view: ClaimView | None) -> Plan:
         """Take nothing back while writes of the leader before us may still arrive."""
-        quiet = self._leadership.quiet_until()
-        if quiet <= self._clock.now() or not any(isinstance(a, Deallocate) for a in plan.claim_writes):
+        left = self._leadership.quiet_until() - self._clock.now()
+        if view is None or left <= 0 or not any(isinstance(a, Deallocate) for a in plan.claim_writes):
             return plan
-        rest = tuple(a for a in plan.actions if a not in plan.claim_writes and not isinstance(a, DeleteClaim))
-        return Plan(actions=rest, reasons=(), wake_at=min(plan.wake_at, quiet))
+        waits = claim_reason(Code.LEADER_CHANGED, key=view.key, uid=view.claim.metadata.uid, seconds=math.ceil(left))
+        return Plan(
+            actions=tuple(a for a in plan.actions if a not in plan.claim_writes and not isinstance(a, DeleteClaim)),
+            reasons=(*(r for r in plan.reasons if not r.done), waits),
+            wake_at=min(plan.wake_at, self._leadership.quiet_until()),
+        )

@@ -10,7 +10,7 @@ from dra.kube.client import Client
 from dra.kube.clock import Clock
 from dra.kube.reflector import Reflector
 from dra.kube.resources import CLAIMS, NODES, PODS
-from dra.kube.store import Change, Deleted, Upserted
+from dra.kube.store import Change, Deleted, Rewound, RewoundError, Upserted
 from dra.model.claims import ResourceClaim
 from dra.model.nodes import Node
 from dra.model.pods import Pod
@@ -45,7 +45,7 @@ class Watches:
         return (self.nodes, self.claims, self.pods)
 
     async def run(self) -> None:
-        """Watch until cancelled."""
+        """Watch until cancelled; raises RewoundError when what the world knows has turned out never to have been."""
         async with asyncio.TaskGroup() as group:
             for reflector in self._all:
                 group.create_task(reflector.run(), name=f"reflect {reflector.resource.label}")
@@ -67,6 +67,8 @@ class Watches:
                     self._world.observe_claim(claim, now=now)
                 case Deleted(obj=claim):
                     self._world.forget_claim(claim.metadata.key, claim.metadata.uid)
+                case Rewound():
+                    raise RewoundError(change)
                 case _:
                     pass
         self._woken()
@@ -79,6 +81,8 @@ class Watches:
                     self._world.observe_pod(pod, now=now)
                 case Deleted(obj=pod, certain=certain):
                     self._world.forget_pod(pod.metadata.uid, certain=certain)
+                case Rewound():
+                    raise RewoundError(change)
                 case _:
                     pass
         self._woken()
@@ -91,6 +95,8 @@ class Watches:
                     self._world.observe_node(node, now=now)
                 case Deleted(obj=node):
                     self._world.forget_node(node.metadata.name)
+                case Rewound():
+                    raise RewoundError(change)
                 case _:
                     pass
         self._woken()

@@ -33,6 +33,7 @@ from dra.kube.clock import Clock, micro_time
 from dra.kube.errors import ApiError, Conflict, NotFound
 from dra.kube.limits import Priority
 from dra.kube.resources import CLAIMS, PODS, InvalidNameError
+from dra.kube.store import Rewound, RewoundError, earlier
 from dra.model.claims import ResourceClaim
 from dra.model.meta import Key, PartialObject, Uid
 from dra.model.pods import Pod, claim_names
@@ -133,12 +134,20 @@ class Writer:
         return claim.metadata.resource_version
 
     async def _reread_claim(self, view: ClaimView) -> None:
-        """The watch may be far behind whoever was faster: the next decision should not fail on the same news."""
+        """The watch may be far behind whoever was faster: the next decision should not fail on the same news.
+
+        A live read can be no older than what is known before it; else the server was restored from a backup, and all
+        our writes would fail for ever.
+        """
+        known = self._world.claim(view.key)
         try:
             claim = await self._client.get(CLAIMS, view.key, ResourceClaim)
         except NotFound:
             self._world.forget_claim(view.key, view.claim.metadata.uid)
             return
+        before, version = known.metadata.resource_version if known is not None else "", claim.metadata.resource_version
+        if earlier(version, before):
+            raise RewoundError(Rewound(CLAIMS.what(view.key), version, before))
         self._world.observe_claim(claim, now=self._clock.now())
 
     async def _ungate(self, action: Ungate) -> None:

@@ -16,6 +16,7 @@ from dra.kube import credentials
 from dra.kube.errors import ApiError
 from dra.kube.http import HttpTransport
 from dra.kube.lease import LeadershipLostError
+from dra.kube.store import RewoundError
 
 
 @click.command()
@@ -59,7 +60,7 @@ def read(path: Path | None, *, mode: str | None) -> Configuration:
 
 
 async def _until_stopped(application: Application) -> None:
-    """Run until SIGTERM or SIGINT, then stop cleanly; a lost lease ends the process with an error."""
+    """Run until SIGTERM or SIGINT, then stop cleanly; a lost lease, or a lost past, ends the process with an error."""
     running = asyncio.ensure_future(application.run())
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -67,8 +68,8 @@ async def _until_stopped(application: Application) -> None:
     with contextlib.suppress(asyncio.CancelledError):
         try:
             await running
-        except* LeadershipLostError as lost:
-            raise click.ClickException(_first(lost)) from None
+        except* (LeadershipLostError, RewoundError) as over:
+            raise click.ClickException(_first(over)) from None
 
 
 def _first(failures: BaseException) -> str:

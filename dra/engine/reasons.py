@@ -21,6 +21,7 @@ class Code(StrEnum):
     RELEASE_WAITS = "ReleaseWaitsForPods"
     DEALLOCATED = "Deallocated"
     DEALLOCATION_WAITS = "DeallocationWaits"
+    LEADER_CHANGED = "DeallocationWaitsForLeader"
     WORKLOAD_PENDING = "WorkloadNotFound"
     WORKLOAD_GONE = "WorkloadGone"
     WORKLOAD_UNREADABLE = "WorkloadUnreadable"
@@ -80,6 +81,10 @@ RENDERINGS: Final[dict[Code, Rendering]] = {
     Code.DEALLOCATION_WAITS: Rendering(
         Severity.NORMAL,
         "has no consumer left, but {pods} pods may still be bound; it stays allocated for up to {seconds} s",
+    ),
+    Code.LEADER_CHANGED: Rendering(
+        Severity.NORMAL,
+        "is to be given back; it stays allocated for {seconds} s, in which late writes of the former leader may arrive",
     ),
     Code.WORKLOAD_PENDING: Rendering(
         Severity.NORMAL, "{workload} does not exist yet; the claim is reserved for it once it is created"

@@ -6,7 +6,7 @@ import msgspec
 
 from dra.engine.claims.view import History, NodeFit, lost_boot
 from dra.engine.consumers import Consumer, Stage
-from dra.engine.instants import Instant
+from dra.engine.instants import BIND_HORIZON, Instant
 from dra.engine.ledger import Conflict
 from dra.engine.window import CAPACITY, SCHEDULER_HEADROOM, UNLISTED, Listing
 from dra.model import workloads
@@ -201,6 +201,7 @@ class Record:
             podless_since=kept if podless else None,
             seen_allocated=known,
             deleting_since=since if deleting else None,
+            leftover_at=_leftover_at(history.leftover_at, claim, freed=ours and earlier is not None, now=now),
             written_at=now if written else history.written_at,
             unstuck=history.unstuck + 1 if taken_back else history.unstuck,
         )
@@ -208,3 +209,17 @@ class Record:
     def _lists_workload(self, claim: ResourceClaim) -> bool:
         reference = self.reservation.reference if self.reservation is not None else None
         return reference is not None and any(e.uid == reference.uid for e in claim.entries)
+
+
+def _leftover_at(known: Instant | None, claim: ResourceClaim, *, freed: bool, now: Instant) -> Instant | None:
+    """Return from when on the finalizer is one that a deallocation has left behind, its second write having failed.
+
+    The scheduler puts it on right before it allocates, so a finalizer alone tells nothing for as long as a cycle takes.
+    Unless we know of the deallocation: it was ours, or our mark of that allocation is there still.
+    """
+    if claim.status.allocation is not None or not claim.protected:
+        return None
+    if known is not None:
+        return known
+    certain = freed or claim.metadata.annotation(workloads.ENTERED) is not None
+    return now if certain else now + BIND_HORIZON

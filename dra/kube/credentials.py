@@ -122,6 +122,7 @@ class Kubeconfig:
         from kubernetes.aio.config import ConfigException, load_kube_config  # noqa: PLC0415 - as above
         from yaml import YAMLError  # noqa: PLC0415 - comes with them
 
+        _require_one_of(self._path)  # the package would warn at each of our attempts, and then miss current-context
         configuration = Configuration(host="")
         try:
             loader: Any = await load_kube_config(  # type: ignore[no-untyped-call]
@@ -154,14 +155,24 @@ class Kubeconfig:
 
 
 def find(path: str | None = None, *, context: str | None = None) -> Credentials:
-    """Return the credentials that kubectl would use: the file given, $KUBECONFIG, ~/.kube/config, the pod's own."""
+    """Return the credentials that kubectl would use: the file given, $KUBECONFIG, ~/.kube/config, the pod's own.
+
+    A file that is named and not there is an error now: nobody would see it among the failures of all watches.
+    """
     home = Path.home() / ".kube" / "config"
     named = path or os.environ.get("KUBECONFIG") or (str(home) if home.is_file() else None)
     if named:
+        _require_one_of(named)
         return Kubeconfig(named, context=context)
     if "KUBERNETES_SERVICE_HOST" in os.environ:
         return ServiceAccount()
     raise Unreachable("API server", f"no kubeconfig ({home}, $KUBECONFIG), and this is no pod", ambiguous=False)
+
+
+def _require_one_of(paths: str) -> None:
+    """Raise unless one of the files is there; of several in $KUBECONFIG some may be missing, as for kubectl."""
+    if not any(Path(path).expanduser().is_file() for path in paths.split(os.pathsep) if path):
+        raise Unreachable(f"kubeconfig {paths}", "no such file", ambiguous=False)
 
 
 class _Contexts:

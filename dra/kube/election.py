@@ -149,15 +149,16 @@ class Tenure:
         return now >= self.renewed_at + terms.renew_within
 
 
-def begin(decision: Create | Take, *, terms: Terms, sent: float, now: float) -> Tenure:
+def begin(decision: Create | Take, seen: Sighting | None, *, terms: Terms, sent: float, now: float) -> Tenure:
     """Return the tenure that begins with the success, at `now`, of a request that was sent at `sent`.
 
-    Who gave the lease back has stopped writing, so only requests he gave up waiting for may be under way. Of anybody
-    else we know less: his own idea of the lease's end is added.
+    `seen` is what was decided on. Who gave the lease back has stopped writing, so only requests he gave up waiting for
+    may be under way. So it is with one whose lease has expired before our eyes; of any other, the process before us
+    under the same name, we know only that the lease it had may have been renewed the moment before we looked.
     """
-    if decision.lease is None:
+    if decision.lease is None or seen is None:
         return Tenure(sent, NEVER)
     previous = decision.lease.spec
     if not previous.holder_identity:
         return Tenure(sent, now + terms.request)
-    return Tenure(sent, now + previous.lease_duration_seconds + terms.request, previous.holder_identity)
+    return Tenure(sent, max(now, seen.expires) + terms.request, previous.holder_identity)

@@ -30,6 +30,8 @@ from dra.model.meta import Key
 
 TERMS: Final = Terms()
 
+_SHORTEST_PAUSE: Final = 0.01
+
 _log: Final = logging.getLogger(__name__)
 
 
@@ -104,7 +106,7 @@ class Election:
             except ApiError as error:
                 self._failed(error)
             if self._tenure is None:
-                await asyncio.sleep(self._terms.retry * self._random.uniform(1.0, 1.2))
+                await asyncio.sleep(self._pause())
         _log.info("lease %s/%s: taken by %s", *self._key, self.identity)
         return self._tenure
 
@@ -137,6 +139,14 @@ class Election:
         except ApiError as error:
             _log.warning("lease %s/%s: not given back, it will expire (%s)", *self._key, error)
 
+    def _pause(self) -> float:
+        """Return how long a candidate waits before it looks again: not beyond the end of the lease as it knows it."""
+        pause = self._terms.retry * self._random.uniform(1.0, 1.2)
+        decision = self._decision()
+        if isinstance(decision, Wait):
+            return min(pause, max(decision.until - self._clock.now(), _SHORTEST_PAUSE))
+        return pause
+
     def _decision(self) -> Decision:
         leading = self._tenure is not None
         return decide(self._seen, identity=self.identity, leading=leading, now=self._clock.now())
@@ -155,7 +165,7 @@ class Election:
 
     async def _act(self, decision: Decision) -> None:
         """Do what was decided; when it succeeds we lead."""
-        sent = self._clock.now()
+        seen, sent = self._seen, self._clock.now()
         match decision:
             case Create(lease=before):
                 lease = await self._create(before)
@@ -169,7 +179,7 @@ class Election:
         self._seen = Sighting(lease, now)
         self.failure = None
         if self._tenure is None and not isinstance(decision, Renew):
-            self._tenure = begin(decision, terms=self._terms, sent=sent, now=now)
+            self._tenure = begin(decision, seen, terms=self._terms, sent=sent, now=now)
         elif self._tenure is not None:
             self._tenure = replace(self._tenure, renewed_at=sent)
 

@@ -7,7 +7,8 @@ batches, one per block of frames, because at ten thousand pods the cost of a cha
 Traps:
 - A connection can die without a word (NAT, a server that hangs), so a silence longer than bookmarks take ends it.
 - A server restored from a backup accepts a watch from a version that it has not reached yet and says nothing until it
-  has (seen on 1.36.3). So a silence is also a reason to ask for its version.
+  has (seen on 1.36.3). So a silence is a reason to ask for its version, and so is a connection that broke: what is
+  restored is restarted. The store tells of it (`Rewound`).
 - An ERROR event comes with HTTP status 200. Whatever it says, its resourceVersion is of no more use: list again.
 - A forbidden or vanished kind keeps its objects here: doubt is no deletion. `failure` tells.
 """
@@ -26,7 +27,7 @@ from dra.kube.clock import SYSTEM, Clock
 from dra.kube.codec import ApiObject, Identity, codec_of, identity_of
 from dra.kube.errors import ApiError, Expired, Status, Timeout, Unreachable, Unreadable, error_of
 from dra.kube.resources import Resource
-from dra.kube.store import Change, Store
+from dra.kube.store import Change, Rewound, Store, earlier
 from dra.model.meta import Key
 
 T = TypeVar("T", bound=ApiObject)
@@ -96,6 +97,11 @@ class Reflector(Generic[T]):
         self._backoff = Backoff(random=self._random)
         self._store: Store[T] = Store(keep=keep, narrowed=selection.narrowed)
         self._version = ""
+        self._reached = ""
+        """The version that we had come to before a list became due."""
+
+        self._in_doubt = False
+        """Whether the server may know less than we."""
 
     @property
     def objects(self) -> Mapping[Key, T]:
@@ -117,12 +123,15 @@ class Reflector(Generic[T]):
             try:
                 if not self._version:
                     await self._list()
+                elif self._in_doubt:
+                    await self._check()
                 await self._watch()
             except _StaleError as stale:
-                self._version = ""
+                self._reached, self._version = self._version, ""
                 self.failure = stale.cause
                 _log.info("%s; listing all", stale.cause)
             except ApiError as error:
+                self._in_doubt = self._in_doubt or isinstance(error, Unreachable)
                 self._failed(error)
             delay = self._backoff.next()
             if self.failure is not None and self.failure.retry_after is not None:
@@ -136,6 +145,8 @@ class Reflector(Generic[T]):
             changes: list[Change[T]] = []
             if page.first:
                 self._store.begin_list()
+                if earlier(page.resource_version, self._reached):
+                    changes.append(Rewound(self.resource.label, page.resource_version, self._reached))
             for each in page.unreadable:
                 self._report_unreadable(each)
             self._store.listed(page.items, page.unreadable, changes)
@@ -145,6 +156,7 @@ class Reflector(Generic[T]):
             if changes:
                 self._sink(changes)
         self._version = version
+        self._in_doubt = False
         self._alive()
         self.synced.set()
 
@@ -164,15 +176,15 @@ class Reflector(Generic[T]):
             if error.has_cause("ResourceVersionTooLarge"):  # the server knows less than we: restored from a backup
                 raise _StaleError(error) from error
             raise
-        if not ended:
-            await self._check()
+        self._in_doubt = not ended
 
     async def _check(self) -> None:
-        """After a silence make sure that the server has come as far as we have."""
+        """Make sure that the server has come as far as we have."""
         version = await self._client.current_version(self.resource, selection=self._selection)
-        if version.isdecimal() and self._version.isdecimal() and int(version) < int(self._version):
+        if earlier(version, self._version):
             message = f"the server is at version {version}, we had come to {self._version}: restored from a backup?"
             raise _StaleError(Unreachable(self.resource.label, message, ambiguous=False))
+        self._in_doubt = False
 
     async def _follow(self, blocks: AsyncIterator[bytes]) -> bool:
         """Take in blocks while they come; return whether the server ended the watch, not its silence."""

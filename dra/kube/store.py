@@ -4,7 +4,8 @@ Rules:
 1. Identity is the uid. Another uid under a known name is two changes: the old object is deleted, a new one is there.
 2. News that are not newer than what is known are ignored, as far as resourceVersions can be compared (they are
    integers on every server we know; KEP-5504 makes that the rule). Lists are the truth and are always believed:
-   after a server was restored from a backup, its versions are *lower* than ours.
+   after a server was restored from a backup, its versions are *lower* than ours. That is told (`Rewound`) before
+   anything else of such a list.
 3. What `keep` refuses is not stored. What is stored and then refused leaves like something deleted, but not for
    certain.
 """
@@ -47,7 +48,29 @@ class Synced(msgspec.Struct, frozen=True, gc=False):
     first: bool
 
 
-Change: TypeAlias = Upserted[T] | Deleted[T] | Synced
+class Rewound(msgspec.Struct, frozen=True, gc=False):
+    """The server shows a state from before one that it has shown already: it was restored from a backup.
+
+    What was seen of the time in between never happened, and the objects that were deleted in it may be there again.
+    Whoever remembers more than this store must forget all of it.
+    """
+
+    what: str
+    version: str
+    known: str
+
+    def __str__(self) -> str:
+        return f"{self.what}: the API server shows version {self.version} after it had shown {self.known}"
+
+
+class RewoundError(Exception):
+    """What we remember of the cluster never happened; only a new start forgets all of it."""
+
+    def __init__(self, rewound: Rewound) -> None:
+        super().__init__(f"{rewound}; was it restored from a backup? What this process knows is of no use any more")
+
+
+Change: TypeAlias = Upserted[T] | Deleted[T] | Synced | Rewound
 
 
 class Store(Generic[T]):
@@ -111,6 +134,9 @@ class Store(Generic[T]):
                 or meta.resource_version != known.metadata.resource_version
                 or meta.uid != known.metadata.uid
             ):
+                before = known.metadata.resource_version if known is not None else ""
+                if earlier(meta.resource_version, before):
+                    out.insert(0, Rewound("/".join(filter(None, key)), meta.resource_version, before))
                 self._put(obj, known, out)
             self._listed.add(key)
         for each in unreadable:  # exists: keep what we know of it
@@ -139,6 +165,11 @@ class Store(Generic[T]):
             del self._objects[key]
             if not replaced:
                 out.append(Deleted(obj, certain=False))
+
+
+def earlier(version: str, known: str) -> bool:
+    """Whether a version is certainly older than another one."""
+    return version.isdecimal() and known.isdecimal() and int(version) < int(known)
 
 
 def _outdated(meta: ObjectMeta | Identity, known: ObjectMeta) -> bool:

@@ -39,6 +39,12 @@ def for_service_account(path: Path, *, admin: Path, namespace: str, name: str) -
     return _write(path, cluster=cluster, user={"token": token.strip()})
 
 
+def via(path: Path, *, kubeconfig: Path, server: str) -> Path:
+    """Write the same user's kubeconfig for another way to the server, one without TLS."""
+    user = json.loads(kubeconfig.read_text(encoding="utf-8"))["users"][0]["user"]
+    return _write(path, cluster={"server": server}, user=user)
+
+
 def _write(path: Path, *, cluster: Json, user: Json) -> Path:
     name = path.stem
     content = {

@@ -7,7 +7,7 @@ from collections import defaultdict
 
 from dra.kube.errors import raise_for
 from dra.kube.transport import STRATEGIC_PATCH, Response
-from tests.dra.kube.scripted import frame, ok, refusal
+from tests.dra.kube.scripted import BROKEN, frame, ok, refusal
 
 CLAIMS = "/apis/resource.k8s.io/v1/resourceclaims"
 PODS = "/api/v1/pods"
@@ -67,6 +67,13 @@ class Cluster:
         gone = {**gone, "metadata": {**gone["metadata"], "resourceVersion": str(self.version)}}
         self._show("DELETED", collection, gone)
 
+    def restore(self, objects, version):
+        """Go back to what was, as from a backup; all watches break."""
+        self.objects, self.version = dict(objects), version
+        for queues in self._watches.values():
+            while queues:
+                queues.pop().put_nowait(BROKEN)
+
     @staticmethod
     def path(collection, namespace, name):
         root, _, plural = collection.rpartition("/")
@@ -98,7 +105,10 @@ class Cluster:
 
         async def blocks():
             while True:
-                yield await queue.get()
+                block = await queue.get()
+                if isinstance(block, Exception):
+                    raise block
+                yield block
 
         yield blocks()
 

@@ -13,6 +13,7 @@ from dra.engine.consumers import GATE
 from dra.engine.instants import NEVER
 from dra.engine.reasons import Code
 from dra.kube.errors import Conflict, ServerError, Status
+from dra.kube.store import Rewound, RewoundError
 from tests.dra.engine.examples import JOB, KEY, NOON, claim, finished, pod, waiting
 
 
@@ -180,9 +181,10 @@ async def test_a_new_leader_takes_nothing_back_while_writes_of_the_old_one_may_a
     world.observe_pod(pod("a", node="n1", phase="Succeeded"), now=0.0)
     async with running(loop_of(Quiet(20.0)), 19.9):
         assert not writes.plans
-        assert not told.codes
+        assert told.codes == [Code.LEADER_CHANGED]
         await asyncio.sleep(0.2)
         assert isinstance(writes.plans[0][1].actions[0], Deallocate)
+        assert told.codes[:2] == [Code.LEADER_CHANGED, Code.DEALLOCATED]
 
 
 async def test_but_it_lists_at_once(world, writes, loop_of):
@@ -230,3 +232,14 @@ async def test_evictions_say_when_to_look_again(world, evictions, loop_of):
     evictions.again = [7.0]
     async with running(loop_of(), 10.0):
         assert [when for when, _ in evictions.asked] == [0.05, 7.0]
+
+
+async def test_a_past_that_never_was_ends_all_decisions(world, writes, loop_of):
+    world.observe_claim(claim(workload=JOB), now=0.0)
+    world.observe_pod(pod("a"), now=0.0)
+    writes.failures = [RewoundError(Rewound("pods", "5", "11"))]
+    loop = loop_of()
+    loop.wake()
+    with pytest.raises(ExceptionGroup) as caught:
+        await loop.run()
+    assert caught.group_contains(RewoundError)

@@ -6,6 +6,7 @@ import pytest
 from controller.watches import STALE_AFTER, Watches, concerns_claims
 from dra.engine.consumers import GATE
 from dra.engine.world import World
+from dra.kube.store import RewoundError
 from tests.controller.cluster import CLAIMS, NODES, PODS, Cluster
 from tests.dra.engine.examples import FOREIGN_GATE, NAMESPACE, pod
 from tests.dra.kube.scripted import client_of, refusal
@@ -65,6 +66,22 @@ async def test_the_world_is_what_was_listed_and_then_watched(cluster, clock):
         assert world.view(key, now=0.0) is None
         assert world.consumer("uid-a") is None
         assert wakings
+
+
+@pytest.mark.parametrize("collection", [PODS, CLAIMS, NODES], ids=["pods", "claims", "nodes"])
+async def test_a_cluster_that_was_restored_from_a_backup_is_not_taken_for_news(cluster, clock, collection):
+    """What was seen since the backup never happened, and there is nobody to tell the world so."""
+    backup, version = dict(cluster.objects), cluster.version
+    watches = Watches(client_of(cluster), world=World(), clock=clock, woken=lambda: None)
+    running = asyncio.create_task(watches.run())
+    await watches.synced()
+    await asyncio.sleep(1.0)
+    cluster.put(collection, "" if collection == NODES else NAMESPACE, "new", spec=USES)
+    await asyncio.sleep(1.0)
+    cluster.restore(backup, version)
+    with pytest.raises(ExceptionGroup) as caught:
+        await running
+    assert caught.group_contains(RewoundError, match=f"shows version {version} after it had shown {version + 1}")
 
 
 async def test_who_does_not_know_the_cluster_says_what_is_missing(cluster, clock):

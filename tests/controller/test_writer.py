@@ -20,6 +20,7 @@ from dra.engine.actions import (
 from dra.engine.claims.view import EntryKind
 from dra.engine.consumers import GATE
 from dra.kube.errors import Conflict, NotFound, Unreachable
+from dra.kube.store import RewoundError
 from dra.model.claims import ResourceClaim
 from dra.model.meta import Uid
 from dra.model.pods import Pod
@@ -113,6 +114,33 @@ async def test_a_conflict_ends_the_chain_and_the_claim_is_read_again(cluster, wo
     assert len(cluster.writes()) == 1
     assert world.claim(KEY).metadata.resource_version == "102"
     assert b"dra_reserve_claim_conflicts_total 1.0" in metrics.render()
+
+
+async def test_a_live_read_that_is_older_than_what_was_known_before_ends_it_all(cluster, world, writer_of):
+    """The server was restored from a backup: every write of ours would be a conflict, for ever."""
+    view = served(cluster, world)
+    cluster.version = 50
+    cluster.put(CLAIMS, NAMESPACE, "train", status={"allocation": ALLOCATION})
+    with pytest.raises(RewoundError, match=r"^ResourceClaim ml/train: the API server shows version 51 after it .* 101"):
+        await writer_of().apply(Plan(actions=(LIST,)), view=view)
+
+
+async def test_a_live_read_that_something_newer_has_overtaken_proves_nothing(cluster, world, writer_of):
+    view = served(cluster, world)
+    plain = cluster.send
+
+    async def slow(request):
+        answer = await plain(request)
+        if request.method == "GET":
+            cluster.put(CLAIMS, NAMESPACE, "train", status={"allocation": ALLOCATION})
+            served(cluster, world)  # by the watch
+        return answer
+
+    cluster.put(CLAIMS, NAMESPACE, "train", status={"allocation": ALLOCATION})
+    cluster.send = slow
+    with pytest.raises(Conflict):
+        await writer_of().apply(Plan(actions=(LIST,)), view=view)
+    assert world.claim(KEY).metadata.resource_version == "103"
 
 
 async def test_a_conflict_in_the_middle_leaves_what_was_written(cluster, world, writer_of):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator
+from contextlib import AsyncExitStack
 from typing import Any, Final
 
 import pytest
@@ -20,8 +21,9 @@ from tests.cluster.run_folder import RunFolder
 from tests.scenarios import api as kubernetes
 from tests.scenarios import installation, namespaces
 from tests.scenarios.api import Api
-from tests.scenarios.controller import Controller, Settings
+from tests.scenarios.controller import INSTALLED, Controller, Settings
 from tests.scenarios.namespaces import Namespace
+from tests.scenarios.proxy import Proxy
 from tests.scenarios.target import COMMAND, EXISTING_MODE, Mode, Place, Target, capabilities
 
 CONTROLLERS: Final = {Mode.REPLACE: WITHOUT_CLAIM_CONTROLLER, Mode.ALONGSIDE: ALL_CONTROLLERS}
@@ -36,6 +38,7 @@ LEFT_OUT: Final = pytest.StashKey[int]()
 STARTED: Final = pytest.StashKey[list[Controller]]()
 
 StartController = Callable[..., Awaitable[Controller]]
+StartProxy = Callable[..., Awaitable[Proxy]]
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -159,6 +162,17 @@ async def namespace(api: Api, request: pytest.FixtureRequest) -> AsyncIterator[N
 
 
 @pytest.fixture
+async def start_proxy(target: Target) -> AsyncIterator[StartProxy]:
+    """Starts proxies on the controllers' way to the API server; to be asked for before `start_controller`."""
+    async with AsyncExitStack() as stack:
+
+        async def start(*, seed: int = 0) -> Proxy:
+            return await stack.enter_async_context(Proxy(target.controller, admin=target.admin, seed=seed))
+
+        yield start
+
+
+@pytest.fixture
 async def start_controller(
     target: Target, namespace: Namespace, request: pytest.FixtureRequest
 ) -> AsyncIterator[StartController]:
@@ -166,15 +180,23 @@ async def start_controller(
     started = request.node.stash.setdefault(STARTED, [])
 
     async def start(
-        *, configuration: dict[str, Any] | None = None, arguments: tuple[str, ...] = (), mode: Mode | None = None
+        *,
+        configuration: dict[str, Any] | None = None,
+        arguments: tuple[str, ...] = (),
+        program: tuple[str, ...] = INSTALLED,
+        via: Proxy | None = None,
+        mode: Mode | None = None,
     ) -> Controller:
+        name = f"{namespace.name}-{len(started)}"
+        way = via.kubeconfig(target.folder.path / f"{name}.kubeconfig") if via else target.controller
         settings = Settings(
-            kubeconfig=target.controller,
+            kubeconfig=way,
             mode=mode or target.mode,
             configuration=configuration or {},
             arguments=arguments,
+            program=program,
         )
-        controller = Controller(target.folder, settings, name=f"{namespace.name}-{len(started)}")
+        controller = Controller(target.folder, settings, name=name)
         started.append(controller)
         await controller.start()
         return controller

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from tests.cluster.run_folder import RunFolder
     from tests.scenarios.metrics import Metrics
 
-COMMAND: Final = Path(sys.executable).with_name("dra-reserve")
+INSTALLED: Final = (str(Path(sys.executable).with_name("dra-reserve")),)
+"""The command that users run."""
 
 READY_WITHIN: Final = 20.0
 """Seconds from start to ready: it reads the cluster and, if the one before was killed, waits for its lease."""
@@ -37,6 +38,8 @@ class Settings:
     """The configuration file; the addresses of probes and metrics are added."""
     arguments: tuple[str, ...] = ()
     """More of the command line, e.g. ("--lease-namespace", "x")."""
+    program: tuple[str, ...] = INSTALLED
+    """What is started in the place of the installed command."""
     ready_path: str = "/readyz"
     """The path that answers 200 when the controller is ready; a standby may be asked /healthz."""
 
@@ -48,7 +51,7 @@ class Controller:
         self.settings: Final = settings
         self._probes, self._metrics = free(2)
         self._file: Final = folder.path / f"{name}.yaml"
-        command = [str(COMMAND), "controller", f"--kubeconfig={settings.kubeconfig}", f"--mode={settings.mode}"]
+        command = [*settings.program, "controller", f"--kubeconfig={settings.kubeconfig}", f"--mode={settings.mode}"]
         self.process: Final = folder.process(name, [*command, f"--config={self._file}", *settings.arguments])
 
     @property

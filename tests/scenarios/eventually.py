@@ -18,6 +18,9 @@ INTERVAL: Final = 0.05
 WITHIN: Final = 15.0
 """Seconds after which a scenario says that something does not happen, unless it names a promise of its own."""
 
+QUOTED: Final = 8_000
+"""Characters of the last sight that a failure quotes: a list of all pods would fill the screen a hundred times."""
+
 
 @overload
 async def eventually(
@@ -44,7 +47,7 @@ async def eventually(
         except AssertionError as not_yet:
             seen = not_yet
         if time.monotonic() >= deadline:
-            raise AssertionError(f"{saying}: still not so after {within:g} s; last seen: {seen!r}")
+            raise AssertionError(f"{saying}: still not so after {within:g} s; last seen: {_shown(seen)}")
         await asyncio.sleep(INTERVAL)
 
 
@@ -53,10 +56,17 @@ async def steadily(look: Callable[[], Any], *, saying: str, lasting: float) -> N
     deadline = time.monotonic() + lasting
     while time.monotonic() < deadline:
         seen = await _look(look)
-        assert seen, f"{saying}: no longer so {lasting - (deadline - time.monotonic()):.2f} s later; seen: {seen!r}"
+        assert seen, (
+            f"{saying}: no longer so {lasting - (deadline - time.monotonic()):.2f} s later; seen: {_shown(seen)}"
+        )
         await asyncio.sleep(INTERVAL)
 
 
 async def _look(look: Callable[[], Any]) -> Any:
     seen = look()
     return await seen if inspect.isawaitable(seen) else seen
+
+
+def _shown(seen: object) -> str:
+    text = repr(seen)
+    return text if len(text) <= QUOTED else f"{text[:QUOTED]}… ({len(text):,} characters)"

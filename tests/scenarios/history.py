@@ -1,6 +1,7 @@
-"""Every version that one object ever had while a scenario ran, seen through a watch: for "never" and "at most".
+"""Every version that objects ever had while a scenario ran, seen through a watch: for "never" and "at most".
 
-Looking now and then misses what happens in between. A watch delivers every write, in order.
+Looking now and then misses what happens in between. A watch delivers every write, in order. Where it is cut off for too
+long, the states in between are asked for one by one: etcd has them for some minutes.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 import aiohttp
 
+from tests.scenarios.api import ApiError
 from tests.scenarios.claims import entries, revision
 from tests.scenarios.eventually import eventually
 
@@ -28,9 +30,8 @@ RETURN: Final = 60.0
 CATCHING_UP: Final = 10.0
 """Seconds for the last write to arrive through the watch."""
 
-
-class HoleError(RuntimeError):
-    """The object changed while the watch was cut off: what its history says about "never" is worth nothing."""
+State = dict[str, "Json"]
+"""Objects by name."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,20 +46,24 @@ class Version:
 
 
 class WatchHistory:
-    """Records one object, which need not exist yet, as long as the context lasts; complete when the context ends."""
+    """Records one object, which need not exist yet, as long as the context lasts; complete when the context ends.
 
-    def __init__(self, api: Api, resource: Resource, name: str, *, namespace: str | None = None) -> None:
+    Without a name, all objects of that kind in the namespace.
+    """
+
+    def __init__(self, api: Api, resource: Resource, name: str = "", *, namespace: str | None = None) -> None:
         self.versions: Final[list[Version]] = []
         self._api: Final = api
         self._resource: Final = resource
         self._name: Final = name
         self._namespace: Final = namespace
+        self._present: Final[State] = {}
         self._recording: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
         present, since = await self._look()
-        if present:
-            self._record("ADDED", present)
+        for obj in present.values():
+            self._record("ADDED", obj)
         self._recording = asyncio.create_task(self._follow(since))
         return self
 
@@ -79,12 +84,19 @@ class WatchHistory:
 
     async def catch_up(self) -> None:
         """Return when everything that has been written by now is recorded."""
-        now = await self._api.find(self._resource, self._name, namespace=self._namespace)
+        now, _ = await self._look()
         await eventually(
             lambda: self._has_seen(now),
             within=CATCHING_UP,
             saying=f"the watch has delivered {self._resource.plural} {self._name} as it is now",
         )
+
+    def by_object(self) -> dict[str, list[Version]]:
+        """Return the versions of each object, by its uid."""
+        found: dict[str, list[Version]] = {}
+        for version in self.versions:
+            found.setdefault(version.object["metadata"]["uid"], []).append(version)
+        return found
 
     def longest_list(self) -> int:
         """Return the largest number of entries that the recorded claim ever had in its list."""
@@ -94,48 +106,85 @@ class WatchHistory:
         """Return how many changes were received after `moment` (`time.monotonic()`)."""
         return sum(version.received > moment for version in self.versions)
 
-    def _has_seen(self, now: Json | None) -> bool:
+    def _has_seen(self, now: State) -> bool:
         assert self._recording is not None
         if self._recording.done():
             self._recording.result()  # raises what ended it
-        if now is None:
-            return not self.versions or self.versions[-1].change == "DELETED"
-        return any(revision(version.object) == revision(now) for version in self.versions)
+        seen = {revision(version.object) for version in self.versions}
+        gone = self._present.keys() - now.keys()
+        return all(revision(obj) in seen for obj in now.values()) and not gone
 
     async def _follow(self, since: str) -> None:
         while True:  # the server ends every watch after a while; the next one goes on where it ended
             events = self._api.watch(
                 self._resource,
                 namespace=self._namespace,
-                fieldSelector=f"metadata.name={self._name}",
                 resourceVersion=since,
                 allowWatchBookmarks="true",
+                **self._selection,
             )
             try:
                 async with aclosing(events):
                     async for change, obj in events:
                         if change == "ERROR":
-                            since = await self._bridge()
+                            since = await self._bridge(since)
                             break
                         since = revision(obj)
                         if change != "BOOKMARK":
                             self._record(change, obj)
-            except aiohttp.ClientError:
-                await eventually(self._api.is_ready, within=RETURN, saying="the API server is back")
+            except (aiohttp.ClientError, ApiError):
+                await eventually(self._answers, within=RETURN, saying="the API server is back")
 
-    async def _bridge(self) -> str:
+    async def _answers(self) -> bool:
+        """Tell whether the API server answers; it does so some seconds before it says that it is ready."""
+        try:
+            await self._look()
+        except (aiohttp.ClientError, ApiError, TimeoutError):
+            return False
+        return True
+
+    async def _bridge(self, since: str) -> str:
         """Go on after "too old resource version", which a restarted API server says even if nothing was missed."""
-        present, since = await self._look()
-        known = self.versions[-1] if self.versions and self.versions[-1].change != "DELETED" else None
-        if (present and revision(present)) != (known and revision(known.object)):
-            raise HoleError(f"the history of {self._name} has a hole before {since}: the watch was cut off too long")
-        return since
+        now, until = await self._look()
+        await self._fill_in(dict(self._present), int(since), now, int(until))
+        return until
 
-    async def _look(self) -> tuple[Json | None, str]:
-        """Return the object as it is now, if there is one, and the revision from which a watch goes on."""
+    async def _fill_in(self, before: State, since: int, after: State, until: int) -> None:
+        """Record what happened between two states, by halving until it is one write."""
+        if _revisions(before) == _revisions(after):
+            return
+        if until - since > 1:
+            middle = (since + until) // 2
+            between, _ = await self._look(resourceVersion=str(middle), resourceVersionMatch="Exact")
+            await self._fill_in(before, since, between, middle)
+            await self._fill_in(between, middle, after, until)
+            return
+        for name in before.keys() - after.keys():
+            gone = before[name]
+            self._record("DELETED", gone | {"metadata": gone["metadata"] | {"resourceVersion": str(until)}})
+        for name, obj in after.items():
+            if name not in before:
+                self._record("ADDED", obj)
+            elif revision(obj) != revision(before[name]):
+                self._record("MODIFIED", obj)
+
+    async def _look(self, **query: str) -> tuple[State, str]:
+        """Return the objects as they are now, or were, by name, and the revision from which a watch goes on."""
         path = self._resource.path(namespace=self._namespace)
-        found = await self._api.request("GET", path, query={"fieldSelector": f"metadata.name={self._name}"})
-        return (found["items"] or [None])[0], revision(found)
+        found = await self._api.request("GET", path, query=self._selection | query)
+        return {obj["metadata"]["name"]: obj for obj in found["items"]}, revision(found)
+
+    @property
+    def _selection(self) -> dict[str, str]:
+        return {"fieldSelector": f"metadata.name={self._name}"} if self._name else {}
 
     def _record(self, change: str, obj: Json) -> None:
         self.versions.append(Version(received=time.monotonic(), change=change, object=obj))
+        if change == "DELETED":
+            self._present.pop(obj["metadata"]["name"], None)
+        else:
+            self._present[obj["metadata"]["name"]] = obj
+
+
+def _revisions(state: State) -> dict[str, str]:
+    return {name: revision(obj) for name, obj in state.items()}

@@ -12,7 +12,7 @@ from dra.engine.claims.desired import Desired
 from dra.engine.claims.policy import Policy
 from dra.engine.claims.view import ClaimView, EntryKind, WorkloadPhase
 from dra.engine.consumers import Consumer, Stage
-from dra.engine.instants import BIND_HORIZON, Instant
+from dra.engine.instants import BIND_HORIZON, NEVER, Instant
 from dra.engine.reasons import Code, Reason, claim_reason, named, pod_reason
 from dra.engine.window import UNLISTED
 from dra.model import claims, workloads
@@ -185,20 +185,27 @@ def _free(view: ClaimView, desired: Desired, *, cause: str) -> Desired:
 
 def metadata_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) -> Desired:
     """Rules 2, 8 and 10: the marks that remember an entry, and the finalizer, follow the allocation."""
-    del policy, now
+    del policy
     meta, allocation = view.claim.metadata, view.allocation
     marks = dict(desired.marks)
+    leftover_at = _leftover_at(view)
     finalizers = None
     if allocation is None or not desired.allocated:
         marks |= workloads.forgotten(view.claim, uid_too=bool(desired.over))
         if marks.get(workloads.RESOLVED_UID, "") is None and view.workload.phase is WorkloadPhase.PRESENT:
             marks |= workloads.marks_of_uid(view.workload.uid)  # the next one of that name is there already
-        if view.claim.protected and (allocation is not None or meta.deleting):
+        if view.claim.protected and (allocation is not None or meta.deleting or now >= leftover_at):
             finalizers = tuple(f for f in meta.finalizers or () if f != DELETE_PROTECTION)
     elif desired.workload is not None and not meta.deleting and not view.any_pod:
         wanted = workloads.marks_of_entry(allocation)
         marks |= {key: value for key, value in wanted.items() if meta.annotation(key) != value}
-    return desired.but(marks=marks, finalizers=finalizers)
+    return desired.but(marks=marks, finalizers=finalizers).look_at(leftover_at)
+
+
+def _leftover_at(view: ClaimView) -> Instant:
+    """Return when the finalizer of an unallocated claim may go; who waits will have it allocated with it."""
+    known = view.history.leftover_at
+    return NEVER if known is None or view.waiting else known
 
 
 def damage_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) -> Desired:

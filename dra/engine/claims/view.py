@@ -120,6 +120,9 @@ class History(Struct, frozen=True):
     deleting_since: Instant | None = None
     """When the deletion timestamp was first seen."""
 
+    leftover_at: Instant | None = None
+    """From when on the finalizer of an unallocated claim is known to be a leftover; None while there is none."""
+
     seen_allocated: bool = False
     """Whether we saw the present allocation come into being, or an entry of the workload in its list."""
 

@@ -101,6 +101,13 @@ def test_a_kubeconfig_that_is_not_there_is_told_at_once(run):
     assert "'/nowhere/config' does not exist" in refused.stderr
 
 
+def test_a_kubeconfig_of_the_environment_that_is_not_there_is_told_at_once(run, monkeypatch):
+    monkeypatch.setenv("KUBECONFIG", "/nowhere/config")
+    refused = run("controller")
+    assert refused.exit_code == 1
+    assert refused.stderr == "Error: kubeconfig /nowhere/config: no such file\n"
+
+
 @pytest.mark.parametrize("endpoint", ["probes", "metrics"])
 def test_a_port_that_is_taken_is_told(run, configuration, tmp_path, endpoint):
     kubeconfig = tmp_path / "kubeconfig"

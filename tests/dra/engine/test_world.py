@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from dra.engine.claims.view import EntryKind, LostNode, NodeFit, Workload, WorkloadPhase, lost_entry
 from dra.engine.consumers import GATE, Stage
+from dra.engine.instants import BIND_HORIZON
 from dra.engine.workloads import WorkloadKey
 from dra.engine.world import NO_CLAIM, World
 from dra.model import workloads
@@ -636,3 +637,31 @@ def test_a_pod_that_was_looked_up_before_its_watch_told_of_it_is_gone_when_it_is
     told(world, pod("a"))
     world.forget_pod(uid("a"))
     assert [e.kind for e in world.view(KEY, now=NOON).entries] == [EntryKind.FINISHED]
+
+
+MARKED = {"annotations": workloads.marks_of_entry(allocation())}
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "ours", "leftover_at"),
+    [
+        pytest.param({}, {}, True, NOON, id="we-took-the-allocation-away"),
+        pytest.param({}, {}, False, NOON + BIND_HORIZON, id="somebody-else-did"),
+        pytest.param(None, {}, False, NOON + BIND_HORIZON, id="it-is-all-we-know"),
+        pytest.param(None, MARKED, False, NOON, id="our-mark-tells-of-a-deallocation-of-ours"),
+        pytest.param({}, {"protected": False}, True, None, id="it-went-with-the-allocation"),
+        pytest.param(None, {"allocation": allocation()}, False, None, id="an-allocation-needs-it"),
+    ],
+)
+def test_from_when_on_a_finalizer_is_a_leftover(world, before, now, ours, leftover_at):
+    if before is not None:
+        told(world, claim(version=1, **before))
+    world.observe_claim(claim(version=2, **{"allocation": None, "protected": True, **now}), now=NOON, ours=ours)
+    assert world.view(KEY, now=NOON).history.leftover_at == leftover_at
+
+
+def test_a_finalizer_that_was_put_on_anew_is_none(world):
+    told(world, claim(version=1))
+    world.observe_claim(claim(version=2, allocation=None, protected=True), now=NOON, ours=True)
+    told(world, claim(version=3, allocation=None), claim(version=4, allocation=None, protected=True), now=NOON + 9.0)
+    assert world.view(KEY, now=NOON).history.leftover_at == NOON + 9.0 + BIND_HORIZON

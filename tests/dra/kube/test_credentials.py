@@ -216,9 +216,16 @@ async def test_a_file_that_is_no_kubeconfig_is_named(tmp_path, clock, content, t
     assert not caught.value.ambiguous
 
 
-async def test_a_file_that_is_not_there_is_named(clock):
-    with pytest.raises(Unreachable, match=r"^kubeconfig /nowhere/config: "):
+async def test_a_file_that_is_not_there_is_named(clock, caplog):
+    with pytest.raises(Unreachable, match=r"^kubeconfig /nowhere/config: no such file$"):
         await Kubeconfig("/nowhere/config", clock=clock).access()
+    assert not caplog.records, "each attempt would be a line in the log"
+
+
+async def test_of_several_files_one_is_enough(tmp_path, clock):
+    path = tmp_path / "config"
+    kubeconfig(tmp_path, {"token": "one"}, clock)
+    assert (await Kubeconfig(f"/nowhere/config:{path}", clock=clock).access()).host
 
 
 class TestFind:
@@ -234,11 +241,20 @@ class TestFind:
         monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
         monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
 
-    def test_a_file_that_is_named_wins(self, monkeypatch):
+    def test_a_file_that_is_named_wins(self, home, monkeypatch):
         self.in_a_pod(monkeypatch)
-        monkeypatch.setenv("KUBECONFIG", "/env")
-        assert credentials.find("/given")._path == "/given"
-        assert credentials.find()._path == "/env"
+        given, env = home / "given", home / "env"
+        for path in (given, env):
+            path.touch()
+        monkeypatch.setenv("KUBECONFIG", str(env))
+        assert credentials.find(str(given))._path == str(given)
+        assert credentials.find()._path == str(env)
+
+    def test_a_file_that_is_named_and_not_there_is_an_error_at_once(self, home, monkeypatch):
+        self.in_a_pod(monkeypatch)
+        monkeypatch.setenv("KUBECONFIG", f"{home}/config")
+        with pytest.raises(Unreachable, match=rf"^kubeconfig {home}/config: no such file$"):
+            credentials.find()
 
     def test_then_the_file_in_the_home(self, home, monkeypatch):
         self.in_a_pod(monkeypatch)

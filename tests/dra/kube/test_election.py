@@ -62,16 +62,18 @@ def test_a_lease_expires_from_the_last_sign_of_life_that_we_saw(second, since):
 
 
 @pytest.mark.parametrize(
-    ("decision", "quiet_until", "previous"),
+    ("decision", "since", "quiet_until", "previous"),
     [
-        pytest.param(Create(), NEVER, "", id="first-of-all"),
-        pytest.param(Create(lease("x")), 125.0, "x", id="deleted"),
-        pytest.param(Take(lease("")), 110.0, "", id="given-back"),
-        pytest.param(Take(lease("x")), 125.0, "x", id="expired"),
+        pytest.param(Create(), None, NEVER, "", id="first-of-all"),
+        pytest.param(Take(lease("")), 99.5, 110.0, "", id="given-back"),
+        pytest.param(Take(lease("x")), 85.0, 110.0, "x", id="expired"),
+        pytest.param(Create(lease("x")), 80.0, 110.0, "x", id="deleted-and-expired"),
+        pytest.param(Take(lease("me")), 99.0, 124.0, "me", id="of-the-process-before-us"),
     ],
 )
-def test_a_new_leader_knows_until_when_late_writes_may_come(decision, quiet_until, previous):
-    tenure = begin(decision, terms=TERMS, sent=99.0, now=100.0)
+def test_a_new_leader_knows_until_when_late_writes_may_come(decision, since, quiet_until, previous):
+    seen = None if since is None else Sighting(decision.lease, since)
+    tenure = begin(decision, seen, terms=TERMS, sent=99.0, now=100.0)
     assert (tenure.renewed_at, tenure.quiet_until, tenure.previous) == (99.0, quiet_until, previous)
 
 

@@ -9,7 +9,7 @@ from dra.kube import errors
 from dra.kube.client import Selection
 from dra.kube.reflector import SILENCE_LIMIT, WATCH_SECONDS, Reflector
 from dra.kube.resources import PODS
-from dra.kube.store import Synced
+from dra.kube.store import Rewound, RewoundError, Synced
 from dra.model.meta import ObjectMeta, PartialObject, Struct
 from tests.dra.kube.scripted import (
     BROKEN,
@@ -153,8 +153,6 @@ async def test_what_came_before_an_error_in_the_same_block_has_happened(clock):
 @pytest.mark.parametrize(
     "failure",
     [
-        pytest.param([BROKEN], id="broken-on-the-way"),
-        pytest.param(REFUSED, id="refused"),
         pytest.param(refusal(500), id="server-error"),
         pytest.param(refusal(403, "Forbidden"), id="right-taken-away"),
         pytest.param(refusal(404, "NotFound"), id="kind-removed"),
@@ -170,6 +168,39 @@ async def test_other_failures_change_nothing_and_are_tried_again(clock, failure)
         assert work.asked == ["list", "watch@10", "watch@10", "watch@10"]
         assert work.reflector.failure is None
         assert work.told == ["+a:a@1", "synced@10"]
+
+
+@pytest.mark.parametrize(
+    "failure", [pytest.param([BROKEN], id="broken-on-the-way"), pytest.param(REFUSED, id="refused")]
+)
+async def test_after_a_broken_connection_the_server_is_asked_how_far_it_is(clock, failure):
+    """What is restored from a backup is restarted, and a watch from a version it has not reached would only be silent."""
+    transport = Scripted(page(pod("a")), page(version=12), page(version=12), streams=[failure, failure, [FOREVER]])
+    async with watching(transport, clock, seconds=2.0) as work:
+        assert work.asked == ["list", "watch@10", "list", "watch@10", "list", "watch@10"]
+        assert [request.query for request in transport.requests[2::2]] == [{"limit": "1"}] * 2
+        assert work.told == ["+a:a@1", "synced@10"]
+        assert work.reflector.failure is None
+
+
+async def test_a_restored_server_is_told_of_before_anything_that_it_shows(clock):
+    lists = [page(pod("a")), page(version=5), page(pod("a"), pod("c"), version=5)]
+    transport = Scripted(*lists, streams=[[frame("ADDED", pod("b", version=11)), BROKEN], [FOREVER]])
+    async with watching(transport, clock, seconds=2.0) as work:
+        assert work.asked == ["list", "watch@10", "list", "list", "watch@5"]
+        assert work.told[3:] == ["pods: 5 after 11", "+c:c@1", "-b:b@11", "synced@5 again"]
+
+
+async def test_a_sink_may_end_it_all_then(clock):
+    def sink(changes):
+        for change in changes:
+            if isinstance(change, Rewound):
+                raise RewoundError(change)
+
+    transport = Scripted(page(), page(version=5), page(version=5), streams=[[bookmark(11), BROKEN]])
+    reflector = Reflector(client_of(transport), PODS, PartialObject, sink=sink, clock=clock, random=seeded(1))
+    with pytest.raises(RewoundError, match=r"^pods: the API server shows version 5 after it had shown 11; was it "):
+        await reflector.run()
 
 
 async def test_a_list_that_fails_is_tried_again(clock):
@@ -198,7 +229,7 @@ async def test_attempts_become_rarer(clock):
 
 async def test_after_news_the_next_attempt_is_early_again(clock):
     refused = [refusal(500)] * 10
-    streams = [*refused, [bookmark(11), BROKEN], [FOREVER]]
+    streams = [*refused, [bookmark(11)], [FOREVER]]
     transport = Scripted(page(), streams=streams)
     async with watching(transport, clock, seconds=150.0):
         gaps = [later - earlier for earlier, later in itertools.pairwise(transport.times)]
@@ -234,8 +265,8 @@ async def test_after_a_silence_the_watch_is_opened_anew(clock):
 
 @pytest.mark.parametrize("answer", [REFUSED, BROKEN, refusal(500)], ids=str)
 async def test_after_a_silence_the_server_may_be_away(clock, answer):
-    transport = Scripted(page(), *[answer] * 4, streams=[[FOREVER], [FOREVER]])
-    async with watching(transport, clock, seconds=SILENCE_LIMIT + 5) as work:
+    transport = Scripted(page(), *[answer] * 4, page(), streams=[[FOREVER], [FOREVER]])
+    async with watching(transport, clock, seconds=SILENCE_LIMIT + 10) as work:
         assert work.asked[-1] == "watch@10"
         assert work.reflector.failure is None
 
@@ -246,7 +277,7 @@ async def test_a_silence_may_mean_that_the_server_knows_less_than_we(clock):
     streams = [[frame("ADDED", pod("b", version=11)), FOREVER], [FOREVER]]
     async with watching(Scripted(*answers, streams=streams), clock, seconds=SILENCE_LIMIT + 1) as work:
         assert work.asked == ["list", "watch@10", "list", "list", "watch@5"]
-        assert work.told[-3:] == ["-a:a@1", "-b:b@11", "synced@5 again"]
+        assert work.told[-4:] == ["pods: 5 after 11", "-a:a@1", "-b:b@11", "synced@5 again"]
 
 
 async def test_bookmarks_break_the_silence(clock):

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dra.kube.codec import Identity
-from dra.kube.store import Deleted, Store, Synced, Upserted
+from dra.kube.store import Deleted, Rewound, Store, Synced, Upserted
 from dra.model.meta import ObjectMeta, PartialObject
 
 
@@ -34,6 +34,8 @@ def short(change):
             return f"{sign}{found.metadata.name}{found.metadata.uid}@{found.metadata.resource_version}"
         case Synced(resource_version=version, first=first):
             return f"synced@{version}{'' if first else ' again'}"
+        case Rewound(what=what, version=version, known=known):
+            return f"{what}: {version} after {known}"
 
 
 def relist(store, *objects, version=100, unreadable=()):
@@ -125,8 +127,29 @@ def test_what_a_list_does_not_show_is_gone():
 def test_a_list_is_believed_even_when_its_versions_are_lower():
     store = Store()
     told(store, ("upsert", obj(version=500)))
-    assert relist(store, obj(version=20)) == ["+a1@20", "synced@100"]
+    assert relist(store, obj(version=20)) == ["ml/a: 20 after 500", "+a1@20", "synced@100"]
     assert told(store, ("upsert", obj(version=21))) == ["+a1@21"]
+
+
+def test_an_older_object_of_that_name_proves_a_restored_backup_as_well():
+    store = Store()
+    told(store, ("upsert", obj(version=500)))
+    assert relist(store, obj(uid="0", version=20)) == ["ml/a: 20 after 500", "-a1@500", "+a0@20", "synced@100"]
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        pytest.param(obj(version=500), id="the-same"),
+        pytest.param(obj(version=501), id="newer"),
+        pytest.param(obj(uid="2", version=520), id="another-object"),
+        pytest.param(obj(version="x"), id="versions-of-no-order"),
+    ],
+)
+def test_anything_else_proves_no_restored_backup(shown):
+    store = Store()
+    told(store, ("upsert", obj(version=500)))
+    assert not [line for line in relist(store, shown) if "after" in line]
 
 
 def test_a_list_that_starts_over_forgets_what_it_had_shown():

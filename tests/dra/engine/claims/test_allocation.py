@@ -8,7 +8,7 @@ from dra.engine.claims.allocation import FULL_PATIENCE, LONGEST_PATIENCE, PATIEN
 from dra.engine.claims.decide import decide
 from dra.engine.claims.policy import ALONGSIDE, REPLACE
 from dra.engine.claims.view import History, NodeFit
-from dra.engine.instants import BIND_HORIZON, SLOW_BIND_HORIZON
+from dra.engine.instants import BIND_HORIZON, NEVER, SLOW_BIND_HORIZON
 from dra.engine.ledger import Conflict, Holder, Item
 from dra.engine.reasons import Code
 from dra.engine.window import Listing
@@ -139,6 +139,22 @@ def test_foreign_finalizers_stay():
 )
 def test_the_metadata_of_an_unallocated_claim(of, notes):
     assert list(decided(view(of, workload=PRESENT)).actions) == notes
+
+
+@pytest.mark.parametrize(
+    ("pods", "at", "goes", "wake_at"),
+    [
+        pytest.param([], NOON, True, NEVER, id="the-write-after-the-deallocation-has-failed"),
+        pytest.param([], NOON + 5.0, False, NOON + 5.0, id="a-scheduler-may-be-about-to-allocate"),
+        pytest.param([waiting("a")], NOON, False, NEVER, id="a-scheduler-will-allocate"),
+        pytest.param([gated("a", gates=("other",))], NOON, True, NEVER, id="no-scheduler-looks-at-a-gated-pod"),
+    ],
+)
+def test_a_finalizer_that_was_left_behind_goes_later(pods, at, goes, wake_at):
+    of = claim(allocation=None, protected=True)
+    plan = decided(view(of, *pods, history=History(leftover_at=at)))
+    assert plan.claim_writes == ((Annotate(claim=KEY, finalizers=()),) if goes else ())
+    assert plan.wake_at == wake_at
 
 
 # Rule 9: unstick

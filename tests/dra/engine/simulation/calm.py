@@ -132,6 +132,8 @@ def check_nothing_left(cluster: Cluster) -> None:
             left = [mark for mark in (workloads.ANY_POD, workloads.ENTERED) if meta.annotation(mark) is not None]
             if left:
                 raise Violation(f"claim {name} has no allocation, and still {left}")
+            if claim.protected and not users:
+                raise Violation(f"claim {name} has no allocation, and still its finalizer")
         elif not users and not foreign and not any(e.uid in working for e in claim.entries):
             _check_unused(cluster, claim)
         if meta.deleting and not users and not foreign:
