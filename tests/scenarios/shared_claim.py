@@ -17,8 +17,6 @@ from tests.scenarios.objects import PodShape
 from tests.scenarios.resources import CLAIMS, JOBS, PODS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from tests.scenarios.history import WatchHistory
     from tests.scenarios.namespaces import Namespace
 

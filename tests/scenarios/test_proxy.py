@@ -1,4 +1,4 @@
-"""What each fault looks like from the client's side, and what the server has seen of it: the harness is able to fail."""
+"""What each fault looks like to the client, and what the server has seen of it: the harness is able to fail."""
 
 from __future__ import annotations
 
@@ -197,7 +197,7 @@ async def test_nothing_comes_through_while_the_line_is_frozen(
         pytest.param("GET", "/apis/batch/v1", {}, "get", "-", "", id="discovery"),
     ],
 )
-def test_requests_are_read_as_the_api_does(  # noqa: PLR0917 - a table
+def test_requests_are_read_as_the_api_does(
     method: str, path: str, query: dict[str, str], verb: str, resource: str, name: str
 ) -> None:
     call = Call.of(method, path, query=query)

@@ -184,7 +184,7 @@ def metadata_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desire
 
 
 def _leftover_at(view: ClaimView) -> Instant:
-    """Return when the finalizer of an unallocated claim may go; who waits will have it allocated, with the finalizer."""
+    """Return when the finalizer of an unallocated claim may go; the pods that wait will need it again."""
     known = view.history.leftover_at
     return NEVER if known is None or view.waiting else known
 
