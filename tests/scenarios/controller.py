@@ -63,6 +63,10 @@ class Controller:
         """Start it and return when its probe says that it is ready."""
         self._file.write_text(json.dumps(self._configuration()), encoding="utf-8")
         self.process.spawn()
+        await self.is_ready(within=within)
+
+    async def is_ready(self, *, within: float = READY_WITHIN) -> None:
+        """Return when its probe says that it is ready."""
         await eventually(self._ready, within=within, saying=f"the controller is ready (log: {self.process.log})")
 
     async def stop(self) -> None:

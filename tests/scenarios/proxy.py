@@ -1,4 +1,4 @@
-"""A reverse proxy between one client and the API server that lets things go wrong on the way, as told by `Fault` values.
+"""A reverse proxy between one client and the API server that lets things go wrong on the way, as `Fault` values say.
 
 Plain HTTP on loopback, and one proxy per client: what is held back or counted is that client's. The client's own
 credentials go through, so its rights are the server's to judge. What a client has given up waiting for goes on here:

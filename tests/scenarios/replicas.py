@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tests.scenarios.proxy import Exchange, Proxy
 
 TAKEOVER: Final = 20.0
-"""Seconds from the end of a leader to the next one's first act, as promised: the lease's 15, and what it takes to see."""
+"""Seconds from the end of a leader to the next one's first act, as promised: the lease's 15, and some to see it."""
 
 JUMPING: Final = (sys.executable, "-P", str(Path(__file__).with_name("jumping_clock.py")))
 """The program to start a controller whose time of day jumps."""

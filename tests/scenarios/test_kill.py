@@ -38,7 +38,7 @@ async def test_a_controller_that_is_killed_again_and_again_loses_nothing(
     proxy = await start_proxy(seed=3)
     controller = await start_controller(configuration=ALONE, via=proxy)
     devices = await namespace.offer_devices(1)
-    killing = asyncio.create_task(kill(controller, proxy, chance=Random(3)))
+    killing = asyncio.create_task(kill(controller, proxy, chance=Random(3)))  # noqa: S311 - is to be repeatable
     rounds = 0
     async with namespace.history("", resource=PODS) as pods:
         while not killing.done():

@@ -1,4 +1,4 @@
-"""What each fault looks like from the client's side, and what the server has seen of it: the harness is able to fail."""
+"""What each fault looks like to the client, and what the server has seen of it: the harness is able to fail."""
 
 from __future__ import annotations
 

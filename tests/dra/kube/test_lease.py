@@ -139,7 +139,7 @@ async def test_after_a_crash_the_next_one_waits_for_the_end_of_the_lease_and_the
 
 @pytest.mark.parametrize("started", [0.1, 0.7, 1.3, 1.9, 2.5], ids=str)
 async def test_a_standby_takes_the_lease_the_moment_that_it_ends(server, clock, started):
-    """However its looks fall: the last renewal is seen one look later, and the end of the lease is not slept through."""
+    """However its looks fall: the last renewal is seen a look later, and the end of the lease is not slept through."""
     one, two = server.candidate("one", clock), server.candidate("two", clock)
     await one.acquire()
     async with held(one):

@@ -174,7 +174,7 @@ async def test_other_failures_change_nothing_and_are_tried_again(clock, failure)
     "failure", [pytest.param([BROKEN], id="broken-on-the-way"), pytest.param(REFUSED, id="refused")]
 )
 async def test_after_a_broken_connection_the_server_is_asked_how_far_it_is(clock, failure):
-    """What is restored from a backup is restarted, and a watch from a version it has not reached would only be silent."""
+    """What is restored is restarted, and a watch from a version that it has not reached would only be silent."""
     transport = Scripted(page(pod("a")), page(version=12), page(version=12), streams=[failure, failure, [FOREVER]])
     async with watching(transport, clock, seconds=2.0) as work:
         assert work.asked == ["list", "watch@10", "list", "watch@10", "list", "watch@10"]
