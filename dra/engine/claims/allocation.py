@@ -203,11 +203,7 @@ def metadata_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desire
 
 
 def _leftover_at(view: ClaimView) -> Instant:
-<<<<<<< HEAD
-    """Return when the finalizer of an unallocated claim may go; who waits will have it allocated with it."""
-=======
     """Return when the finalizer of an unallocated claim may go; the pods that wait will need it again."""
->>>>>>> faults
     known = view.history.leftover_at
     return NEVER if known is None or view.waiting else known
 
