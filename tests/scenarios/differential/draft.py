@@ -7,14 +7,16 @@ without an object is one that both servers refuse.
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
 from typing import TYPE_CHECKING, Final
 
 from tests.scenarios.differential import operations as ops
 from tests.scenarios.differential.operations import Want, Way
 
 if TYPE_CHECKING:
-    from tests.scenarios.differential.operations import Claim, Operation
+    from collections.abc import Iterator
+
+    from tests.scenarios.differential.operations import Claim, Operation, Round
 
 LONG: Final = "a-pod-that-somebody-gave-a-very-long-name-of-many-words-which-no-claim-can-have-as-a-whole"
 LONG_ENTRY: Final = "an-entry-that-has-a-long-name-too-so-that-both-must-be-cut"
@@ -89,6 +91,12 @@ class Draft:
         known = sorted(self.claims) if self.claims and self.sensible() else list(CLAIMS)
         return Want(entry, claim=self.chance.choice(known))
 
+    def concerns(self, operations: Round) -> set[str]:
+        """Return the names of everything that operations are about, what their pods want included."""
+        found = set(_names(operations))
+        found |= {name for pod in found & self.pods.keys() for name in _names(self.pods[pod].wants)}
+        return found - {""} - set(ENTRIES)
+
     def note(self, operation: Operation) -> None:  # noqa: C901 one line for each
         """Take in what has been added to the script."""
         match operation:
@@ -124,3 +132,14 @@ class Draft:
         if pod is not None and pod.held:
             self.pods[name] = pod
             self.over.add(name)
+
+
+def _names(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, tuple):
+        for each in value:
+            yield from _names(each)
+    elif is_dataclass(value):
+        for each in fields(value):
+            yield from _names(getattr(value, each.name))

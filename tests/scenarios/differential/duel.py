@@ -7,132 +7,128 @@ import difflib
 import secrets
 import time
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from tests.scenarios.differential import deviations
-from tests.scenarios.differential.observation import observe
 from tests.scenarios.differential.play import Player
 from tests.scenarios.differential.settling import Settling
 from tests.scenarios.eventually import eventually
 from tests.scenarios.resources import NAMESPACES
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tests.scenarios.api import Api
+    from tests.scenarios.differential.deviations import Deviation
     from tests.scenarios.differential.mirror import Mirror
-    from tests.scenarios.differential.operations import Operation, Script
+    from tests.scenarios.differential.operations import Round, Script
 
 PATIENCE: Final = 100.0
 """Seconds after which a difference is one. Ours waits on purpose: for batches up to 30 s, for a bind horizon 60 s."""
 
 
-class Outcome(StrEnum):
-    """How a duel ended."""
-
-    EQUAL = "equal"
-    DIFFERENT = "different"
-    STOCK_NEVER_SETTLES = "stock never settles"
-    STOCK_LISTS_FINISHED_POD = "stock lists a finished pod (k/k#141274)"
-
-
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """How a script fared before both."""
+    """How a script fared before both: equal, unless it says something else."""
 
     script: Script
-    outcome: Outcome
     rounds: int
     """Rounds after which both were found equal."""
-    diff: str = ""
+    deviation: Deviation | None = None
+    difference: str = ""
     seconds: float = 0.0
 
 
-class Duel:
-    """Both sides of one script."""
+class DifferentError(AssertionError):
+    """Both sides differ, and nothing that is known of stock explains it."""
 
-    def __init__(self, script: Script, *, stock: Mirror, other: Mirror) -> None:
+
+class Duel:
+    """Both sides of one script. The first is stock's; the second may be, too: then both must be equal all the more."""
+
+    def __init__(self, script: Script, mirrors: tuple[Mirror, Mirror], *, stocks: int = 1) -> None:
         self._script: Final = script
+        self._mirrors: Final = mirrors
+        self._stocks: Final = stocks
         name = f"script-{secrets.token_hex(4)}"
-        self._mirrors: Final = (stock, other)
-        # On one server they need two names, of the same length: names may be cut to a length.
-        self._players: Final = (Player(stock.api, f"{name}-1"), Player(other.api, f"{name}-2"))
+        # On one server they need two names; of one length, since names made of them may be cut.
+        self._players: Final = [
+            Player(mirror.api, f"{name}-{side}") for side, mirror in zip("ab", mirrors, strict=True)
+        ]
 
     async def fight(self) -> Verdict:
         """Play all rounds."""
-        began = time.monotonic()
-        for player in self._players:
-            labels = {"resource.kubernetes.io/admin-access": "true"}
-            await player.api.create(
-                {
-                    "apiVersion": NAMESPACES.api_version,
-                    "kind": NAMESPACES.kind,
-                    "metadata": {"name": player.namespace, "labels": labels},
-                }
-            )
-        outcome, diff, done = Outcome.EQUAL, "", 0
+        began, done, deviation, difference = time.monotonic(), 0, None, ""
+        await asyncio.gather(*(_make_namespace(player.api, player.namespace) for player in self._players))
         try:
             for operations in self._script:
-                outcome, diff = await self._round(operations)
-                if outcome is not Outcome.EQUAL:
+                deviation = await self._round(operations)
+                if deviation is not None:
                     break
                 done += 1
+        except DifferentError as different:
+            difference = str(different)
         finally:
             await asyncio.gather(*(player.end() for player in self._players))
         seconds = time.monotonic() - began
-        return Verdict(script=self._script, outcome=outcome, rounds=done, diff=diff, seconds=seconds)
+        return Verdict(script=self._script, rounds=done, deviation=deviation, difference=difference, seconds=seconds)
 
-    async def _round(self, operations: tuple[Operation, ...]) -> tuple[Outcome, str]:
-        stock, other = settlings = tuple(map(Settling, self._mirrors, self._players))
-        answers: list[list[str]] = [[], []]
-        for operation in operations:
-            both = await asyncio.gather(*(player.play(operation) for player in self._players))
-            for told, answer in zip(answers, both, strict=True):
-                told.append(f"{operation}: {answer}")
-        for settling in settlings:
-            settling.played()
+    async def _round(self, operations: Round) -> Deviation | None:
+        sides = list(map(Settling, self._mirrors, self._players))
+        answers = await asyncio.gather(*(_answers(player, operations) for player in self._players))
+        for side in sides:
+            side.played()
         if answers[0] != answers[1]:
-            return Outcome.DIFFERENT, _diff(answers[0], answers[1])
-        comparison = Comparison(stock, other, self._players)
+            raise DifferentError(_diff(*answers))
+        comparison = Comparison(sides, stocks=self._stocks)
         try:
-            return await eventually(comparison.outcome, saying="both are equal", within=PATIENCE), ""
+            await eventually(lambda: comparison.is_over, saying="both are equal", within=PATIENCE)
         except AssertionError:
-            return Outcome.DIFFERENT, comparison.diff()
+            raise DifferentError(comparison.difference()) from None
+        return comparison.deviation
 
 
 class Comparison:
     """Looks at both sides of a round until there is something to say."""
 
-    def __init__(self, stock: Settling, other: Settling, players: tuple[Player, Player]) -> None:
-        self._settlings: Final = (stock, other)
-        self._players: Final = players
-        self._seen = (-1, -1)
-        self._compared = (-1, -1)
-        self._looks: tuple[str, ...] = ("", "")
+    def __init__(self, sides: Sequence[Settling], *, stocks: int) -> None:
+        self.deviation: Deviation | None = None
+        self._sides: Final = sides
+        self._stocks: Final = sides[:stocks]
+        self._equal = False
+        self._compared: list[int] = []
 
-    def outcome(self) -> Outcome | None:
-        """Return how the round ends; None while nobody can tell."""
-        stock, other = self._settlings
-        now = (stock.sight.version, other.sight.version)
-        if now != self._seen:
-            self._seen = now
-            if stock.restless:
-                return Outcome.STOCK_NEVER_SETTLES
-            if deviations.lists_finished_pod(stock.sight, self._players[0]):
-                return Outcome.STOCK_LISTS_FINISHED_POD
-        if now == self._compared or not (stock.at_rest and other.at_rest):
-            return None
-        self._compared = now
-        self._looks = self._look()
-        return Outcome.EQUAL if self._looks[0] == self._looks[1] else None
+    @property
+    def is_over(self) -> bool:
+        """Whether both sides are equal, or stock is on a way of its own."""
+        self.deviation = next(filter(None, map(deviations.found, self._stocks)), None)
+        if self.deviation is None and all(side.at_rest for side in self._sides):
+            self._compare()
+            if not self._equal:
+                self.deviation = next(filter(None, map(deviations.explains_difference, self._stocks)), None)
+        return self._equal or self.deviation is not None
 
-    def diff(self) -> str:
+    def difference(self) -> str:
         """Return what differs now, and who has not come to rest."""
-        sides = zip(("stock", "other"), self._settlings, strict=True)
-        restless = [f"the {name} is not at rest" for name, settling in sides if not settling.at_rest]
-        stock, other = (look.splitlines() for look in self._look())
-        return "\n".join([*restless, _diff(stock, other)])
+        sides = zip(("stock", "other"), self._sides, strict=True)
+        restless = [f"{name} is not at rest" for name, side in sides if not side.at_rest]
+        return "\n".join([*restless, _diff(*(side.look().splitlines() for side in self._sides))])
 
-    def _look(self) -> tuple[str, ...]:
-        return tuple(observe(s.sight, p.namespace) for s, p in zip(self._settlings, self._players, strict=True))
+    def _compare(self) -> None:
+        versions = [side.sight.version for side in self._sides]
+        if versions != self._compared:
+            self._compared = versions
+            first, second = (side.look() for side in self._sides)
+            self._equal = first == second
+
+
+async def _answers(player: Player, operations: Round) -> list[str]:
+    return [f"{operation}: {await player.play(operation)}" for operation in operations]
+
+
+async def _make_namespace(api: Api, name: str) -> None:
+    metadata = {"name": name, "labels": {"resource.kubernetes.io/admin-access": "true"}}
+    await api.create({"apiVersion": NAMESPACES.api_version, "kind": NAMESPACES.kind, "metadata": metadata})
 
 
 def _diff(stock: list[str], other: list[str]) -> str:

@@ -9,7 +9,7 @@ from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from tests.scenarios.claims import entries, finished, revision
+from tests.scenarios.claims import finished, revision
 from tests.scenarios.resources import CLAIMS, EVENTS, PODS
 
 if TYPE_CHECKING:
@@ -61,17 +61,6 @@ class Sight:
             self.claim_versions.append(obj)
         elif finished(obj):
             self.ended.setdefault(uid, int(revision(obj)))
-
-    def listed_after_end(self) -> set[tuple[str, str]]:
-        """Return (revision of the claim, uid of the pod) where a pod that had ended came to be listed."""
-        found, before = set(), defaultdict[str, set[str]](set)
-        for claim in self.claim_versions:
-            listed = {entry["uid"] for entry in entries(claim)}
-            for uid in listed - before[claim["metadata"]["uid"]]:
-                if uid in self.ended and self.ended[uid] < int(revision(claim)):
-                    found.add((revision(claim), uid))
-            before[claim["metadata"]["uid"]] = listed
-        return found
 
 
 class Mirror:

@@ -15,8 +15,6 @@ from tests.scenarios.differential import things
 from tests.scenarios.resources import CLAIM_TEMPLATES, CLAIMS, NODES, PODS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from tests.scenarios.api import Api, Patch
     from tests.scenarios.differential.operations import Claim, Operation
     from tests.scenarios.resources import Resource
@@ -200,8 +198,3 @@ def _claim_of(pod: Json, entry: str) -> str:
     if name is None:
         raise Missing
     return str(name)
-
-
-def own_revisions(players: Iterable[Player]) -> set[str]:
-    """Return the resourceVersions of claims that the script made."""
-    return {revision for player in players for revision in player.revisions[CLAIMS.plural]}

@@ -21,7 +21,10 @@ LIKES: Final = (0, 1, 1, 4)
 
 ROUNDS: Final = range(8, 13)
 TOGETHER: Final = 0.2
-"""How often a round does two things."""
+"""How often a round does two things at once, provided that they are about different objects.
+
+What becomes of things done to one object in a row depends on who is faster, with stock as with ours.
+"""
 
 
 def write(seed: int, *, templates: bool = True) -> Script:
@@ -31,10 +34,11 @@ def write(seed: int, *, templates: bool = True) -> Script:
     ideas = {**ideas, a_pod: 4, a_schedule: 8}  # without these nothing happens
     script = [_things(draft), _users(draft)]
     for _ in range(draft.chance.choice(ROUNDS)):
-        operations = _next(draft, ideas)
+        script.append(_next(draft, ideas))
         if draft.chance.random() < TOGETHER:
-            operations += _next(draft, ideas)
-        script.append(operations)
+            another = _next(draft, ideas)
+            apart = draft.concerns(script[-1]).isdisjoint(draft.concerns(another))
+            script[-1:] = [script[-1] + another] if apart else [script[-1], another]
     return tuple(script)
 
 
