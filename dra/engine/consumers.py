@@ -48,6 +48,8 @@ class Consumer(Struct, frozen=True):
     claims: tuple[str, ...] = ()
     gates: tuple[str, ...] = ()
     gang: str = ""
+    was_gated: bool = False
+    """Whether we let it go: its entry was our promise to the scheduler."""
     opted_in: bool = False
     deleting: bool = False
     nominated: bool = False
@@ -121,6 +123,7 @@ def observe(pod: Pod, *, before: Consumer | None, started: bool, now: Instant) -
         claims=pods.claim_names(pod),
         gates=pod.gates,
         gang=(spec.scheduling_group.pod_group_name or "") if spec.scheduling_group else "",
+        was_gated=before is not None and (before.was_gated or before.gated_by_us_only),
         opted_in=meta.annotation(PRE_LIST) == "true",
         deleting=meta.deleting,
         nominated=bool(pod.status.nominated_node_name),

@@ -90,6 +90,8 @@ class Record:
             self._forget_history()
             before = None
         self.claim = claim
+        if not ours:
+            self.present.clear()
         self._read_reservation(claim)
         self._compare_lists(claim, now=now, ours=ours)
         self._advance_history(before, claim, now=now, ours=ours)

@@ -157,7 +157,7 @@ class World:
             self._withdraw(consumer, name, gone=certain)
 
     def pod_absent(self, claim: Key, uid: Uid) -> None:
-        """A live read showed that no pod with that uid exists: the entry in that claim's list stands for nobody."""
+        """A live read showed no pod of that uid that will ever run: the entry in that claim's list is nobody's."""
         record = self._records.get(claim)
         if record is not None and uid not in self._consumers:
             record.absent.add(uid)
@@ -165,7 +165,10 @@ class World:
             self.dirty.add(claim)
 
     def pod_present(self, claim: Key, uid: Uid) -> None:
-        """A live read showed the pod: it does not reference the claim, or the watch has not told us yet."""
+        """A live read showed the pod: it does not reference the claim, or the watch has not told us yet.
+
+        Nobody tells us of its end; so it is looked up again whenever somebody else has written the claim.
+        """
         record = self._records.get(claim)
         if record is not None and uid not in record.members:
             record.present.add(uid)
@@ -402,13 +405,14 @@ class World:
         assert record.claim is not None  # noqa: S101 - the caller has looked
         for entry in record.claim.entries:
             consumer = record.members.get(entry.uid)
-            stranger = consumer is None and (entry.uid in self._consumers or entry.uid in record.present)
+            other = self._consumers.get(entry.uid)
+            over = other is not None and other.stage is Stage.FINISHED
             yield classify(
                 entry,
                 reservation=record.reservation,
                 consumer=consumer,
-                gone=entry.uid in record.absent,
-                stranger=stranger,
+                gone=over or entry.uid in record.absent,
+                stranger=not over and (other is not None or entry.uid in record.present),
             )
 
     def _owner(self, claim: ResourceClaim) -> OwnerPhase:

@@ -265,6 +265,7 @@ def test_nodes_concern_claims_that_somebody_waits_for(world, after, dirty):
         pytest.param([pod("a", phase="Succeeded")], EntryKind.FINISHED, id="ended"),
         pytest.param([], EntryKind.UNKNOWN, id="never-seen"),
         pytest.param([pod("a", claims=("data",))], EntryKind.FOREIGN, id="there-but-uses-another-claim"),
+        pytest.param([pod("a", claims=("data",), phase="Failed")], EntryKind.FINISHED, id="ended-with-another-claim"),
     ],
 )
 def test_what_an_entry_of_a_pod_stands_for(world, known, kind):
@@ -285,6 +286,15 @@ def test_a_live_read_settles_an_unknown_entry(world):
     world.pod_present(KEY, uid("b"))
     assert kinds(world) == [EntryKind.FINISHED, EntryKind.FOREIGN, EntryKind.UNKNOWN]
     assert world.dirty == {KEY}
+
+
+def test_a_pod_without_the_claim_is_looked_up_again_when_somebody_else_has_written_the_claim(world):
+    told(world, claim(list=[waiting("a")]))
+    world.pod_present(KEY, uid("a"))
+    world.observe_claim(claim(version=2, list=[waiting("a")]), now=NOON, ours=True)
+    assert kinds(world) == [EntryKind.FOREIGN]
+    told(world, claim(version=3, list=[waiting("a"), waiting("b")]))
+    assert kinds(world) == [EntryKind.UNKNOWN, EntryKind.UNKNOWN]
 
 
 def test_a_live_read_that_is_older_than_the_watch_settles_nothing(world):

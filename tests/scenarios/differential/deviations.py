@@ -8,7 +8,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
-from tests.scenarios.claims import entries, revision
+from tests.scenarios.claims import allocated, bound, entries, finished, listed, revision
 from tests.scenarios.resources import CLAIMS, PODS
 
 if TYPE_CHECKING:
@@ -32,6 +32,17 @@ class Deviation(StrEnum):
     """Its cache of claims that it made forgets one only when it has made a hundred others: until then a generated claim
     that somebody deleted is found there, and not made again. Ours makes it again."""
 
+    STOPS_AT_MISSING_CLAIM = "stock reserves nothing after the first missing claim"
+    """It goes through the claims of a bound pod in their order and stops where one is not there. Ours looks at each
+    claim for itself. The pod starts with neither before all of them are there."""
+
+    OVERLOOKS_STRANGER = "stock overlooks the end of a pod that never named the claim"
+    """Somebody listed it all the same. Stock looks at the claim again when it changes next; ours may be sooner."""
+
+    FREES_USED_CLAIM = "stock frees a claim under a bound pod that is not listed"
+    """A pod is not listed any more once it, or the claim, is being deleted; so stock forgets such a pod, and the
+    devices go while it may be running. Ours keeps the claim until the pod has ended, behind a guard."""
+
 
 PATIENCE: Final = 30.0
 """Seconds after which stock would have settled, if it did."""
@@ -47,11 +58,18 @@ def found(stock: Settling) -> Deviation | None:
     return Deviation.LISTS_FINISHED_POD if _lists_finished_pod(stock) else None
 
 
-def explains_difference(stock: Settling) -> Deviation | None:
+def explains_difference(stock: Settling, other: Settling) -> Deviation | None:
     """Return what stock does, where that is known only from what it leaves undone."""
-    if stock.resting > SURE and any(map(_claim_is_missing, _pods_and_claims(stock))):
+    if min(stock.resting, other.resting) < SURE:
+        return None
+    if any(_generated(pod) - _names(stock) for pod in _living(stock)):
         return Deviation.REMEMBERS_DELETED_CLAIM
-    return None
+    if any(entry["uid"] in _over(stock) for claim in stock.sight.of(CLAIMS) for entry in entries(claim)):
+        return Deviation.OVERLOOKS_STRANGER
+    users = [pod for pod in _living(stock) if bound(pod) and not finished(pod)]
+    if any(_wanted(pod) - _names(stock) for pod in users):
+        return Deviation.STOPS_AT_MISSING_CLAIM
+    return Deviation.FREES_USED_CLAIM if _forgotten_user(other) else None
 
 
 def _lists_finished_pod(stock: Settling) -> bool:
@@ -65,12 +83,43 @@ def _lists_finished_pod(stock: Settling) -> bool:
     return False
 
 
-def _pods_and_claims(stock: Settling) -> list[tuple[Json, set[str]]]:
-    names = {claim["metadata"]["name"] for claim in stock.sight.of(CLAIMS)}
-    return [(pod, names) for pod in stock.sight.of(PODS)]
+def _forgotten_user(side: Settling) -> bool:
+    """Tell whether a bound pod cannot be listed any more in an allocated claim that it wants."""
+    users = [pod for pod in side.sight.of(PODS) if bound(pod) and not finished(pod)]
+    return any(
+        claim["metadata"]["name"] in _wanted(pod)
+        and pod["metadata"]["name"] not in listed(claim)
+        and (_deleting(pod) or _deleting(claim))
+        for claim in side.sight.of(CLAIMS)
+        if allocated(claim)
+        for pod in users
+    )
 
 
-def _claim_is_missing(pod_and_claims: tuple[Json, set[str]]) -> bool:
-    pod, claims = pod_and_claims
+def _over(side: Settling) -> set[str]:
+    pods = side.sight.of(PODS)
+    alive = {pod["metadata"]["uid"] for pod in pods if bound(pod) and not finished(pod)}
+    alive |= {pod["metadata"]["uid"] for pod in pods if not (bound(pod) or finished(pod) or _deleting(pod))}
+    return {uid for uid, obj in side.sight.ever.items() if "containers" in obj["spec"]} - alive
+
+
+def _living(side: Settling) -> list[Json]:
+    return [pod for pod in side.sight.of(PODS) if not _deleting(pod)]
+
+
+def _names(side: Settling) -> set[str]:
+    return {claim["metadata"]["name"] for claim in side.sight.of(CLAIMS)}
+
+
+def _generated(pod: Json) -> set[str]:
     named = (each.get("resourceClaimName") for each in pod["status"].get("resourceClaimStatuses", ()))
-    return "deletionTimestamp" not in pod["metadata"] and any(name and name not in claims for name in named)
+    return {name for name in named if name}
+
+
+def _wanted(pod: Json) -> set[str]:
+    named = (each.get("resourceClaimName") for each in pod["spec"].get("resourceClaims", ()))
+    return _generated(pod) | {name for name in named if name}
+
+
+def _deleting(obj: Json) -> bool:
+    return "deletionTimestamp" in obj["metadata"]

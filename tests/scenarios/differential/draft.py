@@ -7,6 +7,7 @@ without an object is one that both servers refuse.
 from __future__ import annotations
 
 import random
+from collections import defaultdict
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -43,6 +44,10 @@ class Draft:
     bound: set[str] = field(default_factory=set)
     over: set[str] = field(default_factory=set)
     nodes: set[str] = field(default_factory=set)
+    linked: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    """By pod, the names of claims that it was listed in, or was told to use."""
+    protected: set[str] = field(default_factory=set)
+    """Claims that ever had the finalizer: they take their time to go."""
 
     def sensible(self) -> bool:
         """Tell whether this time something sensible is done."""
@@ -95,10 +100,20 @@ class Draft:
         """Return the names of everything that operations are about, what their pods want included."""
         found = set(_names(operations))
         found |= {name for pod in found & self.pods.keys() for name in _names(self.pods[pod].wants)}
+        found |= {name for pod in found for name in self.linked[pod]}
         return found - {""} - set(ENTRIES)
 
-    def note(self, operation: Operation) -> None:  # noqa: C901 one line for each
+    def note(self, operation: Operation) -> None:
         """Take in what has been added to the script."""
+        names = set(_names(operation))
+        for name in names & set(PODS):
+            self.linked[name] |= names & set(CLAIMS)
+        if isinstance(operation, ops.Protect | ops.Allocate | ops.Schedule):
+            self.protected |= self.concerns((operation,)) & set(CLAIMS)
+        self._note_pod(operation)
+        self._note_thing(operation)
+
+    def _note_pod(self, operation: Operation) -> None:
         match operation:
             case ops.CreatePod(name, _, node) if name not in self.pods:
                 self.pods[name] = operation
@@ -112,6 +127,11 @@ class Draft:
                 self.bound.add(name)
             case ops.Finish(name):
                 self.over.add(name)
+            case _:
+                pass
+
+    def _note_thing(self, operation: Operation) -> None:
+        match operation:
             case ops.CreateClaim(name):
                 self.claims.add(name)
             case ops.DeleteClaim(ops.Named(name)):

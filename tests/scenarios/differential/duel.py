@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from tests.scenarios.differential import deviations
-from tests.scenarios.differential.play import Player
+from tests.scenarios.differential.play import DONE, Player
 from tests.scenarios.differential.settling import Settling
 from tests.scenarios.eventually import eventually
 from tests.scenarios.resources import NAMESPACES
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tests.scenarios.api import Api
     from tests.scenarios.differential.deviations import Deviation
     from tests.scenarios.differential.mirror import Mirror
-    from tests.scenarios.differential.operations import Round, Script
+    from tests.scenarios.differential.operations import Operation, Round, Script
 
 PATIENCE: Final = 100.0
 """Seconds after which a difference is one. Ours waits on purpose: for batches up to 30 s, for a bind horizon 60 s."""
@@ -34,9 +34,15 @@ class Verdict:
     script: Script
     rounds: int
     """Rounds after which both were found equal."""
+    done: frozenset[type[Operation]] = frozenset()
+    """The kinds of operations that the servers accepted."""
     deviation: Deviation | None = None
     difference: str = ""
     seconds: float = 0.0
+
+    def __str__(self) -> str:
+        played = "\n".join(f"    {operations}," for operations in self.script[: self.rounds + 1])
+        return f"(\n{played}\n)\n{self.difference}"
 
 
 class DifferentError(AssertionError):
@@ -46,8 +52,12 @@ class DifferentError(AssertionError):
 class Duel:
     """Both sides of one script. The first is stock's; the second may be, too: then both must be equal all the more."""
 
-    def __init__(self, script: Script, mirrors: tuple[Mirror, Mirror], *, stocks: int = 1) -> None:
+    def __init__(
+        self, script: Script, mirrors: tuple[Mirror, Mirror], *, stocks: int = 1, patience: float = PATIENCE
+    ) -> None:
         self._script: Final = script
+        self._patience: Final = patience
+        self._done: Final[set[type[Operation]]] = set()
         self._mirrors: Final = mirrors
         self._stocks: Final = stocks
         name = f"script-{secrets.token_hex(4)}"
@@ -71,7 +81,14 @@ class Duel:
         finally:
             await asyncio.gather(*(player.end() for player in self._players))
         seconds = time.monotonic() - began
-        return Verdict(script=self._script, rounds=done, deviation=deviation, difference=difference, seconds=seconds)
+        return Verdict(
+            script=self._script,
+            rounds=done,
+            done=frozenset(self._done),
+            deviation=deviation,
+            difference=difference,
+            seconds=seconds,
+        )
 
     async def _round(self, operations: Round) -> Deviation | None:
         sides = list(map(Settling, self._mirrors, self._players))
@@ -79,10 +96,11 @@ class Duel:
         for side in sides:
             side.played()
         if answers[0] != answers[1]:
-            raise DifferentError(_diff(*answers))
+            raise DifferentError(_diff(*(_lines(operations, each) for each in answers)))
+        self._done.update(type(each) for each, answer in zip(operations, answers[0], strict=True) if answer == DONE)
         comparison = Comparison(sides, stocks=self._stocks)
         try:
-            await eventually(lambda: comparison.is_over, saying="both are equal", within=PATIENCE)
+            await eventually(lambda: comparison.is_over, saying="both are equal", within=self._patience)
         except AssertionError:
             raise DifferentError(comparison.difference()) from None
         return comparison.deviation
@@ -105,7 +123,7 @@ class Comparison:
         if self.deviation is None and all(side.at_rest for side in self._sides):
             self._compare()
             if not self._equal:
-                self.deviation = next(filter(None, map(deviations.explains_difference, self._stocks)), None)
+                self.deviation = deviations.explains_difference(*self._sides)
         return self._equal or self.deviation is not None
 
     def difference(self) -> str:
@@ -123,7 +141,11 @@ class Comparison:
 
 
 async def _answers(player: Player, operations: Round) -> list[str]:
-    return [f"{operation}: {await player.play(operation)}" for operation in operations]
+    return [await player.play(operation) for operation in operations]
+
+
+def _lines(operations: Round, answers: list[str]) -> list[str]:
+    return [f"{operation}: {answer}" for operation, answer in zip(operations, answers, strict=True)]
 
 
 async def _make_namespace(api: Api, name: str) -> None:

@@ -177,8 +177,6 @@ class Allocate(Brief):
 
     claim: Claim
     pods: tuple[str, ...] = ()
-    node: str = ""
-    """Where its devices can be used; anywhere if empty."""
 
 
 @dataclass(frozen=True, repr=False)

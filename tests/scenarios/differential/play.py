@@ -15,7 +15,7 @@ from tests.scenarios.differential import things
 from tests.scenarios.resources import CLAIM_TEMPLATES, CLAIMS, NODES, PODS
 
 if TYPE_CHECKING:
-    from tests.scenarios.api import Api, Patch
+    from tests.scenarios.api import Api
     from tests.scenarios.differential.operations import Claim, Operation
     from tests.scenarios.resources import Resource
 
@@ -52,7 +52,8 @@ class Player:
         """Take away the pods: no controller goes on with claims that nobody uses."""
         await self.api.request("DELETE", PODS.path(namespace=self.namespace), {"gracePeriodSeconds": 0})
 
-    async def _play(self, operation: Operation) -> None:  # noqa: C901, PLR0912 one line for each
+    async def _play(self, operation: Operation) -> None:
+        """Each of these knows some of the operations, and leaves the others to the next."""
         match operation:
             case ops.CreatePod():
                 await self._create(PODS, things.pod(operation, node=self._node(operation.node)))
@@ -60,6 +61,23 @@ class Player:
                 await self.api.request("DELETE", self._path(PODS, name), things.deletion(way))
             case ops.LetGo(name):
                 await self._patch(PODS, name, {"metadata": {"finalizers": None}})
+            case ops.Run(pod):
+                await self._patch_status(PODS, pod, things.running("True"))
+            case ops.LoseSandbox(pod):
+                await self._patch_status(PODS, pod, things.running("False"))
+            case ops.Finish(pod, phase):
+                await self._patch_status(PODS, pod, {"phase": phase})
+            case ops.CreateNode(name):
+                await self._create(NODES, things.node(self._node(name)))
+            case ops.Cordon(name):
+                await self.api.patch(NODES, self._node(name), {"spec": {"unschedulable": True}})
+            case ops.DeleteNode(name):
+                await self.api.request("DELETE", NODES.path(name=self._node(name)))
+            case _:
+                await self._make_claims(operation)
+
+    async def _make_claims(self, operation: Operation) -> None:
+        match operation:
             case ops.CreateClaim(name):
                 await self._create(CLAIMS, things.claim(name))
             case ops.DeleteClaim(which):
@@ -74,18 +92,21 @@ class Player:
             case ops.Orphan(pod, entry):
                 owner = await self._get(PODS, pod)
                 await self._create(CLAIMS, things.generated(owner, entry))
-                await self._patch(PODS, pod, {"metadata": {"labels": {"touched-for": entry}}})
+                await self._patch(PODS, pod, {"metadata": {"labels": {"touched": "true"}}})
+            case _:
+                await self._use_claims(operation)
+
+    async def _use_claims(self, operation: Operation) -> None:
+        match operation:
             case ops.Protect(which):
                 await self._patch(CLAIMS, await self._name(which), things.PROTECTION)
-            case ops.Allocate(which, pods, node):
+            case ops.Allocate(which, pods):
                 claim = await self._get(CLAIMS, await self._name(which))
-                await self._allocate(claim, [await self._entry(pod) for pod in pods], node=node)
+                await self._allocate(claim, [await self._entry(pod) for pod in pods])
             case ops.List(which, pod):
-                entry = await self._entry(pod)
-                await self._patch_status(CLAIMS, await self._name(which), {"reservedFor": [entry]})
+                await self._list(await self._name(which), await self._entry(pod))
             case ops.ListStranger(which, stranger, name):
-                entry = things.stranger(stranger, name)
-                await self._patch_status(CLAIMS, await self._name(which), {"reservedFor": [entry]})
+                await self._list(await self._name(which), things.stranger(stranger, name))
             case ops.Unlist(which, name):
                 await self._unlist(await self._get(CLAIMS, await self._name(which)), name)
             case ops.Bind(pod, node):
@@ -94,26 +115,19 @@ class Player:
                 await self._schedule(pod, node)
             case ops.ExtendedClaim(pod):
                 await self._extended_claim(pod)
-            case ops.Run(pod):
-                await self._patch_status(PODS, pod, things.running("True"))
-            case ops.LoseSandbox(pod):
-                await self._patch_status(PODS, pod, things.running("False"))
-            case ops.Finish(pod, phase):
-                await self._patch_status(PODS, pod, {"phase": phase})
-            case ops.CreateNode(name):
-                await self._create(NODES, things.node(self._node(name)))
-            case ops.Cordon(name):
-                await self.api.patch(NODES, self._node(name), {"spec": {"unschedulable": True}})
-            case ops.DeleteNode(name):
-                await self.api.request("DELETE", NODES.path(name=self._node(name)))
+            case _:
+                raise NotImplementedError(repr(operation))
 
-    async def _allocate(self, claim: Json, users: list[Json], *, node: str = "") -> None:
+    async def _allocate(self, claim: Json, users: list[Json]) -> None:
         name = claim["metadata"]["name"]
         await self._patch(CLAIMS, name, things.PROTECTION)
-        status: Json = {"allocation": things.allocation(claim, node=self._node(node))}
+        status: Json = {"allocation": things.allocation(claim)}
         if users:
             status["reservedFor"] = users
         await self._patch_status(CLAIMS, name, status)
+
+    async def _list(self, claim: str, entry: Json) -> None:
+        await self._patch_status(CLAIMS, claim, {"reservedFor": [entry]})
 
     async def _schedule(self, pod: str, node: str) -> None:
         found = await self._get(PODS, pod)
@@ -124,7 +138,7 @@ class Player:
             if not allocated(claim):
                 await self._allocate(claim, [entry])
             elif entry not in entries(claim):
-                await self._patch_status(CLAIMS, claim["metadata"]["name"], {"reservedFor": [entry]})
+                await self._list(claim["metadata"]["name"], entry)
         await self._bind(pod, node)
 
     async def _extended_claim(self, pod: str) -> None:
@@ -177,13 +191,13 @@ class Player:
     async def _patch(self, resource: Resource, name: str, patch: Json) -> Json:
         return self._ours(resource, await self.api.patch(resource, name, patch, namespace=self.namespace))
 
-    async def _patch_status(
-        self, resource: Resource, name: str, status: Json, *, kind: Patch = "strategic-merge-patch"
-    ) -> Json:
-        patched = await self.api.patch(
-            resource, name, {"status": status}, namespace=self.namespace, subresource="status", kind=kind
+    async def _patch_status(self, resource: Resource, name: str, status: Json) -> Json:
+        """Lists are merged by their keys, as kubelets and schedulers do."""
+        part = {"status": status}
+        answer = await self.api.patch(
+            resource, name, part, namespace=self.namespace, subresource="status", kind="strategic-merge-patch"
         )
-        return self._ours(resource, patched)
+        return self._ours(resource, answer)
 
     def _ours(self, resource: Resource, answer: Json) -> Json:
         if resource.plural in self.revisions:

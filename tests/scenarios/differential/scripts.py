@@ -103,11 +103,11 @@ def a_release(draft: Draft) -> Operation | None:
 
 
 def a_replacement(draft: Draft) -> Round | None:
-    """A pod of the same name, as StatefulSets make them."""
+    """A pod of the same name, as StatefulSets make them; not born bound, or stock may free the claim under it."""
     if not draft.pods:
         return None
     old = draft.pods[draft.chance.choice(list(draft.pods))]
-    return (ops.DeletePod(old.name, Way.FORCED), ops.CreatePod(old.name, old.wants, draft.chance.choice(("", "n1"))))
+    return (ops.DeletePod(old.name, Way.FORCED), ops.CreatePod(old.name, old.wants))
 
 
 def a_claim(draft: Draft) -> Operation:
@@ -120,10 +120,10 @@ def a_claim_deletion(draft: Draft) -> Operation:
     return ops.DeleteClaim(draft.claim())
 
 
-def a_claim_replacement(draft: Draft) -> Round:
-    """A claim of the same name."""
+def a_claim_replacement(draft: Draft) -> Round | None:
+    """A claim of the same name at once, where nothing holds the one before."""
     name = draft.claim_name()
-    return (ops.DeleteClaim(ops.Named(name)), ops.CreateClaim(name))
+    return None if name in draft.protected else (ops.DeleteClaim(ops.Named(name)), ops.CreateClaim(name))
 
 
 def a_template(draft: Draft) -> Operation | None:

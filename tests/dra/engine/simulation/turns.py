@@ -14,6 +14,7 @@ from dra.engine.claims import gates
 from dra.engine.claims.decide import decide
 from dra.engine.claims.policy import Policy
 from dra.engine.claims.view import ClaimView
+from dra.engine.consumers import Stage, stage_of
 from dra.engine.instants import Instant
 from dra.engine.workloads import WorkloadKey
 from dra.engine.world import World
@@ -202,10 +203,10 @@ class Turn:
     def _look_up_pod(self, action: LookUpPod) -> Process[None]:
         try:
             pod = yield from send(partial(self._server.get, Pod, action.pod))
-            same = pod.metadata.uid == action.uid
+            lives = pod.metadata.uid == action.uid and stage_of(pod, started=False) is not Stage.FINISHED
         except NotFound:
-            same = False
-        (self._world.pod_present if same else self._world.pod_absent)(self._key, action.uid)
+            lives = False
+        (self._world.pod_present if lives else self._world.pod_absent)(self._key, action.uid)
 
     def _look_up_workload(self, action: LookUpWorkload) -> Process[None]:
         key, uid = WorkloadKey.of(action.reference, action.claim[0]), action.reference.uid
