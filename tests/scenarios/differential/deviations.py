@@ -39,6 +39,10 @@ class Deviation(StrEnum):
     OVERLOOKS_STRANGER = "stock overlooks the end of a pod that never named the claim"
     """Somebody listed it all the same. Stock looks at the claim again when it changes next; ours may be sooner."""
 
+    HOLDS_DELETED_CLAIM = "stock holds a deleted claim for pods that wait"
+    """No scheduler begins to bind a pod to a claim that is being deleted. Ours lets go of those that were listed when
+    none of its cycles can be under way any more (rule 10)."""
+
     FREES_USED_CLAIM = "stock frees a claim under a bound pod that is not listed"
     """A pod is not listed any more once it, or the claim, is being deleted; so stock forgets such a pod, and the
     devices go while it may be running. Ours keeps the claim until the pod has ended, behind a guard."""
@@ -66,6 +70,8 @@ def explains_difference(stock: Settling, other: Settling) -> Deviation | None:
         return Deviation.REMEMBERS_DELETED_CLAIM
     if any(entry["uid"] in _over(stock) for claim in stock.sight.of(CLAIMS) for entry in entries(claim)):
         return Deviation.OVERLOOKS_STRANGER
+    if any(_deleting(claim) and listed(claim) & _waiting(stock) for claim in stock.sight.of(CLAIMS)):
+        return Deviation.HOLDS_DELETED_CLAIM
     users = [pod for pod in _living(stock) if bound(pod) and not finished(pod)]
     if any(_wanted(pod) - _names(stock) for pod in users):
         return Deviation.STOPS_AT_MISSING_CLAIM
@@ -94,6 +100,10 @@ def _forgotten_user(side: Settling) -> bool:
         if allocated(claim)
         for pod in users
     )
+
+
+def _waiting(side: Settling) -> set[str]:
+    return {pod["metadata"]["name"] for pod in _living(side) if not (bound(pod) or finished(pod))}
 
 
 def _over(side: Settling) -> set[str]:
