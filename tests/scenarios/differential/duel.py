@@ -123,7 +123,7 @@ class Comparison:
         if self.deviation is None and all(side.at_rest for side in self._sides):
             self._compare()
             if not self._equal:
-                self.deviation = deviations.explains_difference(*self._sides)
+                self.deviation = self._explanation()
         return self._equal or self.deviation is not None
 
     def difference(self) -> str:
@@ -131,6 +131,10 @@ class Comparison:
         sides = zip(("stock", "other"), self._sides, strict=True)
         restless = [f"{name} is not at rest" for name, side in sides if not side.at_rest]
         return "\n".join([*restless, _diff(*(side.look().splitlines() for side in self._sides))])
+
+    def _explanation(self) -> Deviation | None:
+        pairs = [(stock, other) for stock in self._stocks for other in self._sides if other is not stock]
+        return next(filter(None, (deviations.explains_difference(*pair) for pair in pairs)), None)
 
     def _compare(self) -> None:
         versions = [side.sight.version for side in self._sides]

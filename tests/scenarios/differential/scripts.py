@@ -231,9 +231,9 @@ def an_end(draft: Draft) -> Operation | None:
 
 
 def an_end_and_deletion(draft: Draft) -> Round | None:
-    """A pod ends and is deleted: stock settles then."""
+    """A pod is asked to go, and does: stock settles then, since it leaves alone what is being deleted."""
     pod = draft.pod(bound=True)
-    return (ops.Finish(pod), ops.DeletePod(pod, Way.FORCED)) if pod else None
+    return (ops.DeletePod(pod), ops.Finish(pod)) if pod else None
 
 
 def a_node_event(draft: Draft) -> Operation:
