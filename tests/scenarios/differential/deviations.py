@@ -48,7 +48,8 @@ class Deviation(StrEnum):
 
     FREES_USED_CLAIM = "stock frees a claim under a bound pod that is not listed"
     """A pod is not listed any more once it, or the claim, is being deleted; so stock forgets such a pod, and the
-    devices go while it may be running. Ours keeps the claim until the pod has ended, behind a guard."""
+    devices go while it may be running. The same may happen in the moment before it lists a bound pod, when the last
+    one that is listed ends. Ours keeps the claim until the pod has ended, behind a guard if it cannot be listed."""
 
 
 PATIENCE: Final = 30.0
@@ -69,9 +70,9 @@ def explains_difference(stock: Settling, other: Settling) -> Deviation | None:
     """Return what stock does, where that is known only from what both sides look like in the end."""
     if min(stock.resting, other.resting) < SURE:
         return None
-    return next((deviation for deviation, shows in EXPLANATIONS.items() if shows(stock)), None) or (
-        Deviation.FREES_USED_CLAIM if symptoms.keeps_claim_of_unlisted_user(other) else None
-    )
+    if symptoms.keeps_claim_of_unlisted_user(other) or symptoms.freed_under_user(stock, other):
+        return Deviation.FREES_USED_CLAIM
+    return next((deviation for deviation, shows in EXPLANATIONS.items() if shows(stock)), None)
 
 
 EXPLANATIONS: Final[dict[Deviation, Callable[[Settling], bool]]] = {

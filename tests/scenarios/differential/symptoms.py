@@ -76,6 +76,18 @@ def keeps_claim_of_unlisted_user(side: Settling) -> bool:
     )
 
 
+def freed_under_user(stock: Settling, other: Settling) -> bool:
+    """Tell whether stock has freed a claim that a bound pod wants, where the other side lists that pod."""
+    held = {claim["metadata"]["name"] for claim in stock.sight.of(CLAIMS) if allocated(claim)}
+    users = [pod for pod in other.sight.of(PODS) if _uses(pod)]
+    return any(
+        claim["metadata"]["name"] in _wanted(pod) - held and pod["metadata"]["name"] in listed(claim)
+        for claim in other.sight.of(CLAIMS)
+        if allocated(claim) and "generateName" not in claim["metadata"]
+        for pod in users
+    )
+
+
 def _living(side: Settling) -> list[Json]:
     return [pod for pod in side.sight.of(PODS) if not _deleting(pod)]
 
