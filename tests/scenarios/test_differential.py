@@ -10,6 +10,7 @@ import asyncio
 import os
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
+from functools import partial
 from typing import Final, get_args
 
 import pytest
@@ -18,7 +19,7 @@ from tests.scenarios import installation
 from tests.scenarios.controller import Controller, Settings
 from tests.scenarios.differential import operations as ops
 from tests.scenarios.differential import scripts, servers
-from tests.scenarios.differential.duel import Duel, Verdict
+from tests.scenarios.differential.duel import PATIENCE, Duel, Verdict
 from tests.scenarios.differential.mirror import Mirror
 from tests.scenarios.differential.operations import Script
 from tests.scenarios.differential.shortening import shorten
@@ -40,6 +41,9 @@ AT_ONCE: Final = 140
 
 SHORTENED: Final = 3
 """Differences that are made short and shown; the others are counted."""
+
+IMPATIENCE: Final = 40.0
+"""Seconds after which a difference is one while it is made short: longer than batches wait, else it takes too long."""
 
 TELLING: Final[Script] = (
     (ops.CreateClaim("one"), ops.CreatePod("web", (ops.Want("first", claim="one"),))),
@@ -100,9 +104,9 @@ async def test_ours_is_equal_to_stock(stock: Mirror, ours: Mirror, remark: Remar
     first, end = map(int, SEEDS.split("-"))
     turn = asyncio.Semaphore(AT_ONCE)
 
-    async def fight(script: Script) -> Verdict:
+    async def fight(script: Script, *, patience: float = PATIENCE) -> Verdict:
         async with turn:
-            return await Duel(script, (stock, ours)).fight()
+            return await Duel(script, (stock, ours), patience=patience).fight()
 
     seeds = range(first, end)
     verdicts = dict(zip(seeds, await asyncio.gather(*(fight(scripts.write(seed)) for seed in seeds)), strict=True))
@@ -114,7 +118,8 @@ async def test_ours_is_equal_to_stock(stock: Mirror, ours: Mirror, remark: Remar
         remark(f"differential: {count} left out: {deviation}")
 
     shown = dict(list(different.items())[:SHORTENED])
-    shortest = await asyncio.gather(*(shorten(verdict, fight) for verdict in shown.values()))
+    impatient = partial(fight, patience=IMPATIENCE)
+    shortest = await asyncio.gather(*(shorten(verdict, impatient) for verdict in shown.values()))
     told = [f"seed {seed}:\n{verdict}" for seed, verdict in zip(shown, shortest, strict=True)]
     assert not different, "\n\n".join([f"{len(different)} scripts differ: {list(different)}", *told])
     if SEEDS == ALL_SEEDS:

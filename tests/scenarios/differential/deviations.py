@@ -63,7 +63,9 @@ def found(stock: Settling) -> Deviation | None:
     """Return what stock is seen to do in this round, whether or not both sides look alike."""
     if stock.restless or (stock.age > PATIENCE and not stock.at_rest):
         return Deviation.NEVER_SETTLES
-    return Deviation.LISTS_FINISHED_POD if symptoms.lists_finished_pod(stock) else None
+    if symptoms.lists_finished_pod(stock):
+        return Deviation.LISTS_FINISHED_POD
+    return Deviation.OVERLOOKS_STRANGER if stock.at_rest and symptoms.lists_nobody(stock) else None
 
 
 def explains_difference(stock: Settling, other: Settling) -> Deviation | None:
@@ -78,7 +80,6 @@ def explains_difference(stock: Settling, other: Settling) -> Deviation | None:
 EXPLANATIONS: Final[dict[Deviation, Callable[[Settling], bool]]] = {
     Deviation.MIXES_UP_ENTRIES: symptoms.notes_wrong_entry,
     Deviation.REMEMBERS_DELETED_CLAIM: symptoms.names_missing_claim,
-    Deviation.OVERLOOKS_STRANGER: symptoms.lists_nobody,
     Deviation.HOLDS_DELETED_CLAIM: symptoms.holds_deleted_claim,
     Deviation.STOPS_AT_MISSING_CLAIM: symptoms.bound_pod_misses_claim,
 }
