@@ -121,7 +121,8 @@ async def test_ours_is_equal_to_stock(stock: Mirror, ours: Mirror, remark: Remar
     impatient = partial(fight, patience=IMPATIENCE)
     shortest = await asyncio.gather(*(shorten(verdict, impatient) for verdict in shown.values()))
     told = [f"seed {seed}:\n{verdict}" for seed, verdict in zip(shown, shortest, strict=True)]
-    assert not different, "\n\n".join([f"{len(different)} scripts differ: {list(different)}", *told])
+    if different:
+        pytest.fail("\n\n".join([f"{len(different)} scripts differ, seeds {list(different)}", *told]), pytrace=False)
     if SEEDS == ALL_SEEDS:
         assert equal >= ENOUGH
         assert {kind for verdict in verdicts.values() for kind in verdict.done} >= OPERATIONS

@@ -91,7 +91,11 @@ class Draft:
 
     def _want(self, entry: str) -> Want:
         if self.templates_too and self.chance.random() < 0.5:
-            known = sorted(self.templates) if self.templates and self.sensible() else list(ops.Content)
+            known = (
+                sorted(self.templates)
+                if self.templates and self.sensible()
+                else [content.value for content in ops.Content]
+            )
             return Want(entry, template=self.chance.choice(known))
         known = sorted(self.claims) if self.claims and self.sensible() else list(CLAIMS)
         return Want(entry, claim=self.chance.choice(known))
