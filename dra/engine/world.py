@@ -254,9 +254,7 @@ class World:
         self._fit(record)
         found = record.reservation
         workload = self.workload(WorkloadKey.of(found.reference, key[0])) if found is not None else Workload()
-        stages = record.stages
-        starting, started = tuple(stages[Stage.STARTING].values()), tuple(stages[Stage.STARTED].values())
-        gated = tuple(stages[Stage.GATED].values())
+        starting, gated = record.users(Stage.STARTING), record.users(Stage.GATED)
         return ClaimView(
             claim=record.claim,
             reservation=found,
@@ -264,9 +262,9 @@ class World:
             workload=workload,
             entries=tuple(self._entries(record)),
             gated=gated,
-            waiting=tuple(stages[Stage.WAITING].values()),
+            waiting=record.users(Stage.WAITING),
             starting=starting,
-            started=started,
+            started=record.users(Stage.STARTED),
             listings=record.listings.copy(),
             excluded=self._excluded(record, starting),
             held_up=frozenset(c.uid for c in gated if self._held_up(c, key, now)),
@@ -403,8 +401,9 @@ class World:
 
     def _entries(self, record: Record) -> Iterator[Entry]:
         assert record.claim is not None  # noqa: S101 - the caller has looked
+        strangers = record.strangers
         for entry in record.claim.entries:
-            consumer = record.members.get(entry.uid)
+            consumer = record.members.get(entry.uid) if entry.uid not in strangers else None
             other = self._consumers.get(entry.uid)
             over = other is not None and other.stage is Stage.FINISHED
             yield classify(

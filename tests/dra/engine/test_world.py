@@ -255,6 +255,43 @@ def test_nodes_concern_claims_that_somebody_waits_for(world, after, dirty):
     assert world.dirty == ({KEY} if dirty else set())
 
 
+# Claims of somebody else
+
+
+def elsewhere(name, **form):
+    """A pod whose status names the claim ``train`` for an entry of a template."""
+    return pod(name, claims=(), templates={"own": "train"}, **form)
+
+
+@pytest.mark.parametrize(
+    ("of", "uses"),
+    [
+        pytest.param(claim(owner="a"), True, id="made-for-it"),
+        pytest.param(claim(owner="b"), False, id="made-for-another-pod"),
+        pytest.param(claim(), False, id="a-users"),
+    ],
+)
+def test_a_pod_uses_a_claim_that_only_its_status_names_if_that_was_made_for_it(world, of, uses):
+    told(world, of, elsewhere("a", node="n1"))
+    found = world.view(KEY, now=NOON)
+    assert bool(found.starting) is uses
+    told(world, elsewhere("a", version=2))
+    found = world.view(KEY, now=NOON)
+    assert bool(found.waiting) is uses
+
+
+def test_a_pod_that_is_listed_in_somebody_elses_claim_is_listed_for_a_reason_that_we_do_not_know(world):
+    told(world, claim(list=[waiting("a")]), elsewhere("a", node="n1"))
+    assert kinds(world) == [EntryKind.FOREIGN]
+    told(world, elsewhere("a", node="n1", phase="Failed", version=2))
+    assert kinds(world) == [EntryKind.FINISHED]
+
+
+def test_a_pod_that_names_the_claim_itself_may_use_it_whatever_its_status_says(world):
+    told(world, claim(), pod("a", templates={"own": "train"}, node="n1"))
+    assert world.view(KEY, now=NOON).starting
+
+
 # Entries:
 
 

@@ -35,9 +35,13 @@ class Deviation(StrEnum):
     """It writes the annotation into its cached copy of a template that has annotations itself: pods that are served at
     the same time get each other's. Ours copies."""
 
+    OVERLOOKS_ORPHAN = "stock overlooks a claim of an ended pod that its status does not name"
+    """It deletes those that the status names, when the pod ends; others when they change next. Ours deletes both."""
+
     STOPS_AT_MISSING_CLAIM = "stock reserves nothing after the first missing claim"
-    """It goes through the claims of a bound pod in their order and stops where one is not there. Ours looks at each
-    claim for itself. The pod starts with neither before all of them are there."""
+    """It goes through the claims of a bound pod in their order and stops where one is not there, or where one cannot be
+    generated even before it begins. Ours looks at each claim for itself. The pod starts with neither before all of them
+    are there."""
 
     OVERLOOKS_STRANGER = "stock overlooks the end of a pod that never named the claim"
     """Somebody listed it all the same. Stock looks at the claim again when it changes next; ours may be sooner."""
@@ -80,6 +84,7 @@ def explains_difference(stock: Settling, other: Settling) -> Deviation | None:
 EXPLANATIONS: Final[dict[Deviation, Callable[[Settling], bool]]] = {
     Deviation.MIXES_UP_ENTRIES: symptoms.notes_wrong_entry,
     Deviation.REMEMBERS_DELETED_CLAIM: symptoms.names_missing_claim,
+    Deviation.OVERLOOKS_ORPHAN: symptoms.keeps_orphan_of_ended_pod,
     Deviation.HOLDS_DELETED_CLAIM: symptoms.holds_deleted_claim,
     Deviation.STOPS_AT_MISSING_CLAIM: symptoms.bound_pod_misses_claim,
 }

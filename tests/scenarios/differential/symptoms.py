@@ -58,9 +58,21 @@ def holds_deleted_claim(side: Settling) -> bool:
 
 
 def bound_pod_misses_claim(side: Settling) -> bool:
-    """Tell whether a bound pod has a claim that is not there."""
+    """Tell whether a bound pod wants a claim that is not there."""
     names = {claim["metadata"]["name"] for claim in side.sight.of(CLAIMS)}
-    return any(_wanted(pod) - names for pod in _living(side) if _uses(pod))
+    return any(
+        len(_wanted(pod) & names) < len({*_wanted(pod), *_unrecorded(pod)}) for pod in _living(side) if _uses(pod)
+    )
+
+
+def keeps_orphan_of_ended_pod(side: Settling) -> bool:
+    """Tell whether a pod that has ended owns a claim that its status does not name."""
+    return any(
+        _owned(claim["metadata"], pod) and claim["metadata"]["name"] not in _wanted(pod)
+        for pod in side.sight.of(PODS)
+        if finished(pod) or (_deleting(pod) and not bound(pod))
+        for claim in side.sight.of(CLAIMS)
+    )
 
 
 def keeps_claim_of_unlisted_user(side: Settling) -> bool:
@@ -103,6 +115,11 @@ def _uses(pod: Json) -> bool:
 def _generated(pod: Json) -> dict[str, str]:
     named = {each["name"]: each.get("resourceClaimName") for each in pod["status"].get("resourceClaimStatuses", ())}
     return {entry: name for entry, name in named.items() if name}
+
+
+def _unrecorded(pod: Json) -> set[str]:
+    wants = pod["spec"].get("resourceClaims", ())
+    return {want["name"] for want in wants if "resourceClaimTemplateName" in want} - _generated(pod).keys()
 
 
 def _wanted(pod: Json) -> set[str]:
