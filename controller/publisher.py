@@ -1,11 +1,12 @@
 """Tells people why: one reason becomes a log line, an Event and a count.
 
-A state that persists is told once when it begins, not at each decision; numbers that change in it do not make it new.
+A state that persists is told once when it begins, not at each decision; numbers that change in it do not make it new,
+words do.
 """
 
 import logging
 from collections.abc import Iterable
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeAlias
 
 from controller.metrics import Metrics
 from dra.engine.instants import Instant
@@ -14,6 +15,8 @@ from dra.model.meta import Key, Uid
 
 AGAIN_AFTER: Final = 600.0
 """Seconds after which a state that still persists is told again: Events are kept for an hour."""
+
+_State: TypeAlias = tuple[Code, Uid, tuple[str, ...]]
 
 _log: Final = logging.getLogger(__name__)
 
@@ -32,22 +35,23 @@ class Publisher:
     def __init__(self, recorder: Recorder, metrics: Metrics) -> None:
         self._recorder = recorder
         self._metrics = metrics
-        self._told: dict[Key, dict[tuple[Code, Uid], Instant]] = {}
+        self._told: dict[Key, dict[_State, Instant]] = {}
 
     def publish(self, key: Key, reasons: Iterable[Reason], *, now: Instant) -> None:
         """Tell what is new among the reasons of a decision on the claim."""
         before = self._told.get(key, {})
-        current: dict[tuple[Code, Uid], Instant] = {}
+        current: dict[_State, Instant] = {}
         for reason in reasons:
-            identity = (reason.code, reason.subject.uid)
-            told = before.get(identity)
+            words = tuple(value for _, value in reason.arguments if isinstance(value, str))
+            state = (reason.code, reason.subject.uid, words)
+            told = before.get(state)
             if reason.done:
                 self.tell(reason)
             elif told is None or now - told >= AGAIN_AFTER:
                 self.tell(reason)
-                current[identity] = now
+                current[state] = now
             else:
-                current[identity] = told
+                current[state] = told
         if current:
             self._told[key] = current
         else:

@@ -27,6 +27,7 @@ from dra.engine.actions import (
     Ungate,
 )
 from dra.engine.claims.view import ClaimView
+from dra.engine.consumers import Stage, stage_of
 from dra.engine.world import World
 from dra.kube.client import WRITE_TIMEOUT, Client
 from dra.kube.clock import Clock, micro_time
@@ -214,7 +215,7 @@ class Writer:
         except (NotFound, InvalidNameError):  # the API server checks no names in a claim's list
             self._world.pod_absent(claim, action.uid)
         else:
-            if pod.metadata.uid != action.uid:
+            if pod.metadata.uid != action.uid or stage_of(pod, started=False) is Stage.FINISHED:
                 self._world.pod_absent(claim, action.uid)
             else:
                 self._world.pod_present(claim, action.uid, now=self._clock.now())

@@ -9,9 +9,11 @@ from typing import Final
 
 from dra.engine.instants import BIND_HORIZON, SLOW_BIND_HORIZON, Instant
 from dra.model import pods
+from dra.model.claims import ResourceClaim
 from dra.model.meta import Key, Struct, Uid
 from dra.model.pods import Pod
 from dra.model.references import ConsumerReference
+from dra.model.templates import POD_GROUP
 from dra.model.workloads import PRE_LIST
 
 GATE: Final = "reserve.dra/claim"
@@ -46,8 +48,12 @@ class Consumer(Struct, frozen=True):
     priority: int = 0
     node: str = ""
     claims: tuple[str, ...] = ()
+    generated: tuple[str, ...] = ()
+    """Those that only its status names: it may use them if they were made for it."""
     gates: tuple[str, ...] = ()
     gang: str = ""
+    was_gated: bool = False
+    """Whether we let it go: its entry was our promise to the scheduler."""
     opted_in: bool = False
     deleting: bool = False
     nominated: bool = False
@@ -74,6 +80,15 @@ class Consumer(Struct, frozen=True):
     def consuming(self) -> bool:
         """Whether it is bound and not finished."""
         return self.stage in CONSUMING
+
+    def may_use(self, claim: ResourceClaim) -> bool:
+        """Whether a claim that it names may be its: one that was made for somebody else may not."""
+        if claim.metadata.name not in self.generated:
+            return True
+        owner = claim.controller
+        if owner is None:
+            return False
+        return owner.uid == self.uid or (bool(self.gang) and (owner.kind, owner.name) == (POD_GROUP, self.gang))
 
     @property
     def gated_by_us_only(self) -> bool:
@@ -119,8 +134,10 @@ def observe(pod: Pod, *, before: Consumer | None, started: bool, now: Instant) -
         priority=spec.priority,
         node=spec.node_name,
         claims=pods.claim_names(pod),
+        generated=pods.generated_claim_names(pod),
         gates=pod.gates,
         gang=(spec.scheduling_group.pod_group_name or "") if spec.scheduling_group else "",
+        was_gated=before is not None and (before.was_gated or before.gated_by_us_only),
         opted_in=meta.annotation(PRE_LIST) == "true",
         deleting=meta.deleting,
         nominated=bool(pod.status.nominated_node_name),

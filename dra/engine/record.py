@@ -42,6 +42,7 @@ class Record:
         "pruned",
         "reservation",
         "stages",
+        "suspects",
     )
 
     def __init__(self, key: Key) -> None:
@@ -51,6 +52,9 @@ class Record:
         self.malformed = ""
         self.members: dict[Uid, Consumer] = {}
         self.stages: dict[Stage, dict[Uid, Consumer]] = {stage: {} for stage in Stage}
+        self.suspects: set[Uid] = set()
+        """Members that only by their status name the claim."""
+
         self.listings: dict[Uid, Listing] = {}
         self.absent: set[Uid] = set()
         self.present: dict[Uid, Instant] = {}
@@ -66,6 +70,21 @@ class Record:
         self.fit = NodeFit()
         self.fit_version: object = None
 
+    @property
+    def strangers(self) -> frozenset[Uid]:
+        """Pods whose status names the claim, though it was made for somebody else."""
+        claim = self.claim
+        if claim is None or not self.suspects:
+            return frozenset()
+        return frozenset(uid for uid in self.suspects if not self.members[uid].may_use(claim))
+
+    def users(self, stage: Stage) -> tuple[Consumer, ...]:
+        """Return the consumers of one stage that may use the claim."""
+        found, strangers = self.stages[stage], self.strangers
+        if not strangers:
+            return tuple(found.values())
+        return tuple(c for c in found.values() if c.uid not in strangers)
+
     def put(self, consumer: Consumer) -> None:
         """Add a consumer, or move it to its present stage."""
         before = self.members.get(consumer.uid)
@@ -74,6 +93,7 @@ class Record:
         self.members[consumer.uid] = consumer
         self.present.pop(consumer.uid, None)
         self.stages[consumer.stage][consumer.uid] = consumer
+        (self.suspects.add if self.key[1] in consumer.generated else self.suspects.discard)(consumer.uid)
         if consumer.consuming and self.history.unstuck:
             self.history = msgspec.structs.replace(self.history, unstuck=0)
 
@@ -83,6 +103,7 @@ class Record:
         if consumer is None:
             return
         del self.stages[consumer.stage][uid]
+        self.suspects.discard(uid)
         listing = self.listings.get(uid)
         if gone and listing is not None and listing.since is not None:
             self.absent.add(uid)
@@ -96,6 +117,8 @@ class Record:
             self._forget_history()
             before = None
         self.claim = claim
+        if not ours:
+            self.present.clear()
         self._read_reservation(claim)
         self._compare_lists(claim, now=now, ours=ours)
         self._compare_lost(before, claim, ours=ours)

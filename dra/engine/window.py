@@ -38,7 +38,7 @@ class Need(IntEnum):
     STARTING = 1  # bound, sandbox not ready: without the entry its kubelet refuses it
     WAITING = 2  # not bound: with the entry the scheduler need not write the claim
     PARKED = 3  # long without progress: yields, or 240 such pods would block all others
-    RUNNING = 4  # started: asks for nothing, but a list that has room says who uses the claim
+    RUNNING = 4  # started, or will not start any more: asks for nothing, but a list with room says who uses the claim
 
 
 class Listing(Struct, frozen=True):
@@ -84,7 +84,7 @@ NO_LISTINGS: Final[Mapping[Uid, Listing]] = MappingProxyType({})
 
 
 def need(consumer: Consumer, *, now: Instant, listing: Listing = UNLISTED) -> Need | None:
-    """Return why the pod wants a slot; None if it wants none: finished, or being deleted before it started.
+    """Return why the pod wants a slot; None if it wants none.
 
     A kubelet creates no sandbox for a pod with a deletion timestamp, so such a pod will not ask. The scheduler says
     nothing of a pod that it does not even try (another of its claims is missing): it has had its chance when it had a
@@ -93,7 +93,7 @@ def need(consumer: Consumer, *, now: Instant, listing: Listing = UNLISTED) -> Ne
     match consumer.stage:
         case Stage.STARTING:
             if consumer.deleting:
-                return None
+                return Need.RUNNING
             return Need.PARKED if _idle(consumer.stage_since, now) else Need.STARTING
         case Stage.GATED:
             return Need.WAITING if consumer.gated_by_us_only else None

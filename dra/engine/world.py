@@ -159,7 +159,7 @@ class World:
                 self._may_still_run(consumer, (consumer.namespace, name))
 
     def pod_absent(self, claim: Key, uid: Uid) -> None:
-        """A live read showed that no pod with that uid exists: the entry in that claim's list stands for nobody."""
+        """A live read showed no pod of that uid that will ever run: the entry in that claim's list is nobody's."""
         record = self._records.get(claim)
         if record is not None and uid not in self._consumers:
             record.absent.add(uid)
@@ -253,9 +253,7 @@ class World:
         self._fit(record)
         found = record.reservation
         workload = self.workload(WorkloadKey.of(found.reference, key[0])) if found is not None else Workload()
-        stages = record.stages
-        starting, started = tuple(stages[Stage.STARTING].values()), tuple(stages[Stage.STARTED].values())
-        gated = tuple(stages[Stage.GATED].values())
+        starting, gated = record.users(Stage.STARTING), record.users(Stage.GATED)
         return ClaimView(
             claim=record.claim,
             reservation=found,
@@ -263,9 +261,9 @@ class World:
             workload=workload,
             entries=tuple(self._entries(record)),
             gated=gated,
-            waiting=tuple(stages[Stage.WAITING].values()),
+            waiting=record.users(Stage.WAITING),
             starting=starting,
-            started=started,
+            started=record.users(Stage.STARTED),
             listings=record.listings.copy(),
             excluded=self._excluded(record),
             held_up=frozenset(c.uid for c in gated if self._held_up(c, key, now)),
@@ -418,16 +416,18 @@ class World:
 
     def _entries(self, record: Record) -> Iterator[Entry]:
         assert record.claim is not None  # noqa: S101 - the caller has looked
+        strangers = record.strangers
         for entry in record.claim.entries:
-            consumer = record.members.get(entry.uid)
-            asked = record.present.get(entry.uid) if entry.uid not in self._consumers else None
-            stranger = consumer is None and (entry.uid in self._consumers or asked is not None)
+            consumer = record.members.get(entry.uid) if entry.uid not in strangers else None
+            other = self._consumers.get(entry.uid)
+            over = other is not None and other.stage is Stage.FINISHED
+            asked = record.present.get(entry.uid) if other is None else None
             yield classify(
                 entry,
                 reservation=record.reservation,
                 consumer=consumer,
-                gone=entry.uid in record.absent,
-                stranger=stranger,
+                gone=over or entry.uid in record.absent,
+                stranger=not over and (other is not None or asked is not None),
                 asked=asked,
             )
 

@@ -132,3 +132,20 @@ def claim_names(pod: Pod) -> tuple[str, ...]:
     if extended is not None:
         named.append(extended.resource_claim_name)
     return tuple(dict.fromkeys(name for name in named if name))
+
+
+def generated_claim_names(pod: Pod) -> tuple[str, ...]:
+    """Return those of them that only ``status.resourceClaimStatuses`` names: anybody may have put them there.
+
+    The pod may use such a claim only if that was made for it, or for its PodGroup; else its kubelet refuses it.
+    """
+    statuses = pod.status.resource_claim_statuses
+    if not statuses:
+        return ()
+    named = {entry.resource_claim_name for entry in pod.spec.resource_claims or ()}
+    entries = {entry.name for entry in pod.spec.resource_claims or () if not entry.resource_claim_name}
+    return tuple(
+        s.resource_claim_name
+        for s in statuses
+        if s.name in entries and s.resource_claim_name and s.resource_claim_name not in named
+    )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, Self
 from tests.cluster import binaries, fake_nodes, kubeconfig
 from tests.cluster.components import USERS, CommandLines, Ports
 from tests.cluster.fake_nodes import FakeNodes
-from tests.cluster.options import Options
+from tests.cluster.options import Component, Options
 from tests.cluster.ports import LOOPBACK
 from tests.cluster.probes import healthy
 from tests.cluster.run_folder import RunFolder
@@ -91,12 +91,16 @@ class Cluster:
             self.etcd.start()
             self.apiserver.start()
             self._write_kubeconfigs()  # only now: they contain the certificate that it has just made
-            rest = (self.controller_manager, self.scheduler, self.kwok)
+            left_out = self._options.without
+            rest = [self.controller_manager]
+            rest += [self.scheduler] if Component.SCHEDULER not in left_out else []
+            rest += [self.kwok] if Component.NODES not in left_out else []
             for process in rest:
                 process.spawn()
             for process in rest:
                 process.wait_ready()
-            self.nodes.add(fake_nodes.names(self._options.nodes, broken=self._options.broken_nodes))
+            if Component.NODES not in left_out:
+                self.nodes.add(fake_nodes.names(self._options.nodes, broken=self._options.broken_nodes))
         except BaseException:
             self.stop()
             raise

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
 from tests.cluster.fake_nodes import LEASE_SECONDS
@@ -32,6 +33,13 @@ FAST_CONTROLLERS: Final = ClientLimits(qps=200, burst=400)
 """Ten times kube-controller-manager's defaults: at 20 QPS all one can measure is how slowly a Job makes pods."""
 
 
+class Component(StrEnum):
+    """What a cluster can do without: whoever leaves it out plays it."""
+
+    SCHEDULER = "scheduler"
+    NODES = "nodes"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Options:
     """How to start the components."""
@@ -45,6 +53,8 @@ class Options:
     """More fields of KubeSchedulerConfiguration, e.g. profiles and extenders."""
     feature_gates: Mapping[str, bool] = field(default_factory=dict)
     apiserver_flags: tuple[str, ...] = ()
+    without: frozenset[Component] = frozenset()
+    """Components that are not started."""
     nodes: int = 3
     broken_nodes: int = 0
     """Nodes on which no pod ever gets its sandbox."""

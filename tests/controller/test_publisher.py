@@ -25,8 +25,8 @@ def publisher(told, metrics):
     return Publisher(told, metrics)
 
 
-def reason(code=Code.RELEASE_WAITS, *, done=False, pods=3, of="train"):
-    return claim_reason(code, key=KEY, uid=uid(of), done=done, workload="jobs.batch/x", cause="is gone", pods=pods)
+def reason(code=Code.RELEASE_WAITS, *, done=False, pods=3, of="train", cause="is gone"):
+    return claim_reason(code, key=KEY, uid=uid(of), done=done, workload="jobs.batch/x", cause=cause, pods=pods)
 
 
 def test_a_state_is_told_once_when_it_begins(publisher, told):
@@ -39,6 +39,12 @@ def test_numbers_that_change_do_not_make_it_new(publisher, told):
     for pods in (3, 2, 1):
         publisher.publish(KEY, [reason(pods=pods)], now=0.0)
     assert told.codes == [Code.RELEASE_WAITS]
+
+
+def test_words_that_change_do(publisher, told):
+    for cause in ("is complete", "is gone", "is gone"):
+        publisher.publish(KEY, [reason(cause=cause)], now=0.0)
+    assert told.codes == [Code.RELEASE_WAITS] * 2
 
 
 def test_a_state_that_ended_and_began_again_is_told_again(publisher, told):

@@ -377,6 +377,7 @@ async def test_nobody_is_left_to_be_kicked(cluster, writer_of, form):
         pytest.param(None, EntryKind.FINISHED, id="gone"),
         pytest.param({"metadata": {"uid": "second"}}, EntryKind.FINISHED, id="another-of-that-name"),
         pytest.param({"spec": {}}, EntryKind.FOREIGN, id="there-and-uses-another-claim"),
+        pytest.param({"spec": {}, "status": {"phase": "Failed"}}, EntryKind.FINISHED, id="ended"),
     ],
 )
 async def test_an_entry_nobody_knows_is_settled_by_a_live_read(cluster, world, writer_of, content, kind):

@@ -36,6 +36,7 @@ ALONE: Final = {"leaderElection": {"enabled": False}}
 
 LEFT_OUT: Final = pytest.StashKey[int]()
 STARTED: Final = pytest.StashKey[list[Controller]]()
+REMARKS: Final = pytest.StashKey[list[str]]()
 
 StartController = Callable[..., Awaitable[Controller]]
 StartProxy = Callable[..., Awaitable[Proxy]]
@@ -95,6 +96,14 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     count = config.stash.get(LEFT_OUT, 0)
     if count:
         terminalreporter.write_line(f"left out: {count} scenarios on real Kubernetes; run them with: {COMMAND}")
+    for line in config.stash.get(REMARKS, []):
+        terminalreporter.write_line(line)
+
+
+@pytest.fixture
+def remark(request: pytest.FixtureRequest) -> Callable[[str], None]:
+    """Says something that is printed at the end, whether or not the test passes."""
+    return request.config.stash.setdefault(REMARKS, []).append
 
 
 @pytest.fixture(scope="session")

@@ -16,7 +16,7 @@ from dra.engine.claims.view import ClaimView, Entry, EntryKind, tombstone
 from dra.engine.consumers import Consumer, Stage
 from dra.engine.instants import Instant
 from dra.engine.reasons import Code, Reason, claim_reason, pod_reason
-from dra.engine.window import UNLISTED, Listing, Need
+from dra.engine.window import UNLISTED, Need
 from dra.model.claims import RESERVED_FOR_MAX_SIZE
 from dra.model.references import ConsumerReference
 from dra.model.workloads import PRE_LIST
@@ -26,8 +26,6 @@ STRANGER_AGAIN: Final = 60.0
 
 TOLD_OF_LIMIT: Final = 16
 """Waiting pods that are told themselves, those that follow next: thousands of Events would help nobody."""
-
-_NEVER_LISTED: Final = Listing(assumed=True)
 
 
 def kept_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) -> Desired:
@@ -150,11 +148,13 @@ def _eligible(view: ClaimView, consumer: Consumer, policy: Policy, desired: Desi
             eligible = not consumer.gang and consumer.gated_by_us_only
         case Stage.WAITING:
             eligible = listed or (not consumer.gang and _pre_listed(view, consumer))
-        case Stage.STARTING:
-            eligible = listed or not consumer.deleting
-        case Stage.STARTED if policy.prune_started and desired.workload is not None:
+        case Stage.STARTING if not consumer.deleting:
+            eligible = True
+        case Stage.STARTING | Stage.STARTED if policy.prune_started and desired.workload is not None:
             eligible = False
-        case Stage.STARTED:
+        case Stage.STARTING | Stage.STARTED if consumer.deleting:
+            eligible = listed
+        case Stage.STARTING | Stage.STARTED:
             eligible = listed or (policy.list_consuming and EntryKind.GUARD not in view.kinds)
         case Stage.FINISHED:
             eligible = False
@@ -162,11 +162,11 @@ def _eligible(view: ClaimView, consumer: Consumer, policy: Policy, desired: Desi
 
 
 def _pre_listed(view: ClaimView, consumer: Consumer) -> bool:
-    """Whether a waiting, ungated pod is ours to list: by its claim, its own wish, or because it was listed before."""
+    """Whether a waiting, ungated pod is ours to list: by its claim, its own wish, or since it was behind our gate."""
     return (
         view.reservation is not None
         or consumer.opted_in
-        or not view.listings.get(consumer.uid, _NEVER_LISTED).assumed
+        or consumer.was_gated
         or view.claim.metadata.annotation(PRE_LIST) == "true"
     )
 

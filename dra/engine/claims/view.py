@@ -273,8 +273,8 @@ def classify(
 ) -> Entry:
     """Tell what an entry stands for by what is known of the pod of that uid.
 
-    ``consumer`` is that pod if it references the claim, ``gone`` tells that it certainly exists no more, ``stranger``
-    that it exists and does not reference the claim: whoever listed it had a reason that we do not know.
+    ``consumer`` is that pod if it references the claim, ``gone`` tells that it certainly ended or exists no more,
+    ``stranger`` that it is there and does not reference the claim: whoever listed it had a reason that we do not know.
     """
     kind = EntryKind.FOREIGN
     if reservation is not None and entry.uid == reservation.reference.uid:

@@ -57,30 +57,28 @@ Finding: TypeAlias = PodResourceClaimStatus | CreateClaim | Lack
 
 def decide(view: OwnerView) -> GenerationPlan:
     """Return what to do for the owner. Idempotent: after its own writes it wants no more."""
-    owner = view.owner
-    if owner.done or view.group_unknown:
+    if view.owner.done or view.group_unknown:
         return GenerationPlan()
+    plan = _plan(view, replace_foreign=False)
+    if plan.done and not plan.reasons:
+        return plan
+    # Where somebody has put another claim, it is replaced only when there is something else to do.
+    return _plan(view, replace_foreign=True)
+
+
+def _plan(view: OwnerView, *, replace_foreign: bool) -> GenerationPlan:
+    owner = view.owner
     findings: list[Finding] = []
     for entry in owner.from_templates:
-        finding = _find(view, entry, replace_foreign=False)
+        finding = _find(view, entry, replace_foreign=replace_foreign)
         if finding is Lack.TEMPLATE:  # those behind it wait, too: so does the scheduler
             made = tuple(f for f in findings if isinstance(f, CreateClaim))
             return GenerationPlan(create=made, reasons=(_no_template(owner, entry),))
         findings.append(finding)
-    return _plan(view, findings)
-
-
-def _plan(view: OwnerView, findings: list[Finding]) -> GenerationPlan:
-    owner = view.owner
-    recorded = owner.recorded
-    news = any(f not in recorded for f in findings if not isinstance(f, Lack))
-    if news and Lack.FOREIGN in findings:
-        # Somebody has put another claim there. It is replaced only when the status has to be written all the same.
-        findings = [_find(view, entry, replace_foreign=True) for entry in owner.from_templates]
     create = tuple(f for f in findings if isinstance(f, CreateClaim))
-    if create or not news:
-        return GenerationPlan(create=create)
     claims = tuple(f for f in findings if isinstance(f, PodResourceClaimStatus))
+    if create or all(claim in owner.recorded for claim in claims):
+        return GenerationPlan(create=create)
     return GenerationPlan(record=RecordClaims(owner=owner, claims=claims))
 
 

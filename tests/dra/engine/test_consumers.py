@@ -78,6 +78,13 @@ def test_what_else_the_rules_ask_for():
     assert (found.entry.name, found.entry.uid) == ("a", "uid-a")
 
 
+def test_who_was_behind_our_gate_is_remembered():
+    behind = seen(pod("a", gates=[GATE]))
+    let_go = observe(pod("a", version=2), before=behind, started=False, now=NOON)
+    bound = observe(pod("a", version=3, node="n1"), before=let_go, started=False, now=NOON)
+    assert [each.was_gated for each in (behind, let_go, bound)] == [False, True, True]
+
+
 @pytest.mark.parametrize(
     ("volumes", "horizon"),
     [

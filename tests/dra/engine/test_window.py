@@ -34,7 +34,7 @@ def names(consumers):
     ("of", "wanted"),
     [
         pytest.param(starting("a"), Need.STARTING, id="starting"),
-        pytest.param(starting("a", deleting=True), None, id="starting-but-deleted"),
+        pytest.param(starting("a", deleting=True), Need.RUNNING, id="starting-but-deleted"),
         pytest.param(starting("a", stage_since=NOON - PARKED_AFTER), Need.PARKED, id="starting-for-a-minute"),
         pytest.param(waiting("a"), Need.WAITING, id="waiting"),
         pytest.param(waiting("a", stage_since=0.0), Need.WAITING, id="waiting-long-is-no-verdict"),

@@ -342,6 +342,43 @@ def test_a_release_by_force_heeds_pods_that_are_listed_for_an_extended_resource(
     assert world.view(KEY, now=NOON).stranded == {uid("a")}
 
 
+# Claims of somebody else
+
+
+def elsewhere(name, **form):
+    """A pod whose status names the claim ``train`` for an entry of a template."""
+    return pod(name, claims=(), templates={"own": "train"}, **form)
+
+
+@pytest.mark.parametrize(
+    ("of", "uses"),
+    [
+        pytest.param(claim(owner="a"), True, id="made-for-it"),
+        pytest.param(claim(owner="b"), False, id="made-for-another-pod"),
+        pytest.param(claim(), False, id="a-users"),
+    ],
+)
+def test_a_pod_uses_a_claim_that_only_its_status_names_if_that_was_made_for_it(world, of, uses):
+    told(world, of, elsewhere("a", node="n1"))
+    found = world.view(KEY, now=NOON)
+    assert bool(found.starting) is uses
+    told(world, elsewhere("a", version=2))
+    found = world.view(KEY, now=NOON)
+    assert bool(found.waiting) is uses
+
+
+def test_a_pod_that_is_listed_in_somebody_elses_claim_is_listed_for_a_reason_that_we_do_not_know(world):
+    told(world, claim(list=[waiting("a")]), elsewhere("a", node="n1"))
+    assert kinds(world) == [EntryKind.FOREIGN]
+    told(world, elsewhere("a", node="n1", phase="Failed", version=2))
+    assert kinds(world) == [EntryKind.FINISHED]
+
+
+def test_a_pod_that_names_the_claim_itself_may_use_it_whatever_its_status_says(world):
+    told(world, claim(), pod("a", templates={"own": "train"}, node="n1"))
+    assert world.view(KEY, now=NOON).starting
+
+
 # Entries:
 
 
@@ -352,6 +389,7 @@ def test_a_release_by_force_heeds_pods_that_are_listed_for_an_extended_resource(
         pytest.param([pod("a", phase="Succeeded")], EntryKind.FINISHED, id="ended"),
         pytest.param([], EntryKind.UNKNOWN, id="never-seen"),
         pytest.param([pod("a", claims=("data",))], EntryKind.FOREIGN, id="there-but-uses-another-claim"),
+        pytest.param([pod("a", claims=("data",), phase="Failed")], EntryKind.FINISHED, id="ended-with-another-claim"),
     ],
 )
 def test_what_an_entry_of_a_pod_stands_for(world, known, kind):
@@ -373,6 +411,15 @@ def test_a_live_read_settles_an_unknown_entry(world):
     assert kinds(world) == [EntryKind.FINISHED, EntryKind.FOREIGN, EntryKind.UNKNOWN]
     assert [entry.asked for entry in world.view(KEY, now=NOON).entries] == [None, NOON, None]
     assert world.dirty == {KEY}
+
+
+def test_a_pod_without_the_claim_is_looked_up_again_when_somebody_else_has_written_the_claim(world):
+    told(world, claim(list=[waiting("a")]))
+    world.pod_present(KEY, uid("a"), now=NOON)
+    world.observe_claim(claim(version=2, list=[waiting("a")]), now=NOON, ours=True)
+    assert kinds(world) == [EntryKind.FOREIGN]
+    told(world, claim(version=3, list=[waiting("a"), waiting("b")]))
+    assert kinds(world) == [EntryKind.UNKNOWN, EntryKind.UNKNOWN]
 
 
 def test_a_live_read_that_is_older_than_the_watch_settles_nothing(world):

@@ -235,8 +235,26 @@ def test_a_pod_that_was_listed_before_it_was_bound_needs_no_kick():
     assert not of_type(plan_for(entered("guard", starting("a")), starting("a"), waiting("b")), Kick)
 
 
-def test_a_pod_that_is_deleted_before_it_started_asks_for_nothing():
-    assert listed(plan_for(entered("guard"), starting("a", deleting=True))) is None
+@pytest.mark.parametrize(
+    ("of", "names"),
+    [
+        pytest.param(claim(list=[starting("a")]), None, id="who-is-listed-stays"),
+        pytest.param(claim(list=[FOREIGN]), ["guards/train", "things/x"], id="who-is-not-asks-for-nothing"),
+        pytest.param(entered("guard", starting("a")), ["jobs/train", "guards/train"], id="the-workload-is-enough"),
+    ],
+)
+@pytest.mark.parametrize("pod", [starting, started])
+def test_the_entry_of_a_bound_pod_that_is_being_deleted(of, pod, names):
+    assert listed(plan_for(of, pod("a", deleting=True))) == names
+
+
+def test_a_pod_that_we_let_go_is_listed_again_when_the_scheduler_took_it_off():
+    assert listed(plan_for(claim(), waiting("a", was_gated=True))) == ["a"]
+
+
+def test_a_pod_that_only_the_scheduler_listed_is_the_schedulers_business():
+    dropped = {uid("a"): Listing(last=NOON - 30.0, drops=1)}
+    assert listed(plan_for(claim(), waiting("a"), listings=dropped)) is None
 
 
 @pytest.mark.parametrize(

@@ -68,6 +68,12 @@ def test_a_missing_template_is_told_in_the_words_of_the_stock_controller_and_kee
     )
 
 
+def test_somebody_elses_claim_is_replaced_before_anything_is_recorded_or_nothing_is():
+    of = pod(A, entry("b", "missing"), records=[record("b", "x")])
+    plan = decide(view(of, template(), MADE_A, claim("x", owner="q")))
+    assert (created(plan), recorded(plan), len(plan.reasons)) == ([], None, 1)
+
+
 GROUPED = pod(A, B, group="g")
 OF_GROUP = claim("g-a-1", owner="g", made_for="a", kind="PodGroup")
 

@@ -14,6 +14,7 @@ from dra.engine.claims import gates
 from dra.engine.claims.decide import decide
 from dra.engine.claims.policy import Policy
 from dra.engine.claims.view import ClaimView
+from dra.engine.consumers import Stage, stage_of
 from dra.engine.instants import Instant
 from dra.engine.workloads import WorkloadKey
 from dra.engine.world import World
@@ -216,10 +217,10 @@ class Turn:
     def _look_up_pod(self, action: LookUpPod) -> Process[None]:
         try:
             pod = yield from send(partial(self._server.get, Pod, action.pod))
-            same = pod.metadata.uid == action.uid
+            lives = pod.metadata.uid == action.uid and stage_of(pod, started=False) is not Stage.FINISHED
         except NotFound:
-            same = False
-        if same:
+            lives = False
+        if lives:
             self._world.pod_present(self._key, action.uid, now=self._clock.now)
         else:
             self._world.pod_absent(self._key, action.uid)

@@ -1,0 +1,90 @@
+"""Where a script ends because stock does what nobody should take over from it, each with its reason.
+
+Such scripts are left out and counted, by kind. Whatever is not named here must be equal.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+from tests.scenarios.differential import symptoms
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.scenarios.differential.settling import Settling
+
+
+class Deviation(StrEnum):
+    """What stock does."""
+
+    NEVER_SETTLES = "stock never settles"
+    """Two known loops. A finished pod beside others: listed, pruned, listed (k/k#141274). A pod of several templates
+    whose one generated claim was deleted: each server-side apply names the new claim only and so drops the others."""
+
+    LISTS_FINISHED_POD = "stock lists a finished pod"
+    """The same mistake where it ends: the pod is the only one, so that pruning it takes back the allocation. Ours lists
+    no pod that has ended; an allocation that nobody uses stays."""
+
+    REMEMBERS_DELETED_CLAIM = "stock takes a deleted claim for present"
+    """Its cache of claims that it made forgets one only when it has made a hundred others: until then a generated claim
+    that somebody deleted is found there, and not made again. Ours makes it again."""
+
+    MIXES_UP_ENTRIES = "stock notes another pod's entry on a generated claim"
+    """It writes the annotation into its cached copy of a template that has annotations itself: pods that are served at
+    the same time get each other's. Ours copies."""
+
+    OVERLOOKS_ORPHAN = "stock overlooks a claim of an ended pod that its status does not name"
+    """It deletes those that the status names, when the pod ends; others when they change next. Ours deletes both."""
+
+    STOPS_AT_MISSING_CLAIM = "stock reserves nothing after the first missing claim"
+    """It goes through the claims of a bound pod in their order and stops where one is not there, or where one cannot be
+    generated even before it begins. Ours looks at each claim for itself. The pod starts with neither before all of them
+    are there."""
+
+    OVERLOOKS_STRANGER = "stock overlooks the end of a pod that never named the claim"
+    """Somebody listed it all the same. Stock looks at the claim again when it changes next; ours may be sooner."""
+
+    HOLDS_DELETED_CLAIM = "stock holds a deleted claim for pods that wait"
+    """No scheduler begins to bind a pod to a claim that is being deleted. Ours lets go of those that were listed when
+    none of its cycles can be under way any more (rule 10)."""
+
+    FREES_USED_CLAIM = "stock frees a claim under a bound pod that is not listed"
+    """A pod is not listed any more once it, or the claim, is being deleted; so stock forgets such a pod, and the
+    devices go while it may be running. The same may happen in the moment before it lists a bound pod, when the last
+    one that is listed ends. Ours keeps the claim until the pod has ended, behind a guard if it cannot be listed."""
+
+
+PATIENCE: Final = 30.0
+"""Seconds after which stock would have settled, if it did."""
+
+SURE: Final = 5.0
+"""Seconds at rest after which nobody is about to do something: stock's own retries double from 5 ms on."""
+
+
+def found(stock: Settling) -> Deviation | None:
+    """Return what stock is seen to do in this round, whether or not both sides look alike."""
+    if stock.restless or (stock.age > PATIENCE and not stock.at_rest):
+        return Deviation.NEVER_SETTLES
+    if symptoms.lists_finished_pod(stock):
+        return Deviation.LISTS_FINISHED_POD
+    return Deviation.OVERLOOKS_STRANGER if stock.at_rest and symptoms.lists_nobody(stock) else None
+
+
+def explains_difference(stock: Settling, other: Settling) -> Deviation | None:
+    """Return what stock does, where that is known only from what both sides look like in the end."""
+    if min(stock.resting, other.resting) < SURE:
+        return None
+    if symptoms.keeps_claim_of_unlisted_user(other) or symptoms.freed_under_user(stock, other):
+        return Deviation.FREES_USED_CLAIM
+    return next((deviation for deviation, shows in EXPLANATIONS.items() if shows(stock)), None)
+
+
+EXPLANATIONS: Final[dict[Deviation, Callable[[Settling], bool]]] = {
+    Deviation.MIXES_UP_ENTRIES: symptoms.notes_wrong_entry,
+    Deviation.REMEMBERS_DELETED_CLAIM: symptoms.names_missing_claim,
+    Deviation.OVERLOOKS_ORPHAN: symptoms.keeps_orphan_of_ended_pod,
+    Deviation.HOLDS_DELETED_CLAIM: symptoms.holds_deleted_claim,
+    Deviation.STOPS_AT_MISSING_CLAIM: symptoms.bound_pod_misses_claim,
+}

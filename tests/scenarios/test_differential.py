@@ -1,0 +1,128 @@
+"""Ours does what the stock resourceclaim controller does, wherever there is no workload to reserve for.
+
+Hundreds of scripts, each played before both: see tests/scenarios/differential. One that differs is printed with its
+seed, as short as it can be. Some seeds only: DRA_DIFFERENTIAL_SEEDS=17-19 pytest tests/scenarios/test_differential.py
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from functools import partial
+from typing import Final, get_args
+
+import pytest
+
+from tests.scenarios import installation
+from tests.scenarios.controller import Controller, Settings
+from tests.scenarios.differential import operations as ops
+from tests.scenarios.differential import scripts, servers
+from tests.scenarios.differential.duel import PATIENCE, Duel, Verdict
+from tests.scenarios.differential.mirror import Mirror
+from tests.scenarios.differential.operations import Script
+from tests.scenarios.differential.shortening import shorten
+from tests.scenarios.target import Capability, Mode
+
+pytestmark = [pytest.mark.cluster, pytest.mark.long, pytest.mark.needs(Capability.COMPONENTS)]
+
+ALL_SEEDS: Final = "0-280"
+SEEDS: Final = os.environ.get("DRA_DIFFERENTIAL_SEEDS", ALL_SEEDS)
+
+ENOUGH: Final = 200
+"""Scripts that must have been equal to their end."""
+
+TWINS: Final = range(1000, 1040)
+"""Seeds for stock against itself."""
+
+AT_ONCE: Final = 140
+"""Scripts under way at a time: most of their time they wait for something to come to rest."""
+
+SHORTENED: Final = 3
+"""Differences that are made short and shown; the others are counted."""
+
+IMPATIENCE: Final = 40.0
+"""Seconds after which a difference is one while it is made short: longer than batches wait, else it takes too long."""
+
+TELLING: Final[Script] = (
+    (ops.CreateClaim("one"), ops.CreatePod("web", (ops.Want("first", claim="one"),))),
+    (ops.Schedule("web", "n1"),),
+    (ops.Finish("web"),),
+)
+"""Whoever does nothing differs from stock in this."""
+
+OPERATIONS: Final = set(get_args(ops.Operation))
+
+Remark = Callable[[str], None]
+
+
+@pytest.fixture
+async def stock() -> AsyncIterator[Mirror]:
+    with servers.cluster(servers.STOCK) as cluster:
+        async with servers.mirrored(cluster) as mirror:
+            yield mirror
+
+
+@pytest.fixture
+async def nobody() -> AsyncIterator[Mirror]:
+    """A server without any claim controller."""
+    with servers.cluster(servers.OURS) as cluster:
+        async with servers.mirrored(cluster) as mirror:
+            yield mirror
+
+
+@pytest.fixture
+async def ours() -> AsyncIterator[Mirror]:
+    """A server with our controller, as the kustomization installs it."""
+    with servers.cluster(servers.OURS) as cluster:
+        installation.install(cluster.admin_kubeconfig)
+        kubeconfig = installation.controller_kubeconfig(cluster.admin_kubeconfig, cluster.folder.path)
+        settings = Settings(
+            kubeconfig=kubeconfig, mode=Mode.REPLACE, configuration={"leaderElection": {"enabled": False}}
+        )
+        controller = Controller(cluster.folder, settings)
+        await controller.start()
+        async with servers.mirrored(cluster) as mirror:
+            yield mirror
+        await controller.stop()
+
+
+async def test_stock_is_equal_to_itself(stock: Mirror) -> None:
+    """What differs between two runs of stock is the harness's fault."""
+    verdicts = await asyncio.gather(*(Duel(scripts.write(seed), (stock, stock), stocks=2).fight() for seed in TWINS))
+    assert not [verdict.difference for verdict in verdicts if verdict.difference]
+    assert sum(verdict.deviation is None for verdict in verdicts) > len(TWINS) / 2
+
+
+async def test_who_does_nothing_differs_from_stock(stock: Mirror, nobody: Mirror) -> None:
+    verdict = await Duel(TELLING, (stock, nobody), patience=5).fight()
+    assert (verdict.rounds, bool(verdict.difference)) == (2, True)
+
+
+async def test_ours_is_equal_to_stock(stock: Mirror, ours: Mirror, remark: Remark) -> None:
+    first, end = map(int, SEEDS.split("-"))
+    turn = asyncio.Semaphore(AT_ONCE)
+
+    async def fight(script: Script, *, patience: float = PATIENCE) -> Verdict:
+        async with turn:
+            return await Duel(script, (stock, ours), patience=patience).fight()
+
+    seeds = range(first, end)
+    verdicts = dict(zip(seeds, await asyncio.gather(*(fight(scripts.write(seed)) for seed in seeds)), strict=True))
+    different = {seed: verdict for seed, verdict in verdicts.items() if verdict.difference}
+    equal = sum(verdict.deviation is None and not verdict.difference for verdict in verdicts.values())
+    left_out = Counter(verdict.deviation.value for verdict in verdicts.values() if verdict.deviation)
+    remark(f"differential: {equal} of {len(seeds)} scripts equal to their end, {len(different)} different")
+    for deviation, count in left_out.most_common():
+        remark(f"differential: {count} left out: {deviation}")
+
+    shown = dict(list(different.items())[:SHORTENED])
+    impatient = partial(fight, patience=IMPATIENCE)
+    shortest = await asyncio.gather(*(shorten(verdict, impatient) for verdict in shown.values()))
+    told = [f"seed {seed}:\n{verdict}" for seed, verdict in zip(shown, shortest, strict=True)]
+    if different:
+        pytest.fail("\n\n".join([f"{len(different)} scripts differ, seeds {list(different)}", *told]), pytrace=False)
+    if SEEDS == ALL_SEEDS:
+        assert equal >= ENOUGH
+        assert {kind for verdict in verdicts.values() for kind in verdict.done} >= OPERATIONS
