@@ -35,6 +35,13 @@ class Deviation(StrEnum):
     """It writes the annotation into its cached copy of a template that has annotations itself: pods that are served at
     the same time get each other's. Ours copies."""
 
+    REPLACES_BY_CHANCE = "stock replaces somebody else's claim in a pod's status when it happens to look"
+    """That such a claim is named is no reason for it to look; a retry that is still under way for another reason is.
+    Ours replaces it when there is something else to do for the pod."""
+
+    SERVES_ENDED_POD = "stock makes claims for a pod that has ended"
+    """Its check of what a pod lacks does not ask for the phase; what it makes it deletes again. Ours makes none."""
+
     OVERLOOKS_ORPHAN = "stock overlooks a claim of an ended pod that its status does not name"
     """It deletes those that the status names, when the pod ends; others when they change next. Ours deletes both."""
 
@@ -76,15 +83,38 @@ def explains_difference(stock: Settling, other: Settling) -> Deviation | None:
     """Return what stock does, where that is known only from what both sides look like in the end."""
     if min(stock.resting, other.resting) < SURE:
         return None
-    if symptoms.keeps_claim_of_unlisted_user(other) or symptoms.freed_under_user(stock, other):
-        return Deviation.FREES_USED_CLAIM
-    return next((deviation for deviation, shows in EXPLANATIONS.items() if shows(stock)), None)
+    return next((deviation for deviation, shows in EXPLANATIONS.items() if shows(stock, other)), None)
 
 
-EXPLANATIONS: Final[dict[Deviation, Callable[[Settling], bool]]] = {
-    Deviation.MIXES_UP_ENTRIES: symptoms.notes_wrong_entry,
-    Deviation.REMEMBERS_DELETED_CLAIM: symptoms.names_missing_claim,
-    Deviation.OVERLOOKS_ORPHAN: symptoms.keeps_orphan_of_ended_pod,
-    Deviation.HOLDS_DELETED_CLAIM: symptoms.holds_deleted_claim,
-    Deviation.STOPS_AT_MISSING_CLAIM: symptoms.bound_pod_misses_claim,
+def _frees_used_claim(stock: Settling, other: Settling) -> bool:
+    """A claim that only the other side holds is listed there for a bound pod, or its pod cannot be listed."""
+    held = symptoms.allocations(other) - symptoms.allocations(stock)
+    listed = symptoms.reservations(other)
+    return symptoms.keeps_claim_of_unlisted_user(other) or any(
+        listed[pod] & held for pod in symptoms.bound_pods(other) if pod in listed
+    )
+
+
+def _stops_at_missing_claim(stock: Settling, other: Settling) -> bool:
+    mine, others = symptoms.reservations(stock), symptoms.reservations(other)
+    return any(others[pod] - mine[pod] for pod in symptoms.bound_pods_that_miss_claims(stock))
+
+
+EXPLANATIONS: Final[dict[Deviation, Callable[[Settling, Settling], bool]]] = {
+    Deviation.FREES_USED_CLAIM: _frees_used_claim,
+    Deviation.MIXES_UP_ENTRIES: lambda stock, _: symptoms.notes_wrong_entry(stock),
+    Deviation.REMEMBERS_DELETED_CLAIM: lambda stock, other: bool(
+        symptoms.pods_that_name_missing_claims(stock) - symptoms.pods_that_name_missing_claims(other)
+    ),
+    Deviation.REPLACES_BY_CHANCE: lambda stock, other: bool(
+        symptoms.pods_that_name_others_claims(other) - symptoms.pods_that_name_others_claims(stock)
+    ),
+    Deviation.SERVES_ENDED_POD: lambda stock, other: (
+        symptoms.records_of_ended_pods(stock) != symptoms.records_of_ended_pods(other)
+    ),
+    Deviation.OVERLOOKS_ORPHAN: lambda stock, other: (
+        symptoms.orphans_of_ended_pods(stock) > symptoms.orphans_of_ended_pods(other)
+    ),
+    Deviation.HOLDS_DELETED_CLAIM: lambda stock, _: symptoms.holds_deleted_claim(stock),
+    Deviation.STOPS_AT_MISSING_CLAIM: _stops_at_missing_claim,
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Final
 
 from tests.scenarios.claims import allocated, bound, entries, finished, listed, revision
@@ -29,19 +30,29 @@ def lists_finished_pod(side: Settling) -> bool:
 
 def notes_wrong_entry(side: Settling) -> bool:
     """Tell whether a generated claim has the annotation of another entry than the one it was made for."""
-    claims = {claim["metadata"]["name"]: claim["metadata"] for claim in side.sight.of(CLAIMS)}
+    claims = _claims(side)
     return any(
-        claims[name].get("annotations", {}).get(_ENTRY, entry) != entry
+        claims[name]["metadata"].get("annotations", {}).get(_ENTRY, entry) != entry
         for pod in side.sight.of(PODS)
         for entry, name in _generated(pod).items()
         if name in claims and _owned(claims[name], pod)
     )
 
 
-def names_missing_claim(side: Settling) -> bool:
-    """Tell whether a pod's status names a generated claim that is not there."""
-    names = {claim["metadata"]["name"] for claim in side.sight.of(CLAIMS)}
-    return any(set(_generated(pod).values()) - names for pod in _living(side))
+def pods_that_name_missing_claims(side: Settling) -> set[str]:
+    """Return the pods whose status names a generated claim that is not there."""
+    return {_name(pod) for pod in _living(side) if not _claims(side).keys() >= set(_generated(pod).values())}
+
+
+def pods_that_name_others_claims(side: Settling) -> set[str]:
+    """Return the pods whose status names a claim that was made for somebody else."""
+    claims = _claims(side)
+    return {
+        _name(pod)
+        for pod in _living(side)
+        for name in _generated(pod).values()
+        if name in claims and not _owned(claims[name], pod)
+    }
 
 
 def lists_nobody(side: Settling) -> bool:
@@ -57,21 +68,40 @@ def holds_deleted_claim(side: Settling) -> bool:
     return any(_deleting(claim) and listed(claim) & waiting for claim in side.sight.of(CLAIMS))
 
 
-def bound_pod_misses_claim(side: Settling) -> bool:
-    """Tell whether a bound pod wants a claim that is not there."""
-    names = {claim["metadata"]["name"] for claim in side.sight.of(CLAIMS)}
-    return any(
-        len(_wanted(pod) & names) < len({*_wanted(pod), *_unrecorded(pod)}) for pod in _living(side) if _uses(pod)
-    )
+def records_of_ended_pods(side: Settling) -> dict[str, dict[str, str]]:
+    """Return what the statuses of ended pods name: users' claims by name, generated ones by what they were made for."""
+    roles = {_name(obj): _role(obj) for obj in side.sight.ever.values()}
+    return {
+        _name(pod): {entry: roles.get(name, name) for entry, name in _generated(pod).items()}
+        for pod in _living(side)
+        if finished(pod)
+    }
 
 
-def keeps_orphan_of_ended_pod(side: Settling) -> bool:
-    """Tell whether a pod that has ended owns a claim that its status does not name."""
-    return any(
-        _owned(claim["metadata"], pod) and claim["metadata"]["name"] not in _wanted(pod)
-        for pod in side.sight.of(PODS)
-        if finished(pod) or (_deleting(pod) and not bound(pod))
-        for claim in side.sight.of(CLAIMS)
+def bound_pods_that_miss_claims(side: Settling) -> set[str]:
+    """Return the bound pods that want a claim that is not there."""
+    names = _claims(side).keys()
+    return {
+        _name(pod)
+        for pod in _living(side)
+        if _uses(pod) and (_wanted(pod) - names or _templates(pod) - _generated(pod).keys())
+    }
+
+
+def reservations(side: Settling) -> dict[str, set[str]]:
+    """Return, by pod, where it is listed: the claims' names, or what they were generated for."""
+    found = defaultdict[str, set[str]](set)
+    for claim in side.sight.of(CLAIMS):
+        for pod in listed(claim):
+            found[pod].add(_role(claim))
+    return found
+
+
+def orphans_of_ended_pods(side: Settling) -> int:
+    """Count the claims that pods that have ended own, and do not name."""
+    ended = [pod for pod in side.sight.of(PODS) if not _may_run(pod)]
+    return sum(
+        _owned(claim, pod) and _name(claim) not in _wanted(pod) for pod in ended for claim in side.sight.of(CLAIMS)
     )
 
 
@@ -79,25 +109,21 @@ def keeps_claim_of_unlisted_user(side: Settling) -> bool:
     """Tell whether a claim is kept allocated for a bound pod that cannot be listed any more."""
     users = [pod for pod in side.sight.of(PODS) if _uses(pod)]
     return any(
-        claim["metadata"]["name"] in _wanted(pod)
-        and pod["metadata"]["name"] not in listed(claim)
-        and (_deleting(pod) or _deleting(claim))
+        _name(claim) in _wanted(pod) and _name(pod) not in listed(claim) and (_deleting(pod) or _deleting(claim))
         for claim in side.sight.of(CLAIMS)
         if allocated(claim)
         for pod in users
     )
 
 
-def freed_under_user(stock: Settling, other: Settling) -> bool:
-    """Tell whether stock has freed a claim that a bound pod wants, where the other side lists that pod."""
-    held = {claim["metadata"]["name"] for claim in stock.sight.of(CLAIMS) if allocated(claim)}
-    users = [pod for pod in other.sight.of(PODS) if _uses(pod)]
-    return any(
-        claim["metadata"]["name"] in _wanted(pod) - held and pod["metadata"]["name"] in listed(claim)
-        for claim in other.sight.of(CLAIMS)
-        if allocated(claim) and "generateName" not in claim["metadata"]
-        for pod in users
-    )
+def allocations(side: Settling) -> set[str]:
+    """Return the allocated claims of users by name, the generated ones by what they were generated for."""
+    return {_role(claim) for claim in side.sight.of(CLAIMS) if allocated(claim)}
+
+
+def bound_pods(side: Settling) -> set[str]:
+    """Return the pods that are bound and have not ended."""
+    return {_name(pod) for pod in side.sight.of(PODS) if _uses(pod)}
 
 
 def _living(side: Settling) -> list[Json]:
@@ -117,9 +143,9 @@ def _generated(pod: Json) -> dict[str, str]:
     return {entry: name for entry, name in named.items() if name}
 
 
-def _unrecorded(pod: Json) -> set[str]:
+def _templates(pod: Json) -> set[str]:
     wants = pod["spec"].get("resourceClaims", ())
-    return {want["name"] for want in wants if "resourceClaimTemplateName" in want} - _generated(pod).keys()
+    return {want["name"] for want in wants if "resourceClaimTemplateName" in want}
 
 
 def _wanted(pod: Json) -> set[str]:
@@ -128,7 +154,22 @@ def _wanted(pod: Json) -> set[str]:
 
 
 def _owned(claim: Json, pod: Json) -> bool:
-    return pod["metadata"]["uid"] in {owner["uid"] for owner in claim.get("ownerReferences", ())}
+    return pod["metadata"]["uid"] in {owner["uid"] for owner in claim["metadata"].get("ownerReferences", ())}
+
+
+def _role(claim: Json) -> str:
+    meta = claim["metadata"]
+    if "generateName" not in meta:
+        return str(meta["name"])
+    return f"{meta['generateName']} {meta.get('annotations', {}).get(_ENTRY)}"
+
+
+def _claims(side: Settling) -> dict[str, Json]:
+    return {_name(claim): claim for claim in side.sight.of(CLAIMS)}
+
+
+def _name(obj: Json) -> str:
+    return str(obj["metadata"]["name"])
 
 
 def _deleting(obj: Json) -> bool:
