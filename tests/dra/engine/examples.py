@@ -317,3 +317,26 @@ def node(name, *, boot="boot-1", ready=True, cordoned=False, labels=None, taints
         spec=NodeSpec(unschedulable=cordoned, taints=[Taint(key=key) for key in taints] or None),
         status=NodeStatus(node_info=NodeSystemInfo(boot_id=boot), conditions=[condition]),
     )
+
+
+# The world:
+
+
+def told(world, *news, now=NOON):
+    """Tell the world about objects, and forget who has become dirty by it."""
+    for each in news:
+        if isinstance(each, type(pod("a"))):
+            world.observe_pod(each, now=now)
+        elif isinstance(each, type(node("n1"))):
+            world.observe_node(each, now=now)
+        else:
+            world.observe_claim(each, now=now)
+    world.dirty.clear()
+    return world
+
+
+def stages(world, key=KEY, now=NOON):
+    """Who is where, by the view of the claim."""
+    found = world.view(key, now=now)
+    by_stage = {"gated": found.gated, "waiting": found.waiting, "starting": found.starting, "started": found.started}
+    return {stage: sorted(c.name for c in consumers) for stage, consumers in by_stage.items() if consumers}

@@ -1,0 +1,8 @@
+import pytest
+
+from dra.engine.world import World
+
+
+@pytest.fixture
+def world():
+    return World()
