@@ -9,7 +9,7 @@ from dra.kube.clock import Clock
 from dra.kube.resources import NODES, PODS
 from dra.model.meta import Key
 from dra.model.nodes import Node
-from dra.model.pods import Pod, uses
+from dra.model.pods import Pod, claim_names
 
 
 class BoundMeanwhileError(Exception):
@@ -44,7 +44,7 @@ class Confirmation:
         namespace, name = claim
         async for page in self._client.list_pages(PODS, Pod, selection=Selection(namespace=namespace)):
             for pod in page.items:
-                if uses(pod, name):
+                if name in claim_names(pod):
                     self._world.observe_pod(pod, now=self._clock.now())
                     yield pod
 

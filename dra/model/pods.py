@@ -112,11 +112,6 @@ class Pod(Struct, frozen=True):
         return None
 
 
-def uses(pod: Pod, claim: str) -> bool:
-    """Whether the pod uses the claim of that name, be it one that was made for its extended resources."""
-    return claim in claim_names(pod)
-
-
 def claim_names(pod: Pod) -> tuple[str, ...]:
     """Return the names of the claims the pod uses, without repetition, in the order of its spec.
 

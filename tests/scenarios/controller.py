@@ -61,13 +61,26 @@ class Controller:
 
     async def start(self, *, within: float = READY_WITHIN) -> None:
         """Start it and return when its probe says that it is ready."""
+        self.spawn()
+        await self.is_ready(within=within)
+
+    def spawn(self) -> None:
+        """Start it and return at once."""
         self._file.write_text(json.dumps(self._configuration()), encoding="utf-8")
         self.process.spawn()
-        await self.is_ready(within=within)
 
     async def is_ready(self, *, within: float = READY_WITHIN) -> None:
         """Return when its probe says that it is ready."""
         await eventually(self._ready, within=within, saying=f"the controller is ready (log: {self.process.log})")
+
+    async def troubles(self) -> str | None:
+        """Return what its probe says that it still has to know; None while it does not answer."""
+        self.process.raise_if_dead()
+        try:
+            _, text = await _get(self._probes, self.settings.ready_path)
+        except aiohttp.ClientConnectionError:
+            return None
+        return text
 
     async def stop(self) -> None:
         """Ask it to end, as a node's shutdown does; it must do so in time and without complaint."""

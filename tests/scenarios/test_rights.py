@@ -69,26 +69,25 @@ async def workplace_without(target: Target, api: Api, namespace: Namespace, jobs
 
 
 def _name(scenario: Any) -> str:
-    if isinstance(scenario, partial):
-        return f"{_name(scenario.func)}-{scenario.args[0]}"
     return str(scenario.__name__)
 
 
 def _together(rights: tuple[Right, ...]) -> str:
-    return str(rights[0]) if len(rights) == 1 else f"workloads:{rights[0].verb}"
+    scenario = USES[rights[0]]
+    return f"{scenario.func.__name__}:{rights[0].verb}" if isinstance(scenario, partial) else str(rights[0])
 
 
-FOR_WORKLOADS = [each for each in USES.values() if isinstance(each, partial)]
-OTHERS = [each for each in dict.fromkeys(USES.values()) if each not in FOR_WORKLOADS]
+OF_MANY_KINDS = [each for each in dict.fromkeys(USES.values()) if isinstance(each, partial)]
+OTHERS = [each for each in dict.fromkeys(USES.values()) if each not in OF_MANY_KINDS]
 
 
 @pytest.mark.parametrize(
     "scenarios",
-    [*(pytest.param([each], id=_name(each)) for each in OTHERS), pytest.param(FOR_WORKLOADS, id="workloads")],
+    [*(pytest.param([each], id=_name(each)) for each in OTHERS), pytest.param(OF_MANY_KINDS, id="of-many-kinds")],
 )
 async def test_with_all_rights_each_scenario_succeeds(workplace_without: Start, scenarios: list[Scenario]) -> None:
     work = await workplace_without()
-    await asyncio.gather(*(scenario(work) for scenario in dict.fromkeys(scenarios)))
+    await asyncio.gather(*(scenario(work) for scenario in scenarios))
 
 
 @pytest.mark.parametrize("rights", [pytest.param(rights, id=_together(rights)) for rights in at_once()])

@@ -44,16 +44,20 @@ class Workplace:
     namespace: Namespace
     devices: str
     controllers: list[Controller] = field(default_factory=list)
-    _one_by_one: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    def spawn(self, configuration: dict[str, Any] = ALONE) -> Controller:
+        """Start the controller, if no other scenario has."""
+        if not self.controllers:
+            settings = Settings(kubeconfig=self.kubeconfig, mode=self.target.mode, configuration=configuration)
+            self.controllers.append(Controller(self.target.folder, settings, name=self.namespace.name))
+            self.controllers[0].spawn()
+        return self.controllers[0]
 
     async def start(self, configuration: dict[str, Any] = ALONE) -> Controller:
-        """Start the controller, if no other scenario has."""
-        async with self._one_by_one:
-            if not self.controllers:
-                settings = Settings(kubeconfig=self.kubeconfig, mode=self.target.mode, configuration=configuration)
-                self.controllers.append(Controller(self.target.folder, settings, name=self.namespace.name))
-                await self.controllers[0].start(within=READY_WITHIN)
-            return self.controllers[0]
+        """The same; return when it is ready."""
+        controller = self.spawn(configuration)
+        await controller.is_ready(within=READY_WITHIN)
+        return controller
 
     async def claim(self, name: str, **form: Any) -> None:
         """Create a claim on any of the devices."""
@@ -68,9 +72,15 @@ class Workplace:
 Scenario = Callable[[Workplace], Awaitable[None]]
 
 
-async def it_gets_ready(work: Workplace) -> None:
-    """It has read the cluster."""
-    await work.start()
+async def it_knows(kind: str, work: Workplace) -> None:
+    """It has read all objects of a kind, and does not get ready before."""
+    controller = work.spawn()
+    await eventually(
+        controller.troubles,
+        until=lambda text: text is not None and f"{kind}: " not in text,
+        within=READY_WITHIN,
+        saying=f"it knows the {kind}",
+    )
 
 
 async def it_serves_a_claim(work: Workplace) -> None:
@@ -330,14 +340,16 @@ def _of_workloads(scenario: Callable[[str, Workplace], Awaitable[None]], *verbs:
 
 
 USES: Final[dict[Right, Scenario]] = {
-    **dict.fromkeys(
-        (
-            *_rights("resourceclaims", "list", group=CLAIM_GROUP),
+    **{
+        right: partial(it_knows, str(right).removesuffix(":list"))
+        for right in (
             *_rights("pods", "list"),
             *_rights("nodes", "list"),
-        ),
-        it_gets_ready,
-    ),
+            *_rights("resourceclaims", "list", group=CLAIM_GROUP),
+            *_rights("resourceclaimtemplates", "list", group=CLAIM_GROUP),
+            *_rights("resourceslices", "list", group=CLAIM_GROUP),
+        )
+    },
     **dict.fromkeys(
         (
             *_rights("resourceclaims", "watch", "patch", group=CLAIM_GROUP),
@@ -358,15 +370,13 @@ USES: Final[dict[Right, Scenario]] = {
     ),
     **dict.fromkeys(
         (
-            *_rights("resourceclaimtemplates", "list", "watch", group=CLAIM_GROUP),
+            *_rights("resourceclaimtemplates", "watch", group=CLAIM_GROUP),
             *_rights("resourceclaims", "create", "delete", group=CLAIM_GROUP),
             *_rights("pods/status", "patch"),
         ),
         it_makes_claims_from_templates,
     ),
-    **dict.fromkeys(
-        (*_rights("resourceslices", "list", "watch", group=CLAIM_GROUP), *_rights("pods", "delete")), it_evicts
-    ),
+    **dict.fromkeys((*_rights("resourceslices", "watch", group=CLAIM_GROUP), *_rights("pods", "delete")), it_evicts),
     **_of_workloads(it_follows_workloads, "list", "watch"),
     **_of_workloads(it_asks_for_workloads, "get"),
 }
@@ -381,8 +391,12 @@ BEHIND_GATES: Final = {
 
 
 def at_once() -> tuple[tuple[Right, ...], ...]:
-    """Return the rights in groups that can be taken away together: those to different workloads do not meet."""
-    groups: dict[str, list[Right]] = {}
-    for right in USES:
-        groups.setdefault(f"workloads:{right.verb}" if right.resource in KINDS else str(right), []).append(right)
+    """Return the rights in groups that can be taken away together: those that do not meet.
+
+    They are the verbs on different kinds of workloads, and the first lists of different kinds.
+    """
+    groups: dict[object, list[Right]] = {}
+    for right, scenario in USES.items():
+        together = (scenario.func, right.verb) if isinstance(scenario, partial) else right
+        groups.setdefault(together, []).append(right)
     return tuple(tuple(group) for group in groups.values())

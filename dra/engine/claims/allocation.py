@@ -144,11 +144,15 @@ def _deletion(view: ClaimView, now: Instant, desired: Desired) -> Desired:
     return _free(view, desired, cause="the claim is being deleted")
 
 
-def still_bindable(view: ClaimView, now: Instant) -> list[tuple[Consumer, Instant]]:
-    """Return the ungated waiting pods that were listed lately: a cycle that saw them listed binds without a write."""
-    until = (
-        (c, view.listings.get(c.uid, UNLISTED).bindable_until(view.bind_horizon(c), now=now)) for c in view.waiting
-    )
+def still_bindable(
+    view: ClaimView, now: Instant, *, gated: tuple[Consumer, ...] = ()
+) -> list[tuple[Consumer, Instant]]:
+    """Return the ungated waiting pods that were listed lately: a cycle that saw them listed binds without a write.
+
+    Whoever does not make the edge himself names the ``gated`` pods, too: one of them may have been let go by now.
+    """
+    pods = (*view.waiting, *gated)
+    until = ((c, view.listings.get(c.uid, UNLISTED).bindable_until(view.bind_horizon(c), now=now)) for c in pods)
     return [(consumer, when) for consumer, when in until if when > now]
 
 

@@ -89,12 +89,14 @@ def compose(view: ClaimView, desired: Desired) -> tuple[ConsumerReference, ...]:
     head = [desired.workload] if desired.workload is not None else []
     # Uids must be unique. Anybody may have listed something with ours or a pod's: then that does what ours would do.
     taken = {entry.uid for entry in (*head, *desired.kept)}
-    if desired.guard and view.claim.metadata.uid not in taken:
+    stones = [e for e in desired.kept if e.resource == FINISHED_PODS and e.api_group == GROUP]
+    kept = [e for e in desired.kept if e not in stones]
+    room = RESERVED_FOR_MAX_SIZE - len(head) - len(kept)  # a full list of others' entries is as good as a guard
+    if desired.guard and view.claim.metadata.uid not in taken and room > 0:
         head.append(guard(view.claim))
-    pods = [c.entry for c in desired.pods if c.uid not in taken]  # a pod may be the workload itself, too
-    room = RESERVED_FOR_MAX_SIZE - len(head) - len(pods)
-    kept = sorted(desired.kept, key=lambda entry: entry.resource == FINISHED_PODS and entry.api_group == GROUP)
-    return (*head, *kept[: max(room, 0)], *pods)
+        room -= 1
+    pods = [c.entry for c in desired.pods if c.uid not in taken][:room]  # a pod may be the workload itself, too
+    return (*head, *kept, *stones[: room - len(pods)], *pods)
 
 
 def _due(view: ClaimView, entries: tuple[ConsumerReference, ...], desired: Desired, *, now: Instant) -> Instant:

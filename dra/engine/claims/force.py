@@ -33,7 +33,7 @@ def force_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) 
     if users:
         return desired.because(_about(view, Code.FORCE_RELEASE_BLOCKED, pods=len(users), names=named(users)))
     desired = desired.but(revoking=True, urgent=True)  # nobody new may come to rely on the allocation
-    late = still_bindable(view, now)
+    late = still_bindable(view, now, gated=view.gated)
     if late:
         waits = _about(view, Code.FORCE_RELEASE_WAITS, pods=len(late), seconds=int(BIND_HORIZON))
         return desired.look_at(max(when for _, when in late)).because(waits)

@@ -162,7 +162,7 @@ class ClaimView(msgspec.Struct, frozen=True, dict=True, kw_only=True):
     nodes: NodeFit = NodeFit()
     lost_nodes: tuple[LostNode, ...] = ()
     other_users: tuple[Consumer, ...] = ()
-    """Listed pods that do not reference the claim by name (extended resources), if a release by force is asked for."""
+    """Listed pods that are there and do not reference the claim, if a release by force is asked for."""
 
     stranded: frozenset[Uid] = frozenset()
     """Bound pods whose node is gone or does not report in; looked up only if a release by force is asked for."""

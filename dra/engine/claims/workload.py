@@ -16,6 +16,7 @@ from dra.engine.claims.view import ClaimView, EntryKind, WorkloadPhase
 from dra.engine.instants import Instant
 from dra.engine.reasons import Code, Reason, claim_reason
 from dra.model import workloads
+from dra.model.claims import RESERVED_FOR_MAX_SIZE
 from dra.model.references import ConsumerReference
 from dra.model.workloads import WorkloadReservation
 
@@ -93,7 +94,7 @@ def _entry(view: ClaimView, reference: ConsumerReference, desired: Desired) -> D
         if not desired.over:  # else it was us who took the entry away, and somebody else's keeps the claim
             desired = desired.because(_about(view, Code.OWNER_RELEASED, workload=str(reference)))
         return desired
-    if reference.uid and not desired.over and not view.claim.metadata.deleting and _in_use(view):
+    if reference.uid and not desired.over and not view.claim.metadata.deleting and _in_use(view) and _has_room(view):
         entered = _about(view, Code.WORKLOAD_ENTERED, done=True, workload=str(reference))
         return desired.but(workload=reference, urgent=True).because(entered)
     return desired
@@ -108,6 +109,12 @@ def _in_doubt(view: ClaimView, reference: ConsumerReference) -> bool:
 def _in_use(view: ClaimView) -> bool:
     """Whether somebody uses the claim or will; "allocated, empty, no pods" is what a failed binding leaves behind."""
     return bool(view.unfinished) or EntryKind.GUARD in view.kinds
+
+
+def _has_room(view: ClaimView) -> bool:
+    """Whether the list could take one more entry if pods made way; what others made, or may have, stays."""
+    stay = sum(len(view.of(kind)) for kind in (EntryKind.FOREIGN, EntryKind.UNKNOWN, EntryKind.LOST_NODE))
+    return stay < RESERVED_FOR_MAX_SIZE
 
 
 def _keep_or_release(view: ClaimView, reference: ConsumerReference, desired: Desired) -> Desired:

@@ -180,7 +180,7 @@ def test_who_asks_for_a_release_by_force_is_told_where_the_pods_are(world):
     assert world.view(KEY, now=NOON).stranded == {uid("a"), uid("c")}
 
 
-def test_a_release_by_force_heeds_pods_that_are_listed_for_an_extended_resource(world):
+def test_a_release_by_force_heeds_pods_that_are_listed_and_do_not_reference_the_claim(world):
     told(world, pod("a", node="n1", claims=("of-its-own",)), node("n1"))
     told(world, claim(list=[started("a"), started("b")], annotations={FORCE_RELEASE: "x"}))
     view = world.view(KEY, now=NOON)

@@ -269,6 +269,25 @@ def test_a_pod_that_is_the_workload_itself_is_listed_once():
 
 
 @pytest.mark.parametrize(
+    ("mine", "written"),
+    [
+        pytest.param([], 0, id="nothing-of-ours-is-in-it"),
+        pytest.param([JOB], 1, id="the-workload-is-in-it"),
+    ],
+)
+def test_a_list_full_of_others_entries_is_left_as_it_is(mine, written):
+    others = [
+        ConsumerReference.parse(f"things.example.com/{number}", uid=uid(f"thing-{number}"))
+        for number in range(RESERVED_FOR_MAX_SIZE - len(mine))
+    ]
+    of = claim(workload=JOB, entered=bool(mine), list=[*mine, *others])
+    plan = decided(view(of, starting("a"), started("b"), waiting("c"), workload=PRESENT))
+    assert plan.claim_writes == ()
+    assert Code.WORKLOAD_ENTERED not in codes(plan)
+    assert len(of.entries) == len(others) + written
+
+
+@pytest.mark.parametrize(
     ("foreign", "written"),
     [
         pytest.param(CLAIM_UID, ["jobs/train", "things/x", "a"], id="the-guards-uid-it-does-what-a-guard-does"),

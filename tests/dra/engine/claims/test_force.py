@@ -120,7 +120,7 @@ def test_what_is_in_doubt_is_overridden_and_named(of, pods, known, overridden):
             [],
             {"other_users": (started("a"),)},
             Code.FORCE_RELEASE_BLOCKED,
-            id="a-listed-pod-uses-it-by-an-extended-resource",
+            id="a-listed-pod-that-does-not-reference-it-may-use-it-in-a-way-that-we-do-not-know",
         ),
     ],
 )
@@ -148,6 +148,12 @@ def test_a_pod_that_was_listed_lately_is_taken_off_the_list_and_waited_for():
     off = {uid("a"): Listing(last=NOON - BIND_HORIZON)}
     plan = asked(forced(list=["guard", FOREIGN]), waiting("a"), listings=off)
     assert [type(write) for write in plan.claim_writes] == [Deallocate, Annotate]
+
+
+def test_a_gated_pod_that_is_listed_may_have_been_let_go_by_now():
+    plan = asked(forced(list=[FOREIGN, gated("a")]), gated("a"))
+    assert listed(plan) == ["guards/train", "things/x"]
+    assert codes(plan) == [Code.FORCE_RELEASE_WAITS]
 
 
 def test_meanwhile_no_gate_is_opened():
