@@ -14,7 +14,7 @@ from controller.leadership import Leadership
 from controller.metrics import Metrics
 from controller.publisher import Publisher
 from controller.queue import Queue
-from controller.writer import Writer
+from controller.writer import PartlyDoneError, Writer
 from dra.engine.actions import Deallocate, DeleteClaim, Plan
 from dra.engine.claims import gates
 from dra.engine.claims.decide import decide
@@ -23,7 +23,7 @@ from dra.engine.claims.view import ClaimView
 from dra.engine.reasons import Code, claim_reason
 from dra.engine.world import World
 from dra.kube.clock import Clock
-from dra.kube.errors import ApiError, Conflict
+from dra.kube.errors import ApiError, Conflict, ServerError, TooManyRequests, Unreachable
 from dra.kube.store import RewoundError
 from dra.model.meta import Key
 
@@ -35,6 +35,9 @@ ROUNDS: Final = 4
 
 RETRY: Final = (0.2, 30.0)
 """Seconds, first and longest, before a claim whose plan failed is decided again."""
+
+RETRY_AFTER_OUTAGE: Final = (0.2, 10.0)
+"""The same where the server is to blame: when it is back, devices and pods should not have to wait for long."""
 
 RETRY_AFTER: Final[dict[type[Exception], tuple[float, float]]] = {
     # Somebody else has written the claim meanwhile, and we have read it again. Mostly the scheduler, which goes on
@@ -107,8 +110,10 @@ class ClaimLoop:
         flow.set(f"{key[0]}/{key[1]}#{next(_numbers)}")
         try:
             cost = await self.reconcile(key)
-        except (ApiError, BoundMeanwhileError) as error:
-            delay = self._growing(key, RETRY_AFTER.get(type(error), RETRY))
+        except (ApiError, BoundMeanwhileError, PartlyDoneError) as error:
+            if isinstance(error, PartlyDoneError):
+                self._failures.pop(key, None)
+            delay = self._growing(key, _pause(error))
             level = logging.DEBUG if type(error) in RETRY_AFTER else logging.WARNING
             _log.log(level, "claim %s/%s: not done, again in %.2f s: %s", *key, delay, error)
             self._queue.at(key, self._clock.now() + delay)
@@ -170,3 +175,10 @@ class ClaimLoop:
             reasons=(*(r for r in plan.reasons if not r.done), waits),
             wake_at=min(plan.wake_at, self._leadership.quiet_until()),
         )
+
+
+def _pause(error: Exception) -> tuple[float, float]:
+    """Return the pauses after a failure, first and longest."""
+    if isinstance(error, ServerError | Unreachable | TooManyRequests):
+        return RETRY_AFTER_OUTAGE
+    return RETRY_AFTER.get(type(error), RETRY)

@@ -28,10 +28,31 @@ from dra.model.references import ConsumerReference, GroupResource
 RETRY: Final = (5.0, 60.0)
 """Seconds, first and longest, between looks at a kind that is not served: CRDs arrive later."""
 
+FORBIDDEN_AFTER: Final = 5.0
+"""Seconds for which reading must have been refused before that counts: a restarted API server knows no rights yet."""
+
 FORBIDDEN_FOR: Final = 60.0
 """Seconds for which a kind counts as unreadable after a single object of it was refused."""
 
 _log: Final = logging.getLogger(__name__)
+
+
+class Refusals:
+    """Since when reading each kind has been refused."""
+
+    def __init__(self) -> None:
+        self._seen: dict[GroupResource, tuple[Instant, Instant]] = {}
+
+    def lasting(self, kind: GroupResource, *, now: Instant) -> bool:
+        """Take in a refusal; return whether it is more than a restart of the API server."""
+        first, last = self._seen.get(kind, (now, now))
+        first = now if now - last > FORBIDDEN_FOR else first
+        self._seen[kind] = (first, now)
+        return now - first >= FORBIDDEN_AFTER
+
+    def over(self, kind: GroupResource) -> None:
+        """Take in that reading works."""
+        self._seen.pop(kind, None)
 
 
 class Workloads:
@@ -55,6 +76,8 @@ class Workloads:
         self._forbidden: dict[GroupResource, Instant] = {}
         """Until when a kind counts as unreadable: it may be watched and yet not be read one by one."""
 
+        self._refused_reads = Refusals()
+        self._refused_watches = Refusals()
         self._watching: dict[GroupResource, asyncio.Task[None]] = {}
 
     def follow(self) -> None:
@@ -73,7 +96,10 @@ class Workloads:
         await asyncio.gather(*self._watching.values(), return_exceptions=True)
 
     async def look_up(self, reference: ConsumerReference, *, namespace: str) -> None:
-        """Ask for the object of a reference; the answer goes to the world. No answer leaves it in doubt."""
+        """Ask for the object of a reference; the answer goes to the world. No answer leaves it in doubt.
+
+        Raises what kept the answer from coming; Forbidden only while that may pass.
+        """
         kind = reference.group_resource
         key = WorkloadKey.of(reference, namespace)
         try:
@@ -90,9 +116,12 @@ class Workloads:
         except InvalidNameError:  # nothing can have such a name
             self._world.forget_workload(key, reference.uid)
         except Forbidden:
+            if not self._refused_reads.lasting(kind, now=self._clock.now()):
+                raise
             self._forbidden[kind] = self._clock.now() + FORBIDDEN_FOR
             self._world.kind_is(kind, WorkloadPhase.FORBIDDEN)
         else:
+            self._refused_reads.over(kind)
             if found.metadata.uid != reference.uid:
                 self._world.forget_workload(key, reference.uid)
             self._world.observe_workload(key, uid=found.metadata.uid, finished=self._finished(kind, found))
@@ -135,12 +164,15 @@ class Workloads:
                 await asyncio.sleep(1.0)
                 match reflector.failure:
                     case Forbidden():
-                        self._set(kind, WorkloadPhase.FORBIDDEN)
+                        if self._refused_watches.lasting(kind, now=self._clock.now()):
+                            self._set(kind, WorkloadPhase.FORBIDDEN)
                     case NotFound():
                         self._discovery.forget(kind.group)
                         return
-                    case None if reflector.synced.is_set() and self._readable(kind):
-                        self._set(kind, WorkloadPhase.ABSENT)
+                    case None if reflector.synced.is_set():
+                        self._refused_watches.over(kind)
+                        if self._readable(kind):
+                            self._set(kind, WorkloadPhase.ABSENT)
                     case _:
                         pass
             running.result()  # raises what ended it

@@ -1,13 +1,13 @@
 """Carries out plans: the only place that writes to the API server, and what each outcome teaches the world.
 
 Writes on a claim are a chain: the first carries the resourceVersion decided on, each next the one just returned, and
-every answer enters the world before the next decision. Whatever fails ends the chain; nothing is repeated here, the
-claim is decided again with a newer view.
+every answer enters the world before the next decision. A write whose answer is lost is looked for. Whatever fails ends
+the chain; nothing is repeated here, the claim is decided again with a newer view.
 """
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable, Iterable, Sequence
 from typing import Final
 
 from controller.confirmation import Confirmation
@@ -27,8 +27,9 @@ from dra.engine.actions import (
     Ungate,
 )
 from dra.engine.claims.view import ClaimView
-from dra.engine.consumers import Stage, stage_of
+from dra.engine.consumers import GATE, Stage, stage_of
 from dra.engine.world import World
+from dra.kube.backoff import Backoff
 from dra.kube.client import WRITE_TIMEOUT, Client
 from dra.kube.clock import Clock, micro_time
 from dra.kube.errors import ApiError, Conflict, NotFound
@@ -42,8 +43,20 @@ from dra.model.pods import Pod, claim_names
 PARALLEL: Final = 32
 """Requests of one plan that are under way at a time: a window of 240 pods is ungated in eight rounds."""
 
+KICKS: Final = 3
+"""Attempts to touch a pod; without, its kubelet looks again after a minute or more."""
+
+KICK_AGAIN: Final = 0.5
+"""Seconds before the second of them."""
 
 _log: Final = logging.getLogger(__name__)
+
+
+class PartlyDoneError(Exception):
+    """Some requests about pods failed, others did what they were to do: no reason to wait for long."""
+
+    def __init__(self, failures: Sequence[Exception], *, of: int) -> None:
+        super().__init__(f"{len(failures)} of {of} requests about pods failed, the first: {failures[0]}")
 
 
 class Writer:
@@ -70,7 +83,7 @@ class Writer:
         """Questions that are under way, with the claim that wants the answer: a pod may be listed in several."""
 
     async def apply(self, plan: Plan, *, view: ClaimView | None = None) -> None:
-        """Carry out a plan made for the view; raises ApiError or BoundMeanwhileError, the first of several."""
+        """Carry out a plan made for the view; raises ApiError, BoundMeanwhileError or PartlyDoneError."""
         if view is not None and plan.claim_writes:
             try:
                 await self._write_claim(plan.claim_writes, view)
@@ -101,13 +114,18 @@ class Writer:
         await together([self._kick(a) for a in plan.actions if isinstance(a, Kick) and a.uid in listed])
 
     async def _write_claim(self, writes: Iterable[ClaimWrite], view: ClaimView) -> None:
-        version = view.claim.metadata.resource_version
+        claim = view.claim
         for write in writes:
             if isinstance(write, Deallocate):
                 await self._confirmation.ask(write)
-            version = await self._patch_claim(write, view, version)
+            claim = await self._patch_claim(write, view, claim)
+            self._metrics.claim_writes.labels(type(write).__name__).inc()
+            _log.debug("%s", patches.summary(write, view.claim))
+            if isinstance(write, SetReservedFor):
+                self._metrics.observe_listed(view, write, now=self._clock.now())
 
-    async def _patch_claim(self, write: ClaimWrite, view: ClaimView, version: str) -> str:
+    async def _patch_claim(self, write: ClaimWrite, view: ClaimView, before: ResourceClaim) -> ResourceClaim:
+        """Return the claim as it is after the write."""
         try:
             claim = await self._client.merge_patch(
                 CLAIMS,
@@ -115,41 +133,62 @@ class Writer:
                 patches.body(write),
                 model=ResourceClaim,
                 subresource=patches.subresource(write),
-                resource_version=version,
-                uid=view.claim.metadata.uid,
+                resource_version=before.metadata.resource_version,
+                uid=before.metadata.uid,
                 priority=Priority.URGENT if not _only_tidies(write, view) else Priority.BULK,
                 within=self._within(),
             )
         except Conflict:
             self._metrics.conflicts.inc()
-            await self._reread_claim(view)
+            # The watch may be far behind whoever was faster: the next decision should not fail on the same news.
+            found = await self._read_claim(view)
+            if found is not None:
+                self._world.observe_claim(found, now=self._clock.now())
             raise
         except NotFound:
             self._world.forget_claim(view.key, view.claim.metadata.uid)
             raise
-        self._metrics.claim_writes.labels(type(write).__name__).inc()
+        except ApiError as error:
+            found = await self._outcome(error, view)
+            if found is None:
+                raise
+            done = _same(found, patches.applied(before, write))
+            self._world.observe_claim(found, now=self._clock.now(), ours=done)
+            if not done:
+                raise
+            _log.debug("%s: done nevertheless: %s", error, patches.summary(write, before))
+            return found
         self._world.observe_claim(claim, now=self._clock.now(), ours=True)
-        _log.debug("%s", patches.summary(write, view.claim))
-        if isinstance(write, SetReservedFor):
-            self._metrics.observe_listed(view, write, now=self._clock.now())
-        return claim.metadata.resource_version
+        return claim
 
-    async def _reread_claim(self, view: ClaimView) -> None:
-        """The watch may be far behind whoever was faster: the next decision should not fail on the same news.
+    async def _outcome(self, error: ApiError, view: ClaimView) -> ResourceClaim | None:
+        """Return the claim as it is after a write of which we do not know whether it was done; None: not known either.
+
+        Who is listed by it must be kicked, and the finalizer must go with the allocation: nobody would plan that again.
+        """
+        if not error.ambiguous:
+            return None
+        try:
+            return await self._read_claim(view)
+        except ApiError:
+            return None
+
+    async def _read_claim(self, view: ClaimView) -> ResourceClaim | None:
+        """Return the claim as it is now, None if it is gone.
 
         A live read can be no older than what is known before it; else the server was restored from a backup, and all
         our writes would fail for ever.
         """
         known = self._world.claim(view.key)
         try:
-            claim = await self._client.get(CLAIMS, view.key, ResourceClaim)
+            claim = await self._client.get(CLAIMS, view.key, ResourceClaim, within=WRITE_TIMEOUT)
         except NotFound:
             self._world.forget_claim(view.key, view.claim.metadata.uid)
-            return
+            return None
         before, version = known.metadata.resource_version if known is not None else "", claim.metadata.resource_version
         if earlier(version, before):
             raise RewoundError(Rewound(CLAIMS.what(view.key), version, before))
-        self._world.observe_claim(claim, now=self._clock.now())
+        return claim
 
     async def _ungate(self, action: Ungate) -> None:
         try:
@@ -164,40 +203,65 @@ class Writer:
                 within=self._within(),
             )
         except Conflict:
-            await self._reread_pod(action.pod, action.uid)
+            for name in await self._reread_pod(action.pod, action.uid):
+                self._world.dirty.add((action.pod[0], name))
         except NotFound:
             self._world.forget_pod(action.uid)
+        except ApiError as error:
+            if not error.ambiguous or not await self._let_go(action):
+                raise
+            self._metrics.ungated.inc()
         else:
             self._metrics.ungated.inc()
             self._world.observe_pod(pod, now=self._clock.now())
 
-    async def _reread_pod(self, key: Key, uid: Uid) -> None:
-        """A gated pod changes once more right after its creation: the scheduler writes its condition."""
+    async def _let_go(self, action: Ungate) -> bool:
+        """Whether the pod is behind our gate no more, although nobody has told us that our write was done."""
         try:
-            pod = await self._client.get(PODS, key, Pod, priority=Priority.URGENT)
+            await self._reread_pod(action.pod, action.uid)
+        except ApiError:
+            return False
+        found = self._world.consumer(action.uid)
+        return found is None or GATE not in found.gates
+
+    async def _reread_pod(self, key: Key, uid: Uid) -> tuple[str, ...]:
+        """Take in a pod as it is now; return its claims.
+
+        A gated pod changes once more right after its creation: the scheduler writes its condition.
+        """
+        try:
+            pod = await self._client.get(PODS, key, Pod, priority=Priority.URGENT, within=WRITE_TIMEOUT)
         except NotFound:
             self._world.forget_pod(uid)
-            return
+            return ()
         if pod.metadata.uid != uid:
             self._world.forget_pod(uid)
         self._world.observe_pod(pod, now=self._clock.now())
-        self._world.dirty.update((key[0], name) for name in claim_names(pod))
+        return claim_names(pod)
 
     async def _kick(self, action: Kick) -> None:
-        stamp = micro_time(self._clock.wall())
-        try:
-            await self._client.merge_patch(
-                PODS,
-                action.pod,
-                patches.kick(stamp),
-                model=PartialObject,
-                uid=action.uid,
-                priority=Priority.URGENT,
-                within=self._within(),
-            )
-        except (Conflict, NotFound):
-            return  # that pod is gone: nobody is left to look again
-        self._metrics.kicked.inc()
+        """Touch the pod. Repeated, unlike all other writes: no later plan knows that it is still to be done."""
+        stamp, backoff = micro_time(self._clock.wall()), Backoff(base=KICK_AGAIN)
+        for left in reversed(range(KICKS)):
+            try:
+                await self._client.merge_patch(
+                    PODS,
+                    action.pod,
+                    patches.kick(stamp),
+                    model=PartialObject,
+                    uid=action.uid,
+                    priority=Priority.URGENT,
+                    within=self._within(),
+                )
+            except (Conflict, NotFound):
+                return  # that pod is gone: nobody is left to look again
+            except ApiError:
+                if not left:
+                    raise
+                await asyncio.sleep(backoff.next())
+            else:
+                self._metrics.kicked.inc()
+                return
 
     async def _delete_claim(self, action: DeleteClaim) -> None:
         try:
@@ -242,8 +306,19 @@ def _only_tidies(write: ClaimWrite, view: ClaimView) -> bool:
     return isinstance(write, SetReservedFor) and {e.uid for e in write.entries} <= view.listed
 
 
+def _same(found: ResourceClaim, expected: ResourceClaim) -> bool:
+    """Whether a claim is what a write of ours was to make of it: then a chain may go on from its version."""
+    one, other = found.metadata, expected.metadata
+    return (one.uid, one.annotations or {}, one.finalizers or [], found.status) == (
+        other.uid,
+        other.annotations or {},
+        other.finalizers or [],
+        expected.status,
+    )
+
+
 async def together(requests: list[Awaitable[None]]) -> None:
-    """Run requests of one plan, a few at a time; all of them, even if some fail, then raise the first failure."""
+    """Run requests, a few at a time; all of them, even if some fail, then raise what tells of the failures."""
     if not requests:
         return
     slots = asyncio.Semaphore(PARALLEL)
@@ -253,6 +328,11 @@ async def together(requests: list[Awaitable[None]]) -> None:
             await request
 
     outcomes = await asyncio.gather(*(one(r) for r in requests), return_exceptions=True)
+    failures = [outcome for outcome in outcomes if isinstance(outcome, ApiError)]
     for outcome in outcomes:
-        if isinstance(outcome, BaseException):
+        if isinstance(outcome, BaseException) and not isinstance(outcome, ApiError):
             raise outcome
+    if failures and len(failures) < len(outcomes):
+        raise PartlyDoneError(failures, of=len(outcomes))
+    for failure in failures:
+        raise failure

@@ -62,6 +62,11 @@ class ApiError(Exception):
     def __str__(self) -> str:
         return f"{self.what}: {self.message or self.reason or f'HTTP {self.status}'}"
 
+    @property
+    def ambiguous(self) -> bool:
+        """Whether a write may have happened, or may still happen, in spite of this: it is read then, not repeated."""
+        return False
+
     def has_cause(self, reason: str) -> bool:
         """Whether the server gave `reason` among its causes."""
         return any(cause.reason == reason for cause in self.details.causes or ())
@@ -111,6 +116,11 @@ class TooManyRequests(ApiError):  # noqa: N818 - as above
 class ServerError(ApiError):
     """5xx: whether a write has happened is not known."""
 
+    @property
+    def ambiguous(self) -> bool:
+        """Yes."""
+        return True
+
 
 class Timeout(ServerError):  # noqa: N818 - as above
     """504: not done within the server's own limit; a write may still happen."""
@@ -122,6 +132,11 @@ class Unreadable(ApiError):  # noqa: N818 - as above
     def __init__(self, what: str, cause: Exception) -> None:
         super().__init__(what, Status(reason="Unreadable", message=f"the answer cannot be read: {cause}"))
 
+    @property
+    def ambiguous(self) -> bool:
+        """Yes: it was a success, of what nobody can tell."""
+        return True
+
 
 class Unreachable(ApiError):  # noqa: N818 - as above
     """No answer: connection refused, broken or silent; or the request was never sent.
@@ -131,7 +146,12 @@ class Unreachable(ApiError):  # noqa: N818 - as above
 
     def __init__(self, what: str, message: str, *, ambiguous: bool) -> None:
         super().__init__(what, Status(reason="Unreachable", message=message))
-        self.ambiguous = ambiguous
+        self._ambiguous = ambiguous
+
+    @property
+    def ambiguous(self) -> bool:
+        """Whether the server may have got the request."""
+        return self._ambiguous
 
 
 _BY_STATUS: Final[dict[int, type[ApiError]]] = {

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from dataclasses import replace
+from datetime import timedelta
 from random import Random
 from typing import Any, Final, NoReturn
 
@@ -74,6 +75,7 @@ class Election:
         self._terms = terms
         self._clock = clock
         self._random = random or Random()  # noqa: S311 - spreads load, guards nothing
+        self._renewals = 0
         self._seen: Sighting | None = None
         self._tenure: Tenure | None = None
 
@@ -185,7 +187,7 @@ class Election:
 
     async def _create(self, before: Lease | None) -> Lease:
         namespace, name = self._key
-        spec = {**self._terms_of_office(before), "renewTime": micro_time(self._clock.wall())}
+        spec = {**self._terms_of_office(before), "renewTime": self._stamp()}
         return await self._client.create(
             LEASES,
             {"metadata": {"name": name}, "spec": spec},
@@ -199,12 +201,20 @@ class Election:
         return await self._client.merge_patch(
             LEASES,
             self._key,
-            {"spec": {**spec, "renewTime": micro_time(self._clock.wall())}},
+            {"spec": {**spec, "renewTime": self._stamp()}},
             model=Lease,
             resource_version=lease.metadata.resource_version,
             priority=Priority.LEADERSHIP,
             within=self._within(),
         )
+
+    def _stamp(self) -> str:
+        """Return a renewTime that differs from those before, even if the time of day stands still or jumps back.
+
+        Others see that we live by the change of it. To the API server, writing the same again would be no write at all.
+        """
+        self._renewals += 1
+        return micro_time(self._clock.wall() + timedelta(microseconds=self._renewals))
 
     def _terms_of_office(self, before: Lease | None) -> dict[str, Any]:
         """Return what a new holder writes."""

@@ -1,5 +1,7 @@
 import asyncio
+import itertools
 import logging
+from datetime import timedelta
 
 import pytest
 
@@ -7,6 +9,7 @@ from controller.application import Application, MalformedConfigurationError, pol
 from dra.api.configuration import Configuration
 from dra.engine.claims.policy import ALONGSIDE, REPLACE
 from dra.engine.consumers import GATE
+from dra.kube.clock import SYSTEM, SystemClock
 from dra.model.references import GroupResource
 from dra.model.workloads import ENTERED, RESERVED_FOR
 from tests.controller.cluster import CLAIMS, JOBS, PODS, SLICES, Cluster
@@ -70,7 +73,18 @@ def test_a_lease_that_cannot_be_kept_is_refused():
         Application(configuration(**content), Cluster())
 
 
-async def test_from_the_first_pod_to_the_last(caplog):
+class JumpingClock(SystemClock):
+    """Each look at the time of day is a day off, before or after."""
+
+    def __init__(self):
+        self._off = itertools.cycle([timedelta(days=1), timedelta(days=-1)])
+
+    def wall(self):
+        return super().wall() + next(self._off)
+
+
+@pytest.mark.parametrize("clock", [SYSTEM, JumpingClock()], ids=["time-passes", "time-of-day-jumps"])
+async def test_from_the_first_pod_to_the_last(caplog, clock):
     """One claim, one Job, two gated pods: entered, let go, released, given back."""
     caplog.set_level(logging.INFO)
     cluster = Cluster()
@@ -90,7 +104,7 @@ async def test_from_the_first_pod_to_the_last(caplog):
     def listed():
         return [entry["name"] for entry in cluster.objects[path].get("status", {}).get("reservedFor", ())]
 
-    application = Application(configuration(), cluster)
+    application = Application(configuration(), cluster, clock=clock)
     running = asyncio.create_task(application.run())
     try:
         pods = [cluster.path(PODS, NAMESPACE, name) for name in "ab"]

@@ -1,18 +1,20 @@
 import asyncio
 import contextlib
+import itertools
 
 import pytest
 
-from controller.claims import RETRY, RETRY_AFTER, ClaimLoop, flow
+from controller.claims import RETRY, RETRY_AFTER, RETRY_AFTER_OUTAGE, ClaimLoop, flow
 from controller.leadership import Leadership
 from controller.publisher import Publisher
 from controller.queue import Queue
+from controller.writer import PartlyDoneError
 from dra.engine.actions import Deallocate, SetReservedFor, Ungate
 from dra.engine.claims.policy import REPLACE
 from dra.engine.consumers import GATE
 from dra.engine.instants import NEVER
 from dra.engine.reasons import Code
-from dra.kube.errors import Conflict, ServerError, Status
+from dra.kube.errors import Conflict, Forbidden, ServerError, Status, TooManyRequests
 from dra.kube.store import Rewound, RewoundError
 from tests.dra.engine.examples import JOB, KEY, NOON, claim, finished, pod, waiting
 
@@ -111,6 +113,11 @@ async def running(loop, seconds):
     await asyncio.gather(task, return_exceptions=True)
 
 
+class SomeFailedError(PartlyDoneError):
+    def __init__(self, *_):
+        super().__init__([ValueError("no")], of=2)
+
+
 def error(kind):
     return kind("claim ml/train", Status(code=409, message="no"))
 
@@ -136,9 +143,14 @@ async def test_what_the_world_has_marked_is_decided_once(world, writes, told, lo
             id="conflicts-soon",
         ),
         pytest.param(
-            [ServerError] * 3,
+            [Forbidden] * 3,
             [0.05, 0.05 + RETRY[0], 0.05 + 3 * RETRY[0], 0.05 + 7 * RETRY[0]],
             id="others-later-and-later",
+        ),
+        pytest.param(
+            [SomeFailedError] * 3,
+            [0.05, 0.05 + RETRY[0], 0.05 + 2 * RETRY[0], 0.05 + 3 * RETRY[0]],
+            id="what-makes-progress-soon",
         ),
     ],
 )
@@ -149,6 +161,23 @@ async def test_what_failed_is_decided_again(world, writes, told, loop_of, failur
     async with running(loop_of(), when[-1] + 0.001):
         assert writes.when[: len(when)] == pytest.approx(when)
     assert told.codes[:1] == [Code.WORKLOAD_ENTERED], "what was not done is not told"
+
+
+@pytest.mark.parametrize(
+    ("failure", "longest"),
+    [
+        pytest.param(ServerError, RETRY_AFTER_OUTAGE[1], id="server-error"),
+        pytest.param(TooManyRequests, RETRY_AFTER_OUTAGE[1], id="too-many-requests"),
+        pytest.param(Forbidden, RETRY[1], id="forbidden"),
+    ],
+)
+async def test_after_an_outage_nobody_waits_for_as_long_as_for_a_right(world, writes, loop_of, failure, longest):
+    world.observe_claim(claim(workload=JOB), now=0.0)
+    world.observe_pod(pod("a"), now=0.0)
+    writes.failures = [error(failure) for _ in range(50)]
+    async with running(loop_of(), 300.0):
+        gaps = [after - before for before, after in itertools.pairwise(writes.when)]
+        assert max(gaps) == pytest.approx(longest)
 
 
 async def test_one_claim_that_fails_does_not_keep_the_others(world, writes, loop_of):

@@ -4,11 +4,11 @@ import contextlib
 import msgspec
 import pytest
 
-from controller.workloads import RETRY, Workloads
+from controller.workloads import FORBIDDEN_AFTER, FORBIDDEN_FOR, RETRY, Workloads
 from dra.cel.rules import Rule
 from dra.engine.claims.view import Workload, WorkloadPhase
 from dra.engine.workloads import WorkloadKey
-from dra.kube.errors import ServerError
+from dra.kube.errors import Forbidden, ServerError
 from dra.model.claims import ResourceClaim
 from dra.model.meta import Uid
 from dra.model.references import ConsumerReference
@@ -29,9 +29,9 @@ def cluster():
 
 
 @pytest.fixture
-async def workloads(cluster, world):
+async def workloads(cluster, world, clock):
     """Workloads that are followed from the first claim on; `woken` counts."""
-    followed = Workloads(client_of(cluster), world=world, rules={KIND: DONE}, woken=lambda: None)
+    followed = Workloads(client_of(cluster), world=world, rules={KIND: DONE}, woken=lambda: None, clock=clock)
     yield followed
     await followed.close()
 
@@ -108,11 +108,29 @@ async def test_a_kind_that_may_not_be_read_is_in_doubt_until_it_may(cluster, wor
     refer(cluster, world)
     cluster.refuse[JOBS] = refusal(403, "Forbidden")
     workloads.follow()
-    await settle()
+    await settle(FORBIDDEN_AFTER - 1.0)
+    assert world.workload(TRAIN).phase is WorkloadPhase.UNKNOWN
+    await settle(FORBIDDEN_AFTER)
     assert world.workload(TRAIN).phase is WorkloadPhase.FORBIDDEN
     cluster.refuse.clear()
     await settle(120.0)
     assert world.workload(TRAIN) == Workload(phase=WorkloadPhase.PRESENT, uid=JOB.uid)
+
+
+async def test_an_api_server_that_knows_no_rights_yet_makes_nobody_doubt(cluster, world, workloads):
+    """It answers 403 for a moment after a restart; an Event about each claim of the cluster would be the price."""
+    job(cluster)
+    refer(cluster, world)
+    workloads.follow()
+    await settle()
+    for _ in range(20):
+        cluster.refuse[JOBS] = refusal(403, "Forbidden")
+        cluster.restore(cluster.objects, cluster.version)  # the watches break
+        await settle(FORBIDDEN_AFTER / 2)
+        assert world.workload(TRAIN).phase is WorkloadPhase.PRESENT
+        cluster.refuse.clear()
+        await settle(60.0)
+    assert world.workload(TRAIN).phase is WorkloadPhase.PRESENT
 
 
 async def test_a_kind_that_does_not_exist_is_looked_for_again(cluster, world, workloads):
@@ -161,7 +179,7 @@ async def test_a_live_read_tells_what_became_of_a_uid(cluster, world, workloads,
 @pytest.mark.parametrize(
     ("answer", "phase", "raised"),
     [
-        pytest.param(refusal(403, "Forbidden"), WorkloadPhase.FORBIDDEN, None, id="forbidden"),
+        pytest.param(refusal(403, "Forbidden"), WorkloadPhase.UNKNOWN, Forbidden, id="forbidden-for-now"),
         pytest.param(refusal(500), WorkloadPhase.UNKNOWN, ServerError, id="no-answer-leaves-it-in-doubt"),
     ],
 )
@@ -176,6 +194,24 @@ async def test_a_live_read_that_fails(cluster, world, workloads, answer, phase, 
     with pytest.raises(raised) if raised else contextlib.nullcontext():
         await workloads.look_up(JOB, namespace=NAMESPACE)
     assert world.workload(TRAIN).phase is phase
+
+
+async def test_a_live_read_that_is_refused_again_and_again_is_the_answer(cluster, world, workloads):
+    refer(cluster, world)
+    plain = cluster.send
+
+    async def failing(request):
+        return refusal(403, "Forbidden") if request.path.endswith("/train") else await plain(request)
+
+    cluster.send = failing
+    with pytest.raises(Forbidden):
+        await workloads.look_up(JOB, namespace=NAMESPACE)
+    await settle(FORBIDDEN_AFTER)
+    await workloads.look_up(JOB, namespace=NAMESPACE)
+    assert world.workload(TRAIN).phase is WorkloadPhase.FORBIDDEN
+    await settle(10 * FORBIDDEN_FOR)
+    with pytest.raises(Forbidden):  # long ago is not again and again
+        await workloads.look_up(JOB, namespace=NAMESPACE)
 
 
 async def test_a_live_read_of_no_kind(cluster, world, workloads):

@@ -1,4 +1,5 @@
 import asyncio
+import contextlib
 
 import msgspec
 import pytest
@@ -6,7 +7,7 @@ import pytest
 from controller.confirmation import BoundMeanwhileError
 from controller.leadership import Leadership
 from controller.workloads import Workloads
-from controller.writer import PARALLEL, Writer
+from controller.writer import KICKS, PARALLEL, PartlyDoneError, Writer
 from dra.engine.actions import (
     Annotate,
     Deallocate,
@@ -19,14 +20,14 @@ from dra.engine.actions import (
 )
 from dra.engine.claims.view import EntryKind
 from dra.engine.consumers import GATE
-from dra.kube.errors import Conflict, NotFound, Unreachable
+from dra.kube.errors import Conflict, Forbidden, NotFound, ServerError, Unreachable
 from dra.kube.store import RewoundError
 from dra.model.claims import ResourceClaim
 from dra.model.meta import Uid
 from dra.model.pods import Pod
 from tests.controller.cluster import CLAIMS, NODES, PODS, Cluster
 from tests.dra.engine.examples import GUARD, JOB, KEY, NAMESPACE, uid, waiting
-from tests.dra.kube.scripted import client_of, refusal
+from tests.dra.kube.scripted import Scripted, client_of, refusal
 
 UID = Uid("uid-train")
 ALLOCATION = {"devices": {"results": [{"driver": "d", "pool": "p", "device": "gpu-0"}]}}
@@ -335,6 +336,104 @@ async def test_a_window_of_pods_is_let_go_a_few_at_a_time(cluster, writer_of):
     assert (most, len(cluster.writes())) == (PARALLEL, 2 * PARALLEL)
 
 
+# Writes of which nobody tells whether they were done
+
+
+def losing(cluster, *, answers, done=True):
+    """Let so many writes have no answer; they are done, or not."""
+    plain = cluster.send
+    left = iter(range(answers))
+
+    async def send(request):
+        if request.method != "PATCH" or next(left, None) is None:
+            return await plain(request)
+        if done:
+            await plain(request)
+        else:
+            cluster.requests.append(request)
+        return refusal(500, "InternalError")
+
+    cluster.send = send
+
+
+async def test_a_write_whose_answer_was_lost_is_looked_for_and_the_chain_goes_on(cluster, world, writer_of, metrics):
+    """Nobody would plan the kick again, nor the end of the finalizer."""
+    view = served(cluster, world)
+    pod(cluster, "a", spec={"resourceClaims": USES, "nodeName": "n1"})
+    losing(cluster, answers=2)
+    listing = SetReservedFor(claim=KEY, entries=(JOB, waiting("a").entry))
+    await writer_of().apply(Plan(actions=(listing, NOTE, Kick(pod=(NAMESPACE, "a"), uid=uid("a")))), view=view)
+    assert [name for name, _, _ in cluster.writes()] == ["train", "train", "a"]
+    assert world.view(KEY, now=0.0).history.written_at == 0.0
+    assert b'dra_reserve_claim_writes_total{write="Annotate"} 1.0' in metrics.render()
+
+
+@pytest.mark.parametrize("form", ["not-done", "done-and-changed-again", "nor-the-read"])
+async def test_a_write_that_cannot_be_found_has_failed(cluster, world, writer_of, form):
+    view = served(cluster, world)
+    losing(cluster, answers=1, done=form == "done-and-changed-again")
+    if form == "done-and-changed-again":
+        path, lost = cluster.path(CLAIMS, NAMESPACE, "train"), cluster.send
+
+        async def changed(request):
+            answer = await lost(request)
+            if request.method == "PATCH":
+                cluster.put(CLAIMS, NAMESPACE, "train", **{**cluster.objects[path], "status": {}})
+            return answer
+
+        cluster.send = changed
+    elif form == "nor-the-read":
+        plain = cluster.send
+
+        async def unreadable(request):
+            return refusal(500) if request.method == "GET" else await plain(request)
+
+        cluster.send = unreadable
+    with pytest.raises(ServerError):
+        await writer_of().apply(Plan(actions=(LIST, NOTE)), view=view)
+    assert len(cluster.writes()) == 1
+    assert world.view(KEY, now=0.0).history.written_at is None
+
+
+async def test_a_refusal_is_known_to_have_done_nothing(cluster, world, writer_of):
+    view = served(cluster, world)
+    cluster.send = Scripted(refusal(403, "Forbidden")).send
+    with pytest.raises(Forbidden):
+        await writer_of().apply(Plan(actions=(LIST,)), view=view)
+
+
+@pytest.mark.parametrize("done", [True, False], ids=["done", "not-done"])
+async def test_whether_a_pod_was_let_go_is_looked_for_as_well(cluster, world, writer_of, metrics, done):
+    found = gated(cluster, "a")
+    world.observe_pod(found, now=0.0)
+    world.dirty.clear()
+    losing(cluster, answers=1, done=done)
+    version = found.metadata.resource_version
+    plan = Plan(actions=(Ungate(pod=(NAMESPACE, "a"), uid=uid("a"), resource_version=version),))
+    with contextlib.nullcontext() if done else pytest.raises(ServerError):
+        await writer_of().apply(plan)
+    assert (GATE in world.consumer(uid("a")).gates) is not done
+    assert bool(world.dirty) is done, "what is not done is no news: the pause before the next attempt must last"
+    assert (b"dra_reserve_pods_ungated_total 1.0" in metrics.render()) is done
+
+
+async def test_a_kick_is_repeated(cluster, writer_of, clock):
+    pod(cluster, "a")
+    losing(cluster, answers=KICKS - 1, done=False)
+    await writer_of().apply(Plan(actions=(Kick(pod=(NAMESPACE, "a"), uid=uid("a")),)))
+    assert len(cluster.writes()) == KICKS
+    assert "annotations" in cluster.objects[cluster.path(PODS, NAMESPACE, "a")]["metadata"]
+    assert 0.0 < clock.now() < 5.0
+
+
+async def test_a_kick_is_not_repeated_for_ever(cluster, writer_of):
+    pod(cluster, "a")
+    losing(cluster, answers=100, done=False)
+    with pytest.raises(ServerError):
+        await writer_of().apply(Plan(actions=(Kick(pod=(NAMESPACE, "a"), uid=uid("a")),)))
+    assert len(cluster.writes()) == KICKS
+
+
 async def test_one_pod_that_cannot_be_written_does_not_keep_the_others(cluster, writer_of):
     pods = [gated(cluster, name).metadata for name in "abc"]
     plain = cluster.send
@@ -344,7 +443,7 @@ async def test_one_pod_that_cannot_be_written_does_not_keep_the_others(cluster, 
 
     cluster.send = broken
     plan = Plan(actions=tuple(Ungate(pod=m.key, uid=m.uid, resource_version=m.resource_version) for m in pods))
-    with pytest.raises(Exception, match="Pod ml/a"):
+    with pytest.raises(PartlyDoneError, match="1 of 3 requests about pods failed, the first: Pod ml/a: "):
         await writer_of().apply(plan)
     assert [name for name, _, _ in cluster.writes()] == ["b", "c"]
 

@@ -8,7 +8,7 @@ from dra.kube.election import NEVER, Terms
 from dra.kube.lease import Election, LeadershipLostError
 from dra.kube.limits import Limiter
 from tests.dra.kube.scripted import BROKEN, REFUSED, Handling, body_of, client_of, ok, refusal
-from tests.dra.kube.virtual import seeded
+from tests.dra.kube.virtual import JumpingClock, LoopClock, seeded
 
 KEY = ("dra", "controller")
 
@@ -91,7 +91,7 @@ async def test_the_first_one_makes_the_lease_and_need_not_wait(server, clock):
     assert one.may_write_until == 14.0
     assert server.spec["holderIdentity"] == "one"
     assert server.spec["leaseDurationSeconds"] == 15
-    assert server.spec["renewTime"] == "2026-11-20T12:00:00.000000Z"
+    assert server.spec["renewTime"] == "2026-11-20T12:00:00.000001Z"
 
 
 async def test_a_leader_renews_and_its_writes_may_go_on(server, clock):
@@ -104,6 +104,20 @@ async def test_a_leader_renews_and_its_writes_may_go_on(server, clock):
         assert one.may_write_until >= clock.now() + 12.0
     assert server.spec["acquireTime"] == "2026-11-20T12:00:00.000000Z"
     assert server.spec["leaseTransitions"] == 0
+
+
+@pytest.mark.parametrize("clock", [JumpingClock(seed=1), JumpingClock()], ids=["jumps", "stands-still"])
+async def test_the_time_of_day_decides_nothing(server, clock):
+    one, two = server.candidate("one", clock), server.candidate("two", clock)
+    await one.acquire()
+    async with held(one) as task:
+        waiting = asyncio.create_task(two.acquire())
+        await asyncio.sleep(600.0)
+        assert not waiting.done()
+        assert not task.done()
+    killed = clock.now()
+    await waiting
+    assert 12.0 <= clock.now() - killed <= 17.5
 
 
 async def test_only_one_leads_and_the_other_waits(server, clock):
@@ -331,6 +345,14 @@ async def test_renewals_do_not_wait_behind_other_requests(server, clock):
         each.cancel()
 
 
+@pytest.mark.parametrize(
+    "clock",
+    [
+        pytest.param(LoopClock(), id="time-passes"),
+        pytest.param(JumpingClock(seed=3), id="time-of-day-jumps"),
+        pytest.param(JumpingClock(), id="time-of-day-stands-still"),
+    ],
+)
 async def test_in_no_second_do_two_lead_whatever_the_network_does(server, clock):
     """Three candidates, cut off and heard again at random: nobody may write while somebody else may."""
     chance = seeded(5)

@@ -44,6 +44,16 @@ class LoopClock:
         return NOON + timedelta(seconds=self.now())
 
 
+class JumpingClock(LoopClock):
+    """One whose time of day jumps by up to a day, forth and back, at each look; or stands still."""
+
+    def __init__(self, seed=None):
+        self._chance = None if seed is None else seeded(seed)
+
+    def wall(self):
+        return NOON if self._chance is None else NOON + timedelta(seconds=self._chance.uniform(-86_400, 86_400))
+
+
 def seeded(seed):
     """Return chance that repeats itself."""
     return Random(seed)  # noqa: S311 - guards nothing
