@@ -25,7 +25,7 @@ from tests.scenarios.differential.operations import Script
 from tests.scenarios.differential.shortening import shorten
 from tests.scenarios.target import Capability, Mode
 
-pytestmark = [pytest.mark.cluster, pytest.mark.long, pytest.mark.needs(Capability.COMPONENTS)]
+pytestmark = [pytest.mark.cluster, pytest.mark.needs(Capability.COMPONENTS)]
 
 ALL_SEEDS: Final = "0-280"
 SEEDS: Final = os.environ.get("DRA_DIFFERENTIAL_SEEDS", ALL_SEEDS)

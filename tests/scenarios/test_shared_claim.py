@@ -39,7 +39,9 @@ class Case:
 
 CASES = [
     pytest.param(Case(pods=1000, gated=True, reserved_for="jobs.batch/train", within=120), id="gated"),
-    pytest.param(Case(pods=1000, gated=False, reserved_for="jobs.batch/train", within=600), id="ungated"),
+    pytest.param(
+        Case(pods=1000, gated=False, reserved_for="jobs.batch/train", within=600), id="ungated", marks=pytest.mark.long
+    ),
     pytest.param(Case(pods=600, gated=True, reserved_for=None, within=120), id="without-workload"),
 ]
 
