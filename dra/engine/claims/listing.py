@@ -65,7 +65,8 @@ def _needs_tombstone(view: ClaimView, consumer: Consumer | None, policy: Policy,
         return False
     if view.claim.metadata.deleting:
         return False
-    return desired.workload is not None or bool(view.consuming) or any(c.uid in view.listed for c in view.waiting)
+    kept = desired.workload is not None or desired.revoking  # the latter for a bind horizon more
+    return kept or bool(view.consuming) or any(c.uid in view.listed for c in view.waiting)
 
 
 def listing_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) -> Desired:

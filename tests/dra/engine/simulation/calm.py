@@ -6,6 +6,7 @@ end: after each, what nobody uses any more is free, and nothing of ours is left 
 
 from typing import Final
 
+from dra.engine.claims import listing
 from dra.engine.claims.view import GROUP, GUARDS
 from dra.engine.consumers import GATE
 from dra.model import nodes, workloads
@@ -109,6 +110,8 @@ def check_nobody_stuck(cluster: Cluster) -> None:
         claims = [cluster.server.find(ResourceClaim, key(name)) for name in claim_names(pod)]
         if any(claim is not None and claim.metadata.deleting for claim in claims):
             continue
+        if not cluster.policy.prune_started and any(_full(claim) for claim in claims):
+            continue  # it waits for one that has started to end
         if pod.gates == (GATE,):
             raise Violation(f"pod {pod.metadata.name} is behind our gate for ever")
         node = cluster.server.find(Node, ("", pod.spec.node_name))
@@ -117,6 +120,11 @@ def check_nobody_stuck(cluster: Cluster) -> None:
         sandbox = cluster.kubelets.sandboxes.get(pod.metadata.uid)
         if sandbox is None or not (sandbox.ready or sandbox.ended):
             raise Violation(f"pod {pod.metadata.name} is bound to {node.metadata.name} and not let in")
+
+
+def _full(claim: ResourceClaim | None) -> bool:
+    """Whether a list has no slot for a pod besides the one that is kept for the guard."""
+    return claim is not None and len(claim.entries) >= listing.RESERVED_FOR_MAX_SIZE - 2
 
 
 def check_nothing_left(cluster: Cluster) -> None:

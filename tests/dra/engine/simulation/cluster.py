@@ -55,6 +55,7 @@ class Cluster:
         self.audit = Audit(self.server, self.kubelets)
         history = ClaimHistory(self.server, self.clock)
         self.scheduler = Scheduler(self.server, self.clock, history, devices=devices, on_bound=self.audit.bound)
+        self.policy = policy
         self.controller = Controller(self.server, self.clock, policy)
         self.conduct = Conduct(self.server, self.audit.tenures, lambda: self.controller.replica)
         for name in NODES:
