@@ -69,7 +69,7 @@ async def somebody_writes_the_claim_all_the_time(scene: Scene) -> None:
 async def the_line_freezes(scene: Scene) -> None:
     await scene.shared.done(5, within=60)
     scene.proxy.freeze()
-    await asyncio.sleep(4.0)
+    await asyncio.sleep(3.0)
     scene.proxy.thaw()
 
 
@@ -83,7 +83,7 @@ async def the_server_restarts(scene: Scene) -> None:
 async def etcd_stands_still(scene: Scene) -> None:
     await scene.shared.done(5, within=60)
     scene.target.cluster.etcd.freeze()
-    await asyncio.sleep(7.0)  # a little less than it takes a leader to give up
+    await asyncio.sleep(6.0)  # less than it takes a leader to give up
     scene.target.cluster.etcd.thaw()
 
 
@@ -96,14 +96,14 @@ class Trouble:
     disturb: Callable[[Scene], Awaitable[None]] = nothing
 
 
-OVERLOAD = Fault(kind=Kind.OVERLOAD, share=0.15, seconds=1)
+OVERLOAD = Fault(kind=Kind.OVERLOAD, share=0.1, seconds=1)
 LOST_ANSWERS = Fault(kind=Kind.LOST_ANSWER, verbs=WRITES, path=BUT_THE_LEASE, share=0.3)
 CONFLICTS = Fault(kind=Kind.FORESTALLED, verbs=PATCHES, path=BUT_THE_LEASE, share=0.3)
 LOST_RENEWALS = Fault(kind=Kind.LOST_ANSWER, verbs=PATCHES, path="/leases/", share=0.1)
 CUT_WATCHES = Fault(kind=Kind.CUT, verbs=WATCHES, share=0.5, seconds=0.5)
 ENDED_WATCHES = Fault(kind=Kind.ENDED, verbs=WATCHES, seconds=1)
 TOO_OLD = Fault(kind=Kind.EXPIRED, share=0.5)
-STALLS = Fault(kind=Kind.STALL, share=0.1, seconds=3)
+STALLS = Fault(kind=Kind.STALL, share=0.1, seconds=2)
 
 TROUBLES: Final = (
     Trouble(name="none"),

@@ -55,14 +55,15 @@ async def test_a_controller_that_is_killed_again_and_again_loses_nothing(
                 assert await shared.served(claim, pods) == ROUND.pods
             rounds += 1
     await killing
-    print(f"{KILLS} kills in {rounds} rounds of {ROUND.pods} pods, {len(proxy.exchanges)} requests")
+    under_way = proxy.faults.met[Kind.HELD]
+    print(f"{KILLS} kills in {rounds} rounds of {ROUND.pods} pods, {under_way} of them with a write under way")
 
 
 async def kill(controller: Controller, proxy: Proxy, *, chance: Random) -> None:
     """Kill it at random moments, mostly with a write under way: done and unknown to it, or arriving when it is back."""
     for _ in range(KILLS):
         proxy.inject(Fault(kind=Kind.HELD, verbs=PATCHES, share=chance.choice((1.0, 0.2, 0.05)), times=1))
-        await proxy.met(Kind.HELD, within=chance.uniform(0.5, 4.0))
+        await proxy.met(Kind.HELD, within=chance.uniform(0.2, 3.0))
         controller.crash()
         if chance.random() < 0.5:
             proxy.let_go()
