@@ -6,6 +6,7 @@ end: after each, what nobody uses any more is free, and nothing of ours is left 
 
 from typing import Final
 
+from dra.engine import window
 from dra.engine.claims import listing
 from dra.engine.claims.view import GROUP, GUARDS
 from dra.engine.consumers import GATE
@@ -110,8 +111,8 @@ def check_nobody_stuck(cluster: Cluster) -> None:
         claims = [cluster.server.find(ResourceClaim, key(name)) for name in claim_names(pod)]
         if any(claim is not None and claim.metadata.deleting for claim in claims):
             continue
-        if not cluster.policy.prune_started and any(_full(claim) for claim in claims):
-            continue  # it waits for one that has started to end
+        if any(_full(claim, pruned=cluster.policy.prune_started) for claim in claims):
+            continue
         if pod.gates == (GATE,):
             raise Violation(f"pod {pod.metadata.name} is behind our gate for ever")
         node = cluster.server.find(Node, ("", pod.spec.node_name))
@@ -122,9 +123,15 @@ def check_nobody_stuck(cluster: Cluster) -> None:
             raise Violation(f"pod {pod.metadata.name} is bound to {node.metadata.name} and not let in")
 
 
-def _full(claim: ResourceClaim | None) -> bool:
-    """Whether a list has no slot for a pod besides the one that is kept for the guard."""
-    return claim is not None and len(claim.entries) >= listing.RESERVED_FOR_MAX_SIZE - 2
+def _full(claim: ResourceClaim | None, *, pruned: bool) -> bool:
+    """Whether a list has no slot for one more pod: such short ones are soon full of what must stay.
+
+    Where nothing is pruned, that is all pods that have not ended.
+    """
+    if claim is None:
+        return False
+    stay = sum(1 for e in claim.entries if not e.is_pod) if pruned else len(claim.entries)
+    return stay >= listing.RESERVED_FOR_MAX_SIZE - window.SCHEDULER_HEADROOM - 2
 
 
 def check_nothing_left(cluster: Cluster) -> None:
