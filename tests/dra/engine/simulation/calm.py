@@ -126,12 +126,12 @@ def check_nobody_stuck(cluster: Cluster) -> None:
 def _full(claim: ResourceClaim | None, *, pruned: bool) -> bool:
     """Whether a list has no slot for one more pod: such short ones are soon full of what must stay.
 
-    Where nothing is pruned, that is all pods that have not ended.
+    Where nothing is pruned, that is all pods that have not ended. Workload and guard have slots of their own.
     """
     if claim is None:
         return False
-    stay = sum(1 for e in claim.entries if not e.is_pod) if pruned else len(claim.entries)
-    return stay >= listing.RESERVED_FOR_MAX_SIZE - window.SCHEDULER_HEADROOM - 2
+    stay = [e for e in claim.entries if not (e.is_pod and pruned) and e.resource not in {"jobs", GUARDS}]
+    return len(stay) >= listing.RESERVED_FOR_MAX_SIZE - window.SCHEDULER_HEADROOM - 2
 
 
 def check_nothing_left(cluster: Cluster) -> None:
