@@ -42,7 +42,7 @@ async def controller(target: Target) -> AsyncIterator[Api]:
     [
         pytest.param("PUT", CLAIMS, "c", None, id="replace-a-claim"),
         pytest.param("PUT", CLAIMS, "c", "status", id="replace-the-status-of-a-claim"),
-        pytest.param("DELETE", CLAIMS, "c", None, id="delete-a-claim"),
+        pytest.param("DELETE", CLAIMS, None, None, id="delete-all-claims"),
         pytest.param("POST", PODS, None, None, id="create-a-pod"),
         pytest.param("DELETE", PODS, None, None, id="delete-all-pods"),
         pytest.param("PUT", PODS, "p", "status", id="replace-the-status-of-a-pod"),
