@@ -27,7 +27,7 @@ from tests.scenarios.target import Capability, Mode
 
 pytestmark = [pytest.mark.cluster, pytest.mark.needs(Capability.COMPONENTS)]
 
-ALL_SEEDS: Final = "0-280"
+ALL_SEEDS: Final = "0-300"
 SEEDS: Final = os.environ.get("DRA_DIFFERENTIAL_SEEDS", ALL_SEEDS)
 
 ENOUGH: Final = 200
@@ -36,7 +36,7 @@ ENOUGH: Final = 200
 TWINS: Final = range(1000, 1040)
 """Seeds for stock against itself."""
 
-AT_ONCE: Final = 140
+AT_ONCE: Final = 150
 """Scripts under way at a time: most of their time they wait for something to come to rest."""
 
 SHORTENED: Final = 3

@@ -31,6 +31,10 @@ class Deviation(StrEnum):
     """Its cache of claims that it made forgets one only when it has made a hundred others: until then a generated claim
     that somebody deleted is found there, and not made again. Ours makes it again."""
 
+    DROPS_RECORDS = "stock drops a generated claim from its pod's status"
+    """What it applies names only the claims that it has just found or made: the second of the two loops, where that
+    happens to end."""
+
     MIXES_UP_ENTRIES = "stock notes another pod's entry on a generated claim"
     """It writes the annotation into its cached copy of a template that has annotations itself: pods that are served at
     the same time get each other's. Ours copies."""
@@ -100,18 +104,29 @@ def _stops_at_missing_claim(stock: Settling, other: Settling) -> bool:
     return any(others[pod] - mine[pod] for pod in symptoms.bound_pods_that_miss_claims(stock))
 
 
+def _remembers_deleted_claim(stock: Settling, other: Settling) -> bool:
+    missing = symptoms.pods_that_name_missing_claims(stock)
+    told = {pod for pod, _ in symptoms.told(other) - symptoms.told(stock)}
+    return bool(missing & told or missing - symptoms.pods_that_name_missing_claims(other))
+
+
+def _serves_ended_pod(stock: Settling, other: Settling) -> bool:
+    told = {pod for pod, _ in symptoms.told(stock) - symptoms.told(other)}
+    differ = symptoms.records_of_ended_pods(stock) != symptoms.records_of_ended_pods(other)
+    return differ or bool(told & symptoms.pods_that_ever_ended(stock))
+
+
 EXPLANATIONS: Final[dict[Deviation, Callable[[Settling, Settling], bool]]] = {
     Deviation.FREES_USED_CLAIM: _frees_used_claim,
     Deviation.MIXES_UP_ENTRIES: lambda stock, _: symptoms.notes_wrong_entry(stock),
-    Deviation.REMEMBERS_DELETED_CLAIM: lambda stock, other: bool(
-        symptoms.pods_that_name_missing_claims(stock) - symptoms.pods_that_name_missing_claims(other)
+    Deviation.REMEMBERS_DELETED_CLAIM: _remembers_deleted_claim,
+    Deviation.DROPS_RECORDS: lambda stock, other: bool(
+        symptoms.pods_with_unrecorded_claims(stock) - symptoms.pods_with_unrecorded_claims(other)
     ),
     Deviation.REPLACES_BY_CHANCE: lambda stock, other: bool(
         symptoms.pods_that_name_others_claims(other) - symptoms.pods_that_name_others_claims(stock)
     ),
-    Deviation.SERVES_ENDED_POD: lambda stock, other: (
-        symptoms.records_of_ended_pods(stock) != symptoms.records_of_ended_pods(other)
-    ),
+    Deviation.SERVES_ENDED_POD: _serves_ended_pod,
     Deviation.OVERLOOKS_ORPHAN: lambda stock, other: (
         symptoms.orphans_of_ended_pods(stock) > symptoms.orphans_of_ended_pods(other)
     ),

@@ -6,7 +6,8 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Final
 
 from tests.scenarios.claims import allocated, bound, entries, finished, listed, revision
-from tests.scenarios.resources import CLAIMS, PODS
+from tests.scenarios.differential.observation import STOCK_EVENTS
+from tests.scenarios.resources import CLAIMS, EVENTS, PODS
 
 if TYPE_CHECKING:
     from tests.scenarios.differential.settling import Settling
@@ -42,6 +43,17 @@ def notes_wrong_entry(side: Settling) -> bool:
 def pods_that_name_missing_claims(side: Settling) -> set[str]:
     """Return the pods whose status names a generated claim that is not there."""
     return {_name(pod) for pod in _living(side) if not _claims(side).keys() >= set(_generated(pod).values())}
+
+
+def pods_with_unrecorded_claims(side: Settling) -> set[str]:
+    """Return the pods that own a claim made for an entry for which their status names none."""
+    return {
+        _name(pod)
+        for pod in _living(side)
+        for claim in side.sight.of(CLAIMS)
+        if _owned(claim, pod)
+        and claim["metadata"].get("annotations", {}).get(_ENTRY) in _templates(pod) - _generated(pod).keys()
+    }
 
 
 def pods_that_name_others_claims(side: Settling) -> set[str]:
@@ -95,6 +107,20 @@ def reservations(side: Settling) -> dict[str, set[str]]:
         for pod in listed(claim):
             found[pod].add(_role(claim))
     return found
+
+
+def pods_that_ever_ended(side: Settling) -> set[str]:
+    """Return the names of pods that have ended, whether or not they are still there."""
+    return {_name(side.sight.ever[uid]) for uid in side.sight.ended}
+
+
+def told(side: Settling) -> set[tuple[str, str]]:
+    """Return what events say of pods for which no claim could be made."""
+    return {
+        (event["involvedObject"]["name"], event["message"])
+        for event in side.sight.of(EVENTS)
+        if event["reason"] in STOCK_EVENTS
+    }
 
 
 def orphans_of_ended_pods(side: Settling) -> int:
