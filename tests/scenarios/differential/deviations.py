@@ -55,7 +55,8 @@ class Deviation(StrEnum):
     are there."""
 
     OVERLOOKS_STRANGER = "stock overlooks the end of a pod that never named the claim"
-    """Somebody listed it all the same. Stock looks at the claim again when it changes next; ours may be sooner."""
+    """Somebody listed it all the same. Stock looks at the claim again when it changes next, and so does ours; either may
+    be sooner by chance: a retry, or another reason to look."""
 
     HOLDS_DELETED_CLAIM = "stock holds a deleted claim for pods that wait"
     """No scheduler begins to bind a pod to a claim that is being deleted. Ours lets go of those that were listed when
@@ -130,6 +131,7 @@ EXPLANATIONS: Final[dict[Deviation, Callable[[Settling, Settling], bool]]] = {
     Deviation.OVERLOOKS_ORPHAN: lambda stock, other: (
         symptoms.orphans_of_ended_pods(stock) > symptoms.orphans_of_ended_pods(other)
     ),
+    Deviation.OVERLOOKS_STRANGER: lambda _, other: symptoms.lists_ended_stranger(other),
     Deviation.HOLDS_DELETED_CLAIM: lambda stock, _: symptoms.holds_deleted_claim(stock),
     Deviation.STOPS_AT_MISSING_CLAIM: _stops_at_missing_claim,
 }

@@ -74,6 +74,16 @@ def lists_nobody(side: Settling) -> bool:
     return any(entry["uid"] in over for claim in side.sight.of(CLAIMS) for entry in entries(claim))
 
 
+def lists_ended_stranger(side: Settling) -> bool:
+    """Tell whether a pod is listed that has ended, and never wanted the claim."""
+    ended = {pod["metadata"]["uid"]: pod for pod in side.sight.of(PODS) if finished(pod)}
+    return any(
+        entry["uid"] in ended and _name(claim) not in _wanted(ended[entry["uid"]])
+        for claim in side.sight.of(CLAIMS)
+        for entry in entries(claim)
+    )
+
+
 def holds_deleted_claim(side: Settling) -> bool:
     """Tell whether a claim that is being deleted lists pods that wait."""
     waiting = {pod["metadata"]["name"] for pod in _living(side) if _may_run(pod) and not bound(pod)}
