@@ -33,6 +33,9 @@ SEEDS: Final = os.environ.get("DRA_DIFFERENTIAL_SEEDS", ALL_SEEDS)
 ENOUGH: Final = 200
 """Scripts that must have been equal to their end."""
 
+BY_CHANCE: Final = 2
+"""Scripts that may differ once and not again: what is done in one moment may be seen by stock in two orders."""
+
 TWINS: Final = range(1000, 1040)
 """Seeds for stock against itself."""
 
@@ -110,7 +113,11 @@ async def test_ours_is_equal_to_stock(stock: Mirror, ours: Mirror, remark: Remar
 
     seeds = range(first, end)
     verdicts = dict(zip(seeds, await asyncio.gather(*(fight(scripts.write(seed)) for seed in seeds)), strict=True))
-    different = {seed: verdict for seed, verdict in verdicts.items() if verdict.difference}
+    once = {seed: verdict for seed, verdict in verdicts.items() if verdict.difference}
+    again = dict(zip(once, await asyncio.gather(*(fight(scripts.write(seed)) for seed in once)), strict=True))
+    different = {seed: verdict for seed, verdict in again.items() if verdict.difference}
+    for seed in once.keys() - different.keys():
+        remark(f"differential: seed {seed} differed once, not again:\n{once[seed].difference}")
     equal = sum(verdict.deviation is None and not verdict.difference for verdict in verdicts.values())
     left_out = Counter(verdict.deviation.value for verdict in verdicts.values() if verdict.deviation)
     remark(f"differential: {equal} of {len(seeds)} scripts equal to their end, {len(different)} different")
@@ -123,6 +130,7 @@ async def test_ours_is_equal_to_stock(stock: Mirror, ours: Mirror, remark: Remar
     told = [f"seed {seed}:\n{verdict}" for seed, verdict in zip(shown, shortest, strict=True)]
     if different:
         pytest.fail("\n\n".join([f"{len(different)} scripts differ, seeds {list(different)}", *told]), pytrace=False)
+    assert len(once) <= BY_CHANCE
     if SEEDS == ALL_SEEDS:
         assert equal >= ENOUGH
         assert {kind for verdict in verdicts.values() for kind in verdict.done} >= OPERATIONS

@@ -55,8 +55,8 @@ class Deviation(StrEnum):
     are there."""
 
     OVERLOOKS_STRANGER = "stock overlooks the end of a pod that never named the claim"
-    """Somebody listed it all the same. Stock looks at the claim again when it changes next, and so does ours; either may
-    be sooner by chance: a retry, or another reason to look."""
+    """Somebody listed it all the same. Stock looks at the claim again when it changes next, and so does ours; either
+    may be sooner by chance: a retry, or another reason to look."""
 
     HOLDS_DELETED_CLAIM = "stock holds a deleted claim for pods that wait"
     """No scheduler begins to bind a pod to a claim that is being deleted. Ours lets go of those that were listed when
