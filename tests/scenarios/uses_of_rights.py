@@ -300,7 +300,12 @@ async def it_asks_for_workloads(plural: str, work: Workplace) -> None:
     kind, namespace, name = KINDS[plural], work.namespace, f"wrong-{plural}"
     await _create(namespace, kind, f"other-{plural}")
     await _used_claim(work, name, kind, workload=f"other-{plural}", uid="uid-of-nobody")
-    await steps.told(namespace, name, "WorkloadGone", within=SOON)
+    await eventually(
+        lambda: steps.reasons(namespace, name),
+        until={"WorkloadGone", "ReleaseWaitsForPods"}.intersection,  # the latter if it was entered before it was asked
+        within=SOON,
+        saying=f"an Event about {name} says that its workload is gone",
+    )
 
 
 async def _create(namespace: Namespace, kind: Resource, name: str) -> Json:
