@@ -11,6 +11,7 @@ BIN := .venv/bin
 STAMP := .venv/.installed
 ARGS ?=
 KUBECONFIG ?=
+VERSION ?=
 
 .PHONY: help
 help: ## show this list
@@ -67,7 +68,8 @@ test-deep: $(STAMP) ## the properties of the engine with 20,000 examples each (h
 	HYPOTHESIS_PROFILE=deep $(BIN)/pytest tests/dra/engine $(ARGS)
 
 .PHONY: test-cluster
-test-cluster: $(STAMP) ## scenarios on a real Kubernetes: one built here (Go, kubectl), or KUBECONFIG=… any (kubectl)
+test-cluster: export DRA_KUBERNETES := $(VERSION)
+test-cluster: $(STAMP) ## scenarios on a real Kubernetes: one built here (Go, kubectl; VERSION=1.35), or KUBECONFIG=… any
 ifeq ($(KUBECONFIG),)
 	$(BIN)/python -m tests.cluster.binaries
 	DRA_CLUSTER=local $(BIN)/pytest tests/scenarios $(ARGS)

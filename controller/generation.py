@@ -22,9 +22,9 @@ from dra.kube.clock import Clock
 from dra.kube.errors import ApiError, NotFound
 from dra.kube.resources import CLAIMS, POD_GROUPS, PODS
 from dra.model.claims import ResourceClaim
-from dra.model.meta import PartialObject, Uid
+from dra.model.meta import Uid
 from dra.model.pods import Pod
-from dra.model.templates import asks_for_admin_access
+from dra.model.templates import PodGroup, asks_for_admin_access
 
 WORKERS: Final = 16
 """Owners served at the same time."""
@@ -151,15 +151,16 @@ class GenerationLoop:
                 )
                 self._world.observe_pod(pod, now=self._clock.now())
             else:
-                await self._client.apply(
+                group = await self._client.apply(
                     replace(POD_GROUPS, version=self._world.owners.groups_in),
                     owner.key,
                     body,
-                    model=PartialObject,
+                    model=PodGroup,
                     manager=manifests.FIELD_MANAGER,
                     subresource="status",
                     uid=owner.uid,
                     within=within,
                 )
+                self._world.owners.observe_group(group)
         except NotFound:
             self._world.owners.forget(owner.uid)

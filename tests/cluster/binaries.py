@@ -1,10 +1,11 @@
 """Builds the programs of the test cluster from their committed Go modules, when they are missing or out of date.
 
-    python -m tests.cluster.binaries     exit code 0: there; 1: the build failed; 3: no Go, or too old
+    python -m tests.cluster.binaries [VERSION]
+                    exit code 0: there; 1: the build failed; 2: no such version; 3: no Go, or too old
 
-Each folder with a go.mod (``controlplane``, ``kwok``, later ones for older Kubernetes versions) gives one executable in
-.build/bin, named after the folder and the version. Beside it lies the digest of what it was made from; while that
-matches, nothing is built and no Go is needed.
+Each folder (``controlplane``, ``kwok``) gives one executable in .build/bin, named after the folder and the version. The
+version is that in go.mod; older ones of Kubernetes have module files of their own beside it: ``kubernetes-1.35.mod``.
+Next to the executable is the digest of what it was made from; while that matches, nothing is built, no Go is needed.
 """
 
 from __future__ import annotations
@@ -24,7 +25,13 @@ HERE: Final = Path(__file__).resolve().parent
 OUTPUT: Final = HERE.parents[1] / ".build" / "bin"
 
 EXIT_FAILED: Final = 1
+EXIT_UNKNOWN: Final = 2
 EXIT_NO_GO: Final = 3
+
+CHOICE: Final = "DRA_KUBERNETES"
+"""The environment variable that says which Kubernetes; not set or empty, it is the newest."""
+
+CONTROLPLANE: Final = HERE / "controlplane"
 
 PARALLELISM: Final = "2"
 """Packages compiled at once: each takes hundreds of megabytes, and the linker is serial anyway."""
@@ -32,6 +39,10 @@ PARALLELISM: Final = "2"
 
 class BuildFailedError(RuntimeError):
     """Go said no; its own words are above."""
+
+
+class UnknownVersionError(RuntimeError):
+    """No module file says how to build that version."""
 
 
 class NoGoError(RuntimeError):
@@ -46,6 +57,8 @@ class Program:
     module: str
     """The required module whose version the executable has."""
     package: str = "."
+    modules: str = "go.mod"
+    """The module file in the folder; its checksums lie beside it."""
     stamp: str = ""
     """The Go package with gitVersion, gitMajor and gitMinor: kubectl refuses a server without them."""
 
@@ -72,25 +85,47 @@ class Program:
             major, minor, *_ = self.version.removeprefix("v").split(".")
             values = {"gitVersion": self.version, "gitMajor": major, "gitMinor": minor}
             linker += [f"-X {self.stamp}.{name}={value}" for name, value in values.items()]
-        return ("-p", PARALLELISM, "-ldflags", " ".join(linker))
+        return (f"-modfile={self.modules}", "-p", PARALLELISM, "-ldflags", " ".join(linker))
 
     def digest(self) -> str:
         """Return the digest of everything that decides what the executable is."""
         digest = hashlib.sha256(repr((self.package, self.flags)).encode())
-        for source in sorted([*self.folder.glob("*.go"), self.folder / "go.mod", self.folder / "go.sum"]):
+        modules = self.folder / self.modules
+        for source in sorted([*self.folder.glob("*.go"), modules, modules.with_suffix(".sum")]):
             digest.update(source.name.encode() + b"\0" + source.read_bytes() + b"\0")
         return digest.hexdigest()
 
     def _in_go_mod(self, pattern: str) -> str:
-        found = re.search(pattern, (self.folder / "go.mod").read_text(encoding="utf-8"), re.MULTILINE)
+        file = self.folder / self.modules
+        found = re.search(pattern, file.read_text(encoding="utf-8"), re.MULTILINE)
         if found is None:
-            raise BuildFailedError(f"{self.folder / 'go.mod'}: nothing matches {pattern}")
+            raise BuildFailedError(f"{file}: nothing matches {pattern}")
         return found[1]
 
 
-def controlplane(folder: str = "controlplane") -> Program:
-    """Return the control plane whose Kubernetes version the go.mod in `folder` names."""
-    return Program(folder=HERE / folder, module="k8s.io/kubernetes", stamp="k8s.io/component-base/version")
+def controlplanes() -> list[Program]:
+    """Return the control planes that can be built, the newest Kubernetes first."""
+    programs = [
+        Program(
+            folder=CONTROLPLANE,
+            modules=file.name,
+            module="k8s.io/kubernetes",
+            stamp="k8s.io/component-base/version",
+        )
+        for file in CONTROLPLANE.glob("*.mod")
+    ]
+    return sorted(programs, key=lambda program: _numbers(program.version), reverse=True)
+
+
+def controlplane(version: str | None = None) -> Program:
+    """Return the control plane of a Kubernetes version, such as 1.35 or 1.35.4; by default the one of CHOICE."""
+    wanted = os.environ.get(CHOICE, "") if version is None else version
+    known = controlplanes()
+    for program in known:
+        if _numbers(program.version)[: len(_numbers(wanted))] == _numbers(wanted):
+            return program
+    there = ", ".join(program.version.removeprefix("v") for program in known)
+    raise UnknownVersionError(f"Kubernetes {wanted}: not among the versions of {CONTROLPLANE}: {there}")
 
 
 def kwok() -> Program:
@@ -148,11 +183,14 @@ def _numbers(version: str) -> tuple[int, ...]:
     return tuple(int(number) for number in re.findall(r"\d+", version)[:3])
 
 
-def main() -> int:
+def main(*version: str) -> int:
     """Build everything, say where it is."""
     try:
-        for program in (controlplane(), kwok()):
+        for program in (controlplane(*version), kwok()):
             sys.stdout.write(f"{build(program)}\n")
+    except UnknownVersionError as error:
+        sys.stderr.write(f"error: {error}\n")
+        return EXIT_UNKNOWN
     except NoGoError as error:
         sys.stderr.write(f"error: {error}\n")
         return EXIT_NO_GO
@@ -163,4 +201,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(*sys.argv[1:2]))

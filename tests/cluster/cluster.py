@@ -29,7 +29,7 @@ class Cluster:
     """One control plane and its nodes; each component is a `Process` that can be stopped, started, frozen, thawed."""
 
     def __init__(self, options: Options = Options()) -> None:  # noqa: B008 frozen
-        program = binaries.controlplane(options.controlplane)
+        program = binaries.controlplane(options.kubernetes)
         controlplane, kwok = binaries.build(program), binaries.build(binaries.kwok())
         self.kubernetes: Final = program.version
         self.controllers = options.controllers

@@ -44,8 +44,8 @@ class Component(StrEnum):
 class Options:
     """How to start the components."""
 
-    controlplane: str = "controlplane"
-    """The folder below tests/cluster whose go.mod names the Kubernetes version."""
+    kubernetes: str | None = None
+    """The version, e.g. 1.35; none is the one that DRA_KUBERNETES chooses, or the newest."""
     controllers: str = ALL_CONTROLLERS
     controller_limits: ClientLimits = FAST_CONTROLLERS
     scheduler_limits: ClientLimits = STOCK_SCHEDULER_LIMITS

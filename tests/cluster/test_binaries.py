@@ -23,6 +23,29 @@ def test_the_version_is_the_one_in_go_mod() -> None:
     assert f"gitVersion={program.version}" in " ".join(program.flags)
 
 
+@pytest.mark.parametrize("version", ["1.35", "1.35.4", "v1.35.4"])
+def test_a_version_is_chosen_by_any_of_its_names(monkeypatch: pytest.MonkeyPatch, version: str) -> None:
+    monkeypatch.setenv(binaries.CHOICE, version)
+    assert binaries.controlplane().version == binaries.controlplane("1.35").version == "v1.35.4"
+
+
+def test_the_newest_version_is_that_of_go_mod(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(binaries.CHOICE, raising=False)
+    assert binaries.controlplane().modules == "go.mod"
+
+
+def test_each_version_is_digested_by_its_own_module_files() -> None:
+    programs = binaries.controlplanes()
+    assert len({program.digest() for program in programs}) == len(programs) > 1
+
+
+@pytest.mark.parametrize("version", ["1.3", "1.99", "2"])
+def test_an_unknown_version_is_answered_with_those_there_are(capsys: pytest.CaptureFixture[str], version: str) -> None:
+    assert binaries.main(version) == binaries.EXIT_UNKNOWN
+    assert f"Kubernetes {version}: not among the versions" in (told := capsys.readouterr().err)
+    assert "1.35.4" in told
+
+
 def test_without_go_it_names_the_go_it_needs(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

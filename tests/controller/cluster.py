@@ -15,11 +15,15 @@ NODES = "/api/v1/nodes"
 JOBS = "/apis/batch/v1/jobs"
 SLICES = "/apis/resource.k8s.io/v1/resourceslices"
 RULES = "/apis/resource.k8s.io/v1beta2/devicetaintrules"
+TEMPLATES = "/apis/resource.k8s.io/v1/resourceclaimtemplates"
+GROUPS = "/apis/scheduling.k8s.io/v1alpha2/podgroups"
 
 BATCH = {"versions": [{"version": "v1"}], "preferredVersion": {"version": "v1"}}
 BATCH_V1 = {"resources": [{"name": "jobs", "kind": "Job", "namespaced": True}]}
 DRA_VERSIONS = {"versions": [{"version": "v1"}, {"version": "v1beta2"}], "preferredVersion": {"version": "v1"}}
 DRA_V1BETA2 = {"resources": [{"name": "devicetaintrules", "kind": "DeviceTaintRule", "namespaced": False}]}
+SCHEDULING = {"versions": [{"version": "v1alpha2"}], "preferredVersion": {"version": "v1alpha2"}}
+SCHEDULING_V1ALPHA2 = {"resources": [{"name": "podgroups", "kind": "PodGroup", "namespaced": True}]}
 DISCOVERY = {
     "/apis/batch": BATCH,
     "/apis/batch/v1": BATCH_V1,
@@ -42,7 +46,7 @@ class Cluster:
         self.answer = {}
         """Method → the answer to all such requests."""
         self.discovery = dict(DISCOVERY)
-        """Path → what is served there; `DRA_V1BETA2` is not, as on most servers."""
+        """Path → what is served there; `DRA_V1BETA2` and `SCHEDULING` are not, as on most servers."""
         self._watches = defaultdict(list)
 
     def put(self, collection, namespace, name, **content):
@@ -119,7 +123,7 @@ class Cluster:
         path = request.path
         if path in self.discovery:
             return ok(self.discovery[path])
-        for collection in (CLAIMS, PODS, NODES, JOBS, SLICES, RULES):
+        for collection in (CLAIMS, PODS, NODES, JOBS, SLICES, RULES, TEMPLATES, GROUPS):
             plural = collection.rpartition("/")[2]
             if path == collection or path.endswith(f"/{plural}"):
                 return self.refuse.get(collection) or self._list(collection, path)

@@ -1,0 +1,89 @@
+import asyncio
+import contextlib
+
+import pytest
+
+from controller.optional import ASK_AGAIN
+from controller.templates import TemplateWatches
+from tests.controller.cluster import GROUPS, SCHEDULING, SCHEDULING_V1ALPHA2, TEMPLATES, Cluster
+from tests.dra.engine.examples import NAMESPACE
+from tests.dra.engine.generation.examples import entry, pod
+from tests.dra.kube.scripted import client_of, refusal
+
+
+@pytest.fixture
+def cluster():
+    return Cluster()
+
+
+@contextlib.asynccontextmanager
+async def watching(cluster, world, clock):
+    wakings = []
+    watches = TemplateWatches(
+        client_of(cluster), owners=world.owners, clock=clock, woken=lambda: wakings.append(clock.now())
+    )
+    task = asyncio.create_task(watches.run())
+    await asyncio.sleep(1.5)
+    yield watches, wakings
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+def serve_groups(cluster):
+    cluster.discovery["/apis/scheduling.k8s.io"] = SCHEDULING
+    cluster.discovery["/apis/scheduling.k8s.io/v1alpha2"] = SCHEDULING_V1ALPHA2
+
+
+def put_group(cluster, name="g"):
+    claims = [{"name": "a", "resourceClaimTemplateName": "t"}]
+    cluster.put(GROUPS, NAMESPACE, name, spec={"resourceClaims": claims})
+
+
+async def test_who_waits_for_a_template_is_looked_at_when_it_comes(cluster, world, clock):
+    world.observe_pod(pod(entry("a")), now=0.0)
+    async with watching(cluster, world, clock) as (watches, wakings):
+        await asyncio.wait_for(watches.synced(), 1.0)
+        assert watches.troubles() == []
+        world.owners.dirty.clear()
+        wakings.clear()
+        cluster.put(TEMPLATES, NAMESPACE, "t", spec={"spec": {}})
+        await asyncio.sleep(0.1)
+        assert (world.owners.dirty, len(wakings)) == ({"uid-p"}, 1)
+        assert world.owner_view("uid-p").templates.keys() == {"t"}
+        cluster.drop(TEMPLATES, NAMESPACE, "t")
+        await asyncio.sleep(0.1)
+        assert world.owner_view("uid-p").templates == {}
+
+
+async def test_who_may_not_read_templates_says_so(cluster, world, clock):
+    cluster.refuse[TEMPLATES] = refusal(403, "Forbidden", "no right")
+    async with watching(cluster, world, clock) as (watches, _):
+        (text,) = watches.troubles()
+        assert text.startswith("resourceclaimtemplates.resource.k8s.io: not listed yet (")
+
+
+async def test_groups_are_owners_where_they_are_served(cluster, world, clock):
+    serve_groups(cluster)
+    put_group(cluster)
+    async with watching(cluster, world, clock) as (watches, _):
+        await asyncio.wait_for(watches.synced(), 1.0)
+        assert world.owners.groups_in == "v1alpha2"
+        assert world.owners.dirty == {"uid-g"}
+        put_group(cluster, "h")
+        cluster.drop(GROUPS, NAMESPACE, "g")
+        await asyncio.sleep(0.1)
+        assert (world.owner_view("uid-g"), world.owners.dirty) == (None, {"uid-g", "uid-h"})
+
+
+async def test_groups_that_are_served_later_are_found_and_later_no_more(cluster, world, clock):
+    async with watching(cluster, world, clock) as (watches, _):
+        await asyncio.wait_for(watches.synced(), 1.0)
+        assert world.owners.groups_in == ""
+        serve_groups(cluster)
+        put_group(cluster)
+        await asyncio.sleep(2 * ASK_AGAIN[1])
+        assert (world.owners.groups_in, world.owner_view("uid-g").owner.key) == ("v1alpha2", (NAMESPACE, "g"))
+        del cluster.discovery["/apis/scheduling.k8s.io"]
+        cluster.refuse[GROUPS] = refusal(404, "NotFound")
+        await asyncio.sleep(120.0)
+        assert (world.owners.groups_in, world.owner_view("uid-g")) == ("", None)
