@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable
-from typing import Final
 
 from controller.optional import OptionalWatch
 from controller.watches import trouble
@@ -12,10 +11,8 @@ from dra.kube.clock import Clock
 from dra.kube.reflector import Reflector
 from dra.kube.resources import TEMPLATES, Resource
 from dra.kube.store import Change, Deleted, Upserted
-from dra.model.references import GroupResource
-from dra.model.templates import POD_GROUP_API, POD_GROUPS, PodGroup, ResourceClaimTemplate
-
-GROUPS: Final = GroupResource(resource=POD_GROUPS, group=POD_GROUP_API)
+from dra.model.references import POD_GROUPS
+from dra.model.templates import PodGroup, ResourceClaimTemplate
 
 
 class TemplateWatches:
@@ -27,7 +24,7 @@ class TemplateWatches:
         self.templates = Reflector(client, TEMPLATES, ResourceClaimTemplate, sink=self._templates, clock=clock)
         self.groups = OptionalWatch(
             client,
-            kind=GROUPS,
+            kind=POD_GROUPS,
             model=PodGroup,
             sink=self._groups,
             served=self._groups_served,
@@ -39,7 +36,7 @@ class TemplateWatches:
         """Watch until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self.templates.run(), name=f"reflect {TEMPLATES.label}")
-            group.create_task(self.groups.run(), name=f"watch {GROUPS}")
+            group.create_task(self.groups.run(), name=f"watch {POD_GROUPS}")
 
     async def synced(self) -> None:
         """Wait until a template that is not to be seen is not there, and likewise a PodGroup."""

@@ -37,9 +37,6 @@ BATCH: Final = 64
 LOOK_AGAIN: Final = 60.0
 """Seconds after which a deadline that lies ahead is compared with the clock again."""
 
-GANGS: Final = ("scheduling.k8s.io", "podgroups")
-"""Group and resource of an entry by which upstream sees all pods of a PodGroup (1.36, DRAWorkloadResourceClaims)."""
-
 
 class Deadline(NamedTuple):
     """Until when the pods of a claim may stay, and because of what."""
@@ -101,8 +98,11 @@ def matches(toleration: DeviceToleration, taint: DeviceTaint) -> bool:
 
 
 def unseen(view: ClaimView) -> list[Consumer]:
-    """Return the consuming pods that upstream does not connect with the claim, without those that are going anyhow."""
-    gangs = {e.reference.name for e in view.entries if (e.reference.api_group, e.reference.resource) == GANGS}
+    """Return the consuming pods that upstream does not connect with the claim, without those that are going anyhow.
+
+    By the entry of a PodGroup it sees all pods of it (1.36, DRAWorkloadResourceClaims).
+    """
+    gangs = {e.reference.name for e in view.entries if e.reference.is_pod_group}
     return [
         consumer
         for consumer in (*view.started, *view.starting)

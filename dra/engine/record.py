@@ -12,7 +12,7 @@ from dra.engine.window import CAPACITY, SCHEDULER_HEADROOM, UNLISTED, Listing
 from dra.model import workloads
 from dra.model.claims import ResourceClaim
 from dra.model.meta import Key, Uid
-from dra.model.references import MalformedReferenceError
+from dra.model.references import ConsumerReference, MalformedReferenceError
 from dra.model.workloads import WorkloadReservation
 
 _NEARLY_FULL: Final = CAPACITY - SCHEDULER_HEADROOM
@@ -69,6 +69,14 @@ class Record:
         self.inside: frozenset[str] | None = None
         self.fit = NodeFit()
         self.fit_version: object = None
+
+    @property
+    def references(self) -> tuple[ConsumerReference, ...]:
+        """The objects whose end matters to the claim: the workload it is reserved for, and listed PodGroups."""
+        if self.claim is None:
+            return ()
+        groups = tuple(entry for entry in self.claim.entries if entry.is_pod_group)
+        return groups if self.reservation is None else (self.reservation.reference, *groups)
 
     @property
     def strangers(self) -> frozenset[Uid]:

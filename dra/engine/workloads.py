@@ -1,5 +1,6 @@
 """The objects that claims are reserved for: what is known of each, and which claims want to hear of it."""
 
+from collections.abc import Iterable
 from typing import NamedTuple, Self
 
 import msgspec
@@ -33,22 +34,28 @@ class WorkloadIndex:
         self._kinds: dict[GroupResource, WorkloadPhase] = {}
         self._known: dict[WorkloadKey, Workload] = {}
         self._referrers: dict[WorkloadKey, set[Key]] = {}
+        self._referred: dict[Key, frozenset[WorkloadKey]] = {}
 
     def kinds(self) -> frozenset[GroupResource]:
         """Return the kinds that claims refer to."""
         return frozenset(key.kind for key in self._referrers)
 
-    def refer(self, claim: Key, reference: ConsumerReference) -> None:
-        """The claim refers to this workload now."""
-        self._referrers.setdefault(WorkloadKey.of(reference, claim[0]), set()).add(claim)
+    def refer(self, claim: Key, references: Iterable[ConsumerReference]) -> None:
+        """The claim refers to these workloads now, and to no others."""
+        wanted = frozenset(WorkloadKey.of(reference, claim[0]) for reference in references)
+        before = self._referred.pop(claim, frozenset())
+        if wanted:
+            self._referred[claim] = wanted
+        for key in wanted - before:
+            self._referrers.setdefault(key, set()).add(claim)
+        for key in before - wanted:
+            self._unrefer(claim, key)
 
-    def unrefer(self, claim: Key, reference: ConsumerReference) -> None:
-        """The claim does so no more."""
-        key = WorkloadKey.of(reference, claim[0])
-        referrers = self._referrers.get(key, set())
+    def _unrefer(self, claim: Key, key: WorkloadKey) -> None:
+        referrers = self._referrers[key]
         referrers.discard(claim)
         if not referrers:
-            self._referrers.pop(key, None)
+            del self._referrers[key]
             if self._known.get(key, Workload()).phase is WorkloadPhase.ABSENT:
                 del self._known[key]
 

@@ -27,7 +27,7 @@ from dra.model.claims import ResourceClaim
 from dra.model.meta import Key, Uid
 from dra.model.nodes import Node
 from dra.model.pods import Pod
-from dra.model.references import ConsumerReference, GroupResource
+from dra.model.references import GroupResource
 
 REMEMBERED_GONE: Final = 10_000
 """Uids of deleted objects that are remembered; requests last seconds, so the last ones are enough."""
@@ -82,12 +82,9 @@ class World:
             return
         self.owners.observe_claim(claim, known)
         if known is not None and known.metadata.uid != claim.metadata.uid:
-            self._forget_reference(record)
             self.ledger.release(known.metadata.uid)
-        before = record.reservation
         record.replace(claim, now=now, ours=ours)
-        if before != record.reservation:
-            self._refer(record, None if before is None else before.reference)
+        self._workloads.refer(key, record.references)
         self._record_holding(record)
         self.dirty.add(key)
         if known is None or known.status.allocation != claim.status.allocation or known.entries != claim.entries:
@@ -100,7 +97,7 @@ class World:
         if record is None or record.claim is None or record.claim.metadata.uid != uid:
             return
         self.owners.forget_claim(record.claim)
-        self._forget_reference(record)
+        self._workloads.refer(key, ())
         self.ledger.release(uid)
         self._twice.discard(key)
         record.vanish()
@@ -369,17 +366,6 @@ class World:
             elif record.stages[Stage.WAITING] or record.stages[Stage.STARTING] or record.forced:
                 self.dirty.add(key)
 
-    def _refer(self, record: Record, before: ConsumerReference | None) -> None:
-        if before is not None:
-            self._workloads.unrefer(record.key, before)
-        if record.reservation is not None:
-            self._workloads.refer(record.key, record.reservation.reference)
-
-    def _forget_reference(self, record: Record) -> None:
-        if record.reservation is not None:
-            self._workloads.unrefer(record.key, record.reservation.reference)
-            record.reservation = None
-
     def _record_holding(self, record: Record) -> None:
         claim = record.claim
         if claim is None:
@@ -429,6 +415,7 @@ class World:
                 gone=over or entry.uid in record.absent,
                 stranger=not over and (other is not None or asked is not None),
                 asked=asked,
+                group=self.workload(WorkloadKey.of(entry, record.key[0])) if entry.is_pod_group else None,
             )
 
     def _owner(self, claim: ResourceClaim) -> OwnerPhase:

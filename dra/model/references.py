@@ -52,6 +52,10 @@ class GroupResource(Struct, frozen=True):
         return cls(resource=resource, group=group)
 
 
+POD_GROUPS: Final = GroupResource(resource="podgroups", group="scheduling.k8s.io")
+"""PodGroups (KEP-5729, off by default up to 1.37): an entry of one lets all its pods use the claim."""
+
+
 class ConsumerReference(Struct, frozen=True):
     """One entry of ``status.reservedFor``, and the value of the KEP's ``spec.reservedFor``.
 
@@ -76,6 +80,11 @@ class ConsumerReference(Struct, frozen=True):
     def is_pod(self) -> bool:
         """Whether the entry stands for a single pod."""
         return self.resource == "pods" and not self.api_group
+
+    @property
+    def is_pod_group(self) -> bool:
+        """Whether the entry stands for all pods of a PodGroup."""
+        return self.resource == POD_GROUPS.resource and self.api_group == POD_GROUPS.group
 
     @classmethod
     def parse(cls, text: str, *, uid: Uid = _UNKNOWN) -> Self:

@@ -8,10 +8,6 @@ from dra.model.meta import ObjectMeta, Struct
 from dra.model.pods import PodResourceClaim, PodResourceClaimStatus
 
 POD_GROUP: Final = "PodGroup"
-POD_GROUP_API: Final = "scheduling.k8s.io"
-"""API group of PodGroups (KEP-5729, off by default up to 1.37)."""
-
-POD_GROUPS: Final = "podgroups"
 
 
 class TemplateMetadata(Struct, frozen=True):

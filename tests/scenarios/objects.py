@@ -63,6 +63,8 @@ class PodShape:
     gated: bool = False
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
+    group: str | None = None
+    """The PodGroup that it belongs to."""
     spec: Mapping[str, Any] = field(default_factory=dict)
     """More fields of the pod's spec, e.g. nodeName or priorityClassName."""
 
@@ -107,6 +109,16 @@ def pod(name: str, shape: PodShape) -> Json:
 def pods(prefix: str, count: int, shape: PodShape) -> list[Json]:
     """Return `count` pods, PREFIX-0 and so on."""
     return [pod(f"{prefix}-{number}", shape) for number in range(count)]
+
+
+def pod_group(name: str, shape: PodShape) -> Json:
+    """Return a PodGroup whose pods are of that shape and share its claim."""
+    return {
+        "apiVersion": "scheduling.k8s.io/v1alpha2",
+        "kind": "PodGroup",
+        "metadata": {"name": name},
+        "spec": {"schedulingPolicy": {"basic": {}}, "resourceClaims": [{"name": "device", **_claim_source(shape)}]},
+    }
 
 
 def job(name: str, shape: PodShape, *, parallelism: int = 1, completions: int | None = None) -> Json:
@@ -180,6 +192,8 @@ def _pod_template(shape: PodShape, *, restart_policy: str) -> Json:
     if source := _claim_source(shape):
         spec["resourceClaims"] = [{"name": "device", **source}]
         container["resources"] = {"claims": [{"name": "device"}]}
+    if shape.group is not None:
+        spec["schedulingGroup"] = {"podGroupName": shape.group}
     if shape.gated:
         spec["schedulingGates"] = [{"name": GATE}]
     return {"metadata": {"labels": _labels(shape), "annotations": dict(shape.annotations)}, "spec": spec}

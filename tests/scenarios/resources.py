@@ -40,6 +40,7 @@ CLAIM_TEMPLATES: Final = Resource("resource.k8s.io/v1", "ResourceClaimTemplate",
 DEVICE_CLASSES: Final = Resource("resource.k8s.io/v1", "DeviceClass", "deviceclasses", namespaced=False)
 RESOURCE_SLICES: Final = Resource("resource.k8s.io/v1", "ResourceSlice", "resourceslices", namespaced=False)
 DEVICE_TAINT_RULES: Final = Resource("resource.k8s.io/v1beta2", "DeviceTaintRule", "devicetaintrules", namespaced=False)
+POD_GROUPS: Final = Resource("scheduling.k8s.io/v1alpha2", "PodGroup", "podgroups")
 PRIORITY_CLASSES: Final = Resource("scheduling.k8s.io/v1", "PriorityClass", "priorityclasses", namespaced=False)
 CLUSTER_ROLES: Final = Resource("rbac.authorization.k8s.io/v1", "ClusterRole", "clusterroles", namespaced=False)
 CRDS: Final = Resource(
@@ -54,6 +55,7 @@ _ALL: Final = (
         DEVICE_CLASSES,
         RESOURCE_SLICES,
         DEVICE_TAINT_RULES,
+        POD_GROUPS,
         PRIORITY_CLASSES,
         CLUSTER_ROLES,
         CRDS,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tests.scenarios import objects, steps
 from tests.scenarios.claims import listed
 from tests.scenarios.objects import PodShape
-from tests.scenarios.resources import RESOURCE_SLICES
+from tests.scenarios.resources import DEVICE_TAINT_RULES, RESOURCE_SLICES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -28,6 +28,16 @@ WORKLOAD: Final = "crew"
 def for_a_while(seconds: int) -> Json:
     """Return the toleration of everything for some seconds."""
     return {**FOR_EVER, "tolerationSeconds": seconds}
+
+
+def rule(name: str, selector: Json | None, *, effect: str = "NoExecute") -> Json:
+    """Return the rule of an administrator that the selected devices are broken."""
+    return {
+        "apiVersion": DEVICE_TAINT_RULES.api_version,
+        "kind": DEVICE_TAINT_RULES.kind,
+        "metadata": {"name": name},
+        "spec": {"deviceSelector": selector, "taint": {**BROKEN, "effect": effect}},
+    }
 
 
 async def offer(namespace: Namespace, count: int) -> str:

@@ -48,6 +48,9 @@ SHORTENED: Final = 3
 IMPATIENCE: Final = 40.0
 """Seconds after which a difference is one while it is made short: longer than batches wait, else it takes too long."""
 
+AWAKE: Final = 20.0
+"""Seconds within which servers that have just started do all that they are going to do."""
+
 TELLING: Final[Script] = (
     (ops.CreateClaim("one"), ops.CreatePod("web", (ops.Want("first", claim="one"),))),
     (ops.Schedule("web", "n1"),),
@@ -99,8 +102,8 @@ async def test_stock_is_equal_to_itself(stock: Mirror) -> None:
 
 
 async def test_who_does_nothing_differs_from_stock(stock: Mirror, nobody: Mirror) -> None:
-    verdict = await Duel(TELLING, (stock, nobody), patience=5).fight()
-    assert (verdict.rounds, bool(verdict.difference)) == (2, True)
+    verdict = await Duel(TELLING, (stock, nobody), patience=AWAKE).fight()
+    assert (verdict.rounds, bool(verdict.difference)) == (2, True), str(verdict)
 
 
 async def test_ours_is_equal_to_stock(stock: Mirror, ours: Mirror, remark: Remark) -> None:

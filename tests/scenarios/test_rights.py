@@ -8,27 +8,33 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from functools import partial
 from typing import Any
 
 import pytest
 
 from tests.cluster.kubectl import kubectl
-from tests.cluster.processes import ProcessDiedError
 from tests.scenarios.api import Api
 from tests.scenarios.namespaces import Namespace
-from tests.scenarios.rights import Probe, Right, granted
+from tests.scenarios.rights import Right, granted
 from tests.scenarios.target import Mode, Target
-from tests.scenarios.uses_of_rights import BEHIND_GATES, USES, Scenario, Workplace, at_once, crd_of_jobsets
+from tests.scenarios.uses_of_rights import (
+    BEHIND_GATES,
+    USES,
+    MakePlace,
+    Scenario,
+    at_once,
+    crd_of_jobsets,
+    fails_without,
+    workplaces,
+)
 
 pytestmark = pytest.mark.modes(Mode.REPLACE)
 
-Start = Callable[..., Awaitable[Workplace]]
-
 
 def test_every_right_that_is_granted_is_known_to_be_needed() -> None:
-    assert set(USES) | BEHIND_GATES == granted()
+    assert USES.keys() | BEHIND_GATES.keys() == granted()
 
 
 @pytest.fixture(scope="module")
@@ -46,26 +52,11 @@ def jobsets(target: Target) -> Iterator[None]:
 
 
 @pytest.fixture
-async def workplace_without(target: Target, api: Api, namespace: Namespace, jobsets: None) -> AsyncIterator[Start]:
+async def workplace_without(target: Target, api: Api, namespace: Namespace, jobsets: None) -> AsyncIterator[MakePlace]:
     """Makes the place for a controller that lacks some rights."""
     del jobsets
-    probe = Probe(api)
-    await probe.create()
-    places: list[Workplace] = []
-
-    async def make(*missing: Right) -> Workplace:
-        devices = await namespace.offer_devices(16)
-        await probe.may_all_but(*missing)
-        kubeconfig = probe.kubeconfig(target.admin, target.folder.path)
-        places.append(Workplace(target=target, kubeconfig=kubeconfig, namespace=namespace, devices=devices))
-        return places[-1]
-
-    try:
+    async with workplaces(target, api, namespace) as make:
         yield make
-    finally:
-        for controller in (each for place in places for each in place.controllers):
-            controller.process.kill()
-        await probe.delete()
 
 
 def _name(scenario: Any) -> str:
@@ -85,15 +76,12 @@ OTHERS = [each for each in dict.fromkeys(USES.values()) if each not in OF_MANY_K
     "scenarios",
     [*(pytest.param([each], id=_name(each)) for each in OTHERS), pytest.param(OF_MANY_KINDS, id="of-many-kinds")],
 )
-async def test_with_all_rights_each_scenario_succeeds(workplace_without: Start, scenarios: list[Scenario]) -> None:
+async def test_with_all_rights_each_scenario_succeeds(workplace_without: MakePlace, scenarios: list[Scenario]) -> None:
     work = await workplace_without()
     await asyncio.gather(*(scenario(work) for scenario in scenarios))
 
 
 @pytest.mark.parametrize("rights", [pytest.param(rights, id=_together(rights)) for rights in at_once()])
-async def test_without_a_right_its_scenario_fails(workplace_without: Start, rights: tuple[Right, ...]) -> None:
+async def test_without_a_right_its_scenario_fails(workplace_without: MakePlace, rights: tuple[Right, ...]) -> None:
     work = await workplace_without(*rights)
-    outcomes = await asyncio.gather(*(USES[right](work) for right in rights), return_exceptions=True)
-    unmoved = [right for right, outcome in zip(rights, outcomes, strict=True) if outcome is None]
-    assert not unmoved, "nothing failed without them"
-    assert all(isinstance(outcome, AssertionError | ProcessDiedError) for outcome in outcomes), outcomes
+    await fails_without(rights, USES, work)

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+from tests.cluster.processes import ProcessDiedError
 from tests.scenarios import objects, steps, taints
-from tests.scenarios.api import Json
+from tests.scenarios.api import Api, Json
 from tests.scenarios.claims import bound, listed
 from tests.scenarios.conftest import ALONE
 from tests.scenarios.controller import Controller, Settings
@@ -23,8 +25,8 @@ from tests.scenarios.eventually import eventually
 from tests.scenarios.metrics import total
 from tests.scenarios.namespaces import Namespace
 from tests.scenarios.objects import FORCE_RELEASE, PRE_LIST, RESERVED_FOR, PodShape
-from tests.scenarios.resources import CLAIMS, CRDS, LEASES, PODS, Resource
-from tests.scenarios.rights import NAMESPACE, Right
+from tests.scenarios.resources import CLAIMS, CRDS, LEASES, POD_GROUPS, PODS, Resource
+from tests.scenarios.rights import NAMESPACE, Probe, Right
 from tests.scenarios.target import Target
 
 READY_WITHIN: Final = 6.0
@@ -70,6 +72,37 @@ class Workplace:
 
 
 Scenario = Callable[[Workplace], Awaitable[None]]
+MakePlace = Callable[..., Awaitable[Workplace]]
+
+
+@asynccontextmanager
+async def workplaces(target: Target, api: Api, namespace: Namespace) -> AsyncIterator[MakePlace]:
+    """Yield what makes the place for a controller that lacks some rights; at the end all of them are gone."""
+    probe = Probe(api)
+    await probe.create()
+    places: list[Workplace] = []
+
+    async def make(*missing: Right) -> Workplace:
+        devices = await namespace.offer_devices(16)
+        await probe.may_all_but(*missing)
+        kubeconfig = probe.kubeconfig(target.admin, target.folder.path)
+        places.append(Workplace(target=target, kubeconfig=kubeconfig, namespace=namespace, devices=devices))
+        return places[-1]
+
+    try:
+        yield make
+    finally:
+        for controller in (each for place in places for each in place.controllers):
+            controller.process.kill()
+        await probe.delete()
+
+
+async def fails_without(rights: Sequence[Right], uses: Mapping[Right, Scenario], work: Workplace) -> None:
+    """Play the scenarios of rights that are missing there; none of them may succeed."""
+    outcomes = await asyncio.gather(*(uses[right](work) for right in rights), return_exceptions=True)
+    unmoved = [right for right, outcome in zip(rights, outcomes, strict=True) if outcome is None]
+    assert not unmoved, "nothing failed without them"
+    assert all(isinstance(outcome, AssertionError | ProcessDiedError) for outcome in outcomes), outcomes
 
 
 async def it_knows(kind: str, work: Workplace) -> None:
@@ -221,6 +254,45 @@ async def it_evicts(work: Workplace) -> None:
         lambda: namespace.find(PODS, pod), until=lambda left: left is None, within=SOON, saying="it is evicted"
     )
     await _nothing_was_refused(controller)
+
+
+async def it_heeds_taint_rules(work: Workplace) -> None:
+    """An administrator taints the device of a pod that is not in the list."""
+    await work.start()
+    namespace = work.namespace
+    await namespace.create(objects.deployment(taints.WORKLOAD, PodShape(), replicas=0))
+    await taints.reserve(namespace, "shared", devices=work.devices)
+    (pod,) = await taints.run_unlisted(namespace, "shared")
+    await namespace.create(taints.rule(namespace.name, {"driver": work.devices}))
+    await eventually(
+        lambda: namespace.find(PODS, pod), until=lambda left: left is None, within=SOON, saying="it is evicted"
+    )
+
+
+async def it_makes_claims_of_groups(work: Workplace) -> None:
+    """A PodGroup asks for a claim, after the lists are there."""
+    await work.start()
+    namespace, shape = work.namespace, PodShape(claim_template="gpu", group="crew")
+    await namespace.create(objects.claim_template("gpu", device_class=work.devices))
+    await namespace.create(objects.pod_group("crew", shape))
+    await eventually(
+        lambda: namespace.get(POD_GROUPS, "crew"),
+        until=lambda group: group["status"].get("resourceClaimStatuses"),
+        within=SOON,
+        saying="its status names its claim",
+    )
+
+
+async def it_asks_for_groups(work: Workplace) -> None:
+    """A claim lists a PodGroup of a uid of which no watch has ever told."""
+    await work.start()
+    namespace = work.namespace
+    await work.claim("shared")
+    await work.run("worker", claim="shared")
+    nobody = {"apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": "crew", "uid": "uid-of-nobody"}
+    await namespace.patch_status(CLAIMS, "shared", {"reservedFor": [nobody]})
+    await steps.end_pods(namespace, "worker")
+    await steps.freed(namespace, "shared", within=SOON)
 
 
 # Workloads, by kind:
@@ -387,12 +459,18 @@ USES: Final[dict[Right, Scenario]] = {
 }
 
 
-BEHIND_GATES: Final = {
-    *_rights("devicetaintrules", "list", "watch", group=CLAIM_GROUP),
-    *_rights("podgroups", "list", "watch", group="scheduling.k8s.io"),
-    *_rights("podgroups/status", "patch", group="scheduling.k8s.io"),
+BEHIND_GATES: Final[dict[Right, Scenario]] = {
+    **dict.fromkeys(_rights("devicetaintrules", "list", "watch", group=CLAIM_GROUP), it_heeds_taint_rules),
+    **dict.fromkeys(
+        (
+            *_rights("podgroups", "list", "watch", group="scheduling.k8s.io"),
+            *_rights("podgroups/status", "patch", group="scheduling.k8s.io"),
+        ),
+        it_makes_claims_of_groups,
+    ),
+    **dict.fromkeys(_rights("podgroups", "get", group="scheduling.k8s.io"), it_asks_for_groups),
 }
-"""Rights to kinds that an API server has only with feature gates: taken away here, nobody would notice."""
+"""Rights to kinds that an API server has only with feature gates: elsewhere nobody would notice that they are gone."""
 
 
 def at_once() -> tuple[tuple[Right, ...], ...]:

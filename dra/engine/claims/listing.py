@@ -11,6 +11,7 @@ from typing import Final
 from dra.engine import window
 from dra.engine.actions import LookUpPod
 from dra.engine.claims.desired import Desired
+from dra.engine.claims.groups import covered
 from dra.engine.claims.policy import Policy
 from dra.engine.claims.view import ClaimView, Entry, EntryKind, tombstone
 from dra.engine.consumers import Consumer, Stage
@@ -115,7 +116,8 @@ def guard_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) 
     if _any_pod(view, desired):
         return desired
     listed = sum(1 for c in desired.pods if c.consuming)
-    unlisted = view.consuming > listed
+    of_groups = sum(1 for c in (*view.starting, *view.started) if covered(c, desired))
+    unlisted = view.consuming > listed + of_groups
     last = bool(view.entries) and not (desired.workload or desired.kept or desired.pods)
     wanted = desired.revoking or unlisted or (desired.unsure and last) or (present and view.consuming > 0)
     if unlisted and not present and desired.workload is None:
@@ -142,6 +144,8 @@ def _shrinking(view: ClaimView, desired: Desired) -> Desired:
 
 def _eligible(view: ClaimView, consumer: Consumer, policy: Policy, desired: Desired) -> bool:
     listed = consumer.uid in view.listed
+    if covered(consumer, desired):
+        return False
     match consumer.stage:
         case Stage.GATED | Stage.WAITING if desired.revoking:
             eligible = False

@@ -41,17 +41,8 @@ class EntryKind(StrEnum):
     FINISHED = "finished"  # a pod that ended, or is certainly gone
     UNKNOWN = "unknown"  # a pod nobody has looked up yet: it counts as live
     LOST_NODE = "lost-node"  # a node that does not report in, on which pods may run whose objects are gone
+    GROUP = "group"  # a PodGroup: its pods need no entries of their own
     FOREIGN = "foreign"  # neither a pod nor ours: untouched
-
-
-class Entry(Struct, frozen=True):
-    """An entry with what is known about it."""
-
-    reference: ConsumerReference
-    kind: EntryKind
-    consumer: Consumer | None = None
-    asked: Instant | None = None
-    """When a live read last showed that the pod is there, if it does not reference the claim."""
 
 
 class WorkloadPhase(StrEnum):
@@ -71,6 +62,19 @@ class Workload(Struct, frozen=True):
     phase: WorkloadPhase = WorkloadPhase.UNKNOWN
     uid: Uid = workloads.NO_UID
     gone: frozenset[Uid] = frozenset()
+
+
+class Entry(Struct, frozen=True):
+    """An entry with what is known about it."""
+
+    reference: ConsumerReference
+    kind: EntryKind
+    consumer: Consumer | None = None
+    group: Workload = Workload()
+    """Of the entry of a PodGroup, what is known of the object under its name."""
+
+    asked: Instant | None = None
+    """When a live read last showed that the pod is there, if it does not reference the claim."""
 
 
 class OwnerPhase(StrEnum):
@@ -262,7 +266,7 @@ def lost_boot(entry: ConsumerReference) -> str | None:
     return entry.uid.removeprefix(f"{entry.name}/")
 
 
-def classify(
+def classify(  # noqa: PLR0913 - keyword-only: what is known of whoever it names
     entry: ConsumerReference,
     *,
     reservation: WorkloadReservation | None,
@@ -270,11 +274,13 @@ def classify(
     gone: bool = False,
     stranger: bool = False,
     asked: Instant | None = None,
+    group: Workload | None = None,
 ) -> Entry:
     """Tell what an entry stands for by what is known of the pod of that uid.
 
     ``consumer`` is that pod if it references the claim, ``gone`` tells that it certainly ended or exists no more,
     ``stranger`` that it is there and does not reference the claim: whoever listed it had a reason that we do not know.
+    ``group`` is what is known of the PodGroup that the entry names, if it names one.
     """
     kind = EntryKind.FOREIGN
     if reservation is not None and entry.uid == reservation.reference.uid:
@@ -287,6 +293,8 @@ def classify(
         kind = EntryKind.TOMBSTONE
     elif lost_boot(entry) is not None:
         kind = EntryKind.LOST_NODE
+    elif group is not None:
+        return Entry(reference=entry, kind=EntryKind.GROUP, group=group)
     elif entry.is_pod:
         if consumer is not None:
             kind = EntryKind.FINISHED if consumer.stage is Stage.FINISHED else EntryKind.LIVE

@@ -12,7 +12,7 @@ import msgspec
 from dra.engine.actions import LookUpWorkload
 from dra.engine.claims.desired import Desired
 from dra.engine.claims.policy import Policy
-from dra.engine.claims.view import ClaimView, EntryKind, WorkloadPhase
+from dra.engine.claims.view import ClaimView, EntryKind, Workload, WorkloadPhase
 from dra.engine.instants import Instant
 from dra.engine.reasons import Code, Reason, claim_reason
 from dra.model import workloads
@@ -37,7 +37,11 @@ OVER = {Fate.FINISHED: "has finished", Fate.GONE: "is gone"}
 
 def fate(view: ClaimView, reference: ConsumerReference) -> Fate:
     """Tell what became of the object with the uid of the reference; names prove nothing."""
-    known = view.workload
+    return fate_in(view.workload, reference)
+
+
+def fate_in(known: Workload, reference: ConsumerReference) -> Fate:
+    """Tell the same of an object of which this is known."""
     if not reference.uid:
         return Fate.PENDING
     if reference.uid in known.gone:

@@ -5,7 +5,7 @@ from typing import Any, Final
 from dra.engine.generation.decide import CreateClaim, RecordClaims
 from dra.engine.generation.owners import Owner, OwnerKind
 from dra.model.claims import POD_CLAIM_NAME
-from dra.model.templates import POD_GROUP_API
+from dra.model.references import POD_GROUPS
 
 FIELD_MANAGER: Final = "ResourceClaimController"
 """Upstream's: whoever takes over from whom goes on with the same fields."""
@@ -39,7 +39,7 @@ def claim(action: CreateClaim, *, group_version: str = "") -> dict[str, Any]:
 
 def api_version(owner: Owner, *, group_version: str = "") -> str:
     """Return the owner's ``apiVersion``."""
-    return "v1" if owner.kind is OwnerKind.POD else f"{POD_GROUP_API}/{group_version}"
+    return "v1" if owner.kind is OwnerKind.POD else f"{POD_GROUPS.group}/{group_version}"
 
 
 def base_name(owner: str, entry: str) -> str:

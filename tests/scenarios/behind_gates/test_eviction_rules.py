@@ -1,59 +1,22 @@
-"""Administrators taint devices by rules, on clusters with a feature that is off by default: so this needs its own."""
+"""Administrators taint devices by rules, where the API server has such rules."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 import pytest
 
-from tests.cluster.cluster import Cluster
-from tests.cluster.options import WITHOUT_CLAIM_CONTROLLER, Options
-from tests.scenarios import installation, taints
-from tests.scenarios.conftest import SOUND_NODES
+from tests.scenarios import taints
 from tests.scenarios.controller import Controller
 from tests.scenarios.eventually import eventually, steadily
 from tests.scenarios.namespaces import Namespace
 from tests.scenarios.resources import DEVICE_TAINT_RULES, PODS
-from tests.scenarios.taints import BROKEN, for_a_while
-from tests.scenarios.target import Capability, Mode, Place, Target
+from tests.scenarios.taints import for_a_while
+from tests.scenarios.target import Capability
 
 pytestmark = pytest.mark.needs(Capability.COMPONENTS)
 
-WITH_RULES: Final = Options(
-    controllers=WITHOUT_CLAIM_CONTROLLER,
-    nodes=SOUND_NODES,
-    feature_gates={"DRADeviceTaintRules": True},
-    apiserver_flags=("--runtime-config=resource.k8s.io/v1beta2=true",),
-)
-
 SOON: Final = 3.0
-
-
-@pytest.fixture(scope="module")
-def target() -> Iterator[Target]:
-    """In the place of the session's cluster: one with DeviceTaintRules."""
-    if Place.chosen() is not Place.LOCAL:
-        pytest.skip("the feature is switched on at the start of a cluster")
-    with Cluster(WITH_RULES) as cluster:
-        admin, folder = cluster.admin_kubeconfig, cluster.folder
-        installation.install(admin)
-        yield Target(
-            mode=Mode.REPLACE,
-            admin=admin,
-            controller=installation.controller_kubeconfig(admin, folder.path),
-            folder=folder,
-            own=cluster,
-        )
-
-
-def rule(name: str, selector: dict[str, Any] | None, *, effect: str = "NoExecute") -> dict[str, Any]:
-    return {
-        "apiVersion": DEVICE_TAINT_RULES.api_version,
-        "kind": DEVICE_TAINT_RULES.kind,
-        "metadata": {"name": name},
-        "spec": {"deviceSelector": selector, "taint": {**BROKEN, "effect": effect}},
-    }
 
 
 @pytest.mark.usefixtures("controller")
@@ -71,14 +34,14 @@ async def test_unlisted_pods_leave_the_devices_that_a_rule_selects(namespace: Na
     async def no_one_goes() -> bool:
         return await left() == everybody
 
-    await namespace.create(rule(f"{namespace.name}-elsewhere", {"driver": "nobody.example.com"}))
-    await namespace.create(rule(f"{namespace.name}-nowhere", None))
-    await namespace.create(rule(f"{namespace.name}-later", {"driver": driver}, effect="None"))
+    await namespace.create(taints.rule(f"{namespace.name}-elsewhere", {"driver": "nobody.example.com"}))
+    await namespace.create(taints.rule(f"{namespace.name}-nowhere", None))
+    await namespace.create(taints.rule(f"{namespace.name}-later", {"driver": driver}, effect="None"))
     await steadily(no_one_goes, lasting=1.0, saying="no rule is about them")
 
     for claim in ("mild", "strict"):
         device = await taints.device_of(namespace, claim)
-        await namespace.create(rule(f"{namespace.name}-{claim}", {"driver": driver, "device": device}))
+        await namespace.create(taints.rule(f"{namespace.name}-{claim}", {"driver": driver, "device": device}))
     await eventually(left, until=lambda now: now == pods["mild"] | pods["other"], within=SOON, saying="strict ones go")
     await eventually(left, until=lambda now: now == pods["other"], within=3 + SOON, saying="mild ones go, too")
 
@@ -95,7 +58,7 @@ async def test_a_rule_that_goes_in_time_ends_nobody(namespace: Namespace, contro
     async def they_stay() -> bool:
         return [pod["metadata"]["name"] for pod in await namespace.all(PODS)] == pods
 
-    await namespace.create(rule(namespace.name, {"driver": devices}))
+    await namespace.create(taints.rule(namespace.name, {"driver": devices}))
     await steadily(they_stay, lasting=1.0, saying="the taint is tolerated")
     await namespace.api.delete(DEVICE_TAINT_RULES, namespace.name)
     await steadily(they_stay, lasting=4.0, saying="the rule is gone")

@@ -1,0 +1,83 @@
+"""Rule 13: entries of PodGroups."""
+
+import pytest
+
+from dra.engine.actions import Deallocate, LookUpWorkload
+from dra.engine.claims.policy import ALONGSIDE, REPLACE
+from dra.engine.claims.view import Workload, WorkloadPhase
+from dra.engine.workloads import WorkloadKey
+from dra.engine.world import World
+from dra.model.references import POD_GROUPS, ConsumerReference
+from tests.dra.engine.examples import (
+    KEY,
+    NAMESPACE,
+    NOON,
+    claim,
+    decided,
+    listed,
+    of_type,
+    started,
+    starting,
+    uid,
+    view,
+    waiting,
+)
+
+ENTRY = ConsumerReference.parse("podgroups.scheduling.k8s.io/g", uid=uid("g"))
+THERE = Workload(phase=WorkloadPhase.PRESENT, uid=uid("g"))
+GONE = Workload(phase=WorkloadPhase.ABSENT, gone=frozenset({uid("g")}))
+NAMED = WorkloadKey(POD_GROUPS, NAMESPACE, "g")
+
+
+@pytest.mark.parametrize("policy", [REPLACE, ALONGSIDE], ids=["replace", "alongside"])
+@pytest.mark.parametrize(
+    ("group", "stays", "asks"),
+    [
+        pytest.param(THERE, True, False, id="there"),
+        pytest.param(GONE, False, False, id="certainly-gone"),
+        pytest.param(Workload(phase=WorkloadPhase.ABSENT), True, True, id="not-seen"),
+        pytest.param(Workload(phase=WorkloadPhase.PRESENT, uid=uid("h")), True, True, id="another-of-its-name"),
+        pytest.param(Workload(phase=WorkloadPhase.NO_KIND), True, False, id="nobody-can-tell"),
+        pytest.param(Workload(phase=WorkloadPhase.FORBIDDEN), True, False, id="nobody-may-tell-us"),
+        pytest.param(Workload(), True, False, id="not-looked-yet"),
+    ],
+)
+def test_the_entry_of_a_group_stays_until_the_group_is_certainly_gone(group, stays, asks, policy):
+    plan = decided(view(claim(list=[ENTRY]), group=group), policy=policy)
+    assert of_type(plan, Deallocate) is not stays
+    assert of_type(plan, LookUpWorkload) == ([LookUpWorkload(claim=KEY, reference=ENTRY)] if asks else [])
+
+
+@pytest.mark.parametrize("policy", [REPLACE, ALONGSIDE], ids=["replace", "alongside"])
+def test_pods_of_the_group_need_neither_entries_nor_a_guard(policy):
+    pods = [waiting("a", gang="g"), starting("b", gang="g"), started("c", gang="g")]
+    assert decided(view(claim(list=[ENTRY]), *pods, group=THERE), policy=policy).claim_writes == ()
+
+
+def test_pods_of_other_groups_do():
+    pods = [starting("b", gang="g"), starting("c", gang="other"), starting("d")]
+    plan = decided(view(claim(list=[ENTRY]), *pods, group=THERE))
+    assert sorted(listed(plan)) == ["c", "d", "podgroups/g"]
+
+
+def test_pods_that_outlive_their_group_are_listed_themselves():
+    plan = decided(view(claim(list=[ENTRY]), starting("a", gang="g"), group=GONE))
+    assert listed(plan) == ["a"]
+
+
+def test_a_claim_reserved_for_a_group_covers_its_pods_too():
+    of = claim(workload=ENTRY, list=[ENTRY], entered=True)
+    assert decided(view(of, starting("a", gang="g"), workload=THERE)).claim_writes == ()
+
+
+def test_the_world_looks_for_groups_as_long_as_they_are_listed():
+    world = World()
+    world.observe_claim(claim(list=[ENTRY], version=1), now=NOON)
+    assert world.workload_kinds() == {POD_GROUPS}
+    world.observe_workload(NAMED, uid=uid("g"), finished=False)
+    world.dirty.clear()
+    world.forget_workload(NAMED, uid("g"))
+    assert world.dirty == {KEY}
+    assert listed(decided(world.view(KEY, now=NOON))) is None  # nobody is left: it is deallocated
+    world.observe_claim(claim(allocation=None, version=2), now=NOON)
+    assert world.workload_kinds() == frozenset()
