@@ -22,9 +22,10 @@ from tests.scenarios import api as kubernetes
 from tests.scenarios import installation, namespaces
 from tests.scenarios.api import Api
 from tests.scenarios.controller import INSTALLED, Controller, Settings
+from tests.scenarios.features import Feature, kubernetes_version
 from tests.scenarios.namespaces import Namespace
 from tests.scenarios.proxy import Proxy
-from tests.scenarios.target import COMMAND, EXISTING_MODE, Mode, Place, Target, capabilities
+from tests.scenarios.target import COMMAND, EXISTING_MODE, Capability, Mode, Place, Target, capabilities
 
 CONTROLLERS: Final = {Mode.REPLACE: WITHOUT_CLAIM_CONTROLLER, Mode.ALONGSIDE: ALL_CONTROLLERS}
 
@@ -44,14 +45,14 @@ StartProxy = Callable[..., Awaitable[Proxy]]
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "modes(*modes): the modes a scenario runs in, both unless said otherwise")
-    config.addinivalue_line("markers", "needs(*capabilities): what a scenario does that not every cluster allows")
+    config.addinivalue_line("markers", "needs(*what): capabilities and features that not every cluster has")
     config.addinivalue_line("markers", "long: waits for half a minute or more, since a rule does")
 
 
 def pytest_report_header() -> str | None:
     place = Place.chosen()
     if place is Place.LOCAL:
-        return f"scenarios: on Kubernetes {binaries.controlplane().version}, started here"
+        return f"scenarios: on Kubernetes {kubernetes_version()}, started here"
     if place is Place.EXISTING:
         return f"scenarios: on the existing cluster of KUBECONFIG={os.environ['KUBECONFIG']}, mode {EXISTING_MODE}"
     return None
@@ -76,10 +77,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    marker = item.get_closest_marker("needs")
-    missing = frozenset(marker.args if marker else ()) - capabilities(Place.chosen())
+    wanted = {each for marker in item.iter_markers("needs") for each in marker.args}
+    missing = {each for each in wanted if isinstance(each, Capability)} - capabilities(Place.chosen())
     if missing:
         pytest.skip(f"an existing cluster does not allow: {', '.join(sorted(missing))}")
+    for feature in wanted:
+        if isinstance(feature, Feature) and not feature.among(version := kubernetes_version()):
+            pytest.skip(f"only from Kubernetes 1.{feature.since} on {feature.does}; this is {version}")
 
 
 @pytest.hookimpl(wrapper=True)

@@ -7,11 +7,12 @@ from typing import Any, Final
 
 import pytest
 
-from tests.cluster.kubectl import KubectlError, kubectl
+from tests.cluster.kubectl import kubectl
 from tests.scenarios import api as kubernetes
 from tests.scenarios import objects
 from tests.scenarios.api import Api, ApiError, Json
 from tests.scenarios.eventually import eventually
+from tests.scenarios.features import Feature
 from tests.scenarios.installation import KUSTOMIZATION
 from tests.scenarios.namespaces import Namespace
 from tests.scenarios.objects import PodShape
@@ -66,12 +67,7 @@ async def test_the_service_account_may_not(
 @pytest.fixture
 async def opted_in(target: Target, namespace: Namespace) -> AsyncIterator[Namespace]:
     """A namespace whose pods the policy gates, from now on."""
-    try:
-        kubectl("apply", "--validate=strict", f"--filename={GATE_POLICY}", kubeconfig=target.admin)
-    except KubectlError as error:
-        if "no matches for kind" in str(error):
-            pytest.skip("the API server has no MutatingAdmissionPolicy v1 (Kubernetes 1.36)")
-        raise
+    kubectl("apply", "--validate=strict", f"--filename={GATE_POLICY}", kubeconfig=target.admin)
     try:
         await _label(namespace, "enabled")
         await eventually(
@@ -89,6 +85,7 @@ SHARED: Final = {"name": "shared", "resourceClaimName": "shared"}
 FOREIGN: Final = "example.com/other"
 
 
+@pytest.mark.needs(Feature.GATE_POLICY)
 async def test_the_policy_gates_pods_that_share_a_claim_and_no_others(opted_in: Namespace) -> None:
     async def gates(**spec: Any) -> list[str]:
         return await _gates(opted_in, PodShape(spec=spec))
@@ -102,6 +99,7 @@ async def test_the_policy_gates_pods_that_share_a_claim_and_no_others(opted_in: 
     assert await gates() == []
 
 
+@pytest.mark.needs(Feature.GATE_POLICY)
 async def test_the_policy_leaves_namespaces_alone_that_did_not_ask(opted_in: Namespace) -> None:
     await _label(opted_in, None)
     await eventually(

@@ -16,11 +16,14 @@ from tests.scenarios.claims import bound, listed
 from tests.scenarios.conftest import ALONE, StartController
 from tests.scenarios.controller import Controller
 from tests.scenarios.eventually import eventually, steadily
+from tests.scenarios.features import Feature
 from tests.scenarios.namespaces import Namespace
 from tests.scenarios.objects import PodShape
 from tests.scenarios.resources import PODS
 from tests.scenarios.taints import BROKEN, FOR_EVER, for_a_while
 from tests.scenarios.target import Mode
+
+pytestmark = pytest.mark.needs(Feature.DEVICE_TAINTS)
 
 Json = dict[str, Any]
 

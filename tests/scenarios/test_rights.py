@@ -16,17 +16,20 @@ import pytest
 
 from tests.cluster.kubectl import kubectl
 from tests.scenarios.api import Api
+from tests.scenarios.features import Feature
 from tests.scenarios.namespaces import Namespace
 from tests.scenarios.rights import Right, granted
 from tests.scenarios.target import Mode, Target
 from tests.scenarios.uses_of_rights import (
     BEHIND_GATES,
+    NEEDED_FOR,
     USES,
     MakePlace,
     Scenario,
     at_once,
     crd_of_jobsets,
     fails_without,
+    it_evicts,
     workplaces,
 )
 
@@ -59,8 +62,9 @@ async def workplace_without(target: Target, api: Api, namespace: Namespace, jobs
         yield make
 
 
-def _name(scenario: Any) -> str:
-    return str(scenario.__name__)
+def _alone(scenario: Any) -> Any:
+    needed = Feature.DEVICE_TAINTS if scenario is it_evicts else None
+    return pytest.param([scenario], id=scenario.__name__, marks=pytest.mark.needs(needed))
 
 
 def _together(rights: tuple[Right, ...]) -> str:
@@ -74,14 +78,20 @@ OTHERS = [each for each in dict.fromkeys(USES.values()) if each not in OF_MANY_K
 
 @pytest.mark.parametrize(
     "scenarios",
-    [*(pytest.param([each], id=_name(each)) for each in OTHERS), pytest.param(OF_MANY_KINDS, id="of-many-kinds")],
+    [*map(_alone, OTHERS), pytest.param(OF_MANY_KINDS, id="of-many-kinds")],
 )
 async def test_with_all_rights_each_scenario_succeeds(workplace_without: MakePlace, scenarios: list[Scenario]) -> None:
     work = await workplace_without()
     await asyncio.gather(*(scenario(work) for scenario in scenarios))
 
 
-@pytest.mark.parametrize("rights", [pytest.param(rights, id=_together(rights)) for rights in at_once()])
+@pytest.mark.parametrize(
+    "rights",
+    [
+        pytest.param(rights, id=_together(rights), marks=pytest.mark.needs(*map(NEEDED_FOR.get, rights)))
+        for rights in at_once()
+    ],
+)
 async def test_without_a_right_its_scenario_fails(workplace_without: MakePlace, rights: tuple[Right, ...]) -> None:
     work = await workplace_without(*rights)
     await fails_without(rights, USES, work)

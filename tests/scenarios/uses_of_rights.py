@@ -22,6 +22,7 @@ from tests.scenarios.claims import bound, listed
 from tests.scenarios.conftest import ALONE
 from tests.scenarios.controller import Controller, Settings
 from tests.scenarios.eventually import eventually
+from tests.scenarios.features import Feature
 from tests.scenarios.metrics import total
 from tests.scenarios.namespaces import Namespace
 from tests.scenarios.objects import FORCE_RELEASE, PRE_LIST, RESERVED_FOR, PodShape
@@ -458,6 +459,12 @@ USES: Final[dict[Right, Scenario]] = {
     **_of_workloads(it_asks_for_workloads, "get"),
 }
 
+
+NEEDED_FOR: Final[dict[Right, Feature]] = {
+    **dict.fromkeys(_rights("resourceclaims/binding", "patch", group=CLAIM_GROUP), Feature.BINDING_RIGHT),
+    **dict.fromkeys((right for right, scenario in USES.items() if scenario is it_evicts), Feature.DEVICE_TAINTS),
+}
+"""Rights that only some versions of Kubernetes ask for."""
 
 BEHIND_GATES: Final[dict[Right, Scenario]] = {
     **dict.fromkeys(_rights("devicetaintrules", "list", "watch", group=CLAIM_GROUP), it_heeds_taint_rules),

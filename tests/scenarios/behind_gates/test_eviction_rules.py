@@ -9,12 +9,13 @@ import pytest
 from tests.scenarios import taints
 from tests.scenarios.controller import Controller
 from tests.scenarios.eventually import eventually, steadily
+from tests.scenarios.features import Feature
 from tests.scenarios.namespaces import Namespace
 from tests.scenarios.resources import DEVICE_TAINT_RULES, PODS
 from tests.scenarios.taints import for_a_while
 from tests.scenarios.target import Capability
 
-pytestmark = pytest.mark.needs(Capability.COMPONENTS)
+pytestmark = pytest.mark.needs(Capability.COMPONENTS, Feature.TAINT_RULES)
 
 SOON: Final = 3.0
 

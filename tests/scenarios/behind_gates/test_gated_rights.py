@@ -7,12 +7,13 @@ from collections.abc import AsyncIterator
 import pytest
 
 from tests.scenarios.api import Api
+from tests.scenarios.features import Feature
 from tests.scenarios.namespaces import Namespace
 from tests.scenarios.rights import Right
 from tests.scenarios.target import Capability, Target
 from tests.scenarios.uses_of_rights import BEHIND_GATES, MakePlace, Scenario, fails_without, workplaces
 
-pytestmark = pytest.mark.needs(Capability.COMPONENTS)
+pytestmark = pytest.mark.needs(Capability.COMPONENTS, Feature.TAINT_RULES, Feature.POD_GROUPS)
 
 
 @pytest.fixture

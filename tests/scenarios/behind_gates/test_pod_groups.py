@@ -10,12 +10,13 @@ from tests.scenarios import objects, steps
 from tests.scenarios.api import Json
 from tests.scenarios.claims import entries
 from tests.scenarios.eventually import eventually, steadily
+from tests.scenarios.features import Feature
 from tests.scenarios.namespaces import Namespace
 from tests.scenarios.objects import PodShape
 from tests.scenarios.resources import CLAIMS, POD_GROUPS, PODS
 from tests.scenarios.target import Capability
 
-pytestmark = [pytest.mark.needs(Capability.COMPONENTS), pytest.mark.usefixtures("controller")]
+pytestmark = [pytest.mark.needs(Capability.COMPONENTS, Feature.POD_GROUPS), pytest.mark.usefixtures("controller")]
 
 FEW: Final = 5
 

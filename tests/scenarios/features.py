@@ -1,0 +1,115 @@
+"""What only some versions of Kubernetes do, and what becomes of us without it.
+
+The scenarios say which of it they need. `test_features` finds out on a real cluster whether a version is as it is
+written here, and docs/kubernetes-versions.md shows it to users:
+
+    python -m tests.scenarios.features     writes the table there anew
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from enum import Enum
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from tests.cluster import binaries
+from tests.cluster.kubectl import kubectl
+from tests.scenarios.target import Place
+
+PAGE: Final = Path(__file__).resolve().parents[2] / "docs" / "kubernetes-versions.md"
+BEGIN: Final = "<!-- versions -->\n"
+END: Final = "<!-- /versions -->\n"
+
+
+class Feature(Enum):
+    """Since which minor version of Kubernetes 1, what it is, and what happens without it."""
+
+    GATE_POLICY = (
+        36,
+        "the gate is added to pods by a MutatingAdmissionPolicy",
+        "write the gate into the pod templates; pods without it start slower, and as safely",
+    )
+    PRUNED_MIXED_LISTS = (
+        36,
+        "the stock claim controller prunes lists with entries of other objects than pods",
+        "it logs `unsupported ReservedFor entry` and leaves such lists alone; finished pods are pruned by us",
+    )
+    ALLOCATION_TIMESTAMP = (
+        36,
+        "allocations say when they were made",
+        "after a restart of ours a missing entry may have been released or never made: the claim stays (`InDoubt`)",
+    )
+    BINDING_RIGHT = (
+        36,
+        "writing a list needs a right of its own, `resourceclaims/binding`",
+        "it is granted all the same, and does nothing",
+    )
+    DEVICE_TAINTS = (36, "drivers may taint devices", "no pod is evicted from a device")
+    NOMINATION = (
+        35,
+        "the scheduler nominates a node before it binds a pod with claims: two requests a pod",
+        "pods join faster",
+    )
+    TAINT_RULES = (
+        36,
+        "administrators may taint devices by DeviceTaintRules, with the feature gate `DRADeviceTaintRules`",
+        "only drivers may",
+    )
+    POD_GROUPS = (
+        36,
+        "PodGroups may have claims, with the feature gates `GenericWorkload` and `DRAWorkloadResourceClaims`",
+        "their pods are served one by one",
+    )
+
+    def __init__(self, since: int, does: str, without: str) -> None:
+        self.since: Final = since
+        self.does: Final = does
+        self.without: Final = without
+
+    def among(self, version: str) -> bool:
+        """Tell whether a version such as v1.35.4 has it."""
+        return _minor(version) >= self.since
+
+
+@cache
+def kubernetes_version() -> str:
+    """Return the version of the cluster that the scenarios run on, such as v1.35.4."""
+    if Place.chosen() is not Place.EXISTING:
+        return binaries.controlplane().version
+    told = kubectl("get", "--raw", "/version", kubeconfig=Path(os.environ["KUBECONFIG"]))
+    found = re.search(r'"gitVersion": *"([^"]+)"', told)
+    assert found is not None, told
+    return found[1]
+
+
+def _minor(version: str) -> int:
+    found = re.match(r"v?1\.(\d+)", version)
+    assert found is not None, version
+    return int(found[1])
+
+
+def table() -> str:
+    """Return what each version that can be built here does, in Markdown."""
+    versions = [program.version for program in reversed(binaries.controlplanes())]
+    heads = ["", *(f"1.{_minor(version)}" for version in versions), "without it"]
+    lines = [heads, ["---", *(":-:" for _ in versions), "---"]]
+    for feature in Feature:
+        has = ("yes" if feature.among(version) else "–" for version in versions)
+        lines.append([feature.does, *has, feature.without])
+    tried = f"Tried on {', '.join(version.removeprefix('v') for version in versions)}."
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines) + f"\n{tried}\n"
+
+
+def page() -> str:
+    """Return the page as it should be."""
+    before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
+    return before + BEGIN + table() + END + rest.partition(END)[2]
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")
+    sys.stdout.write(f"{PAGE}: written\n")
