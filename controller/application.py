@@ -7,6 +7,8 @@ import socket
 from collections.abc import Mapping
 from typing import Final
 
+import msgspec
+
 from controller.claims import ClaimLoop
 from controller.endpoints import Endpoints
 from controller.eviction import Evictor
@@ -51,13 +53,8 @@ class MalformedConfigurationError(ValueError):
 def policy_of(configuration: Configuration) -> Policy:
     """Return the policy of a configuration: modes are values, not branches."""
     chosen = policy.REPLACE if configuration.mode is Mode.REPLACE else policy.ALONGSIDE
-    return Policy(
-        prune_started=chosen.prune_started,
-        list_consuming=chosen.list_consuming,
-        tombstones=chosen.tombstones,
-        generate_claims=chosen.generate_claims,
-        release_finished=configuration.release_finished,
-        evict=configuration.device_taint_eviction,
+    return msgspec.structs.replace(
+        chosen, release_finished=configuration.release_finished, evict=configuration.device_taint_eviction
     )
 
 

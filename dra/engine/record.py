@@ -127,8 +127,11 @@ class Record:
         self.claim = claim
         if not ours:
             self.present.clear()
+        covered = self._covered(before)
         self._read_reservation(claim)
         self._compare_lists(claim, now=now, ours=ours)
+        for uid in covered - self._covered(claim):  # as if each had been listed until now
+            self.listings[uid] = msgspec.structs.replace(self.listings.get(uid, UNLISTED), last=now)
         self._compare_lost(before, claim, ours=ours)
         self._advance_history(before, claim, now=now, ours=ours)
 
@@ -189,6 +192,18 @@ class Record:
         self.absent &= listed
         self.present = {uid: when for uid, when in self.present.items() if uid in listed}
 
+    def _covered(self, claim: ResourceClaim | None) -> frozenset[Uid]:
+        """Return the waiting pods that an entry for many lets in, their PodGroup's or any pod's."""
+        if claim is None or not claim.entries:
+            return frozenset()
+        allocation = claim.status.allocation
+        if allocation is not None and allocation.reserved_for_any_pod:
+            return frozenset(self.stages[Stage.WAITING])
+        groups = {e.name for e in claim.entries if e.is_pod_group}
+        if not groups:
+            return frozenset()
+        return frozenset(uid for uid, c in self.stages[Stage.WAITING].items() if c.gang in groups)
+
     def _came_back(self, uid: Uid, now: Instant) -> bool:
         """Whether somebody put back what we pruned; a waiting pod's entry is the scheduler's to write."""
         consumer, pruned = self.members.get(uid), self.pruned.pop(uid, None)
@@ -215,7 +230,7 @@ class Record:
         history = self.history if before is not None else History(first_seen=now, returned=self.history.returned)
         allocation, earlier = claim.status.allocation, before.status.allocation if before is not None else None
         same = allocation is not None and allocation == earlier
-        podless = allocation is not None and not any(e.is_pod for e in claim.entries)
+        podless = allocation is not None and not any(e.is_pod or e.is_pod_group for e in claim.entries)
         kept = history.podless_since if same and history.podless_since is not None else now
         allocated_at = history.allocated_at if same and history.allocated_at is not None else now
         full = any(c is not None and len(c.entries) >= _NEARLY_FULL for c in (before, claim))

@@ -69,8 +69,9 @@ class WorkloadIndex:
     def forget_kind(self, kind: GroupResource) -> set[Key]:
         """The kind is not watched any more: what was seen of it is no knowledge now."""
         for key in [key for key, known in self._known.items() if key.kind == kind and known.phase in _THERE]:
-            unknown = Workload(phase=WorkloadPhase.ABSENT, gone=self._known[key].gone)
-            self._known[key] = unknown
+            gone = self._known.pop(key).gone
+            if key in self._referrers:
+                self._known[key] = Workload(phase=WorkloadPhase.ABSENT, gone=gone)
         self._kinds.pop(kind, None)
         return {claim for key, claims in self._referrers.items() if key.kind == kind for claim in claims}
 

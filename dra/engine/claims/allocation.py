@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Final
 
 from dra.engine.claims.desired import Desired
+from dra.engine.claims.lost import unsettled
 from dra.engine.claims.policy import Policy
 from dra.engine.claims.view import ClaimView, EntryKind, WorkloadPhase
 from dra.engine.consumers import Consumer, Stage
@@ -33,6 +34,10 @@ UNAVAILABLE: Final = "resourceclaim not available on the node"
 """The scheduler's words for a node that the allocation excludes (dynamicresources.go, Filter, 1.34 to 1.36)."""
 
 
+_FOR_MANY: Final = frozenset({EntryKind.WORKLOAD, EntryKind.FORMER, EntryKind.GUARD, EntryKind.GROUP})
+"""Entries beside which pods need none of their own."""
+
+
 class Stuck(StrEnum):
     """Why no pod can use an allocation."""
 
@@ -45,11 +50,14 @@ def stuck(view: ClaimView, *, now: Instant) -> tuple[Stuck, Instant] | None:
     """Return why the allocation itself keeps pods waiting, and since when it may be taken back; None if it does not.
 
     Only where nobody consumes, no foreign entry or doubt is in the list, and every ungated waiting pod has had the
-    scheduler's verdict. Gated pods do not count: they have not been tried.
+    scheduler's verdict. Gated pods do not count: they have not been tried. And only where pods can be taken off the
+    list one by one: whom an entry for many lets in may be bound at any moment.
     """
     if view.allocation is None or view.consuming or not view.waiting or view.claim.metadata.deleting:
         return None
-    if not view.kinds.isdisjoint({EntryKind.FOREIGN, EntryKind.UNKNOWN}):
+    if view.any_pod or not view.kinds.isdisjoint({EntryKind.FOREIGN, EntryKind.UNKNOWN, EntryKind.GROUP}):
+        return None
+    if unsettled(view, now):  # its pods may be the last on a node that is lost to the waiting ones
         return None
     if any(c.nominated or (c.unschedulable_since is None and now - c.stage_since >= VERDICT) for c in view.waiting):
         return None  # a binding cycle is under way, or may be
@@ -149,11 +157,19 @@ def still_bindable(
 ) -> list[tuple[Consumer, Instant]]:
     """Return the ungated waiting pods that were listed lately: a cycle that saw them listed binds without a write.
 
+    Or that an entry for many covers still.
+
     Whoever does not make the edge himself names the ``gated`` pods, too: one of them may have been let go by now.
     """
-    pods = (*view.waiting, *gated)
-    until = ((c, view.listings.get(c.uid, UNLISTED).bindable_until(view.bind_horizon(c), now=now)) for c in pods)
+    until = ((c, _bindable_until(view, c, now)) for c in (*view.waiting, *gated))
     return [(consumer, when) for consumer, when in until if when > now]
+
+
+def _bindable_until(view: ClaimView, consumer: Consumer, now: Instant) -> Instant:
+    horizon = view.bind_horizon(consumer)
+    if view.covers(consumer):
+        return now + horizon
+    return view.listings.get(consumer.uid, UNLISTED).bindable_until(horizon, now=now)
 
 
 def _kept_by_others(view: ClaimView, desired: Desired) -> Iterator[Reason]:
@@ -181,9 +197,10 @@ def _why(desired: Desired) -> str:
 
 def _free(view: ClaimView, desired: Desired, *, cause: str) -> Desired:
     freed = claim_reason(Code.DEALLOCATED, key=view.key, uid=view.claim.metadata.uid, done=True, cause=cause)
-    # An edge that others made may be newer than our pods: whoever waits may have been bound behind our back.
-    made_by_others = desired.released or desired.revoking or view.claim.metadata.deleting
-    confirm = made_by_others and bool(view.waiting or view.gated)
+    # An edge that others made may be newer than our pods: whoever waits may have been bound behind our back. And what
+    # stands for many pods stands for those, too, that we have never seen: a standby's watch may be dead unnoticed.
+    unwatched = (desired.revoking or view.claim.metadata.deleting) and bool(view.waiting or view.gated)
+    confirm = unwatched or desired.released or not view.kinds.isdisjoint(_FOR_MANY)
     return desired.but(allocated=False, confirm=confirm, guard=False, pods=(), urgent=True).because(freed)
 
 

@@ -10,7 +10,7 @@ from typing import Final
 from dra.engine.actions import Action, Annotate, Deallocate, DeleteClaim, Kick, Plan, SetReservedFor
 from dra.engine.claims import gates
 from dra.engine.claims.desired import Desired
-from dra.engine.claims.policy import ALONGSIDE, Policy
+from dra.engine.claims.policy import Policy, beside_stock
 from dra.engine.claims.rules import fold
 from dra.engine.claims.view import FINISHED_PODS, GROUP, ClaimView, guard
 from dra.engine.consumers import Stage
@@ -52,7 +52,7 @@ RETURNS: Final = 3
 def decide(view: ClaimView, *, policy: Policy, now: Instant) -> Plan:
     """Return what to do about one claim now. Idempotent: after its own writes it wants no more."""
     active = policy.prune_started and view.history.returned >= RETURNS
-    desired = fold(view, policy=ALONGSIDE if active else policy, now=now)
+    desired = fold(view, policy=beside_stock(policy) if active else policy, now=now)
     if active:
         reason = claim_reason(Code.STOCK_CONTROLLER_ACTIVE, key=view.key, uid=view.claim.metadata.uid)
         desired = desired.because(reason)

@@ -32,7 +32,8 @@ def force_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) 
     users = sorted(c.name for c in view.users if c.uid not in view.stranded)
     if users:
         return desired.because(_about(view, Code.FORCE_RELEASE_BLOCKED, pods=len(users), names=named(users)))
-    desired = desired.but(revoking=True, urgent=True)  # nobody new may come to rely on the allocation
+    # Nobody new may come to rely on the allocation.
+    desired = desired.but(revoking=True, urgent=True, workload=None if view.any_pod else desired.workload)
     late = still_bindable(view, now, gated=view.gated)
     if late:
         waits = _about(view, Code.FORCE_RELEASE_WAITS, pods=len(late), seconds=int(BIND_HORIZON))

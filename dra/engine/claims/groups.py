@@ -16,7 +16,7 @@ from dra.engine.instants import Instant
 def groups_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) -> Desired:
     """Keep the entries of PodGroups that are there, or may be."""
     del policy, now
-    if view.allocation is None:
+    if view.allocation is None or desired.revoking:  # the latter by force only
         return desired
     for entry in view.of(EntryKind.GROUP):
         outcome = fate_in(entry.group, entry.reference)

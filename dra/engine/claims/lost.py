@@ -23,13 +23,16 @@ def lost_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) -
     del policy
     if view.allocation is None:
         return desired
-    for node in view.lost_nodes:
-        if node.ready_since is not None and now >= node.ready_since + SETTLED:
-            continue
+    for node in unsettled(view, now):
         desired = _keep(view, node, desired)
         if node.ready_since is not None:
             desired = desired.look_at(node.ready_since + SETTLED)
     return desired
+
+
+def unsettled(view: ClaimView, now: Instant) -> tuple[LostNode, ...]:
+    """Return the nodes on which such pods may still run."""
+    return tuple(n for n in view.lost_nodes if n.ready_since is None or now < n.ready_since + SETTLED)
 
 
 def _keep(view: ClaimView, node: LostNode, desired: Desired) -> Desired:

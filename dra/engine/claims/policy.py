@@ -2,6 +2,8 @@
 
 from typing import Final
 
+import msgspec
+
 from dra.model.meta import Struct
 
 
@@ -30,5 +32,13 @@ class Policy(Struct, frozen=True):
 REPLACE: Final = Policy()
 """The stock resourceclaim-controller is switched off."""
 
-ALONGSIDE: Final = Policy(prune_started=False, list_consuming=False, tombstones=True, generate_claims=False)
+
+def beside_stock(policy: Policy) -> Policy:
+    """Return the same policy for where the stock controller runs as well; what people chose stays."""
+    return msgspec.structs.replace(
+        policy, prune_started=False, list_consuming=False, tombstones=True, generate_claims=False
+    )
+
+
+ALONGSIDE: Final = beside_stock(REPLACE)
 """It runs as well: managed control planes."""

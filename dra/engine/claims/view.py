@@ -234,6 +234,20 @@ class ClaimView(msgspec.Struct, frozen=True, dict=True, kw_only=True):
         slow = any(result.binding_conditions for result in results or ())
         return SLOW_BIND_HORIZON if slow else consumer.bind_horizon
 
+    def covers(self, consumer: Consumer) -> bool:
+        """Whether an entry for many lets the pod in, so that it is bound without a write: its PodGroup's, or any pod's.
+
+        Upstream compares the names of PodGroups only.
+        """
+        if self.any_pod and EntryKind.WORKLOAD in self.kinds:
+            return True
+        return bool(consumer.gang) and consumer.gang in self.groups
+
+    @cached_property
+    def groups(self) -> frozenset[str]:
+        """The names of the PodGroups in the list."""
+        return frozenset(e.reference.name for e in self.entries if e.reference.is_pod_group)
+
     def of(self, kind: EntryKind) -> tuple[Entry, ...]:
         """Return the entries of one kind."""
         return tuple(e for e in self.entries if e.kind is kind)

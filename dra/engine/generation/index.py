@@ -51,8 +51,13 @@ class Owners:
         """The owner is gone."""
         owner = self._owners.get(uid)
         self._put(uid, None)
+        self.dirty.discard(uid)
         if owner is not None and self._groups.get(owner.key) == uid:
             del self._groups[owner.key]
+
+    def start_over(self) -> None:
+        """All owners have to be looked at: nobody has until now."""
+        self.dirty = set(self._owners)
 
     def observe_template(self, template: ResourceClaimTemplate) -> None:
         """Take in a template: who waits for it has its claims made now."""

@@ -4,21 +4,27 @@ import pytest
 
 from dra.engine.actions import Deallocate, LookUpWorkload
 from dra.engine.claims.policy import ALONGSIDE, REPLACE
-from dra.engine.claims.view import Workload, WorkloadPhase
+from dra.engine.claims.view import History, NodeFit, Workload, WorkloadPhase
+from dra.engine.instants import BIND_HORIZON
+from dra.engine.reasons import Code
 from dra.engine.workloads import WorkloadKey
 from dra.engine.world import World
 from dra.model.references import POD_GROUPS, ConsumerReference
+from dra.model.workloads import FORCE_RELEASE
 from tests.dra.engine.examples import (
     KEY,
     NAMESPACE,
     NOON,
     claim,
+    codes,
     decided,
     listed,
     of_type,
+    pod,
     started,
     starting,
     uid,
+    unschedulable,
     view,
     waiting,
 )
@@ -63,6 +69,35 @@ def test_pods_of_other_groups_do():
 def test_pods_that_outlive_their_group_are_listed_themselves():
     plan = decided(view(claim(list=[ENTRY]), starting("a", gang="g"), group=GONE))
     assert listed(plan) == ["a"]
+
+
+def test_a_pod_that_was_covered_may_still_be_bound_without_a_write():
+    plan = decided(view(claim(list=[ENTRY]), waiting("a", gang="g"), group=GONE))
+    assert (listed(plan), codes(plan)) == (["guards/train"], [Code.DEALLOCATION_WAITS])
+
+
+def test_the_world_remembers_who_was_covered():
+    world = World()
+    world.observe_claim(claim(list=[ENTRY], version=1), now=NOON)
+    world.observe_pod(pod("a", gang="g"), now=NOON)
+    world.observe_claim(claim(list=["guard"], version=2), now=NOON + 1.0)
+    plan = decided(world.view(KEY, now=NOON + 2.0), now=NOON + 2.0)
+    assert (of_type(plan, Deallocate), plan.wake_at) == ([], NOON + 1.0 + BIND_HORIZON)
+    free = decided(world.view(KEY, now=plan.wake_at), now=plan.wake_at)
+    assert of_type(free, Deallocate) == [Deallocate(claim=KEY, confirm=True)]
+
+
+def test_an_allocation_of_a_group_is_not_taken_back_while_the_group_is_there():
+    stuck = unschedulable("a", gang="g", since=NOON - 10_000.0)
+    long_ago = History(podless_since=NOON - 10_000.0)
+    plan = decided(view(claim(list=[ENTRY]), stuck, group=THERE, nodes=NodeFit(outside=3), history=long_ago))
+    assert plan.claim_writes == ()
+
+
+def test_by_force_it_is_taken_back_all_the_same():
+    of = claim(list=[ENTRY], annotations={FORCE_RELEASE: "uid-claim-train"})
+    plan = decided(view(of, waiting("a", gang="g"), group=THERE))
+    assert (listed(plan), codes(plan)) == (["guards/train"], [Code.FORCE_RELEASE_WAITS])
 
 
 def test_a_claim_reserved_for_a_group_covers_its_pods_too():

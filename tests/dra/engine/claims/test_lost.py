@@ -1,13 +1,14 @@
 """Rule 12: pods that vanished from nodes which do not report in."""
 
+import msgspec
 import pytest
 
 from dra.engine.actions import Deallocate
 from dra.engine.claims.lost import SETTLED
 from dra.engine.claims.policy import ALONGSIDE, REPLACE
-from dra.engine.claims.view import LostNode, lost_entry
+from dra.engine.claims.view import History, LostNode, NodeFit, lost_entry
 from dra.engine.reasons import Code
-from tests.dra.engine.examples import NOON, claim, codes, decided, finished, listed, of_type, view
+from tests.dra.engine.examples import NOON, claim, codes, decided, finished, listed, of_type, unschedulable, view
 
 AWAY = LostNode(name="n1", boot="b1")
 ENTRY = lost_entry("n1", "b1")
@@ -33,6 +34,19 @@ def test_a_claim_stays_while_a_pod_may_run_without_an_object(lost, after, policy
     assert listed(plan) == after
     assert bool(of_type(plan, Deallocate)) is (after is None)
     assert (Code.NODE_LOST in codes(plan)) is (after is not None)
+
+
+@pytest.mark.parametrize("entries", [[ENTRY], [ENTRY, "guard"], ["guard"]], ids=["listed", "guarded", "not-yet-listed"])
+def test_whoever_waits_for_other_nodes_does_not_free_the_claim_of_a_lost_one(entries):
+    """The owner's new pod cannot run where the old one may: that its allocation is stuck there is no news."""
+    pod = unschedulable("b", since=NOON - 10_000.0)
+    long_ago = History(podless_since=NOON - 10_000.0)
+    of = view(claim(list=entries), pod, lost_nodes=(AWAY,), nodes=NodeFit(outside=3), history=long_ago)
+    plan = decided(of)
+    assert not of_type(plan, Deallocate)
+    assert Code.NODE_LOST in codes(plan)
+    settled = decided(msgspec.structs.replace(of, lost_nodes=(back(seconds=SETTLED),)))
+    assert of_type(settled, Deallocate) or Code.ALLOCATION_STUCK in codes(settled)
 
 
 def test_the_entry_stays_and_costs_no_further_write():
