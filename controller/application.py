@@ -218,6 +218,7 @@ class Application:
     async def _generate(self) -> None:
         """Only when all templates are known: one that is not to be seen is then missing."""
         await self._templates.synced()
+        self.world.owners.start_over()
         self._generation.wake()
         await self._generation.run()
 
@@ -230,12 +231,17 @@ class Application:
         return found
 
     def _wake(self) -> None:
-        """A standby only keeps its world warm."""
-        if self._acting:
-            self._workloads.follow()
-            self._loop.wake()
-            if self._policy.generate_claims:
-                self._generation.wake()
+        """A standby only keeps its world warm; as soon as it acts it looks at everything."""
+        if not self._acting:
+            self.world.dirty.clear()
+            self.world.owners.dirty.clear()
+            return
+        self._workloads.follow()
+        self._loop.wake()
+        if self._policy.generate_claims:
+            self._generation.wake()
+        else:
+            self.world.owners.dirty.clear()
 
 
 def _election(configuration: Configuration, client: Client, identity: str, clock: Clock) -> Election | None:

@@ -1,6 +1,7 @@
 """The live read before a claim is given back whose end others made: our copies may be older than a pod's binding."""
 
 from collections.abc import AsyncIterator
+from typing import Final
 
 from dra.engine.actions import Deallocate
 from dra.engine.world import World
@@ -10,6 +11,8 @@ from dra.kube.resources import NODES, PODS
 from dra.model.meta import Key
 from dra.model.nodes import Node
 from dra.model.pods import Pod, claim_names
+
+_MAY_RUN: Final = "status.phase!=Succeeded,status.phase!=Failed"
 
 
 class BoundMeanwhileError(Exception):
@@ -42,7 +45,10 @@ class Confirmation:
 
     async def _pods(self, claim: Key) -> AsyncIterator[Pod]:
         namespace, name = claim
-        async for page in self._client.list_pages(PODS, Pod, selection=Selection(namespace=namespace)):
+        selection = Selection(namespace=namespace, fields=_MAY_RUN)
+        async for page in self._client.list_pages(PODS, Pod, selection=selection):
+            if page.unreadable:
+                raise BoundMeanwhileError(f"claim {'/'.join(claim)}: pod {page.unreadable[0]} cannot be read")
             for pod in page.items:
                 if name in claim_names(pod):
                     self._world.observe_pod(pod, now=self._clock.now())

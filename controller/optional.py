@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final, Generic, TypeVar
 
 from dra.kube.backoff import Backoff
@@ -13,6 +13,7 @@ from dra.kube.discovery import Discovery
 from dra.kube.errors import ApiError, NotFound
 from dra.kube.reflector import Reflector, Sink
 from dra.kube.resources import Resource
+from dra.model.meta import Key
 from dra.model.references import GroupResource
 
 T = TypeVar("T", bound=ApiObject)
@@ -20,11 +21,18 @@ T = TypeVar("T", bound=ApiObject)
 ASK_AGAIN: Final = (10.0, 300.0)
 """Seconds, first and longest, between looks for a kind that is not served: gates change when an API server restarts."""
 
+LOOK: Final = 1.0
+"""Seconds between looks at how its watch fares."""
+
 _log: Final = logging.getLogger(__name__)
 
 
 class OptionalWatch(Generic[T]):
-    """A reflector that runs only while its kind is served, in whichever version."""
+    """A reflector that runs only while its kind is served, in whichever version.
+
+    That the kind is gone must be said twice, some time apart: while API servers are upgraded one after the other, one
+    may not serve it yet, and a version that is served no more leaves its objects to another one.
+    """
 
     def __init__(  # noqa: PLR0913 - keyword-only: what a reflector needs, and what to do without it
         self,
@@ -33,10 +41,11 @@ class OptionalWatch(Generic[T]):
         kind: GroupResource,
         model: type[T],
         sink: Sink[T],
-        served: Callable[[Resource], None] = lambda _: None,
-        gone: Callable[[list[T]], None],
+        served: Callable[[Resource | None], None] = lambda _: None,
+        gone: Callable[[Iterable[T]], None],
         clock: Clock,
     ) -> None:
+        """``served`` hears in which version the kind is served, ``gone`` which objects are no more without an event."""
         self.known = asyncio.Event()
         """Set once it is known that the kind is not served, or what objects there are."""
 
@@ -48,10 +57,13 @@ class OptionalWatch(Generic[T]):
         self._gone = gone
         self._clock = clock
         self._discovery = Discovery(client, clock=clock)
+        self._left: dict[Key, T] = {}
+        """What was there when the last watch ended, and has not been seen since."""
 
     async def run(self) -> None:
         """Watch the kind for as long as it is served, and look for it else, until cancelled."""
         backoff = Backoff(*ASK_AGAIN)
+        missed = False
         while True:
             try:
                 resource = await self._discovery.resolve(self._kind)
@@ -59,25 +71,40 @@ class OptionalWatch(Generic[T]):
                 _log.warning("%s: not resolved (%s)", self._kind, error)
             else:
                 if resource is not None:
-                    await self._reflect(resource)
-                    backoff.reset()
+                    missed = False
+                    if await self._reflect(resource):
+                        backoff.reset()
+                        continue  # perhaps another version is served
+                elif missed or not self._left:
+                    self._served(None)
+                    self._bury()
+                missed = resource is None
                 self.known.set()
             await asyncio.sleep(backoff.next())
 
-    async def _reflect(self, resource: Resource) -> None:
-        """Watch until the kind is gone."""
+    def _bury(self) -> None:
+        left, self._left = self._left, {}
+        if left:
+            self._gone(left.values())
+
+    async def _reflect(self, resource: Resource) -> bool:
+        """Watch until the kind is not to be found any more where it was; return whether it ever was there."""
         self._served(resource)
         reflector = Reflector(self._client, resource, self._model, sink=self._sink, clock=self._clock)
         running = asyncio.create_task(reflector.run(), name=f"reflect {self._kind}")
         try:
             while not running.done():
-                await asyncio.sleep(1.0)
-                if reflector.synced.is_set() or reflector.failure is not None:
+                await asyncio.sleep(LOOK)
+                if reflector.synced.is_set():
+                    self._left = {key: obj for key, obj in self._left.items() if key not in reflector.objects}
+                    self._bury()
+                    self.known.set()
+                elif reflector.failure is not None:
                     self.known.set()
                 if isinstance(reflector.failure, NotFound):
                     self._discovery.forget(self._kind.group)
-                    self._gone(list(reflector.objects.values()))
-                    return
+                    self._left |= reflector.objects
+                    return reflector.synced.is_set()
             running.result()  # raises what ended it
         finally:
             running.cancel()

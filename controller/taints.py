@@ -4,7 +4,7 @@ Beside the watches that everything depends on: whoever may not read slices evict
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from controller.optional import OptionalWatch
@@ -44,8 +44,8 @@ class TaintWatches:
         """Return what keeps us from knowing the slices; empty when ready. Rules are optional."""
         return [text for text in [trouble(self.slices)] if text]
 
-    def _forget_rules(self, rules: list[DeviceTaintRule]) -> None:
-        """Their kind is not served any more, so they are not in force."""
+    def _forget_rules(self, rules: Iterable[DeviceTaintRule]) -> None:
+        """They are not in force any more, perhaps since their kind is not served."""
         for rule in rules:
             self._world.taints_changed(self._world.taints.forget_rule(rule.metadata.name))
         self._woken()

@@ -1,7 +1,7 @@
 """Watches what claims are made from: ResourceClaimTemplates, and PodGroups where there are any."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from controller.optional import OptionalWatch
 from controller.watches import trouble
@@ -69,11 +69,10 @@ class TemplateWatches:
                     pass
         self._woken()
 
-    def _groups_served(self, resource: Resource) -> None:
-        self._owners.groups_in = resource.version
+    def _groups_served(self, resource: Resource | None) -> None:
+        self._owners.groups_in = resource.version if resource is not None else ""
 
-    def _groups_gone(self, groups: list[PodGroup]) -> None:
-        self._owners.groups_in = ""
+    def _groups_gone(self, groups: Iterable[PodGroup]) -> None:
         for group in groups:
             self._owners.forget(group.metadata.uid)
         self._woken()

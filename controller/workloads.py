@@ -6,7 +6,7 @@ since nothing but existence counts. What may not be read stays in doubt, and wha
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
 from dra.cel.rules import Rule
@@ -27,6 +27,9 @@ from dra.model.references import ConsumerReference, GroupResource
 
 RETRY: Final = (5.0, 60.0)
 """Seconds, first and longest, between looks at a kind that is not served: CRDs arrive later."""
+
+BETWEEN_TURNS: Final = 0.2
+"""Seconds between looks for any kinds that were not served when they were looked for before."""
 
 FORBIDDEN_AFTER: Final = 5.0
 """Seconds for which reading must have been refused before that counts: a restarted API server knows no rights yet."""
@@ -79,6 +82,7 @@ class Workloads:
         self._refused_reads = Refusals()
         self._refused_watches = Refusals()
         self._watching: dict[GroupResource, asyncio.Task[None]] = {}
+        self._turn = asyncio.Lock()
 
     def follow(self) -> None:
         """Watch the kinds that claims refer to now: anybody who may create a claim may name one."""
@@ -130,19 +134,29 @@ class Workloads:
 
     async def _watch(self, kind: GroupResource) -> None:
         backoff = Backoff(base=RETRY[0], cap=RETRY[1])
+        resolve: Callable[[GroupResource], Awaitable[Resource | None]] = self._discovery.resolve
         while True:
             try:
-                resource = await self._discovery.resolve(kind)
-            except ApiError as error:
-                _log.warning("workloads %s: not resolved (%s)", kind, error)
-            else:
+                resource = await resolve(kind)
                 if resource is not None and resource.namespaced:
                     await self._reflect(kind, resource)
                     self._world.forget_kind(kind)
                     backoff.reset()
                 else:
                     self._set(kind, WorkloadPhase.NO_KIND)
+            except ApiError as error:
+                _log.warning("workloads %s: not resolved (%s)", kind, error)
+            except Exception:  # noqa: BLE001 - one kind must not stop all others, nor end unnoticed
+                _log.exception("workloads %s: not watched any more, again soon", kind)
+                self._world.forget_kind(kind)
             await asyncio.sleep(backoff.next())
+            resolve = self._resolve_in_turn
+
+    async def _resolve_in_turn(self, kind: GroupResource) -> Resource | None:
+        """Look for a kind once more, after others: whoever may create claims may invent ten thousand kinds."""
+        async with self._turn:
+            await asyncio.sleep(BETWEEN_TURNS)
+            return await self._discovery.resolve(kind)
 
     async def _reflect(self, kind: GroupResource, resource: Resource) -> None:
         """Watch the kind until its CRD is gone."""

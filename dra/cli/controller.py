@@ -13,6 +13,7 @@ from controller import logs
 from controller.application import Application, MalformedConfigurationError
 from dra.api.configuration import Configuration, Mode
 from dra.kube import credentials
+from dra.kube.codec import allow_nesting
 from dra.kube.errors import ApiError
 from dra.kube.http import HttpTransport
 from dra.kube.lease import LeadershipLostError
@@ -36,6 +37,7 @@ def controller(kubeconfig: str | None, context: str | None, config: Path | None,
     """Run the ResourceClaim controller."""
     configuration = read(config, mode=mode)
     logs.configure(configuration.logging)
+    allow_nesting()
     try:
         transport = HttpTransport(credentials.find(kubeconfig, context=context))
         application = Application(configuration, transport)

@@ -6,7 +6,7 @@ import msgspec
 
 from dra.engine.claims.view import History, NodeFit, lost_boot
 from dra.engine.consumers import Consumer, Stage
-from dra.engine.instants import BIND_HORIZON, Instant
+from dra.engine.instants import BIND_HORIZON, SLOW_BIND_HORIZON, Instant
 from dra.engine.ledger import Conflict
 from dra.engine.window import CAPACITY, SCHEDULER_HEADROOM, UNLISTED, Listing
 from dra.model import workloads
@@ -187,8 +187,11 @@ class Record:
                 self.listings[uid] = msgspec.structs.replace(listing, since=now, last=now, assumed=False)
                 if not ours and self._came_back(uid, now):
                     self.history = msgspec.structs.replace(self.history, returned=self.history.returned + 1)
-        for uid in [u for u, listing in self.listings.items() if listing.since is not None and u not in listed]:
-            self._unlist(uid, now=now, ours=ours)
+        for uid, listing in tuple(self.listings.items()):
+            if listing.since is not None and uid not in listed:
+                self._unlist(uid, now=now, ours=ours)
+            elif uid not in self.members and listing.bindable_until(SLOW_BIND_HORIZON, now=now) <= now:
+                del self.listings[uid]
         self.absent &= listed
         self.present = {uid: when for uid, when in self.present.items() if uid in listed}
 
@@ -213,10 +216,11 @@ class Record:
 
     def _unlist(self, uid: Uid, *, now: Instant, ours: bool) -> None:
         consumer = self.members.get(uid)
-        if consumer is None or consumer.stage in {Stage.STARTED, Stage.FINISHED}:
+        ended = consumer is not None and consumer.stage in {Stage.STARTED, Stage.FINISHED}
+        if ended or uid in self.absent:
             del self.listings[uid]
-        else:
-            dropped = not ours and consumer.stage is Stage.WAITING
+        else:  # whoever is not known yet may be waiting: claims and pods are watched one by one
+            dropped = not ours and consumer is not None and consumer.stage is Stage.WAITING
             listing = self.listings[uid]
             self.listings[uid] = msgspec.structs.replace(
                 listing, since=None, last=now, drops=listing.drops + 1 if dropped else 0

@@ -237,6 +237,7 @@ class World:
         for record in self._records.values():
             record.assume_listed(now=now)
             self.dirty.add(record.key)
+        self.dirty |= {(consumer.namespace, NO_CLAIM) for consumer in self._loose.values()}
 
     def keys(self) -> Iterable[Key]:
         """Return the keys of all claims, and of missing ones that pods name."""

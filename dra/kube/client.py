@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from dra.kube.clock import SYSTEM, Clock
-from dra.kube.codec import Page, codec_of
+from dra.kube.codec import UNDECODABLE, Page, codec_of
 from dra.kube.errors import Conflict, Expired, Invalid, Status, Unreadable
 from dra.kube.limits import Limiter, Priority
 from dra.kube.resources import REVIEWS, Resource
@@ -346,7 +346,7 @@ def _decoded(decode: Callable[[bytes], T], body: bytes, what: str) -> T:
     """Return the decoded body; `Unreadable` if it is something else."""
     try:
         return decode(body)
-    except msgspec.DecodeError as error:
+    except UNDECODABLE as error:
         raise Unreadable(what, error) from error
 
 

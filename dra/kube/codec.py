@@ -5,6 +5,7 @@ survives single objects that do not fit: they are named, so that nobody takes th
 """
 
 import functools
+import sys
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any, Final, Generic, Protocol, TypeVar, cast
@@ -101,7 +102,7 @@ class Codec(Generic[T]):
         if self.whole is not None:
             try:
                 listed = self.whole(body)
-            except msgspec.ValidationError:
+            except UNFIT:
                 pass  # one object is to blame; find it
             else:
                 return Page(listed.items or [], listed.metadata.resource_version, listed.metadata.continue_, first)
@@ -111,9 +112,28 @@ class Codec(Generic[T]):
         for item in raw.items or ():
             try:
                 items.append(self.one(item))
-            except msgspec.ValidationError:
+            except UNFIT:
                 unreadable.append(identity_of(item))
         return Page(items, raw.metadata.resource_version, raw.metadata.continue_, first, tuple(unreadable))
+
+
+NESTING: Final = 10_000
+"""How deep objects may be nested: Go's JSON decoder takes no more, so no API server holds any. Three kilobytes of
+somebody's ``opaque.parameters`` are enough to exceed what Python allows by default."""
+
+UNFIT: Final = (msgspec.ValidationError, RecursionError)
+"""What says that an object does not fit its struct."""
+
+UNDECODABLE: Final = (msgspec.DecodeError, RecursionError)
+"""What says that an answer is none."""
+
+
+def allow_nesting() -> None:
+    """Let this process decode whatever an API server holds; to be called once, at its start.
+
+    The limit counts our own frames as well. From Python 3.12 on, compiled code has a limit of its own that suffices.
+    """
+    sys.setrecursionlimit(max(sys.getrecursionlimit(), 2 * NESTING))
 
 
 _RAW_LIST: Final = msgspec.json.Decoder(_List[msgspec.Raw])

@@ -24,7 +24,7 @@ import msgspec
 from dra.kube.backoff import Backoff
 from dra.kube.client import EVERYTHING, Client, Selection
 from dra.kube.clock import SYSTEM, Clock
-from dra.kube.codec import ApiObject, Identity, codec_of, identity_of
+from dra.kube.codec import UNDECODABLE, UNFIT, ApiObject, Identity, codec_of, identity_of
 from dra.kube.errors import ApiError, Expired, Status, Timeout, Unreachable, Unreadable, error_of
 from dra.kube.resources import Resource
 from dra.kube.store import Change, Rewound, Store, earlier
@@ -208,7 +208,7 @@ class Reflector(Generic[T]):
         try:
             for event in _ENVELOPES.decode_lines(block):
                 version = self._take_event(event, changes) or version
-        except msgspec.DecodeError as error:
+        except UNDECODABLE as error:
             raise _StaleError(Unreadable(self.resource.label, error)) from error
         finally:  # what came before an ERROR has happened
             self._version = version
@@ -223,7 +223,7 @@ class Reflector(Generic[T]):
             raise _StaleError(error_of(_STATUSES.decode(event.object), self.resource.label))
         try:
             obj = self._codec.one(event.object)
-        except msgspec.ValidationError as error:
+        except UNFIT as error:
             identity = identity_of(event.object)
             self._report_unreadable(identity, error)
             if event.type == "DELETED":

@@ -48,6 +48,8 @@ class Cluster:
         self.discovery = dict(DISCOVERY)
         """Path → what is served there; `DRA_V1BETA2` and `SCHEDULING` are not, as on most servers."""
         self._watches = defaultdict(list)
+        self._moved = {}
+        """Path of a collection under a later version → its path at first."""
 
     def put(self, collection, namespace, name, **content):
         """Create an object or replace it, as somebody else would."""
@@ -70,6 +72,17 @@ class Cluster:
         self.version += 1
         gone = {**gone, "metadata": {**gone["metadata"], "resourceVersion": str(self.version)}}
         self._show("DELETED", collection, gone)
+
+    def serve_under(self, collection, version):
+        """Serve the group of a collection in another version, and the collection only there; its old watches break."""
+        group, _, plural = collection.rpartition("/")
+        root, _, before = group.rpartition("/")
+        self._moved[f"{root}/{version}/{plural}"] = collection
+        self.discovery[root] = {"versions": [{"version": version}], "preferredVersion": {"version": version}}
+        self.discovery[f"{root}/{version}"] = self.discovery.pop(f"{root}/{before}")
+        self.refuse[collection] = refusal(404, "NotFound")
+        while self._watches[collection]:
+            self._watches[collection].pop().put_nowait(BROKEN)
 
     def restore(self, objects, version):
         """Go back to what was, as from a backup; all watches break."""
@@ -105,7 +118,7 @@ class Cluster:
         if request.path in self.refuse:
             raise_for(self.refuse[request.path], request.path)
         queue = asyncio.Queue()
-        self._watches[request.path].append(queue)
+        self._watches[self._moved.get(request.path, request.path)].append(queue)
 
         async def blocks():
             while True:
@@ -123,6 +136,8 @@ class Cluster:
         path = request.path
         if path in self.discovery:
             return ok(self.discovery[path])
+        if path in self._moved:
+            return self._list(self._moved[path], self._moved[path])
         for collection in (CLAIMS, PODS, NODES, JOBS, SLICES, RULES, TEMPLATES, GROUPS):
             plural = collection.rpartition("/")[2]
             if path == collection or path.endswith(f"/{plural}"):

@@ -160,5 +160,6 @@ async def test_a_standby_only_watches():
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
     assert application.world.claim((NAMESPACE, "train")) is not None
+    assert not application.world.dirty
     assert not cluster.writes(CLAIMS)
     assert not application.world.workload_kinds() - {KIND}

@@ -72,7 +72,22 @@ async def test_groups_are_owners_where_they_are_served(cluster, world, clock):
         put_group(cluster, "h")
         cluster.drop(GROUPS, NAMESPACE, "g")
         await asyncio.sleep(0.1)
-        assert (world.owner_view("uid-g"), world.owners.dirty) == (None, {"uid-g", "uid-h"})
+        assert (world.owner_view("uid-g"), world.owners.dirty) == (None, {"uid-h"})
+
+
+async def test_a_group_stays_known_when_its_version_goes_and_another_comes(cluster, world, clock):
+    serve_groups(cluster)
+    put_group(cluster)
+    put_group(cluster, "h")
+    async with watching(cluster, world, clock):
+        cluster.serve_under(GROUPS, "v1beta1")
+        cluster.drop(GROUPS, NAMESPACE, "h")
+        seen = set()
+        for _ in range(100):
+            await asyncio.sleep(0.1)
+            seen.add((world.owners.groups_in, world.owner_view("uid-g") is not None))
+        assert seen <= {("v1alpha2", True), ("v1beta1", True)}
+        assert (world.owners.groups_in, world.owner_view("uid-h")) == ("v1beta1", None)
 
 
 async def test_groups_that_are_served_later_are_found_and_later_no_more(cluster, world, clock):

@@ -4,7 +4,7 @@ import contextlib
 import msgspec
 import pytest
 
-from controller.workloads import FORBIDDEN_AFTER, FORBIDDEN_FOR, RETRY, Workloads
+from controller.workloads import BETWEEN_TURNS, FORBIDDEN_AFTER, FORBIDDEN_FOR, RETRY, Workloads
 from dra.cel.rules import Rule
 from dra.engine.claims.view import Workload, WorkloadPhase
 from dra.engine.workloads import WorkloadKey
@@ -140,6 +140,44 @@ async def test_a_kind_that_does_not_exist_is_looked_for_again(cluster, world, wo
     await settle(RETRY[0] * 4)
     assert world.workload(WorkloadKey.of(reference, NAMESPACE)).phase is WorkloadPhase.NO_KIND
     assert [r.path for r in cluster.requests if "ray" in r.path][:1] == ["/apis/ray.io"]
+
+
+async def test_ten_thousand_invented_kinds_cost_few_requests(cluster, world, workloads):
+    for number in range(500):
+        reference = ConsumerReference.parse(f"things.group-{number}.example.com/x", uid=Uid("1"))
+        annotations = {RESERVED_FOR: f"{reference.group_resource}/x"}
+        raw = cluster.put(CLAIMS, NAMESPACE, f"claim-{number}", metadata={"annotations": annotations})
+        world.observe_claim(msgspec.convert(raw, ResourceClaim), now=0.0)
+    workloads.follow()
+    await settle(1.0)
+    first = len(cluster.requests)
+    await settle(600.0)
+    assert (len(cluster.requests) - first) / 600.0 <= 1.0 / BETWEEN_TURNS
+
+
+async def test_a_kind_whose_watch_fails_in_an_unheard_of_way_is_watched_again(cluster, world, workloads, caplog):
+    job(cluster, status=COMPLETE)
+    refer(cluster, world)
+    workloads._rules = {KIND: Unlucky(DONE)}
+    workloads.follow()
+    await settle()
+    assert world.workload(TRAIN).phase is WorkloadPhase.UNKNOWN
+    assert "workloads jobs.batch: not watched any more, again soon" in caplog.messages
+    await settle(2 * RETRY[0])
+    assert world.workload(TRAIN).phase is WorkloadPhase.FINISHED
+
+
+class Unlucky:
+    """A rule that fails the first time."""
+
+    def __init__(self, rule):
+        self._rules = [rule]
+
+    def holds(self, content):
+        if len(self._rules) == 1:
+            self._rules.append(None)
+            raise RuntimeError("once")
+        return self._rules[0].holds(content)
 
 
 async def test_a_server_that_is_down_leaves_everything_unknown(cluster, world, workloads):

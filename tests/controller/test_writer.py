@@ -261,6 +261,13 @@ async def test_a_pod_that_uses_the_claim_by_an_extended_resource_counts(cluster,
         await writer_of().apply(Plan(actions=(Deallocate(claim=KEY, confirm=True),)), view=view)
 
 
+async def test_a_pod_that_cannot_be_read_may_be_bound(cluster, world, writer_of):
+    view = served(cluster, world)
+    cluster.put(PODS, NAMESPACE, "a", spec={"resourceClaims": "what is this?"})
+    with pytest.raises(BoundMeanwhileError, match="pod ml/a cannot be read"):
+        await writer_of().apply(Plan(actions=(Deallocate(claim=KEY, confirm=True),)), view=view)
+
+
 async def test_an_ordinary_deallocation_reads_nothing(cluster, world, writer_of):
     await writer_of().apply(Plan(actions=(FREE,)), view=served(cluster, world))
     assert [request.method for request in cluster.requests] == ["PATCH"]

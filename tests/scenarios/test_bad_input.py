@@ -7,6 +7,7 @@ anything for ten seconds. Each row is a test of its own, so that a wrong one is 
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections import Counter
 from collections.abc import AsyncIterator
@@ -15,11 +16,12 @@ from dataclasses import dataclass
 import pytest
 import pytest_asyncio
 
+from dra.kube.codec import allow_nesting
 from tests.scenarios import api as kubernetes
-from tests.scenarios import bad_input, namespaces, objects
+from tests.scenarios import bad_input, namespaces, objects, steps
 from tests.scenarios.bad_input import ROWS, Row, Stage
 from tests.scenarios.changes import Changes
-from tests.scenarios.conftest import ALONE
+from tests.scenarios.conftest import ALONE, StartController
 from tests.scenarios.controller import Controller, Settings
 from tests.scenarios.eventually import steadily
 from tests.scenarios.metrics import Metrics, total
@@ -132,3 +134,25 @@ def test_no_line_of_the_log_is_as_long_as_what_people_write(outcome: Outcome) ->
 
 def test_the_table_is_long_and_each_row_has_a_name_of_its_own() -> None:
     assert len({row.name for row in ROWS}) == len(ROWS) >= 30
+
+
+DEPTH = 4_900
+"""Arrays in arrays: with their brackets they take the ten kilobytes that the parameters of a driver may have."""
+
+
+async def test_a_claim_that_is_nested_deeper_than_python_likes_is_a_claim_like_others(
+    namespace: Namespace, start_controller: StartController
+) -> None:
+    allow_nesting()  # this process reads it, too
+    controller = await start_controller(configuration=ALONE)
+    claim = objects.claim("deep", device_class=await namespace.offer_devices())
+    parameters = {"nested": json.loads("[" * DEPTH + "]" * DEPTH)}
+    claim["spec"]["devices"]["config"] = [{"opaque": {"driver": "example.com", "parameters": parameters}}]
+    await namespace.create(claim)
+    await namespace.create(objects.pod("first", PodShape(claim="deep", gated=True)))
+    await steps.pods_run(namespace, "first")
+
+    await controller.stop()
+    await start_controller(configuration=ALONE)
+    await namespace.create(objects.pod("second", PodShape(claim="deep", gated=True)))
+    await steps.pods_run(namespace, "second")

@@ -43,6 +43,9 @@ class Owners:
     def observe_group(self, group: PodGroup) -> None:
         """Take in a PodGroup."""
         owner = owners.of_group(group)
+        predecessor = self._groups.get(owner.key, owner.uid)
+        if predecessor != owner.uid:
+            self.forget(predecessor)
         self._put(owner.uid, owner)
         self._groups[owner.key] = owner.uid
         self.dirty |= self._members.get(owner.key, _NOBODY)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from dra.engine.claims.view import EntryKind, Workload, WorkloadPhase
 from dra.engine.consumers import GATE, Stage
-from dra.engine.instants import BIND_HORIZON
+from dra.engine.instants import BIND_HORIZON, SLOW_BIND_HORIZON
 from dra.engine.workloads import WorkloadKey
 from dra.engine.world import NO_CLAIM, World
 from dra.model import workloads
@@ -23,6 +23,7 @@ from tests.dra.engine.examples import (
     NOON,
     allocation,
     claim,
+    finished,
     pod,
     stages,
     told,
@@ -139,6 +140,12 @@ def test_pods_behind_our_gate_that_name_no_claim_are_remembered(world):
     assert [c.name for c in world.without_claim((NAMESPACE, NO_CLAIM))] == ["a"]
     told(world, pod("a", claims=(), version=2))
     assert not world.without_claim((NAMESPACE, NO_CLAIM))
+
+
+def test_whoever_begins_to_act_looks_at_all_claims_and_at_pods_without_any(world):
+    told(world, claim(), pod("a", claims=(), gates=[GATE]))
+    world.started_watching(now=NOON)
+    assert world.dirty == {KEY, (NAMESPACE, NO_CLAIM)}
 
 
 def test_gated_pods_of_a_claim_that_is_not_there(world):
@@ -284,6 +291,22 @@ def test_a_reference_that_cannot_be_read_is_told(world):
     assert world.view(KEY, now=NOON).malformed == ""
 
 
+def test_a_pod_that_becomes_known_when_it_is_listed_no_more_may_still_be_bound(world):
+    """Claims and pods are watched one by one; either watch may be the first to tell."""
+    told(world, claim(list=[finished("a"), waiting("b")]), now=NOON)
+    told(world, claim(version=2, list=[finished("a")]), now=NOON + 1.0)
+    told(world, pod("b"), now=NOON + 2.0)
+    found = world.view(KEY, now=NOON + 2.0)
+    assert found.listings[uid("b")].bindable_until(BIND_HORIZON, now=NOON + 2.0) == NOON + 1.0 + BIND_HORIZON
+
+
+def test_who_was_listed_and_never_became_known_is_forgotten_in_the_end(world):
+    told(world, claim(list=[finished("a"), waiting("b")]), now=NOON)
+    told(world, claim(version=2, list=[finished("a")]), now=NOON)
+    told(world, claim(version=3, list=["guard"]), now=NOON + SLOW_BIND_HORIZON)
+    assert uid("b") not in world.view(KEY, now=NOON).listings
+
+
 def test_at_the_start_whoever_waits_may_have_been_listed_before(world):
     told(world, claim(), pod("a"), pod("b", node="n1"), pod("c", gates=[GATE]))
     world.started_watching(now=NOON)
@@ -374,6 +397,16 @@ def test_kinds_are_watched_while_claims_refer_to_them(world):
     assert world.workload_kinds() == {JOBS}
     told(world, claim(version=2, workload=ConsumerReference.parse("pods/x")))
     assert {str(kind) for kind in world.workload_kinds()} == {"pods"}
+
+
+def test_nothing_is_kept_of_a_kind_that_no_claim_refers_to_any_more(world):
+    told(world, claim(workload=JOB))
+    for number in range(10):
+        named = WorkloadKey(JOBS, NAMESPACE, f"train-{number}")
+        world.observe_workload(named, uid=Uid(f"uid-{number}"), finished=False)
+    world.forget_claim(KEY, claim().metadata.uid)
+    world.forget_kind(JOBS)
+    assert world._workloads._known == {}
 
 
 def test_a_workload_that_no_claim_refers_to_concerns_none(world):

@@ -1,9 +1,10 @@
 import json
+import sys
 
 import msgspec
 import pytest
 
-from dra.kube.codec import codec_of
+from dra.kube.codec import NESTING, allow_nesting, codec_of
 from dra.kube.resources import JOBS, PODS
 from dra.model.meta import DynamicObject, ObjectMeta, PartialObject, Struct
 from tests.dra.kube.scripted import page, pod
@@ -81,3 +82,20 @@ def test_managed_fields_are_not_kept():
 def test_an_object_of_any_kind_without_metadata_does_not_fit():
     with pytest.raises(msgspec.ValidationError):
         codec_of(JOBS, DynamicObject).one(b"{}")
+
+
+@pytest.fixture
+def usual_limit():
+    before = sys.getrecursionlimit()
+    yield
+    sys.setrecursionlimit(before)
+
+
+@pytest.mark.usefixtures("usual_limit")
+@pytest.mark.parametrize("model", [Sized, PartialObject, DynamicObject])
+def test_what_is_nested_as_deep_as_an_api_server_allows_can_be_read(model):
+    allow_nesting()
+    deep = f'{{"metadata": {{"name": "a"}}, "parameters": {"[" * NESTING}{"]" * NESTING}}}'.encode()
+    assert codec_of(PODS, model).one(deep).metadata.name == "a"
+    listed = codec_of(PODS, model).page(b'{"metadata": {}, "items": [' + deep + b"]}", first=True)
+    assert len(listed.items) == 1
