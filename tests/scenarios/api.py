@@ -60,7 +60,7 @@ class Api:
         async with self._session.request(
             method,
             path,
-            data=None if body is None else json.dumps(body).encode(),
+            data=None if body is None else json.dumps(body, separators=(",", ":")).encode(),
             params=query,
             headers={"Content-Type": content_type},
             timeout=TIMEOUT,

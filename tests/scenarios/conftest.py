@@ -91,7 +91,8 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     """Show what the controllers of a failed test had to say: their logs end with the run."""
     report = yield
     if report.failed:
-        for controller in item.stash.get(STARTED, []):
+        started = item.stash.get(STARTED, [])
+        for controller in (each for each in started if each.process.log.exists()):  # not after the cluster's end
             report.sections.append((f"log of {controller.process.name}", controller.process.tail()))
     return report
 
