@@ -155,7 +155,8 @@ class Application:
             clock=clock,
             leadership=leadership,
         )
-        self.metrics.count_claims(self.world.claims)
+        if self._policy.generate_claims:  # beside the stock controller, these are its own to tell
+            self.metrics.count_claims(lambda: self.world.claims() if self._acting else ())
         self._endpoints = Endpoints(
             probes=configuration.probes,
             metrics=configuration.metrics,

@@ -14,13 +14,14 @@ from controller.leadership import Leadership
 from controller.metrics import Metrics
 from controller.publisher import Publisher
 from controller.queue import Queue
+from controller.retries import Retries
 from controller.writer import PartlyDoneError, Writer
 from dra.engine.actions import Deallocate, DeleteClaim, Plan
 from dra.engine.claims import gates
 from dra.engine.claims.decide import decide
 from dra.engine.claims.policy import Policy
 from dra.engine.claims.view import ClaimView
-from dra.engine.reasons import Code, claim_reason
+from dra.engine.reasons import Code
 from dra.engine.world import World
 from dra.kube.clock import Clock
 from dra.kube.errors import ApiError, Conflict, ServerError, TooManyRequests, Unreachable
@@ -79,7 +80,7 @@ class ClaimLoop:
         self._clock = clock
         self._leadership = leadership
         self._evictor = evictor
-        self._failures: dict[Key, int] = {}
+        self._retries: Retries[Key] = Retries()
 
     def wake(self) -> None:
         """Queue what the world has marked."""
@@ -112,8 +113,8 @@ class ClaimLoop:
             cost = await self.reconcile(key)
         except (ApiError, BoundMeanwhileError, PartlyDoneError) as error:
             if isinstance(error, PartlyDoneError):
-                self._failures.pop(key, None)
-            delay = self._growing(key, _pause(error))
+                self._retries.succeeded(key)
+            delay = self._retries.failed(key, _pause(error))
             level = logging.DEBUG if type(error) in RETRY_AFTER else logging.WARNING
             _log.log(level, "claim %s/%s: not done, again in %.2f s: %s", *key, delay, error)
             self._queue.at(key, self._clock.now() + delay)
@@ -122,21 +123,15 @@ class ClaimLoop:
             raise  # no claim can be decided any more
         except Exception:  # noqa: BLE001 - see the comment
             # One claim must not stop all others: whatever is wrong with it, it is tried again, ever more slowly.
-            delay = self._growing(key, RETRY)
+            delay = self._retries.failed(key, RETRY)
             _log.exception("claim %s/%s: cannot be decided, again in %.2f s", *key, delay)
             self._metrics.failures.inc()
             self._queue.at(key, self._clock.now() + delay)
             return 0.0
         finally:
             self.wake()
-        self._failures.pop(key, None)
+        self._retries.succeeded(key)
         return cost
-
-    def _growing(self, key: Key, pause: tuple[float, float]) -> float:
-        """Return the pause after one more failure in a row."""
-        first, longest = pause
-        failures = self._failures[key] = self._failures.get(key, 0) + 1
-        return min(first * 2.0 ** min(failures - 1, 16), longest)
 
     async def reconcile(self, key: Key) -> float:
         """Bring one claim to what the engine wants; return the seconds that its dearest decision took."""
@@ -169,7 +164,7 @@ class ClaimLoop:
         left = self._leadership.quiet_until() - self._clock.now()
         if view is None or left <= 0 or not any(isinstance(a, Deallocate) for a in plan.claim_writes):
             return plan
-        waits = claim_reason(Code.LEADER_CHANGED, key=view.key, uid=view.claim.metadata.uid, seconds=math.ceil(left))
+        waits = view.reason(Code.LEADER_CHANGED, seconds=math.ceil(left))
         return Plan(
             actions=tuple(a for a in plan.actions if a not in plan.claim_writes and not isinstance(a, DeleteClaim)),
             reasons=(*(r for r in plan.reasons if not r.done), waits),

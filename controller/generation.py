@@ -13,6 +13,7 @@ from controller.leadership import Leadership
 from controller.metrics import Metrics
 from controller.publisher import Publisher
 from controller.queue import Queue
+from controller.retries import Retries
 from dra.engine.generation import manifests
 from dra.engine.generation.decide import CreateClaim, RecordClaims, decide, failure
 from dra.engine.generation.owners import OwnerKind, OwnerView
@@ -58,7 +59,7 @@ class GenerationLoop:
         self._clock = clock
         self._leadership = leadership
         self._queue: Queue[Uid] = Queue(clock)
-        self._failures: dict[Uid, int] = {}
+        self._retries: Retries[Uid] = Retries()
 
     def wake(self) -> None:
         """Queue what the world has marked."""
@@ -86,17 +87,16 @@ class GenerationLoop:
         try:
             settled = await self.reconcile(uid)
         except ApiError as error:
-            _log.warning("owner %s: not done: %s", uid, error)
+            _log.warning("owner %s of claims: not done, again soon: %s", uid, error)
             settled = False
         except Exception:  # noqa: BLE001 - one owner must not stop all others
-            _log.exception("owner %s: cannot be decided", uid)
+            _log.exception("owner %s of claims: cannot be decided, again soon", uid)
             self._metrics.failures.inc()
             settled = False
         if settled:
-            self._failures.pop(uid, None)
-            return
-        failures = self._failures[uid] = self._failures.get(uid, 0) + 1
-        self._queue.at(uid, self._clock.now() + min(RETRY[0] * 2.0 ** min(failures - 1, 16), RETRY[1]))
+            self._retries.succeeded(uid)
+        else:
+            self._queue.at(uid, self._clock.now() + self._retries.failed(uid, RETRY))
 
     async def reconcile(self, uid: Uid) -> bool:
         """Bring one owner to what the engine wants; return whether nothing is left to try."""
@@ -128,6 +128,7 @@ class GenerationLoop:
             )
         except ApiError as error:
             self._metrics.creations.labels("failure", admin).inc()
+            # Upstream names the claim there, which has no name yet.
             told = failure(view.owner, action.entry, f"create ResourceClaim : {error.message}")
             self._publisher.publish(("", view.owner.uid), [told], now=self._clock.now())
             raise

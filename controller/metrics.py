@@ -104,7 +104,7 @@ class Metrics:
         self.decision = Histogram(
             "dra_reserve_decision_seconds", "Cost of one decision", buckets=_COST, registry=self.registry
         )
-        self.queue = Gauge("dra_reserve_queue_length", "Claims that wait for a decision", registry=self.registry)
+        self.queue = Gauge("dra_reserve_queue_length", "Claims with a decision ahead", registry=self.registry)
         self.leading = Gauge("dra_reserve_leading", "Whether this replica acts", registry=self.registry)
         for code in Code:
             self.reasons.labels(code.value)

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from controller.metrics import Metrics
 from dra.cli.main import main
 from dra.engine.reasons import Code
 
@@ -73,18 +74,39 @@ def test_modules_and_files_are_there(document: Path) -> None:
 def test_the_notes_name_modules_and_functions_that_exist() -> None:
     text = (ROOT / "KEP-notes.md").read_text()
     missing = []
-    for path, function in re.findall(r"`([\w/]+\.py)`(?: \(`(\w+)`\))?", text):
+    for path, function in re.findall(r"`([\w/]+\.py)`(?: \(`(\w+)`)?", text):
         found = [file for base in (ROOT, ROOT / "dra" / "engine") if (file := base / path).exists()]
         if not found or (function and f"def {function}(" not in found[0].read_text()):
             missing.append((path, function))
     assert missing == []
 
 
-def test_the_reasons_exist() -> None:
-    table = (ROOT / "README.md").read_text().partition("| reason | meaning |")[2].partition("\n\n")[0]
-    named = set(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE))
-    assert named
-    assert named <= set(Code)
+def named_in_table(document: str, head: str) -> set[str]:
+    """Return the names in the first column of a table."""
+    table = (ROOT / document).read_text().partition(head)[2].partition("\n\n")[0]
+    return set(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE))
+
+
+def test_the_reasons_to_know_first_exist() -> None:
+    assert named_in_table("README.md", "| reason | meaning |") < set(Code)
+
+
+def test_each_reason_is_explained() -> None:
+    assert named_in_table("docs/a-claim-is-not-freed.md", "| reason | kept | what to do |") == set(Code)
+
+
+@each_document
+def test_reasons_that_are_mentioned_exist(document: Path) -> None:
+    told = set(re.findall(r"\(?Events?\)? `([A-Z][A-Za-z]+)`|\(`([A-Z][a-z]+[A-Z][A-Za-z]+)`\)", document.read_text()))
+    assert {word for words in told for word in words if word} <= set(Code)
+
+
+def test_each_metric_is_explained() -> None:
+    metrics = Metrics()
+    metrics.count_claims(list)
+    families = [family for family in metrics.registry.collect() if family.name != "python_info"]
+    exposed = {f"{family.name}_total" if family.type == "counter" else family.name for family in families}
+    assert named_in_table("docs/metrics.md", "| metric | type | tells |") == exposed
 
 
 def test_make_help_lists_every_target() -> None:

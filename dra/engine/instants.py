@@ -11,7 +11,10 @@ WallTime: TypeAlias = float
 NEVER: Final[Instant] = float("inf")
 
 BIND_HORIZON: Final = 60.0
-"""Seconds for which a scheduling cycle that began earlier may still bind its pod (design.md, "Words")."""
+"""Seconds for which a scheduling cycle that began earlier may still bind its pod."""
+
+UNNOTICED: Final = 90.0
+"""Seconds for which one of our watches may be dead before that is noticed, and what it missed is read anew."""
 
 SLOW_BIND_HORIZON: Final = 21 * 60.0
 """The same for pods whose binding waits for volumes or device conditions (upstream gives up after 10 to 20 minutes)."""

@@ -96,8 +96,8 @@ RENDERINGS: Final[dict[Code, Rendering]] = {
     ),
     Code.WORKLOAD_UNREADABLE: Rendering(
         Severity.WARNING,
-        "entry {workload} cannot be checked: no right to get {kind}; it stays reserved. "
-        "Check with: kubectl auth can-i get {kind} -n {namespace}",
+        "entry {workload} cannot be checked: no right to get, list and watch {kind}; it stays reserved. "
+        "Grant it as deploy/kustomize/workload-rights.yaml does for others",
     ),
     Code.WORKLOAD_UNKNOWN_KIND: Rendering(
         Severity.WARNING,
@@ -106,7 +106,8 @@ RENDERINGS: Final[dict[Code, Rendering]] = {
     ),
     Code.IN_DOUBT: Rendering(
         Severity.NORMAL,
-        "nobody can tell yet whether {workload} has the claim; it stays reserved until that is known or it is deleted",
+        "nobody can tell yet whether {workload} has the claim; it stays reserved until that is known or it is deleted. "
+        "If nobody uses it: kubectl annotate resourceclaim -n {namespace} {claim} reserve.dra/force-release={uid}",
     ),
     Code.MALFORMED_REFERENCE: Rendering(Severity.WARNING, "the workload reference is ignored: {error}"),
     Code.ALLOCATION_STUCK: Rendering(
@@ -130,7 +131,8 @@ RENDERINGS: Final[dict[Code, Rendering]] = {
     Code.CONSUMER_LIMIT: Rendering(
         Severity.WARNING,
         "{pods} pods wait: {listed} of 256 entries are taken, {finished} of them by pods that have finished; beside "
-        "the stock resourceclaim-controller a pod keeps its entry until it is deleted",
+        "the stock resourceclaim-controller a pod keeps its entry until it is deleted. "
+        "See: kubectl get pods -n {namespace} --field-selector status.phase=Succeeded",
     ),
     Code.WAITS_FOR_SLOT: Rendering(
         Severity.NORMAL,
@@ -140,10 +142,12 @@ RENDERINGS: Final[dict[Code, Rendering]] = {
     Code.STOCK_CONTROLLER_ACTIVE: Rendering(
         Severity.WARNING,
         "entries that were removed came back: the resourceclaim-controller of kube-controller-manager runs as well. "
-        "Start it with --controllers=*,-resourceclaim-controller, or this controller with --mode alongside",
+        "Add -resourceclaim-controller to its --controllers, or start this controller with --mode alongside",
     ),
     Code.DEVICE_HELD_TWICE: Rendering(
-        Severity.WARNING, "device {device} is also allocated to claim {other}; free one of them"
+        Severity.WARNING,
+        "device {device} is also allocated to claim {other}; delete the pods of one of them, then that claim: "
+        "kubectl delete resourceclaim -n {namespace} {claim}",
     ),
     Code.DELETION_WAITS: Rendering(Severity.NORMAL, "is being deleted and waits for {pods} pods that still use it"),
     Code.EVICTED: Rendering(
@@ -155,7 +159,7 @@ RENDERINGS: Final[dict[Code, Rendering]] = {
     Code.KEPT_BY_OTHERS: Rendering(
         Severity.NORMAL,
         "stays allocated for {entries}, listed by others; nobody else uses it. If they are no more: "
-        "kubectl annotate resourceclaim -n {namespace} {claim} reserve.dra/force-release={expected}",
+        "kubectl annotate resourceclaim -n {namespace} {claim} reserve.dra/force-release={uid}",
     ),
     Code.NODE_LOST: Rendering(
         Severity.WARNING,
@@ -169,12 +173,12 @@ RENDERINGS: Final[dict[Code, Rendering]] = {
     ),
     Code.FORCE_RELEASE_IGNORED: Rendering(
         Severity.WARNING,
-        "annotation reserve.dra/force-release is not the uid of this claim, which is {expected}; nothing is done",
+        "annotation reserve.dra/force-release is not the uid of this claim, which is {uid}; nothing is done",
     ),
     Code.FORCE_RELEASE_BLOCKED: Rendering(
         Severity.WARNING,
         "is not released by force: {pods} pods use it on nodes that are Ready ({names}); it stays reserved until "
-        "they end. See: kubectl get pods -o wide",
+        "they end. See: kubectl get pods -n {namespace} -o wide",
     ),
     Code.FORCE_RELEASE_WAITS: Rendering(
         Severity.NORMAL, "is released by force as soon as {pods} pods cannot be bound any more, within {seconds} s"
@@ -237,9 +241,10 @@ def _shown(value: str | int) -> str | int:
 
 
 def claim_reason(code: Code, *, key: Key, uid: Uid, done: bool = False, **numbers: str | int) -> Reason:
-    """Return a reason about a claim."""
+    """Return a reason about a claim; its text may use ``namespace``, ``claim`` and ``uid``."""
+    arguments = {"namespace": key[0], "claim": key[1], "uid": uid} | numbers
     subject = Subject(kind="ResourceClaim", key=key, uid=uid)
-    return Reason(code=code, subject=subject, arguments=tuple(numbers.items()), done=done)
+    return Reason(code=code, subject=subject, arguments=tuple(arguments.items()), done=done)
 
 
 def pod_reason(code: Code, *, key: Key, uid: Uid, done: bool = False, **numbers: str | int) -> Reason:

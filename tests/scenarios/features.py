@@ -41,14 +41,14 @@ class Feature(Enum):
     ALLOCATION_TIMESTAMP = (
         36,
         "allocations say when they were made",
-        "after a restart of ours a missing entry may have been released or never made: the claim stays (`InDoubt`)",
+        "after a restart of ours, a missing entry leaves us in doubt, and the claim reserved (`ReservationInDoubt`)",
     )
     BINDING_RIGHT = (
         36,
         "writing a list needs a right of its own, `resourceclaims/binding`",
         "it is granted all the same, and does nothing",
     )
-    DEVICE_TAINTS = (36, "drivers may taint devices", "no pod is evicted from a device")
+    DEVICE_TAINTS = (36, "drivers may taint devices, by default", "no pod is evicted from a device")
     NOMINATION = (
         35,
         "the scheduler nominates a node before it binds a pod with claims: two requests a pod",
@@ -57,7 +57,7 @@ class Feature(Enum):
     TAINT_RULES = (
         36,
         "administrators may taint devices by DeviceTaintRules, with the feature gate `DRADeviceTaintRules`",
-        "only drivers may",
+        "no taint comes from an administrator",
     )
     POD_GROUPS = (
         36,

@@ -14,7 +14,7 @@ from dra.engine.claims.policy import Policy
 from dra.engine.claims.view import ClaimView, EntryKind, WorkloadPhase
 from dra.engine.consumers import Consumer, Stage
 from dra.engine.instants import BIND_HORIZON, NEVER, Instant
-from dra.engine.reasons import Code, Reason, claim_reason, named, pod_reason
+from dra.engine.reasons import Code, Reason, named, pod_reason
 from dra.engine.window import UNLISTED
 from dra.model import claims, workloads
 from dra.model.claims import DELETE_PROTECTION
@@ -94,10 +94,8 @@ def revocation_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desi
     horizon = max((view.bind_horizon(c) for c in view.waiting), default=BIND_HORIZON)
     quiet = view.history.podless_since
     ready = quiet is not None and now >= quiet + horizon
-    explained = claim_reason(
+    explained = view.reason(
         Code.ALLOCATION_STUCK,
-        key=view.key,
-        uid=view.claim.metadata.uid,
         cause=cause.value,
         pods=len(view.waiting),
         seconds=int(horizon),
@@ -128,10 +126,8 @@ def deallocation_rule(view: ClaimView, policy: Policy, now: Instant, desired: De
     if not late:
         return _free(view, desired, cause=_why(desired))
     until = max(when for _, when in late)
-    waits = claim_reason(
+    waits = view.reason(
         Code.DEALLOCATION_WAITS,
-        key=view.key,
-        uid=view.claim.metadata.uid,
         pods=len(late),
         seconds=int(BIND_HORIZON),
     )
@@ -140,12 +136,16 @@ def deallocation_rule(view: ClaimView, policy: Policy, now: Instant, desired: De
 
 
 def _deletion(view: ClaimView, now: Instant, desired: Desired) -> Desired:
-    """A claim under deletion takes no new pods: what still waits can be bound only by a cycle that already runs."""
+    """A claim under deletion takes no new pods: what still waits can be bound only by a cycle that already runs.
+
+    Or by one on a copy of the claim that is older than its deletion, and with the claim the gates go.
+    """
     if desired.kept:
         return desired
     since = now if view.history.deleting_since is None else view.history.deleting_since
-    listed = (since + view.bind_horizon(c) for c in desired.pods if c.stage is Stage.WAITING)
-    unlisted = (when for c, when in still_bindable(view, now) if c.uid not in view.listed)
+    listed = (since + view.bind_horizon(c) for c in desired.pods if c.stage in {Stage.GATED, Stage.WAITING})
+    late = still_bindable(view, now, gated=view.gated)
+    unlisted = (when for c, when in late if c.uid not in view.listed)
     until = max((*listed, *unlisted), default=now)
     if now < until:
         return desired.but(guard=EntryKind.GUARD in view.kinds).look_at(until)
@@ -177,16 +177,7 @@ def _kept_by_others(view: ClaimView, desired: Desired) -> Iterator[Reason]:
     others = view.of(EntryKind.FOREIGN)
     if not others or desired.workload is not None or view.unfinished:
         return
-    namespace, name = view.key
-    yield claim_reason(
-        Code.KEPT_BY_OTHERS,
-        key=view.key,
-        uid=view.claim.metadata.uid,
-        entries=named(str(e.reference) for e in others),
-        namespace=namespace,
-        claim=name,
-        expected=view.claim.metadata.uid,
-    )
+    yield view.reason(Code.KEPT_BY_OTHERS, entries=named(str(e.reference) for e in others))
 
 
 def _why(desired: Desired) -> str:
@@ -196,7 +187,7 @@ def _why(desired: Desired) -> str:
 
 
 def _free(view: ClaimView, desired: Desired, *, cause: str) -> Desired:
-    freed = claim_reason(Code.DEALLOCATED, key=view.key, uid=view.claim.metadata.uid, done=True, cause=cause)
+    freed = view.reason(Code.DEALLOCATED, done=True, cause=cause)
     # An edge that others made may be newer than our pods: whoever waits may have been bound behind our back. And what
     # stands for many pods stands for those, too, that we have never seen: a standby's watch may be dead unnoticed.
     unwatched = (desired.revoking or view.claim.metadata.deleting) and bool(view.waiting or view.gated)
@@ -234,10 +225,8 @@ def damage_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired)
     del policy, now
     if view.allocation is not None:
         twice = (
-            claim_reason(
+            view.reason(
                 Code.DEVICE_HELD_TWICE,
-                key=view.key,
-                uid=view.claim.metadata.uid,
                 device=str(conflict.item),
                 other="/".join(conflict.holder.key),
             )

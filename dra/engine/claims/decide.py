@@ -15,7 +15,7 @@ from dra.engine.claims.rules import fold
 from dra.engine.claims.view import FINISHED_PODS, GROUP, ClaimView, guard
 from dra.engine.consumers import Stage
 from dra.engine.instants import NEVER, Instant
-from dra.engine.reasons import Code, claim_reason
+from dra.engine.reasons import Code
 from dra.engine.window import SCHEDULER_HEADROOM
 from dra.model.claims import RESERVED_FOR_MAX_SIZE
 from dra.model.references import ConsumerReference
@@ -54,7 +54,7 @@ def decide(view: ClaimView, *, policy: Policy, now: Instant) -> Plan:
     active = policy.prune_started and view.history.returned >= RETURNS
     desired = fold(view, policy=beside_stock(policy) if active else policy, now=now)
     if active:
-        reason = claim_reason(Code.STOCK_CONTROLLER_ACTIVE, key=view.key, uid=view.claim.metadata.uid)
+        reason = view.reason(Code.STOCK_CONTROLLER_ACTIVE)
         desired = desired.because(reason)
     return plan(view, desired, now=now)
 

@@ -13,7 +13,7 @@ from dra.engine.claims.desired import Desired
 from dra.engine.claims.policy import Policy
 from dra.engine.claims.view import ClaimView, EntryKind
 from dra.engine.instants import BIND_HORIZON, Instant
-from dra.engine.reasons import Code, Reason, claim_reason, named
+from dra.engine.reasons import Code, named
 from dra.model.workloads import FORCE_RELEASE
 
 _DOUBTFUL: Final = frozenset({EntryKind.WORKLOAD, EntryKind.FORMER, EntryKind.UNKNOWN, EntryKind.FOREIGN})
@@ -26,19 +26,19 @@ def force_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) 
     if value is None:
         return desired
     if value != view.claim.metadata.uid:
-        return desired.because(_about(view, Code.FORCE_RELEASE_IGNORED, expected=view.claim.metadata.uid))
+        return desired.because(view.reason(Code.FORCE_RELEASE_IGNORED))
     if view.allocation is None:
         return _obeyed(desired)  # there is nothing to free, and the next allocation is not meant
     users = sorted(c.name for c in view.users if c.uid not in view.stranded)
     if users:
-        return desired.because(_about(view, Code.FORCE_RELEASE_BLOCKED, pods=len(users), names=named(users)))
+        return desired.because(view.reason(Code.FORCE_RELEASE_BLOCKED, pods=len(users), names=named(users)))
     # Nobody new may come to rely on the allocation.
     desired = desired.but(revoking=True, urgent=True, workload=None if view.any_pod else desired.workload)
     late = still_bindable(view, now, gated=view.gated)
     if late:
-        waits = _about(view, Code.FORCE_RELEASE_WAITS, pods=len(late), seconds=int(BIND_HORIZON))
+        waits = view.reason(Code.FORCE_RELEASE_WAITS, pods=len(late), seconds=int(BIND_HORIZON))
         return desired.look_at(max(when for _, when in late)).because(waits)
-    freed = _about(view, Code.FORCE_RELEASED, done=True, overridden=named(_overridden(view)) or "nothing")
+    freed = view.reason(Code.FORCE_RELEASED, done=True, overridden=named(_overridden(view)) or "nothing")
     return _obeyed(desired).but(allocated=False, confirm=True, given_up=view.stranded).because(freed)
 
 
@@ -53,7 +53,3 @@ def _overridden(view: ClaimView) -> Iterator[str]:
             yield f"entry {entry.reference}"
     yield from (f"node {node.name}" for node in view.lost_nodes)
     yield from (f"pod {c.name} on node {c.node}" for c in view.users)
-
-
-def _about(view: ClaimView, code: Code, *, done: bool = False, **numbers: str | int) -> Reason:
-    return claim_reason(code, key=view.key, uid=view.claim.metadata.uid, done=done, **numbers)

@@ -16,7 +16,7 @@ from dra.engine.claims.policy import Policy
 from dra.engine.claims.view import ClaimView, Entry, EntryKind, tombstone
 from dra.engine.consumers import Consumer, Stage
 from dra.engine.instants import Instant
-from dra.engine.reasons import Code, Reason, claim_reason, pod_reason
+from dra.engine.reasons import Code, Reason, pod_reason
 from dra.engine.window import UNLISTED, Need
 from dra.model.claims import RESERVED_FOR_MAX_SIZE
 from dra.model.references import ConsumerReference
@@ -121,9 +121,7 @@ def guard_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) 
     last = bool(view.entries) and not (desired.workload or desired.kept or desired.pods)
     wanted = desired.revoking or unlisted or (desired.unsure and last) or (present and view.consuming > 0)
     if unlisted and not present and desired.workload is None:
-        windowed = claim_reason(
-            Code.LIST_WINDOWED, key=view.key, uid=view.claim.metadata.uid, done=True, consuming=view.consuming
-        )
+        windowed = view.reason(Code.LIST_WINDOWED, done=True, consuming=view.consuming)
         desired = desired.because(windowed)
     return desired.but(guard=wanted)
 
@@ -138,7 +136,7 @@ def _shrinking(view: ClaimView, desired: Desired) -> Desired:
     live = [e.consumer for e in view.of(EntryKind.LIVE) if e.consumer is not None]
     if not view.unfinished:
         return desired.but(pods=tuple(live))
-    waits = claim_reason(Code.DELETION_WAITS, key=view.key, uid=view.claim.metadata.uid, pods=view.unfinished)
+    waits = view.reason(Code.DELETION_WAITS, pods=view.unfinished)
     return desired.but(pods=tuple(live)).because(waits)
 
 
@@ -214,10 +212,8 @@ def _explain_limit(
     left_out = sorted((c for c in candidates if c.uid not in slots), key=lambda c: c.order)
     if not left_out:
         return desired
-    limit = claim_reason(
+    limit = view.reason(
         Code.CONSUMER_LIMIT,
-        key=view.key,
-        uid=view.claim.metadata.uid,
         pods=len(left_out),
         listed=len(view.entries),
         finished=sum(1 for e in view.entries if e.kind in {EntryKind.FINISHED, EntryKind.TOMBSTONE}),

@@ -11,11 +11,14 @@ from typing import Final
 from dra.engine.claims.desired import Desired
 from dra.engine.claims.policy import Policy
 from dra.engine.claims.view import ClaimView, LostNode, lost_entry
-from dra.engine.instants import Instant
-from dra.engine.reasons import Code, claim_reason
+from dra.engine.instants import UNNOTICED, Instant
+from dra.engine.reasons import Code
 
-SETTLED: Final = 120.0
+ENDED_WITHIN: Final = 120.0
 """Seconds of readiness after which a kubelet has ended what it was told to forget: four usual grace periods."""
+
+SETTLED: Final = ENDED_WITHIN + UNNOTICED
+"""The same as our watch shows it: the node may have fallen silent again, and we do not know it yet."""
 
 
 def lost_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) -> Desired:
@@ -37,9 +40,7 @@ def unsettled(view: ClaimView, now: Instant) -> tuple[LostNode, ...]:
 
 def _keep(view: ClaimView, node: LostNode, desired: Desired) -> Desired:
     entry = lost_entry(node.name, node.boot)
-    reason = claim_reason(
-        Code.NODE_LOST, key=view.key, uid=view.claim.metadata.uid, node=node.name, seconds=int(SETTLED)
-    )
+    reason = view.reason(Code.NODE_LOST, node=node.name, seconds=int(SETTLED))
     if view.claim.metadata.deleting and entry.uid not in view.listed:
         return desired.but(held=True).because(reason)  # under deletion nothing can be added to the list
     return desired.but(kept=(*desired.kept, entry)).because(reason)

@@ -10,6 +10,7 @@ import msgspec
 from dra.engine.consumers import Consumer, Stage
 from dra.engine.instants import SLOW_BIND_HORIZON, Instant
 from dra.engine.ledger import Conflict
+from dra.engine.reasons import Code, Reason, claim_reason
 from dra.engine.taints import Tainted
 from dra.engine.window import NO_LISTINGS, Listing
 from dra.model import workloads
@@ -227,6 +228,10 @@ class ClaimView(msgspec.Struct, frozen=True, dict=True, kw_only=True):
         allocation = self.allocation
         timeless = allocation is not None and allocation.allocation_timestamp is None
         return timeless and not self.history.seen_allocated and self.entered_before
+
+    def reason(self, code: Code, *, done: bool = False, **numbers: str | int) -> Reason:
+        """Return a reason about the claim; ``done`` if it tells of something that a write of this decision does."""
+        return claim_reason(code, key=self.key, uid=self.claim.metadata.uid, done=done, **numbers)
 
     def bind_horizon(self, consumer: Consumer) -> float:
         """Return for how many seconds a cycle that already runs may still bind the pod to this allocation."""

@@ -14,7 +14,7 @@ from dra.engine.claims.desired import Desired
 from dra.engine.claims.policy import Policy
 from dra.engine.claims.view import ClaimView, EntryKind, Workload, WorkloadPhase
 from dra.engine.instants import Instant
-from dra.engine.reasons import Code, Reason, claim_reason
+from dra.engine.reasons import Code
 from dra.model import workloads
 from dra.model.claims import RESERVED_FOR_MAX_SIZE
 from dra.model.references import ConsumerReference
@@ -69,14 +69,14 @@ def workload_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desire
     """Rules 2 and 7: enter, keep, or release the workload entry."""
     del now
     if view.malformed:
-        desired = desired.because(_about(view, Code.MALFORMED_REFERENCE, error=view.malformed))
+        desired = desired.because(view.reason(Code.MALFORMED_REFERENCE, error=view.malformed))
     if view.reservation is None:
         return desired
     reference = resolve(view, view.reservation)
     outcome = fate(view, reference)
     desired = _ask_or_explain(view, reference, outcome, desired)
     if outcome is Fate.GONE and view.unfinished and EntryKind.WORKLOAD not in view.kinds:
-        desired = desired.because(_about(view, Code.WORKLOAD_GONE, workload=str(reference), expected=reference.uid))
+        desired = desired.because(view.reason(Code.WORKLOAD_GONE, workload=str(reference), expected=reference.uid))
     over = OVER.get(outcome, "") if policy.release_finished or outcome is Fate.GONE else ""
     desired = desired.but(over=over)
     if reference.uid and not view.reservation.reference.uid:
@@ -92,14 +92,14 @@ def _entry(view: ClaimView, reference: ConsumerReference, desired: Desired) -> D
         return _keep_or_release(view, reference, desired)
     if not desired.over and _in_doubt(view, reference):
         desired = desired.but(unsure=True)
-        return desired.because(_about(view, Code.IN_DOUBT, workload=str(reference))) if view.unsure else desired
+        return desired.because(view.reason(Code.IN_DOUBT, workload=str(reference))) if view.unsure else desired
     if view.entered_before:
         desired = desired.but(released=True)
         if not desired.over:  # else it was us who took the entry away, and somebody else's keeps the claim
-            desired = desired.because(_about(view, Code.OWNER_RELEASED, workload=str(reference)))
+            desired = desired.because(view.reason(Code.OWNER_RELEASED, workload=str(reference)))
         return desired
     if reference.uid and not desired.over and not view.claim.metadata.deleting and _in_use(view) and _has_room(view):
-        entered = _about(view, Code.WORKLOAD_ENTERED, done=True, workload=str(reference))
+        entered = view.reason(Code.WORKLOAD_ENTERED, done=True, workload=str(reference))
         return desired.but(workload=reference, urgent=True).because(entered)
     return desired
 
@@ -128,9 +128,9 @@ def _keep_or_release(view: ClaimView, reference: ConsumerReference, desired: Des
     if not desired.over:
         return desired.but(workload=entry)
     if view.unfinished:
-        waits = _about(view, Code.RELEASE_WAITS, workload=str(reference), cause=desired.over, pods=view.unfinished)
+        waits = view.reason(Code.RELEASE_WAITS, workload=str(reference), cause=desired.over, pods=view.unfinished)
         return desired.but(workload=entry).because(waits)
-    released = _about(view, Code.WORKLOAD_RELEASED, done=True, workload=str(reference), cause=f"it {desired.over}")
+    released = view.reason(Code.WORKLOAD_RELEASED, done=True, workload=str(reference), cause=f"it {desired.over}")
     return desired.but(urgent=True).because(released)
 
 
@@ -157,12 +157,7 @@ def _ask_or_explain(view: ClaimView, reference: ConsumerReference, outcome: Fate
         case WorkloadPhase.NO_KIND:
             code = Code.WORKLOAD_UNKNOWN_KIND
         case WorkloadPhase.ABSENT if outcome is Fate.PENDING:
-            return desired.because(_about(view, Code.WORKLOAD_PENDING, workload=str(reference)))
+            return desired.because(view.reason(Code.WORKLOAD_PENDING, workload=str(reference)))
         case _:
             return desired
-    namespace = view.claim.metadata.namespace
-    return desired.because(_about(view, code, workload=str(reference), kind=kind, namespace=namespace))
-
-
-def _about(view: ClaimView, code: Code, *, done: bool = False, **numbers: str | int) -> Reason:
-    return claim_reason(code, key=view.key, uid=view.claim.metadata.uid, done=done, **numbers)
+    return desired.because(view.reason(code, workload=str(reference), kind=kind))

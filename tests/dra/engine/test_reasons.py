@@ -21,11 +21,10 @@ def placeholders(code):
 
 
 def example(code):
-    numbers = {name: f"<{name}>" for name in placeholders(code) - {"namespace", "name"}}
     if code in ABOUT_PODS:
+        numbers = {name: f"<{name}>" for name in placeholders(code) - {"namespace", "name"}}
         return pod_reason(code, key=(NAMESPACE, "a"), uid=uid("a"), **numbers)
-    if "namespace" in placeholders(code):
-        numbers["namespace"] = NAMESPACE
+    numbers = {name: f"<{name}>" for name in placeholders(code) - {"namespace", "claim", "uid"}}
     return claim_reason(code, key=KEY, uid=uid("claim-train"), **numbers)
 
 

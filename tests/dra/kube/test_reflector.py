@@ -5,6 +5,7 @@ import logging
 
 import pytest
 
+from dra.engine.instants import UNNOTICED
 from dra.kube import errors
 from dra.kube.client import Selection
 from dra.kube.reflector import SILENCE_LIMIT, WATCH_SECONDS, Reflector
@@ -356,3 +357,7 @@ async def test_the_sync_tells_whether_there_is_a_gap_before_it(clock):
     async with watching(transport, clock) as work:
         syncs = [change for batch in work.batches for change in batch if isinstance(change, Synced)]
         assert [(sync.resource_version, sync.first) for sync in syncs] == [("10", True), ("30", False)]
+
+
+def test_the_engine_knows_for_how_long_a_watch_may_be_dead() -> None:
+    assert UNNOTICED == SILENCE_LIMIT

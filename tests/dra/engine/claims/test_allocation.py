@@ -304,7 +304,11 @@ def test_a_device_that_two_claims_hold_is_told():
         refused=Holder(kind="claim", key=KEY, uid=uid("claim-train")),
     )
     plan = decided(view(claim(), conflicts=(conflict,)))
-    assert [r.note for r in plan.reasons] == ["device d/p/gpu-0 is also allocated to claim ml/other; free one of them"]
+    (reason,) = plan.reasons
+    assert reason.note.startswith(
+        "device d/p/gpu-0 is also allocated to claim ml/other; delete the pods of one of them"
+    )
+    assert reason.note.endswith("kubectl delete resourceclaim -n ml train")
     assert not plan.actions
 
 
@@ -318,7 +322,8 @@ def test_a_device_that_two_claims_hold_is_told():
         pytest.param(["guard"], [], None, True, id="only-the-guard"),
         pytest.param([finished("a")], [finished("a")], None, True, id="its-pods-ended"),
         pytest.param([], [waiting("a")], None, True, id="who-was-not-listed-cannot-be-bound"),
-        pytest.param([gated("a")], [gated("a")], None, True, id="no-cycle-begins-for-a-gated-pod"),
+        pytest.param([gated("a")], [gated("a")], None, False, id="its-gate-goes-with-the-claim"),
+        pytest.param([gated("a")], [gated("a")], NOON - BIND_HORIZON, True, id="by-then-everybody-knows"),
         pytest.param([waiting("a")], [waiting("a")], None, False, id="a-cycle-may-be-running"),
         pytest.param([waiting("a")], [waiting("a")], NOON - BIND_HORIZON, True, id="no-cycle-can-be-running"),
         pytest.param(

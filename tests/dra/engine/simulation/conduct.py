@@ -2,10 +2,12 @@
 
 from collections.abc import Callable
 
+from dra.engine.claims.lost import ENDED_WITHIN
 from dra.engine.claims.view import FINISHED_PODS, GROUP, GUARDS, LOST_NODES, lost_boot
+from dra.engine.instants import NEVER, UNNOTICED, Instant
 from dra.model import nodes
 from dra.model.claims import ResourceClaim
-from dra.model.meta import Uid
+from dra.model.meta import Key, Uid
 from dra.model.nodes import Node
 from dra.model.pods import Pod
 from dra.model.references import ConsumerReference
@@ -80,9 +82,26 @@ class Conduct:
 
     def _check_settled(self, claim: str, entry: ConsumerReference) -> None:
         """The entry of a lost node stays while its kubelet may have pods that nobody knows any more."""
-        node = self._server.find(Node, ("", entry.name)) if lost_boot(entry) is not None else None
-        if node is not None and not node.ready and node.status.node_info.boot_id == lost_boot(entry):
-            raise Violation(f"claim {claim}: {entry} was removed while the node does not report in")
+        key = ("", entry.name)
+        node = self._server.find(Node, key) if lost_boot(entry) is not None else None
+        if node is None or node.ready or node.status.node_info.boot_id != lost_boot(entry):
+            return
+        since, until = self._last_ready(key)
+        seen = self._replica().nodes.seen.get(key)
+        unnoticed = seen is not None and seen.ready
+        if unnoticed and (until - since >= ENDED_WITHIN or self._server.now - until > UNNOTICED):
+            return
+        raise Violation(f"claim {claim}: {entry} was removed while the node does not report in")
+
+    def _last_ready(self, key: Key) -> tuple[Instant, Instant]:
+        """Return from when to when a silent node has last reported in."""
+        since = until = -NEVER
+        ready = False
+        for event in self._server.log[Node]:
+            if event.key == key and isinstance(event.after, Node) and event.after.ready is not ready:
+                ready = event.after.ready
+                since, until = (event.at, until) if ready else (since, event.at)
+        return since, until
 
     def _pod(self, uid: Uid) -> Pod | None:
         return next((pod for pod in self._replica().pods.seen.values() if pod.metadata.uid == uid), None)

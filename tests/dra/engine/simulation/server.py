@@ -57,6 +57,11 @@ class Server:
         self.version = 0
         self._uids = count(1)
 
+    @property
+    def now(self) -> float:
+        """The time of the log."""
+        return self._clock.now
+
     # Reads:
 
     def find(self, kind: type[T], key: Key) -> T | None:
