@@ -7,7 +7,7 @@ the chain; nothing is repeated here, the claim is decided again with a newer vie
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Final
 
 from controller.confirmation import Confirmation
@@ -32,7 +32,7 @@ from dra.engine.world import World
 from dra.kube.backoff import Backoff
 from dra.kube.client import WRITE_TIMEOUT, Client
 from dra.kube.clock import Clock, micro_time
-from dra.kube.errors import ApiError, Conflict, NotFound
+from dra.kube.errors import ApiError, Conflict, Invalid, NotFound
 from dra.kube.limits import Priority
 from dra.kube.resources import CLAIMS, PODS, InvalidNameError
 from dra.kube.store import Rewound, RewoundError, earlier
@@ -79,6 +79,9 @@ class Writer:
         self._metrics = metrics
         self._leadership = leadership
         self._confirmation = Confirmation(client, world=world, clock=clock)
+        self._unpatchable: set[Uid] = set()
+        """Claims that the API server lets nobody patch; see `dra.kube.exact`."""
+
         self._asking: set[tuple[Key, LookUpPod | LookUpWorkload]] = set()
         """Questions that are under way, with the claim that wants the answer: a pod may be listed in several."""
 
@@ -127,17 +130,7 @@ class Writer:
     async def _patch_claim(self, write: ClaimWrite, view: ClaimView, before: ResourceClaim) -> ResourceClaim:
         """Return the claim as it is after the write."""
         try:
-            claim = await self._client.merge_patch(
-                CLAIMS,
-                view.key,
-                patches.body(write),
-                model=ResourceClaim,
-                subresource=patches.subresource(write),
-                resource_version=before.metadata.resource_version,
-                uid=before.metadata.uid,
-                priority=Priority.URGENT if not _only_tidies(write, view) else Priority.BULK,
-                within=self._within(),
-            )
+            claim = await self._send(write, view, before)
         except Conflict:
             self._metrics.conflicts.inc()
             # The watch may be far behind whoever was faster: the next decision should not fail on the same news.
@@ -159,6 +152,32 @@ class Writer:
             _log.debug("%s: done nevertheless: %s", error, patches.summary(write, before))
             return found
         self._world.observe_claim(claim, now=self._clock.now(), ours=True)
+        return claim
+
+    async def _send(self, write: ClaimWrite, view: ClaimView, before: ResourceClaim) -> ResourceClaim:
+        """Patch the claim; where the API server takes any patch for a change of its spec, rewrite it byte for byte."""
+        uid = before.metadata.uid
+
+        async def send(way: Callable[..., Awaitable[ResourceClaim]]) -> ResourceClaim:
+            return await way(
+                CLAIMS,
+                view.key,
+                patches.body(write),
+                model=ResourceClaim,
+                subresource=patches.subresource(write),
+                resource_version=before.metadata.resource_version,
+                uid=uid,
+                priority=Priority.URGENT if not _only_tidies(write, view) else Priority.BULK,
+                within=self._within(),
+            )
+
+        if uid in self._unpatchable:
+            return await send(self._client.rewrite)
+        try:
+            return await send(self._client.merge_patch)
+        except Invalid:
+            claim = await send(self._client.rewrite)
+        self._unpatchable.add(uid)
         return claim
 
     async def _outcome(self, error: ApiError, view: ClaimView) -> ResourceClaim | None:

@@ -11,10 +11,12 @@ from functools import partial
 from typing import Any, Final, TypeVar
 
 import msgspec
+from google.protobuf.message import DecodeError
 
 from dra.kube.clock import SYSTEM, Clock
 from dra.kube.codec import UNDECODABLE, Page, codec_of
 from dra.kube.errors import Conflict, Expired, Invalid, Status, Unreadable
+from dra.kube.exact import PROTOBUF, ExactClaim
 from dra.kube.limits import Limiter, Priority
 from dra.kube.resources import REVIEWS, Resource
 from dra.kube.sender import Observer, Sender
@@ -239,6 +241,46 @@ class Client:
             # To the server a patch with another uid tries to change an immutable field; to us it is a precondition.
             message = f"the object with uid {uid} is gone, another one has its name"
             raise Conflict(what, Status(code=409, reason="Conflict", message=message)) from error
+        return _decoded(codec.one, response.body, what)
+
+    async def rewrite(  # noqa: PLR0913 - keyword-only, those of a patch
+        self,
+        resource: Resource,
+        key: Key,
+        body: Mapping[str, Any],
+        *,
+        model: type[T],
+        subresource: str | None = None,
+        resource_version: str,
+        uid: Uid,
+        priority: Priority = Priority.NORMAL,
+        within: float = WRITE_TIMEOUT,
+    ) -> T:
+        """Do what `merge_patch` does to a claim, where the API server refuses any JSON: see `dra.kube.exact`.
+
+        It takes two requests; both preconditions must be told.
+        """
+        what, label = resource.what(key), _label(resource, subresource)
+        path, half = resource.path(*key, subresource), within / 2
+        read = Request(method="GET", path=resource.path(*key), accept=PROTOBUF, timeout=half)
+        found = await self._sender.send(read, what=what, label=resource.label, priority=priority)
+        try:
+            claim = ExactClaim(found.body)
+        except (ValueError, DecodeError) as error:
+            raise Unreadable(what, error) from error
+        if (claim.uid, claim.resource_version) != (uid, resource_version):
+            raise Conflict(what, Status(code=409, reason="Conflict", message="it has been changed meanwhile"))
+        claim.apply(body)
+        codec = codec_of(resource, model)
+        write = Request(
+            method="PUT",
+            path=path,
+            body=claim.encode(),
+            content_type=PROTOBUF,
+            accept=codec.accept_one,
+            timeout=half,
+        )
+        response = await self._sender.send(write, what=what, label=label, priority=priority)
         return _decoded(codec.one, response.body, what)
 
     async def create(  # noqa: PLR0913 - keyword-only, and each is one property of a creation

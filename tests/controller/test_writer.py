@@ -20,7 +20,7 @@ from dra.engine.actions import (
 )
 from dra.engine.claims.view import EntryKind
 from dra.engine.consumers import GATE
-from dra.kube.errors import Conflict, Forbidden, NotFound, ServerError, Unreachable
+from dra.kube.errors import Conflict, Forbidden, Invalid, NotFound, ServerError, Status, Unreachable
 from dra.kube.store import RewoundError
 from dra.model.claims import ResourceClaim
 from dra.model.meta import Uid
@@ -549,3 +549,35 @@ async def test_writes_and_how_long_pods_waited_for_them_are_counted(cluster, wor
     shown = metrics.render()
     assert b'dra_reserve_pod_listing_seconds_count{room="free"}' in shown
     assert b'dra_reserve_claim_writes_total{write="SetReservedFor"} 1.0' in shown
+
+
+async def test_a_claim_that_cannot_be_patched_is_rewritten_and_from_then_on_at_once(cluster, world, writer_of):
+    view = served(cluster, world)
+    ways = []
+
+    def rewriting(client, *, refused):
+        async def patch(*_, **__):
+            ways.append("patch")
+            raise Invalid("claim", Status(code=422))
+
+        async def rewrite(*_, **how):
+            ways.append(f"rewrite {how['subresource']}")
+            if refused:
+                raise Invalid("claim", Status(code=422))
+            return world.claim(KEY)
+
+        client.merge_patch, client.rewrite = patch, rewrite
+
+    writer = writer_of()
+    rewriting(writer._client, refused=False)
+    await writer.apply(Plan(actions=(NOTE,)), view=view)
+    await writer.apply(Plan(actions=(FREE,)), view=view)
+    assert ways == ["patch", "rewrite None", "rewrite status"]
+
+    ways.clear()
+    writer = writer_of()
+    rewriting(writer._client, refused=True)
+    for _ in range(2):
+        with pytest.raises(Invalid):
+            await writer.apply(Plan(actions=(NOTE,)), view=view)
+    assert ways == ["patch", "rewrite None"] * 2

@@ -5,11 +5,11 @@ from typing import Any
 
 import yaml
 
-from dra.api.configuration import Configuration, Endpoint, Mode
+from dra.api.configuration import Configuration, Endpoint
 
-RIGHTS = ("rights.yaml", "workload-rights.yaml", "eviction-rights.yaml")
+RIGHTS = ("rights.yaml", "workload-rights.yaml", "eviction-rights.yaml", "generation-rights.yaml")
 KUSTOMIZE = Path(__file__).parents[2] / "deploy" / "kustomize"
-USED = {"get", "list", "watch", "create", "patch", "delete"}
+USED = {"get", "list", "watch", "create", "patch", "update", "delete"}
 
 
 def documents(*files: str) -> list[Any]:
@@ -19,7 +19,6 @@ def documents(*files: str) -> list[Any]:
 def test_the_configuration_is_the_default_but_for_what_it_says() -> None:
     (content,) = documents("config.yaml")
     everywhere = {
-        "mode": Mode.ALONGSIDE,
         "probes": Endpoint(address="0.0.0.0", port=8081),  # noqa: S104 a pod's own network
         "metrics": Endpoint(address="0.0.0.0", port=8080),  # noqa: S104 likewise
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import TYPE_CHECKING, Any, Final
 
 from tests.cluster import fake_nodes
@@ -49,6 +50,14 @@ def unschedulable(pod: Json) -> bool:
         each["type"] == "PodScheduled" and each.get("reason") == "Unschedulable"
         for each in pod["status"].get("conditions", [])
     )
+
+
+async def create_with_spaces(namespace: Namespace, claim: Json) -> None:
+    """Create a claim with parameters for a driver, as a client does that writes JSON for people."""
+    parameters = {"kind": "GpuConfig", "sharing": {"strategy": "TimeSlicing"}}
+    claim["spec"]["devices"]["config"] = [{"opaque": {"driver": "example.com", "parameters": parameters}}]
+    path = CLAIMS.path(namespace=namespace.name)
+    await namespace.api.request("POST", path, json.dumps(claim).encode())
 
 
 async def claim_is(

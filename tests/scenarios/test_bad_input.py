@@ -19,15 +19,17 @@ import pytest_asyncio
 from dra.kube.codec import allow_nesting
 from tests.scenarios import api as kubernetes
 from tests.scenarios import bad_input, namespaces, objects, steps
+from tests.scenarios.api import ApiError
 from tests.scenarios.bad_input import ROWS, Row, Stage
 from tests.scenarios.changes import Changes
+from tests.scenarios.claims import listed
 from tests.scenarios.conftest import ALONE, StartController
 from tests.scenarios.controller import Controller, Settings
 from tests.scenarios.eventually import steadily
 from tests.scenarios.metrics import Metrics, total
 from tests.scenarios.namespaces import Namespace
 from tests.scenarios.objects import PodShape
-from tests.scenarios.resources import CLAIMS, EVENTS
+from tests.scenarios.resources import CLAIMS, DEPLOYMENTS, EVENTS
 from tests.scenarios.target import Mode, Target
 
 CONTROLLER = "reserve.dra/controller"
@@ -156,3 +158,25 @@ async def test_a_claim_that_is_nested_deeper_than_python_likes_is_a_claim_like_o
     await start_controller(configuration=ALONE)
     await namespace.create(objects.pod("second", PodShape(claim="deep", gated=True)))
     await steps.pods_run(namespace, "second")
+
+
+async def test_a_claim_that_nobody_can_patch_is_a_claim_like_others(
+    namespace: Namespace, start_controller: StartController
+) -> None:
+    """Somebody wrote spaces into what a driver is told: the API server then takes any patch for a change of that."""
+    await start_controller(configuration=ALONE)
+    await namespace.create(objects.deployment("crew", PodShape(), replicas=0))
+    claim = objects.claim("spaced", device_class=await namespace.offer_devices(), reserved_for="deployments.apps/crew")
+    await steps.create_with_spaces(namespace, claim)
+    with pytest.raises(ApiError) as refused:
+        await namespace.patch(CLAIMS, "spaced", {"metadata": {"annotations": {"a": "b"}}})
+    assert refused.value.status == 422
+
+    pods = objects.pods("worker", 3, PodShape(claim="spaced", gated=True))
+    await namespace.create_all(pods)
+    names = [pod["metadata"]["name"] for pod in pods]
+    await steps.pods_run(namespace, *names)
+    await steps.claim_is(namespace, "spaced", lambda claim: listed(claim, "deployments"), saying="it is reserved")
+    await steps.end_pods(namespace, *names)
+    await namespace.delete(DEPLOYMENTS, "crew")
+    await steps.freed(namespace, "spaced", within=10)

@@ -41,8 +41,6 @@ async def controller(target: Target) -> AsyncIterator[Api]:
 @pytest.mark.parametrize(
     ("method", "resource", "name", "subresource"),
     [
-        pytest.param("PUT", CLAIMS, "c", None, id="replace-a-claim"),
-        pytest.param("PUT", CLAIMS, "c", "status", id="replace-the-status-of-a-claim"),
         pytest.param("DELETE", CLAIMS, None, None, id="delete-all-claims"),
         pytest.param("POST", PODS, None, None, id="create-a-pod"),
         pytest.param("DELETE", PODS, None, None, id="delete-all-pods"),

@@ -128,6 +128,20 @@ async def it_serves_a_claim(work: Workplace) -> None:
     await _nothing_was_refused(controller)
 
 
+async def it_serves_a_claim_that_cannot_be_patched(work: Workplace) -> None:
+    """Somebody has put spaces into what a driver is told."""
+    await work.start()
+    namespace = work.namespace
+    await _create(namespace, KINDS["jobs"], "train")
+    claim = objects.claim("spaced", device_class=work.devices, reserved_for="jobs.batch/train")
+    await steps.create_with_spaces(namespace, claim)
+    await work.run("worker", claim="spaced")
+    await steps.claim_is(namespace, "spaced", _entered, within=SOON, saying="it is reserved, and that is noted")
+    await steps.end_pods(namespace, "worker")
+    await namespace.delete(KINDS["jobs"], "train")
+    await steps.freed(namespace, "spaced", within=SOON)
+
+
 async def it_heeds_nodes(work: Workplace) -> None:
     """A node falls silent, and what was forbidden becomes allowed."""
     controller, namespace = await work.start(), work.namespace
@@ -438,6 +452,14 @@ USES: Final[dict[Right, Scenario]] = {
         ),
         it_serves_a_claim,
     ),
+    **dict.fromkeys(
+        (
+            *_rights("resourceclaims", "update", group=CLAIM_GROUP),
+            *_rights("resourceclaims/status", "update", group=CLAIM_GROUP),
+            *_rights("resourceclaims/binding", "update", group=CLAIM_GROUP),
+        ),
+        it_serves_a_claim_that_cannot_be_patched,
+    ),
     **dict.fromkeys(_rights("resourceclaims", "get", group=CLAIM_GROUP), it_is_forestalled),
     **dict.fromkeys(_rights("pods", "get"), it_looks_up_a_pod),
     **dict.fromkeys(_rights("nodes", "watch"), it_heeds_nodes),
@@ -461,7 +483,7 @@ USES: Final[dict[Right, Scenario]] = {
 
 
 NEEDED_FOR: Final[dict[Right, Feature]] = {
-    **dict.fromkeys(_rights("resourceclaims/binding", "patch", group=CLAIM_GROUP), Feature.BINDING_RIGHT),
+    **dict.fromkeys(_rights("resourceclaims/binding", "patch", "update", group=CLAIM_GROUP), Feature.BINDING_RIGHT),
     **dict.fromkeys((right for right, scenario in USES.items() if scenario is it_evicts), Feature.DEVICE_TAINTS),
 }
 """Rights that only some versions of Kubernetes ask for."""
