@@ -20,9 +20,10 @@ from tests.dra.engine.simulation.controller import Controller
 from tests.dra.engine.simulation.history import ClaimHistory
 from tests.dra.engine.simulation.kubelets import Kubelets
 from tests.dra.engine.simulation.objects import Device, Job
-from tests.dra.engine.simulation.requests import Fate
+from tests.dra.engine.simulation.requests import Fate, Invalid
 from tests.dra.engine.simulation.scheduler import Scheduler
 from tests.dra.engine.simulation.server import Actor, Server
+from tests.dra.engine.simulation.validation import check_status_update
 
 NODES: Final = ("n1", "n2", "n3")
 
@@ -119,10 +120,15 @@ class Cluster:
         foreign = ConsumerReference(api_group="other.example", resource="things", name="x", uid=f"{meta.uid}-x")
 
         def change(found: ResourceClaim) -> ResourceClaim:
-            if found.status.allocation is None or found.metadata.deleting or foreign in found.entries:
+            if found.status.allocation is None or foreign in found.entries:
                 return found
             status = msgspec.structs.replace(found.status, reserved_for=[*found.entries, foreign])
-            return msgspec.structs.replace(found, status=status)
+            changed = msgspec.structs.replace(found, status=status)
+            try:
+                check_status_update(found, changed)
+            except Invalid:
+                return found
+            return changed
 
         self.server.patch(ResourceClaim, meta.key, meta.uid, change, by=Actor.OWNER)
 
