@@ -251,7 +251,7 @@ def _election(configuration: Configuration, client: Client, identity: str, clock
         return None
     try:
         terms = Terms(
-            duration=int(settings.lease_seconds), renew_within=settings.renew_seconds, retry=settings.retry_seconds
+            duration=settings.lease_seconds, renew_within=settings.renew_seconds, retry=settings.retry_seconds
         )
     except ValueError as error:
         raise MalformedConfigurationError(f"leaderElection: {error}") from error

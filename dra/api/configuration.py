@@ -27,7 +27,7 @@ class Mode(StrEnum):
     """It is switched off; we do its work."""
 
     ALONGSIDE = "alongside"
-    """It runs as well (managed control planes); finished pods become tombstones and lists hold 256 pods."""
+    """It runs as well (managed control planes); finished pods become tombstones and a list holds some 250 pods."""
 
 
 class LogFormat(StrEnum):
@@ -68,7 +68,7 @@ class LeaderElection(_Section):
     enabled: bool = True
     namespace: str = "dra-reserve"
     name: str = "dra-reserve-controller"
-    lease_seconds: Annotated[float, Field(ge=3)] = 15.0
+    lease_seconds: Annotated[int, Field(ge=3)] = 15
     renew_seconds: Annotated[float, Field(ge=1)] = 10.0
     retry_seconds: Annotated[float, Field(gt=0)] = 2.0
 

@@ -30,7 +30,6 @@ class Stage(IntEnum):
     FINISHED = 4  # ended, or deleted before it was bound: can never use the claim again
 
 
-UNBOUND: Final = frozenset({Stage.GATED, Stage.WAITING})
 CONSUMING: Final = frozenset({Stage.STARTING, Stage.STARTED})
 
 

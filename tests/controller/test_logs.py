@@ -72,7 +72,7 @@ def test_an_error_comes_with_its_traceback_in_the_same_line(lines):
     ("level", "shown"),
     [(LogLevel.DEBUG, ["d", "i", "w"]), (LogLevel.INFO, ["i", "w"]), (LogLevel.WARNING, ["w"])],
 )
-def test_levels(lines, level, shown):
+def test_what_is_below_the_level_is_left_out(lines, level, shown):
     written, logger = lines(level=level), logging.getLogger("x")
     logger.debug("d")
     logger.info("i")

@@ -21,8 +21,6 @@ SERVICE_ACCOUNT: Final = "dra-reserve-controller"
 
 def install(admin: Path) -> None:
     """Apply the kustomization; may be done again."""
-    if not _written():
-        return
     rendered = kubectl("kustomize", str(KUSTOMIZATION), kubeconfig=admin)
     wanted = [obj for obj in yaml.safe_load_all(rendered) if obj["kind"] != "Deployment"]
     kubectl("apply", "--filename=-", kubeconfig=admin, stdin=yaml.safe_dump_all(wanted))
@@ -30,11 +28,5 @@ def install(admin: Path) -> None:
 
 def controller_kubeconfig(admin: Path, folder: Path) -> Path:
     """Return the kubeconfig for the controller under test: the installed service account's."""
-    if not _written():
-        return admin
     path = folder / f"{SERVICE_ACCOUNT}.kubeconfig"
     return kubeconfig.for_service_account(path, admin=admin, namespace=NAMESPACE, name=SERVICE_ACCOUNT)
-
-
-def _written() -> bool:
-    return (KUSTOMIZATION / "kustomization.yaml").exists()

@@ -20,7 +20,7 @@ from dra.kube.resources import CLAIMS, JOBS, NODES, PODS, InvalidNameError, Reso
         ),
     ],
 )
-def test_paths(resource, arguments, path):
+def test_a_resource_has_the_path_that_it_is_served_under(resource, arguments, path):
     assert resource.path(*arguments) == path
 
 
@@ -71,7 +71,7 @@ def test_names_in_texts_and_metrics():
     assert (JOBS.api_version, PODS.api_version) == ("batch/v1", "v1")
 
 
-def test_group_paths():
+def test_a_group_has_the_path_of_its_discovery():
     assert group_path("") == "/api"
     assert group_path("", "v1") == "/api/v1"
     assert group_path("ray.io") == "/apis/ray.io"

@@ -79,7 +79,7 @@ def relist(store, *objects, version=100, unreadable=()):
         ),
     ],
 )
-def test_news(calls, changes):
+def test_what_is_told_is_what_has_changed(calls, changes):
     assert told(Store(), *calls) == changes
 
 

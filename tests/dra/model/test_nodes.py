@@ -84,7 +84,7 @@ def test_operators(operator, key, values, holds):
         ),
     ],
 )
-def test_terms(terms, reached):
+def test_a_node_is_reached_if_any_term_matches(terms, reached):
     assert reaches(*terms) is reached
 
 
