@@ -83,7 +83,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         pytest.skip(f"an existing cluster does not allow: {', '.join(sorted(missing))}")
     for feature in wanted:
         if isinstance(feature, Feature) and not feature.among(version := kubernetes_version()):
-            pytest.skip(f"only from Kubernetes 1.{feature.since} on {feature.does}; this is {version}")
+            pytest.skip(f"not so in Kubernetes {version}: {feature.does}")
 
 
 @pytest.hookimpl(wrapper=True)

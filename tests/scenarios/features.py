@@ -26,7 +26,7 @@ END: Final = "<!-- /versions -->\n"
 
 
 class Feature(Enum):
-    """Since which minor version of Kubernetes 1, what it is, and what happens without it."""
+    """Since which minor version of Kubernetes 1, what it is, what happens without it, and in which version it broke."""
 
     GATE_POLICY = (
         36,
@@ -54,9 +54,15 @@ class Feature(Enum):
         "the scheduler nominates a node before it binds a pod with claims: two requests a pod",
         "pods join faster",
     )
+    PARTLY_ALLOCATED_PODS = (
+        34,
+        "the scheduler places pods of which one claim is allocated and another is not",
+        "they wait until both have been allocated for others (its Score fails: `number of allocations 1 is smaller …`)",
+        35,
+    )
     TAINT_RULES = (
         36,
-        "administrators may taint devices by DeviceTaintRules, with the feature gate `DRADeviceTaintRules`",
+        "administrators may taint devices by DeviceTaintRules (beta), with the feature gate `DRADeviceTaintRules`",
         "no taint comes from an administrator",
     )
     POD_GROUPS = (
@@ -65,14 +71,15 @@ class Feature(Enum):
         "their pods are served one by one",
     )
 
-    def __init__(self, since: int, does: str, without: str) -> None:
+    def __init__(self, since: int, does: str, without: str, broken_in: int | None = None) -> None:
         self.since: Final = since
         self.does: Final = does
         self.without: Final = without
+        self.broken_in: Final = broken_in
 
     def among(self, version: str) -> bool:
         """Tell whether a version such as v1.35.4 has it."""
-        return _minor(version) >= self.since
+        return _minor(version) >= self.since and _minor(version) != self.broken_in
 
 
 @cache

@@ -94,12 +94,26 @@ async def nominates(namespace: Namespace, target: Target) -> bool:
     return any(not pod["spec"].get("nodeName") and pod["status"].get("nominatedNodeName") for pod in seen)
 
 
-def has_gates(*gates: str) -> Callable[[Namespace, Target], Awaitable[bool]]:
+async def places_partly_allocated_pods(namespace: Namespace, target: Target) -> bool:
+    del target
+    await _use(namespace)
+    devices = f"{namespace.name}.scenario.dra"
+    await namespace.create(objects.claim("other", device_class=devices))
+    both = [{"name": name, "resourceClaimName": name} for name in ("shared", "other")]
+    await namespace.create(objects.pod("both", PodShape(spec={"resourceClaims": both})))
+    try:
+        await steps.pods_run(namespace, "both", within=AT_ONCE)
+    except AssertionError:
+        return False
+    return True
+
+
+def has_gate(gate: str) -> Callable[[Namespace, Target], Awaitable[bool]]:
     async def look(namespace: Namespace, target: Target) -> bool:
         del namespace
         command = [*target.cluster.apiserver.command[:2], "--help"]
         told = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, check=True)
-        return all(f"{gate}=true|false (" in told.stdout for gate in gates)
+        return gate in told.stdout
 
     return look
 
@@ -111,8 +125,9 @@ PROBES: Final[Mapping[Feature, Callable[[Namespace, Target], Awaitable[bool]]]] 
     Feature.BINDING_RIGHT: asks_for_a_right_to_bind,
     Feature.DEVICE_TAINTS: keeps_taints,
     Feature.NOMINATION: nominates,
-    Feature.TAINT_RULES: has_gates("DRADeviceTaintRules"),
-    Feature.POD_GROUPS: has_gates("DRAWorkloadResourceClaims"),
+    Feature.PARTLY_ALLOCATED_PODS: places_partly_allocated_pods,
+    Feature.TAINT_RULES: has_gate("DRADeviceTaintRules=true|false (BETA"),
+    Feature.POD_GROUPS: has_gate("DRAWorkloadResourceClaims=true|false (ALPHA"),
 }
 
 

@@ -15,6 +15,7 @@ from tests.scenarios.api import Json
 from tests.scenarios.claims import allocated, bound, listed, revision
 from tests.scenarios.conftest import ALONE, StartController
 from tests.scenarios.eventually import eventually, steadily
+from tests.scenarios.features import Feature
 from tests.scenarios.history import WatchHistory
 from tests.scenarios.namespaces import Namespace
 from tests.scenarios.objects import PodShape
@@ -90,6 +91,7 @@ async def test_a_pod_with_a_claim_of_its_own_is_let_go(namespace: Namespace) -> 
 
 
 @pytest.mark.usefixtures("controller")
+@pytest.mark.needs(Feature.PARTLY_ALLOCATED_PODS)
 async def test_a_pod_of_two_claims_waits_until_both_are_ready(namespace: Namespace) -> None:
     """One is in use, the other waits for an opener that fits nowhere: the pod is let go when its turn comes there."""
     devices = await namespace.offer_devices(2)

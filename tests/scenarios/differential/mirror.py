@@ -85,6 +85,7 @@ class Mirror:
         since = revision(found)
         for obj in found["items"]:
             self._take(resource, "ADDED", obj)
+        self._reached[resource.plural] = int(since)
         while True:  # the server ends every watch after a while
             events = self.api.watch(resource, resourceVersion=since, allowWatchBookmarks="true")
             async with aclosing(events):
