@@ -38,7 +38,7 @@ class Confirmation:
         async for pod in self._pods(write.claim):
             if pod.metadata.uid in write.given_up:
                 given_up.add(pod.spec.node_name)
-            elif not pod.terminal and (pod.spec.node_name or pod.status.nominated_node_name):
+            elif pod.bound_or_nominated:
                 raise BoundMeanwhileError(f"claim {'/'.join(write.claim)}: pod {pod.metadata.name} is being bound")
         if given_up:
             await self._ask_nodes(write.claim, given_up)

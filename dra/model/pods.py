@@ -95,6 +95,12 @@ class Pod(Struct, frozen=True):
     status: PodStatus = PodStatus()
 
     @property
+    def bound_or_nominated(self) -> bool:
+        """Whether it uses its claims, or a binding cycle may be under way; nobody can bind a pod that is deleted."""
+        nominated = bool(self.status.nominated_node_name) and not self.metadata.deleting
+        return not self.terminal and (bool(self.spec.node_name) or nominated)
+
+    @property
     def terminal(self) -> bool:
         """Whether the pod's containers have ended for good."""
         return self.status.phase in TERMINAL_PHASES

@@ -195,6 +195,11 @@ async def test_after_a_failed_claim_write_no_pod_is_touched(cluster, world, writ
         pytest.param({"spec": {"resourceClaims": USES, "nodeName": "n1"}}, True, id="bound"),
         pytest.param({"status": {"nominatedNodeName": "n1"}}, True, id="nominated"),
         pytest.param(
+            {"metadata": {"deletionTimestamp": "2026-11-20T12:00:00Z"}, "status": {"nominatedNodeName": "n1"}},
+            False,
+            id="nominated-and-deleted",
+        ),
+        pytest.param(
             {"spec": {"resourceClaims": USES, "nodeName": "n1"}, "status": {"phase": "Failed"}}, False, id="ended"
         ),
         pytest.param({"spec": {"nodeName": "n1"}}, False, id="uses-no-claim"),

@@ -158,7 +158,7 @@ class Turn:
                 self._world.observe_pod(pod, now=self._clock.now)
                 if pod.metadata.uid in given_up:
                     lost.add(pod.spec.node_name)
-                elif not pod.terminal and (pod.spec.node_name or pod.status.nominated_node_name):
+                elif pod.bound_or_nominated:
                     raise BoundMeanwhile(f"pod {pod.metadata.name} is being bound")
         if lost:
             yield from self._confirm_lost(lost)
