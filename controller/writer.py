@@ -49,6 +49,9 @@ KICKS: Final = 3
 KICK_AGAIN: Final = 0.5
 """Seconds before the second of them."""
 
+_UNTOUCHED: Final = ("spec", "status.allocation")
+"""Fields that no patch of ours changes, so that an objection to one means what `dra.kube.exact` tells of."""
+
 _log: Final = logging.getLogger(__name__)
 
 
@@ -175,7 +178,9 @@ class Writer:
             return await send(self._client.rewrite)
         try:
             return await send(self._client.merge_patch)
-        except Invalid:
+        except Invalid as error:
+            if not any(error.has_cause_in(field) for field in _UNTOUCHED) or error.has_cause("FieldValueForbidden"):
+                raise
             claim = await send(self._client.rewrite)
         self._unpatchable.add(uid)
         return claim

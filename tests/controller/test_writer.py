@@ -20,7 +20,7 @@ from dra.engine.actions import (
 )
 from dra.engine.claims.view import EntryKind
 from dra.engine.consumers import GATE
-from dra.kube.errors import Conflict, Forbidden, Invalid, NotFound, ServerError, Status, Unreachable
+from dra.kube.errors import Cause, Conflict, Details, Forbidden, Invalid, NotFound, ServerError, Status, Unreachable
 from dra.kube.store import RewoundError
 from dra.model.claims import ResourceClaim
 from dra.model.meta import Uid
@@ -556,33 +556,37 @@ async def test_writes_and_how_long_pods_waited_for_them_are_counted(cluster, wor
     assert b'dra_reserve_claim_writes_total{write="SetReservedFor"} 1.0' in shown
 
 
-async def test_a_claim_that_cannot_be_patched_is_rewritten_and_from_then_on_at_once(cluster, world, writer_of):
+UNPATCHABLE = Status(code=422, details=Details(causes=[Cause(reason="FieldValueInvalid", field="spec")]))
+
+
+@pytest.mark.parametrize(
+    "cause",
+    [
+        pytest.param(Cause(reason="FieldValueInvalid", field="status.reservedFor"), id="it-is-our-own-mistake"),
+        pytest.param(Cause(reason="FieldValueForbidden", field="status.allocation"), id="we-have-no-right-to-bind"),
+    ],
+)
+async def test_what_would_be_refused_in_any_form_is_not_rewritten(cluster, world, writer_of, cause):
     view = served(cluster, world)
-    ways = []
+    cluster.answer["PATCH"] = refusal(422, "Invalid", causes=[msgspec.to_builtins(cause)])
+    with pytest.raises(Invalid):
+        await writer_of().apply(Plan(actions=(NOTE,)), view=view)
+    assert [request.method for request in cluster.requests] == ["PATCH"]
 
-    def rewriting(client, *, refused):
-        async def patch(*_, **__):
-            ways.append("patch")
-            raise Invalid("claim", Status(code=422))
 
-        async def rewrite(*_, **how):
-            ways.append(f"rewrite {how['subresource']}")
-            if refused:
-                raise Invalid("claim", Status(code=422))
-            return world.claim(KEY)
+async def test_a_claim_that_cannot_be_patched_is_rewritten_and_from_then_on_at_once(cluster, world, writer_of):
+    view, ways = served(cluster, world), []
 
-        client.merge_patch, client.rewrite = patch, rewrite
+    async def patch(*_, **__):
+        ways.append("patch")
+        raise Invalid("claim", UNPATCHABLE)
+
+    async def rewrite(*_, subresource, **__):
+        ways.append(f"rewrite {subresource}")
+        return world.claim(KEY)
 
     writer = writer_of()
-    rewriting(writer._client, refused=False)
+    writer._client.merge_patch, writer._client.rewrite = patch, rewrite
     await writer.apply(Plan(actions=(NOTE,)), view=view)
     await writer.apply(Plan(actions=(FREE,)), view=view)
     assert ways == ["patch", "rewrite None", "rewrite status"]
-
-    ways.clear()
-    writer = writer_of()
-    rewriting(writer._client, refused=True)
-    for _ in range(2):
-        with pytest.raises(Invalid):
-            await writer.apply(Plan(actions=(NOTE,)), view=view)
-    assert ways == ["patch", "rewrite None"] * 2

@@ -70,6 +70,14 @@ class Api:
                 raise ApiError(f"{method} {path}", answer.status, found)
             return found
 
+    async def read(self, path: str, *, accept: str) -> bytes:
+        """Return an answer in another form than JSON, as it came."""
+        async with self._session.get(path, headers={"Accept": accept}, timeout=TIMEOUT) as answer:
+            body = await answer.read()
+            if not answer.ok:
+                raise ApiError(f"GET {path}", answer.status, _decode(body.decode(errors="replace")))
+            return body
+
     async def is_ready(self) -> bool:
         """Tell whether the API server says that it is ready."""
         try:

@@ -7,6 +7,7 @@ import secrets
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final
 
+from dra.kube.exact import PROTOBUF, ExactClaim
 from tests.scenarios import objects, resources
 from tests.scenarios.api import ApiError
 from tests.scenarios.eventually import eventually
@@ -97,10 +98,22 @@ class Namespace:
         """Whoever should do it, our controller or the stock one, may not run any more."""
         for claim in await self.all(CLAIMS):
             try:
-                await self.patch(CLAIMS, claim["metadata"]["name"], {"metadata": {"finalizers": None}})
+                await self._drop_finalizers_of(claim["metadata"]["name"])
             except ApiError as error:
                 if error.status != 404:
                     raise
+
+    async def _drop_finalizers_of(self, claim: str) -> None:
+        patch = {"metadata": {"finalizers": None}}
+        try:
+            await self.patch(CLAIMS, claim, patch)
+        except ApiError as error:
+            if error.status != 422:
+                raise
+            path = CLAIMS.path(namespace=self.name, name=claim)
+            exact = ExactClaim(await self.api.read(path, accept=PROTOBUF))  # see there
+            exact.apply(patch)
+            await self.api.request("PUT", path, exact.encode(), content_type=PROTOBUF)
 
 
 @asynccontextmanager
