@@ -27,7 +27,7 @@ from tests.scenarios.resources import CLAIMS, PODS
 from tests.scenarios.shared_claim import SharedClaim, Size
 from tests.scenarios.target import Capability, Mode, Target
 
-pytestmark = [pytest.mark.modes(Mode.REPLACE), pytest.mark.needs(Capability.COMPONENTS)]
+pytestmark = [pytest.mark.modes(Mode.REPLACE), pytest.mark.needs(Capability.COMPONENTS), pytest.mark.long]
 
 PATCHES: Final = frozenset({"patch"})
 WATCHES: Final = frozenset({"watch"})
