@@ -67,7 +67,7 @@ async def asks_for_a_right_to_bind(namespace: Namespace, target: Target) -> bool
             try:
                 await api.patch(CLAIMS, "shared", entries, namespace=namespace.name, subresource="status")
             except ApiError as error:
-                return error.status == 403
+                return error.status == 422 and "resourceclaims/binding" in str(error)
             return False
     finally:
         await probe.delete()
@@ -133,7 +133,7 @@ PROBES: Final[Mapping[Feature, Callable[[Namespace, Target], Awaitable[bool]]]] 
 
 async def _use(namespace: Namespace) -> None:
     """Let a pod run that uses a claim."""
-    await namespace.create(objects.claim("shared", device_class=await namespace.offer_devices()))
+    await namespace.create(objects.claim("shared", device_class=await namespace.offer_devices(2)))
     await namespace.create(objects.pod("worker", PodShape(claim="shared")))
     await steps.pods_run(namespace, "worker")
 
