@@ -262,6 +262,7 @@ class World:
             waiting=record.users(Stage.WAITING),
             starting=starting,
             started=record.users(Stage.STARTED),
+            finished=record.users(Stage.FINISHED),
             listings=record.listings.copy(),
             excluded=self._excluded(record),
             held_up=frozenset(c.uid for c in gated if self._held_up(c, key, now)),

@@ -13,7 +13,7 @@ from dra.engine.actions import LookUpPod
 from dra.engine.claims.desired import Desired
 from dra.engine.claims.groups import covered
 from dra.engine.claims.policy import Policy
-from dra.engine.claims.view import ClaimView, Entry, EntryKind, tombstone
+from dra.engine.claims.view import FINISHED_PODS, ClaimView, Entry, EntryKind, tombstone
 from dra.engine.consumers import Consumer, Stage
 from dra.engine.instants import Instant
 from dra.engine.reasons import Code, Reason, pod_reason
@@ -48,6 +48,10 @@ def kept_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) -
                 kept.append(tombstone(entry.reference))
             case _:
                 pass
+    if any(e.resource == FINISHED_PODS for e in kept):
+        # The stock controller adds and removes the others just now: whoever is not in the list at this moment will be.
+        others = (c for c in view.finished if c.uid not in view.listed and _needs_tombstone(view, c, policy, desired))
+        kept.extend(tombstone(consumer.entry) for consumer in others)
     return desired.but(kept=desired.kept + tuple(kept))
 
 

@@ -150,6 +150,7 @@ class ClaimView(msgspec.Struct, frozen=True, dict=True, kw_only=True):
     waiting: tuple[Consumer, ...] = ()
     starting: tuple[Consumer, ...] = ()
     started: tuple[Consumer, ...] = ()
+    finished: tuple[Consumer, ...] = ()
     listings: Mapping[Uid, Listing] = NO_LISTINGS
     excluded: frozenset[Uid] = frozenset()
     """Bound pods on nodes that the allocation's nodeSelector excludes."""
