@@ -102,11 +102,10 @@ def unseen(view: ClaimView) -> list[Consumer]:
 
     By the entry of a PodGroup it sees all pods of it (1.36, DRAWorkloadResourceClaims).
     """
-    gangs = {e.reference.name for e in view.entries if e.reference.is_pod_group}
     return [
         consumer
         for consumer in (*view.started, *view.starting)
-        if consumer.uid not in view.listed and not consumer.deleting and consumer.gang not in gangs
+        if consumer.uid not in view.listed and not consumer.deleting and consumer.gang not in view.groups
     ]
 
 
