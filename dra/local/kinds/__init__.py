@@ -1,0 +1,1 @@
+"""What the server knows of each kind: names, subresources, defaults, validation, columns."""

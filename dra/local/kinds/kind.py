@@ -1,0 +1,128 @@
+"""One kind in one version, and the seam where its own rules plug into those that all objects obey."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from dra.local.objects import Object
+from dra.local.refusals import Cause
+
+STATUS: Final = "status"
+"""The subresource of almost every kind."""
+
+
+class Strategy:
+    """The rules of a kind (upstream: a registry's strategy). All methods may change `new`/`obj`, none may change `old`.
+
+    The order of a write: `default`, `prepare_*`, the rules for all objects, `validate*`; so validation sees what would
+    be stored.
+    """
+
+    def default(self, obj: Object) -> None:
+        """Fill in what the user left out."""
+
+    def prepare_create(self, obj: Object) -> None:
+        """Take away what a creator may not set: the status, of a kind that has it as a subresource."""
+        obj.pop("status", None)
+
+    def prepare_update(self, new: Object, old: Object) -> None:
+        """Take back what a normal update may not change: the status."""
+        _keep(new, old, "status")
+
+    def prepare_status(self, new: Object, old: Object) -> None:
+        """Take back what a status update may not change: all but the status."""
+        status = new.get("status")
+        new.clear()
+        new.update(old)
+        new.pop("status", None)
+        if status is not None:
+            new["status"] = status
+
+    def validate(self, obj: Object) -> list[Cause]:
+        """Return what is wrong with a new object."""
+        del obj
+        return []
+
+    def validate_update(self, new: Object, old: Object) -> list[Cause]:
+        """Return what is wrong with a change, of the object or of its status."""
+        del old
+        return self.validate(new)
+
+    def fields(self, obj: Object) -> Mapping[str, str]:
+        """Return the values that field selectors may ask for, besides metadata.name and metadata.namespace."""
+        del obj
+        return {}
+
+    def grace_seconds(self, obj: Object, asked: int | None) -> int:
+        """Return how long a deleted object stays, in seconds; 0 removes it at once."""
+        del obj, asked
+        return 0
+
+
+class WholeStrategy(Strategy):
+    """Of kinds without a status subresource: everything is written together (ConfigMap, Lease, Event)."""
+
+    def prepare_create(self, obj: Object) -> None:
+        """Keep all."""
+
+    def prepare_update(self, new: Object, old: Object) -> None:
+        """Keep all."""
+
+
+def _keep(new: Object, old: Object, name: str) -> None:
+    if name in old:
+        new[name] = old[name]
+    else:
+        new.pop(name, None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Column:
+    """A column of ``kubectl get``; `path` is a JSONPath, or the strategy computes the cell."""
+
+    name: str
+    type: str = "string"
+    format: str = ""
+    description: str = ""
+    priority: int = 0
+    path: str = ""
+
+
+VERBS: Final = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kind:
+    """One kind in one version."""
+
+    group: str = ""
+    version: str = "v1"
+    plural: str
+    name: str
+    """``kind`` of its objects."""
+    namespaced: bool = True
+    short_names: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    subresources: tuple[str, ...] = (STATUS,)
+    verbs: tuple[str, ...] = VERBS
+    strategy: Strategy = field(default_factory=Strategy)
+    generations: bool = True
+    """Whether ``metadata.generation`` counts the changes of everything but metadata and status."""
+    columns: tuple[Column, ...] = ()
+    storage: str = ""
+    """The collection its objects lie in; several versions of a kind share one."""
+
+    @property
+    def api_version(self) -> str:
+        """``apiVersion`` of its objects."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def singular(self) -> str:
+        """The name kubectl accepts for one of them."""
+        return self.name.lower()
+
+    @property
+    def collection(self) -> str:
+        """The key of its objects in the store."""
+        return self.storage or (f"{self.plural}.{self.group}" if self.group else self.plural)

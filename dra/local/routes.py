@@ -1,0 +1,54 @@
+"""Paths of the API, taken apart: ``/apis/batch/v1/namespaces/ml/jobs/train/status``."""
+
+from dataclasses import dataclass
+from urllib.parse import unquote
+
+from dra.local.kinds.catalog import Catalog
+from dra.local.kinds.kind import Kind
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """What a path names: a collection, or an object when there is a `name`."""
+
+    kind: Kind
+    namespace: str = ""
+    name: str = ""
+    subresource: str = ""
+
+
+def find(path: str, catalog: Catalog) -> Route | None:
+    """Return what a path names, None if nothing that we serve."""
+    match [unquote(part) for part in path.strip("/").split("/")]:
+        case ["api", version, *rest]:
+            group = ""
+        case ["apis", group, version, *rest]:
+            pass
+        case _:
+            return None
+    match rest:  # namespaces are objects and parents of objects
+        case ["namespaces", namespace, plural, *tail] if kind := _within(catalog, group, version, plural):
+            return _route(kind, namespace, tail)
+        case [plural, *tail] if kind := catalog.find(group, version, plural):
+            if kind.namespaced and tail:
+                return None
+            return _route(kind, "", tail)
+        case _:
+            return None
+
+
+def _within(catalog: Catalog, group: str, version: str, plural: str) -> Kind | None:
+    kind = catalog.find(group, version, plural)
+    return kind if kind is not None and kind.namespaced else None
+
+
+def _route(kind: Kind, namespace: str, tail: list[str]) -> Route | None:
+    match tail:
+        case []:
+            return Route(kind, namespace)
+        case [name]:
+            return Route(kind, namespace, name)
+        case [name, subresource] if subresource in kind.subresources:
+            return Route(kind, namespace, name, subresource)
+        case _:
+            return None

@@ -1,0 +1,126 @@
+"""The API server: one request in, one answer or one watch out; HTTP is only one way to get here."""
+
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from random import Random
+from typing import Final
+
+import msgspec
+
+from dra.kube.clock import SYSTEM, Clock
+from dra.kube.transport import JSON, MERGE_PATCH, Request, Response
+from dra.local import refusals, routes, watches
+from dra.local.kinds.builtin import BUILTIN
+from dra.local.kinds.catalog import Catalog
+from dra.local.objects import Mutation, Object, decode, encode
+from dra.local.patches import merge
+from dra.local.refusals import Refusal
+from dra.local.registry import Deletion, Registry
+from dra.local.routes import Route
+from dra.local.store import Key, Store
+
+DEFAULT_NAMESPACES: Final = ("default", "kube-system", "kube-public", "kube-node-lease")
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """An answer without end: blocks of whole frames."""
+
+    blocks: AsyncIterator[bytes]
+
+
+class ApiServer:
+    """An API server in process."""
+
+    def __init__(self, *, clock: Clock = SYSTEM, chance: Random | None = None) -> None:
+        self.catalog = Catalog(BUILTIN)
+        self.store = Store()
+        self.registry = Registry(self.store, clock=clock, chance=chance or Random())  # noqa: S311 - names and uids
+        for name in DEFAULT_NAMESPACES:
+            if self.store.get(Key("namespaces", "", name)) is None:
+                kind = self.catalog.find("", "v1", "namespaces")
+                assert kind is not None  # noqa: S101 - built in
+                self.registry.create(Route(kind), {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+
+    async def handle(self, request: Request) -> Response | Watch:
+        """Answer a request; never raises for what a client can send."""
+        try:
+            route = routes.find(request.path, self.catalog)
+            if route is None:
+                return Response(404, {"content-type": "text/plain; charset=utf-8"}, b"404 page not found\n")
+            return await self._answer(route, request)
+        except Refusal as refusal:
+            return refusal.response
+
+    async def _answer(self, route: Route, request: Request) -> Response | Watch:
+        dry_run = request.query.get("dryRun") == "All"
+        match request.method:
+            case "GET" if not route.name:
+                return await self._collection(route, request)
+            case "GET":
+                return _json(200, self.registry.get(route).raw)
+            case "POST" if not route.name:
+                return _json(201, self.registry.create(route, self._object(route, request), dry_run=dry_run))
+            case "PUT" if route.name:
+                body = self._object(route, request)
+                return _json(200, self.registry.change(route, lambda _: body, dry_run=dry_run))
+            case "PATCH" if route.name:
+                return _json(200, self.registry.change(route, self._patch(request), dry_run=dry_run))
+            case "DELETE" if route.name:
+                raw, gone = self.registry.delete(route, self._deletion(request), dry_run=dry_run)
+                return _json(200, _success(route, decode(raw)) if gone else raw)
+            case _:
+                raise refusals.method_not_allowed()
+
+    async def _collection(self, route: Route, request: Request) -> Response | Watch:
+        if request.query.get("watch") in ("true", "1"):
+            return Watch(watches.blocks(self.store, route, request))
+        items = self.store.snapshot(route.kind.collection, namespace=route.namespace)
+        head = encode({"kind": f"{route.kind.name}List", "apiVersion": route.kind.api_version})
+        meta = encode({"resourceVersion": str(self.store.revision)})
+        body = b"".join((head[:-1], b',"metadata":', meta, b',"items":[', b",".join(i.raw for i in items), b"]}"))
+        return _json(200, body)
+
+    def _object(self, route: Route, request: Request) -> Object:
+        obj = _body(request)
+        obj.setdefault("apiVersion", route.kind.api_version)
+        obj.setdefault("kind", route.kind.name)
+        return obj
+
+    def _patch(self, request: Request) -> Mutation:
+        make = _PATCHES.get(request.content_type or "")
+        if make is None:
+            raise refusals.unsupported_media_type(tuple(_PATCHES))
+        return make(_body(request))
+
+    def _deletion(self, request: Request) -> Deletion:
+        options = _body(request) if request.body else {}
+        options |= request.query
+        preconditions = options.get("preconditions") or {}
+        grace = options.get("gracePeriodSeconds")
+        return Deletion(
+            grace_seconds=None if grace is None else int(grace),
+            propagation=options.get("propagationPolicy"),
+            uid=preconditions.get("uid"),
+            revision=preconditions.get("resourceVersion"),
+        )
+
+
+_PATCHES: Final[dict[str, Callable[[Object], Mutation]]] = {MERGE_PATCH: merge.mutation}
+
+
+def _body(request: Request) -> Object:
+    try:
+        return decode(request.body or b"")
+    except msgspec.DecodeError as error:
+        raise refusals.bad_request(f"the object provided is unrecognized: {error}") from error
+
+
+def _json(status: int, body: bytes) -> Response:
+    return Response(status, {"content-type": JSON}, body)
+
+
+def _success(route: Route, obj: Object) -> bytes:
+    about = {"name": route.name, "group": route.kind.group, "kind": route.kind.plural, "uid": obj["metadata"]["uid"]}
+    details = {name: value for name, value in about.items() if value}
+    return encode({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details})

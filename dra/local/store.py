@@ -1,0 +1,165 @@
+"""The revisioned map behind the API server: each write gets the next revision, the last writes are remembered.
+
+Knows keys and bytes, nothing of what the objects mean. A watch is a position in the history of its collection: it
+holds no queue of its own, so a slow reader costs no memory and finds out by `Expired` that it was too slow.
+Everything here is synchronous and for one event loop: a decision and its write cannot be torn apart.
+"""
+
+import asyncio
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import StrEnum
+from operator import attrgetter
+from typing import Final
+
+HISTORY: Final = 20_000
+"""Events that a collection remembers; a real server's watch cache keeps about as many of a busy one."""
+
+
+class Change(StrEnum):
+    """What happened to an object; the values are the types of watch events."""
+
+    ADDED = "ADDED"
+    MODIFIED = "MODIFIED"
+    DELETED = "DELETED"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Key:
+    """Where an object lives; `collection` is ``plural.group``, the namespace is empty for cluster-scoped ones."""
+
+    collection: str
+    namespace: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """One version of one object; `raw` is its JSON with ``metadata.resourceVersion`` = `revision`."""
+
+    key: Key
+    revision: int
+    raw: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One write. `now` is the new version, of a deletion the last one with the revision of the deletion."""
+
+    change: Change
+    now: Stored
+    before: Stored | None
+
+
+class Expired(Exception):  # noqa: N818 - names the answer 410 Expired
+    """A revision that is older than the history; `oldest` is the first from which one may still go on."""
+
+    def __init__(self, revision: int, oldest: int) -> None:
+        super().__init__(f"too old resource version: {revision} ({oldest})")
+        self.revision = revision
+        self.oldest = oldest
+
+
+@dataclass(slots=True)
+class _Collection:
+    """The objects of one kind, and what happened to them lately."""
+
+    objects: dict[Key, Stored] = field(default_factory=dict)
+    history: deque[Event] = field(default_factory=deque)
+    compacted: int = 0
+    """The revision of the last event that was forgotten."""
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+class Store:
+    """All objects of one API server."""
+
+    def __init__(self, *, history: int = HISTORY) -> None:
+        self.revision = 1
+        self._history = history
+        self._collections: dict[str, _Collection] = {}
+
+    @property
+    def next_revision(self) -> int:
+        """The revision that the next write will have; the writer puts it into the object."""
+        return self.revision + 1
+
+    def get(self, key: Key) -> Stored | None:
+        """Return the current version, None when there is none."""
+        return self._collection(key.collection).objects.get(key)
+
+    def put(self, key: Key, raw: bytes) -> Stored:
+        """Write a version whose JSON bears `next_revision`."""
+        collection = self._collection(key.collection)
+        before = collection.objects.get(key)
+        self.revision += 1
+        now = Stored(key, self.revision, raw)
+        collection.objects[key] = now
+        self._remember(collection, Event(Change.MODIFIED if before else Change.ADDED, now, before))
+        return now
+
+    def remove(self, key: Key, raw: bytes) -> Stored:
+        """Delete an object; `raw` is its last version, bearing `next_revision`. Raises KeyError if there is none."""
+        collection = self._collection(key.collection)
+        before = collection.objects.pop(key)
+        self.revision += 1
+        last = Stored(key, self.revision, raw)
+        self._remember(collection, Event(Change.DELETED, last, before))
+        return last
+
+    def snapshot(self, collection: str, *, namespace: str = "", at: int | None = None) -> list[Stored]:
+        """Return the objects in the order of their keys, as they are or were at revision `at`; raises `Expired`."""
+        found = self._collection(collection)
+        objects = found.objects if at is None or at >= self.revision else self._past(found, at)
+        chosen = (each for key, each in objects.items() if not namespace or key.namespace == namespace)
+        return sorted(chosen, key=attrgetter("key"))
+
+    def since(self, collection: str, revision: int) -> list[Event]:
+        """Return what happened after a revision, oldest first; raises `Expired`."""
+        found = self._collection(collection)
+        if revision < found.compacted:
+            raise Expired(revision, found.compacted)
+        if not found.history or found.history[-1].now.revision <= revision:
+            return []
+        start = bisect_right(found.history, revision, key=lambda event: event.now.revision)
+        return [found.history[index] for index in range(start, len(found.history))]
+
+    async def change(self, collection: str, revision: int) -> None:
+        """Return once something has happened after a revision."""
+        found = self._collection(collection)
+        while not found.history or found.history[-1].now.revision <= revision:
+            await found.changed.wait()
+
+    def collections(self) -> Iterator[str]:
+        """Yield the names of all collections that were ever asked for."""
+        return iter(tuple(self._collections))
+
+    def _collection(self, name: str) -> _Collection:
+        found = self._collections.get(name)
+        if found is None:
+            found = self._collections[name] = _Collection()
+        return found
+
+    def _remember(self, collection: _Collection, event: Event) -> None:
+        collection.history.append(event)
+        while len(collection.history) > self._history:
+            collection.compacted = collection.history.popleft().now.revision
+        collection.changed.set()  # wakes everybody who waits now; the next to wait finds it cleared
+        collection.changed = asyncio.Event()
+
+    @staticmethod
+    def _past(collection: _Collection, revision: int) -> dict[Key, Stored]:
+        """Return the objects as they were: the present with the events after `revision` undone."""
+        if revision < collection.compacted:
+            raise Expired(revision, collection.compacted)
+        objects = dict(collection.objects)
+        for event in reversed(collection.history):
+            if event.now.revision <= revision:
+                break
+            if event.before is None:
+                objects.pop(event.now.key, None)
+            else:
+                objects[event.now.key] = event.before
+        return objects
