@@ -100,7 +100,10 @@ class EventRecorder:
 class Application:
     """One controller process on one API server."""
 
-    def __init__(self, configuration: Configuration, transport: Transport, *, clock: Clock = SYSTEM) -> None:
+    def __init__(
+        self, configuration: Configuration, transport: Transport, *, clock: Clock = SYSTEM, identity: str = ""
+    ) -> None:
+        """``identity`` tells this process from all others; without one, it is the host with something random."""
         self.metrics = Metrics()
         self.world = World()
         self._acting = False
@@ -108,7 +111,7 @@ class Application:
         self._transport = transport
         limiter = Limiter(configuration.qps, configuration.burst, clock=clock)
         client = Client(transport, limiter, clock=clock, observer=self.metrics.request)
-        identity = f"{socket.gethostname()}_{secrets.token_hex(4)}"
+        identity = identity or f"{socket.gethostname()}_{secrets.token_hex(4)}"
         self._election = _election(configuration, client, identity, clock)
         leadership = Leadership(self._election)
         self._recorder = Recorder(client, instance=identity, clock=clock)
@@ -171,7 +174,8 @@ class Application:
         a backup: the process must end, its view of the world is stale.
         """
         async with self._endpoints as endpoints:
-            _log.info("probes on http://%(probes)s, metrics on http://%(metrics)s", endpoints.addresses)
+            for name, address in endpoints.addresses.items():
+                _log.info("%s on http://%s", name, address)
             recording = asyncio.create_task(self._recorder.run(), name="events")
             try:
                 async with asyncio.TaskGroup() as group:

@@ -5,7 +5,6 @@ import contextvars
 import itertools
 import logging
 import math
-import time
 from typing import Final
 
 from controller.confirmation import BoundMeanwhileError
@@ -137,9 +136,9 @@ class ClaimLoop:
         """Bring one claim to what the engine wants; return the seconds that its dearest decision took."""
         dearest = 0.0
         for _ in range(ROUNDS):
-            began = time.perf_counter()
+            began = self._clock.now()
             view, plan = self._decide(key)
-            cost = time.perf_counter() - began
+            cost = self._clock.now() - began
             self._metrics.decision.observe(cost)
             dearest = max(dearest, cost)
             plan = self._while_quiet(plan, view)

@@ -17,8 +17,9 @@ class Endpoints:
     """``/healthz`` (the loop turns), ``/readyz`` (the cluster is known) and ``/metrics``; use as a context manager."""
 
     def __init__(
-        self, *, probes: Endpoint, metrics: Endpoint, registry: Metrics, troubles: Callable[[], list[str]]
+        self, *, probes: Endpoint | None, metrics: Endpoint | None, registry: Metrics, troubles: Callable[[], list[str]]
     ) -> None:
+        """None serves nothing: then no socket is opened."""
         self._probes = probes
         self._metrics = metrics
         self._registry = registry
@@ -40,7 +41,9 @@ class Endpoints:
         for runner in self._runners:
             await runner.cleanup()
 
-    async def _serve(self, name: str, endpoint: Endpoint, routes: dict[str, Answer]) -> None:
+    async def _serve(self, name: str, endpoint: Endpoint | None, routes: dict[str, Answer]) -> None:
+        if endpoint is None:
+            return
         application = web.Application()
         for path, answer in routes.items():
             application.router.add_get(path, _handler(answer))

@@ -116,8 +116,10 @@ class Configuration(_Section):
     """Delete the pods on devices with NoExecute taints that kube-controller-manager does not see: unlisted ones."""
 
     leader_election: LeaderElection = LeaderElection()
-    probes: Endpoint = Endpoint(port=8081)
-    metrics: Endpoint = Endpoint(port=8080)
+    probes: Endpoint | None = Endpoint(port=8081)
+    metrics: Endpoint | None = Endpoint(port=8080)
+    """Null: not served."""
+
     logging: Logging = Logging()
 
     def rules(self) -> dict[str, str]:

@@ -2,6 +2,10 @@
 
 from dataclasses import dataclass, field
 from random import Random
+from typing import Final
+
+JITTER: Final = Random()  # noqa: S311 - spreads load, guards nothing
+"""The chance behind all delays of a process that nobody gave one of its own: seeded, a simulation repeats itself."""
 
 
 @dataclass(slots=True)
@@ -14,7 +18,7 @@ class Backoff:
 
     base: float = 0.25
     cap: float = 30.0
-    random: Random = field(default_factory=Random)
+    random: Random = field(default_factory=lambda: JITTER)
     _failures: int = 0
 
     def next(self) -> float:

@@ -7,6 +7,7 @@ from datetime import timedelta
 from random import Random
 from typing import Any, Final, NoReturn
 
+from dra.kube.backoff import JITTER
 from dra.kube.client import Client
 from dra.kube.clock import SYSTEM, Clock, micro_time
 from dra.kube.election import (
@@ -74,7 +75,7 @@ class Election:
         self._key = key
         self._terms = terms
         self._clock = clock
-        self._random = random or Random()  # noqa: S311 - spreads load, guards nothing
+        self._random = random or JITTER
         self._renewals = 0
         self._seen: Sighting | None = None
         self._tenure: Tenure | None = None

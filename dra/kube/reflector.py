@@ -21,7 +21,7 @@ from typing import Final, Generic, NoReturn, TypeAlias, TypeVar
 
 import msgspec
 
-from dra.kube.backoff import Backoff
+from dra.kube.backoff import JITTER, Backoff
 from dra.kube.client import EVERYTHING, Client, Selection
 from dra.kube.clock import SYSTEM, Clock
 from dra.kube.codec import UNDECODABLE, UNFIT, ApiObject, Identity, codec_of, identity_of
@@ -93,7 +93,7 @@ class Reflector(Generic[T]):
         self._sink = sink
         self._selection = selection
         self._clock = clock
-        self._random = random or Random()  # noqa: S311 - spreads load, guards nothing
+        self._random = random or JITTER
         self._backoff = Backoff(random=self._random)
         self._store: Store[T] = Store(keep=keep, narrowed=selection.narrowed)
         self._version = ""

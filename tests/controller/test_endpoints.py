@@ -62,3 +62,8 @@ async def test_who_cannot_listen_everywhere_listens_nowhere(endpoints, metrics):
         await second.__aenter__()
     with pytest.raises(aiohttp.ClientConnectorError):
         await answer(second, "probes", "/healthz")
+
+
+async def test_what_is_switched_off_opens_no_socket(metrics):
+    async with Endpoints(probes=None, metrics=ANYWHERE, registry=metrics, troubles=list) as serving:
+        assert list(serving.addresses) == ["metrics"]

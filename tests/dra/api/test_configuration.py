@@ -29,6 +29,7 @@ def test_files_are_written_in_camel_case():
         }
     )
     assert (chosen.mode, chosen.release_finished, chosen.leader_election.lease_seconds) == (Mode.ALONGSIDE, False, 20.0)
+    assert Configuration.model_validate({"metrics": None}).metrics is None
     assert (chosen.logging.format, chosen.probes) == (LogFormat.TEXT, Endpoint(address="127.0.0.1", port=0))
 
 

@@ -1,4 +1,4 @@
-from dra.kube.backoff import Backoff
+from dra.kube.backoff import JITTER, Backoff
 from tests.dra.kube.virtual import seeded
 
 
@@ -19,3 +19,11 @@ def test_success_starts_over():
         backoff.next()
     backoff.reset()
     assert backoff.next() <= 1.0
+
+
+def test_the_chance_of_a_process_can_be_repeated():
+    runs = []
+    for _ in range(2):
+        JITTER.seed(1)
+        runs.append([Backoff().next() for _ in range(5)])
+    assert runs[0] == runs[1]
