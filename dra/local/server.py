@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from random import Random
-from typing import Final
+from typing import Final, Protocol
 
 import msgspec
 
@@ -27,6 +27,14 @@ class Watch:
     """An answer without end: blocks of whole frames."""
 
     blocks: AsyncIterator[bytes]
+
+
+class Handler(Protocol):
+    """Whatever answers requests: a server, or something that stands before one."""
+
+    async def handle(self, request: Request) -> Response | Watch:
+        """Answer a request."""
+        ...
 
 
 class ApiServer:

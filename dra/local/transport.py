@@ -5,13 +5,13 @@ from contextlib import asynccontextmanager
 
 from dra.kube.errors import raise_for
 from dra.kube.transport import Request, Response
-from dra.local.server import ApiServer, Watch
+from dra.local.server import Handler, Watch
 
 
 class LocalTransport:
     """Calls a server directly; what can go wrong on a real way is added by whoever wraps this."""
 
-    def __init__(self, server: ApiServer) -> None:
+    def __init__(self, server: Handler) -> None:
         self._server = server
 
     async def send(self, request: Request, /) -> Response:
