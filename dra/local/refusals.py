@@ -24,6 +24,7 @@ class Fault(StrEnum):
     TOO_MANY = "FieldValueTooMany"
     TYPE = "FieldValueTypeInvalid"
     NOT_FOUND = "FieldValueNotFound"
+    INTERNAL = "InternalError"
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ of the API are methods here, patches arrive as functions of the old object.
 """
 
 import asyncio
+from collections.abc import Iterable
 from dataclasses import dataclass
 from random import Random
 from typing import Final
@@ -12,6 +13,7 @@ from uuid import UUID
 
 from dra.kube.clock import Clock, second_time
 from dra.local import refusals
+from dra.local.kinds import objectmeta
 from dra.local.kinds.kind import STATUS, Kind
 from dra.local.objects import Mutation, Object, decode, encode, metadata
 from dra.local.refusals import Cause, Fault, Refusal
@@ -67,7 +69,8 @@ class Registry:
             meta["generation"] = 1
         kind.strategy.default(obj)
         kind.strategy.prepare_create(obj)
-        self._refuse(kind, key.name, kind.strategy.validate(obj))
+        causes = [*kind.strategy.admit(obj, self), *objectmeta.validate(kind, obj), *kind.strategy.validate(obj)]
+        self._refuse(kind, key.name, causes)
         if dry_run:
             return encode(obj)
         return self._put(key, obj).raw
@@ -92,7 +95,9 @@ class Registry:
         metadata(new)["resourceVersion"] = before["resourceVersion"]
         if kind.generations and _contents(new) != _contents(old):
             metadata(new)["generation"] = before.get("generation", 0) + 1
-        self._refuse(kind, route.name, kind.strategy.validate_update(new, old))
+        self._refuse(
+            kind, route.name, [*objectmeta.validate_update(new, old), *kind.strategy.validate_update(new, old)]
+        )
         if new == old:
             return stored.raw
         if dry_run:
@@ -119,6 +124,15 @@ class Registry:
         if kind.generations:
             meta["generation"] = meta.get("generation", 0) + 1
         return (encode(obj) if dry_run else self._put(stored.key, obj).raw), False
+
+    def find(self, collection: str, name: str, *, namespace: str = "") -> Object | None:
+        """Return an object for admission, if there is one."""
+        found = self.store.get(Key(collection, namespace, name))
+        return None if found is None else decode(found.raw)
+
+    def every(self, collection: str) -> Iterable[Object]:
+        """Return all objects of a kind, for admission."""
+        return [decode(each.raw) for each in self.store.snapshot(collection)]
 
     async def settled(self, kind: Kind, revision: int, *, within: float) -> None:
         """Return once the store has reached a revision; raises `Refusal` 504 when that takes too long."""

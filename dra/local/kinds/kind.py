@@ -1,9 +1,11 @@
 """One kind in one version, and the seam where its own rules plug into those that all objects obey."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from datetime import datetime
+from typing import Any, Final, Protocol
 
+from dra.local.kinds.names import Naming
 from dra.local.objects import Object
 from dra.local.refusals import Cause
 
@@ -11,11 +13,23 @@ STATUS: Final = "status"
 """The subresource of almost every kind."""
 
 
+class Others(Protocol):
+    """What admission may ask for: other objects, as they are now; never to be changed."""
+
+    def find(self, collection: str, name: str, *, namespace: str = "") -> Object | None:
+        """Return one object."""
+        ...
+
+    def every(self, collection: str) -> Iterable[Object]:
+        """Return all objects of a kind, in all namespaces."""
+        ...
+
+
 class Strategy:
     """The rules of a kind (upstream: a registry's strategy). All methods may change `new`/`obj`, none may change `old`.
 
-    The order of a write: `default`, `prepare_*`, the rules for all objects, `validate*`; so validation sees what would
-    be stored.
+    The order of a write: `default`, `prepare_*`, `admit` (of a new object), the rules for all objects, `validate*`; so
+    validation sees what would be stored.
     """
 
     def default(self, obj: Object) -> None:
@@ -38,6 +52,11 @@ class Strategy:
         if status is not None:
             new["status"] = status
 
+    def admit(self, obj: Object, others: Others) -> list[Cause]:
+        """Finish a new object with what only other objects tell (a pod's priority); return why it may not be made."""
+        del obj, others
+        return []
+
     def validate(self, obj: Object) -> list[Cause]:
         """Return what is wrong with a new object."""
         del obj
@@ -51,6 +70,11 @@ class Strategy:
     def fields(self, obj: Object) -> Mapping[str, str]:
         """Return the values that field selectors may ask for, besides metadata.name and metadata.namespace."""
         del obj
+        return {}
+
+    def cells(self, obj: Object, *, now: datetime) -> Mapping[str, Any]:
+        """Return the cells of the columns that have no path, by the name of the column."""
+        del obj, now
         return {}
 
     def grace_seconds(self, obj: Object, asked: int | None) -> int:
@@ -109,6 +133,9 @@ class Kind:
     generations: bool = True
     """Whether ``metadata.generation`` counts the changes of everything but metadata and status."""
     columns: tuple[Column, ...] = ()
+    """Of ``kubectl get``, the name's included; none means name and age."""
+    naming: Naming = Naming.SUBDOMAIN
+    """What its names look like."""
     storage: str = ""
     """The collection its objects lie in; several versions of a kind share one."""
 
