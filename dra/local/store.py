@@ -8,7 +8,7 @@ Everything here is synchronous and for one event loop: a decision and its write 
 import asyncio
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 from operator import attrgetter
@@ -79,6 +79,7 @@ class Store:
     def __init__(self, *, history: int = HISTORY) -> None:
         self.revision = 1
         self._history = history
+        self._forgotten = 0
         self._collections: dict[str, _Collection] = {}
 
     @property
@@ -127,10 +128,28 @@ class Store:
         return [found.history[index] for index in range(start, len(found.history))]
 
     async def change(self, collection: str, revision: int) -> None:
-        """Return once something has happened after a revision."""
+        """Return once something has happened after a revision, or the history does not reach back to it."""
         found = self._collection(collection)
-        while not found.history or found.history[-1].now.revision <= revision:
+        while revision >= found.compacted and (not found.history or found.history[-1].now.revision <= revision):
             await found.changed.wait()
+
+    def restore(self, objects: Iterable[Stored], *, revision: int) -> None:
+        """Put a saved state in the place of everything; `revision` is the one that it was saved at.
+
+        Goes on with a revision that nobody has seen yet, and forgets the history: whoever watches gets `Expired` and
+        lists anew. (What etcd's tools call bumping the revision and marking it compacted.)
+        """
+        self.revision = max(self.revision, revision) + 1
+        for collection in self._collections.values():
+            collection.objects.clear()
+            collection.history.clear()
+        for each in objects:
+            self._collection(each.key.collection).objects[each.key] = each
+        self._forgotten = self.revision
+        for collection in self._collections.values():
+            collection.compacted = self.revision
+            collection.changed.set()
+            collection.changed = asyncio.Event()
 
     def collections(self) -> Iterator[str]:
         """Yield the names of all collections that were ever asked for."""
@@ -139,7 +158,7 @@ class Store:
     def _collection(self, name: str) -> _Collection:
         found = self._collections.get(name)
         if found is None:
-            found = self._collections[name] = _Collection()
+            found = self._collections[name] = _Collection(compacted=self._forgotten)
         return found
 
     def _remember(self, collection: _Collection, event: Event) -> None:
