@@ -121,3 +121,19 @@ def unsupported_media_type(accepted: Sequence[str]) -> Refusal:
 def expired(message: str) -> Refusal:
     """Return 410; inside of a watch its status is the object of the ERROR event."""
     return Refusal(410, "Expired", message)
+
+
+def unauthorized() -> Refusal:
+    """Return 401."""
+    return Refusal(401, "Unauthorized", "Unauthorized")
+
+
+def too_large(limit: int) -> Refusal:
+    """Return 413."""
+    return Refusal(413, "RequestEntityTooLarge", f"Request entity too large: limit is {limit}")
+
+
+def internal_error(message: str) -> Refusal:
+    """Return 500: a mistake of ours."""
+    causes = [{"message": message}]
+    return Refusal(500, "InternalError", f"Internal error occurred: {message}", {"causes": causes})

@@ -6,7 +6,6 @@ of the API are methods here, patches arrive as functions of the old object.
 
 import asyncio
 from collections.abc import Iterable
-from dataclasses import dataclass
 from random import Random
 from typing import Final
 from uuid import UUID
@@ -14,7 +13,8 @@ from uuid import UUID
 from dra.kube.clock import Clock, second_time
 from dra.local import refusals
 from dra.local.kinds import objectmeta
-from dra.local.kinds.kind import STATUS, Kind
+from dra.local.kinds.kind import Kind
+from dra.local.kinds.subresource import STATUS, Deletion
 from dra.local.objects import Mutation, Object, decode, encode, metadata
 from dra.local.refusals import Cause, Fault, Refusal
 from dra.local.routes import Route
@@ -24,16 +24,6 @@ _ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
 """Upstream's letters of generated names: no vowels, so no words."""
 
 _SUFFIX: Final = 5
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Deletion:
-    """DeleteOptions."""
-
-    grace_seconds: int | None = None
-    propagation: str | None = None
-    uid: str | None = None
-    revision: str | None = None
 
 
 class Registry:
@@ -79,8 +69,14 @@ class Registry:
         """Update or patch an object or its status; returns it as stored, the old bytes if nothing has changed."""
         kind, stored = route.kind, self.get(route)
         old = decode(stored.raw)
-        new = mutate(decode(stored.raw))
-        self._check_identity(route, new, old)
+        part = route.subresource
+        if part is None or part is STATUS:
+            new = mutate(decode(stored.raw))
+            self._check_identity(route, new, old)
+        else:
+            new, shown = decode(stored.raw), mutate(part.read(decode(stored.raw)))
+            self._check_identity(route, shown, old)
+            part.write(new, shown)
         meta, before = metadata(new), metadata(old)
         for system in ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation"):
             if system in before:
@@ -88,16 +84,15 @@ class Registry:
             else:
                 meta.pop(system, None)
         kind.strategy.default(new)
-        if route.subresource == STATUS:
+        if part is STATUS:
             kind.strategy.prepare_status(new, old)
-        else:
+        elif part is None:
             kind.strategy.prepare_update(new, old)
         metadata(new)["resourceVersion"] = before["resourceVersion"]
         if kind.generations and _contents(new) != _contents(old):
             metadata(new)["generation"] = before.get("generation", 0) + 1
-        self._refuse(
-            kind, route.name, [*objectmeta.validate_update(new, old), *kind.strategy.validate_update(new, old)]
-        )
+        check = kind.strategy.validate_update if part is None or part is STATUS else part.validate
+        self._refuse(kind, route.name, [*objectmeta.validate_update(new, old), *check(new, old)])
         if new == old:
             return stored.raw
         if dry_run:
@@ -133,6 +128,18 @@ class Registry:
     def every(self, collection: str) -> Iterable[Object]:
         """Return all objects of a kind, for admission."""
         return [decode(each.raw) for each in self.store.snapshot(collection)]
+
+    def act(self, route: Route, body: Object, *, dry_run: bool = False) -> None:
+        """Do what a POST to a subresource asks for."""
+        part, stored = route.subresource, self.get(route)
+        assert part is not None  # noqa: S101 - the server routes
+        old, new = decode(stored.raw), decode(stored.raw)
+        deletion = part.act(new, body)
+        self._refuse(route.kind, route.name, part.validate(new, old))
+        if deletion is not None:
+            self.delete(Route(route.kind, route.namespace, route.name), deletion, dry_run=dry_run)
+        elif new != old and not dry_run:
+            self._put(stored.key, new)
 
     async def settled(self, kind: Kind, revision: int, *, within: float) -> None:
         """Return once the store has reached a revision; raises `Refusal` 504 when that takes too long."""

@@ -5,6 +5,7 @@ from urllib.parse import unquote
 
 from dra.local.kinds.catalog import Catalog
 from dra.local.kinds.kind import Kind
+from dra.local.kinds.subresource import Subresource
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,7 +15,7 @@ class Route:
     kind: Kind
     namespace: str = ""
     name: str = ""
-    subresource: str = ""
+    subresource: Subresource | None = None
 
 
 def find(path: str, catalog: Catalog) -> Route | None:
@@ -48,7 +49,7 @@ def _route(kind: Kind, namespace: str, tail: list[str]) -> Route | None:
             return Route(kind, namespace)
         case [name]:
             return Route(kind, namespace, name)
-        case [name, subresource] if subresource in kind.subresources:
+        case [name, part] if subresource := kind.subresource(part):
             return Route(kind, namespace, name, subresource)
         case _:
             return None

@@ -1,21 +1,22 @@
 """The API server: one request in, one answer or one watch out; HTTP is only one way to get here."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass
 from random import Random
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeAlias
 
 import msgspec
 
 from dra.kube.clock import SYSTEM, Clock
 from dra.kube.transport import JSON, MERGE_PATCH, Request, Response
-from dra.local import refusals, routes, watches
+from dra.local import discovery, health, refusals, routes, watches
 from dra.local.kinds.builtin import BUILTIN
 from dra.local.kinds.catalog import Catalog
+from dra.local.kinds.subresource import Deletion
 from dra.local.objects import Mutation, Object, decode, encode
 from dra.local.patches import merge
 from dra.local.refusals import Refusal
-from dra.local.registry import Deletion, Registry
+from dra.local.registry import Registry
 from dra.local.routes import Route
 from dra.local.store import Key, Store
 
@@ -26,7 +27,12 @@ DEFAULT_NAMESPACES: Final = ("default", "kube-system", "kube-public", "kube-node
 class Watch:
     """An answer without end: blocks of whole frames."""
 
-    blocks: AsyncIterator[bytes]
+    blocks: AsyncGenerator[bytes]
+    content_type: str = JSON
+
+
+Page: TypeAlias = Callable[[Request], Response]
+"""Answers the requests below a path that is none of an object: ``/openapi``."""
 
 
 class Handler(Protocol):
@@ -42,6 +48,10 @@ class ApiServer:
 
     def __init__(self, *, clock: Clock = SYSTEM, chance: Random | None = None) -> None:
         self.catalog = Catalog(BUILTIN)
+        self.pages: dict[str, Page] = {}
+        """By their first segments, without slashes around: ``openapi/v3``."""
+        self.not_enforced = list(health.NOT_ENFORCED)
+        """What ``/readyz?verbose`` says; whoever leaves something out adds a line."""
         self.store = Store()
         self.registry = Registry(self.store, clock=clock, chance=chance or Random())  # noqa: S311 - names and uids
         for name in DEFAULT_NAMESPACES:
@@ -54,19 +64,31 @@ class ApiServer:
         """Answer a request; never raises for what a client can send."""
         try:
             route = routes.find(request.path, self.catalog)
-            if route is None:
-                return Response(404, {"content-type": "text/plain; charset=utf-8"}, b"404 page not found\n")
-            return await self._answer(route, request)
+            return await self._answer(route, request) if route else self._page(request)
         except Refusal as refusal:
             return refusal.response
 
-    async def _answer(self, route: Route, request: Request) -> Response | Watch:
+    def _page(self, request: Request) -> Response:
+        """Answer what is asked of no object."""
+        found = health.answer(request, self.not_enforced) or discovery.find(request, self.catalog)
+        if found is not None:
+            return found
+        segments = request.path.strip("/").split("/")
+        for end in range(len(segments), 0, -1):
+            if page := self.pages.get("/".join(segments[:end])):
+                return page(request)
+        return health.plain(404, "404 page not found\n")
+
+    async def _answer(self, route: Route, request: Request) -> Response | Watch:  # noqa: PLR0911 - one for each verb
         dry_run = request.query.get("dryRun") == "All"
         match request.method:
             case "GET" if not route.name:
                 return await self._collection(route, request)
             case "GET":
                 return _json(200, self.registry.get(route).raw)
+            case "POST" if route.subresource:
+                self.registry.act(route, _body(request), dry_run=dry_run)
+                return _json(201, encode(_DONE))
             case "POST" if not route.name:
                 return _json(201, self.registry.create(route, self._object(route, request), dry_run=dry_run))
             case "PUT" if route.name:
@@ -115,6 +137,9 @@ class ApiServer:
 
 
 _PATCHES: Final[dict[str, Callable[[Object], Mutation]]] = {MERGE_PATCH: merge.mutation}
+
+
+_DONE: Final[Object] = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
 
 
 def _body(request: Request) -> Object:

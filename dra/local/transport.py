@@ -1,7 +1,7 @@
 """The way to an API server in the same process: a `dra.kube.transport.Transport` without a network."""
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 
 from dra.kube.errors import raise_for
 from dra.kube.transport import Request, Response
@@ -27,7 +27,8 @@ class LocalTransport:
         if isinstance(answer, Response):
             raise_for(answer, request.path)
         assert isinstance(answer, Watch), f"{request.path}: an answer that ends"  # noqa: S101
-        yield answer.blocks
+        async with aclosing(answer.blocks) as blocks:
+            yield blocks
 
     async def close(self) -> None:
         """Do nothing: there are no connections."""

@@ -1,7 +1,7 @@
 """Watch streams: the history of a collection from a revision on, as frames."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncGenerator, Iterable
 
 from dra.kube.transport import Request
 from dra.local import refusals
@@ -10,7 +10,7 @@ from dra.local.routes import Route
 from dra.local.store import Event, Expired, Store, Stored
 
 
-async def blocks(store: Store, route: Route, request: Request) -> AsyncIterator[bytes]:
+async def blocks(store: Store, route: Route, request: Request) -> AsyncGenerator[bytes]:
     """Yield blocks of frames until the watch times out or its revision is too old."""
     collection, query = route.kind.collection, request.query
     began = query.get("resourceVersion", "")

@@ -2,12 +2,12 @@
 
 from typing import Final
 
-from dra.local.kinds.kind import STATUS, Kind, WholeStrategy
+from dra.local.kinds.kind import Kind, WholeStrategy
 
 BUILTIN: Final = (
     Kind(plural="namespaces", name="Namespace", namespaced=False, short_names=("ns",), generations=False),
     Kind(plural="nodes", name="Node", namespaced=False, short_names=("no",), generations=False),
-    Kind(plural="pods", name="Pod", short_names=("po",), subresources=(STATUS, "binding", "eviction")),
+    Kind(plural="pods", name="Pod", short_names=("po",)),
     Kind(plural="configmaps", name="ConfigMap", short_names=("cm",), subresources=(), strategy=WholeStrategy()),
     Kind(plural="secrets", name="Secret", subresources=(), strategy=WholeStrategy()),
     Kind(plural="serviceaccounts", name="ServiceAccount", short_names=("sa",), subresources=()),

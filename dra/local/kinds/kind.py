@@ -6,11 +6,9 @@ from datetime import datetime
 from typing import Any, Final, Protocol
 
 from dra.local.kinds.names import Naming
+from dra.local.kinds.subresource import STATUS, Subresource
 from dra.local.objects import Object
 from dra.local.refusals import Cause
-
-STATUS: Final = "status"
-"""The subresource of almost every kind."""
 
 
 class Others(Protocol):
@@ -68,7 +66,10 @@ class Strategy:
         return self.validate(new)
 
     def fields(self, obj: Object) -> Mapping[str, str]:
-        """Return the values that field selectors may ask for, besides metadata.name and metadata.namespace."""
+        """Return the values that field selectors may ask for, besides metadata.name and metadata.namespace.
+
+        The same names for every object; absent values are empty.
+        """
         del obj
         return {}
 
@@ -76,6 +77,11 @@ class Strategy:
         """Return the cells of the columns that have no path, by the name of the column."""
         del obj, now
         return {}
+
+    def warnings(self, obj: Object) -> list[str]:
+        """Return warnings for who writes this object (``Warning`` headers)."""
+        del obj
+        return []
 
     def grace_seconds(self, obj: Object, asked: int | None) -> int:
         """Return how long a deleted object stays, in seconds; 0 removes it at once."""
@@ -127,7 +133,7 @@ class Kind:
     namespaced: bool = True
     short_names: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
-    subresources: tuple[str, ...] = (STATUS,)
+    subresources: tuple[Subresource, ...] = (STATUS,)
     verbs: tuple[str, ...] = VERBS
     strategy: Strategy = field(default_factory=Strategy)
     generations: bool = True
@@ -136,6 +142,8 @@ class Kind:
     """Of ``kubectl get``, the name's included; none means name and age."""
     naming: Naming = Naming.SUBDOMAIN
     """What its names look like."""
+    custom: bool = False
+    """Whether a definition made it, so it is no part of the server."""
     storage: str = ""
     """The collection its objects lie in; several versions of a kind share one."""
 
@@ -150,6 +158,15 @@ class Kind:
         return self.name.lower()
 
     @property
+    def label(self) -> str:
+        """The group-resource as kubectl writes it: ``jobs.batch``, ``pods``."""
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+    def subresource(self, name: str) -> Subresource | None:
+        """Return one of its subresources."""
+        return next((each for each in self.subresources if each.name == name), None)
+
+    @property
     def collection(self) -> str:
         """The key of its objects in the store."""
-        return self.storage or (f"{self.plural}.{self.group}" if self.group else self.plural)
+        return self.storage or self.label

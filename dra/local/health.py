@@ -1,0 +1,42 @@
+"""Whether the server is well, and what it does not do: ``/healthz``, ``/livez``, ``/readyz``, each with ``?verbose``.
+
+Nothing is faked silently: whoever leaves out a rule of the real server adds a line to `NOT_ENFORCED`.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from dra.kube.transport import Request, Response
+from dra.local import refusals
+
+PATHS: Final = ("healthz", "livez", "readyz")
+
+NOT_ENFORCED: Final = (
+    "authorization: whoever has the token may do everything",
+    "admission webhooks and admission policies",
+    "quotas, limit ranges, priority classes",
+    "API priority and fairness",
+    "bodies in protobuf (415)",
+)
+"""What the API server itself does not do."""
+
+
+def answer(request: Request, not_enforced: Iterable[str]) -> Response | None:
+    """Return the answer if the path is one of these."""
+    match request.path.strip("/").split("/"):
+        case [name] if name in PATHS:
+            pass
+        case _:
+            return None
+    if request.method not in ("GET", "HEAD"):
+        raise refusals.method_not_allowed()
+    if "verbose" not in request.query:
+        return plain(200, "ok")
+    lines = ["[+]ping ok", "[+]etcd ok", *(f"[ ]not enforced: {each}" for each in not_enforced)]
+    return plain(200, "\n".join((*lines, f"{name} check passed", "")))
+
+
+def plain(status: int, text: str) -> Response:
+    """Return an answer in plain text."""
+    headers = {"content-type": "text/plain; charset=utf-8", "x-content-type-options": "nosniff"}
+    return Response(status, headers, text.encode())

@@ -1,0 +1,53 @@
+"""What the server says that it has."""
+
+import json
+
+import pytest
+
+from dra.kube.transport import Request
+from dra.local.discovery import AGGREGATED, rank
+from dra.local.server import ApiServer
+
+
+async def get(path, accept="application/json", **query):
+    answer = await ApiServer().handle(Request(method="GET", path=path, accept=accept, query=query, timeout=1))
+    return answer, json.loads(answer.body)
+
+
+async def test_old_clients_find_groups_one_by_one():
+    assert (await get("/api"))[1]["versions"] == ["v1"]
+    groups = [group["name"] for group in (await get("/apis"))[1]["groups"]]
+    assert groups == sorted(groups)
+    assert "resource.k8s.io" in groups
+    resources = (await get("/apis/resource.k8s.io/v1"))[1]["resources"]
+    assert [each["name"] for each in resources][:3] == ["deviceclasses", "resourceclaims", "resourceclaims/status"]
+
+
+@pytest.mark.parametrize("path", ["/api", "/apis"])
+async def test_new_clients_find_everything_at_once(path):
+    accept = f"application/json;as=APIGroupDiscoveryList;v=v2;g=apidiscovery.k8s.io,{'application/json'}"
+    answer, body = await get(path, accept)
+
+    assert answer.headers["content-type"] == AGGREGATED
+    assert all(resource["verbs"] for group in body["items"] for resource in group["versions"][0]["resources"])
+
+
+@pytest.mark.parametrize("path", ["/apis/nope/v1", "/apis/nope", "/nope", "/", "/api/v2"])
+async def test_other_paths_are_not_found(path):
+    answer = await ApiServer().handle(Request(method="GET", path=path, timeout=1))
+
+    assert (answer.status, answer.body) == (404, b"404 page not found\n")
+
+
+def test_versions_are_ranked_by_stability_then_number():
+    names = ["v1alpha1", "foo", "v1", "v2beta1", "v2", "v1beta2", "v11", "v1alpha2"]
+
+    assert sorted(names, key=rank) == ["v11", "v2", "v1", "v2beta1", "v1beta2", "v1alpha2", "v1alpha1", "foo"]
+
+
+async def test_readyz_says_what_is_not_enforced():
+    server = ApiServer()
+    server.not_enforced.append("gravity")
+    answer = await server.handle(Request(method="GET", path="/readyz", query={"verbose": ""}, timeout=1))
+
+    assert "[ ]not enforced: gravity\n" in answer.body.decode()

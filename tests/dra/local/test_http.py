@@ -1,0 +1,113 @@
+"""The outermost layer, over real sockets."""
+
+import asyncio
+import base64
+import io
+import json
+import ssl
+import stat
+
+import aiohttp
+import pytest
+
+from dra.local.http import BODY_LIMIT, serving
+from dra.local.server import ApiServer
+
+
+@pytest.fixture
+async def endpoint(tmp_path):
+    async with serving(ApiServer().handle, folder=tmp_path) as endpoint:
+        yield endpoint
+
+
+@pytest.fixture
+async def http(endpoint):
+    cluster = json.loads(endpoint.kubeconfig.read_text())["clusters"][0]["cluster"]
+    tls = ssl.create_default_context(cadata=_pem(cluster["certificate-authority-data"]))
+    headers = {"Authorization": f"Bearer {endpoint.token}"}
+    connector = aiohttp.TCPConnector(ssl=tls)
+    async with aiohttp.ClientSession(endpoint.url, connector=connector, headers=headers, trust_env=False) as session:
+        yield session
+
+
+def _pem(data):
+    return base64.b64decode(data).decode()
+
+
+async def test_the_kubeconfig_is_the_owners_alone_and_names_the_server(endpoint):
+    assert stat.S_IMODE(endpoint.kubeconfig.stat().st_mode) == 0o600
+    config = json.loads(endpoint.kubeconfig.read_text())
+    assert config["clusters"][0]["cluster"]["server"] == endpoint.url
+    assert config["users"][0]["user"]["token"] == endpoint.token
+
+
+@pytest.mark.parametrize("headers", [{"Authorization": "Bearer nope"}, {"Authorization": ""}], ids=["wrong", "empty"])
+async def test_who_has_not_the_token_gets_401(http, headers):
+    async with http.get("/api", headers=headers) as answer:
+        assert answer.status == 401
+        assert (await answer.json())["reason"] == "Unauthorized"
+
+
+async def test_anybody_may_ask_how_the_server_is(http, endpoint):
+    async with aiohttp.ClientSession(endpoint.url, connector=http.connector, connector_owner=False) as anonymous:
+        async with anonymous.get("/readyz") as answer:
+            assert (answer.status, await answer.text()) == (200, "ok")
+        async with anonymous.get("/api") as answer:
+            assert answer.status == 401
+
+
+async def test_an_object_goes_in_and_a_watch_tells_of_it(http):
+    config_map = {"metadata": {"name": "a"}, "data": {"x": "y"}}
+    path = "/api/v1/namespaces/default/configmaps"
+    async with http.get(path, params={"watch": "true"}) as watch:
+        async with http.post(path, json=config_map) as answer:
+            assert answer.status == 201
+        line = json.loads(await watch.content.readline())
+    assert (line["type"], line["object"]["data"]) == ("ADDED", {"x": "y"})
+
+
+async def test_a_body_that_is_too_large_is_refused(http):
+    async with http.post("/api/v1/namespaces/default/configmaps", data=io.BytesIO(b" " * (BODY_LIMIT + 1))) as answer:
+        assert answer.status == 413
+        assert (await answer.json())["message"] == "Request entity too large: limit is 3145728"
+
+
+async def test_a_client_that_goes_ends_its_watch(tmp_path):
+    server, ended = ApiServer(), asyncio.Event()
+
+    async def handle(request):
+        answer = await server.handle(request)
+        if request.query.get("watch"):
+            answer = type(answer)(_noticed(answer.blocks, ended))
+        return answer
+
+    async with serving(handle, folder=tmp_path) as endpoint:
+        connector = aiohttp.TCPConnector(ssl=False)
+        headers = {"Authorization": f"Bearer {endpoint.token}"}
+        async with (
+            aiohttp.ClientSession(endpoint.url, connector=connector, headers=headers) as session,
+            session.get("/api/v1/namespaces", params={"watch": "true"}) as watch,
+        ):
+            await watch.content.readline()
+        await asyncio.wait_for(ended.wait(), 5)
+
+
+async def _noticed(blocks, ended):
+    try:
+        async for block in blocks:
+            yield block
+    finally:
+        ended.set()
+
+
+async def test_a_fault_of_ours_is_a_status_and_the_server_lives_on(tmp_path, caplog):
+    async def handle(request):
+        raise ZeroDivisionError(request.path)
+
+    async with serving(handle, folder=tmp_path) as endpoint:
+        headers = {"Authorization": f"Bearer {endpoint.token}"}
+        async with aiohttp.ClientSession(endpoint.url, connector=aiohttp.TCPConnector(ssl=False)) as session:
+            for _ in range(2):
+                async with session.get("/x", headers=headers) as answer:
+                    assert (answer.status, (await answer.json())["reason"]) == (500, "InternalError")
+    assert "ZeroDivisionError" in caplog.text
