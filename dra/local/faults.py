@@ -14,14 +14,14 @@ The same wrapper serves the simulation (through `dra.local.transport.LocalTransp
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from http import HTTPStatus
 from random import Random
-from typing import Final, cast
+from typing import Final
 from urllib.parse import unquote
 
 import msgspec
@@ -331,9 +331,9 @@ class Unreliable:
         one = {"kind": found["kind"].removesuffix("List"), "apiVersion": found["apiVersion"], **found["items"][0]}
         return Response(answer.status, answer.headers, encode(one))
 
-    async def _blocks(self, blocks: AsyncIterator[bytes], request: Request, call: Call) -> AsyncIterator[bytes]:
+    async def _blocks(self, blocks: AsyncGenerator[bytes], request: Request, call: Call) -> AsyncGenerator[bytes]:
         """Yield the blocks of a watch while all goes well."""
-        async with aclosing(cast(AsyncGenerator[bytes, None], blocks)) as coming:
+        async with aclosing(blocks) as coming:
             async for block in coming:
                 for rule in self._faults.draw(self._component, call, but=frozenset(Fault) - IN_STREAM):
                     match rule.fault:
