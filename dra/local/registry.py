@@ -97,7 +97,7 @@ class Registry:
             return stored.raw
         if dry_run:
             return encode(new)
-        if "deletionTimestamp" in before and self._may_go(new):
+        if "deletionTimestamp" in before and self._may_go(kind, new):
             return self._remove(stored.key, new)
         return self._put(stored.key, new).raw
 
@@ -110,12 +110,13 @@ class Registry:
         grace = kind.strategy.grace_seconds(obj, deletion.grace_seconds)
         if finalizer := _PROPAGATION.get(deletion.propagation or ""):
             meta["finalizers"] = sorted({*meta.get("finalizers", ()), finalizer})
-        if grace == 0 and not meta.get("finalizers"):
+        if grace == 0 and not meta.get("finalizers") and not kind.strategy.held(obj):
             return (stored.raw if dry_run else self._remove(stored.key, obj)), True
         if "deletionTimestamp" in meta and meta.get("deletionGracePeriodSeconds", 0) <= grace:
             return stored.raw, False
         meta["deletionTimestamp"] = second_time(self._clock.wall())
         meta["deletionGracePeriodSeconds"] = grace
+        kind.strategy.deleting(obj)
         if kind.generations:
             meta["generation"] = meta.get("generation", 0) + 1
         return (encode(obj) if dry_run else self._put(stored.key, obj).raw), False
@@ -134,7 +135,7 @@ class Registry:
         part, stored = route.subresource, self.get(route)
         assert part is not None  # noqa: S101 - the server routes
         old, new = decode(stored.raw), decode(stored.raw)
-        deletion = part.act(new, body)
+        deletion = part.act(new, body, now=self._clock.wall())
         self._refuse(route.kind, route.name, part.validate(new, old))
         if deletion is not None:
             self.delete(Route(route.kind, route.namespace, route.name), deletion, dry_run=dry_run)
@@ -200,9 +201,9 @@ class Registry:
             raise refusals.invalid(kind.name, kind.group, name, causes)
 
     @staticmethod
-    def _may_go(obj: Object) -> bool:
+    def _may_go(kind: Kind, obj: Object) -> bool:
         meta = metadata(obj)
-        return not meta.get("finalizers") and not meta.get("deletionGracePeriodSeconds")
+        return not meta.get("finalizers") and not meta.get("deletionGracePeriodSeconds") and not kind.strategy.held(obj)
 
     def _put(self, key: Key, obj: Object) -> Stored:
         metadata(obj)["resourceVersion"] = str(self.store.next_revision)

@@ -7,7 +7,7 @@ from typing import Any, Final, Protocol
 
 from dra.local.kinds.names import Naming
 from dra.local.kinds.subresource import STATUS, Subresource
-from dra.local.objects import Object
+from dra.local.objects import Object, decode, encode
 from dra.local.refusals import Cause
 
 
@@ -88,6 +88,26 @@ class Strategy:
         del obj, asked
         return 0
 
+    def deleting(self, obj: Object) -> None:
+        """Note in the object that its deletion has begun."""
+
+    def held(self, obj: Object) -> bool:
+        """Whether a deleted object stays for a reason of its kind's own, besides finalizers and grace."""
+        del obj
+        return False
+
+
+class Form(Protocol):
+    """Another form of a kind's objects than the stored one (``events.k8s.io``)."""
+
+    def show(self, obj: Object) -> Object:
+        """Return a stored object in this form."""
+        ...
+
+    def store(self, obj: Object) -> Object:
+        """Return an object of this form as it is stored."""
+        ...
+
 
 class WholeStrategy(Strategy):
     """Of kinds without a status subresource: everything is written together (ConfigMap, Lease, Event)."""
@@ -146,6 +166,8 @@ class Kind:
     """Whether a definition made it, so it is no part of the server."""
     storage: str = ""
     """The collection its objects lie in; several versions of a kind share one."""
+    form: Form | None = None
+    """How this version's objects differ from the stored ones; the strategy sees stored ones."""
 
     @property
     def api_version(self) -> str:
@@ -165,6 +187,10 @@ class Kind:
     def subresource(self, name: str) -> Subresource | None:
         """Return one of its subresources."""
         return next((each for each in self.subresources if each.name == name), None)
+
+    def shown(self, raw: bytes) -> bytes:
+        """Return a stored object as this version shows it."""
+        return raw if self.form is None else encode(self.form.show(decode(raw)))
 
     @property
     def collection(self) -> str:

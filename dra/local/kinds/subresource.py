@@ -6,6 +6,7 @@
 """
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Final
 
 from dra.local.objects import Object
@@ -48,7 +49,7 @@ class Subresource:
         """Change the object into what `body`, a changed form of what `read` returned, asks for."""
         raise NotImplementedError
 
-    def act(self, obj: Object, body: Object) -> Deletion | None:
+    def act(self, obj: Object, body: Object, *, now: datetime) -> Deletion | None:
         """Change the object as a POST of `body` asks; return how to delete it if that is the effect."""
         raise NotImplementedError
 

@@ -1,0 +1,187 @@
+"""Namespaces, and what programs read from the API: ConfigMaps, Secrets, ServiceAccounts."""
+
+from base64 import b64encode
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Final
+
+from dra.local.kinds import causes, columns, names
+from dra.local.kinds.kind import Kind, Strategy, WholeStrategy
+from dra.local.kinds.names import Naming
+from dra.local.objects import Object
+from dra.local.refusals import Cause
+
+NAMESPACE_FINALIZER: Final = "kubernetes"
+"""In ``spec.finalizers`` of each namespace: its contents must go first."""
+
+_DATA_SIZE: Final = 1024 * 1024
+
+
+class NamespaceStrategy(Strategy):
+    """A namespace ends in two steps: ``Terminating``, and gone when nobody is left in ``spec.finalizers``."""
+
+    def default(self, obj: Object) -> None:
+        """Label it with its name, so that selectors can find it."""
+        obj["metadata"].setdefault("labels", {})["kubernetes.io/metadata.name"] = obj["metadata"]["name"]
+
+    def prepare_create(self, obj: Object) -> None:
+        """Begin as active, held by its contents."""
+        spec = obj.setdefault("spec", {})
+        held = spec.get("finalizers") or []
+        spec["finalizers"] = held if NAMESPACE_FINALIZER in held else [*held, NAMESPACE_FINALIZER]
+        obj["status"] = {"phase": "Active"}
+
+    def prepare_update(self, new: Object, old: Object) -> None:
+        """Take back spec and status, which have paths of their own."""
+        super().prepare_update(new, old)
+        new["spec"] = old.get("spec", {})
+
+    def cells(self, obj: Object, *, now: datetime) -> Mapping[str, Any]:
+        """Return what ``kubectl get namespaces`` shows."""
+        return {"Status": obj.get("status", {}).get("phase", ""), "Age": columns.age(obj, now)}
+
+    def fields(self, obj: Object) -> Mapping[str, str]:
+        """Return what can be selected by."""
+        return {"status.phase": obj.get("status", {}).get("phase", "")}
+
+
+class _DataStrategy(WholeStrategy):
+    """ConfigMaps and Secrets: keys, a size, and for good once `immutable`."""
+
+    parts: tuple[str, ...]
+    whole: str
+    """The path that is blamed for the size."""
+
+    def validate(self, obj: Object) -> list[Cause]:
+        """Check keys and size."""
+        found: list[Cause] = []
+        size = 0
+        for part in self.parts:
+            for key, value in (obj.get(part) or {}).items():
+                found += causes.texts(f"{part}[{key}]", key, names.config_key(key))
+                size += len(value.encode())
+        if size > _DATA_SIZE:
+            found.append(causes.too_long(self.whole, _DATA_SIZE))
+        return found
+
+    def validate_update(self, new: Object, old: Object) -> list[Cause]:
+        """Refuse changes of an immutable one."""
+        found = []
+        if old.get("immutable"):
+            if not new.get("immutable"):
+                found.append(causes.forbidden("immutable", "field is immutable when `immutable` is set"))
+            found += [
+                causes.forbidden(part, "field is immutable when `immutable` is set")
+                for part in self.parts
+                if (new.get(part) or {}) != (old.get(part) or {})
+            ]
+        return found + self.validate(new)
+
+
+class ConfigMapStrategy(_DataStrategy):
+    """Texts and bytes by key."""
+
+    parts = ("data", "binaryData")
+    whole = "<nil>"
+
+    def validate(self, obj: Object) -> list[Cause]:
+        """Check that no key is in both parts."""
+        both = (obj.get("data") or {}).keys() & (obj.get("binaryData") or {}).keys()
+        found = super().validate(obj)
+        return found + [
+            causes.invalid(f"data[{key}]", key, "duplicate of key present in binaryData") for key in sorted(both)
+        ]
+
+    def cells(self, obj: Object, *, now: datetime) -> Mapping[str, Any]:
+        """Return what ``kubectl get configmaps`` shows."""
+        return {"Data": sum(len(obj.get(part) or ()) for part in self.parts), "Age": columns.age(obj, now)}
+
+
+class SecretStrategy(_DataStrategy):
+    """Bytes by key, each kind of secret with keys it must have."""
+
+    parts = ("data",)
+    whole = "data"
+
+    def default(self, obj: Object) -> None:
+        """Turn ``stringData`` into data, for convenience of who writes by hand."""
+        texts = obj.pop("stringData", None) or {}
+        if texts:
+            data = obj.setdefault("data", {})
+            data.update({key: b64encode(value.encode()).decode() for key, value in texts.items()})
+        obj.setdefault("type", "Opaque")
+
+    def validate(self, obj: Object) -> list[Cause]:
+        """Check the keys that its type needs."""
+        data = obj.get("data") or {}
+        missing = (key for key in _SECRET_KEYS.get(obj.get("type", ""), ()) if key not in data)
+        return super().validate(obj) + [causes.required(f"data[{key}]") for key in missing]
+
+    def validate_update(self, new: Object, old: Object) -> list[Cause]:
+        """Keep the type."""
+        return causes.immutable("type", new.get("type"), old.get("type")) + super().validate_update(new, old)
+
+    def cells(self, obj: Object, *, now: datetime) -> Mapping[str, Any]:
+        """Return what ``kubectl get secrets`` shows."""
+        return {"Type": obj.get("type", ""), "Data": len(obj.get("data") or ()), "Age": columns.age(obj, now)}
+
+    def fields(self, obj: Object) -> Mapping[str, str]:
+        """Return what can be selected by."""
+        return {"type": obj.get("type", "")}
+
+
+_SECRET_KEYS: Final = {
+    "kubernetes.io/dockercfg": (".dockercfg",),
+    "kubernetes.io/dockerconfigjson": (".dockerconfigjson",),
+    "kubernetes.io/tls": ("tls.crt", "tls.key"),
+    "kubernetes.io/ssh-auth": ("ssh-privatekey",),
+}
+
+
+class ServiceAccountStrategy(WholeStrategy):
+    """Who pods are; without tokens, since nobody checks them here."""
+
+    def cells(self, obj: Object, *, now: datetime) -> Mapping[str, Any]:
+        """Return what ``kubectl get serviceaccounts`` shows."""
+        return {"Secrets": len(obj.get("secrets") or ()), "Age": columns.age(obj, now)}
+
+
+NAMESPACES: Final = Kind(
+    plural="namespaces",
+    name="Namespace",
+    namespaced=False,
+    short_names=("ns",),
+    generations=False,
+    naming=Naming.LABEL,
+    strategy=NamespaceStrategy(),
+    columns=(columns.NAME, *columns.plain("Status"), columns.AGE),
+)
+KINDS: Final = (
+    NAMESPACES,
+    Kind(
+        plural="configmaps",
+        name="ConfigMap",
+        short_names=("cm",),
+        subresources=(),
+        generations=False,
+        strategy=ConfigMapStrategy(),
+        columns=(columns.NAME, *columns.plain("Data"), columns.AGE),
+    ),
+    Kind(
+        plural="secrets",
+        name="Secret",
+        subresources=(),
+        generations=False,
+        strategy=SecretStrategy(),
+        columns=(columns.NAME, *columns.plain("Type", "Data"), columns.AGE),
+    ),
+    Kind(
+        plural="serviceaccounts",
+        name="ServiceAccount",
+        short_names=("sa",),
+        subresources=(),
+        generations=False,
+        strategy=ServiceAccountStrategy(),
+        columns=(columns.NAME, *columns.plain("Secrets"), columns.AGE),
+    ),
+)
