@@ -86,11 +86,8 @@ class Cluster:
     def start(self) -> None:
         """Start every component and wait until pods can be scheduled; on failure nothing is left."""
         try:
-            self._write_credentials()
             self._commands.write_scheduler_configuration()
-            self.etcd.start()
-            self.apiserver.start()
-            self._write_kubeconfigs()  # only now: they contain the certificate that it has just made
+            self.start_apiserver()
             left_out = self._options.without
             rest = [self.controller_manager]
             rest += [self.scheduler] if Component.SCHEDULER not in left_out else []
@@ -104,6 +101,13 @@ class Cluster:
         except BaseException:
             self.stop()
             raise
+
+    def start_apiserver(self) -> None:
+        """Start the API server alone, for those who want nothing but its answers."""
+        self._write_credentials()
+        self.etcd.start()
+        self.apiserver.start()
+        self._write_kubeconfigs()  # only now: they contain the certificate that it has just made
 
     def stop(self) -> None:
         """Stop every component and remove the folder."""

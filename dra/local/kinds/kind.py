@@ -9,6 +9,7 @@ from dra.local.kinds.names import Naming
 from dra.local.kinds.subresource import STATUS, Subresource
 from dra.local.objects import Object, decode, encode
 from dra.local.refusals import Cause
+from dra.local.schemas.schema import Schema
 
 
 class Others(Protocol):
@@ -166,6 +167,8 @@ class Kind:
     """Whether a definition made it, so it is no part of the server."""
     storage: str = ""
     """The collection its objects lie in; several versions of a kind share one."""
+    schema: Schema | None = None
+    """What its objects look like, of a custom kind; the built-in ones are found in `schemas.structures`."""
     form: Form | None = None
     """How this version's objects differ from the stored ones; the strategy sees stored ones."""
 
