@@ -27,6 +27,8 @@ class Request:
     body: bytes | None = None
     content_type: str | None = None
     accept: str = JSON
+    agent: str = ""
+    """The User-Agent that a server saw; on the way there the transport has one of its own."""
     timeout: float
     """Seconds: for `Transport.send` until the answer is complete, for `Transport.stream` until it begins."""
 

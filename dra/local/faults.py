@@ -235,7 +235,7 @@ class Unreliable:
     async def handle(self, request: Request) -> Response | Watch:
         """Answer a request, or fail as a network fails: `Unreachable`."""
         call = call_of(request)
-        if call is None:
+        if call is None or (call.verb not in WATCHES and not self._faults.rules):
             return await self._server.handle(request)
         rules = self._faults.draw(self._component, call, but=IN_STREAM if call.verb == "watch" else frozenset())
         before, after = [rule for rule in rules if not rule.late], [rule for rule in rules if rule.late]

@@ -22,6 +22,7 @@ import msgspec
 from aiohttp import web
 
 from dra.kube.clock import SYSTEM
+from dra.kube.errors import Unreachable
 from dra.kube.transport import JSON, Request, Response
 from dra.local import certificates, refusals
 from dra.local.server import Watch
@@ -104,6 +105,8 @@ class _Front:
             answer = await self._handle(request)
         except refusals.Refusal as refusal:
             answer = refusal.response
+        except Unreachable:
+            return _hang_up(asked)
         except Exception:  # noqa: BLE001 - the server lives on
             _log.exception("%s %s", asked.method, asked.path)
             answer = refusals.internal_error("the request cannot be answered; see the log of the server").response
@@ -131,6 +134,7 @@ async def _request(asked: web.BaseRequest) -> Request:
         body=await _body(asked) if asked.can_read_body else None,
         content_type=asked.headers.get("Content-Type"),
         accept=asked.headers.get("Accept", JSON),
+        agent=asked.headers.get("User-Agent", ""),
         timeout=60.0,
     )
 
@@ -162,12 +166,18 @@ async def _stream(asked: web.BaseRequest, watch: Watch) -> web.StreamResponse:
                 async with asyncio.timeout(STALL):
                     await response.write(block)  # waits while the socket's buffer is full
             await response.write_eof()
-        except TimeoutError:
-            if asked.transport is not None:
-                asked.transport.abort()
+        except (TimeoutError, Unreachable):
+            _hang_up(asked)
         except ConnectionError:
             pass
     return response
+
+
+def _hang_up(asked: web.BaseRequest) -> web.StreamResponse:
+    """End the connection without another word."""
+    if asked.transport is not None:
+        asked.transport.abort()
+    return web.Response()
 
 
 def _tls(certificate: certificates.Certificate, folder: Path) -> ssl.SSLContext:

@@ -1,0 +1,1 @@
+"""How the local plane is put together: server, components, faults, snapshots."""

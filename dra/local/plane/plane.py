@@ -1,0 +1,87 @@
+"""The local plane: one API server, its components, and faults between them.
+
+Every component is a client with a way of its own to the server, so that each can be cut off alone. Clients over HTTP
+have one, too: they are told apart by the first word of their User-Agent (``kubectl``, ``dra-reserve``).
+"""
+
+import asyncio
+from random import Random
+
+from dra.kube.client import Client
+from dra.kube.clock import SYSTEM, Clock
+from dra.kube.limits import Limiter
+from dra.kube.transport import Request, Response
+from dra.local import snapshots
+from dra.local.faults import Faults, Unreliable
+from dra.local.plane import roster
+from dra.local.plane.admin import PATH, Admin
+from dra.local.plane.options import Options
+from dra.local.plane.supervision import Supervisor
+from dra.local.server import ApiServer, Watch
+from dra.local.transport import LocalTransport
+
+UNLIMITED = 1e6
+"""Requests per second: components in the same process need no pace."""
+
+
+class Plane:
+    """Everything that makes a cluster but containers."""
+
+    def __init__(self, options: Options, *, clock: Clock = SYSTEM, chance: Random | None = None) -> None:
+        chance = chance or Random()  # noqa: S311 - names, uids and timing; tokens are made elsewhere
+        self.options = options
+        self.clock = clock
+        self.server = ApiServer(clock=clock, chance=_branch(chance))
+        self.faults = Faults(clock=clock, chance=_branch(chance))
+        self.supervisor = Supervisor()
+        self.faults.crash = self.supervisor.crash
+        self.faults.revision = lambda: self.server.store.revision
+        self._chance = chance
+        self._ways: dict[str, Unreliable] = {}
+        self._components = roster.components(options, client=self.client, clock=clock, chance=chance)
+        admin = Admin(options=options, server=self.server, faults=self.faults, supervisor=self.supervisor)
+        self.server.pages[PATH] = admin.answer
+
+    def way(self, component: str) -> Unreliable:
+        """Return the way of a client to the server."""
+        found = self._ways.get(component)
+        if found is None:
+            found = self._ways[component] = Unreliable(self.server, self.faults, component=component)
+        return found
+
+    def client(self, component: str) -> Client:
+        """Return a client of the server."""
+        limiter = Limiter(UNLIMITED, int(UNLIMITED), clock=self.clock)
+        return Client(LocalTransport(self.way(component)), limiter, clock=self.clock)
+
+    async def handle(self, request: Request) -> Response | Watch:
+        """Answer a request that came over HTTP."""
+        return await self.way(request.agent.partition("/")[0]).handle(request)
+
+    def snapshot(self) -> bytes:
+        """Return the state."""
+        return snapshots.dump(self.server.store, api=self.options.api.value)
+
+    def restore(self, raw: bytes) -> None:
+        """Put a saved state in the place of the present one; raises MalformedSnapshotError."""
+        snapshots.load(raw, self.server.store)
+
+    async def run(self) -> None:
+        """Run until cancelled; raises ComponentDiedError."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                for name, start in self._components.items():
+                    group.create_task(self.supervisor.keep(name, start), name=f"keep {name}")
+                group.create_task(_for_ever(), name="plane")
+        finally:
+            for way in self._ways.values():
+                await way.close()
+
+
+async def _for_ever() -> None:
+    await asyncio.get_running_loop().create_future()
+
+
+def _branch(chance: Random) -> Random:
+    """Return chance of its own for a part, so that what one part draws does not move the others."""
+    return Random(chance.getrandbits(64))  # noqa: S311 - as above

@@ -1,0 +1,150 @@
+import asyncio
+import json
+
+import pytest
+
+from dra.kube.errors import NotFound
+from dra.kube.resources import PODS
+from dra.kube.transport import Request
+from dra.local.faults import Fault, Rule
+from dra.local.objects import decode, encode
+from dra.local.plane import plane, roster
+from dra.local.plane.options import Options
+from dra.local.plane.supervision import RESTART, ComponentDiedError
+from dra.model.meta import PartialObject
+from tests.dra.kube.virtual import LoopClock, seeded
+
+VIRTUAL_TIME = True
+
+
+@pytest.fixture
+def parts(monkeypatch):
+    """Planes have these components and no others."""
+    found = {}
+    monkeypatch.setattr(roster, "components", lambda *_, **__: found)
+    return found
+
+
+@pytest.fixture
+async def made(parts):  # noqa: ARG001 - for its effect
+    return plane.Plane(Options(nodes=1), clock=LoopClock(), chance=seeded(1))
+
+
+async def ask(made, method, path, body=None, *, agent="kubectl/v1.36.3"):
+    raw = body if body is None or isinstance(body, bytes) else encode(body)
+    return await made.handle(Request(method=method, path=path, body=raw, agent=agent, timeout=10.0))
+
+
+async def create(made, name):
+    return await ask(made, "POST", "/api/v1/namespaces/default/configmaps", {"metadata": {"name": name}})
+
+
+async def names(made):
+    found = await ask(made, "GET", "/api/v1/namespaces/default/configmaps")
+    return [each["metadata"]["name"] for each in decode(found.body)["items"]]
+
+
+async def test_a_component_that_dies_takes_the_plane_down(made, parts):
+    async def fail():
+        await asyncio.sleep(1)
+        raise ValueError("oh")
+
+    parts |= {"good": asyncio.Event().wait, "bad": fail}
+    with pytest.raises(ExceptionGroup) as failed:
+        await made.run()
+    assert failed.group_contains(ComponentDiedError, match="bad has died")
+
+
+async def test_components_are_clients_with_ways_of_their_own(made):
+    made.faults.set([Rule(fault=Fault.ERROR, component="scheduler")])
+    with pytest.raises(NotFound):
+        await made.client("kubelet").get(PODS, ("default", "x"), PartialObject)
+    assert (await create(made, "a")).status == 201
+    assert (await ask(made, "GET", "/api/v1/pods", agent="scheduler/1")).status == 500
+
+
+async def test_a_crash_hits_the_component_between_its_requests(made, parts):
+    starts = []
+
+    async def part():
+        starts.append(LoopClock().now())
+        while True:
+            await asyncio.sleep(10)
+            await made.way("part").handle(Request(method="GET", path="/api/v1/pods", timeout=10.0))
+
+    parts["part"] = part
+    running = asyncio.create_task(made.run())
+    made.faults.set([Rule(fault=Fault.CRASH, component="part", times=1)])
+    await asyncio.sleep(30)
+    assert starts == pytest.approx([0, 10 + RESTART])
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_a_saved_state_goes_on_in_another_plane(made, parts):  # noqa: ARG001 - for its effect
+    await create(made, "a")
+    other = plane.Plane(Options(nodes=1), clock=LoopClock(), chance=seeded(2))
+    await create(other, "b")
+    other.restore(made.snapshot())
+    assert await names(other) == ["a"]
+    await create(other, "c")
+    assert await names(other) == ["a", "c"]
+
+
+async def test_the_owner_looks_at_the_plane(made, parts):
+    parts["part"] = asyncio.Event().wait
+    running = asyncio.create_task(made.run())
+    await asyncio.sleep(0.1)
+    shown = decode((await ask(made, "GET", "/dra")).body)
+    assert shown["components"] == {"part": {"crashes": 0}}
+    assert (shown["api"], shown["nodes"]) == ("kep", 1)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_the_owner_sets_adds_and_takes_away_rules(made):
+    conflict, busy = {"fault": "conflict"}, {"fault": "busy", "times": 1, "verb": "create"}
+    assert (await ask(made, "PUT", "/dra/faults", {"rules": [conflict]})).status == 200
+    shown = decode((await ask(made, "POST", "/dra/faults", {"rules": [busy]})).body)
+    assert [rule["fault"] for rule in shown["rules"]] == ["conflict", "busy"]
+    assert (await create(made, "a")).status == 429
+    shown = decode((await ask(made, "GET", "/dra/faults")).body)
+    assert ([rule["fault"] for rule in shown["rules"]], shown["counts"]) == (["conflict"], {"busy": 1})
+    assert decode((await ask(made, "DELETE", "/dra/faults")).body)["rules"] == []
+
+
+async def test_the_owner_crashes_a_component(made, parts):
+    parts["part"] = asyncio.Event().wait
+    running = asyncio.create_task(made.run())
+    await asyncio.sleep(0.1)
+    assert (await ask(made, "POST", "/dra/components/part/crash")).status == 200
+    await asyncio.sleep(0.1)
+    assert made.supervisor.crashes["part"] == 1
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_the_owner_saves_and_restores(made):
+    await create(made, "a")
+    saved = (await ask(made, "GET", "/dra/snapshot")).body
+    await create(made, "b")
+    restored = decode((await ask(made, "PUT", "/dra/snapshot", saved)).body)
+    assert restored["restored"] == json.loads(saved.splitlines()[0])["objects"]
+    assert await names(made) == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status", "told"),
+    [
+        pytest.param("PUT", "/dra/faults", {"rules": [{"fault": "flood"}]}, 400, "'flood'", id="no-such-fault"),
+        pytest.param("PUT", "/dra/faults", {"rules": [{"fault": "busy", "x": 1}]}, 400, "`x`", id="no-such-field"),
+        pytest.param("PUT", "/dra/faults", b"{", 400, "rules cannot be read", id="no-json"),
+        pytest.param("PUT", "/dra/snapshot", b"{}\n", 400, "does not begin", id="no-snapshot"),
+        pytest.param("POST", "/dra/components/x/crash", None, 404, "there are: ", id="no-such-component"),
+        pytest.param("GET", "/dra/nothing", None, 404, "GET /dra/nothing", id="no-such-page"),
+    ],
+)
+async def test_what_makes_no_sense_is_refused(made, method, path, body, status, told):
+    refused = await ask(made, method, path, body)
+    assert refused.status == status
+    assert told in decode(refused.body)["message"]
