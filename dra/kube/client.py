@@ -344,17 +344,23 @@ class Client:
         response = await self._sender.send(request, what=what, label=_label(resource, subresource), priority=priority)
         return _decoded(codec.one, response.body, what)
 
-    async def delete(
+    async def delete(  # noqa: PLR0913 - keyword-only, and each is one property of a deletion
         self,
         resource: Resource,
         key: Key,
         *,
         uid: Uid,
+        grace_seconds: int | None = None,
+        propagation: str | None = None,
         priority: Priority = Priority.NORMAL,
         within: float = WRITE_TIMEOUT,
     ) -> None:
         """Ask for the deletion of the object with this uid; `Conflict` if another one has taken its name."""
-        options = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": uid}}
+        options: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": uid}}
+        if grace_seconds is not None:
+            options["gracePeriodSeconds"] = grace_seconds
+        if propagation is not None:
+            options["propagationPolicy"] = propagation
         request = Request(
             method="DELETE",
             path=resource.path(*key),

@@ -1,0 +1,328 @@
+"""The kubelets of all emulated nodes in one component: a client of the API server like any other.
+
+Watches pods, lets their lives pass (`residents`), and does what that asks for: reads claims, prepares devices, writes
+statuses, removes objects. Each status write carries the resourceVersion it was made of, so that no condition of
+somebody else gets lost; the answer is the next one's basis.
+
+On request: `reboot`, `lose_sandbox`, `silence` and `resume`, or the annotations below, for who has only kubectl.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from datetime import datetime
+from random import Random
+from typing import Final
+
+from dra.kube.client import Client
+from dra.kube.clock import Clock, second_time
+from dra.kube.errors import ApiError, Conflict, NotFound
+from dra.kube.events import Recorder
+from dra.kube.reflector import Reflector
+from dra.kube.resources import CLAIMS, NODES, PODS
+from dra.kube.series import Fact, Regarding, Severity
+from dra.kube.store import Change, Deleted, Upserted
+from dra.local.agenda import Agenda
+from dra.local.nodes import residents
+from dra.local.nodes.drivers import PrepareError, Preparer, SimulatedDriver
+from dra.local.nodes.inventory import NodeSpec
+from dra.local.nodes.machines import Machines
+from dra.local.nodes.manifests import Pod, concerns_kubelet
+from dra.local.nodes.preparations import KEP, Preparations, RefusedError, entries
+from dra.local.nodes.residents import Resident, Run, Stage, Step
+from dra.local.nodes.statuses import READY_TO_START, status
+from dra.model.claims import ResourceClaim
+from dra.model.meta import Key, PartialObject, Uid
+
+LOSE_SANDBOX: Final = "local.reserve.dra/lose-sandbox"
+"""Annotation of a pod: each new value takes its sandbox away."""
+
+REBOOT: Final = "local.reserve.dra/reboot"
+"""Annotation of a node: each new value reboots it."""
+
+SILENT: Final = "local.reserve.dra/silent"
+"""Annotation of a node: while it is ``"true"``, nothing is heard of the node."""
+
+REBOOT_SECONDS: Final = 5.0
+RELEASE_RETRY: Final = 5.0
+
+
+class Kubelets:
+    """All kubelets. `run` never returns; cancel it."""
+
+    def __init__(  # noqa: PLR0913 - keyword-only; where, what, and the injected sources of time and chance
+        self,
+        client: Client,
+        *,
+        nodes: Sequence[NodeSpec],
+        clock: Clock,
+        chance: Random,
+        api: str = KEP,
+        preparer: Preparer | None = None,
+        leases: bool = True,
+    ) -> None:
+        self._client = client
+        self._clock = clock
+        self._chance = chance
+        self._machines = Machines(client, nodes, clock=clock, chance=chance, leases=leases, woken=self._wake_node)
+        driver = preparer or SimulatedDriver(frozenset(spec.name for spec in nodes))
+        self.preparations = Preparations(driver, api=api, read=self._claim)
+        """Which claims are prepared where: for audits."""
+
+        self._residents: dict[Uid, Resident] = {}
+        self._adopting: set[Uid] = set()
+        self._agenda: Agenda[Uid] = Agenda(clock)
+        self._recorder = Recorder(client, instance="local", controller="kubelet", clock=clock)
+        self._pods = Reflector(
+            client,
+            PODS,
+            Pod,
+            sink=self._take_pods,
+            keep=lambda pod: pod.spec.node_name in self._machines,
+            clock=clock,
+            random=chance,
+        )
+        self._nodes = Reflector(client, NODES, PartialObject, sink=self._take_nodes, clock=clock, random=chance)
+        self._asked: dict[str, tuple[str | None, str | None]] = {}
+
+    async def run(self) -> None:
+        """Register the nodes and run their pods, until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._machines.run(), name="machines")
+            group.create_task(self._nodes.run(), name="reflect nodes for kubelets")
+            group.create_task(self._pods.run(), name="reflect pods for kubelets")
+            group.create_task(self._agenda.serve(self._sync), name="kubelets")
+            group.create_task(self._recorder.run(), name="events of kubelets")
+
+    def reboot(self, node: str, *, seconds: float = REBOOT_SECONDS) -> None:
+        """Reboot a node: it is away for some seconds, and all its sandboxes are lost."""
+        self._machines.reboot(node, seconds=seconds)
+        self.preparations.rebooted(node)
+        for resident in self._on(node):
+            self._lose(resident)
+
+    def lose_sandbox(self, uid: Uid) -> None:
+        """Take the sandbox of a pod away, as a crash of its pause container does."""
+        resident = self._residents.get(uid)
+        if resident is not None:
+            self._lose(resident)
+
+    def silence(self, node: str) -> None:
+        """Let nothing be heard of a node any more; its containers run on."""
+        self._machines.silence(node)
+
+    def resume(self, node: str) -> None:
+        """Let a silent node work again."""
+        self._machines.resume(node)
+        self._wake_node(node)
+
+    def _on(self, node: str) -> list[Resident]:
+        return [resident for resident in self._residents.values() if resident.node == node]
+
+    def _lose(self, resident: Resident) -> None:
+        residents.lost(resident, now=self._clock.now(), wall=self._wall())
+        self._agenda.touch(resident.pod.metadata.uid)
+
+    def _wake_node(self, node: str) -> None:
+        for resident in self._on(node):
+            self._agenda.touch(resident.pod.metadata.uid)
+
+    def _wall(self) -> str:
+        return second_time(self._clock.wall())
+
+    async def _claim(self, key: Key) -> ResourceClaim:
+        return await self._client.get(CLAIMS, key, ResourceClaim)
+
+    def _take_nodes(self, changes: list[Change[PartialObject]]) -> None:
+        """Do what annotations of nodes ask for; what they asked for before our time has been done."""
+        for change in changes:
+            if not isinstance(change, Upserted) or change.obj.metadata.name not in self._machines:
+                continue
+            meta = change.obj.metadata
+            asked = (meta.annotation(REBOOT), meta.annotation(SILENT))
+            before = self._asked.get(meta.name, (asked[0], None))
+            self._asked[meta.name] = asked
+            if asked[0] is not None and asked[0] != before[0]:
+                self.reboot(meta.name)
+            if asked[1] != before[1]:
+                (self.silence if asked[1] == "true" else self.resume)(meta.name)
+
+    def _take_pods(self, changes: list[Change[Pod]]) -> None:
+        for change in changes:
+            match change:
+                case Upserted(obj=pod):
+                    self._observe(pod)
+                case Deleted(obj=pod):
+                    resident = self._residents.get(pod.metadata.uid)
+                    if resident is not None:
+                        resident.gone = True
+                        self._agenda.touch(pod.metadata.uid)
+                case _:
+                    pass
+
+    def _observe(self, pod: Pod) -> None:
+        uid = pod.metadata.uid
+        resident = self._residents.get(uid)
+        if resident is None:
+            self._welcome(pod)
+            return
+        before = resident.pod
+        if int(pod.metadata.resource_version) <= int(before.metadata.resource_version):
+            return
+        resident.pod = pod
+        if pod.metadata.annotation(LOSE_SANDBOX) != before.metadata.annotation(LOSE_SANDBOX):
+            residents.lost(resident, now=self._clock.now(), wall=self._wall())
+        if concerns_kubelet(pod, before):
+            residents.changed(resident, now=self._clock.now())
+            self._agenda.touch(uid)
+
+    def _welcome(self, pod: Pod) -> None:
+        """Take in a pod that was bound to one of our nodes, now or before our time."""
+        if pod.terminal and not pod.metadata.deleting:
+            return  # a kubelet has done with it
+        machine, now = self._machines[pod.spec.node_name], self._clock.now()
+        uid = pod.metadata.uid
+        resident = Resident(pod, pod.spec.node_name, pod.status.pod_ip or machine.address())
+        self._residents[uid] = resident
+        if pod.terminal:
+            resident.stage = Stage.DONE
+            resident.reported = resident.summary()
+        elif pod.ready(READY_TO_START):
+            self._adopting.add(uid)
+            _adopt(resident, now=now, wall=self._clock.wall())
+        elif machine.spec.start_seconds:
+            resident.attempt_at = now + self._chance.uniform(0.0, machine.spec.start_seconds)
+        self._agenda.touch(uid)
+
+    async def _sync(self, uid: Uid) -> float | None:
+        """Do for a pod what is to be done now; return when there will be more."""
+        resident = self._residents.get(uid)
+        if resident is None:
+            return None
+        machine = self._machines[resident.node]
+        while True:
+            now = self._clock.now()
+            if not machine.alive(now) or (machine.boots and not machine.registered):
+                return None  # whoever brings it back wakes its pods
+            if uid in self._adopting:
+                await self._adopt_claims(resident)
+            step = residents.advance(resident, now=now, wall=self._wall())
+            if step is Step.REST:
+                return resident.wake
+            if step is Step.FORGET:
+                del self._residents[uid]
+                return None
+            try:
+                await self._do(step, resident)
+            except PrepareError as error:
+                self._warn(resident.pod, "FailedUnprepareDynamicResources", str(error))
+                return self._clock.now() + RELEASE_RETRY
+
+    async def _do(self, step: Step, resident: Resident) -> None:
+        """Do one thing for a pod."""
+        match step:
+            case Step.START:
+                await self._start(resident)
+            case Step.RELEASE:
+                await self.preparations.unprepare(resident.node, resident.pod)
+                resident.stage = Stage.DONE
+            case Step.REPORT:
+                await self._report(resident)
+            case _:
+                await self._remove(resident)
+
+    async def _start(self, resident: Resident) -> None:
+        """Make a sandbox, if all claims of the pod let it in."""
+        machine = self._machines[resident.node]
+        boots = machine.boots
+        try:
+            if resident.pod.spec.resource_claims or resident.pod.status.extended_resource_claim_status:
+                await self.preparations.prepare(resident.node, resident.pod)
+        except RefusedError as error:
+            residents.refused(resident, now=self._clock.now(), chance=self._chance)
+            self._warn(resident.pod, "FailedPrepareDynamicResources", str(error))
+            return
+        if machine.boots != boots:  # it went down meanwhile
+            self.preparations.rebooted(resident.node)
+            return
+        residents.started(resident, now=self._clock.now(), wall=self._wall())
+
+    async def _report(self, resident: Resident) -> None:
+        """Write the status of a pod."""
+        meta = resident.pod.metadata
+        summary = resident.summary()
+        try:
+            pod = await self._client.merge_patch(
+                PODS,
+                meta.key,
+                {"status": status(resident, wall=self._wall())},
+                model=Pod,
+                subresource="status",
+                resource_version=meta.resource_version,
+                uid=meta.uid,
+            )
+        except Conflict:
+            await self._reread(resident)
+        except NotFound:
+            resident.gone = True
+        else:
+            resident.reported = summary
+            self._observe(pod)
+
+    async def _reread(self, resident: Resident) -> None:
+        """See what has become of a pod that somebody else has written."""
+        meta = resident.pod.metadata
+        try:
+            pod = await self._client.get(PODS, meta.key, Pod)
+        except NotFound:
+            resident.gone = True
+            return
+        if pod.metadata.uid == meta.uid:
+            self._observe(pod)
+        else:
+            resident.gone = True
+
+    async def _remove(self, resident: Resident) -> None:
+        """Remove the object of a pod that has ended; finalizers may hold it, which is their business then."""
+        meta = resident.pod.metadata
+        resident.removed = True
+        try:
+            await self._client.delete(PODS, meta.key, uid=meta.uid, grace_seconds=0)
+        except (NotFound, Conflict):
+            resident.gone = True
+        except ApiError:
+            resident.removed = False
+            raise
+
+    async def _adopt_claims(self, resident: Resident) -> None:
+        """Find out which claims a pod uses that ran before we did."""
+        claims: list[ResourceClaim] = []
+        for name, _ in entries(resident.pod):
+            try:
+                claims.append(await self._claim((resident.pod.metadata.namespace, name)))
+            except NotFound:
+                continue
+        self.preparations.adopt(resident.node, resident.pod, claims)
+        self._adopting.discard(resident.pod.metadata.uid)
+
+    def _warn(self, pod: Pod, reason: str, note: str) -> None:
+        regarding = Regarding.of(PODS, pod.metadata)
+        self._recorder.record(Fact(regarding, Severity.WARNING, reason, "Syncing", note))
+
+
+def _adopt(resident: Resident, *, now: float, wall: datetime) -> None:
+    """Take over the containers of a pod as its status shows them: their timers go on where they were."""
+    statuses = {each.name: each for each in resident.pod.status.container_statuses or ()}
+    for container in resident.pod.spec.containers or ():
+        known = statuses.get(container.name)
+        state = (known.state if known is not None else None) or {}
+        run = Run(container.name, restarts=known.restart_count if known is not None else 0)
+        resident.runs.append(run)
+        if "running" in state:
+            since = state["running"].get("startedAt") or second_time(wall)
+            ago = (wall - datetime.fromisoformat(since)).total_seconds()
+            residents.resumed(resident, run, began=now - max(ago, 0.0), wall=since)
+        elif "terminated" in state:
+            run.exit_code = int(state["terminated"].get("exitCode") or 0)
+            run.started_at = run.finished_at = state["terminated"].get("finishedAt") or second_time(wall)
+    resident.stage = Stage.UP
+    resident.reported = resident.summary()

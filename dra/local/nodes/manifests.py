@@ -1,0 +1,95 @@
+"""Pods as a kubelet reads them: what is to be run, and what it has said about it so far."""
+
+from typing import Any
+
+from dra.model.meta import Key, ObjectMeta, Struct
+from dra.model.pods import TERMINAL_PHASES, PodExtendedResourceClaimStatus, PodResourceClaim, PodResourceClaimStatus
+
+
+class Meta(ObjectMeta, frozen=True):
+    """``metadata`` with what only a kubelet asks for."""
+
+    deletion_grace_period_seconds: int | None = None
+
+
+class Container(Struct, frozen=True):
+    """``spec.containers[]``."""
+
+    name: str = ""
+    image: str = ""
+    command: list[str] | None = None
+    args: list[str] | None = None
+    env: list[dict[str, Any]] | None = None
+    working_dir: str = ""
+
+
+class Spec(Struct, frozen=True):
+    """``spec``."""
+
+    node_name: str = ""
+    containers: list[Container] | None = None
+    init_containers: list[Container] | None = None
+    restart_policy: str = "Always"
+    termination_grace_period_seconds: int = 30
+    host_network: bool = False
+    resource_claims: list[PodResourceClaim] | None = None
+
+
+class ContainerStatus(Struct, frozen=True):
+    """``status.containerStatuses[]``."""
+
+    name: str = ""
+    restart_count: int = 0
+    state: dict[str, Any] | None = None
+
+
+class Status(Struct, frozen=True):
+    """``status``; conditions stay whole, since they are written back."""
+
+    phase: str = ""
+    conditions: list[dict[str, Any]] | None = None
+    start_time: str | None = None
+    container_statuses: list[ContainerStatus] | None = None
+    pod_ip: str = ""
+    resource_claim_statuses: list[PodResourceClaimStatus] | None = None
+    extended_resource_claim_status: PodExtendedResourceClaimStatus | None = None
+
+
+class Pod(Struct, frozen=True):
+    """A pod."""
+
+    metadata: Meta
+    spec: Spec = Spec()
+    status: Status = Status()
+
+    @property
+    def key(self) -> Key:
+        """(namespace, name)."""
+        return self.metadata.key
+
+    @property
+    def terminal(self) -> bool:
+        """Whether a kubelet has said that it is over."""
+        return self.status.phase in TERMINAL_PHASES
+
+    @property
+    def grace_seconds(self) -> float:
+        """How long its containers may take to stop."""
+        asked = self.metadata.deletion_grace_period_seconds
+        return float(self.spec.termination_grace_period_seconds if asked is None else asked)
+
+    def ready(self, condition: str) -> bool:
+        """Whether a condition is True."""
+        return any(c.get("type") == condition and c.get("status") == "True" for c in self.status.conditions or ())
+
+
+def concerns_kubelet(new: Pod, old: Pod) -> bool:
+    """Whether a kubelet synchronises a pod because of a change: of anything but its status."""
+    after, before = new.metadata, old.metadata
+    return (
+        after.annotations != before.annotations
+        or after.labels != before.labels
+        or after.deletion_timestamp != before.deletion_timestamp
+        or after.deletion_grace_period_seconds != before.deletion_grace_period_seconds
+        or new.spec != old.spec
+    )

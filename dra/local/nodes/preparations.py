@@ -1,0 +1,160 @@
+"""Which claims are prepared on which node: the kubelet's DRA manager, with its checks, its texts and its cache.
+
+1. Before each sandbox every claim of the pod is read live and checked; nothing is remembered if any check fails.
+2. The check of the reservation comes before the look into the cache, so it is repeated for each new sandbox.
+3. The cache is keyed by the claim's name and knows its uid. A claim that was deallocated and allocated again while a
+   pod of it is still here is found prepared, and its **old devices** are handed out: the real kubelet does that, too.
+4. A claim is given back when its last pod on the node has ended. Whether the allocation admits the node is not checked.
+"""
+
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
+
+from dra.kube.errors import ApiError
+from dra.local.nodes.drivers import ClaimIdentity, Device, PrepareError, Preparer
+from dra.local.nodes.manifests import Pod
+from dra.model.claims import ResourceClaim
+from dra.model.meta import Key, Uid
+
+KEP: Final = "kep"
+"""The API that knows ``reservedForAnyPod``."""
+
+ReadClaim: TypeAlias = Callable[[Key], Awaitable[ResourceClaim]]
+
+
+class RefusedError(Exception):
+    """The pod cannot start; the text is that of the kubelet's event."""
+
+
+@dataclass(slots=True)
+class Preparation:
+    """A claim on a node."""
+
+    identity: ClaimIdentity
+    pods: dict[Uid, None] = field(default_factory=dict)
+    devices: tuple[Device, ...] = ()
+    prepared: bool = False
+
+
+class Preparations:
+    """The DRA managers of all nodes."""
+
+    def __init__(self, preparer: Preparer, *, api: str, read: ReadClaim) -> None:
+        self._preparer = preparer
+        self._any_pod = api == KEP
+        self._read = read
+        self._cache: dict[str, dict[Key, Preparation]] = {}
+        self._claims: dict[Uid, dict[Key, None]] = {}
+        """Of each pod: where it is to be found in the cache of its node."""
+
+    def __iter__(self) -> Iterator[tuple[str, Preparation]]:
+        """Yield what is known of each node."""
+        return ((node, each) for node, cache in tuple(self._cache.items()) for each in tuple(cache.values()))
+
+    async def prepare(self, node: str, pod: Pod) -> None:
+        """Make all claims of a pod usable; raises `RefusedError`."""
+        try:
+            await self._prepare(node, pod)
+        except (RefusedError, ApiError, PrepareError) as error:
+            raise RefusedError(f"Failed to prepare dynamic resources: prepare dynamic resources: {error}") from error
+
+    async def unprepare(self, node: str, pod: Pod) -> None:
+        """The pod has ended for good; raises `PrepareError`."""
+        uid, cache = pod.metadata.uid, self._cache.get(node, {})
+        for key in tuple(self._claims.get(uid, ())):
+            known = cache[key]
+            if len(known.pods) == 1:
+                await self._preparer.unprepare(node, known.identity)
+            known.pods.pop(uid, None)
+            if known.pods:  # others use it, or somebody has joined while the driver was at it
+                continue
+            del cache[key]
+        self._claims.pop(uid, None)
+
+    def adopt(self, node: str, pod: Pod, claims: list[ResourceClaim]) -> None:
+        """Take over what runs already, as a kubelet does that reads its checkpoint."""
+        for claim in claims:
+            self._use(node, pod.metadata.uid, claim)
+
+    def rebooted(self, node: str) -> None:
+        """Which claims are in use survives in the checkpoint; that they are prepared does not."""
+        for known in self._cache.get(node, {}).values():
+            known.prepared = False
+
+    def _use(self, node: str, uid: Uid, claim: ResourceClaim) -> Preparation:
+        """Remember that a pod uses a claim."""
+        key = claim.metadata.key
+        known = self._cache.setdefault(node, {}).setdefault(key, Preparation(ClaimIdentity.of(claim)))
+        if known.identity.uid != claim.metadata.uid:
+            raise RefusedError(
+                f"old ResourceClaim with same name {claim.metadata.name} and different UID {known.identity.uid}"
+                " still exists (previous pod force-deleted?!)"
+            )
+        known.pods[uid] = None
+        self._claims.setdefault(uid, {})[key] = None
+        return known
+
+    async def _prepare(self, node: str, pod: Pod) -> None:
+        claims = [await self._checked(pod, name, generated=own) for name, own in entries(pod)]
+        used = [(self._use(node, pod.metadata.uid, claim), claim) for claim in claims]
+        wanted = [(known, claim) for known, claim in used if not known.prepared]
+        for known, claim in wanted:
+            try:
+                known.devices = await self._preparer.prepare(node, claim)
+            except PrepareError as error:
+                name = claim.metadata.name
+                raise RefusedError(f"NodePrepareResources failed for ResourceClaim {name}: {error}") from error
+        for known, _ in wanted:
+            known.prepared = True
+
+    async def _checked(self, pod: Pod, name: str, *, generated: bool) -> ResourceClaim:
+        """Return the claim as it is now, if the pod may use it."""
+        meta = pod.metadata
+        try:
+            claim = await self._read((meta.namespace, name))
+        except ApiError as error:
+            raise RefusedError(f"fetch ResourceClaim {name}: {error.message or error}") from error
+        if generated and claim.generated_for != meta.uid:
+            raise RefusedError(
+                f"ResourceClaim {meta.namespace}/{name} was not created for Pod {meta.namespace}/{meta.name}"
+                " (Pod is not owner)"
+            )
+        if not self._admitted(meta.uid, claim):
+            raise RefusedError(
+                f"pod {meta.name} ({meta.uid}) is not allowed to use ResourceClaim {name} ({claim.metadata.uid})"
+            )
+        if claim.status.allocation is None:
+            raise RefusedError(f"ResourceClaim {name}: not allocated")
+        return claim
+
+    def _admitted(self, uid: Uid, claim: ResourceClaim) -> bool:
+        """Whether the pod is in the list, by uid alone as upstream; with the KEP any pod may be meant."""
+        allocation = claim.status.allocation
+        if self._any_pod and allocation is not None and allocation.reserved_for_any_pod:
+            return True
+        return any(entry.uid == uid for entry in claim.entries)
+
+
+def entries(pod: Pod) -> list[tuple[str, bool]]:
+    """Return the claims of a pod by name, and whether each was generated for it.
+
+    Raises `RefusedError` if one has not been generated yet. An entry for which no claim is needed has a status without
+    a name.
+    """
+    statuses = {each.name: each.resource_claim_name for each in pod.status.resource_claim_statuses or ()}
+    found: list[tuple[str, bool]] = []
+    for entry in pod.spec.resource_claims or ():
+        if entry.resource_claim_name:
+            found.append((entry.resource_claim_name, False))
+        elif entry.name in statuses:
+            name = statuses[entry.name]
+            if name:
+                found.append((name, True))
+        else:
+            namespace, name = pod.key
+            raise RefusedError(f'pod "{namespace}/{name}": ResourceClaim not created yet')
+    extended = pod.status.extended_resource_claim_status
+    if extended is not None:
+        found.append((extended.resource_claim_name, False))
+    return found
