@@ -44,6 +44,9 @@ class Registry:
     def create(self, route: Route, obj: Object, *, dry_run: bool = False) -> bytes:
         """Create an object; returns it as stored."""
         kind = route.kind
+        if kind.transient:
+            return self._answer(kind, obj)
+        obj = kind.stored(obj)
         self._name(route, obj)
         meta = metadata(obj)
         key = Key(kind.collection, meta.get("namespace", ""), meta["name"])
@@ -71,7 +74,7 @@ class Registry:
         old = decode(stored.raw)
         part = route.subresource
         if part is None or part is STATUS:
-            new = mutate(decode(stored.raw))
+            new = kind.stored(mutate(decode(kind.shown(stored.raw))))
             self._check_identity(route, new, old)
         else:
             new, shown = decode(stored.raw), mutate(part.read(decode(stored.raw)))
@@ -152,6 +155,14 @@ class Registry:
             message = f"Timeout: Too large resource version: {revision}, current: {self.store.revision}"
             causes = [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}]
             raise Refusal(504, "Timeout", message, {"causes": causes, "retryAfterSeconds": 1}) from None
+
+    def _answer(self, kind: Kind, obj: Object) -> bytes:
+        """Return a question with its answer."""
+        obj.setdefault("metadata", {})
+        kind.strategy.default(obj)
+        kind.strategy.prepare_create(obj)
+        self._refuse(kind, "", kind.strategy.validate(obj))
+        return encode(obj)
 
     @staticmethod
     def _key(route: Route) -> Key:

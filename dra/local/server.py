@@ -1,6 +1,7 @@
 """The API server: one request in, one answer or one watch out; HTTP is only one way to get here."""
 
 from collections.abc import AsyncGenerator, Callable
+from copy import deepcopy
 from dataclasses import dataclass
 from random import Random
 from typing import Final, Protocol, TypeAlias
@@ -10,7 +11,8 @@ import msgspec
 from dra.kube.clock import SYSTEM, Clock
 from dra.kube.transport import JSON, MERGE_PATCH, Request, Response
 from dra.local import discovery, health, refusals, routes, watches
-from dra.local.kinds.builtin import BUILTIN
+from dra.local.kinds import core, priorities
+from dra.local.kinds.builtin import builtin
 from dra.local.kinds.catalog import Catalog
 from dra.local.kinds.subresource import Deletion
 from dra.local.objects import Mutation, Object, decode, encode
@@ -18,6 +20,7 @@ from dra.local.patches import merge
 from dra.local.refusals import Refusal
 from dra.local.registry import Registry
 from dra.local.routes import Route
+from dra.local.schemas.structures import Dialect
 from dra.local.store import Key, Store
 
 DEFAULT_NAMESPACES: Final = ("default", "kube-system", "kube-public", "kube-node-lease")
@@ -46,19 +49,19 @@ class Handler(Protocol):
 class ApiServer:
     """An API server in process."""
 
-    def __init__(self, *, clock: Clock = SYSTEM, chance: Random | None = None) -> None:
-        self.catalog = Catalog(BUILTIN)
+    def __init__(self, *, api: Dialect = Dialect.KEP, clock: Clock = SYSTEM, chance: Random | None = None) -> None:
+        self.catalog = Catalog(builtin(api))
         self.pages: dict[str, Page] = {}
         """By their first segments, without slashes around: ``openapi/v3``."""
         self.not_enforced = list(health.NOT_ENFORCED)
         """What ``/readyz?verbose`` says; whoever leaves something out adds a line."""
         self.store = Store()
         self.registry = Registry(self.store, clock=clock, chance=chance or Random())  # noqa: S311 - names and uids
-        for name in DEFAULT_NAMESPACES:
-            if self.store.get(Key("namespaces", "", name)) is None:
-                kind = self.catalog.find("", "v1", "namespaces")
-                assert kind is not None  # noqa: S101 - built in
-                self.registry.create(Route(kind), {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+        for obj in (*map(core.namespace, DEFAULT_NAMESPACES), *map(deepcopy, priorities.SYSTEM_CLASSES)):
+            kind = self.catalog.of(obj)
+            assert kind is not None  # noqa: S101 - built in
+            if self.store.get(Key(kind.collection, "", obj["metadata"]["name"])) is None:
+                self.registry.create(Route(kind), obj)
 
     async def handle(self, request: Request) -> Response | Watch:
         """Answer a request; never raises for what a client can send."""
@@ -85,20 +88,22 @@ class ApiServer:
             case "GET" if not route.name:
                 return await self._collection(route, request)
             case "GET":
-                return _json(200, self.registry.get(route).raw)
+                return _json(200, route.kind.shown(self.registry.get(route).raw))
             case "POST" if route.subresource:
                 self.registry.act(route, _body(request), dry_run=dry_run)
                 return _json(201, encode(_DONE))
             case "POST" if not route.name:
-                return _json(201, self.registry.create(route, self._object(route, request), dry_run=dry_run))
+                raw = self.registry.create(route, self._object(route, request), dry_run=dry_run)
+                return _json(201, route.kind.shown(raw))
             case "PUT" if route.name:
                 body = self._object(route, request)
-                return _json(200, self.registry.change(route, lambda _: body, dry_run=dry_run))
+                return _json(200, route.kind.shown(self.registry.change(route, lambda _: body, dry_run=dry_run)))
             case "PATCH" if route.name:
-                return _json(200, self.registry.change(route, self._patch(request), dry_run=dry_run))
+                raw = self.registry.change(route, self._patch(request), dry_run=dry_run)
+                return _json(200, route.kind.shown(raw))
             case "DELETE" if route.name:
                 raw, gone = self.registry.delete(route, self._deletion(request), dry_run=dry_run)
-                return _json(200, _success(route, decode(raw)) if gone else raw)
+                return _json(200, _success(route, decode(raw)) if gone else route.kind.shown(raw))
             case _:
                 raise refusals.method_not_allowed()
 
@@ -108,7 +113,8 @@ class ApiServer:
         items = self.store.snapshot(route.kind.collection, namespace=route.namespace)
         head = encode({"kind": f"{route.kind.name}List", "apiVersion": route.kind.api_version})
         meta = encode({"resourceVersion": str(self.store.revision)})
-        body = b"".join((head[:-1], b',"metadata":', meta, b',"items":[', b",".join(i.raw for i in items), b"]}"))
+        raws = b",".join(route.kind.shown(each.raw) for each in items)
+        body = b"".join((head[:-1], b',"metadata":', meta, b',"items":[', raws, b"]}"))
         return _json(200, body)
 
     def _object(self, route: Route, request: Request) -> Object:

@@ -5,6 +5,7 @@ from collections.abc import AsyncGenerator, Iterable
 
 from dra.kube.transport import Request
 from dra.local import refusals
+from dra.local.kinds.kind import Kind
 from dra.local.objects import encode
 from dra.local.routes import Route
 from dra.local.store import Event, Expired, Store, Stored
@@ -18,14 +19,14 @@ async def blocks(store: Store, route: Route, request: Request) -> AsyncGenerator
         async with asyncio.timeout(float(query["timeoutSeconds"]) if "timeoutSeconds" in query else None):
             if began in ("", "0"):
                 position = store.revision
-                yield b"".join(_frame("ADDED", each) for each in _of(route, store.snapshot(collection)))
+                yield b"".join(_frame(route.kind, "ADDED", each) for each in _of(route, store.snapshot(collection)))
             else:
                 position = int(began)
             while True:
                 events = store.since(collection, position)
                 if events:
                     position = events[-1].now.revision
-                    yield b"".join(_frame(event.change.value, event.now) for event in _in(route, events))
+                    yield b"".join(_frame(route.kind, event.change.value, event.now) for event in _in(route, events))
                 else:
                     await store.change(collection, position)
     except Expired as error:
@@ -34,8 +35,8 @@ async def blocks(store: Store, route: Route, request: Request) -> AsyncGenerator
         return
 
 
-def _frame(kind: str, stored: Stored) -> bytes:
-    return b"".join((b'{"type":"', kind.encode(), b'","object":', stored.raw, b"}\n"))
+def _frame(kind: Kind, change: str, stored: Stored) -> bytes:
+    return b"".join((b'{"type":"', change.encode(), b'","object":', kind.shown(stored.raw), b"}\n"))
 
 
 def _of(route: Route, found: Iterable[Stored]) -> Iterable[Stored]:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 
 from dra.local.kinds.kind import Kind
+from dra.local.objects import Object
 
 
 class Catalog:
@@ -28,3 +29,9 @@ class Catalog:
     def find(self, group: str, version: str, plural: str) -> Kind | None:
         """Return the kind at a path."""
         return self._kinds.get((group, version, plural))
+
+    def of(self, obj: Object) -> Kind | None:
+        """Return the kind of an object."""
+        group, _, version = obj.get("apiVersion", "").rpartition("/")
+        found = (each for each in self._kinds.values() if (each.group, each.version) == (group, version))
+        return next((each for each in found if each.name == obj.get("kind")), None)

@@ -8,6 +8,7 @@ from typing import Any, Final
 from dra.local.kinds import causes, columns, names
 from dra.local.kinds.kind import Kind, Strategy, WholeStrategy
 from dra.local.kinds.names import Naming
+from dra.local.kinds.subresource import STATUS, Subresource
 from dra.local.objects import Object
 from dra.local.refusals import Cause
 
@@ -15,6 +16,11 @@ NAMESPACE_FINALIZER: Final = "kubernetes"
 """In ``spec.finalizers`` of each namespace: its contents must go first."""
 
 _DATA_SIZE: Final = 1024 * 1024
+
+
+def namespace(name: str) -> Object:
+    """Return a namespace to create."""
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
 
 
 class NamespaceStrategy(Strategy):
@@ -36,6 +42,14 @@ class NamespaceStrategy(Strategy):
         super().prepare_update(new, old)
         new["spec"] = old.get("spec", {})
 
+    def deleting(self, obj: Object) -> None:
+        """Let it be emptied."""
+        obj["status"] = {**obj.get("status", {}), "phase": "Terminating"}
+
+    def held(self, obj: Object) -> bool:
+        """Whether its contents may still be there."""
+        return bool(obj.get("spec", {}).get("finalizers"))
+
     def cells(self, obj: Object, *, now: datetime) -> Mapping[str, Any]:
         """Return what ``kubectl get namespaces`` shows."""
         return {"Status": obj.get("status", {}).get("phase", ""), "Age": columns.age(obj, now)}
@@ -43,6 +57,17 @@ class NamespaceStrategy(Strategy):
     def fields(self, obj: Object) -> Mapping[str, str]:
         """Return what can be selected by."""
         return {"status.phase": obj.get("status", {}).get("phase", "")}
+
+
+class Finalize(Subresource):
+    """``namespaces/finalize``: who is done with the contents takes itself out of ``spec.finalizers``."""
+
+    name = "finalize"
+    verbs = ("update",)
+
+    def write(self, obj: Object, body: Object) -> None:
+        """Take over the finalizers."""
+        obj["spec"] = {**obj.get("spec", {}), "finalizers": (body.get("spec") or {}).get("finalizers") or []}
 
 
 class _DataStrategy(WholeStrategy):
@@ -153,6 +178,7 @@ NAMESPACES: Final = Kind(
     short_names=("ns",),
     generations=False,
     naming=Naming.LABEL,
+    subresources=(STATUS, Finalize()),
     strategy=NamespaceStrategy(),
     columns=(columns.NAME, *columns.plain("Status"), columns.AGE),
 )

@@ -165,6 +165,8 @@ class Kind:
     """What its names look like."""
     custom: bool = False
     """Whether a definition made it, so it is no part of the server."""
+    transient: bool = False
+    """Whether its objects are questions that are answered and never stored."""
     storage: str = ""
     """The collection its objects lie in; several versions of a kind share one."""
     schema: Schema | None = None
@@ -190,6 +192,10 @@ class Kind:
     def subresource(self, name: str) -> Subresource | None:
         """Return one of its subresources."""
         return next((each for each in self.subresources if each.name == name), None)
+
+    def stored(self, obj: Object) -> Object:
+        """Return an object of this version as it is stored."""
+        return obj if self.form is None else self.form.store(obj)
 
     def shown(self, raw: bytes) -> bytes:
         """Return a stored object as this version shows it."""

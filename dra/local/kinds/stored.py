@@ -1,0 +1,175 @@
+"""Kinds that can be written and read, and that nobody here acts on.
+
+Manifests that are meant for a cluster apply as they are, and a real scheduler finds every list it waits for.
+`UNENFORCED` says what these objects would do elsewhere.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Final
+
+from dra.local.kinds import columns
+from dra.local.kinds.kind import Column, Kind, Strategy, WholeStrategy
+from dra.local.kinds.names import Naming
+from dra.local.objects import Object
+
+UNENFORCED: Final[Mapping[str, str]] = {
+    "rbac.authorization.k8s.io": "roles and bindings are stored; whoever holds the token may do everything",
+    "poddisruptionbudgets.policy": "budgets are stored; every eviction is granted",
+    "resourcequotas": "quotas are stored and count nothing",
+    "services": "services are stored; there is no network between pods",
+    "replicationcontrollers": "stored; nobody makes pods for them",
+    "statefulsets.apps": "stored; nobody makes pods for them",
+    "daemonsets.apps": "stored; nobody makes pods for them",
+    "persistentvolumes": "volumes are stored; nobody binds or mounts them",
+    "persistentvolumeclaims": "volumes are stored; nobody binds or mounts them",
+    "storage.k8s.io": "storage classes and drivers are stored and provide nothing",
+}
+"""By kind or group: what is not done."""
+
+
+class BindingStrategy(WholeStrategy):
+    """RoleBindings and ClusterRoleBindings."""
+
+    def cells(self, obj: Object, *, now: datetime) -> Mapping[str, Any]:
+        """Return what ``kubectl get rolebindings`` shows."""
+        role, subjects = obj.get("roleRef") or {}, obj.get("subjects") or ()
+        accounts = [each for each in subjects if each.get("kind") == "ServiceAccount"]
+        return {
+            "Role": f"{role.get('kind', '')}/{role.get('name', '')}",
+            "Age": columns.age(obj, now),
+            "Users": ", ".join(each["name"] for each in subjects if each.get("kind") == "User"),
+            "Groups": ", ".join(each["name"] for each in subjects if each.get("kind") == "Group"),
+            "ServiceAccounts": ", ".join(f"{each.get('namespace', '')}/{each['name']}" for each in accounts),
+        }
+
+
+class RoleStrategy(WholeStrategy):
+    """Roles show when they were made, not how long ago."""
+
+    def cells(self, obj: Object, *, now: datetime) -> Mapping[str, Any]:
+        """Return what ``kubectl get roles`` shows."""
+        del now
+        return {"Created At": obj["metadata"].get("creationTimestamp", "")}
+
+
+class BudgetStrategy(Strategy):
+    """PodDisruptionBudgets."""
+
+    def cells(self, obj: Object, *, now: datetime) -> Mapping[str, Any]:
+        """Return what ``kubectl get poddisruptionbudgets`` shows."""
+        spec, status = obj.get("spec") or {}, obj.get("status") or {}
+        return {
+            "Min Available": str(spec.get("minAvailable", "N/A")),
+            "Max Unavailable": str(spec.get("maxUnavailable", "N/A")),
+            "Allowed Disruptions": status.get("disruptionsAllowed", 0),
+            "Age": columns.age(obj, now),
+        }
+
+
+class QuotaStrategy(Strategy):
+    """ResourceQuotas."""
+
+    def cells(self, obj: Object, *, now: datetime) -> Mapping[str, Any]:
+        """Return what ``kubectl get resourcequotas`` shows."""
+        status = obj.get("status") or {}
+        hard, used = status.get("hard") or {}, status.get("used") or {}
+        texts = {name: f"{name}: {used.get(name, '0')}/{hard[name]}" for name in sorted(hard)}
+        return {
+            "Request": ", ".join(text for name, text in texts.items() if not name.startswith("limits.")),
+            "Limit": ", ".join(text for name, text in texts.items() if name.startswith("limits.")),
+            "Age": columns.age(obj, now),
+        }
+
+
+_RBAC: Final = "rbac.authorization.k8s.io"
+_ROLE_COLUMNS: Final = (columns.NAME, *columns.plain("Created At"))
+_BINDING_COLUMNS: Final = (
+    columns.NAME,
+    *columns.plain("Role"),
+    columns.AGE,
+    *columns.wide("Users", "Groups", "ServiceAccounts"),
+)
+
+
+def _whole(  # noqa: PLR0913 - what a kind is known by
+    plural: str,
+    name: str,
+    *,
+    group: str = "",
+    namespaced: bool = True,
+    short: tuple[str, ...] = (),
+    strategy: Strategy | None = None,
+    shown: tuple[Column, ...] = (),
+    naming: Naming = Naming.SUBDOMAIN,
+    generations: bool = False,
+) -> Kind:
+    return Kind(
+        group=group,
+        plural=plural,
+        name=name,
+        namespaced=namespaced,
+        short_names=short,
+        subresources=(),
+        strategy=strategy or WholeStrategy(),
+        columns=shown,
+        naming=naming,
+        generations=generations,
+    )
+
+
+_RIGHTS: Final = tuple(
+    _whole(plural, name, group=_RBAC, namespaced=namespaced, strategy=strategy, shown=shown, naming=Naming.SEGMENT)
+    for plural, name, namespaced, strategy, shown in (
+        ("clusterroles", "ClusterRole", False, RoleStrategy(), _ROLE_COLUMNS),
+        ("clusterrolebindings", "ClusterRoleBinding", False, BindingStrategy(), _BINDING_COLUMNS),
+        ("roles", "Role", True, RoleStrategy(), _ROLE_COLUMNS),
+        ("rolebindings", "RoleBinding", True, BindingStrategy(), _BINDING_COLUMNS),
+    )
+)
+_BUDGETS: Final = Kind(
+    group="policy",
+    plural="poddisruptionbudgets",
+    name="PodDisruptionBudget",
+    short_names=("pdb",),
+    strategy=BudgetStrategy(),
+    columns=(
+        columns.NAME,
+        *columns.plain("Min Available", "Max Unavailable"),
+        *columns.numbers("Allowed Disruptions"),
+        columns.AGE,
+    ),
+)
+_QUOTAS: Final = Kind(
+    plural="resourcequotas",
+    name="ResourceQuota",
+    short_names=("quota",),
+    generations=False,
+    strategy=QuotaStrategy(),
+    columns=(columns.NAME, *columns.plain("Request", "Limit"), columns.AGE),
+)
+_STORAGE: Final = tuple(
+    _whole(plural, name, group="storage.k8s.io", namespaced=namespaced, short=short)
+    for plural, name, namespaced, short in (
+        ("storageclasses", "StorageClass", False, ("sc",)),
+        ("csinodes", "CSINode", False, ()),
+        ("csidrivers", "CSIDriver", False, ()),
+        ("csistoragecapacities", "CSIStorageCapacity", True, ()),
+        ("volumeattachments", "VolumeAttachment", False, ()),
+    )
+)
+_CORE: Final = tuple(
+    Kind(plural=plural, name=name, namespaced=namespaced, short_names=short, generations=False)
+    for plural, name, namespaced, short in (
+        ("services", "Service", True, ("svc",)),
+        ("replicationcontrollers", "ReplicationController", True, ("rc",)),
+        ("persistentvolumes", "PersistentVolume", False, ("pv",)),
+        ("persistentvolumeclaims", "PersistentVolumeClaim", True, ("pvc",)),
+    )
+)
+_APPS: Final = tuple(
+    Kind(group="apps", plural=plural, name=name, short_names=short)
+    for plural, name, short in (("statefulsets", "StatefulSet", ("sts",)), ("daemonsets", "DaemonSet", ("ds",)))
+)
+
+KINDS: Final = (*_RIGHTS, _BUDGETS, _QUOTAS, *_STORAGE, *_CORE, *_APPS)
