@@ -126,6 +126,12 @@ class Ledger:
         """Return who has this very item."""
         return self._holders.get(item)
 
+    def free(self, item: Item) -> bool:
+        """Whether somebody new could have the item: nobody holds it, what it is a share of, or a share of it."""
+        if item in self._holders:
+            return False
+        return (not item.share and item not in self._shares) or next(self._in_the_way(item), None) is None
+
     def items(self, uid: Uid) -> frozenset[Item]:
         """Return what a holder has."""
         return self._items.get(uid, frozenset())

@@ -11,9 +11,14 @@ OUT_OF_SERVICE: Final = "node.kubernetes.io/out-of-service"
 
 
 class Taint(Struct, frozen=True):
-    """``spec.taints[]``, as far as it is asked for."""
+    """``spec.taints[]``."""
 
     key: str = ""
+    value: str = ""
+    effect: str = ""
+
+    def __str__(self) -> str:
+        return f"{{{self.key}: {self.value}}}"
 
 
 class NodeSpec(Struct, frozen=True):

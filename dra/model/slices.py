@@ -29,6 +29,8 @@ class Device(Struct, frozen=True):
     node_name: str | None = None
     node_selector: NodeSelector | None = None
     all_nodes: bool | None = None
+    binding_conditions: list[str] | None = None
+    binding_failure_conditions: list[str] | None = None
 
 
 class ResourceSliceSpec(Struct, frozen=True):

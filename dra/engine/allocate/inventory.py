@@ -1,0 +1,304 @@
+"""What drivers offer, by node: pools of devices out of ResourceSlices.
+
+Of a pool only the slices of its highest generation count, and only when all of them are there: in between, a device may
+be in two slices or in none. A pool of which a slice is missing is shown as incomplete: its devices cannot be had, and
+who wants all devices has to wait. Pools in which a name is there twice are invalid, likewise.
+
+Nodes are asked for one at a time and most slices are of one node, so they are found by node; what is made of them is
+kept until a slice of that pool changes.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from fractions import Fraction
+from functools import lru_cache
+from typing import Final, NamedTuple, TypeAlias
+
+from dra.cel.devices import Facts, Selector, SelectorError, facts
+from dra.engine.ledger import Item
+from dra.model import quantities
+from dra.model.nodes import NodeSelector, matches
+from dra.model.slices import Device, ResourceSlice, ResourceSliceSpec
+
+PoolKey: TypeAlias = tuple[str, str]
+"""(driver, name of the pool)."""
+
+Labels: TypeAlias = dict[str, str]
+
+Counters: TypeAlias = Mapping[tuple[str, str], Fraction]
+"""(counter set, counter) → amount."""
+
+_NO_LABELS: Final[Labels] = {}
+
+
+class State(Enum):
+    """Whether the devices of a pool can be had."""
+
+    COMPLETE = auto()
+    INCOMPLETE = auto()  # slices of the newest generation are missing: it is being updated
+    INVALID = auto()  # a device is in it twice
+
+
+@dataclass(slots=True, eq=False)
+class Candidate:
+    """A device in a slice, and what selectors have said of it; there is one for each device and version of a slice."""
+
+    item: Item
+    device: Device
+    spec: ResourceSliceSpec
+    _facts: Facts | None = None
+    _answers: dict[str, bool | SelectorError] = field(default_factory=dict)
+
+    def satisfies(self, selectors: Iterable[Selector]) -> bool:
+        """Whether all selectors match; raises SelectorError where that cannot be told."""
+        for selector in selectors:
+            answer = self._answers.get(selector.expression)
+            if answer is None:
+                answer = self._answers[selector.expression] = self._ask(selector)
+            if answer is not True:
+                if answer is False:
+                    return False
+                raise answer
+        return True
+
+    def attribute(self, name: str) -> tuple[str, object] | None:
+        """Return type and value of the attribute ``domain/name``; the driver is the domain of names without one.
+
+        A list of values is no value: constraints on such attributes hold for no device.
+        """
+        attributes = self.device.attributes or {}
+        found = attributes.get(name)
+        if found is None and name.startswith(f"{self.item.driver}/"):
+            found = attributes.get(name.removeprefix(f"{self.item.driver}/"))
+        if not found:
+            return None
+        kind, value = next(iter(found.items()))
+        return None if isinstance(value, list) else (kind, value)
+
+    @property
+    def consumption(self) -> Counters:
+        """What it takes of the pool's shared counters."""
+        return {
+            (each["counterSet"], name): _amount(counter["value"])
+            for each in self.device.consumes_counters or ()
+            for name, counter in each.get("counters", {}).items()
+        }
+
+    def _ask(self, selector: Selector) -> bool | SelectorError:
+        if self._facts is None:
+            self._facts = facts(self.item.driver, self.device)
+        try:
+            return selector.matches(self._facts)
+        except SelectorError as error:
+            return SelectorError(f"device {self.item}: {error}")
+
+
+@lru_cache(maxsize=4096)
+def _amount(text: str) -> Fraction:
+    return quantities.parse(text)
+
+
+class Pool:
+    """The slices of a pool, all generations of it."""
+
+    def __init__(self, key: PoolKey) -> None:
+        self.key = key
+        self.slices: dict[str, tuple[ResourceSliceSpec, tuple[Candidate, ...]]] = {}
+        self._newest: tuple[Candidate, ...] | None = None
+        self._counters: Counters = {}
+        self._state = State.COMPLETE
+
+    def put(self, name: str, spec: ResourceSliceSpec) -> None:
+        """Take in a slice."""
+        driver, pool = self.key
+        self.slices[name] = (
+            spec,
+            tuple(Candidate(Item(driver=driver, pool=pool, device=d.name), d, spec) for d in spec.devices or ()),
+        )
+        self._newest = None
+
+    def remove(self, name: str) -> None:
+        """A slice is gone."""
+        del self.slices[name]
+        self._newest = None
+
+    @property
+    def state(self) -> State:
+        """Whether its devices can be had."""
+        self._resolve()
+        return self._state
+
+    @property
+    def counters(self) -> Counters:
+        """The shared counters of which partitions of its devices take their part."""
+        self._resolve()
+        return self._counters
+
+    @property
+    def candidates(self) -> tuple[Candidate, ...]:
+        """All devices of the newest generation, on whichever node, in the order of the slices' names."""
+        return self._resolve()
+
+    def on(self, node: str, labels: Labels) -> tuple[Candidate, ...] | None:
+        """Return the devices that a node can use; None if no slice of the newest generation is meant for it."""
+        found = [c for c in self.candidates if usable(c, node=node, labels=labels)]
+        if found or any(_reaches(spec, node, labels) for spec in self._newest_specs()):
+            return tuple(found)
+        return None
+
+    def nodes(self) -> set[str] | None:
+        """Return the nodes that its slices name; None if they may be for others, too."""
+        names = {spec.node_name for spec, _ in self.slices.values()}
+        return None if None in names else {name for name in names if name}
+
+    def _newest_specs(self) -> list[ResourceSliceSpec]:
+        generation = max((spec.pool.generation for spec, _ in self.slices.values()), default=0)
+        return [spec for _, (spec, _) in sorted(self.slices.items()) if spec.pool.generation == generation]
+
+    def _resolve(self) -> tuple[Candidate, ...]:
+        if self._newest is not None:
+            return self._newest
+        specs = self._newest_specs()
+        generation = specs[0].pool.generation if specs else 0
+        found = tuple(c for _, (s, cs) in sorted(self.slices.items()) if s.pool.generation == generation for c in cs)
+        if not specs or len(specs) != specs[0].pool.resource_slice_count:
+            self._state = State.INCOMPLETE
+        elif len({c.item for c in found}) != len(found):
+            self._state = State.INVALID
+        else:
+            self._state = State.COMPLETE
+        self._counters = {
+            (each["name"], name): _amount(counter["value"])
+            for spec in specs
+            for each in spec.shared_counters or ()
+            for name, counter in each.get("counters", {}).items()
+        }
+        self._newest = found
+        return found
+
+
+def _reaches(spec: ResourceSliceSpec, node: str, labels: Labels) -> bool:
+    """Whether a slice is meant for a node; each device may say so for itself."""
+    if spec.node_name is not None:
+        return spec.node_name == node
+    if spec.per_device_node_selection:
+        return False  # its devices are asked one by one
+    return spec.all_nodes is True or _selects(spec.node_selector, node, labels)
+
+
+def usable(candidate: Candidate, *, node: str, labels: Labels) -> bool:
+    """Whether a node can use a device."""
+    spec, device = candidate.spec, candidate.device
+    if not spec.per_device_node_selection:
+        return _reaches(spec, node, labels)
+    return device.node_name == node or device.all_nodes is True or _selects(device.node_selector, node, labels)
+
+
+def _selects(selector: NodeSelector | None, node: str, labels: Labels) -> bool:
+    return selector is not None and matches(selector, name=node, labels=labels)
+
+
+class Share(NamedTuple):
+    """What a pool offers to one node."""
+
+    pool: Pool
+    state: State
+    candidates: tuple[Candidate, ...]
+
+
+class Offer(NamedTuple):
+    """What all pools offer to one node, pools of this node alone first."""
+
+    node: str
+    shares: tuple[Share, ...]
+
+
+class Inventory:
+    """All pools. ``version`` changes with everything that may make an allocation possible."""
+
+    def __init__(self) -> None:
+        self.version = 0
+        self._slices: dict[str, PoolKey] = {}
+        self._pools: dict[PoolKey, Pool] = {}
+        self._local: dict[str, set[PoolKey]] = {}
+        self._wide: set[PoolKey] = set()
+        self._offers: dict[str, tuple[Labels, Offer]] = {}
+
+    def observe(self, found: ResourceSlice) -> None:
+        """Take in a slice."""
+        name, spec = found.metadata.name, found.spec
+        key = (spec.driver, spec.pool.name)
+        known = self._slices.get(name)
+        if known is not None and known != key:
+            self.forget(name)
+        pool = self._pools.get(key)
+        if pool is None:
+            pool = self._pools[key] = Pool(key)
+        elif name in pool.slices and pool.slices[name][0] == spec:
+            return
+        self._slices[name] = key
+        self._unlist(pool)
+        pool.put(name, spec)
+        self._list(pool)
+
+    def forget(self, name: str) -> None:
+        """A slice is gone."""
+        key = self._slices.pop(name, None)
+        if key is None:
+            return
+        pool = self._pools[key]
+        self._unlist(pool)
+        pool.remove(name)
+        if pool.slices:
+            self._list(pool)
+        else:
+            del self._pools[key]
+
+    def offer(self, node: str, labels: Labels | None) -> Offer:
+        """Return what a node can use."""
+        labels = labels or _NO_LABELS
+        known = self._offers.get(node)
+        if known is not None and (known[0] is labels or known[0] == labels):
+            return known[1]
+        shares = []
+        for key in (*sorted(self._local.get(node, ())), *sorted(self._wide)):
+            pool = self._pools[key]
+            found = pool.on(node, labels)
+            if found is not None:
+                shares.append(Share(pool, pool.state, found if pool.state is State.COMPLETE else ()))
+        offer = Offer(node, tuple(shares))
+        self._offers[node] = (labels, offer)
+        return offer
+
+    def candidate(self, item: Item) -> Candidate | None:
+        """Return a device by its name, if it is in the newest generation of its pool."""
+        pool = self._pools.get((item.driver, item.pool))
+        if pool is None:
+            return None
+        return next((c for c in pool.candidates if c.item.device == item.device), None)
+
+    def _list(self, pool: Pool) -> None:
+        self.version += 1
+        nodes = pool.nodes()
+        if nodes is None:
+            self._wide.add(pool.key)
+            self._offers.clear()
+        else:
+            for node in nodes:
+                self._local.setdefault(node, set()).add(pool.key)
+                self._offers.pop(node, None)
+
+    def _unlist(self, pool: Pool) -> None:
+        """Take a pool out of the index, before its slices change."""
+        nodes = pool.nodes()
+        if nodes is None:
+            self._wide.discard(pool.key)
+            self._offers.clear()
+            return
+        for node in nodes:
+            self._offers.pop(node, None)
+            keys = self._local[node]
+            keys.discard(pool.key)
+            if not keys:
+                del self._local[node]

@@ -1,0 +1,153 @@
+"""What a claim asks for, made ready for the search: classes looked up, selectors compiled, names made whole."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import msgspec
+
+from dra.cel.devices import MalformedSelectorError, Selector, selector
+from dra.engine.allocate.inventory import Candidate
+from dra.model.claims import ResourceClaim
+from dra.model.classes import DeviceClass, DeviceSelector
+from dra.model.meta import Key, Uid
+from dra.model.requests import AllocationMode, DeviceAsk, DeviceClaim, DeviceClaimConfiguration, ExactDeviceRequest
+from dra.model.taints import EXISTS, DeviceTaint, DeviceToleration
+
+RESULTS_MAX: Final = 32
+"""Devices that one claim may have (upstream ``AllocationResultsMaxSize``)."""
+
+_KEEPS_AWAY: Final = frozenset({"NoSchedule", "NoExecute"})
+
+
+class UnsatisfiableError(Exception):
+    """A claim that no device could satisfy as things are: a class is missing, an expression is wrong."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ask:
+    """A request, or one of its alternatives."""
+
+    name: str
+    """``request`` or ``request/alternative``, as results bear it."""
+    parent: str
+    """``request``: what constraints and configuration may say instead."""
+    selectors: tuple[Selector, ...]
+    count: int | None
+    """How many devices; None: all there are."""
+    admin: bool
+    tolerations: tuple[DeviceToleration, ...]
+    class_config: tuple[dict[str, Any], ...]
+    shares: Mapping[str, str] = field(default_factory=dict)
+    """How much is wanted of the capacity of devices that may be shared."""
+
+    def means(self, candidate: Candidate) -> bool:
+        """Whether it asks for such a device; raises SelectorError."""
+        return candidate.satisfies(self.selectors)
+
+    def tolerates(self, taints: list[DeviceTaint] | None) -> bool:
+        """Whether taints are no reason against a device."""
+        return not taints or all(
+            taint.effect not in _KEEPS_AWAY or any(_tolerated(taint, by) for by in self.tolerations) for taint in taints
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Constraint:
+    """What the devices of some requests must have in common, or must not."""
+
+    attribute: str
+    distinct: bool
+    requests: frozenset[str] | None
+    """None: of all requests."""
+
+    def covers(self, ask: Ask) -> bool:
+        """Whether it is about the devices of a request."""
+        return self.requests is None or ask.name in self.requests or ask.parent in self.requests
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Wanted:
+    """A claim."""
+
+    key: Key
+    uid: Uid
+    requests: tuple[tuple[Ask, ...], ...]
+    """Each with its alternatives, the best first."""
+    constraints: tuple[Constraint, ...]
+    config: tuple[DeviceClaimConfiguration, ...]
+
+
+def prepare(claim: ResourceClaim, classes: Mapping[str, DeviceClass]) -> Wanted:
+    """Return what a claim asks for. Raises UnsatisfiableError."""
+    try:
+        devices = DeviceClaim.of(claim.spec.devices)
+    except msgspec.ValidationError as error:
+        raise UnsatisfiableError(f"claim {claim.metadata.name}: {error}") from error
+    requests: list[tuple[Ask, ...]] = []
+    for request in devices.requests or ():
+        if request.exactly is not None:
+            requests.append((_ask(request.exactly, request.name, request.name, classes),))
+        elif request.first_available:
+            subs = request.first_available
+            requests.append(tuple(_ask(s, f"{request.name}/{s.name}", request.name, classes) for s in subs))
+        else:
+            raise UnsatisfiableError(f"request {request.name}: neither exactly nor firstAvailable is known here")
+    _check_size(claim, requests)
+    return Wanted(
+        key=claim.metadata.key,
+        uid=claim.metadata.uid,
+        requests=tuple(requests),
+        constraints=tuple(
+            Constraint(
+                attribute=c.match_attribute or c.distinct_attribute or "",
+                distinct=c.match_attribute is None,
+                requests=frozenset(c.requests) if c.requests else None,
+            )
+            for c in devices.constraints or ()
+        ),
+        config=tuple(devices.config or ()),
+    )
+
+
+def _ask(ask: DeviceAsk, name: str, parent: str, classes: Mapping[str, DeviceClass]) -> Ask:
+    found = classes.get(ask.device_class_name)
+    if found is None:
+        raise UnsatisfiableError(f"request {name}: device class {ask.device_class_name} does not exist")
+    if ask.allocation_mode not in tuple(AllocationMode):
+        raise UnsatisfiableError(f"request {name}: unsupported allocation mode {ask.allocation_mode}")
+    return Ask(
+        name=name,
+        parent=parent,
+        selectors=(
+            *_compiled(found.spec.selectors, f"device class {found.metadata.name}"),
+            *_compiled(ask.selectors, f"request {name}"),
+        ),
+        count=ask.count if ask.allocation_mode == AllocationMode.EXACT_COUNT else None,
+        admin=isinstance(ask, ExactDeviceRequest) and ask.admin_access is True,
+        tolerations=tuple(ask.tolerations or ()),
+        class_config=tuple(found.spec.config or ()),
+        shares=(ask.capacity.requests if ask.capacity is not None else None) or {},
+    )
+
+
+def _compiled(selectors: list[DeviceSelector] | None, where: str) -> list[Selector]:
+    try:
+        return [selector(each.cel.expression) for each in selectors or () if each.cel is not None]
+    except MalformedSelectorError as error:
+        raise UnsatisfiableError(f"{where}: {error}") from error
+
+
+def _check_size(claim: ResourceClaim, requests: list[tuple[Ask, ...]]) -> None:
+    least = sum(min(ask.count or 1 for ask in alternatives) for alternatives in requests)
+    if least > RESULTS_MAX:
+        name = claim.metadata.name
+        raise UnsatisfiableError(f"claim {name}: {least} devices are more than the {RESULTS_MAX} that a claim can have")
+
+
+def _tolerated(taint: DeviceTaint, by: DeviceToleration) -> bool:
+    if by.effect and by.effect != taint.effect:
+        return False
+    if by.operator == EXISTS:
+        return by.key in {"", taint.key}
+    return by.key == taint.key and by.value == taint.value

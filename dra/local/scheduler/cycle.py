@@ -1,0 +1,245 @@
+"""One decision: where a pod goes and which devices its claims get; or what it waits for.
+
+Nothing is written here and nothing is assumed. The order of upstream's plugins: claims (are they there, and may they be
+used?), nodes (cordons, taints, affinity, room), then devices on the nodes that are left, the best node first.
+
+KEP rule 7: an allocation that no node of the pod can use is given up (`Deallocation`) only if nobody else can have it:
+the list is empty or names this very pod. An entry that is no pod's stands for users that nobody can count.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from random import Random
+from typing import Final, TypeAlias
+
+from dra.engine.allocate import Refusal, UnsatisfiableError, Wanted, allocate, allocations, prepare
+from dra.local.scheduler.cluster import Cluster
+from dra.local.scheduler.fit import Room, lacks, score, unsuited
+from dra.local.scheduler.queue import Entry, Need
+from dra.model.claims import AllocationResult, ResourceClaim
+from dra.model.nodes import matches
+from dra.model.placement import PlacedPod
+from dra.model.pods import PodResourceClaim
+
+ENOUGH: Final = 100
+"""Nodes among which to choose: with more of them, looking further costs more than it gains (upstream has the same
+minimum, and looks at a fraction of large clusters). Where the search begins moves on with each pod."""
+
+_ELSEWHERE: Final = "resourceclaim not available on the node"
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """The pod goes to a node; `claims` are all of its claims, with an allocation if that is new."""
+
+    node: str
+    claims: tuple[tuple[ResourceClaim, AllocationResult | None], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Deallocation:
+    """No node will do because of where this claim is allocated, and nobody else uses it: take the allocation back."""
+
+    claim: ResourceClaim
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unschedulable:
+    """No node will do until something in `needs` happens."""
+
+    message: str
+    needs: Need
+
+
+@dataclass(frozen=True, slots=True)
+class Later:
+    """Something is under way that the pod has to wait for; nobody need be told."""
+
+    why: str
+    needs: Need = Need.CLAIM
+
+
+Verdict: TypeAlias = Placement | Deallocation | Unschedulable | Later
+
+
+@dataclass(slots=True)
+class _Claims:
+    """The claims of a pod."""
+
+    all: list[ResourceClaim] = field(default_factory=list)
+    wanted: list[tuple[ResourceClaim, Wanted]] = field(default_factory=list)
+    placed: list[ResourceClaim] = field(default_factory=list)
+    """Those whose allocation restricts the nodes."""
+
+
+def decide(entry: Entry, cluster: Cluster, *, start: int, chance: Random) -> Verdict:
+    """Decide about one pod; the search for nodes begins with the one of number `start`."""
+    pod = entry.pod
+    if pod.spec.scheduling_gates:
+        return Later("has scheduling gates", Need.POD)
+    claims = _gather(entry, cluster)
+    if not isinstance(claims, _Claims):
+        return claims
+    rooms = cluster.rooms
+    if not rooms:
+        return Unschedulable("no nodes available to schedule pods", Need.NODE)
+    return _place(entry, cluster, claims, rooms, start % len(rooms), chance)
+
+
+def _gather(entry: Entry, cluster: Cluster) -> _Claims | Unschedulable | Later:
+    """Return the pod's claims, or what they keep it waiting for."""
+    found = _Claims()
+    for each in entry.pod.spec.resource_claims or ():
+        claim = _claim_of(entry.pod, each, cluster)
+        if isinstance(claim, Later | Unschedulable):
+            return claim
+        if claim is None or any(known is claim for known in found.all):
+            continue
+        problem = _add(found, claim, entry, cluster)
+        if problem is not None:
+            return problem
+    return found
+
+
+def _claim_of(
+    pod: PlacedPod, reference: PodResourceClaim, cluster: Cluster
+) -> ResourceClaim | Unschedulable | Later | None:
+    """Return the claim that the pod means, None if none is needed, or what keeps the pod from using it."""
+    namespace, name = pod.metadata.namespace, reference.resource_claim_name
+    if name is None:
+        made = next((s for s in pod.status.resource_claim_statuses or () if s.name == reference.name), None)
+        if made is None:
+            why = "waiting for dynamic resource controller to create the resourceclaim for pod"
+            return Later(f'{why} "{namespace}/{pod.metadata.name}"', Need.CLAIM | Need.POD)
+        name = made.resource_claim_name
+        if name is None:
+            return None
+    claim = cluster.claims.get((namespace, name))
+    if claim is None or claim.metadata.deleting:
+        return Later(f'resourceclaim "{name}" {"not found" if claim is None else "is being deleted"}')
+    if reference.resource_claim_name is None and claim.generated_for not in {None, pod.metadata.uid}:
+        names = f"ResourceClaim {namespace}/{name} was not created for pod {namespace}/{pod.metadata.name}"
+        return Unschedulable(f"{names} (pod is not owner)", Need.CLAIM | Need.POD)
+    return claim
+
+
+def _add(found: _Claims, claim: ResourceClaim, entry: Entry, cluster: Cluster) -> Unschedulable | Later | None:
+    found.all.append(claim)
+    allocation = claim.status.allocation
+    if allocation is not None:
+        if allocation.node_selector is not None:
+            found.placed.append(claim)
+        return None
+    if cluster.claims.in_flight(claim.metadata.uid):
+        return Later(f'resourceclaim "{claim.metadata.name}" is in the process of being allocated')
+    known = entry.wanted.get(claim.metadata.uid)
+    if known is None or known[0] != cluster.classes_version:
+        try:
+            known = (cluster.classes_version, prepare(claim, cluster.classes))
+        except UnsatisfiableError as error:
+            return Unschedulable(f"0/{len(cluster.rooms)} nodes are available: {error}.", Need.CLASS | Need.CLAIM)
+        entry.wanted[claim.metadata.uid] = known
+    found.wanted.append((claim, known[1]))
+    return None
+
+
+def _place(
+    entry: Entry, cluster: Cluster, claims: _Claims, rooms: Sequence[Room], start: int, chance: Random
+) -> Verdict:
+    """Return the best node that has all the pod needs."""
+    demand = entry.demand
+    reasons: Counter[str] = Counter()
+    needs = Need.NODE
+    fitting: list[Room] = []
+    elsewhere: list[ResourceClaim] = []
+    count = len(rooms)
+    for i in range(count):
+        room = rooms[(start + i) % count]
+        why = unsuited(room, demand)
+        if why is not None:
+            reasons[why] += 1
+            continue
+        lacking = lacks(room, demand)
+        if lacking:
+            reasons.update(lacking)
+            needs |= Need.ROOM
+            continue
+        away = [c for c in claims.placed if not _reaches(c, room)] if claims.placed else ()
+        if away:
+            reasons[_ELSEWHERE] += 1
+            needs |= Need.CLAIM
+            elsewhere += away
+            continue
+        fitting.append(room)
+        if len(fitting) >= ENOUGH:
+            placement = _best(fitting, entry, cluster, claims, reasons, chance)
+            if placement is not None:
+                return placement
+            fitting = []
+    placement = _best(fitting, entry, cluster, claims, reasons, chance) if fitting else None
+    if placement is not None:
+        return placement
+    if claims.wanted:
+        needs |= Need.DEVICE | Need.CLASS
+    return _refusal(entry.pod, claims, reasons, needs, elsewhere, count)
+
+
+def _best(
+    fitting: list[Room],
+    entry: Entry,
+    cluster: Cluster,
+    claims: _Claims,
+    reasons: Counter[str],
+    chance: Random,
+) -> Placement | None:
+    """Return the best of some nodes that have room: with the devices, if any are to be allocated."""
+    demand = entry.demand
+    rated = [(score(room, demand), chance.random(), room) for room in fitting]
+    if not claims.wanted:
+        _, _, room = max(rated)
+        return Placement(room.name, tuple((claim, None) for claim in claims.all))
+    rated.sort(key=_by_rating, reverse=True)
+    wanted = [each for _, each in claims.wanted]
+    for _, _, room in rated:
+        solution = allocate(wanted, offer=cluster.inventory.offer(room.name, room.labels), ledger=cluster.claims.ledger)
+        if isinstance(solution, Refusal):
+            reasons[solution.text] += 1
+            continue
+        made = allocations(wanted, solution, node=room.name)
+        new = {claim.metadata.uid: result for (claim, _), result in zip(claims.wanted, made, strict=True)}
+        return Placement(room.name, tuple((claim, new.get(claim.metadata.uid)) for claim in claims.all))
+    return None
+
+
+def _by_rating(rated: tuple[float, float, Room]) -> tuple[float, float]:
+    return rated[:2]
+
+
+def _reaches(claim: ResourceClaim, room: Room) -> bool:
+    allocation = claim.status.allocation
+    return allocation is None or matches(allocation.node_selector, name=room.name, labels=room.labels)
+
+
+def _refusal(
+    pod: PlacedPod,
+    claims: _Claims,
+    reasons: Counter[str],
+    needs: Need,
+    elsewhere: list[ResourceClaim],
+    count: int,
+) -> Unschedulable | Deallocation:
+    texts = sorted(f"{times} {reason}" for reason, times in reasons.items())
+    message = f"0/{count} nodes are available: {', '.join(texts)}."
+    for claim in elsewhere:
+        if _may_be_taken_back(claim, pod):
+            return Deallocation(claim, f"{message} deallocation of ResourceClaim completed")
+    return Unschedulable(f"{message} still not schedulable" if claims.all else message, needs)
+
+
+def _may_be_taken_back(claim: ResourceClaim, pod: PlacedPod) -> bool:
+    """Whether nobody but this pod can use the allocation (upstream's PostFilter, and KEP rule 7)."""
+    if claim.status.allocation is None or claim.status.allocation.reserved_for_any_pod:
+        return False
+    return all(entry.is_pod and entry.uid == pod.metadata.uid for entry in claim.entries)

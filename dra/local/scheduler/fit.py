@@ -1,0 +1,185 @@
+"""Which nodes can take a pod, and which one does it best; in upstream's order and words."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from math import ceil
+from typing import Final, TypeAlias
+
+from dra.model import quantities
+from dra.model.meta import Key, Uid
+from dra.model.nodes import Taint, matches
+from dra.model.placement import Container, Host, PlacedPod, Toleration
+from dra.model.quantities import MalformedQuantityError
+
+Amounts: TypeAlias = Mapping[str, int]
+"""Resource → amount: thousandths of CPUs, else whole units."""
+
+_CPU: Final = "cpu"
+_MEMORY: Final = "memory"
+_PODS: Final = "pods"
+_DEFAULTS: Final = {_CPU: 100, _MEMORY: 200 * 1024 * 1024}
+"""What scoring counts for a pod that asks for nothing: so that such pods spread, too."""
+
+_KEEPS_AWAY: Final = frozenset({"NoSchedule", "NoExecute"})
+_CORDON: Final = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
+DEFAULT_PODS: Final = 110
+"""What a kubelet says when nobody told it otherwise; of a node without ``status.allocatable``."""
+
+
+@lru_cache(maxsize=8192)
+def _amount(resource: str, text: str | int) -> int:
+    try:
+        return ceil(quantities.parse(text) * (1000 if resource == _CPU else 1))
+    except MalformedQuantityError:
+        return 0
+
+
+def _sum(parts: Iterator[Amounts] | list[Amounts]) -> dict[str, int]:
+    total: dict[str, int] = {}
+    for part in parts:
+        for resource, amount in part.items():
+            total[resource] = total.get(resource, 0) + amount
+    return total
+
+
+def _most(one: Amounts, other: Amounts) -> dict[str, int]:
+    return {r: max(one.get(r, 0), other.get(r, 0)) for r in (*one, *(r for r in other if r not in one))}
+
+
+def _asked(container: Container) -> Amounts:
+    return {r: _amount(r, text) for r, text in (container.resources.requests or {}).items()}
+
+
+def amounts_of(pod: PlacedPod) -> Amounts:
+    """Return what a pod takes of its node: the sum of its containers, or more if an init container needs more.
+
+    Sidecars (init containers that are restarted) run beside those after them. What the pod says as a whole wins.
+    """
+    spec = pod.spec
+    total = _sum([_asked(each) for each in spec.containers or ()])
+    sidecars: dict[str, int] = {}
+    initial: dict[str, int] = {}
+    for container in spec.init_containers or ():
+        if container.restart_policy == "Always":
+            sidecars = _sum([sidecars, _asked(container)])
+            initial = _most(initial, sidecars)
+        else:
+            initial = _most(initial, _sum([sidecars, _asked(container)]))
+    total = _most(_sum([total, sidecars]), initial)
+    if spec.resources is not None and spec.resources.requests:
+        total |= {r: _amount(r, text) for r, text in spec.resources.requests.items()}
+    if spec.overhead:
+        total = _sum([total, {r: _amount(r, text) for r, text in spec.overhead.items()}])
+    return {**{r: a for r, a in total.items() if a}, _PODS: 1}
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """What a pod asks of a node, read once."""
+
+    pod: PlacedPod
+    amounts: Amounts
+    tolerations: tuple[Toleration, ...]
+
+    @classmethod
+    def of(cls, pod: PlacedPod) -> "Demand":
+        """Read a pod."""
+        return cls(pod, amounts_of(pod), tuple(pod.spec.tolerations or ()))
+
+
+@dataclass(slots=True, eq=False)
+class Room:
+    """A node and what runs there; pods may be known before their node."""
+
+    name: str
+    key: Key = ("", "")
+    known: bool = False
+    labels: dict[str, str] = field(default_factory=dict)
+    taints: tuple[Taint, ...] = ()
+    allocatable: dict[str, int] = field(default_factory=dict)
+    used: dict[str, int] = field(default_factory=dict)
+    weight: dict[str, int] = field(default_factory=lambda: {_CPU: 0, _MEMORY: 0})
+    """What is used, as scoring counts it."""
+    pods: dict[Uid, Amounts] = field(default_factory=dict)
+
+    def observe(self, host: Host) -> bool:
+        """Take in the node; return whether that may matter to a pod: heartbeats do not."""
+        labels = host.metadata.labels or {}
+        taints = tuple(t for t in host.spec.taints or () if t.effect in _KEEPS_AWAY)
+        if host.spec.unschedulable and not any(t.key == _CORDON.key for t in taints):
+            taints = (_CORDON, *taints)
+        given = host.status.allocatable or {}
+        allocatable = {_PODS: DEFAULT_PODS} | {r: _amount(r, text) for r, text in given.items()}
+        before = (self.known, self.labels, self.taints, self.allocatable)
+        after = (True, labels, taints, allocatable)
+        if before == after:
+            return False
+        self.known, self.labels, self.taints, self.allocatable = after
+        return True
+
+    def add(self, uid: Uid, amounts: Amounts) -> None:
+        """A pod runs here, or is about to."""
+        if uid in self.pods:
+            self.remove(uid)
+        self.pods[uid] = amounts
+        used, weight = self.used, self.weight
+        for resource, amount in amounts.items():
+            used[resource] = used.get(resource, 0) + amount
+        for resource, default in _DEFAULTS.items():
+            weight[resource] += amounts.get(resource) or default
+
+    def remove(self, uid: Uid) -> bool:
+        """It does not any more; return whether it did."""
+        amounts = self.pods.pop(uid, None)
+        if amounts is None:
+            return False
+        for resource, amount in amounts.items():
+            self.used[resource] -= amount
+        for resource, default in _DEFAULTS.items():
+            self.weight[resource] -= amounts.get(resource) or default
+        return True
+
+
+def unsuited(room: Room, demand: Demand) -> str | None:
+    """Return why the pod may not run on a node, whatever else runs there."""
+    for taint in room.taints:
+        if not any(_tolerates(by, taint) for by in demand.tolerations):
+            return "node(s) were unschedulable" if taint is _CORDON else f"node(s) had untolerated taint {taint}"
+    spec = demand.pod.spec
+    if spec.node_selector and any(room.labels.get(key) != value for key, value in spec.node_selector.items()):
+        return "node(s) didn't match Pod's node affinity/selector"
+    if spec.affinity is not None and spec.affinity.node_affinity is not None:
+        required = spec.affinity.node_affinity.required_during_scheduling_ignored_during_execution
+        if not matches(required, name=room.name, labels=room.labels):
+            return "node(s) didn't match Pod's node affinity/selector"
+    return None
+
+
+def lacks(room: Room, demand: Demand) -> list[str]:
+    """Return what the node has not enough of."""
+    used, allocatable = room.used, room.allocatable
+    return [
+        "Too many pods" if resource == _PODS else f"Insufficient {resource}"
+        for resource, amount in demand.amounts.items()
+        if amount > allocatable.get(resource, 0) - used.get(resource, 0)
+    ]
+
+
+def score(room: Room, demand: Demand) -> float:
+    """Return how much of the node would be free, from 0 to 1: upstream's LeastAllocated over cpu and memory."""
+    total = 0.0
+    for resource, default in _DEFAULTS.items():
+        allocatable = room.allocatable.get(resource, 0)
+        if allocatable:
+            taken = room.weight[resource] + (demand.amounts.get(resource) or default)
+            total += max(0.0, (allocatable - taken) / allocatable)
+    return total / len(_DEFAULTS)
+
+
+def _tolerates(toleration: Toleration, taint: Taint) -> bool:
+    if toleration.effect and toleration.effect != taint.effect:
+        return False
+    if toleration.operator == "Exists":
+        return toleration.key in {"", taint.key}
+    return toleration.key == taint.key and toleration.value == taint.value

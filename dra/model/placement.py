@@ -1,0 +1,75 @@
+"""What of pods and nodes decides where a pod can run: only schedulers read it, so all others are spared its size."""
+
+from typing import Final
+
+from dra.model.meta import Struct
+from dra.model.nodes import Node, NodeSelector, NodeStatus
+from dra.model.pods import Pod, PodSpec
+
+DEFAULT_SCHEDULER: Final = "default-scheduler"
+
+
+class ResourceRequirements(Struct, frozen=True):
+    """``resources``: what is asked for; limits are the kubelet's business, the API server made requests of them."""
+
+    requests: dict[str, str | int] | None = None
+
+
+class Container(Struct, frozen=True):
+    """``containers[]`` and ``initContainers[]``."""
+
+    resources: ResourceRequirements = ResourceRequirements()
+    restart_policy: str = ""
+    """``Always`` makes an init container run beside the others."""
+
+
+class Toleration(Struct, frozen=True):
+    """``tolerations[]``."""
+
+    key: str = ""
+    operator: str = "Equal"
+    value: str = ""
+    effect: str = ""
+
+
+class NodeAffinity(Struct, frozen=True):
+    """``nodeAffinity``."""
+
+    required_during_scheduling_ignored_during_execution: NodeSelector | None = None
+
+
+class Affinity(Struct, frozen=True):
+    """``affinity``; what is said about other pods is not heeded."""
+
+    node_affinity: NodeAffinity | None = None
+
+
+class PlacedPodSpec(PodSpec, frozen=True):
+    """``spec``."""
+
+    scheduler_name: str = DEFAULT_SCHEDULER
+    containers: list[Container] | None = None
+    init_containers: list[Container] | None = None
+    overhead: dict[str, str | int] | None = None
+    resources: ResourceRequirements | None = None
+    node_selector: dict[str, str] | None = None
+    affinity: Affinity | None = None
+    tolerations: list[Toleration] | None = None
+
+
+class PlacedPod(Pod, frozen=True):
+    """A pod with all that a scheduler asks for."""
+
+    spec: PlacedPodSpec = PlacedPodSpec()
+
+
+class HostStatus(NodeStatus, frozen=True):
+    """``status``."""
+
+    allocatable: dict[str, str | int] | None = None
+
+
+class Host(Node, frozen=True):
+    """A node with all that a scheduler asks for."""
+
+    status: HostStatus = HostStatus()
