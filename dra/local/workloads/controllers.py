@@ -1,0 +1,35 @@
+"""All workload controllers in one component."""
+
+import asyncio
+from random import Random
+from typing import Any
+
+from dra.kube.client import Client
+from dra.kube.clock import Clock
+from dra.kube.events import Recorder
+from dra.kube.resources import JOBS, PODS
+from dra.local.workloads.jobs.controller import JobController
+from dra.local.workloads.jobs.manifests import Job
+from dra.local.workloads.manifests import Pod
+from dra.local.workloads.mirror import Mirror
+
+
+class WorkloadControllers:
+    """Watches once for all of them. `run` never returns; cancel it."""
+
+    def __init__(self, client: Client, *, clock: Clock, chance: Random) -> None:
+        pods = Mirror(client, PODS, Pod, clock=clock, chance=chance)
+        jobs = Mirror(client, JOBS, Job, clock=clock, chance=chance)
+        self._mirrors: tuple[Mirror[Any], ...] = (pods, jobs)
+        self._recorder = Recorder(client, instance="local", controller="job-controller", clock=clock)
+        self._jobs = JobController(client, jobs=jobs, pods=pods, recorder=self._recorder, clock=clock)
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for mirror in self._mirrors:
+                group.create_task(mirror.reflector.run(), name=f"reflect {mirror.resource.label} for workloads")
+            group.create_task(self._recorder.run(), name="events of workloads")
+            for mirror in self._mirrors:
+                await mirror.reflector.synced.wait()
+            group.create_task(self._jobs.run(), name="jobs")

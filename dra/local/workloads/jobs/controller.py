@@ -1,0 +1,203 @@
+"""The shell of the Job controller: decides, does, and decides again until a Job needs nothing."""
+
+import contextlib
+from collections.abc import Mapping
+from datetime import timedelta
+from functools import partial
+from typing import Any, Final
+
+from dra.kube.client import Client
+from dra.kube.clock import Clock, second_time
+from dra.kube.errors import Conflict, NotFound
+from dra.kube.events import Recorder
+from dra.kube.resources import JOBS, PODS
+from dra.kube.series import Fact, Regarding, Severity
+from dra.local.agenda import Agenda
+from dra.local.workloads.batches import slow_start
+from dra.local.workloads.jobs.decision import Plan, decide
+from dra.local.workloads.jobs.failures import Failures
+from dra.local.workloads.jobs.manifests import COMPLETION_INDEX, TRACKING, Job
+from dra.local.workloads.manifests import Pod, controller_of, instance, owned_by, time_of
+from dra.local.workloads.mirror import Mirror
+from dra.model.meta import Key, ObjectMeta, Uid
+
+BATCH_SECONDS: Final = 0.25
+"""How long changes of pods are gathered: ten thousand of them are to be a few writes of the Job."""
+
+
+class JobController:
+    """Creates the pods of Jobs, counts them, and ends Jobs."""
+
+    def __init__(
+        self, client: Client, *, jobs: Mirror[Job], pods: Mirror[Pod], recorder: Recorder, clock: Clock
+    ) -> None:
+        self._client = client
+        self._jobs = jobs
+        self._pods = pods
+        self._recorder = recorder
+        self._clock = clock
+        self._agenda: Agenda[Key] = Agenda(clock)
+        self._failures: dict[Uid, Failures] = {}
+        jobs.tell(self._job_changed)
+        pods.tell(self._pod_changed)
+
+    async def run(self) -> None:
+        """Work until cancelled; to be started when both mirrors are complete."""
+        await self._agenda.serve(self._sync)
+
+    def _job_changed(self, job: Job, *, gone: bool) -> None:
+        if gone:
+            self._failures.pop(job.metadata.uid, None)
+            for pod in self._pods.owned(job.metadata.uid):
+                self._pod_changed(pod, gone=False)
+        self._agenda.touch(job.metadata.key)
+
+    def _pod_changed(self, pod: Pod, *, gone: bool) -> None:
+        owner = controller_of(pod.metadata)
+        if owner is not None and owner.kind == "Job" and owner.api_version == JOBS.api_version:
+            del gone
+            self._agenda.at((pod.metadata.namespace, owner.name), self._clock.now() + BATCH_SECONDS)
+
+    async def _sync(self, key: Key) -> float | None:
+        """Do for a Job what can be done; return when to look again."""
+        while True:
+            job = self._jobs.get(key)
+            if job is None:
+                await self._release_orphans(key)
+                return None
+            if not job.ours:
+                return None
+            uid, now = job.metadata.uid, self._clock.wall()
+            pods = tuple(self._pods.owned(uid))
+            plan = decide(job, pods, failures=self._failures.get(uid, Failures()), now=now)
+            if plan.moves_pods:
+                await self._move(job, plan)
+                continue
+            written = plan.status is not None and await self._write(job, plan)
+            if plan.release:
+                await slow_start(plan.release, self._release)
+            if not written and not plan.release:
+                return await self._expire(job) if plan.wake is None else self._clock.now() + plan.wake
+
+    async def _move(self, job: Job, plan: Plan) -> None:
+        await slow_start(plan.end, self._delete)
+        await slow_start(plan.drop, self._drop)
+        await slow_start(plan.create, partial(self._create, job))
+
+    async def _create(self, job: Job, index: int | None) -> None:
+        name = f"{job.metadata.name}-" if index is None else f"{job.metadata.name}-{index}-"
+        body = instance(job.spec.template, name=name, owners=owned_by(JOBS, job.metadata))
+        meta = body["metadata"]
+        meta["finalizers"] = [*(each for each in meta.get("finalizers", ()) if each != TRACKING), TRACKING]
+        if index is not None:
+            meta["annotations"] = {**meta.get("annotations", {}), COMPLETION_INDEX: str(index)}
+            meta["labels"] = {**meta.get("labels", {}), COMPLETION_INDEX: str(index)}
+            body["spec"] = _with_index({**body["spec"], "hostname": f"{job.metadata.name}-{index}"})
+        pod = await self._client.create(PODS, body, model=Pod, namespace=job.metadata.namespace)
+        self._pods.observe(pod)
+
+    async def _delete(self, pod: Pod) -> None:
+        try:
+            await self._client.delete(PODS, pod.metadata.key, uid=pod.metadata.uid)
+        except (NotFound, Conflict):
+            self._pods.forget(pod.metadata)
+        else:
+            self._pods.deleting(pod, second_time(self._clock.wall()))
+
+    async def _drop(self, pod: Pod) -> None:
+        await self._release(pod)
+        await self._delete(pod)
+
+    async def _release(self, pod: Pod) -> None:
+        """Take our finalizer off, and nobody else's."""
+        meta = pod.metadata
+        rest = [each for each in meta.finalizers or () if each != TRACKING]
+        body: dict[str, Any] = {"metadata": {"finalizers": rest or None}}
+        try:
+            changed = await self._client.merge_patch(
+                PODS, meta.key, body, model=Pod, resource_version=meta.resource_version, uid=meta.uid
+            )
+        except NotFound:
+            self._pods.forget(meta)
+        except Conflict:
+            await self._reread(meta)
+        else:
+            self._pods.observe(changed)
+
+    async def _reread(self, meta: ObjectMeta) -> None:
+        try:
+            found = await self._client.get(PODS, meta.key, Pod)
+        except NotFound:
+            self._pods.forget(meta)
+            return
+        if found.metadata.uid != meta.uid:
+            self._pods.forget(meta)
+        self._pods.observe(found)
+
+    async def _write(self, job: Job, plan: Plan) -> bool:
+        """Write the status; return whether that has changed anything."""
+        assert plan.status is not None  # noqa: S101 - the caller has looked
+        meta = job.metadata
+        try:
+            changed = await self._client.merge_patch(
+                JOBS,
+                meta.key,
+                plan.status,
+                model=Job,
+                subresource="status",
+                resource_version=meta.resource_version,
+                uid=meta.uid,
+            )
+        except NotFound:
+            self._jobs.forget(meta)
+            raise
+        except Conflict:
+            self._jobs.observe(await self._client.get(JOBS, meta.key, Job))
+            raise
+        self._jobs.observe(changed)
+        self._failures[meta.uid] = plan.failures
+        for severity, reason, note in plan.events:
+            self._recorder.record(Fact(Regarding.of(JOBS, meta), Severity(severity), reason, "Syncing", note))
+        return changed.metadata.resource_version != meta.resource_version
+
+    async def _expire(self, job: Job) -> float | None:
+        """Delete a Job that has been over for long enough."""
+        finished, seconds = job.finished, job.spec.ttl_seconds_after_finished
+        if finished is None or seconds is None or job.metadata.deleting:
+            return None
+        since = time_of(finished.last_transition_time) or self._clock.wall()
+        left = (since + timedelta(seconds=seconds) - self._clock.wall()).total_seconds()
+        if left > 0.0:
+            return self._clock.now() + left
+        with contextlib.suppress(NotFound, Conflict):
+            await self._client.delete(JOBS, job.metadata.key, uid=job.metadata.uid, propagation="Foreground")
+        return None
+
+    async def _release_orphans(self, key: Key) -> None:
+        """Let go of the pods of a Job that is gone."""
+        namespace, name = key
+        orphans = [
+            pod
+            for pod in self._pods.objects.values()
+            if pod.metadata.namespace == namespace
+            and TRACKING in (pod.metadata.finalizers or ())
+            and (owner := controller_of(pod.metadata)) is not None
+            and (owner.kind, owner.name) == ("Job", name)
+        ]
+        await slow_start(orphans, self._release)
+
+
+def _with_index(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a pod spec whose containers are told their index."""
+    source = {"fieldRef": {"fieldPath": f"metadata.annotations['{COMPLETION_INDEX}']"}}
+    variable = {"name": "JOB_COMPLETION_INDEX", "valueFrom": source}
+    told = dict(spec)
+    for part in ("initContainers", "containers"):
+        if part in spec:
+            told[part] = [
+                each
+                if any(env.get("name") == variable["name"] for env in each.get("env") or ())
+                else {**each, "env": [*(each.get("env") or ()), variable]}
+                for each in spec[part]
+            ]
+    return told
