@@ -1,0 +1,405 @@
+"""What Go's decoder makes of a JSON object of a built-in kind, and what it says of what it cannot use.
+
+Unknown fields are dropped and named, values of a wrong type end the decoding, and what comes out is what Go would
+write again: without nulls and empty values that its tags omit, with those that they do not omit, with quantities and
+times in their canonical form. One deviation: fields without ``omitempty`` that are null in Go (lists, maps, pointers)
+are left out.
+
+A type is compiled when it is first met; a pod then costs some 20 µs.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import Any, Final, TypeAlias
+
+from dra.local.objects import Object
+from dra.local.schemas import scalars
+from dra.local.schemas.scalars import Malformed
+from dra.local.schemas.schema import Omission, Schema
+
+Told: TypeAlias = list[str]
+"""What is wrong and can be overlooked: ``unknown field "spec.foo"``."""
+
+Read: TypeAlias = Callable[[Any, str, Told], Any]
+"""Reads a value whose fields have paths that begin with the second argument; may return `DROP`."""
+
+DROP: Final = object()
+"""In place of a value that is not written."""
+
+
+class Mismatch(Exception):  # noqa: N818 - what a client sent, told to it in the answer
+    """A value of a type that the field cannot have."""
+
+    def __init__(self, found: str, wanted: str) -> None:
+        super().__init__(found, wanted)
+        self.found = found
+        self.wanted = wanted
+        self.struct = ""
+        self.path: list[str] = []
+
+    def __str__(self) -> str:
+        where = f"Go struct field {self.struct}.{'.'.join(self.path)} of" if self.path else "Go value of"
+        return f"json: cannot unmarshal {self.found} into {where} type {self.wanted}"
+
+
+class Repeating(dict[str, Any]):
+    """An object whose text gives some keys twice; the last one counts."""
+
+    def __init__(self, pairs: list[tuple[str, Any]]) -> None:
+        super().__init__(pairs)
+        seen: set[str] = set()
+        self.twice: Final = [key for key, _ in pairs if key in seen or seen.add(key)]  # type: ignore[func-returns-value]
+
+    def plain(self) -> Object:
+        """Return it with each key once, all the way down."""
+        found: Object = unrepeated(dict(self))
+        return found
+
+
+def unrepeated(value: Any) -> Any:  # noqa: ANN401 - JSON
+    """Return a value without any `Repeating` in it."""
+    if isinstance(value, dict):
+        return {key: unrepeated(each) for key, each in value.items()}
+    return [unrepeated(each) for each in value] if isinstance(value, list) else value
+
+
+def word(value: Any) -> str:  # noqa: ANN401 - JSON
+    """Return what Go calls a JSON value."""
+    match value:
+        case bool():
+            return "bool"
+        case str():
+            return "string"
+        case int() | float():
+            return "number"
+        case list():
+            return "array"
+        case _:
+            return "object"
+
+
+class Struct:
+    """Reads the objects of one Go struct."""
+
+    __slots__ = ("_absent", "_composites", "_fields", "_name", "_plain", "_scalars", "_schema", "_wanted")
+
+    def __init__(self, schema: Schema) -> None:
+        self._schema: Final = schema
+        self._name: Final = schema.definition.rpartition(".")[2]
+        self._wanted: Final = f"{schema.definition.rpartition('.')[0].rpartition('.')[2]}.{self._name}"
+        self._fields: Mapping[str, Schema] | None = None
+        self._plain: dict[str, type] = {}
+        """Text and truth that are omitted when empty: most fields."""
+        self._scalars: dict[str, Callable[[Any], Any]] = {}
+        self._composites: dict[str, Read] = {}
+        self._absent: tuple[tuple[str, Callable[[], Any]], ...] = ()
+        """What is written although nobody gave it."""
+
+    def read(self, value: Any, prefix: str, told: Told) -> Object:  # noqa: ANN401, C901, PLR0912 - one loop, for speed
+        """Return the object as Go would write it again; raises `Mismatch` and `Malformed`."""
+        if self._fields is None:
+            self._compile()
+        if type(value) is not dict:
+            value = self._object(value, prefix, told)
+        plain, scalar, composite = self._plain, self._scalars, self._composites
+        out: Object = {}
+        key = ""
+        try:
+            for key, each in value.items():
+                wanted = plain.get(key)
+                if wanted is not None:
+                    if type(each) is wanted:
+                        if each:
+                            out[key] = each
+                    elif each is not None:
+                        raise Mismatch(word(each), self._schema.fields[key].go.lstrip("*"))  # noqa: TRY301
+                elif (read := composite.get(key)) is not None:
+                    found = read(each, f"{prefix}{key}", told)
+                    if found is not DROP:
+                        out[key] = found
+                elif (take := scalar.get(key)) is not None:
+                    found = take(each)
+                    if found is not DROP:
+                        out[key] = found
+                else:
+                    told.append(f'unknown field "{prefix}{key}"')
+        except Mismatch as mismatch:
+            field = self._schema.fields[key]
+            mismatch.path[:0] = [field.within, key] if field.within else [key]
+            mismatch.struct = mismatch.struct or self._name
+            raise
+        for name, zero in self._absent:
+            if name not in out:
+                out[name] = zero()
+        return out
+
+    def zero(self) -> Object:
+        """Return what Go writes for one that nobody gave a value."""
+        return self.read({}, "", [])
+
+    def _object(self, value: Any, prefix: str, told: Told) -> Object:  # noqa: ANN401
+        if value is None:
+            return {}
+        if isinstance(value, Repeating):
+            known = self._schema.fields
+            told.extend(f'duplicate field "{prefix}{key}"' for key in value.twice if key in known)
+            return value
+        raise Mismatch(word(value), self._schema.go.lstrip("*") or self._wanted)
+
+    def _compile(self) -> None:
+        self._fields = self._schema.fields
+        absent: list[tuple[str, Callable[[], Any]]] = []
+        for name, field in self._fields.items():
+            if (
+                field.type in _PLAIN
+                and not field.format
+                and not field.pointer
+                and field.omission is not Omission.ALWAYS
+            ):
+                self._plain[name] = _PLAIN[field.type]
+            elif _is_composite(field):
+                self._composites[name] = _composite(field)
+            else:
+                self._scalars[name] = _scalar(field)
+            if (zero := _zero(field)) is not None:
+                absent.append((name, zero))
+        self._absent = tuple(absent)
+
+
+_PLAIN: Final[dict[str, type]] = {"string": str, "boolean": bool}
+_EMPTY: Final[dict[str, Any]] = {"string": "", "boolean": False, "integer": 0, "number": 0}
+
+_structs: Final[dict[int, Struct]] = {}
+
+
+def struct(schema: Schema) -> Struct:
+    """Return the reader of a type; one for all fields of that type."""
+    found = _structs.get(id(schema))
+    if found is None:
+        found = _structs[id(schema)] = Struct(schema)
+    return found
+
+
+def _is_composite(field: Schema) -> bool:
+    return field.type in ("object", "array") or _is_raw(field)
+
+
+def _is_raw(field: Schema) -> bool:
+    return field.preserve or not (field.type or field.format)
+
+
+def _zero(field: Schema) -> Callable[[], Any] | None:
+    """Return what makes the value that Go writes in a field which nobody gave a value."""
+    if field.pointer:
+        return None
+    if field.type == "object" and not field.is_map and not field.preserve:
+        return None if field.omission is Omission.ZERO else struct(field).zero
+    if field.format == "date-time":
+        return None if field.omission is Omission.ZERO else lambda: None
+    if field.omission is not Omission.ALWAYS or _is_raw(field) or field.type in ("object", "array"):
+        return None
+    if field.format == "byte":
+        return None
+    empty: Any = {"quantity": "0", "int-or-string": 0}.get(field.format, _EMPTY.get(field.type))
+    return lambda: empty
+
+
+def _composite(field: Schema) -> Read:
+    """Return the reader of a field with parts."""
+    if _is_raw(field):
+        return _raw
+    if field.type == "array":
+        return partial(_list, _element(field), field)
+    if field.is_map:
+        return partial(_map, _element(field), field)
+    return partial(_inner, struct(field).read, field)
+
+
+def _raw(value: Any, _path: str, _told: Told) -> Any:  # noqa: ANN401
+    if value is None:
+        return DROP
+    return unrepeated(value)
+
+
+def _inner(read: Read, field: Schema, value: Any, path: str, told: Told) -> Any:  # noqa: ANN401
+    if value is None and field.pointer:
+        return DROP
+    found = read(value, f"{path}.", told)
+    return DROP if field.omission is Omission.ZERO and found == struct(field).zero() else found
+
+
+def _list(element: tuple[Schema, Read | None], field: Schema, value: Any, path: str, told: Told) -> Any:  # noqa: ANN401
+    if value is None:
+        return DROP
+    if type(value) is not list:
+        raise Mismatch(word(value), field.go.lstrip("*"))
+    if not value:
+        return DROP if field.omission is Omission.EMPTY and not field.pointer else []
+    items, read = element
+    if read is None:
+        return [_member(items, each) for each in value]
+    return [read(each, f"{path}[{index}]", told) for index, each in enumerate(value)]
+
+
+def _map(element: tuple[Schema, Read | None], field: Schema, value: Any, path: str, told: Told) -> Any:  # noqa: ANN401
+    if value is None:
+        return DROP
+    if not isinstance(value, dict):
+        raise Mismatch(word(value), field.go.lstrip("*"))
+    if not value:
+        return DROP if field.omission is Omission.EMPTY and not field.pointer else {}
+    if isinstance(value, Repeating):
+        told.extend(f'duplicate field "{path}.{key}"' for key in value.twice)
+    items, read = element
+    if read is None:
+        if items.type == "string" and not items.format:
+            return {key: each if type(each) is str else _member(items, each) for key, each in value.items()}
+        return {key: _member(items, each) for key, each in value.items()}
+    return {key: read(each, f"{path}.{key}", told) for key, each in value.items()}
+
+
+def _element(field: Schema) -> tuple[Schema, Read | None]:
+    """Return the schema of the members of a list or a map, and their reader if they have parts."""
+    inner = field.items if field.type == "array" else field.values
+    assert inner is not None  # noqa: S101 - a list or a map
+    member = _with_type(inner, _element_type(field.go))
+    if not _is_composite(member):
+        return member, None
+    if _is_raw(member):
+        return member, lambda value, _path, _told: unrepeated(value)
+    if member.type == "object" and not member.is_map:
+        read = struct(member).read
+        return member, lambda value, path, told: read(value, f"{path}.", told)
+    inner_read = _composite(member)
+    empty: Any = [] if member.type == "array" else {}
+
+    def whole(value: Any, path: str, told: Told) -> Any:  # noqa: ANN401 - a list in a list
+        found = inner_read(value, path, told)
+        return empty.copy() if found is DROP else found
+
+    return member, whole
+
+
+def _element_type(go: str) -> str:
+    """Return the type of the members: of ``[]v1.Container``, ``map[string]string``; empty where it has a name."""
+    outer = go.lstrip("*")
+    if outer.startswith("[]"):
+        return outer[2:]
+    return outer.partition("]")[2] if outer.startswith("map[") else ""
+
+
+def _with_type(schema: Schema, go: str) -> Schema:
+    key = (id(schema), go)
+    found = _typed.get(key)
+    if found is None:
+        found = _typed[key] = Schema(
+            type=schema.type,
+            format=schema.format,
+            fields=schema.fields,
+            values=schema.values,
+            items=schema.items,
+            preserve=schema.preserve,
+            definition=schema.definition,
+            go=go or _GO.get((schema.type, schema.format), ""),
+        )
+    return found
+
+
+_typed: Final[dict[tuple[int, str], Schema]] = {}
+_GO: Final = {
+    ("string", ""): "string",
+    ("string", "byte"): "[]uint8",
+    ("boolean", ""): "bool",
+    ("integer", "int32"): "int32",
+    ("integer", "int64"): "int64",
+}
+
+
+def _member(schema: Schema, value: Any) -> Any:  # noqa: ANN401
+    """Return a scalar of a list or a map; null is its empty value."""
+    if value is None:
+        return {"quantity": "0", "int-or-string": 0, "date-time": None}.get(schema.format, _EMPTY.get(schema.type))
+    found = _scalar(schema)(value)
+    return _EMPTY.get(schema.type) if found is DROP else found
+
+
+_takers: Final[dict[int, Callable[[Any], Any]]] = {}
+
+
+def _scalar(field: Schema) -> Callable[[Any], Any]:
+    """Return the reader of a field without parts."""
+    found = _takers.get(id(field))
+    if found is None:
+        found = _takers[id(field)] = partial(_take, field, _kept(field), field.go.lstrip("*"))
+    return found
+
+
+def _kept(field: Schema) -> bool:
+    """Whether an empty value is written."""
+    return field.pointer or field.omission is Omission.ALWAYS
+
+
+def _take(field: Schema, kept: bool, go: str, value: Any) -> Any:  # noqa: ANN401, FBT001 - partly applied, for speed
+    if value is None:
+        return DROP
+    found = _converted(field, go, value)
+    return found if found or kept or field.format == "quantity" else DROP
+
+
+def _converted(field: Schema, go: str, value: Any) -> Any:  # noqa: ANN401, C901, PLR0911 - one case for each format
+    match field.type, field.format:
+        case _, "quantity":
+            return scalars.quantity(value)
+        case _, "int-or-string":
+            return value if type(value) is str else _integer(value, "int32")
+        case "string", "date-time":
+            if type(value) is not str:
+                raise Mismatch(word(value), "string")
+            return scalars.micro_time(value) if field.definition.endswith("MicroTime") else scalars.time(value)
+        case "string", kind:
+            if type(value) is not str:
+                raise Mismatch(word(value), go or "string")
+            return scalars.base64(value) if kind == "byte" else value
+        case "boolean", _:
+            if type(value) is not bool:
+                raise Mismatch(word(value), go or "bool")
+            return value
+        case "integer", kind:
+            return _integer(value, go or kind or "int64")
+        case "number", _:
+            if type(value) not in (int, float):
+                raise Mismatch(word(value), go or "float64")
+            return value
+        case _:
+            return value
+
+
+_RANGES: Final = {"int32": scalars.INT32, "uint16": range(2**16), "uint32": range(2**32), "uint8": range(2**8)}
+
+
+def _integer(value: Any, go: str) -> int:  # noqa: ANN401
+    if type(value) is int:
+        if value in _RANGES.get(go, scalars.INT64):
+            return value
+        raise Mismatch(f"number {value}", go)
+    raise Mismatch(f"number {value}" if type(value) is float else word(value), go)
+
+
+def leftovers(schema: Schema, value: Any, prefix: str = "") -> Iterator[str]:  # noqa: ANN401
+    """Drop what a structural schema does not know from a value; yield the paths."""
+    if isinstance(value, dict):
+        for key in list(value):
+            field = schema.fields.get(key) or schema.values
+            if field is not None:
+                yield from leftovers(field, value[key], f"{prefix}{key}.")
+            elif schema.embedded and key in ("apiVersion", "kind", "metadata"):
+                continue
+            elif not schema.preserve:
+                del value[key]
+                yield f"{prefix}{key}"
+    elif isinstance(value, list) and schema.items is not None:
+        for index, each in enumerate(value):
+            yield from leftovers(schema.items, each, f"{prefix.removesuffix('.')}[{index}].")
+
+
+__all__ = ["Malformed", "Mismatch", "Repeating", "Struct", "Told", "leftovers", "struct", "unrepeated", "word"]

@@ -1,0 +1,130 @@
+"""From the bytes of a request to JSON values, with keys that are given twice remembered.
+
+The usual body is read by msgspec alone. A body that says each key once has as many ``":`` as what was read of it; where
+the numbers differ it is read again, slowly, by one that sees each pair.
+"""
+
+import json
+import re
+from typing import Any, Final
+
+import msgspec
+import yaml
+
+from dra.local.objects import encode
+from dra.local.schemas import syntax
+from dra.local.schemas.decoding import Repeating
+
+_MARK: Final = b'":'
+
+
+DEPTH: Final = 200
+"""Levels of nesting that a body may have (upstream: 10,000): whoever walks an object may recurse."""
+
+
+class Unreadable(Exception):  # noqa: N818 - what a client sent, told to it in the answer
+    """A text that is no JSON, or no YAML."""
+
+
+def parse(raw: bytes) -> Any:  # noqa: ANN401 - JSON
+    """Return the value; objects with keys given twice are `Repeating`."""
+    if raw.count(b"{") + raw.count(b"[") > DEPTH:
+        _check_depth(raw)
+    try:
+        value = msgspec.json.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return _slowly(raw.decode(errors="replace"))  # Go takes bytes that are no UTF-8, too
+    if type(value) is not dict or encode(value).count(_MARK) == raw.count(_MARK):
+        return value
+    return json.loads(raw, object_pairs_hook=_object)
+
+
+_BRACKETS: Final = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
+
+
+def _check_depth(raw: bytes) -> None:
+    """Raise `Unreadable` for what is nested too deeply, before anything recurses into it."""
+    depth = 0
+    for found in _BRACKETS.finditer(raw):
+        bracket = found[0]
+        if bracket in (b"{", b"["):
+            depth += 1
+            if depth > DEPTH:
+                raise Unreadable(f"invalid character '{bracket.decode()}' exceeded max depth")
+        elif bracket in (b"}", b"]"):
+            depth -= 1
+
+
+def _slowly(text: str) -> Any:  # noqa: ANN401
+    if wrong := syntax.complaint(text):
+        raise Unreadable(wrong)
+    try:
+        return json.loads(text, object_pairs_hook=_object)
+    except ValueError as error:
+        raise Unreadable(str(error)) from error
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    return found if len(found) == len(pairs) else Repeating(pairs)
+
+
+def parse_yaml(raw: bytes) -> tuple[Any, list[str]]:
+    """Return the value of a YAML or JSON text, and what a careful reader would remark; of JSON not even that."""
+    if max(raw.count(b"{") + raw.count(b"["), _indentation(raw)) > DEPTH:
+        _check_depth(raw)
+        if _indentation(raw) > DEPTH:
+            raise Unreadable("yaml: exceeded max depth")
+    if raw.lstrip()[:1] == b"{":
+        try:
+            return msgspec.json.decode(raw), _repeated(raw)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            pass  # a flow mapping, perhaps
+    if b"&" in raw and b"*" in raw:
+        raise Unreadable("yaml: anchors and aliases are not taken")  # a few bytes could become gigabytes
+    loader = _Loader(raw)
+    try:
+        return loader.get_single_data(), loader.told
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f"line {mark.line + 1}: " if mark is not None else ""
+        raise Unreadable(f"yaml: {line}{getattr(error, 'problem', None) or error}") from error
+
+
+def _indentation(raw: bytes) -> int:
+    return max((len(line) - len(line.lstrip(b" -")) for line in raw.splitlines()), default=0)
+
+
+def _repeated(raw: bytes) -> list[str]:
+    if encode(msgspec.json.decode(raw)).count(_MARK) == raw.count(_MARK):
+        return []
+    loader = _Loader(raw)
+    loader.get_single_data()
+    return loader.told
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML as upstream reads it: y and n are truth values, times are text, and who repeats a key is told so."""
+
+    def __init__(self, stream: bytes) -> None:
+        super().__init__(stream)
+        self.told: list[str] = []
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:  # noqa: FBT001, FBT002
+        """Build a mapping whose keys are text."""
+        self.flatten_mapping(node)
+        found: dict[Any, Any] = {}
+        for key_node, value_node in node.value:
+            key = str(self.construct_object(key_node, deep=True))
+            if key in found:
+                self.told.append(f'line {key_node.start_mark.line + 1}: key "{key}" already set in map')
+            found[key] = self.construct_object(value_node, deep=deep)
+        return found
+
+
+_Loader.bool_values = yaml.SafeLoader.bool_values | {"y": True, "n": False}
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in found if tag != "tag:yaml.org,2002:timestamp"]
+    for first, found in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+_Loader.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile(r"^[yYnN]$"), list("yYnN"))

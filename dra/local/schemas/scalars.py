@@ -1,0 +1,139 @@
+"""Values that read and write themselves in Go: quantities, times, bytes, numbers with a size.
+
+Each reader returns the value as a server would write it again, and raises `Malformed` with the words of Go's own error.
+"""
+
+import binascii
+import re
+from datetime import UTC, datetime
+from functools import lru_cache
+from math import ceil
+from typing import Any, Final
+
+from dra.model.quantities import MalformedQuantityError, parse
+
+
+class Malformed(Exception):  # noqa: N818 - what a client sent, told to it in the answer
+    """A value that Go's reader of its type refuses; no word about where it stands."""
+
+
+INT32: Final = range(-(2**31), 2**31)
+INT64: Final = range(-(2**63), 2**63)
+
+_QUANTITIES: Final = (
+    "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"  # Go's words
+)
+_BINARY: Final = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
+_DECIMAL: Final = {-9: "n", -6: "u", -3: "m", 0: "", 3: "k", 6: "M", 9: "G", 12: "T", 15: "P", 18: "E"}
+_NANO: Final = 10**9
+_KIBI: Final = 1024
+_KILO: Final = 1000
+
+
+def quantity(value: Any) -> str:  # noqa: ANN401 - JSON
+    """Return a quantity as Go writes it: ``1.5`` is 1500m, ``1024Mi`` is 1Gi."""
+    if type(value) is str:
+        return canonical(value)
+    if type(value) in (int, float):
+        return canonical(str(value))
+    raise Malformed(_QUANTITIES)
+
+
+@lru_cache(maxsize=4096)
+def canonical(text: str) -> str:
+    """Return the shortest exact form with a suffix of the same family."""
+    try:
+        amount = parse(text.strip())
+    except MalformedQuantityError:
+        raise Malformed(_QUANTITIES) from None
+    if amount == 0:
+        return "0"
+    if text.endswith("i") and abs(amount) >= _KIBI:
+        return _binary(ceil(amount))
+    nanos, exponent = ceil(amount * _NANO), -9
+    while nanos % _KILO == 0 and exponent < max(_DECIMAL):
+        nanos, exponent = nanos // _KILO, exponent + 3
+    if re.search(r"[eE][+-]?\d", text):
+        return f"{nanos}e{exponent}" if exponent else str(nanos)
+    return f"{nanos}{_DECIMAL[exponent]}"
+
+
+def _binary(amount: int) -> str:
+    power = 0
+    while amount % _KIBI == 0 and power < len(_BINARY) - 1:
+        amount, power = amount // _KIBI, power + 1
+    return f"{amount}{_BINARY[power]}"
+
+
+_LAYOUT: Final = (
+    ("2006", r"\d{4}"),
+    ("-", "-"),
+    ("01", r"\d\d"),
+    ("-", "-"),
+    ("02", r"\d\d"),
+    ("T", "T"),
+    ("15", r"\d\d?"),
+    (":", ":"),
+    ("04", r"\d\d"),
+    (":", ":"),
+    ("05", r"\d\d"),
+)
+_ZONE: Final = ("Z07:00", r"Z|[+-]\d\d:\d\d")
+_SECONDS: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
+_MICROS: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z")
+
+
+def time(value: str) -> str:
+    """Return a Time as Go writes it: UTC, whole seconds."""
+    layout = "2006-01-02T15:04:05Z07:00"
+    _scan(value, layout, (*_LAYOUT, ("", r"([.,]\d+)?"), _ZONE))
+    found = _instant(value, layout)
+    return value if _SECONDS.fullmatch(value) else found.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def micro_time(value: str) -> str:
+    """Return a MicroTime as Go writes it: UTC, microseconds."""
+    layout = "2006-01-02T15:04:05.000000Z07:00"
+    _scan(value, layout, (*_LAYOUT, (".000000", r"\.\d{6}"), _ZONE))
+    found = _instant(value, layout)
+    return value if _MICROS.fullmatch(value) else found.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def _scan(value: str, layout: str, parts: tuple[tuple[str, str], ...]) -> None:
+    rest = value
+    for name, pattern in parts:
+        found = re.match(pattern, rest)
+        if found is None:
+            what = rest if name != "2006" else value
+            raise Malformed(f'parsing time "{value}" as "{layout}": cannot parse "{what}" as "{name}"')
+        rest = rest[found.end() :]
+    if rest:
+        raise Malformed(f'parsing time "{value}": extra text: "{rest}"')
+
+
+def _instant(value: str, layout: str) -> datetime:
+    """Return the moment; the shape is right, so only a number can be out of range."""
+    try:
+        return datetime.fromisoformat(value.replace(",", ".")).astimezone(UTC)
+    except (ValueError, OverflowError) as error:
+        part = next((each for each in ("month", "day", "hour", "minute", "second") if each in str(error)), "")
+        reason = f"{part} out of range" if part else f'cannot parse "{value}" as "{layout}"'
+        raise Malformed(f'parsing time "{value}": {reason}') from None
+
+
+_BASE64: Final = re.compile(r"[A-Za-z0-9+/]*")
+
+
+def base64(value: str) -> str:
+    """Return bytes as they are, if they are base64 in Go's strict alphabet."""
+    text = value.replace("\n", "").replace("\r", "")
+    body = text.rstrip("=")
+    clean = _BASE64.match(body)
+    assert clean is not None  # noqa: S101 - matches nothing at least
+    if clean.end() != len(body):
+        raise Malformed(f"illegal base64 data at input byte {clean.end()}")
+    try:
+        binascii.a2b_base64(text, strict_mode=True)
+    except binascii.Error:
+        raise Malformed(f"illegal base64 data at input byte {len(body) - len(body) % 4}") from None
+    return value

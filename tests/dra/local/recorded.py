@@ -1,0 +1,83 @@
+"""Exchanges recorded from a real kube-apiserver 1.36.3, and the objects in them without what differs each time."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dra.local.kinds.builtin import BUILTIN
+from dra.local.kinds.catalog import Catalog
+from dra.local.kinds.kind import Kind
+from dra.local.schemas import reading
+from dra.local.schemas.structures import OBJECT_META, Dialect, structures
+
+_VOLATILE = ("uid", "resourceVersion", "creationTimestamp", "managedFields", "generation")
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """One request and its answer."""
+
+    name: str
+    method: str
+    path: str
+    query: dict[str, str]
+    content_type: str | None
+    body: str | None
+    status: int
+    warnings: list[str]
+    answer: Any
+
+    @property
+    def raw(self) -> bytes:
+        return (self.body or "").encode()
+
+    @property
+    def message(self) -> str | None:
+        return self.answer["message"] if self.status >= 400 else None
+
+
+def _load() -> dict[str, Exchange]:
+    file = Path(__file__).with_name("schemas") / "recorded.json"
+    return {each["name"]: Exchange(**each) for each in json.loads(file.read_text(encoding="utf-8"))}
+
+
+EXCHANGES = _load()
+
+
+def named(*beginnings: str) -> list[Exchange]:
+    """Return the exchanges whose names begin so, in the order they were made."""
+    return [each for name, each in EXCHANGES.items() if name.startswith(beginnings)]
+
+
+def custom_kind() -> Kind:
+    """Return the custom kind of the recordings."""
+    definition = json.loads(EXCHANGES["make-crd"].raw)
+    schema = reading.custom(
+        definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"],
+        metadata=structures(Dialect.STOCK).definition(OBJECT_META),
+        kind=("example.com", "v1", "R"),
+    )
+    return Kind(group="example.com", plural="rs", name="R", custom=True, schema=schema)
+
+
+def catalog() -> Catalog:
+    """Return the kinds of the recordings."""
+    found = Catalog(BUILTIN)
+    found.add(custom_kind())
+    if found.find("apiextensions.k8s.io", "v1", "customresourcedefinitions") is None:
+        found.add(
+            Kind(
+                group="apiextensions.k8s.io",
+                plural="customresourcedefinitions",
+                name="CustomResourceDefinition",
+                namespaced=False,
+            )
+        )
+    return found
+
+
+def lasting(obj: dict[str, Any]) -> dict[str, Any]:
+    """Return an object without what the server gave it anew."""
+    meta = {name: each for name, each in obj["metadata"].items() if name not in _VOLATILE}
+    return obj | {"metadata": meta}
