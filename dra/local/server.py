@@ -11,6 +11,7 @@ import msgspec
 from dra.kube.clock import SYSTEM, Clock
 from dra.kube.transport import JSON, MERGE_PATCH, Request, Response
 from dra.local import discovery, health, refusals, routes, watches
+from dra.local.definitions import Definitions
 from dra.local.kinds import core, priorities
 from dra.local.kinds.builtin import builtin
 from dra.local.kinds.catalog import Catalog
@@ -57,6 +58,7 @@ class ApiServer:
         """What ``/readyz?verbose`` says; whoever leaves something out adds a line."""
         self.store = Store()
         self.registry = Registry(self.store, clock=clock, chance=chance or Random())  # noqa: S311 - names and uids
+        Definitions(self.registry, self.catalog, clock=clock)
         for obj in (*map(core.namespace, DEFAULT_NAMESPACES), *map(deepcopy, priorities.SYSTEM_CLASSES)):
             kind = self.catalog.of(obj)
             assert kind is not None  # noqa: S101 - built in
@@ -111,7 +113,7 @@ class ApiServer:
         if request.query.get("watch") in ("true", "1"):
             return Watch(watches.blocks(self.store, route, request))
         items = self.store.snapshot(route.kind.collection, namespace=route.namespace)
-        head = encode({"kind": f"{route.kind.name}List", "apiVersion": route.kind.api_version})
+        head = encode({"kind": route.kind.list_kind, "apiVersion": route.kind.api_version})
         meta = encode({"resourceVersion": str(self.store.revision)})
         raws = b",".join(route.kind.shown(each.raw) for each in items)
         body = b"".join((head[:-1], b',"metadata":', meta, b',"items":[', raws, b"]}"))

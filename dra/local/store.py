@@ -8,7 +8,7 @@ Everything here is synchronous and for one event loop: a decision and its write 
 import asyncio
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 from operator import attrgetter
@@ -81,11 +81,16 @@ class Store:
         self._history = history
         self._forgotten = 0
         self._collections: dict[str, _Collection] = {}
+        self._followers: list[Callable[[str], None]] = []
 
     @property
     def next_revision(self) -> int:
         """The revision that the next write will have; the writer puts it into the object."""
         return self.revision + 1
+
+    def follow(self, follower: Callable[[str], None]) -> None:
+        """Call somebody right after each write, with the name of the collection; he may write himself."""
+        self._followers.append(follower)
 
     def get(self, key: Key) -> Stored | None:
         """Return the current version, None when there is none."""
@@ -99,6 +104,7 @@ class Store:
         now = Stored(key, self.revision, raw)
         collection.objects[key] = now
         self._remember(collection, Event(Change.MODIFIED if before else Change.ADDED, now, before))
+        self._tell(key.collection)
         return now
 
     def remove(self, key: Key, raw: bytes) -> Stored:
@@ -108,6 +114,7 @@ class Store:
         self.revision += 1
         last = Stored(key, self.revision, raw)
         self._remember(collection, Event(Change.DELETED, last, before))
+        self._tell(key.collection)
         return last
 
     def snapshot(self, collection: str, *, namespace: str = "", at: int | None = None) -> list[Stored]:
@@ -150,6 +157,8 @@ class Store:
             collection.compacted = self.revision
             collection.changed.set()
             collection.changed = asyncio.Event()
+        for name in tuple(self._collections):
+            self._tell(name)
 
     def collections(self) -> Iterator[str]:
         """Yield the names of all collections that were ever asked for."""
@@ -160,6 +169,10 @@ class Store:
         if found is None:
             found = self._collections[name] = _Collection(compacted=self._forgotten)
         return found
+
+    def _tell(self, collection: str) -> None:
+        for follower in self._followers:
+            follower(collection)
 
     def _remember(self, collection: _Collection, event: Event) -> None:
         collection.history.append(event)

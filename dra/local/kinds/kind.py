@@ -167,6 +167,10 @@ class Kind:
     """Whether a definition made it, so it is no part of the server."""
     transient: bool = False
     """Whether its objects are questions that are answered and never stored."""
+    singular_name: str = ""
+    """The name of one of them, if it is not that of the kind in small letters."""
+    list_name: str = ""
+    """``kind`` of a list of them, if it is not that of the kind with ``List`` behind it."""
     storage: str = ""
     """The collection its objects lie in; several versions of a kind share one."""
     schema: Schema | None = None
@@ -182,7 +186,12 @@ class Kind:
     @property
     def singular(self) -> str:
         """The name kubectl accepts for one of them."""
-        return self.name.lower()
+        return self.singular_name or self.name.lower()
+
+    @property
+    def list_kind(self) -> str:
+        """``kind`` of a list of its objects."""
+        return self.list_name or f"{self.name}List"
 
     @property
     def label(self) -> str:

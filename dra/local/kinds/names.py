@@ -9,6 +9,7 @@ from enum import Enum
 from typing import Final
 
 _LABEL: Final = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_LETTER_LABEL: Final = "[a-z]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN: Final = rf"{_LABEL}(\.{_LABEL})*"
 _KEY: Final = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
 _C_NAME: Final = "[A-Za-z_][A-Za-z0-9_]*"
@@ -29,6 +30,10 @@ C_NAME_LENGTH: Final = 32
 _LABEL_SENTENCE: Final = (
     "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', "
     "and must start and end with an alphanumeric character"
+)
+_LETTER_LABEL_SENTENCE: Final = (
+    "a DNS-1035 label must consist of lower case alphanumeric characters or '-', "
+    "start with an alphabetic character, and end with an alphanumeric character"
 )
 _SUBDOMAIN_SENTENCE: Final = (
     "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', "
@@ -54,6 +59,14 @@ def label(text: str) -> list[str]:
     faults = [_longest(_LABEL_LENGTH)] if len(text) > _LABEL_LENGTH else []
     if not re.fullmatch(_LABEL, text):
         faults.append(_pattern(_LABEL_SENTENCE, _LABEL, "my-name", "123-abc"))
+    return faults
+
+
+def letter_label(text: str) -> list[str]:
+    """DNS label that begins with a letter (RFC 1035): names of kinds and resources."""
+    faults = [_longest(_LABEL_LENGTH)] if len(text) > _LABEL_LENGTH else []
+    if not re.fullmatch(_LETTER_LABEL, text):
+        faults.append(_pattern(_LETTER_LABEL_SENTENCE, _LETTER_LABEL, "my-name", "abc-123"))
     return faults
 
 

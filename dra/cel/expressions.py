@@ -1,0 +1,81 @@
+"""CEL expressions over named values, with everything Kubernetes lets them use.
+
+An expression is compiled once, with the types of its variables; `Malformed` says what is wrong with it in the words of
+the compiler. Evaluating gives a value or `Failed`, in the words of cel-go, which API servers use: clients see them.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from cel_expr_python import cel
+from cel_expr_python.ext import ext_bindings, ext_encoders, ext_math, ext_optional, ext_strings
+
+from dra.cel import library
+
+_EXTENSIONS: Final = (
+    ext_bindings.ExtBindings(),
+    ext_encoders.ExtEncoders(),
+    ext_math.ExtMath(),
+    ext_optional.ExtOptional(),
+    ext_strings.ExtStrings(),
+    library.FUNCTIONS,
+)
+
+
+class Malformed(ValueError):  # noqa: N818 - it is an answer to whoever wrote the expression
+    """A text that is no expression, or one of the wrong type."""
+
+
+class Failed(Exception):  # noqa: N818 - it is an answer to whoever wrote the data
+    """An expression that has no value for these data."""
+
+
+def environment(variables: Mapping[str, Any], *, pool: Any = library.POOL) -> Any:  # noqa: ANN401 - cel.Env
+    """Return what expressions over variables of some types are compiled in."""
+    return cel.NewEnv(pool, variables=dict(variables), extensions=list(_EXTENSIONS))
+
+
+class Expression:
+    """A compiled expression."""
+
+    __slots__ = ("_compiled", "text")
+
+    def __init__(self, text: str, within: Any) -> None:  # noqa: ANN401 - cel.Env
+        self.text = text
+        try:
+            self._compiled = within.compile(text)
+        except RuntimeError as error:
+            raise Malformed(_CODE.sub("", str(error))) from error
+
+    @property
+    def type(self) -> Any:  # noqa: ANN401 - cel.Type
+        """Return the type of its values."""
+        return self._compiled.return_type()
+
+    def evaluate(self, data: Mapping[str, Any]) -> Any:  # noqa: ANN401 - whatever it means
+        """Return its value as plain Python; raises `Failed`."""
+        answer = self._compiled.eval(data=data)
+        if answer.type() == cel.Type.ERROR:
+            raise Failed(_as_cel_go(_STATUS.sub("", str(answer.value()))))
+        return answer.plain_value()
+
+
+_CODE: Final = re.compile(r"^INVALID_ARGUMENT: | \[INVALID_ARGUMENT\]$")
+_STATUS: Final = re.compile(r"^[A-Z_]+: ")
+_WORDS: Final = (
+    (re.compile(r'Key not found in map : "(.*)"', re.DOTALL), r"no such key: \1"),
+    (re.compile(r"Key not found in map : (.*)", re.DOTALL), r"no such key: \1"),
+    (re.compile(r"Index error: index=(-?\d+) size=\d+"), r"index out of bounds: \1"),
+    (re.compile(r"No matching overloads found : .*", re.DOTALL), "no such overload"),
+    (re.compile("divide by zero"), "division by zero"),
+    (re.compile("modulus by zero"), "modulus by zero"),
+)
+
+
+def _as_cel_go(text: str) -> str:
+    """Return an error in the words of cel-go where cel-cpp has others."""
+    for pattern, words in _WORDS:
+        if pattern.fullmatch(text):
+            return pattern.sub(words, text)
+    return text

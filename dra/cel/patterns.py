@@ -1,0 +1,54 @@
+"""Regular expressions as Kubernetes means them: RE2, the engine of CEL's ``matches``.
+
+Not Python's `re`: its syntax differs, and it takes exponential time on patterns that anybody may put into a schema.
+"""
+
+import re
+from functools import lru_cache
+from typing import Any, Final
+
+from cel_expr_python import cel
+
+_ENVIRONMENT: Final = cel.NewEnv(variables={"text": cel.Type.STRING, "pattern": cel.Type.STRING})
+_MATCHES: Final[Any] = _ENVIRONMENT.compile("text.matches(pattern)")
+
+
+class Pattern:
+    """A regular expression."""
+
+    __slots__ = ("error", "text")
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        answer = _MATCHES.eval(data={"text": "", "pattern": text})
+        self.error: str = _as_go(str(answer.value())) if answer.type() == cel.Type.ERROR else ""
+        """Why it is none, if it is none: in the words of Go's regexp."""
+
+    @staticmethod
+    @lru_cache(maxsize=1024)
+    def of(text: str) -> "Pattern":
+        """Return the pattern of a text."""
+        return Pattern(text)
+
+    def found_in(self, text: str) -> bool:
+        """Whether a part of the text matches; never for what is no pattern."""
+        answer = _MATCHES.eval(data={"text": text, "pattern": self.text})
+        return bool(answer.type() == cel.Type.BOOL and answer.value())
+
+
+_RE2: Final = re.compile(r"(?:[A-Z_]+: )?(?:invalid regular expression: )?(?P<what>.*?): (?P<where>.*)", re.DOTALL)
+_WORDS: Final = {
+    "missing )": "missing closing )",
+    "missing ]": "missing closing ]",
+    "no argument for repetition operator": "missing argument to repetition operator",
+    "invalid perl operator": "invalid or unsupported Perl syntax",
+    "invalid character class range": "invalid character class range",
+}
+
+
+def _as_go(error: str) -> str:
+    """Return an error of RE2 for C++ in the words of RE2 for Go."""
+    found = _RE2.fullmatch(error)
+    if found is None:
+        return f"error parsing regexp: {error}"
+    return f"error parsing regexp: {_WORDS.get(found['what'], found['what'])}: `{found['where']}`"
