@@ -3,6 +3,7 @@
 import click
 
 from dra.cli.controller import controller
+from dra.cli.local.commands import local
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -12,3 +13,7 @@ def main() -> None:
 
 
 main.add_command(controller)
+main.add_command(local)
+
+if __name__ == "__main__":
+    main(prog_name="dra-reserve")

@@ -13,10 +13,11 @@ from dra.kube.limits import Limiter
 from dra.kube.transport import Request, Response
 from dra.local import snapshots
 from dra.local.faults import Faults, Unreliable
+from dra.local.objects import decode
 from dra.local.plane import roster
 from dra.local.plane.admin import PATH, Admin
 from dra.local.plane.options import Options
-from dra.local.plane.supervision import Supervisor
+from dra.local.plane.supervision import Start, Supervisor
 from dra.local.server import ApiServer, Watch
 from dra.local.transport import LocalTransport
 
@@ -38,9 +39,13 @@ class Plane:
         self.faults.revision = lambda: self.server.store.revision
         self._chance = chance
         self._ways: dict[str, Unreliable] = {}
-        self._components = roster.components(options, client=self.client, clock=clock, chance=chance)
+        self._components = dict(roster.components(options, client=self.client, clock=clock, chance=chance))
         admin = Admin(options=options, server=self.server, faults=self.faults, supervisor=self.supervisor)
         self.server.pages[PATH] = admin.answer
+
+    def add(self, name: str, start: Start) -> None:
+        """Have one more component, before the plane runs."""
+        self._components[name] = start
 
     def way(self, component: str) -> Unreliable:
         """Return the way of a client to the server."""
@@ -62,9 +67,21 @@ class Plane:
         """Return the state."""
         return snapshots.dump(self.server.store, api=self.options.api.value)
 
-    def restore(self, raw: bytes) -> None:
+    def restore(self, raw: bytes) -> snapshots.Header:
         """Put a saved state in the place of the present one; raises MalformedSnapshotError."""
-        snapshots.load(raw, self.server.store)
+        return snapshots.load(raw, self.server.store)
+
+    async def ready(self) -> None:
+        """Return once all nodes are ready."""
+        if roster.NODES not in self._components:
+            return
+        while self._ready_nodes() < self.options.nodes:
+            await self.server.store.change("nodes", self.server.store.revision)
+
+    def _ready_nodes(self) -> int:
+        nodes = (decode(each.raw) for each in self.server.store.snapshot("nodes"))
+        conditions = (node.get("status", {}).get("conditions") or () for node in nodes)
+        return sum(any(c["type"] == "Ready" and c["status"] == "True" for c in found) for found in conditions)
 
     async def run(self) -> None:
         """Run until cancelled; raises ComponentDiedError."""

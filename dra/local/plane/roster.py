@@ -2,11 +2,15 @@
 
 from collections.abc import Callable, Mapping
 from random import Random
+from typing import Final
 
 from dra.kube.client import Client
 from dra.kube.clock import Clock
 from dra.local.plane.options import Options
 from dra.local.plane.supervision import Start
+
+NODES: Final = "kubelets"
+"""The component that brings the nodes."""
 
 
 def components(

@@ -1,0 +1,1 @@
+"""``dra-reserve local``: a control plane on this machine, its state in a folder."""

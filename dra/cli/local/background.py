@@ -1,0 +1,111 @@
+"""Starts a plane that outlives this command; stops one, by the pid that it has told, and only if it is that plane."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import deque
+from collections.abc import Callable
+from threading import Event
+from typing import Final
+
+from dra.cli.local.folder import KUBECONFIG, LOG, SNAPSHOT, Folder, Record, TakenError
+from dra.kube import credentials
+from dra.kube.errors import raise_for
+from dra.kube.http import HttpTransport
+from dra.kube.transport import Request
+from dra.local import snapshots
+
+START: Final = 60.0
+GRACE: Final = 15.0
+"""Seconds for an orderly end."""
+
+_POLL: Final = 0.05
+_TAIL: Final = 15
+
+
+class StartError(RuntimeError):
+    """A plane did not come up."""
+
+
+class StopError(RuntimeError):
+    """A plane did not end."""
+
+
+def start(folder: Folder, arguments: list[str]) -> Record:
+    """Start ``dra-reserve local up`` with these arguments in the background; returns when its nodes are ready.
+
+    Raises TakenError, StartError.
+    """
+    if folder.taken:
+        raise TakenError(folder.path, folder.record)
+    folder.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with (folder / LOG).open("wb") as log:
+        process = subprocess.Popen(  # noqa: S603 - ourselves
+            [sys.executable, "-m", "dra.cli.main", "local", "up", *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+
+    def runs() -> bool:
+        record = folder.record
+        return process.poll() is not None or (record is not None and record.pid == process.pid and record.ready)
+
+    if not _until(runs, within=START):
+        process.kill()
+        process.wait()
+        raise StartError(f"folder {folder.path}: the plane was not up within {START:.0f} s and was stopped again")
+    record = folder.record
+    if process.poll() is not None or record is None:
+        raise StartError(
+            f"folder {folder.path}: the plane has ended at once; nothing runs. Its log ends:\n{_tail(folder)}"
+        )
+    return record
+
+
+def stop(folder: Folder, *, save: bool) -> Record | None:
+    """Stop the plane of a folder; returns what it told, None when there was none. Raises StopError, ApiError."""
+    if not folder.taken:
+        folder.tidy()
+        return None
+    record = folder.record
+    if record is None:
+        raise StopError("a plane is just starting there; it goes on. Try again in a moment")
+    if save:
+        snapshots.write(folder / SNAPSHOT, asyncio.run(_snapshot(folder)))
+    os.kill(record.pid, signal.SIGTERM)  # who holds the lock has written the pid
+    if not _until(lambda: not folder.taken, within=GRACE):
+        os.kill(record.pid, signal.SIGKILL)
+        if not _until(lambda: not folder.taken, within=GRACE):
+            raise StopError(f"pid {record.pid} does not end, not even by force")
+        folder.tidy()
+    return record
+
+
+async def _snapshot(folder: Folder) -> bytes:
+    transport = HttpTransport(credentials.find(str(folder / KUBECONFIG)))
+    try:
+        answer = await transport.send(Request(method="GET", path="/dra/snapshot", timeout=60.0))
+        raise_for(answer, "/dra/snapshot")
+        return answer.body
+    finally:
+        await transport.close()
+
+
+def _until(holds: Callable[[], bool], *, within: float) -> bool:
+    """Wait for something that happens in another process; returns whether it has."""
+    deadline, never = time.monotonic() + within, Event()
+    while not holds():
+        if time.monotonic() > deadline:
+            return False
+        never.wait(_POLL)
+    return True
+
+
+def _tail(folder: Folder) -> str:
+    with (folder / LOG).open(encoding="utf-8", errors="replace") as lines:
+        return "".join(deque(lines, maxlen=_TAIL)).rstrip()

@@ -1,0 +1,146 @@
+"""``dra-reserve local up | down | status``.
+
+Exit codes: 0 done, 1 not (the reason is on standard error), 2 a wrong command line; of `status`, 1 says that none runs.
+"""
+
+import asyncio
+import logging
+import shlex
+import sys
+from pathlib import Path
+
+import click
+
+from dra.cli.local import background, running
+from dra.cli.local.folder import DEFAULT, KUBECONFIG, LOG, SNAPSHOT, Folder, Record, TakenError
+from dra.cli.local.reports import report
+from dra.kube.errors import ApiError
+from dra.local.plane.options import Options
+from dra.local.plane.supervision import ComponentDiedError
+from dra.local.schemas.structures import Dialect
+from dra.local.snapshots import MalformedSnapshotError
+
+
+@click.group()
+def local() -> None:
+    """Run a small Kubernetes on this machine: API server, scheduler, nodes and workloads in one process."""
+
+
+_folder = click.option(
+    "--folder",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=DEFAULT,
+    show_default=True,
+    help="Where its state is.",
+)
+
+
+@local.command()
+@_folder
+@click.option("--nodes", type=click.IntRange(0, 1000), default=3, show_default=True, help="How many nodes it has.")
+@click.option("--devices", type=click.IntRange(0, 1000), default=8, show_default=True, help="How many each node has.")
+@click.option(
+    "--api",
+    type=click.Choice([each.value for each in Dialect]),
+    default=Dialect.KEP.value,
+    show_default=True,
+    help="stock: as Kubernetes 1.36; kep: with spec.reservedFor of KEP-5194.",
+)
+@click.option("--controller/--no-controller", default=True, show_default=True, help="Run our controller beside it.")
+@click.option("--port", type=click.IntRange(0, 65535), default=0, help="Where it listens; 0, the default, is any.")
+@click.option("--detach", is_flag=True, help="Return as soon as it runs.")
+def up(  # noqa: PLR0913 - one for each option
+    folder: Path, nodes: int, devices: int, api: str, *, controller: bool, port: int, detach: bool
+) -> None:
+    """Start a plane, in the foreground: Ctrl-C ends it and removes what it has made."""
+    place = Folder(folder)
+    try:
+        if detach:
+            shape = [
+                f"--folder={place.path}",
+                f"--nodes={nodes}",
+                f"--devices={devices}",
+                f"--api={api}",
+                f"--port={port}",
+            ]
+            record = background.start(place, [*shape, "--controller" if controller else "--no-controller"])
+            _tell(record, place, detached=True)
+            return
+        logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", level=logging.WARNING)
+        options = Options(api=Dialect(api), nodes=nodes, devices=devices)
+        with place.held():
+            asyncio.run(
+                running.run(place, options, controller=controller, port=port, up=lambda r, n: _up(r, place, restored=n))
+            )
+    except TakenError as error:
+        raise click.ClickException(f"{error}; it goes on. Look at it: {_command('status', folder)}") from error
+    except MalformedSnapshotError as error:
+        message = f"{place / SNAPSHOT}: {error}; nothing was started, the file stays. Without it a new plane starts"
+        raise click.ClickException(message) from error
+    except (ComponentDiedError, background.StartError) as error:
+        raise click.ClickException(str(error)) from error
+    except OSError as error:
+        raise click.ClickException(f"folder {place.path}: {error}; nothing runs") from error
+
+
+@local.command()
+@_folder
+@click.option("--save", is_flag=True, help="Keep the objects in the folder; the next plane there goes on with them.")
+def down(folder: Path, *, save: bool) -> None:
+    """Stop the plane of the folder and remove what it has made."""
+    place = Folder(folder)
+    try:
+        record = background.stop(place, save=save)
+    except (background.StopError, ApiError, OSError) as error:
+        raise click.ClickException(f"folder {place.path}: {error}") from error
+    if record is None:
+        click.echo(f"No plane runs in {place.path}.")
+        return
+    click.echo(f"The plane in {place.path} (pid {record.pid}) has ended.")
+    if save:
+        click.echo(f"Its objects are in {place / SNAPSHOT}; go on with them: {_command('up', folder)}")
+
+
+@local.command()
+@_folder
+def status(folder: Path) -> None:
+    """Show the plane of the folder: its nodes and pods, and how to reach it."""
+    place = Folder(folder)
+    record = place.record if place.taken else None
+    if record is None:
+        raise click.ClickException(f"no plane runs in {place.path}. Start one: {_command('up', folder)}")
+    try:
+        click.echo(asyncio.run(report(place, record)))
+    except ApiError as error:
+        raise click.ClickException(
+            f"folder {place.path}: pid {record.pid} runs and does not answer: {error}"
+        ) from error
+    click.echo(_how_to_reach(place))
+
+
+def _up(record: Record, place: Folder, *, restored: int | None) -> None:
+    if restored is not None:
+        click.echo(f"It goes on with the {restored} objects of {place / SNAPSHOT}; without that file it would be new.")
+    _tell(record, place, detached=False)
+
+
+def _tell(record: Record, place: Folder, *, detached: bool) -> None:
+    shape = f"api {record.api}, {record.nodes} nodes with {record.devices} devices each"
+    who = "with our controller" if record.controller else "without our controller"
+    click.echo(f"A plane runs at {record.url} ({shape}), {who}.")
+    click.echo(_how_to_reach(place))
+    if detached:
+        click.echo(f"Its log is {place / LOG}. Stop it: {_command('down', place.path)}")
+    else:
+        click.echo("Ctrl-C ends it.")
+    sys.stdout.flush()
+
+
+def _how_to_reach(place: Folder) -> str:
+    return f"In another terminal:\n  export KUBECONFIG={shlex.quote(str(place / KUBECONFIG))}\n  kubectl get nodes"
+
+
+def _command(verb: str, folder: Path) -> str:
+    """Return the command that does something with a folder."""
+    there = folder.absolute() != DEFAULT.absolute()
+    return f"dra-reserve local {verb}" + (f" --folder {shlex.quote(str(folder))}" if there else "")

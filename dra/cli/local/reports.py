@@ -1,0 +1,40 @@
+"""What `dra-reserve local status` shows."""
+
+from collections import Counter
+
+from dra.cli.local.folder import KUBECONFIG, Folder, Record
+from dra.kube import credentials
+from dra.kube.client import Client
+from dra.kube.clock import SYSTEM
+from dra.kube.http import HttpTransport
+from dra.kube.limits import Limiter
+from dra.kube.resources import CLAIMS, NODES, PODS
+from dra.model.claims import ResourceClaim
+from dra.model.nodes import Node
+from dra.model.pods import Pod
+
+
+async def report(folder: Folder, record: Record) -> str:
+    """Return the lines; raises ApiError."""
+    transport = HttpTransport(credentials.find(str(folder / KUBECONFIG)))
+    client = Client(transport, Limiter(100.0, 100, clock=SYSTEM))
+    try:
+        nodes = [n async for page in client.list_pages(NODES, Node) for n in page.items]
+        pods = [p async for page in client.list_pages(PODS, Pod) for p in page.items]
+        claims = [c async for page in client.list_pages(CLAIMS, ResourceClaim) for c in page.items]
+    finally:
+        await transport.close()
+    placed = Counter(pod.spec.node_name for pod in pods)
+    phases = Counter(pod.status.phase or "Pending" for pod in pods)
+    allocated = sum(claim.status.allocation is not None for claim in claims)
+    pid = f"pid {record.controller_pid}" if record.controller_pid else "is being started"
+    controller = f"our controller {pid}" if record.controller else "without our controller"
+    return "\n".join(
+        (
+            f"A plane runs at {record.url} since {record.started} (pid {record.pid}, api {record.api}, {controller}).",
+            f"nodes   {len(nodes)}",
+            *(f"  {node.metadata.name}: {placed[node.metadata.name]} pods" for node in nodes),
+            f"pods    {len(pods)}" + "".join(f", {phase.lower()} {count}" for phase, count in sorted(phases.items())),
+            f"claims  {len(claims)}, allocated {allocated}",
+        )
+    )
