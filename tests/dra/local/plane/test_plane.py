@@ -18,15 +18,9 @@ VIRTUAL_TIME = True
 
 
 @pytest.fixture
-def parts(monkeypatch):
-    """Planes have these components and no others."""
-    found = {}
-    monkeypatch.setattr(roster, "components", lambda *_, **__: found)
-    return found
-
-
-@pytest.fixture
-async def made(parts):  # noqa: ARG001 - for its effect
+async def made(monkeypatch):
+    """A plane without components."""
+    monkeypatch.setattr(roster, "components", lambda *_, **__: {})
     return plane.Plane(Options(nodes=1), clock=LoopClock(), chance=seeded(1))
 
 
@@ -44,12 +38,13 @@ async def names(made):
     return [each["metadata"]["name"] for each in decode(found.body)["items"]]
 
 
-async def test_a_component_that_dies_takes_the_plane_down(made, parts):
+async def test_a_component_that_dies_takes_the_plane_down(made):
     async def fail():
         await asyncio.sleep(1)
         raise ValueError("oh")
 
-    parts |= {"good": asyncio.Event().wait, "bad": fail}
+    made.add("good", asyncio.Event().wait)
+    made.add("bad", fail)
     with pytest.raises(ExceptionGroup) as failed:
         await made.run()
     assert failed.group_contains(ComponentDiedError, match="bad has died")
@@ -63,7 +58,7 @@ async def test_components_are_clients_with_ways_of_their_own(made):
     assert (await ask(made, "GET", "/api/v1/pods", agent="scheduler/1")).status == 500
 
 
-async def test_a_crash_hits_the_component_between_its_requests(made, parts):
+async def test_a_crash_hits_the_component_between_its_requests(made):
     starts = []
 
     async def part():
@@ -72,7 +67,7 @@ async def test_a_crash_hits_the_component_between_its_requests(made, parts):
             await asyncio.sleep(10)
             await made.way("part").handle(Request(method="GET", path="/api/v1/pods", timeout=10.0))
 
-    parts["part"] = part
+    made.add("part", part)
     running = asyncio.create_task(made.run())
     made.faults.set([Rule(fault=Fault.CRASH, component="part", times=1)])
     await asyncio.sleep(30)
@@ -81,7 +76,7 @@ async def test_a_crash_hits_the_component_between_its_requests(made, parts):
     await asyncio.gather(running, return_exceptions=True)
 
 
-async def test_a_saved_state_goes_on_in_another_plane(made, parts):  # noqa: ARG001 - for its effect
+async def test_a_saved_state_goes_on_in_another_plane(made):
     await create(made, "a")
     other = plane.Plane(Options(nodes=1), clock=LoopClock(), chance=seeded(2))
     await create(other, "b")
@@ -91,8 +86,8 @@ async def test_a_saved_state_goes_on_in_another_plane(made, parts):  # noqa: ARG
     assert await names(other) == ["a", "c"]
 
 
-async def test_the_owner_looks_at_the_plane(made, parts):
-    parts["part"] = asyncio.Event().wait
+async def test_the_owner_looks_at_the_plane(made):
+    made.add("part", asyncio.Event().wait)
     running = asyncio.create_task(made.run())
     await asyncio.sleep(0.1)
     shown = decode((await ask(made, "GET", "/dra")).body)
@@ -113,8 +108,8 @@ async def test_the_owner_sets_adds_and_takes_away_rules(made):
     assert decode((await ask(made, "DELETE", "/dra/faults")).body)["rules"] == []
 
 
-async def test_the_owner_crashes_a_component(made, parts):
-    parts["part"] = asyncio.Event().wait
+async def test_the_owner_crashes_a_component(made):
+    made.add("part", asyncio.Event().wait)
     running = asyncio.create_task(made.run())
     await asyncio.sleep(0.1)
     assert (await ask(made, "POST", "/dra/components/part/crash")).status == 200
