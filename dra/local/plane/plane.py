@@ -17,6 +17,7 @@ from dra.local.objects import decode
 from dra.local.plane import roster
 from dra.local.plane.admin import PATH, Admin
 from dra.local.plane.options import Options
+from dra.local.plane.roster import branch
 from dra.local.plane.supervision import Start, Supervisor
 from dra.local.server import ApiServer, Watch
 from dra.local.transport import LocalTransport
@@ -32,8 +33,8 @@ class Plane:
         chance = chance or Random()  # noqa: S311 - names, uids and timing; tokens are made elsewhere
         self.options = options
         self.clock = clock
-        self.server = ApiServer(clock=clock, chance=_branch(chance))
-        self.faults = Faults(clock=clock, chance=_branch(chance))
+        self.server = ApiServer(api=options.api, clock=clock, chance=branch(chance))
+        self.faults = Faults(clock=clock, chance=branch(chance))
         self.supervisor = Supervisor()
         self.faults.crash = self.supervisor.crash
         self.faults.revision = lambda: self.server.store.revision
@@ -73,7 +74,7 @@ class Plane:
 
     async def ready(self) -> None:
         """Return once all nodes are ready."""
-        if roster.NODES not in self._components:
+        if roster.KUBELETS not in self._components:
             return
         while self._ready_nodes() < self.options.nodes:
             await self.server.store.change("nodes", self.server.store.revision)
@@ -97,8 +98,3 @@ class Plane:
 
 async def _for_ever() -> None:
     await asyncio.get_running_loop().create_future()
-
-
-def _branch(chance: Random) -> Random:
-    """Return chance of its own for a part, so that what one part draws does not move the others."""
-    return Random(chance.getrandbits(64))  # noqa: S311 - as above
