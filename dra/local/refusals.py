@@ -50,7 +50,9 @@ class Refusal(Exception):  # noqa: N818 - a refusal is an answer, not a failure 
     def status(self) -> Object:
         """The Status object."""
         body: dict[str, Any] = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure"}
-        body |= {"message": self.message, "reason": self.reason}
+        body["message"] = self.message
+        if self.reason:
+            body["reason"] = self.reason
         if self.details is not None:
             body["details"] = self.details
         return body | {"code": self.code}

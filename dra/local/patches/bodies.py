@@ -13,11 +13,13 @@ from typing import Any, Final, TypeAlias
 
 from dra.local import refusals
 from dra.local.kinds.kind import Kind
-from dra.local.objects import Object
+from dra.local.objects import Object, encode
+from dra.local.patches.strategic import printed
 from dra.local.refusals import Cause, Fault, Refusal
 from dra.local.schemas import decoding, parsing
-from dra.local.schemas.decoding import Malformed, Mismatch, Repeating, word
+from dra.local.schemas.decoding import Mismatch, word
 from dra.local.schemas.parsing import Unreadable
+from dra.local.schemas.scalars import Malformed
 from dra.local.schemas.schema import Schema
 from dra.local.schemas.structures import OBJECT_META, Dialect, Structures, structures
 
@@ -64,6 +66,23 @@ def _unnamed(kind: str, group: str, causes: list[Cause]) -> Refusal:
 
 
 @dataclass(frozen=True, slots=True)
+class Patched:
+    """What errors about the result of a patch need to know of the patch."""
+
+    body: Any
+    strategic: bool = False
+
+    @property
+    def repeated(self) -> Warnings:
+        """What it says twice."""
+        return list(decoding.repetitions(self.body))
+
+    def quoted(self, result: Object) -> str:
+        """Return what upstream calls the invalid value: a strategic patch itself, of others the result."""
+        return printed(self.body) if self.strategic else encode(result).decode()
+
+
+@dataclass(frozen=True, slots=True)
 class Codec:
     """Reads the objects of one kind."""
 
@@ -100,27 +119,25 @@ class Codec:
         except (Mismatch, Malformed) as error:
             raise self._not_handled(str(error)) from None
 
-    def patched(self, obj: Object, patch: str, validation: Validation) -> tuple[Object, Warnings]:
-        """Return the result of a patch as this server keeps it; `patch` is what an error quotes. Raises `Refusal`."""
+    def patched(self, obj: Object, patch: Patched, validation: Validation) -> tuple[Object, Warnings]:
+        """Return the result of a patch as this server keeps it; raises `Refusal` 422 if it is no object of the kind."""
         try:
             found, told = self._custom(obj) if self.custom else self._typed(obj)
-        except (Mismatch, Malformed) as error:
-            raise unprocessable(patch, str(error)) from None
-        return found, self.remarks(told, patch, validation)
-
-    @staticmethod
-    def remarks(told: Warnings, patch: str, validation: Validation) -> Warnings:
-        """Return what to warn of a patch; raises `Refusal` 422 if it must be strict."""
+        except Mismatch as error:
+            raise unprocessable(patch.quoted(obj), error.converted if patch.strategic else str(error)) from None
+        except Malformed as error:
+            raise unprocessable(patch.quoted(obj), str(error)) from None
+        told = [*patch.repeated, *told]
         if told and validation is Validation.STRICT:
-            raise unprocessable(patch, f"strict decoding error: {', '.join(told)}")
-        return told if validation is Validation.WARN else []
+            raise unprocessable(patch.quoted(obj), f"strict decoding error: {', '.join(told)}")
+        return found, told if validation is Validation.WARN else []
 
     def _typed(self, obj: Object) -> tuple[Object, Warnings]:
         told: Warnings = []
         return decoding.struct(self.schema).read(obj, "", told), told
 
     def _custom(self, obj: Object) -> tuple[Object, Warnings]:
-        repeated = list(_repeated(obj, ""))
+        repeated = list(decoding.repetitions(obj))
         obj = obj if not repeated else decoding.unrepeated(obj)
         told: Warnings = []
         metadata = decoding.struct(self.structures.definition(OBJECT_META)).read(obj.get("metadata"), "metadata.", told)
@@ -198,18 +215,6 @@ def _summary(raw: bytes) -> str:
         return "<empty>"
     head, more = raw[:_SUMMARY], " ..." if len(raw) > _SUMMARY else ""
     return (head.decode(errors="replace") if raw[:1] == b"{" else head.hex()) + more
-
-
-def _repeated(value: Any, path: str) -> Any:  # noqa: ANN401 - yields texts
-    """Yield what an object says twice."""
-    if isinstance(value, dict):
-        if isinstance(value, Repeating):
-            yield from (f'duplicate field "{path}{key}"' for key in value.twice)
-        for key, each in value.items():
-            yield from _repeated(each, f"{path}{key}.")
-    elif isinstance(value, list):
-        for index, each in enumerate(value):
-            yield from _repeated(each, f"{path.removesuffix('.')}[{index}].")
 
 
 class Codecs:

@@ -14,7 +14,6 @@ from typing import Any, Final, TypeAlias
 
 from dra.local.objects import Object
 from dra.local.schemas import scalars
-from dra.local.schemas.scalars import Malformed
 from dra.local.schemas.schema import Omission, Schema
 
 Told: TypeAlias = list[str]
@@ -30,16 +29,32 @@ DROP: Final = object()
 class Mismatch(Exception):  # noqa: N818 - what a client sent, told to it in the answer
     """A value of a type that the field cannot have."""
 
-    def __init__(self, found: str, wanted: str) -> None:
+    def __init__(self, found: str, wanted: str, shape: str = "") -> None:
         super().__init__(found, wanted)
         self.found = found
         self.wanted = wanted
+        self.shape = shape
         self.struct = ""
         self.path: list[str] = []
 
     def __str__(self) -> str:
         where = f"Go struct field {self.struct}.{'.'.join(self.path)} of" if self.path else "Go value of"
         return f"json: cannot unmarshal {self.found} into {where} type {self.wanted}"
+
+    @property
+    def converted(self) -> str:
+        """What Go says when the value comes from a patched object instead of from a text."""
+        found = _CONVERTED.get(self.found.partition(" ")[0], self.found)
+        match self.shape:
+            case "":
+                return f"unrecognized type: {self.wanted}"
+            case "struct":
+                return f"cannot restore struct from: {found}"
+            case shape:
+                return f"cannot restore {shape} from {found}"
+
+
+_CONVERTED: Final = {"object": "map", "array": "slice", "number": "int64"}
 
 
 class Repeating(dict[str, Any]):
@@ -144,7 +159,7 @@ class Struct:
             known = self._schema.fields
             told.extend(f'duplicate field "{prefix}{key}"' for key in value.twice if key in known)
             return value
-        raise Mismatch(word(value), self._schema.go.lstrip("*") or self._wanted)
+        raise Mismatch(word(value), self._schema.go.lstrip("*") or self._wanted, "struct")
 
     def _compile(self) -> None:
         self._fields = self._schema.fields
@@ -232,7 +247,7 @@ def _list(element: tuple[Schema, Read | None], field: Schema, value: Any, path: 
     if value is None:
         return DROP
     if type(value) is not list:
-        raise Mismatch(word(value), field.go.lstrip("*"))
+        raise Mismatch(word(value), field.go.lstrip("*"), "slice")
     if not value:
         return DROP if field.omission is Omission.EMPTY and not field.pointer else []
     items, read = element
@@ -245,7 +260,7 @@ def _map(element: tuple[Schema, Read | None], field: Schema, value: Any, path: s
     if value is None:
         return DROP
     if not isinstance(value, dict):
-        raise Mismatch(word(value), field.go.lstrip("*"))
+        raise Mismatch(word(value), field.go.lstrip("*"), "map")
     if not value:
         return DROP if field.omission is Omission.EMPTY and not field.pointer else {}
     if isinstance(value, Repeating):
@@ -402,4 +417,13 @@ def leftovers(schema: Schema, value: Any, prefix: str = "") -> Iterator[str]:  #
             yield from leftovers(schema.items, each, f"{prefix.removesuffix('.')}[{index}].")
 
 
-__all__ = ["Malformed", "Mismatch", "Repeating", "Struct", "Told", "leftovers", "struct", "unrepeated", "word"]
+def repetitions(value: Any, prefix: str = "") -> Iterator[str]:  # noqa: ANN401 - JSON
+    """Yield what a value of any form says twice."""
+    if isinstance(value, dict):
+        if isinstance(value, Repeating):
+            yield from (f'duplicate field "{prefix}{key}"' for key in value.twice)
+        for key, each in value.items():
+            yield from repetitions(each, f"{prefix}{key}.")
+    elif isinstance(value, list):
+        for index, each in enumerate(value):
+            yield from repetitions(each, f"{prefix.removesuffix('.')}[{index}].")

@@ -1,6 +1,7 @@
 """Exchanges recorded from a real kube-apiserver 1.36.3, and the objects in them without what differs each time."""
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -81,3 +82,15 @@ def lasting(obj: dict[str, Any]) -> dict[str, Any]:
     """Return an object without what the server gave it anew."""
     meta = {name: each for name, each in obj["metadata"].items() if name not in _VOLATILE}
     return obj | {"metadata": meta}
+
+
+def differences(ours: Any, theirs: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:
+    """Yield where an object of ours contradicts a recorded one, which may say more: the real server has defaults."""
+    if isinstance(ours, dict) and isinstance(theirs, dict):
+        for key, value in ours.items():
+            yield from differences(value, theirs.get(key, "nothing"), f"{path}.{key}")
+    elif isinstance(ours, list) and isinstance(theirs, list) and len(ours) == len(theirs):
+        for index, (one, other) in enumerate(zip(ours, theirs, strict=True)):
+            yield from differences(one, other, f"{path}[{index}]")
+    elif ours and ours != theirs:
+        yield path, ours, theirs
