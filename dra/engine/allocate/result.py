@@ -1,11 +1,12 @@
 """Writes a solution down as the ``status.allocation`` of its claims."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
 
 from dra.engine.allocate.search import Pick, Solution
+from dra.engine.allocate.shares import written
 from dra.engine.allocate.wanted import Wanted
 from dra.model.claims import AllocationResult, DeviceAllocationResult, DeviceRequestAllocationResult
 from dra.model.nodes import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
@@ -13,26 +14,35 @@ from dra.model.requests import DeviceClaimConfiguration
 from dra.model.taints import DeviceToleration
 
 
-def allocations(wanted: Iterable[Wanted], solution: Solution, *, node: str) -> list[AllocationResult]:
-    """Return the allocation of each claim, without its timestamp: that is set when it is written."""
-    return [_allocation(claim, picks, node) for claim, picks in zip(wanted, solution, strict=True)]
+def allocations(
+    wanted: Iterable[Wanted], solution: Solution, *, node: str, share_id: Callable[[], str]
+) -> list[AllocationResult]:
+    """Return the allocation of each claim, without its timestamp: that is set when it is written.
+
+    `share_id` makes the ids by which parts of shared devices are told apart.
+    """
+    return [_allocation(claim, picks, node, share_id) for claim, picks in zip(wanted, solution, strict=True)]
 
 
-def _allocation(claim: Wanted, picks: tuple[Pick, ...], node: str) -> AllocationResult:
+def _allocation(claim: Wanted, picks: tuple[Pick, ...], node: str, share_id: Callable[[], str]) -> AllocationResult:
+    results = [_result(pick, share_id) for pick in picks]
     return AllocationResult(
-        devices=DeviceAllocationResult(results=[_result(pick) for pick in picks], config=_config(claim, picks) or None),
+        devices=DeviceAllocationResult(results=results, config=_config(claim, picks) or None),
         node_selector=_node_selector(picks, node),
     )
 
 
-def _result(pick: Pick) -> DeviceRequestAllocationResult:
+def _result(pick: Pick, share_id: Callable[[], str]) -> DeviceRequestAllocationResult:
     item = pick.candidate.item
+    shared = pick.candidate.device.allow_multiple_allocations and not pick.ask.admin
     return DeviceRequestAllocationResult(
         request=pick.ask.name,
         driver=item.driver,
         pool=item.pool,
         device=item.device,
         admin_access=True if pick.ask.admin else None,
+        share_id=share_id() if shared else None,
+        consumed_capacity={name: written(amount) for name, amount in pick.part.items()} if shared else None,
         tolerations=[_toleration(each) for each in pick.ask.tolerations] or None,
     )
 

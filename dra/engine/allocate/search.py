@@ -22,6 +22,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from dra.cel.devices import SelectorError
 from dra.engine.allocate.inventory import Candidate, Offer, Pool, State
+from dra.engine.allocate.shares import Part, Shares, fits, part
 from dra.engine.allocate.wanted import RESULTS_MAX, Ask, Constraint, Wanted
 from dra.engine.ledger import Item, Ledger
 
@@ -30,6 +31,7 @@ STEPS_MAX: Final = 20_000
 
 
 _NOTHING: Final = Fraction(0)
+_WHOLE: Final[Part] = {}
 
 
 class Refusal(NamedTuple):
@@ -43,6 +45,8 @@ class Pick(NamedTuple):
 
     ask: Ask
     candidate: Candidate
+    part: Part
+    """How much of it, if it is shared."""
 
 
 Solution: TypeAlias = tuple[tuple[Pick, ...], ...]
@@ -53,9 +57,12 @@ class _GaveUpError(Exception):
     """It takes too long."""
 
 
-def allocate(wanted: Sequence[Wanted], *, offer: Offer, ledger: Ledger) -> Solution | Refusal:
-    """Return devices of one node for all claims at once, or why there are none."""
-    search = _Search(wanted, offer, ledger)
+def allocate(wanted: Sequence[Wanted], *, offer: Offer, ledger: Ledger, shares: Shares) -> Solution | Refusal:
+    """Return devices of one node for all claims at once, or why there are none.
+
+    `ledger` says which devices somebody has, `shares` how much is given away of those that are shared.
+    """
+    search = _Search(wanted, offer, ledger, shares)
     try:
         if search.solve(0):
             return search.solution()
@@ -81,10 +88,11 @@ class _Step:
 class _Search:
     """The state of one search: what is picked so far."""
 
-    def __init__(self, wanted: Sequence[Wanted], offer: Offer, ledger: Ledger) -> None:
+    def __init__(self, wanted: Sequence[Wanted], offer: Offer, ledger: Ledger, shares: Shares) -> None:
         self._wanted = wanted
         self._offer = offer
         self._ledger = ledger
+        self._shares = shares
         self._steps = [_Step(i, each) for i, claim in enumerate(wanted) for each in claim.requests]
         self._constraints = [_Values(i, c) for i, claim in enumerate(wanted) for c in claim.constraints]
         self._covering = {
@@ -97,6 +105,10 @@ class _Search:
         self._taken: set[Item] = set()
         self._used: set[tuple[int, Item]] = set()
         """Also with adminAccess, a claim has a device once."""
+
+        self._parts: dict[tuple[Ask, Candidate], Part | None] = {}
+        self._given: dict[Item, dict[str, Fraction]] = {}
+        """What is picked of shared devices so far."""
 
         self._left: dict[Pool, dict[tuple[str, str], Fraction]] = {}
         """What is left of the shared counters of pools."""
@@ -135,7 +147,8 @@ class _Search:
             return self.solve(index + 1)
         claim = self._steps[index].claim
         failed: set[tuple[object, ...]] = set()
-        for i in range(len(possible) - count + 1):
+        again = ask.count is not None and not ask.admin and any(_shared(c) for c in possible)
+        for i in range(len(possible) if again else len(possible) - count + 1):
             candidate = possible[i]
             if failed and self._look(candidate) in failed:
                 continue
@@ -143,7 +156,8 @@ class _Search:
             if self._tried > STEPS_MAX:
                 raise _GaveUpError
             self._take(candidate, ask, claim)
-            rest = [c for c in possible[i + 1 :] if self._possible(c, ask, claim)] if count > 1 else ()
+            next_one = i if again and _shared(candidate) else i + 1
+            rest = [c for c in possible[next_one:] if self._possible(c, ask, claim)] if count > 1 else ()
             if self._pick(index, ask, rest, count - 1):
                 return True
             self._put_back(candidate, ask, claim)
@@ -176,34 +190,85 @@ class _Search:
     def _possible(self, candidate: Candidate, ask: Ask, claim: int) -> bool:
         """Whether a device can be had beside what is picked so far."""
         item, device = candidate.item, candidate.device
-        if (claim, item) in self._used or device.binding_conditions or device.allow_multiple_allocations:
+        if device.binding_conditions or ((claim, item) in self._used and (ask.admin or not _shared(candidate))):
             return False
         if device.taints and not ask.tolerates(device.taints):
             return False
-        if not ask.admin:
-            if item in self._taken or not self._ledger.free(item):
-                return False
-            if device.consumes_counters and not self._fits(candidate):
-                return False
+        if not ask.admin and not self._available(candidate, ask):
+            return False
         return all(values.admit(candidate) for values in self._covering[ask])
 
+    def _available(self, candidate: Candidate, ask: Ask) -> bool:
+        """Whether nobody else has the device, or enough of it is left."""
+        item = candidate.item
+        if item in self._taken:
+            return False
+        if candidate.device.consumes_counters and item not in self._given and not self._fits(candidate):
+            return False
+        wanted = self._part(candidate, ask)
+        if wanted is None:
+            return False
+        if not _shared(candidate):
+            return self._ledger.free(item)
+        return self._ledger.holder(item) is None and fits(candidate.device, wanted, self._gone(item))
+
+    def _part(self, candidate: Candidate, ask: Ask) -> Part | None:
+        """Return how much of a device a request takes."""
+        if not ask.shares and not _shared(candidate):
+            return _WHOLE
+        key = (ask, candidate)
+        if key not in self._parts:
+            self._parts[key] = part(candidate.device, ask.shares, driver=candidate.item.driver)
+        return self._parts[key]
+
+    def _gone(self, item: Item) -> Part:
+        """Return what is given away of a shared device."""
+        used, given = self._shares.used(item), self._given.get(item)
+        return {n: used.get(n, _NOTHING) + (given or {}).get(n, _NOTHING) for n in {*used, *given}} if given else used
+
     def _take(self, candidate: Candidate, ask: Ask, claim: int) -> None:
-        self._picks.append((claim, Pick(ask, candidate)))
-        self._used.add((claim, candidate.item))
+        wanted = _WHOLE if ask.admin else self._part(candidate, ask) or _WHOLE
+        self._picks.append((claim, Pick(ask, candidate, wanted)))
         for values in self._covering[ask]:
             values.push(candidate)
-        if not ask.admin:
+        if ask.admin or not _shared(candidate):
+            self._used.add((claim, candidate.item))
+        if ask.admin:
+            return
+        if _shared(candidate):
+            self._give(candidate, wanted, 1)
+        else:
             self._taken.add(candidate.item)
             self._count(candidate, -1)
 
     def _put_back(self, candidate: Candidate, ask: Ask, claim: int) -> None:
-        self._picks.pop()
-        self._used.discard((claim, candidate.item))
+        _, pick = self._picks.pop()
         for values in self._covering[ask]:
             values.pop()
-        if not ask.admin:
+        if ask.admin or not _shared(candidate):
+            self._used.discard((claim, candidate.item))
+        if ask.admin:
+            return
+        if _shared(candidate):
+            self._give(candidate, pick.part, -1)
+        else:
             self._taken.discard(candidate.item)
             self._count(candidate, 1)
+
+    def _give(self, candidate: Candidate, wanted: Part, sign: int) -> None:
+        """Add a part to what is picked, or take it back; the first one draws on the counters, for all of them."""
+        given = self._given.get(candidate.item)
+        if given is None:
+            given = self._given[candidate.item] = {"": _NOTHING}
+            if self._ledger.free(candidate.item):
+                self._count(candidate, -1)
+        given[""] += sign
+        for name, amount in wanted.items():
+            given[name] = given.get(name, _NOTHING) + sign * amount
+        if not given[""]:
+            del self._given[candidate.item]
+            if self._ledger.free(candidate.item):
+                self._count(candidate, 1)
 
     def _look(self, candidate: Candidate) -> tuple[object, ...]:
         """Return all that the rest of this search can see of a device: equal looks are interchangeable."""
@@ -220,9 +285,13 @@ class _Search:
             tuple((t.key, t.value, t.effect) for t in device.taints or ()),
             counted,
             bool(device.binding_conditions),
+            device.capacity and repr(sorted(device.capacity.items())),
+            _shared(candidate) and repr(sorted(self._gone(item).items())),
         )
 
     def _fits(self, candidate: Candidate) -> bool:
+        if not self._ledger.free(candidate.item):
+            return True  # it has taken its part already
         left = self._counters(candidate)
         return all(left.get(counter, _NOTHING) >= amount for counter, amount in candidate.consumption.items())
 
@@ -247,6 +316,10 @@ class _Search:
     def _pool(self, candidate: Candidate) -> Pool:
         key = (candidate.item.driver, candidate.item.pool)
         return next(share.pool for share in self._offer.shares if share.pool.key == key)
+
+
+def _shared(candidate: Candidate) -> bool:
+    return candidate.device.allow_multiple_allocations
 
 
 class _Values:

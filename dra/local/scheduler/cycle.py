@@ -10,8 +10,10 @@ the list is empty or names this very pod. An entry that is no pod's stands for u
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from random import Random
 from typing import Final, TypeAlias
+from uuid import UUID
 
 from dra.engine.allocate import Refusal, UnsatisfiableError, Wanted, allocate, allocations, prepare
 from dra.local.scheduler.cluster import Cluster
@@ -203,14 +205,19 @@ def _best(
     rated.sort(key=_by_rating, reverse=True)
     wanted = [each for _, each in claims.wanted]
     for _, _, room in rated:
-        solution = allocate(wanted, offer=cluster.inventory.offer(room.name, room.labels), ledger=cluster.claims.ledger)
+        offer = cluster.inventory.offer(room.name, room.labels)
+        solution = allocate(wanted, offer=offer, ledger=cluster.claims.ledger, shares=cluster.claims.shares)
         if isinstance(solution, Refusal):
             reasons[solution.text] += 1
             continue
-        made = allocations(wanted, solution, node=room.name)
+        made = allocations(wanted, solution, node=room.name, share_id=partial(_share_id, chance))
         new = {claim.metadata.uid: result for (claim, _), result in zip(claims.wanted, made, strict=True)}
         return Placement(room.name, tuple((claim, new.get(claim.metadata.uid)) for claim in claims.all))
     return None
+
+
+def _share_id(chance: Random) -> str:
+    return str(UUID(int=chance.getrandbits(128), version=4))
 
 
 def _by_rating(rated: tuple[float, float, Room]) -> tuple[float, float]:

@@ -7,6 +7,7 @@ however that came about, both keep what they can: a device is free when neither 
 
 from collections.abc import Iterator
 
+from dra.engine.allocate import Shares
 from dra.engine.ledger import Holder, Item, Ledger, items_of
 from dra.kube.store import earlier
 from dra.model.claims import AllocationResult, ResourceClaim
@@ -18,6 +19,7 @@ class Holdings:
 
     def __init__(self) -> None:
         self.ledger = Ledger()
+        self.shares = Shares()
         self._claims: dict[Key, ResourceClaim] = {}
         self._in_flight: dict[Uid, AllocationResult] = {}
         self._contested: dict[Uid, tuple[Holder, frozenset[Item]]] = {}
@@ -53,6 +55,7 @@ class Holdings:
     def assume(self, claim: ResourceClaim, allocation: AllocationResult) -> None:
         """An allocation is decided: nobody else gets its devices."""
         self._in_flight[claim.metadata.uid] = allocation
+        self.shares.put(claim.metadata.uid, allocation)
         self._hold(_holder(claim), items_of(allocation))
 
     def settle(self, claim: ResourceClaim) -> bool:
@@ -72,6 +75,7 @@ class Holdings:
             if claim.metadata.uid in self._in_flight:
                 return False
             return self._release(claim.metadata.uid)
+        self.shares.put(claim.metadata.uid, allocation)
         items = items_of(allocation)
         before = self.ledger.items(claim.metadata.uid)
         if before == items:
@@ -89,6 +93,7 @@ class Holdings:
 
     def _release(self, uid: Uid) -> bool:
         self._contested.pop(uid, None)
+        self.shares.put(uid, None)
         freed = self.ledger.release(uid)
         for holder, items in tuple(self._contested.values()):
             self._hold(holder, items)
