@@ -26,6 +26,7 @@ class OwnerReference(Struct, frozen=True):
     name: str = ""
     uid: Uid = Uid("")
     controller: bool = False
+    block_owner_deletion: bool = False
 
 
 class ObjectMeta(Struct, frozen=True):

@@ -183,6 +183,7 @@ class Kubelets:
         uid = pod.metadata.uid
         resident = Resident(pod, pod.spec.node_name, pod.status.pod_ip or machine.address())
         self._residents[uid] = resident
+        resident.reported = resident.summary()  # that it is pending need not be said
         if pod.terminal:
             resident.stage = Stage.DONE
             resident.reported = resident.summary()

@@ -8,6 +8,7 @@ from dra.kube.client import Client
 from dra.kube.clock import Clock
 from dra.kube.events import Recorder
 from dra.kube.resources import JOBS, PODS
+from dra.local.workloads.garbage.collector import GarbageCollector
 from dra.local.workloads.jobs.controller import JobController
 from dra.local.workloads.jobs.manifests import Job
 from dra.local.workloads.manifests import Pod
@@ -22,6 +23,7 @@ class WorkloadControllers:
         jobs = Mirror(client, JOBS, Job, clock=clock, chance=chance)
         self._mirrors: tuple[Mirror[Any], ...] = (pods, jobs)
         self._recorder = Recorder(client, instance="local", controller="job-controller", clock=clock)
+        self._garbage = GarbageCollector(client, mirrors=self._mirrors, clock=clock, chance=chance)
         self._jobs = JobController(client, jobs=jobs, pods=pods, recorder=self._recorder, clock=clock)
 
     async def run(self) -> None:
@@ -30,6 +32,7 @@ class WorkloadControllers:
             for mirror in self._mirrors:
                 group.create_task(mirror.reflector.run(), name=f"reflect {mirror.resource.label} for workloads")
             group.create_task(self._recorder.run(), name="events of workloads")
+            group.create_task(self._garbage.run(), name="garbage")
             for mirror in self._mirrors:
                 await mirror.reflector.synced.wait()
             group.create_task(self._jobs.run(), name="jobs")

@@ -1,0 +1,1 @@
+"""Garbage collection by owner references: background, foreground, orphan."""
