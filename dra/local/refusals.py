@@ -45,11 +45,13 @@ class Refusal(Exception):  # noqa: N818 - a refusal is an answer, not a failure 
         self.reason = reason
         self.message = message
         self.details = details
+        self.meta: Object = {}
+        """``metadata`` of the Status."""
 
     @property
     def status(self) -> Object:
         """The Status object."""
-        body: dict[str, Any] = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure"}
+        body: dict[str, Any] = {"kind": "Status", "apiVersion": "v1", "metadata": self.meta, "status": "Failure"}
         body["message"] = self.message
         if self.reason:
             body["reason"] = self.reason
@@ -139,3 +141,33 @@ def internal_error(message: str) -> Refusal:
     """Return 500: a mistake of ours."""
     causes = [{"message": message}]
     return Refusal(500, "InternalError", f"Internal error occurred: {message}", {"causes": causes})
+
+
+def not_acceptable(offered: Sequence[str]) -> Refusal:
+    """Return 406."""
+    message = f"only the following media types are accepted: {', '.join(offered)}"
+    return Refusal(406, "NotAcceptable", message)
+
+
+def terminating(plural: str, group: str, name: str, namespace: str) -> Refusal:
+    """Return 403 for an object that would be made in a namespace that ends."""
+    why = f"unable to create new content in namespace {namespace} because it is being terminated"
+    message = f'{_label(plural, group)} "{name}" is forbidden: {why}'
+    cause = {
+        "reason": "NamespaceTerminating",
+        "message": f"namespace {namespace} is being terminated",
+        "field": "metadata.namespace",
+    }
+    return Refusal(403, "Forbidden", message, _about(name, group, plural) | {"causes": [cause]})
+
+
+def too_new(revision: int, current: int) -> Refusal:
+    """Return 504 for a revision that is still to come."""
+    message = f"Timeout: Too large resource version: {revision}, current: {current}"
+    causes = [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}]
+    return Refusal(504, "Timeout", message, {"causes": causes, "retryAfterSeconds": 1})
+
+
+def rejected() -> Refusal:
+    """Return 422 for a patch that does not fit its object; upstream does not say why."""
+    return Refusal(422, "Invalid", "the server rejected our request due to an error in our request", {})

@@ -6,9 +6,12 @@ of the API are methods here, patches arrive as functions of the old object.
 
 import asyncio
 from collections.abc import Iterable
+from datetime import datetime, timedelta
 from random import Random
-from typing import Final
+from typing import Any, Final, Protocol
 from uuid import UUID
+
+import msgspec
 
 from dra.kube.clock import Clock, second_time
 from dra.local import refusals
@@ -16,7 +19,8 @@ from dra.local.kinds import objectmeta
 from dra.local.kinds.kind import Kind
 from dra.local.kinds.subresource import STATUS, Deletion
 from dra.local.objects import Mutation, Object, decode, encode, metadata
-from dra.local.refusals import Cause, Fault, Refusal
+from dra.local.options import Writing
+from dra.local.refusals import Cause, Fault
 from dra.local.routes import Route
 from dra.local.store import Key, Store, Stored
 
@@ -24,6 +28,50 @@ _ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
 """Upstream's letters of generated names: no vowels, so no words."""
 
 _SUFFIX: Final = 5
+_PREFIX: Final = 63 - _SUFFIX
+_TRIES: Final = 8
+"""A name made up may be taken; upstream tries as often."""
+
+_SYSTEM: Final = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation")
+"""Metadata that nobody may set."""
+
+_PLAINLY: Final = Writing()
+
+
+class _Owner(msgspec.Struct):
+    apiVersion: str = ""  # noqa: N815 - the API's own names, as below
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+    controller: bool | None = None
+    blockOwnerDeletion: bool | None = None  # noqa: N815
+
+
+class _Metadata(msgspec.Struct):
+    """ObjectMeta."""
+
+    name: str | None = None
+    generateName: str | None = None  # noqa: N815
+    namespace: str | None = None
+    uid: str | None = None
+    resourceVersion: str | None = None  # noqa: N815
+    generation: int | None = None
+    creationTimestamp: datetime | None = None  # noqa: N815
+    deletionTimestamp: datetime | None = None  # noqa: N815
+    deletionGracePeriodSeconds: int | None = None  # noqa: N815
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+    finalizers: list[str] | None = None
+    ownerReferences: list[_Owner] | None = None  # noqa: N815
+    managedFields: list[dict[str, Any]] | None = None  # noqa: N815
+
+
+class Ownership(Protocol):
+    """Keeps ``metadata.managedFields``."""
+
+    def note(self, route: Route, new: Object, old: Object | None, *, writing: Writing, at: datetime) -> None:
+        """Note in the new object who has written what of it."""
+        ...
 
 
 class Registry:
@@ -33,6 +81,8 @@ class Registry:
         self.store = store
         self._clock = clock
         self._chance = chance
+        self.ownership: Ownership | None = None
+        """Nobody keeps it unless somebody is put here."""
 
     def get(self, route: Route) -> Stored:
         """Return an object; raises `Refusal` 404."""
@@ -41,21 +91,26 @@ class Registry:
             raise refusals.not_found(route.kind.plural, route.kind.group, route.name)
         return found
 
-    def create(self, route: Route, obj: Object, *, dry_run: bool = False) -> bytes:
+    def exists(self, route: Route) -> bool:
+        """Whether there is an object of that name."""
+        return self.store.get(self._key(route)) is not None
+
+    def create(self, route: Route, obj: Object, *, writing: Writing = _PLAINLY) -> bytes:
         """Create an object; returns it as stored."""
         kind = route.kind
         if kind.transient:
             return self._answer(kind, obj)
+        self._check_metadata(kind, obj)
         obj = kind.stored(obj)
-        self._name(route, obj)
+        namespace = self._place(route, obj)
         meta = metadata(obj)
-        key = Key(kind.collection, meta.get("namespace", ""), meta["name"])
-        if self.store.get(key) is not None:
-            raise refusals.already_exists(kind.plural, kind.group, key.name)
-        if key.namespace and self.store.get(Key("namespaces", "", key.namespace)) is None:
-            raise refusals.not_found("namespaces", "", key.namespace)
-        for system in ("uid", "resourceVersion", "deletionTimestamp", "deletionGracePeriodSeconds", "generation"):
+        if meta.get("resourceVersion") not in (None, "", "0"):
+            raise refusals.bad_request("resourceVersion should not be set on objects to be created")
+        for system in _SYSTEM:
             meta.pop(system, None)
+        key = self._name(kind, meta, namespace)
+        if namespace:
+            self._check_namespace(kind, key)
         meta["uid"] = str(UUID(int=self._chance.getrandbits(128), version=4))
         meta["creationTimestamp"] = second_time(self._clock.wall())
         if kind.generations:
@@ -64,24 +119,27 @@ class Registry:
         kind.strategy.prepare_create(obj)
         causes = [*kind.strategy.admit(obj, self), *objectmeta.validate(kind, obj), *kind.strategy.validate(obj)]
         self._refuse(kind, key.name, causes)
-        if dry_run:
-            return encode(obj)
-        return self._put(key, obj).raw
+        if self.store.get(key) is not None:
+            raise refusals.already_exists(kind.plural, kind.group, key.name)
+        self._own(route, obj, None, writing)
+        return encode(obj) if writing.dry_run else self._put(key, obj).raw
 
-    def change(self, route: Route, mutate: Mutation, *, dry_run: bool = False) -> bytes:
-        """Update or patch an object or its status; returns it as stored, the old bytes if nothing has changed."""
-        kind, stored = route.kind, self.get(route)
+    def change(self, route: Route, mutate: Mutation, *, writing: Writing = _PLAINLY) -> bytes:
+        """Update or patch an object or a part of it; returns it as stored, the old bytes if nothing has changed."""
+        kind, stored, part = route.kind, self.get(route), route.subresource
         old = decode(stored.raw)
-        part = route.subresource
         if part is None or part is STATUS:
-            new = kind.stored(mutate(decode(kind.shown(stored.raw))))
+            new = mutate(decode(kind.shown(stored.raw)))
+            self._check_metadata(kind, new)
+            new = kind.stored(new)
             self._check_identity(route, new, old)
         else:
             new, shown = decode(stored.raw), mutate(part.read(decode(stored.raw)))
+            self._check_metadata(kind, shown)
             self._check_identity(route, shown, old)
             part.write(new, shown)
         meta, before = metadata(new), metadata(old)
-        for system in ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation"):
+        for system in _SYSTEM:
             if system in before:
                 meta[system] = before[system]
             else:
@@ -98,10 +156,13 @@ class Registry:
         self._refuse(kind, route.name, [*objectmeta.validate_update(new, old), *check(new, old)])
         if new == old:
             return stored.raw
-        if dry_run:
+        self._own(route, new, old, writing)
+        if writing.dry_run:
             return encode(new)
         if "deletionTimestamp" in before and self._may_go(kind, new):
-            return self._remove(stored.key, new)
+            last = encode(new)  # with the revision of before, as upstream: this version was never stored
+            self._remove(stored.key, new)
+            return last
         return self._put(stored.key, new).raw
 
     def delete(self, route: Route, deletion: Deletion, *, dry_run: bool = False) -> tuple[bytes, bool]:
@@ -110,18 +171,25 @@ class Registry:
         obj = decode(stored.raw)
         meta = metadata(obj)
         self._check_preconditions(route, meta, deletion)
-        grace = kind.strategy.grace_seconds(obj, deletion.grace_seconds)
-        if finalizer := _PROPAGATION.get(deletion.propagation or ""):
-            meta["finalizers"] = sorted({*meta.get("finalizers", ()), finalizer})
-        if grace == 0 and not meta.get("finalizers") and not kind.strategy.held(obj):
+        asked = deletion.grace_seconds
+        grace = kind.strategy.grace_seconds(obj, asked if asked is None or asked >= 0 else 1)
+        finalizers = _finalizers(meta.get("finalizers") or [], deletion, usually=kind.propagation)
+        if grace == 0 and not finalizers and not kind.strategy.held(obj):
             return (stored.raw if dry_run else self._remove(stored.key, obj)), True
-        if "deletionTimestamp" in meta and meta.get("deletionGracePeriodSeconds", 0) <= grace:
+        if finalizers != (meta.get("finalizers") or []):
+            meta["finalizers"] = finalizers
+        if "deletionTimestamp" not in meta or grace < meta.get("deletionGracePeriodSeconds", 0):
+            began = self._clock.wall()
+            if "deletionTimestamp" in meta:  # a shorter period counts from the first request, too
+                ends = datetime.fromisoformat(meta["deletionTimestamp"])
+                began = ends - timedelta(seconds=meta.get("deletionGracePeriodSeconds", 0))
+            meta["deletionTimestamp"] = second_time(began + timedelta(seconds=grace))
+            meta["deletionGracePeriodSeconds"] = grace
+            kind.strategy.deleting(obj)
+            if meta.get("generation"):
+                meta["generation"] += 1
+        if obj == decode(stored.raw):
             return stored.raw, False
-        meta["deletionTimestamp"] = second_time(self._clock.wall())
-        meta["deletionGracePeriodSeconds"] = grace
-        kind.strategy.deleting(obj)
-        if kind.generations:
-            meta["generation"] = meta.get("generation", 0) + 1
         return (encode(obj) if dry_run else self._put(stored.key, obj).raw), False
 
     def find(self, collection: str, name: str, *, namespace: str = "") -> Object | None:
@@ -133,7 +201,7 @@ class Registry:
         """Return all objects of a kind, for admission."""
         return [decode(each.raw) for each in self.store.snapshot(collection)]
 
-    def act(self, route: Route, body: Object, *, dry_run: bool = False) -> None:
+    def act(self, route: Route, body: Object, *, writing: Writing = _PLAINLY) -> None:
         """Do what a POST to a subresource asks for."""
         part, stored = route.subresource, self.get(route)
         assert part is not None  # noqa: S101 - the server routes
@@ -141,20 +209,18 @@ class Registry:
         deletion = part.act(new, body, now=self._clock.wall())
         self._refuse(route.kind, route.name, part.validate(new, old))
         if deletion is not None:
-            self.delete(Route(route.kind, route.namespace, route.name), deletion, dry_run=dry_run)
-        elif new != old and not dry_run:
+            self.delete(Route(route.kind, route.namespace, route.name), deletion, dry_run=writing.dry_run)
+        elif new != old and not writing.dry_run:
+            self._own(route, new, old, writing)
             self._put(stored.key, new)
 
-    async def settled(self, kind: Kind, revision: int, *, within: float) -> None:
+    async def reached(self, revision: int, *, within: float) -> None:
         """Return once the store has reached a revision; raises `Refusal` 504 when that takes too long."""
         try:
             async with asyncio.timeout(within):
-                while self.store.revision < revision:
-                    await self.store.change(kind.collection, self.store.revision)
+                await self.store.reach(revision)
         except TimeoutError:
-            message = f"Timeout: Too large resource version: {revision}, current: {self.store.revision}"
-            causes = [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}]
-            raise Refusal(504, "Timeout", message, {"causes": causes, "retryAfterSeconds": 1}) from None
+            raise refusals.too_new(revision, self.store.revision) from None
 
     def _answer(self, kind: Kind, obj: Object) -> bytes:
         """Return a question with its answer."""
@@ -168,29 +234,78 @@ class Registry:
     def _key(route: Route) -> Key:
         return Key(route.kind.collection, route.namespace, route.name)
 
-    def _name(self, route: Route, obj: Object) -> None:
-        """Put the name and the namespace of a new object in order."""
+    def _place(self, route: Route, obj: Object) -> str:
+        """Put the namespace of a new object in order and return it."""
         meta = obj.setdefault("metadata", {})
-        if route.kind.namespaced:
-            if meta.setdefault("namespace", route.namespace) != route.namespace:
-                raise refusals.bad_request(
-                    "the namespace of the provided object does not match the namespace sent on the request"
-                )
-        else:
+        if not route.kind.namespaced:
             meta.pop("namespace", None)
-        if not meta.get("name"):
-            prefix = meta.get("generateName")
-            if not prefix:
-                cause = Cause(Fault.REQUIRED, "metadata.name", "Required value: name or generateName is required")
-                raise refusals.invalid(route.kind.name, route.kind.group, "", [cause])
-            meta["name"] = prefix + "".join(self._chance.choices(_ALPHABET, k=_SUFFIX))
+            return ""
+        if not route.namespace:
+            raise refusals.method_not_allowed()
+        if (meta.get("namespace") or route.namespace) != route.namespace:
+            raise refusals.bad_request(
+                "the namespace of the provided object does not match the namespace sent on the request"
+            )
+        meta["namespace"] = route.namespace
+        return route.namespace
+
+    def _name(self, kind: Kind, meta: Object, namespace: str) -> Key:
+        """Return the key of a new object, with a name made up if it has none."""
+        if meta.get("name"):
+            return Key(kind.collection, namespace, meta["name"])
+        prefix = meta.get("generateName")
+        if not prefix:
+            cause = Cause(Fault.REQUIRED, "metadata.name", "Required value: name or generateName is required")
+            raise refusals.invalid(kind.name, kind.group, "", [cause])
+        for _ in range(_TRIES):
+            meta["name"] = prefix[:_PREFIX] + "".join(self._chance.choices(_ALPHABET, k=_SUFFIX))
+            key = Key(kind.collection, namespace, meta["name"])
+            if self.store.get(key) is None:
+                break
+        return key
+
+    @staticmethod
+    def _check_metadata(kind: Kind, obj: Object) -> None:
+        """Refuse metadata of another structure than all rules here count on."""
+        if obj.get("metadata") is None:
+            obj["metadata"] = {}
+        try:
+            msgspec.convert(obj["metadata"], _Metadata)
+        except msgspec.ValidationError as error:
+            raise refusals.bad_request(
+                f'{kind.name} in version "{kind.version}" cannot be handled as a {kind.name}: metadata: {error}'
+            ) from None
+        for name in [name for name, value in obj["metadata"].items() if value is None]:
+            del obj["metadata"][name]
+
+    def _check_namespace(self, kind: Kind, key: Key) -> None:
+        """Refuse new objects in a namespace that is not there, or soon will be no more."""
+        found = self.store.get(Key("namespaces", "", key.namespace))
+        if found is None:
+            raise refusals.not_found("namespaces", "", key.namespace)
+        if b'"deletionTimestamp"' in found.raw and "deletionTimestamp" in metadata(decode(found.raw)):
+            raise refusals.terminating(kind.plural, kind.group, key.name, key.namespace)
+
+    def _own(self, route: Route, new: Object, old: Object | None, writing: Writing) -> None:
+        if self.ownership is not None:
+            self.ownership.note(route, new, old, writing=writing, at=self._clock.wall())
 
     def _check_identity(self, route: Route, new: Object, old: Object) -> None:
         """Refuse a change that was decided on another version or on another object of the name."""
         kind, meta, before = route.kind, new.setdefault("metadata", {}), metadata(old)
-        if meta.get("name", route.name) != route.name:
-            raise refusals.bad_request("the name of the object does not match the name on the URL")
-        meta["name"] = route.name
+        name, namespace = meta.get("name") or route.name, meta.get("namespace") or route.namespace
+        if name != route.name:
+            raise refusals.bad_request(
+                f"the name of the object ({name}) does not match the name on the URL ({route.name})"
+            )
+        if namespace != route.namespace:
+            raise refusals.bad_request(
+                f"the namespace of the object ({namespace}) does not match the namespace on the request "
+                f"({route.namespace})"
+            )
+        meta["name"] = name
+        if namespace:
+            meta["namespace"] = namespace
         if meta.get("uid") not in (None, "", before["uid"]):
             why = f"Precondition failed: UID in precondition: {meta['uid']}, UID in object meta: {before['uid']}"
             raise refusals.conflict(kind.plural, kind.group, route.name, why)
@@ -225,8 +340,25 @@ class Registry:
         return self.store.remove(key, encode(obj)).raw
 
 
-_PROPAGATION: Final = {"Foreground": "foregroundDeletion", "Orphan": "orphan"}
+_ORPHAN: Final = "orphan"
+_FOREGROUND: Final = "foregroundDeletion"
+_PROPAGATION: Final = {"Foreground": _FOREGROUND, "Orphan": _ORPHAN}
 """Finalizers by which the garbage collector knows how to proceed."""
+
+
+def _finalizers(present: list[str], deletion: Deletion, *, usually: str) -> list[str]:
+    """Return the finalizers of an object whose deletion is asked for; what is asked for wins over what was before."""
+    if deletion.propagation is not None:
+        wanted = _PROPAGATION.get(deletion.propagation)
+    elif deletion.orphan is not None:
+        wanted = _ORPHAN if deletion.orphan else None
+    elif any(each in _PROPAGATION.values() for each in present):
+        return present
+    else:
+        wanted = _PROPAGATION.get(usually)
+    rest = [each for each in present if each not in _PROPAGATION.values()]
+    return [*rest, wanted] if wanted else rest
+
 
 _BESIDES: Final = frozenset({"metadata", "status", "kind", "apiVersion"})
 

@@ -2,27 +2,31 @@
 
 from collections.abc import AsyncGenerator, Callable
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Final, Protocol, TypeAlias
 
 import msgspec
 
 from dra.kube.clock import SYSTEM, Clock
-from dra.kube.transport import JSON, MERGE_PATCH, Request, Response
-from dra.local import discovery, health, refusals, routes, watches
+from dra.kube.transport import APPLY_PATCH, JSON, Request, Response
+from dra.local import bodies, discovery, health, lists, options, refusals, routes, tables, watches
 from dra.local.definitions import Definitions
-from dra.local.kinds import core, priorities
+from dra.local.kinds import causes, core, priorities
 from dra.local.kinds.builtin import builtin
 from dra.local.kinds.catalog import Catalog
-from dra.local.kinds.subresource import Deletion
+from dra.local.kinds.subresource import Deletion, Subresource
 from dra.local.objects import Mutation, Object, decode, encode
-from dra.local.patches import merge
-from dra.local.refusals import Refusal
+from dra.local.options import Listing, Writing
+from dra.local.patches import formats
+from dra.local.patches.formats import Patch
+from dra.local.refusals import Cause, Refusal
 from dra.local.registry import Registry
 from dra.local.routes import Route
 from dra.local.schemas.structures import Dialect
+from dra.local.selection import Facets, Selection
 from dra.local.store import Key, Store
+from dra.local.tables import Shape
 
 DEFAULT_NAMESPACES: Final = ("default", "kube-system", "kube-public", "kube-node-lease")
 
@@ -57,8 +61,14 @@ class ApiServer:
         self.not_enforced = list(health.NOT_ENFORCED)
         """What ``/readyz?verbose`` says; whoever leaves something out adds a line."""
         self.store = Store()
-        self.registry = Registry(self.store, clock=clock, chance=chance or Random())  # noqa: S311 - names and uids
+        self._clock = clock
+        self._chance = chance or Random()  # noqa: S311 - names and uids
+        self._facets = Facets()
+        self._blocks = watches.Blocks()
+        self.registry = Registry(self.store, clock=clock, chance=self._chance)
         Definitions(self.registry, self.catalog, clock=clock)
+        for each in self.catalog:
+            self.store.open(each.collection)
         for obj in (*map(core.namespace, DEFAULT_NAMESPACES), *map(deepcopy, priorities.SYSTEM_CLASSES)):
             kind = self.catalog.of(obj)
             assert kind is not None  # noqa: S101 - built in
@@ -72,6 +82,8 @@ class ApiServer:
             return await self._answer(route, request) if route else self._page(request)
         except Refusal as refusal:
             return refusal.response
+        except RecursionError:  # before anything was written: a write is the last thing that happens
+            return refusals.bad_request("the object is nested too deeply").response
 
     def _page(self, request: Request) -> Response:
         """Answer what is asked of no object."""
@@ -85,76 +97,166 @@ class ApiServer:
         return health.plain(404, "404 page not found\n")
 
     async def _answer(self, route: Route, request: Request) -> Response | Watch:  # noqa: PLR0911 - one for each verb
-        dry_run = request.query.get("dryRun") == "All"
-        match request.method:
-            case "GET" if not route.name:
-                return await self._collection(route, request)
-            case "GET":
-                return _json(200, route.kind.shown(self.registry.get(route).raw))
-            case "POST" if route.subresource:
-                self.registry.act(route, _body(request), dry_run=dry_run)
-                return _json(201, encode(_DONE))
-            case "POST" if not route.name:
-                raw = self.registry.create(route, self._object(route, request), dry_run=dry_run)
-                return _json(201, route.kind.shown(raw))
-            case "PUT" if route.name:
-                body = self._object(route, request)
-                return _json(200, route.kind.shown(self.registry.change(route, lambda _: body, dry_run=dry_run)))
-            case "PATCH" if route.name:
-                raw = self.registry.change(route, self._patch(request), dry_run=dry_run)
-                return _json(200, route.kind.shown(raw))
-            case "DELETE" if route.name:
-                raw, gone = self.registry.delete(route, self._deletion(request), dry_run=dry_run)
-                return _json(200, _success(route, decode(raw)) if gone else route.kind.shown(raw))
+        verb = _verb(route, request)
+        match verb:
+            case "list" | "watch":
+                return await self._list(route, request)
+            case "get":
+                return await self._get(route, request)
+            case "create":
+                return self._create(route, request)
+            case "update":
+                return self._update(route, request)
+            case "patch":
+                return self._patch(route, request)
+            case "delete":
+                return self._delete(route, request)
             case _:
-                raise refusals.method_not_allowed()
+                return self._delete_collection(route, request)
 
-    async def _collection(self, route: Route, request: Request) -> Response | Watch:
-        if request.query.get("watch") in ("true", "1"):
-            return Watch(watches.blocks(self.store, route, request))
-        items = self.store.snapshot(route.kind.collection, namespace=route.namespace)
-        head = encode({"kind": route.kind.list_kind, "apiVersion": route.kind.api_version})
-        meta = encode({"resourceVersion": str(self.store.revision)})
-        raws = b",".join(route.kind.shown(each.raw) for each in items)
-        body = b"".join((head[:-1], b',"metadata":', meta, b',"items":[', raws, b"]}"))
-        return _json(200, body)
+    async def _get(self, route: Route, request: Request) -> Response:
+        if revision := options.revision(request.query.get("resourceVersion", "")):
+            await self.registry.reached(revision, within=REVISION_TIMEOUT)
+        raw = self.registry.get(route).raw
+        part = route.subresource
+        if part is not None and part.kind:
+            return _json(200, encode(part.read(decode(raw))))
+        return _json(200, self._shape(route, request).one(raw))
+
+    async def _list(self, route: Route, request: Request) -> Response | Watch:
+        kind = route.kind
+        asked = options.listing(request.query, resource=kind.label)
+        selection = self._selection(route, asked)
+        shape = self._shape(route, request, many=not asked.watch)
+        if asked.revision and (asked.initial_events or not asked.watch):
+            await self.registry.reached(asked.revision, within=min(asked.timeout or REVISION_TIMEOUT, REVISION_TIMEOUT))
+        if asked.watch:
+            watching = watches.Watching(
+                store=self.store,
+                shared=self._blocks,
+                kind=kind,
+                selection=selection,
+                shape=shape,
+                options=asked,
+                lasts=asked.timeout or WATCH_TIMEOUT * (1 + self._chance.random()),
+            )
+            return Watch(watching.blocks())
+        page = lists.page(self.store, kind.collection, selection, asked, custom=kind.custom)
+        return _json(200, shape.many([each.raw for each in page.items], page.meta))
+
+    def _create(self, route: Route, request: Request) -> Response:
+        writing = options.writing(request.query, verb="Create")
+        part = route.subresource
+        if part is not None:
+            body = bodies.of_kind(request, route.kind, name=part.kind, api_version=_api_version(part))
+            self.registry.act(route, body, writing=writing)
+            return _json(201, encode(_DONE))
+        obj = self._object(route, request)
+        shape = self._shape(route, request)
+        raw = self.registry.create(route, obj, writing=writing)
+        return _json(201, route.kind.shown(raw) if route.kind.transient else shape.one(raw))
+
+    def _update(self, route: Route, request: Request) -> Response:
+        writing, obj = options.writing(request.query, verb="Update"), self._object(route, request)
+        meta = obj.get("metadata")
+        meta = meta if isinstance(meta, dict) else {}
+        if not meta.get("name"):
+            why = f"the name of the object ({route.name} based on URL) was undeterminable: name must be provided"
+            raise refusals.bad_request(why)
+        if route.kind.custom and not meta.get("resourceVersion") and self.registry.exists(route):
+            cause = causes.invalid("metadata.resourceVersion", 0, "must be specified for an update")
+            cause = Cause(cause.fault, cause.field, cause.message.replace("0", "0x0", 1))
+            raise refusals.invalid(route.kind.name, route.kind.group, route.name, [cause])
+        return self._changed(route, request, lambda _: obj, writing)
+
+    def _patch(self, route: Route, request: Request) -> Response:
+        kind, media_type = route.kind, bodies.media_type(request)
+        make = formats.find(media_type, kind)
+        writing = replace(options.writing(request.query, verb="Patch"), apply=media_type == APPLY_PATCH)
+        try:
+            body = bodies.parsed(request.body or b"", bodies.read_yaml if writing.apply else msgspec.json.decode)
+        except ValueError as error:
+            raise refusals.bad_request(f"error decoding patch: {error}") from None
+        mutate = make(Patch(body=body, kind=kind, part=route.subresource, manager=writing.manager, force=writing.force))
+        if writing.apply and route.subresource is None and not self.registry.exists(route):
+            return self._applied(route, request, mutate, writing)
+        return self._changed(route, request, mutate, writing)
+
+    def _applied(self, route: Route, request: Request, mutate: Mutation, writing: Writing) -> Response:
+        """Make the object that is applied, since there is none."""
+        obj = mutate({})
+        obj.setdefault("metadata", {}).setdefault("name", route.name)
+        shape = self._shape(route, request)
+        return _json(201, shape.one(self.registry.create(route, obj, writing=writing)))
+
+    def _changed(self, route: Route, request: Request, mutate: Mutation, writing: Writing) -> Response:
+        part = route.subresource
+        shape = self._shape(route, request)
+        raw = self.registry.change(route, mutate, writing=writing)
+        return _json(200, encode(part.read(decode(raw))) if part is not None and part.kind else shape.one(raw))
+
+    def _delete(self, route: Route, request: Request) -> Response:
+        deletion, dry_run = self._deletion(request)
+        shape = self._shape(route, request)
+        raw, gone = self.registry.delete(route, deletion, dry_run=dry_run)
+        return _json(200, _success(route, decode(raw)) if gone else shape.one(raw))
+
+    def _delete_collection(self, route: Route, request: Request) -> Response:
+        asked = options.listing(request.query, resource=route.kind.label)
+        deletion, dry_run = self._deletion(request)
+        shape = self._shape(route, request, many=True)
+        page = lists.page(
+            self.store, route.kind.collection, self._selection(route, asked), asked, custom=route.kind.custom
+        )
+        for each in page.items:
+            one = Route(route.kind, each.key.namespace, each.key.name)
+            self.registry.delete(one, deletion, dry_run=dry_run)
+        return _json(200, shape.many([each.raw for each in page.items], page.meta))
 
     def _object(self, route: Route, request: Request) -> Object:
-        obj = _body(request)
-        obj.setdefault("apiVersion", route.kind.api_version)
-        obj.setdefault("kind", route.kind.name)
-        return obj
+        part = route.subresource
+        if part is None or not part.kind:
+            return bodies.of_kind(request, route.kind)
+        return bodies.of_kind(request, route.kind, name=part.kind, api_version=_api_version(part))
 
-    def _patch(self, request: Request) -> Mutation:
-        make = _PATCHES.get(request.content_type or "")
-        if make is None:
-            raise refusals.unsupported_media_type(tuple(_PATCHES))
-        return make(_body(request))
+    def _deletion(self, request: Request) -> tuple[Deletion, bool]:
+        body = bodies.whole(request, expected="DeleteOptions") if request.body else {}
+        return options.deletion(request.query, body)
 
-    def _deletion(self, request: Request) -> Deletion:
-        options = _body(request) if request.body else {}
-        options |= request.query
-        preconditions = options.get("preconditions") or {}
-        grace = options.get("gracePeriodSeconds")
-        return Deletion(
-            grace_seconds=None if grace is None else int(grace),
-            propagation=options.get("propagationPolicy"),
-            uid=preconditions.get("uid"),
-            revision=preconditions.get("resourceVersion"),
-        )
+    def _selection(self, route: Route, asked: Listing) -> Selection:
+        return Selection(route, self._facets, labels=asked.labels, fields=asked.fields)
+
+    def _shape(self, route: Route, request: Request, *, many: bool = False) -> Shape:
+        include = request.query.get("includeObject", "")
+        return tables.choose(route.kind, request.accept, include=include, many=many, now=self._clock.wall)
 
 
-_PATCHES: Final[dict[str, Callable[[Object], Mutation]]] = {MERGE_PATCH: merge.mutation}
+REVISION_TIMEOUT: Final = 3.0
+"""Seconds that a request waits for a revision that is still to come."""
 
+WATCH_TIMEOUT: Final = 1800.0
+"""Seconds that a watch lasts at least if it does not say; at most twice as long."""
+
+_VERBS: Final = {"GET": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+_COLLECTION_VERBS: Final = {"GET": "list", "POST": "create", "DELETE": "deletecollection"}
 
 _DONE: Final[Object] = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
 
 
-def _body(request: Request) -> Object:
-    try:
-        return decode(request.body or b"")
-    except msgspec.DecodeError as error:
-        raise refusals.bad_request(f"the object provided is unrecognized: {error}") from error
+def _verb(route: Route, request: Request) -> str:
+    """Return what a request does; raises `Refusal` 405."""
+    verb = (_VERBS if route.name else _COLLECTION_VERBS).get(request.method)
+    if verb == "list" and options.boolean(request.query, "watch"):
+        verb = "watch"
+    allowed = route.kind.verbs if route.subresource is None else route.subresource.verbs
+    misplaced = verb == "create" and route.name and route.subresource is None
+    if verb is None or verb not in allowed or misplaced:
+        raise refusals.method_not_allowed()
+    return verb
+
+
+def _api_version(part: Subresource) -> str:
+    return f"{part.group}/{part.version}" if part.group else part.version
 
 
 def _json(status: int, body: bytes) -> Response:

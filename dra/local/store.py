@@ -7,12 +7,11 @@ Everything here is synchronous and for one event loop: a decision and its write 
 
 import asyncio
 from bisect import bisect_right
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
-from operator import attrgetter
-from typing import Final
+from operator import itemgetter
+from typing import Final, NamedTuple
 
 HISTORY: Final = 20_000
 """Events that a collection remembers; a real server's watch cache keeps about as many of a busy one."""
@@ -26,8 +25,7 @@ class Change(StrEnum):
     DELETED = "DELETED"
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Key:
+class Key(NamedTuple):
     """Where an object lives; `collection` is ``plural.group``, the namespace is empty for cluster-scoped ones."""
 
     collection: str
@@ -35,8 +33,7 @@ class Key:
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class Stored:
+class Stored(NamedTuple):
     """One version of one object; `raw` is its JSON with ``metadata.resourceVersion`` = `revision`."""
 
     key: Key
@@ -44,8 +41,7 @@ class Stored:
     raw: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(NamedTuple):
     """One write. `now` is the new version, of a deletion the last one with the revision of the deletion."""
 
     change: Change
@@ -67,9 +63,13 @@ class _Collection:
     """The objects of one kind, and what happened to them lately."""
 
     objects: dict[Key, Stored] = field(default_factory=dict)
-    history: deque[Event] = field(default_factory=deque)
+    history: list[Event] = field(default_factory=list)
+    revisions: list[int] = field(default_factory=list)
+    """Those of the history, to find a place in it."""
     compacted: int = 0
     """The revision of the last event that was forgotten."""
+    opened: int = 0
+    """The revision when the collection was first heard of: nobody can have watched it before."""
     changed: asyncio.Event = field(default_factory=asyncio.Event)
 
 
@@ -80,6 +80,7 @@ class Store:
         self.revision = 1
         self._history = history
         self._forgotten = 0
+        self._advanced = asyncio.Event()
         self._collections: dict[str, _Collection] = {}
         self._followers: list[Callable[[str], None]] = []
 
@@ -117,28 +118,42 @@ class Store:
         self._tell(key.collection)
         return last
 
+    def open(self, collection: str) -> None:
+        """Begin to remember the history of a collection, if that has not begun."""
+        self._collection(collection)
+
     def snapshot(self, collection: str, *, namespace: str = "", at: int | None = None) -> list[Stored]:
         """Return the objects in the order of their keys, as they are or were at revision `at`; raises `Expired`."""
         found = self._collection(collection)
         objects = found.objects if at is None or at >= self.revision else self._past(found, at)
-        chosen = (each for key, each in objects.items() if not namespace or key.namespace == namespace)
-        return sorted(chosen, key=attrgetter("key"))
+        if namespace:
+            chosen = [each for each in objects.values() if each.key.namespace == namespace]
+        else:
+            chosen = list(objects.values())
+        chosen.sort(key=_by_key)
+        return chosen
 
-    def since(self, collection: str, revision: int) -> list[Event]:
-        """Return what happened after a revision, oldest first; raises `Expired`."""
+    def since(self, collection: str, revision: int, *, limit: int | None = None) -> list[Event]:
+        """Return what happened after a revision, oldest first, at most `limit` of it; raises `Expired`."""
         found = self._collection(collection)
-        if revision < found.compacted:
-            raise Expired(revision, found.compacted)
-        if not found.history or found.history[-1].now.revision <= revision:
+        oldest = max(found.compacted, found.opened)
+        if revision < oldest:
+            raise Expired(revision, oldest)
+        if not found.revisions or found.revisions[-1] <= revision:
             return []
-        start = bisect_right(found.history, revision, key=lambda event: event.now.revision)
-        return [found.history[index] for index in range(start, len(found.history))]
+        start = bisect_right(found.revisions, revision)
+        return found.history[start : None if limit is None else start + limit]
 
     async def change(self, collection: str, revision: int) -> None:
         """Return once something has happened after a revision, or the history does not reach back to it."""
         found = self._collection(collection)
-        while revision >= found.compacted and (not found.history or found.history[-1].now.revision <= revision):
+        while revision >= found.compacted and (not found.revisions or found.revisions[-1] <= revision):
             await found.changed.wait()
+
+    async def reach(self, revision: int) -> None:
+        """Return once the store is at a revision, whatever was written."""
+        while self.revision < revision:
+            await self._advanced.wait()
 
     def restore(self, objects: Iterable[Stored], *, revision: int) -> None:
         """Put a saved state in the place of everything; `revision` is the one that it was saved at.
@@ -150,13 +165,14 @@ class Store:
         for collection in self._collections.values():
             collection.objects.clear()
             collection.history.clear()
+            collection.revisions.clear()
+            collection.compacted = self.revision
+        self._forgotten = self.revision
         for each in objects:
             self._collection(each.key.collection).objects[each.key] = each
-        self._forgotten = self.revision
         for collection in self._collections.values():
-            collection.compacted = self.revision
-            collection.changed.set()
-            collection.changed = asyncio.Event()
+            collection.changed = _woken(collection.changed)
+        self._advanced = _woken(self._advanced)
         for name in tuple(self._collections):
             self._tell(name)
 
@@ -167,7 +183,7 @@ class Store:
     def _collection(self, name: str) -> _Collection:
         found = self._collections.get(name)
         if found is None:
-            found = self._collections[name] = _Collection(compacted=self._forgotten)
+            found = self._collections[name] = _Collection(compacted=self._forgotten, opened=self.revision)
         return found
 
     def _tell(self, collection: str) -> None:
@@ -176,10 +192,14 @@ class Store:
 
     def _remember(self, collection: _Collection, event: Event) -> None:
         collection.history.append(event)
-        while len(collection.history) > self._history:
-            collection.compacted = collection.history.popleft().now.revision
-        collection.changed.set()  # wakes everybody who waits now; the next to wait finds it cleared
-        collection.changed = asyncio.Event()
+        collection.revisions.append(event.now.revision)
+        if len(collection.history) >= self._history + max(1, self._history // 4):  # many at once: moving them costs
+            excess = len(collection.history) - self._history
+            collection.compacted = collection.revisions[excess - 1]
+            del collection.history[:excess]
+            del collection.revisions[:excess]
+        collection.changed = _woken(collection.changed)
+        self._advanced = _woken(self._advanced)
 
     @staticmethod
     def _past(collection: _Collection, revision: int) -> dict[Key, Stored]:
@@ -195,3 +215,12 @@ class Store:
             else:
                 objects[event.now.key] = event.before
         return objects
+
+
+_by_key: Final = itemgetter(0)
+
+
+def _woken(event: asyncio.Event) -> asyncio.Event:
+    """Wake everybody who waits; return what the next ones wait for."""
+    event.set()
+    return asyncio.Event()

@@ -165,6 +165,8 @@ class Kind:
     """What its names look like."""
     custom: bool = False
     """Whether a definition made it, so it is no part of the server."""
+    propagation: str = "Background"
+    """What becomes of the dependents of a deleted one when the request does not say; ``Orphan`` for batch/v1 Jobs."""
     transient: bool = False
     """Whether its objects are questions that are answered and never stored."""
     singular_name: str = ""

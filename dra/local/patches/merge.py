@@ -1,13 +1,23 @@
 """JSON merge patch (RFC 7386)."""
 
 from functools import partial
+from typing import Any
 
+from dra.local import refusals
 from dra.local.objects import Mutation, Object
 
 
 def mutation(patch: Object) -> Mutation:
     """Return what the patch does to an object."""
     return partial(_merged, patch)
+
+
+def checked(body: Any) -> Object:  # noqa: ANN401 - JSON
+    """Return a patch that is an object; raises `Refusal` 400 for any other value."""
+    if not isinstance(body, dict):
+        why = "json: cannot unmarshal into Go value of type map[string]interface {}"
+        raise refusals.bad_request(f"error decoding patch: {why}")
+    return body
 
 
 def _merged(patch: Object, target: Object) -> Object:

@@ -166,6 +166,7 @@ class Binder:
         """Bind the pod; posting it again is harmless, so it is done until there is an answer."""
         meta = pod.metadata
         body = {
+            "kind": "Binding",
             "metadata": {"namespace": meta.namespace, "name": meta.name, "uid": meta.uid},
             "target": {"apiVersion": "v1", "kind": "Node", "name": node},
         }

@@ -1,0 +1,220 @@
+"""The shapes in which objects are shown: whole, their metadata only, or as rows of a table for ``kubectl get``.
+
+Which one, the Accept header says: ``application/json;as=Table;g=meta.k8s.io;v=v1``. A shape works on stored bytes, and
+the whole object in its stored form is shown without being read at all.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
+from typing import Any, Final, Protocol
+
+import msgspec
+
+from dra.kube.transport import JSON
+from dra.local import jsonpath, refusals
+from dra.local.kinds import columns
+from dra.local.kinds.kind import Column, Kind
+from dra.local.objects import Object, decode, encode
+
+_GROUP: Final = "meta.k8s.io"
+_VERSIONS: Final = ("v1", "v1beta1")
+
+
+class Shape(Protocol):
+    """How objects are shown."""
+
+    key: str
+    """The same for shapes that show the same; empty where each watch has a shape of its own."""
+
+    def one(self, raw: bytes) -> bytes:
+        """Show one object."""
+        ...
+
+    def many(self, raws: Sequence[bytes], meta: Object) -> bytes:
+        """Show a list with its metadata."""
+        ...
+
+    def mark(self, obj: Object) -> bytes:
+        """Show a bookmark, which is an object without contents."""
+        ...
+
+
+class Whole:
+    """All of it."""
+
+    def __init__(self, kind: Kind) -> None:
+        self._kind = kind
+        self.key = f"whole {kind.api_version}"
+
+    def one(self, raw: bytes) -> bytes:
+        """Return the object in the form of its kind."""
+        return self._kind.shown(raw)
+
+    def many(self, raws: Sequence[bytes], meta: Object) -> bytes:
+        """Return a list of the kind's own."""
+        shown = raws if self._kind.form is None else [self.one(raw) for raw in raws]
+        head = {"kind": self._kind.list_kind, "apiVersion": self._kind.api_version, "metadata": meta}
+        return _list(head, shown)
+
+    def mark(self, obj: Object) -> bytes:
+        """Return it as it is."""
+        return encode(obj)
+
+
+class MetadataOnly:
+    """What garbage collectors and many controllers need."""
+
+    def __init__(self, version: str) -> None:
+        self.key = f"metadata {version}"
+        self._about = {"apiVersion": f"{_GROUP}/{version}"}
+        self._head = encode({"kind": "PartialObjectMetadata"} | self._about)[:-1] + b',"metadata":'
+
+    def one(self, raw: bytes) -> bytes:
+        """Return the metadata as it lies in the object."""
+        return b"".join((self._head, bytes(_metadata.decode(raw).metadata), b"}"))
+
+    def many(self, raws: Sequence[bytes], meta: Object) -> bytes:
+        """Return a list that looks the same for every kind."""
+        head = {"kind": "PartialObjectMetadataList"} | self._about | {"metadata": meta}
+        return _list(head, [self.one(raw) for raw in raws])
+
+    def mark(self, obj: Object) -> bytes:
+        """Return it like any other."""
+        return self.one(encode(obj))
+
+
+class _Metadata(msgspec.Struct):
+    metadata: msgspec.Raw
+
+
+_metadata: Final = msgspec.json.Decoder(_Metadata)
+
+
+def _list(head: Object, raws: Sequence[bytes]) -> bytes:
+    return b"".join((encode(head)[:-1], b',"items":[', b",".join(raws), b"]}"))
+
+
+_DEFAULT_COLUMNS: Final = (columns.NAME, Column(name="Age", type="date", path=".metadata.creationTimestamp"))
+_INCLUDED: Final = ("", "Metadata", "Object", "None")
+
+
+class Table:
+    """Rows of cells, and columns that say what they are; a watch names the columns only once."""
+
+    key = ""
+
+    def __init__(self, kind: Kind, version: str, *, include: str, now: Callable[[], datetime]) -> None:
+        self._kind = kind
+        self._version = f"{_GROUP}/{version}"
+        self._metadata = MetadataOnly(version)
+        self._include = include
+        self._now = now
+        self._columns: tuple[Column, ...] = kind.columns or _DEFAULT_COLUMNS
+        self._named = False
+
+    def one(self, raw: bytes) -> bytes:
+        """Return a table of one row; in a watch the first has the columns."""
+        revision = _revision.decode(raw).metadata.revision
+        table = self._table([raw], {"resourceVersion": revision}, named=not self._named)
+        self._named = True
+        return table
+
+    def many(self, raws: Sequence[bytes], meta: Object) -> bytes:
+        """Return a table with a row for each object."""
+        return self._table(raws, meta, named=True)
+
+    def mark(self, obj: Object) -> bytes:
+        """Return a table without rows."""
+        return self._table([], {"resourceVersion": obj["metadata"]["resourceVersion"]}, named=False)
+
+    def _table(self, raws: Iterable[bytes], meta: Object, *, named: bool) -> bytes:
+        head: Object = {"kind": "Table", "apiVersion": self._version, "metadata": meta}
+        head["columnDefinitions"] = [_definition(column) for column in self._columns] if named else None
+        now = self._now()
+        head["rows"] = [self._row(raw, now) for raw in raws]
+        return encode(head)
+
+    def _row(self, raw: bytes, now: datetime) -> Object:
+        obj = decode(raw)
+        computed = self._kind.strategy.cells(obj, now=now)
+        cells = [cell(column, obj, now) if column.path else computed.get(column.name) for column in self._columns]
+        match self._include:
+            case "None":
+                return {"cells": cells}
+            case "Object":
+                return {"cells": cells, "object": msgspec.Raw(self._kind.shown(raw))}
+            case _:
+                return {"cells": cells, "object": msgspec.Raw(self._metadata.one(raw))}
+
+
+class _Revision(msgspec.Struct):
+    revision: str = msgspec.field(name="resourceVersion", default="")
+
+
+class _Revised(msgspec.Struct):
+    metadata: _Revision
+
+
+_revision: Final = msgspec.json.Decoder(_Revised)
+
+
+def _definition(column: Column) -> Object:
+    return {
+        "name": column.name,
+        "type": column.type,
+        "format": column.format,
+        "description": column.description,
+        "priority": column.priority,
+    }
+
+
+def cell(column: Column, obj: Object, now: datetime) -> Any:  # noqa: ANN401, PLR0911 - JSON; one for each type
+    """Return the cell of a column with a path: its first value, as the type of the column allows."""
+    found = jsonpath.values(column.path, obj)
+    if not found or found[0] is None:
+        return None
+    value = found[0]
+    match column.type:
+        case "string":
+            return value if isinstance(value, str) else encode(value).decode()
+        case "integer":
+            return int(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+        case "number":
+            return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+        case "boolean":
+            return value if isinstance(value, bool) else None
+        case "date":
+            return _since(value, now)
+        case _:
+            return None
+
+
+def _since(value: Any, now: datetime) -> str | None:  # noqa: ANN401 - JSON
+    try:
+        return columns.since(value, now) if isinstance(value, str) else None
+    except ValueError:
+        return "<invalid>"
+
+
+def choose(kind: Kind, accept: str, *, include: str, many: bool, now: Callable[[], datetime]) -> Shape:
+    """Return the first shape that a client accepts; raises `Refusal` 406.
+
+    `many` tells lists from single objects: the metadata of a list is asked for by another name.
+    """
+    for clause in accept.split(","):
+        media, *parameters = (part.strip() for part in clause.split(";"))
+        if media not in (JSON, "*/*", "application/*", ""):
+            continue
+        asked = dict(parameter.partition("=")[::2] for parameter in parameters)
+        shape, version = asked.get("as"), asked.get("v", "v1")
+        if shape is None:
+            return Whole(kind)
+        if asked.get("g", _GROUP) != _GROUP or version not in _VERSIONS:
+            continue
+        if shape == "Table":
+            if include not in _INCLUDED:
+                raise refusals.bad_request(f'unrecognized includeObject value: "{include}"')
+            return Table(kind, version, include=include, now=now)
+        if shape == ("PartialObjectMetadataList" if many else "PartialObjectMetadata"):
+            return MetadataOnly(version)
+    raise refusals.not_acceptable((JSON,))
