@@ -90,7 +90,6 @@ async def test_a_definition_waits_for_an_object_that_is_held(api):
     assert (await api.ask("GET", f"{DEFINITIONS}/{NAME}"))[0] == 404
 
 
-@pytest.mark.xfail(reason="the server does not ask for parts and forms yet")
 async def test_a_changed_definition_takes_effect(api):
     await api.define(definition())
     changed = definition(versions=[{**VERSION, "subresources": {"status": {}, "scale": SCALE}}])
@@ -106,7 +105,6 @@ async def test_a_changed_definition_takes_effect(api):
 SCALE = {"specReplicasPath": ".spec.gpus", "statusReplicasPath": ".status.gpus"}
 
 
-@pytest.mark.xfail(reason="the server does not ask for parts and forms yet")
 async def test_scaling_changes_the_replicas_alone(api):
     await api.define(definition(versions=[{**VERSION, "subresources": {"status": {}, "scale": SCALE}}]))
     await api.create(spec={"gpus": 3})
@@ -118,7 +116,6 @@ async def test_scaling_changes_the_replicas_alone(api):
     assert (found["spec"], found["metadata"]["generation"]) == ({"gpus": 5}, 2)
 
 
-@pytest.mark.xfail(reason="the server does not ask for parts and forms yet")
 async def test_an_object_is_the_same_in_all_versions(api):
     newer = {**VERSION, "name": "v1", "storage": False}
     await api.define(definition(versions=[VERSION, newer]))

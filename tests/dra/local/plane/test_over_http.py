@@ -6,7 +6,7 @@ import pytest
 from dra.kube import credentials
 from dra.kube.errors import Unreachable
 from dra.kube.http import HttpTransport
-from dra.kube.transport import Request
+from dra.kube.transport import JSON, Request
 from dra.local.faults import Fault, Rule
 from dra.local.http import serving
 from dra.local.objects import encode
@@ -32,7 +32,7 @@ async def transport(made, tmp_path):
 
 
 def asked(method, path=MAPS, body=None, **query):
-    return Request(method=method, path=path, body=body and encode(body), query=query, timeout=5.0)
+    return Request(method=method, path=path, body=body and encode(body), content_type=JSON, query=query, timeout=5.0)
 
 
 async def create(transport, name):
