@@ -150,7 +150,7 @@ class Registry:
         elif part is None:
             kind.strategy.prepare_update(new, old)
         metadata(new)["resourceVersion"] = before["resourceVersion"]
-        if kind.generations and _contents(new) != _contents(old):
+        if kind.generations and _contents(kind, new) != _contents(kind, old):
             metadata(new)["generation"] = before.get("generation", 0) + 1
         check = kind.strategy.validate_update if part is None or part is STATUS else part.validate
         self._refuse(kind, route.name, [*objectmeta.validate_update(new, old), *check(new, old)])
@@ -360,9 +360,10 @@ def _finalizers(present: list[str], deletion: Deletion, *, usually: str) -> list
     return [*rest, wanted] if wanted else rest
 
 
-_BESIDES: Final = frozenset({"metadata", "status", "kind", "apiVersion"})
+_BESIDES: Final = frozenset({"metadata", "kind", "apiVersion"})
 
 
-def _contents(obj: Object) -> Object:
-    """Return what `metadata.generation` counts the changes of."""
-    return {name: value for name, value in obj.items() if name not in _BESIDES}
+def _contents(kind: Kind, obj: Object) -> Object:
+    """Return what `metadata.generation` counts the changes of: the status, too, of who has it as a mere field."""
+    besides = _BESIDES | {STATUS.name} if STATUS in kind.subresources else _BESIDES
+    return {name: value for name, value in obj.items() if name not in besides}

@@ -14,6 +14,7 @@ from typing import Any, Final
 from dra.cel.patterns import Pattern
 from dra.local.crds import lists, pruning, rules, values
 from dra.local.crds.causes import child
+from dra.local.crds.messages import Checker
 from dra.local.crds.pruning import EMBEDDED, META, PRESERVE, Node
 from dra.local.crds.typed import INT_OR_STRING
 from dra.local.kinds import causes
@@ -35,7 +36,7 @@ def check(schema: Node, path: str) -> list[Cause]:
     if not found:
         found += check_defaults(schema, path)
     found += check_places(schema, path, no_default="")
-    return found or list(check_rules(schema, path))
+    return found or list(check_rules(schema, path, checker=Checker(schema)))
 
 
 def _root(schema: Node, path: str) -> Iterator[Cause]:
@@ -364,11 +365,14 @@ def check_defaults(schema: Node, path: str) -> Iterator[Cause]:
         yield from check_defaults(items, f"{path}.items")
 
 
-def check_rules(schema: Node, path: str, *, lost: str = "") -> Iterator[Cause]:
+def check_rules(schema: Node, path: str, *, checker: Checker, lost: str = "") -> Iterator[Cause]:
     """Yield the rules that cannot be compiled; `lost` is the place below which no old value can be found."""
     for index, spec in enumerate(schema.get(rules.RULES) or ()):
         where = f"{path}.{rules.RULES}[{index}]"
         try:
+            if wrong := checker.wrong(spec["rule"], schema, optional=bool(spec.get("optionalOldSelf"))):
+                yield invalid(f"{where}.rule", _as_go(spec), f"compilation failed: {wrong}")
+                continue
             rule = rules.compiled(spec, schema)
         except rules.Wrong as wrong:
             yield invalid(f"{where}.{wrong.part}", _as_go(spec), wrong.detail)
@@ -381,11 +385,12 @@ def check_rules(schema: Node, path: str, *, lost: str = "") -> Iterator[Cause]:
             yield invalid(f"{where}.optionalOldSelf", spec["optionalOldSelf"], detail)
     below = lost or (path if schema.get(MAP_TYPE) == "atomic" else "")
     for name, each in (schema.get("properties") or {}).items():
-        yield from check_rules(each, f"{path}.properties[{name}]", lost=below)
+        yield from check_rules(each, f"{path}.properties[{name}]", checker=checker, lost=below)
     if isinstance(others := schema.get("additionalProperties"), dict):
-        yield from check_rules(others, f"{path}.additionalProperties", lost=below)
+        yield from check_rules(others, f"{path}.additionalProperties", checker=checker, lost=below)
     if isinstance(items := schema.get("items"), dict):
-        yield from check_rules(items, f"{path}.items", lost=lost or ("" if schema.get(lists.TYPE) == "map" else path))
+        known = schema.get(lists.TYPE) == "map"
+        yield from check_rules(items, f"{path}.items", checker=checker, lost=lost or ("" if known else path))
 
 
 def _as_go(spec: Node) -> Node:
