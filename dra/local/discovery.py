@@ -107,7 +107,7 @@ def _resource(kind: Kind) -> Object:
         "responseKind": _response_kind(kind, kind.name),
         "scope": "Namespaced" if kind.namespaced else "Cluster",
         "singularResource": kind.singular,
-        "verbs": list(kind.verbs),
+        "verbs": _verbs(kind),
     }
     return about | _names(kind) | _present("subresources", [_subresource(kind, part) for part in kind.subresources])
 
@@ -148,13 +148,21 @@ def _flat(kind: Kind) -> Iterator[Object]:
     yield (
         {"name": kind.plural, "singularName": kind.singular}
         | scope
-        | {"kind": kind.name, "verbs": list(kind.verbs)}
+        | {"kind": kind.name, "verbs": _verbs(kind)}
         | _names(kind)
     )
     for part in kind.subresources:
         of: Object = {"group": part.group, "version": part.version} if part.kind else {}
         about: Object = {"name": f"{kind.plural}/{part.name}", "singularName": ""}
         yield about | scope | of | {"kind": part.kind or kind.name, "verbs": list(part.verbs)}
+
+
+_CUSTOM_VERBS: Final = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
+"""The order in which upstream names those of custom kinds."""
+
+
+def _verbs(kind: Kind) -> list[str]:
+    return [verb for verb in _CUSTOM_VERBS if verb in kind.verbs] if kind.custom else list(kind.verbs)
 
 
 def _names(kind: Kind) -> Object:

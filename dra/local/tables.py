@@ -121,7 +121,7 @@ class Table:
 
     def many(self, raws: Sequence[bytes], meta: Object) -> bytes:
         """Return a table with a row for each object."""
-        return self._table(raws, meta, named=True)
+        return self._table(raws, {name: value for name, value in meta.items() if value}, named=True)
 
     def mark(self, obj: Object) -> bytes:
         """Return a table without rows."""
@@ -137,7 +137,10 @@ class Table:
     def _row(self, raw: bytes, now: datetime) -> Object:
         obj = decode(raw)
         computed = self._kind.strategy.cells(obj, now=now)
-        cells = [cell(column, obj, now) if column.path else computed.get(column.name) for column in self._columns]
+        cells = [
+            cell(column, obj, now) if column.path else computed.get(column.name, _name(column, obj))
+            for column in self._columns
+        ]
         match self._include:
             case "None":
                 return {"cells": cells}
@@ -145,6 +148,10 @@ class Table:
                 return {"cells": cells, "object": msgspec.Raw(self._kind.shown(raw))}
             case _:
                 return {"cells": cells, "object": msgspec.Raw(self._metadata.one(raw))}
+
+
+def _name(column: Column, obj: Object) -> str | None:
+    return obj["metadata"]["name"] if column.format == "name" else None
 
 
 class _Revision(msgspec.Struct):

@@ -8,6 +8,7 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Hashable, Iterable
 from dataclasses import dataclass
+from math import inf
 from typing import Final
 
 from dra.local import refusals
@@ -20,6 +21,9 @@ from dra.local.tables import Shape
 
 BOOKMARK_PERIOD: Final = 60.0
 """Seconds between bookmarks, as upstream."""
+
+BOOKMARK_MARGIN: Final = 2.0
+"""Seconds before its end at which a watch sends the last."""
 
 INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
 
@@ -62,7 +66,7 @@ class Watching:
     lasts: float
     """Seconds after which it ends."""
 
-    async def blocks(self) -> AsyncGenerator[bytes]:  # noqa: C901 - the life of a watch, in one place
+    async def blocks(self) -> AsyncGenerator[bytes]:
         """Yield blocks of frames until the time is over or the position is too old."""
         loop = asyncio.get_running_loop()
         ends = loop.time() + self.lasts
@@ -83,16 +87,22 @@ class Watching:
                         yield block
                     continue
                 position = max(position, self.store.revision)
-                due = min(marked + BOOKMARK_PERIOD, ends) if self.options.bookmarks else ends
-                if await self._changes(position, within=due - loop.time()):
+                due = self._next_bookmark(marked, ends=ends)
+                if await self._changes(position, within=min(due, ends) - loop.time()):
                     continue
-                if self.options.bookmarks:
-                    yield self._bookmark(position)
-                    marked = loop.time()
                 if loop.time() >= ends:
                     return
+                yield self._bookmark(position)
+                marked = loop.time()
         except Expired as error:
             yield _frame("ERROR", encode(refusals.expired(str(error)).status))
+
+    def _next_bookmark(self, last: float, *, ends: float) -> float:
+        """Return when to send one: every minute, and shortly before the end so that the next watch begins late."""
+        if not self.options.bookmarks:
+            return inf
+        before_end = ends - BOOKMARK_MARGIN
+        return min(last + BOOKMARK_PERIOD, before_end if before_end > last else inf)
 
     @property
     def _shows_present(self) -> bool:
