@@ -6,7 +6,6 @@ A number that is none is 400; a combination that makes no sense is 422, as if th
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Final
 
 import msgspec
@@ -15,6 +14,7 @@ from dra.local import refusals
 from dra.local.kinds import causes
 from dra.local.kinds.subresource import Deletion
 from dra.local.objects import Object
+from dra.local.patches.bodies import Validation
 from dra.local.refusals import Cause
 
 Query = Mapping[str, str]
@@ -23,14 +23,6 @@ _META_GROUP: Final = "meta.k8s.io"
 _EXACT: Final = "Exact"
 _NOT_OLDER: Final = "NotOlderThan"
 _MANAGER_LENGTH: Final = 128
-
-
-class Validation(StrEnum):
-    """``fieldValidation``: what becomes of unknown and duplicate fields."""
-
-    IGNORE = "Ignore"
-    STRICT = "Strict"
-    WARN = "Warn"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,7 +138,7 @@ def writing(query: Query, *, verb: str) -> Writing:
     if not manager.isprintable():
         found.append(causes.invalid("fieldManager", manager, "should only contain printable characters"))
     if validation and validation not in tuple(Validation):
-        found.append(causes.unsupported("fieldValidation", validation, Validation))
+        found.append(causes.unsupported("fieldValidation", validation, ("", *Validation)))
     _refuse(f"{verb}Options", found)
     return Writing(
         dry_run=bool(query.get("dryRun")),

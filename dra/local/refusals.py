@@ -66,7 +66,7 @@ class Refusal(Exception):  # noqa: N818 - a refusal is an answer, not a failure 
 
 
 def _about(name: str, group: str, kind: str) -> Object:
-    return {"name": name} | ({"group": group} if group else {}) | {"kind": kind}
+    return {key: value for key, value in (("name", name), ("group", group), ("kind", kind)) if value}
 
 
 def _label(plural: str, group: str) -> str:

@@ -144,11 +144,7 @@ class Registry:
                 meta[system] = before[system]
             else:
                 meta.pop(system, None)
-        kind.strategy.default(new)
-        if part is STATUS:
-            kind.strategy.prepare_status(new, old)
-        elif part is None:
-            kind.strategy.prepare_update(new, old)
+        self._prepare(route, new, old)
         metadata(new)["resourceVersion"] = before["resourceVersion"]
         if kind.generations and _contents(kind, new) != _contents(kind, old):
             metadata(new)["generation"] = before.get("generation", 0) + 1
@@ -164,6 +160,18 @@ class Registry:
             self._remove(stored.key, new)
             return last
         return self._put(stored.key, new).raw
+
+    @staticmethod
+    def _prepare(route: Route, new: Object, old: Object) -> None:
+        """Let the kind put a change in order."""
+        strategy, part, owners = route.kind.strategy, route.subresource, metadata(new).get("managedFields")
+        strategy.default(new)
+        if part is STATUS:
+            strategy.prepare_status(new, old)
+        elif part is None:
+            strategy.prepare_update(new, old)
+        if owners is not None:  # also of a status, whose metadata is that of before
+            metadata(new)["managedFields"] = owners
 
     def delete(self, route: Route, deletion: Deletion, *, dry_run: bool = False) -> tuple[bytes, bool]:
         """Delete an object; returns it and whether it is gone, or waits for its finalizers or its grace period."""

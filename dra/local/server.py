@@ -1,24 +1,24 @@
 """The API server: one request in, one answer or one watch out; HTTP is only one way to get here."""
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from random import Random
 from typing import Final, Protocol, TypeAlias
 
-import msgspec
-
-from dra.kube.clock import SYSTEM, Clock
-from dra.kube.transport import APPLY_PATCH, JSON, Request, Response
+from dra.kube.clock import SYSTEM, Clock, second_time
+from dra.kube.transport import APPLY_PATCH, JSON, STRATEGIC_PATCH, Request, Response
 from dra.local import bodies, discovery, health, lists, options, refusals, routes, tables, watches
 from dra.local.definitions import Definitions
 from dra.local.kinds import causes, core, priorities
 from dra.local.kinds.builtin import builtin
 from dra.local.kinds.catalog import Catalog
-from dra.local.kinds.subresource import Deletion, Subresource
+from dra.local.kinds.subresource import Deletion
 from dra.local.objects import Mutation, Object, decode, encode
 from dra.local.options import Listing, Writing
+from dra.local.owners import FieldOwners, carried
 from dra.local.patches import formats
+from dra.local.patches.bodies import Codec, Codecs, Patched
 from dra.local.patches.formats import Patch
 from dra.local.refusals import Cause, Refusal
 from dra.local.registry import Registry
@@ -65,7 +65,9 @@ class ApiServer:
         self._chance = chance or Random()  # noqa: S311 - names and uids
         self._facets = Facets()
         self._blocks = watches.Blocks()
+        self._codecs = Codecs(api)
         self.registry = Registry(self.store, clock=clock, chance=self._chance)
+        self.registry.ownership = FieldOwners(self._codecs)
         Definitions(self.registry, self.catalog, clock=clock)
         for each in self.catalog:
             self.store.open(each.collection)
@@ -145,19 +147,19 @@ class ApiServer:
         return _json(200, shape.many([each.raw for each in page.items], page.meta))
 
     def _create(self, route: Route, request: Request) -> Response:
-        writing = options.writing(request.query, verb="Create")
-        part = route.subresource
-        if part is not None:
-            body = bodies.of_kind(request, route.kind, name=part.kind, api_version=_api_version(part))
-            self.registry.act(route, body, writing=writing)
-            return _json(201, encode(_DONE))
-        obj = self._object(route, request)
+        writing = _writing(request, "Create")
+        obj, warnings = self._object(route, request, writing)
+        if route.subresource is not None:
+            self.registry.act(route, obj, writing=writing)
+            return _json(201, encode(_DONE), warnings)
         shape = self._shape(route, request)
+        warnings += route.kind.strategy.warnings(obj)
         raw = self.registry.create(route, obj, writing=writing)
-        return _json(201, route.kind.shown(raw) if route.kind.transient else shape.one(raw))
+        return _json(201, route.kind.shown(raw) if route.kind.transient else shape.one(raw), warnings)
 
     def _update(self, route: Route, request: Request) -> Response:
-        writing, obj = options.writing(request.query, verb="Update"), self._object(route, request)
+        writing = _writing(request, "Update")
+        obj, warnings = self._object(route, request, writing)
         meta = obj.get("metadata")
         meta = meta if isinstance(meta, dict) else {}
         if not meta.get("name"):
@@ -167,33 +169,57 @@ class ApiServer:
             cause = causes.invalid("metadata.resourceVersion", 0, "must be specified for an update")
             cause = Cause(cause.fault, cause.field, cause.message.replace("0", "0x0", 1))
             raise refusals.invalid(route.kind.name, route.kind.group, route.name, [cause])
-        return self._changed(route, request, lambda _: obj, writing)
+        warnings += route.kind.strategy.warnings(obj) if route.subresource is None else []
+        return self._changed(route, request, lambda _: obj, writing, warnings)
 
     def _patch(self, route: Route, request: Request) -> Response:
-        kind, media_type = route.kind, bodies.media_type(request)
+        kind, media_type, codec = route.kind, bodies.media_type(request), self._codec(route)
         make = formats.find(media_type, kind)
-        writing = replace(options.writing(request.query, verb="Patch"), apply=media_type == APPLY_PATCH)
-        try:
-            body = bodies.parsed(request.body or b"", bodies.read_yaml if writing.apply else msgspec.json.decode)
-        except ValueError as error:
-            raise refusals.bad_request(f"error decoding patch: {error}") from None
-        mutate = make(Patch(body=body, kind=kind, part=route.subresource, manager=writing.manager, force=writing.force))
-        if writing.apply and route.subresource is None and not self.registry.exists(route):
-            return self._applied(route, request, mutate, writing)
-        return self._changed(route, request, mutate, writing)
+        writing = replace(_writing(request, "Patch"), apply=media_type == APPLY_PATCH)
+        body, warnings = formats.read(request.body or b"", media_type)
+        patch = Patch(
+            body=body,
+            kind=kind,
+            part=route.subresource,
+            manager=writing.manager,
+            force=writing.force,
+            codec=codec,
+            time=second_time(self._clock.wall()),
+        )
+        mutate, patched = make(patch), Patched(body, strategic=media_type == STRATEGIC_PATCH)
 
-    def _applied(self, route: Route, request: Request, mutate: Mutation, writing: Writing) -> Response:
+        def conformed(old: Object) -> Object:
+            new, told = codec.patched(mutate(old), patched, writing.validation)
+            warnings.extend(told)
+            return new
+
+        if writing.apply and route.subresource is None and not self.registry.exists(route):
+            return self._applied(route, request, conformed, writing, warnings)
+        return self._changed(route, request, conformed, writing, warnings)
+
+    def _applied(
+        self, route: Route, request: Request, mutate: Mutation, writing: Writing, warnings: list[str]
+    ) -> Response:
         """Make the object that is applied, since there is none."""
         obj = mutate({})
-        obj.setdefault("metadata", {}).setdefault("name", route.name)
+        meta = obj.setdefault("metadata", {})
+        if meta.setdefault("name", route.name) != route.name:
+            why = f"the name of the object ({meta['name']}) does not match the name on the URL ({route.name})"
+            raise refusals.bad_request(why)
+        if uid := meta.get("uid"):
+            why = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+            raise refusals.conflict(route.kind.plural, route.kind.group, route.name, why)
         shape = self._shape(route, request)
-        return _json(201, shape.one(self.registry.create(route, obj, writing=writing)))
+        return _json(201, shape.one(self.registry.create(route, obj, writing=writing)), warnings)
 
-    def _changed(self, route: Route, request: Request, mutate: Mutation, writing: Writing) -> Response:
+    def _changed(
+        self, route: Route, request: Request, mutate: Mutation, writing: Writing, warnings: list[str]
+    ) -> Response:
         part = route.subresource
         shape = self._shape(route, request)
-        raw = self.registry.change(route, mutate, writing=writing)
-        return _json(200, encode(part.read(decode(raw))) if part is not None and part.kind else shape.one(raw))
+        raw = self.registry.change(route, carried(mutate), writing=writing)
+        body = encode(part.read(decode(raw))) if part is not None and part.kind else shape.one(raw)
+        return _json(200, body, warnings)
 
     def _delete(self, route: Route, request: Request) -> Response:
         deletion, dry_run = self._deletion(request)
@@ -213,15 +239,19 @@ class ApiServer:
             self.registry.delete(one, deletion, dry_run=dry_run)
         return _json(200, shape.many([each.raw for each in page.items], page.meta))
 
-    def _object(self, route: Route, request: Request) -> Object:
+    def _object(self, route: Route, request: Request, writing: Writing) -> tuple[Object, list[str]]:
+        media_type = bodies.check_media_type(request)
+        return self._codec(route).read(request.body or b"", writing.validation, content_type=media_type)
+
+    def _codec(self, route: Route) -> Codec:
+        """Return what reads the bodies of requests for an object, or a part of it."""
         part = route.subresource
         if part is None or not part.kind:
-            return bodies.of_kind(request, route.kind)
-        return bodies.of_kind(request, route.kind, name=part.kind, api_version=_api_version(part))
+            return self._codecs.of(route.kind)
+        return self._codecs.built_in(part.group, part.version, part.kind)
 
     def _deletion(self, request: Request) -> tuple[Deletion, bool]:
-        body = bodies.whole(request, expected="DeleteOptions") if request.body else {}
-        return options.deletion(request.query, body)
+        return options.deletion(request.query, bodies.delete_options(request, self._codecs))
 
     def _selection(self, route: Route, asked: Listing) -> Selection:
         return Selection(route, self._facets, labels=asked.labels, fields=asked.fields)
@@ -255,12 +285,21 @@ def _verb(route: Route, request: Request) -> str:
     return verb
 
 
-def _api_version(part: Subresource) -> str:
-    return f"{part.group}/{part.version}" if part.group else part.version
+def _writing(request: Request, verb: str) -> Writing:
+    """Return the options of a write; who gives no name to its work has that of its program."""
+    found = options.writing(request.query, verb=verb)
+    return found if found.manager else replace(found, manager=request.agent.partition("/")[0])
 
 
-def _json(status: int, body: bytes) -> Response:
-    return Response(status, {"content-type": JSON}, body)
+def _json(status: int, body: bytes, warnings: Sequence[str] = ()) -> Response:
+    headers = {"content-type": JSON}
+    if warnings:
+        headers["warning"] = ", ".join(f"299 - {_quoted(each)}" for each in warnings)
+    return Response(status, headers, body)
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 def _success(route: Route, obj: Object) -> bytes:

@@ -5,7 +5,6 @@
 definition, and what is wrong with their values is for validation to say.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
@@ -37,32 +36,11 @@ _SCHEME: Final = 'in scheme "pkg/runtime/scheme.go:111"'
 
 
 class Validation(StrEnum):
-    """``fieldValidation``."""
+    """``fieldValidation``: what becomes of unknown and repeated fields."""
 
     IGNORE = "Ignore"
-    WARN = "Warn"
     STRICT = "Strict"
-
-    @classmethod
-    def of(cls, query: Mapping[str, str], options: str) -> "Validation":
-        """Return what a request asks for; `options` is the kind of its options: ``CreateOptions``."""
-        asked = query.get("fieldValidation", "")
-        try:
-            return cls(asked) if asked else cls.WARN
-        except ValueError:
-            detail = f'Unsupported value: "{asked}": supported values: "", "Ignore", "Strict", "Warn"'
-            cause = Cause(Fault.UNSUPPORTED, "fieldValidation", detail)
-            raise _unnamed(options, "meta.k8s.io", [cause]) from None
-
-
-def _unnamed(kind: str, group: str, causes: list[Cause]) -> Refusal:
-    """Return 422 about something that has no name."""
-    found = refusals.invalid(kind, group, "", causes)
-    if found.details is not None:
-        found.details.pop("name", None)
-        if not kind:
-            found.details.pop("kind", None)
-    return found
+    WARN = "Warn"
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +184,7 @@ class Codec:
 def unprocessable(patch: str, why: str) -> Refusal:
     """Return 422 for a patch whose result is no object of its kind."""
     quoted = patch.replace("\\", "\\\\").replace('"', '\\"')
-    return _unnamed("", "", [Cause(Fault.INVALID, "patch", f'Invalid value: "{quoted}": {why}')])
+    return refusals.invalid("", "", "", [Cause(Fault.INVALID, "patch", f'Invalid value: "{quoted}": {why}')])
 
 
 def _summary(raw: bytes) -> str:

@@ -16,6 +16,7 @@ from typing import Any, Final, TypeAlias
 
 from dra.local.objects import Mutation, Object
 from dra.local.refusals import Refusal, bad_request
+from dra.local.schemas.decoding import word
 from dra.local.schemas.schema import Schema
 
 DIRECTIVE: Final = "$patch"
@@ -29,6 +30,14 @@ _Json: TypeAlias = Any
 def mutation(patch: Object, schema: Schema) -> Mutation:
     """Return what the patch does to an object of a kind; applying it may raise `Refusal`."""
     return lambda target: _merged(target, deepcopy(patch), schema)
+
+
+def checked(body: _Json) -> Object:
+    """Return a patch that is an object; raises `Refusal` 400 for any other value."""
+    if not isinstance(body, dict | None):
+        kind = f"{word(body)} into Go value of type map[string]interface {{}}"
+        raise bad_request(f"json: cannot unmarshal {kind}")
+    return body or {}
 
 
 def _failed(message: str) -> Refusal:

@@ -115,7 +115,8 @@ class _Loader(yaml.SafeLoader):
         self.flatten_mapping(node)
         found: dict[Any, Any] = {}
         for key_node, value_node in node.value:
-            key = str(self.construct_object(key_node, deep=True))
+            key = self.construct_object(key_node, deep=True)
+            key = str(key).lower() if isinstance(key, bool) else str(key)
             if key in found:
                 self.told.append(f'line {key_node.start_mark.line + 1}: key "{key}" already set in map')
             found[key] = self.construct_object(value_node, deep=deep)

@@ -54,7 +54,7 @@ async def test_nodes_are_registered_with_slices_and_leases():
         renewed = await plane.user.get("leases", "n1", namespace="kube-node-lease")
         slices = await plane.user.list("resourceslices")
     assert node["metadata"]["labels"]["kubernetes.io/hostname"] == "n1"
-    assert node["status"]["allocatable"]["pods"] == "1000"
+    assert node["status"]["allocatable"]["pods"] == "1k"
     assert {"type": "Ready", "status": "True"}.items() <= node["status"]["conditions"][-1].items()
     assert lease["spec"]["renewTime"] < renewed["spec"]["renewTime"]
     assert [len(each["spec"]["devices"]) for each in slices] == [128, 2, 128, 2]

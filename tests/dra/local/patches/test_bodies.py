@@ -5,7 +5,7 @@ import timeit
 
 import pytest
 
-from dra.local import routes
+from dra.local import options, routes
 from dra.local.patches.bodies import Codecs, Validation
 from dra.local.refusals import Refusal
 from dra.local.schemas.structures import Dialect
@@ -27,7 +27,7 @@ def read(exchange):
     """Return the object, its warnings and what is wrong."""
     route = routes.find(exchange.path, CATALOG)
     try:
-        validation = Validation.of(exchange.query, "CreateOptions")
+        validation = options.writing(exchange.query, verb="Create").validation
         codec = CODECS.of(route.kind)
         obj, warnings = codec.read(exchange.raw, validation, content_type=exchange.content_type or "")
     except Refusal as refusal:

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dra.kube.transport import STRATEGIC_PATCH
-from dra.local import routes
+from dra.local import options, routes
 from dra.local.patches import strategic
-from dra.local.patches.bodies import Codecs, Patched, Validation
+from dra.local.patches.bodies import Codecs, Patched
 from dra.local.refusals import Refusal
 from dra.local.schemas import parsing
 from dra.local.schemas.structures import Dialect
@@ -42,7 +42,9 @@ def patched(exchange):
     codec = CODECS.of(routes.find(exchange.path, CATALOG).kind)
     body = parsing.parse(exchange.raw)
     found = strategic.mutation(body, codec.schema)(deepcopy(before))
-    found, warnings = codec.patched(found, Patched(body, strategic=True), Validation.of(exchange.query, "PatchOptions"))
+    found, warnings = codec.patched(
+        found, Patched(body, strategic=True), options.writing(exchange.query, verb="Patch").validation
+    )
     return found, [f"299 - {json.dumps(each)}" for each in warnings]
 
 

@@ -1,0 +1,358 @@
+"""Server-side apply: each manager says what it wants, and owns what it said.
+
+What a manager no longer says is removed, unless another one owns it. To change what another one owns is a conflict,
+which `force` wins. Who changes an object without applying (an update or another patch) takes what it changes.
+
+Simpler than upstream in two ways: ownership is recorded from the first application on, so all that was there before
+belongs to ``before-first-apply`` (upstream says so only of objects without a record); and values are compared as they
+are written, so ``1000m`` and ``1`` differ.
+"""
+
+from collections.abc import Iterable, Mapping
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+from dra.local import refusals
+from dra.local.objects import Mutation, Object
+from dra.local.patches import ownership
+from dra.local.patches.ownership import Fields
+from dra.local.refusals import Refusal
+from dra.local.schemas.decoding import word
+from dra.local.schemas.schema import Collection, Schema
+
+_Json: TypeAlias = Any
+
+BEFORE_FIRST_APPLY: Final = "before-first-apply"
+LONGEST_MANAGER: Final = 128
+
+_UNOWNED: Final = ownership.read(
+    {
+        "f:apiVersion": {},
+        "f:kind": {},
+        "f:metadata": {
+            ".": {},
+            **{
+                f"f:{name}": {}
+                for name in (
+                    *("creationTimestamp", "deletionGracePeriodSeconds", "deletionTimestamp", "generation"),
+                    *("managedFields", "name", "namespace", "resourceVersion", "selfLink", "uid"),
+                )
+            },
+        },
+    }
+)
+_METADATA: Final[Fields] = {"f:metadata": {".": {}}}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Author:
+    """Who writes, where and when."""
+
+    manager: str
+    api_version: str
+    subresource: str = ""
+    time: str
+    status_apart: bool = True
+    """Whether the kind has its status as a subresource."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What one manager owns: an entry of ``metadata.managedFields``."""
+
+    manager: str
+    operation: str
+    api_version: str
+    subresource: str
+    time: str
+    fields: Fields
+
+    def same_owner(self, author: Author, operation: str) -> bool:
+        """Whether it is the entry of an author."""
+        return (self.manager, self.operation, self.subresource) == (author.manager, operation, author.subresource)
+
+    @property
+    def shown(self) -> str:
+        """How a conflict names it."""
+        update = f" using {self.api_version}" if self.operation == "Update" else ""
+        return f'"{self.manager}"' + (f' with subresource "{self.subresource}"' if self.subresource else "") + update
+
+    def owning(self, fields: Fields, time: str) -> "Entry":
+        """Return it with other fields; its time is that of its last change."""
+        kept = self.time if fields == self.fields else time
+        return Entry(self.manager, self.operation, self.api_version, self.subresource, kept, fields)
+
+    @property
+    def written(self) -> Object:
+        """Return it as it is stored."""
+        found: Object = {"manager": self.manager, "operation": self.operation, "apiVersion": self.api_version}
+        found |= {"time": self.time, "fieldsType": "FieldsV1", "fieldsV1": ownership.written(self.fields)}
+        return found | ({"subresource": self.subresource} if self.subresource else {})
+
+
+def entries(obj: Object) -> list[Entry]:
+    """Return who owns what of an object."""
+    return [
+        Entry(
+            each.get("manager", ""),
+            each.get("operation", ""),
+            each.get("apiVersion", ""),
+            each.get("subresource", ""),
+            each.get("time", ""),
+            ownership.read(each.get("fieldsV1") or {}),
+        )
+        for each in obj.get("metadata", {}).get("managedFields") or ()
+    ]
+
+
+def _record(obj: Object, found: Iterable[Entry]) -> Object:
+    """Write down who owns what: who applies by name, then who updates by time."""
+    listed = sorted(
+        (each for each in found if each.fields),
+        key=lambda each: (each.operation != "Apply", each.time if each.operation != "Apply" else "", each.manager),
+    )
+    meta = obj.setdefault("metadata", {})
+    if listed:
+        meta["managedFields"] = [each.written for each in listed]
+    else:
+        meta.pop("managedFields", None)
+    return obj
+
+
+def checked(body: _Json, *, api_version: str, kind: str) -> Object:
+    """Return what is applied if it is an object of the kind; raises `Refusal` 400."""
+    if not isinstance(body, dict):
+        what = f"json: cannot unmarshal {word(body)} into Go value of type map[string]interface {{}}"
+        raise refusals.bad_request(f"error decoding YAML: error unmarshaling JSON: while decoding JSON: {what}")
+    given = body.get("apiVersion") or "", body.get("kind") or ""
+    if given != (api_version, kind):
+        group, _, version = str(given[0]).rpartition("/")
+        raise refusals.bad_request(f"invalid object type: {group}/{version}, Kind={given[1]}")
+    return body
+
+
+def application(applied: Object, schema: Schema, author: Author, *, force: bool = False) -> Mutation:
+    """Return what applying an object does; of an empty object it makes a new one. May raise `Refusal`."""
+    meta = applied.get("metadata")
+    if isinstance(meta, dict) and meta.get("managedFields"):
+        raise refusals.bad_request("metadata.managedFields must be nil")
+    wrong = list(_untyped(applied, schema, ""))
+    if wrong:
+        raise _not_typed(applied, wrong)
+
+    def apply(live: Object) -> Object:
+        mine = _owned(ownership.of(applied, schema), author)
+        known = entries(live)
+        if live and not known:
+            everything = _owned(ownership.added(live, schema), author, whole=True)
+            known = [Entry(BEFORE_FIRST_APPLY, "Update", author.api_version, "", author.time, everything)]
+        others = [each for each in known if not each.same_owner(author, "Apply")]
+        own = next((each for each in known if each.same_owner(author, "Apply")), None)
+        new = _merged(deepcopy(live), _scoped(applied, author), schema)
+        changed, _ = ownership.changes(live, new, schema)
+        wanted = ownership.intersection(changed, mine)
+        claimed = [(each, ownership.intersection(each.fields, wanted)) for each in others]
+        if not force and any(fields for _, fields in claimed):
+            raise _conflict({each.shown: fields for each, fields in claimed if fields})
+        others = [each.owning(ownership.difference(each.fields, fields), author.time) for each, fields in claimed]
+        if own is not None:
+            kept = mine
+            for each in others:
+                kept = ownership.union(kept, each.fields)
+            _prune(new, own.fields, kept, schema)
+        else:
+            own = Entry(author.manager, "Apply", author.api_version, author.subresource, author.time, {})
+        return _record(new, [own.owning(mine, author.time), *others])
+
+    return apply
+
+
+def note(new: Object, old: Object, schema: Schema, author: Author) -> None:
+    """Note in an object that its author has changed it without applying, if there is a record of who owns what."""
+    known, meta = entries(old), new["metadata"]
+    said = meta.get("managedFields")
+    if not known or (said is not None and not any(said)):  # [] and [{}] mean: forget it all
+        meta.pop("managedFields", None)
+        return
+    changed, removed = (_owned(each, author) for each in ownership.changes(old, new, schema))
+    own = next((each for each in known if each.same_owner(author, "Update")), None)
+    if own is None:
+        own = Entry(author.manager, "Update", author.api_version, author.subresource, author.time, {})
+    others = [each for each in known if not each.same_owner(author, "Update")]
+    lost = [ownership.without(ownership.difference(each.fields, changed), removed) for each in others]
+    kept = [each.owning(fields, author.time) for each, fields in zip(others, lost, strict=True)]
+    mine = ownership.union(ownership.without(own.fields, removed), changed)
+    _record(new, [own.owning(mine, author.time), *kept])
+
+
+def _scoped(applied: Object, author: Author) -> Object:
+    """Return what of an application may change the object: at the status only that, elsewhere all but that."""
+    if author.subresource == "status":
+        return {name: each for name, each in applied.items() if name in ("metadata", "status")} | {
+            "metadata": _identity(applied.get("metadata") or {})
+        }
+    return {name: each for name, each in applied.items() if name != "status" or not author.status_apart}
+
+
+def _identity(meta: Object) -> Object:
+    return {name: each for name, each in meta.items() if name in ("name", "namespace", "uid", "resourceVersion")}
+
+
+def _owned(fields: Fields, author: Author, *, whole: bool = False) -> Fields:
+    """Return the fields that an author can own."""
+    found = ownership.difference(ownership.without(fields, {**_UNOWNED, "f:metadata": _meta_only()}), _METADATA)
+    found.pop(ownership.MEMBER, None)
+    if whole:
+        return found
+    if author.subresource == "status":
+        return {name: inner for name, inner in found.items() if name == "f:status"}
+    if author.status_apart:
+        found.pop("f:status", None)
+    return found
+
+
+def _meta_only() -> Fields:
+    return {name: inner for name, inner in _UNOWNED["f:metadata"].items() if name != ownership.MEMBER}
+
+
+def _merged(live: _Json, applied: _Json, schema: Schema) -> _Json:
+    """Return a value with what is applied in it; null leaves it as it is."""
+    if applied is None:
+        return live
+    if not ownership.granular(applied, schema):
+        return deepcopy(applied)
+    if isinstance(applied, dict):
+        found = live if isinstance(live, dict) else {}
+        for name, value in applied.items():
+            each = _merged(found.get(name), value, ownership.child(schema, name))
+            if each is not None:
+                found[name] = each
+        return found
+    return _merged_list(live if isinstance(live, list) else [], applied, schema)
+
+
+def _merged_list(live: list[_Json], applied: list[_Json], schema: Schema) -> list[_Json]:
+    """Return the elements of both, in the order applied; those that only the server has go first where that is free."""
+    there = {ownership.element(each, schema): each for each in live}
+    wanted = {ownership.element(each, schema): each for each in applied}
+    left, right = list(there), list(wanted)
+    found: list[_Json] = []
+    done: set[str] = set()
+    while left or right:
+        if left and (left[0] in done or left[0] not in wanted):
+            key = left.pop(0)
+            if key not in done:
+                found.append(there[key])
+        else:
+            key = right.pop(0)
+            done.add(key)
+            each = wanted[key]
+            scalar = schema.collection is Collection.SET
+            found.append(each if scalar else _merged(there.get(key, {}), each, ownership.items(schema)))
+    return found
+
+
+def _prune(value: _Json, gone: Fields, kept: Fields, schema: Schema) -> None:
+    """Remove from a value what was owned and is owned by nobody now."""
+    for name, inner in gone.items():
+        if name == ownership.MEMBER:
+            continue
+        if isinstance(value, dict):
+            field = name.removeprefix("f:")
+            if field not in value:
+                continue
+            if name not in kept:
+                del value[field]
+            else:
+                _prune(value[field], inner, kept[name], ownership.child(schema, field))
+        elif isinstance(value, list):
+            index = next((i for i, each in enumerate(value) if ownership.element(each, schema) == name), None)
+            if index is None:
+                continue
+            if name not in kept:
+                del value[index]
+            else:
+                _prune(value[index], inner, kept[name], ownership.items(schema))
+
+
+def _conflict(claimed: Mapping[str, Fields]) -> Refusal:
+    """Return 409 with every field that somebody else owns."""
+    listed = {who: list(ownership.paths(fields)) for who, fields in sorted(claimed.items())}
+    count = sum(map(len, listed.values()))
+    if count == 1:
+        ((who, (path,)),) = listed.items()
+        text = f"conflict with {who}: {path}"
+    else:
+        text = "\n".join("\n- ".join((f"conflicts with {who}:", *paths)) for who, paths in listed.items())
+    causes = [
+        {"reason": "FieldManagerConflict", "message": f"conflict with {who}", "field": path}
+        for who, paths in listed.items()
+        for path in paths
+    ]
+    plural = "conflict" if count == 1 else "conflicts"
+    return Refusal(409, "Conflict", f"Apply failed with {count} {plural}: {text}", {"causes": causes})
+
+
+def _not_typed(applied: Object, wrong: list[str]) -> Refusal:
+    meta = applied.get("metadata") or {}
+    group, _, version = str(applied.get("apiVersion", "")).rpartition("/")
+    name = f"{meta.get('namespace', '')}/{meta.get('name', '')}; {group}/{version}, Kind={applied.get('kind', '')}"
+    texts = wrong[0] if len(wrong) == 1 else "errors:" + "".join(f"\n  {each}" for each in wrong)
+    return Refusal(500, "", f"failed to create typed patch object ({name}): {texts}")
+
+
+_TYPES: Final[dict[str, type | tuple[type, ...]]] = {
+    "string": str,
+    "boolean": bool,
+    "integer": int,
+    "number": (int, float),
+}
+
+
+def _untyped(value: _Json, schema: Schema, path: str) -> Iterable[str]:
+    """Yield where what is applied is not what the schema says: there no warning is enough."""
+    if value is None or (not schema.type and not schema.fields):
+        return
+    if schema.type == "object" or schema.fields:
+        if not isinstance(value, dict):
+            yield f"{path}: expected map, got {_go_value(value)}"
+            return
+        for name, each in value.items():
+            field = schema.fields.get(name) or schema.values
+            if field is not None:
+                yield from _untyped(each, field, f"{path}.{name}")
+            elif not schema.preserve:
+                yield f"{path}.{name}: field not declared in schema"
+    elif schema.type == "array":
+        if not isinstance(value, list):
+            yield f"{path}: expected list, got {_go_value(value)}"
+            return
+        yield from _untyped_list(value, schema, path)
+    elif not schema.format and not isinstance(value, _TYPES[schema.type]):
+        yield f"{path}: expected {_NAMES.get(schema.type, schema.type)}, got {_go_value(value)}"
+
+
+_NAMES: Final = {"integer": "numeric (int or float)", "number": "numeric (int or float)"}
+
+
+def _untyped_list(value: list[_Json], schema: Schema, path: str) -> Iterable[str]:
+    inner = ownership.items(schema)
+    seen: set[str] = set()
+    for index, each in enumerate(value):
+        if ownership.granular(value, schema):
+            key = ownership.element(each, schema)
+            shown = next(ownership.paths({key: ownership.leaf()}))
+            if key in seen:
+                yield f"{path}: duplicate entries for key {shown}"
+            seen.add(key)
+        else:
+            shown = f"[{index}]"
+        yield from _untyped(each, inner, f"{path}{shown}")
+
+
+def _go_value(value: _Json) -> str:
+    shown = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    return f"&value.valueUnstructured{{Value:{shown if not isinstance(value, str) else chr(34) + value + chr(34)}}}"
