@@ -8,11 +8,14 @@ from dra.kube.client import Client
 from dra.kube.clock import Clock
 from dra.kube.events import Recorder
 from dra.kube.resources import JOBS, PODS
+from dra.local.workloads.deployments.controller import DeploymentController
+from dra.local.workloads.deployments.manifests import Deployment
 from dra.local.workloads.garbage.collector import GarbageCollector
 from dra.local.workloads.jobs.controller import JobController
 from dra.local.workloads.jobs.manifests import Job
-from dra.local.workloads.manifests import Pod
+from dra.local.workloads.manifests import DEPLOYMENTS, REPLICA_SETS, Pod, ReplicaSet
 from dra.local.workloads.mirror import Mirror
+from dra.local.workloads.replicasets import ReplicaSetController
 
 
 class WorkloadControllers:
@@ -21,10 +24,14 @@ class WorkloadControllers:
     def __init__(self, client: Client, *, clock: Clock, chance: Random) -> None:
         pods = Mirror(client, PODS, Pod, clock=clock, chance=chance)
         jobs = Mirror(client, JOBS, Job, clock=clock, chance=chance)
-        self._mirrors: tuple[Mirror[Any], ...] = (pods, jobs)
+        sets = Mirror(client, REPLICA_SETS, ReplicaSet, clock=clock, chance=chance)
+        deployments = Mirror(client, DEPLOYMENTS, Deployment, clock=clock, chance=chance)
+        self._mirrors: tuple[Mirror[Any], ...] = (pods, jobs, sets, deployments)
         self._recorder = Recorder(client, instance="local", controller="job-controller", clock=clock)
         self._garbage = GarbageCollector(client, mirrors=self._mirrors, clock=clock, chance=chance)
         self._jobs = JobController(client, jobs=jobs, pods=pods, recorder=self._recorder, clock=clock)
+        self._sets = ReplicaSetController(client, sets=sets, pods=pods, clock=clock)
+        self._deployments = DeploymentController(client, deployments=deployments, sets=sets, pods=pods, clock=clock)
 
     async def run(self) -> None:
         """Work until cancelled."""
@@ -36,3 +43,5 @@ class WorkloadControllers:
             for mirror in self._mirrors:
                 await mirror.reflector.synced.wait()
             group.create_task(self._jobs.run(), name="jobs")
+            group.create_task(self._sets.run(), name="replicasets")
+            group.create_task(self._deployments.run(), name="deployments")

@@ -1,0 +1,1 @@
+"""Deployments: one ReplicaSet for each template, replaced step by step."""
