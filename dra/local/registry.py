@@ -116,6 +116,7 @@ class Registry:
         if kind.generations:
             meta["generation"] = 1
         kind.strategy.default(obj)
+        kind.strategy.stamp(obj, self._clock.wall())
         kind.strategy.prepare_create(obj)
         causes = [*kind.strategy.admit(obj, self), *objectmeta.validate(kind, obj), *kind.strategy.validate(obj)]
         self._refuse(kind, key.name, causes)
@@ -161,11 +162,11 @@ class Registry:
             return last
         return self._put(stored.key, new).raw
 
-    @staticmethod
-    def _prepare(route: Route, new: Object, old: Object) -> None:
+    def _prepare(self, route: Route, new: Object, old: Object) -> None:
         """Let the kind put a change in order."""
         strategy, part, owners = route.kind.strategy, route.subresource, metadata(new).get("managedFields")
         strategy.default(new)
+        strategy.stamp(new, self._clock.wall())
         if part is STATUS:
             strategy.prepare_status(new, old)
         elif part is None:

@@ -27,12 +27,15 @@ class Others(Protocol):
 class Strategy:
     """The rules of a kind (upstream: a registry's strategy). All methods may change `new`/`obj`, none may change `old`.
 
-    The order of a write: `default`, `prepare_*`, `admit` (of a new object), the rules for all objects, `validate*`; so
-    validation sees what would be stored.
+    The order of a write: `default`, `stamp`, `prepare_*`, `admit` (of a new object), the rules for all objects,
+    `validate*`; so validation sees what would be stored.
     """
 
     def default(self, obj: Object) -> None:
         """Fill in what the user left out."""
+
+    def stamp(self, obj: Object, now: datetime) -> None:
+        """Write the time of day where it is the default."""
 
     def prepare_create(self, obj: Object) -> None:
         """Take away what a creator may not set: the status, of a kind that has it as a subresource."""

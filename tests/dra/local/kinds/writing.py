@@ -1,0 +1,76 @@
+"""Writes objects through a registry, as requests would."""
+
+from datetime import UTC, datetime
+from random import Random
+
+from dra.local.kinds import core
+from dra.local.kinds.builtin import builtin
+from dra.local.kinds.catalog import Catalog
+from dra.local.kinds.subresource import Deletion
+from dra.local.objects import decode, encode
+from dra.local.refusals import Refusal
+from dra.local.registry import Registry
+from dra.local.routes import Route
+from dra.local.schemas.structures import Dialect
+from dra.local.store import Store
+
+NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
+
+
+class Noon:
+    """A clock that stands."""
+
+    def now(self):
+        return 0.0
+
+    def wall(self):
+        return NOON
+
+
+class Writing:
+    """A registry with the namespace ``default``."""
+
+    def __init__(self, api=Dialect.KEP):
+        self.catalog = Catalog(builtin(api))
+        self.registry = Registry(Store(), clock=Noon(), chance=Random(1))  # noqa: S311 - names and uids
+        self.create(core.namespace("default"))
+
+    def route(self, obj, part=""):
+        kind = self.catalog.of(obj)
+        meta = obj["metadata"]
+        namespace = meta.get("namespace", "default") if kind.namespaced else ""
+        return Route(kind, namespace, meta.get("name", ""), kind.subresource(part) if part else None)
+
+    def create(self, obj):
+        return decode(self.registry.create(self.route(obj), decode(encode(obj))))
+
+    def change(self, obj, mutate, part=""):
+        def mutation(old):
+            mutate(old)
+            return old
+
+        return decode(self.registry.change(self.route(obj, part), mutation))
+
+    def act(self, obj, part, body):
+        self.registry.act(self.route(obj, part), body)
+        return self.get(obj)
+
+    def delete(self, obj, **options):
+        return self.registry.delete(self.route(obj), Deletion(**options))
+
+    def cells(self, obj, now=NOON):
+        return self.catalog.of(obj).strategy.cells(self.get(obj), now=now)
+
+    def get(self, obj):
+        return decode(self.registry.get(self.route(obj)).raw)
+
+
+def refused(write, *args, **kwargs):
+    """Return what a write is refused for, empty when it is not."""
+    try:
+        write(*args, **kwargs)
+    except Refusal as refusal:
+        if refusal.details and "causes" in refusal.details:
+            return [f"{cause['field']}: {cause['message']}" for cause in refusal.details["causes"]]
+        return [refusal.message]
+    return []
