@@ -83,6 +83,10 @@ endif
 bench-world: $(STAMP) ## 10,000 pods on one claim: time, memory, events per second
 	$(BIN)/python -m bench.world $(ARGS)
 
+.PHONY: bench-plane
+bench-plane: $(STAMP) ## the local plane: 10,000 pods created, listed, patched, watched by 100
+	$(BIN)/python -m bench.plane $(ARGS)
+
 .PHONY: bench-join
 bench-join: $(STAMP) ## pods per second that join one claim, on a real Kubernetes, stock and ours (needs Go; minutes)
 	$(BIN)/python -m bench.join $(ARGS)

@@ -15,7 +15,7 @@ from dra.local.routes import Route
 from dra.local.selectors import Labels, Selector, parse
 from dra.local.store import Change, Event, Stored
 
-_REMEMBERED: Final = 4096
+_REMEMBERED: Final = 16_384
 """Objects whose labels and fields are kept at hand."""
 
 

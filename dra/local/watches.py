@@ -45,7 +45,7 @@ class Blocks:
         key = (selection.key, shape.key, events[0].now.revision, events[-1].now.revision)
         if not shape.key or (found := self._kept.get(key)) is None:
             changes = (selection.change(event) for event in events)
-            found = b"".join(_frame(change.value, shape.one(now.raw)) for change, now in filter(None, changes))
+            found = b"".join(_frame(change, shape.one(now.raw)) for change, now in filter(None, changes))
             if shape.key:
                 self._kept[key] = found
                 if len(self._kept) > _SHARED:
@@ -120,7 +120,7 @@ class Watching:
             yield self._added(found[start : start + _EVENTS_PER_BLOCK])
 
     def _added(self, found: Iterable[Stored]) -> bytes:
-        return b"".join(_frame(Change.ADDED.value, self.shape.one(each.raw)) for each in found)
+        return b"".join(_frame(Change.ADDED, self.shape.one(each.raw)) for each in found)
 
     async def _changes(self, position: int, *, within: float) -> bool:
         """Wait; return whether something has happened after a position in time."""
@@ -138,4 +138,9 @@ class Watching:
 
 
 def _frame(kind: str, shown: bytes) -> bytes:
-    return b"".join((b'{"type":"', kind.encode(), b'","object":', shown, b"}\n"))
+    return b"".join((_HEADS[kind], shown, b"}\n"))
+
+
+_HEADS: Final = {
+    kind: b'{"type":"' + kind.encode() + b'","object":' for kind in (*map(str, Change), "BOOKMARK", "ERROR")
+}
