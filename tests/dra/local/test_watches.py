@@ -108,10 +108,11 @@ async def test_fields_select_too(api):
         def fields(self, obj):
             return {"spec.node": obj["spec"].get("node", "")}
 
-    api.serve(Kind(group="x.example.com", plural="things", name="Thing", strategy=Placed(), generations=False))
+    api.serve(Kind(group="x.example.com", plural="things", name="Thing", strategy=Placed(), custom=True))
     path = "/apis/x.example.com/v1/namespaces/default/things"
     since = str(api.server.store.revision)
-    await api.ok("POST", path, {"metadata": {"name": "a"}, "spec": {}})
+    about = {"apiVersion": "x.example.com/v1", "kind": "Thing"}
+    await api.ok("POST", path, about | {"metadata": {"name": "a"}, "spec": {}})
     await api.patch(f"{path}/a", {"spec": {"node": "n1"}})
 
     found = await api.events(path, resourceVersion=since, fieldSelector="spec.node=n1", timeoutSeconds="1")
