@@ -81,7 +81,8 @@ def _valid(parse: Callable[[str], object]) -> Callable[[str], bool]:
 # Quantities: the text is the exact fraction.
 
 
-def _quantity(text: str) -> Message:
+def quantity(text: str) -> Message:
+    """Return a quantity as expressions know it; raises ValueError."""
     return _Quantity(text=str(quantities.parse(text)))
 
 
@@ -133,7 +134,8 @@ def _normal(text: str) -> str:
     return ".".join(parts + ["0"] * (3 - len(parts))) + mark + rest
 
 
-def _semver(text: str, normalize: bool = False) -> Message:  # noqa: FBT001, FBT002 - as CEL calls it
+def semver(text: str, normalize: bool = False) -> Message:  # noqa: FBT001, FBT002 - as CEL calls it
+    """Return a version as expressions know it; raises ValueError."""
     text = _normal(text) if normalize else text
     match = _VERSION.fullmatch(text)
     if match is None or any(part.isdigit() and part != str(int(part)) for part in (match["pre"] or "").split(".")):
@@ -143,7 +145,7 @@ def _semver(text: str, normalize: bool = False) -> Message:  # noqa: FBT001, FBT
 
 def _precedence(version: Message) -> tuple[Any, ...]:
     match = _VERSION.fullmatch(version.text)
-    assert match is not None  # noqa: S101 - it was made by _semver
+    assert match is not None  # noqa: S101 - it was made by semver
     core = tuple(int(part) for part in match["core"].split("."))
     if match["pre"] is None:
         return (*core, (1,))
@@ -277,8 +279,8 @@ _static: Final = partial(_function, member=False)
 FUNCTIONS: Final = cel.CelExtension(
     _PACKAGE,
     [
-        _static("quantity", ([_STRING], QUANTITY, _quantity)),
-        _static("isQuantity", ([_STRING], _BOOL, _valid(_quantity))),
+        _static("quantity", ([_STRING], QUANTITY, quantity)),
+        _static("isQuantity", ([_STRING], _BOOL, _valid(quantity))),
         _function("compareTo", ([_DYN, _DYN], _INT, _compare)),
         _function("isLessThan", ([_DYN, _DYN], _BOOL, lambda one, other: _compare(one, other) < 0)),
         _function("isGreaterThan", ([_DYN, _DYN], _BOOL, lambda one, other: _compare(one, other) > 0)),
@@ -294,11 +296,11 @@ FUNCTIONS: Final = cel.CelExtension(
         _function("asInteger", ([QUANTITY], _INT, _as_integer)),
         _function("asApproximateFloat", ([QUANTITY], _DOUBLE, lambda quantity: float(_amount(quantity)))),
         _function("sign", ([QUANTITY], _INT, _sign)),
-        _static("semver", ([_STRING], SEMVER, _semver), ([_STRING, _BOOL], SEMVER, _semver)),
+        _static("semver", ([_STRING], SEMVER, semver), ([_STRING, _BOOL], SEMVER, semver)),
         _static(
             "isSemver",
-            ([_STRING], _BOOL, _valid(_semver)),
-            ([_STRING, _BOOL], _BOOL, lambda text, forgiving: _valid(partial(_semver, normalize=forgiving))(text)),
+            ([_STRING], _BOOL, _valid(semver)),
+            ([_STRING, _BOOL], _BOOL, lambda text, forgiving: _valid(partial(semver, normalize=forgiving))(text)),
         ),
         *(_function(name, ([SEMVER], _INT, _part(index))) for index, name in enumerate(("major", "minor", "patch"))),
         _static("ip", ([_STRING], IP, lambda text: _IP(text=str(_address(text))))),
