@@ -11,6 +11,7 @@ the write of the allocation; a pod that is listed, or admitted because any is, c
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from random import Random
 from typing import Any, Final, TypeVar
 
@@ -19,7 +20,7 @@ import msgspec
 from dra.kube.backoff import Backoff
 from dra.kube.client import Client
 from dra.kube.clock import Clock, second_time
-from dra.kube.errors import ApiError, Conflict, NotFound, Status
+from dra.kube.errors import ApiError, Conflict, Forbidden, Invalid, NotFound, Status
 from dra.kube.resources import CLAIMS, PODS
 from dra.local.scheduler.cycle import Placement
 from dra.local.scheduler.holdings import Holdings
@@ -32,11 +33,18 @@ from dra.model.references import ConsumerReference
 CONFLICTS_MAX: Final = 5
 """Times that a claim is read again because somebody else has written it."""
 
+_ANSWERS: Final = (Conflict, Forbidden, Invalid, NotFound)
+"""What the same request would be told again."""
+
 T = TypeVar("T")
 
 
 class BindingError(Exception):
     """The pod is not bound, and everything that was written for it is harmless."""
+
+
+class BoundElsewhereError(BindingError):
+    """The pod is bound to another node, by somebody else or by an earlier life: what is reserved for it stays."""
 
 
 class Binder:
@@ -62,41 +70,46 @@ class Binder:
         await self._bind(pod, placement.node)
 
     async def unreserve(self, pod: PlacedPod, placement: Placement) -> None:
-        """Take the pod's entries back; allocations stay, with nobody listed."""
+        """Take the pod's entries back; allocations stay, with nobody listed.
+
+        Certainly done when this returns, or certainly not: a removal that arrives when the pod has been reserved again
+        would leave it without. Hence the resourceVersion, which upstream does without.
+        """
+        entry = {"$patch": "delete", "uid": pod.metadata.uid}
         for decided, _ in placement.claims:
             claim = self._holdings.get(decided.metadata.key)
-            if claim is None or claim.metadata.uid != decided.metadata.uid or not _listed(claim, pod):
-                continue
-            entry = {"$patch": "delete", "uid": pod.metadata.uid}
-            try:
-                self._holdings.observe(
-                    await self._client.merge_patch(
-                        CLAIMS,
-                        claim.metadata.key,
-                        {"status": {"reservedFor": [entry]}},
-                        model=ResourceClaim,
-                        subresource="status",
-                        uid=claim.metadata.uid,
-                        strategic=True,
-                    )
-                )
-            except ApiError:  # upstream logs it, too: the claim controller removes the entry when the pod ends
-                continue
+            while claim is not None and claim.metadata.uid == decided.metadata.uid and _listed(claim, pod):
+                try:
+                    await self._change(claim, {"status": {"reservedFor": [entry]}}, "status", strategic=True)
+                except Conflict:
+                    claim = await self._look(decided.metadata.key)
+                except ApiError:  # the claim is gone, or we lost the right: the claim controller does it then
+                    break
+                else:
+                    break
 
     async def deallocate(self, claim: ResourceClaim) -> None:
-        """Take back an allocation that nobody uses. Raises ApiError."""
+        """Take back an allocation that nobody uses. Raises ApiError, and nothing will happen any more then."""
         body = {"status": {"allocation": None, "reservedFor": None, "devices": None}}
-        self._holdings.observe(
-            await self._client.merge_patch(
-                CLAIMS,
-                claim.metadata.key,
-                body,
-                model=ResourceClaim,
-                subresource="status",
-                resource_version=claim.metadata.resource_version,
-                uid=claim.metadata.uid,
-            )
-        )
+        await self._change(claim, body, "status")
+
+    async def fence(self, claim: ResourceClaim) -> None:
+        """Make sure that no allocation which an earlier life of ours has sent can still arrive.
+
+        It bears the version of the claim as it was then, so that any write does. The finalizer of a claim without an
+        allocation is of no use: it is the trace of an allocation that was begun, and is taken away.
+        """
+        found: ResourceClaim | None = claim
+        while found is not None and found.status.allocation is None and found.protected and not found.metadata.deleting:
+            kept = [name for name in found.metadata.finalizers or () if name != DELETE_PROTECTION]
+            try:
+                await self._change(found, {"metadata": {"finalizers": kept or None}}, None)
+            except Conflict:
+                found = await self._look(claim.metadata.key)
+            except ApiError:
+                return
+            else:
+                return
 
     async def _reserve(
         self,
@@ -112,25 +125,20 @@ class Binder:
         if allocation is not None:
             stamp = second_time(self._clock.wall())
             allocation = msgspec.structs.replace(allocation, allocation_timestamp=stamp)
-        conflicts = 0
-        backoff = Backoff(random=self._chance)
+        attempts = _Attempts(Backoff(random=self._chance))
         while True:
             claim = _checked(claim, decided, allocation, node)
             if _admitted(claim, pod):
                 return
             try:
                 await self._write(claim, pod, allocation)
-            except Conflict:
-                conflicts += 1
-                if conflicts > CONFLICTS_MAX:
-                    raise BindingError(f"claim {'/'.join(key)}: too many conflicts") from None
             except ApiError as error:
-                if not error.ambiguous:
-                    raise BindingError(str(error)) from error
-                await asyncio.sleep(backoff.next())
+                delay = attempts.failed(error, claim)
             else:
                 return
+            await asyncio.sleep(delay)
             claim = await self._look(key)
+            attempts.looked(claim)
 
     async def _write(self, claim: ResourceClaim, pod: PlacedPod, allocation: AllocationResult | None) -> None:
         new = allocation if claim.status.allocation is None else None
@@ -139,7 +147,9 @@ class Binder:
             claim = await self._patch(claim, {"metadata": {"finalizers": finalizers}}, None)
         await self._patch(claim, {"status": _status(claim, pod, new)}, "status")
 
-    async def _patch(self, claim: ResourceClaim, body: dict[str, Any], subresource: str | None) -> ResourceClaim:
+    async def _patch(
+        self, claim: ResourceClaim, body: dict[str, Any], subresource: str | None, *, strategic: bool = False
+    ) -> ResourceClaim:
         meta = claim.metadata
         written = await self._client.merge_patch(
             CLAIMS,
@@ -149,9 +159,16 @@ class Binder:
             subresource=subresource,
             resource_version=meta.resource_version,
             uid=meta.uid,
+            strategic=strategic,
         )
         self._holdings.observe(written)
         return written
+
+    async def _change(
+        self, claim: ResourceClaim, body: dict[str, Any], subresource: str | None, *, strategic: bool = False
+    ) -> None:
+        """Patch until the answer leaves nothing open: a `Conflict` may mean that an earlier attempt did succeed."""
+        await self._certainly(lambda: self._patch(claim, body, subresource, strategic=strategic))
 
     async def _look(self, key: Key) -> ResourceClaim | None:
         """Return the claim as it is now."""
@@ -181,21 +198,62 @@ class Binder:
                 found = await self._certainly(lambda: self._client.get(PODS, meta.key, PlacedPod))
             except ApiError:
                 raise BindingError(str(error)) from error
+            if found.metadata.uid == meta.uid and found.spec.node_name not in {"", node}:
+                raise BoundElsewhereError(str(error)) from error
             if found.metadata.uid != meta.uid or found.spec.node_name != node:
                 raise BindingError(str(error)) from error
         except ApiError as error:
             raise BindingError(str(error)) from error
 
     async def _certainly(self, send: Callable[[], Awaitable[T]]) -> T:
-        """Return the first answer that leaves nothing open; raises what is one."""
+        """Return the first answer that leaves nothing open, or raise what is one.
+
+        Once an attempt may still arrive, a server that is busy or out of reach is no answer.
+        """
         backoff = Backoff(random=self._chance)
+        doubt = False
         while True:
             try:
                 return await send()
+            except _ANSWERS:
+                raise
             except ApiError as error:
-                if not error.ambiguous:
+                doubt = doubt or error.ambiguous
+                if not doubt:
                     raise
             await asyncio.sleep(backoff.next())
+
+
+@dataclass(slots=True)
+class _Attempts:
+    """What became of the attempts to write one claim.
+
+    One whose outcome is not known may still arrive, until the claim is seen in another version than it bore.
+    """
+
+    backoff: Backoff
+    conflicts: int = 0
+    unsure: bool = False
+    doubt: str = ""
+    """The version that such an attempt may still change."""
+
+    def failed(self, error: ApiError, claim: ResourceClaim) -> float:
+        """Return the seconds until the next attempt. Raises BindingError when there shall be none."""
+        if isinstance(error, Conflict):
+            self.conflicts += 1
+            if self.conflicts > CONFLICTS_MAX:
+                raise BindingError(f"claim {'/'.join(claim.metadata.key)}: too many conflicts") from error
+            return 0.0
+        if error.ambiguous:
+            self.unsure = True
+        elif self.doubt != claim.metadata.resource_version:
+            raise BindingError(str(error)) from error
+        return self.backoff.next()
+
+    def looked(self, claim: ResourceClaim | None) -> None:
+        """The claim was read after that."""
+        if self.unsure and claim is not None:
+            self.unsure, self.doubt = False, claim.metadata.resource_version
 
 
 def _checked(

@@ -5,7 +5,8 @@ assumes the outcome; a task of its own then writes it, however long that takes. 
 or whoever stands in between, answers late: everything goes through the client.
 
 Stopped in the middle (cancelled) it undoes nothing, as a crash would; what it had decided and not written is lost, what
-it had written is found by the next one.
+it had written is found by the next one. What it had sent and was not answered may still arrive: the next one fences it
+off before it decides anything (`Binder.fence`).
 """
 
 import asyncio
@@ -21,7 +22,7 @@ from dra.kube.errors import ApiError
 from dra.kube.reflector import Reflector
 from dra.kube.resources import CLAIMS, NODES, PODS, SLICES, Resource
 from dra.kube.store import Change, Deleted, Rewound, RewoundError, Upserted
-from dra.local.scheduler.binding import Binder, BindingError
+from dra.local.scheduler.binding import Binder, BindingError, BoundElsewhereError
 from dra.local.scheduler.cluster import Cluster
 from dra.local.scheduler.cycle import Deallocation, Later, Placement, Unschedulable, decide
 from dra.local.scheduler.fit import unsuited
@@ -93,6 +94,8 @@ class _Life:
                 self._tasks.create_task(reflector.run())
             for reflector in self._reflectors:
                 await reflector.synced.wait()
+            for claim in self._cluster.claims:
+                await self._binder.fence(claim)
             await self._loop()
 
     async def _loop(self) -> None:
@@ -155,7 +158,8 @@ class _Life:
             await self._binder.bind(pod, placement, labels=room.labels if room is not None else {})
         except BindingError as failed:
             error = failed
-            await self._binder.unreserve(pod, placement)
+            if not isinstance(failed, BoundElsewhereError):
+                await self._binder.unreserve(pod, placement)
         now = self._clock.now()
         freed = False
         for claim, allocation in placement.claims:

@@ -2,9 +2,14 @@
 
 import asyncio
 
+from dra.kube.client import Client
+from dra.kube.errors import Unreachable
+from dra.kube.limits import Limiter
+from dra.local import refusals
 from dra.local.kinds.kind import Kind
 from dra.local.kinds.subresource import STATUS, Subresource
 from dra.local.scheduler import Scheduler
+from dra.local.transport import LocalTransport
 from tests.dra.kube.virtual import seeded
 from tests.dra.local.components import Plane, running
 
@@ -57,13 +62,75 @@ def claim(name, *, count=1, reserved_for=None, expression=None, class_name=DRIVE
     }
 
 
+class Meddler:
+    """A way to the server on which single requests of the scheduler go wrong."""
+
+    def __init__(self, server):
+        self._server = server
+        self._rules = []
+        self.requests = []
+        self._late = set()
+
+    def once(self, method, ending, fault, *, seconds=0.0, skip=0):
+        """Let the next request to a path with that ending, after `skip` others, meet a fault."""
+        self._rules.append([method, ending, fault, seconds, skip])
+
+    async def handle(self, request):
+        self.requests.append((request.method, request.path))
+        for rule in self._rules:
+            method, ending, fault, seconds, skip = rule
+            if request.method == method and request.path.endswith(ending):
+                if skip:
+                    rule[4] -= 1
+                    continue
+                self._rules.remove(rule)
+                return await getattr(self, fault)(request, seconds)
+        return await self._server.handle(request)
+
+    async def slow(self, request, seconds):
+        """It takes its time."""
+        await asyncio.sleep(seconds)
+        return await self._server.handle(request)
+
+    async def unanswered(self, request, _):
+        """It is done, and nobody hears of it."""
+        await self._server.handle(request)
+        raise Unreachable(request.path, "connection reset", ambiguous=True)
+
+    async def late(self, request, seconds):
+        """It arrives when nobody waits for it any more."""
+
+        async def arrive():
+            await asyncio.sleep(seconds)
+            await self._server.handle(request)
+
+        task = asyncio.create_task(arrive())
+        self._late.add(task)
+        raise Unreachable(request.path, "no answer", ambiguous=True)
+
+    async def refused(self, request, _):
+        """It never gets there."""
+        raise Unreachable(request.path, "connection refused", ambiguous=False)
+
+    async def forbidden(self, *_):
+        return refusals.Refusal(403, "Forbidden", "no").response
+
+    async def busy(self, *_):
+        return refusals.Refusal(429, "TooManyRequests", "later").response
+
+
 class World(Plane):
     """A plane with a scheduler."""
 
-    def __init__(self, *, seed=1, scheduler_client=None):
+    def __init__(self, *, seed=1):
         super().__init__(seed=seed)
+        self.way = Meddler(self.server)
         self.server.catalog.add(Kind(plural="pods", name="Pod", subresources=(STATUS, Binding())))
-        self.scheduler = Scheduler(scheduler_client or self.client(), clock=self.clock, chance=seeded(seed))
+        self.scheduler = self.another_scheduler(seed)
+
+    def another_scheduler(self, seed=2):
+        client = Client(LocalTransport(self.way), Limiter(1e6, 1e6, clock=self.clock), clock=self.clock)
+        return Scheduler(client, clock=self.clock, chance=seeded(seed))
 
     async def host(self, name, *, devices=0, **how):
         body = node(name, **how)
@@ -97,6 +164,32 @@ class World(Plane):
 
     def scheduling(self):
         return running(self.scheduler)
+
+    async def scheduled(self, name):
+        """Return the message of a pod's condition PodScheduled, if that is False."""
+        found = (await self.user.get("pods", name)).get("status", {}).get("conditions", ())
+        return next((c["message"] for c in found if c["type"] == "PodScheduled" and c["status"] == "False"), None)
+
+    async def uid(self, name):
+        return (await self.user.get("pods", name))["metadata"]["uid"]
+
+    async def allocate(self, name, node, *, device="gpu-0", listed=(), any_pod=False):
+        """Allocate a claim behind the scheduler's back; `listed` are entries, or names of pods."""
+        results = [{"request": "gpu", "driver": DRIVER, "pool": node, "device": device}]
+        field = {"key": "metadata.name", "operator": "In", "values": [node]}
+        allocation = {
+            "devices": {"results": results},
+            "nodeSelector": {"nodeSelectorTerms": [{"matchFields": [field]}]},
+            "allocationTimestamp": "2026-11-20T12:00:00Z",
+        }
+        if any_pod:
+            allocation["reservedForAnyPod"] = True
+        entries = [
+            each if isinstance(each, dict) else {"resource": "pods", "name": each, "uid": await self.uid(each)}
+            for each in listed
+        ]
+        status = {"allocation": allocation, **({"reservedFor": entries} if entries else {})}
+        await self.user.patch("resourceclaims", name, {"status": status}, subresource="status")
 
 
 async def later(seconds=5.0):
