@@ -16,7 +16,9 @@ NOT_ENFORCED: Final = (
     "admission webhooks and admission policies",
     "quotas, limit ranges, priority classes",
     "API priority and fairness",
-    "bodies in protobuf (415)",
+    "bodies in protobuf (415), bodies nested deeper than 200 levels (400), YAML with anchors (400)",
+    "field ownership before the first server-side apply: all of it belongs to before-first-apply",
+    "OpenAPI v2 (404); texts of OpenAPI v3 are those of the installed kubernetes package",
     "custom resources: conversion by webhook (refused), the cost budget of CEL rules",
     "CEL: authorizer, format.named, macros of two variables (refused as malformed)",
 )

@@ -1,6 +1,6 @@
 """The API server: one request in, one answer or one watch out; HTTP is only one way to get here."""
 
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from random import Random
@@ -8,13 +8,14 @@ from typing import Final, Protocol, TypeAlias
 
 from dra.kube.clock import SYSTEM, Clock, second_time
 from dra.kube.transport import APPLY_PATCH, JSON, STRATEGIC_PATCH, Request, Response
-from dra.local import bodies, discovery, health, lists, options, refusals, routes, tables, watches
+from dra.local import bodies, discovery, health, lists, openapi, options, refusals, routes, tables, watches
 from dra.local.definitions import Definitions
 from dra.local.kinds import causes, core, priorities
 from dra.local.kinds.builtin import builtin
 from dra.local.kinds.catalog import Catalog
 from dra.local.kinds.subresource import Deletion
 from dra.local.objects import Mutation, Object, decode, encode
+from dra.local.openapi import OpenApi
 from dra.local.options import Listing, Writing
 from dra.local.owners import FieldOwners, carried
 from dra.local.patches import formats
@@ -23,7 +24,7 @@ from dra.local.patches.formats import Patch
 from dra.local.refusals import Cause, Refusal
 from dra.local.registry import Registry
 from dra.local.routes import Route
-from dra.local.schemas.structures import Dialect
+from dra.local.schemas.structures import Dialect, structures
 from dra.local.selection import Facets, Selection
 from dra.local.store import Key, Store
 from dra.local.tables import Shape
@@ -58,6 +59,7 @@ class ApiServer:
         self.catalog = Catalog(builtin(api))
         self.pages: dict[str, Page] = {}
         """By their first segments, without slashes around: ``openapi/v3``."""
+        self.pages[openapi.PATH] = OpenApi(self.catalog, structures(api), definitions=self._definitions).answer
         self.not_enforced = list(health.NOT_ENFORCED)
         """What ``/readyz?verbose`` says; whoever leaves something out adds a line."""
         self.store = Store()
@@ -76,6 +78,9 @@ class ApiServer:
             assert kind is not None  # noqa: S101 - built in
             if self.store.get(Key(kind.collection, "", obj["metadata"]["name"])) is None:
                 self.registry.create(Route(kind), obj)
+
+    def _definitions(self) -> Iterable[Object]:
+        return self.registry.every("customresourcedefinitions.apiextensions.k8s.io")
 
     async def handle(self, request: Request) -> Response | Watch:
         """Answer a request; never raises for what a client can send."""

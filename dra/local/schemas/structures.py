@@ -61,8 +61,12 @@ class Structures:
 
     def find(self, group: str, version: str, kind: str) -> Schema | None:
         """Return the schema of a built-in kind."""
-        name = self._names.get((group, version, kind))
+        name = self.name(group, version, kind)
         return None if name is None else self._reader.definition(name)
+
+    def name(self, group: str, version: str, kind: str) -> str | None:
+        """Return what a built-in kind is called in OpenAPI."""
+        return self._names.get((group, version, kind))
 
     def definition(self, name: str) -> Schema:
         """Return a type by its name in OpenAPI."""
