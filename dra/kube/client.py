@@ -283,6 +283,31 @@ class Client:
         response = await self._sender.send(write, what=what, label=label, priority=priority)
         return _decoded(codec.one, response.body, what)
 
+    async def replace(  # noqa: PLR0913 - keyword-only, and each is one property of a replacement
+        self,
+        resource: Resource,
+        key: Key,
+        content: Mapping[str, Any],
+        *,
+        model: type[T],
+        subresource: str | None = None,
+        priority: Priority = Priority.NORMAL,
+        within: float = WRITE_TIMEOUT,
+    ) -> T:
+        """Write a whole object that was read as a `DynamicObject` (PUT): for the few paths that take nothing else."""
+        codec = codec_of(resource, model)
+        request = Request(
+            method="PUT",
+            path=resource.path(*key, subresource),
+            body=msgspec.json.encode(content),
+            content_type=JSON,
+            accept=codec.accept_one,
+            timeout=within,
+        )
+        what = resource.what(key)
+        response = await self._sender.send(request, what=what, label=_label(resource, subresource), priority=priority)
+        return _decoded(codec.one, response.body, what)
+
     async def create(  # noqa: PLR0913 - keyword-only, and each is one property of a creation
         self,
         resource: Resource,

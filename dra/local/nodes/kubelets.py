@@ -31,7 +31,8 @@ from dra.local.nodes.preparations import KEP, Preparations, RefusedError, entrie
 from dra.local.nodes.residents import Resident, Run, Stage, Step
 from dra.local.nodes.statuses import READY_TO_START, status
 from dra.model.claims import ResourceClaim
-from dra.model.meta import Key, PartialObject, Uid
+from dra.model.meta import Key, Uid
+from dra.model.nodes import Node
 
 LOSE_SANDBOX: Final = "local.reserve.dra/lose-sandbox"
 """Annotation of a pod: each new value takes its sandbox away."""
@@ -81,7 +82,7 @@ class Kubelets:
             clock=clock,
             random=chance,
         )
-        self._nodes = Reflector(client, NODES, PartialObject, sink=self._take_nodes, clock=clock, random=chance)
+        self._nodes = Reflector(client, NODES, Node, sink=self._take_nodes, clock=clock, random=chance)
         self._asked: dict[str, tuple[str | None, str | None]] = {}
 
     async def run(self) -> None:
@@ -132,7 +133,7 @@ class Kubelets:
     async def _claim(self, key: Key) -> ResourceClaim:
         return await self._client.get(CLAIMS, key, ResourceClaim)
 
-    def _take_nodes(self, changes: list[Change[PartialObject]]) -> None:
+    def _take_nodes(self, changes: list[Change[Node]]) -> None:
         """Do what annotations of nodes ask for; what they asked for before our time has been done."""
         for change in changes:
             if not isinstance(change, Upserted) or change.obj.metadata.name not in self._machines:
@@ -143,6 +144,9 @@ class Kubelets:
             self._asked[meta.name] = asked
             if asked[0] is not None and asked[0] != before[0]:
                 self.reboot(meta.name)
+            unknown = any(c.type == "Ready" and c.status == "Unknown" for c in change.obj.status.conditions or ())
+            if unknown and self._machines[meta.name].alive(self._clock.now()):
+                self._machines.renew(meta.name)
             if asked[1] != before[1]:
                 (self.silence if asked[1] == "true" else self.resume)(meta.name)
 

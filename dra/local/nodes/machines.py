@@ -98,6 +98,11 @@ class Machines:
     def resume(self, name: str) -> None:
         """Let it be heard of again."""
         self._machines[name].silent = False
+        self.renew(name)
+
+    def renew(self, name: str) -> None:
+        """Say again how a machine is: somebody thinks otherwise."""
+        self._machines[name].registered = False
         self._agenda.touch(name)
 
     async def _serve(self, name: str) -> float | None:

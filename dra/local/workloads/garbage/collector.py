@@ -15,11 +15,10 @@ from dra.kube.clock import Clock
 from dra.kube.codec import ApiObject
 from dra.kube.errors import Conflict, NotFound
 from dra.kube.reflector import Reflector
-from dra.kube.resources import CLAIMS, LEASES, NODES, SLICES, TEMPLATES, Resource
+from dra.kube.resources import CLAIMS, SLICES, TEMPLATES, Resource
 from dra.kube.store import Change, Deleted, Upserted
 from dra.local.agenda import Agenda
 from dra.local.workloads.garbage.graph import Action, Delete, Disown, Graph, Item, LetGo, LookUp
-from dra.local.workloads.manifests import NAMESPACES, SERVICE_ACCOUNTS
 from dra.local.workloads.mirror import Mirror
 from dra.model.meta import ObjectMeta, OwnerReference, PartialObject, Struct, Uid
 
@@ -30,12 +29,8 @@ DEFINITIONS: Final = Resource(
     "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False
 )
 BUILTIN: Final = (
-    NAMESPACES,
-    NODES,
     CONFIG_MAPS,
     SECRETS,
-    SERVICE_ACCOUNTS,
-    LEASES,
     CLAIMS,
     TEMPLATES,
     SLICES,

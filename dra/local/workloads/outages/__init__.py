@@ -1,0 +1,1 @@
+"""What becomes of pods whose node is silent, tainted or gone."""
