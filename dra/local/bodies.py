@@ -5,7 +5,7 @@ from typing import Final
 from dra.kube.transport import JSON, Request
 from dra.local import refusals
 from dra.local.objects import Object
-from dra.local.patches.bodies import ACCEPTED, YAML, Codecs
+from dra.local.patches.bodies import ACCEPTED, SCHEME, YAML, Codecs
 from dra.local.schemas import decoding, parsing
 from dra.local.schemas.decoding import Mismatch, word
 from dra.local.schemas.parsing import Unreadable
@@ -40,6 +40,9 @@ def delete_options(request: Request, codecs: Codecs) -> Object:
         if not isinstance(value, dict | None):
             what = f"json: cannot unmarshal {word(value)} into Go value of type v1.DeleteOptions"
             raise refusals.bad_request(f"couldn't get version/kind; json parse error: {what}")
+        kind, version = (value or {}).get("kind"), (value or {}).get("apiVersion")
+        if kind not in (None, "", "DeleteOptions"):
+            raise refusals.bad_request(f'no kind "{kind}" is registered for version "{version}" {SCHEME}')
         return decoding.struct(codecs.structures.definition(DELETE_OPTIONS)).read(value, "", [])
     except Unreadable as error:
         raise refusals.bad_request(f"couldn't get version/kind; json parse error: {error}") from None

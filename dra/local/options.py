@@ -129,8 +129,11 @@ def _revision(text: str, *, resource: str) -> int | None:
     raise refusals.bad_request(f"invalid resource version: {cause.field}: {cause.message}")
 
 
-def writing(query: Query, *, verb: str) -> Writing:
-    """Return the options of a write; `verb` is ``Create``, ``Update`` or ``Patch``. Raises `Refusal` 422."""
+def writing(query: Query, *, verb: str, apply: bool | None = None) -> Writing:
+    """Return the options of a write; `verb` is ``Create``, ``Update`` or ``Patch``. Raises `Refusal` 422.
+
+    Of a patch, `apply` is whether it is server-side apply.
+    """
     manager, validation = query.get("fieldManager", ""), query.get("fieldValidation", "")
     found = _dry_run_faults(query)
     if len(manager) > _MANAGER_LENGTH:
@@ -139,12 +142,17 @@ def writing(query: Query, *, verb: str) -> Writing:
         found.append(causes.invalid("fieldManager", manager, "should only contain printable characters"))
     if validation and validation not in tuple(Validation):
         found.append(causes.unsupported("fieldValidation", validation, ("", *Validation)))
+    if apply and not manager:
+        found.append(causes.required("fieldManager", "is required for apply patch"))
+    if apply is False and "force" in query:
+        found.append(causes.forbidden("force", "may not be specified for non-apply patch"))
     _refuse(f"{verb}Options", found)
     return Writing(
         dry_run=bool(query.get("dryRun")),
         manager=manager,
         validation=Validation(validation or Validation.WARN),
         force=boolean(query, "force") or False,
+        apply=apply or False,
     )
 
 

@@ -180,7 +180,7 @@ class ApiServer:
     def _patch(self, route: Route, request: Request) -> Response:
         kind, media_type, codec = route.kind, bodies.media_type(request), self._codec(route)
         make = formats.find(media_type, kind)
-        writing = replace(_writing(request, "Patch"), apply=media_type == APPLY_PATCH)
+        writing = _writing(request, "Patch", apply=media_type == APPLY_PATCH)
         body, warnings = formats.read(request.body or b"", media_type)
         patch = Patch(
             body=body,
@@ -290,9 +290,9 @@ def _verb(route: Route, request: Request) -> str:
     return verb
 
 
-def _writing(request: Request, verb: str) -> Writing:
+def _writing(request: Request, verb: str, *, apply: bool | None = None) -> Writing:
     """Return the options of a write; who gives no name to its work has that of its program."""
-    found = options.writing(request.query, verb=verb)
+    found = options.writing(request.query, verb=verb, apply=apply)
     return found if found.manager else replace(found, manager=request.agent.partition("/")[0])
 
 

@@ -32,7 +32,7 @@ _SUMMARY: Final = 30
 _TYPE_META: Final = (
     'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
 )
-_SCHEME: Final = 'in scheme "pkg/runtime/scheme.go:111"'
+SCHEME: Final = 'in scheme "pkg/runtime/scheme.go:111"'
 
 
 class Validation(StrEnum):
@@ -105,6 +105,9 @@ class Codec:
             raise unprocessable(patch.quoted(obj), error.converted if patch.strategic else str(error)) from None
         except Malformed as error:
             raise unprocessable(patch.quoted(obj), str(error)) from None
+        given = found.get("apiVersion", ""), found.get("kind", "")
+        if not self.custom and given != (self.api_version, self.kind):
+            raise unprocessable(patch.quoted(obj), self._no_such_kind(*given))
         told = [*patch.repeated, *told]
         if told and validation is Validation.STRICT:
             raise unprocessable(patch.quoted(obj), f"strict decoding error: {', '.join(told)}")
@@ -162,13 +165,17 @@ class Codec:
     def _check_built_in(self, version: str, kind: str) -> None:
         if (version, kind) == (self.api_version, self.kind):
             return
+        short = version.rpartition("/")[2]
+        why = self._no_such_kind(version, kind)
+        raise refusals.bad_request(f'{kind} in version "{short}" cannot be handled as a {self.kind}: {why}')
+
+    def _no_such_kind(self, version: str, kind: str) -> str:
+        """Return why an object of another kind is none of this."""
         group, _, short = version.rpartition("/")
         if self.structures.find(group, short, kind) is None:
-            why = f'no kind "{kind}" is registered for version "{version}" {_SCHEME}'
-        else:
-            package = self.group.partition(".")[0] or "core"
-            why = f"converting ({short}.{kind}) to ({package}.{self.kind}): unknown conversion"
-        raise refusals.bad_request(f'{kind} in version "{short}" cannot be handled as a {self.kind}: {why}')
+            return f'no kind "{kind}" is registered for version "{version}" {SCHEME}'
+        package = self.group.partition(".")[0] or "core"
+        return f"converting ({short}.{kind}) to ({package}.{self.kind}): unknown conversion"
 
     def _not_handled(self, why: str) -> Refusal:
         return refusals.bad_request(

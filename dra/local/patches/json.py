@@ -10,6 +10,7 @@ import msgspec
 from dra.local import refusals
 from dra.local.objects import Mutation, Object
 from dra.local.refusals import Refusal
+from dra.local.schemas.decoding import word
 
 LIMIT: Final = 10_000
 """Operations in one patch, as upstream."""
@@ -31,6 +32,9 @@ class _Fault(Exception):  # noqa: N818 - becomes a refusal, which does not say w
 
 def mutation(patch: _Json) -> Mutation:
     """Return what the patch does to an object; raises `Refusal` 400 and 413 for a patch that is none."""
+    if not isinstance(patch, list):
+        what = f"json: cannot unmarshal {word(patch)} into Go value of type []handlers.jsonPatchOp"
+        raise refusals.bad_request(f"error decoding patch: {what}")
     try:
         operations = msgspec.convert(patch, list[_Operation])
     except msgspec.ValidationError as error:

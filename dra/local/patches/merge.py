@@ -5,6 +5,7 @@ from typing import Any
 
 from dra.local import refusals
 from dra.local.objects import Mutation, Object
+from dra.local.schemas.decoding import word
 
 
 def mutation(patch: Object) -> Mutation:
@@ -15,8 +16,8 @@ def mutation(patch: Object) -> Mutation:
 def checked(body: Any) -> Object:  # noqa: ANN401 - JSON
     """Return a patch that is an object; raises `Refusal` 400 for any other value."""
     if not isinstance(body, dict):
-        why = "json: cannot unmarshal into Go value of type map[string]interface {}"
-        raise refusals.bad_request(f"error decoding patch: {why}")
+        what = f"json: cannot unmarshal {word(body)} into Go value of type map[string]interface {{}}"
+        raise refusals.bad_request(f"error decoding patch: {what}")
     return body
 
 
