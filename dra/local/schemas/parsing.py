@@ -82,8 +82,8 @@ def parse_yaml(raw: bytes) -> tuple[Any, list[str]]:
             pass  # a flow mapping, perhaps
     if b"&" in raw and b"*" in raw:
         raise Unreadable("yaml: anchors and aliases are not taken")  # a few bytes could become gigabytes
-    loader = _Loader(raw)
     try:
+        loader = _Loader(raw)  # which looks at the first bytes
         return loader.get_single_data(), loader.told
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
@@ -98,8 +98,11 @@ def _indentation(raw: bytes) -> int:
 def _repeated(raw: bytes) -> list[str]:
     if encode(msgspec.json.decode(raw)).count(_MARK) == raw.count(_MARK):
         return []
-    loader = _Loader(raw)
-    loader.get_single_data()
+    try:
+        loader = _Loader(raw)
+        loader.get_single_data()
+    except yaml.YAMLError:  # not every text of JSON is one of YAML
+        return []
     return loader.told
 
 
