@@ -38,6 +38,11 @@ class Feature(Enum):
         "the stock claim controller prunes lists with entries of other objects than pods",
         "it logs `unsupported ReservedFor entry` and leaves such lists alone; finished pods are pruned by us",
     )
+    CLAIMS_BESIDE_MISSING = (
+        36,
+        "the stock claim controller makes claims for a pod of which another claim is missing",
+        "it waits for the missing one, and says nothing; ours does not",
+    )
     ALLOCATION_TIMESTAMP = (
         36,
         "allocations say when they were made",

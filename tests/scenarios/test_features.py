@@ -13,6 +13,7 @@ from tests.scenarios import api as kubernetes
 from tests.scenarios import features, objects, steps
 from tests.scenarios.api import ApiError
 from tests.scenarios.claims import listed
+from tests.scenarios.eventually import eventually
 from tests.scenarios.features import Feature
 from tests.scenarios.namespaces import Namespace
 from tests.scenarios.objects import PodShape
@@ -44,6 +45,21 @@ async def prunes_mixed_lists(namespace: Namespace, target: Target) -> bool:
         await steps.claim_is(
             namespace, "shared", lambda claim: "worker" not in listed(claim), within=AT_ONCE, saying="it is pruned"
         )
+    except AssertionError:
+        return False
+    return True
+
+
+async def makes_claims_beside_missing(namespace: Namespace, target: Target) -> bool:
+    del target
+    await namespace.create(objects.claim_template("made", device_class=await namespace.offer_devices(1)))
+    wants = [
+        {"name": "missing", "resourceClaimName": "missing"},
+        {"name": "made", "resourceClaimTemplateName": "made"},
+    ]
+    await namespace.create(objects.pod("both", PodShape(spec={"resourceClaims": wants})))
+    try:
+        await eventually(lambda: namespace.all(CLAIMS), within=AT_ONCE, saying="a claim is made")
     except AssertionError:
         return False
     return True
@@ -121,6 +137,7 @@ def has_gate(gate: str) -> Callable[[Namespace, Target], Awaitable[bool]]:
 PROBES: Final[Mapping[Feature, Callable[[Namespace, Target], Awaitable[bool]]]] = {
     Feature.GATE_POLICY: has_gate_policy,
     Feature.PRUNED_MIXED_LISTS: prunes_mixed_lists,
+    Feature.CLAIMS_BESIDE_MISSING: makes_claims_beside_missing,
     Feature.ALLOCATION_TIMESTAMP: stamps_allocations,
     Feature.BINDING_RIGHT: asks_for_a_right_to_bind,
     Feature.DEVICE_TAINTS: keeps_taints,

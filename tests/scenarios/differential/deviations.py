@@ -8,7 +8,9 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
+from tests.scenarios import features
 from tests.scenarios.differential import symptoms
+from tests.scenarios.features import Feature
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -62,6 +64,14 @@ class Deviation(StrEnum):
     """No scheduler begins to bind a pod to a claim that is being deleted. Ours lets go of those that were listed when
     none of its cycles can be under way any more (rule 10)."""
 
+    LEAVES_MIXED_LIST = "stock prunes no list with an entry of another object than a pod"
+    """Before 1.36: it logs `unsupported ReservedFor entry`, and neither prunes the list nor lets go of the claim. Ours
+    prunes the pods."""
+
+    WAITS_FOR_MISSING_CLAIM = "stock does nothing for a pod behind its first claim that is missing"
+    """Before 1.36 it stops at the first claim that is not there, or that belongs to somebody else, not only where it
+    reserves: the claims of templates behind it are not made, and nobody is told what is wrong with them."""
+
     FREES_USED_CLAIM = "stock frees a claim under a bound pod that is not listed"
     """A pod is not listed any more once it, or the claim, is being deleted; so stock forgets such a pod, and the
     devices go while it may be running. The same may happen in the moment before it lists a bound pod, when the last
@@ -88,7 +98,9 @@ def explains_difference(stock: Settling, other: Settling) -> Deviation | None:
     """Return what stock does, where that is known only from what both sides look like in the end."""
     if min(stock.resting, other.resting) < SURE:
         return None
-    return next((deviation for deviation, shows in EXPLANATIONS.items() if shows(stock, other)), None)
+    version = features.kubernetes_version()
+    old = {each: shows for each, (feature, shows) in OF_OLD_VERSIONS.items() if not feature.among(version)}
+    return next((deviation for deviation, shows in (old | EXPLANATIONS).items() if shows(stock, other)), None)
 
 
 def _frees_used_claim(stock: Settling, other: Settling) -> bool:
@@ -103,6 +115,25 @@ def _frees_used_claim(stock: Settling, other: Settling) -> bool:
 def _stops_at_missing_claim(stock: Settling, other: Settling) -> bool:
     mine, others = symptoms.reservations(stock), symptoms.reservations(other)
     return any(others[pod] - mine[pod] for pod in symptoms.bound_pods_that_miss_claims(stock))
+
+
+def _leaves_mixed_list(stock: Settling, other: Settling) -> bool:
+    """A mixed list names somebody, or holds a claim, that the other side has let go of."""
+    mixed, others = symptoms.mixed_lists(stock), symptoms.mixed_lists(other)
+    return any(names - others.get(claim, set()) for claim, names in mixed.items())
+
+
+def _waits_for_missing_claim(stock: Settling, other: Settling) -> bool:
+    """The other side has told of, made or named more for a pod of which a claim is missing.
+
+    Stock may be slow for as long: its events and its writes wait in queues of all scripts.
+    """
+    if stock.resting < PATIENCE:
+        return False
+    kept = symptoms.pods_that_wait_for_users(stock)
+    told = {pod for pod, _ in symptoms.told(other) - symptoms.told(stock)}
+    mine, others = symptoms.records(stock), symptoms.records(other)
+    return bool(kept & told) or any(others.get(pod, {}).keys() - mine.get(pod, {}).keys() for pod in kept)
 
 
 def _remembers_deleted_claim(stock: Settling, other: Settling) -> bool:
@@ -135,3 +166,9 @@ EXPLANATIONS: Final[dict[Deviation, Callable[[Settling, Settling], bool]]] = {
     Deviation.HOLDS_DELETED_CLAIM: lambda stock, _: symptoms.holds_deleted_claim(stock),
     Deviation.STOPS_AT_MISSING_CLAIM: _stops_at_missing_claim,
 }
+
+OF_OLD_VERSIONS: Final[dict[Deviation, tuple[Feature, Callable[[Settling, Settling], bool]]]] = {
+    Deviation.LEAVES_MIXED_LIST: (Feature.PRUNED_MIXED_LISTS, _leaves_mixed_list),
+    Deviation.WAITS_FOR_MISSING_CLAIM: (Feature.CLAIMS_BESIDE_MISSING, _waits_for_missing_claim),
+}
+"""What stock does only in versions that lack a feature."""

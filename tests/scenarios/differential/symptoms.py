@@ -84,10 +84,24 @@ def lists_ended_stranger(side: Settling) -> bool:
     )
 
 
+def mixed_lists(side: Settling) -> dict[str, set[str]]:
+    """Return whom the lists with an entry of another object than a pod name, by claim; the claim itself among them."""
+    return {
+        _role(claim): {_role(claim), *(entry["name"] for entry in entries(claim))}
+        for claim in side.sight.of(CLAIMS)
+        if any(entry["resource"] != "pods" or entry.get("apiGroup") for entry in entries(claim))
+    }
+
+
 def holds_deleted_claim(side: Settling) -> bool:
     """Tell whether a claim that is being deleted lists pods that wait."""
     waiting = {pod["metadata"]["name"] for pod in _living(side) if _may_run(pod) and not bound(pod)}
     return any(_deleting(claim) and listed(claim) & waiting for claim in side.sight.of(CLAIMS))
+
+
+def records(side: Settling) -> dict[str, dict[str, str]]:
+    """Return which generated claims the statuses of living pods name."""
+    return {_name(pod): _generated(pod) for pod in _living(side)}
 
 
 def records_of_ended_pods(side: Settling) -> dict[str, dict[str, str]]:
@@ -107,6 +121,14 @@ def bound_pods_that_miss_claims(side: Settling) -> set[str]:
         _name(pod)
         for pod in _living(side)
         if _uses(pod) and (_wanted(pod) - names or _templates(pod) - _generated(pod).keys())
+    }
+
+
+def pods_that_wait_for_users(side: Settling) -> set[str]:
+    """Return the pods that want a claim that a user must make, or that is somebody else's."""
+    claims = _claims(side)
+    return pods_that_name_others_claims(side) | {
+        _name(pod) for pod in _living(side) if _wanted(pod) - set(_generated(pod).values()) - claims.keys()
     }
 
 
