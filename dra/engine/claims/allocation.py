@@ -203,6 +203,8 @@ def metadata_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desire
     leftover_at = _leftover_at(view)
     finalizers = None
     if allocation is None or not desired.allocated:
+        if desired.over:  # of a workload that is over nothing is noted any more
+            marks = {key: value for key, value in marks.items() if key not in workloads.marks_of_uid(workloads.NO_UID)}
         marks |= workloads.forgotten(view.claim, uid_too=bool(desired.over))
         if marks.get(workloads.RESOLVED_UID, "") is None and view.workload.phase is WorkloadPhase.PRESENT:
             marks |= workloads.marks_of_uid(view.workload.uid)  # the next one of that name is there already

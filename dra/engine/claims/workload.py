@@ -58,11 +58,16 @@ def fate_in(known: Workload, reference: ConsumerReference) -> Fate:
 
 
 def resolve(view: ClaimView, found: WorkloadReservation) -> ConsumerReference:
-    """Return the reference with its uid, taken from the object of that name if nobody has told it."""
+    """Return the reference with its uid; if nobody has told it, that of the object of that name.
+
+    Or that of the entry: the write that was to note the uid may have failed, and meanwhile the object is over.
+    """
     reference, known = found.reference, view.workload
-    if not reference.uid and known.phase is WorkloadPhase.PRESENT:
+    if reference.uid:
+        return reference
+    if known.phase is WorkloadPhase.PRESENT:
         return msgspec.structs.replace(reference, uid=known.uid)
-    return reference
+    return next((e.reference for e in view.of(EntryKind.WORKLOAD)), reference)
 
 
 def workload_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) -> Desired:

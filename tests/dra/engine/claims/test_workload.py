@@ -210,6 +210,24 @@ def test_a_release_takes_the_marks_and_the_uid_that_we_found_along():
 
 
 @pytest.mark.parametrize(
+    ("workload", "freed", "asks"),
+    [
+        pytest.param(FINISHED, True, False, id="finished"),
+        pytest.param(GONE, True, False, id="gone"),
+        pytest.param(ABSENT, False, True, id="not-seen-yet"),
+    ],
+)
+def test_an_entry_whose_uid_could_not_be_noted_tells_it_itself(workload, freed, asks):
+    """The write of the marks came too late or never, and meanwhile the object has ended: simulation seed 85."""
+    of = claim(workload=UNTOLD, entered=True, list=[JOB])
+    plan = decided(view(of, workload=workload))
+    assert bool(of_type(plan, Deallocate)) is freed
+    assert bool(of_type(plan, LookUpWorkload)) is asks
+    noted = dict(of_type(plan, Annotate)[0].annotations)
+    assert noted == (dict.fromkeys((workloads.ANY_POD, workloads.ENTERED)) if freed else workloads.marks_of_uid(JOB.uid))
+
+
+@pytest.mark.parametrize(
     ("workload", "pods", "freed", "asks"),
     [
         pytest.param(PRESENT, [waiting("a")], False, False, id="the-next-one-takes-its-place"),
