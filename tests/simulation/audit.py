@@ -1,0 +1,284 @@
+"""Safety: what must never be, whoever does what in which order. Looks at each write the moment it is done.
+
+Judged is the server's truth, never anybody's view of it. Where two actors share a step, the one whose write made it
+possible answers for it: a scheduler may take back an allocation whose list is empty, and it is the controller's doing if
+that emptied it under a running pod. Every other breach is a finding, whoever committed it.
+"""
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import msgspec
+
+from dra.engine.claims.view import FINISHED_PODS, GROUP, GUARDS, LOST_NODES
+from dra.local.store import Change, Event
+from dra.model import nodes, pods, workloads
+from dra.model.claims import RESERVED_FOR_MAX_SIZE, AllocationResult, ResourceClaim
+from dra.model.meta import Key, Uid
+from dra.model.nodes import Node
+from dra.model.pods import Pod, claim_names
+from dra.model.references import ConsumerReference
+from tests.simulation.violation import Violation
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+CONTROLLER: Final = "controller"
+SCHEDULER: Final = "scheduler"
+OWNER: Final = "owner"
+
+LET_IN_WITHIN: Final = 60.0
+"""Seconds from the look of a kubelet into the list to its word that the sandbox is ready, at most."""
+
+Device: TypeAlias = tuple[str, str, str]
+
+_CLAIMS: Final = "resourceclaims.resource.k8s.io"
+_JOBS: Final = "jobs.batch"
+_claim: Final = msgspec.json.Decoder(ResourceClaim)
+_pod: Final = msgspec.json.Decoder(Pod)
+_node: Final = msgspec.json.Decoder(Node)
+
+
+@dataclass(eq=False)
+class Tenure:
+    """One allocation of one claim, from its beginning to its end."""
+
+    claim: str
+    allocation: AllocationResult
+    unlisted: dict[Uid, str] = field(default_factory=dict)
+    """Who removed an entry last."""
+    remembered: set[Uid] = field(default_factory=set)
+    """Entries that were in the list when the controller's mark said so: a missing one was removed by its owner."""
+    let_in: dict[Uid, float] = field(default_factory=dict)
+    """Until when each pod was let in, if it is no more."""
+    emptied_by: str = ""
+    """Who removed the last entry, while the list is empty."""
+    ended_by: str = ""
+
+    def broken_for(self, uid: Uid) -> bool:
+        """Whether it is somebody's fault that the allocation on which this pod relied is gone."""
+        if self.ended_by.startswith(SCHEDULER):
+            return self.unlisted.get(uid, "").startswith(CONTROLLER)
+        return bool(self.ended_by)
+
+
+class Audit:
+    """Follows all writes."""
+
+    def __init__(self, world: "World") -> None:
+        self.claims: dict[Key, ResourceClaim] = {}
+        self.pods: dict[Key, Pod] = {}
+        self.nodes: dict[str, Node] = {}
+        self.jobs: dict[Uid, bool] = {}
+        """The Jobs that are there, and whether they have finished."""
+        self.tenures: dict[Uid, Tenure] = {}
+        """Of the claims that are allocated now."""
+        self.past: dict[Key, Tenure] = {}
+        """The last tenure of each name that is over."""
+        self.vanished: set[tuple[str, Uid]] = set()
+        """Nodes that did not report in when a pod vanished from them, with the claims that such pods had."""
+        self.checks = 0
+        self._world = world
+
+    def take(self, event: Event, *, actor: str, at: float) -> None:
+        """Look at a write; raises Violation."""
+        self.checks += 1
+        gone = event.change is Change.DELETED
+        match event.now.key.collection:
+            case "resourceclaims.resource.k8s.io":
+                claim = _claim.decode(event.now.raw)
+                before = self.claims.get(claim.metadata.key)
+                self._claim(before, None if gone else claim, actor, at)
+                self._put(self.claims, claim, gone=gone)
+            case "pods":
+                pod = _pod.decode(event.now.raw)
+                known = self.pods.get(pod.metadata.key)
+                self._put(self.pods, pod, gone=gone)
+                if gone:
+                    self._vanished(pod)
+                else:
+                    self._pod(known, pod, at)
+            case "nodes":
+                node = _node.decode(event.now.raw)
+                self.nodes[node.metadata.name] = node
+                if node.ready:
+                    self.vanished = {(name, uid) for name, uid in self.vanished if name != node.metadata.name}
+            case "jobs.batch":
+                found = msgspec.json.decode(event.now.raw)
+                self._job(found, gone=gone)
+            case _:
+                pass
+
+    @staticmethod
+    def _put(known, obj, *, gone: bool) -> None:
+        if gone:
+            known.pop(obj.metadata.key, None)
+        else:
+            known[obj.metadata.key] = obj
+
+    def _job(self, job, *, gone: bool) -> None:
+        uid = job["metadata"]["uid"]
+        if gone:
+            self.jobs.pop(uid, None)
+            return
+        conditions = job.get("status", {}).get("conditions", [])
+        self.jobs[uid] = any(c["type"] in {"Complete", "Failed"} and c["status"] == "True" for c in conditions)
+
+    # Claims:
+
+    def _claim(self, before: ResourceClaim | None, after: ResourceClaim | None, actor: str, at: float) -> None:
+        old = before.status.allocation if before is not None else None
+        new = after.status.allocation if after is not None else None
+        name = _name((after or before).metadata.key)
+        if old is not None and new is not None and old != new:
+            raise Violation(f"{actor} changed the allocation of claim {name}")
+        if before is not None and old is not None and new is None:
+            self._ended(before, actor)
+        if after is None or new is None:
+            return
+        if len(after.entries) > RESERVED_FOR_MAX_SIZE or len({e.uid for e in after.entries}) < len(after.entries):
+            raise Violation(f"claim {name}: {actor} wrote a list that is too long, or names somebody twice")
+        if old is None:
+            self.tenures[after.metadata.uid] = Tenure(name, new)
+            self._check_devices(after)
+        self._listed(before if old is not None else None, after, actor, at)
+
+    def _ended(self, claim: ResourceClaim, actor: str) -> None:
+        """No deallocation under a consuming pod."""
+        tenure = self.tenures.pop(claim.metadata.uid)
+        tenure.ended_by = actor
+        self.past[claim.metadata.key] = tenure
+        for pod in self._users(claim):
+            if pod.spec.node_name and tenure.broken_for(pod.metadata.uid) and self._admits(tenure.allocation, pod):
+                raise Violation(
+                    f"{actor} deallocated claim {tenure.claim} under pod {pod.metadata.name}, which is bound to "
+                    f"{pod.spec.node_name}"
+                )
+
+    def _check_devices(self, claim: ResourceClaim) -> None:
+        """No device twice."""
+        mine = _devices(self.tenures[claim.metadata.uid].allocation)
+        for uid, other in self.tenures.items():
+            twice = mine & _devices(other.allocation) if uid != claim.metadata.uid else None
+            if twice:
+                raise Violation(f"{sorted(twice)} allocated to claims {_name(claim.metadata.key)} and {other.claim}")
+
+    def _listed(self, before: ResourceClaim | None, after: ResourceClaim, actor: str, at: float) -> None:
+        tenure = self.tenures[after.metadata.uid]
+        old = {e.uid: e for e in before.entries} if before is not None else {}
+        new = {e.uid: e for e in after.entries}
+        for uid, entry in old.items():
+            if uid not in new:
+                tenure.unlisted[uid] = actor
+                if entry.is_pod:
+                    tenure.let_in[uid] = at
+                if actor.startswith(CONTROLLER):
+                    self._check_removed(after, entry)
+        for uid, entry in new.items():
+            if uid in old:
+                if actor.startswith(CONTROLLER) and entry != old[uid] and entry.resource != FINISHED_PODS:
+                    raise Violation(f"claim {tenure.claim}: {actor} rewrote {old[uid]} as {entry}")
+                continue
+            if actor.startswith(CONTROLLER):
+                self._check_added(after, entry, tenure)
+            tenure.unlisted.pop(uid, None)
+            tenure.let_in.pop(uid, None)
+        if old and not new:
+            tenure.emptied_by = actor
+        elif new:
+            tenure.emptied_by = ""
+        if after.metadata.annotation(workloads.ENTERED) == workloads.digest(tenure.allocation):
+            tenure.remembered |= new.keys()
+
+    def _check_added(self, claim: ResourceClaim, entry: ConsumerReference, tenure: Tenure) -> None:
+        if entry.uid in tenure.remembered and tenure.unlisted.get(entry.uid) == OWNER:
+            raise Violation(f"claim {tenure.claim}: {entry} was released by its owner and is put back")
+        if claim.metadata.deleting:
+            raise Violation(f"claim {tenure.claim}: {entry} was added under deletion")
+
+    def _check_removed(self, claim: ResourceClaim, entry: ConsumerReference) -> None:
+        """What the controller takes off the list: pods, what is its own, and workloads that are over."""
+        name, deleting = _name(claim.metadata.key), claim.metadata.deleting
+        ours = entry.api_group == GROUP and entry.resource in {GUARDS, FINISHED_PODS, LOST_NODES}
+        workload = (entry.api_group, entry.resource) == ("batch", "jobs")
+        if not (entry.is_pod or ours or workload):
+            raise Violation(f"claim {name}: the foreign entry {entry} was removed")
+        if workload and self.jobs.get(entry.uid) is False and not deleting:
+            raise Violation(f"claim {name}: {entry} was removed while its workload is at work")
+
+    # Pods:
+
+    def _pod(self, before: Pod | None, pod: Pod, at: float) -> None:
+        if before is not None and before.metadata.uid != pod.metadata.uid:
+            before = None
+        if pod.spec.node_name and not (before is not None and before.spec.node_name):
+            self._bound(pod)
+        ready = _ready(pod)
+        if ready and not (before is not None and _ready(before)):
+            self._started(pod, at)
+
+    def _vanished(self, pod: Pod) -> None:
+        """A pod that was deleted by force from a node that does not report in may run there for long."""
+        node = self.nodes.get(pod.spec.node_name)
+        if node is None or node.ready or pod.terminal or not _ready(pod):
+            return
+        for name in claim_names(pod):
+            claim = self.claims.get((pod.metadata.namespace, name))
+            if claim is not None:
+                self.vanished.add((node.metadata.name, claim.metadata.uid))
+
+    def _bound(self, pod: Pod) -> None:
+        """Whoever is bound relies on allocations: nobody may have taken them back meanwhile."""
+        for name in claim_names(pod):
+            key = (pod.metadata.namespace, name)
+            claim, over = self.claims.get(key), self.past.get(key)
+            tenure = self.tenures.get(claim.metadata.uid) if claim is not None else None
+            if tenure is not None and self._admits(tenure.allocation, pod):
+                continue
+            if over is not None and over.broken_for(pod.metadata.uid):
+                raise Violation(
+                    f"pod {pod.metadata.name} was bound on an allocation of claim {name} that {over.ended_by} had taken "
+                    f"back; until then it could rely on its entry"
+                )
+
+    def _started(self, pod: Pod, at: float) -> None:
+        """No pod runs that the rule would refuse."""
+        for name in claim_names(pod):
+            key = (pod.metadata.namespace, name)
+            claim = self.claims.get(key)
+            tenure = self.tenures.get(claim.metadata.uid) if claim is not None else self.past.get(key)
+            tenure = tenure or self.past.get(key)
+            if tenure is None:
+                raise Violation(f"pod {pod.metadata.name} runs with claim {name}, which was never allocated")
+            if tenure.ended_by:
+                raise Violation(f"pod {pod.metadata.name} runs with claim {name}, which is not allocated any more")
+            assert claim is not None
+            any_pod = bool(tenure.allocation.reserved_for_any_pod) and self._world.kep
+            listed = any(entry.uid == pod.metadata.uid for entry in claim.entries)
+            if not (any_pod or listed or at - tenure.let_in.get(pod.metadata.uid, -1e9) < LET_IN_WITHIN):
+                raise Violation(f"pod {pod.metadata.name} runs and is not in the list of claim {name}")
+
+    def _users(self, claim: ResourceClaim) -> list[Pod]:
+        namespace, name = claim.metadata.key
+        found = (pod for pod in self.pods.values() if pod.metadata.namespace == namespace and not pod.terminal)
+        return [pod for pod in found if name in claim_names(pod)]
+
+    def _admits(self, allocation: AllocationResult, pod: Pod) -> bool:
+        """Whether the pod is where the allocation is: elsewhere no kubelet would have let it in (rule 14)."""
+        node = self.nodes.get(pod.spec.node_name)
+        if node is None:
+            return False
+        return nodes.matches(allocation.node_selector, name=node.metadata.name, labels=node.metadata.labels)
+
+
+def _devices(allocation: AllocationResult) -> set[Device]:
+    return {(r.driver, r.pool, r.device) for r in allocation.devices.results or ()}
+
+
+def _ready(pod: Pod) -> bool:
+    condition = pod.condition(pods.READY_TO_START)
+    return condition is not None and condition.status == "True"
+
+
+def _name(key: Key) -> str:
+    return "/".join(key)

@@ -1,0 +1,148 @@
+"""Liveness: what must hold once nothing more happens.
+
+Faults are over, everybody works, nodes are back, time passes: then everything satisfiable runs, what nobody uses is
+free, and nobody writes any more. Then all pods and all workloads end, and nothing of ours is left.
+"""
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+from dra.engine.claims.view import GUARDS
+from dra.kube.resources import JOBS, PODS
+from dra.model import nodes, workloads
+from dra.model.claims import ResourceClaim
+from dra.model.pods import READY_TO_START, Pod, claim_names
+from tests.simulation.violation import Violation
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+QUIET: Final = 60.0
+"""Seconds without a write, leases and heartbeats apart."""
+
+LOOK: Final = 15.0
+PATIENCE: Final = 1500.0
+"""Seconds within which everything must have come to rest: longer than the longest bind horizon and patience."""
+
+
+async def run(world: "World") -> None:
+    """Let the world come to rest, twice, and look."""
+    world.faults.set(())
+    for process in world.processes.values():
+        process.begin()
+    await world.bring_nodes_back()
+    world.note("all is well from now on")
+    await settle(world)
+    world.note("all pods and workloads end")
+    for stored in world.all(JOBS):
+        await world.end_job(stored.key.namespace, stored.key.name, finished=False)
+    await asyncio.sleep(LOOK)
+    for stored in world.all(PODS):
+        await world.delete(PODS, stored.key.namespace, stored.key.name)
+    await settle(world)
+
+
+async def settle(world: "World") -> None:
+    """Wait until all is as it should be and nobody writes; raises Violation if that never comes."""
+    began = world.clock.now()
+    while True:
+        await asyncio.sleep(LOOK)
+        now = world.clock.now()
+        trouble = unrest(world, now=now) or wrong(world)
+        if not trouble:
+            return
+        if now - began > PATIENCE:
+            raise Violation(trouble)
+
+
+def unrest(world: "World", *, now: float) -> str:
+    """Return who still writes."""
+    if now - world.chronicle.last >= QUIET:
+        return ""
+    last = world.chronicle.entries[-1]
+    return f"no rest: {last}"
+
+
+def wrong(world: "World") -> str:
+    """Return what is not as it should be in the end; empty if all is."""
+    audit = world.audit
+    unfinished = [pod for pod in audit.pods.values() if not pod.terminal]
+    for pod in unfinished:
+        if text := stuck(world, pod):
+            return text
+    for claim in audit.claims.values():
+        users = [p for p in unfinished if p.metadata.namespace == claim.metadata.namespace]
+        users = [p for p in users if claim.metadata.name in claim_names(p)]
+        if text := left(world, claim, users):
+            return text
+    return ""
+
+
+def stuck(world: "World", pod: Pod) -> str:
+    """Return why a pod does not get on, though it could."""
+    audit, meta = world.audit, pod.metadata
+    name = f"{meta.namespace}/{meta.name}"
+    ready = pod.condition(READY_TO_START)
+    if meta.deleting:
+        return f"pod {name} is being deleted for ever"
+    if pod.spec.node_name and ready is not None and ready.status == "True":
+        return ""
+    if world.is_foreign_gated(pod):
+        return ""
+    free = {d for d, _ in world.beginning.devices} - {
+        r.device for t in audit.tenures.values() for r in t.allocation.devices.results or ()
+    }
+    here = set(world.beginning.nodes)
+    devices = dict(world.beginning.devices)
+    for each in claim_names(pod):
+        claim = audit.claims.get((meta.namespace, each))
+        if claim is None or claim.metadata.deleting:
+            return ""
+        allocation = claim.status.allocation
+        if allocation is None:
+            here &= {node for device in free for node in devices[device]}
+        else:
+            here &= {n for n in here if nodes.matches(allocation.node_selector, name=n, labels=_labels(world, n))}
+    wanted = [c for c in claim_names(pod) if audit.claims[meta.namespace, c].status.allocation is None]
+    if len(wanted) > len(free) or not here:
+        return ""
+    if len(wanted) > 1 and len(here) < len(world.beginning.nodes):
+        return ""  # whether so many devices meet on one node is the scheduler's business
+    if pod.spec.node_name:
+        return f"pod {name} is bound to {pod.spec.node_name} and not let in" if pod.spec.node_name in here else ""
+    gates = [gate.name for gate in pod.spec.scheduling_gates or ()]
+    return f"pod {name} is behind {gates} for ever" if gates else f"pod {name} is not scheduled, and could be"
+
+
+def left(world: "World", claim: ResourceClaim, users: list[Pod]) -> str:
+    """Return what is left on a claim for nobody."""
+    meta, allocation = claim.metadata, claim.status.allocation
+    name = f"{meta.namespace}/{meta.name}"
+    if meta.deleting and not users:
+        return f"claim {name} is being deleted for ever"
+    if allocation is None:
+        marks = [mark for mark in (workloads.ANY_POD, workloads.ENTERED) if meta.annotation(mark) is not None]
+        if marks:
+            return f"claim {name} has no allocation, and still {marks}"
+        if claim.protected and not users:
+            return f"claim {name} has no allocation, and still its finalizer"
+        return ""
+    if users:
+        guarded = any(e.resource == GUARDS for e in claim.entries)
+        if guarded and not meta.deleting and not any(pod.spec.node_name for pod in users):
+            return f"claim {name}: the guard guards nobody"
+        return ""
+    working = {uid for uid, finished in world.audit.jobs.items() if not (finished and world.beginning.release_finished)}
+    if any(e.uid in working for e in claim.entries):
+        return ""
+    tenure = world.audit.tenures[meta.uid]
+    emptied_by_others = tenure.emptied_by and not tenure.emptied_by.startswith("controller")
+    released = any(by == "owner" and uid in tenure.remembered for uid, by in tenure.unlisted.items())
+    if emptied_by_others and not released:
+        return ""  # allocated and unused is legal where nobody can tell what an empty list means
+    return f"claim {name} stays allocated for nobody: {[str(e) for e in claim.entries]}"
+
+
+def _labels(world: "World", node: str) -> dict[str, str] | None:
+    found = world.audit.nodes.get(node)
+    return found.metadata.labels if found is not None else None

@@ -1,0 +1,227 @@
+"""What a seed decides on: values that say when what happens, each complete in itself.
+
+So a history with some of them left out is a history, too: nothing is drawn while it runs. What cannot happen, since its
+object is not there, does not.
+"""
+
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import msgspec
+
+from dra.engine.consumers import GATE
+from dra.kube.resources import CLAIMS, JOBS, PODS
+from dra.local.faults import Rule
+from dra.local.nodes.programs import RUN_SECONDS
+from dra.model import workloads
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+FOREIGN_GATE: Final = "kueue.example.com/admission"
+
+URGENT: Final = "urgent"
+"""A PriorityClass."""
+
+
+class Decision(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag=True):
+    """Something that happens ``at`` some second."""
+
+    at: float
+
+    async def play(self, world: "World") -> None:
+        """Let it happen."""
+        raise NotImplementedError
+
+    def __str__(self) -> str:
+        fields = ((f.name, getattr(self, f.name), f.default) for f in msgspec.structs.fields(self) if f.name != "at")
+        told = ", ".join(f"{name}={value!r}" for name, value, default in fields if value != default)
+        return f"{self.at:7.2f}  {type(self).__name__}({told})"
+
+
+class CreateClaim(Decision):
+    """A claim on one device, perhaps reserved for a Job, whose uid its creator may know."""
+
+    namespace: str
+    name: str
+    job: str = ""
+    known: bool = False
+    pre_list: bool = False
+
+    async def play(self, world: "World") -> None:
+        annotations = {workloads.PRE_LIST: "true"} if self.pre_list else {}
+        spec: dict[str, Any] = {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu"}}]}}
+        found = world.find(JOBS, self.namespace, self.job) if self.job else None
+        uid = found["metadata"]["uid"] if found is not None and (self.known or world.kep) else ""
+        if self.job and world.kep and uid:
+            spec["reservedFor"] = {"apiGroup": "batch", "resource": "jobs", "name": self.job, "uid": uid}
+        elif self.job:
+            annotations[workloads.RESERVED_FOR] = f"jobs.batch/{self.job}"
+            if uid:
+                annotations[workloads.RESERVED_FOR_UID] = uid
+        meta = {"name": self.name, **({"annotations": annotations} if annotations else {})}
+        await world.create(CLAIMS, self.namespace, {"metadata": meta, "spec": spec})
+
+
+class CreateJob(Decision):
+    """A workload. With ``pods`` it makes them; without, they are created beside it, as by some controller of its own."""
+
+    namespace: str
+    name: str
+    pods: int = 0
+    claims: tuple[str, ...] = ()
+    gated: bool = False
+    seconds: float | None = None
+    """How long its pods run; None: until somebody ends them."""
+
+    async def play(self, world: "World") -> None:
+        annotations = {RUN_SECONDS: str(self.seconds)} if self.seconds is not None else {}
+        template = {"metadata": {"annotations": annotations}, "spec": pod_spec(self.claims, gated=self.gated)}
+        spec = {"parallelism": self.pods, "completions": max(self.pods, 1), "template": template}
+        await world.create(JOBS, self.namespace, {"metadata": {"name": self.name}, "spec": spec})
+
+
+class EndJob(Decision):
+    """A workload ends: it finishes, goes, or another one takes its name."""
+
+    namespace: str
+    name: str
+    how: Literal["finished", "deleted", "replaced"]
+
+    async def play(self, world: "World") -> None:
+        await world.end_job(self.namespace, self.name, finished=self.how == "finished")
+        if self.how == "replaced":
+            await CreateJob(at=self.at, namespace=self.namespace, name=self.name).play(world)
+
+
+class CreatePods(Decision):
+    """Some pods of one kind."""
+
+    namespace: str
+    names: tuple[str, ...]
+    claims: tuple[str, ...]
+    gated: bool = False
+    foreign_gate: bool = False
+    opted_in: bool = False
+    priority: int = 0
+    seconds: float | None = None
+    """How long they run; None: until somebody ends them."""
+
+    async def play(self, world: "World") -> None:
+        annotations = {workloads.PRE_LIST: "true"} if self.opted_in else {}
+        if self.seconds is not None:
+            annotations[RUN_SECONDS] = str(self.seconds)
+        spec = pod_spec(self.claims, gated=self.gated, foreign_gate=self.foreign_gate)
+        if self.priority:
+            spec["priorityClassName"] = URGENT
+        for name in self.names:
+            meta = {"name": name, **({"annotations": annotations} if annotations else {})}
+            await world.create(PODS, self.namespace, {"metadata": meta, "spec": spec})
+
+
+class EndPod(Decision):
+    """A pod is deleted, with its grace period or by force, or let go by who else held it."""
+
+    namespace: str
+    name: str
+    how: Literal["deleted", "forced", "let go"]
+
+    async def play(self, world: "World") -> None:
+        if self.how == "let go":
+            await world.let_go(self.namespace, self.name)
+        else:
+            await world.delete(PODS, self.namespace, self.name, grace=0 if self.how == "forced" else None)
+
+
+class EndClaim(Decision):
+    """A claim is deleted, or released by the owner of its workload."""
+
+    namespace: str
+    name: str
+    how: Literal["deleted", "released"]
+
+    async def play(self, world: "World") -> None:
+        if self.how == "deleted":
+            await world.delete(CLAIMS, self.namespace, self.name)
+        else:
+            await world.release(self.namespace, self.name)
+
+
+class NodeIs(Decision):
+    """A node falls silent for some seconds, starts anew, or is cordoned for some time."""
+
+    name: str
+    how: Literal["lost", "booted", "cordoned"]
+    seconds: float = 0.0
+
+    async def play(self, world: "World") -> None:
+        await world.disturb_node(self.name, self.how, self.seconds)
+
+
+class SandboxIsLost(Decision):
+    """The runtime loses the sandbox of a pod: its kubelet makes another one."""
+
+    namespace: str
+    name: str
+
+    async def play(self, world: "World") -> None:
+        await world.lose_sandbox(self.namespace, self.name)
+
+
+class Misfortune(Decision):
+    """From now on requests fail, as the rule says."""
+
+    rule: Rule
+
+    async def play(self, world: "World") -> None:
+        world.faults.add(self.rule)
+
+    def __str__(self) -> str:
+        fields = ((f.name, getattr(self.rule, f.name), f.default) for f in msgspec.structs.fields(self.rule))
+        told = ", ".join(f"{name}={value!r}" for name, value, default in fields if value != default)
+        return f"{self.at:7.2f}  Misfortune({told})"
+
+
+class Death(Decision):
+    """A process dies just now, and comes back after some seconds."""
+
+    component: str
+    seconds: float
+
+    async def play(self, world: "World") -> None:
+        world.kill(self.component, down=self.seconds)
+
+
+class EndPodOf(Decision):
+    """One of a Job's pods is deleted, with its grace period or by force."""
+
+    namespace: str
+    job: str
+    number: int
+    forced: bool = False
+
+    async def play(self, world: "World") -> None:
+        found = [s.key.name for s in world.all(PODS) if s.key.namespace == self.namespace]
+        mine = [name for name in found if name.startswith(f"{self.job}-")]
+        if mine:
+            name = mine[self.number % len(mine)]
+            await world.delete(PODS, self.namespace, name, grace=0 if self.forced else None)
+
+
+def pod_spec(claims: tuple[str, ...], *, gated: bool, foreign_gate: bool = False) -> dict[str, Any]:
+    """Return the spec of a pod that uses claims."""
+    gates = [GATE] * gated + [FOREIGN_GATE] * foreign_gate
+    uses = [{"name": name, "resourceClaimName": name} for name in claims]
+    command = ["sleep", "infinity"]
+    container = {
+        "name": "main",
+        "image": "busybox",
+        "command": command,
+        "resources": {"claims": [{"name": c} for c in claims]},
+    }
+    spec: dict[str, Any] = {
+        "containers": [container],
+        "restartPolicy": "Never",
+        "terminationGracePeriodSeconds": 5,
+        "resourceClaims": uses,
+    }
+    return spec | ({"schedulingGates": [{"name": gate} for gate in gates]} if gates else {})

@@ -1,0 +1,62 @@
+"""The driver of all devices: what containers really have, whatever the API server says.
+
+A device in a network is reached from several nodes, and no driver on one of them can know what another has handed out.
+So this one looks across all nodes: that no two claims' containers have one device is what everything else is for.
+"""
+
+from typing import TYPE_CHECKING, Final
+
+from dra.local.nodes.drivers import ClaimIdentity, Device
+from dra.model.claims import ResourceClaim
+from dra.model.pods import claim_names
+from tests.simulation.violation import Violation
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+DRIVER: Final = "gpu.example.com"
+
+
+class Driver:
+    """Implements `dra.local.nodes.drivers.Preparer`; what it has handed out outlives the kubelets' processes."""
+
+    def __init__(self, world: "World") -> None:
+        self._world = world
+        self._held: dict[str, dict[Device, ClaimIdentity]] = {}
+
+    async def prepare(self, node: str, claim: ResourceClaim) -> tuple[Device, ...]:
+        mine = ClaimIdentity.of(claim)
+        allocation = claim.status.allocation
+        results = (allocation.devices.results if allocation is not None else None) or []
+        devices = tuple(Device(r.driver, r.pool, r.device) for r in results)
+        for other, held in self._held.items():
+            for device in devices:
+                holder = held.get(device)
+                if holder is not None and holder.uid != mine.uid and self._matters(other, holder):
+                    self._world.failed(
+                        Violation(f"{device} is handed to claim {mine} on {node}; on {other} claim {holder} has it")
+                    )
+        self._held.setdefault(node, {}).update(dict.fromkeys(devices, mine))
+        return devices
+
+    async def unprepare(self, node: str, claim: ClaimIdentity) -> None:
+        held = self._held.get(node, {})
+        for device in [device for device, holder in held.items() if holder.uid == claim.uid]:
+            del held[device]
+
+    def rebooted(self, node: str) -> None:
+        """Nothing runs there any more."""
+        self._held.pop(node, None)
+
+    def _matters(self, node: str, holder: ClaimIdentity) -> bool:
+        """Whether anybody could have known: a pod that is there, or a node that does not report in.
+
+        Who deletes a pod by force says that its containers are no more, and nobody waits for its kubelet.
+        """
+        namespace, name = holder.key
+        for pod in self._world.audit.pods.values():
+            if pod.metadata.namespace == namespace and pod.spec.node_name == node and not pod.terminal:
+                claim = self._world.audit.claims.get(holder.key)
+                if name in claim_names(pod) and claim is not None and claim.metadata.uid == holder.uid:
+                    return True
+        return (node, holder.uid) in self._world.audit.vanished

@@ -1,0 +1,92 @@
+"""Who talks to the server: processes that die between any two writes, and come back without their memory.
+
+What a dead process has sent may still arrive (`dra.local.faults`); what it would send no more does not.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TypeAlias
+
+from dra.kube.errors import Unreachable
+from dra.kube.transport import Request, Response, Transport
+from dra.local.faults import Faults, Unreliable
+from dra.local.server import Handler, Watch
+from dra.local.transport import LocalTransport
+
+Start: TypeAlias = Callable[[Transport], Awaitable[object]]
+
+
+class Mortal:
+    """A `Handler` that is of no use any more once its process is dead."""
+
+    def __init__(self, server: Handler) -> None:
+        self.dead = False
+        self._server = server
+
+    async def handle(self, request: Request) -> Response | Watch:
+        if self.dead:
+            raise Unreachable(request.path, "the process is dead", ambiguous=False)
+        return await self._server.handle(request)
+
+
+class Process:
+    """One component: each of its lives has its own connection."""
+
+    def __init__(self, name: str, start: Start, *, server: Handler, faults: Faults) -> None:
+        self.name = name
+        self.lives = 0
+        self.failure: BaseException | None = None
+        """Why it ended by itself, if it did."""
+        self._start = start
+        self._server = server
+        self._faults = faults
+        self._line: Mortal | None = None
+        self._task: asyncio.Task[object] | None = None
+        self._again: asyncio.TimerHandle | None = None
+
+    @property
+    def up(self) -> bool:
+        return self._task is not None
+
+    def begin(self) -> None:
+        """Start, if it does not run."""
+        if self._again is not None:
+            self._again.cancel()
+            self._again = None
+        if self._task is not None:
+            return
+        self.lives += 1
+        self._line = Mortal(Unreliable(self._server, self._faults, component=self.name))
+        transport = LocalTransport(self._line)
+
+        async def live() -> object:
+            return await self._start(transport)
+
+        self._task = asyncio.get_running_loop().create_task(live(), name=self.name)
+        self._task.add_done_callback(self._ended)
+
+    def kill(self, *, down: float | None = None) -> bool:
+        """End it in the middle of whatever it does; it comes back after ``down`` seconds. Tells whether it was there.
+
+        Its tasks still run to their ends, and nobody hears of it.
+        """
+        task, self._task = self._task, None
+        if task is None or self._line is None:
+            return False
+        self._line.dead = True
+        task.cancel()
+        if down is not None:
+            self._again = asyncio.get_running_loop().call_later(down, self.begin)
+        return True
+
+    def _ended(self, task: asyncio.Task[object]) -> None:
+        """Take note of a process that ends by itself; whoever runs it starts it anew a little later."""
+        if self._task is not task:
+            if not task.cancelled():
+                task.exception()  # of the dead nothing is of interest
+            return
+        self._task = None
+        if self._line is not None:
+            self._line.dead = True
+        self.failure = None if task.cancelled() else task.exception()
+        self._again = asyncio.get_running_loop().call_later(1.0, self.begin)

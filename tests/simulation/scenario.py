@@ -1,0 +1,255 @@
+"""What a seed stands for: a beginning, and decisions.
+
+Each seed has a mood of its own (swarm testing, Groce et al. 2012): it leaves out some kinds of bad luck and prefers
+others. A run in which everything goes wrong gets nowhere, and what is rare in one run is common in another.
+"""
+
+from random import Random
+from typing import Final
+
+import msgspec
+
+from dra.local.faults import Fault, Rule
+from tests.simulation.decisions import (
+    CreateClaim,
+    CreateJob,
+    CreatePods,
+    Death,
+    Decision,
+    EndClaim,
+    EndJob,
+    EndPod,
+    EndPodOf,
+    Misfortune,
+    NodeIs,
+    SandboxIsLost,
+)
+from tests.simulation.world import Beginning
+
+ARRIVALS: Final = 40.0
+"""Seconds within which claims, Jobs and pods come."""
+
+LONG: Final = 120.0
+"""Seconds within which everything else happens."""
+
+_DEVICES: Final = (
+    (("gpu-0", ("n1", "n2", "n3")),),
+    (("gpu-0", ("n1", "n2")),),
+    (("gpu-0", ("n1", "n2")), ("gpu-1", ("n3",))),
+    (("gpu-0", ("n1",)), ("gpu-1", ("n2",))),
+)
+
+_CLAIM: Final = "resourceclaims.resource.k8s.io"
+_WRITES: Final = ("patch", "create", "update", "delete")
+
+
+class Scenario(msgspec.Struct, frozen=True, kw_only=True):
+    """A history before it happens."""
+
+    seed: int
+    beginning: Beginning
+    decisions: tuple[Decision, ...]
+    until: float
+    """When the last decision has had its effect."""
+
+    def only(self, numbers: tuple[int, ...]) -> "Scenario":
+        """Return the same with some of the decisions."""
+        return msgspec.structs.replace(self, decisions=tuple(self.decisions[number] for number in numbers))
+
+    def __str__(self) -> str:
+        return "\n".join((str(self.beginning), *map(str, sorted(self.decisions, key=lambda d: d.at))))
+
+
+def scenario(seed: int) -> Scenario:
+    """Return what the seed stands for."""
+    return _Draft(Random(seed)).scenario(seed)  # noqa: S311 - to be repeatable
+
+
+class _Draft:
+    def __init__(self, chance: Random) -> None:
+        self._chance = chance
+        self._decisions: list[Decision] = []
+        replicas = 2 if self._maybe(0.15) else 1
+        self._beginning = Beginning(
+            kep=self._maybe(0.4),
+            devices=chance.choice(_DEVICES),
+            namespaces=("ml", "web") if self._maybe(0.2) else ("ml",),
+            replicas=replicas,
+            release_finished=self._maybe(0.9),
+        )
+        self._controllers = "controller*"
+        self._components = (self._controllers, self._controllers, "scheduler", "nodes", "workloads")
+        self._pods: list[tuple[str, str]] = []
+
+    def scenario(self, seed: int) -> Scenario:
+        claims = self._claims()
+        self._workloads(claims)
+        self._endings(claims)
+        if self._maybe(0.85):
+            self._misfortunes()
+        if self._maybe(0.5):
+            self._deaths()
+        if self._maybe(0.5):
+            self._nodes()
+        ordered = tuple(sorted(self._decisions, key=lambda d: d.at))
+        until = max((d.at for d in ordered), default=0.0)
+        return Scenario(seed=seed, beginning=self._beginning, decisions=ordered, until=until)
+
+    def _maybe(self, probability: float) -> bool:
+        return self._chance.random() < probability
+
+    def _when(self, since: float, until: float) -> float:
+        return round(self._chance.uniform(since, until), 2)
+
+    def _add(self, *decisions: Decision) -> None:
+        self._decisions.extend(decisions)
+
+    def _claims(self) -> list[tuple[str, str, str]]:
+        """Draw claims; return (namespace, name, job)."""
+        claims = []
+        for number in range(self._chance.choice((1, 1, 1, 2, 2, 3, 4))):
+            namespace = self._chance.choice(self._beginning.namespaces)
+            name, job = f"c{number}", self._chance.choice(("", "train", "train", "train", "eval"))
+            at = self._when(0.0, 2.0) if self._maybe(0.7) else self._when(0.0, ARRIVALS)
+            self._add(
+                CreateClaim(
+                    at=at, namespace=namespace, name=name, job=job, known=self._maybe(0.5), pre_list=self._maybe(0.4)
+                )
+            )
+            if self._maybe(0.15):  # a second one of the name, after the first has gone
+                gone = self._when(at, LONG)
+                self._add(
+                    EndClaim(at=gone, namespace=namespace, name=name, how="deleted"),
+                    CreateClaim(at=self._when(gone, LONG), namespace=namespace, name=name, job=job),
+                )
+            claims.append((namespace, name, job))
+        return claims
+
+    def _workloads(self, claims: list[tuple[str, str, str]]) -> None:
+        for namespace, job in sorted({(namespace, job) for namespace, _, job in claims if job}):
+            if self._maybe(0.95):
+                at = 0.0 if self._maybe(0.6) else self._when(0.0, ARRIVALS)
+                self._add(self._job(at, namespace, job, claims))
+        left = self._chance.randint(3, 10)
+        while left > 0:
+            count = min(left, self._chance.randint(1, 4))
+            left -= count
+            namespace, claim, _ = self._chance.choice(claims)
+            wanted = [claim]
+            others = [name for space, name, _ in claims if space == namespace and name != claim]
+            if others and self._maybe(0.15):
+                wanted.append(self._chance.choice(others))
+            names = tuple(f"p{len(self._pods) + number}" for number in range(count))
+            self._pods += [(namespace, name) for name in names]
+            self._add(
+                CreatePods(
+                    at=self._when(0.0, 5.0) if self._maybe(0.5) else self._when(0.0, ARRIVALS),
+                    namespace=namespace,
+                    names=names,
+                    claims=tuple(wanted),
+                    gated=self._maybe(0.5),
+                    foreign_gate=self._maybe(0.1),
+                    opted_in=self._maybe(0.4),
+                    priority=self._chance.randrange(2),
+                    seconds=self._when(0.5, 60.0) if self._maybe(0.5) else None,
+                )
+            )
+
+    def _job(self, at: float, namespace: str, name: str, claims: list[tuple[str, str, str]]) -> CreateJob:
+        """Draw a Job; every other one makes its pods itself."""
+        if self._maybe(0.5):
+            return CreateJob(at=at, namespace=namespace, name=name)
+        wanted = tuple(claim for space, claim, job in claims if (space, job) == (namespace, name))[:1]
+        pods = self._chance.randint(1, 5)
+        for _ in range(2):
+            if self._maybe(0.3):
+                self._add(
+                    EndPodOf(
+                        at=self._when(at, LONG),
+                        namespace=namespace,
+                        job=name,
+                        number=self._chance.randrange(5),
+                        forced=self._maybe(0.3),
+                    )
+                )
+        seconds = self._when(0.5, 60.0) if self._maybe(0.7) else None
+        return CreateJob(
+            at=at, namespace=namespace, name=name, pods=pods, claims=wanted, gated=self._maybe(0.5), seconds=seconds
+        )
+
+    def _endings(self, claims: list[tuple[str, str, str]]) -> None:
+        for namespace, name in self._pods:
+            if self._maybe(0.3):
+                how = self._chance.choice(("deleted", "deleted", "forced", "let go"))
+                at = self._when(0.0, LONG)
+                self._add(EndPod(at=at, namespace=namespace, name=name, how=how))
+                if how != "let go" and self._maybe(0.3):  # another one of the name
+                    claim = next(c for s, c, _ in claims if s == namespace)
+                    again = self._when(at, LONG)
+                    self._add(
+                        CreatePods(
+                            at=again, namespace=namespace, names=(name,), claims=(claim,), gated=self._maybe(0.5)
+                        )
+                    )
+        for namespace, job in sorted({(namespace, job) for namespace, _, job in claims if job}):
+            if self._maybe(0.6):
+                how = self._chance.choice(("finished", "finished", "deleted", "replaced"))
+                self._add(EndJob(at=self._when(10.0, LONG), namespace=namespace, name=job, how=how))
+        for namespace, name, job in claims:
+            if self._maybe(0.15):
+                self._add(EndClaim(at=self._when(5.0, LONG), namespace=namespace, name=name, how="deleted"))
+            if job and self._maybe(0.3):
+                self._add(EndClaim(at=self._when(5.0, LONG), namespace=namespace, name=name, how="released"))
+
+    def _misfortunes(self) -> None:
+        kinds = [kind for kind in _MISFORTUNES if self._maybe(0.6)] or [_MISFORTUNES[0]]
+        slow = 0.0
+        for _ in range(self._chance.randint(1, 10)):
+            kind = self._chance.choice(kinds)
+            component = self._chance.choice(self._components)
+            rule = msgspec.structs.replace(kind, component=component, nth=self._chance.choice((1, 1, 1, 2, 3, 5)))
+            if rule.fault is Fault.DELAY:
+                seconds = self._chance.choice((0.3, 2.0, 8.0, 25.0))
+                if component == "scheduler":  # what the engine assumes of it: whatever it began is over after a minute
+                    seconds = min(seconds, max(20.0 - slow, 0.1))
+                    slow += seconds * (rule.times or 1)
+                rule = msgspec.structs.replace(rule, seconds=seconds)
+            elif rule.fault in {Fault.ERROR, Fault.LOST, Fault.CRASH}:
+                rule = msgspec.structs.replace(rule, after=self._maybe(0.5))
+            self._add(Misfortune(at=self._when(0.0, LONG), rule=rule))
+
+    def _deaths(self) -> None:
+        for _ in range(self._chance.randint(1, 3)):
+            component = self._chance.choice(("controller", "controller", "scheduler", "nodes", "workloads"))
+            seconds = self._when(0.5, 20.0)
+            self._add(Death(at=self._when(0.0, LONG), component=component, seconds=seconds))
+
+    def _nodes(self) -> None:
+        for _ in range(self._chance.randint(1, 4)):
+            if self._pods and self._maybe(0.3):
+                namespace, name = self._chance.choice(self._pods)
+                self._add(SandboxIsLost(at=self._when(1.0, LONG), namespace=namespace, name=name))
+                continue
+            how = self._chance.choice(("lost", "booted", "cordoned"))
+            seconds = 0.0 if how == "booted" else self._chance.choice((5.0, 50.0, 90.0))
+            name = self._chance.choice(self._beginning.nodes)
+            self._add(NodeIs(at=self._when(1.0, LONG), name=name, how=how, seconds=seconds))
+
+
+_MISFORTUNES: Final = (
+    Rule(fault=Fault.DELAY, verb="patch", resource=f"{_CLAIM}*", times=2),
+    Rule(fault=Fault.DELAY, verb="create", resource="pods/binding", times=1),
+    Rule(fault=Fault.DELAY, verb="watch", resource="pods", times=2),
+    Rule(fault=Fault.DELAY, verb="watch", resource=_CLAIM, times=2),
+    Rule(fault=Fault.CONFLICT, verb="patch", resource=f"{_CLAIM}*", times=2),
+    Rule(fault=Fault.BUSY, verb="patch", times=3),
+    Rule(fault=Fault.ERROR, verb="patch", times=2),
+    Rule(fault=Fault.LOST, verb="patch", times=2),
+    Rule(fault=Fault.REFUSED, times=5),
+    Rule(fault=Fault.CRASH, verb="patch", times=1),
+    Rule(fault=Fault.CRASH, verb="create", times=1),
+    Rule(fault=Fault.EXPIRED, verb="watch", times=1),
+    Rule(fault=Fault.END, verb="watch", times=1),
+    Rule(fault=Fault.BREAK, verb="watch", times=1),
+    Rule(fault=Fault.SILENCE, verb="watch", times=1),
+)

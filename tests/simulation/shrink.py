@@ -1,0 +1,29 @@
+"""The shortest way to fail: decisions are left out as long as what is left still fails (delta debugging, Zeller 1999)."""
+
+from collections.abc import Callable
+
+from tests.simulation.play import Outcome, play
+from tests.simulation.scenario import Scenario
+
+RUNS = 400
+"""Plays that are spent on it at most."""
+
+
+def shrunk(scenario: Scenario, *, player: Callable[[Scenario], Outcome] = play) -> tuple[tuple[int, ...], Outcome]:
+    """Return the numbers of the decisions that are needed to fail, and what comes of them alone."""
+    numbers = tuple(range(len(scenario.decisions)))
+    outcome = player(scenario)
+    runs, size = 0, max(len(numbers) // 2, 1)
+    while size and runs < RUNS:
+        start, before = 0, numbers
+        while start < len(numbers) and runs < RUNS:
+            candidate = numbers[:start] + numbers[start + size :]
+            tried = player(scenario.only(candidate))
+            runs += 1
+            if tried.violation:
+                numbers, outcome = candidate, tried
+            else:
+                start += size
+        if size > 1 or numbers == before:
+            size //= 2
+    return numbers, outcome
