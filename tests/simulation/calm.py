@@ -78,7 +78,7 @@ def wrong(world: "World") -> str:
     return ""
 
 
-def stuck(world: "World", pod: Pod) -> str:
+def stuck(world: "World", pod: Pod) -> str:  # noqa: PLR0911 - one reason after the other
     """Return why a pod does not get on, though it could."""
     audit, meta = world.audit, pod.metadata
     name = f"{meta.namespace}/{meta.name}"
@@ -114,7 +114,7 @@ def stuck(world: "World", pod: Pod) -> str:
     return f"pod {name} is behind {gates} for ever" if gates else f"pod {name} is not scheduled, and could be"
 
 
-def left(world: "World", claim: ResourceClaim, users: list[Pod]) -> str:
+def left(world: "World", claim: ResourceClaim, users: list[Pod]) -> str:  # noqa: PLR0911 - likewise
     """Return what is left on a claim for nobody."""
     meta, allocation = claim.metadata, claim.status.allocation
     name = f"{meta.namespace}/{meta.name}"

@@ -27,15 +27,14 @@ class Figures:
 
     def __str__(self) -> str:
         faults = ", ".join(f"{name} {count}" for name, count in sorted(self.faults.items()))
-        return "\n".join(
-            (
-                f"seeds {self.seeds}, steps {self.steps}, virtual time {self.virtual_seconds / 86400:.1f} days, "
-                f"{self.seconds:.0f} s on {os.cpu_count()} cores",
-                f"faults: {faults or 'none'}",
-                f"violations: {len(self.violations)}",
-                *(f"  seed {seed}: {text.splitlines()[0]}" for seed, text in sorted(self.violations.items())),
-            )
-        )
+        days, cores = self.virtual_seconds / 86400, os.cpu_count()
+        lines = [
+            f"seeds {self.seeds}, steps {self.steps}, {days:.1f} virtual days in {self.seconds:.0f} s on {cores} cores",
+            f"faults: {faults or 'none'}",
+            f"violations: {len(self.violations)}",
+        ]
+        lines += (f"  seed {seed}: {text.splitlines()[0]}" for seed, text in sorted(self.violations.items()))
+        return "\n".join(lines)
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,7 +63,7 @@ class CreateClaim(Decision):
 
 
 class CreateJob(Decision):
-    """A workload. With ``pods`` it makes them; without, they are created beside it, as by some controller of its own."""
+    """A workload. With ``pods`` it makes them; without, they are created beside it, as by a controller of its own."""
 
     namespace: str
     name: str

@@ -6,25 +6,21 @@ of the shell around it, which only the whole system can show.
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any, Final, Protocol
+from typing import Any, Final, TypeAlias
 
 from controller.confirmation import Confirmation
 from controller.leadership import Leadership
 from controller.writer import Writer
-from dra.engine import consumers, world
+from dra.engine import consumers
 from dra.engine.claims.view import ClaimView
 from dra.engine.instants import NEVER
 from dra.kube.client import Client
 from tests.dra.engine.simulation import mutations as engine
 
-Put = Callable[[Any, str, Any], None]
+Put: TypeAlias = Callable[[Any, str, Any], None]
 """``setattr``, or a monkeypatch's that is undone after the test."""
 
-Mutation = Callable[[Put], None]
-
-
-class _Patch(Protocol):
-    setattr: Put
+Mutation: TypeAlias = Callable[[Put], None]
 
 
 class _Patching:
@@ -53,7 +49,6 @@ def prune_unstarted_pods(put: Put) -> None:
         return known(pod, started=started or bool(pod.spec.node_name))
 
     put(consumers, "stage_of", stage_of)
-    put(world, "stage_of", stage_of) if hasattr(world, "stage_of") else None
 
 
 def release_while_pods_use_it(put: Put) -> None:

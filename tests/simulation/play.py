@@ -1,6 +1,7 @@
 """One history from its beginning to its end."""
 
 import asyncio
+import contextlib
 import gc
 import logging
 import warnings
@@ -101,8 +102,6 @@ def _end(loop: VirtualLoop, world: World) -> None:
         tasks = asyncio.all_tasks(loop)
         for task in tasks:
             task.cancel()
-        try:
+        with contextlib.suppress(TimeoutError, DeadlockError, LivelockError, RuntimeError):
             loop.run_until_complete(asyncio.wait_for(asyncio.gather(*tasks, return_exceptions=True), 60.0))
-        except (TimeoutError, DeadlockError, LivelockError, RuntimeError):
-            pass
         loop.close()

@@ -62,7 +62,7 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
 
 def scenario(seed: int) -> Scenario:
     """Return what the seed stands for."""
-    return _Draft(Random(seed)).scenario(seed)  # noqa: S311 - to be repeatable
+    return _Draft(Random(seed)).scenario(seed)
 
 
 class _Draft:

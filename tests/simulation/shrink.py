@@ -1,4 +1,4 @@
-"""The shortest way to fail: decisions are left out as long as what is left still fails (delta debugging, Zeller 1999)."""
+"""The shortest way to fail: decisions are left out as long as the others still fail (delta debugging, Zeller 1999)."""
 
 from collections.abc import Callable
 

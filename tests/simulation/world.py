@@ -19,7 +19,6 @@ from dra.kube.transport import JSON, MERGE_PATCH, Request, Response, Transport
 from dra.local.faults import Faults
 from dra.local.nodes.inventory import NodeSpec
 from dra.local.nodes.kubelets import Kubelets
-from dra.local.nodes.programs import RUN_SECONDS
 from dra.local.objects import Object
 from dra.local.scheduler.scheduler import Scheduler
 from dra.local.schemas.structures import Dialect
@@ -133,7 +132,7 @@ class World:
         names = (
             ("controller",) if beginning.replicas == 1 else tuple(f"controller{n}" for n in range(beginning.replicas))
         )
-        starts |= {name: self._controller for name in names}
+        starts |= dict.fromkeys(names, self._controller)
         self.processes = {
             name: Process(name, start, server=_Attributed(self, name), faults=self.faults)
             for name, start in starts.items()
@@ -263,13 +262,13 @@ class World:
         if len(kept) < len(entries):
             await self.patch(CLAIMS, namespace, name, {"status": {"reservedFor": kept or None}}, "status", actor=OWNER)
 
-    async def patch(  # noqa: PLR0913, PLR0917 - what a patch is
+    async def patch(
         self, resource: Resource, namespace: str, name: str, body: Object, part: str | None = None, *, actor: str = USER
     ) -> None:
         """Change an object, if it is there."""
         await self._ask(actor, "PATCH", resource.path(namespace or None, name, part), body, but=(404, 409, 422))
 
-    async def _ask(self, actor: str, method: str, path: str, body: Object, *, but: tuple[int, ...] = ()) -> None:  # noqa: PLR0913, PLR0917
+    async def _ask(self, actor: str, method: str, path: str, body: Object, *, but: tuple[int, ...] = ()) -> None:
         kind = MERGE_PATCH if method == "PATCH" else JSON
         raw = msgspec.json.encode(body)
         request = Request(method=method, path=path, body=raw, content_type=kind, timeout=30.0)

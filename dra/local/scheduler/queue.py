@@ -128,7 +128,7 @@ class Queue:
 
     def pop(self, *, now: Instant) -> Entry | None:
         """Return the pod whose turn it is, if any; it is busy then."""
-        if now - self._flushed_at >= FLUSH_EVERY:
+        if now >= self._flushed_at + FLUSH_EVERY:  # the same sum as in `next_at`: else rounding may part them
             self._flushed_at = now
             for entry in [e for e in self._waiting.values() if now - e.waiting_since >= LONGEST_WAIT]:
                 self._wake(entry, now)

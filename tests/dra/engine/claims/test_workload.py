@@ -223,8 +223,9 @@ def test_an_entry_whose_uid_could_not_be_noted_tells_it_itself(workload, freed, 
     plan = decided(view(of, workload=workload))
     assert bool(of_type(plan, Deallocate)) is freed
     assert bool(of_type(plan, LookUpWorkload)) is asks
+    forgotten = dict.fromkeys((workloads.ANY_POD, workloads.ENTERED))
     noted = dict(of_type(plan, Annotate)[0].annotations)
-    assert noted == (dict.fromkeys((workloads.ANY_POD, workloads.ENTERED)) if freed else workloads.marks_of_uid(JOB.uid))
+    assert noted == (forgotten if freed else workloads.marks_of_uid(JOB.uid))
 
 
 @pytest.mark.parametrize(
