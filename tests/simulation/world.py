@@ -26,6 +26,7 @@ from dra.local.server import ApiServer, Watch
 from dra.local.store import Event, Key, Stored
 from dra.local.workloads.controllers import WorkloadControllers
 from dra.model.pods import Pod
+from tests.simulation import meanwhile
 from tests.simulation.audit import Audit
 from tests.simulation.chronicle import Chronicle
 from tests.simulation.decisions import FOREIGN_GATE, URGENT
@@ -85,14 +86,8 @@ class _Attributed:
     async def handle(self, request: Request) -> Response | Watch:
         self._world.actor = self._actor
         answer = await self._world.server.handle(request)
-        if request.path.endswith("/binding") and isinstance(answer, Response) and answer.status in {404, 405}:
-            # Until pods have that subresource; it is one step of the loop as well.
-            target = msgspec.json.decode(request.body or b"{}")
-            body = {"metadata": {"uid": target["metadata"]["uid"]}, "spec": {"nodeName": target["target"]["name"]}}
-            path = request.path.removesuffix("/binding")
-            raw = msgspec.json.encode(body)
-            patch = Request(method="PATCH", path=path, body=raw, content_type=MERGE_PATCH, timeout=request.timeout)
-            return await self._world.server.handle(patch)
+        if isinstance(answer, Response) and answer.status in {404, 405}:
+            return await meanwhile.bound(self._world.server, request) or answer
         return answer
 
 
@@ -107,6 +102,7 @@ class World:
         self.server = ApiServer(
             api=Dialect.KEP if beginning.kep else Dialect.STOCK, clock=self.clock, chance=Random(seed)
         )
+        meanwhile.know_phases(self.server)
         self.faults = Faults(clock=self.clock, chance=Random(seed + 1))
         self.faults.crash = self._crash
         self.faults.revision = lambda: self.server.store.revision
