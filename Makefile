@@ -62,6 +62,10 @@ types: $(STAMP) ## types: mypy --strict
 test: $(STAMP) ## tests that need no cluster; says what it leaves out
 	$(BIN)/pytest $(ARGS)
 
+.PHONY: simulate
+simulate: $(STAMP) ## the whole system on virtual time under faults: 20,000 seeds on all cores (ARGS="--seeds 2000", ARGS=4711)
+	$(BIN)/python -m tests.simulation $(ARGS)
+
 .PHONY: test-deep
 test-deep: $(STAMP) ## the properties of the engine with 20,000 examples each (hours)
 	HYPOTHESIS_PROFILE=deep $(BIN)/pytest tests/dra/engine $(ARGS)

@@ -89,25 +89,21 @@ def stuck(world: "World", pod: Pod) -> str:  # noqa: PLR0911 - one reason after 
         return ""
     if world.is_foreign_gated(pod):
         return ""
-    free = {d for d, _ in world.beginning.devices} - {
-        r.device for t in audit.tenures.values() for r in t.allocation.devices.results or ()
-    }
-    here = set(world.beginning.nodes)
-    devices = dict(world.beginning.devices)
+    taken = {r.device for t in audit.tenures.values() for r in t.allocation.devices.results or ()}
+    here, wanted = set(world.beginning.nodes), 0
     for each in claim_names(pod):
         claim = audit.claims.get((meta.namespace, each))
         if claim is None or claim.metadata.deleting:
             return ""
         allocation = claim.status.allocation
         if allocation is None:
-            here &= {node for device in free for node in devices[device]}
+            wanted += 1
         else:
             here &= {n for n in here if nodes.matches(allocation.node_selector, name=n, labels=_labels(world, n))}
-    wanted = [c for c in claim_names(pod) if audit.claims[meta.namespace, c].status.allocation is None]
-    if len(wanted) > len(free) or not here:
+    free = [reached for device, reached in world.beginning.devices if device not in taken]
+    here &= {node for node in here if sum(node in reached for reached in free) >= wanted}
+    if not here:
         return ""
-    if len(wanted) > 1 and len(here) < len(world.beginning.nodes):
-        return ""  # whether so many devices meet on one node is the scheduler's business
     if pod.spec.node_name:
         return f"pod {name} is bound to {pod.spec.node_name} and not let in" if pod.spec.node_name in here else ""
     gates = [gate.name for gate in pod.spec.scheduling_gates or ()]

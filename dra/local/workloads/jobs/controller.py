@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from dra.kube.client import Client
 from dra.kube.clock import Clock, second_time
-from dra.kube.errors import Conflict, NotFound
+from dra.kube.errors import ApiError, Conflict, NotFound
 from dra.kube.events import Recorder
 from dra.kube.resources import JOBS, PODS
 from dra.kube.series import Fact, Regarding, Severity
@@ -19,7 +19,7 @@ from dra.local.workloads.jobs.failures import Failures
 from dra.local.workloads.jobs.manifests import COMPLETION_INDEX, TRACKING, Job
 from dra.local.workloads.manifests import Pod, controller_of, instance, owned_by, time_of
 from dra.local.workloads.mirror import Mirror
-from dra.model.meta import Key, ObjectMeta, Uid
+from dra.model.meta import Key, ObjectMeta, PartialObject, Uid
 
 BATCH_SECONDS: Final = 0.25
 """How long changes of pods are gathered: ten thousand of them are to be a few writes of the Job."""
@@ -38,6 +38,8 @@ class JobController:
         self._clock = clock
         self._agenda: Agenda[Key] = Agenda(clock)
         self._failures: dict[Uid, Failures] = {}
+        self._strangers: dict[Key, set[Uid]] = {}
+        """Owners of pods under a Job's name that were not the Job as we know it."""
         jobs.tell(self._job_changed)
         pods.tell(self._pod_changed)
 
@@ -48,6 +50,7 @@ class JobController:
     def _job_changed(self, job: Job, *, gone: bool) -> None:
         if gone:
             self._failures.pop(job.metadata.uid, None)
+            self._strangers.setdefault(job.metadata.key, set()).add(job.metadata.uid)
             for pod in self._pods.owned(job.metadata.uid):
                 self._pod_changed(pod, gone=False)
         self._agenda.touch(job.metadata.key)
@@ -56,14 +59,19 @@ class JobController:
         owner = controller_of(pod.metadata)
         if owner is not None and owner.kind == "Job" and owner.api_version == JOBS.api_version:
             del gone
-            self._agenda.at((pod.metadata.namespace, owner.name), self._clock.now() + BATCH_SECONDS)
+            key = (pod.metadata.namespace, owner.name)
+            job = self._jobs.get(key)
+            if job is None or job.metadata.uid != owner.uid:
+                self._strangers.setdefault(key, set()).add(owner.uid)
+            self._agenda.at(key, self._clock.now() + BATCH_SECONDS)
 
     async def _sync(self, key: Key) -> float | None:
         """Do for a Job what can be done; return when to look again."""
         while True:
+            if key in self._strangers:
+                await self._release_orphans(key)
             job = self._jobs.get(key)
             if job is None:
-                await self._release_orphans(key)
                 return None
             if not job.ours:
                 return None
@@ -174,17 +182,32 @@ class JobController:
         return None
 
     async def _release_orphans(self, key: Key) -> None:
-        """Let go of the pods of a Job that is gone."""
-        namespace, name = key
-        orphans = [
-            pod
-            for pod in self._pods.objects.values()
-            if pod.metadata.namespace == namespace
-            and TRACKING in (pod.metadata.finalizers or ())
-            and (owner := controller_of(pod.metadata)) is not None
-            and (owner.kind, owner.name) == ("Job", name)
-        ]
-        await slow_start(orphans, self._release)
+        """Let go of the pods of a Job that is gone, also if another one has its name; a live read tells which is there.
+
+        Our watch of Jobs may be behind the one of pods.
+        """
+        uids = self._strangers.pop(key)
+        owned = (pod for uid in sorted(uids) for pod in self._pods.owned(uid))
+        orphans = [pod for pod in owned if TRACKING in (pod.metadata.finalizers or ())]
+        if not orphans:
+            return
+        try:
+            there = await self._uid(key)
+            await slow_start([pod for pod in orphans if _owner(pod) != there], self._release)
+        except ApiError:
+            self._strangers.setdefault(key, set()).update(uids)
+            raise
+
+    async def _uid(self, key: Key) -> Uid | None:
+        try:
+            return (await self._client.get(JOBS, key, PartialObject)).metadata.uid
+        except NotFound:
+            return None
+
+
+def _owner(pod: Pod) -> Uid | None:
+    owner = controller_of(pod.metadata)
+    return owner.uid if owner is not None else None
 
 
 def _with_index(spec: Mapping[str, Any]) -> dict[str, Any]:

@@ -183,6 +183,19 @@ async def test_a_controller_that_starts_in_the_middle_goes_on():
     assert "Complete" in kinds
 
 
+async def test_pods_of_a_job_whose_name_another_one_has_taken_are_let_go():
+    """Nobody else would take the finalizer off: simulation seed 46."""
+    plane = Plane()
+    async with working(plane):
+        await plane.user.create("jobs", job("train", command=("sleep", "50"), parallelism=2, completions=2))
+        await asyncio.sleep(2)
+        await plane.user.delete("jobs", "train")
+        await plane.user.create("jobs", job("train", parallelism=0))
+        await asyncio.sleep(2)
+        pods = await plane.user.list("pods")
+    assert not any(pod["metadata"].get("finalizers") for pod in pods)
+
+
 @pytest.mark.parametrize(
     ("completions", "successes"), [pytest.param(None, 3, id="work-queue"), pytest.param(3, 3, id="fixed")]
 )
