@@ -105,6 +105,12 @@ def invalid(kind: str, group: str, name: str, causes: Sequence[Cause]) -> Refusa
     return Refusal(422, "Invalid", message, _about(name, group, kind) | {"causes": listed})
 
 
+def forbidden(plural: str, group: str, name: str, why: str) -> Refusal:
+    """Return 403: admission does not let it in."""
+    message = f'{_label(plural, group)} "{name}" is forbidden: {why}'
+    return Refusal(403, "Forbidden", message, _about(name, group, plural))
+
+
 def bad_request(message: str) -> Refusal:
     """Return 400."""
     return Refusal(400, "BadRequest", message)

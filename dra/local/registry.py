@@ -217,11 +217,11 @@ class Registry:
         old, new = decode(stored.raw), decode(stored.raw)
         deletion = part.act(new, body, now=self._clock.wall())
         self._refuse(route.kind, route.name, part.validate(new, old))
-        if deletion is not None:
-            self.delete(Route(route.kind, route.namespace, route.name), deletion, dry_run=writing.dry_run)
-        elif new != old and not writing.dry_run:
+        if new != old and not writing.dry_run:
             self._own(route, new, old, writing)
             self._put(stored.key, new)
+        if deletion is not None:
+            self.delete(Route(route.kind, route.namespace, route.name), deletion, dry_run=writing.dry_run)
 
     async def reached(self, revision: int, *, within: float) -> None:
         """Return once the store has reached a revision; raises `Refusal` 504 when that takes too long."""

@@ -3,14 +3,13 @@
 from itertools import chain
 from typing import Final
 
-from dra.local.kinds import claims, classes, core, events, leases, nodes, priorities, reviews, slices, stored
+from dra.local.kinds import claims, classes, core, events, leases, nodes, pods, priorities, reviews, slices, stored
 from dra.local.kinds.kind import Kind
 from dra.local.schemas.structures import Dialect
 
-_FAMILIES: Final = (core, nodes, events, leases, priorities, claims, classes, slices, reviews, stored)
+_FAMILIES: Final = (core, nodes, pods, events, leases, priorities, claims, classes, slices, reviews, stored)
 
 _TODO = (
-    Kind(plural="pods", name="Pod", short_names=("po",)),
     Kind(group="batch", plural="jobs", name="Job", categories=("all",)),
     Kind(group="apps", plural="deployments", name="Deployment", short_names=("deploy",), categories=("all",)),
     Kind(group="apps", plural="replicasets", name="ReplicaSet", short_names=("rs",), categories=("all",)),

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final
 
+from dra.local import refusals
 from dra.local.kinds import causes, columns
 from dra.local.kinds.kind import Kind, Others, WholeStrategy
 from dra.local.objects import Object
@@ -81,14 +82,14 @@ class PriorityClassStrategy(WholeStrategy):
         }
 
 
-def of_pod(pod: Object, others: Others) -> list[Cause]:
-    """Write the priority of its class, or of the default one, into a new pod."""
-    spec = pod["spec"]
+def of_pod(pod: Object, others: Others) -> None:
+    """Write the priority of its class, or of the default one, into a new pod; raises `Refusal` 403."""
+    spec, pod_name = pod["spec"], pod["metadata"]["name"]
     name = spec.get("priorityClassName")
     if name:
         found = others.find(COLLECTION, name)
         if found is None:
-            return [causes.not_found("spec.priorityClassName", name)]
+            raise refusals.forbidden("pods", "", pod_name, f"no PriorityClass with name {name} was found")
     else:
         defaults = [each for each in others.every(COLLECTION) if each.get("globalDefault")]
         found = min(defaults, key=lambda each: each["value"], default=None)
@@ -96,19 +97,17 @@ def of_pod(pod: Object, others: Others) -> list[Cause]:
             spec["priorityClassName"] = found["metadata"]["name"]
     value = 0 if found is None else found["value"]
     policy = _PREEMPT if found is None else found.get("preemptionPolicy", _PREEMPT)
-    for what, wanted in (("priority", value), ("preemptionPolicy", policy)):
+    for what, word, wanted in (
+        ("priority", "integer value of priority", value),
+        ("preemptionPolicy", "string value of PreemptionPolicy", policy),
+    ):
         if spec.get(what, wanted) != wanted:
-            return [causes.forbidden(f"spec.{what}", _refused(what, wanted, spec[what]))]
+            why = (
+                f"the {word} ({spec[what]}) must not be provided in pod spec; "
+                f"priority admission controller computed {wanted} from the given PriorityClass name"
+            )
+            raise refusals.forbidden("pods", "", pod_name, why)
         spec[what] = wanted
-    return []
-
-
-def _refused(what: str, wanted: object, asked: object) -> str:
-    word = "integer value of priority" if what == "priority" else "string value of PreemptionPolicy"
-    return (
-        f"the {word} ({asked}) must not be provided in pod spec; "
-        f"priority admission controller computed {wanted} from the given PriorityClass name"
-    )
 
 
 KINDS: Final = (

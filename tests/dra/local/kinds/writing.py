@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 from random import Random
 
-from dra.local.kinds import core
+from dra.local.kinds import core, priorities
 from dra.local.kinds.builtin import builtin
 from dra.local.kinds.catalog import Catalog
 from dra.local.kinds.subresource import Deletion
@@ -33,7 +33,8 @@ class Writing:
     def __init__(self, api=Dialect.KEP):
         self.catalog = Catalog(builtin(api))
         self.registry = Registry(Store(), clock=Noon(), chance=Random(1))  # noqa: S311 - names and uids
-        self.create(core.namespace("default"))
+        for obj in (core.namespace("default"), *priorities.SYSTEM_CLASSES):
+            self.create(obj)
 
     def route(self, obj, part=""):
         kind = self.catalog.of(obj)
