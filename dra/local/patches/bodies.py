@@ -15,7 +15,7 @@ from dra.local.kinds.kind import Kind
 from dra.local.objects import Object, encode
 from dra.local.patches.strategic import printed
 from dra.local.refusals import Cause, Fault, Refusal
-from dra.local.schemas import decoding, parsing
+from dra.local.schemas import decoding, parsing, protobuf
 from dra.local.schemas.decoding import Mismatch, word
 from dra.local.schemas.parsing import Unreadable
 from dra.local.schemas.scalars import Malformed
@@ -23,8 +23,8 @@ from dra.local.schemas.schema import Schema
 from dra.local.schemas.structures import OBJECT_META, Dialect, Structures, structures
 
 YAML: Final = "application/yaml"
-ACCEPTED: Final = ("application/json", YAML, "application/vnd.kubernetes.protobuf")
-"""What the real server reads; of these we do not read the last."""
+ACCEPTED: Final = ("application/json", YAML, protobuf.MEDIA_TYPE)
+"""What is read; custom kinds have no protobuf."""
 
 Warnings: TypeAlias = list[str]
 
@@ -78,17 +78,28 @@ class Codec:
 
     def read(self, raw: bytes, validation: Validation, *, content_type: str = "") -> tuple[Object, Warnings]:
         """Return the object in the body of a POST or PUT; raises `Refusal`."""
+        value: Any
         told: Warnings = []
         try:
-            if content_type == YAML:
+            if content_type == protobuf.MEDIA_TYPE:
+                value = self._from_protobuf(raw)
+            elif content_type == YAML:
                 value, told = parsing.parse_yaml(raw)
             else:
                 value = parsing.parse(raw)
         except Unreadable as error:
-            syntax = "" if content_type == YAML else "couldn't get version/kind; json parse error: "
+            syntax = "" if content_type in ACCEPTED[1:] else "couldn't get version/kind; json parse error: "
             raise self._unrecognized(f"{syntax}{error}", raw) from None
         obj = self._identified({} if value is None else value, raw)
         return self._strictly(*self.conform(obj), told, validation)
+
+    def _from_protobuf(self, raw: bytes) -> Object:
+        if self.custom or not protobuf.known(self.schema):
+            raise refusals.unsupported_media_type(ACCEPTED[:-1])
+        try:
+            return protobuf.parse(raw, self.schema)
+        except protobuf.Undecodable as error:
+            raise Unreadable(str(error)) from error
 
     def conform(self, obj: Object) -> tuple[Object, Warnings]:
         """Return an object as this server keeps it, and what is unknown or repeated; raises `Refusal` 400."""
