@@ -11,7 +11,7 @@ from dra.kube.client import Client
 from dra.kube.clock import SYSTEM, Clock
 from dra.kube.limits import Limiter
 from dra.kube.transport import Request, Response
-from dra.local import snapshots
+from dra.local import scheduler, snapshots
 from dra.local.faults import Faults, Unreliable
 from dra.local.objects import decode
 from dra.local.plane import roster
@@ -43,6 +43,7 @@ class Plane:
         self._components = dict(roster.components(options, client=self.client, clock=clock, chance=chance))
         admin = Admin(options=options, server=self.server, faults=self.faults, supervisor=self.supervisor)
         self.server.pages[PATH] = admin.answer
+        self.server.not_enforced += (f"scheduler: {each}" for each in scheduler.NOT_ENFORCED)
 
     def add(self, name: str, start: Start) -> None:
         """Have one more component, before the plane runs."""

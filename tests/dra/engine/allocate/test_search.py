@@ -155,7 +155,7 @@ def test_parts_of_a_shared_device_add_up_to_no_more_than_it_has():
     assert found(wanted(part("1")), slice_of(shared), held=[item("d")]) == NONE
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(claims=worlds.claims(), slices=worlds.slices(), data=st.data())
 def test_a_solution_is_found_if_and_only_if_there_is_one(claims, slices, data):
     names = [(s.spec.pool.name, d.name) for s in slices for d in s.spec.devices]

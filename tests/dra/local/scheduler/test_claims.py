@@ -156,17 +156,18 @@ async def test_a_slow_binding_holds_its_room_and_its_devices():
     assert await world.devices("d") == []
 
 
-async def test_the_257th_pod_is_refused_by_the_server_and_backs_off():
-    world = await gpu_world(nodes=3)
-    for i in range(3):
-        await world.host(f"m{i}", pods="400")
-    await world.user.patch("nodes", "n0", {"status": {"allocatable": {"pods": "400"}}}, subresource="status")
+async def test_the_257th_pod_is_refused_by_the_server_and_waits():
+    world = await gpu_world(nodes=0)
+    await world.host("n0", devices=1, pods="400")
     async with world.scheduling():
-        for i in range(258):
-            await world.user.create("pods", pod(f"p{i}", claims=["c"], nodeSelector={}))
+        for i in range(257):
+            await world.user.create("pods", pod(f"p{i}", claims=["c"]))
         await later(20)
 
-    assert len(await world.listed("c")) in {110, 256}
+    left = [name for name, node in (await world.placed()).items() if not node]
+    assert len(await world.listed("c")) == 256
+    assert len(left) == 1
+    assert "256" in await world.scheduled(left[0])
 
 
 async def test_the_claim_of_another_pod_is_refused():
@@ -192,3 +193,16 @@ async def test_one_claim_named_twice_is_reserved_once():
         await later()
 
     assert await world.listed("c") == ["pods/a"]
+
+
+async def test_the_room_of_a_pod_that_cannot_be_bound_is_free_for_others():
+    world = World()
+    await world.host("n", pods="1")
+    for _ in range(9):
+        world.way.once("POST", "/a/binding", "forbidden")
+    async with world.scheduling():
+        await world.user.create("pods", pod("a"))
+        await world.user.create("pods", pod("b"))
+        await later()
+
+    assert await world.placed() == {"a": "", "b": "n"}

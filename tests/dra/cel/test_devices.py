@@ -1,0 +1,70 @@
+"""Device selectors, as manifests have them."""
+
+import pytest
+
+from dra.cel.devices import MalformedSelectorError, Selector, SelectorError, facts, selector
+from dra.model.slices import Device
+
+GPU = facts(
+    "gpu.example.com",
+    Device(
+        name="gpu-0",
+        attributes={
+            "driverVersion": {"version": "1.3.0"},
+            "model": {"string": "H200"},
+            "index": {"int": 3},
+            "healthy": {"bool": True},
+            "other.org/rack": {"string": "r7"},
+            "broken": {"version": "new"},
+            "links": {"strings": ["a", "b"]},
+        },
+        capacity={"memory": {"value": "80Gi"}, "odd": {"value": "much"}},
+    ),
+)
+
+
+@pytest.mark.parametrize(
+    ("expression", "answer"),
+    [
+        ('device.driver == "gpu.example.com"', True),
+        ('device.capacity["gpu.example.com"].memory.compareTo(quantity("40Gi")) >= 0', True),
+        ('device.capacity["gpu.example.com"].memory.isLessThan(quantity("81919Mi"))', False),
+        ('device.attributes["gpu.example.com"].driverVersion.isGreaterThan(semver("1.2.3"))', True),
+        ('device.attributes["gpu.example.com"].model.matches("^H[0-9]+$")', True),
+        ('device.attributes["gpu.example.com"].index in [1, 2]', False),
+        ('device.attributes["gpu.example.com"].healthy', True),
+        ('device.attributes["other.org"].rack == "r7"', True),
+        ('has(device.attributes["nobody.org"].rack)', False),
+        ('"b" in device.attributes["gpu.example.com"].links', True),
+        ('has(device.attributes["gpu.example.com"].broken)', False),
+        ('has(device.capacity["gpu.example.com"].odd)', False),
+        ('device.attributes["gpu.example.com"].?missing.orValue(1) == 1', True),
+        ("device.allowMultipleAllocations", False),
+    ],
+)
+def test_a_selector_matches(expression, answer):
+    assert Selector(expression).matches(GPU) is answer
+
+
+@pytest.mark.parametrize(
+    ("expression", "text"),
+    [
+        ('device.attributes["gpu.example.com"].missing == 1', "no such key: missing"),
+        ('device.capacity["gpu.example.com"].memory.compareTo(semver("1.0.0")) > 0', "no such overload"),
+        ('device.attributes["gpu.example.com"].index', "3 is neither true nor false"),
+    ],
+)
+def test_what_cannot_be_told_is_an_error(expression, text):
+    with pytest.raises(SelectorError, match=text):
+        Selector(expression).matches(GPU)
+
+
+@pytest.mark.parametrize("expression", ["device.", "'yes'", "nothing == 1"])
+def test_what_is_no_question_is_refused(expression):
+    with pytest.raises(MalformedSelectorError):
+        Selector(expression)
+
+
+def test_an_expression_is_compiled_once():
+    assert selector("true") is selector("true")
+    assert repr(selector("true")) == "Selector('true')"

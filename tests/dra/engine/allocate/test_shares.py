@@ -1,0 +1,63 @@
+"""Parts of shared devices."""
+
+from fractions import Fraction
+
+import pytest
+
+from dra.engine.allocate.shares import Shares, fits, part, written
+from dra.model.claims import AllocationResult, DeviceAllocationResult, DeviceRequestAllocationResult
+from dra.model.slices import Device
+from tests.dra.engine.allocate.worlds import DRIVER, item
+
+RANGE = {"default": "1", "validRange": {"min": "2", "max": "7", "step": "2"}}
+VALUES = {"default": "1", "validValues": ["1", "4", "8"]}
+
+
+@pytest.mark.parametrize(
+    ("policy", "asked", "taken"),
+    [
+        pytest.param(None, {}, 10, id="all-of-it-unless-said"),
+        pytest.param(None, {"memory": "3"}, 3, id="what-is-asked"),
+        pytest.param(None, {"memory": "11"}, None, id="more-than-there-is"),
+        pytest.param(None, {f"{DRIVER}/memory": "3"}, 3, id="by-its-whole-name"),
+        pytest.param(None, {"other": "1"}, None, id="of-something-else"),
+        pytest.param(RANGE, {}, 1, id="the-default"),
+        pytest.param(RANGE, {"memory": "1"}, 2, id="at-least-the-least"),
+        pytest.param(RANGE, {"memory": "3"}, 4, id="in-steps"),
+        pytest.param(RANGE, {"memory": "7"}, None, id="beyond-the-most"),
+        pytest.param(VALUES, {"memory": "2"}, 4, id="the-next-value"),
+        pytest.param(VALUES, {"memory": "9"}, None, id="beyond-all-values"),
+    ],
+)
+def test_a_part_is(policy, asked, taken):
+    capacity = {"memory": {"value": "10", **({"requestPolicy": policy} if policy else {})}}
+    shared = Device(name="d", capacity=capacity, allow_multiple_allocations=True)
+
+    assert part(shared, asked, driver=DRIVER) == (None if taken is None else {"memory": taken})
+    whole = Device(name="d", capacity=capacity)
+    assert part(whole, asked, driver=DRIVER) == (None if taken is None else {})
+
+
+def test_parts_are_added_up_and_given_back():
+    shared = Device(name="d", capacity={"memory": {"value": "10"}}, allow_multiple_allocations=True)
+    result = DeviceRequestAllocationResult(
+        driver=DRIVER, pool="p", device="d", share_id="x", consumed_capacity={"memory": "6"}
+    )
+    allocation = AllocationResult(devices=DeviceAllocationResult(results=[result]))
+    shares = Shares()
+    shares.put("one", allocation)
+    shares.put("one", allocation)
+
+    assert shares.used(item("d")) == {"memory": 6}
+    assert fits(shared, {"memory": Fraction(4)}, shares.used(item("d")))
+    assert not fits(shared, {"memory": Fraction(5)}, shares.used(item("d")))
+    shares.put("one", None)
+    assert shares.used(item("d")) == {}
+
+
+@pytest.mark.parametrize(
+    ("amount", "text"),
+    [(Fraction(2**30), "1Gi"), (Fraction(1500), "1500"), (Fraction(1, 3), "334m"), (Fraction(0), "0")],
+)
+def test_amounts_are_written_as_quantities(amount, text):
+    assert written(amount) == text

@@ -1,0 +1,35 @@
+"""What cannot be asked for is said before any search."""
+
+import pytest
+
+from dra.engine.allocate import UnsatisfiableError, prepare
+from tests.dra.engine.allocate.worlds import CLASSES, claim, exactly
+
+
+def selecting(expression):
+    return exactly(selectors=[{"cel": {"expression": expression}}])
+
+
+@pytest.mark.parametrize(
+    ("request_", "text"),
+    [
+        pytest.param(exactly(cls="none"), "request r: device class none does not exist", id="class"),
+        pytest.param(exactly(count=33), "claim c: 33 devices are more than the 32", id="too-many"),
+        pytest.param(exactly(allocationMode="Some"), "request r: unsupported allocation mode Some", id="mode"),
+        pytest.param({"name": "r", "atMost": {}}, "request r: neither exactly nor firstAvailable", id="new"),
+        pytest.param(
+            selecting("device."),
+            "request r: 'device.' is no CEL expression",
+            id="cel",
+        ),
+        pytest.param(
+            selecting("'a'"),
+            "request r: \"'a'\" answers with STRING, not with true or false",
+            id="no-question",
+        ),
+    ],
+)
+def test_a_request_is_refused(request_, text):
+    with pytest.raises(UnsatisfiableError) as refused:
+        prepare(claim(request_), CLASSES)
+    assert str(refused.value).startswith(text)
