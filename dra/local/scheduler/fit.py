@@ -1,6 +1,6 @@
 """Which nodes can take a pod, and which one does it best; in upstream's order and words."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from math import ceil
@@ -20,6 +20,9 @@ _MEMORY: Final = "memory"
 _PODS: Final = "pods"
 _DEFAULTS: Final = {_CPU: 100, _MEMORY: 200 * 1024 * 1024}
 """What scoring counts for a pod that asks for nothing: so that such pods spread, too."""
+
+ENOUGH: Final = ()
+"""What a node lacks that has room."""
 
 _KEEPS_AWAY: Final = frozenset({"NoSchedule", "NoExecute"})
 _CORDON: Final = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
@@ -74,18 +77,25 @@ def amounts_of(pod: PlacedPod) -> Amounts:
     return {**{r: a for r, a in total.items() if a}, _PODS: 1}
 
 
+def _weight(amounts: Amounts) -> tuple[int, ...]:
+    return tuple(amounts.get(resource) or default for resource, default in _DEFAULTS.items())
+
+
 @dataclass(frozen=True, slots=True)
 class Demand:
     """What a pod asks of a node, read once."""
 
     pod: PlacedPod
     amounts: Amounts
+    weight: tuple[int, ...]
+    """What scoring counts."""
     tolerations: tuple[Toleration, ...]
 
     @classmethod
     def of(cls, pod: PlacedPod) -> "Demand":
         """Read a pod."""
-        return cls(pod, amounts_of(pod), tuple(pod.spec.tolerations or ()))
+        amounts = amounts_of(pod)
+        return cls(pod, amounts, _weight(amounts), tuple(pod.spec.tolerations or ()))
 
 
 @dataclass(slots=True, eq=False)
@@ -99,8 +109,10 @@ class Room:
     taints: tuple[Taint, ...] = ()
     allocatable: dict[str, int] = field(default_factory=dict)
     used: dict[str, int] = field(default_factory=dict)
-    weight: dict[str, int] = field(default_factory=lambda: {_CPU: 0, _MEMORY: 0})
+    weight: list[int] = field(default_factory=lambda: [0] * len(_DEFAULTS))
     """What is used, as scoring counts it."""
+    units: tuple[float, ...] = (0.0,) * len(_DEFAULTS)
+    """Which part of the node one of each is."""
     pods: dict[Uid, Amounts] = field(default_factory=dict)
 
     def observe(self, host: Host) -> bool:
@@ -116,6 +128,7 @@ class Room:
         if before == after:
             return False
         self.known, self.labels, self.taints, self.allocatable = after
+        self.units = tuple(1.0 / allocatable[r] if allocatable.get(r) else 0.0 for r in _DEFAULTS)
         return True
 
     def add(self, uid: Uid, amounts: Amounts) -> None:
@@ -123,11 +136,10 @@ class Room:
         if uid in self.pods:
             self.remove(uid)
         self.pods[uid] = amounts
-        used, weight = self.used, self.weight
+        used = self.used
         for resource, amount in amounts.items():
             used[resource] = used.get(resource, 0) + amount
-        for resource, default in _DEFAULTS.items():
-            weight[resource] += amounts.get(resource) or default
+        self.weight = [taken + more for taken, more in zip(self.weight, _weight(amounts), strict=True)]
 
     def remove(self, uid: Uid) -> bool:
         """It does not any more; return whether it did."""
@@ -136,8 +148,7 @@ class Room:
             return False
         for resource, amount in amounts.items():
             self.used[resource] -= amount
-        for resource, default in _DEFAULTS.items():
-            self.weight[resource] -= amounts.get(resource) or default
+        self.weight = [taken - less for taken, less in zip(self.weight, _weight(amounts), strict=True)]
         return True
 
 
@@ -156,9 +167,14 @@ def unsuited(room: Room, demand: Demand) -> str | None:
     return None
 
 
-def lacks(room: Room, demand: Demand) -> list[str]:
+def lacks(room: Room, demand: Demand) -> Sequence[str]:
     """Return what the node has not enough of."""
     used, allocatable = room.used, room.allocatable
+    for resource, amount in demand.amounts.items():
+        if amount > allocatable.get(resource, 0) - used.get(resource, 0):
+            break
+    else:
+        return ENOUGH
     return [
         "Too many pods" if resource == _PODS else f"Insufficient {resource}"
         for resource, amount in demand.amounts.items()
@@ -169,11 +185,10 @@ def lacks(room: Room, demand: Demand) -> list[str]:
 def score(room: Room, demand: Demand) -> float:
     """Return how much of the node would be free, from 0 to 1: upstream's LeastAllocated over cpu and memory."""
     total = 0.0
-    for resource, default in _DEFAULTS.items():
-        allocatable = room.allocatable.get(resource, 0)
-        if allocatable:
-            taken = room.weight[resource] + (demand.amounts.get(resource) or default)
-            total += max(0.0, (allocatable - taken) / allocatable)
+    for taken, asked, unit in zip(room.weight, demand.weight, room.units, strict=True):
+        free = 1.0 - (taken + asked) * unit
+        if unit and free > 0.0:
+            total += free
     return total / len(_DEFAULTS)
 
 

@@ -11,7 +11,7 @@ Knows no clock: `now` is given.
 import heapq
 import itertools
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum, Flag, auto
 from typing import Final
 
@@ -110,9 +110,7 @@ class Queue:
             return
         before = entry.pod
         self._unindex(entry)
-        entry.demand = (
-            Demand.of(pod) if before.spec != pod.spec else Demand(pod, entry.demand.amounts, entry.demand.tolerations)
-        )
+        entry.demand = Demand.of(pod) if before.spec != pod.spec else replace(entry.demand, pod=pod)
         self._index(entry)
         changed = before.spec != pod.spec or before.status.resource_claim_statuses != pod.status.resource_claim_statuses
         if entry.place is Place.WAITING and changed:
