@@ -3,6 +3,7 @@
 import click
 
 from dra.cli.controller import controller
+from dra.cli.demo.commands import demo
 from dra.cli.local.commands import local
 
 
@@ -14,6 +15,7 @@ def main() -> None:
 
 main.add_command(controller)
 main.add_command(local)
+main.add_command(demo)
 
 if __name__ == "__main__":
     main(prog_name="dra-reserve")

@@ -45,8 +45,10 @@ def user_agent() -> str:
 class HttpTransport:
     """Implements `dra.kube.transport.Transport`."""
 
-    def __init__(self, credentials: Credentials) -> None:
+    def __init__(self, credentials: Credentials, *, agent: str = "") -> None:
+        """``agent`` is the User-Agent; empty: the usual one."""
         self._credentials = credentials
+        self._agent = agent or user_agent()
         self._session: aiohttp.ClientSession | None = None
 
     async def send(self, request: Request, /) -> Response:
@@ -98,7 +100,7 @@ class HttpTransport:
                 read_bufsize=READ_BUFFER,
                 trust_env=False,
             )
-        headers = {"Accept": request.accept, "User-Agent": user_agent()}
+        headers = {"Accept": request.accept, "User-Agent": self._agent}
         if request.content_type is not None:
             headers["Content-Type"] = request.content_type
         if access.authorization is not None:

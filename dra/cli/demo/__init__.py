@@ -1,0 +1,1 @@
+"""``dra-reserve demo``: the main job, shown in a minute on two local planes."""

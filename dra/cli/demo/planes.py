@@ -1,0 +1,158 @@
+"""The planes of a demo: the command that users run, each in a process and a folder of its own, gone when we are."""
+
+import asyncio
+import os
+import signal
+import sys
+from asyncio.subprocess import DEVNULL, PIPE, Process
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+import aiohttp
+import msgspec
+
+from dra.cli.local.controllers import probes
+from dra.cli.local.folder import CONTROLLER_LOG, KUBECONFIG, LOG, Folder, Record
+from dra.kube import credentials
+from dra.kube.client import Client
+from dra.kube.errors import raise_for
+from dra.kube.http import HttpTransport
+from dra.kube.limits import Limiter
+from dra.kube.transport import JSON, Request
+
+AGENT: Final = "demo"
+"""How we are called in the rules of faults: not as the controller, which is to meet them."""
+
+START: Final = 60.0
+READY: Final = 30.0
+_POLL: Final = 0.05
+_GRACE: Final = 10.0
+
+
+class PlaneError(RuntimeError):
+    """A plane did not do what it should."""
+
+
+class Plane:
+    """One plane."""
+
+    def __init__(self, path: Path, *, api: str, nodes: int, devices: int, stays: bool = False) -> None:
+        """One that ``stays`` goes on when we end."""
+        self.folder = Folder(path)
+        self.api = api
+        self._arguments = (f"--folder={path}", f"--api={api}", f"--nodes={nodes}", f"--devices={devices}")
+        self._stays = stays
+        self._process: Process | None = None
+        self._transport: HttpTransport | None = None
+
+    @property
+    def kubeconfig(self) -> Path:
+        """The file for kubectl."""
+        return self.folder / KUBECONFIG
+
+    @property
+    def record(self) -> Record:
+        """What the plane tells about itself; raises PlaneError."""
+        record = self.folder.record
+        if record is None:
+            raise PlaneError(f"the plane with api {self.api} has ended; its log: {self.folder / LOG}")
+        return record
+
+    async def start(self) -> None:
+        """Start it; returns when its nodes and its controller are ready. Raises PlaneError."""
+        module = "dra.cli.main" if self._stays else "dra.cli.local.tethered"
+        self.folder.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with (self.folder / LOG).open("wb") as log:
+            self._process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-m", module, "local", "up", *self._arguments),
+                stdin=DEVNULL if self._stays else PIPE,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,  # Ctrl-C is for us, who stop it then
+            )
+        await self._until(self._is_up, within=START, saying="is up")
+        self._transport = HttpTransport(credentials.find(str(self.kubeconfig)), agent=AGENT)
+        await self.controller_is_ready()
+
+    async def controller_is_ready(self) -> None:
+        """Return when the controller knows the cluster and acts on it."""
+        await self._until(self._controller_answers, within=READY, saying="has a controller that is ready")
+
+    async def stop(self) -> None:
+        """Stop it, if it does not stay."""
+        if self._transport is not None:
+            await self._transport.close()
+        if self._process is None or self._stays or self._process.returncode is not None:
+            return
+        with suppress(ProcessLookupError):
+            self._process.terminate()
+        try:
+            await asyncio.wait_for(self._process.wait(), _GRACE)
+        except TimeoutError:
+            self._process.kill()
+            await self._process.wait()
+
+    def client(self) -> Client:
+        """Return a client."""
+        assert self._transport is not None, "not started"  # noqa: S101 - our own order of things
+        return Client(self._transport, Limiter(1e4, 10_000))
+
+    async def table(self, path: str) -> dict[str, Any]:
+        """Return a collection as kubectl asks for it; raises ApiError."""
+        return await self.request("GET", path, accept=f"{JSON};as=Table;v=v1;g=meta.k8s.io")
+
+    async def request(self, method: str, path: str, body: object = None, *, accept: str = JSON) -> dict[str, Any]:
+        """Return the answer; raises ApiError."""
+        assert self._transport is not None, "not started"  # noqa: S101 - as above
+        raw = None if body is None else msgspec.json.encode(body)
+        kind = JSON if raw else None
+        request = Request(method=method, path=path, body=raw, content_type=kind, accept=accept, timeout=30.0)
+        answer = await self._transport.send(request)
+        raise_for(answer, path)
+        return msgspec.json.decode(answer.body, type=dict[str, Any])
+
+    def kill_controller(self) -> int:
+        """End the controller as a power cut would; returns its pid. The plane starts another one."""
+        pid = self.record.controller_pid
+        if pid is None:
+            raise PlaneError(f"the plane with api {self.api} has no controller right now")
+        os.kill(pid, signal.SIGKILL)
+        return pid
+
+    async def controller_after(self, pid: int) -> int:
+        """Return the pid of the controller that follows one that was killed, once it is ready."""
+        await self._until(lambda: self.record.controller_pid not in (pid, None), within=READY, saying="has another one")
+        await self.controller_is_ready()
+        return self.record.controller_pid or 0
+
+    async def _until(self, holds: Any, *, within: float, saying: str) -> None:  # noqa: ANN401 - sync or async
+        deadline = asyncio.get_running_loop().time() + within
+        while not (await found if asyncio.iscoroutine(found := holds()) else found):
+            if self._process is not None and self._process.returncode is not None:
+                log = (
+                    (self.folder / LOG).read_text(encoding="utf-8", errors="replace")
+                    if self.folder.path.exists()
+                    else ""
+                )
+                raise PlaneError(f"the plane with api {self.api} has ended:\n{log.strip()}")
+            if asyncio.get_running_loop().time() > deadline:
+                raise PlaneError(f"the plane with api {self.api}: not so within {within:.0f} s: it {saying}")
+            await asyncio.sleep(_POLL)
+
+    def _is_up(self) -> bool:
+        record = self.folder.record
+        return record is not None and self._process is not None and record.pid == self._process.pid and record.ready
+
+    async def _controller_answers(self) -> bool:
+        address = probes(self.folder / CONTROLLER_LOG)
+        if address is None:
+            return False
+        try:
+            async with (
+                aiohttp.ClientSession(trust_env=False) as session,
+                session.get(f"{address}/readyz", timeout=aiohttp.ClientTimeout(total=2)) as answer,
+            ):
+                return answer.status == 200  # noqa: PLR2004 - OK
+        except (aiohttp.ClientError, TimeoutError):
+            return False

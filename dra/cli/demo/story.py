@@ -1,0 +1,209 @@
+"""The story: three chapters on two planes, and an audit of everything that was ever written to them."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from dra.cli.demo import manifests
+from dra.cli.demo.audit import Verdict, judge
+from dra.cli.demo.histories import History
+from dra.cli.demo.kubectl import Shower
+from dra.cli.demo.manifests import NAMESPACE
+from dra.cli.demo.planes import Plane
+from dra.cli.demo.screen import Screen
+from dra.model.pods import TERMINAL_PHASES
+
+JOBS: Final = f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs"
+CLAIMS: Final = f"/apis/resource.k8s.io/v1/namespaces/{NAMESPACE}/resourceclaims"
+PODS: Final = f"/api/v1/namespaces/{NAMESPACE}/pods"
+
+PATIENCE: Final = 120.0
+"""Seconds for one step, on a machine that has other things to do."""
+
+FRAME: Final = 0.1
+"""Seconds between two looks at what goes on."""
+
+FAULTS: Final[list[dict[str, Any]]] = [
+    {"fault": "conflict", "component": "dra-reserve", "resource": "resourceclaims*", "probability": 0.3, "times": 12},
+    {"fault": "lost", "component": "dra-reserve", "resource": "resourceclaims*", "after": True, "nth": 4, "times": 2},
+    {"fault": "expired", "component": "dra-reserve", "resource": "pods", "nth": 20, "times": 1},
+]
+"""What the controller has to live with in the third chapter."""
+
+
+class StoryError(RuntimeError):
+    """Something that should have happened has not."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scene:
+    """One plane, and everything that is seen of it."""
+
+    plane: Plane
+    history: History
+    screen: Screen
+    show: Shower
+    pods: int
+
+    async def create(self, path: str, obj: dict[str, Any]) -> dict[str, Any]:
+        """Create an object."""
+        return await self.plane.request("POST", path, obj)
+
+    async def furnish(self) -> None:
+        """Create the device that everything is about."""
+        for path, obj in manifests.shared_device():
+            await self.create(path, obj)
+
+    async def follow(self, job: str, claim: str, until: Callable[[], bool], *, pods: int) -> None:
+        """Show how the pods of a Job and the list of its claim move, until something is so; raises StoryError."""
+        key = (NAMESPACE, claim)
+        clock = asyncio.get_running_loop()
+        deadline = clock.time() + PATIENCE
+        while True:
+            phases = self.history.phases(NAMESPACE, job)
+            ended = sum(phases[phase] for phase in TERMINAL_PHASES)
+            running = phases["Running"]
+            text = f"running {running:,} · ended {ended:,} of {pods:,} · list: {self.history.listed(key)}"
+            self.screen.progress(running + ended, pods, text)
+            if until():
+                return
+            if clock.time() > deadline:
+                raise StoryError(f"Job {job} on api {self.plane.api}: not done within {PATIENCE:.0f} s: {text}")
+            await asyncio.sleep(FRAME)
+
+    def started(self, job: str) -> int:
+        """Return how many pods of a Job run or have run."""
+        phases = self.history.phases(NAMESPACE, job)
+        return phases["Running"] + sum(phases[phase] for phase in TERMINAL_PHASES)
+
+    def ended(self, job: str) -> int:
+        """Return how many pods of a Job are over."""
+        phases = self.history.phases(NAMESPACE, job)
+        return sum(phases[phase] for phase in TERMINAL_PHASES)
+
+    def allocated(self, claim: str) -> bool:
+        """Whether a claim has its device."""
+        found = self.history.claim((NAMESPACE, claim))
+        return found is not None and found.status.allocation is not None
+
+
+async def native(scene: Scene) -> None:
+    """Tell the first chapter: the field of KEP-5194, on a server that has it."""
+    screen, pods = scene.screen, scene.pods
+    screen.title(f"1  A Job of {pods:,} pods shares one claim (KEP-5194: spec.reservedFor)")
+    await scene.furnish()
+    made = await scene.create(JOBS, manifests.job("train", pods=pods, claim_name="train", seconds=5, gated=False))
+    reserved_for = {"apiGroup": "batch", "resource": "jobs", "name": "train", "uid": made["metadata"]["uid"]}
+    await scene.create(CLAIMS, manifests.claim("train", reserved_for=reserved_for))
+    screen.code(
+        ("kind: ResourceClaim", "spec:", "  reservedFor: {apiGroup: batch, resource: jobs, name: train, uid: …}")
+    )
+    began = asyncio.get_running_loop().time()
+    await scene.follow("train", "train", lambda: scene.started("train") >= pods, pods=pods)
+    took = asyncio.get_running_loop().time() - began
+    screen.good(f"{pods:,} pods on one device, the last one started after {took:.1f} s; the list has never held a pod:")
+    await scene.show.value(scene.plane, "resourceclaims", "train", namespace=NAMESPACE, field="status.reservedFor")
+    await hand_over(scene, "train", "next")
+
+
+async def hand_over(scene: Scene, job: str, heir: str) -> None:
+    """Tell how the device goes to the next claim when the Job is over."""
+    screen = scene.screen
+    await scene.create(CLAIMS, manifests.claim(heir))
+    await scene.create(PODS, manifests.pod(heir, claim_name=heir, seconds=1))
+    screen.say(f"Claim {heir} waits for the same device.")
+    await scene.follow(job, job, lambda: scene.allocated(heir), pods=scene.pods)
+    screen.good(f"The Job is over, and claim {heir} has the device:")
+    await scene.show.get(scene.plane, "resourceclaims", namespace=NAMESPACE)
+
+
+async def annotated(scene: Scene) -> None:
+    """Tell the second chapter: the same on the API of today."""
+    screen, pods = scene.screen, scene.pods
+    screen.title("2  The same on the API of Kubernetes 1.36: an annotation, and a window that moves through the list")
+    await scene.furnish()
+    await scene.create(CLAIMS, manifests.claim("train", annotation="jobs.batch/train"))
+    screen.code(("kind: ResourceClaim", "metadata:", "  annotations: {reserve.dra/reserved-for: jobs.batch/train}"))
+    await scene.create(JOBS, manifests.job("train", pods=pods, claim_name="train", seconds=5, gated=True))
+    began = asyncio.get_running_loop().time()
+    await scene.follow("train", "train", lambda: scene.started("train") >= pods, pods=pods)
+    took = asyncio.get_running_loop().time() - began
+    screen.good(f"{pods:,} pods have started within {took:.1f} s, through a list that takes 256 at most.")
+    await hand_over(scene, "train", "next")
+
+
+async def troubled(scene: Scene) -> None:
+    """Tell the third chapter: the same again, while things go wrong."""
+    screen, plane = scene.screen, scene.plane
+    pods = max(scene.pods * 2 // 5, 1)
+    screen.title(f"3  Another {pods:,} pods, while the controller is killed and its connections fail")
+    await scene.create(CLAIMS, manifests.claim("again", annotation="jobs.batch/again"))
+    await plane.request("PUT", "/dra/faults", {"rules": FAULTS})
+    await scene.create(JOBS, manifests.job("again", pods=pods, claim_name="again", seconds=4, gated=True))
+    await scene.follow("again", "again", lambda: scene.started("again") >= pods // 4, pods=pods)
+    pid = plane.kill_controller()
+    screen.bad(f"kill -9 {pid}: the controller is gone, with {scene.started('again'):,} pods started")
+    coming: asyncio.Future[int] = asyncio.ensure_future(plane.controller_after(pid))
+    await scene.follow("again", "again", coming.done, pods=pods)
+    screen.good(f"Another one (pid {await coming}) has read the cluster and goes on.")
+    await scene.follow(
+        "again", "again", lambda: scene.ended("again") >= pods and not scene.allocated("again"), pods=pods
+    )
+    counts = (await plane.request("GET", "/dra/faults"))["counts"]
+    await plane.request("DELETE", "/dra/faults")
+    told = ", ".join(f"{counts.get(name, 0)} × {what}" for name, what in _TOLD.items())
+    screen.good(f"All have ended and the device is free, in spite of a crash, {told}.")
+
+
+_TOLD: Final = {"conflict": "409 Conflict", "lost": "a write without an answer", "expired": "a watch lost (410)"}
+
+
+async def audited(scenes: list[Scene], screen: Screen) -> bool:
+    """Tell what the audit says; returns whether all was well."""
+    screen.title("Audit of every version that claims and pods ever had")
+    well = True
+    for scene in scenes:
+        await _everything_ends(scene)
+        well = _tell(scene, judge(scene.history.versions), screen) and well
+    return well
+
+
+async def _everything_ends(scene: Scene) -> None:
+    """Wait for the last pod, and for what is to be seen of it."""
+
+    def over() -> bool:
+        return scene.ended("next") > 0 and not scene.allocated("next")
+
+    await _until(over, saying="claim next is given back")
+    present = [each for path in (CLAIMS, PODS) for each in (await scene.plane.request("GET", path))["items"]]
+    await _until(lambda: scene.history.has_seen(present), saying="the watches have shown the last write")
+
+
+def _tell(scene: Scene, verdict: Verdict, screen: Screen) -> bool:
+    api = f"api {scene.plane.api}".ljust(9)
+    for wrong in verdict.violations[:5]:
+        screen.bad(f"{api} {wrong}")
+    if len(verdict.violations) > 5:  # noqa: PLR2004 - as many as were shown
+        screen.bad(f"{api} … and {len(verdict.violations) - 5} more")
+    if scene.history.gaps:
+        screen.bad(f"{api} a watch has missed something: nothing can be said for certain")
+    well = not verdict.violations and not scene.history.gaps
+    if well:
+        screen.good(
+            f"{api} {verdict.writes:,} writes, {verdict.pods:,} pods: no device twice, none taken from a pod that used it, "
+            f"none leaked"
+        )
+    screen.say(
+        f"  {' ' * len(api)} {verdict.allocations} allocations, the longest list had {verdict.longest_list} entries, "
+        f"{verdict.most_pods_listed} of them pods"
+    )
+    return well
+
+
+async def _until(holds: Callable[[], bool], *, saying: str) -> None:
+    deadline = asyncio.get_running_loop().time() + PATIENCE
+    while not holds():
+        if asyncio.get_running_loop().time() > deadline:
+            raise StoryError(f"not so within {PATIENCE:.0f} s: {saying}")
+        await asyncio.sleep(FRAME)
