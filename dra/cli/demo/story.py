@@ -190,10 +190,8 @@ def _tell(scene: Scene, verdict: Verdict, screen: Screen) -> bool:
         screen.bad(f"{api} a watch has missed something: nothing can be said for certain")
     well = not verdict.violations and not scene.history.gaps
     if well:
-        screen.good(
-            f"{api} {verdict.writes:,} writes, {verdict.pods:,} pods: no device twice, none taken from a pod that used it, "
-            f"none leaked"
-        )
+        figures = f"{verdict.writes:,} writes, {verdict.pods:,} pods"
+        screen.good(f"{api} {figures}: no device twice, none taken from a pod that used it, none leaked")
     screen.say(
         f"  {' ' * len(api)} {verdict.allocations} allocations, the longest list had {verdict.longest_list} entries, "
         f"{verdict.most_pods_listed} of them pods"

@@ -87,5 +87,5 @@ def probes(log: Path) -> str | None:
         text = log.read_text(encoding="utf-8", errors="replace")
     except FileNotFoundError:
         return None
-    found = re.findall(r"probes on (http://\S+?),", text)
+    found = re.findall(r"probes on (http://[\d.:]+)", text)
     return found[-1] if found else None
