@@ -18,6 +18,12 @@ help: ## show this list
 	@echo
 	@echo '  ARGS="…" is given to pytest or the bench: make test ARGS="-k window -x"'
 
+## Looking
+
+.PHONY: demo
+demo: $(STAMP) ## one claim, a thousand pods, no cluster: a minute, on planes of its own; ARGS=--keep leaves one running
+	@$(BIN)/dra-reserve demo $(ARGS)
+
 ## Installing
 
 .PHONY: venv

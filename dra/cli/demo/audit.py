@@ -55,7 +55,6 @@ class Verdict:
     pods: int = 0
     """That have used a claim."""
     longest_list: int = 0
-    most_pods_listed: int = 0
 
 
 def judge(versions: Iterable[ClaimVersion | PodVersion]) -> Verdict:
@@ -86,7 +85,6 @@ class _Play:
         had = before.devices if before is not None else frozenset()
         has = frozenset[Device]() if now.gone else now.devices
         self.verdict.longest_list = max(self.verdict.longest_list, now.entries)
-        self.verdict.most_pods_listed = max(self.verdict.most_pods_listed, now.pods_listed)
         if had and has != had:
             self.verdict.deallocations += 1
             if users := self._users.get(now.key):

@@ -49,6 +49,15 @@ class History:
         """Return a claim as it is now."""
         return self._claims.objects.get(key)
 
+    def of_claim(self, name: str) -> list[ClaimVersion]:
+        """Return the versions of a claim."""
+        return [each for each in self.versions if isinstance(each, ClaimVersion) and each.key[1] == name]
+
+    def pod_ended(self, key: Key) -> bool:
+        """Whether a pod is over."""
+        pod = self._pods.objects.get(key)
+        return pod is not None and pod.status.phase in TERMINAL_PHASES
+
     def listed(self, key: Key) -> str:
         """Return what stands in the list of a claim, shortly."""
         claim = self.claim(key)
