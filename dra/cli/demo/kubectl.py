@@ -75,7 +75,7 @@ class OwnPrinter:
             output = aligned(table)
         except ApiError as error:
             output = str(error)
-        self._screen.command(f"kubectl get {kind} -n {namespace}   # no kubectl here: asked over the API", output)
+        self._screen.command(f"kubectl get {kind} -n {namespace}   # asked over the API: no such program here", output)
 
     async def value(self, plane: Plane, kind: str, name: str, *, namespace: str, field: str) -> None:
         """Show one field of an object."""
