@@ -165,11 +165,7 @@ class ApiServer:
     def _update(self, route: Route, request: Request) -> Response:
         writing = _writing(request, "Update")
         obj, warnings = self._object(route, request, writing)
-        meta = obj.get("metadata")
-        meta = meta if isinstance(meta, dict) else {}
-        if not meta.get("name"):
-            why = f"the name of the object ({route.name} based on URL) was undeterminable: name must be provided"
-            raise refusals.bad_request(why)
+        meta = _check_named(route, obj)
         if route.kind.custom and not meta.get("resourceVersion") and self.registry.exists(route):
             cause = causes.invalid("metadata.resourceVersion", 0, "must be specified for an update")
             cause = Cause(cause.fault, cause.field, cause.message.replace("0", "0x0", 1))
@@ -195,6 +191,8 @@ class ApiServer:
 
         def conformed(old: Object) -> Object:
             new, told = codec.patched(mutate(old), patched, writing.validation)
+            if old:
+                _check_named(route, new)
             warnings.extend(told)
             return new
 
@@ -288,6 +286,16 @@ def _verb(route: Route, request: Request) -> str:
     if verb is None or verb not in allowed or misplaced:
         raise refusals.method_not_allowed()
     return verb
+
+
+def _check_named(route: Route, obj: Object) -> Object:
+    """Return the metadata of a changed object; raises `Refusal` 400 if it has no name."""
+    meta = obj.get("metadata")
+    meta = meta if isinstance(meta, dict) else {}
+    if not meta.get("name"):
+        why = f"the name of the object ({route.name} based on URL) was undeterminable: name must be provided"
+        raise refusals.bad_request(why)
+    return meta
 
 
 def _writing(request: Request, verb: str, *, apply: bool | None = None) -> Writing:

@@ -55,17 +55,17 @@ class Server:
 
     def __init__(self, cluster: Cluster) -> None:
         config = yaml.safe_load(cluster.admin_kubeconfig.read_text(encoding="utf-8"))
-        self._headers: Final = {"Authorization": f"Bearer {config['users'][0]['user']['token']}"}
-        self._server: Final = cluster.server
-        self._trust: Final = ssl.create_default_context()
-        self._trust.check_hostname = False
-        self._trust.verify_mode = ssl.CERT_NONE
+        self.headers: Final = {"Authorization": f"Bearer {config['users'][0]['user']['token']}"}
+        self.url: Final = cluster.server
+        self.trust: Final = ssl.create_default_context()
+        self.trust.check_hostname = False
+        self.trust.verify_mode = ssl.CERT_NONE
 
     def get(self, path: str) -> Any:
         """Return the JSON at a path."""
-        request = urllib.request.Request(f"{self._server}/{path}", headers=self._headers)  # noqa: S310 - https
+        request = urllib.request.Request(f"{self.url}/{path}", headers=self.headers)  # noqa: S310 - https
         opener = urllib.request.build_opener(
-            urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=self._trust)
+            urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=self.trust)
         )
         with opener.open(request) as answer:
             return json.load(answer)

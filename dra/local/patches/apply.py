@@ -16,9 +16,10 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from dra.local import refusals
-from dra.local.objects import Mutation, Object
+from dra.local.objects import Mutation, Object, encode
 from dra.local.patches import ownership
 from dra.local.patches.ownership import Fields
+from dra.local.patches.strategic import printed
 from dra.local.refusals import Refusal
 from dra.local.schemas.decoding import word
 from dra.local.schemas.schema import Collection, Schema
@@ -89,7 +90,9 @@ class Entry:
     def written(self) -> Object:
         """Return it as it is stored."""
         found: Object = {"manager": self.manager, "operation": self.operation, "apiVersion": self.api_version}
-        found |= {"time": self.time, "fieldsType": "FieldsV1", "fieldsV1": ownership.written(self.fields)}
+        found |= {"fieldsType": "FieldsV1", "fieldsV1": ownership.written(self.fields)}
+        if self.time:
+            found["time"] = self.time
         return found | ({"subresource": self.subresource} if self.subresource else {})
 
 
@@ -109,10 +112,10 @@ def entries(obj: Object) -> list[Entry]:
 
 
 def _record(obj: Object, found: Iterable[Entry]) -> Object:
-    """Write down who owns what: who applies by name, then who updates by time."""
+    """Write down who owns what: who applies, then who updates, each by time and name."""
     listed = sorted(
         (each for each in found if each.fields),
-        key=lambda each: (each.operation != "Apply", each.time if each.operation != "Apply" else "", each.manager),
+        key=lambda each: (each.operation != "Apply", each.time, each.manager),
     )
     meta = obj.setdefault("metadata", {})
     if listed:
@@ -164,8 +167,10 @@ def application(applied: Object, schema: Schema, author: Author, *, force: bool 
                 kept = ownership.union(kept, each.fields)
             _prune(new, own.fields, kept, schema)
         else:
-            own = Entry(author.manager, "Apply", author.api_version, author.subresource, author.time, {})
-        return _record(new, [own.owning(mine, author.time), *others])
+            own = Entry(author.manager, "Apply", author.api_version, author.subresource, "", {})
+        # Who only shares what is there has no time; null may stand for a default, so it counts as a change.
+        time = author.time if new != live or _has_null(applied) else own.time
+        return _record(new, [own.owning(mine, time), *others])
 
     return apply
 
@@ -186,6 +191,12 @@ def note(new: Object, old: Object, schema: Schema, author: Author) -> None:
     kept = [each.owning(fields, author.time) for each, fields in zip(others, lost, strict=True)]
     mine = ownership.union(ownership.without(own.fields, removed), changed)
     _record(new, [own.owning(mine, author.time), *kept])
+
+
+def _has_null(value: _Json) -> bool:
+    if isinstance(value, dict):
+        return any(_has_null(each) for each in value.values())
+    return any(_has_null(each) for each in value) if isinstance(value, list) else value is None
 
 
 def _scoped(applied: Object, author: Author) -> Object:
@@ -242,17 +253,19 @@ def _merged_list(live: list[_Json], applied: list[_Json], schema: Schema) -> lis
     found: list[_Json] = []
     done: set[str] = set()
     while left or right:
-        if left and (left[0] in done or left[0] not in wanted):
-            key = left.pop(0)
-            if key not in done:
-                found.append(there[key])
+        if left and left[0] not in wanted:
+            found.append(there[left.pop(0)])
+        elif left and (left[0] in done or (right and left[0] != right[0] and right[0] in left)):
+            left.pop(0)  # its turn comes, or came, as it was applied
         else:
             key = right.pop(0)
             done.add(key)
-            each = wanted[key]
-            scalar = schema.collection is Collection.SET
-            found.append(each if scalar else _merged(there.get(key, {}), each, ownership.items(schema)))
+            found.append(_element(there.get(key), wanted[key], schema))
     return found
+
+
+def _element(live: _Json, applied: _Json, schema: Schema) -> _Json:
+    return applied if schema.collection is Collection.SET else _merged(live or {}, applied, ownership.items(schema))
 
 
 def _prune(value: _Json, gone: Fields, kept: Fields, schema: Schema) -> None:
@@ -317,31 +330,40 @@ def _untyped(value: _Json, schema: Schema, path: str) -> Iterable[str]:
     if value is None or (not schema.type and not schema.fields):
         return
     if schema.type == "object" or schema.fields:
-        if not isinstance(value, dict):
-            yield f"{path}: expected map, got {_go_value(value)}"
-            return
-        for name, each in value.items():
-            field = schema.fields.get(name) or schema.values
-            if field is not None:
-                yield from _untyped(each, field, f"{path}.{name}")
-            elif not schema.preserve:
-                yield f"{path}.{name}: field not declared in schema"
+        if isinstance(value, dict):
+            yield from _untyped_fields(value, schema, path)
+        else:
+            yield f"{path}: expected map, got &{{{printed(value)}}}"
     elif schema.type == "array":
-        if not isinstance(value, list):
-            yield f"{path}: expected list, got {_go_value(value)}"
-            return
-        yield from _untyped_list(value, schema, path)
+        if isinstance(value, list):
+            yield from _untyped_list(value, schema, path)
+        else:
+            yield f"{path}: expected list, got &{{{printed(value)}}}"
     elif not schema.format and not isinstance(value, _TYPES[schema.type]):
-        yield f"{path}: expected {_NAMES.get(schema.type, schema.type)}, got {_go_value(value)}"
+        if schema.type in ("integer", "number"):
+            yield f"{path}: expected numeric (int or float), got {_go_type(value)}"
+        else:
+            yield f"{path}: expected {schema.type}, got {_go_value(value)}"
 
 
-_NAMES: Final = {"integer": "numeric (int or float)", "number": "numeric (int or float)"}
+def _untyped_fields(value: Object, schema: Schema, path: str) -> Iterable[str]:
+    for name, each in value.items():
+        field = schema.fields.get(name) or schema.values
+        if field is not None:
+            yield from _untyped(each, field, f"{path}.{name}")
+        elif not schema.preserve:
+            yield f"{path}.{name}: field not declared in schema"
 
 
 def _untyped_list(value: list[_Json], schema: Schema, path: str) -> Iterable[str]:
     inner = ownership.items(schema)
     seen: set[str] = set()
     for index, each in enumerate(value):
+        if _keyless(each, schema):
+            shown = encode(list(schema.keys)).decode().replace(",", " ")
+            omits = f"an element that omits all key fields {shown} (and doesn't have default values for any key fields)"
+            yield f"{path}: element {index}: associative list with keys has {omits}"
+            continue
         if ownership.granular(value, schema):
             key = ownership.element(each, schema)
             shown = next(ownership.paths({key: ownership.leaf()}))
@@ -353,6 +375,25 @@ def _untyped_list(value: list[_Json], schema: Schema, path: str) -> Iterable[str
         yield from _untyped(each, inner, f"{path}{shown}")
 
 
+def _keyless(item: _Json, schema: Schema) -> bool:
+    """Whether nothing tells an element of a list that is a map from others."""
+    if schema.collection is not Collection.MAP or not isinstance(item, dict):
+        return False
+    inner = ownership.items(schema)
+    return all(item.get(name) is None and ownership.child(inner, name).default is None for name in schema.keys)
+
+
 def _go_value(value: _Json) -> str:
-    shown = value if isinstance(value, str) else msgspec.json.encode(value).decode()
-    return f"&value.valueUnstructured{{Value:{shown if not isinstance(value, str) else chr(34) + value + chr(34)}}}"
+    return f"&value.valueUnstructured{{Value:{msgspec.json.encode(value).decode()}}}"
+
+
+def _go_type(value: _Json) -> str:
+    match value:
+        case bool():
+            return "bool"
+        case dict():
+            return "map[string]interface {}"
+        case list():
+            return "[]interface {}"
+        case _:
+            return word(value)

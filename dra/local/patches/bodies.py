@@ -116,10 +116,10 @@ class Codec:
             raise unprocessable(patch.quoted(obj), error.converted if patch.strategic else str(error)) from None
         except Malformed as error:
             raise unprocessable(patch.quoted(obj), str(error)) from None
-        given = found.get("apiVersion", ""), found.get("kind", "")
+        given = found.get("apiVersion") or self.api_version, found.get("kind") or self.kind
         if not self.custom and given != (self.api_version, self.kind):
             raise unprocessable(patch.quoted(obj), self._no_such_kind(*given))
-        told = [*patch.repeated, *told]
+        told = [*patch.repeated, *(sorted(told) if patch.strategic else told)]
         if told and validation is Validation.STRICT:
             raise unprocessable(patch.quoted(obj), f"strict decoding error: {', '.join(told)}")
         return found, told if validation is Validation.WARN else []

@@ -104,6 +104,8 @@ def _field(target: _Json, value: _Json, schema: Schema | None, order: _Json, rem
 
 
 def _merged_list(target: list[_Json], patch: list[_Json], schema: Schema, order: _Json, removal: _Json) -> list[_Json]:
+    if order is not None and not isinstance(order, list):
+        raise _failed(f"expected a []interface {{}}, but received a {word(order)}")
     kinds = {
         "map" if isinstance(each, dict) else "list" if isinstance(each, list) else "scalar" for each in target + patch
     }
@@ -144,7 +146,7 @@ def _maps(target: list[_Json], patch: list[_Json], schema: Schema, order: _Json)
                 merged[index] = _merged(old, each, schema.items)
                 break
         else:
-            merged.append(_new(each))
+            merged.append(each)  # with its directives, of which decoding will warn: upstream overlooks them, too
     wanted = [each.get(key) for each in (order if isinstance(order, list) else changes) if isinstance(each, dict)]
     mine = [each.get(key) for each in changes]
     if [each for each in wanted if each in mine] != mine:

@@ -277,7 +277,7 @@ def _element(field: Schema) -> tuple[Schema, Read | None]:
     """Return the schema of the members of a list or a map, and their reader if they have parts."""
     inner = field.items if field.type == "array" else field.values
     assert inner is not None  # noqa: S101 - a list or a map
-    member = _with_type(inner, _element_type(field.go))
+    member = _with_type(inner, _element_type(field.go) if field.go != _RESOURCES else _RESOURCES)
     if not _is_composite(member):
         return member, None
     if _is_raw(member):
@@ -364,7 +364,7 @@ def _take(field: Schema, kept: bool, go: str, value: Any) -> Any:  # noqa: ANN40
 def _converted(field: Schema, go: str, value: Any) -> Any:  # noqa: ANN401, C901, PLR0911 - one case for each format
     match field.type, field.format:
         case _, "quantity":
-            return scalars.quantity(value)
+            return scalars.resource(value) if go == _RESOURCES else scalars.quantity(value)
         case _, "int-or-string":
             return value if type(value) is str else _integer(value, "int32")
         case "string", "date-time":
@@ -388,6 +388,8 @@ def _converted(field: Schema, go: str, value: Any) -> Any:  # noqa: ANN401, C901
         case _:
             return value
 
+
+_RESOURCES: Final = "v1.ResourceList"
 
 _RANGES: Final = {"int32": scalars.INT32, "uint16": range(2**16), "uint32": range(2**32), "uint8": range(2**8)}
 

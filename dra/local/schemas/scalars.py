@@ -5,7 +5,7 @@ Each reader returns the value as a server would write it again, and raises `Malf
 
 import binascii
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from math import ceil
 from typing import Any, Final
@@ -23,6 +23,8 @@ INT64: Final = range(-(2**63), 2**63)
 _QUANTITIES: Final = (
     "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"  # Go's words
 )
+_SUFFIX: Final = "unable to parse quantity's suffix"
+_PARTS: Final = re.compile(r"[+-]?(\d*)(\.?)(\d*)([eEinumkKMGTP]*[-+]?[0-9]*)", re.ASCII)
 _BINARY: Final = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 _DECIMAL: Final = {-9: "n", -6: "u", -3: "m", 0: "", 3: "k", 6: "M", 9: "G", 12: "T", 15: "P", 18: "E"}
 _NANO: Final = 10**9
@@ -31,21 +33,40 @@ _KILO: Final = 1000
 
 
 def quantity(value: Any) -> str:  # noqa: ANN401 - JSON
-    """Return a quantity as Go writes it: ``1.5`` is 1500m, ``1024Mi`` is 1Gi."""
+    """Return a quantity as Go writes it again: as it came, unless it had to compute (fractions, nanos, zero)."""
+    text = _text(value)
+    parts = _PARTS.fullmatch(text)
+    if parts is None or parts[3] or parts[4] in ("n", "u"):
+        return canonical(text)
+    found = canonical(text)
+    return found if found == "0" else text
+
+
+def resource(value: Any) -> str:  # noqa: ANN401 - JSON
+    """Return a quantity of a ResourceList, which is rounded and so always canonical: ``1024Mi`` is 1Gi."""
+    return canonical(_text(value))
+
+
+def _text(value: Any) -> str:  # noqa: ANN401 - JSON
     if type(value) is str:
-        return canonical(value)
+        return value.strip()
     if type(value) in (int, float):
-        return canonical(str(value))
+        return str(value)
     raise Malformed(_QUANTITIES)
 
 
 @lru_cache(maxsize=4096)
 def canonical(text: str) -> str:
     """Return the shortest exact form with a suffix of the same family."""
+    parts = _PARTS.fullmatch(text)
+    if not text or parts is None or (parts[4] and not (parts[1] or parts[3])):
+        raise Malformed(_QUANTITIES)
+    if not (parts[1] or parts[3]):  # a sign or a point alone
+        return "0"
     try:
-        amount = parse(text.strip())
+        amount = parse(text)
     except MalformedQuantityError:
-        raise Malformed(_QUANTITIES) from None
+        raise Malformed(_SUFFIX) from None
     if amount == 0:
         return "0"
     if text.endswith("i") and abs(amount) >= _KIBI:
@@ -79,30 +100,31 @@ _LAYOUT: Final = (
     ("05", r"\d\d"),
 )
 _ZONE: Final = ("Z07:00", r"Z|[+-]\d\d:\d\d")
-_SECONDS: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
-_MICROS: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z")
+_MOMENT: Final = re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d\d?):(\d\d):(\d\d)(?:[.,](\d+))?(Z|[+-]\d\d:\d\d)", re.ASCII)
+_FIELDS: Final = ("year", "month", "day", "hour", "minute", "second")
+_LIMITS: Final = ((0, 9999), (1, 12), (1, 31), (0, 23), (0, 59), (0, 59))
 
 
+@lru_cache(maxsize=4096)
 def time(value: str) -> str:
     """Return a Time as Go writes it: UTC, whole seconds."""
     layout = "2006-01-02T15:04:05Z07:00"
     _scan(value, layout, (*_LAYOUT, ("", r"([.,]\d+)?"), _ZONE))
-    found = _instant(value, layout)
-    return value if _SECONDS.fullmatch(value) else found.strftime("%Y-%m-%dT%H:%M:%SZ")
+    return _instant(value).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
+@lru_cache(maxsize=4096)
 def micro_time(value: str) -> str:
     """Return a MicroTime as Go writes it: UTC, microseconds."""
     layout = "2006-01-02T15:04:05.000000Z07:00"
     _scan(value, layout, (*_LAYOUT, (".000000", r"\.\d{6}"), _ZONE))
-    found = _instant(value, layout)
-    return value if _MICROS.fullmatch(value) else found.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return _instant(value).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def _scan(value: str, layout: str, parts: tuple[tuple[str, str], ...]) -> None:
     rest = value
     for name, pattern in parts:
-        found = re.match(pattern, rest)
+        found = re.match(pattern, rest, re.ASCII)
         if found is None:
             what = rest if name != "2006" else value
             raise Malformed(f'parsing time "{value}" as "{layout}": cannot parse "{what}" as "{name}"')
@@ -111,14 +133,26 @@ def _scan(value: str, layout: str, parts: tuple[tuple[str, str], ...]) -> None:
         raise Malformed(f'parsing time "{value}": extra text: "{rest}"')
 
 
-def _instant(value: str, layout: str) -> datetime:
+def _instant(value: str) -> datetime:
     """Return the moment; the shape is right, so only a number can be out of range."""
+    found = _MOMENT.fullmatch(value)
+    assert found is not None  # noqa: S101 - scanned before
+    numbers = [int(each) for each in found.groups()[:6]]
+    for name, number, (least, most) in zip(_FIELDS, numbers, _LIMITS, strict=True):
+        if not least <= number <= most:
+            raise Malformed(f'parsing time "{value}": {name} out of range')
+    zone = timedelta(0)
+    if found[8] != "Z":
+        hours, minutes = int(found[8][1:3]), int(found[8][4:])
+        for name, number, most in (("hour", hours, 24), ("minute", minutes, 60)):
+            if number > most:
+                raise Malformed(f'parsing time "{value}": time zone offset {name} out of range')
+        zone = timedelta(hours=hours, minutes=minutes) * (-1 if found[8][0] == "-" else 1)
     try:
-        return datetime.fromisoformat(value.replace(",", ".")).astimezone(UTC)
-    except (ValueError, OverflowError) as error:
-        part = next((each for each in ("month", "day", "hour", "minute", "second") if each in str(error)), "")
-        reason = f"{part} out of range" if part else f'cannot parse "{value}" as "{layout}"'
-        raise Malformed(f'parsing time "{value}": {reason}') from None
+        there = datetime(*numbers[:3], *numbers[3:], int((found[7] or "0").ljust(6, "0")[:6]), tzinfo=UTC)  # type: ignore[misc, arg-type]
+        return there - zone
+    except (ValueError, OverflowError):
+        raise Malformed(f'parsing time "{value}": day out of range') from None
 
 
 _BASE64: Final = re.compile(r"[A-Za-z0-9+/]*")
@@ -136,4 +170,4 @@ def base64(value: str) -> str:
         binascii.a2b_base64(text, strict_mode=True)
     except binascii.Error:
         raise Malformed(f"illegal base64 data at input byte {len(body) - len(body) % 4}") from None
-    return value
+    return text

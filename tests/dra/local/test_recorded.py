@@ -24,6 +24,7 @@ NOT_CLAIMED = {
     "merge-json-op-unknown": "unknown fields of operations are overlooked",
     "merge-json-type": "an operation of the wrong type is rejected without its words",
     "strategic-not-an-object": "it shows the whole list, with its defaults",
+    "strategic-null-element": "likewise",
     "pod-owners-mismatch": "another uid is a conflict here, for all writes",
     "claim-other-uid": "likewise",
     "apply-uid": "likewise",

@@ -30,15 +30,19 @@ ELSEWHERE = {
     "apply-deployment-empty",
     "apply-pod-status",
     "apply-pod-status-fewer",
+    "apply-two-quantity-other",  # its causes are in no order
 }
 
 
 def author(exchange, route):
+    manager = exchange.query.get("fieldManager", "")
+    entries = exchange.answer.get("metadata", {}).get("managedFields", [])
+    times = [each["time"] for each in entries if each["manager"] == manager and "time" in each]
     return Author(
-        manager=exchange.query.get("fieldManager", ""),
+        manager=manager,
         api_version=route.kind.api_version,
         subresource=route.subresource.name if route.subresource else "",
-        time="2026-01-01T00:00:00Z",
+        time=times[0] if times else "9999",
         status_apart=route.kind.subresource("status") is not None,
     )
 

@@ -26,6 +26,8 @@ ELSEWHERE = {
     "pod-version",
     "claim-other-uid",
     "strategic-retain-keys-missing",
+    "strategic-delete-root",
+    "strategic-replace-root",
     "strategic-body-list",  # and these are the server's
     "strategic-body-string",
     "strategic-body-cut",
@@ -91,7 +93,8 @@ CHANGES = st.lists(
 
 
 def merged(target, changes):
-    return strategic.mutation({"containers": changes}, SCHEMA)({"containers": deepcopy(target)})["containers"]
+    found = strategic.mutation({"containers": changes}, SCHEMA)({"containers": deepcopy(target)})["containers"]
+    return [{name: value for name, value in each.items() if value is not None} for each in found]  # as decoding does
 
 
 @given(target=CONTAINERS, changes=CHANGES)
