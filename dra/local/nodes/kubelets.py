@@ -10,6 +10,7 @@ On request: `reboot`, `lose_sandbox`, `silence` and `resume`, or the annotations
 import asyncio
 from collections.abc import Sequence
 from datetime import datetime
+from functools import partial
 from random import Random
 from typing import Final
 
@@ -28,6 +29,7 @@ from dra.local.nodes.inventory import NodeSpec
 from dra.local.nodes.machines import Machines
 from dra.local.nodes.manifests import Pod, concerns_kubelet
 from dra.local.nodes.preparations import KEP, Preparations, RefusedError, entries
+from dra.local.nodes.processes import Containers
 from dra.local.nodes.residents import Resident, Run, Stage, Step
 from dra.local.nodes.statuses import READY_TO_START, status
 from dra.model.claims import ResourceClaim
@@ -60,6 +62,7 @@ class Kubelets:
         api: str = KEP,
         preparer: Preparer | None = None,
         leases: bool = True,
+        containers: Containers | None = None,
     ) -> None:
         self._client = client
         self._clock = clock
@@ -68,6 +71,10 @@ class Kubelets:
         driver = preparer or SimulatedDriver(frozenset(spec.name for spec in nodes))
         self.preparations = Preparations(driver, api=api, read=self._claim)
         """Which claims are prepared where: for audits."""
+
+        self._containers = containers
+        self._started: dict[Uid, dict[str, int]] = {}
+        """Which run of each container has been handed over to whoever runs it."""
 
         self._residents: dict[Uid, Resident] = {}
         self._adopting: set[Uid] = set()
@@ -93,6 +100,8 @@ class Kubelets:
             group.create_task(self._pods.run(), name="reflect pods for kubelets")
             group.create_task(self._agenda.serve(self._sync), name="kubelets")
             group.create_task(self._recorder.run(), name="events of kubelets")
+            if self._containers is not None:
+                group.create_task(self._close_at_end(self._containers), name="containers of kubelets")
 
     def reboot(self, node: str, *, seconds: float = REBOOT_SECONDS) -> None:
         """Reboot a node: it is away for some seconds, and all its sandboxes are lost."""
@@ -186,12 +195,13 @@ class Kubelets:
         machine, now = self._machines[pod.spec.node_name], self._clock.now()
         uid = pod.metadata.uid
         resident = Resident(pod, pod.spec.node_name, pod.status.pod_ip or machine.address())
+        resident.real = self._containers is not None
         self._residents[uid] = resident
         resident.reported = resident.summary()  # that it is pending need not be said
         if pod.terminal:
             resident.stage = Stage.DONE
             resident.reported = resident.summary()
-        elif pod.ready(READY_TO_START):
+        elif pod.ready(READY_TO_START) and not resident.real:  # processes have ended with those who ran them
             self._adopting.add(uid)
             _adopt(resident, now=now, wall=self._clock.wall())
         elif machine.spec.start_seconds:
@@ -211,16 +221,43 @@ class Kubelets:
             if uid in self._adopting:
                 await self._adopt_claims(resident)
             step = residents.advance(resident, now=now, wall=self._wall())
+            if self._containers is not None:
+                self._follow(resident, self._containers)
             if step is Step.REST:
                 return resident.wake
             if step is Step.FORGET:
                 del self._residents[uid]
+                self._started.pop(uid, None)
                 return None
             try:
                 await self._do(step, resident)
             except PrepareError as error:
                 self._warn(resident.pod, "FailedUnprepareDynamicResources", str(error))
                 return self._clock.now() + RELEASE_RETRY
+
+    @staticmethod
+    async def _close_at_end(containers: Containers) -> None:
+        try:
+            await asyncio.get_running_loop().create_future()
+        finally:
+            await containers.close()
+
+    def _follow(self, resident: Resident, containers: Containers) -> None:
+        """Let processes start and stop as the life of the pod wants it."""
+        uid = resident.pod.metadata.uid
+        started = self._started.setdefault(uid, {})
+        specs = {container.name: container for container in resident.pod.spec.containers or ()}
+        for run in resident.runs:
+            if run.running and started.get(run.name) != run.number:
+                started[run.name] = run.number
+                containers.start(resident.pod, specs[run.name], partial(self._ended, resident, run, run.number))
+            elif run.name in started and (not run.running or resident.stage is Stage.STOPPING):
+                containers.stop(uid, run.name, kill=not run.running)
+
+    def _ended(self, resident: Resident, run: Run, number: int, exit_code: int) -> None:
+        now = self._clock.now()
+        residents.ended(resident, run, number=number, exit_code=exit_code, now=now, wall=self._wall())
+        self._agenda.touch(resident.pod.metadata.uid)
 
     async def _do(self, step: Step, resident: Resident) -> None:
         """Do one thing for a pod."""
@@ -267,6 +304,7 @@ class Kubelets:
             )
         except Conflict:
             await self._reread(resident)
+            raise
         except NotFound:
             resident.gone = True
         else:

@@ -75,6 +75,8 @@ class Run:
     failures: int = 0
     outcome: int = 0
     """The code with which the present run will end."""
+    number: int = 0
+    """How often it has been started: news of an earlier run are none."""
 
 
 @dataclass(slots=True)
@@ -97,6 +99,8 @@ class Resident:
     """Whether we have asked for the removal of the object."""
     reported: object = None
     wake: float | None = None
+    real: bool = False
+    """Whether its containers are processes, which end when they do and not by a timer."""
 
     @property
     def sandbox(self) -> bool:
@@ -188,11 +192,13 @@ def changed(resident: Resident, *, now: float) -> None:
     resident.attempt_at = min(resident.attempt_at, now)
 
 
-def ended(resident: Resident, name: str, exit_code: int, *, now: float) -> None:
-    """A container that is a real process has ended."""
-    for run in resident.runs:
-        if run.name == name and run.running:
-            run.ends, run.outcome = now, exit_code
+def ended(resident: Resident, run: Run, *, number: int, exit_code: int, now: float, wall: str) -> None:
+    """A container that is a process has ended."""
+    if not run.running or run.number != number:
+        return
+    run.ends, run.outcome = now, exit_code
+    if resident.stage is Stage.STOPPING:
+        _end(run, exit_code, wall=wall)
 
 
 def _run(resident: Resident, *, now: float, wall: str) -> None:
@@ -216,7 +222,8 @@ def _run(resident: Resident, *, now: float, wall: str) -> None:
 
 
 def _start(resident: Resident, run: Run, *, now: float, wall: str) -> None:
-    does = _program(resident.pod, run.name)
+    does = Program(None) if resident.real else _program(resident.pod, run.name)
+    run.number += 1
     run.running, run.again, run.began, run.started_at = True, None, now, wall
     run.ends = None if does.seconds is None else now + does.seconds
     run.outcome = does.exit_code
@@ -244,9 +251,10 @@ def _stop_if_asked(resident: Resident, *, now: float, wall: str) -> None:
         _run(resident, now=now, wall=wall)  # what has ended by itself has not been killed
         if resident.stage is Stage.UP:
             resident.stage = Stage.STOPPING
-            takes = stop_seconds(resident.pod.metadata.annotations)
+            takes = grace if resident.real else stop_seconds(resident.pod.metadata.annotations)
             for run in resident.runs:
-                run.outcome, run.again = (STOPPED if takes <= grace else KILLED), None
+                run.outcome = STOPPED if takes <= grace and not resident.real else KILLED
+                run.again = None
             resident.stop_at = now + min(takes, grace)
     elif resident.stage is Stage.STOPPING:
         resident.stop_at = min(resident.stop_at, now + grace)
@@ -254,7 +262,7 @@ def _stop_if_asked(resident: Resident, *, now: float, wall: str) -> None:
 
 def _stopped(resident: Resident, *, now: float, wall: str) -> bool:
     """End the containers when their time is up."""
-    if now < resident.stop_at:
+    if now < resident.stop_at and any(run.running for run in resident.runs):
         resident.wake = resident.stop_at
         return False
     for run in resident.runs:

@@ -11,7 +11,7 @@ from dra.kube.client import Client
 from dra.kube.clock import SYSTEM, Clock
 from dra.kube.limits import Limiter
 from dra.kube.transport import Request, Response
-from dra.local import scheduler, snapshots
+from dra.local import nodes, scheduler, snapshots, workloads
 from dra.local.faults import Faults, Unreliable
 from dra.local.objects import decode
 from dra.local.plane import roster
@@ -44,6 +44,7 @@ class Plane:
         admin = Admin(options=options, server=self.server, faults=self.faults, supervisor=self.supervisor)
         self.server.pages[PATH] = admin.answer
         self.server.not_enforced += (f"scheduler: {each}" for each in scheduler.NOT_ENFORCED)
+        self.server.not_enforced += [*nodes.NOT_ENFORCED, *workloads.NOT_ENFORCED]
 
     def add(self, name: str, start: Start) -> None:
         """Have one more component, before the plane runs."""

@@ -183,6 +183,7 @@ class GarbageCollector:
             self._forget(item)
         except Conflict:
             await self._reread(item)
+            raise
         return True
 
     async def _look_up(self, item: Item, owner: OwnerReference) -> bool:
@@ -224,7 +225,6 @@ class GarbageCollector:
         if found.metadata.uid != item.meta.uid:
             self._forget(item)
         self._observed(item.resource, found, gone=False)
-        self._agenda.touch(item.meta.uid)
 
     def _forget(self, item: Item) -> None:
         for uid in self.graph.remove(item.meta.uid):

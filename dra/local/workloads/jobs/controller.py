@@ -113,7 +113,7 @@ class JobController:
             self._pods.deleting(pod, second_time(self._clock.wall()))
 
     async def _drop(self, pod: Pod) -> None:
-        await self._release(pod)
+        await self._release(pod)  # raises if it could not: with its finalizer it would be counted as a failure
         await self._delete(pod)
 
     async def _release(self, pod: Pod) -> None:
@@ -129,6 +129,7 @@ class JobController:
             self._pods.forget(meta)
         except Conflict:
             await self._reread(meta)
+            raise
         else:
             self._pods.observe(changed)
 

@@ -127,7 +127,7 @@ def _account(
                 completed.add(index)
             else:
                 succeeded[uid] = None
-        elif _counts(pod, policy) and (over is None or not over.success or has_failed(job, pod)):
+        elif _counts(pod, policy) and (over is None or not over.success or pod.status.phase == "Failed"):
             failed[uid] = None
     status: dict[str, Any] = {
         "active": len(found.active) or None,

@@ -18,6 +18,9 @@ from dra.local.workloads.outages.manifests import Lease, Node
 from dra.model.meta import PartialObject, Uid
 
 LEASE_NAMESPACE: Final = "kube-node-lease"
+AGAIN_SECONDS: Final = 1.0
+"""When a node that was written is looked at again, if nothing is heard of it before."""
+
 DISRUPTION_TARGET: Final = "DisruptionTarget"
 
 
@@ -89,11 +92,11 @@ class OutageController:
                 again.append(due)
             elif node.ready != "Unknown":
                 await self._patch(node, {"status": {"conditions": rules.unknown(node, wall=wall)}}, part="status")
-                return now
+                return now + AGAIN_SECONDS
         changed = rules.taints(node, wall=wall)
         if changed is not None:
             await self._patch(node, {"spec": {"taints": changed or None}}, part=None)
-            return now
+            return now + AGAIN_SECONDS
         again += await self._evict(node)
         return min(again, default=None)
 
@@ -172,8 +175,8 @@ class OutageController:
                 resource_version=meta.resource_version,
                 uid=meta.uid,
             )
-        except (NotFound, Conflict):
-            return  # the watch brings it anew
+        except NotFound:
+            return
         self._nodes.observe(changed)
 
     def _wall(self) -> str:

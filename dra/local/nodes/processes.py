@@ -1,0 +1,131 @@
+"""Containers as local processes: what `dra-reserve local up --processes` runs instead of timers.
+
+Commands are executed as they are, without images, namespaces or limits: for trying things out on one's own machine, by
+who trusts what he applies. A process gets the environment of its container and nothing else but PATH and HOME; it has a
+group of its own, so that what it has started ends with it.
+"""
+
+import asyncio
+import os
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from dra.local.nodes.manifests import Container, Pod
+from dra.model.meta import Uid
+
+NOT_FOUND: Final = 127
+"""What a shell returns for a command that is not there."""
+
+
+class Containers(Protocol):
+    """Runs containers; a kubelet without one lets timers run."""
+
+    def start(self, pod: Pod, container: Container, ended: Callable[[int], None]) -> None:
+        """Start a container; `ended` is told its exit code, later."""
+        ...
+
+    def stop(self, uid: Uid, name: str, *, kill: bool) -> None:
+        """Ask a container to end, or end it."""
+        ...
+
+    async def close(self) -> None:
+        """End all."""
+        ...
+
+
+@dataclass(slots=True)
+class _Process:
+    task: asyncio.Task[None]
+    pid: int | None = None
+    asked: signal.Signals | None = None
+
+
+class Processes:
+    """Containers as children of this process."""
+
+    def __init__(self) -> None:
+        self._running: dict[tuple[Uid, str], _Process] = {}
+
+    def start(self, pod: Pod, container: Container, ended: Callable[[int], None]) -> None:
+        """Start a process."""
+        place = (pod.metadata.uid, container.name)
+        task = asyncio.get_running_loop().create_task(self._run(pod, container, ended), name=f"container {place}")
+        self._running[place] = _Process(task)
+
+    def stop(self, uid: Uid, name: str, *, kill: bool) -> None:
+        """Send SIGTERM or SIGKILL to its group."""
+        found = self._running.get((uid, name))
+        if found is None:
+            return
+        found.asked = signal.SIGKILL if kill else signal.SIGTERM
+        if found.pid is not None:
+            _send(found.pid, found.asked)
+
+    async def close(self) -> None:
+        """Kill all, and wait for them."""
+        tasks = [each.task for each in self._running.values()]
+        for uid, name in tuple(self._running):
+            self.stop(uid, name, kill=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _run(self, pod: Pod, container: Container, ended: Callable[[int], None]) -> None:
+        place = (pod.metadata.uid, container.name)
+        mine = self._running[place]
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *_command(container),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.DEVNULL,
+                stderr=asyncio.subprocess.DEVNULL,
+                env=_environment(pod, container),
+                cwd=container.working_dir or None,
+                start_new_session=True,
+            )
+        except OSError:
+            code = NOT_FOUND
+        else:
+            mine.pid = process.pid
+            if mine.asked is not None:  # it was stopped before it was there
+                _send(process.pid, mine.asked)
+            code = await process.wait()
+            _send(process.pid, signal.SIGKILL)  # what it has left behind
+        if self._running.get(place) is mine:
+            del self._running[place]
+        ended(code if code >= 0 else 128 - code)
+
+
+def _send(pid: int, number: signal.Signals) -> None:
+    try:
+        os.killpg(pid, number)
+    except ProcessLookupError:
+        return
+
+
+def _command(container: Container) -> list[str]:
+    """Return what to execute; an image's own command is not known, so it is a server that does nothing."""
+    return [*(container.command or ()), *(container.args or ())] or ["sleep", "infinity"]
+
+
+def _environment(pod: Pod, container: Container) -> dict[str, str]:
+    base = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+    for each in container.env or ():
+        source = (each.get("valueFrom") or {}).get("fieldRef") or {}
+        base[each["name"]] = each.get("value") or _field(pod, source.get("fieldPath", ""))
+    return base
+
+
+def _field(pod: Pod, path: str) -> str:
+    """Return what the downward API tells; empty for what it does not know."""
+    kind, bracket, rest = path.partition("['")
+    if bracket:
+        values = {"metadata.annotations": pod.metadata.annotations, "metadata.labels": pod.metadata.labels}.get(kind)
+        return (values or {}).get(rest.removesuffix("']"), "")
+    known = {
+        "metadata.name": pod.metadata.name,
+        "metadata.namespace": pod.metadata.namespace,
+        "metadata.uid": pod.metadata.uid,
+        "spec.nodeName": pod.spec.node_name,
+    }
+    return known.get(path, "")
