@@ -133,17 +133,22 @@ class EndPod(Decision):
 
 
 class EndClaim(Decision):
-    """A claim is deleted, or released by the owner of its workload."""
+    """A claim is deleted, released by the owner of its workload or by force, or listed for something foreign."""
 
     namespace: str
     name: str
-    how: Literal["deleted", "released"]
+    how: Literal["deleted", "released", "forced", "shared"]
 
     async def play(self, world: "World") -> None:
-        if self.how == "deleted":
-            await world.delete(CLAIMS, self.namespace, self.name)
-        else:
-            await world.release(self.namespace, self.name)
+        match self.how:
+            case "deleted":
+                await world.delete(CLAIMS, self.namespace, self.name)
+            case "released":
+                await world.release(self.namespace, self.name)
+            case "forced":
+                await world.force(self.namespace, self.name)
+            case "shared":
+                await world.share(self.namespace, self.name)
 
 
 class NodeIs(Decision):

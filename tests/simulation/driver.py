@@ -55,6 +55,8 @@ class Driver:
         """
         namespace, name = holder.key
         for pod in self._world.audit.pods.values():
+            if pod.metadata.uid in self._world.audit.given_up:
+                continue
             if pod.metadata.namespace == namespace and pod.spec.node_name == node and not pod.terminal:
                 claim = self._world.audit.claims.get(holder.key)
                 if name in claim_names(pod) and claim is not None and claim.metadata.uid == holder.uid:

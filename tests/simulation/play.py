@@ -9,7 +9,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Final
 
-from tests.simulation import calm
+from tests.simulation import calm, limits
 from tests.simulation.chronicle import Chronicle
 from tests.simulation.loop import DeadlockError, LivelockError, VirtualLoop
 from tests.simulation.scenario import Scenario
@@ -62,7 +62,8 @@ def play(scenario: Scenario) -> Outcome:
     world = World(loop, scenario.beginning, seed=scenario.seed)
     gc.disable()
     try:
-        loop.run_until_complete(_live(world, scenario))
+        with limits.list_size(*scenario.beginning.lists):
+            loop.run_until_complete(_live(world, scenario))
     except Violation as violation:
         outcome.violation = str(violation)
     except (DeadlockError, LivelockError) as error:

@@ -24,6 +24,7 @@ from tests.simulation.decisions import (
     NodeIs,
     SandboxIsLost,
 )
+from tests.simulation.limits import USUAL
 from tests.simulation.world import Beginning
 
 ARRIVALS: Final = 40.0
@@ -76,6 +77,7 @@ class _Draft:
             namespaces=("ml", "web") if self._maybe(0.2) else ("ml",),
             replicas=replicas,
             release_finished=self._maybe(0.9),
+            lists=chance.choice((USUAL, (7, 2), (6, 2), (5, 1))),
         )
         self._controllers = "controller*"
         self._components = (self._controllers, self._controllers, "scheduler", "nodes", "workloads")
@@ -130,7 +132,7 @@ class _Draft:
             if self._maybe(0.95):
                 at = 0.0 if self._maybe(0.6) else self._when(0.0, ARRIVALS)
                 self._add(self._job(at, namespace, job, claims))
-        left = self._chance.randint(3, 10)
+        left = self._chance.randint(3, 12)
         while left > 0:
             count = min(left, self._chance.randint(1, 4))
             left -= count
@@ -200,6 +202,9 @@ class _Draft:
                 self._add(EndClaim(at=self._when(5.0, LONG), namespace=namespace, name=name, how="deleted"))
             if job and self._maybe(0.3):
                 self._add(EndClaim(at=self._when(5.0, LONG), namespace=namespace, name=name, how="released"))
+            if self._maybe(0.08):
+                how = self._chance.choice(("forced", "shared"))
+                self._add(EndClaim(at=self._when(5.0, LONG), namespace=namespace, name=name, how=how))
 
     def _misfortunes(self) -> None:
         kinds = [kind for kind in _MISFORTUNES if self._maybe(0.6)] or [_MISFORTUNES[0]]

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from random import Random
 from typing import Any, Final
 
@@ -26,11 +26,13 @@ from dra.local.server import ApiServer, Watch
 from dra.local.store import Event, Key, Stored
 from dra.local.workloads.controllers import WorkloadControllers
 from dra.model.pods import Pod
+from dra.model.workloads import FORCE_RELEASE
 from tests.simulation import meanwhile
-from tests.simulation.audit import Audit
+from tests.simulation.audit import FOREIGN, Audit
 from tests.simulation.chronicle import Chronicle
 from tests.simulation.decisions import FOREIGN_GATE, URGENT
 from tests.simulation.driver import DRIVER, Driver
+from tests.simulation.limits import USUAL
 from tests.simulation.loop import LoopClock, VirtualLoop
 from tests.simulation.processes import Process
 from tests.simulation.violation import Violation
@@ -38,6 +40,7 @@ from tests.simulation.violation import Violation
 USER: Final = "user"
 OWNER: Final = "owner"
 NODE_CONTROLLER: Final = "nodectl"
+STRANGER: Final = "stranger"
 
 DOWN: Final = 3.0
 """Seconds for which a process is down that a rule has killed."""
@@ -61,6 +64,8 @@ class Beginning(msgspec.Struct, frozen=True, kw_only=True):
     replicas: int = 1
     """Controllers; more than one have a lease."""
     release_finished: bool = True
+    lists: tuple[int, int] = USUAL
+    """How many entries a list holds, and how many of them are left to the scheduler."""
 
 
 @cache
@@ -118,7 +123,7 @@ class World:
         self.kubelets: Kubelets | None = None
         self._loop = loop
         self._chance = Random(seed + 2)
-        self._hand = {actor: _Attributed(self, actor) for actor in (USER, OWNER, NODE_CONTROLLER)}
+        self._hand = {actor: _Attributed(self, actor) for actor in (USER, OWNER, NODE_CONTROLLER, STRANGER)}
         self._listen()
         starts: dict[str, Callable[[Transport], Any]] = {
             "scheduler": self._scheduler,
@@ -128,7 +133,7 @@ class World:
         names = (
             ("controller",) if beginning.replicas == 1 else tuple(f"controller{n}" for n in range(beginning.replicas))
         )
-        starts |= dict.fromkeys(names, self._controller)
+        starts |= {name: partial(self._controller, name) for name in names}
         self.processes = {
             name: Process(name, start, server=_Attributed(self, name), faults=self.faults)
             for name, start in starts.items()
@@ -148,10 +153,10 @@ class World:
 
     # Those who work:
 
-    async def _controller(self, transport: Transport) -> None:
-        name = f"c{sum(p.lives for p in self.processes.values())}"
+    async def _controller(self, name: str, transport: Transport) -> None:
+        identity = f"{name}_{self.processes[name].lives}"
         settings = configuration(replicas=self.beginning.replicas, release_finished=self.beginning.release_finished)
-        application = Application(settings, transport, clock=self.clock, identity=name)
+        application = Application(settings, transport, clock=self.clock, identity=identity)
         self.applications.append(application)
         await application.run()
 
@@ -257,6 +262,32 @@ class World:
         kept = [entry for entry in entries if entry.get("apiGroup") != "batch"]
         if len(kept) < len(entries):
             await self.patch(CLAIMS, namespace, name, {"status": {"reservedFor": kept or None}}, "status", actor=OWNER)
+
+    async def share(self, namespace: str, name: str) -> None:
+        """Let some other controller list something that only it understands."""
+        found = self.find(CLAIMS, namespace, name)
+        status = (found or {}).get("status", {})
+        if found is not None and status.get("allocation") is not None:
+            thing = {"apiGroup": FOREIGN, "resource": "things", "name": "x", "uid": f"{found['metadata']['uid']}-x"}
+            entries = [e for e in status.get("reservedFor", []) if e["uid"] != thing["uid"]]
+            body = {"status": {"reservedFor": [*entries, thing]}}
+            await self.patch(CLAIMS, namespace, name, body, "status", actor=STRANGER)
+
+    async def take_foreign_entries_back(self) -> None:
+        """Let whoever made them remove them."""
+        for stored in self.all(CLAIMS):
+            entries = msgspec.json.decode(stored.raw).get("status", {}).get("reservedFor", [])
+            kept = [entry for entry in entries if entry.get("apiGroup") != FOREIGN]
+            if len(kept) < len(entries):
+                body = {"status": {"reservedFor": kept or None}}
+                await self.patch(CLAIMS, stored.key.namespace, stored.key.name, body, "status", actor=STRANGER)
+
+    async def force(self, namespace: str, name: str) -> None:
+        """Let a person vouch that nobody uses a claim any more."""
+        found = self.find(CLAIMS, namespace, name)
+        if found is not None:
+            mark = {FORCE_RELEASE: found["metadata"]["uid"]}
+            await self.patch(CLAIMS, namespace, name, {"metadata": {"annotations": mark}})
 
     async def patch(
         self, resource: Resource, namespace: str, name: str, body: Object, part: str | None = None, *, actor: str = USER
