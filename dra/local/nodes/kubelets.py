@@ -344,7 +344,7 @@ class Kubelets:
                 claims.append(await self._claim((resident.pod.metadata.namespace, name)))
             except NotFound:
                 continue
-        self.preparations.adopt(resident.node, resident.pod, claims)
+        await self.preparations.adopt(resident.node, resident.pod, claims)
         self._adopting.discard(resident.pod.metadata.uid)
 
     def _warn(self, pod: Pod, reason: str, note: str) -> None:

@@ -7,6 +7,7 @@
 4. A claim is given back when its last pod on the node has ended. Whether the allocation admits the node is not checked.
 """
 
+import contextlib
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
@@ -72,10 +73,15 @@ class Preparations:
             del cache[key]
         self._claims.pop(uid, None)
 
-    def adopt(self, node: str, pod: Pod, claims: list[ResourceClaim]) -> None:
-        """Take over what runs already, as a kubelet does that reads its checkpoint."""
+    async def adopt(self, node: str, pod: Pod, claims: list[ResourceClaim]) -> None:
+        """Take over what runs already, as a kubelet and a driver do that read their checkpoints.
+
+        The kubelet's does not say what is prepared: the next pod of the claim asks the driver again.
+        """
         for claim in claims:
-            self._use(node, pod.metadata.uid, claim)
+            known = self._use(node, pod.metadata.uid, claim)
+            with contextlib.suppress(PrepareError):  # it runs, whatever a driver thinks of it now
+                known.devices = known.devices or await self._preparer.prepare(node, claim)
 
     def rebooted(self, node: str) -> None:
         """Which claims are in use survives in the checkpoint; that they are prepared does not."""

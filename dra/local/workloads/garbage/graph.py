@@ -92,10 +92,12 @@ class Graph:
                 self._unlink(owner.uid, uid)
         for owner in item.owners:
             self.dependents.setdefault(owner.uid, {})[uid] = None
-        news = [uid] if item.owners or item.ending(FOREGROUND) or item.ending(ORPHAN) else []
+        moved = before is None or before.owners != item.owners
+        news = [uid] if item.ending(FOREGROUND) or item.ending(ORPHAN) or (moved and self._doubtful(item)) else []
         if item.ending(FOREGROUND) and not (before is not None and before.ending(FOREGROUND)):
             news += self.dependents.get(uid, ())
-        news += (owner.uid for owner in before.owners if owner.uid not in after) if before is not None else ()
+        if moved and before is not None:  # who waits for a dependent looks whether it still does
+            news += (owner.uid for owner in before.owners if owner.uid in self.items)
         return news
 
     def remove(self, uid: Uid) -> list[Uid]:
@@ -131,6 +133,11 @@ class Graph:
         if unknown:
             return [LookUp(owner) for owner in unknown]
         return self._judged(item)
+
+    def _doubtful(self, item: Item) -> bool:
+        """Whether not all owners of an object are there for good; most pods are not worth a second look."""
+        owners = (self.items.get(owner.uid) for owner in item.owners)
+        return any(owner is None or owner.ending(FOREGROUND) for owner in owners)
 
     def _judged(self, item: Item) -> list[Action]:
         """Return what follows from how the owners of an object are."""
