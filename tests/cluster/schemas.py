@@ -46,7 +46,9 @@ GROUP_VERSIONS: Final = (
 )
 
 OPTIONS: Final = Options(
-    feature_gates={"GenericWorkload": True}, apiserver_flags=("--runtime-config=scheduling.k8s.io/v1alpha2=true",)
+    kubernetes="1.36",
+    feature_gates={"GenericWorkload": True},
+    apiserver_flags=("--runtime-config=scheduling.k8s.io/v1alpha2=true",),
 )
 
 
@@ -73,7 +75,7 @@ class Server:
 
 def go_structures() -> dict[str, dict[str, list[str]]]:
     """Return the Go type and the encoding of each field of each struct of the API."""
-    program = binaries.controlplane("1.36")
+    program = binaries.controlplane(OPTIONS.kubernetes)
     command = ["go", "run", "-p", binaries.PARALLELISM, f"-modfile={program.modules}", "./structures"]
     environment = os.environ | {"CGO_ENABLED": "0", "GOTOOLCHAIN": "local"}
     output = subprocess.run(command, cwd=program.folder, env=environment, check=True, capture_output=True).stdout

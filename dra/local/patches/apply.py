@@ -1,11 +1,12 @@
 """Server-side apply: each manager says what it wants, and owns what it said.
 
 What a manager no longer says is removed, unless another one owns it. To change what another one owns is a conflict,
-which `force` wins. Who changes an object without applying (an update or another patch) takes what it changes.
+which `force` wins; kubectl wins over itself, when it goes from applying on its own to server-side apply. Who changes an
+object without applying (an update or another patch) takes what it changes. Values are compared as they are written, so
+``1000m`` and ``1`` differ.
 
-Simpler than upstream in two ways: ownership is recorded from the first application on, so all that was there before
-belongs to ``before-first-apply`` (upstream says so only of objects without a record); and values are compared as they
-are written, so ``1000m`` and ``1`` differ.
+Simpler than upstream in one way: ownership is recorded from the first application on, so all that was there before
+belongs to ``before-first-apply`` (upstream says so only of objects without a record).
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,7 +17,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from dra.local import refusals
-from dra.local.objects import Mutation, Object, encode
+from dra.local.objects import Mutation, Object, decode, encode
 from dra.local.patches import ownership
 from dra.local.patches.ownership import Fields
 from dra.local.patches.strategic import printed
@@ -27,7 +28,9 @@ from dra.local.schemas.schema import Collection, Schema
 _Json: TypeAlias = Any
 
 BEFORE_FIRST_APPLY: Final = "before-first-apply"
-LONGEST_MANAGER: Final = 128
+CLIENT: Final = "kubectl"
+LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
+"""Where ``kubectl apply`` without ``--server-side`` keeps what it has applied."""
 
 _UNOWNED: Final = ownership.read(
     {
@@ -158,7 +161,8 @@ def application(applied: Object, schema: Schema, author: Author, *, force: bool 
         changed, _ = ownership.changes(live, new, schema)
         wanted = ownership.intersection(changed, mine)
         claimed = [(each, ownership.intersection(each.fields, wanted)) for each in others]
-        if not force and any(fields for _, fields in claimed):
+        upgraded = _applied_by_client(live, schema, author)
+        if not force and any(ownership.difference(fields, upgraded) for _, fields in claimed):
             raise _conflict({each.shown: fields for each, fields in claimed if fields})
         others = [each.owning(ownership.difference(each.fields, fields), author.time) for each, fields in claimed]
         if own is not None:
@@ -168,11 +172,30 @@ def application(applied: Object, schema: Schema, author: Author, *, force: bool 
             _prune(new, own.fields, kept, schema)
         else:
             own = Entry(author.manager, "Apply", author.api_version, author.subresource, "", {})
+        if upgraded:
+            new["metadata"]["annotations"][LAST_APPLIED] = f"{_sorted(applied)}\n"
         # Who only shares what is there has no time; null may stand for a default, so it counts as a change.
         time = author.time if new != live or _has_null(applied) else own.time
         return _record(new, [own.owning(mine, time), *others])
 
     return apply
+
+
+def _applied_by_client(live: Object, schema: Schema, author: Author) -> Fields:
+    """Return what ``kubectl apply`` has applied by itself and is still so: kubectl may take it on server-side."""
+    text = ((live.get("metadata") or {}).get("annotations") or {}).get(LAST_APPLIED)
+    if author.manager != CLIENT or author.subresource or not isinstance(text, str):
+        return {}
+    try:
+        last = decode(text.encode())
+    except msgspec.DecodeError:
+        return {}
+    changed, _ = ownership.changes(last, live, schema)
+    return _owned(ownership.difference(ownership.of(last, schema), changed), author)
+
+
+def _sorted(value: _Json) -> str:
+    return msgspec.json.encode(value, order="sorted").decode()
 
 
 def note(new: Object, old: Object, schema: Schema, author: Author) -> None:

@@ -156,6 +156,15 @@ async def test_server_side_apply_owns_and_objects(kubectl):
     assert [each["manager"] for each in found["metadata"]["managedFields"]] == ["kubectl", "other"]
 
 
+async def test_apply_may_become_server_side_apply(kubectl):
+    await kubectl("apply", "--filename=-", stdin=DEPLOYMENT)
+    changed = json.loads(json.dumps(DEPLOYMENT))
+    changed["spec"]["replicas"] = 5
+
+    assert "serverside-applied" in await kubectl("apply", "--server-side", "--filename=-", stdin=changed)
+    assert (await kubectl.get("deployment", "web"))["spec"]["replicas"] == 5
+
+
 async def test_unknown_fields_are_refused_or_warned_of(kubectl):
     wrong = json.loads(json.dumps(DEPLOYMENT))
     wrong["spec"]["replica"] = 1
