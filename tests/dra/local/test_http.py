@@ -2,10 +2,12 @@
 
 import asyncio
 import base64
+import contextlib
 import io
 import json
 import ssl
 import stat
+from dataclasses import replace
 
 import aiohttp
 import pytest
@@ -111,3 +113,90 @@ async def test_a_fault_of_ours_is_a_status_and_the_server_lives_on(tmp_path, cap
                 async with session.get("/x", headers=headers) as answer:
                     assert (answer.status, (await answer.json())["reason"]) == (500, "InternalError")
     assert "ZeroDivisionError" in caplog.text
+
+
+async def _connected(endpoint, request):
+    """Return a connection on which a request has been sent and nothing is read yet."""
+    tls = ssl.create_default_context()
+    tls.check_hostname, tls.verify_mode = False, ssl.CERT_NONE
+    host, port = endpoint.url.removeprefix("https://").split(":")
+    reader, writer = await asyncio.open_connection(host, int(port), ssl=tls, limit=1024)
+    writer.write(request.replace(b"TOKEN", endpoint.token.encode()))
+    await writer.drain()
+    return reader, writer
+
+
+WATCH = b"GET /api/v1/configmaps?watch=1 HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer TOKEN\r\n\r\n"
+
+
+async def test_a_reader_that_does_not_read_loses_its_watch_and_costs_little_memory(tmp_path, monkeypatch):
+    monkeypatch.setattr("dra.local.http.STALL", 0.2)
+    server, ended, taken = ApiServer(), asyncio.Event(), []
+
+    async def handle(request):
+        answer = await server.handle(request)
+        return replace(answer, blocks=_counted(answer.blocks, taken, ended)) if request.query.get("watch") else answer
+
+    async with serving(handle, folder=tmp_path) as endpoint, _session(endpoint) as session:
+        _, writer = await _connected(endpoint, WATCH)
+        for index in range(40):
+            body = {"metadata": {"name": f"m{index}"}, "data": {"x": "y" * 500_000}}
+            async with session.post("/api/v1/namespaces/default/configmaps", json=body) as answer:
+                assert answer.status == 201
+        await asyncio.wait_for(ended.wait(), 10)
+        assert sum(taken) < 15_000_000  # what the sockets of the system hold, and one block
+        writer.transport.abort()
+        async with session.get("/readyz") as answer:
+            assert answer.status == 200
+
+
+async def _counted(blocks, taken, ended):
+    try:
+        async for block in blocks:
+            taken.append(len(block))
+            yield block
+    finally:
+        ended.set()
+
+
+@contextlib.asynccontextmanager
+async def _session(endpoint):
+    headers = {"Authorization": f"Bearer {endpoint.token}"}
+    connector = aiohttp.TCPConnector(ssl=False)
+    async with aiohttp.ClientSession(endpoint.url, connector=connector, headers=headers, trust_env=False) as session:
+        yield session
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        pytest.param(b"", id="silence"),
+        pytest.param(b"GET /api HT", id="half-a-line"),
+        pytest.param(b"GET /api HTTP/1.1\r\nHost: x\r\nX-", id="half-a-header"),
+        pytest.param(
+            b"POST /api/v1/namespaces HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer TOKEN\r\n"
+            b"Content-Type: application/json\r\nContent-Length: 1000\r\n\r\n{",
+            id="half-a-body",
+        ),
+        pytest.param(b"\x00\xff\r\n\r\n", id="noise"),
+        pytest.param(b"GET " + b"/x" * 600_000 + b" HTTP/1.1\r\n\r\n", id="endless-line"),
+        pytest.param(b"POST /api HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", id="no-chunk"),
+    ],
+)
+async def test_what_is_no_request_harms_nobody(tmp_path, request_):
+    async with serving(ApiServer().handle, folder=tmp_path) as endpoint, _session(endpoint) as session:
+        _, writer = await _connected(endpoint, request_)
+        async with session.get("/api/v1/namespaces/default") as answer:
+            assert answer.status == 200
+        writer.transport.abort()
+
+
+async def test_a_body_that_does_not_come_is_not_waited_for(tmp_path, monkeypatch):
+    monkeypatch.setattr("dra.local.http.BODY_TIMEOUT", 0.1)
+    async with serving(ApiServer().handle, folder=tmp_path) as endpoint:
+        head = (
+            b"POST /api/v1/namespaces HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer TOKEN\r\nContent-Length: 9\r\n\r\n"
+        )
+        reader, writer = await _connected(endpoint, head)
+        assert b" 400 " in await asyncio.wait_for(reader.readline(), 5)
+        writer.transport.abort()
