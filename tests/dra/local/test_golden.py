@@ -25,15 +25,6 @@ NOT_CLAIMED = {
     "legacy /apis": "likewise",
     "unauthorized": "a matter of HTTP: test_http",
     "openapi v3 index": "hashes of documents",
-    "Table resourceclaims": "needs the recorded cluster",
-    "Table resourceslices": "needs the recorded cluster",
-    "Table pods": "needs the recorded cluster",
-    "claim: status.allocation immutable": "needs the recorded cluster",
-    "claim: delete while reserved -> finalizer": "needs the recorded cluster",
-    "claim spec immutable": "needs the recorded cluster",
-    "claim: reservedFor add via status patch (JSON merge)": "needs the recorded cluster",
-    "pod binding (bound already)": "needs the recorded cluster",
-    "slice: invalid": "validation of slices",
 }
 
 SHOWN_IN_PART = {"watch Table"}
@@ -123,11 +114,91 @@ class Replay:
         assert answer.status == 200, answer.body
         return json.loads(answer.body)
 
+    async def make(self, path, body):
+        answer = await self.ask("POST", path, body)
+        assert answer.status == 201, answer.body
+
     async def create(self, name, **metadata):
         body = {"apiVersion": "demo.example.com/v1alpha1", "kind": "Reservation", "spec": {"gpus": 1}}
         body["metadata"] = {"name": name, **metadata}
         answer = await self.ask("POST", OBJECTS, body)
         assert answer.status == 201, answer.body
+
+
+EXPRESSION = (
+    'device.capacity["gpu.example.com"].memory.compareTo(quantity("40Gi")) >= 0 && '
+    'device.attributes["gpu.example.com"].driverVersion.isGreaterThan(semver("1.2.3"))'
+)
+CLASS = {"metadata": {"name": "gpu.example.com"}, "spec": {"selectors": [{"cel": {"expression": "true"}}]}}
+SLICE = {
+    "metadata": {"name": "n1-gpu"},
+    "spec": {
+        "driver": "gpu.example.com",
+        "nodeName": "n1",
+        "pool": {"name": "n1", "generation": 1, "resourceSliceCount": 1},
+        "devices": [{"name": "gpu-0"}, {"name": "gpu-1"}],
+    },
+}
+CLAIM = {
+    "apiVersion": "resource.k8s.io/v1",
+    "kind": "ResourceClaim",
+    "metadata": {"annotations": {}, "name": "c1", "namespace": "default"},
+    "spec": {
+        "devices": {
+            "requests": [
+                {
+                    "exactly": {
+                        "deviceClassName": "gpu.example.com",
+                        "selectors": [{"cel": {"expression": EXPRESSION}}],
+                    },
+                    "name": "g",
+                }
+            ]
+        }
+    },
+}
+POD = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"annotations": {}, "name": "p1", "namespace": "default"},
+    "spec": {
+        "containers": [{"image": "pause", "name": "c", "resources": {"claims": [{"name": "g"}]}}],
+        "resourceClaims": [{"name": "g", "resourceClaimName": "c1"}],
+    },
+}
+STATUS = {
+    "allocation": {
+        "devices": {"results": [{"request": "g", "driver": "gpu.example.com", "pool": "n1", "device": "gpu-0"}]},
+        "nodeSelector": {
+            "nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]}]
+        },
+        "allocationTimestamp": "2026-11-20T16:03:03Z",
+    },
+    "reservedFor": [{"resource": "pods", "name": "p1", "uid": "25a69138-83e6-4524-bb9f-72d5d0153b32"}],
+}
+
+
+async def _one_pod_on_one_claim(replay):
+    """Make the cluster that the recording began with."""
+    claims, devices = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims", "/apis/resource.k8s.io/v1"
+    await replay.make("/api/v1/nodes", {"metadata": {"name": "n1"}})
+    await replay.make(f"{devices}/deviceclasses", CLASS)
+    await replay.make(f"{devices}/resourceslices", SLICE)
+    await replay.make(claims, _applied_as(CLAIM))
+    await replay.make("/api/v1/namespaces/default/pods", _applied_as(POD))
+    target = {"kind": "Node", "name": "n1"}
+    await replay.make("/api/v1/namespaces/default/pods/p1/binding", {"metadata": {"name": "p1"}, "target": target})
+    held = {"metadata": {"finalizers": ["resource.kubernetes.io/delete-protection"]}}
+    for path, body in (("", held), ("/status", {"status": STATUS})):
+        answer = await replay.ask("PATCH", f"{claims}/c1{path}", body, content_type=MERGE_PATCH)
+        assert answer.status == 200, answer.body
+
+
+def _applied_as(obj):
+    """Return an object as ``kubectl apply`` sends it."""
+    text = json.dumps(obj, separators=(",", ":")).replace(">", "\\u003e").replace("&", "\\u0026") + "\n"
+    note = {"kubectl.kubernetes.io/last-applied-configuration": text}
+    return obj | {"metadata": obj["metadata"] | {"annotations": note}}
 
 
 async def _four_gpus_and_w1(replay):
@@ -141,7 +212,10 @@ async def _finalizer(replay):
     await replay.patch("r1", {"metadata": {"finalizers": ["x.example.com/f"]}})
 
 
-BEFORE = {"DELETE with finalizer -> 200 object + deletionTimestamp": _finalizer}
+BEFORE = {
+    "Table resourceclaims": _one_pod_on_one_claim,
+    "DELETE with finalizer -> 200 object + deletionTimestamp": _finalizer,
+}
 """What was done without being recorded, or is done in another way here."""
 
 DURING = {"watch from RV": _four_gpus_and_w1}
