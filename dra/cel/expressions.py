@@ -46,7 +46,7 @@ class Expression:
         try:
             self._compiled = within.compile(text)
         except RuntimeError as error:
-            raise Malformed(_CODE.sub("", str(error))) from error
+            raise Malformed(_said(_CODE.sub("", str(error)))) from error
 
     @property
     def type(self) -> Any:  # noqa: ANN401 - cel.Type
@@ -61,6 +61,23 @@ class Expression:
         return answer.plain_value()
 
 
+def _said(text: str) -> str:
+    """Return an error of the compiler in the words of cel-go, which points at the name that is not declared."""
+    text = text.replace("null_type", "null")
+    return _UNDECLARED.sub(_earlier, _MEMBER.sub(r"\1", text))
+
+
+def _earlier(found: re.Match[str]) -> str:
+    column = int(found["column"]) - len(found["name"])
+    head = f"ERROR: <input>:{found['line']}:{column}: undeclared reference to '{found['name']}'"
+    return f"{head}{found['between']}{'.' * (column - 1)}^"
+
+
+_MEMBER: Final = re.compile(r"(undefined field '[^']*') not found in struct '[^']*'")
+_UNDECLARED: Final = re.compile(
+    r"ERROR: <input>:(?P<line>\d+):(?P<column>\d+): undeclared reference to '(?P<name>[^'.]+)\.[^']*'"
+    r"(?P<between>[^\n]*\n[^\n]*\n \| )\.*\^"
+)
 _CODE: Final = re.compile(r"^INVALID_ARGUMENT: | \[INVALID_ARGUMENT\]$")
 _STATUS: Final = re.compile(r"^[A-Z_]+: ")
 _WORDS: Final = (

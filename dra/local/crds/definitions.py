@@ -4,7 +4,8 @@ A definition is deleted in two steps: the finalizer that its deletion puts on it
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from datetime import datetime
 from typing import Any, Final
 
 from dra.local.crds import pruning, shape, structure
@@ -99,6 +100,11 @@ class DefinitionStrategy(Strategy):
             },
         )
 
+    def cells(self, obj: Object, *, now: datetime) -> Mapping[str, Any]:
+        """Return when it was created: in words of upstream, which is no age."""
+        del now
+        return {"Created At": metadata(obj).get("creationTimestamp")}
+
     def held(self, obj: Object) -> bool:
         """Deletion always begins; how it ends is the finalizer's business."""
         return "deletionTimestamp" not in metadata(obj)
@@ -114,7 +120,7 @@ DEFINITION: Final = Kind(
     strategy=DefinitionStrategy(),
     columns=(
         Column(name="Name", format="name"),
-        Column(name="Created At", type="date", path=".metadata.creationTimestamp"),
+        Column(name="Created At", type="date"),
     ),
 )
 
@@ -202,11 +208,24 @@ def _spec(spec: Node) -> Iterator[Cause]:
     for index, version in enumerate(versions):
         if not (version.get("schema") or {}).get("openAPIV3Schema"):
             yield required(f"spec.versions[{index}].schema.openAPIV3Schema")
+    same = _same(versions)
     for index, version in enumerate(versions):
-        yield from _version(version, f"spec.versions[{index}]")
+        yield from _version(version, f"spec.versions[{index}]", but=same)
     yield from _together(versions)
     yield from _names(spec["names"])
+    if versions:
+        yield from _content({name: versions[0].get(name) for name in same}, "spec")
     yield from _otherwise(spec)
+
+
+_HOISTED: Final = ("schema", "subresources", "additionalPrinterColumns", "selectableFields")
+
+
+def _same(versions: list[Node]) -> frozenset[str]:
+    """Return what all versions have in common: upstream moves that out of them, which shows in paths."""
+    return frozenset(
+        name for name in _HOISTED if versions and all(each.get(name) == versions[0].get(name) for each in versions)
+    )
 
 
 def _together(versions: list[Node]) -> Iterator[Cause]:
@@ -245,7 +264,7 @@ def _names(given: Node) -> Iterator[Cause]:
         yield invalid("spec.names.listKind", given["listKind"], "kind and listKind may not be the same")
 
 
-def _version(version: Node, path: str) -> Iterator[Cause]:
+def _version(version: Node, path: str, *, but: frozenset[str]) -> Iterator[Cause]:
     name = version.get("name") or ""
     if faults := names.letter_label(name):
         yield invalid(f"{path}.name", name, ",".join(faults))
@@ -258,9 +277,14 @@ def _version(version: Node, path: str) -> Iterator[Cause]:
             yield invalid(where, warning, "must be <= 256 characters long")
         elif not warning:
             yield invalid(where, warning, "must not be an empty string")
+    yield from _content({name: version.get(name) for name in _HOISTED if name not in but}, path)
+
+
+def _content(version: Node, path: str) -> Iterator[Cause]:
     schema = (version.get("schema") or {}).get("openAPIV3Schema")
     if schema:
-        yield from structure.check(schema, f"{path}.schema.openAPIV3Schema")
+        place = "validation" if path == "spec" else "schema"
+        yield from structure.check(schema, f"{path}.{place}.openAPIV3Schema")
     yield from _scale((version.get("subresources") or {}).get("scale"), f"{path}.subresources.scale")
     for index, column in enumerate(version.get("additionalPrinterColumns") or ()):
         yield from _column(column, f"{path}.additionalPrinterColumns[{index}]")

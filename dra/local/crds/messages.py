@@ -52,7 +52,7 @@ class Checker:
         try:
             Expression(rule, environment(names, pool=self._pool))
         except Malformed as error:
-            return _MEMBER.sub(r"\1", str(error))
+            return str(error)
         return ""
 
     def _type(self, schema: Node) -> Any:  # noqa: ANN401 - cel.Type
@@ -122,9 +122,6 @@ class Checker:
             made.type, made.type_name = _Field.TYPE_MESSAGE, _FORMATS[form]
         else:
             made.type = _Field.TYPE_BYTES if form == "byte" else _Field.TYPE_STRING
-
-
-_MEMBER: Final = re.compile(r"(undefined field '[^']*') not found in struct '[^']*'")
 
 
 def _is_map(schema: Node) -> bool:

@@ -27,7 +27,7 @@ BLOCKED: Final = Cause(
 )
 """Said when rules could not be tried, since what they speak of has the wrong shape."""
 
-BLOCKING: Final = frozenset({Fault.REQUIRED, Fault.TOO_LONG, Fault.TOO_MANY, Fault.TYPE})
+BLOCKING: Final = frozenset({Fault.REQUIRED, Fault.TOO_LONG, Fault.TOO_MANY, Fault.TYPE, Fault.UNSUPPORTED})
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,8 @@ _NESTED: Final = ("allOf", "anyOf", "oneOf")
 def check(schema: Node, path: str) -> list[Cause]:
     """Return what is wrong with a schema."""
     found = list(_root(schema, path))
-    found += sorted(check_shape(schema, path, level="root"), key=lambda cause: (cause.field, cause.message))
+    shape = [*check_shape(schema, path, level="root"), *_known(schema, path)]
+    found += sorted(shape, key=lambda cause: (cause.field, cause.message))
     if not found:
         found += check_defaults(schema, path)
     found += check_places(schema, path, no_default="")
@@ -241,7 +242,6 @@ def check_shape(schema: Node, path: str, *, level: str) -> Iterator[Cause]:
     yield from _values(schema, path, skip=_either(schema))
     yield from _own_type(schema, path, kind, level)
     yield from _meta(schema, path, level)
-    yield from _known(schema, path)
 
 
 def _marks(schema: Node, path: str) -> Iterator[Cause]:
@@ -326,7 +326,7 @@ def _value(schema: Node, path: str, *, skip: str = "") -> Iterator[Cause]:
 
 
 def _known(schema: Node, path: str) -> Iterator[Cause]:
-    """Yield the places that nested schemas restrict and the schema itself does not have (upstream: completeness)."""
+    """Yield the places that the root's nested schemas restrict and it does not have; upstream asks the root alone."""
     for where, each in _nested(schema, path):
         yield from _placed(each, schema, where, path)
 
