@@ -6,21 +6,12 @@ from dra.kube.client import Client
 from dra.kube.errors import Unreachable
 from dra.kube.limits import Limiter
 from dra.local import refusals
-from dra.local.kinds.kind import Kind
-from dra.local.kinds.subresource import STATUS, Subresource
 from dra.local.scheduler import Scheduler
 from dra.local.transport import LocalTransport
 from tests.dra.kube.virtual import seeded
 from tests.dra.local.components import Plane, running
 
 DRIVER = "gpu.example.com"
-
-
-class Binding(Subresource):
-    name, version, kind, verbs = "binding", "v1", "Binding", ("create",)
-
-    def act(self, obj, body, *, now):  # noqa: ARG002 - the signature
-        obj["spec"]["nodeName"] = body["target"]["name"]
 
 
 def node(name, *, labels=None, cpu="8", pods="110", taints=(), unschedulable=False):
@@ -125,7 +116,6 @@ class World(Plane):
     def __init__(self, *, seed=1):
         super().__init__(seed=seed)
         self.way = Meddler(self.server)
-        self.server.catalog.add(Kind(plural="pods", name="Pod", subresources=(STATUS, Binding())))
         self.scheduler = self.another_scheduler(seed)
 
     def another_scheduler(self, seed=2):

@@ -8,7 +8,7 @@ from tests.dra.local.scheduler.cluster import DRIVER, World, claim, device_class
 VIRTUAL_TIME = True
 
 TAINT = {"key": "dedicated", "value": "ml", "effect": "NoSchedule"}
-GREEDY = {"name": "i", "resources": {"requests": {"cpu": "9"}}}
+GREEDY = {"name": "i", "image": "busybox", "resources": {"requests": {"cpu": "9"}}}
 
 
 def asking(name, cpu="4", **spec):
@@ -43,9 +43,7 @@ async def test_a_refusal_counts_nodes_by_reason_in_upstreams_words():
         pytest.param({"labels": {"a": "c"}}, {"nodeSelector": {"a": "b"}}, False, id="other-label"),
         pytest.param({}, {"schedulingGates": [{"name": "x"}]}, False, id="gated"),
         pytest.param({}, {"schedulerName": "other"}, False, id="of-another-scheduler"),
-        pytest.param(
-            {}, {"initContainers": [{"name": "i", "resources": {"requests": {"cpu": "9"}}}]}, False, id="init"
-        ),
+        pytest.param({}, {"initContainers": [GREEDY]}, False, id="init"),
         pytest.param({}, {"overhead": {"cpu": "8"}}, False, id="overhead"),
     ],
 )
@@ -111,8 +109,10 @@ async def test_a_waiting_pod_is_looked_at_when_that_comes(what):  # noqa: C901 -
 async def test_pods_of_high_priority_go_first():
     world = World()
     await world.host("n", pods="1")
-    for name, priority in (("low", 0), ("high", 1000)):
-        await world.user.create("pods", pod(name, priority=priority))
+    priority = {"metadata": {"name": "urgent"}, "value": 1000}
+    await world.user.request("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", body=priority)
+    await world.user.create("pods", pod("low"))
+    await world.user.create("pods", pod("high", priorityClassName="urgent"))
     async with world.scheduling():
         await later()
 
