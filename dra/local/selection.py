@@ -31,34 +31,44 @@ _labels: Final = msgspec.json.Decoder(_Labelled)
 
 
 class Facets:
-    """What selectors ask for, by revision: no two versions of anything share one."""
+    """What selectors ask for, by revision and bytes: a state that is restored may bring a revision back."""
 
     def __init__(self) -> None:
-        self._labels: OrderedDict[int, Labels] = OrderedDict()
-        self._fields: OrderedDict[int, Labels] = OrderedDict()
+        self._labels = _Remembered()
+        self._fields = _Remembered()
 
     def labels(self, stored: Stored) -> Labels:
         """Return the labels of an object."""
-        found = self._labels.get(stored.revision)
+        found = self._labels.get(stored)
         if found is None:
             found = _labels.decode(stored.raw).metadata.labels or {}
-            _remember(self._labels, stored.revision, found)
+            self._labels.keep(stored, found)
         return found
 
     def fields(self, kind: Kind, stored: Stored) -> Labels:
         """Return what field selectors may ask of an object."""
-        found = self._fields.get(stored.revision)
+        found = self._fields.get(stored)
         if found is None:
             names = {"metadata.name": stored.key.name, "metadata.namespace": stored.key.namespace}
             found = names | dict(kind.strategy.fields(decode(stored.raw)))
-            _remember(self._fields, stored.revision, found)
+            self._fields.keep(stored, found)
         return found
 
 
-def _remember(kept: OrderedDict[int, Labels], revision: int, value: Labels) -> None:
-    kept[revision] = value
-    if len(kept) > _REMEMBERED:
-        kept.popitem(last=False)
+class _Remembered:
+    """The latest of what was read."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[int, tuple[bytes, Labels]] = OrderedDict()
+
+    def get(self, stored: Stored) -> Labels | None:
+        raw, found = self._kept.get(stored.revision, (b"", None))
+        return found if raw is stored.raw else None
+
+    def keep(self, stored: Stored, value: Labels) -> None:
+        self._kept[stored.revision] = (stored.raw, value)
+        if len(self._kept) > _REMEMBERED:
+            self._kept.popitem(last=False)
 
 
 class Selection:
