@@ -333,7 +333,8 @@ def _conflict(claimed: Mapping[str, Fields]) -> Refusal:
 
 
 def _not_typed(applied: Object, wrong: list[str]) -> Refusal:
-    meta = applied.get("metadata") or {}
+    meta = applied.get("metadata")
+    meta = meta if isinstance(meta, dict) else {}
     group, _, version = str(applied.get("apiVersion", "")).rpartition("/")
     name = f"{meta.get('namespace', '')}/{meta.get('name', '')}; {group}/{version}, Kind={applied.get('kind', '')}"
     texts = wrong[0] if len(wrong) == 1 else "errors:" + "".join(f"\n  {each}" for each in wrong)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from copy import deepcopy
 from typing import Any, Final, TypeAlias
 
-from dra.local.objects import Mutation, Object
+from dra.local.objects import Mutation, Object, encode
 from dra.local.refusals import Refusal, bad_request
 from dra.local.schemas.decoding import word
 from dra.local.schemas.schema import Schema
@@ -111,7 +111,9 @@ def _merged_list(target: list[_Json], patch: list[_Json], schema: Schema, order:
     }
     if len(kinds) > 1:
         raise _failed(f"list element types are not identical: {printed([target, patch])}")
-    if kinds in ({"scalar"}, set()) and not schema.merge_key:
+    if kinds == {"list"}:
+        raise _failed("lists of lists are not supported")
+    if kinds == {"scalar"} or not schema.merge_key:
         return _scalars(target, patch, order, removal)
     return _maps(target, patch, schema, order)
 
@@ -147,12 +149,18 @@ def _maps(target: list[_Json], patch: list[_Json], schema: Schema, order: _Json)
                 break
         else:
             merged.append(each)  # with its directives, of which decoding will warn: upstream overlooks them, too
-    wanted = [each.get(key) for each in (order if isinstance(order, list) else changes) if isinstance(each, dict)]
-    mine = [each.get(key) for each in changes]
+    told = order if isinstance(order, list) else changes
+    wanted = [_identity(each.get(key)) for each in told if isinstance(each, dict)]
+    mine = [_identity(each.get(key)) for each in changes]
     if [each for each in wanted if each in mine] != mine:
         shown = f"{printed(changes)}\n doesn't match $setElementOrder list:\n{printed(order)}"
         raise _failed(f"The order in patch list:\n{shown}\n")
-    return _ordered(merged, wanted, target, key=lambda each: each.get(key))
+    return _ordered(merged, wanted, target, key=lambda each: _identity(each.get(key)))
+
+
+def _identity(value: _Json) -> bytes:
+    """Return something that tells values apart, whatever they are."""
+    return encode(value)
 
 
 def _key_of(each: Object, key: str) -> _Json:

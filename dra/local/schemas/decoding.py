@@ -345,7 +345,8 @@ def _scalar(field: Schema) -> Callable[[Any], Any]:
     """Return the reader of a field without parts."""
     found = _takers.get(id(field))
     if found is None:
-        found = _takers[id(field)] = partial(_take, field, _kept(field), field.go.lstrip("*"))
+        keeps = _kept(field) or field.format == "quantity"
+        found = _takers[id(field)] = partial(_take, _converter(field, field.go.lstrip("*")), keeps)
     return found
 
 
@@ -354,39 +355,44 @@ def _kept(field: Schema) -> bool:
     return field.pointer or field.omission is Omission.ALWAYS
 
 
-def _take(field: Schema, kept: bool, go: str, value: Any) -> Any:  # noqa: ANN401, FBT001 - partly applied, for speed
+def _take(convert: Callable[[Any], Any], kept: bool, value: Any) -> Any:  # noqa: ANN401, FBT001 - partly applied, for speed
     if value is None:
         return DROP
-    found = _converted(field, go, value)
-    return found if found or kept or field.format == "quantity" else DROP
+    found = convert(value)
+    return found if found or kept else DROP
 
 
-def _converted(field: Schema, go: str, value: Any) -> Any:  # noqa: ANN401, C901, PLR0911 - one case for each format
+def _converter(field: Schema, go: str) -> Callable[[Any], Any]:  # noqa: PLR0911 - one case for each format
+    """Return what makes of a value what Go would write again, or raises."""
     match field.type, field.format:
         case _, "quantity":
-            return scalars.resource(value) if go == _RESOURCES else scalars.quantity(value)
+            return scalars.resource if go == _RESOURCES else scalars.quantity
         case _, "int-or-string":
-            return value if type(value) is str else _integer(value, "int32")
+            return lambda value: value if type(value) is str else _integer("int32", value)
         case "string", "date-time":
-            if type(value) is not str:
-                raise Mismatch(word(value), "string")
-            return scalars.micro_time(value) if field.definition.endswith("MicroTime") else scalars.time(value)
-        case "string", kind:
-            if type(value) is not str:
-                raise Mismatch(word(value), go or "string")
-            return scalars.base64(value) if kind == "byte" else value
+            return partial(_moment, scalars.micro_time if field.definition.endswith("MicroTime") else scalars.time)
+        case "string", "byte":
+            return lambda value: scalars.base64(_of_type(str, go, value))
+        case "string", _:
+            return partial(_of_type, str, go or "string")
         case "boolean", _:
-            if type(value) is not bool:
-                raise Mismatch(word(value), go or "bool")
-            return value
+            return partial(_of_type, bool, go or "bool")
         case "integer", kind:
-            return _integer(value, go or kind or "int64")
+            return partial(_integer, go or kind or "int64")
         case "number", _:
-            if type(value) not in (int, float):
-                raise Mismatch(word(value), go or "float64")
-            return value
+            return lambda value: value if type(value) is int else _of_type(float, go or "float64", value)
         case _:
-            return value
+            return lambda value: value
+
+
+def _of_type(wanted: type, go: str, value: Any) -> Any:  # noqa: ANN401
+    if type(value) is not wanted:
+        raise Mismatch(word(value), go)
+    return value
+
+
+def _moment(read: Callable[[str], str], value: Any) -> str:  # noqa: ANN401
+    return read(_of_type(str, "string", value))
 
 
 _RESOURCES: Final = "v1.ResourceList"
@@ -394,7 +400,7 @@ _RESOURCES: Final = "v1.ResourceList"
 _RANGES: Final = {"int32": scalars.INT32, "uint16": range(2**16), "uint32": range(2**32), "uint8": range(2**8)}
 
 
-def _integer(value: Any, go: str) -> int:  # noqa: ANN401
+def _integer(go: str, value: Any) -> int:  # noqa: ANN401
     if type(value) is int:
         if value in _RANGES.get(go, scalars.INT64):
             return value
