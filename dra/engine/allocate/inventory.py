@@ -29,6 +29,9 @@ Labels: TypeAlias = dict[str, str]
 Counters: TypeAlias = Mapping[tuple[str, str], Fraction]
 """(counter set, counter) → amount."""
 
+REMEMBERED: Final = 64
+"""Expressions whose answer is kept for a device: claims may bring any number of them."""
+
 _NO_LABELS: Final[Labels] = {}
 
 
@@ -55,6 +58,8 @@ class Candidate:
         for selector in selectors:
             answer = self._answers.get(selector.expression)
             if answer is None:
+                if len(self._answers) >= REMEMBERED:
+                    self._answers.clear()
                 answer = self._answers[selector.expression] = self._ask(selector)
             if answer is not True:
                 if answer is False:
