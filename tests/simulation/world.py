@@ -27,7 +27,6 @@ from dra.local.store import Event, Key, Stored
 from dra.local.workloads.controllers import WorkloadControllers
 from dra.model.pods import Pod
 from dra.model.workloads import FORCE_RELEASE
-from tests.simulation import meanwhile
 from tests.simulation.audit import FOREIGN, Audit
 from tests.simulation.chronicle import Chronicle
 from tests.simulation.decisions import FOREIGN_GATE, URGENT
@@ -90,10 +89,7 @@ class _Attributed:
 
     async def handle(self, request: Request) -> Response | Watch:
         self._world.actor = self._actor
-        answer = await self._world.server.handle(request)
-        if isinstance(answer, Response) and answer.status in {404, 405}:
-            return await meanwhile.bound(self._world.server, request) or answer
-        return answer
+        return await self._world.server.handle(request)
 
 
 class World:
@@ -107,7 +103,6 @@ class World:
         self.server = ApiServer(
             api=Dialect.KEP if beginning.kep else Dialect.STOCK, clock=self.clock, chance=Random(seed)
         )
-        meanwhile.know_phases(self.server)
         self.faults = Faults(clock=self.clock, chance=Random(seed + 1))
         self.faults.crash = self._crash
         self.faults.revision = lambda: self.server.store.revision
