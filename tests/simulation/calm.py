@@ -101,6 +101,8 @@ def stuck(world: "World", pod: Pod) -> str:  # noqa: PLR0911 - one reason after 
         return ""
     taken = {r.device for t in audit.tenures.values() for r in t.allocation.devices.results or ()}
     here, wanted = set(world.beginning.nodes), 0
+    if len(claim_names(pod)) < len(pod.spec.resource_claims or ()):
+        return f"pod {name} has no claim of its own"
     for each in claim_names(pod):
         claim = audit.claims.get((meta.namespace, each))
         if claim is None or claim.metadata.deleting:
@@ -120,12 +122,14 @@ def stuck(world: "World", pod: Pod) -> str:  # noqa: PLR0911 - one reason after 
     return f"pod {name} is behind {gates} for ever" if gates else f"pod {name} is not scheduled, and could be"
 
 
-def left(world: "World", claim: ResourceClaim, users: list[Pod]) -> str:  # noqa: PLR0911 - likewise
+def left(world: "World", claim: ResourceClaim, users: list[Pod]) -> str:  # noqa: C901, PLR0911 - likewise
     """Return what is left on a claim for nobody."""
     meta, allocation = claim.metadata, claim.status.allocation
     name = f"{meta.namespace}/{meta.name}"
     if any(entry.api_group == FOREIGN for entry in claim.entries):
         return ""
+    if claim.generated_for is not None and not any(pod.metadata.uid == claim.generated_for for pod in users):
+        return f"claim {name} was made for a pod that needs it no more"
     if meta.deleting and not users:
         return f"claim {name} is being deleted for ever"
     if allocation is None:

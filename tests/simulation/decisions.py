@@ -22,6 +22,9 @@ FOREIGN_GATE: Final = "kueue.example.com/admission"
 URGENT: Final = "urgent"
 """A PriorityClass."""
 
+TEMPLATE: Final = "one-device"
+"""A ResourceClaimTemplate in each namespace."""
+
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag=True):
     """Something that happens ``at`` some second."""
@@ -103,6 +106,8 @@ class CreatePods(Decision):
     foreign_gate: bool = False
     opted_in: bool = False
     priority: int = 0
+    template: bool = False
+    """Whether each of them has a claim of its own besides, made from a template."""
     seconds: float | None = None
     """How long they run; None: until somebody ends them."""
 
@@ -111,6 +116,8 @@ class CreatePods(Decision):
         if self.seconds is not None:
             annotations[RUN_SECONDS] = str(self.seconds)
         spec = pod_spec(self.claims, gated=self.gated, foreign_gate=self.foreign_gate)
+        if self.template:
+            spec["resourceClaims"].append({"name": "own", "resourceClaimTemplateName": TEMPLATE})
         if self.priority:
             spec["priorityClassName"] = URGENT
         for name in self.names:

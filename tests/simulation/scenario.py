@@ -153,6 +153,7 @@ class _Draft:
                     foreign_gate=self._maybe(0.1),
                     opted_in=self._maybe(0.4),
                     priority=self._chance.randrange(2),
+                    template=self._maybe(0.1),
                     seconds=self._when(0.5, 60.0) if self._maybe(0.5) else None,
                 )
             )

@@ -14,7 +14,7 @@ from dra.kube.backoff import JITTER
 from dra.kube.client import Client
 from dra.kube.clock import second_time
 from dra.kube.limits import Limiter
-from dra.kube.resources import CLAIMS, JOBS, NODES, PODS, Resource
+from dra.kube.resources import CLAIMS, JOBS, NODES, PODS, TEMPLATES, Resource
 from dra.kube.transport import JSON, MERGE_PATCH, Request, Response, Transport
 from dra.local.faults import Faults
 from dra.local.nodes.inventory import NodeSpec
@@ -29,7 +29,7 @@ from dra.model.pods import Pod
 from dra.model.workloads import FORCE_RELEASE
 from tests.simulation.audit import FOREIGN, Audit
 from tests.simulation.chronicle import Chronicle
-from tests.simulation.decisions import FOREIGN_GATE, URGENT
+from tests.simulation.decisions import FOREIGN_GATE, TEMPLATE, URGENT
 from tests.simulation.driver import DRIVER, Driver
 from tests.simulation.limits import USUAL
 from tests.simulation.loop import LoopClock, VirtualLoop
@@ -139,6 +139,7 @@ class World:
         """Make what there is at the beginning, and start everybody."""
         for namespace in self.beginning.namespaces:
             await self.create_at("/api/v1/namespaces", {"metadata": {"name": namespace}})
+            await self.create(TEMPLATES, namespace, _TEMPLATE)
         await self.create_at("/apis/scheduling.k8s.io/v1/priorityclasses", {"metadata": {"name": URGENT}, "value": 1})
         await self.create_at("/apis/resource.k8s.io/v1/deviceclasses", _CLASS)
         for device, reached in self.beginning.devices:
@@ -396,6 +397,12 @@ class World:
 _CLASS: Final[Object] = {
     "metadata": {"name": "gpu"},
     "spec": {"selectors": [{"cel": {"expression": f"device.driver == '{DRIVER}'"}}]},
+}
+
+
+_TEMPLATE: Final[Object] = {
+    "metadata": {"name": TEMPLATE},
+    "spec": {"spec": {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu"}}]}}},
 }
 
 
