@@ -19,15 +19,17 @@ from tests.cluster.fake_nodes import FakeNodes
 from tests.cluster.options import ALL_CONTROLLERS, WITHOUT_CLAIM_CONTROLLER, Options
 from tests.cluster.run_folder import RunFolder
 from tests.scenarios import api as kubernetes
-from tests.scenarios import installation, namespaces
+from tests.scenarios import installation, namespaces, planes
 from tests.scenarios.api import Api
 from tests.scenarios.controller import INSTALLED, Controller, Settings
 from tests.scenarios.features import Feature, kubernetes_version
 from tests.scenarios.namespaces import Namespace
 from tests.scenarios.proxy import Proxy
-from tests.scenarios.target import COMMAND, EXISTING_MODE, Capability, Mode, Place, Target, capabilities
+from tests.scenarios.target import COMMAND, EXISTING_MODE, Capability, Mode, Place, Target, capabilities, only_mode
 
 CONTROLLERS: Final = {Mode.REPLACE: WITHOUT_CLAIM_CONTROLLER, Mode.ALONGSIDE: ALL_CONTROLLERS}
+
+ADMIN: Final = "admin.kubeconfig"
 
 SOUND_NODES: Final = 3
 BROKEN_NODES: Final = 1
@@ -53,6 +55,8 @@ def pytest_report_header() -> str | None:
     place = Place.chosen()
     if place is Place.LOCAL:
         return f"scenarios: on Kubernetes {kubernetes_version()}, started here"
+    if place.api:
+        return f"scenarios: on our own control plane, --api {place.api}, with kwok's nodes"
     if place is Place.EXISTING:
         return f"scenarios: on the existing cluster of KUBECONFIG={os.environ['KUBECONFIG']}, mode {EXISTING_MODE}"
     return None
@@ -80,7 +84,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     wanted = {each for marker in item.iter_markers("needs") for each in marker.args}
     missing = {each for each in wanted if isinstance(each, Capability)} - capabilities(Place.chosen())
     if missing:
-        pytest.skip(f"an existing cluster does not allow: {', '.join(sorted(missing))}")
+        pytest.skip(f"{Place.chosen()}: does not allow: {', '.join(sorted(missing))}")
     for feature in wanted:
         if isinstance(feature, Feature) and not feature.among(version := kubernetes_version()):
             pytest.skip(f"not so in Kubernetes {version}: {feature.does}")
@@ -128,12 +132,14 @@ def own_cluster() -> Iterator[Cluster | None]:
 
 @pytest.fixture(scope="session")
 def visited() -> Iterator[RunFolder | None]:
-    """The existing cluster, with the fake nodes that it has as long as we visit it."""
-    if Place.chosen() is not Place.EXISTING:
+    """The existing cluster or the plane of ours, with the fake nodes that it has as long as we visit it."""
+    place = Place.chosen()
+    if place.api is None and place is not Place.EXISTING:
         yield None
         return
     with RunFolder() as folder:
-        admin = kubeconfig.flatten(folder.path / "admin.kubeconfig", kubeconfig=os.environ["KUBECONFIG"])
+        found = planes.start(folder, api=place.api) if place.api else os.environ["KUBECONFIG"]
+        admin = kubeconfig.flatten(folder.path / ADMIN, kubeconfig=str(found))
         installation.install(admin)
         nodes = FakeNodes(folder, binaries.build(binaries.kwok()), kubeconfig=admin)
         nodes.kwok.start()
@@ -147,20 +153,17 @@ def visited() -> Iterator[RunFolder | None]:
 @pytest.fixture(scope="session")
 def target(mode: Mode, own_cluster: Cluster | None, visited: RunFolder | None) -> Target:
     """The cluster in the mode of the test."""
+    place = Place.chosen()
     if own_cluster is not None:
         own_cluster.run_controllers(CONTROLLERS[mode])
-    elif mode is not EXISTING_MODE:
-        pytest.skip(f"the existing cluster is for mode {EXISTING_MODE}")
+    elif mode is not only_mode(place):
+        pytest.skip(f"{place}: is for mode {only_mode(place)}")
     folder = own_cluster.folder if own_cluster else visited
     assert folder is not None
-    admin = folder.path / "admin.kubeconfig"
-    return Target(
-        mode=mode,
-        admin=admin,
-        controller=installation.controller_kubeconfig(admin, folder.path),
-        folder=folder,
-        own=own_cluster,
-    )
+    admin = folder.path / ADMIN
+    # A plane of ours knows one token, and keeps nobody from anything.
+    installed = admin if place.api else installation.controller_kubeconfig(admin, folder.path)
+    return Target(mode=mode, admin=admin, controller=installed, folder=folder, own=own_cluster)
 
 
 @pytest.fixture

@@ -20,6 +20,9 @@ from tests.cluster import binaries
 from tests.cluster.kubectl import kubectl
 from tests.scenarios.target import Place
 
+EMULATED: Final = "v1.36.3"
+"""What our own control plane behaves as."""
+
 PAGE: Final = Path(__file__).resolve().parents[2] / "docs" / "kubernetes-versions.md"
 BEGIN: Final = "<!-- versions -->\n"
 END: Final = "<!-- /versions -->\n"
@@ -90,6 +93,8 @@ class Feature(Enum):
 @cache
 def kubernetes_version() -> str:
     """Return the version of the cluster that the scenarios run on, such as v1.35.4."""
+    if Place.chosen().api:
+        return EMULATED
     if Place.chosen() is not Place.EXISTING:
         return binaries.controlplane().version
     told = kubectl("get", "--raw", "/version", kubeconfig=Path(os.environ["KUBECONFIG"]))

@@ -1,8 +1,9 @@
 """The cluster that the scenarios run against: one started here, or one that exists; and what may be done to it.
 
 DRA_CLUSTER decides: not set, there is none and the scenarios are left out; ``local``, one is started from
-tests/cluster; ``existing``, the one of KUBECONFIG is used, which the Makefile asks for when KUBECONFIG is set. So a
-KUBECONFIG that happens to be in the environment is never touched by a plain pytest.
+tests/cluster; ``plane-stock`` and ``plane-kep``, our own control plane (dra.local) with kwok's nodes; ``existing``, the
+one of KUBECONFIG is used, which the Makefile asks for when KUBECONFIG is set. So a KUBECONFIG that happens to be in the
+environment is never touched by a plain pytest.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ class Place(StrEnum):
 
     NOWHERE = ""
     LOCAL = "local"
+    PLANE_STOCK = "plane-stock"
+    PLANE_KEP = "plane-kep"
     EXISTING = "existing"
 
     @classmethod
@@ -37,10 +40,17 @@ class Place(StrEnum):
         try:
             place = cls.LOCAL if value == "1" else cls(value)
         except ValueError:
-            raise pytest.UsageError(f"DRA_CLUSTER={value}: neither local nor existing") from None
+            known = ", ".join(filter(None, cls))
+            raise pytest.UsageError(f"DRA_CLUSTER={value}: none of {known}") from None
         if place is cls.EXISTING and not os.environ.get("KUBECONFIG"):
             raise pytest.UsageError("DRA_CLUSTER=existing: KUBECONFIG must say which cluster that is")
         return place
+
+    @property
+    def api(self) -> str | None:
+        """What API a plane of ours has: ``stock`` or ``kep``; None elsewhere."""
+        name, _, api = self.value.partition("-")
+        return api if name == "plane" else None
 
 
 class Mode(StrEnum):
@@ -54,16 +64,31 @@ EXISTING_MODE: Final = Mode(os.environ.get("DRA_CLUSTER_MODE", Mode.ALONGSIDE))
 """Existing clusters run the stock claim controller, unless their owner says that it is off."""
 
 
+def only_mode(place: Place) -> Mode | None:
+    """Return the mode of a place that has only one; a plane of ours has no claim controller but the one under test."""
+    if place.api is not None:
+        return Mode.REPLACE
+    return EXISTING_MODE if place is Place.EXISTING else None
+
+
 class Capability(StrEnum):
     """What a scenario may need to do that not every cluster allows; named by ``@pytest.mark.needs(...)``."""
 
     COMPONENTS = "components"
     """Stop, start and freeze the scheduler and the other components, through `Target.cluster`."""
+    RIGHTS = "rights"
+    """Take rights away from the controller: the server enforces them."""
 
 
 def capabilities(place: Place) -> frozenset[Capability]:
     """Return what may be done in a place."""
-    return frozenset(Capability) if place is Place.LOCAL else frozenset()
+    match place:
+        case Place.LOCAL:
+            return frozenset(Capability)
+        case Place.EXISTING:
+            return frozenset({Capability.RIGHTS})
+        case _:
+            return frozenset()
 
 
 @dataclass(frozen=True, kw_only=True)
