@@ -78,6 +78,10 @@ class Capability(StrEnum):
     """Stop, start and freeze the scheduler and the other components, through `Target.cluster`."""
     RIGHTS = "rights"
     """Take rights away from the controller: the server enforces them."""
+    STOCK_EVICTION = "stock eviction"
+    """Stock controllers evict pods from tainted devices."""
+    EXACT_BYTES = "exact bytes"
+    """The server stores parameters for drivers as they were sent, space for space."""
 
 
 def capabilities(place: Place) -> frozenset[Capability]:
@@ -86,7 +90,7 @@ def capabilities(place: Place) -> frozenset[Capability]:
         case Place.LOCAL:
             return frozenset(Capability)
         case Place.EXISTING:
-            return frozenset({Capability.RIGHTS})
+            return frozenset(Capability) - {Capability.COMPONENTS}
         case _:
             return frozenset()
 

@@ -30,7 +30,7 @@ from tests.scenarios.metrics import Metrics, total
 from tests.scenarios.namespaces import Namespace
 from tests.scenarios.objects import PodShape
 from tests.scenarios.resources import CLAIMS, DEPLOYMENTS, EVENTS
-from tests.scenarios.target import Mode, Target
+from tests.scenarios.target import Capability, Mode, Target
 
 CONTROLLER = "reserve.dra/controller"
 
@@ -111,7 +111,11 @@ async def _told(namespace: Namespace) -> dict[str, Counter[str]]:
     return found
 
 
-@pytest.mark.parametrize("row", [pytest.param(row, id=row.name) for row in ROWS])
+def _marks(row: Row) -> list[pytest.MarkDecorator]:
+    return [pytest.mark.needs(Capability.RIGHTS)] if "WorkloadUnreadable" in row.told else []
+
+
+@pytest.mark.parametrize("row", [pytest.param(row, id=row.name, marks=_marks(row)) for row in ROWS])
 def test_a_mistake_is_told_once_and_then_left_alone(row: Row, mode: Mode, outcome: Outcome) -> None:
     if mode not in row.modes:
         pytest.skip(f"the stock controller, or nobody, answers in mode {mode}")
@@ -142,6 +146,7 @@ DEPTH = 4_900
 """Arrays in arrays: with their brackets they take the ten kilobytes that the parameters of a driver may have."""
 
 
+@pytest.mark.needs(Capability.EXACT_BYTES)
 async def test_a_claim_that_is_nested_deeper_than_python_likes_is_a_claim_like_others(
     namespace: Namespace, start_controller: StartController
 ) -> None:
@@ -160,6 +165,7 @@ async def test_a_claim_that_is_nested_deeper_than_python_likes_is_a_claim_like_o
     await steps.pods_run(namespace, "second")
 
 
+@pytest.mark.needs(Capability.EXACT_BYTES)
 async def test_a_claim_that_nobody_can_patch_is_a_claim_like_others(
     namespace: Namespace, start_controller: StartController
 ) -> None:

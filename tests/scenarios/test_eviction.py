@@ -21,7 +21,7 @@ from tests.scenarios.namespaces import Namespace
 from tests.scenarios.objects import PodShape
 from tests.scenarios.resources import PODS
 from tests.scenarios.taints import BROKEN, FOR_EVER, for_a_while
-from tests.scenarios.target import Mode
+from tests.scenarios.target import Capability, Mode
 
 pytestmark = pytest.mark.needs(Feature.DEVICE_TAINTS)
 
@@ -60,6 +60,7 @@ async def test_fifty_unlisted_pods_leave_a_tainted_device_as_listed_ones_do(
 
 
 @pytest.mark.modes(Mode.REPLACE)
+@pytest.mark.needs(Capability.STOCK_EVICTION)
 async def test_without_us_nobody_evicts_unlisted_pods(
     namespace: Namespace, start_controller: StartController, devices: str
 ) -> None:
@@ -91,6 +92,7 @@ TOLERATIONS: Final[dict[str, tuple[list[Json], float | None]]] = {
 
 
 @pytest.mark.modes(Mode.REPLACE)
+@pytest.mark.needs(Capability.STOCK_EVICTION)
 @pytest.mark.usefixtures("controller")
 async def test_each_toleration_is_understood_as_the_stock_eviction_does(namespace: Namespace, devices: str) -> None:
     """Each claim has a pod that is listed, so that upstream decides about it, and one that is not."""
@@ -133,6 +135,7 @@ async def test_a_taint_that_goes_in_time_ends_nobody(namespace: Namespace, devic
 
 
 @pytest.mark.modes(Mode.REPLACE)
+@pytest.mark.needs(Capability.STOCK_EVICTION)
 async def test_a_pod_keeps_its_deadline_when_it_is_listed_or_unlisted_meanwhile(
     namespace: Namespace, controller: Controller, devices: str
 ) -> None:

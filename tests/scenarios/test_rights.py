@@ -19,7 +19,7 @@ from tests.scenarios.api import Api
 from tests.scenarios.features import Feature
 from tests.scenarios.namespaces import Namespace
 from tests.scenarios.rights import Right, granted
-from tests.scenarios.target import Mode, Target
+from tests.scenarios.target import Capability, Mode, Target
 from tests.scenarios.uses_of_rights import (
     BEHIND_GATES,
     NEEDED_FOR,
@@ -33,7 +33,7 @@ from tests.scenarios.uses_of_rights import (
     workplaces,
 )
 
-pytestmark = pytest.mark.modes(Mode.REPLACE)
+pytestmark = [pytest.mark.modes(Mode.REPLACE), pytest.mark.needs(Capability.RIGHTS)]
 
 
 def test_every_right_that_is_granted_is_known_to_be_needed() -> None:

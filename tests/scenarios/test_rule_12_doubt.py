@@ -27,6 +27,7 @@ KIND_FOUND_WITHIN = UNKNOWN_FOR + sum(RETRY) + 5.0
 """Seconds: that there is no such kind is believed for a while, since anybody may name any."""
 
 
+@pytest.mark.needs(Capability.RIGHTS)
 async def test_a_workload_that_may_not_be_read_keeps_its_claim_until_it_may(namespace: Namespace) -> None:
     shoals = Kind(namespace)
     await shoals.define()
@@ -54,6 +55,7 @@ async def test_a_workload_that_may_not_be_read_keeps_its_claim_until_it_may(name
     await steps.freed(namespace, "shared", within=HEALED_WITHIN)
 
 
+@pytest.mark.needs(Capability.RIGHTS)
 async def test_a_workload_whose_uid_nobody_knows_is_entered_once_it_may_be_read(namespace: Namespace) -> None:
     shoals = Kind(namespace)
     await shoals.define()

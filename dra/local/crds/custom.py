@@ -72,9 +72,9 @@ class CustomStrategy(Strategy):
         defaults.apply(obj, self.schema)
 
     def prepare_create(self, obj: Object) -> None:
-        """Drop the status, where it has a path of its own."""
+        """Drop the status, where it has a path of its own; what is not there is not shown."""
         if self._status:
-            super().prepare_create(obj)
+            obj.pop("status", None)
 
     def prepare_update(self, new: Object, old: Object) -> None:
         """Take the status back, where it has a path of its own."""

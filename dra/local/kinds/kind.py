@@ -38,8 +38,11 @@ class Strategy:
         """Write the time of day where it is the default."""
 
     def prepare_create(self, obj: Object) -> None:
-        """Take away what a creator may not set: the status, of a kind that has it as a subresource."""
-        obj.pop("status", None)
+        """Empty what a creator may not set: the status, of a kind that has it as a subresource.
+
+        It is there all the same, as clients expect: Go writes a struct even when it is empty.
+        """
+        obj["status"] = {}
 
     def prepare_update(self, new: Object, old: Object) -> None:
         """Take back what a normal update may not change: the status."""
@@ -47,12 +50,10 @@ class Strategy:
 
     def prepare_status(self, new: Object, old: Object) -> None:
         """Take back what a status update may not change: all but the status."""
-        status = new.get("status")
+        status = new.get("status") or {}
         new.clear()
         new.update(old)
-        new.pop("status", None)
-        if status is not None:
-            new["status"] = status
+        new["status"] = status
 
     def admit(self, obj: Object, others: Others) -> list[Cause]:
         """Finish a new object with what only other objects tell (a pod's priority); return why it may not be made."""
