@@ -83,7 +83,12 @@ def _valid(parse: Callable[[str], object]) -> Callable[[str], bool]:
 
 def quantity(text: str) -> Message:
     """Return a quantity as expressions know it; raises ValueError."""
-    return _Quantity(text=str(quantities.parse(text)))
+    try:
+        amount = quantities.parse(text)
+    except quantities.MalformedQuantityError:
+        pattern = "^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$"
+        raise ValueError(f"quantities must match the regular expression '{pattern}'") from None
+    return _Quantity(text=str(amount))
 
 
 @lru_cache(maxsize=4096)

@@ -1,5 +1,9 @@
 """What the sessions create."""
 
+from typing import Any
+
+import yaml
+
 CONFIG_MAP = """\
 apiVersion: v1
 kind: ConfigMap
@@ -128,3 +132,8 @@ def definition(name: str) -> str:
 def gadget(name: str, spec: str, *, kind: str) -> str:
     """Return a gadget."""
     return f"apiVersion: clients.example.com/v1\nkind: {kind}\nmetadata: {{name: {name}}}\nspec: {spec}\n"
+
+
+def load(manifest: str) -> dict[str, Any]:
+    """Return a manifest as an object."""
+    return yaml.safe_load(manifest)

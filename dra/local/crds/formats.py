@@ -108,7 +108,8 @@ _BY_NAME: Final[Mapping[str, Callable[[str], bool]]] = {
     "password": lambda _: True,
     "date": _parses(_full_date),
     "duration": _matches(
-        r"[+-]?(\d+(\.\d*)?|\.\d+)\s*(ns|us|µs|μs|ms|s|m|h|d|w|[a-z]+)((\d+(\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h))*|0"
+        r"[+-]?(\d+(\.\d*)?|\.\d+)\s*(ns|nano\w*|us|µs|μs|micro\w*|ms|milli\w*|s|sec\w*|m|min\w*|h|hour\w*|d|day\w*|w|week\w*)"
+        r"((\d+(\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h))*|0"
     ),
     "datetime": _parses(_date_time),
     "k8sshortname": _matches(_LABEL),

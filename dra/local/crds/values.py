@@ -115,14 +115,15 @@ class _Check:
         return verdict
 
     def _number(self, value: float, schema: Node, path: str) -> _Verdict:
-        verdict, form = _Verdict(passed=1), schema.get("format")
-        if schema.get("type") == "integer" and form in _RANGES and not -_RANGES[form] <= value < _RANGES[form]:
-            text = f"Checked value must be of type integer with format {form} in {path}"
-            verdict.causes.append(causes.invalid("", "", text))
-        factor = schema.get("multipleOf")
-        if factor is not None and factor > 0 and not _divides(factor, value):
+        verdict = _Verdict(passed=1)
+        if outside := _outside(value, schema):
+            verdict.causes.append(causes.invalid("", "", f"Checked value must be of type integer {outside} in {path}"))
+        factor, least, most = (_limit(schema.get(name), value) for name in ("multipleOf", "minimum", "maximum"))
+        if factor is not None and factor <= 0:
+            text = f"factor MultipleOf declared for {path} must be positive: {plain(factor)}"
+            verdict.causes.append(causes.invalid(self._at(path), factor, text))
+        elif factor is not None and not _divides(factor, value):
             verdict.merge(self._bad(path, value, f"should be a multiple of {plain(factor)}"))
-        least, most = schema.get("minimum"), schema.get("maximum")
         if least is not None and (value <= least if schema.get("exclusiveMinimum") else value < least):
             relation = "greater than" if schema.get("exclusiveMinimum") else "greater than or equal to"
             verdict.merge(self._bad(path, value, f"should be {relation} {plain(least)}"))
@@ -252,6 +253,21 @@ def _type_of(value: object) -> str:
 
 def _same(value: object, allowed: object) -> bool:
     return value == allowed and isinstance(value, bool) == isinstance(allowed, bool)
+
+
+def _outside(value: float, schema: Node) -> str:
+    """Return which integers a value should be one of and is not."""
+    if schema.get("type") != "integer":
+        return ""
+    form = schema.get("format")
+    if form in _RANGES:
+        return "" if value == int(value) and -_RANGES[form] <= value < _RANGES[form] else f"with format {form}"
+    return "" if value == int(value) else "(default format)"
+
+
+def _limit(limit: float | None, value: float) -> float | None:
+    """Return a limit as upstream compares it with a value: with integers as an integer."""
+    return int(limit) if limit is not None and isinstance(value, int) else limit
 
 
 def _divides(factor: float, value: float) -> bool:

@@ -52,9 +52,24 @@ def texts(schema, value, **more):
         ),
         pytest.param(
             {"type": "number", "maximum": 1.5},
-            2,
-            ["v: Invalid value: 2: v in body should be less than or equal to 1.5"],
+            2.5,
+            ["v: Invalid value: 2.5: v in body should be less than or equal to 1.5"],
             id="maximum",
+        ),
+        pytest.param(
+            {"type": "number", "maximum": 1.5},
+            2,
+            ["v: Invalid value: 2: v in body should be less than or equal to 1"],
+            id="maximum-of-an-integer-is-an-integer",
+        ),
+        pytest.param(
+            {"type": "integer"},
+            5.5,
+            [
+                'v: Invalid value: "number": v in body must be of type integer: "number"',
+                ': Invalid value: "": Checked value must be of type integer (default format) in v',
+            ],
+            id="no-whole-number",
         ),
         pytest.param(
             {"type": "integer", "multipleOf": 5},
