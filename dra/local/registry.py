@@ -20,7 +20,7 @@ from dra.local.kinds.kind import Kind
 from dra.local.kinds.subresource import STATUS, Deletion
 from dra.local.objects import Mutation, Object, decode, encode, metadata
 from dra.local.options import Writing
-from dra.local.refusals import Cause, Fault
+from dra.local.refusals import Cause, Fault, Refusal
 from dra.local.routes import Route
 from dra.local.store import Key, Store, Stored
 
@@ -108,6 +108,8 @@ class Registry:
             raise refusals.bad_request("resourceVersion should not be set on objects to be created")
         for system in _SYSTEM:
             meta.pop(system, None)
+        if not (meta.get("name") or meta.get("generateName")):
+            raise self._nameless(kind, obj)
         key = self._name(kind, meta, namespace)
         if namespace:
             self._check_namespace(kind, key)
@@ -258,14 +260,19 @@ class Registry:
         meta["namespace"] = route.namespace
         return route.namespace
 
+    @staticmethod
+    def _nameless(kind: Kind, obj: Object) -> Refusal:
+        """Return all that is wrong with an object that has no name."""
+        metadata(obj).update(name="", uid="")
+        kind.strategy.default(obj)
+        cause = Cause(Fault.REQUIRED, "metadata.name", "Required value: name or generateName is required")
+        return refusals.invalid(kind.name, kind.group, "", [cause, *kind.strategy.validate(obj)])
+
     def _name(self, kind: Kind, meta: Object, namespace: str) -> Key:
         """Return the key of a new object, with a name made up if it has none."""
         if meta.get("name"):
             return Key(kind.collection, namespace, meta["name"])
-        prefix = meta.get("generateName")
-        if not prefix:
-            cause = Cause(Fault.REQUIRED, "metadata.name", "Required value: name or generateName is required")
-            raise refusals.invalid(kind.name, kind.group, "", [cause])
+        prefix = meta["generateName"]
         for _ in range(_TRIES):
             meta["name"] = prefix[:_PREFIX] + "".join(self._chance.choices(_ALPHABET, k=_SUFFIX))
             key = Key(kind.collection, namespace, meta["name"])

@@ -27,8 +27,8 @@ def validate(path: str, capacity: Object, *, shared: bool) -> list[Cause]:
     if (options or span is not None) and policy.get("default") is None:
         return [causes.required(f"{path}.default", f"required when {kind} is defined")]
     if options:
-        return _options(f"{path}.{kind}", options, policy["default"], capacity["value"])
-    return [] if span is None else _range(f"{path}.{kind}", span, policy["default"], capacity["value"])
+        return _options(f"{path}.{kind}", options, policy["default"], capacity.get("value", "0"))
+    return [] if span is None else _range(f"{path}.{kind}", span, policy["default"], capacity.get("value", "0"))
 
 
 def _options(path: str, options: list[str], chosen: str, most: str) -> list[Cause]:

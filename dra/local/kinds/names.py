@@ -144,6 +144,20 @@ def env_name(text: str) -> list[str]:
     return ["a valid environment variable name must consist only of printable ASCII characters other than '='"]
 
 
+def port(text: str) -> list[str]:
+    """Name of a port, as IANA has them."""
+    faults = ["must be no more than 15 characters"] if len(text) > 15 else []  # noqa: PLR2004 - IANA's
+    if not re.fullmatch("[-a-z0-9]+", text):
+        faults.append("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)")
+    if not re.search("[a-z]", text):
+        faults.append("must contain at least one letter (a-z)")
+    if "--" in text:
+        faults.append("must not contain consecutive hyphens")
+    if text.startswith("-") or text.endswith("-"):
+        faults.append("must not begin or end with a hyphen")
+    return faults
+
+
 def semver(text: str) -> list[str]:
     """Version as semver.org has it."""
     return [] if _SEMVER.fullmatch(text) else ["must be a string compatible with semver.org spec 2.0.0"]

@@ -1,7 +1,7 @@
 """What is wrong with a pod, or with the template of one.
 
-What matters for scheduling, claims and containers is checked as upstream does; security contexts, ports, probes and the
-sources of volumes are stored as they come.
+What matters for scheduling, claims and containers is checked as upstream does; security contexts, ports and the sources
+of volumes are stored as they come.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -17,6 +17,8 @@ _DNS: Final = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
 _PULL: Final = ("Always", "IfNotPresent", "Never")
 _EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _OPERATORS: Final = ("Equal", "Exists")
+
+_HIGHEST_PORT: Final = 65535
 
 CHANGEABLE: Final = (
     "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,"
@@ -140,9 +142,26 @@ def _container_of(spec: Object) -> Callable[[str, Any], list[Cause]]:
         for index, mount in enumerate(container.get("volumeMounts") or ()):
             if mount.get("name") not in volumes:
                 found.append(causes.not_found(f"{path}.volumeMounts[{index}].name", mount.get("name", "")))
+        for name in ("livenessProbe", "readinessProbe", "startupProbe"):
+            found += _probe(f"{path}.{name}", container.get(name) or {})
         return found + _resources(f"{path}.resources", container.get("resources") or {}, claims)
 
     return check
+
+
+def _probe(path: str, probe: Object) -> list[Cause]:
+    found = []
+    for name in ("httpGet", "tcpSocket"):
+        if (handler := probe.get(name)) is not None:
+            port = handler.get("port", 0)
+            at = f"{path}.{name}.port"
+            if isinstance(port, int):
+                if not 1 <= port <= _HIGHEST_PORT:
+                    detail = f"must be between 1 and {_HIGHEST_PORT}, inclusive"
+                    found.append(causes.invalid(at, port, detail))
+            else:
+                found += causes.texts(at, port, names.port(port))
+    return found
 
 
 def _resources(path: str, resources: Object, claims: Sequence[str]) -> list[Cause]:
@@ -158,7 +177,7 @@ def _resources(path: str, resources: Object, claims: Sequence[str]) -> list[Caus
                 detail = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
                 found.append(causes.invalid(at, str(amount), detail))
     if not found:
-        for name, amount in requests.items():
+        for name, amount in sorted(requests.items()):
             if name in limits and parse(amount) > parse(limits[name]):
                 detail = f"must be less than or equal to {name} limit of {limits[name]}"
                 found.append(causes.invalid(f"{path}.requests", str(amount), detail))

@@ -32,6 +32,8 @@ SHOWN_IN_PART = {"watch Table"}
 
 OBJECTS = "/apis/demo.example.com/v1alpha1/namespaces/default/reservations"
 
+CLAIMS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
+
 DEFINITION = {
     "apiVersion": "apiextensions.k8s.io/v1",
     "kind": "CustomResourceDefinition",
