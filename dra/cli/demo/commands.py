@@ -15,6 +15,7 @@ from dra.cli.demo.histories import History
 from dra.cli.demo.planes import Plane, PlaneError
 from dra.cli.demo.screen import Screen
 from dra.cli.demo.story import Scene, StoryError
+from dra.cli.local import background
 from dra.cli.local.folder import DEFAULT, Folder
 from dra.kube.clock import SYSTEM
 from dra.kube.errors import ApiError
@@ -28,8 +29,9 @@ INTERRUPTED: Final = 130
 
 @click.command()
 @click.option("--pods", type=click.IntRange(4, 5000), default=1000, show_default=True, help="Pods of the Jobs.")
+@click.option("--seconds", type=click.FloatRange(0.1, 60), default=5, show_default=True, help="How long each pod runs.")
 @click.option("--keep", is_flag=True, help="Leave the plane running afterwards, in ./.dra.")
-def demo(pods: int, *, keep: bool) -> None:
+def demo(pods: int, seconds: float, *, keep: bool) -> None:
     """Show what this is good for, on planes of its own: a minute, no cluster, nothing left behind."""
     screen = Screen()
     screen.say("dra-reserve: devices for workloads. Three nodes, no cluster; Ctrl-C ends it and leaves nothing.")
@@ -40,12 +42,15 @@ def demo(pods: int, *, keep: bool) -> None:
         )
     folder = Path(tempfile.mkdtemp(prefix="dra-demo-"))
     try:
-        well = asyncio.run(_play(screen, folder, pods=pods, keep=keep))
+        well = asyncio.run(_play(screen, folder, pods=pods, seconds=seconds, keep=keep))
     except (KeyboardInterrupt, asyncio.CancelledError):
         screen.close()
         screen.say("Interrupted; everything that was started has been stopped.")
         raise SystemExit(INTERRUPTED) from None
-    except (StoryError, PlaneError, ApiError) as error:
+    except BaseExceptionGroup as errors:
+        screen.close()
+        raise click.ClickException(str(errors.exceptions[0])) from errors
+    except (StoryError, PlaneError, background.StartError, ApiError) as error:
         screen.close()
         raise click.ClickException(str(error)) from error
     finally:
@@ -54,10 +59,10 @@ def demo(pods: int, *, keep: bool) -> None:
         raise click.ClickException("the audit has found violations, see above: this is a bug of dra-reserve")
 
 
-async def _play(screen: Screen, folder: Path, *, pods: int, keep: bool) -> bool:
+async def _play(screen: Screen, folder: Path, *, pods: int, seconds: float, keep: bool) -> bool:
     task = asyncio.current_task()
     assert task is not None  # noqa: S101 - asyncio.run
-    for number in (signal.SIGTERM, signal.SIGHUP):
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         asyncio.get_running_loop().add_signal_handler(number, task.cancel)
     began = SYSTEM.now()
     show = kubectl.shower(screen)
@@ -79,6 +84,7 @@ async def _play(screen: Screen, folder: Path, *, pods: int, keep: bool) -> bool:
                 screen=screen,
                 show=show,
                 pods=pods,
+                seconds=seconds,
             )
             for plane in (kep, stock)
         ]
@@ -88,6 +94,7 @@ async def _play(screen: Screen, folder: Path, *, pods: int, keep: bool) -> bool:
         well = await story.audited(scenes, screen)
         screen.say(f"All of it took {SYSTEM.now() - began:.0f} s.")
         if keep:
+            stock.keep()
             _invite(screen, stock)
     return well
 

@@ -83,7 +83,7 @@ class OwnPrinter:
         for step in field.split("."):
             found = found.get(step, {})
         command = f"kubectl get {kind.removesuffix('s')} {name} -n {namespace} -o jsonpath={{.{field}}}"
-        self._screen.command(command, msgspec.json.encode(found).decode())
+        self._screen.command(command, msgspec.json.encode(found, order="sorted").decode())
 
 
 def shower(screen: Screen) -> Shower:

@@ -4,7 +4,7 @@ import asyncio
 import os
 import signal
 import sys
-from asyncio.subprocess import DEVNULL, PIPE, Process
+from asyncio.subprocess import PIPE, Process
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
@@ -12,6 +12,7 @@ from typing import Any, Final
 import aiohttp
 import msgspec
 
+from dra.cli.local import background
 from dra.cli.local.controllers import probes
 from dra.cli.local.folder import CONTROLLER_LOG, KUBECONFIG, LOG, Folder, Record
 from dra.kube import credentials
@@ -38,12 +39,14 @@ class Plane:
     """One plane."""
 
     def __init__(self, path: Path, *, api: str, nodes: int, devices: int, stays: bool = False) -> None:
-        """One that ``stays`` goes on when we end."""
+        """One that ``stays`` can be kept; others end with us, however we end."""
         self.folder = Folder(path)
         self.api = api
         self._arguments = (f"--folder={path}", f"--api={api}", f"--nodes={nodes}", f"--devices={devices}")
         self._stays = stays
+        self._kept = False
         self._process: Process | None = None
+        self._starting: asyncio.Task[Record] | None = None
         self._transport: HttpTransport | None = None
 
     @property
@@ -61,29 +64,42 @@ class Plane:
 
     async def start(self) -> None:
         """Start it; returns when its nodes and its controller are ready. Raises PlaneError."""
-        module = "dra.cli.main" if self._stays else "dra.cli.local.tethered"
+        if self._stays:
+            self._starting = asyncio.create_task(asyncio.to_thread(background.start, self.folder, self._arguments))
+            await asyncio.shield(self._starting)
+        else:
+            await self._start_tethered()
+        self._transport = HttpTransport(credentials.find(str(self.kubeconfig)), agent=AGENT)
+        await self.controller_is_ready()
+
+    async def _start_tethered(self) -> None:
         self.folder.path.mkdir(mode=0o700, parents=True, exist_ok=True)
         with (self.folder / LOG).open("wb") as log:
             self._process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", module, "local", "up", *self._arguments),
-                stdin=DEVNULL if self._stays else PIPE,
+                *(sys.executable, "-m", "dra.cli.local.tethered", "local", "up", *self._arguments),
+                stdin=PIPE,
                 stdout=log,
                 stderr=log,
                 start_new_session=True,  # Ctrl-C is for us, who stop it then
             )
         await self._until(self._is_up, within=START, saying="is up")
-        self._transport = HttpTransport(credentials.find(str(self.kubeconfig)), agent=AGENT)
-        await self.controller_is_ready()
+
+    def keep(self) -> None:
+        """Let it go on when we end."""
+        self._kept = True
 
     async def controller_is_ready(self) -> None:
         """Return when the controller knows the cluster and acts on it."""
         await self._until(self._controller_answers, within=READY, saying="has a controller that is ready")
 
     async def stop(self) -> None:
-        """Stop it, if it does not stay."""
+        """Stop it, unless it is kept."""
         if self._transport is not None:
             await self._transport.close()
-        if self._process is None or self._stays or self._process.returncode is not None:
+        if self._starting is not None and not self._kept:
+            await asyncio.gather(self._starting, return_exceptions=True)
+            await asyncio.to_thread(background.stop, self.folder, save=False)
+        if self._process is None or self._process.returncode is not None:
             return
         with suppress(ProcessLookupError):
             self._process.terminate()

@@ -45,6 +45,8 @@ class Scene:
     screen: Screen
     show: Shower
     pods: int
+    seconds: float
+    """How long each pod runs."""
 
     async def create(self, path: str, obj: dict[str, Any]) -> dict[str, Any]:
         """Create an object."""
@@ -93,7 +95,9 @@ async def native(scene: Scene) -> None:
     screen, pods = scene.screen, scene.pods
     screen.title(f"1  A Job of {pods:,} pods shares one claim (KEP-5194: spec.reservedFor)")
     await scene.furnish()
-    made = await scene.create(JOBS, manifests.job("train", pods=pods, claim_name="train", seconds=5, gated=False))
+    made = await scene.create(
+        JOBS, manifests.job("train", pods=pods, claim_name="train", seconds=scene.seconds, gated=False)
+    )
     reserved_for = {"apiGroup": "batch", "resource": "jobs", "name": "train", "uid": made["metadata"]["uid"]}
     await scene.create(CLAIMS, manifests.claim("train", reserved_for=reserved_for))
     screen.code(
@@ -129,7 +133,7 @@ async def annotated(scene: Scene) -> None:
     await scene.furnish()
     await scene.create(CLAIMS, manifests.claim("train", annotation="jobs.batch/train"))
     screen.code(("kind: ResourceClaim", "metadata:", "  annotations: {reserve.dra/reserved-for: jobs.batch/train}"))
-    await scene.create(JOBS, manifests.job("train", pods=pods, claim_name="train", seconds=5, gated=True))
+    await scene.create(JOBS, manifests.job("train", pods=pods, claim_name="train", seconds=scene.seconds, gated=True))
     began = asyncio.get_running_loop().time()
     await scene.follow("train", "train", lambda: scene.started("train") >= pods, pods=pods)
     took = asyncio.get_running_loop().time() - began
@@ -147,13 +151,14 @@ async def troubled(scene: Scene) -> None:
     screen.title(f"3  Another {pods:,} pods, while the controller is killed and its connections fail")
     await scene.create(CLAIMS, manifests.claim("again", annotation="jobs.batch/again"))
     await plane.request("PUT", "/dra/faults", {"rules": FAULTS})
-    await scene.create(JOBS, manifests.job("again", pods=pods, claim_name="again", seconds=4, gated=True))
+    await scene.create(JOBS, manifests.job("again", pods=pods, claim_name="again", seconds=scene.seconds, gated=True))
     await scene.follow("again", "again", lambda: scene.started("again") >= pods // 4, pods=pods)
     pid = plane.kill_controller()
     screen.bad(f"kill -9 {pid}: the controller is gone, with {scene.started('again'):,} pods started")
-    coming: asyncio.Future[int] = asyncio.ensure_future(plane.controller_after(pid))
-    await scene.follow("again", "again", coming.done, pods=pods)
-    screen.good(f"Another one (pid {await coming}) has read the cluster and goes on.")
+    async with asyncio.TaskGroup() as group:
+        coming = group.create_task(plane.controller_after(pid))
+        await scene.follow("again", "again", coming.done, pods=pods)
+    screen.good(f"Another one (pid {coming.result()}) has read the cluster and goes on.")
     await scene.follow(
         "again", "again", lambda: scene.ended("again") >= pods and not scene.allocated("again"), pods=pods
     )

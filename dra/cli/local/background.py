@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from threading import Event
 from typing import Final
 
@@ -34,7 +34,7 @@ class StopError(RuntimeError):
     """A plane did not end."""
 
 
-def start(folder: Folder, arguments: list[str]) -> Record:
+def start(folder: Folder, arguments: Sequence[str]) -> Record:
     """Start ``dra-reserve local up`` with these arguments in the background; returns when its nodes are ready.
 
     Raises TakenError, StartError.

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import logging
+import os
 import re
 import sys
 from asyncio.subprocess import PIPE, Process
@@ -11,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
-from dra.cli.local.folder import CONTROLLER, CONTROLLER_LOG, KUBECONFIG, Folder
+from dra.cli.local.folder import CONTROLLER, CONTROLLER_LOG, KUBECONFIG, SCRATCH, Folder
 
 PAUSE: Final = 1.0
 """Seconds until a controller that has ended is started again."""
@@ -54,6 +55,8 @@ class ControllerProcess:
 
     async def _spawn(self) -> Process:
         folder = self._folder
+        scratch = folder / SCRATCH
+        scratch.mkdir(mode=0o700, exist_ok=True)
         with (folder / CONTROLLER_LOG).open("ab") as log:
             return await asyncio.create_subprocess_exec(
                 sys.executable,
@@ -62,6 +65,7 @@ class ControllerProcess:
                 "controller",
                 f"--kubeconfig={folder / KUBECONFIG}",
                 f"--config={folder / CONTROLLER}",
+                env={**os.environ, "TMPDIR": str(scratch)},
                 stdin=PIPE,  # its tether
                 stdout=log,
                 stderr=log,

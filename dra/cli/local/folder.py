@@ -7,6 +7,7 @@ taken for ours.
 
 import fcntl
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -27,6 +28,9 @@ SNAPSHOT: Final = "snapshot"
 
 CONTROLLER: Final = "controller.json"
 """The configuration of the controller."""
+
+SCRATCH: Final = "tmp"
+"""A folder for the files that a controller makes and that it cannot remove when it is killed."""
 
 EPHEMERAL: Final = (RECORD, CONTROLLER_LOG, KUBECONFIG, CONTROLLER, "server.pem")
 """What goes with the plane. Nothing else is ever removed but its lock and its log."""
@@ -136,6 +140,7 @@ class Folder:
     def _clear(self) -> None:
         for name in EPHEMERAL:
             (self / name).unlink(missing_ok=True)
+        shutil.rmtree(self / SCRATCH, ignore_errors=True)
 
 
 def _locked(lock: int) -> bool:
