@@ -12,11 +12,15 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import click
+import msgspec
 import pytest
 
 from controller.metrics import Metrics
 from dra.cli.main import main
 from dra.engine.reasons import Code
+from dra.local.faults import Fault, Rule
+from dra.local.plane.admin import Rules
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("examples/*/*.md")), *sorted(ROOT.glob("docs/**/*.md"))]
@@ -53,12 +57,15 @@ def test_make_has_the_targets(document: Path) -> None:
 
 @each_document
 def test_dra_reserve_has_the_subcommands_and_options(document: Path) -> None:
-    for program, *arguments in filter(None, commands(document)):
+    for program, *words in filter(None, commands(document)):
         if Path(program).name == "dra-reserve":
-            name, *options = arguments
-            command = main.commands[name]
+            arguments = words
+            command: click.Command = main
+            while isinstance(command, click.Group):
+                name, *arguments = arguments
+                command = command.commands[name]
             known = {option for parameter in command.params for option in parameter.opts} | {"--help"}
-            assert {word.partition("=")[0] for word in options if word.startswith("-")} <= known
+            assert {word.partition("=")[0] for word in arguments if word.startswith("-")} <= known
 
 
 @each_document
@@ -115,6 +122,25 @@ def test_make_help_lists_every_target() -> None:
     assert set(re.findall(r"^\.PHONY: (.*)$", MAKEFILE, re.MULTILINE)) == TARGETS
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["controller", "--help"]], ids=" ".join)
+@pytest.mark.parametrize(
+    "arguments",
+    [["--help"], ["--version"], ["controller", "--help"], ["local", "up", "--help"], ["demo", "--help"]],
+    ids=" ".join,
+)
 def test_the_command_explains_itself(arguments: list[str]) -> None:
     assert subprocess.run([DRA_RESERVE, *arguments], capture_output=True, text=True, check=True).stdout
+
+
+def test_the_rules_of_the_example_are_rules() -> None:
+    raw = (ROOT / "examples/local-plane/faults.json").read_bytes()
+    rules = msgspec.json.decode(raw, type=Rules).rules
+    shown = (ROOT / "docs/local-plane.md").read_text().partition("```json\n")[2].partition("```")[0]
+    assert msgspec.json.decode(shown, type=Rule) in rules
+
+
+def test_each_fault_is_explained() -> None:
+    table = (ROOT / "docs/local-plane.md").read_text().partition("| fault |")[2].partition("\n\n")[0]
+    named = {
+        name for head in re.findall(r"^\| (`[^|]*) \|", table, re.MULTILINE) for name in re.findall(r"`(\w+)`", head)
+    }
+    assert named == set(Fault)
