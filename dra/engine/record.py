@@ -200,7 +200,7 @@ class Record:
         if claim is None or not claim.entries:
             return frozenset()
         allocation = claim.status.allocation
-        if allocation is not None and allocation.reserved_for_any_pod:
+        if allocation is not None and allocation.reserved_for_any_pod and self._lists_workload(claim):
             return frozenset(self.stages[Stage.WAITING])
         groups = {e.name for e in claim.entries if e.is_pod_group}
         if not groups:

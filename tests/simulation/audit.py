@@ -216,7 +216,8 @@ class Audit:
         workload = (entry.api_group, entry.resource) == ("batch", "jobs")
         if not (entry.is_pod or ours or workload):
             raise Violation(f"claim {name}: the foreign entry {entry} was removed")
-        if workload and self.jobs.get(entry.uid) is False and not deleting:
+        forced = claim.metadata.annotation(workloads.FORCE_RELEASE) == claim.metadata.uid
+        if workload and self.jobs.get(entry.uid) is False and not (deleting or forced):
             raise Violation(f"claim {name}: {entry} was removed while its workload is at work")
 
     # Pods:

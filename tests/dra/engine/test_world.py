@@ -552,3 +552,17 @@ def test_a_finalizer_that_was_put_on_anew_is_none(world):
     world.observe_claim(claim(version=2, allocation=None, protected=True), now=NOON, ours=True)
     told(world, claim(version=3, allocation=None), claim(version=4, allocation=None, protected=True), now=NOON + 9.0)
     assert world.view(KEY, now=NOON).history.leftover_at == NOON + 9.0 + BIND_HORIZON
+
+
+def test_whom_the_entry_of_a_workload_let_in_counts_as_listed_until_it_goes():
+    """A scheduling cycle that saw it may still bind the pod, whatever else is in the list: simulation seed 1308."""
+    form = {"workload": JOB, "native": True, "any_pod": True}
+    known = World()
+    told(known, claim(list=[JOB], **form), pod("a"))
+    before = known.view(KEY, now=NOON)
+    known.observe_claim(claim(version=2, list=["guard"], **form), now=NOON + 5, ours=True)
+    after = known.view(KEY, now=NOON + 5)
+    waits = before.waiting[0]
+    assert before.covers(waits)
+    assert not after.covers(waits)
+    assert after.listings[waits.uid].last == NOON + 5
