@@ -1,5 +1,6 @@
 """The shell of the Job controller: decides, does, and decides again until a Job needs nothing."""
 
+import asyncio
 import contextlib
 from collections.abc import Mapping
 from datetime import timedelta
@@ -16,7 +17,7 @@ from dra.local.agenda import Agenda
 from dra.local.workloads.batches import slow_start
 from dra.local.workloads.jobs.decision import Plan, decide
 from dra.local.workloads.jobs.failures import Failures
-from dra.local.workloads.jobs.manifests import COMPLETION_INDEX, TRACKING, Job
+from dra.local.workloads.jobs.manifests import COMPLETION_INDEX, TRACKING, Job, tracked
 from dra.local.workloads.manifests import Pod, controller_of, instance, owned_by, time_of
 from dra.local.workloads.mirror import Mirror
 from dra.model.meta import Key, ObjectMeta, PartialObject, Uid
@@ -37,6 +38,7 @@ class JobController:
         self._recorder = recorder
         self._clock = clock
         self._agenda: Agenda[Key] = Agenda(clock)
+        self._orphans: Agenda[Key] = Agenda(clock)
         self._failures: dict[Uid, Failures] = {}
         self._strangers: dict[Key, set[Uid]] = {}
         """Owners of pods under a Job's name that were not the Job as we know it."""
@@ -45,7 +47,9 @@ class JobController:
 
     async def run(self) -> None:
         """Work until cancelled; to be started when both mirrors are complete."""
-        await self._agenda.serve(self._sync)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._agenda.serve(self._sync), name="jobs")
+            group.create_task(self._orphans.serve(self._let_go), name="orphans of jobs")
 
     def _job_changed(self, job: Job, *, gone: bool) -> None:
         if gone:
@@ -57,8 +61,9 @@ class JobController:
 
     def _pod_changed(self, pod: Pod, *, gone: bool) -> None:
         owner = controller_of(pod.metadata)
-        if owner is not None and owner.kind == "Job" and owner.api_version == JOBS.api_version:
-            del gone
+        if owner is None and not gone and tracked(pod):
+            self._orphans.touch(pod.metadata.key)
+        elif owner is not None and owner.kind == "Job" and owner.api_version == JOBS.api_version:
             key = (pod.metadata.namespace, owner.name)
             job = self._jobs.get(key)
             if job is None or job.metadata.uid != owner.uid:
@@ -181,6 +186,12 @@ class JobController:
         with contextlib.suppress(NotFound, Conflict):
             await self._client.delete(JOBS, job.metadata.key, uid=job.metadata.uid, propagation="Foreground")
         return None
+
+    async def _let_go(self, key: Key) -> None:
+        """Take the finalizer off a pod that nobody controls any more."""
+        pod = self._pods.get(key)
+        if pod is not None and tracked(pod) and controller_of(pod.metadata) is None:
+            await self._release(pod)
 
     async def _release_orphans(self, key: Key) -> None:
         """Let go of the pods of a Job that is gone, also if another one has its name; a live read tells which is there.

@@ -4,6 +4,7 @@ import pytest
 
 from dra.local.nodes.inventory import NodeSpec
 from dra.local.nodes.kubelets import LOSE_SANDBOX, REBOOT, SILENT, Kubelets
+from dra.local.nodes.programs import STOP_SECONDS
 from tests.dra.local.components import Plane, pod, running
 
 VIRTUAL_TIME = True
@@ -293,3 +294,33 @@ async def test_a_condition_that_somebody_else_writes_stays():
         await asyncio.sleep(10)
         found = await conditions(plane, "p")
     assert (found["example.com/mine"], found["PodScheduled"]) == ("True", "True")
+
+
+async def test_a_deleted_pod_has_its_grace_period():
+    plane = Plane()
+    kubelets = kubelets_of(plane)
+    async with running(kubelets):
+        await claim(plane, "c", any_pod=True)
+        await plane.user.create("pods", pod("p", node="n1", claims=["c"], annotations={STOP_SECONDS: "10"}))
+        await asyncio.sleep(1)
+        await plane.user.delete("pods", "p")
+        await asyncio.sleep(5)
+        found = await plane.user.get("pods", "p")
+        assert (found["status"]["phase"], found["metadata"]["deletionGracePeriodSeconds"]) == ("Running", 30)
+        assert list(kubelets.preparations)
+        await asyncio.sleep(6)
+        assert not await plane.user.names("pods")
+        assert not list(kubelets.preparations)
+
+
+async def test_a_pod_deleted_by_force_gives_its_devices_back():
+    plane = Plane()
+    kubelets = kubelets_of(plane)
+    async with running(kubelets):
+        await claim(plane, "c", any_pod=True)
+        await plane.user.create("pods", pod("p", node="n1", claims=["c"], annotations={STOP_SECONDS: "10"}))
+        await asyncio.sleep(1)
+        await plane.user.delete("pods", "p", gracePeriodSeconds=0)
+        assert not await plane.user.names("pods")
+        await asyncio.sleep(1)
+        assert not list(kubelets.preparations)

@@ -208,3 +208,29 @@ async def test_when_a_job_is_complete(completions, successes):
         done, kinds = await status(plane, "train")
     assert done["succeeded"] == successes
     assert "Complete" in kinds
+
+
+@pytest.mark.parametrize("propagation", ["Background", "Foreground"])
+async def test_a_deleted_job_takes_its_pods_with_it(propagation):
+    plane = Plane()
+    async with working(plane):
+        spec = {"parallelism": 5, "completions": 9}
+        await plane.user.create("jobs", job("train", command=("sleep", "infinity"), **spec))
+        await asyncio.sleep(2)
+        await plane.user.delete("jobs", "train", propagationPolicy=propagation)
+        await asyncio.sleep(40)
+        assert not await plane.user.names("pods")
+        assert not await plane.user.names("jobs")
+
+
+async def test_orphans_of_a_job_run_on_without_its_finalizer():
+    plane = Plane()
+    async with working(plane):
+        await plane.user.create("jobs", job("train", command=("sleep", "infinity"), parallelism=2, completions=2))
+        await asyncio.sleep(2)
+        await plane.user.delete("jobs", "train", propagationPolicy="Orphan")
+        await asyncio.sleep(10)
+        pods = await plane.user.list("pods")
+        assert not await plane.user.names("jobs")
+    assert phases(pods) == ["Running", "Running"]
+    assert not any(pod["metadata"].get("finalizers") or pod["metadata"].get("ownerReferences") for pod in pods)
