@@ -84,7 +84,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     wanted = {each for marker in item.iter_markers("needs") for each in marker.args}
     missing = {each for each in wanted if isinstance(each, Capability)} - capabilities(Place.chosen())
     if missing:
-        pytest.skip(f"{Place.chosen()}: does not allow: {', '.join(sorted(missing))}")
+        pytest.skip(f"{Place.chosen()}: does not have: {', '.join(sorted(missing))}")
     for feature in wanted:
         if isinstance(feature, Feature) and not feature.among(version := kubernetes_version()):
             pytest.skip(f"not so in Kubernetes {version}: {feature.does}")

@@ -80,17 +80,22 @@ class Capability(StrEnum):
     """Take rights away from the controller: the server enforces them."""
     STOCK_EVICTION = "stock eviction"
     """Stock controllers evict pods from tainted devices."""
+    KEP_FIELDS = "the fields of KEP-5194"
+    """`spec.reservedFor` and `status.allocation.reservedForAnyPod` are fields; no real server has them."""
     EXACT_BYTES = "exact bytes"
     """The server stores parameters for drivers as they were sent, space for space."""
 
 
 def capabilities(place: Place) -> frozenset[Capability]:
     """Return what may be done in a place."""
+    real = frozenset(Capability) - {Capability.KEP_FIELDS}
     match place:
         case Place.LOCAL:
-            return frozenset(Capability)
+            return real
         case Place.EXISTING:
-            return frozenset(Capability) - {Capability.COMPONENTS}
+            return real - {Capability.COMPONENTS}
+        case Place.PLANE_KEP:
+            return frozenset({Capability.KEP_FIELDS})
         case _:
             return frozenset()
 
