@@ -46,6 +46,11 @@ class Feature(Enum):
         "the stock claim controller makes claims for a pod of which another claim is missing",
         "it waits for the missing one, and says nothing; ours does not",
     )
+    UNBLOCKING_CLAIMS = (
+        35,
+        "generated claims do not hold up the foreground deletion of their pods",
+        "those of the stock controller do; ours do not",
+    )
     ALLOCATION_TIMESTAMP = (
         36,
         "allocations say when they were made",

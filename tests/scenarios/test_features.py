@@ -65,6 +65,15 @@ async def makes_claims_beside_missing(namespace: Namespace, target: Target) -> b
     return True
 
 
+async def makes_unblocking_claims(namespace: Namespace, target: Target) -> bool:
+    del target
+    await namespace.create(objects.claim_template("made", device_class=await namespace.offer_devices(1)))
+    await namespace.create(objects.pod("owner", PodShape(claim_template="made")))
+    claims = await eventually(lambda: namespace.all(CLAIMS), saying="a claim is made")
+    (owner,) = claims[0]["metadata"]["ownerReferences"]
+    return not owner.get("blockOwnerDeletion")
+
+
 async def stamps_allocations(namespace: Namespace, target: Target) -> bool:
     del target
     await _use(namespace)
@@ -138,6 +147,7 @@ PROBES: Final[Mapping[Feature, Callable[[Namespace, Target], Awaitable[bool]]]] 
     Feature.GATE_POLICY: has_gate_policy,
     Feature.PRUNED_MIXED_LISTS: prunes_mixed_lists,
     Feature.CLAIMS_BESIDE_MISSING: makes_claims_beside_missing,
+    Feature.UNBLOCKING_CLAIMS: makes_unblocking_claims,
     Feature.ALLOCATION_TIMESTAMP: stamps_allocations,
     Feature.BINDING_RIGHT: asks_for_a_right_to_bind,
     Feature.DEVICE_TAINTS: keeps_taints,

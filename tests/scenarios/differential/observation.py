@@ -12,6 +12,7 @@ import json
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
+from tests.scenarios.features import Feature, kubernetes_version
 from tests.scenarios.resources import CLAIMS, EVENTS, PODS
 
 if TYPE_CHECKING:
@@ -78,7 +79,14 @@ def _replaced(value: Any, roles: Mapping[str, str]) -> Any:
 
 
 def _claim(claim: Json) -> Json:
-    return {"metadata": _metadata(claim), "spec": claim["spec"], "status": claim.get("status", {})}
+    meta = _metadata(claim)
+    if not Feature.UNBLOCKING_CLAIMS.among(kubernetes_version()):
+        owners = [
+            {key: value for key, value in owner.items() if key != "blockOwnerDeletion"}
+            for owner in meta.get("ownerReferences", ())
+        ]
+        meta |= {"ownerReferences": owners} if owners else {}
+    return {"metadata": meta, "spec": claim["spec"], "status": claim.get("status", {})}
 
 
 def _pod(pod: Json) -> Json:
