@@ -87,6 +87,11 @@ else
 	DRA_CLUSTER=existing $(BIN)/pytest tests/scenarios $(ARGS)
 endif
 
+.PHONY: test-plane
+test-plane: $(STAMP) ## the same scenarios on our own control plane, --api stock and kep, with kwok's nodes (Go, kubectl)
+	env -u KUBECONFIG DRA_CLUSTER=plane-stock $(BIN)/pytest tests/scenarios $(ARGS)
+	env -u KUBECONFIG DRA_CLUSTER=plane-kep $(BIN)/pytest tests/scenarios $(ARGS)
+
 ## Measuring
 
 .PHONY: bench-world

@@ -87,7 +87,11 @@ async def serving(
         write_secret(kubeconfig, _kubeconfig(name, url, certificate.certificate, token))
         yield Endpoint(url=url, kubeconfig=kubeconfig, token=token)
     finally:
+        open_ways = [each.transport for each in server.connections if each.transport is not None]
         await runner.cleanup()
+        for way in open_ways:  # closed ones wait for the other side's end of TLS, which may never come
+            way.abort()
+        await asyncio.sleep(0)
 
 
 class _Front:

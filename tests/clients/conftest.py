@@ -30,14 +30,10 @@ CONTROLLERS = "namespace-controller,garbage-collector-controller,serviceaccount-
 
 
 PENDING = {
-    "test_get_tables": "columns of deployments and jobs",
     "test_get_formats": "defaults of deployments",
     "test_describe": "defaults of deployments and jobs",
     "test_create": "defaults and rules of deployments and jobs",
-    "test_apply": "rules of deployments",
     "test_apply_server_side": "defaults of deployments",
-    "test_patch": "defaults and rules of deployments",
-    "test_rollout": "defaults of deployments",
     "test_scale": "the scale of deployments",
     "test_explain": "to be recorded again",
     "test_api_resources": "to be looked at",

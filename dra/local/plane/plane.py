@@ -50,6 +50,10 @@ class Plane:
         """Have one more component, before the plane runs."""
         self._components[name] = start
 
+    def remove(self, name: str) -> None:
+        """Do without a component, before the plane runs: somebody else plays its part."""
+        del self._components[name]
+
     def way(self, component: str) -> Unreliable:
         """Return the way of a client to the server."""
         found = self._ways.get(component)
