@@ -78,6 +78,11 @@ def not_found(plural: str, group: str, name: str) -> Refusal:
     return Refusal(404, "NotFound", f'{_label(plural, group)} "{name}" not found', _about(name, group, plural))
 
 
+def no_such_resource() -> Refusal:
+    """Return 404 for a path below a version that there is."""
+    return Refusal(404, "NotFound", "the server could not find the requested resource", {})
+
+
 def already_exists(plural: str, group: str, name: str) -> Refusal:
     """Return 409 for a name that is taken."""
     message = f'{_label(plural, group)} "{name}" already exists'

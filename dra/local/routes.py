@@ -18,6 +18,18 @@ class Route:
     subresource: Subresource | None = None
 
 
+def below_version(path: str, catalog: Catalog) -> bool:
+    """Whether a path is one of a built-in version, whatever comes after it."""
+    match path.strip("/").split("/"):
+        case ["api", version, _, *_]:
+            group = ""
+        case ["apis", group, version, _, *_]:
+            pass
+        case _:
+            return False
+    return any((kind.group, kind.version, kind.custom) == (group, version, False) for kind in catalog)
+
+
 def find(path: str, catalog: Catalog) -> Route | None:
     """Return what a path names, None if nothing that we serve."""
     match [unquote(part) for part in path.strip("/").split("/")]:

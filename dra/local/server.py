@@ -13,6 +13,7 @@ from dra.local.definitions import Definitions
 from dra.local.kinds import causes, core, priorities
 from dra.local.kinds.builtin import builtin
 from dra.local.kinds.catalog import Catalog
+from dra.local.kinds.pods import BINDING, BINDINGS, PODS
 from dra.local.kinds.subresource import Deletion
 from dra.local.objects import Mutation, Object, decode, encode
 from dra.local.openapi import OpenApi
@@ -101,6 +102,8 @@ class ApiServer:
         for end in range(len(segments), 0, -1):
             if page := self.pages.get("/".join(segments[:end])):
                 return page(request)
+        if routes.below_version(request.path, self.catalog):
+            raise refusals.no_such_resource()
         return health.plain(404, "404 page not found\n")
 
     async def _answer(self, route: Route, request: Request) -> Response | Watch:  # noqa: PLR0911 - one for each verb
@@ -154,6 +157,8 @@ class ApiServer:
     def _create(self, route: Route, request: Request) -> Response:
         writing = _writing(request, "Create")
         obj, warnings = self._object(route, request, writing)
+        if route.kind is BINDINGS:  # the old way to ask for pods/binding
+            route = Route(PODS, route.namespace, str((obj.get("metadata") or {}).get("name", "")), BINDING)
         if route.subresource is not None:
             self.registry.act(route, obj, writing=writing)
             return _json(201, encode(_DONE), warnings)

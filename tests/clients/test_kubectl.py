@@ -314,6 +314,9 @@ async def test_explain(kubectl):
     await kubectl("explain pods.spec.nodeName", only="<")
     await kubectl("explain job.spec.nothing")
     await kubectl("explain nothing")
+
+
+async def test_explain_custom(kubectl):
     await kubectl("create -f -", stdin=definition("explained"))
     await kubectl("wait --for=condition=Established crd/explaineds.clients.example.com --timeout=20s")
     while (await kubectl.quiet("explain explained"))[2]:  # noqa: ASYNC110 - a real server tells of it seconds later

@@ -20,6 +20,7 @@ _VOLATILE: Final = (
     (re.compile(r"(kube-api-access-)[a-z0-9]{5}"), r"\1XXXXX"),
     (re.compile(r"(?<![\w.-])(\d+[smhd])+(?![\w.-])(?! *\|)"), "AGE"),
     (re.compile("<unknown>"), "AGE"),
+    (re.compile(r'("serverAddress":)"[\d.:]+"'), r'\1"ADDRESS"'),
 )
 _WIDE: Final = re.compile(r"(?<=\S) {2,}(?=\S)|(?<=\S) +$", re.MULTILINE)
 

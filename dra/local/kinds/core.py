@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from dra.local.kinds import causes, columns, names
-from dra.local.kinds.kind import Kind, Strategy, WholeStrategy
+from dra.local.kinds.kind import VERBS, Kind, Strategy, WholeStrategy
 from dra.local.kinds.names import Naming
 from dra.local.kinds.subresource import STATUS, Subresource
 from dra.local.objects import Object
@@ -178,6 +178,7 @@ NAMESPACES: Final = Kind(
     short_names=("ns",),
     generations=False,
     naming=Naming.LABEL,
+    verbs=tuple(verb for verb in VERBS if verb != "deletecollection"),
     subresources=(STATUS, Finalize()),
     strategy=NamespaceStrategy(),
     columns=(columns.NAME, *columns.plain("Status"), columns.AGE),

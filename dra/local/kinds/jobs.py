@@ -63,6 +63,8 @@ class JobStrategy(Strategy):
                 labels.setdefault(key, value)
         chosen = spec.setdefault("selector", {}).setdefault("matchLabels", {})
         chosen.setdefault(_UID_LABELS[1], meta["uid"])
+        if not meta.get("labels"):  # the default again: upstream reads the object anew once it is stored
+            meta["labels"] = dict(labels)
 
     def validate(self, obj: Object) -> list[Cause]:
         """Check numbers, selector and template."""

@@ -7,7 +7,8 @@ from typing import Any, Final
 from dra.kube.clock import second_time
 from dra.local import refusals
 from dra.local.kinds import causes, pod_columns, pod_defaults, pod_rules, priorities
-from dra.local.kinds.kind import Kind, Others, Strategy
+from dra.local.kinds.kind import Kind, Others, Strategy, WholeStrategy
+from dra.local.kinds.names import Naming
 from dra.local.kinds.subresource import STATUS, Deletion, Subresource
 from dra.local.objects import Object, metadata
 from dra.local.refusals import Cause, Refusal
@@ -209,14 +210,25 @@ def _unbindable(name: str, why: str) -> Refusal:
     return refusals.conflict("pods/binding", "", name, why)
 
 
-KINDS: Final = (
-    Kind(
-        plural="pods",
-        name="Pod",
-        short_names=("po",),
-        categories=("all",),
-        subresources=(STATUS, Binding(), Eviction()),
-        strategy=PodStrategy(),
-        columns=pod_columns.COLUMNS,
-    ),
+BINDING: Final = Binding()
+PODS: Final = Kind(
+    plural="pods",
+    name="Pod",
+    short_names=("po",),
+    categories=("all",),
+    subresources=(STATUS, BINDING, Eviction()),
+    strategy=PodStrategy(),
+    columns=pod_columns.COLUMNS,
 )
+BINDINGS: Final = Kind(
+    plural="bindings",
+    name="Binding",
+    subresources=(),
+    verbs=("create",),
+    strategy=WholeStrategy(),
+    naming=Naming.ANY,
+    transient=True,
+)
+"""The old way to ask for ``pods/binding``: the pod's name is in the body only."""
+
+KINDS: Final = (PODS, BINDINGS)

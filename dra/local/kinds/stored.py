@@ -17,10 +17,12 @@ UNENFORCED: Final[Mapping[str, str]] = {
     "rbac.authorization.k8s.io": "roles and bindings are stored; whoever holds the token may do everything",
     "poddisruptionbudgets.policy": "budgets are stored; every eviction is granted",
     "resourcequotas": "quotas are stored and count nothing",
+    "limitranges": "limits are stored; no container gets or is denied anything for them",
     "services": "services are stored; there is no network between pods",
     "replicationcontrollers": "stored; nobody makes pods for them",
     "statefulsets.apps": "stored; nobody makes pods for them",
     "daemonsets.apps": "stored; nobody makes pods for them",
+    "cronjobs.batch": "stored; nobody makes jobs of them",
     "persistentvolumes": "volumes are stored; nobody binds or mounts them",
     "persistentvolumeclaims": "volumes are stored; nobody binds or mounts them",
     "storage.k8s.io": "storage classes and drivers are stored and provide nothing",
@@ -51,6 +53,10 @@ class RoleStrategy(WholeStrategy):
         """Return what ``kubectl get roles`` shows."""
         del now
         return {"Created At": obj["metadata"].get("creationTimestamp", "")}
+
+
+class LimitStrategy(RoleStrategy):
+    """LimitRanges, which show the same."""
 
 
 class BudgetStrategy(Strategy):
@@ -148,6 +154,16 @@ _QUOTAS: Final = Kind(
     strategy=QuotaStrategy(),
     columns=(columns.NAME, *columns.plain("Request", "Limit"), columns.AGE),
 )
+_LIMITS: Final = Kind(
+    plural="limitranges",
+    name="LimitRange",
+    short_names=("limits",),
+    subresources=(),
+    generations=False,
+    strategy=LimitStrategy(),
+    columns=(columns.NAME, *columns.plain("Created At")),
+)
+_CRON_JOBS: Final = Kind(group="batch", plural="cronjobs", name="CronJob", short_names=("cj",), categories=("all",))
 _STORAGE: Final = tuple(
     _whole(plural, name, group="storage.k8s.io", namespaced=namespaced, short=short)
     for plural, name, namespaced, short in (
@@ -172,4 +188,4 @@ _APPS: Final = tuple(
     for plural, name, short in (("statefulsets", "StatefulSet", ("sts",)), ("daemonsets", "DaemonSet", ("ds",)))
 )
 
-KINDS: Final = (*_RIGHTS, _BUDGETS, _QUOTAS, *_STORAGE, *_CORE, *_APPS)
+KINDS: Final = (*_RIGHTS, _BUDGETS, _QUOTAS, _LIMITS, _CRON_JOBS, *_STORAGE, *_CORE, *_APPS)

@@ -341,12 +341,7 @@ def _not_typed(applied: Object, wrong: list[str]) -> Refusal:
     return Refusal(500, "", f"failed to create typed patch object ({name}): {texts}")
 
 
-_TYPES: Final[dict[str, type | tuple[type, ...]]] = {
-    "string": str,
-    "boolean": bool,
-    "integer": int,
-    "number": (int, float),
-}
+_TYPES: Final[dict[str, type]] = {"string": str, "boolean": bool}
 
 
 def _untyped(value: _Json, schema: Schema, path: str) -> Iterable[str]:
@@ -363,11 +358,11 @@ def _untyped(value: _Json, schema: Schema, path: str) -> Iterable[str]:
             yield from _untyped_list(value, schema, path)
         else:
             yield f"{path}: expected list, got &{{{printed(value)}}}"
-    elif not schema.format and not isinstance(value, _TYPES[schema.type]):
-        if schema.type in ("integer", "number"):
+    elif schema.type in ("integer", "number"):
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
             yield f"{path}: expected numeric (int or float), got {_go_type(value)}"
-        else:
-            yield f"{path}: expected {schema.type}, got {_go_value(value)}"
+    elif not schema.format and not isinstance(value, _TYPES[schema.type]):
+        yield f"{path}: expected {schema.type}, got {_go_value(value)}"
 
 
 def _untyped_fields(value: Object, schema: Schema, path: str) -> Iterable[str]:

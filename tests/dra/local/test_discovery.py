@@ -39,6 +39,16 @@ async def test_other_paths_are_not_found(path):
     assert (answer.status, answer.body) == (404, b"404 page not found\n")
 
 
+@pytest.mark.parametrize(
+    "path", ["/api/v1/nothing", "/apis/batch/v1/nothing", "/api/v1/namespaces/ml/configmaps/settings/scale"]
+)
+async def test_paths_below_a_version_are_not_found_as_resources(path):
+    answer, body = await get(path)
+
+    assert (answer.status, body["reason"]) == (404, "NotFound")
+    assert body["message"] == "the server could not find the requested resource"
+
+
 def test_versions_are_ranked_by_stability_then_number():
     names = ["v1alpha1", "foo", "v1", "v2beta1", "v2", "v1beta2", "v11", "v1alpha2"]
 
