@@ -1,9 +1,8 @@
-"""OpenAPI v3: an index with hashes, and one document for each group and version, custom ones included.
+"""OpenAPI: an index with hashes, one document for each group and version, custom ones included; v2 is made of them.
 
 As much of it as clients use: the paths with their verbs, options and patch formats (kubectl looks there whether a
 server knows dry runs and field validation), and the schemas with everything that patches and explanations need.
-Documents are made when they are asked for and kept until a kind of theirs changes. There is no ``/openapi/v2``: kubectl
-does without.
+Documents are made when they are asked for and kept until a kind of theirs changes.
 """
 
 import hashlib
@@ -12,7 +11,7 @@ from itertools import groupby
 from typing import Any, Final
 
 from dra.kube.transport import APPLY_PATCH, JSON, MERGE_PATCH, STRATEGIC_PATCH, Request, Response
-from dra.local import refusals
+from dra.local import gnostic, refusals, swagger
 from dra.local.kinds.catalog import Catalog
 from dra.local.kinds.kind import Kind
 from dra.local.kinds.subresource import Subresource
@@ -23,6 +22,7 @@ from dra.local.schemas.reading import REFERENCE
 from dra.local.schemas.structures import DELETE_OPTIONS, OBJECT_META, Structures
 
 PATH: Final = "openapi/v3"
+PATH_OF_V2: Final = "openapi/v2"
 
 _META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1."
 _ALWAYS: Final = (DELETE_OPTIONS, f"{_META}Patch", f"{_META}Status", f"{_META}ListMeta", OBJECT_META)
@@ -37,7 +37,7 @@ _FORCE: Final = {"name": "force", "in": "query", "schema": {"type": "boolean", "
 
 
 class OpenApi:
-    """Answers what is asked below ``/openapi/v3``."""
+    """Answers what is asked below ``/openapi``."""
 
     def __init__(
         self, catalog: Catalog, structures: Structures, *, definitions: Callable[[], Iterable[Object]]
@@ -47,6 +47,8 @@ class OpenApi:
         self._structures: Final = structures
         self._definitions: Final = definitions
         self._made: Final[dict[str, tuple[str, bytes]]] = {}
+        self._made_of_v2: Final[dict[str, tuple[str, bytes]]] = {}
+        """By media type."""
 
     def answer(self, request: Request) -> Response:
         """Return the index or a document; raises `Refusal`."""
@@ -68,6 +70,22 @@ class OpenApi:
         if known is None or known[0] != digest:
             known = self._made[place] = digest, encode(self._document(place, kinds[place]))
         return Response(200, {"content-type": JSON, "etag": f'"{digest}"'}, known[1])
+
+    def answer_v2(self, request: Request) -> Response:
+        """Return the document of OpenAPI v2, as protobuf to who asks for that; raises `Refusal`."""
+        if request.method != "GET":
+            raise refusals.method_not_allowed()
+        if request.path.strip("/") != PATH_OF_V2:
+            return Response(404, {"content-type": "text/plain; charset=utf-8"}, b"404 page not found\n")
+        binary = any(each in request.accept for each in gnostic.ACCEPTED)
+        media_type = gnostic.MEDIA_TYPE if binary else JSON
+        documents = dict(self._documents())
+        digest = hashlib.sha512("".join(map(self._hash, documents.values())).encode()).hexdigest().upper()
+        known = self._made_of_v2.get(media_type)
+        if known is None or known[0] != digest:
+            made = swagger.document(self._document(place, kinds) for place, kinds in documents.items())
+            known = self._made_of_v2[media_type] = digest, gnostic.document(made) if binary else encode(made)
+        return Response(200, {"content-type": media_type, "etag": f'"{digest}"'}, known[1])
 
     def _documents(self) -> Iterator[tuple[str, list[Kind]]]:
         """Yield the kinds of each group and version."""

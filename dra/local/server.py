@@ -60,7 +60,8 @@ class ApiServer:
         self.catalog = Catalog(builtin(api))
         self.pages: dict[str, Page] = {}
         """By their first segments, without slashes around: ``openapi/v3``."""
-        self.pages[openapi.PATH] = OpenApi(self.catalog, structures(api), definitions=self._definitions).answer
+        documents = OpenApi(self.catalog, structures(api), definitions=self._definitions)
+        self.pages |= {openapi.PATH: documents.answer, openapi.PATH_OF_V2: documents.answer_v2}
         self.not_enforced = list(health.NOT_ENFORCED)
         """What ``/readyz?verbose`` says; whoever leaves something out adds a line."""
         self.store = Store()

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from dra.kube.transport import JSON, Request
+from dra.local import gnostic
 from dra.local.server import ApiServer
 from tests.dra.local.recorded import EXCHANGES
 
@@ -89,9 +90,25 @@ async def test_a_definition_adds_a_document_which_changes_with_it(server):
     ("path", "accept", "status"),
     [
         pytest.param("/openapi/v3/apis/nope/v1", JSON, 404, id="no-such-group"),
-        pytest.param("/openapi/v2", JSON, 404, id="the-old-form"),
+        pytest.param("/openapi/v2/api/v1", JSON, 404, id="no-part-of-the-old-form"),
         pytest.param("/openapi/v3/api/v1", "application/x-protobuf", 406, id="protobuf"),
     ],
 )
 async def test_what_there_is_not(server, path, accept, status):
     assert (await ask(server, path, accept=accept)).status == status
+
+
+@pytest.mark.parametrize("accept", [JSON, *gnostic.ACCEPTED])
+async def test_the_old_form_is_made_once_for_each_media_type(server, accept):
+    first, second = [await ask(server, "/openapi/v2", accept=accept) for _ in range(2)]
+
+    assert first.headers["content-type"] == (JSON if accept == JSON else gnostic.MEDIA_TYPE)
+    assert first.body is second.body
+
+
+async def test_every_reference_of_the_old_form_leads_to_a_definition(server):
+    text = (await ask(server, "/openapi/v2")).body.decode()
+
+    referred = {part.partition('"')[0] for part in text.split('"$ref":"#/definitions/')[1:]}
+    assert "io.k8s.api.core.v1.PodSpec" in referred
+    assert referred <= set(json.loads(text)["definitions"])
