@@ -7,7 +7,7 @@ from typing import Any, Final
 import pytest
 
 from tests.scenarios import objects, steps
-from tests.scenarios.claims import allocated, condition, entries
+from tests.scenarios.claims import allocated, condition, entries, listed
 from tests.scenarios.eventually import eventually, steadily
 from tests.scenarios.history import WatchHistory
 from tests.scenarios.namespaces import Namespace
@@ -90,6 +90,20 @@ async def test_what_its_owner_has_released_is_freed_when_the_last_pod_has_ended(
 
     await steps.unlist(namespace, "train", job["metadata"]["uid"])
     await steadily(lambda: _is_allocated(namespace, "train"), lasting=2.0, saying="two pods use it")
+    await steps.end_pods(namespace)
+    await steps.freed(namespace, "train", within=10.0)
+
+
+async def test_a_claim_may_name_a_job_that_does_not_exist_yet(namespace: Namespace) -> None:
+    devices = await namespace.offer_devices(1)
+    claim = objects.claim("train", device_class=devices)
+    claim["spec"]["reservedFor"] = {"apiGroup": "batch", "resource": "jobs", "name": "train"}
+    await namespace.create(claim)
+    job = await namespace.create(objects.job("train", PodShape(claim="train"), parallelism=3))
+    await steps.pods_run(namespace, count=3)
+    found = await steps.claim_is(namespace, "train", lambda claim: listed(claim, "jobs"), saying="the Job is entered")
+    assert job["metadata"]["uid"] in steps.uids(found)
+
     await steps.end_pods(namespace)
     await steps.freed(namespace, "train", within=10.0)
 
