@@ -27,7 +27,9 @@ MOVES: Final = 10
 STEPS: Final = 12
 """Seeds of one run."""
 
-seeds = st.integers(0, 2**24 - 1)
+SEED_BITS: Final = 24
+
+seeds = st.integers(0, 2**SEED_BITS - 1)
 """Not more bits: of larger ranges Hypothesis prefers the small numbers."""
 
 
