@@ -12,6 +12,11 @@ RUNS = 1000
 """Runs within which each must be found; it takes a few hundred at most."""
 
 
+def search():
+    for number in range(RUNS):
+        run(number)
+
+
 def run(number):
     """Play one run, the same for ever: what Hypothesis draws depends on all constants of the code that is imported."""
     chance = Random(number)  # noqa: S311 - to be repeatable
@@ -28,5 +33,4 @@ def run(number):
 def test_a_broken_rule_is_found(mutation, monkeypatch):
     mutation(monkeypatch)
     with pytest.raises(Violation):
-        for number in range(RUNS):
-            run(number)
+        search()
