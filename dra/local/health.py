@@ -14,7 +14,6 @@ PATHS: Final = ("healthz", "livez", "readyz")
 NOT_ENFORCED: Final = (
     "authorization: whoever has the token may do everything",
     "admission webhooks and admission policies",
-    "quotas, limit ranges, priority classes",
     "API priority and fairness",
     "answers in protobuf (JSON instead), bodies of custom kinds in protobuf (415)",
     "bodies nested deeper than 200 levels (400), YAML with anchors (400)",

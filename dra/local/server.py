@@ -10,7 +10,7 @@ from dra.kube.clock import SYSTEM, Clock, second_time
 from dra.kube.transport import APPLY_PATCH, JSON, STRATEGIC_PATCH, Request, Response
 from dra.local import bodies, discovery, health, lists, openapi, options, refusals, routes, tables, watches
 from dra.local.definitions import Definitions
-from dra.local.kinds import causes, core, priorities
+from dra.local.kinds import causes, core, priorities, stored
 from dra.local.kinds.builtin import builtin
 from dra.local.kinds.catalog import Catalog
 from dra.local.kinds.pods import BINDING, BINDINGS, PODS
@@ -62,7 +62,7 @@ class ApiServer:
         """By their first segments, without slashes around: ``openapi/v3``."""
         documents = OpenApi(self.catalog, structures(api), definitions=self._definitions)
         self.pages |= {openapi.PATH: documents.answer, openapi.PATH_OF_V2: documents.answer_v2}
-        self.not_enforced = list(health.NOT_ENFORCED)
+        self.not_enforced = [*health.NOT_ENFORCED, *(f"{what}: {why}" for what, why in stored.UNENFORCED.items())]
         """What ``/readyz?verbose`` says; whoever leaves something out adds a line."""
         self.store = Store()
         self._clock = clock

@@ -5,13 +5,14 @@ from datetime import datetime
 from typing import Any, Final
 
 from dra.local.kinds import causes, columns, names
-from dra.local.kinds.kind import Kind, Strategy
+from dra.local.kinds.kind import Kind, Others, Strategy
 from dra.local.objects import Object
 from dra.local.refusals import Cause
 
 _ROLE: Final = "node-role.kubernetes.io/"
 _OLD_ROLE: Final = "kubernetes.io/role"
 _EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+_NEW: Final = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
 _UNKNOWN: Final = "<unknown>"
 
 
@@ -20,6 +21,14 @@ class NodeStrategy(Strategy):
 
     def prepare_create(self, obj: Object) -> None:
         """Keep the status."""
+
+    def admit(self, obj: Object, others: Others) -> list[Cause]:
+        """Let no pod come before the node has been seen to be ready; who looks after nodes takes the taint away."""
+        del others
+        taints = (obj.setdefault("spec", {})).get("taints") or []
+        if not any((each.get("key"), each.get("effect")) == tuple(_NEW.values()) for each in taints):
+            obj["spec"]["taints"] = [*taints, dict(_NEW)]
+        return []
 
     def prepare_status(self, new: Object, old: Object) -> None:
         """Take back the spec only: kubelets send labels and annotations along."""

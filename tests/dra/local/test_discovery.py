@@ -6,6 +6,8 @@ import pytest
 
 from dra.kube.transport import Request
 from dra.local.discovery import AGGREGATED, rank
+from dra.local.kinds import stored
+from dra.local.kinds.stored import UNENFORCED
 from dra.local.server import ApiServer
 
 
@@ -61,3 +63,14 @@ async def test_readyz_says_what_is_not_enforced():
     answer = await server.handle(Request(method="GET", path="/readyz", query={"verbose": ""}, timeout=1))
 
     assert "[ ]not enforced: gravity\n" in answer.body.decode()
+
+
+async def test_readyz_says_it_of_every_kind_that_is_only_stored():
+    served = {name for kind in ApiServer().catalog for name in (kind.label, kind.group)}
+    answer = await ApiServer().handle(Request(method="GET", path="/readyz", query={"verbose": ""}, timeout=1))
+
+    assert set(UNENFORCED) <= served
+    for each in stored.KINDS:
+        told = {each.label, each.group} & set(UNENFORCED)
+        assert told
+        assert all(f"[ ]not enforced: {name}: " in answer.body.decode() for name in told)

@@ -163,3 +163,20 @@ def test_a_name_that_is_none_is_refused():
     (cause,) = refused(Writing().create, core("ConfigMap", "Bad_Name"))
     assert cause.startswith('metadata.name: Invalid value: "Bad_Name": a lowercase RFC 1123 subdomain must consist of')
     assert NOON.tzinfo is not None
+
+
+NOT_READY = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
+
+
+@pytest.mark.parametrize(
+    ("given", "stored"),
+    [
+        pytest.param([], [NOT_READY], id="none"),
+        pytest.param([NOT_READY], [NOT_READY], id="the-same"),
+        pytest.param(
+            [NOT_READY | {"effect": "NoExecute"}], [NOT_READY | {"effect": "NoExecute"}, NOT_READY], id="another-effect"
+        ),
+    ],
+)
+def test_a_new_node_takes_no_pods_yet(given, stored):
+    assert Writing().create(core("Node", spec={"taints": given}))["spec"]["taints"] == stored

@@ -244,3 +244,19 @@ def test_a_scale_shows_and_changes_the_replicas(kind):
     changed = writing.change(deployment(kind), lambda obj: obj.update(spec={"replicas": 3}), "scale")
     assert changed["spec"]["replicas"] == 3
     assert changed["metadata"]["generation"] == 2
+
+
+@pytest.mark.parametrize(
+    ("template", "own", "shown"),
+    [
+        pytest.param({}, {}, {"batch.kubernetes.io/job-name"}, id="those-of-its-pods"),
+        pytest.param({"a": "b"}, {"c": "d"}, {"c"}, id="its-own"),
+    ],
+)
+def test_the_labels_of_a_job(template, own, shown):
+    obj = job()
+    obj["metadata"]["labels"] = own
+    obj["spec"]["template"].setdefault("metadata", {})["labels"] = template
+    labels = Writing().create(obj)["metadata"].get("labels") or {}
+    assert shown <= labels.keys()
+    assert bool(own) == (labels == own)

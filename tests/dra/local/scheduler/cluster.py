@@ -126,6 +126,7 @@ class World(Plane):
         body = node(name, **how)
         await self.user.create("nodes", body)
         await self.user.patch("nodes", name, {"status": body["status"]}, subresource="status")
+        await self.user.patch("nodes", name, {"spec": {"taints": body["spec"].get("taints")}})  # a new one has one more
         if devices:
             await self.user.create("resourceslices", slice_of(name, devices))
 
