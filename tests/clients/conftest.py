@@ -35,7 +35,7 @@ CONTROLLERS = "namespace-controller,garbage-collector-controller,serviceaccount-
 
 
 PENDING = {
-    "test_get_formats": "managed fields are kept from the first server-side apply on, not from the beginning",
+    "test_get_managed_fields": "managed fields are kept from the first server-side apply on, not from the beginning",
     "test_explain_custom": "recorded while the real server's OpenAPI did not have the definition yet",
 }
 """Sessions in which the local plane says something else, and why."""
@@ -114,7 +114,8 @@ def pytest_pyfunc_call(pyfuncitem):
 def pytest_collection_modifyitems(items):
     for item in items:
         if item.name in PENDING:
-            item.add_marker(pytest.mark.xfail(reason=PENDING[item.name], strict=True))
+            strict = Place.chosen() is not Place.LOCAL  # the real server may well be as it was
+            item.add_marker(pytest.mark.xfail(reason=PENDING[item.name], strict=strict))
 
 
 async def _run(session):

@@ -49,6 +49,10 @@ async def test_get_formats(kubectl):
     await kubectl("get configmaps -l app --sort-by=.metadata.name -o name")
     await kubectl("get configmaps -l app --sort-by='{.data.v}'")
     await kubectl("get deployment web --output-watch-events")
+
+
+async def test_get_managed_fields(kubectl):
+    await kubectl.quiet("create -f -", stdin=DEPLOYMENT)
     await kubectl("get deployment web -o yaml --show-managed-fields", only="manager:")
 
 
