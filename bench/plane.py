@@ -1,9 +1,10 @@
-"""The local plane's API server: 10,000 pods created, listed, patched and deleted, with nobody and with 100 watching.
+"""The local plane: its API server with 10,000 pods, with nobody and with 100 watching; then their whole life.
 
 Everything in one process through `LocalTransport`, so the figures are those of the server alone, without HTTP. A
-watcher reads blocks and counts their frames, nothing else: decoding is the client's cost (`make bench-world`).
+watcher reads blocks and counts their frames, nothing else: decoding is the client's cost (`make bench-world`). The life
+of pods, with all components, is `bench.life`.
 
-    python -m bench.plane [--pods N] [--watchers N] [--write] [--profile]
+    python -m bench.plane [--pods N] [--watchers N] [--only server|life] [--write] [--profile]
 """
 
 import argparse
@@ -21,6 +22,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
 
+from bench.life import Life
 from dra.kube.transport import JSON, MERGE_PATCH, Request, Response
 from dra.local.server import ApiServer
 from dra.local.transport import LocalTransport
@@ -163,9 +165,16 @@ async def measure(pods: int, watchers: int) -> Figures:
     return found
 
 
+async def lived(pods: int) -> Figures:
+    """Return the figures of the whole plane."""
+    gc.collect()
+    return {f"one Job: {name}": value for name, value in (await Life(pods).measure()).items()}
+
+
 def table(found: Figures) -> str:
     """Return the figures as a table."""
-    rows = "\n".join(f"| {name} | {value:,.0f} |" for name, value in found.items())
+    shown = {name: f"{value:,.1f}" if name.endswith(", s") else f"{value:,.0f}" for name, value in found.items()}
+    rows = "\n".join(f"| {name} | {value} |" for name, value in shown.items())
     return f"| | |\n|---|---:|\n{rows}"
 
 
@@ -183,13 +192,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pods", type=int, default=10_000)
     parser.add_argument("--watchers", type=int, default=100)
+    parser.add_argument("--only", choices=("server", "life"))
     parser.add_argument("--write", action="store_true", help=f"put the table into {README.name}")
     parser.add_argument("--profile", action="store_true", help="with cProfile, on standard error")
     chosen = parser.parse_args()
     profile = cProfile.Profile()
     if chosen.profile:
         profile.enable()
-    found = asyncio.run(measure(chosen.pods, chosen.watchers))
+    found: Figures = {}
+    if chosen.only != "life":
+        found |= asyncio.run(measure(chosen.pods, chosen.watchers))
+    if chosen.only != "server":
+        found |= asyncio.run(lived(chosen.pods))
     if chosen.profile:
         profile.disable()
         pstats.Stats(profile, stream=sys.stderr).sort_stats("tottime").print_stats(30)

@@ -1,0 +1,154 @@
+"""The whole plane: a Job of 10,000 pods on one claim reserved for it, from its creation to its end.
+
+Server, scheduler, kubelets of 20 nodes and controllers in one process, with the system's clock. The stages are kept
+apart so that each shows its own cost: the scheduler begins when all pods are there, and the containers end when all
+have run. Only *bound* and *running* overlap, as a kubelet starts a pod as soon as it is bound.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+from functools import partial
+from http import HTTPStatus
+from random import Random
+from typing import Any, Final
+
+from dra.kube.transport import JSON, Request, Response
+from dra.local.nodes.kubelets import Kubelets
+from dra.local.nodes.manifests import Container, Pod
+from dra.local.objects import decode, encode
+from dra.local.plane import roster
+from dra.local.plane.options import Options
+from dra.local.plane.plane import Plane
+from dra.local.scheduler.scheduler import Scheduler
+from dra.model.meta import Uid
+
+NODES: Final = 20
+LOOK: Final = 0.05
+"""Seconds between two looks at the store; each costs a few milliseconds."""
+
+LIMIT: Final = 240.0
+"""Seconds after which it has evidently failed."""
+
+_RESOURCE: Final = "/apis/resource.k8s.io/v1"
+
+
+class Held:
+    """Containers that run until all are let go; a `dra.local.nodes.processes.Containers`."""
+
+    def __init__(self) -> None:
+        self._running: dict[tuple[Uid, str], Callable[[int], None]] = {}
+
+    def start(self, pod: Pod, container: Container, ended: Callable[[int], None]) -> None:
+        """Take a container in."""
+        self._running[pod.metadata.uid, container.name] = ended
+
+    def stop(self, uid: Uid, name: str, *, kill: bool) -> None:  # noqa: ARG002 - the protocol's
+        """Let one go."""
+        self._running.pop((uid, name), None)
+
+    async def close(self) -> None:
+        """Forget all."""
+        self._running.clear()
+
+    def let_go(self) -> None:
+        """End all, with success."""
+        running, self._running = self._running, {}
+        for ended in running.values():
+            ended(0)
+
+
+class Life:
+    """One plane, and what its pods have come to."""
+
+    def __init__(self, pods: int) -> None:
+        self._pods = pods
+        options = Options(nodes=NODES, devices=0)
+        self._plane = Plane(options, chance=Random(1))  # noqa: S311 - to be the same each time
+        self._held = Held()
+        self._go = asyncio.Event()
+        self._plane.add(roster.KUBELETS, self._kubelets)
+        self._plane.add(roster.SCHEDULER, self._scheduler)
+
+    async def measure(self) -> dict[str, float]:
+        """Return the seconds of each stage, and pods a second."""
+        running = asyncio.create_task(self._plane.run())
+        found: dict[str, float] = {}
+        try:
+            async with asyncio.timeout(LIMIT):
+                await self._plane.ready()
+                began = time.perf_counter()
+                await self._prepare()
+                await self._stage(found, {"created": lambda: len(self._plane.server.store.snapshot("pods"))})
+                self._go.set()
+                marks = {"bound": b'"nodeName":"', "running": b'"phase":"Running"'}
+                await self._stage(found, {name: partial(self._with, mark) for name, mark in marks.items()})
+                self._held.let_go()
+                await self._stage(
+                    found, {"ended": partial(self._with, b'"phase":"Succeeded"'), "counted": self._counted}
+                )
+                found["whole life, s"] = time.perf_counter() - began
+        finally:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+        return found
+
+    async def _stage(self, found: dict[str, float], stages: dict[str, Callable[[], int]]) -> None:
+        """Wait until all pods have come to the end of the stages; they begin now."""
+        began = time.perf_counter()
+        while stages:
+            await asyncio.sleep(LOOK)
+            for name in [name for name, count in stages.items() if count() >= self._pods]:
+                del stages[name]
+                seconds = time.perf_counter() - began
+                found[f"{name}, s"], found[f"{name}, pods/s"] = seconds, self._pods / seconds
+
+    def _with(self, mark: bytes) -> int:
+        """Count the pods whose JSON has a mark; to decode them would be felt."""
+        return sum(mark in each.raw for each in self._plane.server.store.snapshot("pods"))
+
+    def _counted(self) -> int:
+        """Count the pods that the Job has counted for good: when it is complete."""
+        [job] = (decode(each.raw) for each in self._plane.server.store.snapshot("jobs.batch"))
+        status = job["status"]
+        complete = any(each["type"] == "Complete" for each in status.get("conditions", ()))
+        return int(status["succeeded"]) if complete else 0
+
+    async def _prepare(self) -> None:
+        """Create a device that is reached from everywhere, a claim on it for the Job, and the Job."""
+        expression = 'device.driver == "fabric.example.com"'
+        await self._post(f"{_RESOURCE}/deviceclasses", "fabric", {"selectors": [{"cel": {"expression": expression}}]})
+        pool = {"name": "fabric", "generation": 1, "resourceSliceCount": 1}
+        devices = {"driver": "fabric.example.com", "pool": pool, "allNodes": True, "devices": [{"name": "port"}]}
+        await self._post(f"{_RESOURCE}/resourceslices", "fabric", devices)
+        requests = [{"name": "port", "exactly": {"deviceClassName": "fabric"}}]
+        used = {"claims": [{"name": "port"}]}
+        pod = {
+            "containers": [{"name": "main", "image": "train", "resources": used}],
+            "resourceClaims": [{"name": "port", "resourceClaimName": "train"}],
+            "restartPolicy": "Never",
+        }
+        job = {"parallelism": self._pods, "completions": self._pods, "template": {"spec": pod}}
+        uid = await self._post("/apis/batch/v1/namespaces/default/jobs", "train", job)
+        owner = {"apiGroup": "batch", "resource": "jobs", "name": "train", "uid": uid}
+        claim = {"devices": {"requests": requests}, "reservedFor": owner}
+        await self._post(f"{_RESOURCE}/namespaces/default/resourceclaims", "train", claim)
+
+    async def _post(self, path: str, name: str, spec: dict[str, Any]) -> str:
+        body = encode({"metadata": {"name": name}, "spec": spec})
+        answer = await self._plane.way("user").handle(
+            Request(method="POST", path=path, body=body, content_type=JSON, timeout=10.0)
+        )
+        if not isinstance(answer, Response) or answer.status != HTTPStatus.CREATED:
+            raise SystemExit(f"{path}: {answer}")
+        return str(decode(answer.body)["metadata"]["uid"])
+
+    async def _kubelets(self) -> None:
+        nodes = roster.specs(self._plane.options)
+        client, chance = self._plane.client(roster.KUBELETS), Random(2)  # noqa: S311
+        await Kubelets(client, nodes=nodes, clock=self._plane.clock, chance=chance, containers=self._held).run()
+
+    async def _scheduler(self) -> None:
+        await self._go.wait()
+        client, chance = self._plane.client(roster.SCHEDULER), Random(3)  # noqa: S311
+        await Scheduler(client, clock=self._plane.clock, chance=chance).run()
