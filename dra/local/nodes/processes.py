@@ -1,4 +1,4 @@
-"""Containers as local processes: what `dra-reserve local up --processes` runs instead of timers.
+"""Containers as local processes instead of timers, for who composes a plane: `Kubelets(containers=Processes())`.
 
 Commands are executed as they are, without images, namespaces or limits: for trying things out on one's own machine, by
 who trusts what he applies. A process gets the environment of its container and nothing else but PATH and HOME; it has a
