@@ -22,14 +22,13 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
 
+from bench import readme
 from bench.life import Life
 from dra.kube.transport import JSON, MERGE_PATCH, Request, Response
 from dra.local.server import ApiServer
 from dra.local.transport import LocalTransport
 
-README: Final = Path(__file__).with_name("README.md")
-BEGIN: Final = "<!-- plane -->\n"
-END: Final = "<!-- /plane -->\n"
+MARK: Final = "plane"
 
 PODS: Final = "/api/v1/namespaces/default/pods"
 BATCH: Final = 50
@@ -178,22 +177,13 @@ def table(found: Figures) -> str:
     return f"| | |\n|---|---:|\n{rows}"
 
 
-def written(text: str) -> None:
-    """Put the result between the marks of the README."""
-    before, mark, rest = README.read_text(encoding="utf-8").partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not (mark and end):
-        raise SystemExit(f"{README}: no place for the result; it goes between {BEGIN.strip()} and {END.strip()}")
-    README.write_text(f"{before}{BEGIN}{text}\n{END}{after}", encoding="utf-8")
-
-
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pods", type=int, default=10_000)
     parser.add_argument("--watchers", type=int, default=100)
     parser.add_argument("--only", choices=("server", "life"))
-    parser.add_argument("--write", action="store_true", help=f"put the table into {README.name}")
+    parser.add_argument("--write", action="store_true", help=f"put the table into {readme.README.name}")
     parser.add_argument("--profile", action="store_true", help="with cProfile, on standard error")
     chosen = parser.parse_args()
     profile = cProfile.Profile()
@@ -210,7 +200,7 @@ def main() -> None:
     text = f"{chosen.pods:,} pods; Python {platform.python_version()}, {os.cpu_count()} cores.\n\n{table(found)}"
     print(text)
     if chosen.write:
-        written(text)
+        readme.write(text, mark=MARK)
 
 
 if __name__ == "__main__":

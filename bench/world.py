@@ -17,12 +17,11 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Final, NamedTuple
 
-README: Final = Path(__file__).with_name("README.md")
-BEGIN: Final = "<!-- world -->\n"
-END: Final = "<!-- /world -->\n"
+from bench import readme
+
+MARK: Final = "world"
 
 SYNC_LIMIT: Final = 1.0
 RATE_LIMIT: Final = 20_000
@@ -147,15 +146,6 @@ def misses(found: dict[Subject, Figures]) -> list[str]:
     return [text for kept, text in checks if not kept]
 
 
-def written(text: str) -> None:
-    """Put the result between the marks of the README."""
-    before, mark, rest = README.read_text(encoding="utf-8").partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not (mark and end):
-        raise SystemExit(f"{README}: no place for the result; it goes between {BEGIN.strip()} and {END.strip()}")
-    README.write_text(f"{before}{BEGIN}{text}\n{END}{after}", encoding="utf-8")
-
-
 def main() -> None:
     """Measure, print, and fail when a limit is not kept."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -163,7 +153,7 @@ def main() -> None:
     parser.add_argument("--events", type=int, default=30_000)
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--ours-only", action="store_true", help="leave out kopf, which takes a minute a run")
-    parser.add_argument("--write", action="store_true", help=f"put the table into {README.name}")
+    parser.add_argument("--write", action="store_true", help=f"put the table into {readme.README.name}")
     parser.add_argument("--profile", action="store_true", help="one run with cProfile on standard error, no table")
     chosen = parser.parse_args()
     size = ["--pods", str(chosen.pods), "--events", str(chosen.events)]
@@ -186,7 +176,7 @@ def main() -> None:
     )
     print(text)
     if chosen.write:
-        written(text)
+        readme.write(text, mark=MARK)
     failed = misses(found)
     if failed:
         raise SystemExit("limits not kept: " + "; ".join(failed))
