@@ -85,7 +85,12 @@ class Client:
         clock: Clock = SYSTEM,
         observer: Observer | None = None,
     ) -> None:
-        self._sender = Sender(transport, limiter, clock=clock, observer=observer)
+        self._sender = Sender(transport, limiter, clock=clock, observer=observer, lasting=WRITE_TIMEOUT)
+
+    @property
+    def late_until(self) -> float:
+        """Until when a write may still arrive whose answer nobody waits for any more; in the past if there is none."""
+        return self._sender.late_until
 
     async def get(
         self,

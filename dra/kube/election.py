@@ -8,6 +8,8 @@ Rules:
 3. Nothing can take back a request that is under way. A new leader therefore knows until when writes of the old one
    may still arrive (`Tenure.quiet_until`), and does nothing before that which they could spoil. What comes even
    later fails on its resourceVersion.
+   Who gives the lease back and has got an answer to each of its writes says so in it (`ANSWERED`): then nothing is
+   late, and a rolling update frees devices without a pause.
 4. A lease in our own name that this process has not taken is that of somebody else: of the process before us.
 """
 
@@ -18,6 +20,10 @@ from dra.kube.client import WRITE_TIMEOUT
 from dra.model.meta import ObjectMeta, Struct
 
 NEVER: Final = float("-inf")
+
+ANSWERED: Final = "reserve.dra/all-writes-answered"
+"""Annotation of a lease that was given back with no write under way; it counts for the tenure whose number (the lease's
+``leaseTransitions``) it names, so that it is worth nothing once a leader that knows nothing of it came between."""
 
 SAFETY_MARGIN: Final = 1.0
 """Seconds by which writes end before the lease does: event loops are late, clocks differ in rate."""
@@ -38,6 +44,12 @@ class Lease(Struct, frozen=True):
 
     metadata: ObjectMeta
     spec: LeaseSpec = LeaseSpec()
+
+    @property
+    def quiet(self) -> bool:
+        """Whether its last holder gave it back with all of its writes answered."""
+        answered = (self.metadata.annotations or {}).get(ANSWERED)
+        return not self.spec.holder_identity and answered == str(self.spec.lease_transitions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,12 +165,13 @@ def begin(decision: Create | Take, seen: Sighting | None, *, terms: Terms, sent:
     """Return the tenure that begins with the success, at `now`, of a request that was sent at `sent`.
 
     `seen` is what was decided on. Who gave the lease back has stopped writing, so only requests he gave up waiting for
-    may be under way. So it is with one whose lease has expired before our eyes; of any other, the process before us
-    under the same name, we know only that the lease it had may have been renewed the moment before we looked.
+    may be under way, if there are any. So it is with one whose lease has expired before our eyes; of any other, the
+    process before us under the same name, we know only that the lease it had may have been renewed the moment before
+    we looked.
     """
     if decision.lease is None or seen is None:
         return Tenure(sent, NEVER)
     previous = decision.lease.spec
     if not previous.holder_identity:
-        return Tenure(sent, now + terms.request)
+        return Tenure(sent, NEVER if decision.lease.quiet else now + terms.request)
     return Tenure(sent, max(now, seen.expires) + terms.request, previous.holder_identity)

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
 from random import Random
@@ -11,6 +12,7 @@ from dra.kube.backoff import JITTER
 from dra.kube.client import Client
 from dra.kube.clock import SYSTEM, Clock, micro_time
 from dra.kube.election import (
+    ANSWERED,
     NEVER,
     Create,
     Decision,
@@ -137,8 +139,11 @@ class Election:
         if self._tenure is None or self._seen is None:
             return
         self._tenure = None
+        lease = self._seen.lease
+        answered = str(lease.spec.lease_transitions) if self._client.late_until <= self._clock.now() else None
+        given_back = {"holderIdentity": "", "leaseDurationSeconds": 1}
         try:
-            await self._patch(self._seen.lease, {"holderIdentity": "", "leaseDurationSeconds": 1})
+            await self._patch(lease, given_back, annotations={ANSWERED: answered})
         except ApiError as error:
             _log.warning("lease %s/%s: not given back, it will expire (%s)", *self._key, error)
 
@@ -198,11 +203,16 @@ class Election:
             within=self._within(),
         )
 
-    async def _patch(self, lease: Lease, spec: dict[str, Any]) -> Lease:
+    async def _patch(
+        self, lease: Lease, spec: dict[str, Any], *, annotations: Mapping[str, str | None] | None = None
+    ) -> Lease:
+        body: dict[str, Any] = {"spec": {**spec, "renewTime": self._stamp()}}
+        if annotations is not None:
+            body["metadata"] = {"annotations": annotations}
         return await self._client.merge_patch(
             LEASES,
             self._key,
-            {"spec": {**spec, "renewTime": self._stamp()}},
+            body,
             model=Lease,
             resource_version=lease.metadata.resource_version,
             priority=Priority.LEADERSHIP,

@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 
 from dra.kube.backoff import Backoff
 from dra.kube.clock import Clock
-from dra.kube.errors import ApiError, TooManyRequests, Unreachable, raise_for
+from dra.kube.errors import ApiError, ServerError, TooManyRequests, Unreachable, raise_for
 from dra.kube.limits import Limiter, Priority
 from dra.kube.transport import Request, Response, Transport
 
@@ -27,7 +27,14 @@ a watch is WATCH, and its seconds end when the answer begins."""
 class Sender:
     """Sends requests through a transport. In texts `what` names the object, in metrics `label` the resource."""
 
-    def __init__(self, transport: Transport, limiter: Limiter, *, clock: Clock, observer: Observer | None) -> None:
+    def __init__(
+        self, transport: Transport, limiter: Limiter, *, clock: Clock, observer: Observer | None, lasting: float
+    ) -> None:
+        """``lasting``: seconds for which a request may be under way after we have stopped waiting for its answer."""
+        self.late_until = float("-inf")
+        """Until when a write may still arrive that has no answer yet and will get none from us."""
+
+        self._lasting = lasting
         self._transport = transport
         self._limiter = limiter
         self._clock = clock
@@ -97,13 +104,26 @@ class Sender:
         began = self._clock.now()
         try:
             response = await self._transport.send(request)
+        except asyncio.CancelledError:
+            self._gave_up(request)
+            raise
         except Unreachable as error:
+            if error.ambiguous:
+                self._gave_up(request)
             self._observe(request.method, label, 0, began)
             error.what = what
             raise
         self._observe(request.method, label, response.status, began)
-        raise_for(response, what)
+        try:
+            raise_for(response, what)
+        except ServerError:  # it has given up waiting itself, perhaps
+            self._gave_up(request)
+            raise
         return response
+
+    def _gave_up(self, request: Request) -> None:
+        if request.method != "GET":
+            self.late_until = self._clock.now() + self._lasting
 
     def _heed(self, error: ApiError) -> None:
         """Slow down everything when the server asks for it."""

@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from controller.claims import RETRY, RETRY_AFTER, RETRY_AFTER_OUTAGE, ClaimLoop, flow
+from controller.claims import OVERTAKEN, RETRY, RETRY_AFTER, RETRY_AFTER_OUTAGE, ClaimLoop, flow
 from controller.leadership import Leadership
 from controller.publisher import Publisher
 from controller.queue import Queue
@@ -138,9 +138,14 @@ async def test_what_the_world_has_marked_is_decided_once(world, writes, told, lo
     ("failures", "when"),
     [
         pytest.param(
-            [Conflict] * 2,
-            [0.05, 0.05 + RETRY_AFTER[Conflict][0], 0.05 + 3 * RETRY_AFTER[Conflict][0]],
-            id="conflicts-soon",
+            [Conflict] * OVERTAKEN,
+            [0.05] * (OVERTAKEN + 1),
+            id="conflicts-at-once",
+        ),
+        pytest.param(
+            [Conflict] * (OVERTAKEN + 1),
+            [0.05] * (OVERTAKEN + 1) + [0.05 + RETRY_AFTER[Conflict][0]],
+            id="conflicts-soon-if-there-are-many",
         ),
         pytest.param(
             [Forbidden] * 3,

@@ -17,6 +17,7 @@ KUSTOMIZATION: Final = Path(__file__).resolve().parents[2] / "deploy" / "kustomi
 
 NAMESPACE: Final = "dra-reserve"
 SERVICE_ACCOUNT: Final = "dra-reserve-controller"
+LEASE: Final = "dra-reserve-controller"
 
 
 def install(admin: Path) -> None:

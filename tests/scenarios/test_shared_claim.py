@@ -10,7 +10,7 @@ from itertools import pairwise
 
 import pytest
 
-from tests.scenarios import objects
+from tests.scenarios import installation, objects
 from tests.scenarios.api import Json
 from tests.scenarios.claims import allocated, condition, listed, started
 from tests.scenarios.controller import Controller
@@ -19,7 +19,7 @@ from tests.scenarios.history import WatchHistory
 from tests.scenarios.metrics import Metrics, total
 from tests.scenarios.namespaces import Namespace
 from tests.scenarios.objects import PodShape
-from tests.scenarios.resources import CLAIMS, JOBS, PODS
+from tests.scenarios.resources import CLAIMS, JOBS, LEASES, PODS
 from tests.scenarios.target import Mode
 
 pytestmark = pytest.mark.modes(Mode.REPLACE)
@@ -50,6 +50,8 @@ CASES = [
 async def test_a_job_of_many_pods_shares_one_claim(
     namespace: Namespace, start_controller: StartController, case: Case
 ) -> None:
+    # The leader before it may have been killed, in another test: nothing would be freed while writes of it may arrive.
+    await namespace.api.delete(LEASES, installation.LEASE, namespace=installation.NAMESPACE)
     controller = await start_controller()
     devices = await namespace.offer_devices(1)
     async with namespace.history("train") as history:

@@ -23,6 +23,7 @@ from tests.scenarios.conftest import ALONE
 from tests.scenarios.controller import Controller, Settings
 from tests.scenarios.eventually import eventually
 from tests.scenarios.features import Feature
+from tests.scenarios.installation import LEASE
 from tests.scenarios.metrics import total
 from tests.scenarios.namespaces import Namespace
 from tests.scenarios.objects import FORCE_RELEASE, PRE_LIST, RESERVED_FOR, PodShape
@@ -34,7 +35,6 @@ READY_WITHIN: Final = 6.0
 SOON: Final = 4.0
 """Seconds: four times what these scenarios take with all rights, and what one of them costs without."""
 
-LEASE: Final = "dra-reserve-controller"
 LEASE_GROUP: Final = "coordination.k8s.io"
 
 

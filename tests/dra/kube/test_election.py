@@ -3,6 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dra.kube.election import (
+    ANSWERED,
     NEVER,
     SAFETY_MARGIN,
     Create,
@@ -23,9 +24,11 @@ from dra.model.meta import ObjectMeta
 TERMS = Terms(duration=15, renew_within=10.0, retry=2.0, request=10.0)
 
 
-def lease(holder, *, renewed="t0", version="1"):
-    spec = LeaseSpec(holder_identity=holder, lease_duration_seconds=15, renew_time=renewed)
-    return Lease(metadata=ObjectMeta(name="l", namespace="ns", resource_version=version), spec=spec)
+def lease(holder, *, renewed="t0", version="1", answered=None):
+    spec = LeaseSpec(holder_identity=holder, lease_duration_seconds=15, renew_time=renewed, lease_transitions=3)
+    annotations = {ANSWERED: answered} if answered else None
+    meta = ObjectMeta(name="l", namespace="ns", resource_version=version, annotations=annotations)
+    return Lease(metadata=meta, spec=spec)
 
 
 @pytest.mark.parametrize(
@@ -66,6 +69,9 @@ def test_a_lease_expires_from_the_last_sign_of_life_that_we_saw(second, since):
     [
         pytest.param(Create(), None, NEVER, "", id="first-of-all"),
         pytest.param(Take(lease("")), 99.5, 110.0, "", id="given-back"),
+        pytest.param(Take(lease("", answered="3")), 99.5, NEVER, "", id="given-back-with-all-writes-answered"),
+        pytest.param(Take(lease("", answered="2")), 99.5, 110.0, "", id="so-said-somebody-before"),
+        pytest.param(Take(lease("x", answered="3")), 85.0, 110.0, "x", id="so-said-of-one-that-still-holds-it"),
         pytest.param(Take(lease("x")), 85.0, 110.0, "x", id="expired"),
         pytest.param(Create(lease("x")), 80.0, 110.0, "x", id="deleted-and-expired"),
         pytest.param(Take(lease("me")), 99.0, 124.0, "me", id="of-the-process-before-us"),

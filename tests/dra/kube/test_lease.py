@@ -4,9 +4,11 @@ import json
 
 import pytest
 
-from dra.kube.election import NEVER, Terms
+from dra.kube.election import NEVER, Lease, Terms
+from dra.kube.errors import Unreachable
 from dra.kube.lease import Election, LeadershipLostError
 from dra.kube.limits import Limiter
+from dra.kube.resources import LEASES
 from tests.dra.kube.scripted import BROKEN, REFUSED, Handling, body_of, client_of, ok, refusal
 from tests.dra.kube.virtual import JumpingClock, LoopClock, seeded
 
@@ -24,9 +26,10 @@ class LeaseServer:
         self.lost_answers = set()
         """Candidates whose writes happen, but whose answers get lost."""
         self.writes = []
+        self.clients = {}
 
     def candidate(self, identity, clock, **options):
-        client = client_of(Handling(lambda request: self._handle(identity, request)))
+        client = self.clients[identity] = client_of(Handling(lambda request: self._handle(identity, request)))
         return Election(client, key=KEY, identity=identity, clock=clock, random=seeded(1), **options)
 
     def _handle(self, who, request):
@@ -53,11 +56,12 @@ class LeaseServer:
         body = body_of(request)
         if body["metadata"]["resourceVersion"] != self.lease["metadata"]["resourceVersion"]:
             return refusal(409, "Conflict")
-        return self._store({**self.lease["spec"], **body["spec"]}, 200)
+        annotations = body["metadata"].get("annotations") or {}
+        return self._store({**self.lease["spec"], **body["spec"]}, 200, {k: v for k, v in annotations.items() if v})
 
-    def _store(self, spec, status):
+    def _store(self, spec, status, annotations=None):
         self.version += 1
-        meta = {"namespace": KEY[0], "name": KEY[1], "resourceVersion": str(self.version)}
+        meta = {"namespace": KEY[0], "name": KEY[1], "resourceVersion": str(self.version), "annotations": annotations}
         self.lease = json.loads(json.dumps({"metadata": meta, "spec": spec}))
         return ok(self.lease, status=status)
 
@@ -174,7 +178,19 @@ async def test_a_lease_given_back_is_taken_at_once(server, clock):
     assert server.spec["holderIdentity"] == ""
     await two.acquire()
     assert clock.now() == 0.0
-    assert two.quiet_until == pytest.approx(10.0)  # requests that one gave up waiting for
+    assert two.quiet_until == NEVER
+
+
+async def test_who_gives_a_lease_back_with_a_write_under_way_leaves_the_next_one_careful(server, clock):
+    one, two = server.candidate("one", clock), server.candidate("two", clock)
+    await one.acquire()
+    server.lost_answers.add("one")
+    with pytest.raises(Unreachable):
+        await server.clients["one"].create(LEASES, {"metadata": {"name": "other"}, "spec": {}}, model=Lease)
+    server.lost_answers.clear()
+    await one.release()
+    await two.acquire()
+    assert two.quiet_until == pytest.approx(10.0)
 
 
 async def test_a_restart_under_the_same_name_is_a_new_leader(server, clock):

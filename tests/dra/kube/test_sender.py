@@ -12,7 +12,7 @@ BUSY = refusal(429, "TooManyRequests", headers={"retry-after": "2"})
 
 
 def sender_of(transport, clock, *, qps=1000.0, burst=1000.0, observer=None):
-    return Sender(transport, Limiter(qps, burst, clock=clock), clock=clock, observer=observer)
+    return Sender(transport, Limiter(qps, burst, clock=clock), clock=clock, observer=observer, lasting=10.0)
 
 
 async def sent(sender, method="GET", *, within=30.0, priority=Priority.NORMAL):
@@ -48,6 +48,33 @@ async def test_what_is_repeated(method, answers, outcome, clock):
         assert type(caught.value) is outcome
         assert str(caught.value).startswith("Pod ml/a: ")
     assert len(transport.requests) == len(answers)
+
+
+@pytest.mark.parametrize(
+    ("method", "answer", "late"),
+    [
+        pytest.param("PATCH", BROKEN, True, id="broken-off"),
+        pytest.param("PATCH", refusal(504), True, id="given-up-by-the-server"),
+        pytest.param("PATCH", REFUSED, False, id="never-arrived"),
+        pytest.param("PATCH", refusal(409, "Conflict"), False, id="refused"),
+        pytest.param("GET", BROKEN, False, id="a-read"),
+    ],
+)
+async def test_a_write_without_an_answer_may_arrive_for_a_while(method, answer, late, clock):
+    sender = sender_of(Scripted(answer), clock)
+    with pytest.raises(errors.ApiError):
+        await sent(sender, method)
+    assert sender.late_until == (10.0 if late else float("-inf"))
+
+
+async def test_a_write_that_is_cancelled_may_arrive_for_a_while(clock):
+    async def silence(_request):
+        await asyncio.Event().wait()
+
+    sender = sender_of(Handling(silence), clock)
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(sent(sender, "PATCH"), 1.0)
+    assert sender.late_until == 11.0
 
 
 async def test_the_server_sets_the_pace_for_everybody(clock):

@@ -1,0 +1,159 @@
+"""What a driver is to the rest of the plugin: the seams of docs/design/kubelet-plugin.md.
+
+A driver turns an inventory into devices to publish, and a claim's allocation into what its containers get. It does so
+as a function of data: no files, no sockets, no API server. What must be done to the machine beside the CDI file,
+`enforce` does, level-triggered, from all preparations at once.
+"""
+
+from collections.abc import AsyncIterator, Iterable, Mapping
+from typing import Any, Protocol
+
+from dra.engine.ledger import Item
+from dra.model.claims import DeviceRequestAllocationResult
+from dra.model.meta import Key, Struct, Uid
+from dra.model.slices import Device
+
+
+class Refused(Exception):  # noqa: N818 - an answer, as in HTTP, not a defect
+    """A claim is not prepared; the text begins with the object and says what to do. The kubelet shows it on the pod."""
+
+
+class ClaimIdentity(Struct, frozen=True):
+    """All that the kubelet tells of a claim."""
+
+    key: Key
+    uid: Uid
+
+    def __str__(self) -> str:
+        return f"claim {'/'.join(self.key)} (uid {self.uid})"
+
+
+class DeviceNode(Struct, frozen=True):
+    """CDI ``deviceNodes``."""
+
+    path: str
+    host_path: str = ""
+    permissions: str = ""
+
+
+class Mount(Struct, frozen=True):
+    """CDI ``mounts``."""
+
+    host_path: str
+    container_path: str
+    options: tuple[str, ...] = ()
+
+
+class Hook(Struct, frozen=True):
+    """CDI ``hooks``; ``args`` includes the program's name."""
+
+    hook_name: str
+    path: str
+    args: tuple[str, ...] = ()
+    env: tuple[str, ...] = ()
+
+
+class ContainerEdits(Struct, frozen=True):
+    """CDI ``containerEdits``, as in specification 0.6."""
+
+    env: tuple[str, ...] = ()
+    device_nodes: tuple[DeviceNode, ...] = ()
+    mounts: tuple[Mount, ...] = ()
+    hooks: tuple[Hook, ...] = ()
+
+
+class PreparedDevice(Struct, frozen=True):
+    """A device as the containers of a claim get it."""
+
+    requests: tuple[str, ...]
+    """Base names of the requests it answers (no ``/subrequest``)."""
+
+    pool: str
+    device: str
+    share: str = ""
+    admin: bool = False
+    """adminAccess: it is looked at, not held."""
+
+    edits: ContainerEdits = ContainerEdits()
+
+
+class Preparation(Struct, frozen=True):
+    """What is remembered of a prepared claim; enough to write its CDI file again and to unprepare it."""
+
+    claim: ClaimIdentity
+    driver: str
+    devices: tuple[PreparedDevice, ...]
+    common: ContainerEdits = ContainerEdits()
+    """Edits of every device of the claim, once."""
+
+    state: Mapping[str, Any] = {}
+    """What the driver wants to know again when it enforces; plain JSON."""
+
+    @property
+    def items(self) -> frozenset[Item]:
+        """What the ledger holds for it."""
+        held = (each for each in self.devices if not each.admin)
+        return frozenset(Item(driver=self.driver, pool=e.pool, device=e.device, share=e.share) for e in held)
+
+
+class OpaqueParameters(Struct, frozen=True):
+    """One entry of ``allocation.devices.config`` that is for this driver."""
+
+    requests: tuple[str, ...]
+    """Requests it is for, ``request/subrequest`` included; none: for all."""
+
+    parameters: Mapping[str, Any]
+
+
+class PrepareRequest(Struct, frozen=True):
+    """A claim as a driver sees it: its own results, and the parameters that apply, weakest first."""
+
+    claim: ClaimIdentity
+    results: tuple[DeviceRequestAllocationResult, ...]
+    configuration: tuple[OpaqueParameters, ...]
+    """In upstream's order of precedence: of the class, then of the claim; of two for one request the later one wins."""
+
+
+class Pool(Struct, frozen=True):
+    """Devices to publish under one pool name; a node's pool bears the node's name."""
+
+    name: str
+    devices: tuple[Device, ...]
+
+
+class Health(Struct, frozen=True):
+    """What is known of a device's health; ``healthy`` None: unknown."""
+
+    pool: str
+    device: str
+    healthy: bool | None
+    message: str = ""
+
+
+class Driver(Protocol):
+    """One DRA driver of this node."""
+
+    @property
+    def name(self) -> str:
+        """The driver's name, a DNS subdomain."""
+        ...
+
+    def pools(self) -> tuple[Pool, ...]:
+        """Return what to publish now."""
+        ...
+
+    def health(self) -> tuple[Health, ...]:
+        """Return the health of all devices."""
+        ...
+
+    def changes(self) -> AsyncIterator[None]:
+        """Yield whenever `pools` or `health` have something new to say."""
+        ...
+
+    def prepare(self, request: PrepareRequest, others: Iterable[Preparation]) -> Preparation:
+        """Return what the claim gets beside what others have; raises Refused. No side effects."""
+        ...
+
+    async def enforce(self, preparations: Iterable[Preparation]) -> None:
+        """Make the machine such as all these preparations want it; raises Refused naming what stands in the way."""
+        ...
