@@ -24,8 +24,8 @@ from dra.local.scheduler.scheduler import Scheduler
 from dra.model.meta import Uid
 
 NODES: Final = 20
-LOOK: Final = 0.05
-"""Seconds between two looks at the store; each costs a few milliseconds."""
+LOOK: Final = 0.2
+"""Seconds between two looks at the store; each costs ten milliseconds or more."""
 
 LIMIT: Final = 240.0
 """Seconds after which it has evidently failed."""

@@ -56,6 +56,10 @@ class Mirror(Generic[T]):
         """Return the objects that an owner controls, oldest first."""
         return tuple(self._owned.get(uid, {}).values())
 
+    def count(self, uid: Uid) -> int:
+        """Return how many objects an owner controls."""
+        return len(self._owned.get(uid, ()))
+
     def observe(self, obj: T) -> None:
         """Take in an object as it is now."""
         meta = obj.metadata
