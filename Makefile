@@ -41,10 +41,15 @@ $(STAMP): requirements/dev.txt pyproject.toml
 lock: $(STAMP) ## write requirements/*.txt anew from pyproject.toml; ARGS=--upgrade for newer versions
 	$(LOCK) --output-file requirements/runtime.txt pyproject.toml $(ARGS)
 	$(LOCK) --output-file requirements/dev.txt --extra dev --constraint requirements/runtime.txt pyproject.toml $(ARGS)
+	$(LOCK) --output-file requirements/wire.txt requirements/wire.in $(ARGS)
 
 # --allow-unsafe: pip and setuptools are pinned as well, since hashes are required of everything or of nothing.
 LOCK := CUSTOM_COMPILE_COMMAND='make lock' $(BIN)/pip-compile --quiet --generate-hashes --strip-extras --allow-unsafe \
   --no-emit-options
+
+.PHONY: wire
+wire: $(STAMP) ## write dra/wire/messages/*_pb2.py anew from the .proto files there, with a compiler that is thrown away
+	$(BIN)/python -m dra.wire.generate
 
 ## Checking
 

@@ -22,10 +22,12 @@ _PACKAGE: Final = "dra_reserve.exact"
 
 _Message: TypeAlias = Any  # classes made at run time
 
+_Kind: TypeAlias = "descriptor_pb2.FieldDescriptorProto.Type.ValueType | str"  # a scalar, or the name of a message
+
 _STRING: Final = descriptor_pb2.FieldDescriptorProto.TYPE_STRING
 _BYTES: Final = descriptor_pb2.FieldDescriptorProto.TYPE_BYTES
 
-_MESSAGES: Final[dict[str, dict[str, tuple[int, int | str, bool]]]] = {
+_MESSAGES: Final[dict[str, dict[str, tuple[int, _Kind, bool]]]] = {
     # k8s.io/apimachinery/pkg/runtime/generated.proto
     "Unknown": {"raw": (2, _BYTES, False)},
     # k8s.io/apimachinery/pkg/apis/meta/v1/generated.proto; a map is a list of pairs

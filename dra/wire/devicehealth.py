@@ -1,0 +1,84 @@
+"""The health of devices: a stream that the kubelet opens and that never ends, a message whenever something changed.
+
+Each message speaks of all devices of the driver. What was said of a device holds for its
+``health_check_timeout_seconds`` (30 s where that is 0) from ``last_updated_time`` on, then it counts as UNKNOWN: say it
+again before. The end of the stream does the same at once, and the kubelet opens another after 5 s. A kubelet of 1.36
+asks every plugin, told of the service or not.
+
+There has never been a v1beta1, and v1 and v1alpha1 differ in nothing but their names: both are served with the messages
+of v1.
+"""
+
+from collections.abc import AsyncIterator, Iterable
+from enum import StrEnum
+from typing import Final, Protocol
+
+from grpc import aio
+
+from dra.wire.messages import devicehealth_v1_pb2, devicehealth_v1alpha1_pb2
+from dra.wire.messages.devicehealth_v1_pb2 import (
+    DeviceHealth,
+    DeviceIdentifier,
+    HealthStatus,
+    NodeWatchResourcesRequest,
+    NodeWatchResourcesResponse,
+)
+from dra.wire.methods import Streaming, add_service
+
+__all__ = [
+    "SERVICES",
+    "DeviceHealth",
+    "DeviceIdentifier",
+    "HealthClient",
+    "HealthStatus",
+    "NodeWatchResourcesRequest",
+    "NodeWatchResourcesResponse",
+    "ResourceHealth",
+    "Version",
+    "add_to_server",
+]
+
+
+class Version(StrEnum):
+    """As in ``PluginInfo.supported_versions``, newest first."""
+
+    V1 = "v1.DRAResourceHealth"
+    V1ALPHA1 = "v1alpha1.DRAResourceHealth"
+
+
+SERVICES: Final[dict[Version, str]] = {
+    Version.V1: devicehealth_v1_pb2.DESCRIPTOR.services_by_name["DRAResourceHealth"].full_name,
+    Version.V1ALPHA1: devicehealth_v1alpha1_pb2.DESCRIPTOR.services_by_name["DRAResourceHealth"].full_name,
+}
+
+_WATCH: Final = Streaming(
+    name="NodeWatchResources", request=NodeWatchResourcesRequest, response=NodeWatchResourcesResponse
+)
+
+
+class ResourceHealth(Protocol):
+    """What knows the health of the devices."""
+
+    def node_watch_resources(
+        self,
+        request: NodeWatchResourcesRequest,
+        context: aio.ServicerContext[NodeWatchResourcesRequest, NodeWatchResourcesResponse],
+        /,
+    ) -> AsyncIterator[NodeWatchResourcesResponse]:
+        """Yield all devices now and after each change, until the kubelet has enough: an async generator."""
+        ...
+
+
+def add_to_server(
+    servicer: ResourceHealth, server: aio.Server, *, versions: Iterable[Version] = tuple(Version)
+) -> None:
+    """Let the server report with `servicer`, under the names of these versions."""
+    for version in versions:
+        add_service(server, SERVICES[version], {_WATCH.name: _WATCH.handler(servicer.node_watch_resources)})
+
+
+class HealthClient:
+    """The kubelet's side, in one version."""
+
+    def __init__(self, channel: aio.Channel, *, version: Version = Version.V1ALPHA1) -> None:
+        self.node_watch_resources: Final = _WATCH.call(channel, service=SERVICES[version])
