@@ -6,7 +6,7 @@ JSON merge patches, so that fields we do not know survive; a PUT of our narrow s
 
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, TypeVar
 
@@ -14,7 +14,7 @@ import msgspec
 from google.protobuf.message import DecodeError
 
 from dra.kube.clock import SYSTEM, Clock
-from dra.kube.codec import UNDECODABLE, Page, codec_of
+from dra.kube.codec import UNDECODABLE, Codec, Page, codec_of
 from dra.kube.errors import Conflict, Expired, Invalid, Status, Unreadable
 from dra.kube.exact import PROTOBUF, ExactClaim
 from dra.kube.limits import Limiter, Priority
@@ -72,6 +72,19 @@ class _ReviewStatus(Struct, frozen=True):
 
 class _Review(Struct, frozen=True):
     status: _ReviewStatus = _ReviewStatus()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Write:
+    """What is written where; the answer to it is the object as it is then."""
+
+    method: str
+    path: str
+    body: Mapping[str, Any]
+    what: str
+    label: str
+    query: Mapping[str, str] = field(default_factory=dict)
+    content_type: str = JSON
 
 
 class Client:
@@ -225,28 +238,24 @@ class Client:
         }
         if preconditions:
             body = {**body, "metadata": {**body.get("metadata", {}), **preconditions}}
-        codec = codec_of(resource, model)
-        request = Request(
+        what = resource.what(key)
+        write = _Write(
             method="PATCH",
             path=resource.path(*key, subresource),
             query={"dryRun": "All"} if dry_run else {},
-            body=msgspec.json.encode(body),
+            body=body,
             content_type=STRATEGIC_PATCH if strategic else MERGE_PATCH,
-            accept=codec.accept_one,
-            timeout=within,
+            what=what,
+            label=_label(resource, subresource),
         )
-        what = resource.what(key)
         try:
-            response = await self._sender.send(
-                request, what=what, label=_label(resource, subresource), priority=priority
-            )
+            return await self._write(write, codec_of(resource, model), priority=priority, within=within)
         except Invalid as error:
             if uid is None or not error.has_cause_in("metadata.uid"):
                 raise
             # To the server a patch with another uid tries to change an immutable field; to us it is a precondition.
             message = f"the object with uid {uid} is gone, another one has its name"
             raise Conflict(what, Status(code=409, reason="Conflict", message=message)) from error
-        return _decoded(codec.one, response.body, what)
 
     async def rewrite(  # noqa: PLR0913 - keyword-only, those of a patch
         self,
@@ -300,18 +309,14 @@ class Client:
         within: float = WRITE_TIMEOUT,
     ) -> T:
         """Write a whole object that was read as a `DynamicObject` (PUT): for the few paths that take nothing else."""
-        codec = codec_of(resource, model)
-        request = Request(
+        write = _Write(
             method="PUT",
             path=resource.path(*key, subresource),
-            body=msgspec.json.encode(content),
-            content_type=JSON,
-            accept=codec.accept_one,
-            timeout=within,
+            body=content,
+            what=resource.what(key),
+            label=_label(resource, subresource),
         )
-        what = resource.what(key)
-        response = await self._sender.send(request, what=what, label=_label(resource, subresource), priority=priority)
-        return _decoded(codec.one, response.body, what)
+        return await self._write(write, codec_of(resource, model), priority=priority, within=within)
 
     async def create(  # noqa: PLR0913 - keyword-only, and each is one property of a creation
         self,
@@ -326,18 +331,14 @@ class Client:
         within: float = WRITE_TIMEOUT,
     ) -> T:
         """Create an object, or with `name` and `subresource` post to one (``binding``, ``eviction``)."""
-        codec = codec_of(resource, model)
-        request = Request(
+        write = _Write(
             method="POST",
             path=resource.path(namespace, name, subresource),
-            body=msgspec.json.encode({"apiVersion": resource.api_version, "kind": resource.kind, **body}),
-            content_type=JSON,
-            accept=codec.accept_one,
-            timeout=within,
+            body={"apiVersion": resource.api_version, "kind": resource.kind, **body},
+            what=resource.what((namespace or "", name or body.get("metadata", {}).get("name") or "(new)")),
+            label=_label(resource, subresource),
         )
-        what = resource.what((namespace or "", name or body.get("metadata", {}).get("name") or "(new)"))
-        response = await self._sender.send(request, what=what, label=_label(resource, subresource), priority=priority)
-        return _decoded(codec.one, response.body, what)
+        return await self._write(write, codec_of(resource, model), priority=priority, within=within)
 
     async def apply(  # noqa: PLR0913 - keyword-only, and each is one property of an application
         self,
@@ -360,19 +361,16 @@ class Client:
         metadata = {"namespace": key[0], "name": key[1], **({"uid": uid} if uid is not None else {})}
         content = {"apiVersion": resource.api_version, "kind": resource.kind, **body}
         content["metadata"] = {**body.get("metadata", {}), **metadata}
-        codec = codec_of(resource, model)
-        request = Request(
+        write = _Write(
             method="PATCH",
             path=resource.path(*key, subresource),
             query={"fieldManager": manager, "force": "true"},
-            body=msgspec.json.encode(content),
+            body=content,
             content_type=APPLY_PATCH,
-            accept=codec.accept_one,
-            timeout=within,
+            what=resource.what(key),
+            label=_label(resource, subresource),
         )
-        what = resource.what(key)
-        response = await self._sender.send(request, what=what, label=_label(resource, subresource), priority=priority)
-        return _decoded(codec.one, response.body, what)
+        return await self._write(write, codec_of(resource, model), priority=priority, within=within)
 
     async def delete(  # noqa: PLR0913 - keyword-only, and each is one property of a deletion
         self,
@@ -399,6 +397,19 @@ class Client:
             timeout=within,
         )
         await self._sender.send(request, what=resource.what(key), label=resource.label, priority=priority)
+
+    async def _write(self, write: _Write, codec: Codec[T], *, priority: Priority, within: float) -> T:
+        request = Request(
+            method=write.method,
+            path=write.path,
+            query=write.query,
+            body=msgspec.json.encode(write.body),
+            content_type=write.content_type,
+            accept=codec.accept_one,
+            timeout=within,
+        )
+        response = await self._sender.send(request, what=write.what, label=write.label, priority=priority)
+        return _decoded(codec.one, response.body, write.what)
 
     async def version(self) -> Version:
         """Return the server's version."""
