@@ -1,0 +1,1 @@
+"""Opaque parameters of our drivers' devices, as people write them into DeviceClasses and ResourceClaims."""

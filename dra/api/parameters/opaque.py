@@ -1,0 +1,116 @@
+"""How opaque parameters are read, and which of several apply.
+
+A DeviceClass and a ResourceClaim may carry ``config`` entries with parameters that the API server does not look into.
+So nobody has checked them before the driver does, and a typo must not silently mean the default: the version and kind
+must be ours, unknown fields are refused by name, and an error begins with the path of the field: ``GpuConfig.sharing``.
+
+Which entry applies is upstream's rule: of those for a request the last one, in the order in which the allocation lists
+them (of the class first, then of the claim). It applies as a whole; fields of several entries are not mixed.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from types import UnionType
+from typing import Any, Final, TypeVar, Union, get_args, get_origin
+
+from pydantic import AliasGenerator, BaseModel, ConfigDict, ValidationError
+from pydantic.alias_generators import to_camel
+
+API_VERSION: Final = "reserve.dra/v1alpha1"
+
+
+class Parameters(BaseModel):
+    """Base of parameters and their parts: frozen, camelCase in files, unknown fields refused."""
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        alias_generator=AliasGenerator(alias=to_camel),
+        populate_by_name=True,
+    )
+
+
+P = TypeVar("P", bound=Parameters)
+T = TypeVar("T")
+
+
+class MalformedParametersError(ValueError):
+    """Parameters that cannot be used; the text begins with the path of a field."""
+
+
+def decode(parameters: Mapping[str, Any], kind: type[P]) -> P:
+    """Return parameters of a kind, which bears the name of its class. Raises MalformedParametersError."""
+    content = dict(parameters)
+    version, name = content.pop("apiVersion", None), content.pop("kind", None)
+    if version != API_VERSION:
+        raise MalformedParametersError(f"apiVersion: must be {API_VERSION}, not {_shown(version)}")
+    if name != kind.__name__:
+        raise MalformedParametersError(f"kind: must be {kind.__name__}, not {_shown(name)}")
+    try:
+        # By alias alone: who writes Python's names has read the wrong manual.
+        return kind.model_validate(content, by_alias=True, by_name=False)
+    except ValidationError as error:
+        raise MalformedParametersError(complaints(error, kind)) from error
+
+
+def complaints(error: ValidationError, model: type[BaseModel], *, root: str | None = None) -> str:
+    """Return what is wrong with a document, each error after the path of its field."""
+    start = model.__name__ if root is None else root
+    found = []
+    for each in error.errors(include_url=False):
+        where = each["loc"]
+        path = _path(start, where)
+        if each["type"] == "extra_forbidden":
+            known = ", ".join(fields(model, where[:-1]))
+            found.append(f"{path}: unknown field{f'; known are {known}' if known else ''}")
+        elif each["type"] == "value_error":
+            found.append(f"{path}: {each['ctx']['error']}")
+        elif each["type"] == "missing":
+            found.append(f"{path}: required")
+        else:
+            found.append(f"{path}: {each['msg'][0].lower()}{each['msg'][1:]}, not {_shown(each['input'])}")
+    return "; ".join(found)
+
+
+def fields(model: type[BaseModel], where: Iterable[str | int]) -> list[str]:
+    """Return the names of the fields that can be written at a place of a document."""
+    at: Any = model
+    for step in where:
+        if isinstance(at, type) and issubclass(at, BaseModel):
+            at = {field.alias or name: field.annotation for name, field in at.model_fields.items()}.get(str(step))
+        else:
+            at = get_args(at)[-1 if isinstance(step, str) else 0] if get_args(at) else None  # of a map, of a tuple
+        at = _without_none(at)
+    if not (isinstance(at, type) and issubclass(at, BaseModel)):
+        return []
+    return sorted(field.alias or name for name, field in at.model_fields.items())
+
+
+def applies(requests: Collection[str], request: str) -> bool:
+    """Whether an entry for some requests (none: for all) is for a request; ``a`` is for ``a/first``, too."""
+    return not requests or request in requests or request.partition("/")[0] in requests
+
+
+def strongest(entries: Iterable[tuple[Collection[str], T]], request: str) -> T | None:
+    """Return what applies to a request, of entries in upstream's order; None if nothing does."""
+    found = None
+    for requests, value in entries:
+        if applies(requests, request):
+            found = value
+    return found
+
+
+def _without_none(annotation: Any) -> Any:  # noqa: ANN401 - a type as an annotation has it
+    if get_origin(annotation) in (Union, UnionType):
+        return next((each for each in get_args(annotation) if each is not type(None)), None)
+    return annotation
+
+
+def _path(start: str, where: Iterable[str | int]) -> str:
+    path = start
+    for step in where:
+        path += f"[{step}]" if isinstance(step, int) else f".{step}" if path else step
+    return path
+
+
+def _shown(value: object) -> str:
+    return "nothing" if value is None else repr(value) if isinstance(value, str | int | float) else "an object"
