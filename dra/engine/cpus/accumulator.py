@@ -1,0 +1,293 @@
+"""Which CPUs a request gets. Koordinator's rules (specs/koordinator.md C.4), so that pods land where its users expect.
+
+Locality comes first: one NUMA node if the request fits, else one socket, else as few pieces as there are. Within that
+the policy decides between whole cores and spread threads, the strategy between the fullest and the emptiest place,
+exclusivity whom to avoid. Each pass is first tried heeding exclusivity, then without.
+
+===========  ============================================  =========================================
+pass         whole cores (or one thread a core)            spread threads
+===========  ============================================  =========================================
+NUMA node    entirely free cores                           one thread of each core, else all threads
+socket       entirely free cores                           the same
+sockets      those that are needed as a whole              –
+cores        of the remaining sockets, while one is needed –
+the rest     threads, one a core, where most are chosen already and fewest are free
+===========  ============================================  =========================================
+
+Where this goes beyond the rules, the vectors (C.5) hold all the same:
+
+* In the socket pass no more NUMA nodes are used than necessary; Koordinator cuts the socket's list of cores, which
+  with four nodes a socket may touch all of them.
+* Cores of different size (hybrid machines, siblings offline): a core that is too large for the rest is passed over, and
+  a required policy is met whenever whole cores can add up to the count.
+* Preferred CPUs never make a required policy fail that holds without them.
+* "NUMA node" is its part within one socket, should it span sockets.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from itertools import combinations, zip_longest
+from typing import Final, TypeAlias
+
+from dra.engine.cpus.binding import BindPolicy, Exclusivity, Reason, Refusal
+from dra.engine.cpus.cpusets import NO_CPUS, CpuSet
+from dra.engine.cpus.room import Request, Room
+from dra.engine.cpus.topology import Cpu, Domain
+
+Cores: TypeAlias = list[list[int]]
+"""Per core, in the order in which they are taken, the CPUs that may be taken of it."""
+
+HEEDING_THEN_NOT: Final = (True, False)
+
+
+def choose(room: Room, request: Request, *, preferred: CpuSet = NO_CPUS) -> CpuSet | Refusal:
+    """Return CPUs for a request, of the preferred ones as many as possible; or why there are none.
+
+    Preferred are, for example, CPUs that a reservation keeps for this very pod.
+    """
+    if request.count < 0:
+        raise ValueError(f"request for {request.count} CPUs: a number of CPUs is 0 or more")
+    step = room.topology.core_step
+    if _whole_required(request) and request.count % step:
+        return Refusal(reason=Reason.NOT_WHOLE_CORES, detail=f"{request.count} CPUs, {step} per core")
+    candidates = _candidates(room, request, preferred=preferred)
+    if request.count > len(candidates):
+        return Refusal(
+            reason=Reason.SHORTAGE,
+            detail=f"{request.count} CPUs wanted, {len(candidates)} usable of {len(room.available)} free"
+            f" of {len(room.allocatable)} allocatable",
+        )
+    liked = preferred & candidates
+    if _whole_required(request):
+        liked = room.topology.whole_cores(liked)
+    for first in (liked, NO_CPUS) if liked else (NO_CPUS,):
+        from_first = _Search(room, request, free=first, count=min(request.count, len(first))).run()
+        rest = candidates - (first or NO_CPUS)
+        chosen = from_first | _Search(room, request, free=rest, count=request.count - len(from_first)).run()
+        if satisfies(room, request, chosen):
+            return chosen
+    if _whole_required(request) and (exact := _adding_up(room, request, candidates)) is not None:
+        return exact
+    return Refusal(
+        reason=Reason.POLICY_UNSATISFIED,
+        subject=request.policy,
+        detail=f"{len(candidates)} CPUs are free in whole cores, none of them add up to {request.count}",
+    )
+
+
+def satisfies(room: Room, request: Request, chosen: CpuSet) -> bool:
+    """Whether CPUs are what the request requires."""
+    if not request.required:
+        return True
+    if request.policy is BindPolicy.FULL_PCPUS:
+        return room.topology.whole_cores(chosen) == chosen
+    if request.policy is BindPolicy.SPREAD_BY_PCPUS:
+        return len({room.topology.by_id[cpu].core for cpu in chosen}) == len(chosen)
+    return True
+
+
+def _whole_required(request: Request) -> bool:
+    return request.required and request.policy is BindPolicy.FULL_PCPUS
+
+
+def _candidates(room: Room, request: Request, *, preferred: CpuSet) -> CpuSet:
+    """Return what may be taken without breaking a required policy."""
+    if _whole_required(request):
+        return room.topology.whole_cores(room.available)
+    if request.required and request.policy is BindPolicy.SPREAD_BY_PCPUS:
+        free = (cpus & room.available for cpus in room.topology.cores.values())
+        return CpuSet(min(cpus & preferred or cpus) for cpus in free if cpus)
+    return room.available
+
+
+def _adding_up(room: Room, request: Request, candidates: CpuSet) -> CpuSet | None:
+    """Return whole cores of different sizes that add up to the count, if any do."""
+    cores = {core: cpus for core, cpus in room.topology.cores.items() if cpus <= candidates}
+    # All sums that can be made, core by core: sum → the sum before, and the core that was added to it.
+    made: dict[int, tuple[int, int] | None] = {0: None}
+    for core, cpus in cores.items():
+        for total in sorted(made):
+            if total + len(cpus) <= request.count:
+                made.setdefault(total + len(cpus), (total, core))
+    if request.count not in made:
+        return None
+    chosen = NO_CPUS
+    step = made[request.count]
+    while step is not None:
+        chosen |= cores[step[1]]
+        step = made[step[0]]
+    return chosen
+
+
+class _Search:
+    """One run of the passes; what is free and what is chosen change as it goes."""
+
+    def __init__(self, room: Room, request: Request, *, free: CpuSet, count: int) -> None:
+        self.topology = room.topology
+        self.holders = room.holders
+        self.shared = room.max_holders > 1
+        self.exclusivity = request.exclusivity
+        self.repelled = room.repelled(request.exclusivity)
+        self.sign = request.strategy.sign
+        self.whole = request.policy is BindPolicy.FULL_PCPUS or room.topology.threads_per_core == 1
+        self.free = set(free)
+        self.chosen: set[int] = set()
+        self.count = count
+
+    @property
+    def needed(self) -> int:
+        return self.count - len(self.chosen)
+
+    def run(self) -> CpuSet:
+        """Return the CPUs; there are enough, the caller has counted."""
+        for each in self._passes():
+            if not self.needed:
+                break
+            each()
+        return CpuSet(self.chosen)
+
+    def _passes(self) -> Iterator[Callable[[], None]]:
+        for heeding in HEEDING_THEN_NOT:
+            yield partial(self._one_node, heeding=heeding)
+        for heeding in HEEDING_THEN_NOT:
+            yield partial(self._one_socket, heeding=heeding)
+        if self.whole:
+            yield self._whole_sockets_and_cores
+        for heeding in HEEDING_THEN_NOT:
+            yield partial(self._threads, heeding=heeding)
+
+    # --- the passes
+
+    def _one_node(self, *, heeding: bool) -> None:
+        heeded = not self.whole or self.exclusivity is Exclusivity.NUMA_NODE_LEVEL
+        usable = self._usable(avoiding=heeding and heeded, thinned=heeding)
+        socket_free = self._count(lambda c: c.socket)
+        node_free = self._count(lambda c: c.domain)
+        lists = [(domain, self._cores(usable & cpus)) for domain, cpus in self.topology.domains.items()]
+        ranked = sorted(
+            lists,
+            key=lambda item: (
+                self.sign * (_size(item[1]) if self.whole else node_free.get(item[0], 0)),
+                self.sign * socket_free.get(item[0][1], 0),
+                item[0],
+            ),
+        )
+        self._take_from_first_that_suffices(cores for _, cores in ranked)
+
+    def _one_socket(self, *, heeding: bool) -> None:
+        heeded = not self.whole and self.exclusivity is Exclusivity.PCPU_LEVEL
+        usable = self._usable(avoiding=heeding and heeded, thinned=heeding)
+        lists = [(socket, usable & cpus) for socket, cpus in self.topology.sockets.items()]
+        ranked = sorted(lists, key=lambda item: (self.sign * len(item[1]), item[0]))
+        self._take_from_first_that_suffices(self._cores(self._fewest_nodes(cpus)) for _, cpus in ranked)
+
+    def _whole_sockets_and_cores(self) -> None:
+        usable = self._usable(avoiding=False, thinned=False)
+        lists = {socket: usable & cpus for socket, cpus in self.topology.sockets.items()}
+        aside: list[int] = []
+        for socket in sorted(lists, key=lambda s: (-len(lists[s]), s)):
+            if len(lists[socket]) <= self.needed:
+                self._take(lists[socket])
+            else:
+                aside.append(socket)
+        for socket in sorted(aside, key=lambda s: (len(lists[s]), s)):
+            for core in self._cores(lists[socket]):
+                if len(core) <= self.needed:
+                    self._take(core)
+
+    def _threads(self, *, heeding: bool) -> None:
+        socket_chosen = _counted(self.topology.by_id[c].socket for c in self.chosen)
+        socket_free = self._count(lambda c: c.socket)
+        node_free = self._count(lambda c: c.numa)
+
+        def rank(core: list[int]) -> tuple[int, ...]:
+            cpu = self.topology.by_id[core[0]]
+            holders = self._held(core)
+            return (
+                holders if self.shared else 0,
+                -socket_chosen.get(cpu.socket, 0),
+                self.sign * socket_free[cpu.socket],
+                self.sign * node_free[cpu.numa],
+                len(core),
+                cpu.socket,
+                holders,
+                cpu.core,
+            )
+
+        usable = CpuSet(self.free) - (self.repelled if heeding else NO_CPUS)
+        self._take(_in_turn(sorted(self._cores(usable), key=rank))[: self.needed])
+
+    # --- what the passes are made of
+
+    def _usable(self, *, avoiding: bool, thinned: bool) -> CpuSet:
+        """Return what a pass may take: entirely free cores, or spread threads, perhaps but one of each core."""
+        usable = CpuSet(self.free) - (self.repelled if avoiding else NO_CPUS)
+        if self.whole:
+            return self.topology.whole_cores(usable)
+        return CpuSet(core[0] for core in self._cores(usable)) if thinned else usable
+
+    def _cores(self, cpus: CpuSet) -> Cores:
+        """Return CPUs core by core, in the order in which they are taken."""
+        cores: dict[int, list[int]] = {}
+        for cpu in cpus:
+            cores.setdefault(self.topology.by_id[cpu].core, []).append(cpu)
+        for core in cores.values():
+            core.sort(key=lambda cpu: (self.holders.get(cpu, 0), cpu) if self.shared else (0, cpu))
+
+        def rank(item: tuple[int, list[int]]) -> tuple[int, int, int]:
+            number, core = item
+            return (-len(core) if self.whole else 0, self._held(core) if self.shared else 0, number)
+
+        return [core for _, core in sorted(cores.items(), key=rank)]
+
+    def _fewest_nodes(self, cpus: CpuSet) -> CpuSet:
+        """Return the CPUs of as few NUMA nodes as suffice, by strategy those with fewest or most of them."""
+        parts = {d: part for d, all_of in self.topology.domains.items() if (part := cpus & all_of)}
+        for number in range(1, len(parts)):
+            sums = [(sum(len(parts[d]) for d in some), some) for some in combinations(parts, number)]
+            enough = [(self.sign * total, some) for total, some in sums if total >= self.needed]
+            if enough:
+                return CpuSet(cpu for domain in min(enough)[1] for cpu in parts[domain])
+        return cpus
+
+    def _take_from_first_that_suffices(self, lists: Iterable[Cores]) -> None:
+        for cores in lists:
+            if _size(cores) >= self.needed:
+                self._take(_cut(cores, self.needed) if self.whole else _in_turn(cores)[: self.needed])
+                return
+
+    def _take(self, cpus: Iterable[int]) -> None:
+        taken = set(cpus)
+        self.chosen |= taken
+        self.free -= taken
+
+    def _count(self, key: Callable[[Cpu], Domain | int]) -> dict[Domain | int, int]:
+        return _counted(key(self.topology.by_id[cpu]) for cpu in self.free)
+
+    def _held(self, core: Sequence[int]) -> int:
+        return sum(self.holders.get(cpu, 0) for cpu in core)
+
+
+def _size(cores: Cores) -> int:
+    return sum(map(len, cores))
+
+
+def _counted(keys: Iterable[Domain | int]) -> dict[Domain | int, int]:
+    counts: dict[Domain | int, int] = {}
+    for key in keys:
+        counts[key] = counts.get(key, 0) + 1
+    return counts
+
+
+def _cut(cores: Cores, count: int) -> list[int]:
+    """Return that many CPUs: whole cores first, in order, and the rest from the first one that is not taken."""
+    whole: list[int] = []
+    passed: list[int] = []
+    for core in cores:
+        (whole if len(whole) + len(core) <= count else passed).extend(core)
+    return (whole + passed)[:count]
+
+
+def _in_turn(cores: Cores) -> list[int]:
+    """Return all CPUs, first one of each core, then the second ones, and so on."""
+    return [cpu for turn in zip_longest(*cores) for cpu in turn if cpu is not None]

@@ -1,0 +1,184 @@
+"""How the CPUs of a machine lie together: sockets, NUMA nodes, L3 caches, cores, threads.
+
+A *CPU* is what the kernel numbers: a hardware thread. Only CPUs that are online have a place; of the others nothing
+is known but their numbers. Core and L3 numbers here are unique on the machine (the kernel's start anew in every
+socket; `Cpu.core_id` keeps them for whoever shows them), and cores are numbered socket by socket.
+
+The tree is socket → NUMA node → core → thread, with one exception from real life: with interleaved memory one NUMA
+node spans the sockets. A *domain*, the part of a NUMA node in one socket, is therefore the unit of locality.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+from math import gcd
+from typing import TypeAlias, TypeVar
+
+from dra.engine.cpus.cpusets import NO_CPUS, CpuSet
+from dra.model.meta import Struct
+
+
+class InvalidTopologyError(ValueError):
+    """A description that no machine can have."""
+
+
+class CoreType(StrEnum):
+    """What a core is built for; the values are those of the attribute that other CPU drivers publish."""
+
+    STANDARD = "standard"  # all cores of the machine are alike
+    PERFORMANCE = "p-core"
+    EFFICIENCY = "e-core"
+
+
+class Cpu(Struct, frozen=True):
+    """A CPU that is online, and where it is."""
+
+    id: int
+    core: int
+    numa: int
+    socket: int
+    core_id: int = 0
+    l3: int | None = None
+    """None: the kernel does not tell (many virtual and ARM machines)."""
+    core_type: CoreType = CoreType.STANDARD
+
+    @property
+    def domain(self) -> "Domain":
+        """The part of its NUMA node that is in its socket."""
+        return (self.numa, self.socket)
+
+
+Domain: TypeAlias = tuple[int, int]
+"""NUMA node and socket."""
+
+K = TypeVar("K", bound=Hashable)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Topology:
+    """The CPUs of one machine."""
+
+    cpus: tuple[Cpu, ...]
+    offline: CpuSet = NO_CPUS
+    isolated: CpuSet = NO_CPUS
+    """Taken from the kernel's scheduler (``isolcpus``): threads stay where they are put, nothing is balanced."""
+    memory_only: tuple[int, ...] = ()
+    """NUMA nodes that have no CPU: CXL memory, high-bandwidth memory, accelerators' memory."""
+
+    def __post_init__(self) -> None:
+        if not self.cpus:
+            raise InvalidTopologyError("CPU topology: no CPU is online")
+        if len(self.online) != len(self.cpus):
+            raise InvalidTopologyError("CPU topology: a CPU is described twice")
+        if both := self.online & self.offline:
+            raise InvalidTopologyError(f"CPU topology: CPUs {both} are said to be online and offline")
+        if unknown := self.isolated - self.online - self.offline:
+            raise InvalidTopologyError(f"CPU topology: CPUs {unknown} are isolated, and neither online nor offline")
+        if wrong := set(self.memory_only) & set(self.nodes):
+            raise InvalidTopologyError(
+                f"CPU topology: NUMA nodes {sorted(wrong)} are said to have no CPU, and have one"
+            )
+        self._check_same("core", lambda c: c.core, within="socket", of=lambda c: c.socket)
+        self._check_same("core", lambda c: c.core, within="NUMA node", of=lambda c: c.numa)
+        self._check_same("core", lambda c: c.core, within="L3 cache", of=lambda c: c.l3)
+        self._check_same("core", lambda c: c.core, within="type of core", of=lambda c: c.core_type)
+        self._check_same("L3 cache", lambda c: c.l3, within="socket", of=lambda c: c.socket)
+
+    def _check_same(
+        self, what: str, key: Callable[[Cpu], int | None], *, within: str, of: Callable[[Cpu], Hashable]
+    ) -> None:
+        seen: dict[int, Cpu] = {}
+        for cpu in self.cpus:
+            if (number := key(cpu)) is None:
+                continue
+            first = seen.setdefault(number, cpu)
+            if of(first) != of(cpu):
+                raise InvalidTopologyError(
+                    f"CPU topology: CPUs {first.id} and {cpu.id} share {what} {number}, "
+                    f"but not their {within} ({of(first)} and {of(cpu)})"
+                )
+
+    @cached_property
+    def online(self) -> CpuSet:
+        """All CPUs that have a place."""
+        return CpuSet(c.id for c in self.cpus)
+
+    @cached_property
+    def by_id(self) -> Mapping[int, Cpu]:
+        """CPU number → CPU."""
+        return {c.id: c for c in self.cpus}
+
+    @cached_property
+    def cores(self) -> Mapping[int, CpuSet]:
+        """Core → its CPUs."""
+        return self._grouped(lambda c: c.core)
+
+    @cached_property
+    def nodes(self) -> Mapping[int, CpuSet]:
+        """NUMA node → its CPUs; without those that have none."""
+        return self._grouped(lambda c: c.numa)
+
+    @cached_property
+    def sockets(self) -> Mapping[int, CpuSet]:
+        """Socket → its CPUs."""
+        return self._grouped(lambda c: c.socket)
+
+    @cached_property
+    def domains(self) -> Mapping[Domain, CpuSet]:
+        """Part of a NUMA node in a socket → its CPUs."""
+        return self._grouped(lambda c: c.domain)
+
+    @cached_property
+    def l3s(self) -> Mapping[int, CpuSet]:
+        """L3 cache → the CPUs that share it; empty where the kernel does not tell."""
+        known = self._grouped(lambda c: -1 if c.l3 is None else c.l3)
+        return {number: cpus for number, cpus in known.items() if number >= 0}
+
+    @cached_property
+    def threads_per_core(self) -> int:
+        """Of the cores that have most."""
+        return max(map(len, self.cores.values()))
+
+    @cached_property
+    def core_step(self) -> int:
+        """Only multiples of it can be made of whole cores: 2 where every core has two threads online."""
+        return gcd(*map(len, self.cores.values()))
+
+    def whole_cores(self, cpus: AbstractSet[int]) -> CpuSet:
+        """Return those of the CPUs whose core is in the set with all its threads that are online."""
+        given = CpuSet(cpus)
+        return CpuSet(
+            c for core in {self.by_id[c].core for c in given} if (all_of := self.cores[core]) <= given for c in all_of
+        )
+
+    def _grouped(self, key: Callable[[Cpu], K]) -> dict[K, CpuSet]:
+        groups: defaultdict[K, list[int]] = defaultdict(list)
+        for cpu in self.cpus:
+            groups[key(cpu)].append(cpu.id)
+        return {k: CpuSet(groups[k]) for k in sorted(groups)}  # type: ignore[type-var]  # all keys are numbers or pairs
+
+
+def regular(*, sockets: int = 1, nodes: int = 1, cores: int, threads: int = 1) -> Topology:
+    """Return a machine of equal parts: NUMA nodes a socket, cores a NUMA node, threads a core.
+
+    CPUs are numbered core by core, each NUMA node has one L3 cache.
+    """
+    return Topology(cpus=tuple(_regular(sockets * nodes, per_socket=nodes, cores=cores, threads=threads)))
+
+
+def _regular(all_nodes: int, *, per_socket: int, cores: int, threads: int) -> Iterable[Cpu]:
+    for core in range(all_nodes * cores):
+        node = core // cores
+        socket = node // per_socket
+        for thread in range(threads):
+            yield Cpu(
+                id=core * threads + thread,
+                core=core,
+                core_id=core - socket * per_socket * cores,
+                numa=node,
+                socket=socket,
+                l3=node,
+            )
