@@ -57,3 +57,9 @@ def test_drift_is_told_by_file(copy, change, sentences):
 def test_a_compiler_that_writes_something_else_is_not_trusted():
     with pytest.raises(ValueError, match=r"_descriptor_pool\.Default\(\) is not where it was"):
         generate.ours("DESCRIPTOR = something_new()\n")
+
+
+def test_outside_of_a_checkout_nothing_is_written(monkeypatch, tmp_path):
+    monkeypatch.setattr(generate, "COMPILER", tmp_path / "wire.txt")
+    with pytest.raises(SystemExit, match=r"wire\.txt: missing; run this in a checkout"):
+        generate.main()
