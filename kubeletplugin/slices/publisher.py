@@ -1,0 +1,243 @@
+"""Keeps a driver's ResourceSlices on the API server such as they should be.
+
+What stands in the way of that, and what is done about it:
+- The kubelet deletes all slices of its node when it starts, and a driver's when it has not heard of it for 30 s. They
+  are written again within a second; slower and slower if it happens again and again.
+- Somebody else changes a slice. Two who each put right what the other did would never end, so that waits 30 s. The
+  other instance of a rolling update is such a one.
+- The watch lags behind our own writes. Their answers count until it has come as far.
+- The API server refuses or is away: again, with growing pauses. What was published stays; so does preparing claims.
+
+Needs the rights that the node authorizer gives a kubelet: its own Node (get), slices of its node and, to find them, a
+selection by both fields (list, watch); create, patch and delete.
+"""
+
+import asyncio
+import contextlib
+import logging
+from random import Random
+from typing import Final, NoReturn
+
+from dra.kube.backoff import JITTER, Backoff
+from dra.kube.client import Client, Selection
+from dra.kube.clock import SYSTEM, Clock
+from dra.kube.errors import ApiError, NotFound
+from dra.kube.reflector import Reflector
+from dra.kube.resources import NODES, SLICES
+from dra.kube.store import Change, Deleted, Rewound, Upserted, earlier
+from dra.model.meta import OwnerReference, PartialObject, Uid
+from dra.model.slices import ResourceSlice
+from kubeletplugin.changes import Changes
+from kubeletplugin.contract import Driver
+from kubeletplugin.slices.desired import Piece, Place, owner, pieces_of
+from kubeletplugin.slices.diff import FEATURES, Accepted, Create, Delete, Update, Write, dropped, writes
+from kubeletplugin.slices.limits import MalformedPoolError
+
+FOREIGN_CHANGE_DELAY: Final = 30.0
+"""Seconds; long enough for the other instance of a rolling update to be gone."""
+
+CALM: Final = 600.0
+"""Seconds without a deletion by others after which the next one is answered at once again."""
+
+_log: Final = logging.getLogger(__name__)
+
+
+class Publisher:
+    """The slices of one driver on one node. `run` never returns; cancel it: slices stay, the kubelet removes them."""
+
+    def __init__(
+        self,
+        client: Client,
+        driver: Driver,
+        *,
+        node: str,
+        changes: Changes,
+        clock: Clock = SYSTEM,
+        random: Random | None = None,
+    ) -> None:
+        self.place = Place(driver=driver.name, node=node)
+        self.problem = ""
+        """Why what is published is not what the driver wants to be published; empty: it is."""
+
+        self._client = client
+        self._driver = driver
+        self._changes = changes
+        self._clock = clock
+        self._failures = Backoff(base=0.5, cap=30.0, random=random or JITTER)
+        self._wipes = Backoff(base=1.0, cap=60.0, random=random or JITTER)
+        self._wiped_at = 0.0
+        self._due: float | None = 0.0
+        self._bell = asyncio.Event()
+        self._owner: OwnerReference | None = None
+        self._answers: dict[str, ResourceSlice] = {}
+        """What our writes came to, by name, until the watch has come as far."""
+
+        self._deleted: set[Uid] = set()
+        """What we deleted and the watch still shows."""
+
+        self._accepted: dict[str, Accepted] = {}
+        fields = f"spec.nodeName={node},spec.driver={driver.name}"
+        self._reflector = Reflector(
+            client,
+            SLICES,
+            ResourceSlice,
+            sink=self._take,
+            selection=Selection(fields=fields),
+            clock=clock,
+            random=random,
+        )
+
+    @property
+    def synced(self) -> bool:
+        """Whether what the driver wants is published."""
+        return self._reflector.synced.is_set() and not self.problem and self._due is None
+
+    def troubles(self) -> list[str]:
+        """Return what keeps the slices from being right; empty: nothing."""
+        if self._reflector.failure is not None:
+            return [f"{self.place}: {self._reflector.failure}"]
+        return [self.problem] if self.problem else []
+
+    def found(self) -> list[ResourceSlice]:
+        """Return the slices that are published, as far as we know."""
+        there = {each.metadata.name: each for each in self._reflector.objects.values()}
+        reached = self._reflector.resource_version
+        for name, answer in list(self._answers.items()):
+            if reached and not earlier(reached, answer.metadata.resource_version):
+                del self._answers[name]
+            else:
+                there[name] = answer
+        self._deleted &= {each.metadata.uid for each in there.values()}
+        return [each for each in there.values() if each.metadata.uid not in self._deleted]
+
+    async def run(self) -> NoReturn:
+        """Publish until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._reflector.run(), name=f"reflect {self.place}")
+            group.create_task(self._follow(), name=f"changes of {self.place}")
+            await self._reflector.synced.wait()
+            while True:
+                await self._until_due()
+                await self._attempt()
+        raise AssertionError("unreachable")  # the loop above has no end
+
+    async def _follow(self) -> NoReturn:
+        with self._changes.bell() as bell:
+            while True:
+                await bell.wait()
+                bell.clear()
+                self._look_in(0.0)
+
+    def _look_in(self, seconds: float) -> None:
+        at = self._clock.now() + seconds
+        if self._due is None or at < self._due:
+            self._due = at
+            self._bell.set()
+
+    async def _until_due(self) -> None:
+        while self._due is None or self._due > self._clock.now():
+            self._bell.clear()
+            delay = None if self._due is None else self._due - self._clock.now()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._bell.wait(), delay)
+        self._due = None
+
+    async def _attempt(self) -> None:
+        try:
+            written = await self._publish()
+        except MalformedPoolError as error:  # until the driver says something else
+            self._failed(f"{error}; what was published before stays")
+        except ApiError as error:
+            self._failed(f"{self.place}: slices are not published: {error}")
+            self._look_in(max(self._failures.next(), error.retry_after or 0.0))
+        except Exception as error:  # noqa: BLE001 - a driver may be anybody's
+            _log.exception("%s: slices are not published", self.place)
+            self.problem = f"{self.place}: slices are not published: {error!r}"
+            self._look_in(self._failures.next())
+        else:
+            if written or self.problem:
+                _log.info("%s: %d slices are published", self.place, len(self.found()))
+            self.problem = ""
+            self._failures.reset()
+
+    def _failed(self, text: str) -> None:
+        _log.log(logging.ERROR if text != self.problem else logging.DEBUG, "%s", text)  # once, not at every attempt
+        self.problem = text
+
+    async def _publish(self) -> int:
+        """Write what is to be written; return how much that was."""
+        pieces = pieces_of(self._driver.pools(), driver=self.place.driver)
+        if self._owner is not None and not self._planned(pieces, self._owner):
+            return 0
+        node = await self._client.get(NODES, ("", self.place.node), PartialObject)
+        self._owner = owner(self.place.node, node.metadata.uid)  # the Node may be another one of the same name by now
+        plan = self._planned(pieces, self._owner)
+        for write in plan:
+            await self._write(write, self._owner)
+        return len(plan)
+
+    def _planned(self, pieces: tuple[Piece, ...], owning: OwnerReference) -> tuple[Write, ...]:
+        return writes(self.found(), pieces, owner=owning, accepted=self._accepted)
+
+    async def _write(self, write: Write, owning: OwnerReference) -> None:
+        match write:
+            case Delete(found=found):
+                with contextlib.suppress(NotFound):
+                    await self._client.delete(SLICES, found.metadata.key, uid=found.metadata.uid)
+                self._deleted.add(found.metadata.uid)
+                self._answers.pop(found.metadata.name, None)
+                self._accepted.pop(found.metadata.name, None)
+            case Update(found=found, piece=piece):
+                answer = await self._client.merge_patch(
+                    SLICES,
+                    found.metadata.key,
+                    write.body(self.place, owning),
+                    model=ResourceSlice,
+                    resource_version=found.metadata.resource_version,
+                    uid=found.metadata.uid,
+                )
+                self._answered(answer, piece)
+            case Create(piece=piece):
+                answer = await self._client.create(SLICES, write.body(self.place, owning), model=ResourceSlice)
+                self._answered(answer, piece)
+
+    def _answered(self, answer: ResourceSlice, piece: Piece) -> None:
+        name, kept = answer.metadata.name, tuple(answer.spec.devices or ())
+        self._answers[name] = answer
+        self._accepted.pop(name, None)
+        missing = dropped(piece.devices, kept)
+        if not missing:
+            return
+        self._accepted[name] = Accepted(sent=piece.devices, kept=kept)
+        for field, device in missing.items():
+            feature = f"; its feature {FEATURES[field]} is off" if field in FEATURES else ""
+            _log.warning(
+                "ResourceSlice %s: device %s: the API server has dropped the field %s%s", name, device, field, feature
+            )
+
+    def _take(self, changes: list[Change[ResourceSlice]]) -> None:
+        for change in changes:
+            match change:
+                case Deleted(obj=found):
+                    if found.metadata.uid not in self._deleted:
+                        self._wiped()
+                case Upserted(obj=found):
+                    answer = self._answers.get(found.metadata.name)
+                    if answer is None or answer.metadata.resource_version != found.metadata.resource_version:
+                        self._look_in(FOREIGN_CHANGE_DELAY)
+                case Rewound():  # restored from a backup: what we wrote since is gone, its versions mean nothing
+                    self._answers.clear()
+                    self._look_in(0.0)
+                case _:
+                    pass
+
+    def _wiped(self) -> None:
+        """Write them again soon; a wipe deletes many, so the first one of them sets the time."""
+        now = self._clock.now()
+        if self._due is not None and self._due <= self._wiped_at:
+            return
+        if now - self._wiped_at > CALM:
+            self._wipes.reset()
+        delay = self._wipes.next()
+        self._wiped_at = now + delay
+        self._look_in(delay)
