@@ -3,9 +3,10 @@
     python -m tests.cluster.binaries [VERSION]
                     exit code 0: there; 1: the build failed; 2: no such version; 3: no Go, or too old
 
-Each folder (``controlplane``, ``kwok``) gives one executable in .build/bin, named after the folder and the version. The
-version is that in go.mod; older ones of Kubernetes have module files of their own beside it: ``kubernetes-1.35.mod``.
-Next to the executable is the digest of what it was made from; while that matches, nothing is built, no Go is needed.
+Each folder is a Go module and gives executables in .build/bin, named after the program and the version: one from
+``controlplane`` and ``kwok``, three from ``containerd``. The version is that in go.mod; older ones of Kubernetes have
+module files of their own beside it: ``kubernetes-1.35.mod``. Next to the executable is the digest of what it was made
+from; while that matches, nothing is built, no Go is needed.
 """
 
 from __future__ import annotations
@@ -59,6 +60,10 @@ class Program:
     package: str = "."
     modules: str = "go.mod"
     """The module file in the folder; its checksums lie beside it."""
+    name: str = ""
+    """What the executable is called, if not like the folder."""
+    tags: tuple[str, ...] = ()
+    """Build tags: what to leave out."""
     stamp: str = ""
     """The Go package with gitVersion, gitMajor and gitMinor: kubectl refuses a server without them."""
 
@@ -70,7 +75,7 @@ class Program:
     @property
     def path(self) -> Path:
         """Where the executable is, or will be."""
-        return OUTPUT / f"{self.folder.name}-{self.version}"
+        return OUTPUT / f"{self.name or self.folder.name}-{self.version}"
 
     @property
     def go(self) -> str:
@@ -85,7 +90,8 @@ class Program:
             major, minor, *_ = self.version.removeprefix("v").split(".")
             values = {"gitVersion": self.version, "gitMajor": major, "gitMinor": minor}
             linker += [f"-X {self.stamp}.{name}={value}" for name, value in values.items()]
-        return (f"-modfile={self.modules}", "-p", PARALLELISM, "-ldflags", " ".join(linker))
+        tags = (f"-tags={','.join(self.tags)}",) if self.tags else ()
+        return (f"-modfile={self.modules}", "-p", PARALLELISM, *tags, "-ldflags", " ".join(linker))
 
     def digest(self) -> str:
         """Return the digest of everything that decides what the executable is."""
@@ -131,6 +137,20 @@ def controlplane(version: str | None = None) -> Program:
 def kwok() -> Program:
     """Return kwok, which plays the nodes."""
     return Program(folder=HERE / "kwok", module="sigs.k8s.io/kwok", package="sigs.k8s.io/kwok/cmd/kwok")
+
+
+def containerd() -> dict[str, Program]:
+    """Return containerd, its shim and its client `ctr`, by name; without the file systems that need C."""
+    return {
+        name: Program(
+            folder=HERE / "containerd",
+            module="github.com/containerd/containerd/v2",
+            package=f"github.com/containerd/containerd/v2/cmd/{name}",
+            name=name,
+            tags=("no_btrfs", "no_devmapper", "no_zfs"),
+        )
+        for name in ("containerd", "containerd-shim-runc-v2", "ctr")
+    }
 
 
 def build(program: Program) -> Path:
@@ -186,7 +206,7 @@ def _numbers(version: str) -> tuple[int, ...]:
 def main(*version: str) -> int:
     """Build everything, say where it is."""
     try:
-        for program in (controlplane(*version), kwok()):
+        for program in (controlplane(*version), kwok(), *containerd().values()):
             sys.stdout.write(f"{build(program)}\n")
     except UnknownVersionError as error:
         sys.stderr.write(f"error: {error}\n")

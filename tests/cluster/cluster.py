@@ -16,6 +16,7 @@ from tests.cluster.probes import healthy
 from tests.cluster.run_folder import RunFolder
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
     from types import TracebackType
 
@@ -82,6 +83,15 @@ class Cluster:
     def admin_kubeconfig(self) -> Path:
         """The kubeconfig of a member of system:masters."""
         return self._commands.kubeconfig("admin")
+
+    @property
+    def feature_gates(self) -> Mapping[str, bool]:
+        """The feature gates of every component."""
+        return self._options.feature_gates
+
+    def kubeconfig(self, user: str) -> Path:
+        """Return the kubeconfig of one of `components.USERS`."""
+        return self._commands.kubeconfig(user)
 
     def start(self) -> None:
         """Start every component and wait until pods can be scheduled; on failure nothing is left."""

@@ -91,6 +91,7 @@ class CommandLines:
             f"--cert-dir={self.certificates.parent}",
             f"--token-auth-file={self.tokens}",
             "--authorization-mode=Node,RBAC",
+            "--enable-admission-plugins=NodeRestriction",
             "--service-account-issuer=https://kubernetes.default.svc",
             f"--service-account-key-file={self.service_account_key}",
             f"--service-account-signing-key-file={self.service_account_key}",
@@ -162,10 +163,14 @@ class CommandLines:
         return [f"--feature-gates={name}={str(enabled).lower()}" for name, enabled in gates.items()]
 
 
+REAL_NODES: Final = ("real-0", "real-1")
+"""The nodes that a kubelet may be started for: tokens cannot be added later."""
+
 USERS: Final = {
     "admin": ("admin", "system:masters"),
     "controller-manager": ("system:kube-controller-manager", ""),
     "scheduler": ("system:kube-scheduler", ""),
     "kwok": ("kwok", "system:masters"),
+    **{name: (f"system:node:{name}", "system:nodes") for name in REAL_NODES},
 }
 """Who gets a token and a kubeconfig: the user and the group they are. The components have exactly upstream's rights."""

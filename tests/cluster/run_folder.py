@@ -1,9 +1,8 @@
-"""Everything that one test run leaves on the machine: one short folder in /tmp and the processes that belong to it."""
+"""Everything that one test run leaves on the machine: one short folder in /tmp, its processes and its cgroup."""
 
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -66,6 +65,5 @@ class RunFolder:
         """Stop the processes, the last one made first, and remove the folder; may be called twice."""
         for process in reversed(self._processes):
             process.stop()
-        keeper.kill_all(self.path)  # children of our processes that outlived them
-        shutil.rmtree(self.path, ignore_errors=True)
+        keeper.clear(self.path)  # children of our processes that outlived them, and containers
         self._keeper.communicate()

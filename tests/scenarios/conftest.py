@@ -13,9 +13,10 @@ from typing import Any, Final
 
 import pytest
 
-from tests.cluster import binaries, fake_nodes, kubeconfig
+from tests.cluster import binaries, fake_nodes, kubeconfig, prerequisites
 from tests.cluster.cluster import Cluster
 from tests.cluster.fake_nodes import FakeNodes
+from tests.cluster.node import RealNode
 from tests.cluster.options import ALL_CONTROLLERS, WITHOUT_CLAIM_CONTROLLER, Options
 from tests.cluster.run_folder import RunFolder
 from tests.scenarios import api as kubernetes
@@ -38,7 +39,9 @@ ALONE: Final = {"leaderElection": {"enabled": False}}
 """Configuration of a controller that needs no lease: a new leader frees nothing for the first ten seconds."""
 
 LEFT_OUT: Final = pytest.StashKey[int]()
+WITHOUT_NODE: Final = pytest.StashKey[tuple[int, str]]()
 STARTED: Final = pytest.StashKey[list[Controller]]()
+NODE: Final = pytest.StashKey[RealNode]()
 REMARKS: Final = pytest.StashKey[list[str]]()
 
 StartController = Callable[..., Awaitable[Controller]]
@@ -85,6 +88,10 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     missing = {each for each in wanted if isinstance(each, Capability)} - capabilities(Place.chosen())
     if missing:
         pytest.skip(f"{Place.chosen()}: does not have: {', '.join(sorted(missing))}")
+    if Capability.KUBELET in wanted and (lacking := prerequisites.missing()):
+        why = f"no real node can run here without {'; '.join(lacking)}"
+        item.config.stash[WITHOUT_NODE] = (item.config.stash.get(WITHOUT_NODE, (0, ""))[0] + 1, why)
+        pytest.skip(why)
     for feature in wanted:
         if isinstance(feature, Feature) and not feature.among(version := kubernetes_version()):
             pytest.skip(f"not so in Kubernetes {version}: {feature.does}")
@@ -98,6 +105,8 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
         started = item.stash.get(STARTED, [])
         for controller in (each for each in started if each.process.log.exists()):  # not after the cluster's end
             report.sections.append((f"log of {controller.process.name}", controller.process.tail()))
+        if "real_node" in getattr(item, "fixturenames", ()) and NODE in item.config.stash:
+            report.sections.append(("logs of the real node", item.config.stash[NODE].tail()))
     return report
 
 
@@ -105,6 +114,9 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     count = config.stash.get(LEFT_OUT, 0)
     if count:
         terminalreporter.write_line(f"left out: {count} scenarios on real Kubernetes; run them with: {COMMAND}")
+    count, why = config.stash.get(WITHOUT_NODE, (0, ""))
+    if count:
+        terminalreporter.write_line(f"SKIPPED: {count} scenarios on a real kubelet; {why}", yellow=True, bold=True)
     for line in config.stash.get(REMARKS, []):
         terminalreporter.write_line(line)
 
@@ -164,6 +176,14 @@ def target(mode: Mode, own_cluster: Cluster | None, visited: RunFolder | None) -
     # A plane of ours knows one token, and keeps nobody from anything.
     installed = admin if place.api else installation.controller_kubeconfig(admin, folder.path)
     return Target(mode=mode, admin=admin, controller=installed, folder=folder, own=own_cluster)
+
+
+@pytest.fixture(scope="module")
+def real_node(target: Target, request: pytest.FixtureRequest) -> Iterator[RealNode]:
+    """A node with a kubelet, for all tests of a module; those need `Capability.KUBELET`."""
+    with RealNode(target.cluster) as node:
+        request.config.stash[NODE] = node
+        yield node
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from tests.cluster.fake_nodes import BROKEN, FAKE
+from tests.cluster.kubelet import REAL
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -32,7 +33,7 @@ EXIT_CODE: Final = "scenario.dra/exit-code"
 HOLD: Final = "scenario.dra/hold"
 
 IMAGE: Final = "busybox:1.37"
-"""Never pulled by kwok, but a real kubelet could run it."""
+"""Never pulled by kwok, and there already on a real node of ours: tests/cluster/images.py."""
 
 
 _TOLERATIONS: Final = [{"key": FAKE, "operator": "Exists"}]
@@ -46,6 +47,13 @@ ON_BROKEN_NODES: Final[Json] = {
 }
 """For `PodShape.spec`: the pod is scheduled to a node where it never starts."""
 
+ON_REAL_NODE: Final[Json] = {
+    "nodeSelector": {REAL: "true"},
+    "tolerations": [{"key": REAL, "operator": "Exists"}],
+    "hostNetwork": True,
+}
+"""For `PodShape.spec`: the pod really runs, on the node of the fixture `real_node`, which has no network for pods."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class PodShape:
@@ -58,6 +66,8 @@ class PodShape:
     run_seconds: int | None = None
     """How long it runs; without, until it is deleted."""
     exit_code: int = 0
+    script: str = ""
+    """What its shell does first, where it really runs."""
     hold: bool = False
     """Whether its node never gets its sandbox ready, until the label is taken away."""
     gated: bool = False
@@ -180,7 +190,7 @@ def _claim_spec(device_class: str, devices: int, tolerations: Iterable[Json] = (
 
 
 def _pod_template(shape: PodShape, *, restart_policy: str) -> Json:
-    container: Json = {"name": "main", "image": IMAGE, "command": _command(shape)}
+    container: Json = {"name": "main", "image": IMAGE, "imagePullPolicy": "Never", "command": _command(shape)}
     spec: Json = {
         "containers": [container],
         "restartPolicy": restart_policy,
@@ -208,11 +218,8 @@ def _claim_source(shape: PodShape) -> Json:
 
 
 def _command(shape: PodShape) -> list[str]:
-    return [
-        "sh",
-        "-c",
-        f"sleep {'infinity' if shape.run_seconds is None else shape.run_seconds}; exit {shape.exit_code}",
-    ]
+    duration = "infinity" if shape.run_seconds is None else shape.run_seconds
+    return ["sh", "-c", "\n".join(filter(None, (shape.script, f"sleep {duration}; exit {shape.exit_code}")))]
 
 
 def _labels(shape: PodShape) -> dict[str, str]:

@@ -78,6 +78,8 @@ class Capability(StrEnum):
     """Stop, start and freeze the scheduler and the other components, through `Target.cluster`."""
     RIGHTS = "rights"
     """Take rights away from the controller: the server enforces them."""
+    KUBELET = "a kubelet"
+    """Pods really run, on a node that a kubelet and containerd make of this machine: the fixture `real_node`."""
     STOCK_EVICTION = "stock eviction"
     """Stock controllers evict pods from tainted devices."""
     KEP_FIELDS = "the fields of KEP-5194"
@@ -93,7 +95,7 @@ def capabilities(place: Place) -> frozenset[Capability]:
         case Place.LOCAL:
             return real
         case Place.EXISTING:
-            return real - {Capability.COMPONENTS}
+            return real - {Capability.COMPONENTS, Capability.KUBELET}
         case Place.PLANE_KEP:
             return frozenset({Capability.KEP_FIELDS})
         case _:
