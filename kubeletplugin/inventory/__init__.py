@@ -1,0 +1,1 @@
+"""What hardware the node has: read from the kernel, a vendor's library, or a file that describes any node."""

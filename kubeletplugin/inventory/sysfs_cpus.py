@@ -1,0 +1,238 @@
+"""The CPUs of this machine, as the kernel tells of them in sysfs.
+
+===================================================  ===========================================================
+file under /sys/devices                              what it tells
+===================================================  ===========================================================
+system/cpu/{online,present,offline,isolated}         which CPUs there are
+system/cpu/cpuN/topology/physical_package_id         socket
+system/cpu/cpuN/topology/core_cpus_list              threads of the core (older kernels: thread_siblings_list)
+system/cpu/cpuN/topology/core_id                     the core's number in its socket, for people
+system/cpu/cpuN/cache/indexM/{level,shared_cpu_list} who shares the L3 cache
+system/node/nodeN/cpulist                            NUMA nodes; an empty one has memory only
+cpu_core/cpus, cpu_atom/cpus, cpu_lowpower/cpus      performance and efficiency cores of hybrid machines
+===================================================  ===========================================================
+
+Virtual machines and containers lack some of it, or contradict themselves. Then the least is claimed: no shared core,
+no known L3, one socket, one NUMA node; what was assumed is said in `Reading.assumptions`. A file that is there and
+cannot be understood is an error, since it might as well be the truth. All that was read is in `Reading.files`, so that
+a support bundle can be read again elsewhere.
+"""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final, TypeAlias
+
+from dra.engine.cpus.cpusets import CpuSet, MalformedCpuListError, parse
+from dra.engine.cpus.topology import CoreType, Cpu, Topology
+from dra.model.meta import Struct
+
+CPU: Final = "sys/devices/system/cpu"
+NODE: Final = "sys/devices/system/node"
+CPUINFO: Final = "proc/cpuinfo"
+
+CORE_TYPES: Final = {
+    "sys/devices/cpu_core/cpus": CoreType.PERFORMANCE,
+    "sys/devices/cpu_atom/cpus": CoreType.EFFICIENCY,
+    "sys/devices/cpu_lowpower/cpus": CoreType.EFFICIENCY,
+}
+
+MAX_CACHES: Final = 16
+"""Where to stop looking for a CPU's caches; there are four or five."""
+
+CoreKey: TypeAlias = tuple[int, int, int]
+"""Socket, NUMA node, first of the threads."""
+
+
+class UnreadableTopologyError(Exception):
+    """What the kernel tells cannot be read or understood; the text begins with the file."""
+
+
+class Reading(Struct, frozen=True):
+    """What was found."""
+
+    topology: Topology
+    assumptions: tuple[str, ...] = ()
+    """What the kernel did not tell, and what is taken for it."""
+    files: Mapping[str, str] = {}
+    """All that was read: path below the root → content."""
+
+
+def read(root: Path = Path("/")) -> Reading:
+    """Read the topology of the machine whose sysfs and proc are below the root."""
+    return _Reader(root).read()
+
+
+class _Reader:
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.files: dict[str, str] = {}
+        self.assumptions: list[str] = []
+
+    def read(self) -> Reading:
+        online = self._online()
+        present = self._cpus(f"{CPU}/present")
+        offline = (self._cpus(f"{CPU}/offline") or CpuSet()) - online
+        if present is not None:  # CPUs that might be plugged in one day are called offline, too
+            offline &= present
+        nodes = self._nodes(online)
+        types = self._core_types()
+        sockets = self._sockets(online)
+        cores = self._cores(online, sockets, nodes)
+        caches = self._l3s(cores, sockets)
+        cpus = (
+            Cpu(
+                id=cpu,
+                core=core,
+                core_id=core_id,
+                numa=nodes[cpu],
+                socket=sockets[cpu],
+                l3=caches.get(core),
+                core_type=types.get(min(threads), CoreType.STANDARD),
+            )
+            for core, (core_id, threads) in enumerate(cores)
+            for cpu in threads
+        )
+        topology = Topology(
+            cpus=tuple(sorted(cpus, key=lambda c: c.id)),
+            offline=offline,
+            isolated=(self._cpus(f"{CPU}/isolated") or CpuSet()) & (online | offline),
+            memory_only=self._memory_only(set(nodes.values())),
+        )
+        return Reading(topology=topology, assumptions=tuple(self.assumptions), files=self.files)
+
+    # --- which CPUs there are
+
+    def _online(self) -> CpuSet:
+        if told := self._cpus(f"{CPU}/online"):
+            return told
+        if listed := CpuSet(self._numbered(CPU, "cpu")):
+            self._assume(listed, f"no {CPU}/online; all that have a folder are taken to be online")
+            return listed
+        numbers = CpuSet(
+            self._integer(CPUINFO, value)
+            for line in (self._text(CPUINFO) or "").splitlines()
+            for key, _, value in [line.partition(":")]
+            if key.strip() == "processor"
+        )
+        if numbers:
+            self._assume(numbers, f"no {CPU}; taken from {CPUINFO}")
+            return numbers
+        raise UnreadableTopologyError(
+            f"{self.root / CPU}: tells of no CPU, and {self.root / CPUINFO} neither; is sysfs mounted there?"
+        )
+
+    # --- where they are
+
+    def _sockets(self, online: CpuSet) -> dict[int, int]:
+        told = {cpu: self._number(f"{CPU}/cpu{cpu}/topology/physical_package_id") for cpu in online}
+        unknown = CpuSet(cpu for cpu, socket in told.items() if socket is None or socket < 0)
+        if unknown:  # some firmware says -1
+            self._assume(unknown, "the kernel names no socket; taken for socket 0")
+        return {cpu: 0 if socket is None or socket < 0 else socket for cpu, socket in told.items()}
+
+    def _nodes(self, online: CpuSet) -> dict[int, int]:
+        nodes: dict[int, int] = {}
+        for node in self._numbered(NODE, "node"):
+            for cpu in (self._cpus(f"{NODE}/node{node}/cpulist") or CpuSet()) & online:
+                nodes.setdefault(cpu, node)
+        if unknown := online - nodes.keys():
+            default = min(nodes.values(), default=0)
+            self._assume(unknown, f"on no NUMA node; taken for node {default}")
+            nodes |= dict.fromkeys(unknown, default)
+        return nodes
+
+    def _memory_only(self, with_cpus: set[int]) -> tuple[int, ...]:
+        told = self._cpus(f"{NODE}/has_memory")
+        nodes = self._numbered(NODE, "node")
+        return tuple(n for n in nodes if n not in with_cpus and (told is None or n in told))
+
+    def _cores(
+        self, online: CpuSet, sockets: Mapping[int, int], nodes: Mapping[int, int]
+    ) -> list[tuple[int, list[int]]]:
+        """Return the cores socket by socket: the number the kernel gives them, and their threads."""
+        told = {cpu: self._siblings(cpu) for cpu in online}
+        if unknown := CpuSet(cpu for cpu, threads in told.items() if threads is None):
+            self._assume(unknown, "the kernel names no siblings; taken for cores of their own")
+        cores: dict[CoreKey, list[int]] = {}
+        for cpu, threads in told.items():
+            together = (threads or CpuSet()) & online | {cpu}
+            fellows = CpuSet(t for t in together if (sockets[t], nodes[t]) == (sockets[cpu], nodes[cpu]))
+            if apart := together - fellows:
+                self._assume(CpuSet([cpu]), f"sibling of {apart} in another socket or NUMA node; taken for apart")
+            cores.setdefault((sockets[cpu], nodes[cpu], min(fellows)), []).append(cpu)
+        ordered = sorted(cores.items(), key=lambda item: (item[0][0], item[0][2]))
+        numbers = [self._number(f"{CPU}/cpu{first}/topology/core_id") for (_, _, first), _ in ordered]
+        named = [number if number is not None and number >= 0 else i for i, number in enumerate(numbers)]
+        return [(number, threads) for number, (_, threads) in zip(named, ordered, strict=True)]
+
+    def _siblings(self, cpu: int) -> CpuSet | None:
+        for name in ("core_cpus_list", "thread_siblings_list"):
+            if told := self._cpus(f"{CPU}/cpu{cpu}/topology/{name}"):
+                return told
+        return None
+
+    def _l3s(self, cores: list[tuple[int, list[int]]], sockets: Mapping[int, int]) -> dict[int, int]:
+        """Return core → number of its L3 cache, counted socket by socket."""
+        sharing: dict[int, tuple[int, CpuSet]] = {}
+        for core, (_, threads) in enumerate(cores):
+            first = min(threads)
+            if told := self._shares_l3_with(first):
+                sharing[core] = (sockets[first], told)
+        if unknown := CpuSet(cpu for c, (_, threads) in enumerate(cores) if c not in sharing for cpu in threads):
+            self._assume(unknown, "the kernel names no L3 cache; none is published")
+        numbers: dict[tuple[int, CpuSet], int] = {}
+        return {core: numbers.setdefault(cache, len(numbers)) for core, cache in sharing.items()}
+
+    def _shares_l3_with(self, cpu: int) -> CpuSet | None:
+        for index in range(MAX_CACHES):
+            level = self._number(f"{CPU}/cpu{cpu}/cache/index{index}/level")
+            if level is None:
+                return None
+            if level == 3:  # noqa: PLR2004 - the third level
+                return self._cpus(f"{CPU}/cpu{cpu}/cache/index{index}/shared_cpu_list")
+        return None
+
+    def _core_types(self) -> dict[int, CoreType]:
+        return {cpu: kind for path, kind in CORE_TYPES.items() for cpu in self._cpus(path) or ()}
+
+    # --- files
+
+    def _assume(self, cpus: CpuSet, what: str) -> None:
+        self.assumptions.append(f"CPUs {cpus}: {what}")
+
+    def _numbered(self, folder: str, prefix: str) -> list[int]:
+        names = (path.name.removeprefix(prefix) for path in self._listed(folder) if path.name.startswith(prefix))
+        return sorted(int(name) for name in names if name.isascii() and name.isdigit())
+
+    def _listed(self, folder: str) -> Iterator[Path]:
+        try:
+            yield from (self.root / folder).iterdir()
+        except (FileNotFoundError, NotADirectoryError):
+            return
+
+    def _cpus(self, path: str) -> CpuSet | None:
+        text = self._text(path)
+        try:
+            return None if text is None else parse(text)
+        except MalformedCpuListError as error:
+            raise UnreadableTopologyError(f"{self.root / path}: {error}") from None
+
+    def _number(self, path: str) -> int | None:
+        text = self._text(path)
+        return None if text is None else self._integer(path, text)
+
+    def _integer(self, path: str, text: str) -> int:
+        try:
+            return int(text)
+        except ValueError:
+            raise UnreadableTopologyError(f"{self.root / path}: {text.strip()!r} is no number") from None
+
+    def _text(self, path: str) -> str | None:
+        try:
+            text = (self.root / path).read_text()
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except (OSError, UnicodeDecodeError) as error:
+            raise UnreadableTopologyError(f"{self.root / path}: {error}") from error
+        self.files[path] = text
+        return text
