@@ -104,6 +104,15 @@ class OpaqueParameters(Struct, frozen=True):
 
     parameters: Mapping[str, Any]
 
+    def applies_to(self, request: str) -> bool:
+        """Whether it is for a result's request: named itself, or by what it is a subrequest of, or not at all."""
+        return not self.requests or request in self.requests or base_name(request) in self.requests
+
+
+def base_name(request: str) -> str:
+    """Return a request's name without its subrequest, as the kubelet knows it."""
+    return request.partition("/")[0]
+
 
 class PrepareRequest(Struct, frozen=True):
     """A claim as a driver sees it: its own results, and the parameters that apply, weakest first."""
@@ -112,6 +121,10 @@ class PrepareRequest(Struct, frozen=True):
     results: tuple[DeviceRequestAllocationResult, ...]
     configuration: tuple[OpaqueParameters, ...]
     """In upstream's order of precedence: of the class, then of the claim; of two for one request the later one wins."""
+
+    def parameters_of(self, result: DeviceRequestAllocationResult) -> tuple[Mapping[str, Any], ...]:
+        """Return the parameters that apply to one result, weakest first."""
+        return tuple(each.parameters for each in self.configuration if each.applies_to(result.request))
 
 
 class Pool(Struct, frozen=True):

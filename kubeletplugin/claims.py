@@ -1,0 +1,111 @@
+"""From a claim's identity, which is all that the kubelet sends, to what a driver is asked for.
+
+Reads with the right that the node authorizer gives: GET of single claims that a pod of this node references. One that
+cannot be read or does not fit is refused by itself; the kubelet shows the text on the pod and comes again.
+"""
+
+import asyncio
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from dra.kube.client import Client
+from dra.kube.errors import ApiError, NotFound
+from dra.kube.limits import Priority
+from dra.kube.resources import CLAIMS, InvalidNameError
+from dra.model.claims import AllocationResult, ResourceClaim
+from dra.model.meta import Uid
+from kubeletplugin.contract import ClaimIdentity, OpaqueParameters, PrepareRequest, Refused
+
+READ_SECONDS: Final = 20.0
+"""For all reads of a call, of the 45 s that the kubelet waits: the rest is for the lock, the disk and the driver."""
+
+_STRENGTH: Final = {"FromClass": 0, "FromClaim": 1}
+"""``config[].source``: the stronger comes later."""
+
+
+class ClaimReader:
+    """Reads claims for one driver of one node."""
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        driver: str,
+        pools: Callable[[], Collection[str]],
+        within: float = READ_SECONDS,
+    ) -> None:
+        """`pools` names the pools whose devices this node has."""
+        self._client = client
+        self._driver = driver
+        self._pools = pools
+        self._within = within
+
+    async def read(self, claims: Iterable[ClaimIdentity]) -> Mapping[Uid, PrepareRequest | Refused]:
+        """Return what each claim asks for, or why it is not to be had: each claim is read once, all at a time."""
+        once = {claim.uid: claim for claim in claims}
+        answers = await asyncio.gather(*(self._read(claim) for claim in once.values()))
+        return dict(zip(once, answers, strict=True))
+
+    async def _read(self, claim: ClaimIdentity) -> PrepareRequest | Refused:
+        try:
+            async with asyncio.timeout(self._within):
+                found = await self._client.get(
+                    CLAIMS, claim.key, ResourceClaim, priority=Priority.URGENT, within=self._within
+                )
+            return request_of(found, claim, driver=self._driver, pools=self._pools())
+        except Refused as refused:
+            return refused
+        except NotFound:
+            return Refused(f"{claim}: is gone; a pod that names it cannot start")
+        except TimeoutError:
+            return Refused(f"{claim}: the API server did not answer within {self._within:g} s; the kubelet tries again")
+        except InvalidNameError as error:
+            return Refused(f"{claim}: {error}")
+        except ApiError as error:
+            return Refused(f"{claim}: cannot be read: {error}; the kubelet tries again")
+
+
+def request_of(found: ResourceClaim, claim: ClaimIdentity, *, driver: str, pools: Collection[str]) -> PrepareRequest:
+    """Return what a claim asks of a driver on the node with these pools; raises Refused."""
+    if found.metadata.uid != claim.uid:
+        raise Refused(
+            f"{claim}: was deleted, another one of that name (uid {found.metadata.uid}) exists; "
+            "delete the pod, it was made for the old one"
+        )
+    allocation = found.status.allocation
+    if allocation is None:
+        raise Refused(f"{claim}: is not allocated; delete the pod if it stays so, it was bound without devices")
+    of_driver = [result for result in allocation.devices.results or () if result.driver == driver]
+    if not of_driver:
+        raise Refused(f"{claim}: has no device of driver {driver}")
+    results = tuple(result for result in of_driver if result.pool in pools)
+    if not results:
+        theirs = ", ".join(sorted({result.pool for result in of_driver}))
+        raise Refused(
+            f"{claim}: its devices of driver {driver} are in pool {theirs}, this node has {', '.join(sorted(pools))}; "
+            "the pod was bound to the wrong node, delete it"
+        )
+    return PrepareRequest(claim=claim, results=results, configuration=configuration_of(allocation, claim, driver))
+
+
+def configuration_of(allocation: AllocationResult, claim: ClaimIdentity, driver: str) -> tuple[OpaqueParameters, ...]:
+    """Return the parameters that are for a driver, weakest first; raises Refused.
+
+    Those of the class are weaker than those of the claim; among equals the order of the allocation decides.
+    """
+    ours = _of_driver(allocation.devices.config or (), driver)
+    ordered = sorted(ours, key=lambda entry: _STRENGTH.get(entry.get("source", ""), 0))
+    return tuple(_parameters(entry, claim) for entry in ordered)
+
+
+def _of_driver(entries: Iterable[dict[str, Any]], driver: str) -> Iterator[dict[str, Any]]:
+    return (entry for entry in entries if (entry.get("opaque") or {}).get("driver") == driver)
+
+
+def _parameters(entry: dict[str, Any], claim: ClaimIdentity) -> OpaqueParameters:
+    parameters = entry["opaque"].get("parameters")
+    if not isinstance(parameters, dict):
+        raise Refused(
+            f"{claim}: opaque parameters for driver {entry['opaque']['driver']} are no object: {parameters!r}"
+        )
+    return OpaqueParameters(requests=tuple(entry.get("requests") or ()), parameters=parameters)

@@ -1,0 +1,332 @@
+"""A claim's way from the kubelet's call to the container's devices, and back; in an order that survives crashes.
+
+Prepare: read → hold → checkpoint → enforce → CDI file → answer. Unprepare: CDI file → checkpoint → release → enforce →
+answer. Each step leaves a state from which `Preparing.recover`, or the kubelet's next try, goes on; the table is in
+docs/design/kubelet-plugin.md.
+
+* Claims of one call share its costs: one round of reads, one checkpoint, one `enforce`. They do not share their
+  failures, except those of what they share.
+* What was prepared once is given again as it was, until it is unprepared; the CDI file is written anew each time.
+* Between lock and answer nothing is cancelled: a caller who gives up leaves a call that comes to its end. The steps in
+  worker threads could not be stopped, and the lock must not be given back before them.
+* In doubt a device stays held: what was written down and could not be finished is not taken back. The kubelet tries
+  again, or unprepares when the pod goes.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Final, Protocol, TypeVar
+
+import msgspec
+
+from dra.model.meta import Uid
+from kubeletplugin.cdi import CdiFolder, names_a_file
+from kubeletplugin.checkpoint import Checkpoint, CheckpointError
+from kubeletplugin.contract import ClaimIdentity, Driver, Preparation, PrepareRequest, Refused
+from kubeletplugin.holdings import DoubledError, Holdings, items_of
+from kubeletplugin.sockets import FolderLock
+from kubeletplugin.steps import Step, Trace, untraced
+
+T = TypeVar("T")
+
+log = logging.getLogger(__name__)
+
+LOCK_SECONDS: Final = 15.0
+"""For the other instance of a rolling update to come to an end; with the reads it is below the kubelet's 45 s."""
+
+
+class Reader(Protocol):
+    """Where claims are read; `kubeletplugin.claims.ClaimReader` does it."""
+
+    async def read(self, claims: Iterable[ClaimIdentity]) -> Mapping[Uid, PrepareRequest | Refused]:
+        """Return what each claim asks for, or why that is not to be had."""
+        ...
+
+
+class Preparing:
+    """One driver's claims on this node."""
+
+    def __init__(
+        self,
+        driver: Driver,
+        *,
+        claims: Reader,
+        checkpoint: Checkpoint[Preparation],
+        cdi: CdiFolder,
+        lock: FolderLock,
+        trace: Trace = untraced,
+    ) -> None:
+        self._driver = driver
+        self._claims = claims
+        self._checkpoint = checkpoint
+        self._cdi = cdi
+        self._lock = lock
+        self._trace = trace
+        self._holdings: Holdings | None = None
+        self._under_way: set[asyncio.Task[object]] = set()
+
+    async def prepare(self, claims: Iterable[ClaimIdentity]) -> Mapping[Uid, Preparation | Refused]:
+        """Prepare claims and return what each got; the CDI ids are `kubeletplugin.cdi.ids`."""
+        answers: dict[Uid, Preparation | Refused] = {}
+        wanted: dict[Uid, ClaimIdentity] = {}
+        for claim in claims:
+            if names_a_file(claim.uid):
+                wanted[claim.uid] = claim
+            else:
+                answers[claim.uid] = Refused(f"{claim}: no file can be named after that uid")
+        requests: list[PrepareRequest] = []
+        for uid, read in (await self._claims.read(wanted.values())).items():
+            if isinstance(read, Refused):
+                answers[uid] = read
+            else:
+                requests.append(read)
+        self._trace(Step.READ)
+        if requests:
+            prepared = await self._alone(lambda: self._prepare(requests), [r.claim for r in requests])
+            answers.update(prepared)
+        return answers
+
+    async def unprepare(self, claims: Iterable[ClaimIdentity]) -> Mapping[Uid, Refused | None]:
+        """Take back what claims got and return why not, if so; what was never prepared is fine."""
+        answers: dict[Uid, Refused | None] = {}
+        wanted: dict[Uid, ClaimIdentity] = {}
+        for claim in claims:
+            answers[claim.uid] = None
+            if names_a_file(claim.uid):  # another one was never prepared
+                wanted[claim.uid] = claim
+        if wanted:
+            answers.update(await self._alone(lambda: self._unprepare(list(wanted.values())), wanted.values()))
+        return answers
+
+    async def recover(self) -> None:
+        """Repair what a crash or a reboot left: missing CDI files, orphans, what is to be enforced.
+
+        Raises CheckpointError, and then has touched nothing; TimeoutError if another instance keeps the lock.
+        """
+        await self._locked(self._recover)
+
+    async def enforce(self) -> None:
+        """Have the driver look at the machine again; raises Refused, CheckpointError or TimeoutError."""
+        await self._locked(self._enforce_all)
+
+    async def settled(self) -> None:
+        """Wait for the calls that nobody waits for any more."""
+        if self._under_way:
+            await asyncio.wait(self._under_way)
+
+    async def _prepare(self, requests: Sequence[PrepareRequest]) -> dict[Uid, Preparation | Refused]:
+        holdings = await self._current()
+        answers: dict[Uid, Preparation | Refused] = {}
+        fresh: list[Preparation] = []
+        for request in requests:
+            try:
+                known = holdings.get(request.claim.uid)
+                if known is None:
+                    prepared = self._decide(request, holdings)
+                    fresh.append(prepared)
+                else:
+                    prepared = _unchanged(known, request)
+                answers[request.claim.uid] = prepared
+            except Refused as refused:
+                answers[request.claim.uid] = refused
+        self._trace(Step.HELD)
+        if fresh:
+            try:
+                await asyncio.to_thread(self._checkpoint.write, holdings.all)
+            except CheckpointError as error:
+                for prepared in fresh:
+                    holdings.release(prepared.claim.uid)
+                    answers[prepared.claim.uid] = Refused(f"{prepared.claim}: not prepared: {error}")
+        return answers | await self._finish([a for a in answers.values() if isinstance(a, Preparation)], holdings)
+
+    def _decide(self, request: PrepareRequest, holdings: Holdings) -> Preparation:
+        """Return what a claim gets, and hold it; raises Refused and holds nothing."""
+        claim, others = request.claim, holdings.all
+        conflict = holdings.hold(claim, items_of(request))
+        if conflict is not None:
+            raise Refused(f"{claim}: {conflict}; it starts once the pods of the other claim on this node have ended")
+        try:
+            prepared = _as_remembered(self._driver.prepare(request, others))
+            _complete(prepared, request)
+        except Refused:
+            holdings.release(claim.uid)
+            raise
+        except Exception as error:
+            holdings.release(claim.uid)
+            log.exception("%s: driver %s failed", claim, self._driver.name)
+            raise Refused(
+                f"{claim}: driver {self._driver.name} failed: {error!r}; see the log of the plugin"
+            ) from error
+        holdings.keep(prepared)
+        return prepared
+
+    async def _finish(self, prepared: Sequence[Preparation], holdings: Holdings) -> dict[Uid, Preparation | Refused]:
+        """Enforce and write the CDI files; what fails leaves the claims held."""
+        if not prepared:
+            return {}
+        try:
+            await self._enforce(holdings)
+        except Refused as refused:
+            return {each.claim.uid: Refused(f"{each.claim}: {refused}") for each in prepared}
+        return await asyncio.to_thread(self._write_files, prepared)
+
+    def _write_files(self, prepared: Iterable[Preparation]) -> dict[Uid, Preparation | Refused]:
+        answers: dict[Uid, Preparation | Refused] = {}
+        for each in prepared:
+            try:
+                self._cdi.write(each)
+                answers[each.claim.uid] = each
+            except OSError as error:
+                answers[each.claim.uid] = Refused(
+                    f"{each.claim}: its CDI file cannot be written to {self._cdi.folder}: {error.strerror}; "
+                    "the devices stay held for it, the kubelet tries again"
+                )
+        return answers
+
+    async def _unprepare(self, claims: Sequence[ClaimIdentity]) -> dict[Uid, Refused | None]:
+        holdings = await self._current()
+        answers = await asyncio.to_thread(self._remove_files, claims)
+        going = {c.uid: p for c in claims if answers[c.uid] is None and (p := holdings.get(c.uid)) is not None}
+        if not going:
+            return answers
+        staying = tuple(each for each in holdings.all if each.claim.uid not in going)
+        try:
+            await asyncio.to_thread(self._checkpoint.write, staying)
+        except CheckpointError as error:
+            await asyncio.to_thread(self._write_files, going.values())  # they are prepared still, and may be used
+            return answers | {uid: Refused(f"{each.claim}: not unprepared: {error}") for uid, each in going.items()}
+        for uid in going:
+            holdings.release(uid)
+        self._trace(Step.RELEASED)
+        try:
+            await self._enforce(holdings)
+        except Refused as refused:
+            # Only others could gain by it, and they do at the next look: no reason to keep the pod from ending.
+            log.warning("driver %s: after unprepare: %s", self._driver.name, refused)
+        return answers
+
+    def _remove_files(self, claims: Iterable[ClaimIdentity]) -> dict[Uid, Refused | None]:
+        answers: dict[Uid, Refused | None] = {}
+        for claim in claims:
+            try:
+                self._cdi.remove(claim.uid)
+                answers[claim.uid] = None
+            except OSError as error:
+                answers[claim.uid] = Refused(
+                    f"{claim}: its CDI file cannot be removed from {self._cdi.folder}: {error.strerror}; "
+                    "the devices stay held for it, the kubelet tries again"
+                )
+        return answers
+
+    async def _recover(self) -> None:
+        holdings = await self._current()
+        await asyncio.to_thread(self._repair_files, holdings.all)
+        try:
+            await self._enforce(holdings)
+        except Refused as refused:
+            log.warning("driver %s: at start: %s", self._driver.name, refused)
+
+    def _repair_files(self, preparations: Sequence[Preparation]) -> None:
+        orphans = self._cdi.remove_orphans(each.claim.uid for each in preparations)
+        if orphans:
+            log.info("driver %s: removed the CDI files of claims that are not prepared: %s", self._driver.name, orphans)
+        for answer in self._write_files(preparations).values():
+            if isinstance(answer, Refused):
+                log.warning("driver %s: at start: %s", self._driver.name, answer)
+
+    async def _enforce_all(self) -> None:
+        await self._enforce(await self._current())
+
+    async def _enforce(self, holdings: Holdings) -> None:
+        """Have the driver bring the machine in line; raises Refused."""
+        try:
+            await self._driver.enforce(holdings.all)
+        except Refused:
+            raise
+        except Exception as error:
+            log.exception("driver %s: enforcing failed", self._driver.name)
+            raise Refused(f"driver {self._driver.name} failed: {error!r}; see the log of the plugin") from error
+        self._trace(Step.ENFORCED)
+
+    async def _current(self) -> Holdings:
+        """Return what holds; read anew if the other instance of a rolling update has written."""
+        if self._holdings is None or self._checkpoint.changed:
+            preparations = await asyncio.to_thread(self._checkpoint.read)
+            try:
+                self._holdings = Holdings(preparations)
+            except DoubledError as error:
+                raise CheckpointError(
+                    f"checkpoint {self._checkpoint.path} gives a device to two claims: {error}. "
+                    "Nothing is prepared or unprepared until that is settled: stop the plugin, delete the pods of both "
+                    f"claims on this node, mv {self._checkpoint.previous} {self._checkpoint.path}"
+                ) from error
+        return self._holdings
+
+    async def _alone(
+        self, section: Callable[[], Awaitable[Mapping[Uid, T | Refused]]], claims: Iterable[ClaimIdentity]
+    ) -> Mapping[Uid, T | Refused]:
+        """Run a section under the lock; what goes wrong with all of it is every claim's answer."""
+        try:
+            return await self._locked(section)
+        except TimeoutError:
+            text = f"another instance of the plugin keeps {self._lock.folder} locked; the kubelet tries again"
+        except CheckpointError as error:
+            text = str(error)
+        except OSError as error:
+            text = f"{self._lock.folder}: {error.strerror}"
+        return {claim.uid: Refused(f"{claim}: {text}") for claim in claims}
+
+    async def _locked(self, section: Callable[[], Awaitable[T]]) -> T:
+        """Wait for the lock, then run the section to its end, whatever becomes of the caller."""
+        await self._lock.acquire(within=LOCK_SECONDS)
+        task = asyncio.create_task(self._run(section))
+        self._under_way.add(task)
+        task.add_done_callback(self._over)
+        return await asyncio.shield(task)
+
+    async def _run(self, section: Callable[[], Awaitable[T]]) -> T:
+        try:
+            self._trace(Step.LOCKED)
+            return await section()
+        finally:
+            self._lock.release()
+
+    def _over(self, task: asyncio.Task[object]) -> None:
+        self._under_way.discard(task)
+        if not task.cancelled():
+            task.exception()  # the caller has it, or gave up on it
+
+
+def _unchanged(known: Preparation, request: PrepareRequest) -> Preparation:
+    """Return what was prepared, if the allocation is still the one it was prepared for; raises Refused.
+
+    A claim that was deallocated and allocated again keeps its uid. Containers may still use what it had.
+    """
+    had, has = _devices(known), _allocated(request)
+    if had == has:
+        return known
+    lost, new = (", ".join("/".join(filter(None, each)) for each in sorted(side)) for side in (had, has))
+    raise Refused(
+        f"{request.claim}: is prepared on this node with {lost}, but allocated with {new} now; "
+        "its pods on this node must end first: delete them, this one included"
+    )
+
+
+def _as_remembered(prepared: Preparation) -> Preparation:
+    """Return it as the next process will read it, so that a driver sees the same before and after a restart."""
+    return msgspec.json.decode(msgspec.json.encode(prepared), type=Preparation)
+
+
+def _complete(prepared: Preparation, request: PrepareRequest) -> None:
+    """Raise ValueError unless a driver's answer is about the claim and all of its devices, and only those."""
+    if prepared.claim != request.claim or _devices(prepared) != _allocated(request):
+        raise ValueError(f"allocated {sorted(_allocated(request))}, prepared {sorted(_devices(prepared))}")
+
+
+def _devices(prepared: Preparation) -> set[tuple[str, str, str]]:
+    return {(each.pool, each.device, each.share) for each in prepared.devices}
+
+
+def _allocated(request: PrepareRequest) -> set[tuple[str, str, str]]:
+    return {(each.pool, each.device, each.share_id or "") for each in request.results}

@@ -1,0 +1,120 @@
+"""A driver of devices that are only names, claims that are only dictionaries, and a node made of both."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from dra.model.claims import DeviceRequestAllocationResult
+from dra.model.meta import Uid
+from kubeletplugin.cdi import CdiFolder
+from kubeletplugin.checkpoint import Checkpoint
+from kubeletplugin.contract import ClaimIdentity, ContainerEdits, Preparation, PreparedDevice, PrepareRequest, Refused
+from kubeletplugin.preparing import Preparing
+from kubeletplugin.sockets import FolderLock
+from kubeletplugin.steps import untraced
+
+DRIVER = "gpu.reserve.dra"
+POOL = "n1"
+
+
+def claim(name, uid=None, namespace="ml"):
+    return ClaimIdentity(key=(namespace, name), uid=Uid(uid or f"uid-{name}"))
+
+
+def result(device, *, request="r", share=None, admin=None, pool=POOL, driver=DRIVER):
+    return DeviceRequestAllocationResult(
+        request=request, driver=driver, pool=pool, device=device, share_id=share, admin_access=admin
+    )
+
+
+def request(name, *devices, configuration=()):
+    """What a claim asks for; a device is a name or a `result`."""
+    results = tuple(result(d) if isinstance(d, str) else d for d in devices)
+    return PrepareRequest(claim=claim(name), results=results, configuration=configuration)
+
+
+def prepared(asked):
+    """What `FakeDriver` makes of it."""
+    devices = tuple(
+        PreparedDevice(
+            requests=(r.request.partition("/")[0],),
+            pool=r.pool,
+            device=r.device,
+            share=r.share_id or "",
+            admin=bool(r.admin_access),
+            edits=ContainerEdits(env=(f"DEVICE={r.device}",)),
+        )
+        for r in asked.results
+    )
+    return Preparation(claim=asked.claim, driver=DRIVER, devices=devices, state={"of": asked.claim.key[1]})
+
+
+class FakeDriver:
+    """Grants everything unless told otherwise; `enforced` is what the machine looks like."""
+
+    name = DRIVER
+
+    def __init__(self):
+        self.enforced = None
+        self.looks = 0
+        self.others = []
+        self.refuses = {}
+        self.stuck = None
+
+    def prepare(self, request, others):
+        self.others.append({each.claim.uid for each in others})
+        failure = self.refuses.get(request.claim.uid)
+        if failure is not None:
+            raise failure
+        return prepared(request)
+
+    async def enforce(self, preparations):
+        self.looks += 1
+        if self.stuck is not None:
+            raise self.stuck
+        self.enforced = {each.claim.uid: each for each in preparations}
+
+
+class FakeClaims:
+    """A `Reader` over what a test puts into `requests`."""
+
+    def __init__(self):
+        self.requests = {}
+        self.reads = 0
+
+    def allocate(self, name, *devices, **more):
+        asked = request(name, *devices, **more)
+        self.requests[asked.claim.uid] = asked
+        return asked.claim
+
+    async def read(self, claims):
+        self.reads += 1
+        return {c.uid: self.requests.get(c.uid) or Refused(f"{c}: is gone") for c in claims}
+
+
+@dataclass
+class FakeNode:
+    """The disk of a node, and instances of the plugin on it."""
+
+    folder: Path
+    claims: FakeClaims = field(default_factory=FakeClaims)
+
+    def __post_init__(self):
+        self.own = self.folder / "plugin"
+        self.own.mkdir(mode=0o700, exist_ok=True)
+        self.checkpoint = self.own / "checkpoint.json"
+        self.cdi = CdiFolder(self.folder / "cdi", driver=DRIVER)
+
+    def instance(self, *, trace=untraced, driver=None, sync=False):
+        """Return a plugin that has just been started."""
+        return Preparing(
+            driver or FakeDriver(),
+            claims=self.claims,
+            checkpoint=Checkpoint(self.checkpoint, Preparation, sync=sync, trace=trace),
+            cdi=CdiFolder(self.cdi.folder, driver=DRIVER, trace=trace),
+            lock=FolderLock(self.own),
+            trace=trace,
+        )
+
+    @property
+    def remembered(self):
+        return {each.claim.uid: each for each in Checkpoint(self.checkpoint, Preparation).read()}
