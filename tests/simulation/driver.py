@@ -4,10 +4,12 @@ A device in a network is reached from several nodes, and no driver on one of the
 So this one looks across all nodes: that no two claims' containers have one device is what everything else is for.
 """
 
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from dra.local.nodes.drivers import ClaimIdentity, Device
 from dra.model.claims import ResourceClaim
+from dra.model.meta import Uid
 from dra.model.pods import claim_names
 from tests.simulation.violation import Violation
 
@@ -24,7 +26,13 @@ class Driver:
         self._world = world
         self._held: dict[str, dict[Device, ClaimIdentity]] = {}
 
-    async def prepare(self, node: str, claim: ResourceClaim) -> tuple[Device, ...]:
+    def require(self, node: str, drivers: Collection[str]) -> None:
+        """Every driver is there."""
+
+    async def prepare(self, node: str, claims: Sequence[ResourceClaim]) -> Mapping[Uid, tuple[Device, ...]]:
+        return {claim.metadata.uid: self._prepare(node, claim) for claim in claims}
+
+    def _prepare(self, node: str, claim: ResourceClaim) -> tuple[Device, ...]:
         mine = ClaimIdentity.of(claim)
         allocation = claim.status.allocation
         results = (allocation.devices.results if allocation is not None else None) or []
@@ -39,10 +47,13 @@ class Driver:
         self._held.setdefault(node, {}).update(dict.fromkeys(devices, mine))
         return devices
 
-    async def unprepare(self, node: str, claim: ClaimIdentity) -> None:
-        held = self._held.get(node, {})
-        for device in [device for device, holder in held.items() if holder.uid == claim.uid]:
+    async def unprepare(self, node: str, claims: Sequence[ClaimIdentity]) -> None:
+        held, uids = self._held.get(node, {}), {claim.uid for claim in claims}
+        for device in [device for device, holder in held.items() if holder.uid in uids]:
             del held[device]
+
+    def restarted(self, node: str) -> None:
+        """See `rebooted`, which the world calls."""
 
     def rebooted(self, node: str) -> None:
         """Nothing runs there any more."""

@@ -1,8 +1,9 @@
 """The seam between a kubelet and the drivers of its devices, and the driver of the simulated ones.
 
-A `Preparer` over the real sockets of a DRA plugin (``dra.wire``) fits here; it comes with the node plugin.
+`dra.local.nodes.plugins` has the `Preparer` that asks DRA plugins over their sockets.
 """
 
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -16,11 +17,13 @@ class ClaimIdentity:
 
     key: Key
     uid: Uid
+    drivers: tuple[str, ...] = field(default=(), compare=False)
+    """Whose devices it has, or had."""
 
     @classmethod
     def of(cls, claim: ResourceClaim) -> "ClaimIdentity":
         """Return the identity of a claim."""
-        return cls(claim.metadata.key, claim.metadata.uid)
+        return cls(claim.metadata.key, claim.metadata.uid, drivers_of(claim))
 
     def __str__(self) -> str:
         return f"{'/'.join(self.key)} (uid {self.uid})"
@@ -34,24 +37,39 @@ class Device:
     pool: str
     name: str
     share: str = ""
+    requests: tuple[str, ...] = field(default=(), compare=False)
+    """Which requests of the claim it answers; none: all of them."""
+    cdi: tuple[str, ...] = field(default=(), compare=False)
+    """What the container runtime knows it by."""
 
     def __str__(self) -> str:
         return f"{self.driver}/{self.pool}/{self.name}"
 
 
 class PrepareError(Exception):
-    """A driver does not do what it was asked for; the text is the driver's."""
+    """A driver is not there, or does not do what it was asked for; the text is the kubelet's."""
 
 
 class Preparer(Protocol):
-    """All drivers of all nodes; both calls may come again and must not mind."""
+    """All drivers of all nodes; prepare and unprepare may come again and must not mind."""
 
-    async def prepare(self, node: str, claim: ResourceClaim) -> tuple[Device, ...]:
-        """Make the devices of a claim usable on a node; raises `PrepareError`."""
+    def require(self, node: str, drivers: Collection[str]) -> None:
+        """Make sure that these drivers can be asked at all; raises `PrepareError`."""
         ...
 
-    async def unprepare(self, node: str, claim: ClaimIdentity) -> None:
+    async def prepare(self, node: str, claims: Sequence[ResourceClaim]) -> Mapping[Uid, tuple[Device, ...]]:
+        """Make the devices of a pod's claims usable on a node, and return them; raises `PrepareError`.
+
+        Nothing counts as prepared if it does.
+        """
+        ...
+
+    async def unprepare(self, node: str, claims: Sequence[ClaimIdentity]) -> None:
         """Undo that, whether or not it was ever done; raises `PrepareError`."""
+        ...
+
+    def restarted(self, node: str) -> None:
+        """Take note that the node has rebooted, and its kubelet with it."""
         ...
 
 
@@ -63,31 +81,58 @@ class SimulatedDriver:
     """
 
     nodes: frozenset[str]
+    only: frozenset[str] | None = None
+    """Which drivers it stands for; None: for all."""
     held: dict[str, dict[Device, ClaimIdentity]] = field(default_factory=dict)
     """By node: which claim has which device."""
 
-    async def prepare(self, node: str, claim: ResourceClaim) -> tuple[Device, ...]:
+    def require(self, node: str, drivers: Collection[str]) -> None:
+        """Be there."""
+
+    async def prepare(self, node: str, claims: Sequence[ResourceClaim]) -> Mapping[Uid, tuple[Device, ...]]:
         """Take note of the devices."""
-        identity, allocation = ClaimIdentity.of(claim), claim.status.allocation
-        results = (allocation.devices.results if allocation is not None else None) or []
+        return {claim.metadata.uid: self._prepare(node, claim) for claim in claims}
+
+    async def unprepare(self, node: str, claims: Sequence[ClaimIdentity]) -> None:
+        """Forget them."""
+        held = self.held.get(node, {})
+        for device in [device for device, holder in held.items() if holder in claims]:
+            del held[device]
+
+    def restarted(self, node: str) -> None:
+        """Remember everything: a driver has its checkpoint."""
+
+    def _prepare(self, node: str, claim: ResourceClaim) -> tuple[Device, ...]:
+        identity = ClaimIdentity.of(claim)
+        results = [result for result in results_of(claim) if self.only is None or result.driver in self.only]
         devices = tuple(dict.fromkeys(_device(result) for result in results))
         exempt = {_device(result) for result in results if result.admin_access}
         held = self.held.setdefault(node, {})
+        failed = f"NodePrepareResources failed for ResourceClaim {claim.metadata.name}: node {node}:"
         for device in devices:
             if device.pool in self.nodes and device.pool != node:
-                raise PrepareError(f"node {node}: device {device} is not here, refused to claim {identity}")
+                raise PrepareError(f"{failed} device {device} is not here, refused to claim {identity}")
             holder = held.get(device)
             if device not in exempt and holder is not None and holder != identity:
-                taken = f"node {node}: device {device} is held by claim {holder}"
-                raise PrepareError(f"{taken}, refused to claim {identity}")
+                raise PrepareError(f"{failed} device {device} is held by claim {holder}, refused to claim {identity}")
         held.update({device: identity for device in devices if device not in exempt})
         return devices
 
-    async def unprepare(self, node: str, claim: ClaimIdentity) -> None:
-        """Forget them."""
-        held = self.held.get(node, {})
-        for device in [device for device, holder in held.items() if holder == claim]:
-            del held[device]
+
+def results_of(claim: ResourceClaim) -> list[DeviceRequestAllocationResult]:
+    """Return what a claim was given; nothing where it was given nothing."""
+    allocation = claim.status.allocation
+    return (allocation.devices.results if allocation is not None else None) or []
+
+
+def drivers_of(claim: ResourceClaim) -> tuple[str, ...]:
+    """Return the drivers of its devices, each once."""
+    return tuple(dict.fromkeys(result.driver for result in results_of(claim)))
+
+
+def merged(first: Iterable[str], second: Iterable[str]) -> tuple[str, ...]:
+    """Return the names of both, each once."""
+    return tuple(dict.fromkeys((*first, *second)))
 
 
 def _device(result: DeviceRequestAllocationResult) -> Device:

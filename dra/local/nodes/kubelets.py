@@ -68,8 +68,8 @@ class Kubelets:
         self._clock = clock
         self._chance = chance
         self._machines = Machines(client, nodes, clock=clock, chance=chance, leases=leases, woken=self._wake_node)
-        driver = preparer or SimulatedDriver(frozenset(spec.name for spec in nodes))
-        self.preparations = Preparations(driver, api=api, read=self._claim)
+        self._preparer = preparer or SimulatedDriver(frozenset(spec.name for spec in nodes))
+        self.preparations = Preparations(self._preparer, api=api, read=self._claim)
         """Which claims are prepared where: for audits."""
 
         self._containers = containers
@@ -107,6 +107,7 @@ class Kubelets:
         """Reboot a node: it is away for some seconds, and all its sandboxes are lost."""
         self._machines.reboot(node, seconds=seconds)
         self.preparations.rebooted(node)
+        self._preparer.restarted(node)
         for resident in self._on(node):
             self._lose(resident)
 

@@ -4,16 +4,19 @@
 2. The check of the reservation comes before the look into the cache, so it is repeated for each new sandbox.
 3. The cache is keyed by the claim's name and knows its uid. A claim that was deallocated and allocated again while a
    pod of it is still here is found prepared, and its **old devices** are handed out: the real kubelet does that, too.
-4. A claim is given back when its last pod on the node has ended. Whether the allocation admits the node is not checked.
+4. Whether its drivers are there at all is asked before anything is remembered, so that a pod whose driver was never
+   installed can be deleted. One that goes away later holds up the end of the pods that had its devices.
+5. What a pod needs is asked of each driver in one call, and counts as prepared only if all of it is.
+6. A claim is given back when its last pod on the node has ended. Whether the allocation admits the node is not checked.
 """
 
 import contextlib
 from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
 from dra.kube.errors import ApiError
-from dra.local.nodes.drivers import ClaimIdentity, Device, PrepareError, Preparer
+from dra.local.nodes.drivers import ClaimIdentity, Device, PrepareError, Preparer, drivers_of, merged
 from dra.local.nodes.manifests import Pod
 from dra.model.claims import ResourceClaim
 from dra.model.meta import Key, Uid
@@ -63,10 +66,11 @@ class Preparations:
     async def unprepare(self, node: str, pod: Pod) -> None:
         """The pod has ended for good; raises `PrepareError`."""
         uid, cache = pod.metadata.uid, self._cache.get(node, {})
-        for key in tuple(self._claims.get(uid, ())):
-            known = cache[key]
-            if len(known.pods) == 1:
-                await self._preparer.unprepare(node, known.identity)
+        used = {key: cache[key] for key in self._claims.get(uid, ())}
+        alone = [known.identity for known in used.values() if len(known.pods) == 1]
+        if alone:
+            await self._unprepare(node, alone)
+        for key, known in used.items():
             known.pods.pop(uid, None)
             if known.pods:  # others use it, or somebody has joined while the driver was at it
                 continue
@@ -81,12 +85,18 @@ class Preparations:
         for claim in claims:
             known = self._use(node, pod.metadata.uid, claim)
             with contextlib.suppress(PrepareError):  # it runs, whatever a driver thinks of it now
-                known.devices = known.devices or await self._preparer.prepare(node, claim)
+                known.devices = known.devices or (await self._preparer.prepare(node, [claim]))[claim.metadata.uid]
 
     def rebooted(self, node: str) -> None:
         """Which claims are in use survives in the checkpoint; that they are prepared does not."""
         for known in self._cache.get(node, {}).values():
             known.prepared = False
+
+    async def _unprepare(self, node: str, claims: list[ClaimIdentity]) -> None:
+        try:
+            await self._preparer.unprepare(node, claims)
+        except PrepareError as error:
+            raise PrepareError(f"unprepare dynamic resources: {error}") from error
 
     def _use(self, node: str, uid: Uid, claim: ResourceClaim) -> Preparation:
         """Remember that a pod uses a claim."""
@@ -97,21 +107,26 @@ class Preparations:
                 f"old ResourceClaim with same name {claim.metadata.name} and different UID {known.identity.uid}"
                 " still exists (previous pod force-deleted?!)"
             )
+        if not known.prepared:  # it may have been allocated anew since somebody tried
+            drivers = merged(known.identity.drivers, drivers_of(claim))
+            known.identity = replace(known.identity, drivers=drivers)
         known.pods[uid] = None
         self._claims.setdefault(uid, {})[key] = None
         return known
 
     async def _prepare(self, node: str, pod: Pod) -> None:
-        claims = [await self._checked(pod, name, generated=own) for name, own in entries(pod)]
+        claims: list[ResourceClaim] = []
+        for name, own in entries(pod):
+            claim = await self._checked(pod, name, generated=own)
+            self._preparer.require(node, drivers_of(claim))
+            claims.append(claim)
         used = [(self._use(node, pod.metadata.uid, claim), claim) for claim in claims]
         wanted = [(known, claim) for known, claim in used if not known.prepared]
+        if not wanted:
+            return
+        devices = await self._preparer.prepare(node, [claim for _, claim in wanted])
         for known, claim in wanted:
-            try:
-                known.devices = await self._preparer.prepare(node, claim)
-            except PrepareError as error:
-                name = claim.metadata.name
-                raise RefusedError(f"NodePrepareResources failed for ResourceClaim {name}: {error}") from error
-        for known, _ in wanted:
+            known.devices = devices[claim.metadata.uid]
             known.prepared = True
 
     async def _checked(self, pod: Pod, name: str, *, generated: bool) -> ResourceClaim:
