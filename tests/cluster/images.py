@@ -31,6 +31,8 @@ APPLETS: Final = (
 
 _ARCHITECTURES: Final = {"x86_64": "amd64", "aarch64": "arm64"}
 
+_ELF_64: Final = b"\x7fELF\x02"
+
 _PROGRAM_HEADERS: Final = struct.Struct("<32xQ14xHH")
 """Of a 64-bit ELF header: where the program headers are, how long one is, how many there are."""
 
@@ -40,9 +42,11 @@ _INTERPRETER: Final = 3
 def is_static(program: Path) -> bool:
     """Tell whether it runs where there is no dynamic loader: no program header of it asks for one."""
     content = program.read_bytes()
+    if not content.startswith(_ELF_64):
+        return False
     offset, size, count = _PROGRAM_HEADERS.unpack_from(content)
     types = (struct.unpack_from("<I", content, offset + number * size)[0] for number in range(count))
-    return content.startswith(b"\x7fELF\x02") and _INTERPRETER not in types
+    return _INTERPRETER not in types
 
 
 def write_archive(path: Path, *, busybox: Path) -> None:

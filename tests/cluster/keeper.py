@@ -61,12 +61,21 @@ def hierarchies() -> list[Path]:
 
 def make_cgroup(folder: Path) -> None:
     """Make the cgroup of the folder, with every controller that the machine has."""
-    if hierarchies() == [CGROUPS]:  # v2: a controller is there where the parent passes it on
-        controllers = (CGROUPS / "cgroup.controllers").read_text(encoding="ascii").split()
-        wanted = " ".join(f"+{name}" for name in controllers)
-        (CGROUPS / "cgroup.subtree_control").write_text(wanted, encoding="ascii")
+    if hierarchies() == [CGROUPS]:
+        _pass_on_controllers()
     for hierarchy in hierarchies():
         (hierarchy / cgroup_of(folder)).mkdir()
+
+
+def _pass_on_controllers() -> None:
+    """Let the cgroups below the top have the controllers that the kubelet needs; with v2 the parent decides on that."""
+    there = (CGROUPS / "cgroup.controllers").read_text(encoding="ascii").split()
+    passed_on = CGROUPS / "cgroup.subtree_control"
+    lacking = {"cpu", "cpuset", "memory", "pids"}.intersection(there).difference(
+        passed_on.read_text(encoding="ascii").split()
+    )
+    if lacking:
+        passed_on.write_text(" ".join(f"+{name}" for name in sorted(lacking)), encoding="ascii")
 
 
 def end_cgroup(folder: Path) -> None:

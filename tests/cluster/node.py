@@ -68,14 +68,18 @@ class RealNode:
         lacking = prerequisites.missing()
         if runc is None or busybox is None or lacking:
             raise RealNodeUnavailableError(f"node {name}: cannot run here without {'; '.join(lacking)}")
+        kubelet = binaries.build(binaries.controlplane(cluster.kubernetes))
+        programs = {name: binaries.build(program) for name, program in binaries.containerd().items()}
         self.name: Final = name
         self.folder: Final = RunFolder()
         self._admin: Final = cluster.admin_kubeconfig
         self._enclosure: Final = Enclosure(self.folder)
-        self.containerd: Final = Containerd(self.folder, self._enclosure, runc=runc, busybox=busybox)
+        self.containerd: Final = Containerd(
+            self.folder, self._enclosure, programs=programs | {"runc": runc, "busybox": busybox}
+        )
         (port,) = free(1)
         self._settings: Final = Kubelet(
-            binary=binaries.build(binaries.controlplane(cluster.kubernetes)),
+            binary=kubelet,
             node=name,
             folder=self.folder.path,
             kubeconfig=cluster.kubeconfig(name),
@@ -198,7 +202,7 @@ def _ready(node: dict) -> bool:
 def _written(log: str) -> str:
     """Return what was written, out of the runtime's log: lines of TIME STREAM P|F TEXT, P when the line goes on."""
     text = []
-    for line in log.splitlines():
+    for line in log.split("\n")[:-1]:  # the last one is empty, or still being written
         _time, _stream, ends, content = line.split(" ", 3)
         text.append(content if ends == "P" else f"{content}\n")
     return "".join(text)

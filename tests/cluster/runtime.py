@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from tests.cluster import binaries, images
+from tests.cluster import images
 from tests.cluster.ports import LOOPBACK
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from tests.cluster.enclosure import Enclosure
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 NAMESPACE: Final = "k8s.io"
 """containerd's own kind of namespace: where its CRI keeps everything."""
+
+SHIM: Final = "containerd-shim-runc-v2"
+"""Found on PATH, by just this name: told its path, a containerd that starts anew does not find its containers."""
 
 CONFIGURATION: Final = """
 version = 3
@@ -41,7 +44,6 @@ disabled_plugins = ["io.containerd.nri.v1.nri"]
     bin_dirs = ["{folder}/cni/bin"]
   [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc]
     runtime_type = "io.containerd.runc.v2"
-    runtime_path = "{shim}"
     snapshotter = "native"
     [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc.options]
       BinaryName = "{runc}"
@@ -71,25 +73,28 @@ class Container:
 class Containerd:
     """containerd, with the image that the scenarios' pods run."""
 
-    def __init__(self, folder: RunFolder, enclosure: Enclosure, *, runc: Path, busybox: Path) -> None:
+    def __init__(self, folder: RunFolder, enclosure: Enclosure, *, programs: Mapping[str, Path]) -> None:
         self.socket: Final = folder.path / "containerd.sock"
         self.cdi: Final = folder.path / "cdi"
         self._folder: Final = folder.path / "containerd"
         self._enclosure: Final = enclosure
-        self._programs: Final = {name: binaries.build(each) for name, each in binaries.containerd().items()}
-        self._runc: Final = runc
-        self._busybox: Final = busybox
+        self._programs: Final = programs
         self.process: Final[Process] = folder.process("containerd", [], ready=self._answers)
 
     def start(self) -> None:
         """Start it and import the images."""
-        for each in (self._folder / "cni" / "bin", self.cdi):
+        programs = self._folder / "bin"
+        for each in (self._folder / "cni" / "bin", programs, self.cdi):
             each.mkdir(parents=True)
+        (programs / SHIM).symlink_to(self._programs[SHIM])
         (self._folder / "cni" / "none.conflist").write_text(json.dumps(NETWORK), encoding="utf-8")
         configuration, archive = self._folder / "config.toml", self._folder / "images.tar"
         configuration.write_text(self._configuration(), encoding="utf-8")
-        images.write_archive(archive, busybox=self._busybox)
-        self.process.command = self._enclosure.within(str(self._programs["containerd"]), f"--config={configuration}")
+        images.write_archive(archive, busybox=self._programs["busybox"])
+        self.process.command = self._enclosure.within(
+            *("env", f"PATH={programs}:{self.process.env['PATH']}"),
+            *(str(self._programs["containerd"]), f"--config={configuration}"),
+        )
         self.process.start()
         done = self._ctr("images", "import", "--local", "--snapshotter=native", str(archive))
         if done.returncode:
@@ -112,8 +117,7 @@ class Containerd:
             socket=self.socket,
             cdi=self.cdi,
             loopback=LOOPBACK,
-            shim=self._programs["containerd-shim-runc-v2"],
-            runc=self._runc,
+            runc=self._programs["runc"],
             pause=images.PAUSE,
         )
 

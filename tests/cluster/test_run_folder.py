@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster import keeper
+from tests.cluster import keeper, prerequisites
 from tests.cluster.binaries import HERE
 from tests.cluster.processes import ProcessDiedError
 from tests.cluster.run_folder import RunFolder
@@ -67,3 +67,16 @@ def test_a_process_that_does_not_listen_is_killed_after_its_grace() -> None:
         process.start()
         until(lambda: "deaf" in process.tail(), within=5, saying="it no longer listens")
         assert process.stop() == -9
+
+
+@pytest.mark.skipif(bool(prerequisites.missing()), reason="cgroups are root's")
+def test_what_runs_in_the_folders_cgroup_ends_with_it() -> None:
+    with subprocess.Popen(SLEEPER) as stranger:  # without the folder's mark, as a container is
+        with RunFolder() as folder:
+            keeper.make_cgroup(folder.path)
+            tops = [hierarchy / keeper.cgroup_of(folder.path) for hierarchy in keeper.hierarchies()]
+            below = next(top for top in tops if "cpuset" not in top.parts) / "pod" / "container"
+            below.mkdir(parents=True)
+            (below / "cgroup.procs").write_text(str(stranger.pid))
+        assert stranger.wait(timeout=5) == -9
+    assert not any(top.exists() for top in tops)

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
+import sys
+from asyncio.subprocess import PIPE
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
 import pytest
 
 from tests.cluster import keeper
+from tests.cluster.binaries import HERE
 from tests.cluster.components import REAL_NODES
 from tests.cluster.node import RealNode
 from tests.cluster.runtime import Container
@@ -43,6 +48,25 @@ async def runs(node: RealNode, namespace: Namespace, pod: str) -> list[Container
         within=WITHIN,
         saying=f"pod {pod} runs on node {node.name}",
     )
+
+
+def on_second_node() -> PodShape:
+    return PodShape(spec=objects.ON_REAL_NODE | steps.on(REAL_NODES[1]))
+
+
+def assert_no_trace(folder: Path, pids: Iterable[int]) -> None:
+    """Assert that nothing is left of a node's folder, nor of the processes that ran in its pods."""
+    assert keeper.processes_of(folder) == frozenset()
+    assert not [pid for pid in pids if _runs(pid)]
+    assert mounts_of(folder) == []
+    assert cgroups_of(folder) == []
+    assert not folder.exists()
+
+
+def members_of(folder: Path) -> set[int]:
+    """Return the pids of what runs in the pods of a node."""
+    files = (file for top in cgroups_of(folder) for file in top.rglob("cgroup.procs"))
+    return {int(pid) for file in files for pid in _lines(file)}
 
 
 def mounts_of(folder: Path) -> list[str]:
@@ -134,21 +158,65 @@ async def test_its_kubelet_may_change_its_own_node_and_no_other(real_node: RealN
     assert refused.value.status == 403
 
 
+async def test_containers_outlive_their_containerd(real_node: RealNode, namespace: Namespace) -> None:
+    await namespace.create(objects.pod("steady", on_real_node("while sleep 1; do echo again; done")))
+    before = await runs(real_node, namespace, "steady")
+    real_node.containerd.process.restart()
+    said = real_node.output(namespace.name, "steady")
+    await eventually(
+        lambda: real_node.output(namespace.name, "steady"), until=lambda now: now != said, saying="it goes on to write"
+    )
+    assert real_node.containers(namespace.name, "steady") == before
+    await namespace.create(objects.pod("next", on_real_node("")))
+    await runs(real_node, namespace, "next")
+
+
 async def test_it_ends_without_a_trace(target: Target, namespace: Namespace) -> None:
     there = {path for path in ELSEWHERE if path.exists()}
     with RealNode(target.cluster, REAL_NODES[1]) as node:
         folder = node.folder.path
-        await namespace.create(objects.pod("last", PodShape(spec=objects.ON_REAL_NODE | steps.on(node.name))))
+        await namespace.create(objects.pod("last", on_second_node()))
         pids = [each.pid for each in await runs(node, namespace, "last")]
         assert mounts_of(folder)
         assert cgroups_of(folder)
-    assert keeper.processes_of(folder) == frozenset()
-    assert not [pid for pid in pids if _runs(pid)]
-    assert mounts_of(folder) == []
-    assert cgroups_of(folder) == []
-    assert not folder.exists()
+    assert_no_trace(folder, pids)
     assert {path for path in ELSEWHERE if path.exists()} == there
     assert await namespace.api.find(NODES, REAL_NODES[1]) is None
+
+
+NODE_OF_ITS_OWN: Final = """
+import sys
+from pathlib import Path
+from tests.cluster.node import RealNode
+
+class Visited:
+    admin_kubeconfig, kubernetes, feature_gates = Path(sys.argv[1]), sys.argv[2], {}
+    kubeconfig = staticmethod(lambda user: Path(sys.argv[1]).with_name(f"{user}.kubeconfig"))
+
+node = RealNode(Visited, sys.argv[3])
+node.start()
+print(node.folder.path, flush=True)
+sys.stdin.read()
+"""
+
+
+async def test_it_ends_without_a_trace_when_its_run_is_killed(target: Target, namespace: Namespace) -> None:
+    arguments = [str(target.admin), target.cluster.kubernetes, REAL_NODES[1]]
+    program = [sys.executable, "-c", NODE_OF_ITS_OWN, *arguments]
+    run = await asyncio.create_subprocess_exec(*program, cwd=HERE.parents[1], stdin=PIPE, stdout=PIPE)
+    try:
+        assert run.stdout is not None
+        folder = Path((await run.stdout.readline()).decode().strip())
+        await namespace.create(objects.pod("last", on_second_node()))
+        pids = await eventually(
+            lambda: members_of(folder), until=lambda found: len(found) >= 2, within=WITHIN, saying="the pod runs"
+        )
+    finally:
+        run.kill()
+        await run.wait()
+    await eventually(lambda: not folder.exists(), within=WITHIN, saying="the keeper has removed the folder")
+    assert_no_trace(folder, pids)
+    await namespace.api.delete(NODES, REAL_NODES[1])
 
 
 def _runs(pid: int) -> bool:
