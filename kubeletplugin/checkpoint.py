@@ -128,12 +128,14 @@ class Checkpoint(Generic[T]):
                     f"was written by a newer version of this plugin (document version {version}, ours is {VERSION}); "
                     "install that version again"
                 )
+            if version < VERSION:
+                raise _FlawedError(f"is damaged (there was no document version {version})")
             document = msgspec.json.decode(body, type=_Document)
             content = bytes(document.content)
             if (checksum := _checksum(content)) != document.checksum:
                 raise _FlawedError(f"has been changed or damaged (checksum {checksum}, noted {document.checksum})")
             return self._content.decode(content)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise _FlawedError(f"is damaged ({len(body)} bytes: {error})") from error
 
     def _way_out(self, flaw: str) -> str:

@@ -106,6 +106,6 @@ def _parameters(entry: dict[str, Any], claim: ClaimIdentity) -> OpaqueParameters
     parameters = entry["opaque"].get("parameters")
     if not isinstance(parameters, dict):
         raise Refused(
-            f"{claim}: opaque parameters for driver {entry['opaque']['driver']} are no object: {parameters!r}"
+            f"{claim}: its opaque parameters for driver {entry['opaque']['driver']} are no object: {parameters!r}"
         )
     return OpaqueParameters(requests=tuple(entry.get("requests") or ()), parameters=parameters)

@@ -1,0 +1,156 @@
+import json
+import stat
+
+import msgspec
+import pytest
+
+from kubeletplugin.cdi import CdiFolder, checked_driver, document, ids
+from kubeletplugin.contract import ContainerEdits, DeviceNode, Hook, Mount, Preparation, PreparedDevice
+from kubeletplugin.steps import Step
+from tests.kubeletplugin.fakes import DRIVER, claim, prepared, request
+
+NOTHING = ContainerEdits()
+ENV = ContainerEdits(env=("A=b",))
+
+
+def preparation(*edits, uid="c1", common=NOTHING):
+    devices = tuple(PreparedDevice(requests=("r",), pool="n1", device=f"gpu-{n}", edits=e) for n, e in enumerate(edits))
+    return Preparation(claim=claim("a", uid), driver=DRIVER, devices=devices, common=common)
+
+
+def test_all_edits_are_rendered_as_the_specification_names_them():
+    edits = ContainerEdits(
+        env=("A=b",),
+        device_nodes=(
+            DeviceNode(path="/dev/nvidia0", host_path="/dev/n0", permissions="rw"),
+            DeviceNode(path="/dev/x"),
+        ),
+        mounts=(Mount(host_path="/h", container_path="/c", options=("ro", "bind")),),
+        hooks=(Hook(hook_name="createContainer", path="/p", args=("p", "x"), env=("E=f",)),),
+    )
+    assert json.loads(msgspec.json.encode(document(preparation(edits, common=ENV)))) == {
+        "cdiVersion": "0.5.0",
+        "kind": "gpu.reserve.dra/claim",
+        "devices": [
+            {
+                "name": "c1-0",
+                "containerEdits": {
+                    "env": ["A=b"],
+                    "deviceNodes": [
+                        {"path": "/dev/nvidia0", "hostPath": "/dev/n0", "permissions": "rw"},
+                        {"path": "/dev/x"},
+                    ],
+                    "mounts": [{"hostPath": "/h", "containerPath": "/c", "options": ["ro", "bind"]}],
+                    "hooks": [{"hookName": "createContainer", "path": "/p", "args": ["p", "x"], "env": ["E=f"]}],
+                },
+            }
+        ],
+        "containerEdits": {"env": ["A=b"]},
+    }
+
+
+@pytest.mark.parametrize(
+    ("rendered", "version"),
+    [
+        pytest.param(preparation(ENV), "0.3.0", id="nothing-special"),
+        pytest.param(preparation(ENV, uid="3f1c"), "0.5.0", id="a-name-begins-with-a-digit"),
+        pytest.param(
+            preparation(ContainerEdits(device_nodes=(DeviceNode(path="/dev/x", host_path="/dev/y"),))),
+            "0.5.0",
+            id="a-host-path",
+        ),
+        pytest.param(
+            preparation(ENV, common=ContainerEdits(device_nodes=(DeviceNode(path="/dev/x", host_path="/dev/y"),))),
+            "0.5.0",
+            id="a-host-path-for-all",
+        ),
+    ],
+)
+def test_the_version_is_the_lowest_that_knows_what_is_used(rendered, version):
+    assert document(rendered)["cdiVersion"] == version
+
+
+def test_each_device_has_an_id_of_its_claim():
+    assert ids(preparation(ENV, ENV)) == (("gpu.reserve.dra/claim=c1-0",), ("gpu.reserve.dra/claim=c1-1",))
+
+
+def test_a_device_that_changes_nothing_has_no_id_and_is_not_in_the_file():
+    """Runtimes reject a file in which a device has no edits."""
+    mixed = preparation(ContainerEdits(), ENV)
+    assert ids(mixed) == ((), ("gpu.reserve.dra/claim=c1-1",))
+    assert [device["name"] for device in document(mixed)["devices"]] == ["c1-1"]
+    assert document(preparation(ContainerEdits())) is None
+    assert document(preparation()) is None
+
+
+def test_a_device_through_which_a_container_gets_what_is_common_is_valid():
+    rendered = document(preparation(ContainerEdits(), common=ENV))
+    assert rendered["devices"] == [
+        {"name": "c1-0", "containerEdits": {"env": ["DRA_DEVICE_GPU_0=gpu.reserve.dra/n1/gpu-0"]}}
+    ]
+    assert rendered["containerEdits"]["env"] == ("A=b",)
+
+
+@pytest.mark.parametrize(
+    "name", ["", "GPU.x", "../x", "1.gpu", "a" * 64, "a..b", "a.", "a/b", "a\n", "gpu-claim-x.y", "gpu_x"]
+)
+def test_a_driver_that_no_file_can_be_named_after_is_refused(name, tmp_path):
+    with pytest.raises(ValueError, match="not a DNS subdomain"):
+        checked_driver(name)
+    with pytest.raises(ValueError, match="not a DNS subdomain"):
+        CdiFolder(tmp_path, driver=name)
+
+
+@pytest.mark.parametrize("uid", ["", ".", "..", "../x", "a/b", "a\0b", "a b", "-a", "x" * 129, "x-claim-y", "a\n"])
+def test_a_uid_that_no_file_can_be_named_after_is_refused(uid, tmp_path):
+    with pytest.raises(ValueError, match="no file can be named after it"):
+        CdiFolder(tmp_path, driver=DRIVER).path(uid)
+
+
+@pytest.fixture
+def steps():
+    return []
+
+
+@pytest.fixture
+def folder(tmp_path, steps):
+    return CdiFolder(tmp_path / "cdi", driver=DRIVER, trace=steps.append)
+
+
+def test_a_file_is_written_whole_for_all_to_read(folder, steps):
+    one = prepared(request("a", "gpu-0"))
+    folder.write(one)
+    (path,) = folder.folder.iterdir()
+    assert path.name == "gpu.reserve.dra-claim-uid-a.json"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o644
+    assert json.loads(path.read_text()) == json.loads(msgspec.json.encode(document(one)))
+    assert steps == [Step.CDI_DRAFTED, Step.CDI_REPLACED]
+
+
+def test_a_file_that_would_say_nothing_is_not_there(folder):
+    folder.write(preparation(ENV))
+    folder.write(preparation(ContainerEdits()))
+    assert not folder.uids()
+
+
+def test_a_draft_is_overlooked_by_runtimes_and_taken_over(folder):
+    one = prepared(request("a", "gpu-0"))
+    folder.folder.mkdir()
+    (folder.folder / ".gpu.reserve.dra-claim-uid-a.json.tmp").write_text("half")
+    assert not folder.uids()
+    folder.write(one)
+    assert [path.suffix for path in folder.folder.iterdir()] == [".json"]
+
+
+def test_only_our_own_files_are_ours(folder):
+    folder.write(preparation(ENV, uid="c1"))
+    for name in ("cpu.reserve.dra-claim-c2.json", "gpu.reserve.dra-claim-a-claim-b.json", "gpu.reserve.dra.json"):
+        (folder.folder / name).write_text("{}")
+    assert folder.uids() == {"c1"}
+    assert folder.remove_orphans([]) == {"c1"}
+    assert len(list(folder.folder.iterdir())) == 3
+
+
+def test_what_is_not_there_is_removed_already(folder):
+    folder.remove("c1")
+    assert folder.remove_orphans(["c1"]) == folder.uids() == frozenset()

@@ -1,0 +1,191 @@
+import errno
+import json
+import os
+import resource
+import stat
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kubeletplugin.checkpoint import Checkpoint, CheckpointError
+from kubeletplugin.contract import Preparation
+from kubeletplugin.steps import Step
+from tests.kubeletplugin.fakes import prepared, request
+
+A, B = prepared(request("a", "gpu-0")), prepared(request("b", "gpu-1"))
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "checkpoint.json"
+
+
+@pytest.fixture
+def checkpoint(path):
+    return Checkpoint(path, Preparation)
+
+
+def reread(path):
+    return Checkpoint(path, Preparation).read()
+
+
+def test_what_was_never_written_is_empty(checkpoint, path):
+    assert checkpoint.read() == ()
+    assert not path.exists()
+
+
+def test_what_was_written_is_read_and_the_state_before_it_is_kept(checkpoint, path):
+    checkpoint.write((A,))
+    checkpoint.write((A, B))
+    assert reread(path) == (A, B)
+    assert reread(checkpoint.previous) == (A,)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert {p.name for p in path.parent.iterdir()} == {"checkpoint.json", "checkpoint.json.previous"}
+
+
+def test_file_and_folder_are_synced_in_this_order(path, monkeypatch):
+    done = []
+    sync = os.fsync
+    monkeypatch.setattr(os, "fsync", lambda fd: (done.append(str(Path(f"/proc/self/fd/{fd}").readlink())), sync(fd)))
+    Checkpoint(path, Preparation, trace=done.append).write((A,))
+    assert done == [
+        str(path.with_name(".checkpoint.json.tmp")),
+        Step.CHECKPOINT_DRAFTED,
+        Step.CHECKPOINT_REPLACED,
+        str(path.parent),
+        Step.CHECKPOINT_SYNCED,
+    ]
+    done.clear()
+    Checkpoint(path, Preparation, sync=False, trace=done.append).write((A, B))
+    assert done == [Step.CHECKPOINT_DRAFTED, Step.CHECKPOINT_KEPT, Step.CHECKPOINT_REPLACED]
+    assert reread(path) == (A, B)
+
+
+def test_another_instance_that_writes_is_noticed(checkpoint, path):
+    assert checkpoint.changed
+    assert checkpoint.read() == ()
+    assert not checkpoint.changed
+    checkpoint.write((A,))
+    assert not checkpoint.changed
+    other = Checkpoint(path, Preparation)
+    other.read()
+    other.write((B,))
+    assert checkpoint.changed
+    assert not other.changed
+    assert checkpoint.read() == (B,)
+    assert not checkpoint.changed
+    path.unlink()
+    assert checkpoint.changed
+
+
+def flawed(path):
+    with pytest.raises(CheckpointError) as caught:
+        reread(path)
+    text = str(caught.value)
+    assert text.startswith(f"checkpoint {path} ")
+    return text
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        pytest.param(lambda _: b"", "is damaged (0 bytes: ", id="empty"),
+        pytest.param(lambda body: body[: len(body) // 2], "is damaged (", id="truncated"),
+        pytest.param(lambda body: b"\0" * len(body), "is damaged (", id="zeros"),
+        pytest.param(lambda _: b'{"version": 1}', "is damaged (", id="incomplete"),
+        pytest.param(lambda body: body.replace(b"gpu-0", b"gpu-9"), "has been changed or damaged (", id="edited"),
+        pytest.param(
+            lambda body: json.dumps(json.loads(body), indent=1).encode(),
+            "has been changed or damaged (",
+            id="formatted",
+        ),
+        pytest.param(
+            lambda body: body.replace(b'"version":1', b'"version":0'), "is damaged (there was no", id="version-0"
+        ),
+        pytest.param(
+            lambda body: body.replace(b'"version":1', b'"version":7'),
+            "was written by a newer version of this plugin (document version 7, ours is 1); install that version again",
+            id="newer",
+        ),
+    ],
+)
+def test_what_cannot_be_read_names_the_file_and_the_way_out(checkpoint, path, damage, said):
+    checkpoint.write((A,))
+    checkpoint.write((A, B))
+    path.write_bytes(damage(path.read_bytes()))
+    text = flawed(path)
+    assert said in text
+    assert "The state before it (1 claims, written 2" in text
+    assert f"stop the plugin, mv {checkpoint.previous} {path}, and delete the pods" in text
+    checkpoint.previous.write_text("x")
+    assert "There is no state before it that can be read. Once no pod of this node uses the driver" in flawed(path)
+    assert f"rm -f {path} {checkpoint.previous}" in flawed(path)
+
+
+def test_the_way_out_leads_out(checkpoint, path):
+    checkpoint.write((A,))
+    checkpoint.write((A, B))
+    path.write_bytes(b"")
+    checkpoint.previous.rename(path)
+    assert reread(path) == (A,)
+
+
+def test_a_state_that_is_missing_is_not_taken_for_empty(checkpoint, path):
+    checkpoint.write((A,))
+    checkpoint.write((A, B))
+    path.unlink()
+    assert "is missing, but the state before it is there" in flawed(path)
+
+
+def test_a_file_that_cannot_be_opened_is_no_empty_one(path):
+    path.mkdir()
+    with pytest.raises(CheckpointError, match="cannot be read: Is a directory"):
+        reread(path)
+
+
+def test_a_disk_that_is_full_leaves_the_old_state(checkpoint, path):
+    checkpoint.write((A,))
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, hard))  # as near to ENOSPC as a test gets without a disk
+    try:
+        with pytest.raises(CheckpointError, match="cannot be written: File too large; what it says stays as it is"):
+            checkpoint.write((A, B))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert reread(path) == (A,)
+    assert [p.name for p in path.parent.iterdir()] == ["checkpoint.json"]
+    assert checkpoint.read() == (A,)
+
+
+def test_a_folder_that_cannot_be_synced_is_an_error_and_what_is_there_is_seen(path, monkeypatch):
+    checkpoint = Checkpoint(path, Preparation)
+    checkpoint.write((A,))
+
+    def broken(_):
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr("kubeletplugin.files.sync_folder", broken)
+    with pytest.raises(CheckpointError, match="Input/output error"):
+        checkpoint.write((A, B))
+    assert checkpoint.changed
+    assert checkpoint.read() == (A, B)
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    path = tmp_path_factory.mktemp("damage") / "checkpoint.json"
+    Checkpoint(path, Preparation, sync=False).write((A, B))
+    return path, path.read_bytes()
+
+
+@given(data=st.data())
+def test_no_damage_of_a_byte_goes_unseen(data, written):
+    path, whole = written
+    body = bytearray(whole)
+    at = data.draw(st.integers(0, len(body) - 2))  # the last one ends the line
+    body[at] ^= data.draw(st.integers(1, 255))
+    path.write_bytes(body)
+    with pytest.raises(CheckpointError):
+        reread(path)

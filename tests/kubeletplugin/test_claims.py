@@ -1,0 +1,162 @@
+import asyncio
+
+import pytest
+
+from dra.model.claims import DeviceRequestAllocationResult
+from kubeletplugin.claims import ClaimReader
+from kubeletplugin.contract import ClaimIdentity, OpaqueParameters, PrepareRequest, Refused
+from tests.dra.kube.scripted import REFUSED, Handling, Scripted, client_of, ok, refusal
+from tests.kubeletplugin.fakes import DRIVER, claim
+
+VIRTUAL_TIME = True
+
+CLAIM = claim("a")
+RESULT = {"request": "r", "driver": DRIVER, "pool": "n1", "device": "gpu-0"}
+
+
+def stored(name="a", *, uid=None, results=(RESULT,), config=(), allocated=True):
+    allocation = {"devices": {"results": list(results), "config": list(config)}}
+    metadata = {"name": name, "namespace": "ml", "uid": uid or f"uid-{name}"}
+    return {"metadata": metadata, "status": {"allocation": allocation} if allocated else {}}
+
+
+def opaque(source, *requests, driver=DRIVER, parameters=None):
+    parameters = parameters if parameters is not None else {"of": source}
+    return {"source": source, "requests": list(requests), "opaque": {"driver": driver, "parameters": parameters}}
+
+
+async def read(transport, *claims):
+    reader = ClaimReader(client_of(transport), driver=DRIVER, pools=lambda: ["n1"])
+    return await reader.read(claims or [CLAIM])
+
+
+async def read_one(transport):
+    return (await read(transport))[CLAIM.uid]
+
+
+async def test_a_claim_is_read_by_name_and_nothing_else_is_asked_for():
+    transport = Scripted(ok(stored()))
+    asked = await read_one(transport)
+    assert asked.claim == CLAIM
+    assert [r.device for r in asked.results] == ["gpu-0"]
+    assert [(r.method, r.path, r.query) for r in transport.requests] == [
+        ("GET", "/apis/resource.k8s.io/v1/namespaces/ml/resourceclaims/a", {})
+    ]
+
+
+async def test_each_claim_is_read_once_and_all_at_a_time():
+    under_way = asyncio.Barrier(50)
+
+    async def answer(request):
+        await under_way.wait()  # nobody gets past it alone
+        return ok(stored(request.path.rpartition("/")[2]))
+
+    transport = Handling(answer)
+    claims = [claim(f"c{n}") for n in range(50)]
+    answers = await read(transport, *claims, *claims)
+    assert len(transport.requests) == 50
+    assert {uid: a.claim for uid, a in answers.items()} == {c.uid: c for c in claims}
+
+
+@pytest.mark.parametrize(
+    ("answer", "text"),
+    [
+        pytest.param(refusal(404), "is gone; a pod that names it cannot start", id="gone"),
+        pytest.param(
+            ok(stored(uid="other")),
+            "was deleted, another one of that name (uid other) exists; delete the pod, it was made for the old one",
+            id="another-of-that-name",
+        ),
+        pytest.param(
+            ok(stored(allocated=False)),
+            "is not allocated; delete the pod if it stays so, it was bound without devices",
+            id="not-allocated",
+        ),
+        pytest.param(
+            ok(stored(results=[{**RESULT, "driver": "x.y"}])), f"has no device of driver {DRIVER}", id="another-driver"
+        ),
+        pytest.param(ok(stored(results=[])), f"has no device of driver {DRIVER}", id="no-devices"),
+        pytest.param(
+            ok(stored(results=[{**RESULT, "pool": "n2"}])),
+            f"its devices of driver {DRIVER} are in pool n2, this node has n1; the pod was bound to the wrong node, "
+            "delete it",
+            id="another-node",
+        ),
+        pytest.param(
+            ok(stored(config=[opaque("FromClaim", parameters=[1])])),
+            f"its opaque parameters for driver {DRIVER} are no object: [1]",
+            id="parameters-of-no-form",
+        ),
+        pytest.param(
+            refusal(403, "Forbidden", "no relationship found between node and claim"),
+            "cannot be read: ResourceClaim ml/a: no relationship found between node and claim; the kubelet tries again",
+            id="forbidden",
+        ),
+    ],
+)
+async def test_a_claim_that_does_not_fit_is_refused_with_what_to_do(answer, text):
+    refused = await read_one(Scripted(answer))
+    assert isinstance(refused, Refused)
+    assert str(refused) == f"claim ml/a (uid uid-a): {text}"
+
+
+async def test_a_bad_claim_does_not_fail_the_others():
+    bad = ClaimIdentity(key=("ml", "../x"), uid=claim("b").uid)
+    answers = await read(Handling(lambda _: ok(stored())), bad, CLAIM)
+    assert "not a DNS subdomain" in str(answers[bad.uid])
+    assert isinstance(answers[CLAIM.uid], PrepareRequest)
+
+
+async def test_a_server_that_cannot_be_reached_is_asked_again_and_then_named():
+    assert isinstance(await read_one(Scripted(REFUSED, ok(stored()))), PrepareRequest)
+    refused = await read_one(Handling(lambda _: REFUSED))
+    assert "cannot be read" in str(refused)
+    assert "the kubelet tries again" in str(refused)
+
+
+async def test_a_silent_server_is_not_waited_for_as_long_as_the_kubelet_does():
+    async def silence(_):
+        await asyncio.sleep(3600)
+
+    start = asyncio.get_running_loop().time()
+    refused = await read_one(Handling(silence))
+    assert asyncio.get_running_loop().time() - start <= 20
+    assert isinstance(refused, Refused)
+
+
+async def test_only_results_of_this_driver_and_node_are_handed_on():
+    mixed = [RESULT, {**RESULT, "driver": "x.y", "device": "d"}, {**RESULT, "device": "gpu-1", "request": "s/t"}]
+    asked = await read_one(Scripted(ok(stored(results=mixed))))
+    assert [(r.request, r.device) for r in asked.results] == [("r", "gpu-0"), ("s/t", "gpu-1")]
+
+
+async def test_parameters_of_the_class_come_before_those_of_the_claim_and_only_ours_come():
+    config = [
+        opaque("FromClaim", "r", parameters={"n": 1}),
+        opaque("FromClass", "r", parameters={"n": 2}),
+        opaque("FromClass", driver="x.y"),
+        {"source": "FromClaim", "requests": []},
+        opaque("FromClaim", parameters={"n": 3}),
+        opaque("FromClass", "s", parameters={"n": 4}),
+    ]
+    asked = await read_one(Scripted(ok(stored(config=config))))
+    assert [c.parameters["n"] for c in asked.configuration] == [2, 4, 1, 3]
+
+
+@pytest.mark.parametrize(
+    ("requests", "request_", "applies"),
+    [
+        pytest.param((), "r", True, id="for-all"),
+        pytest.param(("r",), "r", True, id="by-name"),
+        pytest.param(("s",), "r", False, id="for-another"),
+        pytest.param(("r",), "r/big", True, id="a-subrequest-of-it"),
+        pytest.param(("r/big",), "r/big", True, id="that-subrequest"),
+        pytest.param(("r/small",), "r/big", False, id="another-subrequest"),
+        pytest.param(("r/big",), "r", False, id="only-a-subrequest"),
+    ],
+)
+def test_parameters_apply_to_the_requests_they_name(requests, request_, applies):
+    one = OpaqueParameters(requests=requests, parameters={"x": 1})
+    assert one.applies_to(request_) is applies
+    asked = PrepareRequest(claim=CLAIM, results=(), configuration=(one,))
+    assert asked.parameters_of(DeviceRequestAllocationResult(request=request_)) == (({"x": 1},) if applies else ())
