@@ -58,16 +58,17 @@ def complaints(error: ValidationError, model: type[BaseModel], *, root: str | No
     found = []
     for each in error.errors(include_url=False):
         where = each["loc"]
-        path = _path(start, where)
         if each["type"] == "extra_forbidden":
             known = ", ".join(fields(model, where[:-1]))
-            found.append(f"{path}: unknown field{f'; known are {known}' if known else ''}")
+            text = f"unknown field{f'; known are {known}' if known else ''}"
         elif each["type"] == "value_error":
-            found.append(f"{path}: {each['ctx']['error']}")
+            text = str(each["ctx"]["error"])
         elif each["type"] == "missing":
-            found.append(f"{path}: required")
+            text = "required"
         else:
-            found.append(f"{path}: {each['msg'][0].lower()}{each['msg'][1:]}, not {_shown(each['input'])}")
+            text = f"{each['msg'][0].lower()}{each['msg'][1:]}, not {_shown(each['input'])}"
+        path = _path(start, where)
+        found.append(f"{path}: {text}" if path else text)
     return "; ".join(found)
 
 

@@ -1,0 +1,1 @@
+"""``gpu.reserve.dra``: GPUs, real or simulated."""

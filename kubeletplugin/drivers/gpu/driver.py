@@ -1,0 +1,174 @@
+"""The driver ``gpu.reserve.dra``: an inventory's GPUs, offered and handed out.
+
+A GPU goes to one claim as a whole, to all containers of the claim; or, where shares are offered, to several claims that
+each asked for a part of its memory. Nothing separates the processes on a GPU: they take turns
+(`dra.api.parameters.gpu`). How long a turn is, is a property of the GPU, so claims that share one must agree.
+"""
+
+from collections.abc import AsyncIterator, Iterable, Mapping
+from typing import Any, Final
+
+from dra.api.parameters.gpu import GpuConfig, TimeSlice
+from dra.api.parameters.opaque import MalformedParametersError, decode, strongest
+from dra.model.claims import DeviceRequestAllocationResult
+from dra.model.quantities import parse
+from kubeletplugin.contract import Health, OpaqueParameters, Pool, Preparation, PreparedDevice, PrepareRequest, Refused
+from kubeletplugin.drivers.gpu.devices import DRIVER, Publication, devices
+from kubeletplugin.drivers.gpu.edits import Edits, Granted
+from kubeletplugin.drivers.gpu.time_slices import TimeSlicing
+from kubeletplugin.inventory.gpus import Gpu, GpuInventory
+
+_NAMED: Final = 8
+"""Devices that a message lists."""
+
+
+class GpuDriver:
+    """GPUs of this node, in a pool that bears its name."""
+
+    def __init__(
+        self,
+        inventory: GpuInventory,
+        *,
+        node: str,
+        edits: Edits,
+        time_slicing: TimeSlicing,
+        publication: Publication = Publication(),  # noqa: B008 - frozen
+    ) -> None:
+        self._inventory = inventory
+        self._node = node
+        self._edits = edits
+        self._time_slicing = time_slicing
+        self._publication = publication
+        self._gpus = {gpu.name: gpu for gpu in inventory.read()}
+
+    @property
+    def name(self) -> str:
+        """``gpu.reserve.dra``."""
+        return DRIVER
+
+    def pools(self) -> tuple[Pool, ...]:
+        """Return the GPUs of this node; without any an empty pool, so that slices of before go away."""
+        return (Pool(name=self._node, devices=devices(self._gpus.values(), self._publication)),)
+
+    def health(self) -> tuple[Health, ...]:
+        """Return how the GPUs are."""
+        return tuple(_health(gpu, self._node) for gpu in self._gpus.values() if not gpu.mig_enabled)
+
+    async def changes(self) -> AsyncIterator[None]:
+        """Yield whenever the inventory has changed."""
+        async for _ in self._inventory.changes():
+            self._gpus = {gpu.name: gpu for gpu in self._inventory.read()}
+            yield
+
+    def prepare(self, request: PrepareRequest, others: Iterable[Preparation]) -> Preparation:
+        """Return what the containers of a claim get. Raises Refused."""
+        claim = f"claim {'/'.join(request.claim.key)}"
+        configs = [(each.requests, self._decoded(each, claim)) for each in request.configuration]
+        slices = _time_slices(others)
+        prepared = []
+        wanted: dict[str, str] = {}
+        for result in request.results:
+            where = f"{claim}: request {result.request}"
+            gpu = self._gpu(result, where)
+            granted = self._granted(gpu, result, strongest(configs, result.request) or GpuConfig(), where)
+            if granted.time_slice is not TimeSlice.DEFAULT:
+                set_before = slices.get(gpu.name) or wanted.get(gpu.name, granted.time_slice)
+                if granted.time_slice != set_before:
+                    raise Refused(
+                        f"{where}: GpuConfig.sharing.timeSlicingConfig.interval: {granted.time_slice} is not possible, "
+                        f"who shares {gpu.name} has set {set_before}; ask for that, or for Default"
+                    )
+                if gpu.uuid and not result.admin_access:
+                    wanted[gpu.name] = granted.time_slice
+            prepared.append(
+                PreparedDevice(
+                    requests=(result.request.partition("/")[0],),
+                    pool=result.pool,
+                    device=result.device,
+                    share=result.share_id or "",
+                    admin=bool(result.admin_access),
+                    edits=self._edits.device(gpu, granted),
+                )
+            )
+        versions = sorted({self._gpus[each.device].driver_version for each in prepared})
+        return Preparation(
+            claim=request.claim,
+            driver=DRIVER,
+            devices=tuple(prepared),
+            common=self._edits.common(versions[-1] if versions else ""),
+            state={"timeSlices": wanted} if wanted else {},
+        )
+
+    async def enforce(self, preparations: Iterable[Preparation]) -> None:
+        """Set time slices where claims want them, and set them back. Raises Refused."""
+        wanted = _time_slices(preparations)
+        await self._time_slicing.apply(
+            {gpu.uuid: TimeSlice(wanted.get(gpu.name, TimeSlice.DEFAULT)) for gpu in self._gpus.values() if gpu.uuid}
+        )
+
+    def _gpu(self, result: DeviceRequestAllocationResult, where: str) -> Gpu:
+        if result.pool != self._node:
+            raise Refused(f"{where}: device {result.device} is in pool {result.pool}, this is node {self._node}")
+        gpu = self._gpus.get(result.device)
+        if gpu is None:
+            names = [each.name for each in self._gpus.values()]
+            listed = ", ".join(names[:_NAMED]) + (", …" if len(names) > _NAMED else "") if names else "none"
+            raise Refused(
+                f"{where}: device {result.device} is not on node {self._node} now (there are: {listed}); "
+                "if it does not come back, delete the claim or its pods, so that another one is allocated"
+            )
+        if gpu.mig_enabled:
+            raise Refused(
+                f"{where}: device {gpu.name} has been partitioned (MIG mode is on) and cannot be used as a whole; "
+                f"switch MIG mode off, or delete the claim"
+            )
+        return gpu
+
+    def _granted(self, gpu: Gpu, result: DeviceRequestAllocationResult, config: GpuConfig, where: str) -> Granted:
+        interval = config.sharing.time_slicing_config.interval
+        if interval is not TimeSlice.DEFAULT and (reason := self._time_slicing.unable):
+            raise Refused(f"{where}: GpuConfig.sharing.timeSlicingConfig.interval: {interval} cannot be set: {reason}")
+        return Granted(time_slice=interval, memory_limit=_memory_limit(gpu, result, config, where))
+
+    def _decoded(self, parameters: OpaqueParameters, claim: str) -> GpuConfig:
+        try:
+            return decode(parameters.parameters, GpuConfig)
+        except MalformedParametersError as error:
+            names = ", ".join(parameters.requests)
+            of = f"request{'s' if len(parameters.requests) > 1 else ''} {names}" if names else "all requests"
+            raise Refused(f"{claim}: {of}: {error}") from error
+
+
+def _memory_limit(gpu: Gpu, result: DeviceRequestAllocationResult, config: GpuConfig, where: str) -> int:
+    """Return how much memory the containers are told to use: what they asked for, within their share; 0: all."""
+    share = (result.consumed_capacity or {}).get("memory") if result.share_id else None
+    most = int(parse(share)) if share else gpu.memory
+    if config.sharing.memory is None:
+        return most if share else 0
+    limit = int(parse(config.sharing.memory.limit))
+    if most and limit > most:
+        what = f"its share of {gpu.name}" if share else gpu.name
+        raise Refused(
+            f"{where}: GpuConfig.sharing.memory.limit: {config.sharing.memory.limit} is more than {what} has "
+            f"({most} bytes); ask for less"
+        )
+    return limit
+
+
+def _time_slices(preparations: Iterable[Preparation]) -> Mapping[str, str]:
+    found: dict[str, Any] = {}
+    for each in preparations:
+        if each.driver == DRIVER:
+            found |= each.state.get("timeSlices", {})
+    return found
+
+
+def _health(gpu: Gpu, node: str) -> Health:
+    if gpu.faults:
+        said = "; ".join(
+            f"{f.reason}{f' {f.value}' if f.value else ''}{f': {f.message}' if f.message else ''}" for f in gpu.faults
+        )
+        return Health(pool=node, device=gpu.name, healthy=False, message=said[:1024])
+    if not gpu.monitored:
+        return Health(pool=node, device=gpu.name, healthy=None, message="nobody watches this GPU")
+    return Health(pool=node, device=gpu.name, healthy=True)

@@ -1,0 +1,104 @@
+"""Where NVIDIA's driver is installed: its libraries, programs and device nodes.
+
+On most machines that is the host's root; with a driver container it is a folder such as ``/run/nvidia/driver``. The
+plugin may see that folder under another name than the container runtime, which does the mounting: ``here`` is for
+looking, ``host`` for what is written into CDI files.
+"""
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+from dra.model.meta import Struct
+
+LIBRARY_FOLDERS: Final = (
+    "usr/lib64",
+    "usr/lib/x86_64-linux-gnu",
+    "usr/lib/aarch64-linux-gnu",
+    "lib64",
+    "lib/x86_64-linux-gnu",
+    "lib/aarch64-linux-gnu",
+    "usr/lib/x86_64-linux-gnu/nvidia/current",
+    "usr/lib/aarch64-linux-gnu/nvidia/current",
+    "usr/local/nvidia/lib64",
+    "usr/lib",
+)
+PROGRAM_FOLDERS: Final = ("usr/bin", "usr/sbin", "usr/local/bin", "bin", "sbin", "usr/local/nvidia/bin", "opt/bin")
+
+
+class Library(Struct, frozen=True):
+    """A library of the driver, and the names under which programs look for it."""
+
+    path: str
+    """Absolute within the root."""
+
+    links: tuple[str, ...] = ()
+    """Names of symbolic links beside it that lead to it."""
+
+
+class DriverRoot:
+    """An installation of the driver."""
+
+    def __init__(self, *, here: Path = Path("/"), host: str = "/") -> None:
+        self.here = here
+        self._host = host.rstrip("/")
+
+    def on_host(self, path: str) -> str:
+        """Return the host's path of an absolute one within the root."""
+        return f"{self._host}{path}"
+
+    def program(self, name: str) -> Path | None:
+        """Return where a program can be started from here."""
+        for folder in PROGRAM_FOLDERS:
+            found = self.here / folder / name
+            if found.is_file() and os.access(found, os.X_OK):
+                return found
+        return None
+
+    def programs(self, names: Iterable[str]) -> tuple[str, ...]:
+        """Return the paths within the root of those programs that are there."""
+        found = (self.program(name) for name in names)
+        return tuple(self._within(each) for each in found if each is not None)
+
+    def libraries(self, version: str) -> tuple[Library, ...]:
+        """Return the libraries of a version of the driver: files that end in it."""
+        found: dict[Path, Library] = {}
+        for folder in self._library_folders():
+            links = [each for each in folder.iterdir() if each.is_symlink() and ".so" in each.name]
+            for file in sorted(folder.glob(f"*.so.{version}")):
+                real = file.resolve()
+                if file.is_symlink() or real in found:  # lib64 often leads to usr/lib64
+                    continue
+                names = sorted(each.name for each in links if each.resolve() == real)
+                found[real] = Library(path=self._within(file), links=tuple(names))
+        return tuple(found.values())
+
+    def nodes(self, names: Iterable[str]) -> tuple[tuple[str, str], ...]:
+        """Return those device nodes that are there: path in a container, path on the host."""
+        return tuple((f"/dev/{name}", self.node(f"/dev/{name}")) for name in names if self._has_node(name))
+
+    def node(self, path: str) -> str:
+        """Return where the host has a device node: a driver container may have a ``/dev`` of its own."""
+        return self.on_host(path) if (self.here / "dev" / "nvidiactl").exists() else path
+
+    def environment(self) -> dict[str, str]:
+        """Return the environment for the driver's programs; away from ``/`` they do not find its libraries."""
+        found = {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C"}
+        if self.here != Path("/"):
+            library = next(
+                (f / "libnvidia-ml.so.1" for f in self._library_folders() if (f / "libnvidia-ml.so.1").exists()), None
+            )
+            if library is not None:
+                found["LD_PRELOAD"] = str(library)
+        return found
+
+    def _has_node(self, name: str) -> bool:
+        return (self.here / "dev" / name).exists() or Path("/dev", name).exists()
+
+    def _library_folders(self) -> list[Path]:
+        folders = [self.here / name for name in LIBRARY_FOLDERS]
+        return [each for folder in folders for each in (folder, folder / "vdpau") if each.is_dir()]
+
+    def _within(self, path: Path) -> str:
+        return f"/{path.relative_to(self.here)}"

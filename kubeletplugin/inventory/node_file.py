@@ -1,0 +1,181 @@
+"""The YAML file that describes a simulated node (``examples/gpus``): its schema, and errors with the path of a field.
+
+```yaml
+apiVersion: reserve.dra/v1alpha1
+kind: NodeInventory
+driverVersion: 570.86.15
+cudaDriverVersion: "12.8"
+products:
+  h100: {productName: NVIDIA H100 80GB HBM3, memory: 81559Mi, architecture: Hopper, cudaComputeCapability: "9.0"}
+gpus:
+- {product: h100, count: 8, numaNodes: [0, 1], pcieRoots: ["pci0000:17", "pci0000:60"]}
+unhealthy:
+- {minor: 3, reason: xid, value: "79", message: fallen off the bus}
+missing: [5]
+```
+
+Minors are counted through all groups. Values of a list (NUMA nodes, roots) are dealt in blocks: of 8 GPUs the first
+four are on node 0. MIG and NVLink are no more than ``attributes`` here.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Annotated, Any, Final, Literal, Self
+
+import yaml
+from pydantic import AfterValidator, BeforeValidator, Field, StrictBool, StrictInt, ValidationError, model_validator
+
+from dra.api.parameters.opaque import Parameters, complaints
+from dra.model.quantities import MalformedQuantityError, parse
+
+OWN_ATTRIBUTES: Final = frozenset(
+    {
+        "type",
+        "uuid",
+        "productName",
+        "brand",
+        "architecture",
+        "index",
+        "minor",
+        "driverVersion",
+        "cudaDriverVersion",
+        "cudaComputeCapability",
+    }
+)
+"""What a product's ``attributes`` cannot say, since other fields do."""
+
+_VALUE_BYTES: Final = 64
+_MOST: Final = 4096
+
+
+def _bytes(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        raise ValueError("must be a quantity such as 80Gi")  # noqa: TRY004 - pydantic takes ValueError
+    try:
+        amount = parse(value)
+    except MalformedQuantityError as error:
+        raise ValueError(str(error)) from error
+    if amount.denominator != 1 or amount <= 0 or amount >= Fraction(2) ** 63:
+        raise ValueError(f"{value!r} is no number of bytes that a GPU can have")
+    return int(amount)
+
+
+def _short(value: str) -> str:
+    if len(value.encode()) > _VALUE_BYTES:
+        raise ValueError(f"may be {_VALUE_BYTES} bytes long at most")
+    return value
+
+
+def _foreign(value: dict[str, Any]) -> dict[str, Any]:
+    if own := OWN_ATTRIBUTES & value.keys():
+        raise ValueError(f"{', '.join(sorted(own))} cannot be among them, there are fields for it")
+    return value
+
+
+Bytes = Annotated[int, BeforeValidator(_bytes)]
+Text = Annotated[str, AfterValidator(_short)]
+Number = Annotated[int, Field(ge=0, le=4095, strict=True)]
+Version = Annotated[str, Field(pattern=r"^[0-9]{1,9}(\.[0-9]{1,9}){0,2}$")]
+Name = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,31}$")]
+Attributes = Annotated[
+    dict[Name, StrictBool | Annotated[StrictInt, Field(ge=-(2**63), lt=2**63)] | Text],
+    AfterValidator(_foreign),
+    Field(max_length=8),
+]
+Root = Annotated[str, Field(pattern=r"^pci[0-9a-f]{4}:[0-9a-f]{2}$")]
+BusId = Annotated[str, Field(pattern=r"^[0-9a-f]{4}:[0-9a-f]{2}:[01][0-9a-f]\.[0-7]$")]
+Reason = Annotated[str, Field(pattern=r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$")]
+LabelValue = Annotated[str, Field(pattern=r"^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$")]
+
+
+class Product(Parameters):
+    """A model of GPU."""
+
+    product_name: Text
+    memory: Bytes
+    brand: Text = "Nvidia"
+    architecture: Text = ""
+    cuda_compute_capability: Version | None = None
+    attributes: Attributes = Field(default_factory=dict)
+
+
+class Group(Parameters):
+    """GPUs of one product."""
+
+    product: str
+    count: Annotated[int, Field(ge=1, le=1024, strict=True)] = 1
+    numa_nodes: tuple[Number, ...] = ()
+    pcie_roots: tuple[Root, ...] = ()
+    pci_bus_ids: tuple[BusId, ...] = Field(default=(), alias="pciBusIDs")
+    """One for each, if given."""
+
+    uuids: tuple[Text, ...] = ()
+    """One for each, if given."""
+
+    attributes: Attributes = Field(default_factory=dict)
+    """In addition to, and over, those of the product."""
+
+    @model_validator(mode="after")
+    def _one_for_each(self) -> Self:
+        for name, listed in (("uuids", self.uuids), ("pciBusIDs", self.pci_bus_ids)):
+            if listed and len(listed) != self.count:
+                raise ValueError(f"{name} has {len(listed)} entries, and count is {self.count}")
+        return self
+
+
+class Ailment(Parameters):
+    """Something that is wrong with a GPU."""
+
+    minor: Number
+    reason: Reason = "unhealthy"
+    value: LabelValue = ""
+    message: str = ""
+
+
+class NodeInventory(Parameters):
+    """The GPUs of a node."""
+
+    api_version: Literal["reserve.dra/v1alpha1"]
+    kind: Literal["NodeInventory"]
+    driver_version: Version = "1.0.0"
+    cuda_driver_version: Version | None = None
+    products: dict[str, Product] = Field(default_factory=dict)
+    gpus: tuple[Group, ...] = Field(default=(), max_length=256)
+    unhealthy: tuple[Ailment, ...] = ()
+    missing: tuple[Number, ...] = ()
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        for index, group in enumerate(self.gpus):
+            if group.product not in self.products:
+                known = ", ".join(sorted(self.products)) or "none"
+                raise ValueError(f"gpus[{index}].product: no product {group.product!r}; products has {known}")
+        count = sum(group.count for group in self.gpus)
+        if count > _MOST:
+            raise ValueError(f"gpus: {count} GPUs; a node has {_MOST} at most")
+        for name, minors in (("unhealthy", [each.minor for each in self.unhealthy]), ("missing", self.missing)):
+            for index, minor in enumerate(minors):
+                if minor >= count:
+                    raise ValueError(f"{name}[{index}]: there is no GPU with minor {minor}, of {count}")
+        for name, listed in (
+            ("uuids", [each for group in self.gpus for each in group.uuids]),
+            ("pciBusIDs", [each for group in self.gpus for each in group.pci_bus_ids]),
+        ):
+            if twice := sorted(each for each, times in Counter(listed).items() if times > 1):
+                raise ValueError(f"{name}: {', '.join(twice)} is there twice")
+        return self
+
+
+def load(text: str) -> NodeInventory:
+    """Return the node that a YAML document describes; raises ValueError with the paths of what is wrong."""
+    try:
+        document = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ValueError(f"no YAML: {' '.join(str(error).split())}") from error
+    if not isinstance(document, Mapping):
+        raise ValueError("must be a YAML object with apiVersion, kind, products and gpus")  # noqa: TRY004
+    try:
+        return NodeInventory.model_validate(document, by_alias=True, by_name=False)
+    except ValidationError as error:
+        raise ValueError(complaints(error, NodeInventory, root="")) from error

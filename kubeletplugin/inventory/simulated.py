@@ -1,0 +1,130 @@
+"""GPUs that are made up: a YAML file describes the node (`kubeletplugin.inventory.node_file`).
+
+The file is read again whenever it has changed: GPUs fall ill and recover, vanish and come back. A file that cannot be
+used is refused at the start, with the path of the field; later the last good state stays, and the log says what is
+wrong.
+"""
+
+import logging
+from collections.abc import AsyncIterator, Iterator, Sequence
+from pathlib import Path
+from typing import Final, TypeVar
+from uuid import NAMESPACE_DNS, uuid5
+
+import msgspec
+
+from kubeletplugin.inventory.gpus import Fault, Gpu, polled
+from kubeletplugin.inventory.node_file import Group, NodeInventory, load
+
+log = logging.getLogger(__name__)
+
+POLL_SECONDS: Final = 1.0
+
+_BUSES: Final = 256
+_SLOTS: Final = 32
+
+T = TypeVar("T")
+
+
+class MalformedInventoryError(ValueError):
+    """A file that describes no node; the text begins with its name."""
+
+
+class SimulatedGpus:
+    """The GPUs of a file."""
+
+    def __init__(self, path: Path, *, node: str, every: float = POLL_SECONDS) -> None:
+        """Read the file; raises MalformedInventoryError, or OSError if there is none."""
+        self._path = path
+        self._node = node
+        self._every = every
+        self._seen = self._signature()
+        self._gpus = self._load()
+
+    def read(self) -> tuple[Gpu, ...]:
+        """Return the GPUs of the file as it is, or as it was while it was good."""
+        now = self._signature()
+        if now == self._seen:
+            return self._gpus
+        self._seen = now
+        try:
+            self._gpus = self._load()
+        except (OSError, MalformedInventoryError) as error:
+            log.warning("%s; the GPUs stay as they were", error)
+        return self._gpus
+
+    def changes(self) -> AsyncIterator[None]:
+        """Yield whenever the file says something else."""
+        return polled(self.read, every=self._every)
+
+    def _load(self) -> tuple[Gpu, ...]:
+        try:
+            return gpus(load(self._path.read_text(encoding="utf-8")), node=self._node)
+        except ValueError as error:
+            raise MalformedInventoryError(f"inventory {self._path}: {error}") from error
+
+    def _signature(self) -> tuple[int, int, int] | None:
+        # The inode, too: editors and ConfigMap volumes put another file in the place of the old one.
+        try:
+            found = self._path.stat()
+        except OSError:
+            return None
+        return found.st_mtime_ns, found.st_ino, found.st_size
+
+
+def gpus(inventory: NodeInventory, *, node: str) -> tuple[Gpu, ...]:
+    """Return the GPUs of a node; the node's name makes uuids differ between nodes of one file."""
+    faults: dict[int, tuple[Fault, ...]] = {}
+    for each in inventory.unhealthy:
+        fault = Fault(reason=each.reason, value=each.value, message=each.message)
+        faults[each.minor] = (*faults.get(each.minor, ()), fault)
+    taken = {each for group in inventory.gpus for each in group.pci_bus_ids}
+    members = [(group, place) for group in inventory.gpus for place in range(group.count)]
+    # Made for the missing ones as well: a GPU that comes back is at its old address.
+    made = [_gpu(inventory, group, place, minor) for minor, (group, place) in enumerate(members)]
+    free = {root: _addresses(root, taken) for root in {each.pcie_root for each in made}}
+    placed = [_placed(each, node, free[each.pcie_root], faults.get(each.minor, ())) for each in made]
+    return tuple(each for each in placed if each.minor not in inventory.missing)
+
+
+def _gpu(inventory: NodeInventory, group: Group, place: int, minor: int) -> Gpu:
+    product = inventory.products[group.product]
+    return Gpu(
+        minor=minor,
+        index=minor,
+        uuid=group.uuids[place] if group.uuids else "",
+        product=product.product_name,
+        brand=product.brand,
+        architecture=product.architecture,
+        memory=product.memory,
+        driver_version=inventory.driver_version,
+        cuda_driver_version=inventory.cuda_driver_version or "",
+        cuda_compute_capability=product.cuda_compute_capability or "",
+        pci_bus_id=group.pci_bus_ids[place] if group.pci_bus_ids else "",
+        pcie_root=_dealt(group.pcie_roots, place, group.count) or "",
+        numa_node=_dealt(group.numa_nodes, place, group.count),
+        nodes=("/dev/null",),
+        extra={**product.attributes, **group.attributes},
+    )
+
+
+def _placed(gpu: Gpu, node: str, free: Iterator[str], faults: tuple[Fault, ...]) -> Gpu:
+    """Give a GPU the identity that the file leaves open."""
+    address = gpu.pci_bus_id or next(free)
+    uuid = gpu.uuid or f"GPU-{uuid5(NAMESPACE_DNS, f'gpu-{gpu.minor}.{node}')}"
+    return msgspec.structs.replace(gpu, pci_bus_id=address, uuid=uuid, faults=faults)
+
+
+def _addresses(root: str, taken: set[str]) -> Iterator[str]:
+    """Take free addresses below a root complex, the likely ones first: a GPU has a bus for itself."""
+    domain, first = (int(part, 16) for part in root.removeprefix("pci").split(":")) if root else (0, 0)
+    for slot in range(_SLOTS):
+        for bus in (*range(first + 1, _BUSES), *range(first + 1)):
+            address = f"{domain:04x}:{bus:02x}:{slot:02x}.0"
+            if address not in taken:
+                taken.add(address)
+                yield address
+
+
+def _dealt(values: Sequence[T], place: int, count: int) -> T | None:
+    return values[place * len(values) // count] if values else None
