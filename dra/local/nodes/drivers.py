@@ -46,6 +46,14 @@ class Device:
         return f"{self.driver}/{self.pool}/{self.name}"
 
 
+@dataclass(frozen=True, slots=True)
+class Health:
+    """What is known of the health of a device, in the words of a pod's ``allocatedResourcesStatus``."""
+
+    state: str = "Unknown"
+    message: str = ""
+
+
 class PrepareError(Exception):
     """A driver is not there, or does not do what it was asked for; the text is the kubelet's."""
 
@@ -81,8 +89,8 @@ class SimulatedDriver:
     """
 
     nodes: frozenset[str]
-    only: frozenset[str] | None = None
-    """Which drivers it stands for; None: for all."""
+    only: str | None = None
+    """Which driver it stands for; None: for all."""
     held: dict[str, dict[Device, ClaimIdentity]] = field(default_factory=dict)
     """By node: which claim has which device."""
 
@@ -104,7 +112,7 @@ class SimulatedDriver:
 
     def _prepare(self, node: str, claim: ResourceClaim) -> tuple[Device, ...]:
         identity = ClaimIdentity.of(claim)
-        results = [result for result in results_of(claim) if self.only is None or result.driver in self.only]
+        results = [result for result in results_of(claim) if self.only in (None, result.driver)]
         devices = tuple(dict.fromkeys(_device(result) for result in results))
         exempt = {_device(result) for result in results if result.admin_access}
         held = self.held.setdefault(node, {})

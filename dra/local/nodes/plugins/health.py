@@ -1,0 +1,98 @@
+"""What plugins say of the health of their devices, as the kubelet remembers it.
+
+A stream for each registered plugin, opened again 5 s after it has ended. What was said holds until the plugin's own
+timeout has passed since it was heard; the end of a stream clears all that is known of the driver. A kubelet of 1.36
+speaks v1alpha1 with every plugin, whether that told of the service or not; so does this one, and v1 where the plugin
+has told of it, as 1.37 does.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+from grpc import aio
+
+from dra.kube.clock import Clock
+from dra.local.nodes.drivers import Device, Health
+from dra.local.nodes.plugins.answers import text_of
+from dra.wire import devicehealth
+
+AGAIN_SECONDS: Final = 5.0
+TIMEOUT_SECONDS: Final = 30.0
+MESSAGE_MAX: Final = 1024
+
+_STATES: Final = {
+    devicehealth.HealthStatus.HEALTHY: "Healthy",
+    devicehealth.HealthStatus.UNHEALTHY: "Unhealthy",
+}
+
+_log: Final = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    health: Health
+    timeout: float
+    heard: float = field(compare=False)
+
+    def holds(self, now: float) -> bool:
+        return now - self.heard <= self.timeout
+
+
+class HealthCache:
+    """All devices of one node."""
+
+    def __init__(self, clock: Clock, *, changed: Callable[[], None]) -> None:
+        self._clock = clock
+        self._changed = changed
+        self._told: dict[str, dict[tuple[str, str], _Told]] = {}
+
+    def of(self, device: Device) -> Health:
+        """Return what is known of a device now."""
+        told = self._told.get(device.driver, {}).get((device.pool, device.name))
+        return told.health if told is not None and told.holds(self._clock.now()) else Health()
+
+    def take(self, driver: str, devices: Iterable[devicehealth.DeviceHealth]) -> None:
+        """Take in what a driver says of all its devices; those that it leaves out grow stale."""
+        known, now = self._told.setdefault(driver, {}), self._clock.now()
+        news = {(each.device.pool_name, each.device.device_name): _told(each, now) for each in devices}
+        stale = {key: told for key, told in known.items() if key not in news and not told.holds(now)}
+        moved = any(known.get(key) != told for key, told in news.items()) or bool(stale)
+        for key in stale:
+            del known[key]
+        known.update(news)
+        if moved:
+            self._changed()
+
+    def clear(self, driver: str) -> None:
+        """Forget what a driver has said."""
+        if self._told.pop(driver, None):
+            self._changed()
+
+
+async def follow(channel: aio.Channel, driver: str, *, version: devicehealth.Version, cache: HealthCache) -> None:
+    """Take in what a plugin says, until cancelled."""
+    client = devicehealth.HealthClient(channel, version=version)
+    while True:
+        try:
+            async for answer in client.node_watch_resources(devicehealth.NodeWatchResourcesRequest()):
+                cache.take(driver, answer.devices)
+        except aio.AioRpcError as error:
+            _log.debug("driver %s: no health: %s", driver, text_of(error))
+        finally:
+            cache.clear(driver)
+        await asyncio.sleep(AGAIN_SECONDS)
+
+
+def chosen(versions: Iterable[str]) -> devicehealth.Version:
+    """Return the version to speak with a plugin."""
+    return devicehealth.Version.V1 if devicehealth.Version.V1 in versions else devicehealth.Version.V1ALPHA1
+
+
+def _told(told: devicehealth.DeviceHealth, now: float) -> _Told:
+    message = told.message if len(told.message) <= MESSAGE_MAX else told.message[: MESSAGE_MAX - 3] + "..."
+    timeout = told.health_check_timeout_seconds
+    health = Health(_STATES.get(told.health, "Unknown"), message)
+    return _Told(health, float(timeout) if timeout > 0 else TIMEOUT_SECONDS, now)
