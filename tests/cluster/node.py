@@ -158,9 +158,9 @@ class RealNode:
         self.start_kubelet()
 
     def containers(self, namespace: str, pod: str) -> list[Container]:
-        """Return the containers of a pod that run now, its sandbox among them: that one has no name."""
-        found = self.containerd.containers()
-        return [each for each in found if (each.namespace, each.pod) == (namespace, pod)]
+        """Return the containers of a pod that run now, by name; its sandbox has none and comes first."""
+        found = (each for each in self.containerd.containers() if (each.namespace, each.pod) == (namespace, pod))
+        return sorted(found, key=lambda each: each.name)
 
     def kill_sandbox(self, namespace: str, pod: str) -> None:
         """Kill the process that holds a pod's sandbox: the kubelet has to make the pod a new one."""

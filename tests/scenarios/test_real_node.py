@@ -41,17 +41,20 @@ def on_real_node(script: str, *, run_seconds: int | None = None) -> PodShape:
 
 
 async def runs(node: RealNode, namespace: Namespace, pod: str) -> list[Container]:
-    """Wait until both a pod's sandbox and its container run, and return them: the condition tells of the first only."""
-    return await eventually(
-        lambda: node.containers(namespace.name, pod),
-        until=lambda found: {each.name for each in found} == {"", "main"},
-        within=WITHIN,
-        saying=f"pod {pod} runs on node {node.name}",
+    """Wait until a pod's container has written something, and return it and its sandbox.
+
+    Not until the container is there: it is before it has started, and a runtime that ends meanwhile forgets it.
+    """
+    await eventually(
+        lambda: node.output(namespace.name, pod), within=WITHIN, saying=f"pod {pod} runs on node {node.name}"
     )
+    found = node.containers(namespace.name, pod)
+    assert [each.name for each in found] == ["", "main"]
+    return found
 
 
 def on_second_node() -> PodShape:
-    return PodShape(spec=objects.ON_REAL_NODE | steps.on(REAL_NODES[1]))
+    return PodShape(spec=objects.ON_REAL_NODE | steps.on(REAL_NODES[1]), script="echo started")
 
 
 def assert_no_trace(folder: Path, pids: Iterable[int]) -> None:
@@ -105,7 +108,7 @@ async def test_a_shell_runs_to_its_end_and_can_be_read(real_node: RealNode, name
 
 
 async def test_a_pod_that_is_deleted_is_gone_with_its_processes(real_node: RealNode, namespace: Namespace) -> None:
-    await namespace.create(objects.pod("sleeper", on_real_node("")))
+    await namespace.create(objects.pod("sleeper", on_real_node("echo started")))
     await runs(real_node, namespace, "sleeper")
     await namespace.delete(PODS, "sleeper")
     await eventually(
@@ -120,13 +123,7 @@ async def test_a_pod_that_is_deleted_is_gone_with_its_processes(real_node: RealN
 async def test_a_lost_sandbox_is_made_anew(real_node: RealNode, namespace: Namespace) -> None:
     shape = PodShape(spec=objects.ON_REAL_NODE | {"restartPolicy": "Always"}, script="echo started")
     await namespace.create(objects.pod("phoenix", shape))
-    await eventually(
-        lambda: real_node.output(namespace.name, "phoenix"),
-        until=lambda said: said == "started\n",
-        within=WITHIN,
-        saying="it has started",
-    )
-    (before,) = [each.pid for each in real_node.containers(namespace.name, "phoenix") if not each.name]
+    sandbox, _ = await runs(real_node, namespace, "phoenix")
     real_node.kill_sandbox(namespace.name, "phoenix")
     await eventually(
         lambda: real_node.output(namespace.name, "phoenix"),
@@ -134,15 +131,14 @@ async def test_a_lost_sandbox_is_made_anew(real_node: RealNode, namespace: Names
         within=WITHIN,
         saying="it has started once more",
     )
-    (after,) = [each.pid for each in real_node.containers(namespace.name, "phoenix") if not each.name]
-    assert after != before
+    assert (await runs(real_node, namespace, "phoenix"))[0].pid != sandbox.pid
 
 
 async def test_containers_outlive_their_kubelet(real_node: RealNode, namespace: Namespace) -> None:
     await namespace.create(objects.pod("steady", on_real_node("echo started")))
     before = await runs(real_node, namespace, "steady")
     real_node.restart_kubelet()
-    await namespace.create(objects.pod("next", on_real_node("")))
+    await namespace.create(objects.pod("next", on_real_node("echo started")))
     await runs(real_node, namespace, "next")
     assert real_node.containers(namespace.name, "steady") == before
     assert started(await namespace.get(PODS, "steady"))
@@ -167,7 +163,7 @@ async def test_containers_outlive_their_containerd(real_node: RealNode, namespac
         lambda: real_node.output(namespace.name, "steady"), until=lambda now: now != said, saying="it goes on to write"
     )
     assert real_node.containers(namespace.name, "steady") == before
-    await namespace.create(objects.pod("next", on_real_node("")))
+    await namespace.create(objects.pod("next", on_real_node("echo started")))
     await runs(real_node, namespace, "next")
 
 
