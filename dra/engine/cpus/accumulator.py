@@ -16,8 +16,8 @@ the rest     threads, one a core, where most are chosen already and fewest are f
 
 Where this goes beyond the rules, the vectors (C.5) hold all the same:
 
-* In the socket pass no more NUMA nodes are used than necessary; Koordinator cuts the socket's list of cores, which
-  with four nodes a socket may touch all of them.
+* The socket pass uses no more NUMA nodes than necessary; Koordinator cuts the list of the socket's cores, which with
+  four nodes a socket may touch all of them. (With two there is no difference: none alone has been enough.)
 * Cores of different size (hybrid machines, siblings offline): a core that is too large for the rest is passed over, and
   a required policy is met whenever whole cores can add up to the count.
 * Preferred CPUs never make a required policy fail that holds without them.
@@ -27,6 +27,7 @@ Where this goes beyond the rules, the vectors (C.5) hold all the same:
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import combinations, zip_longest
+from operator import itemgetter
 from typing import Final, TypeAlias
 
 from dra.engine.cpus.binding import BindPolicy, Exclusivity, Reason, Refusal
@@ -50,28 +51,28 @@ def choose(room: Room, request: Request, *, preferred: CpuSet = NO_CPUS) -> CpuS
     step = room.topology.core_step
     if _whole_required(request) and request.count % step:
         return Refusal(reason=Reason.NOT_WHOLE_CORES, detail=f"{request.count} CPUs, {step} per core")
-    candidates = _candidates(room, request, preferred=preferred)
-    if request.count > len(candidates):
+    available = candidates(room, request, preferred=preferred)
+    if request.count > len(available):
         return Refusal(
             reason=Reason.SHORTAGE,
-            detail=f"{request.count} CPUs wanted, {len(candidates)} usable of {len(room.available)} free"
+            detail=f"{request.count} CPUs wanted, {len(available)} usable of {len(room.available)} free"
             f" of {len(room.allocatable)} allocatable",
         )
-    liked = preferred & candidates
+    liked = preferred & available
     if _whole_required(request):
         liked = room.topology.whole_cores(liked)
     for first in (liked, NO_CPUS) if liked else (NO_CPUS,):
         from_first = _Search(room, request, free=first, count=min(request.count, len(first))).run()
-        rest = candidates - (first or NO_CPUS)
+        rest = available - (first or NO_CPUS)
         chosen = from_first | _Search(room, request, free=rest, count=request.count - len(from_first)).run()
         if satisfies(room, request, chosen):
             return chosen
-    if _whole_required(request) and (exact := _adding_up(room, request, candidates)) is not None:
+    if _whole_required(request) and (exact := _adding_up(room, request, available)) is not None:
         return exact
     return Refusal(
         reason=Reason.POLICY_UNSATISFIED,
         subject=request.policy,
-        detail=f"{len(candidates)} CPUs are free in whole cores, none of them add up to {request.count}",
+        detail=f"no whole cores among the {len(available)} CPUs of free ones add up to {request.count}",
     )
 
 
@@ -90,7 +91,7 @@ def _whole_required(request: Request) -> bool:
     return request.required and request.policy is BindPolicy.FULL_PCPUS
 
 
-def _candidates(room: Room, request: Request, *, preferred: CpuSet) -> CpuSet:
+def candidates(room: Room, request: Request, *, preferred: CpuSet = NO_CPUS) -> CpuSet:
     """Return what may be taken without breaking a required policy."""
     if _whole_required(request):
         return room.topology.whole_cores(room.available)
@@ -100,9 +101,9 @@ def _candidates(room: Room, request: Request, *, preferred: CpuSet) -> CpuSet:
     return room.available
 
 
-def _adding_up(room: Room, request: Request, candidates: CpuSet) -> CpuSet | None:
+def _adding_up(room: Room, request: Request, available: CpuSet) -> CpuSet | None:
     """Return whole cores of different sizes that add up to the count, if any do."""
-    cores = {core: cpus for core, cpus in room.topology.cores.items() if cpus <= candidates}
+    cores = {core: cpus for core, cpus in room.topology.cores.items() if cpus <= available}
     # All sums that can be made, core by core: sum → the sum before, and the core that was added to it.
     made: dict[int, tuple[int, int] | None] = {0: None}
     for core, cpus in cores.items():
@@ -163,23 +164,24 @@ class _Search:
         usable = self._usable(avoiding=heeding and heeded, thinned=heeding)
         socket_free = self._count(lambda c: c.socket)
         node_free = self._count(lambda c: c.domain)
-        lists = [(domain, self._cores(usable & cpus)) for domain, cpus in self.topology.domains.items()]
-        ranked = sorted(
-            lists,
-            key=lambda item: (
-                self.sign * (_size(item[1]) if self.whole else node_free.get(item[0], 0)),
-                self.sign * socket_free.get(item[0][1], 0),
-                item[0],
-            ),
-        )
-        self._take_from_first_that_suffices(cores for _, cores in ranked)
+        ranked = []
+        for domain, cpus in self.topology.domains.items():
+            if len(inside := usable & cpus) >= self.needed:
+                free = len(inside) if self.whole else node_free[domain]
+                ranked.append((self.sign * free, self.sign * socket_free[domain[1]], domain, inside))
+        if ranked:
+            self._take_from(self._cores(min(ranked, key=itemgetter(0, 1, 2))[3]))
 
     def _one_socket(self, *, heeding: bool) -> None:
         heeded = not self.whole and self.exclusivity is Exclusivity.PCPU_LEVEL
         usable = self._usable(avoiding=heeding and heeded, thinned=heeding)
-        lists = [(socket, usable & cpus) for socket, cpus in self.topology.sockets.items()]
-        ranked = sorted(lists, key=lambda item: (self.sign * len(item[1]), item[0]))
-        self._take_from_first_that_suffices(self._cores(self._fewest_nodes(cpus)) for _, cpus in ranked)
+        ranked = []
+        for socket, cpus in self.topology.sockets.items():
+            if len(inside := usable & cpus) >= self.needed:
+                nodes, kept = self._fewest_nodes(inside)
+                ranked.append((nodes, self.sign * len(inside), socket, kept))
+        if ranked:
+            self._take_from(self._cores(min(ranked, key=itemgetter(0, 1, 2))[3]))
 
     def _whole_sockets_and_cores(self) -> None:
         usable = self._usable(avoiding=False, thinned=False)
@@ -240,21 +242,18 @@ class _Search:
 
         return [core for _, core in sorted(cores.items(), key=rank)]
 
-    def _fewest_nodes(self, cpus: CpuSet) -> CpuSet:
-        """Return the CPUs of as few NUMA nodes as suffice, by strategy those with fewest or most of them."""
+    def _fewest_nodes(self, cpus: CpuSet) -> tuple[int, CpuSet]:
+        """Return how few NUMA nodes suffice, and their CPUs: by strategy of those that have fewest or most of them."""
         parts = {d: part for d, all_of in self.topology.domains.items() if (part := cpus & all_of)}
         for number in range(1, len(parts)):
             sums = [(sum(len(parts[d]) for d in some), some) for some in combinations(parts, number)]
             enough = [(self.sign * total, some) for total, some in sums if total >= self.needed]
             if enough:
-                return CpuSet(cpu for domain in min(enough)[1] for cpu in parts[domain])
-        return cpus
+                return number, CpuSet(cpu for domain in min(enough)[1] for cpu in parts[domain])
+        return len(parts), cpus
 
-    def _take_from_first_that_suffices(self, lists: Iterable[Cores]) -> None:
-        for cores in lists:
-            if _size(cores) >= self.needed:
-                self._take(_cut(cores, self.needed) if self.whole else _in_turn(cores)[: self.needed])
-                return
+    def _take_from(self, cores: Cores) -> None:
+        self._take(_cut(cores, self.needed) if self.whole else _in_turn(cores)[: self.needed])
 
     def _take(self, cpus: Iterable[int]) -> None:
         taken = set(cpus)
@@ -266,10 +265,6 @@ class _Search:
 
     def _held(self, core: Sequence[int]) -> int:
         return sum(self.holders.get(cpu, 0) for cpu in core)
-
-
-def _size(cores: Cores) -> int:
-    return sum(map(len, cores))
 
 
 def _counted(keys: Iterable[Domain | int]) -> dict[Domain | int, int]:

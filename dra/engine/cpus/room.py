@@ -1,9 +1,12 @@
 """What CPUs are chosen from: a machine, what may be given out of it, and who has CPUs already."""
 
+import dataclasses
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+
+import msgspec
 
 from dra.engine.cpus.binding import BindPolicy, Exclusivity, Strategy
 from dra.engine.cpus.cpusets import CpuSet
@@ -28,6 +31,10 @@ class Request(Struct, frozen=True):
     exclusivity: Exclusivity = Exclusivity.NONE
     strategy: Strategy = Strategy.MOST_ALLOCATED
 
+    def of(self, count: int) -> "Request":
+        """Return the same request for another number of CPUs."""
+        return msgspec.structs.replace(self, count=count)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Room:
@@ -50,6 +57,10 @@ class Room:
         """What can be given now."""
         online = self.allocatable & self.topology.online
         return CpuSet(cpu for cpu in online if self.holders.get(cpu, 0) < self.max_holders)
+
+    def within(self, cpus: CpuSet) -> "Room":
+        """Return the room when only these may be given."""
+        return dataclasses.replace(self, allocatable=self.allocatable & cpus)
 
     def repelled(self, exclusivity: Exclusivity) -> CpuSet:
         """Return the CPUs from which a request of that kind keeps away: they are near to holders of the same kind."""

@@ -1,0 +1,179 @@
+"""What somebody has is nobody else's; the shared pool is what is left, and is never empty."""
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from dra.engine.cpus.cpusets import CpuSet, parse
+from dra.engine.cpus.shares import Division, ReservedUse
+from dra.engine.cpus.topology import Topology, regular
+from dra.engine.ledger import Holder
+from dra.model.meta import Uid
+
+MACHINE = regular(cores=4, threads=2)
+
+
+def claim(name: str) -> Holder:
+    return Holder(kind="claim", key=("ml", name), uid=Uid(name))
+
+
+A, B = claim("a"), claim("b")
+
+
+def held(division: Division, holder: Holder, cpus: str) -> Division:
+    result = division.hold(holder, parse(cpus))
+    assert isinstance(result, Division), result
+    return result
+
+
+def with_isolated(cpus: str) -> Topology:
+    return Topology(cpus=MACHINE.cpus, isolated=parse(cpus))
+
+
+def test_what_is_held_leaves_the_pool_and_comes_back():
+    empty = Division(topology=MACHINE)
+    both = held(held(empty, A, "0-1"), B, "4")
+    assert (str(both.shared), str(both.held), str(both.free)) == ("2-3,5-7", "0-1,4", "2-3,5-7")
+    assert str(both.release(A).shared) == "0-3,5-7"
+    assert both.release(A).release(B) == empty
+    assert empty.release(A) == empty
+
+
+def test_a_holder_that_holds_again_holds_that_instead():
+    division = held(held(Division(topology=MACHINE), A, "0-1"), A, "1-2")
+    assert (str(division.held), str(division.shared)) == ("1-2", "0,3-7")
+
+
+@pytest.mark.parametrize(
+    ("use", "shared"),
+    [
+        pytest.param(ReservedUse.SHARED, "0-1,4-7", id="shared"),
+        pytest.param(ReservedUse.SYSTEM_ONLY, "4-7", id="for-the-system-only"),
+    ],
+)
+def test_reserved_cpus_are_nobodys_own(use, shared):
+    division = held(Division(topology=MACHINE, reserved=parse("0-1"), reserved_use=use), A, "2-3")
+    assert (str(division.shared), str(division.allocatable), str(division.free)) == (shared, "2-7", "4-7")
+
+
+def test_isolated_cpus_can_be_held_and_are_not_shared():
+    division = Division(topology=with_isolated("4-7"))
+    assert str(division.shared) == "0-3"
+    assert str(held(division, A, "4-5").shared) == "0-3"
+
+
+@pytest.mark.parametrize(
+    ("division", "cpus", "text"),
+    [
+        pytest.param(Division(topology=MACHINE), "", "no CPUs are asked for; a request needs at least one", id="none"),
+        pytest.param(Division(topology=MACHINE), "7-9", "CPUs 8-9 are not online (online: 0-7); have it", id="gone"),
+        pytest.param(
+            Division(topology=MACHINE, reserved=parse("0-1")),
+            "1-2",
+            "CPUs 1 are reserved for the system (0-1), nobody",
+            id="reserved",
+        ),
+        pytest.param(
+            Division(topology=MACHINE, holdings={B: parse("0-3")}),
+            "2-5",
+            "CPUs 2-3 are held by claim ml/b (uid b)",
+            id="held",
+        ),
+        pytest.param(
+            Division(topology=MACHINE, holdings={B: parse("0-3")}),
+            "4-7",
+            "4 CPUs (4-7) refused: none would be left for containers without CPUs of their own; "
+            "4 of 8 are in the shared pool now (4-7), ask for 3 of them at most",
+            id="the-last-ones",
+        ),
+        pytest.param(
+            Division(topology=with_isolated("4-7")),
+            "0-3",
+            "4 CPUs (0-3) refused: none would be left",
+            id="isolated-ones-are-no-pool",
+        ),
+        pytest.param(
+            Division(topology=MACHINE, reserved=parse("0"), reserved_use=ReservedUse.SYSTEM_ONLY),
+            "1-7",
+            "7 CPUs (1-7) refused: none would be left",
+            id="nor-are-the-systems",
+        ),
+    ],
+)
+def test_what_cannot_be_held_is_refused_with_numbers(division, cpus, text):
+    refused = division.hold(A, parse(cpus))
+    assert isinstance(refused, str)
+    assert refused.startswith(f"claim ml/a (uid a): {text}")
+
+
+@pytest.mark.parametrize(
+    ("division", "shared", "faults"),
+    [
+        pytest.param(
+            Division(topology=MACHINE, holdings={A: parse("6-9")}),
+            "0-5",
+            ["claim ml/a (uid a): CPUs 8-9 that it holds are not online"],
+            id="switched-off",
+        ),
+        pytest.param(
+            Division(topology=MACHINE, reserved=parse("0-1"), holdings={A: parse("1-2")}),
+            "0,3-7",
+            ["claim ml/a (uid a): CPUs 1 that it holds have since been reserved for the system"],
+            id="reserved-since",
+        ),
+        pytest.param(
+            Division(topology=MACHINE, holdings={A: parse("1-2"), B: parse("2")}),
+            "0,3-7",
+            ["claim ml/b (uid b): CPU 2 that it holds is also held by claim ml/a (uid a)"],
+            id="held-twice",
+        ),
+        pytest.param(
+            Division(topology=with_isolated("6-7"), holdings={A: parse("0-5")}),
+            "6-7",
+            ["shared pool: no CPU is left; containers without their own run on reserved or isolated CPUs (6-7)"],
+            id="only-isolated-left",
+        ),
+        pytest.param(
+            Division(topology=MACHINE, holdings={A: parse("0-9")}),
+            "0-7",
+            [
+                "claim ml/a (uid a): CPUs 8-9 that it holds are not online",
+                (
+                    "shared pool: no CPU is left; containers without their own run on all CPUs, "
+                    "with those that hold them (0-7)"
+                ),
+            ],
+            id="nothing-left",
+        ),
+    ],
+)
+def test_a_machine_that_changed_under_its_holders_takes_nothing_from_them_and_is_told(division, shared, faults):
+    assert str(division.shared) == shared
+    assert list(division.faults()) == faults
+
+
+SETS = st.sets(st.integers(0, 9), max_size=8).map(CpuSet)
+
+
+@given(
+    isolated=st.sets(st.integers(0, 7), max_size=7).map(CpuSet),
+    reserved=SETS,
+    use=st.sampled_from(ReservedUse),
+    steps=st.lists(st.tuples(st.sampled_from("abcd"), SETS | st.none()), max_size=12),
+)
+def test_whatever_is_held_and_released_nothing_is_held_twice_and_the_pool_is_the_rest(isolated, reserved, use, steps):
+    machine = Topology(cpus=MACHINE.cpus, isolated=isolated)
+    division = Division(topology=machine, reserved=reserved, reserved_use=use)
+    assume(not division.faults())
+    for name, cpus in steps:
+        after = division.release(claim(name)) if cpus is None else division.hold(claim(name), cpus)
+        if isinstance(after, str):
+            continue
+        division = after
+        assert division.faults() == ()
+        assert division.shared
+        assert sum(map(len, division.holdings.values())) == len(division.held)
+        assert division.shared.isdisjoint(division.held | isolated)
+        assert division.held.isdisjoint(reserved)
+        nobodys = machine.online - division.held - division.shared
+        assert nobodys <= isolated | (reserved if use is ReservedUse.SYSTEM_ONLY else CpuSet())
