@@ -1,0 +1,149 @@
+"""The kernel's tree of the pods' cgroups, as files: found, read, written.
+
+In v1 cpusets are a hierarchy of their own, in v2 there is one for all controllers; a machine may have both (hybrid: the
+cpuset controller is then in v1). Each container may live in a namespace and see only a part of the tree, but the plugin
+is given the host's. The kubelet's cgroup of all pods is at the top or, with ``--cgroup-root``, a little below.
+"""
+
+import errno
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path as FilePath
+from typing import Final
+
+from dra.engine.cpus.cpusets import CpuSet, MalformedCpuListError, parse
+from dra.model.meta import Struct
+from kubeletplugin.cgroups.naming import Path, holds_all_pods
+from kubeletplugin.cgroups.narrowing import Cgroup, Version
+
+ROOT: Final = FilePath("/sys/fs/cgroup")
+
+CPUS: Final = "cpuset.cpus"
+"""The file of a cgroup that is read and written."""
+
+_EFFECTIVE: Final = "cpuset.cpus.effective"
+_DEPTH: Final = 3
+"""How far below the top the cgroup of all pods is looked for."""
+
+_GONE: Final = frozenset({errno.ENOENT, errno.ENODEV, errno.ENOTDIR})
+
+
+class NoHierarchyError(Exception):
+    """The cgroups of pods cannot be found; the text says where they were looked for."""
+
+
+class Hierarchy(Struct, frozen=True):
+    """The tree of pods."""
+
+    pods: FilePath
+    """The kubelet's cgroup of all pods."""
+    version: Version
+
+    def file(self, path: Path) -> FilePath:
+        """Return the folder of a cgroup."""
+        return self.pods.joinpath(*path)
+
+    def read(self, entered: Callable[[FilePath], None] = lambda _: None) -> tuple[Cgroup, ...]:
+        """Return all cgroups, parents first; each folder is told before its content is read.
+
+        What goes away meanwhile is left out. Raises OSError for anything else.
+        """
+        return tuple(self._below((), str(self.pods), entered))
+
+    def own(self, path: Path) -> CpuSet | None:
+        """Return the CPUs of one cgroup; None if it is gone."""
+        return self._cpus(str(self.file(path)))
+
+    def write(self, path: Path, cpus: CpuSet) -> bool:
+        """Set the CPUs of a cgroup; return whether it is still there. Raises OSError if the kernel refuses."""
+        try:
+            descriptor = os.open(self.file(path) / CPUS, os.O_WRONLY | os.O_TRUNC)  # truncating is for fake trees
+        except OSError as error:
+            if error.errno in _GONE:
+                return False
+            raise
+        try:
+            os.write(descriptor, f"{cpus}\n".encode())
+        except OSError as error:
+            if error.errno in _GONE:
+                return False
+            raise
+        finally:
+            os.close(descriptor)
+        return True
+
+    def _below(self, path: Path, folder: str, entered: Callable[[FilePath], None]) -> Iterator[Cgroup]:
+        entered(FilePath(folder))
+        cpus = self._cpus(folder, effective=self.version is Version.V2 and not path)
+        if cpus is None:
+            return
+        yield Cgroup(path=path, cpus=cpus)
+        try:
+            with os.scandir(folder) as entries:
+                names = [each.name for each in entries if each.is_dir(follow_symlinks=False)]
+        except OSError as error:
+            if error.errno in _GONE:
+                return
+            raise
+        for name in sorted(names):
+            yield from self._below((*path, name), f"{folder}/{name}", entered)
+
+    def _cpus(self, folder: str, *, effective: bool = False) -> CpuSet | None:
+        try:
+            descriptor = os.open(f"{folder}/{_EFFECTIVE if effective else CPUS}", os.O_RDONLY)
+            try:
+                return parse(os.read(descriptor, 65536).decode())
+            finally:
+                os.close(descriptor)
+        except OSError as error:
+            if error.errno in _GONE:
+                return None
+            raise
+        except MalformedCpuListError as error:
+            raise NoHierarchyError(f"cgroup {folder}: {error}") from error
+
+
+def find(root: FilePath = ROOT, *, pods: str = "") -> Hierarchy:
+    """Return the tree of pods below a mount of cgroups; `pods` names the cgroup of all pods if there are several."""
+    top, version = _cpusets(root)
+    if pods:
+        chosen = top / pods.strip("/")
+        if not (chosen / CPUS).exists():
+            raise NoHierarchyError(f"cgroup {chosen}: has no {CPUS}: is it the kubelet's cgroup of all pods?")
+        return Hierarchy(pods=chosen, version=version)
+    found = sorted(_candidates(top, depth=_DEPTH))
+    if not found:
+        raise NoHierarchyError(
+            f"cgroups below {top}: none is named kubepods or kubepods.slice; "
+            "has the kubelet started, with cgroupsPerQOS?"
+        )
+    if len(found) > 1:
+        names = ", ".join(str(each.relative_to(top)) for each in found)
+        raise NoHierarchyError(
+            f"cgroups below {top}: several kubelets' ({names}); say which one with --kubepods-cgroup"
+        )
+    return Hierarchy(pods=found[0], version=version)
+
+
+def _cpusets(root: FilePath) -> tuple[FilePath, Version]:
+    """Return where cpusets are."""
+    for name in ("cpuset", "cpuset,cpu", "cpu,cpuset"):
+        if (root / name / CPUS).exists():
+            return root / name, Version.V1
+    for top in (root, root / "unified"):
+        controllers = top / "cgroup.controllers"
+        if controllers.exists() and "cpuset" in controllers.read_text().split():
+            return top, Version.V2
+    raise NoHierarchyError(f"cgroups at {root}: no cpuset controller, neither v1 nor v2")
+
+
+def _candidates(folder: FilePath, *, depth: int) -> Iterator[FilePath]:
+    """Yield the cgroups of all pods; none lies within another."""
+    for each in folder.iterdir():
+        if not each.is_dir():
+            continue
+        if holds_all_pods(each.name):
+            if (each / CPUS).exists():
+                yield each
+        elif depth > 1:
+            yield from _candidates(each, depth=depth - 1)

@@ -1,0 +1,163 @@
+"""Which CPUs a claim gets: those it was allocated, or, of a group, those the rules choose. Pure.
+
+What is chosen is remembered in the preparation's state: for each request its CPUs (containers may refer to single
+requests of a claim), and what later choices have to heed.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from dra.api.parameters.cpu import CpuConfig
+from dra.api.parameters.opaque import MalformedParametersError, decode
+from dra.engine.cpus.accumulator import choose, satisfies
+from dra.engine.cpus.binding import BindPolicy, Exclusivity, Reason, Refusal, Strategy
+from dra.engine.cpus.cpusets import NO_CPUS, CpuSet, parse
+from dra.engine.cpus.room import Holding, Request, Room
+from dra.engine.cpus.topology import Topology
+from dra.model import quantities
+from dra.model.claims import DeviceRequestAllocationResult
+from dra.model.meta import Struct
+from kubeletplugin.contract import Preparation, PrepareRequest, Refused, base_name
+from kubeletplugin.drivers.cpu.devices import CAPACITY, cpus_of, is_group
+
+
+class Share(Struct, frozen=True):
+    """CPUs chosen for one result."""
+
+    cpus: CpuSet
+    exclusivity: Exclusivity = Exclusivity.NONE
+
+
+@dataclass(frozen=True, kw_only=True)
+class Machine:
+    """What is chosen from."""
+
+    topology: Topology
+    allocatable: CpuSet
+
+
+def shares(machine: Machine, request: PrepareRequest, others: Iterable[Preparation]) -> tuple[Share, ...]:
+    """Return the CPUs of each result, in their order; adminAccess gets none. Raises Refused."""
+    held = tuple(others)
+    taken = [holding for each in held for holding in holdings(each)]
+    found: list[Share] = []
+    for result in request.results:
+        if result.admin_access:
+            found.append(Share(cpus=NO_CPUS))
+            continue
+        share = _share(machine, request, result, taken=taken)
+        if both := _owner(held, share.cpus):
+            raise Refused(
+                f"{request.claim}: device {result.device}: CPUs {share.cpus} are those of {both}; "
+                "it starts once the pods of the other claim on this node have ended"
+            )
+        taken.append(Holding(cpus=share.cpus, exclusivity=share.exclusivity))
+        found.append(share)
+    return tuple(found)
+
+
+def state(request: PrepareRequest, chosen: Iterable[Share]) -> dict[str, Any]:
+    """Return what is remembered of a choice."""
+    of_requests: dict[str, CpuSet] = {}
+    remembered = []
+    for result, share in zip(request.results, chosen, strict=True):
+        if share.cpus:
+            name = base_name(result.request)
+            of_requests[name] = of_requests.get(name, NO_CPUS) | share.cpus
+            remembered.append({"cpus": str(share.cpus), "exclusivity": share.exclusivity.value})
+    return {"requests": {name: str(cpus) for name, cpus in of_requests.items()}, "holdings": remembered}
+
+
+def requests(preparation: Preparation) -> Mapping[str, CpuSet]:
+    """Return the CPUs of each request of a prepared claim."""
+    return {name: parse(cpus) for name, cpus in preparation.state.get("requests", {}).items()}
+
+
+def holdings(preparation: Preparation) -> tuple[Holding, ...]:
+    """Return what a prepared claim holds."""
+    return tuple(
+        Holding(cpus=parse(each["cpus"]), exclusivity=Exclusivity(each["exclusivity"]))
+        for each in preparation.state.get("holdings", ())
+    )
+
+
+def _share(
+    machine: Machine, request: PrepareRequest, result: DeviceRequestAllocationResult, *, taken: list[Holding]
+) -> Share:
+    where = f"{request.claim}: device {result.device}"
+    all_of = cpus_of(result.device, machine.topology)
+    if not all_of & machine.allocatable:
+        raise Refused(
+            f"{where}: is no CPU that this node gives away (these are {machine.allocatable}); "
+            "was it allocated before CPUs were reserved or went offline? Delete the claim's pods"
+        )
+    config = _config(request, result, where=where)
+    room = Room(
+        topology=machine.topology, allocatable=all_of & machine.allocatable, holdings=tuple(taken), max_holders=1
+    )
+    wish = Request(
+        count=_count(result, where=where) if is_group(result.device) else len(all_of),
+        policy=BindPolicy(config.bind_policy),
+        required=config.required_bind_policy is not None,
+        exclusivity=Exclusivity(config.exclusivity),
+        strategy=Strategy(config.strategy),
+    )
+    if not is_group(result.device):
+        _check(room, request, wish, where=where)
+        return Share(cpus=all_of, exclusivity=wish.exclusivity)
+    chosen = choose(room, wish)
+    if isinstance(chosen, Refusal):
+        raise Refused(f"{where}: {chosen}")
+    return Share(cpus=chosen, exclusivity=wish.exclusivity)
+
+
+def _check(room: Room, request: PrepareRequest, wish: Request, *, where: str) -> None:
+    """Raise Refused if the scheduler's choice is not what is required, all single CPUs of the claim together."""
+    single = CpuSet(
+        cpu
+        for each in request.results
+        if not is_group(each.device) and not each.admin_access
+        for cpu in cpus_of(each.device, room.topology)
+    )
+    if not satisfies(room, wish, single):
+        refusal = Refusal(reason=Reason.POLICY_UNSATISFIED, subject=wish.policy)
+        raise Refused(
+            f"{where}: {refusal}: the scheduler chose CPUs {single}; constrain its choice "
+            "(matchAttribute, distinctAttribute), or let the driver choose: --cpu-devices grouped"
+        )
+
+
+def _config(request: PrepareRequest, result: DeviceRequestAllocationResult, *, where: str) -> CpuConfig:
+    entries = request.parameters_of(result)
+    if not entries:
+        return CpuConfig()
+    try:
+        return decode(entries[-1], CpuConfig)
+    except MalformedParametersError as error:
+        raise Refused(f"{where}: parameters: {error}") from error
+
+
+def _count(result: DeviceRequestAllocationResult, *, where: str) -> int:
+    """Return how many CPUs of a group were allocated."""
+    amount = (result.consumed_capacity or {}).get(CAPACITY)
+    if amount is None:
+        raise Refused(
+            f"{where}: the allocation does not say how many CPUs ({CAPACITY}): does the cluster know consumable "
+            "capacity (DRAConsumableCapacity)? Use --cpu-devices individual otherwise"
+        )
+    try:
+        number = quantities.parse(amount)
+    except quantities.MalformedQuantityError as error:
+        raise Refused(f"{where}: {CAPACITY}: {error}") from error
+    if number.denominator != 1 or number < 1:
+        raise Refused(f"{where}: {Refusal(reason=Reason.NOT_INTEGER, detail=f'{amount} were allocated')}")
+    return int(number)
+
+
+def _owner(others: Iterable[Preparation], cpus: CpuSet) -> str:
+    """Return the first claim that has one of the CPUs."""
+    for each in others:
+        if any(holding.cpus & cpus for holding in holdings(each)):
+            return str(each.claim)
+    return ""

@@ -1,0 +1,101 @@
+"""CPUs as devices to publish.
+
+*Individual*: a device for each CPU. Any server understands it, a claim may ask for several by count, and selectors and
+``matchAttribute`` constraints choose among them; a claim can have 32 devices at most. Devices are published core by
+core, since the scheduler takes the first that fit: siblings go together.
+
+*Grouped*: a device for each NUMA node, of which claims take CPUs by number (consumable capacity, on by default since
+1.36). The driver chooses which; a claim can have as many CPUs as a NUMA node has.
+
+CPUs reserved for the system are in no device, and so always in the shared pool. Names under ``dra.cpu/`` are those of
+the Go driver dra-driver-cpu, ``dra.net/numaNode`` is what network drivers publish: one ``matchAttribute`` aligns both.
+"""
+
+from enum import StrEnum
+from typing import Any, Final
+
+from dra.engine.cpus.cpusets import NO_CPUS, CpuSet
+from dra.engine.cpus.topology import Cpu, Topology
+from dra.model.slices import Device
+
+CAPACITY: Final = "dra.cpu/cpu"
+_CPU: Final = "cpu-"
+_NODE: Final = "numa-"
+
+
+class DeviceMode(StrEnum):
+    """What a device is."""
+
+    INDIVIDUAL = "individual"
+    GROUPED = "grouped"
+
+
+def default_reserved(topology: Topology) -> CpuSet:
+    """Return what is kept back if nobody says: one core, the one with the first CPU."""
+    return topology.cores[topology.by_id[min(topology.online)].core]
+
+
+def devices(topology: Topology, *, allocatable: CpuSet, mode: DeviceMode) -> tuple[Device, ...]:
+    """Return the devices of what may be given away."""
+    smt = topology.threads_per_core > 1
+    if mode is DeviceMode.INDIVIDUAL:
+        ordered = sorted(topology.cpus, key=lambda c: (c.socket, c.numa, c.core, c.id))
+        return tuple(
+            Device(name=f"{_CPU}{cpu.id}", attributes=_of_cpu(cpu, topology, smt=smt))
+            for cpu in ordered
+            if cpu.id in allocatable
+        )
+    groups = ((node, cpus & allocatable) for node, cpus in topology.nodes.items())
+    return tuple(_group(node, cpus, topology, smt=smt) for node, cpus in groups if cpus)
+
+
+def cpus_of(device: str, topology: Topology) -> CpuSet:
+    """Return the CPUs that a device is made of, whether or not it is published; none if there is no such device."""
+    number = device.removeprefix(_CPU).removeprefix(_NODE)
+    if not (number.isascii() and number.isdigit() and len(number) < 6):  # noqa: PLR2004 - far beyond any CPU
+        return NO_CPUS
+    if device.startswith(_CPU):
+        return CpuSet([int(number)]) & topology.online
+    return topology.nodes.get(int(number), NO_CPUS)
+
+
+def is_group(device: str) -> bool:
+    """Whether CPUs are to be chosen from a device."""
+    return device.startswith(_NODE)
+
+
+def _of_cpu(cpu: Cpu, topology: Topology, *, smt: bool) -> dict[str, Any]:
+    attributes = _of_node(cpu.numa) | {
+        "dra.cpu/cpuID": {"int": cpu.id},
+        "dra.cpu/coreID": {"int": cpu.core_id},
+        "dra.cpu/socketID": {"int": cpu.socket},
+        "dra.cpu/coreType": {"string": cpu.core_type.value},
+        "dra.cpu/smtEnabled": {"bool": smt},
+        # Unique on the machine, what the kernel's coreID is only within a socket: for constraints.
+        "core": {"int": cpu.core},
+        "isolated": {"bool": cpu.id in topology.isolated},
+    }
+    if cpu.l3 is not None:
+        attributes["dra.cpu/cacheL3ID"] = {"int": cpu.l3}
+    return attributes
+
+
+def _group(node: int, cpus: CpuSet, topology: Topology, *, smt: bool) -> Device:
+    sockets = {topology.by_id[cpu].socket for cpu in cpus}
+    attributes = _of_node(node) | {
+        "dra.cpu/smtEnabled": {"bool": smt},
+        "dra.cpu/numCPUs": {"int": len(cpus)},
+    }
+    if len(sockets) == 1:
+        attributes["dra.cpu/socketID"] = {"int": sockets.pop()}
+    whole = {"default": "1", "validRange": {"min": "1", "max": str(len(cpus)), "step": "1"}}
+    return Device(
+        name=f"{_NODE}{node}",
+        attributes=attributes,
+        capacity={CAPACITY: {"value": str(len(cpus)), "requestPolicy": whole}},
+        allow_multiple_allocations=True,
+    )
+
+
+def _of_node(node: int) -> dict[str, Any]:
+    return {"dra.cpu/numaNodeID": {"int": node}, "dra.net/numaNode": {"int": node}}

@@ -1,0 +1,172 @@
+"""The driver ``cpu.reserve.dra``: CPUs of one's own. What it writes to the machine is in `enforcing`."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable
+from pathlib import Path
+from typing import Final
+
+from dra.engine.cpus.cpusets import CpuSet
+from kubeletplugin.cgroups.hierarchy import ROOT, Hierarchy, find
+from kubeletplugin.contract import (
+    ContainerEdits,
+    Health,
+    Hook,
+    Pool,
+    Preparation,
+    PreparedDevice,
+    PrepareRequest,
+    Refused,
+    base_name,
+)
+from kubeletplugin.drivers.cpu import choosing
+from kubeletplugin.drivers.cpu.cpu_manager import CpuManager
+from kubeletplugin.drivers.cpu.devices import DeviceMode, default_reserved, devices
+from kubeletplugin.drivers.cpu.enforcing import Enforcement
+from kubeletplugin.drivers.cpu.records import Records, owner
+from kubeletplugin.drivers.cpu.source import CpuSource
+
+NAME: Final = "cpu.reserve.dra"
+
+SHELL: Final = "/bin/sh"
+"""Runs the hook, so that it works on a file system that is mounted noexec, too."""
+
+POLL: Final = 5.0
+"""Seconds between two looks at what may change what is published: CPUs online, the kubelet's CPU manager."""
+
+
+class CpuDriver:
+    """Implements `kubeletplugin.contract.Driver`."""
+
+    name = NAME
+
+    def __init__(  # noqa: PLR0913 - keyword-only, and most have a default
+        self,
+        source: CpuSource,
+        *,
+        node: str,
+        folder: Path,
+        kubelet: Path = Path("/var/lib/kubelet"),
+        mode: DeviceMode = DeviceMode.INDIVIDUAL,
+        reserved: CpuSet | None = None,
+        find_cgroups: Callable[[], Hierarchy] = lambda: find(ROOT),
+    ) -> None:
+        """Take the machine and the driver's own folder. Reserved CPUs are never given away; none named: one core.
+
+        Raises ValueError if what is reserved cannot be, OSError if the hook cannot be written.
+        """
+        self._source = source
+        self._mark = source.mark()
+        topology = source.read()
+        kept = default_reserved(topology) if reserved is None else reserved
+        if not kept & topology.online:
+            raise ValueError(
+                f"node {node}: reserved CPUs {kept or '(none)'}: none of them is online ({topology.online} are), "
+                "but containers without CPUs of their own need at least one"
+            )
+        self._node = node
+        self._mode = mode
+        self._reserved = kept
+        self._machine = choosing.Machine(topology=topology, allocatable=topology.online - kept)
+        self._known = topology.online - kept
+        self._manager = CpuManager(kubelet)
+        self._records = Records(folder)
+        self._records.install()
+        self._enforcement = Enforcement(self._records, find_cgroups, aside=self._manager.active)
+
+    @property
+    def stepped_aside(self) -> str | None:
+        """Why nothing is published, prepared or enforced; None if everything is."""
+        return self._manager.active()
+
+    def pools(self) -> tuple[Pool, ...]:
+        """Return the CPUs that may be given away; none while the kubelet does that."""
+        if self.stepped_aside:
+            return (Pool(name=self._node, devices=()),)
+        machine = self._machine
+        published = devices(machine.topology, allocatable=machine.allocatable, mode=self._mode)
+        return (Pool(name=self._node, devices=published),)
+
+    def health(self) -> tuple[Health, ...]:
+        """Return the health of CPUs as devices: one that has gone offline is not well."""
+        if self._mode is DeviceMode.GROUPED:
+            nodes = (device.name for pool in self.pools() for device in pool.devices)
+            return tuple(Health(pool=self._node, device=name, healthy=True) for name in nodes)
+        online = self._machine.topology.online
+        return tuple(
+            Health(
+                pool=self._node,
+                device=f"cpu-{cpu}",
+                healthy=cpu in online,
+                message="" if cpu in online else f"CPU {cpu} is offline",
+            )
+            for cpu in self._known
+        )
+
+    async def changes(self) -> AsyncIterator[None]:
+        """Yield when CPUs have come or gone, or the kubelet's CPU manager was switched."""
+        aside = self.stepped_aside
+        while True:
+            await asyncio.sleep(POLL)
+            before, aside = aside, self.stepped_aside
+            if self._look_again() or aside != before:
+                yield
+
+    def prepare(self, request: PrepareRequest, others: Iterable[Preparation]) -> Preparation:
+        """Return what the claim gets; raises Refused."""
+        if why := self.stepped_aside:
+            raise Refused(f"{request.claim}: no CPUs are given away on this node: {why}")
+        chosen = choosing.shares(self._machine, request, others)
+        state = choosing.state(request, chosen)
+        hooked: set[str] = set()
+        prepared = []
+        for result in request.results:
+            name = base_name(result.request)
+            # A container gets all devices of the requests it refers to: the first one brings the CPUs of all.
+            first = name in state["requests"] and name not in hooked and not result.admin_access
+            if first:
+                hooked.add(name)
+            prepared.append(
+                PreparedDevice(
+                    requests=(name,),
+                    pool=result.pool,
+                    device=result.device,
+                    share=result.share_id or "",
+                    admin=bool(result.admin_access),
+                    edits=self._edits(request, name, state["requests"][name]) if first else ContainerEdits(),
+                )
+            )
+        return Preparation(claim=request.claim, driver=NAME, devices=tuple(prepared), state=state)
+
+    async def enforce(self, preparations: Iterable[Preparation]) -> None:
+        """Keep the CPUs of these claims for their containers; raises Refused."""
+        await self._enforcement.demand(
+            {
+                owner(each.claim.uid, request): cpus
+                for each in preparations
+                for request, cpus in choosing.requests(each).items()
+            }
+        )
+
+    async def close(self) -> None:
+        """Stop looking after cgroups; containers keep what they have."""
+        await self._enforcement.close()
+
+    def _look_again(self) -> bool:
+        mark = self._source.mark()
+        if mark == self._mark:
+            return False
+        topology = self._source.read()
+        self._mark = mark
+        self._machine = choosing.Machine(topology=topology, allocatable=topology.online - self._reserved)
+        self._known |= self._machine.allocatable
+        return True
+
+    def _edits(self, request: PrepareRequest, name: str, cpus: str) -> ContainerEdits:
+        uid = request.claim.uid
+        variable = f"DRA_CPUSET_{uid}_{name}".replace("-", "_")
+        hook = Hook(
+            hook_name="createRuntime",
+            path=SHELL,
+            args=("sh", str(self._records.hook), uid, name, cpus),
+        )
+        return ContainerEdits(env=(f"{variable}={cpus}",), hooks=(hook,))

@@ -1,0 +1,207 @@
+"""Keeps the CPUs of claims and the shared pool apart while containers come and go.
+
+*When a claim is prepared or given back* all cgroups are brought to the new demand, before the kubelet gets its answer:
+other containers have lost the CPUs before the claim's container exists. *In between* the kernel tells of each new
+cgroup and of each write into a cpuset (`kubeletplugin.cgroups.watching`); besides there is a look now and then, for
+what the kernel does not tell. How often follows from what a look costs, so that idling is cheap on any node.
+
+As long as no claim has been prepared nothing is read, watched or written: somebody else may be managing cpusets.
+After the last claim is given back, cgroups are looked after until nothing has had to be written for a while, since a
+container may have been born narrow at the wrong moment; then the demand is forgotten.
+"""
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final
+
+from dra.engine.cpus.cpusets import CpuSet
+from kubeletplugin.cgroups.hierarchy import CPUS, Hierarchy, NoHierarchyError
+from kubeletplugin.cgroups.watching import Watch
+from kubeletplugin.contract import Refused
+from kubeletplugin.drivers.cpu.quarrels import Quarrels
+from kubeletplugin.drivers.cpu.records import Records
+from kubeletplugin.drivers.cpu.settling import NoSharedCpuError, Settled, settle
+
+log = logging.getLogger(__name__)
+
+PATIENCE: Final = 1.0
+"""Seconds within which the kernel must accept a new demand; what stands in the way is gone in milliseconds."""
+
+SWEEP: Final = 0.5
+"""Seconds between two looks at least, when the kernel tells nothing, and …"""
+
+IDLE_SHARE: Final = 0.001
+"""… the share of a CPU that these looks may cost."""
+
+BUSY_SHARE: Final = 0.2
+"""The share of a CPU that looks may cost while containers come and go."""
+
+AFTERCARE: Final = 5.0
+"""Seconds without a write after which cgroups are as if there had been no claim."""
+
+_RETRY: Final = 0.02
+
+
+class Enforcement:
+    """Enforces one demand at a time."""
+
+    def __init__(self, records: Records, find: Callable[[], Hierarchy], *, aside: Callable[[], str | None]) -> None:
+        """Take a way to find the cgroups, and one to be told why they must not be touched."""
+        self._records = records
+        self._find = find
+        self._aside = aside
+        self._hierarchy: Hierarchy | None = None
+        self._watch: Watch | None = None
+        self._told = asyncio.Event()
+        self._turn = asyncio.Lock()
+        self._keeper: asyncio.Task[None] | None = None
+        self._interval = SWEEP
+        self._looked = float("-inf")
+        self._wrote = float("-inf")
+        self._clean = False
+        self._quarrels = Quarrels()
+        self._said = ""
+
+    async def demand(self, demand: Mapping[str, CpuSet]) -> None:
+        """Give each request its CPUs, and nobody else; return when that holds. Raises Refused.
+
+        To be called with the lock of the driver's folder, whenever the demand changes and every few seconds.
+        """
+        if why := self._aside():
+            if demand:
+                raise Refused(f"node: CPUs are not enforced: {why}")
+            return
+        async with self._turn:
+            before = self._records.demand()
+            if not demand and (before is None or (not before and self._restored())):
+                self._records.put_demand(None)
+                await self._stop()
+                return
+            changed = before != demand
+            if changed:
+                self._records.put_demand(demand)
+            if changed or not self._clean or time.monotonic() - self._looked > self._interval:
+                await self._until_settled()
+        if self._keeper is None:
+            self._keeper = asyncio.create_task(self._keep(), name="cpusets")
+
+    async def close(self) -> None:
+        """Look no more; what is written stays: containers keep their CPUs while the plugin restarts."""
+        async with self._turn:
+            await self._stop()
+
+    async def _stop(self) -> None:
+        if self._keeper is not None:
+            self._keeper.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._keeper
+            self._keeper = None
+        self._unwatch()
+        self._clean = False
+
+    def _restored(self) -> bool:
+        return self._clean and time.monotonic() - self._wrote > AFTERCARE
+
+    async def _until_settled(self) -> None:
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            try:
+                settled = await self._look()
+            except (OSError, NoHierarchyError, NoSharedCpuError) as error:
+                raise Refused(f"node: CPUs are not enforced: {error}") from error
+            if not settled.again:
+                return
+            if settled.refused and time.monotonic() > deadline:
+                raise Refused(f"node: CPUs are not enforced: {'; '.join(settled.refused[:3])}")
+            await asyncio.sleep(_RETRY if settled.refused else 0)
+
+    async def _keep(self) -> None:
+        """Look whenever the kernel tells something, and now and then."""
+        while True:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(max(0.0, self._looked + self._interval - time.monotonic())):
+                    await self._told.wait()
+            async with self._turn:
+                settled = await self._look_quietly()
+            await asyncio.sleep(_RETRY if settled.refused else settled.cost / BUSY_SHARE)
+
+    async def _look_quietly(self) -> Settled:
+        if why := self._aside():
+            self._say(f"node: CPUs are not enforced: {why}")
+            return Settled()
+        due = time.monotonic() - self._looked >= self._interval
+        try:
+            concerned = self._heard()
+            settled = await self._look() if due or concerned else Settled()
+            for path in self._quarrels.heed(settled.written, now=self._looked):
+                log.warning(
+                    "cgroup %s: its CPUs are written by somebody else, too: two writers of one cpuset undo each other",
+                    "/".join(path),
+                )
+        except (OSError, NoHierarchyError, NoSharedCpuError) as error:
+            self._clean = False
+            self._looked = time.monotonic()
+            self._say(f"node: CPUs are not enforced: {error}")
+            return Settled()
+        for each in self._records.failures() if due else ():
+            log.warning("%s", each)
+        self._say("")
+        return settled
+
+    async def _look(self) -> Settled:
+        if self._hierarchy is None or not self._hierarchy.pods.exists():
+            self._unwatch()
+            self._hierarchy = await asyncio.to_thread(self._find)
+        if self._watch is None:
+            self._listen()
+        self._heard()
+        entered = self._watch.add if self._watch is not None else _unwatched
+        settled = await asyncio.to_thread(settle, self._hierarchy, self._records, entered=entered)
+        self._looked = time.monotonic()
+        self._clean = not settled.again
+        self._interval = max(SWEEP, settled.cost / IDLE_SHARE) if self._watch is not None else SWEEP
+        if settled.written:
+            self._wrote = self._looked
+        return settled
+
+    def _listen(self) -> None:
+        try:
+            self._watch = Watch(CPUS)
+        except OSError as error:
+            self._say(f"node: cgroups are looked at every {SWEEP} s only: {error}")
+            return
+        asyncio.get_running_loop().add_reader(self._watch.fileno(), self._tell)
+
+    def _tell(self) -> None:
+        if self._watch is not None:
+            asyncio.get_running_loop().remove_reader(self._watch.fileno())  # until it is heard
+        self._told.set()
+
+    def _heard(self) -> bool:
+        """Take what the kernel has told."""
+        self._told.clear()
+        if self._watch is None:
+            return False
+        concerned = self._watch.changed()
+        asyncio.get_running_loop().add_reader(self._watch.fileno(), self._tell)
+        return concerned
+
+    def _unwatch(self) -> None:
+        if self._watch is not None:
+            asyncio.get_running_loop().remove_reader(self._watch.fileno())
+            self._watch.close()
+            self._watch = None
+
+    def _say(self, text: str) -> None:
+        """Log a state when it begins, not each time it is seen."""
+        if text and text != self._said:
+            log.error("%s", text)
+        self._said = text
+
+
+def _unwatched(folder: Path) -> None:
+    """Watch nothing."""

@@ -1,0 +1,91 @@
+#!/bin/sh
+# Gives a container its CPUs before its first instruction: an OCI createRuntime hook.
+#
+#   sh hook.sh CLAIM_UID REQUEST CPUS <state-of-the-container.json
+#
+# The runtime runs it on the host, once for each request of a CPU claim that the container refers to, when the cgroup is
+# there and the process waits in it. Nothing but a POSIX shell is needed, and mkdir, cat, sleep.
+#
+# 1. Remember that the container owns the CPUs (containers/CGROUP/CLAIM_UID.REQUEST): the plugin, which narrows all
+#    others, must know before the CPUs are written, or it would take them for somebody else's mistake.
+# 2. Widen what lies above the container. The plugin may narrow it again at the same moment, if it looked before step 1;
+#    therefore the result is read back and all is repeated until it holds.
+# 3. Write the CPUs of all requests that were remembered for this container: the last hook must not win alone.
+#
+# When it fails, the container does not start, its pod shows the message, and the plugin logs it (failures/).
+
+PATH=/usr/sbin:/usr/bin:/sbin:/bin
+root=${DRA_RESERVE_CGROUPS:-/sys/fs/cgroup}
+proc=${DRA_RESERVE_PROC:-/proc}
+folder=${0%/*}
+claim=$1 request=$2 cpus=$3
+container=unknown
+
+fail() {
+    message="claim uid $claim: CPUs $cpus are not given to container $container: $*"
+    printf '%s\n' "$message" >&2
+    printf '%s\n' "$message" 2>/dev/null >"$folder/failures/$container"
+    exit 1
+}
+
+# The pid, from JSON without a parser: annotations, which users write, come last and are cut off.
+state=$(cat)
+state=${state%%\"annotations\"*}
+pid=${state#*\"pid\"}
+[ "$pid" != "$state" ] || fail "the runtime tells no pid before the annotations"
+pid=${pid#"${pid%%[0-9]*}"}
+pid=${pid%%[!0-9]*}
+[ -r "$proc/$pid/cgroup" ] || fail "$proc/$pid/cgroup cannot be read"
+
+base= path=
+while IFS=: read -r _ controllers at; do
+    case ,$controllers, in
+    *,cpuset,*)
+        base=$root/$controllers path=$at
+        [ -d "$base" ] || base=$root/cpuset
+        effective=cpuset.effective_cpus
+        break
+        ;;
+    ,,)
+        base=$root path=$at
+        [ -e "$base/cgroup.controllers" ] || base=$root/unified
+        effective=cpuset.cpus.effective
+        ;;
+    esac
+done <"$proc/$pid/cgroup"
+
+container=${path##*/}
+case $path in
+*/..*) fail "its cgroup $path lies outside of what can be seen here" ;;
+*kubepods*/?*/?*) ;;
+*) fail "its cgroup $path is not below the kubelet's kubepods" ;;
+esac
+[ -w "$base$path/cpuset.cpus" ] || fail "$base$path/cpuset.cpus cannot be written: is there a cpuset controller?"
+
+record=$folder/containers/$container
+mkdir -p "$record" && printf '%s\n' "$cpus" >"$record/$claim.$request" || fail "$record cannot be written"
+mine=
+for file in "$record"/*; do
+    read -r list <"$file" && mine=${mine:+$mine,}$list
+done
+
+put() {
+    at=$base rest=${path#/} below=
+    while [ "${rest#*/}" != "$rest" ]; do
+        name=${rest%%/*} rest=${rest#*/} at=$at/$name
+        if [ -n "$below" ]; then
+            # Empty in v2: it has what its parent has.
+            read -r now <"$at/cpuset.cpus" && [ -n "$now" ] && printf '%s' "$now,$mine" >"$at/cpuset.cpus"
+        fi
+        case $name in *kubepods*) below=yes ;; esac # the kubelet's own one is never narrow
+    done
+    printf '%s' "$mine" >"$at/$rest/cpuset.cpus" || return 1
+    read -r own <"$at/$rest/cpuset.cpus" && read -r now <"$at/$rest/$effective" && [ "$own" = "$now" ]
+}
+
+tries=0
+until put 2>/dev/null; do
+    tries=$((tries + 1))
+    [ "$tries" -lt 100 ] || fail "the kernel refuses, or takes them back: see cpuset.cpus of $base$path and above"
+    [ "$tries" -lt 5 ] || sleep 0.02 2>/dev/null || sleep 1
+done

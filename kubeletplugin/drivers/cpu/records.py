@@ -1,0 +1,126 @@
+"""What the hooks leave in the driver's folder, and what the enforcement remembers there.
+
+============================================  ========================================================================
+``hook.sh``                                   the hook's program, written anew at each start
+``containers/CGROUP/CLAIM_UID.REQUEST``       a container owns the CPUs of a request; written by the hook
+``failures/CGROUP``                           why a hook failed; written by the hook, read once
+``demand.json``                               the CPUs of each request; there as long as a cgroup may be narrow
+============================================  ========================================================================
+
+The demand is a file because there may be two plugins for a while (a rolling update): what one of them has prepared
+the other must not hand back to everybody. It is written under the lock of the driver's folder, like the checkpoint from
+which it follows, and read by whoever looks after the cgroups.
+"""
+
+import json
+import os
+from collections.abc import Mapping
+from importlib import resources
+from pathlib import Path
+from typing import Final
+
+from dra.engine.cpus.cpusets import CpuSet, MalformedCpuListError, parse
+from dra.model.meta import Uid
+
+HOOK: Final = "hook.sh"
+_CONTAINERS: Final = "containers"
+_FAILURES: Final = "failures"
+_DEMAND: Final = "demand.json"
+_LONGEST_FAILURE: Final = 4096
+
+
+def owner(claim: Uid, request: str) -> str:
+    """Return the name under which a request of a claim owns CPUs."""
+    return f"{claim}.{request}"
+
+
+class Records:
+    """The driver's folder, as far as CPUs are concerned."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.hook = folder / HOOK
+        self._containers = folder / _CONTAINERS
+        self._failures = folder / _FAILURES
+        self._demand = folder / _DEMAND
+        self._seen: tuple[int, int] | None = None
+        self._known: Mapping[str, CpuSet] | None = None
+
+    def install(self) -> None:
+        """Write the hook and make the folders."""
+        for each in (self.folder, self._containers, self._failures):
+            each.mkdir(mode=0o700, parents=True, exist_ok=True)
+        program = resources.files("kubeletplugin.drivers.cpu").joinpath(HOOK).read_bytes()
+        _put(self.hook, program, mode=0o755)
+
+    def owners(self) -> dict[str, frozenset[str]]:
+        """Return who owns CPUs: container's cgroup → names of requests."""
+        found = {}
+        for name in _names(self._containers):
+            requests = frozenset(_names(self._containers / name))
+            if requests:
+                found[name] = requests
+        return found
+
+    def forget(self, container: str) -> None:
+        """Remove what is known of a container that is gone."""
+        folder = self._containers / container
+        for name in _names(folder):
+            (folder / name).unlink(missing_ok=True)
+        try:
+            folder.rmdir()
+        except FileNotFoundError:
+            return
+
+    def failures(self) -> list[str]:
+        """Return why hooks have failed, each time once."""
+        found = []
+        for name in _names(self._failures):
+            path = self._failures / name
+            found.append(path.read_bytes()[:_LONGEST_FAILURE].decode(errors="replace").strip())
+            path.unlink(missing_ok=True)
+        return found
+
+    def demand(self) -> Mapping[str, CpuSet] | None:
+        """Return the CPUs of each request; None if all cgroups are as if there were no such driver."""
+        try:
+            state = self._demand.stat()
+        except FileNotFoundError:
+            return None
+        seen = (state.st_ino, state.st_mtime_ns)
+        if seen != self._seen:
+            self._known = _demand(self._demand)
+            self._seen = seen
+        return self._known
+
+    def put_demand(self, demand: Mapping[str, CpuSet] | None) -> None:
+        """Remember a demand; the caller has the lock of the folder."""
+        if demand is None:
+            self._demand.unlink(missing_ok=True)
+            return
+        body = {"version": 1, "requests": {name: str(demand[name]) for name in sorted(demand)}}
+        _put(self._demand, json.dumps(body, indent=1).encode(), mode=0o600)
+
+
+def _demand(path: Path) -> Mapping[str, CpuSet]:
+    """Read a demand; one that cannot be read is none: the next enforcement, seconds later, writes it anew."""
+    try:
+        content = json.loads(path.read_bytes())
+        return {name: parse(cpus) for name, cpus in content["requests"].items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, MalformedCpuListError):
+        return {}
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        return sorted(os.listdir(folder))  # noqa: PTH208 - names are all that is wanted, of thousands of files perhaps
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def _put(path: Path, body: bytes, *, mode: int) -> None:
+    """Write a file in one piece. It need not survive a power cut: containers do not either."""
+    draft = path.with_name(f".{path.name}.tmp")
+    draft.write_bytes(body)
+    draft.chmod(mode)
+    draft.replace(path)

@@ -1,0 +1,89 @@
+"""One look at all cgroups of pods, and what is written after it.
+
+The order of reading matters, since hooks and the kubelet work at the same time. Records are read first, cgroups
+second: who has a record, and no cgroup after that, is gone. A container whose hook runs in between is seen without
+its record and would get the shared pool in place of its own CPUs; so records are read again after writing, and if there
+are new ones all is done once more. That takes microseconds, while a container waits for milliseconds between its hook
+and its first instruction.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+
+from dra.engine.cpus.cpusets import NO_CPUS, CpuSet
+from dra.model.meta import Struct
+from kubeletplugin.cgroups import naming
+from kubeletplugin.cgroups.hierarchy import Hierarchy
+from kubeletplugin.cgroups.narrowing import Cgroup, targets, writes
+from kubeletplugin.drivers.cpu.records import Records
+
+
+class Settled(Struct, frozen=True):
+    """What came of a look."""
+
+    written: tuple[naming.Path, ...] = ()
+    """Cgroups that have other CPUs now."""
+    refused: tuple[str, ...] = ()
+    """What the kernel did not accept, since somebody wrote at the same time; in the end none."""
+    late: bool = False
+    """Whether a container has got owners since."""
+    cost: float = 0.0
+    """CPU seconds."""
+
+    @property
+    def again(self) -> bool:
+        """Whether another look is necessary at once."""
+        return bool(self.refused) or self.late
+
+
+class NoSharedCpuError(Exception):
+    """There would be no CPU left for containers that own none."""
+
+
+def settle(hierarchy: Hierarchy, records: Records, *, entered: Callable[[Path], None] = lambda _: None) -> Settled:
+    """Bring all cgroups to what is demanded, as far as the kernel lets us. Raises OSError, NoSharedCpuError."""
+    started = time.thread_time()
+    demand = records.demand()
+    if demand is None:
+        return Settled()
+    owners = records.owners()
+    tree = hierarchy.read(entered)
+    if not tree:
+        return Settled(cost=time.thread_time() - started)
+    machine = tree[0].cpus
+    shared = machine - _together(demand.values())
+    if not shared:
+        raise NoSharedCpuError(
+            f"cgroup {hierarchy.pods}: claims have all its CPUs ({machine}), containers without claims could not run;"
+            " keep some back with --reserved-cpus"
+        )
+    owned = {
+        name: cpus
+        for name, requests in owners.items()
+        if (cpus := _together(demand[each] for each in requests if each in demand) & machine)
+    }
+    wanted = targets(tree, version=hierarchy.version, shared=shared, owned=owned)
+    written, refused = _write(hierarchy, tree, wanted)
+    living = {each.path[-1] for each in tree if each.path}
+    for name in owners.keys() - living:
+        records.forget(name)
+    late = bool(written) and not records.owners().items() <= owners.items()
+    return Settled(written=written, refused=refused, late=late, cost=time.thread_time() - started)
+
+
+def _write(
+    hierarchy: Hierarchy, tree: Iterable[Cgroup], wanted: Mapping[naming.Path, CpuSet]
+) -> tuple[tuple[naming.Path, ...], tuple[str, ...]]:
+    written, refused = [], []
+    for each in writes(tree, wanted, version=hierarchy.version):
+        try:
+            if hierarchy.write(each.path, each.cpus):
+                written.append(each.path)
+        except OSError as error:
+            refused.append(f"cgroup {hierarchy.file(each.path)}: CPUs {each.cpus}: {error.strerror}")
+    return tuple(written), tuple(refused)
+
+
+def _together(sets: Iterable[CpuSet]) -> CpuSet:
+    return CpuSet(cpu for cpus in sets for cpu in cpus) if sets else NO_CPUS

@@ -1,0 +1,120 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dra.engine.cpus.cpusets import CpuSet, parse
+from kubeletplugin.cgroups.narrowing import Cgroup, Version, targets, writes
+from tests.kubeletplugin.cgroups.trees import V1Kernel, path, shown, tree
+
+WIDE = {
+    "": "0-7",
+    "burstable": "0-7",
+    "burstable/pod1": "0-7",
+    "burstable/pod1/owner": "0-7",
+    "burstable/pod1/sidecar": "0-7",
+    "besteffort": "0-7",
+    "besteffort/pod2": "0-7",
+    "besteffort/pod2/other": "0-7",
+    "pod3": "0-7",
+    "pod3/owner-of-two": "0-7",
+}
+
+
+def test_owners_have_theirs_others_the_pool_and_what_is_above_both():
+    found = targets(
+        tree(WIDE),
+        version=Version.V1,
+        shared=parse("0-1,6-7"),
+        owned={"owner": parse("2-3"), "owner-of-two": parse("4")},
+    )
+    assert shown(found) == {
+        "burstable": "0-3,6-7",
+        "burstable/pod1": "0-3,6-7",
+        "burstable/pod1/owner": "2-3",
+        "burstable/pod1/sidecar": "0-1,6-7",
+        "besteffort": "0-1,6-7",
+        "besteffort/pod2": "0-1,6-7",
+        "besteffort/pod2/other": "0-1,6-7",
+        "pod3": "0-1,4,6-7",
+        "pod3/owner-of-two": "4",
+    }
+
+
+def test_in_v2_everything_is_as_before_when_nobody_owns_cpus():
+    found = targets(tree(WIDE), version=Version.V2, shared=parse("0-7"), owned={})
+    assert set(shown(found).values()) == {""}
+
+
+def test_in_v2_cgroups_within_containers_are_left_alone():
+    nested = tree({"": "0-7", "pod1": "", "pod1/c": "", "pod1/c/inner": "5"})
+    assert path("pod1/c/inner") not in targets(nested, version=Version.V2, shared=parse("0-3"), owned={})
+
+
+@pytest.mark.parametrize(
+    ("inner", "expected"),
+    [
+        pytest.param("0-7", "0-3", id="follows-its-container"),
+        pytest.param("1-2", "1-2", id="keeps-a-partition-within"),
+        pytest.param("3-5", "3", id="loses-what-the-container-loses"),
+        pytest.param("5-6", "0-3", id="has-to-run-somewhere"),
+    ],
+)
+def test_in_v1_cgroups_within_containers(inner, expected):
+    nested = tree({"": "0-7", "pod1": "0-7", "pod1/c": "0-7", "pod1/c/inner": inner})
+    found = targets(nested, version=Version.V1, shared=parse("0-3"), owned={})
+    assert shown(found)["pod1/c/inner"] == expected
+
+
+def test_nothing_is_written_when_all_is_as_it_shall_be():
+    wide = tree(WIDE)
+    found = targets(wide, version=Version.V1, shared=parse("0-7"), owned={})
+    assert list(writes(wide, found, version=Version.V1)) == []
+
+
+cpus = st.sets(st.integers(0, 7), min_size=1).map(CpuSet)
+
+
+@st.composite
+def lawful_trees(draw):
+    """Trees as v1 allows them: each cgroup within its parent; some just made, with no CPUs yet."""
+    found = [Cgroup(path=(), cpus=CpuSet(range(8)))]
+    names = draw(st.lists(st.sampled_from(["burstable", "besteffort"]), unique=True))
+    for qos in [(), *((name,) for name in names)]:
+        above = next(each.cpus for each in found if each.path == qos) if qos in [e.path for e in found] else None
+        if above is None:
+            above = draw(st.sets(st.integers(0, 7), min_size=1).map(CpuSet))
+            found.append(Cgroup(path=qos, cpus=above))
+        for number in range(draw(st.integers(0, 2))):
+            pod = (*qos, f"pod{number}")
+            held = draw(_within(above))
+            found.append(Cgroup(path=pod, cpus=held))
+            for each in range(draw(st.integers(0, 2)) if held else 0):
+                own = draw(_within(held))
+                found.append(Cgroup(path=(*pod, f"c{each}"), cpus=own))
+                if own and draw(st.booleans()):
+                    found.append(Cgroup(path=(*pod, f"c{each}", "inner"), cpus=draw(_within(own))))
+    return found
+
+
+def _within(above):
+    return st.sets(st.sampled_from(sorted(above)) if above else st.nothing()).map(CpuSet)
+
+
+@given(cgroups=lawful_trees(), shared=cpus, owned=st.dictionaries(st.sampled_from(["c0", "c1"]), cpus))
+def test_v1_accepts_every_single_write_and_ends_as_wanted(cgroups, shared, owned):
+    wanted = targets(cgroups, version=Version.V1, shared=shared, owned=owned)
+    kernel = V1Kernel(cgroups)
+    for each in writes(cgroups, wanted, version=Version.V1):
+        kernel.write(each.path, each.cpus)
+    assert {at: held for at, held in kernel.cpus.items() if at} == wanted
+    again = [Cgroup(path=at, cpus=held) for at, held in kernel.cpus.items()]
+    rest = targets(again, version=Version.V1, shared=shared, owned=owned)
+    assert list(writes(again, rest, version=Version.V1)) == []
+
+
+@given(cgroups=lawful_trees(), shared=cpus, owned=st.dictionaries(st.sampled_from(["c0", "c1"]), cpus))
+def test_no_container_ever_has_a_cpu_it_had_not_and_shall_not_have(cgroups, shared, owned):
+    wanted = targets(cgroups, version=Version.V1, shared=shared, owned=owned)
+    before = {each.path: each.cpus for each in cgroups}
+    for each in writes(cgroups, wanted, version=Version.V1):
+        assert each.cpus <= before[each.path] | wanted[each.path]

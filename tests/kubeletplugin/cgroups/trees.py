@@ -1,0 +1,53 @@
+"""Cgroup trees to try things on: a model of the kernel's rules, and folders that look like cgroups."""
+
+from collections.abc import Mapping
+from pathlib import Path as FilePath
+
+from dra.engine.cpus.cpusets import CpuSet, parse
+from kubeletplugin.cgroups.narrowing import Cgroup, Version
+
+
+def path(text):
+    return tuple(filter(None, text.split("/")))
+
+
+def tree(cgroups: Mapping[str, str]):
+    return tuple(Cgroup(path=path(name), cpus=parse(cpus)) for name, cpus in cgroups.items())
+
+
+def shown(found):
+    return {"/".join(at): str(cpus) for at, cpus in found.items()}
+
+
+class V1Kernel:
+    """What cgroup v1 makes of writes, one at a time."""
+
+    def __init__(self, cgroups):
+        self.cpus = {each.path: each.cpus for each in cgroups}
+
+    def write(self, at, cpus: CpuSet):
+        assert cpus, f"{at}: ENOSPC, tasks would have no CPU"
+        if at[:-1] in self.cpus:
+            assert cpus <= self.cpus[at[:-1]], f"{at}: EACCES, {cpus} is more than its parent has"
+        for other, held in self.cpus.items():
+            if other[:-1] == at and other:
+                assert held <= cpus, f"{at}: EBUSY, {cpus} is less than {other} has"
+        self.cpus[at] = cpus
+
+
+def folders(root: FilePath, cgroups: Mapping[str, str], *, version: Version, cpus: str = "0-7") -> FilePath:
+    """Make folders that look like cgroups; return the mount."""
+    top = root if version is Version.V2 else root / "cpuset"
+    top.mkdir(parents=True, exist_ok=True)
+    if version is Version.V2:
+        (top / "cgroup.controllers").write_text("cpu cpuset memory\n")
+    for name, own in {"": cpus, **cgroups}.items():
+        make(top / name, own, version=version, effective=own or cpus)
+    return root
+
+
+def make(folder: FilePath, own: str, *, version: Version, effective: str) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "cpuset.cpus").write_text(f"{own}\n")
+    name = "cpuset.cpus.effective" if version is Version.V2 else "cpuset.effective_cpus"
+    (folder / name).write_text(f"{effective}\n")
