@@ -21,7 +21,7 @@ from typing import Final, Protocol, TypeVar
 import msgspec
 
 from dra.model.meta import Uid
-from kubeletplugin.cdi import CdiFolder, names_a_file
+from kubeletplugin.cdi import CdiFolder, document, names_a_file
 from kubeletplugin.checkpoint import Checkpoint, CheckpointError
 from kubeletplugin.contract import ClaimIdentity, Driver, Preparation, PrepareRequest, Refused
 from kubeletplugin.holdings import DoubledError, Holdings, items_of
@@ -107,8 +107,11 @@ class Preparing:
         await self._locked(self._recover)
 
     async def enforce(self) -> None:
-        """Have the driver look at the machine again; raises Refused, CheckpointError or TimeoutError."""
-        await self._locked(self._enforce_all)
+        """Look at the machine again, and at the CDI files: to be called every few seconds.
+
+        Raises Refused, CheckpointError or TimeoutError.
+        """
+        await self._locked(self._look_again)
 
     async def settled(self) -> None:
         """Wait for the calls that nobody waits for any more."""
@@ -235,8 +238,17 @@ class Preparing:
             if isinstance(answer, Refused):
                 log.warning("driver %s: at start: %s", self._driver.name, answer)
 
-    async def _enforce_all(self) -> None:
-        await self._enforce(await self._current())
+    async def _look_again(self) -> None:
+        holdings = await self._current()
+        await asyncio.to_thread(self._replace_missing, holdings.all)
+        await self._enforce(holdings)
+
+    def _replace_missing(self, preparations: Iterable[Preparation]) -> None:
+        """Write files that somebody removed, or for which there was no room: containers that restart need them."""
+        there = self._cdi.uids()
+        missing = [each for each in preparations if each.claim.uid not in there and document(each) is not None]
+        for answer in self._write_files(missing).values():
+            log.warning("%s", answer if isinstance(answer, Refused) else f"{answer.claim}: its CDI file was gone")
 
     async def _enforce(self, holdings: Holdings) -> None:
         """Have the driver bring the machine in line; raises Refused."""

@@ -88,6 +88,8 @@ class Rollout(RuleBasedStateMachine):
         """Claims that the kubelet has asked to prepare, and has no success of unprepare for."""
         self.granted = {}
         """Claims that pods run with."""
+        self.unsure = set()
+        """Claims whose unprepare failed: whether the checkpoint was replaced is not known."""
         self.repaired = False
         """Whether nothing has failed since the last complete start."""
 
@@ -209,7 +211,9 @@ class Rollout(RuleBasedStateMachine):
         if answers is None:
             return
         assert set(answers) == {each.uid for each in batch}
-        self.asked.difference_update(uid for uid, answer in answers.items() if answer is None)
+        gone = {uid for uid, answer in answers.items() if answer is None}
+        self.asked -= gone
+        self.unsure = (self.unsure | set(answers)) - gone
 
     @invariant()
     def nothing_twice(self):
@@ -225,6 +229,10 @@ class Rollout(RuleBasedStateMachine):
     @invariant()
     def nothing_leaked(self):
         assert set(self.node.remembered) <= self.asked
+
+    @invariant()
+    def no_file_without_a_preparation(self):
+        assert self.node.cdi.uids() <= set(self.node.remembered) | self.unsure
 
     @invariant()
     def no_file_missing_and_none_too_many(self):

@@ -225,6 +225,17 @@ async def test_recovery_writes_missing_files_removes_orphans_and_enforces(node, 
     assert set(driver.enforced) == {a.uid, b.uid}
 
 
+async def test_a_file_that_was_removed_is_put_back_by_the_next_look(node, driver, caplog):
+    plugin = node.instance(driver=driver)
+    a, b = node.claims.allocate("a", "gpu-0"), node.claims.allocate("b", "gpu-1")
+    await plugin.prepare([a, b])
+    node.cdi.path(a.uid).unlink()
+    driver.enforced = None
+    await plugin.enforce()
+    assert node.cdi.uids() == {a.uid, b.uid} == set(driver.enforced)
+    assert [record.getMessage() for record in caplog.records] == [f"{a}: its CDI file was gone"]
+
+
 async def test_recovery_goes_on_when_nothing_can_be_enforced(node, driver, caplog):
     driver.stuck = Refused("node n1: no cgroups")
     with caplog.at_level(logging.WARNING):
