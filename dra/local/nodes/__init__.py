@@ -1,12 +1,24 @@
-"""Emulated nodes: kubelets that obey the rules of the real one, with simulated devices and containers."""
+"""Emulated nodes: kubelets that obey the rules of the real one; devices and containers simulated, unless asked for."""
 
-from typing import Final
+from collections.abc import Iterator
 
-NOT_ENFORCED: Final = (
-    "nodes: init containers and sidecars, probes, volumes, activeDeadlineSeconds of pods, evictions for want of memory",
-    "nodes: images are not pulled, nothing is executed (containers are timers), no logs, exec, port-forward",
-    "nodes: pod addresses lead nowhere",
-    "nodes: devices are simulated, whatever their driver is called; plugins are not asked over their sockets",
-    "nodes: events of pods that start and stop without trouble are not written",
-)
-"""What a real kubelet does and these do not."""
+
+def not_enforced(*, processes: bool = False, plugins: bool = False) -> Iterator[str]:
+    """Yield what a real kubelet does and these do not."""
+    yield "nodes: init containers and sidecars, probes, volumes, activeDeadlineSeconds, evictions for want of memory"
+    if processes:
+        yield (
+            "nodes: containers are processes of this machine and of its user: no images, namespaces, limits, cpusets;"
+            " no logs, exec, port-forward"
+        )
+        yield "nodes: of CDI devices containers get the environment, and no device nodes, mounts, hooks"
+    else:
+        yield "nodes: images are not pulled, nothing is executed (containers are timers), no logs, exec, port-forward"
+        yield "nodes: CDI devices are injected nowhere"
+    yield "nodes: pod addresses lead nowhere"
+    if plugins:
+        yield "nodes: a kubelet that starts again has no checkpoint: plugins are asked again for what runs"
+        yield "nodes: plugins run on while their node reboots"
+    else:
+        yield "nodes: devices are simulated, whatever their driver is called; plugins are not asked over their sockets"
+    yield "nodes: events of pods that start and stop without trouble are not written"

@@ -3,7 +3,7 @@
 `dra.local.nodes.plugins` has the `Preparer` that asks DRA plugins over their sockets.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -52,6 +52,18 @@ class Health:
 
     state: str = "Unknown"
     message: str = ""
+
+
+class DeviceHealth(Protocol):
+    """What is known of the health of devices on their nodes."""
+
+    def health(self, node: str, device: Device) -> Health:
+        """Return what is known of a device now."""
+        ...
+
+    def listen(self, changed: Callable[[str], None]) -> None:
+        """Have somebody told the node of each device whose health has changed."""
+        ...
 
 
 class PrepareError(Exception):
@@ -144,4 +156,5 @@ def merged(first: Iterable[str], second: Iterable[str]) -> tuple[str, ...]:
 
 
 def _device(result: DeviceRequestAllocationResult) -> Device:
-    return Device(result.driver, result.pool, result.device, result.share_id or "")
+    request = result.request.partition("/")[0]
+    return Device(result.driver, result.pool, result.device, result.share_id or "", requests=(request,))

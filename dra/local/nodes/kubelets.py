@@ -24,7 +24,9 @@ from dra.kube.series import Fact, Regarding, Severity
 from dra.kube.store import Change, Deleted, Upserted
 from dra.local.agenda import Agenda
 from dra.local.nodes import residents
-from dra.local.nodes.drivers import PrepareError, Preparer, SimulatedDriver
+from dra.local.nodes.cdi import DeviceError
+from dra.local.nodes.drivers import Device, DeviceHealth, PrepareError, Preparer, SimulatedDriver
+from dra.local.nodes.grants import allocated_resources, cdi_names
 from dra.local.nodes.inventory import NodeSpec
 from dra.local.nodes.machines import Machines
 from dra.local.nodes.manifests import Pod, concerns_kubelet
@@ -48,6 +50,9 @@ SILENT: Final = "local.reserve.dra/silent"
 REBOOT_SECONDS: Final = 5.0
 RELEASE_RETRY: Final = 5.0
 
+START_ERROR: Final = 128
+"""Exit code of a container that could not be started."""
+
 
 class Kubelets:
     """All kubelets. `run` never returns; cancel it."""
@@ -61,6 +66,7 @@ class Kubelets:
         chance: Random,
         api: str = KEP,
         preparer: Preparer | None = None,
+        health: DeviceHealth | None = None,
         leases: bool = True,
         containers: Containers | None = None,
     ) -> None:
@@ -72,6 +78,9 @@ class Kubelets:
         self.preparations = Preparations(self._preparer, api=api, read=self._claim)
         """Which claims are prepared where: for audits."""
 
+        self._health = health
+        if health is not None:
+            health.listen(self._wake_node)
         self._containers = containers
         self._started: dict[Uid, dict[str, int]] = {}
         """Which run of each container has been handed over to whoever runs it."""
@@ -221,6 +230,11 @@ class Kubelets:
                 return None  # whoever brings it back wakes its pods
             if uid in self._adopting:
                 await self._adopt_claims(resident)
+            if self._health is not None:
+                devices = partial(self._devices, resident)
+                resident.resources = allocated_resources(
+                    resident.pod, devices, health=partial(self._health.health, resident.node)
+                )
             step = residents.advance(resident, now=now, wall=self._wall())
             if self._containers is not None:
                 self._follow(resident, self._containers)
@@ -251,9 +265,18 @@ class Kubelets:
         for run in resident.runs:
             if run.running and started.get(run.name) != run.number:
                 started[run.name] = run.number
-                containers.start(resident.pod, specs[run.name], partial(self._ended, resident, run, run.number))
+                ended = partial(self._ended, resident, run, run.number)
+                names = cdi_names(resident.pod, specs[run.name], partial(self._devices, resident))
+                try:
+                    containers.start(resident.pod, specs[run.name], ended, devices=names)
+                except DeviceError as error:
+                    self._warn(resident.pod, "Failed", f"Error: CDI device injection failed: {error}")
+                    ended(START_ERROR)
             elif run.name in started and (not run.running or resident.stage is Stage.STOPPING):
                 containers.stop(uid, run.name, kill=not run.running)
+
+    def _devices(self, resident: Resident, claim: str) -> tuple[Device, ...]:
+        return self.preparations.devices(resident.node, (resident.pod.metadata.namespace, claim))
 
     def _ended(self, resident: Resident, run: Run, number: int, exit_code: int) -> None:
         now = self._clock.now()

@@ -12,6 +12,20 @@ class Meta(ObjectMeta, frozen=True):
     deletion_grace_period_seconds: int | None = None
 
 
+class ContainerClaim(Struct, frozen=True):
+    """``resources.claims[]``: an entry of the pod's claims, or one request of it."""
+
+    name: str = ""
+    request: str = ""
+
+
+class Resources(Struct, frozen=True):
+    """``resources`` of a container, as far as devices go."""
+
+    claims: list[ContainerClaim] | None = None
+    requests: dict[str, Any] | None = None
+
+
 class Container(Struct, frozen=True):
     """``spec.containers[]``."""
 
@@ -21,6 +35,7 @@ class Container(Struct, frozen=True):
     args: list[str] | None = None
     env: list[dict[str, Any]] | None = None
     working_dir: str = ""
+    resources: Resources = Resources()
 
 
 class Spec(Struct, frozen=True):
@@ -43,6 +58,20 @@ class ContainerStatus(Struct, frozen=True):
     state: dict[str, Any] | None = None
 
 
+class ExtendedResourceRequest(Struct, frozen=True):
+    """``status.extendedResourceClaimStatus.requestMappings[]``."""
+
+    container_name: str = ""
+    resource_name: str = ""
+    request_name: str = ""
+
+
+class ExtendedResourceClaimStatus(PodExtendedResourceClaimStatus, frozen=True):
+    """``status.extendedResourceClaimStatus`` with what only a kubelet asks for."""
+
+    request_mappings: list[ExtendedResourceRequest] | None = None
+
+
 class Status(Struct, frozen=True):
     """``status``; conditions stay whole, since they are written back."""
 
@@ -52,7 +81,7 @@ class Status(Struct, frozen=True):
     container_statuses: list[ContainerStatus] | None = None
     pod_ip: str = ""
     resource_claim_statuses: list[PodResourceClaimStatus] | None = None
-    extended_resource_claim_status: PodExtendedResourceClaimStatus | None = None
+    extended_resource_claim_status: ExtendedResourceClaimStatus | None = None
 
 
 class Pod(Struct, frozen=True):

@@ -77,6 +77,11 @@ class Preparations:
             del cache[key]
         self._claims.pop(uid, None)
 
+    def devices(self, node: str, key: Key) -> tuple[Device, ...]:
+        """Return what a claim has been given on a node."""
+        known = self._cache.get(node, {}).get(key)
+        return known.devices if known is not None else ()
+
     async def adopt(self, node: str, pod: Pod, claims: list[ResourceClaim]) -> None:
         """Take over what runs already, as a kubelet and a driver do that read their checkpoints.
 

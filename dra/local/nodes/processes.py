@@ -3,15 +3,20 @@
 Commands are executed as they are, without images, namespaces or limits: for trying things out on one's own machine, by
 who trusts what he applies. A process gets the environment of its container and nothing else but PATH and HOME; it has a
 group of its own, so that what it has started ends with it.
+
+Of a device that a DRA plugin describes with CDI it gets the environment; device nodes, mounts and hooks would take a
+container. A name that nobody describes keeps it from starting, as it does a container.
 """
 
 import asyncio
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final, Protocol
 
+from dra.local.nodes import cdi
 from dra.local.nodes.manifests import Container, Pod
 from dra.model.meta import Uid
 
@@ -22,8 +27,10 @@ NOT_FOUND: Final = 127
 class Containers(Protocol):
     """Runs containers; a kubelet without one lets timers run."""
 
-    def start(self, pod: Pod, container: Container, ended: Callable[[int], None]) -> None:
-        """Start a container; `ended` is told its exit code, later."""
+    def start(
+        self, pod: Pod, container: Container, ended: Callable[[int], None], *, devices: Sequence[str] = ()
+    ) -> None:
+        """Start a container with these CDI devices; `ended` is told its exit code, later. Raises `cdi.DeviceError`."""
         ...
 
     def stop(self, uid: Uid, name: str, *, kill: bool) -> None:
@@ -45,13 +52,21 @@ class _Process:
 class Processes:
     """Containers as children of this process."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, specs: Mapping[str, Path] | None = None) -> None:
+        """``specs`` are the folders with CDI files, by node."""
+        self._specs = specs or {}
         self._running: dict[tuple[Uid, str], _Process] = {}
 
-    def start(self, pod: Pod, container: Container, ended: Callable[[int], None]) -> None:
-        """Start a process."""
+    def start(
+        self, pod: Pod, container: Container, ended: Callable[[int], None], *, devices: Sequence[str] = ()
+    ) -> None:
+        """Start a process; raises `cdi.DeviceError`."""
         place = (pod.metadata.uid, container.name)
-        task = asyncio.get_running_loop().create_task(self._run(pod, container, ended), name=f"container {place}")
+        environment = _environment(pod, container)
+        if devices:
+            environment |= cdi.environment(self._specs.get(pod.spec.node_name), devices)
+        running = self._run(pod, container, ended, environment)
+        task = asyncio.get_running_loop().create_task(running, name=f"container {place}")
         self._running[place] = _Process(task)
 
     def stop(self, uid: Uid, name: str, *, kill: bool) -> None:
@@ -70,7 +85,9 @@ class Processes:
             self.stop(uid, name, kill=True)
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _run(self, pod: Pod, container: Container, ended: Callable[[int], None]) -> None:
+    async def _run(
+        self, pod: Pod, container: Container, ended: Callable[[int], None], environment: Mapping[str, str]
+    ) -> None:
         place = (pod.metadata.uid, container.name)
         mine = self._running[place]
         try:
@@ -79,7 +96,7 @@ class Processes:
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=asyncio.subprocess.DEVNULL,
                 stderr=asyncio.subprocess.DEVNULL,
-                env=_environment(pod, container),
+                env=environment,
                 cwd=container.working_dir or None,
                 start_new_session=True,
             )

@@ -16,7 +16,7 @@ Rules, all of them the real kubelet's:
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from random import Random
-from typing import Final
+from typing import Any, Final
 
 from dra.local.nodes.manifests import Pod
 from dra.local.nodes.programs import Program, program, stop_seconds
@@ -99,6 +99,8 @@ class Resident:
     """Whether we have asked for the removal of the object."""
     reported: object = None
     wake: float | None = None
+    resources: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    """``allocatedResourcesStatus`` of its containers, by their names."""
     real: bool = False
     """Whether its containers are processes, which end when they do and not by a timer."""
 
@@ -122,7 +124,7 @@ class Resident:
     def summary(self) -> object:
         """Return what its status says, for comparison."""
         runs = tuple((run.running, run.restarts, run.exit_code) for run in self.runs)
-        return (self.phase, self.sandbox, runs, self.refused and self.never_ran)
+        return (self.phase, self.sandbox, runs, self.refused and self.never_ran, self.resources)
 
 
 def advance(resident: Resident, *, now: float, wall: str) -> Step:

@@ -95,6 +95,7 @@ def _container_status(resident: Resident, run: Run, image: str) -> dict[str, Any
         "restartCount": run.restarts,
         "state": state,
         "lastState": last,
+        **({"allocatedResourcesStatus": resources} if (resources := resident.resources.get(run.name)) else {}),
         **(
             {"containerID": f"emulated://{resident.pod.metadata.uid}/{run.name}/{run.restarts}"}
             if run.started_at

@@ -1,6 +1,7 @@
 """What a plane can be told before it starts."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from dra.local.schemas.structures import Dialect
 
@@ -12,4 +13,8 @@ class Options:
     api: Dialect = Dialect.KEP
     nodes: int = 3
     devices: int = 8
-    """Of each node."""
+    """Of each node, simulated."""
+    processes: bool = False
+    """Whether the commands of containers are executed on this machine."""
+    plugins: Path | None = None
+    """The runtime folder with the sockets of DRA plugins, a folder for each node; None: all drivers are simulated."""

@@ -44,7 +44,8 @@ class Plane:
         admin = Admin(options=options, server=self.server, faults=self.faults, supervisor=self.supervisor)
         self.server.pages[PATH] = admin.answer
         self.server.not_enforced += (f"scheduler: {each}" for each in scheduler.NOT_ENFORCED)
-        self.server.not_enforced += [*nodes.NOT_ENFORCED, *workloads.NOT_ENFORCED]
+        self.server.not_enforced += nodes.not_enforced(processes=options.processes, plugins=options.plugins is not None)
+        self.server.not_enforced += workloads.NOT_ENFORCED
 
     def add(self, name: str, start: Start) -> None:
         """Have one more component, before the plane runs."""

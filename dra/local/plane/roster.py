@@ -1,5 +1,6 @@
 """Which components a plane has, and how each is started: with a client and chance of its own."""
 
+import asyncio
 from collections.abc import Callable, Mapping
 from random import Random
 from typing import Final
@@ -8,6 +9,8 @@ from dra.kube.client import Client
 from dra.kube.clock import Clock
 from dra.local.nodes.inventory import NodeSpec
 from dra.local.nodes.kubelets import Kubelets
+from dra.local.nodes.plugins import folders
+from dra.local.nodes.processes import Processes
 from dra.local.plane.options import Options
 from dra.local.plane.supervision import Start
 from dra.local.scheduler.scheduler import Scheduler
@@ -23,10 +26,9 @@ def components(
 ) -> Mapping[str, Start]:
     """Return how to start each component, by name."""
     dice = {name: branch(chance) for name in (KUBELETS, SCHEDULER, WORKLOADS)}
-    nodes = specs(options)
 
     async def kubelets() -> None:
-        await Kubelets(client(KUBELETS), nodes=nodes, clock=clock, chance=dice[KUBELETS], api=options.api.value).run()
+        await run_kubelets(options, client(KUBELETS), clock=clock, chance=dice[KUBELETS])
 
     async def scheduler() -> None:
         await Scheduler(client(SCHEDULER), clock=clock, chance=dice[SCHEDULER]).run()
@@ -35,6 +37,33 @@ def components(
         await WorkloadControllers(client(WORKLOADS), clock=clock, chance=dice[WORKLOADS]).run()
 
     return {KUBELETS: kubelets, SCHEDULER: scheduler, WORKLOADS: workloads}
+
+
+async def run_kubelets(options: Options, client: Client, *, clock: Clock, chance: Random) -> None:
+    """Run the kubelets of a plane, and what they have plugins for, until cancelled."""
+    nodes, api = specs(options), options.api.value
+    places = folders.of(options.plugins, (spec.name for spec in nodes)) if options.plugins is not None else {}
+    containers = Processes(specs={name: place.cdi for name, place in places.items()}) if options.processes else None
+    if not places:
+        await Kubelets(client, nodes=nodes, clock=clock, chance=chance, api=api, containers=containers).run()
+        return
+    from dra.local.nodes.plugins.preparer import Plugins  # noqa: PLC0415 - gRPC, for who asks for it
+
+    published = frozenset(spec.driver for spec in nodes if spec.devices)
+    plugins = Plugins(places, client, clock=clock, own=published)
+    kubelets = Kubelets(
+        client,
+        nodes=nodes,
+        clock=clock,
+        chance=chance,
+        api=api,
+        preparer=plugins,
+        health=plugins,
+        containers=containers,
+    )
+    async with asyncio.TaskGroup() as group:
+        group.create_task(plugins.run(), name="plugins")
+        group.create_task(kubelets.run(), name="kubelets")
 
 
 def specs(options: Options) -> tuple[NodeSpec, ...]:

@@ -15,7 +15,6 @@ module         what it knows
 `node`         which instances of which drivers a node has, which one is asked; when slices are wiped
 `answers`      what a plugin may answer: pure
 `preparer`     the drivers of all nodes behind `dra.local.nodes.drivers.Preparer`
-`cdi`          what a container is given by the names that a plugin answers
 =============  ==========================================================================================
 
 gRPC lives in threads of its own and breaks virtual time, and importing it takes a while: only who composes a plane with

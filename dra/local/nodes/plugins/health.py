@@ -20,6 +20,7 @@ from dra.local.nodes.plugins.answers import text_of
 from dra.wire import devicehealth
 
 AGAIN_SECONDS: Final = 5.0
+EXPIRE_SECONDS: Final = 5.0
 TIMEOUT_SECONDS: Final = 30.0
 MESSAGE_MAX: Final = 1024
 
@@ -65,6 +66,15 @@ class HealthCache:
         known.update(news)
         if moved:
             self._changed()
+
+    def expire(self) -> None:
+        """Forget what has not been said again in time; the kubelet finds out when it next looks at a pod."""
+        now = self._clock.now()
+        for driver, known in tuple(self._told.items()):
+            held = {key: told for key, told in known.items() if told.holds(now)}
+            if len(held) != len(known):
+                self._told[driver] = held
+                self._changed()
 
     def clear(self, driver: str) -> None:
         """Forget what a driver has said."""

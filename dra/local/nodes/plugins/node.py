@@ -57,6 +57,7 @@ class NodePlugins:
         """Be the plugin manager of a kubelet that starts, until cancelled."""
         self._folders.make()
         self._spawn(self._wiping.wipe(), "wipe all slices")
+        self._spawn(self._expire(), "old news of health")
         try:
             await self._registry.run()
         finally:
@@ -137,6 +138,11 @@ class NodePlugins:
         await asyncio.sleep(self._wipe_after)
         _log.warning("node %s: driver %s cannot be reached; its ResourceSlices are removed", self._node, driver)
         await self._wiping.wipe(driver)
+
+    async def _expire(self) -> None:
+        while True:
+            await asyncio.sleep(health.EXPIRE_SECONDS)
+            self.health.expire()
 
     def _spawn(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work, name=f"{name} on {self._node}")

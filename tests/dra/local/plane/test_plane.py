@@ -1,5 +1,8 @@
 import asyncio
 import json
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -143,3 +146,24 @@ async def test_what_makes_no_sense_is_refused(made, method, path, body, status, 
     refused = await ask(made, method, path, body)
     assert refused.status == status
     assert told in decode(refused.body)["message"]
+
+
+def test_a_plane_without_plugins_has_nothing_to_do_with_grpc():
+    told = "import sys, dra.local.plane.plane, dra.cli.local.commands; print('grpc' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout == "False\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "told", "untold"),
+    [
+        pytest.param({}, ["containers are timers", "devices are simulated"], ["plugins run on"], id="neither"),
+        pytest.param({"processes": True}, ["no device nodes, mounts"], ["containers are timers"], id="processes"),
+        pytest.param({"plugins": Path("x")}, ["plugins run on while"], ["devices are simulated"], id="plugins"),
+    ],
+)
+async def test_what_is_not_enforced_is_told_of_the_plane_at_hand(options, told, untold):
+    made = plane.Plane(Options(nodes=1, **options), clock=LoopClock(), chance=seeded(1))
+    text = (await made.handle(Request(method="GET", path="/readyz", query={"verbose": ""}, timeout=10.0))).body.decode()
+    assert all(each in text for each in told)
+    assert not any(each in text for each in untold)
