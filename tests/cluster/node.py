@@ -14,6 +14,11 @@ What a plugin is started with: `plugins` and `plugins_registry` (sockets), `cdi`
 `stop_kubelet` and `start_kubelet`, `kill_sandbox`, `wipe_cdi`, `containerd.process.restart()`. What can be seen:
 `output`, `containers` (with the pids of their first processes, so /proc tells the rest), `tail` of its logs.
 
+What takes its time: a pod that the kubelet meets in the moment in which a plugin registers is refused (`DRA driver …
+is not registered`) and tried again after ten seconds, so allow half a minute; deleted with a grace period of 0, as
+these pods are, a pod's object goes at once, and its processes and NodeUnprepareResources follow; a kubelet that starts
+anew deletes the node's ResourceSlices.
+
 Alone, without pytest: ``with Cluster(Options(nodes=0)) as cluster, RealNode(cluster) as node: …``. It has a run folder
 of its own, so it can end before its cluster does; then its processes, containers, mounts and cgroups end, and its Node.
 The kubelet is system:node:NAME in system:nodes, held to its own objects by the Node authorizer and NodeRestriction.
@@ -134,7 +139,8 @@ class RealNode:
             self._settings.write_configuration()
             self.kubelet.command = self._enclosure.within(*self._settings.command())
             self.start_kubelet()
-        except BaseException:
+        except BaseException as error:
+            error.add_note(self.tail())  # the logs end with the folder
             self.stop()
             raise
 
