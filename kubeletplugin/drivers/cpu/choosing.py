@@ -5,7 +5,6 @@ requests of a claim), and what later choices have to heed.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from dra.api.parameters.cpu import CpuConfig
@@ -14,11 +13,13 @@ from dra.engine.cpus.accumulator import choose, satisfies
 from dra.engine.cpus.binding import BindPolicy, Exclusivity, Reason, Refusal, Strategy
 from dra.engine.cpus.cpusets import NO_CPUS, CpuSet, parse
 from dra.engine.cpus.room import Holding, Request, Room
+from dra.engine.cpus.shares import Division
 from dra.engine.cpus.topology import Topology
+from dra.engine.ledger import Holder
 from dra.model import quantities
 from dra.model.claims import DeviceRequestAllocationResult
 from dra.model.meta import Struct
-from kubeletplugin.contract import Preparation, PrepareRequest, Refused, base_name
+from kubeletplugin.contract import ClaimIdentity, Preparation, PrepareRequest, Refused, base_name
 from kubeletplugin.drivers.cpu.devices import CAPACITY, cpus_of, is_group
 
 
@@ -29,29 +30,30 @@ class Share(Struct, frozen=True):
     exclusivity: Exclusivity = Exclusivity.NONE
 
 
-@dataclass(frozen=True, kw_only=True)
-class Machine:
-    """What is chosen from."""
-
-    topology: Topology
-    allocatable: CpuSet
+def divided(topology: Topology, reserved: CpuSet, preparations: Iterable[Preparation]) -> Division:
+    """Return who has which CPUs."""
+    held = {_holder(each.claim): _together(holding.cpus for holding in holdings(each)) for each in preparations}
+    return Division(topology=topology, reserved=reserved, holdings={who: cpus for who, cpus in held.items() if cpus})
 
 
-def shares(machine: Machine, request: PrepareRequest, others: Iterable[Preparation]) -> tuple[Share, ...]:
+def shares(
+    topology: Topology, reserved: CpuSet, request: PrepareRequest, others: Iterable[Preparation]
+) -> tuple[Share, ...]:
     """Return the CPUs of each result, in their order; adminAccess gets none. Raises Refused."""
     held = tuple(others)
+    division = divided(topology, reserved, held)
     taken = [holding for each in held for holding in holdings(each)]
+    me = _holder(request.claim)
     found: list[Share] = []
     for result in request.results:
         if result.admin_access:
             found.append(Share(cpus=NO_CPUS))
             continue
-        share = _share(machine, request, result, taken=taken)
-        if both := _owner(held, share.cpus):
-            raise Refused(
-                f"{request.claim}: device {result.device}: CPUs {share.cpus} are those of {both}; "
-                "it starts once the pods of the other claim on this node have ended"
-            )
+        share = _share(division, request, result, taken=taken)
+        now = division.hold(me, division.holdings.get(me, NO_CPUS) | share.cpus)
+        if isinstance(now, str):
+            raise Refused(now)
+        division = now
         taken.append(Holding(cpus=share.cpus, exclusivity=share.exclusivity))
         found.append(share)
     return tuple(found)
@@ -83,19 +85,17 @@ def holdings(preparation: Preparation) -> tuple[Holding, ...]:
 
 
 def _share(
-    machine: Machine, request: PrepareRequest, result: DeviceRequestAllocationResult, *, taken: list[Holding]
+    division: Division, request: PrepareRequest, result: DeviceRequestAllocationResult, *, taken: list[Holding]
 ) -> Share:
     where = f"{request.claim}: device {result.device}"
-    all_of = cpus_of(result.device, machine.topology)
-    if not all_of & machine.allocatable:
+    all_of = cpus_of(result.device, division.topology)
+    if not all_of:
         raise Refused(
-            f"{where}: is no CPU that this node gives away (these are {machine.allocatable}); "
-            "was it allocated before CPUs were reserved or went offline? Delete the claim's pods"
+            f"{where}: has no CPU that is online ({division.topology.online} are); delete the claim's pods, "
+            "so that it is allocated anew"
         )
     config = _config(request, result, where=where)
-    room = Room(
-        topology=machine.topology, allocatable=all_of & machine.allocatable, holdings=tuple(taken), max_holders=1
-    )
+    room = Room(topology=division.topology, allocatable=all_of & division.allocatable, holdings=tuple(taken))
     wish = Request(
         count=_count(result, where=where) if is_group(result.device) else len(all_of),
         policy=BindPolicy(config.bind_policy),
@@ -155,9 +155,9 @@ def _count(result: DeviceRequestAllocationResult, *, where: str) -> int:
     return int(number)
 
 
-def _owner(others: Iterable[Preparation], cpus: CpuSet) -> str:
-    """Return the first claim that has one of the CPUs."""
-    for each in others:
-        if any(holding.cpus & cpus for holding in holdings(each)):
-            return str(each.claim)
-    return ""
+def _holder(claim: ClaimIdentity) -> Holder:
+    return Holder(kind="claim", key=claim.key, uid=claim.uid)
+
+
+def _together(sets: Iterable[CpuSet]) -> CpuSet:
+    return CpuSet(cpu for cpus in sets for cpu in cpus)

@@ -1,6 +1,7 @@
 """The driver ``cpu.reserve.dra``: CPUs of one's own. What it writes to the machine is in `enforcing`."""
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Callable, Iterable
 from pathlib import Path
 from typing import Final
@@ -22,8 +23,10 @@ from kubeletplugin.drivers.cpu import choosing
 from kubeletplugin.drivers.cpu.cpu_manager import CpuManager
 from kubeletplugin.drivers.cpu.devices import DeviceMode, default_reserved, devices
 from kubeletplugin.drivers.cpu.enforcing import Enforcement
-from kubeletplugin.drivers.cpu.records import Records, owner
+from kubeletplugin.drivers.cpu.records import Demand, Records, owner
 from kubeletplugin.drivers.cpu.source import CpuSource
+
+log = logging.getLogger(__name__)
 
 NAME: Final = "cpu.reserve.dra"
 
@@ -66,8 +69,9 @@ class CpuDriver:
         self._node = node
         self._mode = mode
         self._reserved = kept
-        self._machine = choosing.Machine(topology=topology, allocatable=topology.online - kept)
+        self._topology = topology
         self._known = topology.online - kept
+        self._faults: set[str] = set()
         self._manager = CpuManager(kubelet)
         self._records = Records(folder)
         self._records.install()
@@ -82,8 +86,8 @@ class CpuDriver:
         """Return the CPUs that may be given away; none while the kubelet does that."""
         if self.stepped_aside:
             return (Pool(name=self._node, devices=()),)
-        machine = self._machine
-        published = devices(machine.topology, allocatable=machine.allocatable, mode=self._mode)
+        allocatable = self._topology.online - self._reserved
+        published = devices(self._topology, allocatable=allocatable, mode=self._mode)
         return (Pool(name=self._node, devices=published),)
 
     def health(self) -> tuple[Health, ...]:
@@ -91,7 +95,7 @@ class CpuDriver:
         if self._mode is DeviceMode.GROUPED:
             nodes = (device.name for pool in self.pools() for device in pool.devices)
             return tuple(Health(pool=self._node, device=name, healthy=True) for name in nodes)
-        online = self._machine.topology.online
+        online = self._topology.online
         return tuple(
             Health(
                 pool=self._node,
@@ -115,7 +119,7 @@ class CpuDriver:
         """Return what the claim gets; raises Refused."""
         if why := self.stepped_aside:
             raise Refused(f"{request.claim}: no CPUs are given away on this node: {why}")
-        chosen = choosing.shares(self._machine, request, others)
+        chosen = choosing.shares(self._topology, self._reserved, request, others)
         state = choosing.state(request, chosen)
         hooked: set[str] = set()
         prepared = []
@@ -139,13 +143,15 @@ class CpuDriver:
 
     async def enforce(self, preparations: Iterable[Preparation]) -> None:
         """Keep the CPUs of these claims for their containers; raises Refused."""
-        await self._enforcement.demand(
-            {
-                owner(each.claim.uid, request): cpus
-                for each in preparations
-                for request, cpus in choosing.requests(each).items()
-            }
-        )
+        held = tuple(preparations)
+        for fault in choosing.divided(self._topology, self._reserved, held).faults():
+            if fault not in self._faults:
+                log.warning("node %s: %s", self._node, fault)
+            self._faults.add(fault)
+        requests = {
+            owner(each.claim.uid, request): cpus for each in held for request, cpus in choosing.requests(each).items()
+        }
+        await self._enforcement.demand(Demand(requests=requests, apart=self._topology.isolated))
 
     async def close(self) -> None:
         """Stop looking after cgroups; containers keep what they have."""
@@ -155,10 +161,9 @@ class CpuDriver:
         mark = self._source.mark()
         if mark == self._mark:
             return False
-        topology = self._source.read()
+        self._topology = self._source.read()
         self._mark = mark
-        self._machine = choosing.Machine(topology=topology, allocatable=topology.online - self._reserved)
-        self._known |= self._machine.allocatable
+        self._known |= self._topology.online - self._reserved
         return True
 
     def _edits(self, request: PrepareRequest, name: str, cpus: str) -> ContainerEdits:

@@ -14,16 +14,15 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from dra.engine.cpus.cpusets import CpuSet
 from kubeletplugin.cgroups.hierarchy import CPUS, Hierarchy, NoHierarchyError
 from kubeletplugin.cgroups.watching import Watch
 from kubeletplugin.contract import Refused
 from kubeletplugin.drivers.cpu.quarrels import Quarrels
-from kubeletplugin.drivers.cpu.records import Records
+from kubeletplugin.drivers.cpu.records import Demand, Records
 from kubeletplugin.drivers.cpu.settling import NoSharedCpuError, Settled, settle
 
 log = logging.getLogger(__name__)
@@ -66,18 +65,18 @@ class Enforcement:
         self._quarrels = Quarrels()
         self._said = ""
 
-    async def demand(self, demand: Mapping[str, CpuSet]) -> None:
+    async def demand(self, demand: Demand) -> None:
         """Give each request its CPUs, and nobody else; return when that holds. Raises Refused.
 
         To be called with the lock of the driver's folder, whenever the demand changes and every few seconds.
         """
         if why := self._aside():
-            if demand:
+            if demand.requests:
                 raise Refused(f"node: CPUs are not enforced: {why}")
             return
         async with self._turn:
             before = self._records.demand()
-            if not demand and (before is None or (not before and self._restored())):
+            if not demand.requests and (before is None or (not before.requests and self._restored())):
                 self._records.put_demand(None)
                 await self._stop()
                 return

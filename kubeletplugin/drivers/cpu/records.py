@@ -19,8 +19,8 @@ from importlib import resources
 from pathlib import Path
 from typing import Final
 
-from dra.engine.cpus.cpusets import CpuSet, MalformedCpuListError, parse
-from dra.model.meta import Uid
+from dra.engine.cpus.cpusets import NO_CPUS, CpuSet, parse
+from dra.model.meta import Struct, Uid
 
 HOOK: Final = "hook.sh"
 _CONTAINERS: Final = "containers"
@@ -34,6 +34,16 @@ def owner(claim: Uid, request: str) -> str:
     return f"{claim}.{request}"
 
 
+class Demand(Struct, frozen=True):
+    """What is to be enforced."""
+
+    requests: Mapping[str, CpuSet]
+    """CPUs of the requests of claims, by `owner`; none: everybody has everything."""
+
+    apart: CpuSet = NO_CPUS
+    """CPUs that only requests get, as long as there are any: isolated ones, on which the kernel balances nothing."""
+
+
 class Records:
     """The driver's folder, as far as CPUs are concerned."""
 
@@ -44,7 +54,7 @@ class Records:
         self._failures = folder / _FAILURES
         self._demand = folder / _DEMAND
         self._seen: tuple[int, int] | None = None
-        self._known: Mapping[str, CpuSet] | None = None
+        self._known: Demand | None = None
 
     def install(self) -> None:
         """Write the hook and make the folders."""
@@ -81,8 +91,8 @@ class Records:
             path.unlink(missing_ok=True)
         return found
 
-    def demand(self) -> Mapping[str, CpuSet] | None:
-        """Return the CPUs of each request; None if all cgroups are as if there were no such driver."""
+    def demand(self) -> Demand | None:
+        """Return what is to be enforced; None if all cgroups are as if there were no such driver."""
         try:
             state = self._demand.stat()
         except FileNotFoundError:
@@ -93,22 +103,24 @@ class Records:
             self._seen = seen
         return self._known
 
-    def put_demand(self, demand: Mapping[str, CpuSet] | None) -> None:
+    def put_demand(self, demand: Demand | None) -> None:
         """Remember a demand; the caller has the lock of the folder."""
         if demand is None:
             self._demand.unlink(missing_ok=True)
             return
-        body = {"version": 1, "requests": {name: str(demand[name]) for name in sorted(demand)}}
+        requests = {name: str(cpus) for name, cpus in sorted(demand.requests.items())}
+        body = {"version": 1, "requests": requests, "apart": str(demand.apart)}
         _put(self._demand, json.dumps(body, indent=1).encode(), mode=0o600)
 
 
-def _demand(path: Path) -> Mapping[str, CpuSet]:
-    """Read a demand; one that cannot be read is none: the next enforcement, seconds later, writes it anew."""
+def _demand(path: Path) -> Demand | None:
+    """Read a demand; one that cannot be read is none: the next call of the plugin, seconds later, writes it anew."""
     try:
         content = json.loads(path.read_bytes())
-        return {name: parse(cpus) for name, cpus in content["requests"].items()}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, MalformedCpuListError):
-        return {}
+        requests = {name: parse(cpus) for name, cpus in content["requests"].items()}
+        return Demand(requests=requests, apart=parse(content["apart"]))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
 
 
 def _names(folder: Path) -> list[str]:

@@ -52,7 +52,8 @@ def settle(hierarchy: Hierarchy, records: Records, *, entered: Callable[[Path], 
     if not tree:
         return Settled(cost=time.thread_time() - started)
     machine = tree[0].cpus
-    shared = machine - _together(demand.values())
+    left = machine - _together(demand.requests.values())
+    shared = (left - demand.apart if demand.requests else left) or left
     if not shared:
         raise NoSharedCpuError(
             f"cgroup {hierarchy.pods}: claims have all its CPUs ({machine}), containers without claims could not run;"
@@ -61,7 +62,7 @@ def settle(hierarchy: Hierarchy, records: Records, *, entered: Callable[[Path], 
     owned = {
         name: cpus
         for name, requests in owners.items()
-        if (cpus := _together(demand[each] for each in requests if each in demand) & machine)
+        if (cpus := _together(demand.requests.get(each, NO_CPUS) for each in requests) & machine)
     }
     wanted = targets(tree, version=hierarchy.version, shared=shared, owned=owned)
     written, refused = _write(hierarchy, tree, wanted)
@@ -86,4 +87,4 @@ def _write(
 
 
 def _together(sets: Iterable[CpuSet]) -> CpuSet:
-    return CpuSet(cpu for cpus in sets for cpu in cpus) if sets else NO_CPUS
+    return CpuSet(cpu for cpus in sets for cpu in cpus)

@@ -12,7 +12,7 @@ from kubeletplugin.cgroups.narrowing import Version
 from kubeletplugin.contract import Refused
 from kubeletplugin.drivers.cpu import enforcing
 from kubeletplugin.drivers.cpu.enforcing import Enforcement
-from kubeletplugin.drivers.cpu.records import Records, owner
+from kubeletplugin.drivers.cpu.records import Demand, Records, owner
 from tests.kubeletplugin.cgroups.trees import folders, make
 
 BOTH = pytest.mark.parametrize("version", [pytest.param(version, id=version.name) for version in Version])
@@ -94,10 +94,10 @@ async def becomes(read, value, *, within=2.0):
 @BOTH
 async def test_others_lose_the_cpus_of_a_claim_and_get_them_back(node):
     it = node.enforcement()
-    await it.demand({MINE: parse("2-3")})
+    await it.demand(Demand(requests={MINE: parse("2-3")}))
     assert node.cpus("besteffort/pod2/other") == "0-1,4-7"
     assert node.cpus("besteffort") == "0-1,4-7"
-    await it.demand({})
+    await it.demand(Demand(requests={}))
     assert node.cpus("besteffort/pod2/other") == node.all
     assert node.cpus("besteffort") == node.all
 
@@ -106,7 +106,7 @@ async def test_others_lose_the_cpus_of_a_claim_and_get_them_back(node):
 async def test_a_container_has_what_its_hooks_said_it_owns_and_the_rest_of_its_pod_has_not(node):
     node.born("burstable/pod1/sidecar")
     node.record("mine", MINE, owner("uid-2", "one"))
-    await node.enforcement().demand({MINE: parse("2-3"), owner("uid-2", "one"): parse("6")})
+    await node.enforcement().demand(Demand(requests={MINE: parse("2-3"), owner("uid-2", "one"): parse("6")}))
     assert node.cpus("burstable/pod1/mine") == "2-3,6"
     assert node.cpus("burstable/pod1/sidecar") == "0-1,4-5,7"
     assert node.cpus("burstable/pod1") == node.all  # it has to have both
@@ -117,31 +117,31 @@ async def test_a_container_has_what_its_hooks_said_it_owns_and_the_rest_of_its_p
 async def test_a_container_of_a_claim_given_back_has_the_shared_pool(node):
     it = node.enforcement()
     node.record("mine", MINE)
-    await it.demand({MINE: parse("2-3"), owner("uid-2", "one"): parse("6")})
-    await it.demand({owner("uid-2", "one"): parse("6")})
+    await it.demand(Demand(requests={MINE: parse("2-3"), owner("uid-2", "one"): parse("6")}))
+    await it.demand(Demand(requests={owner("uid-2", "one"): parse("6")}))
     assert node.cpus("burstable/pod1/mine") == "0-5,7"
 
 
 @BOTH
 async def test_nothing_is_touched_as_long_as_there_was_no_claim(node):
     node.write("besteffort/pod2/other", "5")
-    await node.enforcement().demand({})
+    await node.enforcement().demand(Demand(requests={}))
     assert node.cpus("besteffort/pod2/other") == "5"
 
 
 @BOTH
 async def test_what_is_as_it_shall_be_is_not_written(node):
     it = node.enforcement()
-    await it.demand({MINE: parse("2-3")})
+    await it.demand(Demand(requests={MINE: parse("2-3")}))
     file = node.top / "kubepods/besteffort/pod2/other/cpuset.cpus"
     before = file.stat().st_mtime_ns
-    await it.demand({MINE: parse("2-3")})
+    await it.demand(Demand(requests={MINE: parse("2-3")}))
     assert file.stat().st_mtime_ns == before
 
 
 @BOTH
 async def test_a_pod_that_comes_later_is_narrowed_as_soon_as_it_is_there(node):
-    await node.enforcement().demand({MINE: parse("2-3")})
+    await node.enforcement().demand(Demand(requests={MINE: parse("2-3")}))
     node.born("besteffort/pod3")
     await becomes(lambda: node.cpus("besteffort/pod3"), "0-1,4-7")
     node.born("besteffort/pod3/new")
@@ -150,7 +150,7 @@ async def test_a_pod_that_comes_later_is_narrowed_as_soon_as_it_is_there(node):
 
 @BOTH
 async def test_what_somebody_else_writes_is_put_right(node):
-    await node.enforcement().demand({MINE: parse("2-3")})
+    await node.enforcement().demand(Demand(requests={MINE: parse("2-3")}))
     node.write("besteffort/pod2/other", "0-7")
     await becomes(lambda: node.cpus("besteffort/pod2/other"), "0-1,4-7")
 
@@ -161,7 +161,7 @@ async def test_without_inotify_it_looks_by_itself(node, monkeypatch, caplog):
         raise OSError(errno.EMFILE, "no more instances")
 
     monkeypatch.setattr(enforcing, "Watch", none)
-    await node.enforcement().demand({MINE: parse("2-3")})
+    await node.enforcement().demand(Demand(requests={MINE: parse("2-3")}))
     node.born("besteffort/pod3")
     await becomes(lambda: node.cpus("besteffort/pod3"), "0-1,4-7")
     assert "no more instances" in caplog.text
@@ -170,27 +170,27 @@ async def test_without_inotify_it_looks_by_itself(node, monkeypatch, caplog):
 @BOTH
 async def test_a_plugin_that_starts_again_goes_on(node):
     first = node.enforcement()
-    await first.demand({MINE: parse("2-3")})
+    await first.demand(Demand(requests={MINE: parse("2-3")}))
     await first.close()
     node.born("besteffort/pod3")
-    await node.enforcement().demand({MINE: parse("2-3")})
+    await node.enforcement().demand(Demand(requests={MINE: parse("2-3")}))
     assert node.cpus("besteffort/pod3") == "0-1,4-7"
 
 
 @BOTH
 async def test_a_plugin_that_died_between_release_and_widening_leaves_nobody_narrow(node):
     first = node.enforcement()
-    await first.demand({MINE: parse("2-3")})
+    await first.demand(Demand(requests={MINE: parse("2-3")}))
     await first.close()
-    await node.enforcement().demand({})
+    await node.enforcement().demand(Demand(requests={}))
     assert node.cpus("besteffort/pod2/other") == node.all
 
 
 @BOTH
 async def test_the_older_of_two_plugins_does_not_undo_what_the_newer_one_has_prepared(node):
     older, newer = node.enforcement(), node.enforcement()
-    await older.demand({MINE: parse("2-3")})
-    await newer.demand({MINE: parse("2-3"), owner("uid-2", "one"): parse("6")})
+    await older.demand(Demand(requests={MINE: parse("2-3")}))
+    await newer.demand(Demand(requests={MINE: parse("2-3"), owner("uid-2", "one"): parse("6")}))
     await newer.close()
     node.write("besteffort/pod2/other", "0-7")
     await becomes(lambda: node.cpus("besteffort/pod2/other"), "0-1,4-5,7")
@@ -200,12 +200,12 @@ async def test_the_older_of_two_plugins_does_not_undo_what_the_newer_one_has_pre
 async def test_once_all_is_restored_cgroups_are_let_alone(node, monkeypatch):
     monkeypatch.setattr(enforcing, "AFTERCARE", -1.0)
     it = node.enforcement()
-    await it.demand({MINE: parse("2-3")})
-    await it.demand({})
-    await it.demand({})
+    await it.demand(Demand(requests={MINE: parse("2-3")}))
+    await it.demand(Demand(requests={}))
+    await it.demand(Demand(requests={}))
     assert not (node.folder / "demand.json").exists()
     node.write("besteffort/pod2/other", "5")
-    await it.demand({})
+    await it.demand(Demand(requests={}))
     assert node.cpus("besteffort/pod2/other") == "5"
 
 
@@ -213,20 +213,20 @@ async def test_once_all_is_restored_cgroups_are_let_alone(node, monkeypatch):
 async def test_records_of_containers_that_are_gone_are_removed(node):
     node.record("mine", MINE)
     node.record("gone", owner("uid-0", "cpus"))
-    await node.enforcement().demand({MINE: parse("2-3")})
+    await node.enforcement().demand(Demand(requests={MINE: parse("2-3")}))
     assert [each.name for each in (node.folder / "containers").iterdir()] == ["mine"]
 
 
 @BOTH
 async def test_claims_on_all_cpus_are_refused(node):
     with pytest.raises(Refused, match=r"containers without claims could not run.*--reserved-cpus"):
-        await node.enforcement().demand({MINE: parse("0-7")})
+        await node.enforcement().demand(Demand(requests={MINE: parse("0-7")}))
 
 
 @BOTH
 async def test_a_node_without_a_kubelet_is_refused(node):
     with pytest.raises(Refused, match="node: CPUs are not enforced: cgroups at"):
-        await node.enforcement(lambda: find(node.folder)).demand({MINE: parse("1")})
+        await node.enforcement(lambda: find(node.folder)).demand(Demand(requests={MINE: parse("1")}))
 
 
 @BOTH
@@ -234,8 +234,8 @@ async def test_beside_the_kubelets_static_manager_nothing_is_written(node):
     node.why_aside = "the kubelet manages CPUs itself"
     it = node.enforcement()
     with pytest.raises(Refused, match="the kubelet manages CPUs itself"):
-        await it.demand({MINE: parse("2-3")})
-    await it.demand({})
+        await it.demand(Demand(requests={MINE: parse("2-3")}))
+    await it.demand(Demand(requests={}))
     assert node.cpus("besteffort/pod2/other") == node.all
 
 
@@ -254,7 +254,7 @@ class Busy(Hierarchy, frozen=True):
 async def test_what_the_kernel_refuses_is_tried_again(node):
     found = find(node.root)
     it = node.enforcement(lambda: Busy(pods=found.pods, version=found.version, refusals=["busy"] * 3))
-    await it.demand({MINE: parse("2-3")})
+    await it.demand(Demand(requests={MINE: parse("2-3")}))
     assert node.cpus("besteffort/pod2/other") == "0-1,4-7"
 
 
@@ -264,7 +264,7 @@ async def test_what_the_kernel_always_refuses_is_said_and_stays_demanded(node, m
     found = find(node.root)
     it = node.enforcement(lambda: Busy(pods=found.pods, version=found.version, refusals=["busy"] * 10_000))
     with pytest.raises(Refused, match=r"cgroup .*: CPUs .*: busy"):
-        await it.demand({MINE: parse("2-3")})
+        await it.demand(Demand(requests={MINE: parse("2-3")}))
     assert (node.folder / "demand.json").exists()
 
 
@@ -273,6 +273,6 @@ async def test_failures_of_hooks_are_logged_once(node, caplog, monkeypatch):
     monkeypatch.setattr(enforcing, "SWEEP", 0.01)
     it = node.enforcement()
     (node.folder / "failures" / "c1").write_text("claim uid uid-1: CPUs 9 are not given to container c1: no\n")
-    await it.demand({MINE: parse("2-3")})
+    await it.demand(Demand(requests={MINE: parse("2-3")}))
     await becomes(lambda: caplog.text.count("are not given to container c1"), 1)
     assert not list((node.folder / "failures").iterdir())

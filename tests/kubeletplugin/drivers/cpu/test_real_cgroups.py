@@ -1,0 +1,248 @@
+"""The enforcement and its hook on the kernel's own cgroups: masks of real processes are read back.
+
+Needs root and two CPUs, and makes cgroups below the one that the test runs in, which are gone afterwards. What is done
+here by hand is what the kubelet (pods) and runc (containers) do.
+"""
+
+import asyncio
+import json
+import os
+import subprocess
+import time
+import uuid
+from pathlib import Path
+
+import pytest
+
+from dra.engine.cpus.cpusets import CpuSet, parse
+from kubeletplugin.cgroups.hierarchy import find
+from kubeletplugin.drivers.cpu.enforcing import Enforcement
+from kubeletplugin.drivers.cpu.records import Demand, Records, owner
+
+ROOT = Path("/sys/fs/cgroup")
+MINE = owner("uid-1", "cpus")
+WITHIN = 1.0
+"""Seconds in which others must have lost CPUs, and have got them back."""
+
+
+def own_cgroup():
+    """Return the folder of the cgroup of cpusets that we run in, if we may make others there."""
+    if os.geteuid():
+        pytest.skip("real cgroups: not root")
+    lines = [line.split(":", 2) for line in Path("/proc/self/cgroup").read_text().splitlines()]
+    v1 = [path for _, controllers, path in lines if "cpuset" in controllers.split(",")]
+    v2 = [path for _, controllers, path in lines if not controllers]
+    if v1:
+        top = ROOT / "cpuset" / v1[0].strip("/")
+    elif v2 and "cpuset" in (ROOT / v2[0].strip("/") / "cgroup.subtree_control").read_text().split():
+        top = ROOT / v2[0].strip("/")
+    else:
+        pytest.skip("real cgroups: there is no cpuset controller that we may use")
+    if not os.access(top, os.W_OK) or not os.access(top / "cpuset.cpus", os.W_OK):
+        pytest.skip(f"real cgroups: {top} is read-only")
+    return top
+
+
+class Pods:
+    """Real cgroups as a kubelet's, and processes in them."""
+
+    def __init__(self, top, folder):
+        self.top = top / f"dra-test-{uuid.uuid4().hex[:8]}"
+        self.pods = self.top / "kubepods"
+        self.records = Records(folder)
+        self.records.install()
+        self.processes = []
+        self.v2 = not (top / "cpuset.effective_cpus").exists()
+        for each in (self.top, self.pods, self.pods / "burstable", self.pods / "besteffort"):
+            self.make(each)
+        self.cpus = parse((self.pods / ("cpuset.cpus.effective" if self.v2 else "cpuset.cpus")).read_text())
+
+    def make(self, cgroup):
+        """Make a cgroup as libcontainer does: in v1 with what its parent has."""
+        cgroup.mkdir()
+        if self.v2:
+            (cgroup.parent / "cgroup.subtree_control").write_text("+cpuset")
+            return
+        for name in ("cpuset.cpus", "cpuset.mems"):
+            if not (cgroup / name).read_text().strip():
+                (cgroup / name).write_text((cgroup.parent / name).read_text())
+
+    def container(self, name):
+        """Make a container, and its pod if necessary, and start a process in it; return the pid."""
+        cgroup = self.pods / name
+        if not cgroup.parent.exists():
+            self.make(cgroup.parent)
+        self.make(cgroup)
+        process = subprocess.Popen(["/bin/sleep", "600"])
+        self.processes.append(process)
+        (cgroup / "cgroup.procs").write_text(str(process.pid))
+        return process.pid
+
+    def hook(self, pid, claim, cpus, request="cpus"):
+        """Run the hook as a runtime does."""
+        state = {"ociVersion": "1.0.2", "id": "x", "status": "creating", "pid": pid, "bundle": "/b b"}
+        return subprocess.run(
+            ["/bin/sh", str(self.records.hook), claim, request, cpus],
+            input=json.dumps(state | {"annotations": {"pid": "1", 'x"pid": 1': "y"}}),
+            env={},
+            text=True,
+            capture_output=True,
+            timeout=20,
+            check=False,
+        )
+
+    def close(self):
+        for process in self.processes:
+            process.kill()
+            process.wait(5)
+        for folder, _, _ in os.walk(self.top, topdown=False):
+            deadline = time.monotonic() + 2
+            while True:
+                try:
+                    Path(folder).rmdir()
+                    break
+                except OSError:
+                    assert time.monotonic() < deadline, folder
+
+
+def mask(pid):
+    status = Path(f"/proc/{pid}/status").read_text()
+    return parse(next(line.split(":")[1] for line in status.splitlines() if line.startswith("Cpus_allowed_list")))
+
+
+async def has(pid, cpus):
+    """Wait until a process may run on these CPUs."""
+    deadline = time.monotonic() + WITHIN
+    while mask(pid) != cpus:
+        assert time.monotonic() < deadline, f"{mask(pid)} is not {cpus}"
+        await asyncio.sleep(0.002)
+
+
+@pytest.fixture
+def pods(tmp_path):
+    it = Pods(own_cgroup(), tmp_path / "a folder")
+    try:
+        if len(it.cpus) < 2:
+            pytest.skip(f"real cgroups: two CPUs are needed, there is {it.cpus}")
+        yield it
+    finally:
+        it.close()
+
+
+@pytest.fixture
+async def enforcement(pods):
+    it = Enforcement(pods.records, lambda: find(ROOT, pods=str(pods.pods.relative_to(mount(pods)))), aside=lambda: None)
+    yield it
+    await it.close()
+
+
+def mount(pods):
+    return ROOT if pods.v2 else ROOT / "cpuset"
+
+
+@pytest.fixture
+def last(pods):
+    """The CPU that a claim gets."""
+    return CpuSet([max(pods.cpus)])
+
+
+async def test_owner_and_others_are_apart_from_the_first_instruction_to_the_release(pods, enforcement, last):
+    before = pods.container("besteffort/pod1/other")
+    await enforcement.demand(Demand(requests={MINE: last}))
+    assert mask(before) == pods.cpus - last  # at once: before the claim's container is there
+
+    mine = pods.container("burstable/pod2/mine")
+    assert pods.hook(mine, "uid-1", str(last)).returncode == 0
+    assert mask(mine) == last  # now the runtime would let it run
+    sidecar = pods.container("burstable/pod2/sidecar")
+    await has(sidecar, pods.cpus - last)
+    later = pods.container("besteffort/pod3/new")
+    assert mask(later) == pods.cpus - last  # its class holds no owner: it is born there
+    guaranteed = pods.container("pod4/new")
+    await has(guaranteed, pods.cpus - last)
+    assert mask(mine) == last
+
+    await enforcement.demand(Demand(requests={}))
+    for pid in (before, sidecar, later, guaranteed):
+        await has(pid, pods.cpus)
+
+
+async def test_a_container_that_starts_again_has_its_cpus_again_without_the_plugin(pods, enforcement, last):
+    other = pods.container("burstable/pod1/other")
+    await enforcement.demand(Demand(requests={MINE: last}))
+    await enforcement.close()
+    mine = pods.container("burstable/pod1/mine")
+    assert pods.hook(mine, "uid-1", str(last)).returncode == 0
+    assert mask(mine) == last
+    again = pods.container("burstable/pod1/mine-again")
+    assert pods.hook(again, "uid-1", str(last)).returncode == 0
+    assert mask(again) == last
+    assert mask(other) == pods.cpus - last
+    assert mask(pods.container("besteffort/pod2/new")) == pods.cpus - last
+
+
+async def test_a_plugin_that_starts_again_leaves_owners_what_they_have(pods, enforcement, last):
+    await enforcement.demand(Demand(requests={MINE: last}))
+    mine = pods.container("burstable/pod1/mine")
+    pods.hook(mine, "uid-1", str(last))
+    await enforcement.close()
+    await enforcement.demand(Demand(requests={MINE: last}))
+    assert mask(mine) == last
+
+
+def test_two_requests_of_a_container_are_added_up(pods):
+    first, second = CpuSet([min(pods.cpus)]), CpuSet([max(pods.cpus)])
+    mine = pods.container("burstable/pod1/mine")
+    assert pods.hook(mine, "uid-1", str(first)).returncode == 0
+    assert pods.hook(mine, "uid-2", str(second), request="other").returncode == 0
+    assert mask(mine) == first | second
+
+
+async def test_a_process_that_was_there_before_its_record_is_not_mistaken_for_long(pods, enforcement, last):
+    """The order that is worst for the hook: its cgroup is seen, and narrowed, before it has said whose it is."""
+    await enforcement.demand(Demand(requests={MINE: last}))
+    mine = pods.container("burstable/pod1/mine")
+    await has(mine, pods.cpus - last)
+    assert pods.hook(mine, "uid-1", str(last)).returncode == 0
+    assert mask(mine) == last
+    file = pods.pods / "burstable/pod1/mine/cpuset.cpus"
+    file.write_text(str(pods.cpus - last))  # as a look would, that began before the record
+    await has(mine, last)
+
+
+async def test_hooks_and_looks_at_the_same_time_end_apart(pods, enforcement, last):
+    """Many containers of one claim start while another one in their pod comes and goes."""
+    await enforcement.demand(Demand(requests={MINE: last}))
+    loop = asyncio.get_running_loop()
+    owners = [pods.container(f"burstable/pod1/mine-{number}") for number in range(8)]
+    done = [loop.run_in_executor(None, pods.hook, pid, "uid-1", str(last)) for pid in owners]
+    others = []
+    for number in range(8):
+        others.append(pods.container(f"burstable/pod1/other-{number}"))
+        await asyncio.sleep(0.002)
+    for each in await asyncio.gather(*done):
+        assert each.returncode == 0, each.stderr
+    for pid in owners:
+        await has(pid, last)
+    for pid in others:
+        await has(pid, pods.cpus - last)
+
+
+def test_a_hook_that_cannot_says_so_to_the_pod_and_to_the_plugin(pods):
+    mine = pods.container("burstable/pod1/mine")
+    beyond = str(max(pods.cpus) + 1)
+    found = pods.hook(mine, "uid-1", beyond)
+    assert found.returncode == 1
+    assert f"claim uid uid-1: CPUs {beyond} are not given to container mine: " in found.stderr
+    assert pods.records.failures() == [found.stderr.strip()]
+
+
+def test_a_process_outside_of_pods_is_refused(pods):
+    assert "is not below the kubelet's kubepods" in pods.hook(os.getpid(), "uid-1", "0").stderr
+
+
+def test_a_process_that_is_gone_is_refused(pods):
+    pid = pods.container("burstable/pod1/mine")
+    pods.processes[-1].kill()
+    pods.processes[-1].wait()
+    assert "cannot be read" in pods.hook(pid, "uid-1", "0").stderr
