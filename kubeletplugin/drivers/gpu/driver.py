@@ -5,6 +5,7 @@ each asked for a part of its memory. Nothing separates the processes on a GPU: t
 (`dra.api.parameters.gpu`). How long a turn is, is a property of the GPU, so claims that share one must agree.
 """
 
+import asyncio
 from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import Any, Final
 
@@ -57,7 +58,8 @@ class GpuDriver:
     async def changes(self) -> AsyncIterator[None]:
         """Yield whenever the inventory has changed."""
         async for _ in self._inventory.changes():
-            self._gpus = {gpu.name: gpu for gpu in self._inventory.read()}
+            gpus = await asyncio.to_thread(self._inventory.read)  # a driver's library may take its time
+            self._gpus = {gpu.name: gpu for gpu in gpus}
             yield
 
     def prepare(self, request: PrepareRequest, others: Iterable[Preparation]) -> Preparation:

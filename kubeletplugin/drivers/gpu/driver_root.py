@@ -66,7 +66,7 @@ class DriverRoot:
         found: dict[Path, Library] = {}
         for folder in self._library_folders():
             links = [each for each in folder.iterdir() if each.is_symlink() and ".so" in each.name]
-            for file in sorted(folder.glob(f"*.so.{version}")):
+            for file in sorted(each for each in folder.iterdir() if each.name.endswith(f".so.{version}")):
                 real = file.resolve()
                 if file.is_symlink() or real in found:  # lib64 often leads to usr/lib64
                     continue
@@ -85,13 +85,14 @@ class DriverRoot:
     def environment(self) -> dict[str, str]:
         """Return the environment for the driver's programs; away from ``/`` they do not find its libraries."""
         found = {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C"}
-        if self.here != Path("/"):
-            library = next(
-                (f / "libnvidia-ml.so.1" for f in self._library_folders() if (f / "libnvidia-ml.so.1").exists()), None
-            )
-            if library is not None:
-                found["LD_PRELOAD"] = str(library)
+        if self.here != Path("/") and (library := self.management_library()) is not None:
+            found["LD_PRELOAD"] = str(library)
         return found
+
+    def management_library(self) -> Path | None:
+        """Return where NVML can be loaded from here."""
+        files = (folder / "libnvidia-ml.so.1" for folder in self._library_folders())
+        return next((each for each in files if each.exists()), None)
 
     def _has_node(self, name: str) -> bool:
         return (self.here / "dev" / name).exists() or Path("/dev", name).exists()

@@ -1,0 +1,251 @@
+"""GPUs as NVIDIA's management library (NVML) shows them.
+
+The library is loaded when the first reading asks for it: a node without NVIDIA's driver needs none. Every question may
+be answered by an error, and only two are needed: uuid and minor. What else a GPU does not tell is left out; what it
+once told stays, so that a passing failure changes nothing that is published.
+
+A GPU that was there stays in the inventory. If it is lost (it has fallen off the bus, or the driver is gone) it has a
+fault and keeps what was known of it: whoever uses it has to be told, and its number must not go to another.
+"""
+
+import asyncio
+import ctypes
+import importlib
+import logging
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from kubeletplugin.inventory.gpus import Fault, Gpu
+from kubeletplugin.inventory.nvml_events import IGNORED_XIDS, Came, Faults, NvmlEvents
+from kubeletplugin.inventory.pci import PciDevices, address
+
+log = logging.getLogger(__name__)
+
+BRANDS: Final = {
+    0: "Unknown",
+    1: "Quadro",
+    2: "Tesla",
+    3: "NVS",
+    4: "Grid",
+    5: "GeForce",
+    6: "Titan",
+    7: "NvidiaVApps",
+    8: "NvidiaVPC",
+    9: "NvidiaVCS",
+    10: "NvidiaVWS",
+    11: "NvidiaCloudGaming",
+    12: "QuadroRTX",
+    13: "NvidiaRTX",
+    14: "Nvidia",
+    15: "GeForceRTX",
+    16: "TitanRTX",
+}
+"""As NVIDIA's Go library writes them."""
+
+ARCHITECTURES: Final = {
+    2: "Kepler",
+    3: "Maxwell",
+    4: "Pascal",
+    5: "Volta",
+    6: "Turing",
+    7: "Ampere",
+    8: "Ada Lovelace",
+    9: "Hopper",
+    10: "Blackwell",
+    13: "Rubin",
+}
+
+POLL_SECONDS: Final = 30.0
+"""Between readings without an event: a lost GPU need not tell of it."""
+
+WAIT_SECONDS: Final = 1.0
+
+LOST: Final = "gpu-lost"
+_MIG_ON: Final = 1
+_GPU_IS_LOST: Final = 15
+_INIT_WITHOUT_GPUS: Final = 1
+
+
+class NvmlUnavailableError(RuntimeError):
+    """There is no NVML to ask; the text says why."""
+
+
+def library(path: Path | None = None) -> Any:  # noqa: ANN401 - a module, or what stands for it in a test
+    """Return NVML's binding; with the path of ``libnvidia-ml.so.1`` where the loader would not find it."""
+    try:
+        if path is not None:
+            ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL)  # the binding asks for it by name, and gets this one
+        return importlib.import_module("pynvml")
+    except (ImportError, OSError) as error:
+        raise NvmlUnavailableError(f"NVML cannot be loaded: {error}") from error
+
+
+class NvmlGpus:
+    """The GPUs of NVIDIA's driver."""
+
+    def __init__(
+        self,
+        load: Callable[[], Any] = library,
+        *,
+        sysfs: Path = Path("/sys"),
+        ignored_xids: frozenset[int] = IGNORED_XIDS,
+        every: float = POLL_SECONDS,
+    ) -> None:
+        self._load = load
+        self._pci = PciDevices(sysfs)
+        self._ignored = ignored_xids
+        self._every = every
+        self._nvml: Any = None
+        self._events: NvmlEvents | None = None
+        self._known: dict[str, Gpu] = {}
+        """By uuid, without faults."""
+
+        self._lost: dict[str, Fault] = {}
+        self._told_faults: Faults = {}
+
+    def read(self) -> tuple[Gpu, ...]:
+        """Return the GPUs; raises NvmlUnavailableError if there has never been an answer."""
+        self._lost = {}
+        try:
+            self._enumerate()
+        except NvmlUnavailableError as error:
+            if not self._known:
+                raise
+            self._lost = {uuid: Fault(reason=LOST, message=str(error)) for uuid in self._known}
+            self._close()  # a driver that comes back wants a new beginning
+        events = self._events
+        found = (
+            msgspec.structs.replace(
+                gpu,
+                faults=(*self._faults(uuid), *(events.faults(uuid) if events is not None else ())),
+                monitored=events is not None and events.watches(uuid),
+            )
+            for uuid, gpu in self._known.items()
+        )
+        return tuple(sorted(found, key=lambda gpu: gpu.minor))
+
+    async def changes(self) -> AsyncIterator[None]:
+        """Yield whenever a GPU tells of a failure, is lost, or comes."""
+        seen = await asyncio.to_thread(self.read)
+        while True:
+            await self._something()
+            now = await asyncio.to_thread(self.read)
+            if now != seen:
+                seen = now
+                yield
+
+    async def _something(self) -> None:
+        """Wait for an event, or as long as nobody looks."""
+        waited = 0.0
+        while waited < self._every:
+            pause = min(self._every - waited, WAIT_SECONDS)
+            # In a thread that cannot be cancelled: in short pieces, or the end of the program would wait for it.
+            came = Came.UNKNOWN if self._events is None else await asyncio.to_thread(self._events.wait, pause)
+            if came is Came.EVENT:
+                return
+            if came is Came.UNKNOWN:
+                await asyncio.sleep(pause)
+            waited += pause
+
+    def _enumerate(self) -> None:
+        nvml = self._open()
+        try:
+            versions = (str(_text(nvml.nvmlSystemGetDriverVersion())), self._cuda_version())
+            count = nvml.nvmlDeviceGetCount()
+        except nvml.NVMLError as error:
+            raise NvmlUnavailableError(f"NVML does not answer: {error}") from error
+        found = {uuid for index in range(count) if (uuid := self._look(index, versions))}
+        for uuid in self._known.keys() - found - self._lost.keys():
+            self._lost[uuid] = Fault(reason=LOST, message="NVML does not list it any more")
+
+    def _look(self, index: int, versions: tuple[str, str]) -> str:
+        """Learn what a GPU tells of itself; return its uuid, empty if it does not tell that."""
+        nvml = self._nvml
+        try:
+            handle = nvml.nvmlDeviceGetHandleByIndex(index)
+            uuid, minor = str(_text(nvml.nvmlDeviceGetUUID(handle))), int(nvml.nvmlDeviceGetMinorNumber(handle))
+        except nvml.NVMLError as error:
+            lost = next((uuid for uuid, gpu in self._known.items() if gpu.index == index), "")
+            if lost:
+                self._lost[lost] = Fault(reason=LOST, message=str(error))
+            else:
+                log.warning("GPU %d is left out: %s", index, error)
+            return lost
+        before = self._known.get(uuid, Gpu(minor=minor, index=index, uuid=uuid))
+        told = self._told(handle, uuid)
+        at = told.get("pci_bus_id", before.pci_bus_id)
+        numa_node = self._pci.numa_node(at)
+        self._known[uuid] = msgspec.structs.replace(
+            before,
+            minor=minor,
+            index=index,
+            driver_version=versions[0],
+            cuda_driver_version=versions[1] or before.cuda_driver_version,
+            pcie_root=self._pci.root(at) or before.pcie_root,
+            numa_node=before.numa_node if numa_node is None else numa_node,
+            nodes=(f"/dev/nvidia{minor}",),
+            **told,
+        )
+        if self._events is not None:
+            self._events.watch(uuid, handle)
+        return uuid
+
+    def _told(self, handle: object, uuid: str) -> dict[str, Any]:
+        nvml = self._nvml
+        questions: dict[str, Callable[[], Any]] = {
+            "product": lambda: _text(nvml.nvmlDeviceGetName(handle)),
+            "brand": lambda: BRANDS.get(nvml.nvmlDeviceGetBrand(handle), ""),
+            "architecture": lambda: ARCHITECTURES.get(nvml.nvmlDeviceGetArchitecture(handle), ""),
+            "cuda_compute_capability": lambda: ".".join(map(str, nvml.nvmlDeviceGetCudaComputeCapability(handle))),
+            "memory": lambda: int(nvml.nvmlDeviceGetMemoryInfo(handle).total),
+            "pci_bus_id": lambda: address(_text(nvml.nvmlDeviceGetPciInfo(handle).busId)),
+            "mig_enabled": lambda: nvml.nvmlDeviceGetMigMode(handle)[0] == _MIG_ON,
+        }
+        found = {}
+        for name, question in questions.items():
+            try:
+                found[name] = question()
+            except nvml.NVMLError as error:
+                if error.value == _GPU_IS_LOST:
+                    self._lost[uuid] = Fault(reason=LOST, message=str(error))
+        return found
+
+    def _cuda_version(self) -> str:
+        try:
+            number = int(self._nvml.nvmlSystemGetCudaDriverVersion_v2())
+        except self._nvml.NVMLError:
+            return ""
+        return f"{number // 1000}.{number % 1000 // 10}"
+
+    def _faults(self, uuid: str) -> tuple[Fault, ...]:
+        return (self._lost[uuid],) if uuid in self._lost else ()
+
+    def _open(self) -> Any:  # noqa: ANN401
+        if self._nvml is None:
+            nvml = self._load()
+            try:
+                nvml.nvmlInitWithFlags(_INIT_WITHOUT_GPUS)
+            except nvml.NVMLError as error:
+                raise NvmlUnavailableError(f"NVML cannot be used: {error}") from error
+            self._nvml = nvml
+            self._events = NvmlEvents(nvml, self._told_faults, ignored=self._ignored)
+        return self._nvml
+
+    def _close(self) -> None:
+        if self._nvml is None:
+            return
+        if self._events is not None:
+            self._events.close()
+        try:
+            self._nvml.nvmlShutdown()
+        except self._nvml.NVMLError as error:
+            log.info("NVML could not be closed: %s", error)
+        self._nvml = None
+
+
+def _text(value: str | bytes) -> str:
+    """Return a text: some versions of the binding give bytes."""
+    return value.decode(errors="replace") if isinstance(value, bytes) else value

@@ -1,0 +1,101 @@
+"""GPUs as the kernel shows them, without NVIDIA's library: for nodes where the plugin cannot have it.
+
+The PCI bus tells that there is a GPU, NVIDIA's kernel driver (``/proc/driver/nvidia``) which one and its minor. Memory,
+architecture and CUDA versions are not known, and nobody notices when a GPU falls ill. A GPU that the kernel driver does
+not have (another driver has it, or none) has no device node, so there is nothing to hand out: it is left out.
+"""
+
+import logging
+import re
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Final
+
+from kubeletplugin.inventory.gpus import Gpu, polled
+from kubeletplugin.inventory.pci import PciDevices
+
+log = logging.getLogger(__name__)
+
+VENDOR: Final = "0x10de"
+DISPLAY: Final = "0x03"
+"""PCI class of display controllers: VGA (0x0300…) and 3D (0x0302…), not the GPU's sound card."""
+
+POLL_SECONDS: Final = 10.0
+
+_UNKNOWN: Final = "?"
+
+
+class SysfsGpus:
+    """NVIDIA's GPUs on the PCI bus."""
+
+    def __init__(self, *, sysfs: Path = Path("/sys"), proc: Path = Path("/proc"), every: float = POLL_SECONDS) -> None:
+        self._pci = PciDevices(sysfs)
+        self._module = sysfs / "module" / "nvidia" / "version"
+        self._proc = proc / "driver" / "nvidia"
+        self._every = every
+        self._left_out: frozenset[str] = frozenset()
+
+    def read(self) -> tuple[Gpu, ...]:
+        """Return the GPUs that NVIDIA's kernel driver has."""
+        version = self._version()
+        found, left_out = [], set()
+        for index, at in enumerate(self._addresses()):
+            gpu = self._gpu(at, index, version)
+            if gpu is None:
+                left_out.add(at)
+            else:
+                found.append(gpu)
+        for at in sorted(left_out - self._left_out):
+            log.warning("GPU at %s is left out: NVIDIA's kernel driver does not have it", at)
+        self._left_out = frozenset(left_out)
+        return tuple(sorted(found, key=lambda each: each.minor))
+
+    def changes(self) -> AsyncIterator[None]:
+        """Yield whenever GPUs come or go."""
+        return polled(self.read, every=self._every)
+
+    def _addresses(self) -> list[str]:
+        return [
+            at
+            for at in self._pci.addresses()
+            if self._pci.attribute(at, "vendor") == VENDOR and self._pci.attribute(at, "class").startswith(DISPLAY)
+        ]
+
+    def _gpu(self, at: str, index: int, version: str) -> Gpu | None:
+        said = self._information(at)
+        minor = said.get("Device Minor", "")
+        if not minor.isdecimal():
+            return None
+        uuid = said.get("GPU UUID", "")
+        return Gpu(
+            minor=int(minor),
+            index=index,
+            uuid="" if _UNKNOWN in uuid else uuid,
+            product=said.get("Model", ""),
+            driver_version=version,
+            pci_bus_id=at,
+            pcie_root=self._pci.root(at),
+            numa_node=self._pci.numa_node(at),
+            nodes=(f"/dev/nvidia{minor}",),
+            monitored=False,
+        )
+
+    def _information(self, at: str) -> dict[str, str]:
+        try:
+            text = (self._proc / "gpus" / at / "information").read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            return {}
+        pairs = (line.partition(":") for line in text.splitlines())
+        return {name.strip(): value.strip() for name, _, value in pairs}
+
+    def _version(self) -> str:
+        try:
+            return self._module.read_text(encoding="ascii", errors="replace").strip()
+        except OSError:
+            pass
+        try:
+            text = (self._proc / "version").read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            return ""
+        found = re.search(r"Kernel Module.*?\s(\d+(?:\.\d+)+)", text)
+        return found[1] if found else ""

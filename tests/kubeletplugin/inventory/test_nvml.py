@@ -1,0 +1,284 @@
+"""GPUs as NVML tells of them: with errors at every function, events, and losses."""
+
+import asyncio
+from types import SimpleNamespace
+
+import msgspec
+import pytest
+
+from kubeletplugin.inventory.gpus import Fault, Gpu
+from kubeletplugin.inventory.nvml import NvmlGpus, NvmlUnavailableError, library
+from kubeletplugin.inventory.nvml_events import Came
+from kubeletplugin.inventory.pci import address
+from tests.kubeletplugin.inventory import pynvml
+from tests.kubeletplugin.inventory.pynvml import GPU_IS_LOST, H100, NOT_SUPPORTED, T4, Nvml, NVMLError, device
+from tests.kubeletplugin.inventory.test_sysfs_gpus import pci_device
+
+ESSENTIAL = {"nvmlDeviceGetUUID", "nvmlDeviceGetMinorNumber"}
+XID, DOUBLE_BIT, CLOCK = 8, 2, 16
+
+FIELDS = {
+    "nvmlDeviceGetName": {"product": ""},
+    "nvmlDeviceGetBrand": {"brand": ""},
+    "nvmlDeviceGetArchitecture": {"architecture": ""},
+    "nvmlDeviceGetCudaComputeCapability": {"cuda_compute_capability": ""},
+    "nvmlDeviceGetMemoryInfo": {"memory": 0},
+    "nvmlDeviceGetPciInfo": {"pci_bus_id": "", "pcie_root": "", "numa_node": None},
+    "nvmlDeviceGetMigMode": {},
+    "nvmlDeviceGetSupportedEventTypes": {"monitored": False},
+}
+"""What is missing of a GPU when a function fails."""
+
+
+def inventory(nvml, tmp_path, **options):
+    return NvmlGpus(lambda: nvml, sysfs=tmp_path / "sys", every=0.001, **options)
+
+
+@pytest.fixture
+def nvml():
+    return Nvml(device(0), device(1, T4, nvmlDeviceGetMigMode=NVMLError(NOT_SUPPORTED)))
+
+
+@pytest.fixture
+def gpus(nvml, tmp_path):
+    pci_device(tmp_path, "0000:18:00.0", root="pci0000:17", numa_node="1")
+    return inventory(nvml, tmp_path)
+
+
+def test_a_gpu_is_what_nvml_tells_of_it(gpus):
+    assert gpus.read() == (
+        Gpu(
+            minor=0,
+            index=0,
+            uuid="GPU-0",
+            product="NVIDIA H100 80GB HBM3",
+            brand="Nvidia",
+            architecture="Hopper",
+            memory=85520809984,
+            driver_version="570.86.15",
+            cuda_driver_version="12.8",
+            cuda_compute_capability="9.0",
+            pci_bus_id="0000:18:00.0",
+            pcie_root="pci0000:17",
+            numa_node=1,
+            nodes=("/dev/nvidia0",),
+        ),
+        Gpu(
+            minor=1,
+            index=1,
+            uuid="GPU-1",
+            product="Tesla T4",
+            brand="Nvidia",
+            architecture="Turing",
+            memory=16106127360,
+            driver_version="570.86.15",
+            cuda_driver_version="12.8",
+            cuda_compute_capability="7.5",
+            pci_bus_id="0000:19:00.0",
+            nodes=("/dev/nvidia1",),
+        ),
+    )
+
+
+@pytest.mark.parametrize("function", FIELDS)
+@pytest.mark.parametrize("code", [NOT_SUPPORTED, pynvml.FUNCTION_NOT_FOUND, pynvml.UNKNOWN])
+def test_what_a_gpu_does_not_tell_is_left_out_and_the_rest_is_there(nvml, gpus, function, code):
+    nvml.devices[0][function] = NVMLError(code)
+    (found, other) = gpus.read()
+    whole = inventory(Nvml(device(0)), gpus._pci._folder.parents[3]).read()[0]
+    assert found == msgspec.structs.replace(whole, **FIELDS[function])
+    assert other.product == "Tesla T4"
+
+
+@pytest.mark.parametrize("function", sorted(set(FIELDS) - {"nvmlDeviceGetSupportedEventTypes"}))
+@pytest.mark.parametrize("code", [NOT_SUPPORTED, pynvml.UNKNOWN])
+def test_what_a_gpu_has_told_once_stays(nvml, gpus, function, code):
+    before = gpus.read()
+    nvml.devices[0][function] = NVMLError(code)
+    assert gpus.read() == before
+
+
+@pytest.mark.parametrize("function", sorted(ESSENTIAL))
+def test_a_gpu_without_uuid_or_minor_is_left_out(nvml, gpus, function):
+    nvml.devices[0][function] = NVMLError(pynvml.UNKNOWN)
+    assert [each.minor for each in gpus.read()] == [1]
+
+
+@pytest.mark.parametrize("function", sorted(ESSENTIAL | set(FIELDS) - {"nvmlDeviceGetSupportedEventTypes"}))
+def test_a_gpu_that_is_lost_keeps_its_number_and_has_a_fault(nvml, gpus, function):
+    before = gpus.read()
+    nvml.devices[0][function] = NVMLError(GPU_IS_LOST)
+    lost = Fault(reason="gpu-lost", message="error 15")
+    assert gpus.read() == (msgspec.structs.replace(before[0], faults=(lost,)), before[1])
+    nvml.devices[0][function] = device(0)[function]
+    assert gpus.read() == before
+
+
+def test_a_gpu_whose_handle_fails_is_lost(nvml, gpus):
+    before = gpus.read()
+    nvml.devices[0] = GPU_IS_LOST
+    assert [[fault.reason for fault in each.faults] for each in gpus.read()] == [["gpu-lost"], []]
+    nvml.devices[0] = device(0)
+    assert gpus.read() == before
+
+
+def test_a_gpu_that_is_not_listed_any_more_is_lost(nvml, gpus):
+    gpus.read()
+    del nvml.devices[0]
+    found = gpus.read()
+    assert [(each.minor, [fault.reason for fault in each.faults]) for each in found] == [(0, ["gpu-lost"]), (1, [])]
+
+
+def test_a_partitioned_gpu_is_told(nvml, gpus):
+    nvml.devices[0]["nvmlDeviceGetMigMode"] = [1, 1]
+    assert [each.mig_enabled for each in gpus.read()] == [True, False]
+
+
+def test_a_node_without_the_driver_is_told(nvml, gpus):
+    nvml.fails["nvmlInitWithFlags"] = pynvml.DRIVER_NOT_LOADED
+    with pytest.raises(NvmlUnavailableError, match="NVML cannot be used: error 9"):
+        gpus.read()
+
+
+@pytest.mark.parametrize("function", ["nvmlSystemGetDriverVersion", "nvmlDeviceGetCount"])
+def test_a_driver_that_goes_leaves_faults_and_comes_back(nvml, gpus, function):
+    before = gpus.read()
+    nvml.fails[function] = pynvml.UNKNOWN
+    assert {fault.reason for each in gpus.read() for fault in each.faults} == {"gpu-lost"}
+    assert nvml.opened == 0
+    nvml.fails["nvmlInitWithFlags"] = pynvml.DRIVER_NOT_LOADED
+    assert {fault.reason for each in gpus.read() for fault in each.faults} == {"gpu-lost"}
+    nvml.fails.clear()
+    assert gpus.read() == before
+    assert nvml.opened == 1
+
+
+def test_a_cuda_version_that_is_not_told_is_left_out(nvml, gpus):
+    nvml.fails["nvmlSystemGetCudaDriverVersion_v2"] = pynvml.UNKNOWN
+    assert {each.cuda_driver_version for each in gpus.read()} == {""}
+
+
+def test_only_events_that_a_gpu_has_are_listened_to(nvml, gpus):
+    nvml.devices[0]["nvmlDeviceGetSupportedEventTypes"] = XID | CLOCK
+    nvml.devices[1]["nvmlDeviceGetSupportedEventTypes"] = CLOCK
+    found = gpus.read()
+    gpus.read()
+    assert nvml.registered == [("GPU-0", XID)]
+    assert [each.monitored for each in found] == [True, False]
+
+
+def event(handle, kind=XID, data=79):
+    return SimpleNamespace(device=handle, eventType=kind, eventData=data)
+
+
+@pytest.mark.parametrize(
+    ("kind", "data", "faults"),
+    [
+        pytest.param(XID, 79, [Fault(reason="xid", value="79", message="XID 79")], id="xid"),
+        pytest.param(XID, 31, [], id="the-applications-fault"),
+        pytest.param(DOUBLE_BIT, 1, [Fault(reason="ecc", message="an uncorrectable memory error")], id="memory"),
+        pytest.param(CLOCK, 1, [], id="no-failure"),
+    ],
+)
+def test_a_failure_is_a_fault_of_that_gpu(nvml, gpus, kind, data, faults):
+    gpus.read()
+    nvml.events = [event(nvml.devices[1], kind, data)] * 2
+    assert gpus._events.wait(1) is gpus._events.wait(1) is Came.EVENT
+    assert [list(each.faults) for each in gpus.read()] == [[], faults]
+
+
+def test_which_errors_are_ignored_can_be_said(nvml, tmp_path):
+    gpus = inventory(nvml, tmp_path, ignored_xids=frozenset({79}))
+    gpus.read()
+    nvml.events = [event(nvml.devices[0])]
+    gpus._events.wait(1)
+    assert gpus.read()[0].faults == ()
+
+
+def test_a_failure_of_nobody_knows_whom_makes_all_suspect(nvml, gpus):
+    gpus.read()
+    nvml.events = [event(device(0, nvmlDeviceGetUUID=NVMLError(GPU_IS_LOST)))]
+    gpus._events.wait(1)
+    assert [bool(each.faults) for each in gpus.read()] == [True, True]
+
+
+def test_a_failure_is_not_forgotten_when_the_driver_comes_back(nvml, gpus):
+    gpus.read()
+    nvml.events = [event(nvml.devices[0])]
+    gpus._events.wait(1)
+    nvml.fails["nvmlDeviceGetCount"] = pynvml.UNKNOWN
+    gpus.read()
+    nvml.fails.clear()
+    assert [[fault.reason for fault in each.faults] for each in gpus.read()] == [["xid"], []]
+
+
+@pytest.mark.parametrize(
+    ("events", "came"),
+    [
+        pytest.param([], Came.NOTHING, id="nothing"),
+        pytest.param([GPU_IS_LOST], Came.UNKNOWN, id="lost"),
+        pytest.param([pynvml.UNKNOWN], Came.UNKNOWN, id="unknown"),
+    ],
+)
+def test_waiting_ends(nvml, gpus, events, came):
+    gpus.read()
+    nvml.events = events
+    assert gpus._events.wait(1) is came
+
+
+@pytest.mark.parametrize(
+    "happens",
+    [
+        pytest.param(lambda nvml: nvml.events.append(event(nvml.devices[0])), id="an-event"),
+        pytest.param(lambda nvml: nvml.devices.__setitem__(0, GPU_IS_LOST), id="a-loss-without-one"),
+        pytest.param(lambda nvml: nvml.devices.append(device(2)), id="another-gpu"),
+    ],
+)
+async def test_changes_are_told(nvml, gpus, happens):
+    before = gpus.read()
+    changes = gpus.changes()
+    assert not nvml.events
+    told = asyncio.ensure_future(anext(changes))
+    assert await asyncio.to_thread(nvml.asked.wait, 10)
+    happens(nvml)
+    await asyncio.wait_for(told, 10)
+    assert gpus.read() != before
+
+
+async def test_gpus_without_events_are_looked_at(nvml, tmp_path):
+    nvml.fails["nvmlEventSetCreate"] = NOT_SUPPORTED
+    gpus = inventory(nvml, tmp_path)
+    assert [each.monitored for each in gpus.read()] == [False, False]
+    told = asyncio.ensure_future(anext(gpus.changes()))
+    await asyncio.sleep(0)
+    nvml.devices.append(device(2, H100))
+    await asyncio.wait_for(told, 10)
+
+
+def test_a_binding_that_cannot_be_loaded_is_told(tmp_path):
+    with pytest.raises(NvmlUnavailableError, match="NVML cannot be loaded"):
+        library(tmp_path / "libnvidia-ml.so.1")
+
+
+def test_the_binding_has_what_is_asked_of_it():
+    real = library()
+    asked = set(FIELDS) | ESSENTIAL | {name for name in vars(Nvml) if name.startswith("nvml")}
+    assert {name for name in asked if not hasattr(real, name)} == set()
+    codes = (real.NVML_ERROR_TIMEOUT, real.NVML_ERROR_GPU_IS_LOST, real.NVML_INIT_FLAG_NO_GPUS)
+    assert codes == (pynvml.TIMEOUT, GPU_IS_LOST, 1)
+    assert (real.nvmlEventTypeXidCriticalError, real.nvmlEventTypeDoubleBitEccError) == (XID, DOUBLE_BIT)
+    assert issubclass(real.NVMLError, Exception)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("00000000:3B:00.0", "0000:3b:00.0"),
+        ("0000:3b:00.0", "0000:3b:00.0"),
+        ("00010000:01:1F.7", "10000:01:1f.7"),
+        ("", ""),
+        ("../../etc", ""),
+    ],
+)
+def test_addresses_are_as_in_sysfs(text, found):
+    assert address(text) == found
