@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from tests.cluster.ports import LOOPBACK
@@ -33,6 +33,8 @@ class Kubelet:
     """Below it are the cgroups of all pods; it must exist."""
     health_port: int
     feature_gates: Mapping[str, bool]
+    configuration: Mapping[str, Any] = field(default_factory=dict)
+    """More fields of KubeletConfiguration, or others than ours."""
 
     @property
     def root(self) -> Path:
@@ -95,4 +97,5 @@ class Kubelet:
             "kubeAPIQPS": 200,
             "kubeAPIBurst": 400,
             "syncFrequency": "10s",
+            **self.configuration,
         }

@@ -33,8 +33,10 @@ import json
 import os
 import shutil
 import signal
+import subprocess
 from functools import partial
-from typing import TYPE_CHECKING, Final, Self
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from tests.cluster import binaries, keeper, prerequisites
 from tests.cluster.components import REAL_NODES
@@ -48,7 +50,7 @@ from tests.cluster.runtime import Containerd
 from tests.cluster.waiting import until
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Mapping, Sequence
     from types import TracebackType
 
     from tests.cluster.cluster import Cluster
@@ -68,7 +70,10 @@ class RealNodeUnavailableError(RuntimeError):
 class RealNode:
     """One kubelet with its containerd, on a cluster of ours; ready when `start` returns, gone after `stop`."""
 
-    def __init__(self, cluster: Cluster, name: str = REAL_NODES[0]) -> None:
+    def __init__(
+        self, cluster: Cluster, name: str = REAL_NODES[0], *, configuration: Mapping[str, Any] | None = None
+    ) -> None:
+        """`configuration`: fields of KubeletConfiguration that are to be other than in `tests.cluster.kubelet`."""
         runc, busybox = prerequisites.runc(), prerequisites.busybox()
         lacking = prerequisites.missing()
         if runc is None or busybox is None or lacking:
@@ -92,6 +97,7 @@ class RealNode:
             cgroup=f"/{keeper.cgroup_of(self.folder.path)}",
             health_port=port,
             feature_gates=cluster.feature_gates,
+            configuration=configuration or {},
         )
         ready = partial(healthy, port, "/healthz", tls=False)
         self.kubelet: Final[Process] = self.folder.process("kubelet", [], ready=ready, grace=GRACE)
@@ -175,6 +181,20 @@ class RealNode:
             raise LookupError(f"pod {namespace}/{pod}: has no sandbox on node {self.name}")
         for pid in pids:
             os.kill(pid, signal.SIGKILL)
+
+    def within(self, *command: str) -> Sequence[str]:
+        """Return the command line that runs a program where the kubelet and containerd are: it sees their mounts."""
+        return self._enclosure.within(*command)
+
+    def limit_space(self, folder: Path, *, size: int) -> Path:
+        """Put a file system of so many bytes in the place of a folder, for those within; return where we see it."""
+        options = f"size={size},mode=700"
+        subprocess.run(self.within("mount", "-t", "tmpfs", "-o", options, "small", str(folder)), check=True)
+        return Path(f"/proc/{self._enclosure.keeper.pid}/root{folder}")
+
+    def lift_limit(self, folder: Path) -> None:
+        """Take that file system away; what is in it is lost."""
+        subprocess.run(self.within("umount", "--lazy", str(folder)), check=True)
 
     def wipe_cdi(self) -> None:
         """Remove all CDI files, as a reboot does: their folder is usually in memory."""

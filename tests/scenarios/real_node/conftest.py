@@ -1,0 +1,89 @@
+"""Fixtures of the plugin's scenarios: one node for all of them, and plugins that leave it as they found it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator
+from typing import Any, Final
+
+import pytest
+
+from dra.cli.main import main
+from tests.cluster.node import RealNode
+from tests.scenarios import namespaces
+from tests.scenarios.api import Api
+from tests.scenarios.conftest import NODE
+from tests.scenarios.eventually import eventually
+from tests.scenarios.namespaces import Namespace
+from tests.scenarios.real_node.plugin import Plugin, cdi_files
+from tests.scenarios.target import Target
+
+PLUGINS: Final = pytest.StashKey[list[Plugin]]()
+
+StartPlugin = Callable[..., Awaitable[Plugin]]
+
+CLEAN_WITHIN: Final = 45.0
+"""Seconds from the deletion of a scenario's pods to a node without them: the kubelet looks every ten."""
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Show what the plugins of a failed test had to say."""
+    report = yield
+    if report.failed:
+        for plugin in (each for each in item.stash.get(PLUGINS, []) if each.process.log.exists()):
+            report.sections.append((f"log of {plugin.process.name}", plugin.process.tail()))
+    return report
+
+
+@pytest.fixture(scope="package")
+def real_node(target: Target, request: pytest.FixtureRequest) -> Iterator[RealNode]:
+    """A node with a kubelet, for all scenarios of this folder."""
+    if "kubelet-plugin" not in main.commands:
+        pytest.skip("dra-reserve kubelet-plugin: not there yet")
+    with RealNode(target.cluster) as node:
+        request.config.stash[NODE] = node
+        yield node
+
+
+@pytest.fixture
+async def start_plugin(real_node: RealNode, api: Api, request: pytest.FixtureRequest) -> AsyncIterator[StartPlugin]:
+    """Starts plugins; after the test, and its namespace, nothing may be left on the node of what they prepared."""
+    plugins: list[Plugin] = []
+
+    async def start(**settings: Any) -> Plugin:
+        plugin = Plugin(real_node, **settings)
+        plugins.append(plugin)
+        request.node.stash.setdefault(PLUGINS, []).append(plugin)
+        await plugin.start(api)
+        return plugin
+
+    yield start
+    running = [each for each in plugins if each.process.alive]
+    try:
+        assert running, "a scenario leaves a plugin running: pods could not end otherwise"
+        await eventually(
+            lambda: (cdi_files(real_node), running[0].prepared()),
+            until=lambda left: left == (set(), set()),
+            within=CLEAN_WITHIN,
+            saying="with its last pod, nothing is left of what was prepared",
+        )
+        for each in running:
+            each.stop()
+    finally:
+        for each in plugins:
+            each.process.stop()
+            each.forget()
+
+
+@pytest.fixture
+async def namespace(start_plugin: StartPlugin, api: Api, request: pytest.FixtureRequest) -> AsyncIterator[Namespace]:
+    """As everywhere, but it ends before the plugins do: they are needed to end its pods."""
+    del start_plugin
+    async with namespaces.temporary(api, purpose=request.node.originalname.removeprefix("test_")) as found:
+        yield found
+
+
+@pytest.fixture
+async def plugin(start_plugin: StartPlugin) -> Plugin:
+    """One plugin with one GPU."""
+    return await start_plugin()
