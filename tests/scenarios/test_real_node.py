@@ -15,7 +15,9 @@ import pytest
 from tests.cluster import keeper
 from tests.cluster.binaries import HERE
 from tests.cluster.components import REAL_NODES
+from tests.cluster.kubelet import Kubelet
 from tests.cluster.node import RealNode
+from tests.cluster.processes import ProcessDiedError
 from tests.cluster.runtime import Container
 from tests.scenarios import api as kubernetes
 from tests.scenarios import objects, steps
@@ -180,10 +182,23 @@ async def test_it_ends_without_a_trace(target: Target, namespace: Namespace) -> 
     assert await namespace.api.find(NODES, REAL_NODES[1]) is None
 
 
+def test_a_start_that_fails_half_way_says_why_and_leaves_nothing(
+    target: Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Kubelet, "command", lambda self: (str(self.binary), "kubelet", "--no-such-flag"))
+    node = RealNode(target.cluster, REAL_NODES[1])
+    with pytest.raises(ProcessDiedError, match="unknown flag: --no-such-flag") as failed:
+        node.start()
+    assert "containerd successfully booted" in "".join(failed.value.__notes__)
+    assert_no_trace(node.folder.path, [])
+
+
 NODE_OF_ITS_OWN: Final = """
 import sys
 from pathlib import Path
+from tests.cluster.kubelet import Kubelet
 from tests.cluster.node import RealNode
+from tests.cluster.processes import ProcessDiedError
 
 class Visited:
     admin_kubeconfig, kubernetes, feature_gates = Path(sys.argv[1]), sys.argv[2], {}
