@@ -4,8 +4,8 @@ Prepare: read → hold → checkpoint → enforce → CDI file → answer. Unpre
 answer. Each step leaves a state from which `Preparing.recover`, or the kubelet's next try, goes on; the table is in
 docs/design/kubelet-plugin.md.
 
-* Claims of one call share its costs: one round of reads, one checkpoint, one `enforce`. They do not share their
-  failures, except those of what they share.
+* Claims of one call share its costs: one round of reads, one checkpoint, one `enforce`; so do calls that wait at the
+  same time (`kubeletplugin.gathering`). They do not share their failures, except those of what they share.
 * What was prepared once is given again as it was, until it is unprepared; the CDI file is written anew each time.
 * Between lock and answer nothing is cancelled: a caller who gives up leaves a call that comes to its end. The steps in
   worker threads could not be stopped, and the lock must not be given back before them.
@@ -24,11 +24,13 @@ from dra.model.meta import Uid
 from kubeletplugin.cdi import CdiFolder, document, names_a_file
 from kubeletplugin.checkpoint import Checkpoint, CheckpointError
 from kubeletplugin.contract import ClaimIdentity, Driver, Preparation, PrepareRequest, Refused
+from kubeletplugin.gathering import Begin, Gathering
 from kubeletplugin.holdings import DoubledError, Holdings, items_of
 from kubeletplugin.sockets import FolderLock
 from kubeletplugin.steps import Step, Trace, untraced
 
-T = TypeVar("T")
+W = TypeVar("W")
+A = TypeVar("A")
 
 log = logging.getLogger(__name__)
 
@@ -64,7 +66,9 @@ class Preparing:
         self._lock = lock
         self._trace = trace
         self._holdings: Holdings | None = None
-        self._under_way: set[asyncio.Task[object]] = set()
+        self._under_way: set[asyncio.Task[None]] = set()
+        self._to_prepare = Gathering(self._prepare_together)
+        self._to_unprepare = Gathering(self._unprepare_together)
 
     async def prepare(self, claims: Iterable[ClaimIdentity]) -> Mapping[Uid, Preparation | Refused]:
         """Prepare claims and return what each got; the CDI ids are `kubeletplugin.cdi.ids`."""
@@ -75,16 +79,15 @@ class Preparing:
                 wanted[claim.uid] = claim
             else:
                 answers[claim.uid] = Refused(f"{claim}: no file can be named after that uid")
-        requests: list[PrepareRequest] = []
+        requests: dict[Uid, PrepareRequest] = {}
         for uid, read in (await self._claims.read(wanted.values())).items():
             if isinstance(read, Refused):
                 answers[uid] = read
             else:
-                requests.append(read)
+                requests[uid] = read
         self._trace(Step.READ)
         if requests:
-            prepared = await self._alone(lambda: self._prepare(requests), [r.claim for r in requests])
-            answers.update(prepared)
+            answers.update(await self._to_prepare.ask(requests))
         return answers
 
     async def unprepare(self, claims: Iterable[ClaimIdentity]) -> Mapping[Uid, Refused | None]:
@@ -96,7 +99,7 @@ class Preparing:
             if names_a_file(claim.uid):  # another one was never prepared
                 wanted[claim.uid] = claim
         if wanted:
-            answers.update(await self._alone(lambda: self._unprepare(list(wanted.values())), wanted.values()))
+            answers.update(await self._to_unprepare.ask(wanted))
         return answers
 
     async def recover(self) -> None:
@@ -115,8 +118,41 @@ class Preparing:
 
     async def settled(self) -> None:
         """Wait for the calls that nobody waits for any more."""
+        await asyncio.gather(self._to_prepare.settled(), self._to_unprepare.settled())
         if self._under_way:
             await asyncio.wait(self._under_way)
+
+    async def _prepare_together(self, begin: Begin[PrepareRequest]) -> Mapping[Uid, Preparation | Refused]:
+        return await self._together(begin, self._prepare, lambda request: request.claim)
+
+    async def _unprepare_together(self, begin: Begin[ClaimIdentity]) -> Mapping[Uid, Refused | None]:
+        return await self._together(begin, self._unprepare, lambda claim: claim)
+
+    async def _together(
+        self,
+        begin: Begin[W],
+        section: Callable[[Sequence[W]], Awaitable[Mapping[Uid, A | Refused]]],
+        claim_of: Callable[[W], ClaimIdentity],
+    ) -> Mapping[Uid, A | Refused]:
+        """Begin under the lock; what goes wrong with all of a turn is every claim's answer."""
+        try:
+            await self._lock.acquire(within=LOCK_SECONDS)
+        except TimeoutError:
+            text = f"another instance of the plugin keeps {self._lock.folder} locked; the kubelet tries again"
+            wishes = begin()
+        except OSError as error:
+            text = f"{self._lock.folder}: {error.strerror}"
+            wishes = begin()
+        else:
+            try:
+                self._trace(Step.LOCKED)
+                wishes = begin()
+                return await section(tuple(wishes.values())) if wishes else {}
+            except CheckpointError as error:
+                text = str(error)
+            finally:
+                self._lock.release()
+        return {uid: Refused(f"{claim_of(wish)}: {text}") for uid, wish in wishes.items()}
 
     async def _prepare(self, requests: Sequence[PrepareRequest]) -> dict[Uid, Preparation | Refused]:
         holdings = await self._current()
@@ -231,7 +267,11 @@ class Preparing:
             log.warning("driver %s: at start: %s", self._driver.name, refused)
 
     def _repair_files(self, preparations: Sequence[Preparation]) -> None:
-        orphans = self._cdi.remove_orphans(each.claim.uid for each in preparations)
+        try:
+            orphans = self._cdi.remove_orphans(each.claim.uid for each in preparations)
+        except OSError as error:
+            orphans = frozenset()
+            log.warning("driver %s: %s cannot be tidied: %s", self._driver.name, self._cdi.folder, error.strerror)
         if orphans:
             log.info("driver %s: removed the CDI files of claims that are not prepared: %s", self._driver.name, orphans)
         for answer in self._write_files(preparations).values():
@@ -245,7 +285,11 @@ class Preparing:
 
     def _replace_missing(self, preparations: Iterable[Preparation]) -> None:
         """Write files that somebody removed, or for which there was no room: containers that restart need them."""
-        there = self._cdi.uids()
+        try:
+            there = self._cdi.uids()
+        except OSError as error:
+            log.warning("driver %s: %s cannot be read: %s", self._driver.name, self._cdi.folder, error.strerror)
+            return
         missing = [each for each in preparations if each.claim.uid not in there and document(each) is not None]
         for answer in self._write_files(missing).values():
             log.warning("%s", answer if isinstance(answer, Refused) else f"{answer.claim}: its CDI file was gone")
@@ -275,36 +319,22 @@ class Preparing:
                 ) from error
         return self._holdings
 
-    async def _alone(
-        self, section: Callable[[], Awaitable[Mapping[Uid, T | Refused]]], claims: Iterable[ClaimIdentity]
-    ) -> Mapping[Uid, T | Refused]:
-        """Run a section under the lock; what goes wrong with all of it is every claim's answer."""
-        try:
-            return await self._locked(section)
-        except TimeoutError:
-            text = f"another instance of the plugin keeps {self._lock.folder} locked; the kubelet tries again"
-        except CheckpointError as error:
-            text = str(error)
-        except OSError as error:
-            text = f"{self._lock.folder}: {error.strerror}"
-        return {claim.uid: Refused(f"{claim}: {text}") for claim in claims}
-
-    async def _locked(self, section: Callable[[], Awaitable[T]]) -> T:
+    async def _locked(self, section: Callable[[], Awaitable[None]]) -> None:
         """Wait for the lock, then run the section to its end, whatever becomes of the caller."""
         await self._lock.acquire(within=LOCK_SECONDS)
         task = asyncio.create_task(self._run(section))
         self._under_way.add(task)
         task.add_done_callback(self._over)
-        return await asyncio.shield(task)
+        await asyncio.shield(task)
 
-    async def _run(self, section: Callable[[], Awaitable[T]]) -> T:
+    async def _run(self, section: Callable[[], Awaitable[None]]) -> None:
         try:
             self._trace(Step.LOCKED)
-            return await section()
+            await section()
         finally:
             self._lock.release()
 
-    def _over(self, task: asyncio.Task[object]) -> None:
+    def _over(self, task: asyncio.Task[None]) -> None:
         self._under_way.discard(task)
         if not task.cancelled():
             task.exception()  # the caller has it, or gave up on it

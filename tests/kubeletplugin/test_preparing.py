@@ -125,6 +125,21 @@ async def test_a_hundred_claims_share_one_read_one_checkpoint_and_one_look(node,
     assert (steps.count(Step.CHECKPOINT_REPLACED), driver.looks, node.remembered) == (1, 2, {})
 
 
+async def test_calls_that_wait_at_the_same_time_share_a_turn(node, driver):
+    steps = []
+    plugin = node.instance(driver=driver, trace=steps.append)
+    claims = [node.claims.allocate(f"c{n}", f"gpu-{n % 30}") for n in range(40)]  # ten come too late
+    answers = await asyncio.gather(*(one(plugin.prepare, c) for c in claims))
+    assert sum(isinstance(answer, Refused) for answer in answers) == 10
+    assert [a.claim for a in answers if not isinstance(a, Refused)] == claims[:30]
+    assert steps.count(Step.CHECKPOINT_REPLACED) == driver.looks == steps.count(Step.LOCKED) <= 2
+    steps.clear()
+    gone = await asyncio.gather(*(one(plugin.unprepare, c) for c in claims), plugin.enforce())
+    assert set(gone) == {None}
+    assert steps.count(Step.CHECKPOINT_REPLACED) <= 2
+    assert node.remembered == driver.enforced == {}
+
+
 async def test_a_claim_that_was_allocated_anew_waits_for_its_old_pods(node):
     plugin = node.instance()
     a = node.claims.allocate("a", "gpu-0")
@@ -285,10 +300,13 @@ async def test_a_caller_who_gives_up_leaves_a_call_that_comes_to_its_end(node, d
     call.cancel()
     with pytest.raises(asyncio.CancelledError):
         await call
-    waiting = asyncio.create_task(plugin.prepare([b]))
+    c = node.claims.allocate("c", "gpu-2")
+    waiting = [asyncio.create_task(plugin.prepare([each])) for each in (b, c)]
     await asyncio.sleep(0)
-    waiting.cancel()  # this one had not begun
+    waiting[0].cancel()  # this one had not begun
+    await asyncio.sleep(0)
     go_on.set()
+    assert (await waiting[1])[c.uid].claim == c
     await plugin.settled()
-    assert set(node.remembered) == {a.uid} == node.cdi.uids()
+    assert set(node.remembered) == {a.uid, c.uid} == node.cdi.uids()
     assert not isinstance(await one(plugin.prepare, b), Refused)
