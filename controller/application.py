@@ -10,7 +10,6 @@ from typing import Final
 import msgspec
 
 from controller.claims import ClaimLoop
-from controller.endpoints import Endpoints
 from controller.eviction import Evictor
 from controller.generation import GenerationLoop
 from controller.leadership import Leadership
@@ -39,6 +38,7 @@ from dra.kube.resources import CLAIMS, POD_GROUPS, PODS
 from dra.kube.series import Fact, Regarding
 from dra.kube.transport import Transport
 from dra.model.references import GroupResource, MalformedReferenceError
+from dra.telemetry.endpoints import Endpoints
 
 ACTION: Final = "Reserve"
 """What all our Events are about, in the field that tells."""

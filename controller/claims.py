@@ -1,7 +1,6 @@
 """The claim loop: one claim at a time is brought to what the engine wants."""
 
 import asyncio
-import contextvars
 import itertools
 import logging
 import math
@@ -26,6 +25,7 @@ from dra.kube.clock import Clock
 from dra.kube.errors import ApiError, Conflict, ServerError, TooManyRequests, Unreachable
 from dra.kube.store import RewoundError
 from dra.model.meta import Key
+from dra.telemetry.logs import flow
 
 WORKERS: Final = 16
 """Claims decided and written at the same time."""
@@ -50,9 +50,6 @@ RETRY_AFTER: Final[dict[type[Exception], tuple[float, float]]] = {
     BoundMeanwhileError: (5.0, 30.0),  # a binding cycle is under way
 }
 """The same where the reason is known and passes."""
-
-flow: Final[contextvars.ContextVar[str]] = contextvars.ContextVar("flow", default="")
-"""Which decision the present log line belongs to."""
 
 _log: Final = logging.getLogger(__name__)
 _numbers: Final = itertools.count(1)

@@ -9,7 +9,6 @@ import click
 import yaml
 from pydantic import ValidationError
 
-from controller import logs
 from controller.application import Application, MalformedConfigurationError
 from dra.api.configuration import Configuration, Mode
 from dra.kube import credentials
@@ -18,6 +17,7 @@ from dra.kube.errors import ApiError
 from dra.kube.http import HttpTransport
 from dra.kube.lease import LeadershipLostError
 from dra.kube.store import RewoundError
+from dra.telemetry import logs
 
 
 @click.command()

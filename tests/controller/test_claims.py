@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from controller.claims import OVERTAKEN, RETRY, RETRY_AFTER, RETRY_AFTER_OUTAGE, ClaimLoop, flow
+from controller.claims import OVERTAKEN, RETRY, RETRY_AFTER, RETRY_AFTER_OUTAGE, ClaimLoop
 from controller.leadership import Leadership
 from controller.publisher import Publisher
 from controller.queue import Queue
@@ -16,6 +16,7 @@ from dra.engine.instants import NEVER
 from dra.engine.reasons import Code
 from dra.kube.errors import Conflict, Forbidden, ServerError, Status, TooManyRequests
 from dra.kube.store import Rewound, RewoundError
+from dra.telemetry.logs import flow
 from tests.dra.engine.examples import JOB, KEY, NOON, claim, finished, pod, waiting
 
 

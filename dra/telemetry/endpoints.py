@@ -1,11 +1,10 @@
 """Probes and metrics over HTTP."""
 
 from collections.abc import Awaitable, Callable
-from typing import Final, Self, TypeAlias
+from typing import Final, Protocol, Self, TypeAlias
 
 from aiohttp import web
 
-from controller.metrics import Metrics
 from dra.api.configuration import Endpoint
 
 TEXT_FORMAT: Final = "text/plain; version=0.0.4; charset=utf-8"
@@ -13,11 +12,24 @@ TEXT_FORMAT: Final = "text/plain; version=0.0.4; charset=utf-8"
 Answer: TypeAlias = Callable[[web.Request], web.Response]
 
 
+class Rendered(Protocol):
+    """A registry of metrics."""
+
+    def render(self) -> bytes:
+        """Return all of them in the text format."""
+        ...
+
+
 class Endpoints:
     """``/healthz`` (the loop turns), ``/readyz`` (the cluster is known) and ``/metrics``; use as a context manager."""
 
     def __init__(
-        self, *, probes: Endpoint | None, metrics: Endpoint | None, registry: Metrics, troubles: Callable[[], list[str]]
+        self,
+        *,
+        probes: Endpoint | None,
+        metrics: Endpoint | None,
+        registry: Rendered,
+        troubles: Callable[[], list[str]],
     ) -> None:
         """None serves nothing: then no socket is opened."""
         self._probes = probes

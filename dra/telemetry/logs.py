@@ -1,13 +1,16 @@
 """Log lines: JSON for collectors, text for people; each tells the flow, that is the decision it belongs to."""
 
+import contextvars
 import json
 import logging
 import sys
 from datetime import UTC, datetime
 from typing import Final
 
-from controller.claims import flow
 from dra.api.configuration import LogFormat, Logging
+
+flow: Final[contextvars.ContextVar[str]] = contextvars.ContextVar("flow", default="")
+"""Which decision the present log line belongs to."""
 
 _LEVELS: Final = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING}
 

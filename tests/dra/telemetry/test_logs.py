@@ -4,9 +4,9 @@ import logging
 
 import pytest
 
-from controller import logs
-from controller.claims import flow
 from dra.api.configuration import LogFormat, Logging, LogLevel
+from dra.telemetry import logs
+from dra.telemetry.logs import flow
 
 
 @pytest.fixture

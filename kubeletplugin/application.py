@@ -1,0 +1,93 @@
+"""The kubelet plugin as a whole: several drivers, one process, one connection to the API server."""
+
+import asyncio
+import logging
+from collections.abc import Iterable
+from typing import Final
+
+from dra.api.configuration import Endpoint
+from dra.kube.client import Client
+from dra.kube.clock import SYSTEM, Clock
+from dra.kube.limits import Limiter
+from dra.kube.transport import Transport
+from dra.model.meta import Struct
+from dra.telemetry.endpoints import Endpoints
+from kubeletplugin.contract import Driver
+from kubeletplugin.metrics import Metrics
+from kubeletplugin.serving import Folders, ServedDriver
+from kubeletplugin.steps import Trace, untraced
+
+QPS: Final = 50.0
+BURST: Final = 100.0
+"""Requests to the API server: one for each claim that is prepared, and few others. A kubelet prepares for ten pods at a
+time as a rule; all nodes of a cluster together must not be a burden."""
+
+_log: Final = logging.getLogger(__name__)
+
+
+class Options(Struct, frozen=True):
+    """What the command line says."""
+
+    node: str
+    folders: Folders
+    probes: Endpoint | None = None
+    metrics: Endpoint | None = None
+
+
+class Application:
+    """Puts the parts together; `run` until cancelled."""
+
+    def __init__(
+        self,
+        drivers: Iterable[Driver],
+        transport: Transport,
+        options: Options,
+        *,
+        clock: Clock = SYSTEM,
+        trace: Trace = untraced,
+    ) -> None:
+        """Raises ValueError (of which SocketPathError is one) for what cannot be served."""
+        self._transport = transport
+        self._options = options
+        self.metrics = Metrics()
+        client = Client(transport, Limiter(QPS, BURST, clock=clock), clock=clock)
+        self.served = [
+            ServedDriver(
+                driver,
+                client=client,
+                node=options.node,
+                folders=options.folders,
+                metrics=self.metrics,
+                clock=clock,
+                trace=trace,
+            )
+            for driver in drivers
+        ]
+        names = [each.driver.name for each in self.served]
+        if len(set(names)) < len(names):
+            raise ValueError(f"drivers {', '.join(names)}: each may be named once")
+
+    def troubles(self) -> list[str]:
+        """Return what keeps the drivers from being of use; empty: ready."""
+        return [text for each in self.served for text in each.troubles()]
+
+    async def run(self) -> None:
+        """Serve until cancelled; then sockets go, and what was begun comes to its end."""
+        options = self._options
+        try:
+            async with Endpoints(
+                probes=options.probes, metrics=options.metrics, registry=self, troubles=self.troubles
+            ) as endpoints:
+                for name, address in endpoints.addresses.items():
+                    _log.info("%s on http://%s", name, address)
+                async with asyncio.TaskGroup() as group:
+                    for each in self.served:
+                        group.create_task(each.run(), name=f"driver {each.driver.name}")
+        finally:
+            await self._transport.close()
+            _log.info("stopped")
+
+    def render(self) -> bytes:
+        """Return the metrics in the text format."""
+        self.troubles()  # sets the gauges
+        return self.metrics.render()

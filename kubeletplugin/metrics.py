@@ -1,0 +1,45 @@
+"""What Prometheus gets to see of the kubelet plugin: by driver, never by claim or pod."""
+
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+_SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 40.0)
+
+
+class Metrics:
+    """All metrics of one process, in a registry of their own: tests start several in one."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self.calls = Histogram(
+            "dra_reserve_plugin_call_seconds",
+            "From a call of the kubelet's to its answer",
+            ["driver", "operation"],
+            buckets=_SECONDS,
+            registry=self.registry,
+        )
+        self.refused = Counter(
+            "dra_reserve_plugin_claims_refused",
+            "Claims that were not prepared or unprepared in a call",
+            ["driver", "operation"],
+            registry=self.registry,
+        )
+        self.registered = Gauge(
+            "dra_reserve_plugin_registered", "1 if the kubelet has taken the driver", ["driver"], registry=self.registry
+        )
+        self.published = Gauge(
+            "dra_reserve_plugin_published",
+            "1 if the driver's ResourceSlices are such as they should be",
+            ["driver"],
+            registry=self.registry,
+        )
+
+    def observe(self, driver: str, operation: str, *, seconds: float, refused: int) -> None:
+        """Count a call."""
+        self.calls.labels(driver, operation).observe(seconds)
+        self.refused.labels(driver, operation).inc(refused)
+
+    def render(self) -> bytes:
+        """Return the text format."""
+        return generate_latest(self.registry)

@@ -1,0 +1,63 @@
+"""Where the sockets of a driver are, and which of another instance's are left over.
+
+One instance at a time: ``PLUGINS/DRIVER/dra.sock`` and ``REGISTRY/DRIVER-reg.sock``. Two that overlap in a rolling
+update are told apart by the uid of their pod, which then is part of both names; where that makes a path too long for a
+unix socket, a hash of it takes its place.
+"""
+
+import hashlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from dra.model.meta import Struct
+from kubeletplugin.cdi import checked_driver
+from kubeletplugin.sockets import PATH_MAX
+
+PLUGINS_OPTION: Final = "--plugins"
+REGISTRY_OPTION: Final = "--registry"
+
+_HASH_LENGTH: Final = 12
+_POD_UID_LENGTH: Final = 63
+
+
+class SocketNames(Struct, frozen=True):
+    """The paths of one driver of one instance."""
+
+    folder: Path
+    """The driver's own: sockets, checkpoint, lock."""
+
+    dra: Path
+    registration: Path
+
+
+def socket_names(driver: str, *, plugins: Path, registry: Path, pod_uid: str = "") -> SocketNames:
+    """Return the paths; raises ValueError for what can be no part of a file's name."""
+    folder = plugins / checked_driver(driver)
+    if pod_uid and (len(pod_uid) > _POD_UID_LENGTH or not pod_uid.replace("-", "").isalnum() or not pod_uid.isascii()):
+        raise ValueError(f"pod uid {pod_uid[:_POD_UID_LENGTH]!r}: not one; it is metadata.uid of the plugin's own pod")
+    part = f"-{pod_uid}" if pod_uid else ""
+    dra, registration = folder / f"dra{part}.sock", registry / f"{driver}{part}-reg.sock"
+    if pod_uid and _too_long(dra):
+        dra = folder / f"dra-{_hash(pod_uid)}.sock"
+    if pod_uid and _too_long(registration):
+        registration = registry / f"{driver}-{_hash(pod_uid)}-reg.sock"
+    if _too_long(registration):
+        registration = registry / f"{_hash(driver + part)}-reg.sock"
+    return SocketNames(folder=folder, dra=dra, registration=registration)
+
+
+def siblings(names: SocketNames, driver: str) -> Iterator[Path]:
+    """Yield the sockets of other instances of this driver; one that died may have left its own."""
+    for path in sorted((*names.folder.glob("dra*.sock"), *names.registration.parent.glob(f"{driver}-*reg.sock"))):
+        if path not in (names.dra, names.registration):
+            yield path
+
+
+def _too_long(path: Path) -> bool:
+    return len(os.fsencode(path)) > PATH_MAX
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:_HASH_LENGTH]
