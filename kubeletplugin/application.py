@@ -17,8 +17,8 @@ from kubeletplugin.metrics import Metrics
 from kubeletplugin.serving import Folders, ServedDriver
 from kubeletplugin.steps import Trace, untraced
 
-QPS: Final = 50.0
-BURST: Final = 100.0
+QPS: Final = 100.0
+BURST: Final = 200.0
 """Requests to the API server: one for each claim that is prepared, and few others. A kubelet prepares for ten pods at a
 time as a rule; all nodes of a cluster together must not be a burden."""
 

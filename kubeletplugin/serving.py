@@ -111,8 +111,8 @@ class ServedDriver:
         await self._settle_once()
         try:
             await self._dra.open()
-            await self._registration.open()
             await asyncio.to_thread(self._sweep)
+            await self._registration.open()
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._dra.keep(), name=f"socket {self.names.dra}")
                 group.create_task(self._registration.keep(), name=f"socket {self.names.registration}")
