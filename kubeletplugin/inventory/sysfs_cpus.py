@@ -18,7 +18,7 @@ cannot be understood is an error, since it might as well be the truth. All that 
 a support bundle can be read again elsewhere.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -204,11 +204,13 @@ class _Reader:
         names = (path.name.removeprefix(prefix) for path in self._listed(folder) if path.name.startswith(prefix))
         return sorted(int(name) for name in names if name.isascii() and name.isdigit())
 
-    def _listed(self, folder: str) -> Iterator[Path]:
+    def _listed(self, folder: str) -> list[Path]:
         try:
-            yield from (self.root / folder).iterdir()
+            return list((self.root / folder).iterdir())
         except (FileNotFoundError, NotADirectoryError):
-            return
+            return []
+        except OSError as error:
+            raise UnreadableTopologyError(f"{self.root / folder}: {error}") from error
 
     def _cpus(self, path: str) -> CpuSet | None:
         text = self._text(path)

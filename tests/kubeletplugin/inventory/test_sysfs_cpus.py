@@ -87,6 +87,22 @@ def test_what_is_no_text_is_refused_with_the_file(tmp_path):
         sysfs_cpus.read(root)
 
 
+@pytest.mark.parametrize("path", ["sys/devices/system/node", "sys/devices/system/cpu/isolated"])
+def test_what_may_not_be_read_is_refused_with_its_path(path, tmp_path, monkeypatch):
+    root = machines.build(machines.load("desktop"), tmp_path)
+    for method in ("iterdir", "read_text"):
+        real = getattr(Path, method)
+
+        def denied(self, real=real):
+            if self == root / path:
+                raise PermissionError(13, "Permission denied", str(self))
+            return real(self)
+
+        monkeypatch.setattr(Path, method, denied)
+    with pytest.raises(UnreadableTopologyError, match=f"^{root / path}: .*Permission denied"):
+        sysfs_cpus.read(root)
+
+
 def test_nothing_at_all_is_refused(tmp_path):
     with pytest.raises(
         UnreadableTopologyError, match=r"tells of no CPU, and .*cpuinfo neither; is sysfs mounted there"
