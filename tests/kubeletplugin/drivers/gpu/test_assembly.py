@@ -1,0 +1,107 @@
+"""The driver put together; and the examples, through the API server's rules and CEL, down to the CDI file."""
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from dra.cel.devices import Selector, facts
+from dra.model.claims import DeviceRequestAllocationResult
+from dra.model.meta import Uid
+from kubeletplugin import cdi
+from kubeletplugin.contract import ClaimIdentity, OpaqueParameters, PrepareRequest
+from kubeletplugin.drivers.gpu.assembly import UnknownInventoryError, assemble
+from kubeletplugin.drivers.gpu.driver_root import DriverRoot
+from kubeletplugin.inventory.nvml import NvmlUnavailableError
+from kubeletplugin.slices import limits
+from tests.dra.local.kinds.writing import Writing, refused
+
+EXAMPLES = Path(__file__).parents[4] / "examples" / "gpus"
+INVENTORIES = sorted(each.name for each in EXAMPLES.glob("inventory-*.yaml"))
+
+
+def example(name):
+    return list(yaml.safe_load_all((EXAMPLES / name).read_text()))
+
+
+def simulated(name):
+    return assemble(f"simulated:{EXAMPLES / name}", node="n1")
+
+
+@pytest.mark.parametrize("name", ["classes.yaml", "claim.yaml"])
+def test_the_api_server_takes_the_examples(name):
+    for obj in example(name):
+        assert refused(Writing().create, obj) == []
+
+
+@pytest.mark.parametrize("name", INVENTORIES)
+def test_what_the_examples_publish_is_within_the_limits(name):
+    driver = simulated(name)
+    for pool in driver.pools():
+        limits.check(pool, driver=driver.name)
+
+
+@pytest.mark.parametrize(
+    ("name", "large"),
+    [
+        pytest.param("inventory-8xh100.yaml", 8, id="8xh100"),
+        pytest.param("inventory-mixed.yaml", 6, id="mixed"),
+        pytest.param("inventory-one.yaml", 0, id="one"),
+    ],
+)
+def test_the_classes_select(name, large):
+    every, big = ([each["cel"]["expression"] for each in obj["spec"]["selectors"]] for obj in example("classes.yaml"))
+    (pool,) = simulated(name).pools()
+
+    def chosen(expressions):
+        selectors = [Selector(each) for each in expressions]
+        seen = [facts("gpu.reserve.dra", device) for device in pool.devices]
+        return sum(all(selector.matches(device) for selector in selectors) for device in seen)
+
+    assert (chosen(every), chosen(big)) == (len(pool.devices), large)
+
+
+def test_a_broken_gpu_of_the_example_is_tainted():
+    (pool,) = simulated("inventory-mixed.yaml").pools()
+    assert [(each.name, [str(taint) for taint in each.taints]) for each in pool.devices if each.taints] == [
+        ("gpu-7", ["gpu.reserve.dra/ecc:NoSchedule"])
+    ]
+
+
+def test_the_claim_of_the_example_becomes_a_cdi_file():
+    driver = simulated("inventory-8xh100.yaml")
+    (config,) = example("claim.yaml")[0]["spec"]["devices"]["config"]
+    parameters = OpaqueParameters(requests=tuple(config["requests"]), parameters=config["opaque"]["parameters"])
+    request = PrepareRequest(
+        claim=ClaimIdentity(key=("default", "train"), uid=Uid("b1a7")),
+        results=tuple(
+            DeviceRequestAllocationResult(request="gpus", driver=driver.name, pool="n1", device=name)
+            for name in ("gpu-0", "gpu-1")
+        ),
+        configuration=(parameters,),
+    )
+    document = json.loads(json.dumps(cdi.document(driver.prepare(request, ()))))
+    assert document["kind"] == "gpu.reserve.dra/claim"
+    assert document["containerEdits"] == {"env": ["GPU_SIMULATED=true"]}
+    assert [each["name"] for each in document["devices"]] == ["b1a7-0", "b1a7-1"]
+    first = document["devices"][0]["containerEdits"]
+    assert first["deviceNodes"] == [{"path": "/dev/simgpu0", "hostPath": "/dev/null", "permissions": "rw"}]
+    assert first["env"][1] == "GPU_DEVICE_0_TIME_SLICE=Long"
+
+
+def test_a_word_that_is_no_inventory_is_told():
+    with pytest.raises(UnknownInventoryError, match="inventory 'magic' is not known; there are nvml, sysfs and"):
+        assemble("magic", node="n1")
+
+
+def test_a_node_that_should_use_nvml_and_cannot_says_so(tmp_path):
+    (tmp_path / "usr" / "lib64").mkdir(parents=True)
+    (tmp_path / "usr" / "lib64" / "libnvidia-ml.so.1").write_text("no library")
+    with pytest.raises(NvmlUnavailableError, match="NVML cannot be loaded"):
+        assemble("nvml", node="n1", root=DriverRoot(here=tmp_path))
+
+
+def test_a_node_without_gpus_offers_an_empty_pool():
+    (pool,) = assemble("sysfs", node="n1").pools()
+    assert pool.name == "n1"
