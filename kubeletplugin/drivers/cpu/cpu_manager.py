@@ -38,12 +38,12 @@ class CpuManager:
         try:
             content: Any = json.loads(self._file.read_bytes())
             policy = content["policyName"]
-            entries = content.get("entries") or content.get("podEntries") or {}
+            pods = len((content.get("entries") or {}).keys() | (content.get("podEntries") or {}).keys())
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             return f"{self._file} cannot be understood ({error!r}), the kubelet may be managing CPUs itself"
-        if policy == "none" and not entries:
+        if policy == "none" and not pods:
             return None
-        given = f", with CPUs given to {len(entries)} pods" if entries else ""
+        given = f", with CPUs given to {pods} pods" if pods else ""
         return (
             f"the kubelet manages CPUs itself (policy {policy} in {self._file}{given}), and two writers of one cpuset "
             f"undo each other; set cpuManagerPolicy: none, drain the node, remove {self._file}, restart the kubelet"

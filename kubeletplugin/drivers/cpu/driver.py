@@ -6,6 +6,8 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from pathlib import Path
 from typing import Final
 
+from msgspec.structs import replace
+
 from dra.engine.cpus.cpusets import CpuSet
 from kubeletplugin.cgroups.hierarchy import ROOT, Hierarchy, find
 from kubeletplugin.contract import (
@@ -51,9 +53,11 @@ class CpuDriver:
         kubelet: Path = Path("/var/lib/kubelet"),
         mode: DeviceMode = DeviceMode.INDIVIDUAL,
         reserved: CpuSet | None = None,
-        find_cgroups: Callable[[], Hierarchy] = lambda: find(ROOT),
+        find_cgroups: Callable[[], Hierarchy] | None = lambda: find(ROOT),
     ) -> None:
         """Take the machine and the driver's own folder. Reserved CPUs are never given away; none named: one core.
+
+        Without cgroups CPUs are only named, for nodes of the local plane, whose containers are none.
 
         Raises ValueError if what is reserved cannot be, OSError if the hook cannot be written.
         """
@@ -75,7 +79,7 @@ class CpuDriver:
         self._manager = CpuManager(kubelet)
         self._records = Records(folder)
         self._records.install()
-        self._enforcement = Enforcement(self._records, find_cgroups, aside=self._manager.active)
+        self._enforcement = find_cgroups and Enforcement(self._records, find_cgroups, aside=self._manager.active)
 
     @property
     def stepped_aside(self) -> str | None:
@@ -148,6 +152,8 @@ class CpuDriver:
             if fault not in self._faults:
                 log.warning("node %s: %s", self._node, fault)
             self._faults.add(fault)
+        if self._enforcement is None:
+            return
         requests = {
             owner(each.claim.uid, request): cpus for each in held for request, cpus in choosing.requests(each).items()
         }
@@ -155,7 +161,8 @@ class CpuDriver:
 
     async def close(self) -> None:
         """Stop looking after cgroups; containers keep what they have."""
-        await self._enforcement.close()
+        if self._enforcement is not None:
+            await self._enforcement.close()
 
     def _look_again(self) -> bool:
         mark = self._source.mark()
@@ -169,9 +176,8 @@ class CpuDriver:
     def _edits(self, request: PrepareRequest, name: str, cpus: str) -> ContainerEdits:
         uid = request.claim.uid
         variable = f"DRA_CPUSET_{uid}_{name}".replace("-", "_")
-        hook = Hook(
-            hook_name="createRuntime",
-            path=SHELL,
-            args=("sh", str(self._records.hook), uid, name, cpus),
-        )
-        return ContainerEdits(env=(f"{variable}={cpus}",), hooks=(hook,))
+        told = ContainerEdits(env=(f"{variable}={cpus}",))
+        if self._enforcement is None:
+            return told
+        arguments = ("sh", str(self._records.hook), uid, name, cpus)
+        return replace(told, hooks=(Hook(hook_name="createRuntime", path=SHELL, args=arguments),))

@@ -1,0 +1,46 @@
+"""CpuConfig says what it means, or is refused with the path of the field."""
+
+import pytest
+
+from dra.api.parameters.cpu import BindPolicy, CpuConfig, Exclusivity, Strategy
+from dra.api.parameters.opaque import MalformedParametersError, decode
+
+
+def cpu_config(**fields):
+    return {"apiVersion": "reserve.dra/v1alpha1", "kind": "CpuConfig"} | fields
+
+
+def test_nothing_said_means_whole_cores_if_possible_in_the_fullest_place():
+    config = decode(cpu_config(), CpuConfig)
+    assert (config.bind_policy, config.required_bind_policy) == (BindPolicy.FULL_PCPUS, None)
+    assert (config.exclusivity, config.strategy) == (Exclusivity.NONE, Strategy.MOST_ALLOCATED)
+
+
+def test_everything_can_be_said_in_koordinators_words():
+    config = decode(
+        cpu_config(
+            requiredCPUBindPolicy="SpreadByPCPUs", preferredCPUExclusivePolicy="PCPULevel", strategy="LeastAllocated"
+        ),
+        CpuConfig,
+    )
+    assert config.bind_policy is config.required_bind_policy is BindPolicy.SPREAD_BY_PCPUS
+    assert (config.exclusivity, config.strategy) == (Exclusivity.PCPU_LEVEL, Strategy.LEAST_ALLOCATED)
+
+
+@pytest.mark.parametrize(
+    ("fields", "text"),
+    [
+        pytest.param({"cpuset": "0-3"}, "CpuConfig.cpuset: unknown field; known are ", id="unknown"),
+        pytest.param({"required_bind_policy": "FullPCPUs"}, "required_bind_policy: unknown field", id="python-name"),
+        pytest.param({"preferredCPUBindPolicy": "Full"}, "CpuConfig.preferredCPUBindPolicy: ", id="no-such-policy"),
+        pytest.param(
+            {"requiredCPUBindPolicy": "FullPCPUs", "preferredCPUBindPolicy": "FullPCPUs"},
+            "exclude each other",
+            id="both",
+        ),
+        pytest.param({"strategy": None}, "CpuConfig.strategy: ", id="null"),
+    ],
+)
+def test_anything_else_is_refused_by_name(fields, text):
+    with pytest.raises(MalformedParametersError, match=text):
+        decode(cpu_config(**fields), CpuConfig)

@@ -1,0 +1,52 @@
+import json
+
+import pytest
+
+from kubeletplugin.drivers.cpu.cpu_manager import CpuManager
+
+
+def state(tmp_path, **content):
+    (tmp_path / "cpu_manager_state").write_text(json.dumps(content))
+
+
+def test_before_the_kubelets_first_start_nobody_manages_cpus(tmp_path):
+    assert CpuManager(tmp_path).active() is None
+
+
+def test_policy_none_leaves_cpus_to_us(tmp_path):
+    state(tmp_path, policyName="none", defaultCpuSet="", checksum=1)
+    assert CpuManager(tmp_path).active() is None
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        pytest.param({"policyName": "static", "defaultCpuSet": "0-7"}, "policy static", id="static"),
+        pytest.param(
+            {"policyName": "static", "entries": {"pod-uid": {"main": "2-3"}}}, "given to 1 pods", id="with-entries"
+        ),
+        pytest.param({"policyName": "none", "entries": {"pod-uid": {"main": "2"}}}, "given to 1 pods", id="left-over"),
+        pytest.param({"policyName": "of-the-future"}, "policy of-the-future", id="unknown-policy"),
+        pytest.param({}, "cannot be understood", id="no-policy"),
+    ],
+)
+def test_a_kubelet_that_manages_cpus_is_seen(tmp_path, content, text):
+    state(tmp_path, **content)
+    assert text in CpuManager(tmp_path).active()
+    assert str(tmp_path / "cpu_manager_state") in CpuManager(tmp_path).active()
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", b"{", b'"none"', b'{"policyName": "none", "entries": 3}'])
+def test_what_cannot_be_understood_may_be_a_manager(tmp_path, content):
+    (tmp_path / "cpu_manager_state").write_bytes(content)
+    assert CpuManager(tmp_path).active()
+
+
+def test_a_change_of_policy_is_seen(tmp_path):
+    state(tmp_path, policyName="static")
+    manager = CpuManager(tmp_path)
+    assert manager.active()
+    (tmp_path / "cpu_manager_state").unlink()
+    assert manager.active() is None
+    state(tmp_path, policyName="none")
+    assert manager.active() is None

@@ -1,0 +1,98 @@
+import pytest
+
+from dra.engine.cpus.cpusets import CpuSet, parse
+from dra.engine.cpus.topology import Cpu, Topology, regular
+from dra.model.slices import Device
+from kubeletplugin.drivers.cpu.devices import DeviceMode, cpus_of, default_reserved, devices
+
+SMT = regular(sockets=2, cores=2, threads=2)
+"""CPUs 0-1, 2-3 | 4-5, 6-7."""
+
+INTERLEAVED = Topology(
+    cpus=(
+        Cpu(id=0, core=0, numa=0, socket=0),
+        Cpu(id=1, core=1, numa=0, socket=0),
+        Cpu(id=2, core=0, numa=0, socket=0),
+        Cpu(id=3, core=1, numa=0, socket=0),
+    ),
+    offline=CpuSet([4]),
+    isolated=CpuSet([3]),
+)
+"""Siblings are 0 and 2, 1 and 3."""
+
+
+def named(found):
+    return {each.name: each for each in found}
+
+
+def test_each_cpu_is_a_device_with_the_names_that_other_drivers_use():
+    found = named(devices(SMT, allocatable=SMT.online, mode=DeviceMode.INDIVIDUAL))
+    assert found["cpu-5"].attributes == {
+        "dra.cpu/cpuID": {"int": 5},
+        "dra.cpu/coreID": {"int": 0},
+        "dra.cpu/socketID": {"int": 1},
+        "dra.cpu/numaNodeID": {"int": 1},
+        "dra.cpu/cacheL3ID": {"int": 1},
+        "dra.cpu/coreType": {"string": "standard"},
+        "dra.cpu/smtEnabled": {"bool": True},
+        "dra.net/numaNode": {"int": 1},
+        "core": {"int": 2},
+        "isolated": {"bool": False},
+    }
+    assert not found["cpu-5"].allow_multiple_allocations
+
+
+def test_siblings_are_next_to_each_other_since_the_scheduler_takes_the_first():
+    found = devices(INTERLEAVED, allocatable=INTERLEAVED.online, mode=DeviceMode.INDIVIDUAL)
+    assert [each.name for each in found] == ["cpu-0", "cpu-2", "cpu-1", "cpu-3"]
+
+
+def test_what_is_not_known_is_not_published():
+    found = named(devices(INTERLEAVED, allocatable=INTERLEAVED.online, mode=DeviceMode.INDIVIDUAL))
+    assert "dra.cpu/cacheL3ID" not in found["cpu-0"].attributes
+    assert found["cpu-3"].attributes["isolated"] == {"bool": True}
+
+
+def test_reserved_cpus_are_in_no_device():
+    left = SMT.online - parse("0-1")
+    assert set(named(devices(SMT, allocatable=left, mode=DeviceMode.INDIVIDUAL))) == {f"cpu-{n}" for n in range(2, 8)}
+    grouped = named(devices(SMT, allocatable=left, mode=DeviceMode.GROUPED))
+    assert grouped["numa-0"].attributes["dra.cpu/numCPUs"] == {"int": 2}
+
+
+def test_a_numa_node_is_a_device_of_which_whole_cpus_are_taken():
+    (first, _) = devices(SMT, allocatable=SMT.online, mode=DeviceMode.GROUPED)
+    assert first == Device(
+        name="numa-0",
+        attributes={
+            "dra.cpu/numaNodeID": {"int": 0},
+            "dra.cpu/socketID": {"int": 0},
+            "dra.cpu/smtEnabled": {"bool": True},
+            "dra.cpu/numCPUs": {"int": 4},
+            "dra.net/numaNode": {"int": 0},
+        },
+        capacity={
+            "dra.cpu/cpu": {
+                "value": "4",
+                "requestPolicy": {"default": "1", "validRange": {"min": "1", "max": "4", "step": "1"}},
+            }
+        },
+        allow_multiple_allocations=True,
+    )
+
+
+def test_a_numa_node_that_is_reserved_as_a_whole_is_no_device():
+    found = named(devices(SMT, allocatable=parse("4-7"), mode=DeviceMode.GROUPED))
+    assert set(found) == {"numa-1"}
+
+
+def test_by_default_one_core_is_kept_with_all_its_threads():
+    assert default_reserved(INTERLEAVED) == parse("0,2")
+
+
+@pytest.mark.parametrize(
+    ("device", "cpus"),
+    [("cpu-5", "5"), ("numa-1", "4-7"), ("cpu-8", ""), ("numa-2", ""), ("cpu-", ""), ("cpu-x", ""), ("gpu-0", "")],
+)
+def test_the_cpus_of_a_device(device, cpus):
+    assert cpus_of(device, SMT) == parse(cpus)

@@ -1,0 +1,163 @@
+import json
+
+import pytest
+
+from dra.engine.cpus.cpusets import CpuSet, parse
+from dra.engine.cpus.topology import Topology, regular
+from kubeletplugin.cgroups.hierarchy import find
+from kubeletplugin.cgroups.narrowing import Version
+from kubeletplugin.contract import ContainerEdits, Refused
+from kubeletplugin.drivers.cpu import driver as module
+from kubeletplugin.drivers.cpu.devices import DeviceMode
+from kubeletplugin.drivers.cpu.driver import CpuDriver
+from tests.kubeletplugin.cgroups.trees import folders
+from tests.kubeletplugin.drivers.cpu.claims import asks, cpu, part
+
+MACHINE = regular(cores=4, threads=2)
+
+
+class Source:
+    """CPUs that come and go."""
+
+    def __init__(self, topology=MACHINE):
+        self.topology = topology
+
+    def read(self):
+        return self.topology
+
+    def mark(self):
+        return str(self.topology.online)
+
+
+@pytest.fixture
+def source():
+    return Source()
+
+
+@pytest.fixture
+def kubelet(tmp_path):
+    folder = tmp_path / "kubelet"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+async def make(tmp_path, source, kubelet):
+    root = folders(tmp_path / "cgroup", {"kubepods": "0-7", "kubepods/pod1": "0-7"}, version=Version.V1)
+    made = []
+
+    def make(**fields):
+        fields = {"find_cgroups": lambda: find(root)} | fields
+        made.append(CpuDriver(source, node="n1", folder=tmp_path / "driver", kubelet=kubelet, **fields))
+        return made[-1]
+
+    yield make
+    for each in made:
+        await each.close()
+
+
+def names(driver):
+    ((pool,),) = (driver.pools(),)
+    return [device.name for device in pool.devices]
+
+
+def static(kubelet):
+    (kubelet / "cpu_manager_state").write_text(json.dumps({"policyName": "static"}))
+
+
+def test_a_core_is_reserved_unless_somebody_says_otherwise(make):
+    assert names(make()) == [f"cpu-{n}" for n in range(2, 8)]
+    assert names(make(reserved=parse("7"))) == [f"cpu-{n}" for n in range(7)]
+    assert names(make(mode=DeviceMode.GROUPED)) == ["numa-0"]
+
+
+@pytest.mark.parametrize("reserved", [CpuSet(), parse("64-65")])
+def test_at_least_one_cpu_that_is_online_must_be_reserved(make, reserved):
+    with pytest.raises(ValueError, match="node n1: reserved CPUs"):
+        make(reserved=reserved)
+
+
+def test_the_first_device_of_each_request_brings_the_cpus_of_the_whole_request(make, tmp_path):
+    found = make().prepare(asks("a", cpu(2), cpu(3), cpu(5, request="one")), [])
+    hook = tmp_path / "driver/hook.sh"
+    first, second, third = found.devices
+    assert hook.stat().st_mode & 0o777 == 0o755
+    assert first.edits.env == ("DRA_CPUSET_uid_a_cpus=2-3",)
+    (only,) = first.edits.hooks
+    assert (only.hook_name, only.path) == ("createRuntime", "/bin/sh")
+    assert only.args == ("sh", str(hook), "uid-a", "cpus", "2-3")
+    assert second.edits == ContainerEdits()
+    assert third.edits.hooks[0].args[2:] == ("uid-a", "one", "5")
+
+
+def test_who_only_looks_gets_no_cpus(make):
+    (device,) = make().prepare(asks("a", cpu(2, admin_access=True)), []).devices
+    assert device.admin
+    assert device.edits == ContainerEdits()
+
+
+def test_shares_keep_their_ids(make):
+    (device,) = make(mode=DeviceMode.GROUPED).prepare(asks("a", part(0, "2", share="s-1")), []).devices
+    assert (device.device, device.share, device.edits.hooks[0].args[-1]) == ("numa-0", "s-1", "2-3")
+
+
+async def test_others_lose_what_a_claim_gets_and_have_it_back(make, tmp_path):
+    driver = make()
+    file = tmp_path / "cgroup/cpuset/kubepods/pod1/cpuset.cpus"
+    await driver.enforce([driver.prepare(asks("a", cpu(2), cpu(3)), [])])
+    assert file.read_text() == "0-1,4-7\n"
+    await driver.enforce([])
+    assert file.read_text() == "0-7\n"
+
+
+async def test_isolated_cpus_are_left_to_claims_as_long_as_there_are_claims(make, source, tmp_path):
+    source.topology = Topology(cpus=MACHINE.cpus, isolated=parse("6-7"))
+    driver = make()
+    await driver.enforce([driver.prepare(asks("a", cpu(2)), [])])
+    assert (tmp_path / "cgroup/cpuset/kubepods/pod1/cpuset.cpus").read_text() == "0-1,3-5\n"
+
+
+async def test_beside_the_kubelets_static_manager_it_steps_aside_and_says_so(make, kubelet, tmp_path):
+    driver = make()
+    claim = driver.prepare(asks("a", cpu(2)), [])
+    static(kubelet)
+    assert names(driver) == []
+    assert "policy static" in driver.stepped_aside
+    with pytest.raises(Refused, match=r"claim ml/b .*no CPUs are given away on this node: the kubelet manages CPUs"):
+        driver.prepare(asks("b", cpu(3)), [])
+    with pytest.raises(Refused, match="node: CPUs are not enforced"):
+        await driver.enforce([claim])
+    await driver.enforce([])
+    assert (tmp_path / "cgroup/cpuset/kubepods/pod1/cpuset.cpus").read_text() == "0-7\n"
+
+
+async def test_what_may_change_what_is_published_is_told(make, source, kubelet, monkeypatch):
+    monkeypatch.setattr(module, "POLL", 0.001)
+    driver = make()
+    changes = driver.changes()
+    source.topology = Topology(cpus=MACHINE.cpus[:6], offline=parse("6-7"))
+    await anext(changes)
+    assert names(driver) == ["cpu-2", "cpu-3", "cpu-4", "cpu-5"]
+    static(kubelet)
+    await anext(changes)
+    assert names(driver) == []
+    await changes.aclose()
+
+
+async def test_a_cpu_that_goes_offline_is_not_well(make, source, monkeypatch):
+    monkeypatch.setattr(module, "POLL", 0.001)
+    driver = make()
+    assert all(each.healthy for each in driver.health())
+    source.topology = Topology(cpus=MACHINE.cpus[:7], offline=parse("7"))
+    changes = driver.changes()
+    await anext(changes)
+    await changes.aclose()
+    (sick,) = [each for each in driver.health() if not each.healthy]
+    assert (sick.device, sick.message) == ("cpu-7", "CPU 7 is offline")
+
+
+async def test_where_containers_are_none_cpus_are_only_named(make):
+    driver = make(find_cgroups=None)
+    found = driver.prepare(asks("a", cpu(2)), [])
+    assert found.devices[0].edits == ContainerEdits(env=("DRA_CPUSET_uid_a_cpus=2",))
+    await driver.enforce([found])
