@@ -40,7 +40,9 @@ class GpuDriver:
         self._edits = edits
         self._time_slicing = time_slicing
         self._publication = publication
-        self._gpus = {gpu.name: gpu for gpu in inventory.read()}
+        self._gpus: dict[str, Gpu] = {}
+        self._pools: tuple[Pool, ...] = ()
+        self._take(inventory.read())
 
     @property
     def name(self) -> str:
@@ -49,7 +51,7 @@ class GpuDriver:
 
     def pools(self) -> tuple[Pool, ...]:
         """Return the GPUs of this node; without any an empty pool, so that slices of before go away."""
-        return (Pool(name=self._node, devices=devices(self._gpus.values(), self._publication)),)
+        return self._pools
 
     def health(self) -> tuple[Health, ...]:
         """Return how the GPUs are."""
@@ -58,8 +60,7 @@ class GpuDriver:
     async def changes(self) -> AsyncIterator[None]:
         """Yield whenever the inventory has changed."""
         async for _ in self._inventory.changes():
-            gpus = await asyncio.to_thread(self._inventory.read)  # a driver's library may take its time
-            self._gpus = {gpu.name: gpu for gpu in gpus}
+            self._take(await asyncio.to_thread(self._inventory.read))  # a driver's library may take its time
             yield
 
     def prepare(self, request: PrepareRequest, others: Iterable[Preparation]) -> Preparation:
@@ -107,6 +108,10 @@ class GpuDriver:
         await self._time_slicing.apply(
             {gpu.uuid: TimeSlice(wanted.get(gpu.name, TimeSlice.DEFAULT)) for gpu in self._gpus.values() if gpu.uuid}
         )
+
+    def _take(self, gpus: Iterable[Gpu]) -> None:
+        self._gpus = {gpu.name: gpu for gpu in gpus}
+        self._pools = (Pool(name=self._node, devices=devices(self._gpus.values(), self._publication)),)
 
     def _gpu(self, result: DeviceRequestAllocationResult, where: str) -> Gpu:
         if result.pool != self._node:
