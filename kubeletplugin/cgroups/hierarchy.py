@@ -8,6 +8,7 @@ is given the host's. The kubelet's cgroup of all pods is at the top or, with ``-
 import errno
 import os
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from pathlib import Path as FilePath
 from typing import Final
 
@@ -22,6 +23,9 @@ CPUS: Final = "cpuset.cpus"
 """The file of a cgroup that is read and written."""
 
 _EFFECTIVE: Final = "cpuset.cpus.effective"
+_CHILDLESS: Final = 2
+"""Links to a folder in which there is none; file systems that do not count them say 1."""
+
 _DEPTH: Final = 3
 """How far below the top the cgroup of all pods is looked for."""
 
@@ -43,7 +47,7 @@ class Hierarchy(Struct, frozen=True):
         """Return the folder of a cgroup."""
         return self.pods.joinpath(*path)
 
-    def read(self, entered: Callable[[FilePath], None] = lambda _: None) -> tuple[Cgroup, ...]:
+    def read(self, entered: Callable[[str], None] = lambda _: None) -> tuple[Cgroup, ...]:
         """Return all cgroups, parents first; each folder is told before its content is read.
 
         What goes away meanwhile is left out. Raises OSError for anything else.
@@ -72,13 +76,15 @@ class Hierarchy(Struct, frozen=True):
             os.close(descriptor)
         return True
 
-    def _below(self, path: Path, folder: str, entered: Callable[[FilePath], None]) -> Iterator[Cgroup]:
-        entered(FilePath(folder))
+    def _below(self, path: Path, folder: str, entered: Callable[[str], None]) -> Iterator[Cgroup]:
+        entered(folder)
         cpus = self._cpus(folder, effective=self.version is Version.V2 and not path)
         if cpus is None:
             return
         yield Cgroup(path=path, cpus=cpus)
         try:
+            if os.stat(folder).st_nlink == _CHILDLESS:  # noqa: PTH116 - hundreds of them, again and again
+                return
             with os.scandir(folder) as entries:
                 names = [each.name for each in entries if each.is_dir(follow_symlinks=False)]
         except OSError as error:
@@ -92,7 +98,7 @@ class Hierarchy(Struct, frozen=True):
         try:
             descriptor = os.open(f"{folder}/{_EFFECTIVE if effective else CPUS}", os.O_RDONLY)
             try:
-                return parse(os.read(descriptor, 65536).decode())
+                return _parsed(os.read(descriptor, 65536).decode())
             finally:
                 os.close(descriptor)
         except OSError as error:
@@ -101,6 +107,10 @@ class Hierarchy(Struct, frozen=True):
             raise
         except MalformedCpuListError as error:
             raise NoHierarchyError(f"cgroup {folder}: {error}") from error
+
+
+_parsed = lru_cache(maxsize=1024)(parse)
+"""Hundreds of cgroups have a handful of values."""
 
 
 def find(root: FilePath = ROOT, *, pods: str = "") -> Hierarchy:

@@ -19,6 +19,7 @@ a container: whatever runs there has no claim on CPUs.
 
 import re
 from enum import StrEnum
+from functools import lru_cache
 from typing import Final, TypeAlias
 
 Path: TypeAlias = tuple[str, ...]
@@ -45,12 +46,10 @@ def holds_all_pods(name: str) -> bool:
     return _PODS.fullmatch(name) is not None
 
 
+@lru_cache(maxsize=4096)
 def level(path: Path) -> Level:
     """Return what a cgroup is."""
-    at = Level.PODS
-    for name in path:
-        at = _below(at, name)
-    return at
+    return _below(level(path[:-1]), path[-1]) if path else Level.PODS
 
 
 def _below(parent: Level, name: str) -> Level:

@@ -11,7 +11,6 @@ import errno
 import os
 import struct
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Final
 
 _MODIFY: Final = 0x2
@@ -41,19 +40,18 @@ class Watch:
         """Return the descriptor to wait on."""
         return int(self._descriptor)
 
-    def add(self, folder: Path) -> None:
+    def add(self, folder: str) -> None:
         """Watch one more folder; one that is gone is passed over. Raises OSError when the kernel's limit is reached."""
-        name = str(folder)
-        if name in self._numbers:
+        if folder in self._numbers:
             return
-        number = self._libc.inotify_add_watch(self._descriptor, os.fsencode(name), _MODIFY | _CREATE | _ONLYDIR)
+        number = self._libc.inotify_add_watch(self._descriptor, os.fsencode(folder), _MODIFY | _CREATE | _ONLYDIR)
         if number < 0:
-            failure = _failure(name)
+            failure = _failure(folder)
             if failure.errno in (errno.ENOENT, errno.ENOTDIR):
                 return
             raise failure
-        self._folders[number] = name
-        self._numbers[name] = number
+        self._folders[number] = folder
+        self._numbers[folder] = number
 
     def changed(self) -> bool:
         """Take what has been reported; return whether it may concern us."""

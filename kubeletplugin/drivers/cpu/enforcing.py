@@ -15,7 +15,6 @@ import contextlib
 import logging
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Final
 
 from kubeletplugin.cgroups.hierarchy import CPUS, Hierarchy, NoHierarchyError
@@ -55,6 +54,7 @@ class Enforcement:
         self._aside = aside
         self._hierarchy: Hierarchy | None = None
         self._watch: Watch | None = None
+        self._deaf = False
         self._told = asyncio.Event()
         self._turn = asyncio.Lock()
         self._keeper: asyncio.Task[None] | None = None
@@ -158,11 +158,10 @@ class Enforcement:
         if self._watch is None:
             self._listen()
         self._heard()
-        entered = self._watch.add if self._watch is not None else _unwatched
-        settled = await asyncio.to_thread(settle, self._hierarchy, self._records, entered=entered)
+        settled = await asyncio.to_thread(settle, self._hierarchy, self._records, entered=self._enter)
         self._looked = time.monotonic()
         self._clean = not settled.again
-        self._interval = max(SWEEP, settled.cost / IDLE_SHARE) if self._watch is not None else SWEEP
+        self._interval = SWEEP if self._deaf else max(SWEEP, settled.cost / IDLE_SHARE)
         if settled.written:
             self._wrote = self._looked
         return settled
@@ -171,9 +170,22 @@ class Enforcement:
         try:
             self._watch = Watch(CPUS)
         except OSError as error:
-            self._say(f"node: cgroups are looked at every {SWEEP} s only: {error}")
+            self._grow_deaf(error)
             return
         asyncio.get_running_loop().add_reader(self._watch.fileno(), self._tell)
+
+    def _enter(self, folder: str) -> None:
+        """Watch a folder that is about to be read; without a watch it is read all the same."""
+        if self._watch is not None:
+            try:
+                self._watch.add(folder)
+            except OSError as error:
+                self._grow_deaf(error)
+
+    def _grow_deaf(self, error: OSError) -> None:
+        if not self._deaf:
+            log.error("node: new containers are narrowed within %s s, not at once: %s", SWEEP, error)
+        self._deaf = True
 
     def _tell(self) -> None:
         if self._watch is not None:
@@ -200,7 +212,3 @@ class Enforcement:
         if text and text != self._said:
             log.error("%s", text)
         self._said = text
-
-
-def _unwatched(folder: Path) -> None:
-    """Watch nothing."""

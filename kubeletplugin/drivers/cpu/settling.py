@@ -9,7 +9,6 @@ and its first instruction.
 
 import time
 from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
 
 from dra.engine.cpus.cpusets import NO_CPUS, CpuSet
 from dra.model.meta import Struct
@@ -41,7 +40,7 @@ class NoSharedCpuError(Exception):
     """There would be no CPU left for containers that own none."""
 
 
-def settle(hierarchy: Hierarchy, records: Records, *, entered: Callable[[Path], None] = lambda _: None) -> Settled:
+def settle(hierarchy: Hierarchy, records: Records, *, entered: Callable[[str], None] = lambda _: None) -> Settled:
     """Bring all cgroups to what is demanded, as far as the kernel lets us. Raises OSError, NoSharedCpuError."""
     started = time.thread_time()
     demand = records.demand()

@@ -54,7 +54,7 @@ def test_all_cgroups_are_read_parents_first_each_folder_told_before(tmp_path, ve
         (("pod1",), "0-3"),
         (("pod1", "c"), "2"),
     ]
-    assert told == [hierarchy.file(each.path) for each in found]
+    assert told == [str(hierarchy.file(each.path)) for each in found]
 
 
 def test_in_v2_all_pods_have_what_is_effective(tmp_path):

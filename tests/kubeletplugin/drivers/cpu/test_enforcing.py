@@ -164,7 +164,19 @@ async def test_without_inotify_it_looks_by_itself(node, monkeypatch, caplog):
     await node.enforcement().demand(Demand(requests={MINE: parse("2-3")}))
     node.born("besteffort/pod3")
     await becomes(lambda: node.cpus("besteffort/pod3"), "0-1,4-7")
-    assert "no more instances" in caplog.text
+    assert caplog.text.count("no more instances") == 1
+
+
+@BOTH
+async def test_when_the_kernel_watches_no_more_folders_it_looks_by_itself(node, monkeypatch, caplog):
+    def none(*_):
+        raise OSError(errno.ENOSPC, "no more watches")
+
+    monkeypatch.setattr(enforcing.Watch, "add", none)
+    await node.enforcement().demand(Demand(requests={MINE: parse("2-3")}))
+    node.born("besteffort/pod3")
+    await becomes(lambda: node.cpus("besteffort/pod3"), "0-1,4-7")
+    assert caplog.text.count("no more watches") == 1
 
 
 @BOTH
