@@ -11,7 +11,7 @@ from pathlib import Path
 
 import click
 
-from dra.cli.local import background, running
+from dra.cli.local import background, plugins, running
 from dra.cli.local.folder import DEFAULT, KUBECONFIG, LOG, SNAPSHOT, Folder, Record, TakenError
 from dra.cli.local.reports import report
 from dra.kube.errors import ApiError
@@ -35,6 +35,18 @@ _folder = click.option(
 )
 
 
+def _plugins(_context: click.Context, _parameter: click.Parameter, value: str | None) -> tuple[str, ...] | None:
+    """Return the drivers to start plugins for; `OWN` alone is none of them."""
+    if value is None:
+        return None
+    names = tuple(dict.fromkeys(name.strip() for name in value.split(",")))
+    unknown = [name for name in names if name not in (*plugins.DRIVERS, plugins.OWN)]
+    if unknown:
+        there_are = ", ".join((*plugins.DRIVERS, plugins.OWN))
+        raise click.BadParameter(f"{', '.join(map(repr, unknown))}: there are {there_are}")
+    return tuple(name for name in names if name != plugins.OWN)
+
+
 @local.command()
 @_folder
 @click.option("--nodes", type=click.IntRange(0, 1000), default=3, show_default=True, help="How many nodes it has.")
@@ -47,12 +59,33 @@ _folder = click.option(
     help="stock: as Kubernetes 1.36; kep: with spec.reservedFor of KEP-5194.",
 )
 @click.option("--controller/--no-controller", default=True, show_default=True, help="Run our controller beside it.")
+@click.option("--processes", is_flag=True, help="Execute the commands of containers, on this machine and as you.")
+@click.option(
+    "--plugins",
+    "drivers",
+    callback=_plugins,
+    metavar="gpu|own",
+    help="Have devices prepared by DRA plugins over sockets: gpu starts ours on each node, own waits for yours.",
+)
 @click.option("--port", type=click.IntRange(0, 65535), default=0, help="Where it listens; 0, the default, is any.")
 @click.option("--detach", is_flag=True, help="Return as soon as it runs.")
 def up(  # noqa: PLR0913 - one for each option
-    folder: Path, nodes: int, devices: int, api: str, *, controller: bool, port: int, detach: bool
+    folder: Path,
+    nodes: int,
+    devices: int,
+    api: str,
+    *,
+    controller: bool,
+    processes: bool,
+    drivers: tuple[str, ...] | None,
+    port: int,
+    detach: bool,
 ) -> None:
     """Start a plane, in the foreground: Ctrl-C ends it and removes what it has made."""
+    if drivers and nodes > plugins.NODES_MAX:
+        raise click.UsageError(
+            f"--plugins={','.join(drivers)} starts a process for each node: {plugins.NODES_MAX} nodes at most"
+        )
     place = Folder(folder)
     try:
         if detach:
@@ -62,16 +95,18 @@ def up(  # noqa: PLR0913 - one for each option
                 f"--devices={devices}",
                 f"--api={api}",
                 f"--port={port}",
+                "--controller" if controller else "--no-controller",
+                *(["--processes"] if processes else []),
+                *([f"--plugins={','.join((plugins.OWN, *drivers))}"] if drivers is not None else []),
             ]
-            record = background.start(place, [*shape, "--controller" if controller else "--no-controller"])
+            record = background.start(place, shape)
             _tell(record, place, detached=True)
             return
         logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", level=logging.WARNING)
-        options = Options(api=Dialect(api), nodes=nodes, devices=devices)
+        options = Options(api=Dialect(api), nodes=nodes, devices=devices, processes=processes)
+        company = running.Company(controller=controller, plugins=drivers)
         with place.held():
-            asyncio.run(
-                running.run(place, options, controller=controller, port=port, up=lambda r, n: _up(r, place, restored=n))
-            )
+            asyncio.run(running.run(place, options, company, port=port, up=lambda r, n: _up(r, place, restored=n)))
     except TakenError as error:
         raise click.ClickException(f"{error}; it goes on. Look at it: {_command('status', folder)}") from error
     except MalformedSnapshotError as error:
@@ -128,6 +163,8 @@ def _tell(record: Record, place: Folder, *, detached: bool) -> None:
     shape = f"api {record.api}, {record.nodes} nodes with {record.devices} devices each"
     who = "with our controller" if record.controller else "without our controller"
     click.echo(f"A plane runs at {record.url} ({shape}), {who}.")
+    if record.runtime is not None:
+        click.echo(f"Plugins of a node are found in {record.runtime}/NODE/plugins_registry.")
     click.echo(_how_to_reach(place))
     if detached:
         click.echo(f"Its log is {place / LOG}. Stop it: {_command('down', place.path)}")

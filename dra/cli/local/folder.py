@@ -3,11 +3,17 @@
 Whoever holds the lock of the folder is its plane; the system lets go of it when that process ends, however it ends. So
 a record that was left behind is told from one that holds, and a pid that meanwhile belongs to somebody else is never
 taken for ours.
+
+Sockets want short paths (107 bytes), and the folder may be anywhere: they have a runtime folder of their own, whose
+name is made of this one's. So it is found again without any record, by whoever holds the lock.
 """
 
 import fcntl
+import hashlib
 import os
 import shutil
+import stat
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -32,6 +38,12 @@ CONTROLLER: Final = "controller.json"
 SCRATCH: Final = "tmp"
 """A folder for the files that a controller makes and that it cannot remove when it is killed."""
 
+PLUGINS: Final = "plugins"
+"""A folder for the devices and the logs of plugins, by node."""
+
+RUNTIME_MAX: Final = 24
+"""Bytes of the path of a runtime folder, so that sockets in it may have the names that plugins give them."""
+
 EPHEMERAL: Final = (RECORD, CONTROLLER_LOG, KUBECONFIG, CONTROLLER, "server.pem")
 """What goes with the plane. Nothing else is ever removed but its lock and its log."""
 
@@ -49,6 +61,10 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     """Whether its nodes were ready once."""
     controller: bool = False
     controller_pid: int | None = None
+    runtime: str | None = None
+    """The folder with a folder for each node, where DRA plugins have their sockets; None: nobody looks for any."""
+    plugins: dict[str, int | None] = {}
+    """The pids of the plugins that were started beside the plane, by node."""
 
 
 class TakenError(RuntimeError):
@@ -68,6 +84,18 @@ class Folder:
 
     def __truediv__(self, name: str) -> Path:
         return self.path / name
+
+    @property
+    def runtime(self) -> Path:
+        """Where its sockets are, if it has any: a short path."""
+        name = f"dra-{hashlib.blake2b(os.fsencode(self.path), digest_size=4).hexdigest()}"
+        place = Path(tempfile.gettempdir()) / name
+        return place if len(os.fsencode(place)) <= RUNTIME_MAX else Path("/tmp") / name  # noqa: S108 - see below
+
+    def make_runtime(self) -> Path:
+        """Make the folder for sockets, for who holds the lock; raises OSError if somebody else has one of that name."""
+        self.runtime.mkdir(mode=0o700)  # what was left of an earlier plane of ours is gone
+        return self.runtime
 
     @property
     def record(self) -> Record | None:
@@ -140,7 +168,19 @@ class Folder:
     def _clear(self) -> None:
         for name in EPHEMERAL:
             (self / name).unlink(missing_ok=True)
-        shutil.rmtree(self / SCRATCH, ignore_errors=True)
+        for name in (SCRATCH, PLUGINS):
+            shutil.rmtree(self / name, ignore_errors=True)
+        if _ours(self.runtime):
+            shutil.rmtree(self.runtime, ignore_errors=True)
+
+
+def _ours(path: Path) -> bool:
+    """Whether there is a folder that only we can have made: anybody may put something there first."""
+    try:
+        found = path.lstat()
+    except FileNotFoundError:
+        return False
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and stat.S_IMODE(found.st_mode) == stat.S_IRWXU
 
 
 def _locked(lock: int) -> bool:

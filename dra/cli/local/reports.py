@@ -32,9 +32,17 @@ async def report(folder: Folder, record: Record) -> str:
     return "\n".join(
         (
             f"A plane runs at {record.url} since {record.started} (pid {record.pid}, api {record.api}, {controller}).",
+            *([f"Plugins of a node are found in {record.runtime}/NODE/plugins_registry."] if record.runtime else []),
             f"nodes   {len(nodes)}",
-            *(f"  {node.metadata.name}: {placed[node.metadata.name]} pods" for node in nodes),
+            *(_node(node.metadata.name, placed[node.metadata.name], record) for node in nodes),
             f"pods    {len(pods)}" + "".join(f", {phase.lower()} {count}" for phase, count in sorted(phases.items())),
             f"claims  {len(claims)}, allocated {allocated}",
         )
     )
+
+
+def _node(name: str, pods: int, record: Record) -> str:
+    if name not in record.plugins:
+        return f"  {name}: {pods} pods"
+    pid = record.plugins[name]
+    return f"  {name}: {pods} pods, plugin {f'pid {pid}' if pid else 'is being started'}"

@@ -4,25 +4,37 @@ import asyncio
 import logging
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, replace
 
 import msgspec
 
+from dra.cli.local import plugins
 from dra.cli.local.controllers import ControllerProcess
 from dra.cli.local.folder import SNAPSHOT, Folder, Record
 from dra.kube.clock import SYSTEM, second_time
 from dra.local.http import serving
 from dra.local.plane.options import Options
 from dra.local.plane.plane import Plane
+from dra.local.plane.roster import specs
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 _log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Company:
+    """What runs beside a plane."""
+
+    controller: bool = True
+    plugins: Sequence[str] | None = None
+    """The drivers of ours that each node has a plugin for, maybe none; None: nobody looks for plugins at all."""
+
+
 async def run(
-    folder: Folder, options: Options, *, controller: bool, port: int, up: Callable[[Record, int | None], None]
+    folder: Folder, options: Options, company: Company, *, port: int, up: Callable[[Record, int | None], None]
 ) -> None:
     """Run a plane until a signal comes; the folder is held.
 
@@ -34,43 +46,53 @@ async def run(
     for number in SIGNALS:
         asyncio.get_running_loop().add_signal_handler(number, task.cancel)
     with suppress(asyncio.CancelledError):
-        await _run(folder, options, controller=controller, port=port, up=up)
+        await _run(folder, options, company, port=port, up=up)
 
 
 async def _run(
-    folder: Folder, options: Options, *, controller: bool, port: int, up: Callable[[Record, int | None], None]
+    folder: Folder, options: Options, company: Company, *, port: int, up: Callable[[Record, int | None], None]
 ) -> None:
+    devices = options.devices
+    if company.plugins is not None:
+        options = replace(options, plugins=folder.make_runtime())
+        if company.plugins:  # devices are theirs
+            options = replace(options, devices=0)
     plane = Plane(options)
     restored = _restore(plane, folder)
     async with serving(plane.handle, folder=folder.path, name="dra-reserve-local", port=port) as endpoint:
-        record = Record(
-            pid=os.getpid(),
-            url=endpoint.url,
-            api=options.api.value,
-            nodes=options.nodes,
-            devices=options.devices,
-            started=second_time(SYSTEM.wall()),
-            controller=controller,
+        telling = _Telling(
+            folder,
+            Record(
+                pid=os.getpid(),
+                url=endpoint.url,
+                api=options.api.value,
+                nodes=options.nodes,
+                devices=devices,
+                started=second_time(SYSTEM.wall()),
+                controller=company.controller,
+                runtime=str(options.plugins) if options.plugins is not None else None,
+            ),
         )
-
-        def tell(news: Record) -> None:
-            nonlocal record
-            record = news
-            folder.write(record)
-
-        def started(pid: int | None) -> None:
-            tell(msgspec.structs.replace(record, controller_pid=pid))
-
-        if controller:
-            plane.add("controller", ControllerProcess(folder, started=started).run)
-        tell(record)
+        if company.controller:
+            plane.add("controller", ControllerProcess(folder, started=telling.controller).run)
+        if options.plugins is not None:
+            names = [spec.name for spec in specs(options)]
+            for node, child in plugins.children(
+                folder,
+                company.plugins or (),
+                runtime=options.plugins,
+                nodes=names,
+                devices=devices,
+                started=telling.plugin,
+            ):
+                plane.add(f"plugin-{node}", child.run)
         running = asyncio.ensure_future(plane.run())
         ready = asyncio.ensure_future(plane.ready())
         try:
             await asyncio.wait((ready, running), return_when=asyncio.FIRST_COMPLETED)
             if ready.done():
-                tell(msgspec.structs.replace(record, ready=True))
-                up(record, restored)
+                telling.ready()
+                up(telling.record, restored)
             await running
         except BaseExceptionGroup as failures:
             raise _innermost(failures) from failures
@@ -78,6 +100,31 @@ async def _run(
             for task in (ready, running):
                 task.cancel()
             await asyncio.gather(ready, running, return_exceptions=True)
+
+
+class _Telling:
+    """What the plane tells about itself in its folder, as that changes."""
+
+    def __init__(self, folder: Folder, record: Record) -> None:
+        self._folder = folder
+        self.record = record
+        folder.write(record)
+
+    def controller(self, pid: int | None) -> None:
+        """A controller runs, or none."""
+        self._tell(msgspec.structs.replace(self.record, controller_pid=pid))
+
+    def plugin(self, node: str, pid: int | None) -> None:
+        """A plugin of a node runs, or none."""
+        self._tell(msgspec.structs.replace(self.record, plugins={**self.record.plugins, node: pid}))
+
+    def ready(self) -> None:
+        """The nodes are ready."""
+        self._tell(msgspec.structs.replace(self.record, ready=True))
+
+    def _tell(self, record: Record) -> None:
+        self.record = record
+        self._folder.write(record)
 
 
 def _restore(plane: Plane, folder: Folder) -> int | None:
