@@ -103,7 +103,7 @@ class Checkpoint(Generic[T]):
         except OSError as error:
             raise CheckpointError(
                 f"checkpoint {self.path}: cannot be written: {error.strerror}; what it says stays as it is. "
-                "Make room on that file system, or make it writable; it is tried again with the next call"
+                "Make room on that file system, or give it write access; it is tried again with the next call"
             ) from error
         self._signature, self._known = (state.st_ino, state.st_mtime_ns, state.st_size), True
 

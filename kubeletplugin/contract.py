@@ -6,7 +6,7 @@ as a function of data: no files, no sockets, no API server. What must be done to
 """
 
 from collections.abc import AsyncIterator, Iterable, Mapping
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from dra.engine.ledger import Item
 from dra.model.claims import DeviceRequestAllocationResult
@@ -143,8 +143,17 @@ class Health(Struct, frozen=True):
     message: str = ""
 
 
+@runtime_checkable
+class Closable(Protocol):
+    """A driver that keeps something open beside its answers."""
+
+    async def close(self) -> None:
+        """Let go of it; what is prepared stays as it is."""
+        ...
+
+
 class Driver(Protocol):
-    """One DRA driver of this node."""
+    """One DRA driver of this node; it may be `Closable`."""
 
     @property
     def name(self) -> str:

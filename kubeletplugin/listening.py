@@ -87,7 +87,7 @@ class Listener:
                 await self._listen()
             except FolderMissingError:
                 if not told:
-                    _log.warning("folder %s: is not there yet; waiting for the kubelet to make it. If it has "
+                    _log.warning("folder %s: is not there yet; waiting until the kubelet has it. If it has "
                                  "another root folder, give that to %s", self.path.parent, self._option)  # fmt: skip
                     told = True
                 await asyncio.sleep(LOOK_SECONDS)

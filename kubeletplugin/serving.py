@@ -24,7 +24,7 @@ from kubeletplugin.cdi import CdiFolder
 from kubeletplugin.changes import Changes
 from kubeletplugin.checkpoint import Checkpoint, CheckpointError
 from kubeletplugin.claims import ClaimReader
-from kubeletplugin.contract import Driver, Preparation, Refused
+from kubeletplugin.contract import Closable, Driver, Preparation, Refused
 from kubeletplugin.health import HealthService
 from kubeletplugin.listening import Listener, foreign_folder
 from kubeletplugin.metrics import Metrics
@@ -128,6 +128,8 @@ class ServedDriver:
         self._health.close()
         await self._dra.close(grace=CALLS_GRACE)
         await self.preparing.settled()
+        if isinstance(self.driver, Closable):
+            await self.driver.close()
         _log.info("driver %s: stopped; what is prepared stays so", self.driver.name)
 
     def _serve(self, server: aio.Server) -> None:

@@ -62,6 +62,8 @@ def test_dra_reserve_has_the_subcommands_and_options(document: Path) -> None:
             arguments = words
             command: click.Command = main
             while isinstance(command, click.Group):
+                if command.invoke_without_command and not command.commands.keys() & set(arguments[:1]):
+                    break
                 name, *arguments = arguments
                 command = command.commands[name]
             known = {option for parameter in command.params for option in parameter.opts} | {"--help"}

@@ -192,7 +192,7 @@ async def test_a_full_disk_is_named_and_changes_nothing(node, driver):
     assert answers[a.uid] == prepared(request("a", "gpu-0"))
     assert str(answers[b.uid]) == (
         f"{b}: not prepared: checkpoint {node.checkpoint}: cannot be written: No space left on device; "
-        "what it says stays as it is. Make room on that file system, or make it writable; "
+        "what it says stays as it is. Make room on that file system, or give it write access; "
         "it is tried again with the next call"
     )
     assert set(node.remembered) == {a.uid} == node.cdi.uids() == set(driver.enforced)

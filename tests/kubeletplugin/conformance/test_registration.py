@@ -91,7 +91,7 @@ async def test_a_refusal_is_told_with_what_to_do(node, caplog):
 async def test_the_kubelets_folder_is_waited_for(node, caplog):
     node.registry.rmdir()
     async with node.plugin(), node.kubelet() as kubelet:
-        await until(lambda: "waiting for the kubelet to make it" in caplog.text, saying="it is told")
+        await until(lambda: "waiting until the kubelet has it" in caplog.text, saying="it is told")
         assert not node.registry.exists()
         node.registry.mkdir()
         await kubelet.register(NAME)

@@ -1,0 +1,259 @@
+"""``dra-reserve kubelet-plugin``: the drivers of a node; ``… inspect`` and ``… gather`` look at them.
+
+Everything but click is imported inside: help is quick, and looking needs no gRPC.
+"""
+
+import socket
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from dra.api.configuration import Endpoint
+    from kubeletplugin.application import Application
+    from kubeletplugin.assembly import Choice
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+KUBELET: Final = Path("/var/lib/kubelet")
+DRIVER_NAMES: Final = ("cpu.reserve.dra", "gpu.reserve.dra")
+
+
+def _all(*options: Callable[[F], F]) -> Callable[[F], F]:
+    def decorate(function: F) -> F:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return decorate
+
+
+def _folder(name: str, default: str, text: str) -> Callable[[F], F]:
+    path = click.Path(file_okay=False, path_type=Path)
+    return click.option(name, type=path, default=default, show_default=True, help=text)
+
+
+_of_drivers: Final = _all(
+    click.option("--drivers", default="cpu,gpu", show_default=True, help="Which drivers: cpu, gpu, or both."),
+    click.option("--node-name", envvar="NODE_NAME", help="This node's name; else $NODE_NAME, or the host's."),
+    click.option(
+        "--inventory", default="nvml", show_default=True, help="Where GPUs are seen: nvml, sysfs, or simulated:FILE."
+    ),
+    click.option("--gpu-shares", is_flag=True, help="Offer shares of GPUs (needs DRAConsumableCapacity)."),
+    click.option(
+        "--cpu-devices",
+        type=click.Choice(["individual", "grouped"]),
+        default="individual",
+        show_default=True,
+        help="A device for each CPU, or for each NUMA node (needs DRAConsumableCapacity).",
+    ),
+    click.option("--reserved-cpus", default="", help="CPUs that are never given away, such as 0-1,32; else one core."),
+    _folder("--nvidia-root", "/", "Where NVIDIA's driver is seen from here."),
+    click.option("--nvidia-root-on-host", default="/", show_default=True, help="And where on the host."),
+    _folder("--kubelet", str(KUBELET), "The kubelet's root folder."),
+)
+_of_folders: Final = _all(
+    _folder("--plugins", str(KUBELET / "plugins"), "Where each driver has its folder; the same path as on the host."),
+    _folder("--registry", str(KUBELET / "plugins_registry"), "Where the kubelet looks for plugins."),
+    _folder("--cdi", "/var/run/cdi", "Where the container runtime looks for CDI files."),
+)
+_of_cluster: Final = _all(
+    click.option(
+        "--kubeconfig",
+        type=click.Path(exists=True, dir_okay=False),
+        help="Else $KUBECONFIG, ~/.kube/config, or the pod's own account.",
+    ),
+    click.option("--context", help="Context of the kubeconfig."),
+)
+
+
+@click.group(invoke_without_command=True)
+@_of_drivers
+@_of_folders
+@_of_cluster
+@click.option("--pod-uid", envvar="POD_UID", default="", help="Tells the instances of a rolling update apart.")
+@click.option("--probes", help="Serve /healthz and /readyz at HOST:PORT.")
+@click.option("--metrics", help="Serve /metrics at HOST:PORT.")
+@click.option("--log-format", type=click.Choice(["json", "text"]), default="json", show_default=True)
+@click.option("--log-level", type=click.Choice(["debug", "info", "warning"]), default="info", show_default=True)
+@click.pass_context
+def kubelet_plugin(context: click.Context, /, **options: Any) -> None:  # noqa: ANN401 - one for each option
+    """Run the DRA drivers of a node: devices are published, claims prepared, until SIGTERM."""
+    if context.invoked_subcommand is not None:
+        return
+    from dra.api.configuration import LogFormat, Logging, LogLevel  # noqa: PLC0415
+    from dra.kube.codec import allow_nesting  # noqa: PLC0415
+    from dra.kube.errors import ApiError  # noqa: PLC0415
+    from dra.telemetry import logs  # noqa: PLC0415
+
+    logs.configure(Logging(format=LogFormat(options["log_format"]), level=LogLevel(options["log_level"])))
+    allow_nesting()
+    try:
+        _run(_application(options))
+    except (ApiError, ValueError, OSError) as error:
+        raise click.ClickException(_first(error)) from error
+
+
+@kubelet_plugin.command()
+@_of_drivers
+@click.option("--output", "-o", type=click.Choice(["table", "yaml", "json"]), default="table", show_default=True)
+def inspect(output: str, **options: Any) -> None:  # noqa: ANN401 - one for each option
+    """Show what would be published; needs neither a kubelet nor an API server."""
+    try:
+        click.echo(_inspected(output, options))
+    except (ValueError, OSError) as error:
+        raise click.ClickException(_first(error)) from error
+
+
+@kubelet_plugin.command()
+@_of_drivers
+@_of_folders
+@_of_cluster
+@click.option("--output", "-o", type=click.Path(dir_okay=False, path_type=Path), help="The archive to write.")
+def gather(output: Path | None, **options: Any) -> None:  # noqa: ANN401 - one for each option
+    """Write a support bundle (tar.gz): versions, checkpoints, CDI files, slices, sockets, cgroups; no secrets."""
+    from kubeletplugin import bundle  # noqa: PLC0415
+
+    node = _node(options)
+    path = output or Path(f"dra-reserve-{node}.tar.gz")
+    sources = bundle.Sources(
+        plugins=options["plugins"],
+        registry=options["registry"],
+        cdi=options["cdi"],
+        kubelet=options["kubelet"],
+        drivers=DRIVER_NAMES,
+    )
+    try:
+        published = _inspected("table", options)
+    except (ValueError, OSError) as error:
+        published = f"{_first(error)}\n"
+    content = bundle.made(sources, slices=_slices(options, node), published=published)
+    try:
+        bundle.write(path, content)
+    except OSError as error:
+        raise click.ClickException(f"bundle {path}: {error.strerror}; name another file with --output") from error
+    click.echo(f"{path} ({len(content)} bytes); look through it before you pass it on: it names claims and namespaces.")
+
+
+def _inspected(output: str, options: dict[str, Any]) -> str:
+    from kubeletplugin import assembly, inspection  # noqa: PLC0415
+
+    with tempfile.TemporaryDirectory(prefix="dra-inspect-") as folder:  # a driver may want one; none is changed
+        drivers = assembly.assemble(_choice(options, plugins=Path(folder)))
+        if output == "table":
+            return inspection.table(drivers)
+        found = inspection.manifests(drivers, node=_node(options))
+    if output == "json":
+        import json  # noqa: PLC0415
+
+        return json.dumps({"apiVersion": "v1", "kind": "List", "items": found}, indent=2)
+    import yaml  # noqa: PLC0415
+
+    return yaml.safe_dump_all(found, sort_keys=False).rstrip("\n")
+
+
+def _slices(options: dict[str, Any], node: str) -> bytes:
+    """Return the slices of this node as the API server has them, or why not."""
+    import asyncio  # noqa: PLC0415
+
+    from dra.kube import credentials  # noqa: PLC0415
+    from dra.kube.errors import ApiError  # noqa: PLC0415
+    from dra.kube.http import HttpTransport  # noqa: PLC0415
+    from dra.kube.resources import SLICES  # noqa: PLC0415
+    from dra.kube.transport import Request  # noqa: PLC0415
+
+    async def ask() -> bytes:
+        transport = HttpTransport(credentials.find(options["kubeconfig"], context=options["context"]))
+        query = {"fieldSelector": f"spec.nodeName={node}"}
+        try:
+            return (await transport.send(Request(method="GET", path=SLICES.path(), query=query, timeout=10.0))).body
+        finally:
+            await transport.close()
+
+    try:
+        return asyncio.run(ask())
+    except (ApiError, OSError, ValueError) as error:
+        return f"{error}\n".encode()
+
+
+def _node(options: dict[str, Any]) -> str:
+    return options["node_name"] or socket.gethostname().lower()
+
+
+def _choice(options: dict[str, Any], *, plugins: Path) -> "Choice":
+    from kubeletplugin import assembly  # noqa: PLC0415
+
+    return assembly.Choice(
+        drivers=assembly.words(options["drivers"]),
+        node=_node(options),
+        inventory=options["inventory"],
+        plugins=plugins,
+        kubelet=options["kubelet"],
+        cpu_devices=options["cpu_devices"],
+        reserved_cpus=options["reserved_cpus"],
+        gpu_shares=options["gpu_shares"],
+        nvidia_root=options["nvidia_root"],
+        nvidia_root_on_host=options["nvidia_root_on_host"],
+    )
+
+
+def _application(options: dict[str, Any]) -> "Application":
+    from dra.kube import credentials  # noqa: PLC0415
+    from dra.kube.http import HttpTransport  # noqa: PLC0415
+    from kubeletplugin import assembly  # noqa: PLC0415
+    from kubeletplugin.application import Application, Options  # noqa: PLC0415
+    from kubeletplugin.serving import Folders  # noqa: PLC0415
+
+    plugins, registry = (options[name].absolute() for name in ("plugins", "registry"))
+    settings = Options(
+        node=_node(options),
+        folders=Folders(plugins=plugins, registry=registry, cdi=options["cdi"].absolute(), pod_uid=options["pod_uid"]),
+        probes=_endpoint("--probes", options["probes"]),
+        metrics=_endpoint("--metrics", options["metrics"]),
+    )
+    drivers = assembly.assemble(_choice(options, plugins=plugins))
+    transport = HttpTransport(credentials.find(options["kubeconfig"], context=options["context"]))
+    return Application(drivers, transport, settings)
+
+
+def _endpoint(option: str, text: str | None) -> "Endpoint | None":
+    from dra.api.configuration import Endpoint  # noqa: PLC0415
+
+    if not text:
+        return None
+    host, _, port = text.rpartition(":")
+    if not host or not port.isdecimal():
+        raise click.BadParameter(f"{text!r}: write it as in 127.0.0.1:8081", param_hint=option)
+    return Endpoint(address=host, port=int(port))
+
+
+def _run(application: "Application") -> None:
+    """Run until SIGTERM or SIGINT, then stop in order."""
+    import asyncio  # noqa: PLC0415
+    import contextlib  # noqa: PLC0415
+    import signal  # noqa: PLC0415
+
+    async def until_stopped() -> None:
+        running = asyncio.ensure_future(application.run())
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, running.cancel)
+        with contextlib.suppress(asyncio.CancelledError):
+            await running
+
+    try:
+        asyncio.run(until_stopped())
+    except* (ValueError, OSError) as failures:
+        raise click.ClickException(_first(failures)) from None
+
+
+def _first(failures: BaseException) -> str:
+    """Return the text of the innermost failure: task groups nest. Of the system's errors it begins with the file."""
+    while isinstance(failures, BaseExceptionGroup):
+        failures = failures.exceptions[0]
+    if isinstance(failures, OSError) and failures.filename and failures.strerror:
+        return f"{failures.filename}: {failures.strerror}"
+    return str(failures)

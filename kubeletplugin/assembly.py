@@ -1,0 +1,96 @@
+"""The drivers of a node, put together from the words of the command line."""
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Final
+
+from dra.model.meta import Struct
+from kubeletplugin.contract import Driver
+
+CPU: Final = "cpu"
+GPU: Final = "gpu"
+KNOWN: Final = (CPU, GPU)
+
+
+class UnknownDriverError(ValueError):
+    """A word that names no driver."""
+
+
+class UnusableDriverError(ValueError):
+    """A driver that this node has nothing for."""
+
+
+class Choice(Struct, frozen=True, kw_only=True):
+    """What is asked for."""
+
+    drivers: tuple[str, ...]
+    node: str
+    inventory: str = "nvml"
+    """Of GPUs: ``nvml``, ``sysfs`` or ``simulated:FILE``."""
+
+    plugins: Path
+    kubelet: Path = Path("/var/lib/kubelet")
+    cpu_devices: str = "individual"
+    reserved_cpus: str = ""
+    gpu_shares: bool = False
+    nvidia_root: Path = Path("/")
+    """Where NVIDIA's driver is seen from here; its path on the host is `nvidia_root_on_host`."""
+
+    nvidia_root_on_host: str = "/"
+
+
+def words(text: str) -> tuple[str, ...]:
+    """Return the drivers that a text such as ``cpu,gpu`` names; raises UnknownDriverError."""
+    found = tuple(dict.fromkeys(word.strip() for word in text.split(",") if word.strip()))
+    unknown = [word for word in found if word not in KNOWN]
+    if unknown or not found:
+        raise UnknownDriverError(f"drivers {text!r}: there are {', '.join(KNOWN)}; name one, or several as cpu,gpu")
+    return found
+
+
+def assemble(choice: Choice) -> list[Driver]:
+    """Return the drivers, in order; raises ValueError or OSError with texts for whoever starts them."""
+    makers: dict[str, Callable[[Choice], Driver]] = {CPU: _cpu, GPU: _gpu}
+    return [makers[word](choice) for word in _known(choice.drivers)]
+
+
+def _known(drivers: Iterable[str]) -> tuple[str, ...]:
+    return words(",".join(drivers))
+
+
+def _cpu(choice: Choice) -> Driver:
+    from dra.engine.cpus import cpusets  # noqa: PLC0415 - each driver's libraries when it is asked for
+    from kubeletplugin.drivers.cpu.devices import DeviceMode  # noqa: PLC0415
+    from kubeletplugin.drivers.cpu.driver import NAME, CpuDriver  # noqa: PLC0415
+    from kubeletplugin.drivers.cpu.source import SysfsCpus  # noqa: PLC0415
+    from kubeletplugin.inventory.sysfs_cpus import UnreadableTopologyError  # noqa: PLC0415
+    from kubeletplugin.sockets import private_folder  # noqa: PLC0415
+
+    try:
+        return CpuDriver(
+            SysfsCpus(),
+            node=choice.node,
+            folder=private_folder(choice.plugins / NAME),
+            kubelet=choice.kubelet,
+            mode=DeviceMode(choice.cpu_devices),
+            reserved=cpusets.parse(choice.reserved_cpus) if choice.reserved_cpus else None,
+        )
+    except UnreadableTopologyError as error:
+        raise UnusableDriverError(f"driver {NAME}: {error}") from error
+
+
+def _gpu(choice: Choice) -> Driver:
+    from kubeletplugin.drivers.gpu import assembly  # noqa: PLC0415
+    from kubeletplugin.drivers.gpu.devices import Publication  # noqa: PLC0415
+    from kubeletplugin.drivers.gpu.driver_root import DriverRoot  # noqa: PLC0415
+    from kubeletplugin.inventory.nvml import NvmlUnavailableError  # noqa: PLC0415
+
+    try:
+        return assembly.assemble(
+            choice.inventory,
+            node=choice.node,
+            publication=Publication(shares=choice.gpu_shares),
+            root=DriverRoot(here=choice.nvidia_root, host=choice.nvidia_root_on_host),
+        )
+    except NvmlUnavailableError as error:
+        raise UnusableDriverError(str(error)) from error
