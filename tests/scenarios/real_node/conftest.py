@@ -7,7 +7,6 @@ from typing import Any, Final
 
 import pytest
 
-from dra.cli.main import main
 from tests.cluster.node import RealNode
 from tests.scenarios import namespaces
 from tests.scenarios.api import Api
@@ -38,15 +37,13 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 @pytest.fixture(scope="package")
 def real_node(target: Target, request: pytest.FixtureRequest) -> Iterator[RealNode]:
     """A node with a kubelet, for all scenarios of this folder."""
-    if "kubelet-plugin" not in main.commands:
-        pytest.skip("dra-reserve kubelet-plugin: not there yet")
     with RealNode(target.cluster) as node:
         request.config.stash[NODE] = node
         yield node
 
 
 @pytest.fixture
-async def start_plugin(real_node: RealNode, api: Api, request: pytest.FixtureRequest) -> AsyncIterator[StartPlugin]:
+async def start_plugin(real_node: RealNode, request: pytest.FixtureRequest) -> AsyncIterator[StartPlugin]:
     """Starts plugins; after the test, and its namespace, nothing may be left on the node of what they prepared."""
     plugins: list[Plugin] = []
 
@@ -54,7 +51,7 @@ async def start_plugin(real_node: RealNode, api: Api, request: pytest.FixtureReq
         plugin = Plugin(real_node, **settings)
         plugins.append(plugin)
         request.node.stash.setdefault(PLUGINS, []).append(plugin)
-        await plugin.start(api)
+        await plugin.start()
         return plugin
 
     yield start

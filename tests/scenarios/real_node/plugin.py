@@ -8,6 +8,10 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import aiohttp
+
+from tests.cluster.ports import LOOPBACK, free
+from tests.scenarios import metrics
 from tests.scenarios.eventually import eventually
 from tests.scenarios.resources import RESOURCE_SLICES
 
@@ -52,6 +56,7 @@ class Plugin:
         """Where we see it; the plugin itself is told of the folder's usual place."""
         self.inventory: Final = node.folder.path / "gpus.yaml"
         self.inventory.write_text(INVENTORY.format(count=gpus), encoding="utf-8")
+        self._probes, self._metrics = free(2)
         command = [
             *COMMAND,
             "--drivers=gpu",
@@ -61,6 +66,9 @@ class Plugin:
             f"--plugins={node.plugins}",
             f"--registry={node.plugins_registry}",
             f"--cdi={node.cdi}",
+            f"--probes={LOOPBACK}:{self._probes}",
+            f"--metrics={LOOPBACK}:{self._metrics}",
+            "--log-format=text",
             *([f"--pod-uid={instance}"] if instance else []),
         ]
         name = f"plugin-{instance}" if instance else "plugin"
@@ -82,19 +90,26 @@ class Plugin:
         (found,) = self.node.plugins_registry.glob(f"{DRIVER}*reg.sock")
         return found
 
-    async def start(self, api: Api) -> None:
-        """Start it and return when its devices are published."""
+    async def start(self) -> None:
+        """Start it and return when its probe says that it is ready: registered, and its devices published."""
         self.process.spawn()
-        await self.is_ready(api)
+        await self.is_ready()
 
-    async def is_ready(self, api: Api) -> None:
-        """Return when it serves and its devices are published."""
+    async def is_ready(self) -> None:
+        """Return when its probe says so."""
 
-        async def published() -> bool:
-            self.process.raise_if_dead()
-            return bool(await slices(api, self.node.name)) and any(self.node.plugins_registry.glob(f"{DRIVER}*.sock"))
+        async def ready() -> bool:
+            status, text = await self._get(self._probes, "/readyz")
+            assert status == 200, text
+            return True
 
-        await eventually(published, within=READY_WITHIN, saying=f"the plugin is ready (log: {self.process.log})")
+        await eventually(ready, within=READY_WITHIN, saying=f"the plugin is ready (log: {self.process.log})")
+
+    async def calls(self, operation: str) -> float:
+        """Return how many calls of the kubelet's it has answered since it was started: prepare or unprepare."""
+        _, text = await self._get(self._metrics, "/metrics")
+        found = metrics.parse(text)
+        return found.get(f'dra_reserve_plugin_call_seconds_count{{driver="{DRIVER}",operation="{operation}"}}', 0)
 
     def stop(self) -> None:
         """Ask it to end, as a node's shutdown does; it must do so in time and without complaint."""
@@ -104,6 +119,18 @@ class Plugin:
     def crash(self) -> None:
         """End it as a power cut would."""
         self.process.kill()
+
+    async def _get(self, port: int, path: str) -> tuple[int, str]:
+        """Ask it something; while nobody answers, the status is 0."""
+        self.process.raise_if_dead()
+        try:
+            async with (
+                aiohttp.ClientSession(trust_env=False) as session,
+                session.get(f"http://{LOOPBACK}:{port}{path}") as answer,
+            ):
+                return answer.status, await answer.text()
+        except aiohttp.ClientConnectionError as error:
+            return 0, str(error)
 
     def forget(self) -> None:
         """Remove what it left on the node, so that the next one starts afresh; it must have ended."""

@@ -107,10 +107,10 @@ async def kill(namespace: Namespace, node: RealNode, pod: str) -> None:
     )
 
 
-def end(node: RealNode, namespace: Namespace, pod: str) -> None:
-    """Let a pod run to its end, well: its shell waits for a sleep, and leaves when that is over."""
-    for each in node.containers(namespace.name, pod):
-        if each.name:
+def end_all(node: RealNode, namespace: Namespace) -> None:
+    """Let all pods run to their end, well: their shells wait for a sleep, and leave when that is over."""
+    for each in node.containerd.containers():
+        if each.name and each.namespace == namespace.name:
             for child in Path(f"/proc/{each.pid}/task/{each.pid}/children").read_text(encoding="ascii").split():
                 os.kill(int(child), signal.SIGTERM)
 

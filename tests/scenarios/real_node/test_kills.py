@@ -51,7 +51,7 @@ async def test_pods_get_their_gpus_all_the_same(
     while killed < kills and not churn.is_complete(await namespace.get(JOBS, churn.JOB)):
         if await asyncio.to_thread(kill_within_a_call, plugin, chance.uniform(0, WITHIN_A_CALL)):
             killed += 1
-            await plugin.start(namespace.api)
+            await plugin.start()
     await churn.complete(namespace, within=COMPLETE_WITHIN)
     assert killed, "no call was met"
     used = await churn.uses(namespace, real_node)

@@ -8,7 +8,6 @@ from dataclasses import replace
 
 import pytest
 
-from dra.cli.main import main
 from tests.cluster.components import REAL_NODES
 from tests.cluster.node import RealNode
 from tests.scenarios import objects, steps
@@ -30,8 +29,6 @@ BACK_WITHIN = 5.0
 @pytest.fixture(scope="module")
 def real_node(target: Target, request: pytest.FixtureRequest) -> Iterator[RealNode]:
     """A node with the kubelet's own sync frequency; then another one than that of the other scenarios."""
-    if "kubelet-plugin" not in main.commands:
-        pytest.skip("dra-reserve kubelet-plugin: not there yet")
     with RealNode(target.cluster, REAL_NODES[1], configuration={"syncFrequency": "1m0s"}) as node:
         request.config.stash[NODE] = node
         yield node

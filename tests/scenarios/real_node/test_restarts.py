@@ -6,7 +6,6 @@ import pytest
 
 from tests.cluster.node import RealNode
 from tests.scenarios import objects
-from tests.scenarios.api import Api
 from tests.scenarios.controller import Controller
 from tests.scenarios.eventually import eventually
 from tests.scenarios.namespaces import Namespace
@@ -50,26 +49,29 @@ async def test_kubelet_restarts(namespace: Namespace, real_node: RealNode, holde
 
 @pytest.mark.parametrize("way", ["stopped", "killed"])
 async def test_plugin_restarts(
-    api: Api, plugin: Plugin, namespace: Namespace, real_node: RealNode, holder: str, way: str
+    plugin: Plugin, namespace: Namespace, real_node: RealNode, holder: str, way: str
 ) -> None:
     pid = await pods.has_gpu(namespace, real_node, holder)
     plugin.stop() if way == "stopped" else plugin.crash()
-    await plugin.start(api)
+    await plugin.start()
     await still_serves(namespace, real_node, holder, pid=pid)
 
 
 async def test_kubelet_restarts_while_the_plugin_is_down(
-    api: Api, plugin: Plugin, namespace: Namespace, real_node: RealNode, holder: str
+    plugin: Plugin, namespace: Namespace, real_node: RealNode, holder: str
 ) -> None:
     pid = await pods.has_gpu(namespace, real_node, holder)
     plugin.crash()
     real_node.restart_kubelet()
     await eventually(
-        lambda: slices(api, real_node.name), until=lambda found: not found, within=45, saying="nothing is published"
+        lambda: slices(namespace.api, real_node.name),
+        until=lambda found: not found,
+        within=45,
+        saying="nothing is published",
     )
     assert await pods.has_gpu(namespace, real_node, holder) == pid
     await namespace.create(objects.pod("early", pods.shape()))
-    await plugin.start(api)
+    await plugin.start()
     await pods.has_gpu(namespace, real_node, "early")
     await still_serves(namespace, real_node, holder, pid=pid)
 
@@ -90,7 +92,7 @@ async def test_registration_socket_is_deleted(
     await still_serves(namespace, real_node, holder, pid=pid)
 
 
-async def test_node_reboots(api: Api, plugin: Plugin, namespace: Namespace, real_node: RealNode, holder: str) -> None:
+async def test_node_reboots(plugin: Plugin, namespace: Namespace, real_node: RealNode, holder: str) -> None:
     """All processes end, and what lies in memory is gone: the CDI folder."""
     (claim,) = cdi_files(real_node)
     plugin.crash()
@@ -99,7 +101,7 @@ async def test_node_reboots(api: Api, plugin: Plugin, namespace: Namespace, real
     real_node.wipe_cdi()
     plugin.process.spawn()
     real_node.start_kubelet()
-    await plugin.is_ready(api)
+    await plugin.is_ready()
     await pods.has_gpu(namespace, real_node, holder)
     assert cdi_files(real_node) == {claim}
     await still_serves(namespace, real_node, holder)

@@ -10,7 +10,6 @@ import pytest
 
 from tests.cluster.node import RealNode
 from tests.scenarios import objects
-from tests.scenarios.api import Api
 from tests.scenarios.eventually import eventually
 from tests.scenarios.namespaces import Namespace
 from tests.scenarios.real_node import pods
@@ -37,7 +36,7 @@ async def refusal(namespace: Namespace, pod: str, pattern: str) -> str:
 
 @pytest.mark.usefixtures("controller")
 async def test_a_truncated_checkpoint_is_refused_with_the_way_out(
-    api: Api, start_plugin: StartPlugin, namespace: Namespace, real_node: RealNode
+    start_plugin: StartPlugin, namespace: Namespace, real_node: RealNode
 ) -> None:
     plugin = await start_plugin(gpus=3)
     previous = plugin.checkpoint.with_name("checkpoint.json.previous")
@@ -62,7 +61,7 @@ async def test_a_truncated_checkpoint_is_refused_with_the_way_out(
     plugin.process.stop()  # the way out, as the text says it
     previous.rename(plugin.checkpoint)
     await namespace.delete(PODS, "last")
-    await plugin.start(api)
+    await plugin.start()
     await pods.has_gpu(namespace, real_node, "late")
     await pods.run(namespace, real_node, "another", pods.shape())
     await pods.refuses_second_holder(namespace, real_node)
