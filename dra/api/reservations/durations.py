@@ -1,0 +1,56 @@
+"""Durations as Go reads and prints them: ``24h``, ``1h30m``, ``1.5h``, ``250ms``; printed ``24h0m0s``.
+
+``spec.ttl`` is one. Kept in nanoseconds, as Go does: what is read is exact, and no two texts of one length differ.
+"""
+
+import re
+from fractions import Fraction
+from typing import Final
+
+SECOND: Final = 10**9
+"""Nanoseconds."""
+
+_UNITS: Final = {"ns": 1, "us": 10**3, "µs": 10**3, "μs": 10**3, "ms": 10**6, "s": SECOND, "m": 60 * SECOND}
+_HOUR: Final = 3600 * SECOND
+_PART: Final = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h)")
+_WHOLE: Final = re.compile(rf"([+-]?)((?:{_PART.pattern})+|0)")
+_LONGEST: Final = 2**63 - 1
+
+
+class MalformedDurationError(ValueError):
+    """A text that is no duration."""
+
+
+def parse(text: str) -> int:
+    """Return the nanoseconds: ``"1h30m"`` → 5400000000000. Raises MalformedDurationError."""
+    match = _WHOLE.fullmatch(text) if len(text) <= 64 else None  # noqa: PLR2004 - no duration is longer in earnest
+    if match is None:
+        raise MalformedDurationError(f"{text[:64]!r} is no duration; write it as in: 24h, 90m, 1h30m, or 0s")
+    parts = (Fraction(number) * (_UNITS.get(unit) or _HOUR) for number, unit in _PART.findall(text))
+    total = int(sum(parts)) * (-1 if match[1] == "-" else 1)
+    if abs(total) > _LONGEST:
+        raise MalformedDurationError(f"{text!r} is longer than any duration can be: 2562047h47m16.854775807s")
+    return total
+
+
+def printed(nanoseconds: int) -> str:
+    """Return the text that Go prints: ``5400000000000`` → ``"1h30m0s"``, 0 → ``"0s"``."""
+    if nanoseconds < 0:
+        return f"-{printed(-nanoseconds)}"
+    if nanoseconds < SECOND:
+        for unit in ("ms", "µs", "ns"):
+            if nanoseconds >= _UNITS[unit]:
+                return f"{_decimal(nanoseconds, _UNITS[unit])}{unit}"
+        return "0s"
+    minutes, rest = divmod(nanoseconds, _UNITS["m"])
+    text = f"{_decimal(rest, SECOND)}s"
+    if minutes:
+        hours, minutes = divmod(minutes, 60)
+        text = f"{f'{hours}h' if hours else ''}{minutes}m{text}"
+    return text
+
+
+def _decimal(amount: int, unit: int) -> str:
+    whole, rest = divmod(amount, unit)
+    fraction = str(rest + unit)[1:].rstrip("0") if unit > 1 else ""
+    return f"{whole}.{fraction}" if fraction else str(whole)
