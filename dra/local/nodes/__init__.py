@@ -17,7 +17,7 @@ def not_enforced(*, processes: bool = False, plugins: bool = False) -> Iterator[
         yield "nodes: CDI devices are injected nowhere"
     yield "nodes: pod addresses lead nowhere"
     if plugins:
-        yield "nodes: a kubelet that starts again has no checkpoint: plugins are asked again for what runs"
+        yield "nodes: what a plugin prepared for a pod that vanished while the kubelets were down is not given back"
         yield "nodes: plugins run on while their node reboots"
     else:
         yield "nodes: devices are simulated, whatever their driver is called; plugins are not asked over their sockets"

@@ -30,7 +30,7 @@ from dra.local.nodes.grants import allocated_resources, cdi_names
 from dra.local.nodes.inventory import NodeSpec
 from dra.local.nodes.machines import Machines
 from dra.local.nodes.manifests import Pod, concerns_kubelet
-from dra.local.nodes.preparations import KEP, Preparations, RefusedError, entries
+from dra.local.nodes.preparations import KEP, Checkpoint, Preparations, RefusedError, entries
 from dra.local.nodes.processes import Containers
 from dra.local.nodes.residents import Resident, Run, Stage, Step
 from dra.local.nodes.statuses import READY_TO_START, status
@@ -67,6 +67,7 @@ class Kubelets:
         api: str = KEP,
         preparer: Preparer | None = None,
         health: DeviceHealth | None = None,
+        checkpoint: Checkpoint | None = None,
         leases: bool = True,
         containers: Containers | None = None,
     ) -> None:
@@ -75,7 +76,7 @@ class Kubelets:
         self._chance = chance
         self._machines = Machines(client, nodes, clock=clock, chance=chance, leases=leases, woken=self._wake_node)
         self._preparer = preparer or SimulatedDriver(frozenset(spec.name for spec in nodes))
-        self.preparations = Preparations(self._preparer, api=api, read=self._claim)
+        self.preparations = Preparations(self._preparer, api=api, read=self._claim, checkpoint=checkpoint)
         """Which claims are prepared where: for audits."""
 
         self._health = health

@@ -13,7 +13,7 @@
 import contextlib
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Final, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 from dra.kube.errors import ApiError
 from dra.local.nodes.drivers import ClaimIdentity, Device, PrepareError, Preparer, drivers_of, merged
@@ -41,16 +41,34 @@ class Preparation:
     prepared: bool = False
 
 
+class Checkpoint(Protocol):
+    """Where a kubelet remembers its claims."""
+
+    def load(self) -> dict[str, list[Preparation]]:
+        """Return what was in use on each node."""
+        ...
+
+    def save(self, node: str, preparations: list[Preparation]) -> None:
+        """Remember what is in use on a node."""
+        ...
+
+
 class Preparations:
     """The DRA managers of all nodes."""
 
-    def __init__(self, preparer: Preparer, *, api: str, read: ReadClaim) -> None:
+    def __init__(self, preparer: Preparer, *, api: str, read: ReadClaim, checkpoint: Checkpoint | None = None) -> None:
         self._preparer = preparer
         self._any_pod = api == KEP
         self._read = read
         self._cache: dict[str, dict[Key, Preparation]] = {}
         self._claims: dict[Uid, dict[Key, None]] = {}
         """Of each pod: where it is to be found in the cache of its node."""
+        self._checkpoint = checkpoint
+        for node, known in checkpoint.load().items() if checkpoint is not None else ():
+            self._cache[node] = {each.identity.key: replace(each, prepared=False) for each in known}
+            for each in known:
+                for uid in each.pods:
+                    self._claims.setdefault(uid, {})[each.identity.key] = None
 
     def __iter__(self) -> Iterator[tuple[str, Preparation]]:
         """Yield what is known of each node."""
@@ -76,6 +94,8 @@ class Preparations:
                 continue
             del cache[key]
         self._claims.pop(uid, None)
+        if used:
+            self._save(node)
 
     def devices(self, node: str, key: Key) -> tuple[Device, ...]:
         """Return what a claim has been given on a node."""
@@ -91,6 +111,7 @@ class Preparations:
             known = self._use(node, pod.metadata.uid, claim)
             with contextlib.suppress(PrepareError):  # it runs, whatever a driver thinks of it now
                 known.devices = known.devices or (await self._preparer.prepare(node, [claim]))[claim.metadata.uid]
+        self._save(node)
 
     def rebooted(self, node: str) -> None:
         """Which claims are in use survives in the checkpoint; that they are prepared does not."""
@@ -127,12 +148,18 @@ class Preparations:
             claims.append(claim)
         used = [(self._use(node, pod.metadata.uid, claim), claim) for claim in claims]
         wanted = [(known, claim) for known, claim in used if not known.prepared]
+        self._save(node)
         if not wanted:
             return
         devices = await self._preparer.prepare(node, [claim for _, claim in wanted])
         for known, claim in wanted:
             known.devices = devices[claim.metadata.uid]
             known.prepared = True
+        self._save(node)
+
+    def _save(self, node: str) -> None:
+        if self._checkpoint is not None:
+            self._checkpoint.save(node, list(self._cache.get(node, {}).values()))
 
     async def _checked(self, pod: Pod, name: str, *, generated: bool) -> ResourceClaim:
         """Return the claim as it is now, if the pod may use it."""

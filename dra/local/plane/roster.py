@@ -47,6 +47,7 @@ async def run_kubelets(options: Options, client: Client, *, clock: Clock, chance
     if not places:
         await Kubelets(client, nodes=nodes, clock=clock, chance=chance, api=api, containers=containers).run()
         return
+    from dra.local.nodes.plugins.checkpoints import Checkpoints  # noqa: PLC0415 - with it
     from dra.local.nodes.plugins.preparer import Plugins  # noqa: PLC0415 - gRPC, for who asks for it
 
     published = frozenset(spec.driver for spec in nodes if spec.devices)
@@ -59,6 +60,7 @@ async def run_kubelets(options: Options, client: Client, *, clock: Clock, chance
         api=api,
         preparer=plugins,
         health=plugins,
+        checkpoint=Checkpoints({name: place.root for name, place in places.items()}),
         containers=containers,
     )
     async with asyncio.TaskGroup() as group:

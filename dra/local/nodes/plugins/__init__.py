@@ -14,6 +14,7 @@ module         what it knows
 `endpoint`     one connection to one instance of a plugin
 `node`         which instances of which drivers a node has, which one is asked; when slices are wiped
 `answers`      what a plugin may answer: pure
+`checkpoints`  what a kubelet remembers when it starts again
 `preparer`     the drivers of all nodes behind `dra.local.nodes.drivers.Preparer`
 =============  ==========================================================================================
 

@@ -1,6 +1,7 @@
 """Pods whose devices a plugin prepares: from the claim to the environment of a process."""
 
 import asyncio
+import contextlib
 import json
 from types import SimpleNamespace
 
@@ -11,6 +12,7 @@ from dra.kube.clock import SYSTEM
 from dra.kube.limits import Limiter
 from dra.local.nodes.inventory import NodeSpec
 from dra.local.nodes.kubelets import Kubelets
+from dra.local.nodes.plugins.checkpoints import Checkpoints
 from dra.local.nodes.plugins.folders import NodeFolders
 from dra.local.nodes.plugins.preparer import Plugins
 from dra.local.nodes.processes import Processes
@@ -30,6 +32,13 @@ WHY = "Failed to prepare dynamic resources: prepare dynamic resources: "
 async def plane(tmp_path_factory):
     folders = NodeFolders(tmp_path_factory.mktemp("n"))
     server = ApiServer(chance=seeded(1))
+    async with started(folders, server) as plane:
+        yield plane
+
+
+@contextlib.asynccontextmanager
+async def started(folders, server):
+    """The kubelet of a node."""
     client = Client(LocalTransport(server), Limiter(1e6, 1e6))
     plugins = Plugins({"n1": folders}, client, clock=SYSTEM, own=frozenset({OWN}))
     kubelets = Kubelets(
@@ -39,6 +48,7 @@ async def plane(tmp_path_factory):
         chance=seeded(2),
         preparer=plugins,
         health=plugins,
+        checkpoint=Checkpoints({"n1": folders.root}),
         containers=Processes(specs={"n1": folders.cdi}),
     )
     async with running(kubelets, plugins):
@@ -278,3 +288,26 @@ async def test_after_a_reboot_claims_are_prepared_again(plane):
         await eventually(again)
         await phase(plane, "p", "Running")
         assert plugin.prepared[0] == plugin.prepared[1]
+
+
+async def test_what_was_prepared_before_a_kubelet_started_again_is_given_back(tmp_path_factory):
+    folders, server = NodeFolders(tmp_path_factory.mktemp("n")), ApiServer(chance=seeded(1))
+    folders.make()
+    async with SocketPlugin(folders) as plugin:
+        async with started(folders, server) as plane:
+            await registered(plugin)
+            await claim(plane, "c", DRIVER)
+            await plane.user.create("pods", pod("p", node="n1", claims=["c"]))
+            await phase(plane, "p", "Running")
+        plugin.statuses.clear()
+        async with started(folders, server) as plane:
+            await registered(plugin)
+            await plane.user.delete("pods", "p", gracePeriodSeconds=1)
+            await gone(plane, "p")
+        assert plugin.unprepared == [plugin.prepared[0]]
+
+
+def test_a_checkpoint_that_cannot_be_read_is_told_and_none(tmp_path, caplog):
+    (tmp_path / "dra_manager_state").write_text("[{")
+    assert Checkpoints({"n1": tmp_path}).load() == {}
+    assert f"node n1: its checkpoint {tmp_path}/dra_manager_state is not readable" in caplog.text
