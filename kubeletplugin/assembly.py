@@ -11,6 +11,8 @@ CPU: Final = "cpu"
 GPU: Final = "gpu"
 KNOWN: Final = (CPU, GPU)
 
+NOT_ENFORCED: Final = "none"
+
 
 class UnknownDriverError(ValueError):
     """A word that names no driver."""
@@ -32,6 +34,9 @@ class Choice(Struct, frozen=True, kw_only=True):
     kubelet: Path = Path("/var/lib/kubelet")
     cpu_devices: str = "individual"
     reserved_cpus: str = ""
+    kubepods_cgroup: str = ""
+    """The kubelet's cgroup of all pods; empty: it is found; `NOT_ENFORCED`: CPUs are only named."""
+
     gpu_shares: bool = False
     nvidia_root: Path = Path("/")
     """Where NVIDIA's driver is seen from here; its path on the host is `nvidia_root_on_host`."""
@@ -60,11 +65,15 @@ def _known(drivers: Iterable[str]) -> tuple[str, ...]:
 
 def _cpu(choice: Choice) -> Driver:
     from dra.engine.cpus import cpusets  # noqa: PLC0415 - each driver's libraries when it is asked for
+    from kubeletplugin.cgroups import hierarchy  # noqa: PLC0415
     from kubeletplugin.drivers.cpu.devices import DeviceMode  # noqa: PLC0415
     from kubeletplugin.drivers.cpu.driver import NAME, CpuDriver  # noqa: PLC0415
     from kubeletplugin.drivers.cpu.source import SysfsCpus  # noqa: PLC0415
     from kubeletplugin.inventory.sysfs_cpus import UnreadableTopologyError  # noqa: PLC0415
     from kubeletplugin.sockets import private_folder  # noqa: PLC0415
+
+    def find() -> hierarchy.Hierarchy:
+        return hierarchy.find(pods=choice.kubepods_cgroup)
 
     try:
         return CpuDriver(
@@ -74,6 +83,7 @@ def _cpu(choice: Choice) -> Driver:
             kubelet=choice.kubelet,
             mode=DeviceMode(choice.cpu_devices),
             reserved=cpusets.parse(choice.reserved_cpus) if choice.reserved_cpus else None,
+            find_cgroups=None if choice.kubepods_cgroup == NOT_ENFORCED else find,
         )
     except UnreadableTopologyError as error:
         raise UnusableDriverError(f"driver {NAME}: {error}") from error

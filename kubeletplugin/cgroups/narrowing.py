@@ -48,7 +48,8 @@ def targets(
 ) -> dict[Path, CpuSet]:
     """Return the CPUs of each cgroup; `owned` are those of containers, by the names of their cgroups.
 
-    In v2, the pool of a node where nobody owns CPUs is written as none: as things were before.
+    In v2 a cgroup that shall have everything, and was never written, stays so. Once written it cannot be so again, the
+    kernel refuses that to a cgroup with processes (ENOSPC): then all CPUs are written.
     """
     cgroups = sorted(tree, key=lambda each: each.path)  # parents come first
     known = {each.path: each for each in cgroups}
@@ -70,7 +71,8 @@ def targets(
             found[parent] |= found[path]
     pods = known.get(())
     if version is Version.V2 and pods is not None:
-        return {path: NO_CPUS if cpus >= pods.cpus else cpus for path, cpus in found.items()}
+        unwritten = {path for path, cpus in found.items() if cpus >= pods.cpus and not known[path].cpus}
+        return {path: NO_CPUS if path in unwritten else cpus for path, cpus in found.items()}
     return found
 
 

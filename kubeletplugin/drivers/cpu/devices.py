@@ -8,7 +8,8 @@ core, since the scheduler takes the first that fit: siblings go together.
 1.36). The driver chooses which; a claim can have as many CPUs as a NUMA node has.
 
 CPUs reserved for the system are in no device, and so always in the shared pool. Names under ``dra.cpu/`` are those of
-the Go driver dra-driver-cpu, ``dra.net/numaNode`` is what network drivers publish: one ``matchAttribute`` aligns both.
+the Go driver dra-driver-cpu. The NUMA node has two more names, that of network drivers and Kubernetes' standard one, so
+that a ``matchAttribute`` aligns CPUs with other devices.
 """
 
 from enum import StrEnum
@@ -19,6 +20,8 @@ from dra.engine.cpus.topology import Cpu, Topology
 from dra.model.slices import Device
 
 CAPACITY: Final = "dra.cpu/cpu"
+_NUMA_NODE: Final = ("dra.cpu/numaNodeID", "dra.net/numaNode", "resource.kubernetes.io/numaNode")
+
 _CPU: Final = "cpu-"
 _NODE: Final = "numa-"
 
@@ -98,4 +101,4 @@ def _group(node: int, cpus: CpuSet, topology: Topology, *, smt: bool) -> Device:
 
 
 def _of_node(node: int) -> dict[str, Any]:
-    return {"dra.cpu/numaNodeID": {"int": node}, "dra.net/numaNode": {"int": node}}
+    return {name: {"int": node} for name in _NUMA_NODE}

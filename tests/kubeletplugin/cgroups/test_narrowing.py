@@ -40,9 +40,24 @@ def test_owners_have_theirs_others_the_pool_and_what_is_above_both():
     }
 
 
-def test_in_v2_everything_is_as_before_when_nobody_owns_cpus():
-    found = targets(tree(WIDE), version=Version.V2, shared=parse("0-7"), owned={})
-    assert set(shown(found).values()) == {""}
+def test_in_v2_what_was_never_written_stays_so_and_what_was_gets_all_cpus():
+    found = targets(
+        tree({"": "0-7", "burstable": "", "besteffort": "0-3", "besteffort/pod1": "0-1", "besteffort/pod2": ""}),
+        version=Version.V2,
+        shared=parse("0-7"),
+        owned={},
+    )
+    assert shown(found) == {"burstable": "", "besteffort": "0-7", "besteffort/pod1": "0-7", "besteffort/pod2": ""}
+
+
+def test_in_v2_what_lies_above_an_owner_stays_unwritten_if_it_must_have_everything():
+    found = targets(
+        tree({"": "0-7", "burstable": "", "burstable/pod1": "", "burstable/pod1/c": ""}),
+        version=Version.V2,
+        shared=parse("0-3"),
+        owned={"c": parse("4-7")},
+    )
+    assert shown(found) == {"burstable": "", "burstable/pod1": "", "burstable/pod1/c": "4-7"}
 
 
 def test_in_v2_cgroups_within_containers_are_left_alone():
@@ -118,3 +133,15 @@ def test_no_container_ever_has_a_cpu_it_had_not_and_shall_not_have(cgroups, shar
     before = {each.path: each.cpus for each in cgroups}
     for each in writes(cgroups, wanted, version=Version.V1):
         assert each.cpus <= before[each.path] | wanted[each.path]
+
+
+@given(cgroups=lawful_trees(), shared=cpus, owned=st.dictionaries(st.sampled_from(["c0", "c1"]), cpus))
+def test_v2_is_never_asked_for_what_it_refuses_to_cgroups_with_processes(cgroups, shared, owned):
+    wanted = targets(cgroups, version=Version.V2, shared=shared, owned=owned)
+    after = {each.path: each.cpus for each in cgroups}
+    for each in writes(cgroups, wanted, version=Version.V2):
+        assert each.cpus, "ENOSPC"
+        after[each.path] = each.cpus
+    machine = after[()]
+    for at in wanted:
+        assert (after[at] or machine) & machine >= wanted[at] & machine

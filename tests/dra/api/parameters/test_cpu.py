@@ -1,6 +1,9 @@
 """CpuConfig says what it means, or is refused with the path of the field."""
 
+from pathlib import Path
+
 import pytest
+import yaml
 
 from dra.api.parameters.cpu import BindPolicy, CpuConfig, Exclusivity, Strategy
 from dra.api.parameters.opaque import MalformedParametersError, decode
@@ -44,3 +47,12 @@ def test_everything_can_be_said_in_koordinators_words():
 def test_anything_else_is_refused_by_name(fields, text):
     with pytest.raises(MalformedParametersError, match=text):
         decode(cpu_config(**fields), CpuConfig)
+
+
+def test_the_example_is_what_it_says():
+    example = Path(__file__).parents[4] / "examples/cpus/grouped.yaml"
+    (claim,) = yaml.safe_load_all(example.read_text())
+    (entry,) = claim["spec"]["devices"]["config"]
+    config = decode(entry["opaque"]["parameters"], CpuConfig)
+    assert config.required_bind_policy is BindPolicy.FULL_PCPUS
+    assert (config.exclusivity, config.strategy) == (Exclusivity.NUMA_NODE_LEVEL, Strategy.LEAST_ALLOCATED)

@@ -36,6 +36,7 @@ def test_each_cpu_is_a_device_with_the_names_that_other_drivers_use():
         "dra.cpu/coreType": {"string": "standard"},
         "dra.cpu/smtEnabled": {"bool": True},
         "dra.net/numaNode": {"int": 1},
+        "resource.kubernetes.io/numaNode": {"int": 1},
         "core": {"int": 2},
         "isolated": {"bool": False},
     }
@@ -70,6 +71,7 @@ def test_a_numa_node_is_a_device_of_which_whole_cpus_are_taken():
             "dra.cpu/smtEnabled": {"bool": True},
             "dra.cpu/numCPUs": {"int": 4},
             "dra.net/numaNode": {"int": 0},
+            "resource.kubernetes.io/numaNode": {"int": 0},
         },
         capacity={
             "dra.cpu/cpu": {

@@ -70,8 +70,8 @@ class Node:
             (folder / each).write_text("whatever\n")
 
     @property
-    def all(self):
-        """What everybody has when nobody owns CPUs."""
+    def untouched(self):
+        """What everybody has before anybody has owned CPUs."""
         return "0-7" if self.version is Version.V1 else ""
 
 
@@ -98,8 +98,8 @@ async def test_others_lose_the_cpus_of_a_claim_and_get_them_back(node):
     assert node.cpus("besteffort/pod2/other") == "0-1,4-7"
     assert node.cpus("besteffort") == "0-1,4-7"
     await it.demand(Demand(requests={}))
-    assert node.cpus("besteffort/pod2/other") == node.all
-    assert node.cpus("besteffort") == node.all
+    assert node.cpus("besteffort/pod2/other") == "0-7"
+    assert node.cpus("besteffort") == "0-7"
 
 
 @BOTH
@@ -109,7 +109,7 @@ async def test_a_container_has_what_its_hooks_said_it_owns_and_the_rest_of_its_p
     await node.enforcement().demand(Demand(requests={MINE: parse("2-3"), owner("uid-2", "one"): parse("6")}))
     assert node.cpus("burstable/pod1/mine") == "2-3,6"
     assert node.cpus("burstable/pod1/sidecar") == "0-1,4-5,7"
-    assert node.cpus("burstable/pod1") == node.all  # it has to have both
+    assert node.cpus("burstable/pod1") == node.untouched  # it has to have both
     assert node.cpus("besteffort/pod2") == "0-1,4-5,7"
 
 
@@ -195,7 +195,7 @@ async def test_a_plugin_that_died_between_release_and_widening_leaves_nobody_nar
     await first.demand(Demand(requests={MINE: parse("2-3")}))
     await first.close()
     await node.enforcement().demand(Demand(requests={}))
-    assert node.cpus("besteffort/pod2/other") == node.all
+    assert node.cpus("besteffort/pod2/other") == "0-7"
 
 
 @BOTH
@@ -248,7 +248,7 @@ async def test_beside_the_kubelets_static_manager_nothing_is_written(node):
     with pytest.raises(Refused, match="the kubelet manages CPUs itself"):
         await it.demand(Demand(requests={MINE: parse("2-3")}))
     await it.demand(Demand(requests={}))
-    assert node.cpus("besteffort/pod2/other") == node.all
+    assert node.cpus("besteffort/pod2/other") == node.untouched
 
 
 class Busy(Hierarchy, frozen=True):

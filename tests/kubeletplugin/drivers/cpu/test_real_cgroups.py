@@ -25,6 +25,11 @@ WITHIN = 1.0
 """Seconds in which others must have lost CPUs, and have got them back."""
 
 
+def unified():
+    """Return where cgroup v2 is mounted; on a hybrid machine beside v1."""
+    return ROOT if (ROOT / "cgroup.controllers").exists() else ROOT / "unified"
+
+
 def own_cgroup():
     """Return the folder of the cgroup of cpusets that we run in, if we may make others there."""
     if os.geteuid():
@@ -34,11 +39,11 @@ def own_cgroup():
     v2 = [path for _, controllers, path in lines if not controllers]
     if v1:
         top = ROOT / "cpuset" / v1[0].strip("/")
-    elif v2 and "cpuset" in (ROOT / v2[0].strip("/") / "cgroup.subtree_control").read_text().split():
-        top = ROOT / v2[0].strip("/")
+    elif v2 and "cpuset" in (unified() / v2[0].strip("/") / "cgroup.controllers").read_text().split():
+        top = unified() / v2[0].strip("/")
     else:
         pytest.skip("real cgroups: there is no cpuset controller that we may use")
-    if not os.access(top, os.W_OK) or not os.access(top / "cpuset.cpus", os.W_OK):
+    if not os.access(top / "cgroup.procs", os.W_OK):
         pytest.skip(f"real cgroups: {top} is read-only")
     return top
 
@@ -52,16 +57,17 @@ class Pods:
         self.records = Records(folder)
         self.records.install()
         self.processes = []
-        self.v2 = not (top / "cpuset.effective_cpus").exists()
+        self.v2 = (top / "cgroup.controllers").exists()
         for each in (self.top, self.pods, self.pods / "burstable", self.pods / "besteffort"):
             self.make(each)
         self.cpus = parse((self.pods / ("cpuset.cpus.effective" if self.v2 else "cpuset.cpus")).read_text())
 
     def make(self, cgroup):
         """Make a cgroup as libcontainer does: in v1 with what its parent has."""
-        cgroup.mkdir()
         if self.v2:
             (cgroup.parent / "cgroup.subtree_control").write_text("+cpuset")
+        cgroup.mkdir()
+        if self.v2:
             return
         for name in ("cpuset.cpus", "cpuset.mems"):
             if not (cgroup / name).read_text().strip():
@@ -137,7 +143,7 @@ async def enforcement(pods):
 
 
 def mount(pods):
-    return ROOT if pods.v2 else ROOT / "cpuset"
+    return unified() if pods.v2 else ROOT / "cpuset"
 
 
 @pytest.fixture
