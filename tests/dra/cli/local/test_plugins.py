@@ -108,6 +108,20 @@ async def test_a_pod_of_a_plane_runs_as_a_process_with_the_device_of_a_plugin(cl
         assert plugin.prepared == plugin.unprepared == [[("default", "c", claim.metadata.uid)]]
 
 
+async def test_our_plugin_publishes_the_gpus_of_each_node(up):
+    folder = up("--plugins=gpu", "--devices=3")
+    transport = HttpTransport(credentials.find(str(folder / "kubeconfig")))
+    client = Client(transport, Limiter(1e6, 1e6, clock=SYSTEM))
+
+    async def published():
+        found = [each.content["spec"] async for page in client.list_pages(SLICES, DynamicObject) for each in page.items]
+        return [(each["driver"], len(each["devices"])) for each in found] == [("gpu.reserve.dra", 3)]
+
+    await eventually(published)
+    assert folder.record.plugins["node-1"]
+    await transport.close()
+
+
 def test_sockets_are_found_by_status_and_go_with_the_plane(up, tmp_path):
     folder = up("--plugins=own")
     runtime = Path(folder.record.runtime)
