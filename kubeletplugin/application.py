@@ -45,8 +45,12 @@ class Application:
         *,
         clock: Clock = SYSTEM,
         trace: Trace = untraced,
+        sync: bool = True,
     ) -> None:
-        """Raises ValueError (of which SocketPathError is one) for what cannot be served."""
+        """Raises ValueError (of which SocketPathError is one) for what cannot be served.
+
+        Without `sync` a checkpoint outlives the process, but not a loss of power.
+        """
         self._transport = transport
         self._options = options
         self.metrics = Metrics()
@@ -60,6 +64,7 @@ class Application:
                 metrics=self.metrics,
                 clock=clock,
                 trace=trace,
+                sync=sync,
             )
             for driver in drivers
         ]

@@ -70,8 +70,12 @@ class ServedDriver:
         metrics: Metrics,
         clock: Clock = SYSTEM,
         trace: Trace = untraced,
+        sync: bool = True,
     ) -> None:
-        """Raises ValueError and SocketPathError for names and folders that cannot be."""
+        """Raises ValueError and SocketPathError for names and folders that cannot be.
+
+        Without `sync` a loss of power may lose the checkpoint: for nodes that last as long as a process.
+        """
         self.driver = driver
         self.names = socket_names(
             driver.name, plugins=folders.plugins, registry=folders.registry, pod_uid=folders.pod_uid
@@ -81,7 +85,7 @@ class ServedDriver:
         self.preparing = Preparing(
             driver,
             claims=ClaimReader(client, driver=driver.name, pools=lambda: [pool.name for pool in driver.pools()]),
-            checkpoint=Checkpoint(self.names.folder / CHECKPOINT, Preparation, trace=trace),
+            checkpoint=Checkpoint(self.names.folder / CHECKPOINT, Preparation, sync=sync, trace=trace),
             cdi=CdiFolder(folders.cdi, driver=driver.name, trace=trace),
             lock=FolderLock(self.names.folder),
             trace=trace,

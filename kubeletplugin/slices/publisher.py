@@ -67,6 +67,15 @@ class Publisher:
         self._wipes = Backoff(base=1.0, cap=60.0, random=random or JITTER)
         self._wiped_at = 0.0
         self._due: float | None = 0.0
+        self._written = False
+        """Whether the last attempt came to its end; false during one."""
+
+        self._own: dict[str, str] = {}
+        """Name → version of what this attempt wrote."""
+
+        self._doubted: dict[str, str] = {}
+        """Name → version of what the watch has shown during it: ours, whose answer is still on its way, or others'."""
+
         self._bell = asyncio.Event()
         self._owner: OwnerReference | None = None
         self._answers: dict[str, ResourceSlice] = {}
@@ -90,7 +99,7 @@ class Publisher:
     @property
     def synced(self) -> bool:
         """Whether what the driver wants is published."""
-        return self._reflector.synced.is_set() and not self.problem and self._due is None
+        return self._written and not self.problem and self._due is None
 
     def troubles(self) -> list[str]:
         """Return what keeps the slices from being right; empty: nothing."""
@@ -143,6 +152,9 @@ class Publisher:
         self._due = None
 
     async def _attempt(self) -> None:
+        self._written = False
+        self._own.clear()
+        self._doubted.clear()
         try:
             written = await self._publish()
         except MalformedPoolError as error:  # until the driver says something else
@@ -158,7 +170,10 @@ class Publisher:
             if written or self.problem:
                 _log.info("%s: %d slices are published", self.place, len(self.found()))
             self.problem = ""
+            self._written = True
             self._failures.reset()
+            if any(self._own.get(name) != version for name, version in self._doubted.items()):
+                self._look_in(FOREIGN_CHANGE_DELAY)
 
     def _failed(self, text: str) -> None:
         _log.log(logging.ERROR if text != self.problem else logging.DEBUG, "%s", text)  # once, not at every attempt
@@ -182,9 +197,14 @@ class Publisher:
     async def _write(self, write: Write, owning: OwnerReference) -> None:
         match write:
             case Delete(found=found):
-                with contextlib.suppress(NotFound):
+                self._deleted.add(found.metadata.uid)  # the watch may be quicker than the answer
+                try:
                     await self._client.delete(SLICES, found.metadata.key, uid=found.metadata.uid)
-                self._deleted.add(found.metadata.uid)
+                except NotFound:
+                    pass
+                except ApiError:
+                    self._deleted.discard(found.metadata.uid)
+                    raise
                 self._answers.pop(found.metadata.name, None)
                 self._accepted.pop(found.metadata.name, None)
             case Update(found=found, piece=piece):
@@ -204,6 +224,7 @@ class Publisher:
     def _answered(self, answer: ResourceSlice, piece: Piece) -> None:
         name, kept = answer.metadata.name, tuple(answer.spec.devices or ())
         self._answers[name] = answer
+        self._own[name] = answer.metadata.resource_version
         self._accepted.pop(name, None)
         missing = dropped(piece.devices, kept)
         if not missing:
@@ -222,9 +243,14 @@ class Publisher:
                     if found.metadata.uid not in self._deleted:
                         self._wiped()
                 case Upserted(obj=found):
-                    answer = self._answers.get(found.metadata.name)
-                    if answer is None or answer.metadata.resource_version != found.metadata.resource_version:
+                    name, version = found.metadata.name, found.metadata.resource_version
+                    answer = self._answers.get(name)
+                    if answer is not None and answer.metadata.resource_version == version:
+                        continue
+                    if self._written:
                         self._look_in(FOREIGN_CHANGE_DELAY)
+                    else:
+                        self._doubted[name] = version
                 case Rewound():  # restored from a backup: what we wrote since is gone, its versions mean nothing
                     self._answers.clear()
                     self._look_in(0.0)

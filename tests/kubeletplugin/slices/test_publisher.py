@@ -27,6 +27,8 @@ class Refusing:
         """Method → Response, instead of the server's."""
         self.drops = ()
         """Fields of devices that are let fall, as by a server whose features are off."""
+        self.lag = 0.0
+        """Seconds by which the answer to a write comes after its event."""
         self.seen = []
 
     async def handle(self, request):
@@ -42,7 +44,10 @@ class Refusing:
             request = type(request)(
                 **{**{n: getattr(request, n) for n in request.__slots__}, "body": json.dumps(body).encode()}
             )
-        return await self.server.handle(request)
+        answer = await self.server.handle(request)
+        if request.method != "GET":
+            await asyncio.sleep(self.lag)
+        return answer
 
     def count(self, *methods):
         return sum(1 for method, _ in self.seen if method in methods)
@@ -122,6 +127,38 @@ async def test_a_change_of_the_driver_is_published_at_once(scene):
         scene.driver.tell()
         await scene.until(lambda slices: "taints" in slices[0]["spec"]["devices"][0], within=1)
         assert scene.publisher.synced
+
+
+async def test_while_it_is_being_written_it_is_not_published():
+    scene = Scene(*(device(f"gpu-{i}") for i in range(300)))
+    await scene.node()
+    scene.front.lag = 1.0
+    async with publishing(scene):
+        await scene.until(lambda slices: slices)
+        assert not scene.publisher.synced
+        await scene.until(lambda slices: len(slices) == 3)
+        await asyncio.sleep(1.5)
+        assert scene.publisher.synced
+
+
+async def test_events_that_overtake_the_answers_to_our_own_writes_are_not_taken_for_somebody_elses():
+    scene = Scene(*(device(f"gpu-{i}") for i in range(300)))
+    await scene.node()
+    async with publishing(scene):
+        await scene.until(lambda slices: len(slices) == 3)
+        await asyncio.sleep(1.0)
+        scene.front.lag = 1.0
+        scene.driver.devices = (Device(name="gpu-0", taints=[TAINT]),)
+        scene.driver.tell()
+        await scene.until(lambda slices: len(slices) == 1)
+        await asyncio.sleep(4.0)
+        assert scene.publisher.synced
+        writes = scene.front.count("POST", "PATCH", "DELETE")
+        scene.driver.devices = (device("gpu-0"),)
+        scene.driver.tell()
+        await asyncio.sleep(4.0)
+        assert scene.publisher.synced
+        assert scene.front.count("POST", "PATCH", "DELETE") == writes + 1
 
 
 async def test_nothing_is_written_while_nothing_changes(scene):
