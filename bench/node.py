@@ -1,0 +1,251 @@
+"""What `bench.plugin` measures, each in a process of its own: an API server, a plugin, a handler that does nothing.
+
+    python -m bench.node api FOLDER          a server with a node, a device class and claims that are allocated
+    python -m bench.node plugin FOLDER       the whole plugin, as ``dra-reserve kubelet-plugin`` makes it
+    python -m bench.node empty FOLDER        the same protocol on the same kind of socket, and nothing behind it
+
+Each prints a line of JSON when it can be used, and runs until SIGTERM.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import cProfile
+import json
+import pstats
+import signal
+import ssl
+import sys
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+from grpc import aio
+
+from dra.kube.credentials import Access, Fixed
+from dra.kube.http import HttpTransport
+from dra.kube.resources import CLAIMS, NODES
+from dra.kube.transport import JSON, MERGE_PATCH, Request
+from dra.local import http
+from dra.local.server import ApiServer, Watch
+from dra.wire import plugin
+from dra.wire.plugin import (
+    Device,
+    NodePrepareResourceResponse,
+    NodePrepareResourcesRequest,
+    NodePrepareResourcesResponse,
+    NodeUnprepareResourceResponse,
+    NodeUnprepareResourcesRequest,
+    NodeUnprepareResourcesResponse,
+)
+from kubeletplugin.application import Application, Options
+from kubeletplugin.drivers.gpu.assembly import SIMULATED, assemble
+from kubeletplugin.drivers.gpu.devices import DRIVER
+from kubeletplugin.listening import Listener
+from kubeletplugin.serving import Folders
+
+NODE: Final = "n1"
+NAMESPACE: Final = "default"
+COUNT: Final = 192
+"""Claims; each has a GPU to itself. A plugin may ask its API server 200 times at once: not more than that."""
+
+PAUSE: Final = 2.0
+"""Seconds until it may do so again."""
+
+_ACCESS: Final = "access.json"
+
+POLL: Final = 0.001
+"""Seconds between looks at how far a plugin has come."""
+
+LIMIT: Final = 60.0
+"""Seconds after which it has failed."""
+
+
+def name(index: int) -> str:
+    """Return a claim's name."""
+    return f"train-{index:03}"
+
+
+def uid_of(claim: dict[str, Any]) -> str:
+    """Return an object's uid."""
+    uid: str = claim["metadata"]["uid"]
+    return uid
+
+
+def folders(root: Path) -> Folders:
+    """Return the node's folders, which must exist on one with a kubelet."""
+    found = Folders(plugins=root / "plugins", registry=root / "registry", cdi=root / "cdi")
+    for each in (found.plugins, found.registry):
+        each.mkdir(exist_ok=True)
+    return found
+
+
+def inventory(path: Path, gpus: int, **more: Any) -> Path:  # noqa: ANN401 - YAML
+    """Write a node with so many GPUs; return the file."""
+    described = {
+        "apiVersion": "reserve.dra/v1alpha1",
+        "kind": "NodeInventory",
+        "driverVersion": "570.86.15",
+        "cudaDriverVersion": "12.8",
+        "products": {
+            "h100": {
+                "productName": "NVIDIA H100 80GB HBM3",
+                "memory": "81559Mi",
+                "brand": "Nvidia",
+                "architecture": "Hopper",
+                "cudaComputeCapability": "9.0",
+            }
+        },
+        "gpus": [{"product": "h100", "count": gpus, "numaNodes": [0, 1], "pcieRoots": ["pci0000:15", "pci0000:97"]}],
+        **more,
+    }
+    draft = path.with_suffix(".draft")
+    draft.write_text(yaml.safe_dump(described), encoding="utf-8")
+    return draft.replace(path)
+
+
+async def asked(server: ApiServer, method: str, path: str, body: dict[str, Any], content_type: str = JSON) -> Any:  # noqa: ANN401 - JSON
+    """Ask a server in this process."""
+    raw = json.dumps(body).encode()
+    answer = await server.handle(Request(method=method, path=path, body=raw, content_type=content_type, timeout=30.0))
+    if isinstance(answer, Watch) or answer.status >= 300:  # noqa: PLR2004 - 2xx
+        raise SystemExit(f"{method} {path}: {answer}")
+    return json.loads(answer.body)
+
+
+async def api(root: Path, ready: Callable[..., None], stopped: asyncio.Event) -> None:
+    """Serve a node and its claims."""
+    server = ApiServer()
+    await asked(server, "POST", NODES.path(), {"metadata": {"name": NODE}})
+    uids = []
+    for index in range(COUNT):
+        requests = [{"name": "gpu", "exactly": {"deviceClassName": DRIVER}}]
+        body = {"metadata": {"name": name(index)}, "spec": {"devices": {"requests": requests}}}
+        uids.append(uid_of(await asked(server, "POST", CLAIMS.path(NAMESPACE), body)))
+        results = [{"request": "gpu", "driver": DRIVER, "pool": NODE, "device": f"gpu-{index}"}]
+        status = {"status": {"allocation": {"devices": {"results": results}}}}
+        await asked(server, "PATCH", CLAIMS.path(NAMESPACE, name(index), "status"), status, MERGE_PATCH)
+    async with http.serving(server.handle, folder=root) as endpoint:
+        (root / _ACCESS).write_text(json.dumps({"url": endpoint.url, "token": endpoint.token}), encoding="utf-8")
+        ready(uids=uids)
+        await stopped.wait()
+
+
+def transport(root: Path) -> HttpTransport:
+    """Return the way to the server of `api`, without the seconds that reading a kubeconfig takes."""
+    access = json.loads((root / _ACCESS).read_text(encoding="utf-8"))
+    tls = ssl.create_default_context(cafile=root / "server.pem")
+    return HttpTransport(Fixed(Access(access["url"], f"Bearer {access['token']}", tls)))
+
+
+async def served(root: Path, ready: Callable[..., None], stopped: asyncio.Event, *, sync: bool) -> None:
+    """Run the plugin."""
+    driver = assemble(f"{SIMULATED}{inventory(root)}", node=NODE)
+    application = Application([driver], transport(root), Options(node=NODE, folders=folders(root)), sync=sync)
+    async with running(application):
+        await until(lambda: application.served[0].publisher.synced)
+        ready(socket=str(application.served[0].names.dra))
+        await stopped.wait()
+
+
+class Nothing:
+    """Implements `dra.wire.plugin.Plugin`: an answer of the usual size for each claim."""
+
+    async def node_prepare_resources(
+        self,
+        request: NodePrepareResourcesRequest,
+        _: aio.ServicerContext[NodePrepareResourcesRequest, NodePrepareResourcesResponse],
+        /,
+    ) -> NodePrepareResourcesResponse:
+        """Give each claim a device."""
+        answers: dict[str, NodePrepareResourceResponse] = {
+            claim.uid: NodePrepareResourceResponse(
+                devices=[
+                    Device(
+                        request_names=["gpu"],
+                        pool_name=NODE,
+                        device_name="gpu-0",
+                        cdi_device_ids=[f"{DRIVER}/claim={claim.uid}-0"],
+                    )
+                ]
+            )
+            for claim in request.claims
+        }
+        return NodePrepareResourcesResponse(claims=answers)
+
+    async def node_unprepare_resources(
+        self,
+        request: NodeUnprepareResourcesRequest,
+        _: aio.ServicerContext[NodeUnprepareResourcesRequest, NodeUnprepareResourcesResponse],
+        /,
+    ) -> NodeUnprepareResourcesResponse:
+        """Take nothing back."""
+        answers = {claim.uid: NodeUnprepareResourceResponse() for claim in request.claims}
+        return NodeUnprepareResourcesResponse(claims=answers)
+
+
+async def empty(root: Path, ready: Callable[..., None], stopped: asyncio.Event) -> None:
+    """Serve `Nothing`."""
+    listener = Listener(
+        root / "empty.sock", option="FOLDER", services=lambda server: plugin.add_to_server(Nothing(), server)
+    )
+    await listener.open()
+    ready(socket=str(listener.path))
+    await stopped.wait()
+    await listener.close(grace=1.0)
+
+
+@contextlib.asynccontextmanager
+async def running(application: Application) -> AsyncIterator[None]:
+    """Run a plugin for as long as the block lasts."""
+    task = asyncio.create_task(application.run())
+    try:
+        yield
+    finally:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+
+async def until(reached: Callable[[], bool]) -> None:
+    """Wait for a plugin, which must not know that it is measured."""
+    async with asyncio.timeout(LIMIT):
+        while not reached():  # noqa: ASYNC110 - it rings no bell for us
+            await asyncio.sleep(POLL)
+
+
+def tell(**facts: Any) -> None:  # noqa: ANN401 - JSON
+    """Print what whoever started us waits for."""
+    print(json.dumps(facts), flush=True)
+
+
+async def run(subject: str, root: Path, *, sync: bool) -> None:
+    """Run a subject until SIGTERM."""
+    stopped = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopped.set)
+    if subject == "api":
+        await api(root, tell, stopped)
+    elif subject == "plugin":
+        await served(root, tell, stopped, sync=sync)
+    else:
+        await empty(root, tell, stopped)
+
+
+def main() -> None:
+    """Run one subject."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("subject", choices=["api", "plugin", "empty"])
+    parser.add_argument("root", type=Path)
+    parser.add_argument("--no-sync", action="store_true", help="the checkpoint is written without fsync")
+    parser.add_argument("--profile", action="store_true", help="with cProfile, on standard error")
+    chosen = parser.parse_args()
+    profile = cProfile.Profile() if chosen.profile else None
+    with profile or contextlib.nullcontext():
+        asyncio.run(run(chosen.subject, chosen.root, sync=not chosen.no_sync))
+    if profile:
+        pstats.Stats(profile, stream=sys.stderr).sort_stats("tottime").print_stats(35)
+
+
+if __name__ == "__main__":
+    main()
