@@ -31,6 +31,16 @@ def test_the_kustomization_is_accepted_as_a_whole(target: Target) -> None:
     assert "deployment.apps/dra-reserve-controller" in accepted.splitlines()
 
 
+@pytest.mark.parametrize("kustomization", ["kubelet-plugin", "kubelet-plugin-nvidia"])
+def test_the_kustomization_of_the_kubelet_plugin_is_accepted(target: Target, kustomization: str) -> None:
+    strictly = ("--dry-run=server", "--validate=strict", "--output=name")
+    rendered = kubectl("kustomize", str(KUSTOMIZATION.parent / kustomization), kubeconfig=target.admin)
+    # In a namespace that is there: on a dry run that of the kustomization is not made.
+    everywhere = rendered.replace("namespace: dra-reserve-nodes", "namespace: default")
+    accepted = kubectl("apply", "--filename=-", *strictly, kubeconfig=target.admin, stdin=everywhere)
+    assert "daemonset.apps/dra-reserve-kubelet-plugin" in accepted.splitlines()
+
+
 @pytest.fixture
 async def controller(target: Target) -> AsyncIterator[Api]:
     """The API as the controller's service account may use it."""

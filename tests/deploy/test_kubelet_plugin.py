@@ -1,0 +1,154 @@
+"""What can be said of the plugin's installation without a cluster; the rest is tests/scenarios/test_deploy.py."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from dra.cel import expressions
+from dra.cli.main import main
+
+FOLDER = Path(__file__).parents[2] / "deploy" / "kubelet-plugin"
+ACCOUNT = "system:serviceaccount:dra-reserve-nodes:dra-reserve-kubelet-plugin"
+NODE_NAME = "authentication.kubernetes.io/node-name"
+
+NODE_AUTHORIZER = {
+    ("resource.k8s.io", "resourceclaims"): {"get"},
+    ("resource.k8s.io", "resourceslices"): {"get", "list", "watch", "create", "update", "patch", "delete"},
+    ("", "nodes"): {"get", "list", "watch", "create", "update", "patch"},
+}
+"""What a kubelet may do with its own."""
+
+
+def documents(file):
+    return list(yaml.safe_load_all((FOLDER / file).read_text()))
+
+
+@pytest.fixture
+def pod():
+    (daemonset,) = documents("daemonset.yaml")
+    return daemonset["spec"]["template"]["spec"]
+
+
+@pytest.fixture
+def container(pod):
+    (found,) = pod["containers"]
+    return found
+
+
+def test_no_right_goes_beyond_a_kubelets():
+    (role,) = (obj for obj in documents("rights.yaml") if obj["kind"] == "ClusterRole")
+    granted = {
+        (group, kind): set(rule["verbs"])
+        for rule in role["rules"]
+        for group in rule["apiGroups"]
+        for kind in rule["resources"]
+    }
+    assert granted.keys() == NODE_AUTHORIZER.keys()
+    assert all(verbs <= NODE_AUTHORIZER[what] for what, verbs in granted.items())
+
+
+def test_every_file_is_installed():
+    (kustomization,) = documents("kustomization.yaml")
+    files = {path.name for path in FOLDER.glob("*.yaml")} - {"kustomization.yaml"}
+    assert set(kustomization["resources"]) == files
+    assert documents("namespace.yaml")[0]["metadata"]["name"] == kustomization["namespace"]
+
+
+def test_the_arguments_are_options_of_the_command(container):
+    name, *arguments = container["args"]
+    known = {option for parameter in main.commands[name].params for option in parameter.opts}
+    assert {argument.partition("=")[0] for argument in arguments} <= known
+
+
+def test_the_container_has_no_privilege_but_its_user(pod, container):
+    context = container["securityContext"]
+    assert context["capabilities"] == {"drop": ["ALL"]}
+    assert context["allowPrivilegeEscalation"] is False
+    assert context["readOnlyRootFilesystem"] is True
+    assert not {"hostNetwork", "hostPID", "hostIPC"} & pod.keys()
+    assert "privileged" not in context
+
+
+def test_each_folder_of_the_host_is_said_to_be_needed(pod, container):
+    text = (FOLDER / "daemonset.yaml").read_text().partition("apiVersion")[0]
+    for volume in pod["volumes"]:
+        if "hostPath" in volume:
+            path = Path(volume["hostPath"]["path"])
+            assert path.name in text or str(path) in text or "root folder" in text
+    mounted = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
+    paths = {volume["name"]: volume["hostPath"]["path"] for volume in pod["volumes"] if "hostPath" in volume}
+    for name in ("plugins", "registry", "cdi"):  # told to others, so they must be the host's
+        assert mounted[name] == paths[name]
+
+
+def test_in_a_rolling_update_both_instances_have_names_of_their_own(container):
+    (daemonset,) = documents("daemonset.yaml")
+    assert daemonset["spec"]["updateStrategy"]["rollingUpdate"] == {"maxSurge": 1, "maxUnavailable": 0}
+    fields = {each["name"]: each["valueFrom"]["fieldRef"]["fieldPath"] for each in container["env"]}
+    assert fields == {"NODE_NAME": "spec.nodeName", "POD_UID": "metadata.uid"}
+
+
+def test_ports_are_those_of_the_arguments(container):
+    ports = {each["name"]: str(each["containerPort"]) for each in container["ports"]}
+    told = dict(argument.removeprefix("--").split("=") for argument in container["args"][1:])
+    assert {name: told[name].rpartition(":")[2] for name in ports} == ports
+
+
+def test_the_policy_is_about_the_account_that_the_pods_have(pod):
+    policy, binding = documents("own-slices.yaml")
+    (account,) = documents("service-account.yaml")
+    assert pod["serviceAccountName"] == account["metadata"]["name"]
+    (condition,) = policy["spec"]["matchConditions"]
+    assert f"'{ACCOUNT}'" in condition["expression"]
+    assert binding["spec"]["policyName"] == policy["metadata"]["name"]
+    assert binding["spec"]["validationActions"] == ["Deny"]
+    assert policy["spec"]["failurePolicy"] == "Fail"
+
+
+def judge(request, *, obj=None, old=None):
+    """Return whether the policy lets a request pass, and what it says."""
+    spec = documents("own-slices.yaml")[0]["spec"]
+    dynamic = expressions.cel.Type.DYN
+    within = expressions.environment(dict.fromkeys(("request", "object", "oldObject", "variables"), dynamic))
+    data = {"request": request, "object": obj, "oldObject": old, "variables": {}}
+
+    def value(text):
+        return expressions.Expression(text, within).evaluate(data)
+
+    if not all(value(each["expression"]) for each in spec["matchConditions"]):
+        return True, ""
+    for variable in spec["variables"]:
+        data["variables"][variable["name"]] = value(variable["expression"])
+    for each in spec["validations"]:
+        if not value(each["expression"]):
+            return False, each.get("message") or value(each["messageExpression"])
+    return True, ""
+
+
+def asked(operation, *, node="n1", user=ACCOUNT):
+    extra = {} if node is None else {"extra": {NODE_NAME: [node]}}
+    return {"operation": operation, "userInfo": {"username": user, **extra}}
+
+
+def of_node(name):
+    return {"spec": {"nodeName": name} if name else {"allNodes": True}}
+
+
+@pytest.mark.parametrize(
+    ("request_", "obj", "old", "passes", "text"),
+    [
+        pytest.param(asked("CREATE"), of_node("n1"), None, True, "", id="own"),
+        pytest.param(asked("UPDATE"), of_node("n1"), of_node("n1"), True, "", id="own-changed"),
+        pytest.param(asked("DELETE"), None, of_node("n1"), True, "", id="own-removed"),
+        pytest.param(asked("CREATE"), of_node("n2"), None, False, "n1 may not write slices of node n2", id="other"),
+        pytest.param(asked("DELETE"), None, of_node("n2"), False, "slices of node n2", id="other-removed"),
+        pytest.param(asked("CREATE"), of_node(""), None, False, "slices of no node", id="of-all-nodes"),
+        pytest.param(asked("CREATE", node=None), of_node("n1"), None, False, "names no node", id="token-of-no-node"),
+        pytest.param(asked("CREATE", user="admin", node=None), of_node("n1"), None, True, "", id="somebody-else"),
+    ],
+)  # fmt: skip
+def test_slices_of_the_own_node_may_be_written_and_no_others(request_, obj, old, passes, text):
+    passed, said = judge(request_, obj=obj, old=old)
+    assert passed is passes
+    assert text in said
