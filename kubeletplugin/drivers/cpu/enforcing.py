@@ -85,6 +85,9 @@ class Enforcement:
                 self._records.put_demand(demand)
             if changed or not self._clean or time.monotonic() - self._looked > self._interval:
                 await self._until_settled()
+        if self._keeper is not None and self._keeper.done():
+            log.error("cgroups were not looked after, beginning again", exc_info=self._keeper.exception())
+            self._keeper = None
         if self._keeper is None:
             self._keeper = asyncio.create_task(self._keep(), name="cpusets")
 

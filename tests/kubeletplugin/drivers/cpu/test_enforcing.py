@@ -251,6 +251,19 @@ async def test_beside_the_kubelets_static_manager_nothing_is_written(node):
     assert node.cpus("besteffort/pod2/other") == node.untouched
 
 
+@pytest.mark.parametrize("version", [Version.V1])
+async def test_looking_after_cgroups_begins_again_after_a_defect(node, monkeypatch, caplog):
+    it = node.enforcement()
+    await it.demand(Demand(requests={MINE: parse("2-3")}))
+    with monkeypatch.context() as broken:
+        broken.setattr(it, "_heard", lambda: 1 / 0)
+        node.born("besteffort/pod3")
+        await becomes(lambda: it._keeper.done(), True)
+    await it.demand(Demand(requests={MINE: parse("2-3")}))
+    await becomes(lambda: node.cpus("besteffort/pod3"), "0-1,4-7")
+    assert "ZeroDivisionError" in caplog.text
+
+
 class Busy(Hierarchy, frozen=True):
     """A kernel that refuses some writes."""
 
