@@ -91,13 +91,19 @@ def _group(node: int, cpus: CpuSet, topology: Topology, *, smt: bool) -> Device:
     }
     if len(sockets) == 1:
         attributes["dra.cpu/socketID"] = {"int": sockets.pop()}
-    whole = {"default": "1", "validRange": {"min": "1", "max": str(len(cpus)), "step": "1"}}
     return Device(
         name=f"{_NODE}{node}",
         attributes=attributes,
-        capacity={CAPACITY: {"value": str(len(cpus)), "requestPolicy": whole}},
+        capacity={CAPACITY: {"value": str(len(cpus)), "requestPolicy": _whole_cpus(len(cpus))}},
         allow_multiple_allocations=True,
     )
+
+
+def _whole_cpus(count: int) -> dict[str, Any]:
+    """Return the policy by which requests are rounded up; the API server wants room for a step above the least."""
+    if count == 1:
+        return {"default": "1", "validValues": ["1"]}
+    return {"default": "1", "validRange": {"min": "1", "max": str(count), "step": "1"}}
 
 
 def _of_node(node: int) -> dict[str, Any]:

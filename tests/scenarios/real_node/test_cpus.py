@@ -52,10 +52,13 @@ done
 """
 
 
+StartCpus = Callable[..., "CpuPlugin"]
+
+
 class CpuPlugin(gpus.Plugin):
     """The plugin with its CPU driver alone."""
 
-    def __init__(self, node: RealNode, instance: str) -> None:
+    def __init__(self, node: RealNode, instance: str, *, devices: str = "individual") -> None:
         self.node = node
         self.folder = node.plugins / DRIVER
         self._probes, self._metrics = free(2)
@@ -66,6 +69,7 @@ class CpuPlugin(gpus.Plugin):
                 *gpus.COMMAND,
                 "--drivers=cpu",
                 "--reserved-cpus=0",
+                f"--cpu-devices={devices}",
                 f"--kubepods-cgroup={pods}",
                 f"--kubelet={node.plugins.parent}",
                 f"--node-name={node.name}",
@@ -105,12 +109,12 @@ async def sees(node: RealNode, namespace: Namespace, pod: str, mask: str, *, wit
 
 
 @pytest.fixture
-async def start_cpus(real_node: RealNode) -> AsyncIterator[Callable[[str], CpuPlugin]]:
+async def start_cpus(real_node: RealNode) -> AsyncIterator[StartCpus]:
     """Makes plugins; they end after the namespace."""
     plugins: list[CpuPlugin] = []
 
-    def make(instance: str) -> CpuPlugin:
-        plugins.append(CpuPlugin(real_node, instance))
+    def make(instance: str, **settings: str) -> CpuPlugin:
+        plugins.append(CpuPlugin(real_node, instance, **settings))
         return plugins[-1]
 
     yield make
@@ -122,22 +126,16 @@ async def start_cpus(real_node: RealNode) -> AsyncIterator[Callable[[str], CpuPl
 
 
 @pytest.fixture
-async def plugin(start_cpus: Callable[[str], CpuPlugin]) -> CpuPlugin:
-    """The first plugin."""
-    it = start_cpus("one")
-    await it.start()
-    return it
-
-
-@pytest.fixture
-async def namespace(plugin: CpuPlugin, api: Api, request: pytest.FixtureRequest) -> AsyncIterator[Namespace]:
+async def namespace(start_cpus: StartCpus, api: Api, request: pytest.FixtureRequest) -> AsyncIterator[Namespace]:
     """As everywhere, but it ends before the plugins do."""
-    del plugin
+    del start_cpus
     async with namespaces.temporary(api, purpose=request.node.originalname.removeprefix("test_")) as found:
-        name = f"{found.name}-cpus"
-        await found.create(objects.device_class(name, driver=DRIVER))
-        await found.create(objects.claim("cpus", device_class=name))
+        await found.create(objects.device_class(device_class(found), driver=DRIVER))
         yield found
+
+
+def device_class(namespace: Namespace) -> str:
+    return f"{namespace.name}-cpus"
 
 
 def shape(claim: str | None = None) -> PodShape:
@@ -150,13 +148,15 @@ async def run(namespace: Namespace, *pods: str, claim: str | None = None) -> Non
 
 
 async def test_owners_and_others_are_apart_from_their_first_line_through_churn_and_restarts(
-    start_cpus: Callable[[str], CpuPlugin],
-    plugin: CpuPlugin,
+    start_cpus: StartCpus,
     namespace: Namespace,
     real_node: RealNode,
     remark: Callable[[str], None],
 ) -> None:
     everything = "0-1"
+    plugin = start_cpus("one")
+    await plugin.start()
+    await namespace.create(objects.claim("cpus", device_class=device_class(namespace)))
     await run(namespace, *OTHERS)
     for each in OTHERS:
         await sees(real_node, namespace, each, everything)
@@ -174,8 +174,8 @@ async def test_owners_and_others_are_apart_from_their_first_line_through_churn_a
         await run(namespace, pod)
         await sees(real_node, namespace, pod, "0")
         churned.append(pod)
-        if number % 3 == 0:
-            kill(namespace, real_node, OWNERS[number // 3 % len(OWNERS)])
+        if number < len(OWNERS):
+            kill(namespace, real_node, OWNERS[number])
         if number == 4:
             await second.start()  # a rolling update
             plugin.stop()
@@ -202,6 +202,26 @@ async def test_owners_and_others_are_apart_from_their_first_line_through_churn_a
         f"CPUs: {len(owned)} lines of owners and {len(beside)} of {len(churned) + len(OTHERS)} others, none overlaps; "
         f"wide again {max(took, 0):.2f} s after the last CDI file went"
     )
+
+
+async def test_cpus_of_a_numa_node_are_taken_by_number(
+    start_cpus: StartCpus, namespace: Namespace, real_node: RealNode
+) -> None:
+    await start_cpus("grouped", devices="grouped").start()
+    claim = objects.claim("cpus", device_class=device_class(namespace))
+    (request,) = claim["spec"]["devices"]["requests"]
+    request["exactly"]["capacity"] = {"requests": {"dra.cpu/cpu": "1"}}
+    parameters = {"apiVersion": "reserve.dra/v1alpha1", "kind": "CpuConfig", "requiredCPUBindPolicy": "SpreadByPCPUs"}
+    claim["spec"]["devices"]["config"] = [{"opaque": {"driver": DRIVER, "parameters": parameters}}]
+    await namespace.create(claim)
+    await run(namespace, "other")
+    await run(namespace, "owner", claim="cpus")
+    await sees(real_node, namespace, "owner", "1")
+    await sees(real_node, namespace, "other", "0")
+    assert {each.mask for each in sights(real_node, namespace, "owner")} == {"1"}
+
+    await namespace.delete(PODS, "owner")
+    await sees(real_node, namespace, "other", "0-1")
 
 
 def kill(namespace: Namespace, node: RealNode, pod: str) -> None:

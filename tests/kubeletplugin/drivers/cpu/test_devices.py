@@ -83,6 +83,11 @@ def test_a_numa_node_is_a_device_of_which_whole_cpus_are_taken():
     )
 
 
+def test_of_a_numa_node_with_one_cpu_it_is_all_or_nothing():
+    (only,) = devices(SMT, allocatable=parse("5"), mode=DeviceMode.GROUPED)
+    assert only.capacity["dra.cpu/cpu"] == {"value": "1", "requestPolicy": {"default": "1", "validValues": ["1"]}}
+
+
 def test_a_numa_node_that_is_reserved_as_a_whole_is_no_device():
     found = named(devices(SMT, allocatable=parse("4-7"), mode=DeviceMode.GROUPED))
     assert set(found) == {"numa-1"}
