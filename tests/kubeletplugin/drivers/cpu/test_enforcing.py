@@ -258,7 +258,7 @@ async def test_looking_after_cgroups_begins_again_after_a_defect(node, monkeypat
     with monkeypatch.context() as broken:
         broken.setattr(it, "_heard", lambda: 1 / 0)
         node.born("besteffort/pod3")
-        await becomes(lambda: it._keeper.done(), True)
+        await asyncio.wait([it._keeper], timeout=2)
     await it.demand(Demand(requests={MINE: parse("2-3")}))
     await becomes(lambda: node.cpus("besteffort/pod3"), "0-1,4-7")
     assert "ZeroDivisionError" in caplog.text
