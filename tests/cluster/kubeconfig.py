@@ -30,11 +30,14 @@ def flatten(path: Path, *, kubeconfig: str) -> Path:
     return _write(path, cluster=found["clusters"][0]["cluster"], user=found["users"][0]["user"])
 
 
-def for_service_account(path: Path, *, admin: Path, namespace: str, name: str) -> Path:
-    """Write a kubeconfig for an existing service account, with a token that `admin` requests for it."""
-    token = kubectl(
-        "create", "token", name, f"--namespace={namespace}", f"--duration={TOKEN_LIFETIME}", kubeconfig=str(admin)
-    )
+def for_service_account(path: Path, *, admin: Path, namespace: str, name: str, node: str = "") -> Path:
+    """Write a kubeconfig for an existing service account, with a token that `admin` requests for it.
+
+    With a node it is one as its pods get there: the API server knows from it where they run.
+    """
+    bound = ["--bound-object-kind=Node", f"--bound-object-name={node}"] if node else []
+    lifetime = f"--duration={TOKEN_LIFETIME}"
+    token = kubectl("create", "token", name, f"--namespace={namespace}", lifetime, *bound, kubeconfig=str(admin))
     cluster = json.loads(admin.read_text(encoding="utf-8"))["clusters"][0]["cluster"]
     return _write(path, cluster=cluster, user={"token": token.strip()})
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 import pytest
 
 from tests.cluster.node import RealNode
-from tests.scenarios import namespaces
+from tests.scenarios import installation, namespaces
 from tests.scenarios.api import Api
 from tests.scenarios.conftest import NODE
 from tests.scenarios.eventually import eventually
@@ -42,13 +42,23 @@ def real_node(target: Target, request: pytest.FixtureRequest) -> Iterator[RealNo
         yield node
 
 
+@pytest.fixture(scope="session")
+def plugin_installed(target: Target) -> None:
+    """What deploy/kubelet-plugin installs, but for the DaemonSet."""
+    installation.install(target.admin, kustomization=installation.PLUGIN_KUSTOMIZATION)
+
+
 @pytest.fixture
-async def start_plugin(real_node: RealNode, request: pytest.FixtureRequest) -> AsyncIterator[StartPlugin]:
+async def start_plugin(
+    real_node: RealNode, target: Target, plugin_installed: None, request: pytest.FixtureRequest
+) -> AsyncIterator[StartPlugin]:
     """Starts plugins; after the test, and its namespace, nothing may be left on the node of what they prepared."""
+    del plugin_installed
     plugins: list[Plugin] = []
+    account = installation.plugin_kubeconfig(target.admin, real_node.folder.path, node=real_node.name)
 
     async def start(**settings: Any) -> Plugin:
-        plugin = Plugin(real_node, **settings)
+        plugin = Plugin(real_node, kubeconfig=account, **settings)
         plugins.append(plugin)
         request.node.stash.setdefault(PLUGINS, []).append(plugin)
         await plugin.start()

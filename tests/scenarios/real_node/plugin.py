@@ -44,12 +44,15 @@ READY_WITHIN: Final = 30.0
 class Plugin:
     """One instance of the plugin on a real node; it may be stopped, killed and started again."""
 
-    def __init__(self, node: RealNode, *, gpus: int = 1, instance: str = "", room: int | None = None) -> None:
+    def __init__(
+        self, node: RealNode, *, kubeconfig: Path, gpus: int = 1, instance: str = "", room: int | None = None
+    ) -> None:
         """`instance`: the uid of its pod, which tells it from the other one of a rolling update.
 
         `room`: bytes of the file system of its own that its folder then is.
         """
         self.node: Final = node
+        self.kubeconfig: Final = kubeconfig
         folder = node.plugins / DRIVER
         self._limited: Final = folder if room else None
         self.folder: Final = node.limit_space(private(folder), size=room) if room else folder
@@ -62,7 +65,7 @@ class Plugin:
             "--drivers=gpu",
             f"--inventory=simulated:{self.inventory}",
             f"--node-name={node.name}",
-            f"--kubeconfig={node.kubeconfig}",
+            f"--kubeconfig={kubeconfig}",
             f"--plugins={node.plugins}",
             f"--registry={node.plugins_registry}",
             f"--cdi={node.cdi}",

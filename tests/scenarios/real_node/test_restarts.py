@@ -47,7 +47,7 @@ async def test_kubelet_restarts(namespace: Namespace, real_node: RealNode, holde
     await still_serves(namespace, real_node, holder, pid=pid)
 
 
-@pytest.mark.parametrize("way", ["stopped", "killed"])
+@pytest.mark.parametrize("way", ["killed", pytest.param("stopped", marks=pytest.mark.long)])
 async def test_plugin_restarts(
     plugin: Plugin, namespace: Namespace, real_node: RealNode, holder: str, way: str
 ) -> None:
@@ -57,6 +57,7 @@ async def test_plugin_restarts(
     await still_serves(namespace, real_node, holder, pid=pid)
 
 
+@pytest.mark.long
 async def test_kubelet_restarts_while_the_plugin_is_down(
     plugin: Plugin, namespace: Namespace, real_node: RealNode, holder: str
 ) -> None:
@@ -107,6 +108,7 @@ async def test_node_reboots(plugin: Plugin, namespace: Namespace, real_node: Rea
     await still_serves(namespace, real_node, holder)
 
 
+@pytest.mark.long
 async def test_cdi_folder_is_wiped_under_a_running_plugin(
     namespace: Namespace, real_node: RealNode, holder: str
 ) -> None:

@@ -22,7 +22,7 @@ GPUS = 3
 @pytest.mark.usefixtures("controller")
 @pytest.mark.parametrize(
     ("in_all", "within"),
-    [pytest.param(12, 60, id="12-pods"), pytest.param(60, 180, id="60-pods", marks=pytest.mark.long)],
+    [pytest.param(9, 60, id="9-pods"), pytest.param(60, 180, id="60-pods", marks=pytest.mark.long)],
 )
 async def test_no_prepare_fails_while_instances_overlap(
     start_plugin: StartPlugin,

@@ -34,6 +34,7 @@ async def refusal(namespace: Namespace, pod: str, pattern: str) -> str:
     return (await eventually(found, within=pods.WITHIN, saying=f"pod {pod} is told: {pattern}"))[0]
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("controller")
 async def test_a_truncated_checkpoint_is_refused_with_the_way_out(
     start_plugin: StartPlugin, namespace: Namespace, real_node: RealNode
