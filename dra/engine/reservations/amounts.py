@@ -1,0 +1,194 @@
+"""Amounts of named resources: exact, as whole billionths.
+
+A quantity of the API has at most nine decimals (finer ones are rounded up by the API server itself), so billionths are
+exact, and integers are added and compared twenty times faster than fractions: a scheduler does little else.
+
+What a pod takes is the sum of its containers, or what an init container needs if that is more; sidecars (init
+containers that are restarted) run beside those after them; what the pod says as a whole wins; overhead comes on top.
+"""
+
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from math import ceil
+from typing import Any, Final, TypeAlias
+
+from dra.model import quantities
+from dra.model.placement import Container, PlacedPodSpec
+from dra.model.quantities import MalformedQuantityError
+
+Amounts: TypeAlias = Mapping[str, int]
+"""Resource → billionths; what is not named is 0."""
+
+ONE: Final = 10**9
+PODS: Final = "pods"
+CPU: Final = "cpu"
+NOTHING: Final[Amounts] = {}
+
+
+class MalformedAmountsError(ValueError):
+    """A list of resources that cannot be read; the text begins with the path of the field."""
+
+
+@lru_cache(maxsize=16384)
+def exact(text: str | int) -> int:
+    """Return the billionths of a quantity. Raises MalformedQuantityError."""
+    return ceil(quantities.parse(text) * ONE)
+
+
+def read(texts: object, *, path: str) -> dict[str, int]:
+    """Return the amounts of a resource list as somebody wrote it. Raises MalformedAmountsError; so do negative ones."""
+    if texts is None:
+        return {}
+    if not isinstance(texts, Mapping):
+        raise MalformedAmountsError(f"{path}: must be an object as in: {{cpu: 500m, memory: 1Gi}}")
+    found = {}
+    for name, text in texts.items():
+        if isinstance(text, bool) or not isinstance(text, str | int | float):
+            raise MalformedAmountsError(f"{path}.{name}: must be a quantity as in: 500m, 2, 16Gi")
+        try:
+            amount = exact(repr(text) if isinstance(text, float) else text)
+        except MalformedQuantityError as error:
+            raise MalformedAmountsError(f"{path}.{name}: {error}") from error
+        if amount < 0:
+            raise MalformedAmountsError(f"{path}.{name}: {text} is negative; write an amount of 0 or more")
+        found[name] = amount
+    return found
+
+
+def known(texts: Mapping[str, str | int] | None) -> dict[str, int]:
+    """Return the amounts of a resource list that the API server has validated. Raises MalformedQuantityError."""
+    return {name: exact(text) for name, text in (texts or {}).items()}
+
+
+def plus(one: Amounts, other: Amounts) -> dict[str, int]:
+    """Return the sum."""
+    total = dict(one)
+    for name, amount in other.items():
+        total[name] = total.get(name, 0) + amount
+    return total
+
+
+def minus(one: Amounts, other: Amounts) -> dict[str, int]:
+    """Return the difference, without names of which nothing is left."""
+    rest = dict(one)
+    for name, amount in other.items():
+        rest[name] = rest.get(name, 0) - amount
+        if not rest[name]:
+            del rest[name]
+    return rest
+
+
+def most(one: Amounts, other: Amounts) -> dict[str, int]:
+    """Return the greater amount of each."""
+    return dict(one) | {name: amount for name, amount in other.items() if amount > one.get(name, 0)}
+
+
+def total(parts: Iterable[Amounts]) -> dict[str, int]:
+    """Return the sum of all."""
+    found: dict[str, int] = {}
+    for part in parts:
+        for name, amount in part.items():
+            found[name] = found.get(name, 0) + amount
+    return found
+
+
+def of_pod(spec: PlacedPodSpec) -> dict[str, int]:
+    """Return what a pod takes of its node, itself (one of ``pods``) included."""
+    taken = _together(
+        containers=map(_asked, spec.containers or ()),
+        initial=((_asked(each), each.restart_policy == _SIDECAR) for each in spec.init_containers or ()),
+        whole=known(spec.resources.requests) if spec.resources is not None else NOTHING,
+        overhead=known(spec.overhead),
+    )
+    return {**taken, PODS: ONE}
+
+
+def of_template(template: Mapping[str, Any]) -> dict[str, int]:
+    """Return what a pod template asks for. Raises MalformedAmountsError.
+
+    Nobody has validated it, nor set requests that are missing to the limits, as the API server does for pods.
+    """
+    path = "spec.template.spec"
+    spec = template.get("spec")
+    if not isinstance(spec, Mapping):
+        raise MalformedAmountsError(f"{path}: must be a pod's spec")
+    return _together(
+        containers=[_asked_in(each, where) for each, where in _listed(spec, "containers", path)],
+        initial=[
+            (_asked_in(each, where), each.get("restartPolicy") == _SIDECAR)
+            for each, where in _listed(spec, "initContainers", path)
+        ],
+        whole=_asked_in(spec, path),
+        overhead=read(spec.get("overhead"), path=f"{path}.overhead"),
+    )
+
+
+def texts(template: Mapping[str, Any]) -> dict[str, str | int]:
+    """Return how a template writes each resource, where it does first: amounts of it are written in the same units."""
+    found: dict[str, str | int] = {}
+    for each, _ in _listed(template.get("spec") or {}, "containers", ""):
+        resources = each.get("resources") or {}
+        for kind in ("requests", "limits"):
+            for name, text in (resources.get(kind) or {}).items():
+                found.setdefault(name, text)
+    return found
+
+
+_SIDECAR: Final = "Always"
+
+
+def _asked(container: Container) -> Amounts:
+    return known(container.resources.requests)
+
+
+def _listed(spec: Mapping[str, Any], name: str, path: str) -> list[tuple[Mapping[str, Any], str]]:
+    given = spec.get(name) or []
+    if not isinstance(given, list):
+        raise MalformedAmountsError(f"{path}.{name}: must be a list of containers")
+    for index, each in enumerate(given):
+        if not isinstance(each, Mapping):
+            raise MalformedAmountsError(f"{path}.{name}[{index}]: must be a container")
+    return [(each, f"{path}.{name}[{index}]") for index, each in enumerate(given)]
+
+
+def _asked_in(container: Mapping[str, Any], path: str) -> Amounts:
+    resources = container.get("resources") or {}
+    if not isinstance(resources, Mapping):
+        raise MalformedAmountsError(f"{path}.resources: must be an object with requests")
+    limits = read(resources.get("limits"), path=f"{path}.resources.limits")
+    return limits | read(resources.get("requests"), path=f"{path}.resources.requests")
+
+
+def _together(
+    *, containers: Iterable[Amounts], initial: Iterable[tuple[Amounts, bool]], whole: Amounts, overhead: Amounts
+) -> dict[str, int]:
+    sidecars: dict[str, int] = {}
+    peak: dict[str, int] = {}
+    for asked, stays in initial:
+        peak = most(peak, plus(sidecars, asked))
+        if stays:
+            sidecars = plus(sidecars, asked)
+    taken = most(plus(total(containers), sidecars), peak)
+    taken = plus({**taken, **whole}, overhead)
+    return {name: amount for name, amount in taken.items() if amount}
+
+
+_DECIMAL: Final = ("n", "u", "m", "", "k", "M", "G", "T", "P", "E")
+_BINARY: Final = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
+
+
+def printed(amount: int, *, like: str | int = "") -> str:
+    """Return an amount as Kubernetes writes it: with binary units if those were used where it comes from."""
+    if not amount:
+        return "0"
+    if str(like).endswith("i") and amount % ONE == 0:
+        return _scaled(amount // ONE, 1024, _BINARY)
+    return _scaled(amount, 1000, _DECIMAL)
+
+
+def _scaled(amount: int, base: int, suffixes: tuple[str, ...]) -> str:
+    power = 0
+    while amount % base == 0 and power + 1 < len(suffixes):
+        amount //= base
+        power += 1
+    return f"{amount}{suffixes[power]}"

@@ -1,0 +1,188 @@
+"""A reservation as the arithmetic sees it: what is held, where, for whom, and how; read once from the object.
+
+An annotation or a selector that cannot be read makes it a `fault`: then nobody may use the reservation, but what it
+holds stays held, since somebody reserved it; the fault is told in a condition.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from dra.api.reservations.model import (
+    AllocatePolicy,
+    Owner,
+    Phase,
+    PreAllocationMode,
+    PreAllocationPolicy,
+    Reservation,
+    Taint,
+)
+from dra.engine.reservations import amounts, marks, nodes, owners
+from dra.engine.reservations.amounts import NOTHING, ONE, PODS, Amounts, MalformedAmountsError
+from dra.engine.reservations.claimants import MalformedAnnotationError, decoded
+from dra.model.meta import Struct, Uid
+from dra.model.quantities import MalformedQuantityError
+
+HIGHEST_PRIORITY: Final = 2**31 - 1
+"""Of a reservation for which none is written: nothing preempts it."""
+
+
+class Holding(Struct, frozen=True):
+    """What a reservation holds; or, before it is placed, wants to."""
+
+    name: str
+    uid: Uid
+    amounts: Amounts
+    """One of ``pods`` is held at least: the place of the pod to come."""
+    counts_pods: bool = False
+    """Whether ``pods`` were asked for, as any resource."""
+    node: str = ""
+    available: bool = True
+    owners: tuple[Owner, ...] = ()
+    policy: AllocatePolicy = AllocatePolicy.DEFAULT
+    restricted: frozenset[str] = frozenset()
+    """With policy Restricted: the resources of which owners get what is held, and no more."""
+    inner: Amounts = NOTHING
+    """Of what is held: kept from owners, too."""
+    allocate_once: bool = True
+    unschedulable: bool = False
+    terminating: bool = False
+    taints: tuple[Taint, ...] = ()
+    order: int = 0
+    """0: none."""
+    labels: Mapping[str, str] = {}
+    listed: frozenset[Uid] = frozenset()
+    """The consumers that its status names: they are in, whatever its owners say now."""
+    predecessors: frozenset[Uid] = frozenset()
+    """Pods that ran where it was placed: consumers whose place it keeps, and whose presence does not use it up."""
+    pre_allocates: bool = False
+    pre_allocation_mode: PreAllocationMode = PreAllocationMode.DEFAULT
+    over_many: bool = False
+    """Whether it may be placed over several pods."""
+    priority: int = HIGHEST_PRIORITY
+    fault: str = ""
+    """What of the object cannot be read."""
+
+    @property
+    def default_policy(self) -> bool:
+        """Whether it is of the policy that goes with no other on a node."""
+        return self.policy is AllocatePolicy.DEFAULT
+
+
+def of(reservation: Reservation) -> Holding:
+    """Read a reservation."""
+    faults: list[str] = []
+    meta, spec, status = reservation.metadata, reservation.spec, reservation.status
+    policy = spec.pre_allocation_policy or PreAllocationPolicy()
+    available = status.phase is Phase.AVAILABLE and bool(status.node_name)
+    held = _held(reservation, faults, placed=available)
+    faults += owners.faults(spec.owners)
+    return Holding(
+        name=meta.name,
+        uid=Uid(meta.uid),
+        amounts={**held, PODS: held.get(PODS, ONE)},
+        counts_pods=PODS in held,
+        node=status.node_name,
+        available=available,
+        owners=spec.owners,
+        policy=spec.allocate_policy,
+        restricted=_restricted(reservation, held, faults),
+        inner=_inner(reservation, faults),
+        allocate_once=spec.allocate_once,
+        unschedulable=spec.unschedulable,
+        terminating=meta.deletion_timestamp is not None,
+        taints=spec.taints,
+        order=marks.number(meta.labels.get(marks.ORDER)),
+        labels=dict(meta.labels),
+        listed=frozenset(Uid(each.uid) for each in status.current_owners),
+        predecessors=predecessors(reservation),
+        pre_allocates=spec.pre_allocation and spec.allocate_policy is AllocatePolicy.RESTRICTED,
+        pre_allocation_mode=policy.mode,
+        over_many=policy.enable_multiple,
+        priority=_priority(reservation),
+        fault="; ".join(faults),
+    )
+
+
+def wanted(reservation: Reservation) -> dict[str, int]:
+    """Return what is to be held: what the template asks for, but for what the resize annotation says.
+
+    Raises MalformedAmountsError or MalformedAnnotationError.
+    """
+    asked = amounts.of_template(reservation.spec.template)
+    text = reservation.metadata.annotations.get(marks.RESIZE)
+    return asked if text is None else asked | resized(text)
+
+
+def resized(text: str) -> dict[str, int]:
+    """Return the amounts of a resize annotation. Raises MalformedAnnotationError."""
+    content = decoded(marks.RESIZE, text, dict[str, Any])
+    for name in content:
+        if name != "resources":
+            raise MalformedAnnotationError(f"annotation {marks.RESIZE}: {name}: unknown field; known are resources")
+    try:
+        return amounts.read(content.get("resources"), path="resources")
+    except MalformedAmountsError as error:
+        raise MalformedAnnotationError(f"annotation {marks.RESIZE}: {error}") from error
+
+
+def predecessors(reservation: Reservation) -> frozenset[Uid]:
+    """Return the pods that it was placed over."""
+    text = reservation.metadata.annotations.get(marks.PREDECESSORS, "")
+    return frozenset(Uid(uid) for uid in text.split(",") if uid)
+
+
+def _held(reservation: Reservation, faults: list[str], *, placed: bool) -> Amounts:
+    if placed and reservation.status.allocatable:
+        try:
+            return amounts.known(reservation.status.allocatable)
+        except MalformedQuantityError as error:
+            faults.append(f"status.allocatable: {error}")
+    try:
+        return wanted(reservation)
+    except MalformedAnnotationError as error:
+        faults.append(str(error))
+    except MalformedAmountsError as error:
+        faults.append(str(error))
+        return NOTHING
+    return amounts.of_template(reservation.spec.template)
+
+
+class _Options(Struct, frozen=True, forbid_unknown_fields=True):
+    resources: list[str] | None = None
+
+
+def _restricted(reservation: Reservation, held: Amounts, faults: list[str]) -> frozenset[str]:
+    if reservation.spec.allocate_policy is not AllocatePolicy.RESTRICTED:
+        return frozenset()
+    text = reservation.metadata.annotations.get(marks.RESTRICTED_OPTIONS)
+    named: Iterable[str] = ()
+    if text is not None:
+        try:
+            named = decoded(marks.RESTRICTED_OPTIONS, text, _Options).resources or ()
+        except MalformedAnnotationError as error:
+            faults.append(str(error))
+    chosen = frozenset(name for name in named if name in held)
+    return (chosen or frozenset(held)) | ({PODS} & held.keys())
+
+
+def _inner(reservation: Reservation, faults: list[str]) -> Amounts:
+    try:
+        return nodes.parse(reservation.metadata.annotations.get(marks.NODE_RESERVATION)).amounts
+    except MalformedAnnotationError as error:
+        faults.append(str(error))
+        return NOTHING
+
+
+def _priority(reservation: Reservation) -> int:
+    spec = reservation.spec.template.get("spec")
+    given = spec.get("priority") if isinstance(spec, dict) else None
+    if isinstance(given, int) and not isinstance(given, bool):
+        return given
+    return marks.number(reservation.metadata.labels.get(marks.PRIORITY), otherwise=HIGHEST_PRIORITY)
+
+
+def placed(holding: Holding, *, node: str) -> Holding:
+    """Return the holding once it is on a node."""
+    return msgspec.structs.replace(holding, node=node, available=True)

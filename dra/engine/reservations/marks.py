@@ -1,0 +1,51 @@
+"""Labels and annotations by which people and schedulers speak about reservations; the names are Koordinator's."""
+
+from typing import Final
+
+_GROUP: Final = "scheduling.koordinator.sh"
+
+# On reservations.
+ORDER: Final = f"{_GROUP}/reservation-order"
+"""Label: of several that fit, the smallest number that is not 0 comes first."""
+RESTRICTED_OPTIONS: Final = f"{_GROUP}/reservation-restricted-options"
+"""Annotation: the resources that policy Restricted is about."""
+RESIZE: Final = f"{_GROUP}/reservation-resize-allocatable"
+"""Annotation: what is held instead of what the template asks for."""
+PRIORITY: Final = "koordinator.sh/priority"
+"""Label: a priority, where the template has none."""
+PRE_ALLOCATION_REQUIRED: Final = f"{_GROUP}/pre-allocation-required"
+"""Label: not to be placed but over running pods."""
+PREDECESSORS: Final = "reserve.dra/placed-over"
+"""Annotation, ours: uids of the pods that it was placed over, with commas."""
+
+# On pods.
+IGNORED: Final = f"{_GROUP}/reservation-ignored"
+"""Label: the pod may use what is reserved for others."""
+AFFINITY: Final = f"{_GROUP}/reservation-affinity"
+"""Annotation: the pod runs in a reservation, one of these."""
+EXACT_MATCH: Final = f"{_GROUP}/exact-match-reservation"
+"""Annotation: resources of which the reservation holds exactly what the pod wants."""
+ALLOCATED: Final = f"{_GROUP}/reservation-allocated"
+"""Annotation, by the scheduler: the reservation that the pod is in."""
+DISABLE_PREEMPTIBLE: Final = f"{_GROUP}/disable-preemptible"
+"""Label: the pod is no victim."""
+PRE_ALLOCATABLE: Final = "pod.koordinator.sh/is-pre-allocatable"
+"""Label: reservations may be placed over the pod (mode Cluster)."""
+PRE_ALLOCATABLE_PRIORITY: Final = "pod.koordinator.sh/pre-allocatable-priority"
+"""Annotation: over which first; the greatest number."""
+
+# On nodes, and on reservations for what is held within them.
+NODE_RESERVATION: Final = "node.koordinator.sh/reservation"
+
+TRUE: Final = "true"
+
+
+def number(text: str | None, *, otherwise: int = 0) -> int:
+    """Return a whole number of a label; something else stands for one that is no number."""
+    given = text or ""
+    digits = given.removeprefix("-")
+    return int(given) if digits.isascii() and digits.isdigit() and len(digits) <= _DIGITS else otherwise
+
+
+_DIGITS: Final = 18
+"""Of numbers that fit into 64 bits in any case."""

@@ -1,0 +1,100 @@
+"""Whether a reservation can be placed on a node, and over which running pods.
+
+It needs what a pod of its template would: free room. Reservations of the default policy share no node with others.
+
+With pre-allocation (policy Restricted only) it may also be placed over running pods that are to be its consumers: their
+place is reserved while they use it, and kept when they end. Those are pods that match its owners (mode Default) or are
+labelled for it (mode Cluster), in no reservation yet; first those with the greatest priority annotation. One of them,
+or with ``enableMultiple`` as many as are needed without overflowing it.
+"""
+
+from collections.abc import Iterable
+
+from dra.api.reservations.model import PreAllocationMode
+from dra.engine.reservations import amounts, eligibility, marks, owners
+from dra.engine.reservations import filter as filtering
+from dra.engine.reservations.amounts import Amounts
+from dra.engine.reservations.claimants import Claimant
+from dra.engine.reservations.holdings import Holding
+from dra.engine.reservations.refusals import Refusal, Why
+from dra.engine.reservations.rooms import Held, Room
+from dra.model.meta import Struct
+
+
+class Place(Struct, frozen=True):
+    """Where a reservation goes."""
+
+    node: str
+    over: tuple[Claimant, ...] = ()
+    """The pods whose place it takes."""
+
+
+def place(
+    room: Room,
+    holding: Holding,
+    *,
+    only: str = "",
+    running: Iterable[Claimant] = (),
+    required: bool = False,
+) -> Place | tuple[Refusal, ...]:
+    """Return how a reservation can be placed on a node, or why it cannot.
+
+    `only` is the node that its template names; `running` are the node's pods that are in no reservation; `required` is
+    whether it must be placed over some.
+    """
+    if refusal := _barred(room, holding, only):
+        return (refusal,)
+    lacking = filtering.beside(room, holding.amounts)
+    if not lacking and not required:
+        return Place(node=room.name)
+    if holding.pre_allocates and (over := _over(room, holding, running)):
+        return Place(node=room.name, over=over)
+    return lacking or (Refusal(why=Why.NO_MATCH),)
+
+
+def _barred(room: Room, holding: Holding, only: str) -> Refusal | None:
+    if not room.known:
+        return Refusal(why=Why.NO_SUCH_NODE)
+    if only and only != room.name:
+        return Refusal(why=Why.OTHER_NODE)
+    for held in room.held.values():
+        usable = eligibility.unusable(held.holding, consumers=held.entered) is None
+        if usable and held.holding.default_policy != holding.default_policy:
+            return Refusal(why=Why.POLICY_CONFLICT, subject=held.holding.name)
+    return None
+
+
+def _over(room: Room, holding: Holding, running: Iterable[Claimant]) -> tuple[Claimant, ...]:
+    """Return the pods to place it over; none if that does not help."""
+    chosen: list[Claimant] = []
+    taken: Amounts = {}
+    for pod in sorted((each for each in running if _may(holding, each)), key=_rank):
+        if not holding.over_many:
+            if _fits(room.giving(pod.uid, pod.amounts), holding, pod.amounts):
+                return (pod,)
+            continue
+        more = amounts.plus(taken, pod.amounts)
+        if any(amount > holding.amounts[name] for name, amount in more.items() if name in holding.restricted):
+            continue
+        chosen.append(pod)
+        taken = more
+        room = room.giving(pod.uid, pod.amounts)
+        if _fits(room, holding, taken):
+            return tuple(chosen)
+    return ()
+
+
+def _fits(room: Room, holding: Holding, consumed: Amounts) -> bool:
+    return not filtering.beside(room, Held(holding=holding, consumed=consumed).charges)
+
+
+def _may(holding: Holding, pod: Claimant) -> bool:
+    if pod.reservation:
+        return False
+    if holding.pre_allocation_mode is PreAllocationMode.CLUSTER:
+        return pod.labels.get(marks.PRE_ALLOCATABLE) == marks.TRUE
+    return owners.matches((each for each in holding.owners if each.label_selector is not None), pod)
+
+
+def _rank(pod: Claimant) -> tuple[int, str]:
+    return (-pod.pre_allocatable, pod.uid)

@@ -1,0 +1,44 @@
+"""How good a node is for a pod: one whose reservation it would fill best comes first, one without any last.
+
+Integers all through, as upstream: of each resource that is held, how many hundredths would be used; the mean of them.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from dra.engine.reservations.amounts import PODS, Amounts
+from dra.engine.reservations.rooms import Held
+from dra.model.meta import Struct
+
+HIGHEST: Final = 100
+FIRST: Final = 1000
+"""Of the node that holds the smallest order, before all are scaled down to 100."""
+
+
+class Nominee(Struct, frozen=True):
+    """The reservation that a node would give."""
+
+    node: str
+    score: int
+    order: int = 0
+
+
+def most_allocated(held: Held, wanted: Amounts) -> int:
+    """Return how full a reservation would be, from 0 to 100; a resource that would overflow counts 0."""
+    parts = [
+        HIGHEST * used // amount if used <= amount else 0
+        for name, amount in held.holding.amounts.items()
+        if amount > 0 and (name != PODS or held.holding.counts_pods)
+        for used in (wanted.get(name, 0) + held.consumed.get(name, 0),)
+    ]
+    return sum(parts) // len(parts) if parts else 0
+
+
+def of_nodes(nominees: Iterable[Nominee]) -> Mapping[str, int]:
+    """Return node → score, from 0 to 100; nodes that are not named have 0."""
+    found = tuple(nominees)
+    ordered = [each for each in found if each.order]
+    first = min(ordered, key=lambda each: (each.order, each.node)).node if ordered else None
+    scores = {each.node: FIRST if each.node == first else each.score for each in found}
+    top = max(scores.values(), default=0)
+    return {node: HIGHEST * score // top for node, score in scores.items()} if top else scores

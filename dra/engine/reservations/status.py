@@ -1,0 +1,87 @@
+"""What the status of a reservation says about its place and its consumers.
+
+``allocated`` is what its owners take of the resources that it holds, more than it holds, too. ``currentOwners`` are
+sorted by uid. With ``allocateOnce`` the first owner ends it: in the write that names the owner, or when one that was
+named is gone. A consumer is *under way* while its binding may still fail: it is named, so that nobody else gets its
+place, yet it has not ended anything. Pods that were here before the reservation (pre-allocation) do not end it.
+"""
+
+from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
+
+from dra.api.reservations.model import ObjectReference, Phase, Quantities, Reservation, ReservationStatus
+from dra.engine.instants import WallTime
+from dra.engine.reservations import amounts, holdings
+from dra.engine.reservations.amounts import Amounts
+from dra.engine.reservations.phases import Happening, after
+from dra.model.meta import Key, Struct, Uid
+
+
+class Consumer(Struct, frozen=True):
+    """A pod in a reservation: on its node, not finished."""
+
+    uid: Uid
+    key: Key
+    amounts: Amounts
+    under_way: bool = False
+    """Whether its binding may still fail."""
+
+
+def bound(reservation: Reservation, *, node: str, now: WallTime) -> ReservationStatus | None:
+    """Return the status once it has a place; None if it cannot have one any more.
+
+    Raises MalformedAmountsError or MalformedAnnotationError, if what it wants cannot be read.
+    """
+    if reservation.metadata.deletion_timestamp is not None:
+        return None
+    held = holdings.wanted(reservation)
+    text = f"is held on node {node}"
+    found = after(reservation.status, Happening.BOUND, now=now, message=text)
+    if found is None:
+        return None
+    return found.model_copy(
+        update={"node_name": node, "allocatable": written(held, like=amounts.texts(reservation.spec.template))}
+    )
+
+
+def synced(
+    reservation: Reservation,
+    consumers: Iterable[Consumer],
+    *,
+    now: WallTime,
+    never_bound: AbstractSet[Uid] = frozenset(),
+) -> ReservationStatus | None:
+    """Return the status as its consumers make it; None if it says so already.
+
+    `never_bound` are pods that the status may name although their binding is known to have failed.
+    """
+    status = reservation.status
+    if status.phase is not Phase.AVAILABLE:
+        return None
+    inside = sorted(consumers, key=lambda each: each.uid)
+    taken = amounts.total(each.amounts for each in inside)
+    found = status.model_copy(
+        update={
+            "current_owners": tuple(
+                ObjectReference(namespace=each.key[0], name=each.key[1], uid=each.uid) for each in inside
+            ),
+            "allocated": written(
+                {name: taken[name] for name in status.allocatable if taken.get(name)}, like=status.allocatable
+            ),
+        }
+    )
+    if reservation.spec.allocate_once and _used(reservation, inside, never_bound):
+        found = after(found, Happening.ALLOCATED, now=now, message="an owner has it") or found
+    return None if found == status else found
+
+
+def written(held: Amounts, *, like: Mapping[str, str | int]) -> Quantities:
+    """Return amounts as a resource list, in the units of another one."""
+    return {name: amounts.printed(amount, like=like.get(name, "")) for name, amount in held.items()}
+
+
+def _used(reservation: Reservation, inside: list[Consumer], never_bound: AbstractSet[Uid]) -> bool:
+    before = holdings.predecessors(reservation)
+    there = {each.uid for each in inside}
+    gone = {Uid(each.uid) for each in reservation.status.current_owners} - there - never_bound
+    return bool(({each.uid for each in inside if not each.under_way} | gone) - before)

@@ -1,0 +1,195 @@
+"""The arithmetic of a node, with the vectors of specs/koordinator.md A.9."""
+
+import pytest
+from msgspec.structs import replace
+
+from dra.engine.reservations import filter as filtering
+from dra.engine.reservations.amounts import ONE, PODS
+from dra.engine.reservations.claimants import Affinity
+from dra.engine.reservations.refusals import counted, summary
+from dra.engine.reservations.rooms import Held
+from tests.dra.engine.reservations.examples import (
+    ALIGNED,
+    DEFAULT,
+    REQUIRED,
+    RESTRICTED,
+    holding,
+    node,
+    of,
+    pod,
+)
+
+
+def check(room, claimant):
+    verdict = filtering.check(room, claimant)
+    if verdict.fits:
+        return "inside" if verdict.inside else "beside"
+    return [refusal.text for refusal in verdict.refusals]
+
+
+NODE_SHORT = "Insufficient cpu by node"
+RESERVATION_SHORT = "Reservation(s) Insufficient cpu"
+
+
+@pytest.mark.parametrize(
+    ("room", "claimant", "answer"),
+    [
+        pytest.param(
+            node(10, used=4, held=[holding(cpu=4)]), pod(cpu=6, app="a"), "inside", id="reservation-first-rest-of-node"
+        ),
+        pytest.param(node(10, used=4, held=[holding(cpu=4)]), pod(cpu=7, app="a"), [NODE_SHORT], id="more-than-both"),
+        pytest.param(
+            node(10, used=4, held=[holding(cpu=4, policy=ALIGNED)]), pod(cpu=6, app="a"), "inside", id="aligned-spills"
+        ),
+        pytest.param(
+            node(10, used=4, held=[holding(cpu=4, policy=RESTRICTED)]),
+            pod(cpu=6, app="a"),
+            [NODE_SHORT, RESERVATION_SHORT],
+            id="restricted-does-not-spill",
+        ),
+        pytest.param(
+            node(10, used=4, held=[(holding(cpu=4, policy=RESTRICTED), 3)]),
+            pod(cpu=2, app="a"),
+            "beside",
+            id="restricted-and-full-so-outside",
+        ),
+        pytest.param(
+            node(10, used=4, held=[(holding(cpu=4, policy=RESTRICTED), 3)]),
+            pod(cpu=2, app="a", affinity=REQUIRED),
+            [RESERVATION_SHORT],
+            id="restricted-and-full-and-required",
+        ),
+        *(
+            pytest.param(
+                node(10, used=4, held=[holding(cpu=4, policy=policy)]),
+                pod(cpu=3, app="b"),
+                [NODE_SHORT],
+                id=f"other-{policy}",
+            )
+            for policy in (DEFAULT, ALIGNED, RESTRICTED)
+        ),
+        pytest.param(
+            node(10, held=[holding("r1", 4), holding("r2", 4)]),
+            pod(cpu=9, app="a"),
+            [NODE_SHORT],
+            id="two-reservations-cannot-be-joined",
+        ),
+        pytest.param(
+            node(10, held=[holding("r1", 4), holding("r2", 4)]),
+            pod(cpu=6, app="a"),
+            "inside",
+            id="one-of-two-and-the-node",
+        ),
+        pytest.param(node(16, held=[holding(cpu=8)]), pod(cpu=12), [NODE_SHORT], id="scenario-1-other"),
+        pytest.param(node(16, held=[holding(cpu=8)]), pod(cpu=8, app="a"), "inside", id="scenario-1-owner"),
+        pytest.param(
+            node(16, held=[(holding(cpu=8), 8)]),
+            pod(cpu=4, app="a"),
+            "inside",
+            id="scenario-2-third-spills-to-the-node",
+        ),
+        pytest.param(
+            node(16, held=[(holding(cpu=8, policy=RESTRICTED), 8)]),
+            pod(cpu=4, app="a"),
+            "beside",
+            id="scenario-2-third-takes-the-node",
+        ),
+        pytest.param(
+            node(16),
+            pod(cpu=1, affinity=REQUIRED),
+            ["node(s) no reservations match reservation affinity"],
+            id="scenario-9",
+        ),
+        pytest.param(node(4), pod(cpu=5), [NODE_SHORT], id="no-reservation-at-all"),
+        pytest.param(node(4), pod(gpu=1), ["Insufficient gpu by node"], id="what-the-node-does-not-have"),
+    ],
+)
+def test_where_a_pod_fits(room, claimant, answer):
+    assert check(room, claimant) == answer
+
+
+@pytest.mark.parametrize(
+    ("consumed", "other", "fits"),
+    [
+        pytest.param(8, 2, True, id="what-is-left"),
+        pytest.param(8, 3, False, id="no-more-than-that"),
+        pytest.param(3, 6, True, id="the-reservation-counts-when-it-is-greater"),
+        pytest.param(3, 7, False, id="and-no-less"),
+    ],
+)
+def test_others_are_charged_the_greater_of_reservation_and_consumers(consumed, other, fits):
+    room = node(10, held=[(holding(cpu=4), consumed)])
+    assert filtering.check(room, pod(cpu=other)).fits is fits
+
+
+def test_what_is_kept_within_a_reservation_is_no_owners():
+    room = node(10, used=6, held=[holding(cpu=4, inner=of(1))])
+    assert check(room, pod(cpu=3, app="a")) == "inside"
+    assert check(room, pod(cpu=4, app="a")) == [NODE_SHORT]
+    restricted = node(10, held=[holding(cpu=4, inner=of(1), policy=RESTRICTED)])
+    assert check(restricted, pod(cpu=4, app="a", affinity=REQUIRED)) == [RESERVATION_SHORT]
+
+
+def test_an_owner_gets_its_place_on_a_node_that_has_shrunk_below_what_is_promised():
+    room = node(10, used=4, held=[holding("r1", 4), holding("r2", 4, app="b")])
+    assert room.free("cpu") < 0
+    assert check(room, pod(cpu=2, app="a")) == "inside"
+    assert check(room, pod(cpu=3, app="a")) == [NODE_SHORT]
+
+
+def test_resources_outside_the_restricted_ones_may_come_from_the_node():
+    room = node(10, memory="10", held=[holding(cpu=4, memory="4", policy=RESTRICTED, restricted=frozenset({"cpu"}))])
+    assert check(room, pod(cpu=4, memory="8", app="a")) == "inside"
+    assert check(room, pod(cpu=5, memory="4", app="a", affinity=REQUIRED)) == [RESERVATION_SHORT]
+
+
+def test_a_pod_that_asks_for_nothing_needs_only_a_place_and_an_owner_has_one():
+    crowded = replace(node(10, held=[holding(cpu=4)]), capacity={**of(10), PODS: ONE})
+    assert check(crowded, pod()) == ["Too many pods by node"]
+    assert check(crowded, pod(cpu=1, app="a")) == "inside"
+
+
+def test_a_reservation_that_counts_pods_takes_no_more_of_them():
+    held = holding(cpu=4, pods=1, policy=RESTRICTED)
+    room = node(10, held=[(held, 1)])
+    assert check(room, pod(cpu=1, app="a", affinity=REQUIRED)) == ["Reservation(s) Too many pods"]
+
+
+def test_who_names_the_reservation_gets_the_numbers():
+    room = node(10, held=[(holding(cpu=4, policy=RESTRICTED), 3)])
+    claimant = pod(cpu=2, app="a", affinity=Affinity(name="r"))
+    assert check(room, claimant) == ["Reservation(s) Insufficient cpu, requested: 2000, used: 3000, capacity: 4000"]
+
+
+def test_who_ignores_reservations_gets_all_that_no_pod_uses_and_is_in_none():
+    room = node(10, used=4, held=[(holding(cpu=4), 1)])
+    verdict = filtering.check(room, pod(cpu=5, app="a", ignores=True))
+    assert (verdict.fits, verdict.inside) == (True, ())
+    assert not filtering.check(room, pod(cpu=6, ignores=True)).fits
+
+
+def test_what_is_promised_to_one_is_no_others():
+    held = Held(holding=holding(cpu=4, policy=RESTRICTED), promised={pod("first").uid: of(3)})
+    room = node(4).holding(held)
+    assert check(room, pod("second", 2, app="a", affinity=REQUIRED)) == [NODE_SHORT, RESERVATION_SHORT]
+    assert check(room, pod("first", 3, app="a", affinity=REQUIRED)) == "inside"
+    assert (
+        room.taking(pod("first").uid, pod("first", 3).amounts, into=held.holding.uid).held[held.holding.uid].promised
+        == {}
+    )
+
+
+def test_a_node_that_nobody_knows_takes_nothing():
+    assert check(replace(node(10), known=False), pod(cpu=1)) == ["node(s) not found"]
+
+
+def test_a_refusal_of_all_nodes_is_counted_as_upstream_does():
+    refusals = [
+        *filtering.check(
+            node(10, held=[(holding(cpu=4, policy=RESTRICTED), 3)]), pod(cpu=2, app="a", affinity=REQUIRED)
+        ).refusals,
+    ] * 2
+    assert counted(refusals) == ["2 Reservation(s) Insufficient cpu"]
+    assert summary(refusals, owned=2) == (
+        "0/2 reservations are available: 2 Reservation(s) Insufficient cpu, 2 Reservation(s) matched owner total."
+    )
