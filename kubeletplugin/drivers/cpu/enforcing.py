@@ -145,7 +145,6 @@ class Enforcement:
                     "/".join(path),
                 )
         except (OSError, NoHierarchyError, NoSharedCpuError) as error:
-            self._clean = False
             self._looked = time.monotonic()
             self._say(f"node: CPUs are not enforced: {error}")
             return Settled()
@@ -155,6 +154,7 @@ class Enforcement:
         return settled
 
     async def _look(self) -> Settled:
+        self._clean = False  # unless it comes to its end: a demand that was not met must not pass for met
         if self._hierarchy is None or not self._hierarchy.pods.exists():
             self._unwatch()
             self._hierarchy = await asyncio.to_thread(self._find)

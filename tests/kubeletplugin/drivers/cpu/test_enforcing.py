@@ -103,6 +103,15 @@ async def test_others_lose_the_cpus_of_a_claim_and_get_them_back(node):
 
 
 @BOTH
+async def test_a_demand_that_was_not_met_is_not_met_by_asking_again(node):
+    it = node.enforcement()
+    await it.demand(Demand(requests={MINE: parse("2-3")}))
+    for _ in range(2):
+        with pytest.raises(Refused, match="claims have all its CPUs"):
+            await it.demand(Demand(requests={MINE: parse("0-7")}))
+
+
+@BOTH
 async def test_a_container_has_what_its_hooks_said_it_owns_and_the_rest_of_its_pod_has_not(node):
     node.born("burstable/pod1/sidecar")
     node.record("mine", MINE, owner("uid-2", "one"))
