@@ -4,6 +4,9 @@ With ``cpuManagerPolicy: static`` the kubelet writes the cpusets of all containe
 writers of one cpuset undo each other for ever, and a container would run on CPUs that were promised to another one. So
 this driver steps aside: it publishes nothing, prepares nothing and writes nothing, until the policy is ``none`` again.
 Its state file says which it is, and is there from the kubelet's first start on.
+
+The kubelet replaces the file when what it says changes. Whoever has it mounted alone, since the folder around it has
+the volumes of all pods, then sees a file without a name, which says no longer what is: in doubt we step aside.
 """
 
 import json
@@ -28,6 +31,11 @@ class CpuManager:
             state = self._file.stat()
         except (FileNotFoundError, NotADirectoryError):
             return None  # it has never started here
+        if state.st_nlink == 0:
+            return (
+                f"{self._file} has been replaced by the kubelet, which may be managing CPUs itself now, "
+                "and its new content cannot be seen here; delete the plugin's pod on this node, for a new one to look"
+            )
         seen = (state.st_ino, state.st_mtime_ns, state.st_size)
         if seen != self._seen:
             self._why = self._read()

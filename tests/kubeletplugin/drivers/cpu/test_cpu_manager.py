@@ -50,3 +50,12 @@ def test_a_change_of_policy_is_seen(tmp_path):
     assert manager.active() is None
     state(tmp_path, policyName="none")
     assert manager.active() is None
+
+
+def test_a_file_that_is_mounted_alone_and_was_replaced_says_nothing_any_more(tmp_path):
+    state(tmp_path, policyName="none")
+    path = tmp_path / "cpu_manager_state"
+    with path.open() as mounted:
+        path.unlink()
+        path.symlink_to(f"/proc/self/fd/{mounted.fileno()}")  # a file without a name, as in a mount of it
+        assert "has been replaced by the kubelet" in CpuManager(tmp_path).active()
