@@ -66,6 +66,11 @@ class Checkpoint(Generic[T]):
         """Whether somebody else has written it since we did or read it."""
         return not self._known or self._on_disk() != self._signature
 
+    @property
+    def missing(self) -> bool:
+        """Whether there is no file: nothing was ever written, or somebody removed it."""
+        return self._on_disk() is None
+
     def read(self) -> tuple[T, ...]:
         """Return what was written last; nothing, if nothing ever was. Raises CheckpointError."""
         self._known = False

@@ -306,7 +306,13 @@ class Preparing:
         self._trace(Step.ENFORCED)
 
     async def _current(self) -> Holdings:
-        """Return what holds; read anew if the other instance of a rolling update has written."""
+        """Return what holds; read anew if the other instance of a rolling update has written.
+
+        Nobody removes the checkpoint who means well: containers still have what it said, and memory still knows.
+        """
+        if self._holdings is not None and self._holdings.all and self._checkpoint.missing:
+            log.error("checkpoint %s: was removed by somebody; it is written again", self._checkpoint.path)
+            await asyncio.to_thread(self._checkpoint.write, self._holdings.all)
         if self._holdings is None or self._checkpoint.changed:
             preparations = await asyncio.to_thread(self._checkpoint.read)
             try:

@@ -224,6 +224,19 @@ async def test_a_damaged_checkpoint_refuses_everything_and_nothing_is_removed(no
     assert node.cdi.uids() == {a.uid}
 
 
+@pytest.mark.parametrize("gone", [["checkpoint.json"], ["checkpoint.json", "checkpoint.json.previous"]], ids=len)
+async def test_a_checkpoint_that_is_removed_under_a_running_plugin_frees_no_device(node, gone):
+    plugin = node.instance()
+    a, b = node.claims.allocate("a", "gpu-0"), node.claims.allocate("b", "gpu-0")
+    c = node.claims.allocate("c", "gpu-1")
+    await plugin.prepare([a])
+    await plugin.prepare([c])
+    for name in gone:
+        (node.own / name).unlink()
+    assert f"is held by {a}" in str(await one(plugin.prepare, b))
+    assert set(node.remembered) == {a.uid, c.uid}
+
+
 async def test_recovery_writes_missing_files_removes_orphans_and_enforces(node, driver):
     first = node.instance()
     a, b = node.claims.allocate("a", "gpu-0"), node.claims.allocate("b", "gpu-1")
