@@ -107,6 +107,10 @@ bench-world: $(STAMP) ## 10,000 pods on one claim: time, memory, events per seco
 bench-plane: $(STAMP) ## the local plane: 10,000 pods created, listed, patched, watched by 100
 	$(BIN)/python -m bench.plane $(ARGS)
 
+.PHONY: bench-plugin
+bench-plugin: $(STAMP) ## the kubelet plugin: calls over its socket, 1,024 devices published, what idling costs (minutes)
+	$(BIN)/python -m bench.plugin $(ARGS)
+
 .PHONY: bench-join
 bench-join: $(STAMP) ## pods per second that join one claim, on a real Kubernetes, stock and ours (needs Go; minutes)
 	$(BIN)/python -m bench.join $(ARGS)

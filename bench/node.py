@@ -3,6 +3,7 @@
     python -m bench.node api FOLDER          a server with a node, a device class and claims that are allocated
     python -m bench.node plugin FOLDER       the whole plugin, as ``dra-reserve kubelet-plugin`` makes it
     python -m bench.node empty FOLDER        the same protocol on the same kind of socket, and nothing behind it
+    python -m bench.node reading FOLDER      the same, but it reads the claims
 
 Each prints a line of JSON when it can be used, and runs until SIGTERM.
 """
@@ -40,6 +41,7 @@ from dra.wire.plugin import (
     NodeUnprepareResourcesResponse,
 )
 from kubeletplugin.application import Application, Options
+from kubeletplugin.claims import READS_AT_A_TIME
 from kubeletplugin.drivers.gpu.assembly import SIMULATED, assemble
 from kubeletplugin.drivers.gpu.devices import DRIVER
 from kubeletplugin.listening import Listener
@@ -185,10 +187,32 @@ class Nothing:
         return NodeUnprepareResourcesResponse(claims=answers)
 
 
-async def empty(root: Path, ready: Callable[..., None], stopped: asyncio.Event) -> None:
-    """Serve `Nothing`."""
+class Reading(Nothing):
+    """Reads each claim before it answers, as every driver must, and makes nothing of it."""
+
+    def __init__(self, way: HttpTransport) -> None:
+        self._way = way
+        self._turns = asyncio.Semaphore(READS_AT_A_TIME)
+
+    async def node_prepare_resources(
+        self,
+        request: NodePrepareResourcesRequest,
+        context: aio.ServicerContext[NodePrepareResourcesRequest, NodePrepareResourcesResponse],
+        /,
+    ) -> NodePrepareResourcesResponse:
+        """Read the claims."""
+        await asyncio.gather(*(self._read(claim.namespace, claim.name) for claim in request.claims))
+        return await super().node_prepare_resources(request, context)
+
+    async def _read(self, namespace: str, claim: str) -> None:
+        async with self._turns:
+            await self._way.send(Request(method="GET", path=CLAIMS.path(namespace, claim), timeout=LIMIT))
+
+
+async def answering(root: Path, service: plugin.Plugin, ready: Callable[..., None], stopped: asyncio.Event) -> None:
+    """Serve what is no plugin."""
     listener = Listener(
-        root / "empty.sock", option="FOLDER", services=lambda server: plugin.add_to_server(Nothing(), server)
+        root / "other.sock", option="FOLDER", services=lambda server: plugin.add_to_server(service, server)
     )
     await listener.open()
     ready(socket=str(listener.path))
@@ -228,14 +252,18 @@ async def run(subject: str, root: Path, *, sync: bool) -> None:
         await api(root, tell, stopped)
     elif subject == "plugin":
         await served(root, tell, stopped, sync=sync)
+    elif subject == "empty":
+        await answering(root, Nothing(), tell, stopped)
     else:
-        await empty(root, tell, stopped)
+        way = transport(root)
+        await answering(root, Reading(way), tell, stopped)
+        await way.close()
 
 
 def main() -> None:
     """Run one subject."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("subject", choices=["api", "plugin", "empty"])
+    parser.add_argument("subject", choices=["api", "plugin", "empty", "reading"])
     parser.add_argument("root", type=Path)
     parser.add_argument("--no-sync", action="store_true", help="the checkpoint is written without fsync")
     parser.add_argument("--profile", action="store_true", help="with cProfile, on standard error")

@@ -46,9 +46,10 @@ class Subject(NamedTuple):
 
 
 EMPTY: Final = Subject("empty handler", ("empty",))
+READING: Final = Subject("… that reads the claim", ("reading",))
 PLUGIN: Final = Subject("plugin", ("plugin",))
 NO_SYNC: Final = Subject("plugin, no fsync", ("plugin", "--no-sync"))
-SUBJECTS: Final = (EMPTY, PLUGIN, NO_SYNC)
+SUBJECTS: Final = (EMPTY, READING, PLUGIN, NO_SYNC)
 
 
 class Calls(NamedTuple):
@@ -130,10 +131,7 @@ async def idle(root: Path, drivers: str, claims: list[Claim], *, seconds: float)
 
 def table_of_calls(found: Found) -> str:
     """Return pairs of prepare and unprepare as a table."""
-    head = (
-        "| at a time | | pairs/s | of the empty handler | prepare p50, ms | p99 "
-        "| unprepare p50, ms | p99 | CPU per pair, ms |"
-    )
+    head = "| at a time | | pairs/s | of empty | prepare p50, ms | p99 | unprepare p50, ms | p99 | CPU per pair, ms |"
     lines = [head, "|---:|---|---:|---:|---:|---:|---:|---:|---:|"]
     for at_a_time, subject in itertools.product(AT_A_TIME, SUBJECTS):
         runs = found[subject, at_a_time]

@@ -3,7 +3,7 @@ import asyncio
 import pytest
 
 from dra.model.claims import DeviceRequestAllocationResult
-from kubeletplugin.claims import ClaimReader
+from kubeletplugin.claims import READS_AT_A_TIME, ClaimReader
 from kubeletplugin.contract import ClaimIdentity, OpaqueParameters, PrepareRequest, Refused
 from tests.dra.kube.scripted import REFUSED, Handling, Scripted, client_of, ok, refusal
 from tests.kubeletplugin.fakes import DRIVER, claim
@@ -44,18 +44,34 @@ async def test_a_claim_is_read_by_name_and_nothing_else_is_asked_for():
     ]
 
 
-async def test_each_claim_is_read_once_and_all_at_a_time():
-    under_way = asyncio.Barrier(50)
+async def test_each_claim_is_read_once_and_several_at_a_time():
+    under_way = asyncio.Barrier(READS_AT_A_TIME)
 
     async def answer(request):
         await under_way.wait()  # nobody gets past it alone
         return ok(stored(request.path.rpartition("/")[2]))
 
     transport = Handling(answer)
-    claims = [claim(f"c{n}") for n in range(50)]
+    claims = [claim(f"c{n}") for n in range(3 * READS_AT_A_TIME)]
     answers = await read(transport, *claims, *claims)
-    assert len(transport.requests) == 50
+    assert len(transport.requests) == len(claims)
     assert {uid: a.claim for uid, a in answers.items()} == {c.uid: c for c in claims}
+
+
+async def test_all_calls_together_read_no_more_at_a_time_than_one():
+    under_way, most = 0, 0
+
+    async def answer(request):
+        nonlocal under_way, most
+        under_way += 1
+        most = max(most, under_way)
+        await asyncio.sleep(0.1)
+        under_way -= 1
+        return ok(stored(request.path.rpartition("/")[2]))
+
+    reader = ClaimReader(client_of(Handling(answer)), driver=DRIVER, pools=lambda: ["n1"])
+    await asyncio.gather(*(reader.read([claim(f"c{n}")]) for n in range(3 * READS_AT_A_TIME)))
+    assert most == READS_AT_A_TIME
 
 
 @pytest.mark.parametrize(
