@@ -18,6 +18,14 @@ class Refused(Exception):  # noqa: N818 - an answer, as in HTTP, not a defect
     """A claim is not prepared; the text begins with the object and says what to do. The kubelet shows it on the pod."""
 
 
+class NotEnforced(Refused):
+    """Some claims cannot have what they want, each for a reason of its own; all others have what they should."""
+
+    def __init__(self, reasons: Mapping[Uid, str]) -> None:
+        super().__init__("; ".join(dict.fromkeys(reasons.values())))
+        self.reasons = reasons
+
+
 class ClaimIdentity(Struct, frozen=True):
     """All that the kubelet tells of a claim."""
 
@@ -177,5 +185,8 @@ class Driver(Protocol):
         ...
 
     async def enforce(self, preparations: Iterable[Preparation]) -> None:
-        """Make the machine such as all these preparations want it; raises Refused naming what stands in the way."""
+        """Make the machine such as all these preparations want it.
+
+        Raises Refused naming what stands in the way of all, NotEnforced if it is in the way of some only.
+        """
         ...

@@ -23,7 +23,7 @@ import msgspec
 from dra.model.meta import Uid
 from kubeletplugin.cdi import CdiFolder, document, names_a_file
 from kubeletplugin.checkpoint import Checkpoint, CheckpointError
-from kubeletplugin.contract import ClaimIdentity, Driver, Preparation, PrepareRequest, Refused
+from kubeletplugin.contract import ClaimIdentity, Driver, NotEnforced, Preparation, PrepareRequest, Refused
 from kubeletplugin.gathering import Begin, Gathering
 from kubeletplugin.holdings import DoubledError, Holdings, items_of
 from kubeletplugin.sockets import FolderLock
@@ -204,11 +204,17 @@ class Preparing:
         """Enforce and write the CDI files; what fails leaves the claims held."""
         if not prepared:
             return {}
+        reasons: Mapping[Uid, str] = {}
         try:
             await self._enforce(holdings)
+        except NotEnforced as some:
+            reasons = some.reasons
         except Refused as refused:
-            return {each.claim.uid: Refused(f"{each.claim}: {refused}") for each in prepared}
-        return await asyncio.to_thread(self._write_files, prepared)
+            reasons = {each.claim.uid: str(refused) for each in prepared}
+        able = [each for each in prepared if each.claim.uid not in reasons]
+        unable = [each.claim for each in prepared if each.claim.uid in reasons]
+        written = await asyncio.to_thread(self._write_files, able)
+        return written | {claim.uid: Refused(f"{claim}: {reasons[claim.uid]}") for claim in unable}
 
     def _write_files(self, prepared: Iterable[Preparation]) -> dict[Uid, Preparation | Refused]:
         answers: dict[Uid, Preparation | Refused] = {}

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from kubeletplugin.contract import Refused
+from kubeletplugin.contract import NotEnforced, Refused
 from kubeletplugin.sockets import FolderLock
 from kubeletplugin.steps import Step
 from tests.kubeletplugin.fakes import FakeDriver, FakeNode, claim, prepared, request, result
@@ -200,6 +200,17 @@ async def test_a_full_disk_is_named_and_changes_nothing(node, driver):
     assert set(node.remembered) == {a.uid} == node.cdi.uids()
     later = node.claims.allocate("later", "gpu-1")  # b holds nothing
     assert not isinstance(await one(node.instance().prepare, later), Refused)
+
+
+async def test_a_claim_that_cannot_be_enforced_does_not_keep_others_from_their_devices(node, driver):
+    plugin = node.instance(driver=driver)
+    a, b = node.claims.allocate("a", "gpu-0"), node.claims.allocate("b", "gpu-1")
+    driver.stuck = NotEnforced({a.uid: "GPU gpu-0: lost"})
+    answers = await plugin.prepare([a, b])
+    assert str(answers[a.uid]) == f"{a}: GPU gpu-0: lost"
+    assert answers[b.uid] == prepared(request("b", "gpu-1"))
+    assert node.cdi.uids() == {b.uid}
+    assert set(node.remembered) == {a.uid, b.uid}
 
 
 async def test_a_cdi_folder_that_cannot_be_written_is_named(node):

@@ -13,7 +13,16 @@ from dra.api.parameters.gpu import GpuConfig, TimeSlice
 from dra.api.parameters.opaque import MalformedParametersError, decode, strongest
 from dra.model.claims import DeviceRequestAllocationResult
 from dra.model.quantities import parse
-from kubeletplugin.contract import Health, OpaqueParameters, Pool, Preparation, PreparedDevice, PrepareRequest, Refused
+from kubeletplugin.contract import (
+    Health,
+    NotEnforced,
+    OpaqueParameters,
+    Pool,
+    Preparation,
+    PreparedDevice,
+    PrepareRequest,
+    Refused,
+)
 from kubeletplugin.drivers.gpu.devices import DRIVER, Publication, devices
 from kubeletplugin.drivers.gpu.edits import Edits, Granted
 from kubeletplugin.drivers.gpu.time_slices import TimeSlicing
@@ -103,11 +112,17 @@ class GpuDriver:
         )
 
     async def enforce(self, preparations: Iterable[Preparation]) -> None:
-        """Set time slices where claims want them, and set them back. Raises Refused."""
-        wanted = _time_slices(preparations)
-        await self._time_slicing.apply(
-            {gpu.uuid: TimeSlice(wanted.get(gpu.name, TimeSlice.DEFAULT)) for gpu in self._gpus.values() if gpu.uuid}
+        """Set time slices where claims want them, and set them back. Raises NotEnforced."""
+        held = tuple(preparations)
+        wanted = _time_slices(held)
+        uuids = {gpu.name: gpu.uuid for gpu in self._gpus.values() if gpu.uuid}
+        failed = await self._time_slicing.apply(
+            {uuid: TimeSlice(wanted.get(name, TimeSlice.DEFAULT)) for name, uuid in uuids.items()}
         )
+        lost = {name: failed[uuid] for name, uuid in uuids.items() if uuid in failed}
+        reasons = {each.claim.uid: lost[name] for each in held for name in _time_slices([each]) if name in lost}
+        if reasons:
+            raise NotEnforced(reasons)
 
     def _take(self, gpus: Iterable[Gpu]) -> None:
         self._gpus = {gpu.name: gpu for gpu in gpus}

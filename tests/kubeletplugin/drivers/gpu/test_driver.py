@@ -12,6 +12,7 @@ from kubeletplugin.contract import (
     ContainerEdits,
     DeviceNode,
     Health,
+    NotEnforced,
     OpaqueParameters,
     Preparation,
     PrepareRequest,
@@ -251,6 +252,19 @@ async def test_time_slices_are_set_for_claims_and_set_back():
     assert slices.set == {"GPU-0": "Long", "GPU-1": "Default"}
     await subject.enforce([])
     assert slices.set == {"GPU-0": "Default", "GPU-1": "Default"}
+
+
+class Failing(SimulatedTimeSlicing):
+    async def apply(self, wanted):
+        return {uuid: f"GPU {uuid}: lost" for uuid, wish in wanted.items() if wish != "Default"}
+
+
+async def test_a_time_slice_that_cannot_be_set_is_the_failure_of_those_who_want_it():
+    subject = driver(gpu(0), gpu(1), time_slicing=Failing())
+    wants, others = prepared(result(), configuration=[interval("Long")]), prepared(result("gpu-1"), claim="b")
+    with pytest.raises(NotEnforced) as caught:
+        await subject.enforce([wants, others])
+    assert caught.value.reasons == {wants.claim.uid: "GPU GPU-0: lost"}
 
 
 def test_devices_of_the_node_are_one_pool():
