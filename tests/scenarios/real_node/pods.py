@@ -134,6 +134,11 @@ async def refuses_second_holder(namespace: Namespace, node: RealNode, *, device:
 
 
 async def failures(namespace: Namespace) -> list[str]:
-    """Return what kubelets said of claims that they could not prepare."""
-    events = await namespace.all(EVENTS)
-    return [each["message"] for each in events if each["reason"] == "FailedPrepareDynamicResources"]
+    """Return what the kubelet said of claims that no plugin could prepare, or none was there to prepare.
+
+    Not of those that it could not read itself: the node authorizer may see a new pod later than the kubelet does.
+    """
+    said = [
+        each["message"] for each in await namespace.all(EVENTS) if each["reason"] == "FailedPrepareDynamicResources"
+    ]
+    return [each for each in said if "no relationship found between node" not in each]

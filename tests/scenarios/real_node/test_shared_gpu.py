@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.needs(Capability.KUBELET, Capability.COMPONENTS), pyte
     ("count", "within"),
     [
         pytest.param(24, 60, id="24-pods"),
-        pytest.param(320, 240, id="320-pods", marks=pytest.mark.long),
+        pytest.param(320, 400, id="320-pods", marks=pytest.mark.long),
     ],
 )
 async def test_all_pods_of_a_job_run_on_one_gpu(
