@@ -123,22 +123,26 @@ class Enforcement:
 
     async def _keep(self) -> None:
         """Look whenever the kernel tells something, and now and then."""
+        again = False
         while True:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(max(0.0, self._looked + self._interval - time.monotonic())):
-                    await self._told.wait()
+            if not again:
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(max(0.0, self._looked + self._interval - time.monotonic())):
+                        await self._told.wait()
             async with self._turn:
-                settled = await self._look_quietly()
-            await asyncio.sleep(_RETRY if settled.refused else settled.cost / BUSY_SHARE)
+                settled = await self._look_quietly(again=again)
+            again = settled.again
+            rest = 0.0 if settled.late else settled.cost / BUSY_SHARE  # a late container may be about to run
+            await asyncio.sleep(_RETRY if settled.refused else rest)
 
-    async def _look_quietly(self) -> Settled:
+    async def _look_quietly(self, *, again: bool) -> Settled:
         if why := self._aside():
             self._say(f"node: CPUs are not enforced: {why}")
             return Settled()
         due = time.monotonic() - self._looked >= self._interval
         try:
             concerned = self._heard()
-            settled = await self._look() if due or concerned else Settled()
+            settled = await self._look() if again or due or concerned else Settled()
             for path in self._quarrels.heed(settled.written, now=self._looked):
                 log.warning(
                     "cgroup %s: its CPUs are written by somebody else, too: two writers of one cpuset undo each other",

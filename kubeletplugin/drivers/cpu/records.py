@@ -14,7 +14,7 @@ which it follows, and read by whoever looks after the cgroups.
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from importlib import resources
 from pathlib import Path
 from typing import Final
@@ -71,6 +71,14 @@ class Records:
             if requests:
                 found[name] = requests
         return found
+
+    def grown(self, owners: Mapping[str, frozenset[str]], *, look_into: Container[str]) -> bool:
+        """Whether there are more owners than these; of containers that are among them, some are looked into."""
+        return any(
+            not owners.get(name, frozenset()).issuperset(_names(self._containers / name))
+            for name in _names(self._containers)
+            if name not in owners or name in look_into
+        )
 
     def forget(self, container: str) -> None:
         """Remove what is known of a container that is gone."""

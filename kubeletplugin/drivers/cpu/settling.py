@@ -2,9 +2,10 @@
 
 The order of reading matters, since hooks and the kubelet work at the same time. Records are read first, cgroups
 second: who has a record, and no cgroup after that, is gone. A container whose hook runs in between is seen without
-its record and would get the shared pool in place of its own CPUs; so records are read again after writing, and if there
-are new ones all is done once more. That takes microseconds, while a container waits for milliseconds between its hook
-and its first instruction.
+its record and would get the shared pool in place of its own CPUs. To read all cgroups takes milliseconds, which is what
+a container waits between its hook and its first instruction. So records are looked at again before each write: if there
+are new ones, nothing more is written, and all is done once more at once. What is left are the microseconds between that
+look and the write; a look after the last write finds whom they have hit.
 """
 
 import time
@@ -64,19 +65,43 @@ def settle(hierarchy: Hierarchy, records: Records, *, entered: Callable[[str], N
         if (cpus := _together(demand.requests.get(each, NO_CPUS) for each in requests) & machine)
     }
     wanted = targets(tree, version=hierarchy.version, shared=shared, owned=owned)
-    written, refused = _write(hierarchy, tree, wanted)
+    overtaken = _Overtaken(records, owners, tree)
+    written, refused = _write(hierarchy, tree, wanted, stop=overtaken)
     living = {each.path[-1] for each in tree if each.path}
     for name in owners.keys() - living:
         records.forget(name)
-    late = bool(written) and not records.owners().items() <= owners.items()
+    late = overtaken.ever or (bool(written) and overtaken(()))
     return Settled(written=written, refused=refused, late=late, cost=time.thread_time() - started)
 
 
+class _Overtaken:
+    """Whether hooks have recorded owners that we had not read: of new containers, or of those at or below a cgroup."""
+
+    def __init__(self, records: Records, owners: Mapping[str, frozenset[str]], tree: Iterable[Cgroup]) -> None:
+        self.ever = False
+        self._records = records
+        self._owners = owners
+        self._below: dict[naming.Path, set[str]] = {}
+        for name, path in ((each.path[-1], each.path) for each in tree if each.path and each.path[-1] in owners):
+            for length in range(len(path) + 1):
+                self._below.setdefault(path[:length], set()).add(name)
+
+    def __call__(self, path: naming.Path) -> bool:
+        self.ever |= self._records.grown(self._owners, look_into=self._below.get(path, ()))
+        return self.ever
+
+
 def _write(
-    hierarchy: Hierarchy, tree: Iterable[Cgroup], wanted: Mapping[naming.Path, CpuSet]
+    hierarchy: Hierarchy,
+    tree: Iterable[Cgroup],
+    wanted: Mapping[naming.Path, CpuSet],
+    *,
+    stop: Callable[[naming.Path], bool],
 ) -> tuple[tuple[naming.Path, ...], tuple[str, ...]]:
     written, refused = [], []
     for each in writes(tree, wanted, version=hierarchy.version):
+        if stop(each.path):
+            break
         try:
             if hierarchy.write(each.path, each.cpus):
                 written.append(each.path)

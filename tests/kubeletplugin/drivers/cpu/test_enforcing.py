@@ -13,6 +13,7 @@ from kubeletplugin.contract import Refused
 from kubeletplugin.drivers.cpu import enforcing
 from kubeletplugin.drivers.cpu.enforcing import Enforcement
 from kubeletplugin.drivers.cpu.records import Demand, Records, owner
+from kubeletplugin.drivers.cpu.settling import Settled, settle
 from tests.kubeletplugin.cgroups.trees import folders, make
 
 BOTH = pytest.mark.parametrize("version", [pytest.param(version, id=version.name) for version in Version])
@@ -109,6 +110,41 @@ async def test_a_demand_that_was_not_met_is_not_met_by_asking_again(node):
     for _ in range(2):
         with pytest.raises(Refused, match="claims have all its CPUs"):
             await it.demand(Demand(requests={MINE: parse("0-7")}))
+
+
+@BOTH
+def test_a_container_whose_hook_runs_during_a_look_keeps_what_the_hook_gave_it(node):
+    records = Records(node.folder)
+    records.install()
+    records.put_demand(Demand(requests={MINE: parse("2-3")}))
+
+    def hook(folder):
+        if folder.endswith("/mine"):  # records have been read, this cgroup has not
+            node.record("mine", MINE)
+            node.write("burstable/pod1/mine", "2-3")
+
+    first = settle(find(node.root), records, entered=hook)
+    assert first.late
+    assert node.cpus("burstable/pod1/mine") == "2-3"
+    while settle(find(node.root), records).again:
+        pass
+    assert node.cpus("burstable/pod1/mine") == "2-3"
+    assert node.cpus("besteffort/pod2/other") == "0-1,4-7"
+
+
+@BOTH
+async def test_after_a_look_that_a_hook_has_overtaken_comes_another_without_a_pause(node, monkeypatch):
+    it = node.enforcement()
+    await it.demand(Demand(requests={MINE: parse("2-3")}))
+    looks = []
+
+    def overtaken(*_, **__):
+        looks.append(time.monotonic())
+        return Settled(late=len(looks) < 3, cost=1000.0)
+
+    monkeypatch.setattr(enforcing, "settle", overtaken)
+    node.born("besteffort/pod2/new")
+    await becomes(lambda: len(looks), 3)
 
 
 @BOTH
