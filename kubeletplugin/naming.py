@@ -2,7 +2,7 @@
 
 One instance at a time: ``PLUGINS/DRIVER/dra.sock`` and ``REGISTRY/DRIVER-reg.sock``. Two that overlap in a rolling
 update are told apart by the uid of their pod, which then is part of both names; where that makes a path too long for a
-unix socket, a hash of it takes its place.
+unix socket, a hash of it takes its place, and then one of the driver's name.
 """
 
 import hashlib
@@ -44,13 +44,16 @@ def socket_names(driver: str, *, plugins: Path, registry: Path, pod_uid: str = "
     if pod_uid and _too_long(registration):
         registration = registry / f"{driver}-{_hash(pod_uid)}-reg.sock"
     if _too_long(registration):
-        registration = registry / f"{_hash(driver + part)}-reg.sock"
+        part = f"-{_hash(pod_uid)}" if pod_uid else ""
+        registration = registry / f"{_hash(driver)}{part}-reg.sock"
     return SocketNames(folder=folder, dra=dra, registration=registration)
 
 
 def siblings(names: SocketNames, driver: str) -> Iterator[Path]:
     """Yield the sockets of other instances of this driver; one that died may have left its own."""
-    for path in sorted((*names.folder.glob("dra*.sock"), *names.registration.parent.glob(f"{driver}-*reg.sock"))):
+    registry = names.registration.parent
+    registrations = (path for name in (driver, _hash(driver)) for path in registry.glob(f"{name}-*reg.sock"))
+    for path in sorted((*names.folder.glob("dra*.sock"), *registrations)):
         if path not in (names.dra, names.registration):
             yield path
 

@@ -240,6 +240,7 @@ class Publisher:
         for change in changes:
             match change:
                 case Deleted(obj=found):
+                    self._accepted.pop(found.metadata.name, None)
                     if found.metadata.uid not in self._deleted:
                         self._wiped()
                 case Upserted(obj=found):

@@ -148,10 +148,10 @@ class CpuDriver:
     async def enforce(self, preparations: Iterable[Preparation]) -> None:
         """Keep the CPUs of these claims for their containers; raises Refused."""
         held = tuple(preparations)
-        for fault in choosing.divided(self._topology, self._reserved, held).faults():
-            if fault not in self._faults:
-                log.warning("node %s: %s", self._node, fault)
-            self._faults.add(fault)
+        faults = set(choosing.divided(self._topology, self._reserved, held).faults())
+        for fault in sorted(faults - self._faults):  # once, not at every look
+            log.warning("node %s: %s", self._node, fault)
+        self._faults = faults
         if self._enforcement is None:
             return
         requests = {
