@@ -158,6 +158,17 @@ def deployment(name: str, shape: PodShape, *, replicas: int = 1) -> Json:
     }
 
 
+def priority_class(name: str, value: int = 1000) -> Json:
+    """Return a PriorityClass whose pods go first, and drive nobody away."""
+    return {
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "metadata": {"name": name},
+        "value": value,
+        "preemptionPolicy": "Never",
+    }
+
+
 def device_class(name: str, *, driver: str) -> Json:
     """Return the DeviceClass of all devices of a driver."""
     selector = {"cel": {"expression": f'device.driver == "{driver}"'}}

@@ -19,7 +19,7 @@ from tests.scenarios.claims import bound, entries, listed, started
 from tests.scenarios.eventually import eventually, steadily
 from tests.scenarios.namespaces import Namespace
 from tests.scenarios.objects import PodShape
-from tests.scenarios.resources import CLAIMS, PODS, PRIORITY_CLASSES
+from tests.scenarios.resources import CLAIMS, PODS
 from tests.scenarios.target import Capability, Mode, Target
 
 pytestmark = [pytest.mark.modes(Mode.REPLACE), pytest.mark.usefixtures("controller")]
@@ -39,7 +39,7 @@ def scheduler_stands_still(target: Target) -> Iterator[None]:
 @pytest.mark.usefixtures("scheduler_stands_still")
 async def test_more_pods_than_slots_are_listed_by_priority(namespace: Namespace, target: Target) -> None:
     await _open(namespace, "shared")
-    urgent = await namespace.create(_priority_class(f"{namespace.name}-urgent", 1000))
+    urgent = await namespace.create(objects.priority_class(f"{namespace.name}-urgent"))
     async with namespace.history("shared") as history:
         target.cluster.scheduler.freeze()
         await namespace.create_all(objects.pods("common", 290, PodShape(claim="shared", gated=True)))
@@ -135,16 +135,6 @@ async def _open(namespace: Namespace, name: str, *, reserved_for: str | None = "
     await steps.pods_run(namespace, "opener")
     if reserved_for:
         await steps.claim_is(namespace, name, lambda claim: listed(claim, "deployments"), saying="it is reserved")
-
-
-def _priority_class(name: str, value: int) -> Json:
-    return {
-        "apiVersion": PRIORITY_CLASSES.api_version,
-        "kind": PRIORITY_CLASSES.kind,
-        "metadata": {"name": name},
-        "value": value,
-        "preemptionPolicy": "Never",
-    }
 
 
 async def _started(namespace: Namespace, prefix: str) -> int:

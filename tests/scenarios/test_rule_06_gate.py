@@ -19,7 +19,7 @@ from tests.scenarios.features import Feature
 from tests.scenarios.history import WatchHistory
 from tests.scenarios.namespaces import Namespace
 from tests.scenarios.objects import PodShape
-from tests.scenarios.resources import PODS, PRIORITY_CLASSES
+from tests.scenarios.resources import PODS
 from tests.scenarios.target import Capability, Mode, Target
 
 pytestmark = pytest.mark.modes(Mode.REPLACE)
@@ -44,7 +44,7 @@ async def test_the_most_urgent_pod_opens_an_unallocated_claim_alone(
     namespace: Namespace, target: Target, start_controller: StartController
 ) -> None:
     devices = await namespace.offer_devices()
-    urgent = await namespace.create(_priority_class(f"{namespace.name}-urgent"))
+    urgent = await namespace.create(objects.priority_class(f"{namespace.name}-urgent"))
     await namespace.create(objects.claim("shared", device_class=devices))
     await namespace.create_all(objects.pods("common", 3, GATED))
     spec = {"priorityClassName": urgent["metadata"]["name"]}
@@ -152,12 +152,3 @@ async def _only(namespace: Namespace, name: str) -> bool:
 
 async def _gated(namespace: Namespace, name: str) -> bool:
     return steps.gates(await namespace.get(PODS, name)) == [objects.GATE]
-
-
-def _priority_class(name: str) -> Json:
-    return {
-        "apiVersion": PRIORITY_CLASSES.api_version,
-        "kind": PRIORITY_CLASSES.kind,
-        "metadata": {"name": name},
-        "value": 1000,
-    }

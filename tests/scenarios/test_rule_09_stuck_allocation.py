@@ -125,16 +125,19 @@ async def test_a_binding_cycle_that_takes_almost_too_long_still_finds_the_alloca
 ) -> None:
     """The scheduler has found the pods listed, will bind them without another look at the claim, and stands still.
 
-    It gets that far, and no farther, because the binding of many other pods uses up its requests per second. Meanwhile
-    the claim's node is cordoned and the pods still look unschedulable, so the allocation is taken back: not too early.
+    It gets that far, and no farther: many other pods go first, and their binding uses up its requests per second.
+    Meanwhile the claim's node is cordoned and the pods still look unschedulable, so the allocation is taken back, and
+    not too early.
     """
     async with _case(api, "slow") as case:
         await case.namespace.create(objects.pod("filler", PodShape(spec=_cpus(64) | steps.on(case.node))))
         await steps.pods_run(case.namespace, "filler")
         await case.workers_wait(**_cpus(1))
+        urgent = await case.namespace.create(objects.priority_class(f"{case.namespace.name}-urgent"))
 
         scheduler.freeze()
-        await case.namespace.create_all(objects.pods("other", OTHERS, PodShape(labels={"app": "other"})))
+        others = PodShape(labels={"app": "other"}, spec={"priorityClassName": urgent["metadata"]["name"]})
+        await case.namespace.create_all(objects.pods("other", OTHERS, others))
         await case.namespace.delete(PODS, "filler", grace_seconds=0)  # now there is room, but the others are first
         scheduler.thaw()
         await eventually(lambda: _bound_others(case), until=lambda count: count >= OTHERS // 2, saying="half are bound")
