@@ -1,0 +1,25 @@
+"""Several drivers, one process; what runs is in conformance/."""
+
+import pytest
+
+from tests.kubeletplugin.driver import SmallDriver
+from tests.kubeletplugin.node import Node
+
+
+@pytest.fixture
+def node(tmp_path):
+    return Node(tmp_path)
+
+
+def test_a_driver_may_be_named_once(node):
+    with pytest.raises(ValueError, match=r"drivers a\.example, a\.example: each may be named once"):
+        node.application(SmallDriver(name="a.example"), SmallDriver(name="a.example"))
+
+
+def test_before_it_runs_each_driver_says_why_it_is_of_no_use_and_so_do_the_metrics(node):
+    application = node.application(SmallDriver(name="a.example"), SmallDriver(name="b.example"))
+    troubles = application.troubles()
+    for name in ("a.example", "b.example"):
+        assert f"driver {name}: not started yet" in troubles
+        assert f"driver {name}: the kubelet has not asked for it yet" in troubles
+        assert f'dra_reserve_plugin_registered{{driver="{name}"}} 0.0' in application.render().decode()
