@@ -142,7 +142,9 @@ def _asked(container: Container) -> Amounts:
 
 
 def _listed(spec: Mapping[str, Any], name: str, path: str) -> list[tuple[Mapping[str, Any], str]]:
-    given = spec.get(name) or []
+    given = spec.get(name)
+    if given is None:
+        return []
     if not isinstance(given, list):
         raise MalformedAmountsError(f"{path}.{name}: must be a list of containers")
     for index, each in enumerate(given):
@@ -152,7 +154,9 @@ def _listed(spec: Mapping[str, Any], name: str, path: str) -> list[tuple[Mapping
 
 
 def _asked_in(container: Mapping[str, Any], path: str) -> Amounts:
-    resources = container.get("resources") or {}
+    resources = container.get("resources")
+    if resources is None:
+        return NOTHING
     if not isinstance(resources, Mapping):
         raise MalformedAmountsError(f"{path}.resources: must be an object with requests")
     limits = read(resources.get("limits"), path=f"{path}.resources.limits")

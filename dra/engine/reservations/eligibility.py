@@ -47,9 +47,10 @@ def _unwelcome(holding: Holding, affinity: Affinity | None, node_labels: Mapping
 
 
 def _unlike(holding: Holding, pod: Claimant) -> Refusal | None:
-    if any(holding.amounts.get(name) != pod.amounts.get(name) for name in pod.exact):
+    if any(holding.amounts.get(name, 0) != pod.amounts.get(name, 0) for name in pod.exact):
         return Refusal(why=Why.NOT_EXACT)
-    if pod.affinity is None and not any(holding.amounts.get(name) for name in pod.amounts if name != PODS):
+    common = (name for name, amount in pod.amounts.items() if amount and holding.amounts.get(name) and name != PODS)
+    if pod.affinity is None and not any(common):
         return Refusal(why=Why.NOTHING_IN_COMMON)
     return None
 

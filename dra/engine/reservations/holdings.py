@@ -61,6 +61,8 @@ class Holding(Struct, frozen=True):
     over_many: bool = False
     """Whether it may be placed over several pods."""
     priority: int = HIGHEST_PRIORITY
+    stands_in: bool = False
+    """Whether there is no reservation, but a pod that makes others leave."""
     fault: str = ""
     """What of the object cannot be read."""
 

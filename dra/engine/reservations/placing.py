@@ -58,6 +58,8 @@ def _barred(room: Room, holding: Holding, only: str) -> Refusal | None:
     if only and only != room.name:
         return Refusal(why=Why.OTHER_NODE)
     for held in room.held.values():
+        if held.holding.stands_in:
+            continue
         usable = eligibility.unusable(held.holding, consumers=held.entered) is None
         if usable and held.holding.default_policy != holding.default_policy:
             return Refusal(why=Why.POLICY_CONFLICT, subject=held.holding.name)

@@ -8,9 +8,11 @@ others, each time the most important first.
 
 from collections.abc import Iterable, Mapping
 
+from dra.api.reservations.model import ObjectReference, Owner
 from dra.engine.reservations import filter as filtering
 from dra.engine.reservations.claimants import Claimant
 from dra.engine.reservations.filter import Verdict
+from dra.engine.reservations.holdings import Holding
 from dra.engine.reservations.rooms import Room
 from dra.model.meta import Struct, Uid
 
@@ -69,6 +71,20 @@ def victims(
 def in_vain(room: Room, pod: Claimant, occupants: Iterable[Occupant]) -> bool:
     """Whether a pod would not fit even without these, whom somebody else has chosen."""
     return not filtering.check(without(room, occupants), pod).fits
+
+
+def stand_in(pod: Claimant, node: str, leaving: Iterable[Uid]) -> Holding:
+    """Return a holding for one pod alone, over pods that leave for it: what they free is nobody else's meanwhile."""
+    return Holding(
+        name=f"place of {'/'.join(pod.key)}",
+        uid=Uid(f"place-of-{pod.uid}"),
+        amounts=pod.amounts,
+        counts_pods=True,
+        node=node,
+        owners=(Owner(object=ObjectReference(uid=pod.uid)),),
+        predecessors=frozenset(leaving),
+        stands_in=True,
+    )
 
 
 def without(room: Room, occupants: Iterable[Occupant]) -> Room:

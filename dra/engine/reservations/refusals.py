@@ -35,6 +35,7 @@ class Why(StrEnum):
     NO_SUCH_NODE = "NodeUnknown"
     # of a bind
     GONE = "ReservationGone"
+    ELSEWHERE = "PlacedElsewhere"
 
 
 _NODE: Final = {
@@ -87,6 +88,8 @@ class Refusal(Struct, frozen=True):
                 f"capacity: {self.capacity // unit}"
             )
             return f"Reservation(s) {short}{numbers if self.named else ''}"
+        if self.why is Why.ELSEWHERE:
+            return f"the pod has a place on node {self.subject} already"
         return _NODE.get(self.why) or f"Reservation(s) {_told(self)}"
 
 

@@ -1,0 +1,365 @@
+"""The books of a cluster: what each node has, what is held there, who takes what; asked and written by schedulers.
+
+A memory, never the truth: it is filled from the objects of the API, in any order, and can be filled anew at any time.
+Pods may come before their node or their reservation. Nothing is ever added up from the beginning: each node is a value
+(`rooms`) that a change replaces, and what is free of each resource is kept sorted (`ranking`).
+
+A pod is *in* a reservation if its annotation says so and one of these holds: the reservation's status lists it, it is
+an owner, or it was let in here. An annotation alone lets nobody in: pods' authors can write it. Who was in stays in,
+even if owners or labels are changed later.
+
+`admit` is the decision and the entry in one: what it has answered with yes is in the books when it returns, and nothing
+that comes after can be given the same. It is taken back with `forget_pod`.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from itertools import compress
+
+import msgspec
+
+from dra.engine.reservations import eligibility, nominate, owners, placing, preemption, score
+from dra.engine.reservations import filter as filtering
+from dra.engine.reservations.amounts import Amounts
+from dra.engine.reservations.candidates import Candidates
+from dra.engine.reservations.claimants import Claimant
+from dra.engine.reservations.filter import Verdict
+from dra.engine.reservations.holdings import Holding, placed
+from dra.engine.reservations.placing import Place
+from dra.engine.reservations.preemption import Occupant
+from dra.engine.reservations.ranking import NodeSet, Ranking
+from dra.engine.reservations.refusals import Refusal, Why
+from dra.engine.reservations.rooms import Held, Room, room
+from dra.model.meta import Struct, Uid
+
+
+class Seat(Struct, frozen=True):
+    """Where a pod is."""
+
+    pod: Claimant
+    node: str
+    inside: Uid | None = None
+    """The reservation it is in."""
+
+
+class Admission(Struct, frozen=True):
+    """A pod has its place."""
+
+    node: str
+    inside: Uid | None = None
+
+
+class Books:
+    """Nodes, reservations, pods."""
+
+    def __init__(self) -> None:
+        self._rooms: dict[str, Room] = {}
+        self._numbers: dict[str, int] = {}
+        self._names: list[str] = []
+        self._known: NodeSet = 0
+        self._free: dict[str, Ranking] = {}
+        self._ranked: dict[str, Amounts] = {}
+        self._holdings: dict[Uid, Holding] = {}
+        self._candidates = Candidates()
+        self._seats: dict[Uid, Seat] = {}
+        self._on_node: dict[str, dict[Uid, None]] = {}
+
+    # Telling them
+
+    def observe_node(self, name: str, capacity: Amounts, *, labels: Mapping[str, str] | None = None) -> None:
+        """Take in a node; `capacity` is without what it keeps for itself."""
+        fresh = room(name, capacity, labels=labels)
+        before = self._rooms.get(name)
+        if before is not None:
+            fresh = msgspec.structs.replace(before, capacity=fresh.capacity, labels=fresh.labels, known=True)
+        self._replace(fresh)
+
+    def forget_node(self, name: str) -> None:
+        """A node is gone; what was on it stays written until it is gone, too."""
+        if (before := self._rooms.get(name)) is not None:
+            self._replace(msgspec.structs.replace(before, capacity={}, known=False))
+
+    def observe_reservation(self, holding: Holding) -> None:
+        """Take in a reservation; only one that is available holds anything."""
+        before = self._holdings.get(holding.uid)
+        if before is not None and before.available and (before.node != holding.node or not holding.available):
+            self._unhold(before)
+        self._holdings[holding.uid] = holding
+        if not holding.available:
+            self._candidates.drop(holding.uid)
+            return
+        self._candidates.put(holding)
+        there = self._room(holding.node)
+        held = there.held.get(holding.uid, Held(holding=holding))
+        self._replace(there.holding(_again(held, holding, self._inside(holding))))
+        for seat in list(self._seats_on(holding.node)):
+            if seat.inside is None and _belongs(seat.pod, holding):
+                self._move(seat, holding.uid)
+
+    def forget_reservation(self, uid: Uid) -> None:
+        """A reservation is gone; its pods run on."""
+        if (before := self._holdings.pop(uid, None)) is not None and before.available:
+            self._unhold(before)
+        self._candidates.drop(uid)
+
+    def observe_pod(self, pod: Claimant, *, node: str) -> None:
+        """Take in a pod that has a node and has not finished."""
+        before = self._seats.get(pod.uid)
+        if before is not None and before.node == node:
+            if (before.pod.amounts, before.pod.reservation) == (pod.amounts, pod.reservation):
+                self._seats[pod.uid] = msgspec.structs.replace(before, pod=pod)
+                return
+            if before.inside is not None and pod.reservation in ("", before.inside):
+                # Let in here, and its annotation not seen yet; or its amounts have changed in place.
+                self._sit(pod, node, into=before.inside)
+                return
+        holding = self._holdings.get(pod.reservation)
+        if holding is not None and holding.available and holding.node == node and _belongs(pod, holding):
+            self._sit(pod, node, into=holding.uid)
+            return
+        over = (uid for uid, each in self._room(node).held.items() if pod.uid in each.holding.predecessors)
+        self._sit(pod, node, into=next(over, None))
+
+    def forget_pod(self, uid: Uid) -> Seat | None:
+        """A pod has finished, is gone, or did not get its place after all; return where it was."""
+        seat = self._seats.pop(uid, None)
+        if seat is not None:
+            del self._on_node[seat.node][uid]
+            self._replace(self._rooms[seat.node].giving(uid, seat.pod.amounts, out_of=seat.inside))
+        return seat
+
+    # Asking them
+
+    def filter(self, pod: Claimant) -> tuple[str, ...]:
+        """Return the nodes on which a pod can run now."""
+        if pod.ignores:
+            return tuple(name for name, each in self._rooms.items() if filtering.check(each, pod).fits)
+        fits = self._beside(pod.amounts) if pod.affinity is None else 0
+        for node, eligible in self._eligible(pod).items():
+            number = self._numbers[node]
+            if not fits >> number & 1 and filtering.check(self._rooms[node], pod, eligible).fits:
+                fits |= 1 << number
+        return self._named(fits)
+
+    def explain(self, pod: Claimant, node: str) -> Verdict:
+        """Return what one node says to a pod, with all numbers."""
+        return filtering.check(self._room(node), pod)
+
+    def scores(self, pod: Claimant, nodes: Collection[str]) -> Mapping[str, int]:
+        """Return how good nodes are for a pod, from 0 to 100; those that are not named have 0."""
+        wanted = nodes if isinstance(nodes, set | frozenset | dict) else set(nodes)
+        nominees = (
+            nominate.nominee(there, pod, filtering.check(there, pod, eligible))
+            for node, eligible in self._eligible(pod).items()
+            if node in wanted
+            for there in (self._rooms[node],)
+        )
+        return score.of_nodes(each for each in nominees if each is not None)
+
+    def refusals(self, pod: Claimant) -> Iterator[tuple[Holding, Refusal | None]]:
+        """Yield each reservation and why the pod may not take it; None: it may, if there is room."""
+        for uid, holding in self._holdings.items():
+            there = self._rooms.get(holding.node)
+            held = there.held.get(uid) if there is not None else None
+            labels = there.labels if there is not None else {}
+            entered = held.entered if held is not None else 0
+            yield holding, eligibility.judge(holding, pod, node_labels=labels, consumers=entered)
+
+    def room(self, node: str) -> Room | None:
+        """Return a node."""
+        return self._rooms.get(node)
+
+    def holding(self, uid: Uid) -> Holding | None:
+        """Return a reservation."""
+        return self._holdings.get(uid)
+
+    def seat(self, uid: Uid) -> Seat | None:
+        """Return where a pod is."""
+        return self._seats.get(uid)
+
+    def occupants(self, node: str) -> tuple[Occupant, ...]:
+        """Return the pods of a node."""
+        return tuple(Occupant(pod=seat.pod, inside=seat.inside) for seat in self._seats_on(node))
+
+    def consumers(self, uid: Uid) -> tuple[Claimant, ...]:
+        """Return the pods in a reservation, by uid."""
+        holding = self._holdings.get(uid)
+        found = self._inside(holding) if holding is not None else ()
+        return tuple(sorted((seat.pod for seat in found), key=lambda pod: pod.uid))
+
+    def __len__(self) -> int:
+        return len(self._seats)
+
+    # Writing them
+
+    def admit(self, pod: Claimant, node: str) -> Admission | tuple[Refusal, ...]:
+        """Give a pod its place on a node, in the reservation that suits it best; or return why it has none.
+
+        Asking again for the same node gives the same answer. For another node nothing is given before `forget_pod`: a
+        binding whose outcome is not known may still come true.
+        """
+        there = self._room(node)
+        if (before := self._seats.get(pod.uid)) is not None:
+            if before.node != node:
+                return (Refusal(why=Why.ELSEWHERE, subject=before.node),)
+            return Admission(node=node, inside=before.inside)
+        verdict = filtering.check(there, pod)
+        if not verdict.fits:
+            return verdict.refusals
+        chosen = nominate.nominate(there, pod, verdict.inside)
+        self._sit(pod, node, into=chosen)
+        return Admission(node=node, inside=chosen)
+
+    def enter(self, pod: Claimant, uid: Uid) -> Admission | tuple[Refusal, ...]:
+        """Give a pod its place in this very reservation; or return why it cannot have it."""
+        holding = self._holdings.get(uid)
+        if holding is None or not holding.available:
+            return (Refusal(why=Why.GONE),)
+        if (before := self._seats.get(pod.uid)) is not None:
+            same = before.inside == uid
+            return (
+                Admission(node=before.node, inside=uid) if same else (Refusal(why=Why.ELSEWHERE, subject=before.node),)
+            )
+        there = self._rooms[holding.node]
+        held = there.held[uid]
+        refusal = eligibility.judge(holding, pod, node_labels=there.labels, consumers=held.entered)
+        lacking = (refusal,) if refusal is not None else filtering.into(there, held, pod)
+        if lacking:
+            return lacking
+        self._sit(pod, holding.node, into=uid)
+        return Admission(node=holding.node, inside=uid)
+
+    def place(
+        self, holding: Holding, node: str, *, only: str = "", required: bool = False
+    ) -> Place | tuple[Refusal, ...]:
+        """Give a reservation its place on a node, over running pods if it may; or return why it has none."""
+        there = self._room(node)
+        running = (seat.pod for seat in self._seats_on(node) if seat.inside is None)
+        found = placing.place(there, holding, only=only, running=running, required=required)
+        if isinstance(found, Place):
+            over = frozenset(pod.uid for pod in found.over)
+            held = msgspec.structs.replace(placed(holding, node=node), predecessors=holding.predecessors | over)
+            self.observe_reservation(held)
+            for uid in over:
+                self._move(self._seats[uid], holding.uid)
+        return found
+
+    def succeed(self, pod: Claimant, node: str, victims: Collection[Uid]) -> tuple[Refusal, ...]:
+        """Hold the place of pods that leave for the one that makes them; or return why that would be in vain.
+
+        What is held is a reservation for this pod alone (`preemption.stand_in`), until `forget_reservation`. Of victims
+        in a reservation the place stays in it: `promise` is for those.
+        """
+        stand_in = preemption.stand_in(pod, node, victims)
+        leaving = [each for each in self.occupants(node) if each.pod.uid in stand_in.predecessors]
+        if lacking := filtering.beside(preemption.without(self._room(node), leaving), pod.amounts):
+            return lacking
+        self.observe_reservation(stand_in)
+        return ()
+
+    def promise(self, pod: Claimant, uid: Uid) -> None:
+        """Keep what victims in a reservation will free for the pod that makes them leave; `unpromise` takes it back."""
+        there = self._rooms[self._holdings[uid].node]
+        held = there.held[uid]
+        self._replace(there.holding(msgspec.structs.replace(held, promised={**held.promised, pod.uid: pod.amounts})))
+
+    def unpromise(self, pod: Uid, uid: Uid) -> None:
+        """Keep nothing for a pod any more."""
+        holding = self._holdings.get(uid)
+        held = self._room(holding.node).held.get(uid) if holding is not None else None
+        if held is not None and pod in held.promised:
+            rest = {key: each for key, each in held.promised.items() if key != pod}
+            there = self._rooms[held.holding.node]
+            self._replace(there.holding(msgspec.structs.replace(held, promised=rest)))
+
+    # Within
+
+    def _eligible(self, pod: Claimant) -> dict[str, list[Uid]]:
+        """Return node → the reservations there that a pod may use."""
+        found: dict[str, list[Uid]] = {}
+        if pod.ignores:
+            return found
+        for uid in self._candidates.of(pod):
+            holding = self._holdings[uid]
+            there = self._rooms[holding.node]
+            held = there.held[uid]
+            if not there.known:
+                continue
+            if eligibility.judge(holding, pod, node_labels=there.labels, consumers=held.entered) is None:
+                found.setdefault(holding.node, []).append(uid)
+        return found
+
+    def _beside(self, wanted: Amounts) -> NodeSet:
+        found = self._known
+        for name, amount in wanted.items():
+            if amount > 0:
+                ranking = self._free.get(name)
+                found &= ranking.at_least(amount) if ranking is not None else 0
+        return found
+
+    def _named(self, nodes: NodeSet) -> tuple[str, ...]:
+        bits = f"{nodes:b}"[::-1].encode().translate(_BITS)
+        return tuple(compress(self._names, bits))
+
+    def _room(self, node: str) -> Room:
+        found = self._rooms.get(node)
+        return found if found is not None else Room(name=node, capacity={}, known=False)
+
+    def _replace(self, new: Room) -> None:
+        """Put a node in place of what it was, and rank it anew where that has changed."""
+        name = new.name
+        number = self._numbers.get(name)
+        if number is None:
+            number = self._numbers[name] = len(self._names)
+            self._names.append(name)
+        self._rooms[name] = new
+        if new.known:
+            self._known |= 1 << number
+        elif self._known >> number & 1:
+            self._known ^= 1 << number
+        before = self._ranked.get(name, {})
+        charged = new.charged
+        now = {resource: amount - charged.get(resource, 0) for resource, amount in new.capacity.items()}
+        for resource, free in now.items():
+            if before.get(resource) != free:
+                ranking = self._free.get(resource)
+                if ranking is None:
+                    ranking = self._free[resource] = Ranking()
+                ranking.put(number, free)
+        for resource in before.keys() - now.keys():
+            self._free[resource].drop(number)
+        self._ranked[name] = now
+
+    def _unhold(self, holding: Holding) -> None:
+        for seat in list(self._inside(holding)):
+            self._seats[seat.pod.uid] = msgspec.structs.replace(seat, inside=None)
+        self._replace(self._rooms[holding.node].without(holding.uid))
+
+    def _sit(self, pod: Claimant, node: str, *, into: Uid | None) -> None:
+        self.forget_pod(pod.uid)
+        self._seats[pod.uid] = Seat(pod=pod, node=node, inside=into)
+        self._on_node.setdefault(node, {})[pod.uid] = None
+        self._replace(self._room(node).taking(pod.uid, pod.amounts, into=into))
+
+    def _move(self, seat: Seat, uid: Uid) -> None:
+        self._sit(seat.pod, seat.node, into=uid)
+
+    def _seats_on(self, node: str) -> Iterator[Seat]:
+        return (self._seats[uid] for uid in self._on_node.get(node, ()))
+
+    def _inside(self, holding: Holding) -> Iterable[Seat]:
+        return (seat for seat in self._seats_on(holding.node) if seat.inside == holding.uid)
+
+
+def _belongs(pod: Claimant, holding: Holding) -> bool:
+    if pod.uid in holding.predecessors:
+        return True
+    return pod.reservation == holding.uid and (pod.uid in holding.listed or owners.matches(holding.owners, pod))
+
+
+def _again(held: Held, holding: Holding, seats: Iterable[Seat]) -> Held:
+    """Return what is held after the reservation has changed."""
+    preceding = sum(seat.pod.uid in holding.predecessors for seat in seats)
+    return msgspec.structs.replace(held, holding=holding, preceding=preceding)
+
+
+_BITS = bytes.maketrans(b"01", b"\x00\x01")

@@ -1,0 +1,84 @@
+"""Which reservations may be a pod's, found without looking at the others.
+
+Each description of an owner is filed under one thing that a pod must have to match it: a uid, a name, a label. A pod is
+looked up under all that it has. What is found may match, and is asked; what is not found cannot.
+"""
+
+from collections.abc import Iterator
+from typing import TypeAlias
+
+from dra.api.reservations.model import Owner
+from dra.engine.reservations.claimants import Claimant
+from dra.engine.reservations.holdings import Holding
+from dra.model.meta import Uid
+
+Key: TypeAlias = tuple[str, ...]
+
+_ANY: Key = ("any",)
+
+
+class Candidates:
+    """Reservations by what their owners must have."""
+
+    __slots__ = ("_filed", "_keys")
+
+    def __init__(self) -> None:
+        self._filed: dict[Key, dict[Uid, None]] = {}
+        self._keys: dict[Uid, tuple[Key, ...]] = {}
+
+    def put(self, holding: Holding) -> None:
+        """File a reservation, in place of what was known of it."""
+        keys = tuple(key for owner in holding.owners for key in _keys(owner))
+        if self._keys.get(holding.uid) == keys:
+            return
+        self.drop(holding.uid)
+        self._keys[holding.uid] = keys
+        for key in keys:
+            self._filed.setdefault(key, {})[holding.uid] = None
+
+    def drop(self, uid: Uid) -> None:
+        """Forget a reservation."""
+        for key in self._keys.pop(uid, ()):
+            filed = self._filed.get(key)
+            if filed is not None:
+                filed.pop(uid, None)
+                if not filed:
+                    del self._filed[key]
+
+    def of(self, pod: Claimant) -> dict[Uid, None]:
+        """Return what may be a pod's, in a fixed order."""
+        found: dict[Uid, None] = {}
+        for key in _had(pod):
+            if (filed := self._filed.get(key)) is not None:
+                found.update(filed)
+        return found
+
+
+def _keys(owner: Owner) -> Iterator[Key]:
+    """Yield what a pod has one of, if it matches."""
+    if (wanted := owner.object) is not None and (wanted.uid or wanted.name):
+        yield ("uid", wanted.uid) if wanted.uid else ("name", wanted.name)
+    elif (controller := owner.controller) is not None and (controller.uid or controller.name):
+        yield ("owner uid", controller.uid) if controller.uid else ("owner", controller.name)
+    elif owner.label_selector is not None and owner.label_selector.match_labels:
+        # The last by name: what tells workloads apart ("job-name") rather than what they have in common ("app").
+        yield ("label", *max(owner.label_selector.match_labels.items()))
+    elif owner.label_selector is not None:
+        for each in owner.label_selector.match_expressions:
+            if each.operator == "In":
+                yield from (("label", each.key, value) for value in dict.fromkeys(each.values))
+                return
+        yield _ANY
+    else:
+        yield _ANY
+
+
+def _had(pod: Claimant) -> Iterator[Key]:
+    yield ("uid", pod.uid)
+    yield ("name", pod.key[1])
+    for reference in pod.owners:
+        yield ("owner uid", reference.uid)
+        yield ("owner", reference.name)
+    for name, value in pod.labels.items():
+        yield ("label", name, value)
+    yield _ANY

@@ -1,0 +1,107 @@
+from fractions import Fraction
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dra.engine.reservations import amounts
+from dra.engine.reservations.amounts import ONE, MalformedAmountsError
+from dra.model import quantities
+from dra.model.placement import PlacedPodSpec
+from tests.dra.engine.reservations.examples import of
+
+
+def requests(cpu, **more):
+    return {"resources": {"requests": {"cpu": cpu}}} | more
+
+
+@pytest.mark.parametrize(
+    ("spec", "cpu"),
+    [
+        pytest.param({"containers": [requests("1"), requests("500m")]}, "1500m", id="sum-of-containers"),
+        pytest.param({"containers": [requests("1")], "initContainers": [requests("3")]}, "3", id="an-init-container"),
+        pytest.param(
+            {"containers": [requests("1")], "initContainers": [requests("2", restartPolicy="Always"), requests("2")]},
+            "4",
+            id="sidecars-run-beside-those-after-them",
+        ),
+        pytest.param(
+            {"containers": [requests("2")], "initContainers": [requests("1"), requests("2", restartPolicy="Always")]},
+            "4",
+            id="and-beside-the-containers",
+        ),
+        pytest.param(
+            {"containers": [requests("1")], "resources": {"requests": {"cpu": "5"}}}, "5", id="what-the-pod-says-wins"
+        ),
+        pytest.param({"containers": [requests("1")], "overhead": {"cpu": "100m"}}, "1100m", id="overhead-comes-on-top"),
+    ],
+)
+def test_what_a_pod_takes(spec, cpu):
+    assert amounts.of_template({"spec": spec}) == of(cpu)
+    assert amounts.of_pod(msgspec.convert(spec, PlacedPodSpec)) == {**of(cpu), amounts.PODS: ONE}
+
+
+def test_a_template_without_requests_asks_for_its_limits_as_a_pod_would():
+    spec = {"containers": [{"resources": {"limits": {"cpu": 2, "memory": "1Gi"}, "requests": {"cpu": 0.5}}}]}
+    assert amounts.of_template({"spec": spec}) == of("500m", memory="1Gi")
+
+
+@pytest.mark.parametrize(
+    ("template", "complaint"),
+    [
+        pytest.param({}, "spec.template.spec: must be a pod's spec", id="no-spec"),
+        pytest.param({"spec": {"containers": {}}}, "spec.template.spec.containers: must be a list", id="no-list"),
+        pytest.param(
+            {"spec": {"containers": [1]}}, "spec.template.spec.containers[0]: must be a container", id="no-object"
+        ),
+        pytest.param(
+            {"spec": {"containers": [{"resources": {"requests": {"cpu": "two"}}}]}},
+            "spec.template.spec.containers[0].resources.requests.cpu: 'two' is no quantity",
+            id="no-quantity",
+        ),
+        pytest.param(
+            {"spec": {"initContainers": [{"resources": {"requests": {"cpu": "-1"}}}]}},
+            "spec.template.spec.initContainers[0].resources.requests.cpu: -1 is negative",
+            id="negative",
+        ),
+        pytest.param(
+            {"spec": {"containers": [{"resources": {"limits": []}}]}},
+            "spec.template.spec.containers[0].resources.limits: must be an object",
+            id="limits",
+        ),
+        pytest.param(
+            {"spec": {"containers": [{"resources": 1}]}},
+            "spec.template.spec.containers[0].resources: must be",
+            id="resources",
+        ),
+        pytest.param({"spec": {"overhead": {"cpu": None}}}, "spec.template.spec.overhead.cpu: must be", id="overhead"),
+    ],
+)
+def test_a_template_that_cannot_be_read_is_refused_with_the_field_named(template, complaint):
+    with pytest.raises(MalformedAmountsError) as refused:
+        amounts.of_template(template)
+    assert str(refused.value).startswith(complaint)
+
+
+@pytest.mark.parametrize(
+    ("text", "like", "printed"),
+    [
+        pytest.param("0.5", "1", "500m", id="milli"),
+        pytest.param("2000m", "1", "2", id="whole"),
+        pytest.param("4000", "1", "4k", id="thousands"),
+        pytest.param("1Gi", "1Gi", "1Gi", id="binary-stays-binary"),
+        pytest.param("1536Mi", "1Gi", "1536Mi", id="greatest-unit-that-is-exact"),
+        pytest.param("1Gi", "1G", "1073741824", id="decimal-stays-decimal"),
+        pytest.param("0.5", "1Gi", "500m", id="no-binary-fractions"),
+        pytest.param("0", "1Gi", "0", id="nothing"),
+        pytest.param("1n", "1", "1n", id="the-least"),
+    ],
+)
+def test_amounts_are_printed_as_kubernetes_does(text, like, printed):
+    assert amounts.printed(amounts.exact(text), like=like) == printed
+
+
+@given(st.integers(1, 10**24), st.sampled_from(["1", "1Gi"]))
+def test_what_is_printed_is_worth_the_same(amount, like):
+    assert quantities.parse(amounts.printed(amount, like=like)) == Fraction(amount, ONE)

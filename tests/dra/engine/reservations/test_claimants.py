@@ -1,0 +1,82 @@
+import json
+
+import pytest
+
+from dra.engine.reservations import marks
+from dra.engine.reservations.claimants import Affinity, Claimant, MalformedAnnotationError
+from dra.model.meta import ObjectMeta
+from dra.model.placement import PlacedPod, Toleration
+
+
+def read(annotation="", content=None, *, labels=None):
+    text = content if isinstance(content, str) else json.dumps(content)
+    meta = ObjectMeta(name="p", namespace="ns", annotations={annotation: text} if annotation else None, labels=labels)
+    return Claimant.of(PlacedPod(metadata=meta))
+
+
+def test_a_pod_that_says_nothing_welcomes_reservations_and_requires_none():
+    claimant = read()
+    assert (claimant.affinity, claimant.exact, claimant.ignores, claimant.reservation) == (None, (), False, "")
+
+
+def test_an_empty_affinity_requires_a_reservation():
+    assert read(marks.AFFINITY, {}).affinity == Affinity()
+
+
+def test_an_affinity_is_read_whole():
+    given = {
+        "name": "r",
+        "reservationSelector": {"a": "b"},
+        "tolerations": [{"key": "k", "operator": "Exists"}],
+        "requiredDuringSchedulingIgnoredDuringExecution": {
+            "reservationSelectorTerms": [{"matchExpressions": [{"key": "z", "operator": "In", "values": ["1"]}]}]
+        },
+    }
+    found = read(marks.AFFINITY, given).affinity
+    assert (found.name, found.selector) == ("r", {"a": "b"})
+    assert found.tolerations == (Toleration(key="k", operator="Exists"),)
+    assert found.terms.node_selector_terms[0].match_expressions[0].values == ["1"]
+
+
+def test_other_words_of_a_pod():
+    assert read(marks.EXACT_MATCH, {"resourceNames": ["cpu"]}).exact == ("cpu",)
+    assert read(marks.ALLOCATED, {"name": "r", "uid": "u"}).reservation == "u"
+    assert read(labels={marks.IGNORED: "true"}).ignores
+    assert read(labels={marks.DISABLE_PREEMPTIBLE: "true"}).protected
+
+
+def test_who_writes_nonsense_about_where_it_is_is_nowhere():
+    assert read(marks.ALLOCATED, "{").reservation == ""
+
+
+def required(key="z", operator="In", values=("1",), kind="matchExpressions"):
+    term = {kind: [{"key": key, "operator": operator, "values": list(values)}]}
+    return {"requiredDuringSchedulingIgnoredDuringExecution": {"reservationSelectorTerms": [term]}}
+
+
+@pytest.mark.parametrize(
+    ("annotation", "content", "complaint"),
+    [
+        pytest.param(marks.AFFINITY, "{", "is no JSON", id="no-json"),
+        pytest.param(marks.AFFINITY, [], "Expected `object`, got `array`", id="a-list"),
+        pytest.param(marks.AFFINITY, {"nam": "r"}, "Object contains unknown field `nam`", id="typo"),
+        pytest.param(marks.AFFINITY, {"name": 1}, "Expected `str`, got `int` - at `$.name`", id="type"),
+        pytest.param(marks.AFFINITY, required(operator="Is"), "operator: 'Is' is none of In, NotIn", id="operator"),
+        pytest.param(marks.AFFINITY, required(values=()), "values: In and NotIn need values", id="no-values"),
+        pytest.param(marks.AFFINITY, required(operator="Exists"), "values: Exists and DoesNotExist take", id="exists"),
+        pytest.param(
+            marks.AFFINITY, required(operator="Gt", values=["x"]), "values: Gt and Lt need one whole", id="gt"
+        ),
+        pytest.param(marks.AFFINITY, required(key=""), "key: is missing", id="no-key"),
+        pytest.param(
+            marks.AFFINITY, required(kind="matchFields"), "matchFields[0]: key: 'z' is no field", id="no-such-field"
+        ),
+        pytest.param(marks.EXACT_MATCH, {"resourceNames": "cpu"}, "Expected `array | null`, got `str`", id="exact"),
+        pytest.param(marks.EXACT_MATCH, {"names": []}, "Object contains unknown field `names`", id="exact-typo"),
+    ],
+)
+def test_an_annotation_that_cannot_be_read_is_named_with_its_field(annotation, content, complaint):
+    with pytest.raises(MalformedAnnotationError) as refused:
+        read(annotation, content)
+    assert str(refused.value).startswith(f"annotation {annotation}: ")
+    assert complaint in str(refused.value)
