@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -30,6 +32,7 @@ def missing() -> list[str]:
     checks = {
         "root (namespaces, cgroups and mounts are the kubelet's work)": os.geteuid() == 0,
         f"{', '.join(tools)} (Debian: util-linux, mount)": not tools,
+        "mount namespaces (in a container: one that may mount, such as a privileged one)": bool(tools) or _may_mount(),
         "runc (Debian: apt-get install runc)": runc() is not None,
         "a static busybox (Debian: apt-get install busybox-static)": busybox() is not None,
         f"cgroups below {keeper.CGROUPS} that can be written": all(
@@ -37,6 +40,13 @@ def missing() -> list[str]:
         ),
     }
     return [what for what, there in checks.items() if not there]
+
+
+@cache
+def _may_mount() -> bool:
+    """Tell whether a namespace can be made, and mounted in; a container's root often may not."""
+    attempt = ("unshare", "--mount", "--", "mount", "-t", "tmpfs", "tmpfs", "/mnt")
+    return subprocess.run(attempt, env={"PATH": _PATH}, capture_output=True, check=False).returncode == 0
 
 
 def _program(name: str) -> Path | None:
