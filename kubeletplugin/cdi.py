@@ -111,6 +111,11 @@ class CdiFolder:
         self._prefix = f"{checked_driver(driver)}{_CLASS}"
         self._trace = trace
 
+    @property
+    def pattern(self) -> str:
+        """What matches all of them, for a shell."""
+        return f"{self.folder}/{self._prefix}*.json"
+
     def path(self, uid: Uid) -> Path:
         """Return the file of a claim. Raises ValueError for a uid that could lead elsewhere."""
         if not names_a_file(uid):

@@ -27,6 +27,8 @@ VERSION: Final = 1
 
 MODE: Final = 0o600
 
+SETTLED_FIRST: Final = "Nothing is prepared or unprepared until that is settled."
+
 _Signature: TypeAlias = tuple[int, int, int]
 
 
@@ -51,9 +53,13 @@ class _FlawedError(Exception):
 class Checkpoint(Generic[T]):
     """A tuple of structs in a file. One writer at a time; blocks, so it is called from worker threads."""
 
-    def __init__(self, path: Path, model: type[T], *, sync: bool = True, trace: Trace = untraced) -> None:
+    def __init__(
+        self, path: Path, model: type[T], *, beside: str = "", sync: bool = True, trace: Trace = untraced
+    ) -> None:
+        """``beside``: a pattern of files that tell of the same, and must go with it when somebody starts afresh."""
         self.path = path
         self.previous = path.with_name(f"{path.name}.previous")
+        self._beside = beside
         self._sync = sync
         self._trace = trace
         self._content = msgspec.json.Decoder(tuple[model, ...])  # type: ignore[valid-type]
@@ -87,6 +93,10 @@ class Checkpoint(Generic[T]):
             raise CheckpointError(self._way_out(str(error))) from error
         self._signature, self._known = signature, True
         return content
+
+    def lost(self, flaw: str) -> CheckpointError:
+        """Return what is to be said when others know that something must have been written."""
+        return CheckpointError(f"checkpoint {self.path} {flaw}. {SETTLED_FIRST} {self._afresh}")
 
     def write(self, content: tuple[T, ...]) -> None:
         """Replace the file; raises CheckpointError, and then the old state holds.
@@ -144,13 +154,15 @@ class Checkpoint(Generic[T]):
             raise _FlawedError(f"is damaged ({len(body)} bytes: {error})") from error
 
     def _way_out(self, flaw: str) -> str:
-        return (
-            f"checkpoint {self.path} {flaw}. Nothing is prepared or unprepared until that is settled. {self._advice()}"
-        )
+        return f"checkpoint {self.path} {flaw}. {SETTLED_FIRST} {self._advice()}"
+
+    @property
+    def _afresh(self) -> str:
+        files = " ".join(filter(None, (str(self.path), str(self.previous), self._beside)))
+        return f"Once no pod of this node uses the driver, start afresh: stop the plugin, rm -f {files}"
 
     def _advice(self) -> str:
-        current, before = self.path, self.previous
-        anew = f"Once no pod of this node uses the driver, start afresh: stop the plugin, rm -f {current} {before}"
+        current, before, anew = self.path, self.previous, self._afresh
         try:
             entries = len(self._parsed(before.read_bytes()))
             written = datetime.fromtimestamp(before.stat().st_mtime, tz=UTC)

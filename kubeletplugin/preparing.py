@@ -319,6 +319,8 @@ class Preparing:
         if self._holdings is not None and self._holdings.all and self._checkpoint.missing:
             log.error("checkpoint %s: was removed by somebody; it is written again", self._checkpoint.path)
             await asyncio.to_thread(self._checkpoint.write, self._holdings.all)
+        if self._holdings is None:
+            await asyncio.to_thread(self._heed_witnesses)
         if self._holdings is None or self._checkpoint.changed:
             preparations = await asyncio.to_thread(self._checkpoint.read)
             try:
@@ -330,6 +332,22 @@ class Preparing:
                     f"claims on this node, mv {self._checkpoint.previous} {self._checkpoint.path}"
                 ) from error
         return self._holdings
+
+    def _heed_witnesses(self) -> None:
+        """Raise CheckpointError where there are CDI files and no checkpoint, which is written before and kept longer.
+
+        Else all devices would be free, and those files orphans. If the state before it is there, reading tells of that.
+        """
+        if not self._checkpoint.missing or self._checkpoint.previous.exists():
+            return
+        try:
+            witnesses = len(self._cdi.uids())
+        except OSError:  # nor can it be written, which will be said to whom it concerns
+            return
+        if witnesses:
+            raise self._checkpoint.lost(
+                f"is missing, but CDI files in {self._cdi.folder} tell of {witnesses} claims that have devices"
+            )
 
     async def _locked(self, section: Callable[[], Awaitable[None]]) -> None:
         """Wait for the lock, then run the section to its end, whatever becomes of the caller."""

@@ -82,11 +82,13 @@ class ServedDriver:
         )
         self._metrics = metrics
         self._changes = Changes(driver)
+        cdi = CdiFolder(folders.cdi, driver=driver.name, trace=trace)
+        path = self.names.folder / CHECKPOINT
         self.preparing = Preparing(
             driver,
             claims=ClaimReader(client, driver=driver.name, pools=lambda: [pool.name for pool in driver.pools()]),
-            checkpoint=Checkpoint(self.names.folder / CHECKPOINT, Preparation, sync=sync, trace=trace),
-            cdi=CdiFolder(folders.cdi, driver=driver.name, trace=trace),
+            checkpoint=Checkpoint(path, Preparation, beside=cdi.pattern, sync=sync, trace=trace),
+            cdi=cdi,
             lock=FolderLock(self.names.folder),
             trace=trace,
         )

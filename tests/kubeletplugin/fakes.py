@@ -109,7 +109,7 @@ class FakeNode:
         return Preparing(
             driver or FakeDriver(),
             claims=self.claims,
-            checkpoint=Checkpoint(self.checkpoint, Preparation, sync=sync, trace=trace),
+            checkpoint=Checkpoint(self.checkpoint, Preparation, beside=self.cdi.pattern, sync=sync, trace=trace),
             cdi=CdiFolder(self.cdi.folder, driver=DRIVER, trace=trace),
             lock=FolderLock(self.own),
             trace=trace,

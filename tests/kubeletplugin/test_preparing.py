@@ -1,9 +1,12 @@
 import asyncio
 import json
 import logging
+import shutil
+import subprocess
 
 import pytest
 
+from kubeletplugin.checkpoint import CheckpointError
 from kubeletplugin.contract import NotEnforced, Refused
 from kubeletplugin.sockets import FolderLock
 from kubeletplugin.steps import Step
@@ -22,6 +25,10 @@ def driver():
 
 async def one(call, wanted):
     return (await call([wanted]))[wanted.uid]
+
+
+def follow(advice):
+    subprocess.run(["/bin/sh", "-ec", advice], check=True)
 
 
 async def test_a_claim_gets_its_devices_and_is_remembered(node, driver):
@@ -262,6 +269,21 @@ async def test_recovery_writes_missing_files_removes_orphans_and_enforces(node, 
     assert left == {path.name for path in (node.cdi.path(a.uid), node.cdi.path(b.uid), *foreign)}
     assert json.loads(node.cdi.path(a.uid).read_text())["kind"] == "gpu.reserve.dra/claim"
     assert set(driver.enforced) == {a.uid, b.uid}
+
+
+async def test_cdi_files_without_a_checkpoint_mean_that_somebody_removed_it(node, driver):
+    a, b = node.claims.allocate("a", "gpu-0"), node.claims.allocate("b", "gpu-0")
+    await node.instance().prepare([a])
+    shutil.rmtree(node.own)
+    node.own.mkdir(mode=0o700)
+    plugin = node.instance(driver=driver)
+    with pytest.raises(CheckpointError, match=r"is missing, but CDI files in .* tell of 1 claims that have devices"):
+        await plugin.recover()
+    assert node.cdi.uids() == {a.uid}, "it may be in use"
+    refused = str(await one(plugin.prepare, b))
+    await asyncio.to_thread(follow, refused.partition("stop the plugin, ")[2])
+    await plugin.recover()
+    assert await one(plugin.prepare, b) == prepared(request("b", "gpu-0"))
 
 
 async def test_a_file_that_was_removed_is_put_back_by_the_next_look(node, driver, caplog):
