@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 
+import kopf
 import pytest
 from kubernetes import client, config, dynamic
 from kubernetes.dynamic.exceptions import ConflictError, NotFoundError, UnprocessibleEntityError
@@ -10,7 +11,6 @@ from kubernetes.dynamic.exceptions import ConflictError, NotFoundError, Unproces
 from tests.clients.conftest import local_plane
 from tests.clients.manifests import definition, load
 
-kopf = pytest.importorskip("kopf", reason="kopf is of the extra `bench`")
 GROUP = "clients.example.com/v1"
 
 
