@@ -91,6 +91,7 @@ class CommandLines:
             f"--cert-dir={self.certificates.parent}",
             f"--token-auth-file={self.tokens}",
             "--authorization-mode=Node,RBAC",
+            "--allow-privileged=true",  # as every installer has it: node agents need it
             "--enable-admission-plugins=NodeRestriction",
             "--service-account-issuer=https://kubernetes.default.svc",
             f"--service-account-key-file={self.service_account_key}",
