@@ -116,7 +116,8 @@ def turns_at(consumer: Consumer, listing: Listing, *, now: Instant) -> Instant:
 
 
 def _idle(since: Instant | None, now: Instant) -> bool:
-    return since is not None and now - since >= PARKED_AFTER
+    """Whether the minute since an instant is over: by the very sum of `turns_at`, as a difference rounds otherwise."""
+    return since is not None and now >= since + PARKED_AFTER
 
 
 def _turn(listing: Listing, now: Instant) -> tuple[int, Instant]:
@@ -125,8 +126,8 @@ def _turn(listing: Listing, now: Instant) -> tuple[int, Instant]:
     Who has just lost its slot waits a minute, too: else the next decision would give it back.
     """
     if listing.since is not None:
-        return (0, 0.0) if now - listing.since < PARKED_AFTER else (2, listing.since)
-    if listing.last is not None and now - listing.last < PARKED_AFTER:
+        return (2, listing.since) if _idle(listing.since, now) else (0, 0.0)
+    if listing.last is not None and not _idle(listing.last, now):
         return (3, listing.last)
     return (1, -NEVER if listing.last is None else listing.last)
 
