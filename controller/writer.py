@@ -7,7 +7,7 @@ the chain; nothing is repeated here, the claim is decided again with a newer vie
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Iterable, Sequence
 from typing import Final
 
 from controller.confirmation import Confirmation
@@ -159,29 +159,38 @@ class Writer:
 
     async def _send(self, write: ClaimWrite, view: ClaimView, before: ResourceClaim) -> ResourceClaim:
         """Patch the claim; where the API server takes any patch for a change of its spec, rewrite it byte for byte."""
-        uid = before.metadata.uid
+        uid, body, subresource = before.metadata.uid, patches.body(write), patches.subresource(write)
+        priority = Priority.URGENT if not _only_tidies(write, view) else Priority.BULK
 
-        async def send(way: Callable[..., Awaitable[ResourceClaim]]) -> ResourceClaim:
-            return await way(
+        async def rewrite() -> ResourceClaim:
+            return await self._client.rewrite(
                 CLAIMS,
                 view.key,
-                patches.body(write),
-                model=ResourceClaim,
-                subresource=patches.subresource(write),
-                resource_version=before.metadata.resource_version,
-                uid=uid,
-                priority=Priority.URGENT if not _only_tidies(write, view) else Priority.BULK,
+                body,
+                before=before,
+                subresource=subresource,
+                priority=priority,
                 within=self._within(),
             )
 
         if uid in self._unpatchable:
-            return await send(self._client.rewrite)
+            return await rewrite()
         try:
-            return await send(self._client.merge_patch)
+            return await self._client.merge_patch(
+                CLAIMS,
+                view.key,
+                body,
+                model=ResourceClaim,
+                subresource=subresource,
+                resource_version=before.metadata.resource_version,
+                uid=uid,
+                priority=priority,
+                within=self._within(),
+            )
         except Invalid as error:
             if not any(error.has_cause_in(field) for field in _UNTOUCHED) or error.has_cause("FieldValueForbidden"):
                 raise
-            claim = await send(self._client.rewrite)
+            claim = await rewrite()
         self._unpatchable.add(uid)
         return claim
 

@@ -21,6 +21,7 @@ from dra.kube.limits import Limiter, Priority
 from dra.kube.resources import REVIEWS, Resource
 from dra.kube.sender import Observer, Sender
 from dra.kube.transport import APPLY_PATCH, JSON, MERGE_PATCH, STRATEGIC_PATCH, Request, Transport
+from dra.model.claims import ResourceClaim
 from dra.model.meta import Key, PartialObject, Struct, Uid
 
 T = TypeVar("T")
@@ -32,6 +33,10 @@ READ_TIMEOUT: Final = 30.0
 WRITE_TIMEOUT: Final = 10.0
 """Seconds from the wish to write to the answer, waiting for one's turn included. Also how long the last write of a
 leader that lost its lease may be under way, see `dra.kube.lease`."""
+
+
+REWRITES: Final = 6
+"""Attempts to write a claim in two requests before it is to be decided again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,6 +103,7 @@ class Client:
         clock: Clock = SYSTEM,
         observer: Observer | None = None,
     ) -> None:
+        self._clock = clock
         self._sender = Sender(transport, limiter, clock=clock, observer=observer, lasting=WRITE_TIMEOUT)
 
     @property
@@ -263,36 +269,63 @@ class Client:
         key: Key,
         body: Mapping[str, Any],
         *,
-        model: type[T],
+        before: ResourceClaim,
         subresource: str | None = None,
-        resource_version: str,
-        uid: Uid,
         priority: Priority = Priority.NORMAL,
         within: float = WRITE_TIMEOUT,
-    ) -> T:
+    ) -> ResourceClaim:
         """Do what `merge_patch` does to a claim, where the API server refuses any JSON: see `dra.kube.exact`.
 
-        It takes two requests; both preconditions must be told.
+        It takes two requests, so whoever writes all the time is always in between. Therefore it is done to any version
+        that is like the claim ``before``, which was decided on, and tried some times.
         """
+        deadline = self._clock.now() + within
+        for left in reversed(range(REWRITES)):
+            try:
+                return await self._rewrite(
+                    resource,
+                    key,
+                    body,
+                    before=before,
+                    subresource=subresource,
+                    priority=priority,
+                    within=max(deadline - self._clock.now(), 0.0) / 2,
+                )
+            except Conflict:
+                if not left or self._clock.now() >= deadline:
+                    raise
+        raise AssertionError("unreachable")
+
+    async def _rewrite(  # noqa: PLR0913 - likewise
+        self,
+        resource: Resource,
+        key: Key,
+        body: Mapping[str, Any],
+        *,
+        before: ResourceClaim,
+        subresource: str | None,
+        priority: Priority,
+        within: float,
+    ) -> ResourceClaim:
         what, label = resource.what(key), _label(resource, subresource)
-        path, half = resource.path(*key, subresource), within / 2
-        read = Request(method="GET", path=resource.path(*key), accept=PROTOBUF, timeout=half)
+        read = Request(method="GET", path=resource.path(*key), accept=PROTOBUF, timeout=within)
         found = await self._sender.send(read, what=what, label=resource.label, priority=priority)
         try:
             claim = ExactClaim(found.body)
         except (ValueError, DecodeError) as error:
             raise Unreadable(what, error) from error
-        if (claim.uid, claim.resource_version) != (uid, resource_version):
+        same = (claim.uid, claim.resource_version) == (before.metadata.uid, before.metadata.resource_version)
+        if not same and not claim.is_like(before):
             raise Conflict(what, Status(code=409, reason="Conflict", message="it has been changed meanwhile"))
         claim.apply(body)
-        codec = codec_of(resource, model)
+        codec = codec_of(resource, ResourceClaim)
         write = Request(
             method="PUT",
-            path=path,
+            path=resource.path(*key, subresource),
             body=claim.encode(),
             content_type=PROTOBUF,
             accept=codec.accept_one,
-            timeout=half,
+            timeout=within,
         )
         response = await self._sender.send(write, what=what, label=label, priority=priority)
         return _decoded(codec.one, response.body, what)

@@ -14,6 +14,8 @@ from typing import Any, Final, TypeAlias
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
+from dra.model.claims import ResourceClaim
+
 PROTOBUF: Final = "application/vnd.kubernetes.protobuf"
 
 _MAGIC: Final = b"k8s\0"
@@ -34,6 +36,7 @@ _MESSAGES: Final[dict[str, dict[str, tuple[int, _Kind, bool]]]] = {
     "ObjectMeta": {
         "uid": (5, _STRING, False),
         "resource_version": (6, _STRING, False),
+        "deletion_timestamp": (9, _BYTES, False),
         "annotations": (12, "Pair", True),
         "finalizers": (14, _STRING, True),
     },
@@ -95,6 +98,23 @@ class ExactClaim:
     def resource_version(self) -> str:
         """``metadata.resourceVersion``."""
         return str(self._claim.metadata.resource_version)
+
+    def is_like(self, claim: ResourceClaim) -> bool:
+        """Whether a decision on that claim holds for this version, too: all that one looks at is the same in both.
+
+        An allocation cannot be replaced by another one under a list that stays as it is.
+        """
+        metadata, status = self._claim.metadata, self._claim.status
+        entries = [(each.api_group, each.resource, each.name, each.uid) for each in status.reserved_for]
+        return (
+            metadata.uid == claim.metadata.uid
+            and {pair.key: pair.value for pair in metadata.annotations} == (claim.metadata.annotations or {})
+            and list(metadata.finalizers) == list(claim.metadata.finalizers or ())
+            and metadata.HasField("deletion_timestamp") == claim.metadata.deleting
+            and status.HasField("allocation") == (claim.status.allocation is not None)
+            and bool(entries)
+            and entries == [(each.api_group, each.resource, each.name, each.uid) for each in claim.entries]
+        )
 
     def apply(self, patch: Mapping[str, Any]) -> None:
         """Change what a JSON merge patch of ours names; raises KeyError for fields that none of ours does."""

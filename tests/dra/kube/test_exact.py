@@ -1,12 +1,14 @@
+import msgspec
 import pytest
 from google.protobuf import unknown_fields
 
+from dra.kube.client import REWRITES
 from dra.kube.errors import Conflict, Unreadable
 from dra.kube.exact import _CLASSES, _MAGIC, PROTOBUF, ExactClaim
 from dra.kube.resources import CLAIMS
 from dra.kube.transport import Response
 from dra.model.claims import ResourceClaim
-from tests.dra.kube.scripted import Scripted, client_of, ok
+from tests.dra.kube.scripted import Scripted, client_of, ok, refusal
 
 SPEC = b'\x0a\x1f{"kind": "GpuConfig",  "a":   1}'
 """Field 2 of a claim, of which nothing is declared: here, whatever the bytes are, they must stay."""
@@ -91,28 +93,62 @@ def test_other_changes_are_not_tried(patch):
 NOTE = {"metadata": {"annotations": {"c": "3"}}}
 
 
-async def rewrite(transport, *, version="7"):
-    return await client_of(transport).rewrite(
-        CLAIMS, KEY, NOTE, model=ResourceClaim, subresource="status", resource_version=version, uid="uid-train"
-    )
+def known(*, version="7", entries=("a",), **changes):
+    """The claim that `claim` writes, as it was decided on."""
+    meta = {"name": "train", "namespace": "ml", "uid": "uid-train", "resourceVersion": version, "finalizers": ["keep"]}
+    meta |= {"annotations": {"a": "1", "b": "2"}} | changes
+    listed = [{"resource": "pods", "name": name, "uid": f"uid-{name}"} for name in entries]
+    status = {"allocation": {"devices": {}}, "reservedFor": listed}
+    return msgspec.convert({"metadata": meta, "status": status}, ResourceClaim)
 
 
-async def test_a_rewrite_reads_and_writes_protobuf():
-    after = {"metadata": {"name": "train", "namespace": "ml", "uid": "uid-train", "resourceVersion": "8"}}
-    transport = Scripted(Response(200, {}, claim()), ok(after))
-    assert (await rewrite(transport)).metadata.resource_version == "8"
+async def rewrite(transport):
+    return await client_of(transport).rewrite(CLAIMS, KEY, NOTE, before=known(), subresource="status")
+
+
+@pytest.mark.parametrize(
+    ("version", "entries"), [pytest.param("7", [], id="version"), pytest.param("9", [b"a"], id="content")]
+)
+async def test_a_rewrite_reads_and_writes_protobuf_of_what_was_decided_on(version, entries):
+    after = {"metadata": {"name": "train", "namespace": "ml", "uid": "uid-train", "resourceVersion": "10"}}
+    transport = Scripted(Response(200, {}, claim(version=version, entries=entries)), ok(after))
+    assert (await rewrite(transport)).metadata.resource_version == "10"
     read, write = transport.requests
     assert (read.method, read.path.rpartition("/")[2], read.accept) == ("GET", "train", PROTOBUF)
     assert (write.method, write.path.rpartition("/")[2], write.content_type) == ("PUT", "status", PROTOBUF)
     found, undeclared = parts(write.body)
-    assert (found.metadata.resource_version, undeclared) == ("7", {2: SPEC})
+    assert (found.metadata.resource_version, undeclared) == (version, {2: SPEC})
 
 
 async def test_a_claim_that_somebody_has_changed_is_not_rewritten():
-    transport = Scripted(Response(200, {}, claim(version="9")))
+    transport = Scripted(*[Response(200, {}, claim(version="9", entries=[b"a", b"b"]))] * REWRITES)
     with pytest.raises(Conflict):
         await rewrite(transport)
-    assert len(transport.requests) == 1
+    assert {request.method for request in transport.requests} == {"GET"}
+
+
+async def test_a_race_that_is_lost_is_run_again():
+    after = {"metadata": {"name": "train", "namespace": "ml", "uid": "uid-train", "resourceVersion": "10"}}
+    found = [Response(200, {}, claim(version=version, entries=[b"a"])) for version in ("8", "9")]
+    transport = Scripted(found[0], refusal(409, "Conflict"), found[1], ok(after))
+    assert (await rewrite(transport)).metadata.resource_version == "10"
+
+
+@pytest.mark.parametrize(
+    ("there", "decided_on", "like"),
+    [
+        pytest.param({}, {}, True, id="the-same"),
+        pytest.param({"version": "9"}, {}, True, id="another-version"),
+        pytest.param({"entries": [b"b"]}, {}, False, id="another-entry"),
+        pytest.param({"entries": []}, {"entries": ()}, False, id="nobody-is-listed-so-the-allocation-may-be-another"),
+        pytest.param({}, {"uid": "uid-other"}, False, id="another-claim"),
+        pytest.param({}, {"annotations": {"a": "1"}}, False, id="another-annotation"),
+        pytest.param({}, {"finalizers": []}, False, id="another-finalizer"),
+        pytest.param({}, {"deletionTimestamp": "2026-11-20T12:00:00Z"}, False, id="being-deleted"),
+    ],
+)
+def test_a_version_is_like_another_if_a_decision_would_be_the_same(there, decided_on, like):
+    assert ExactClaim(claim(**{"entries": [b"a"], **there})).is_like(known(**decided_on)) is like
 
 
 @pytest.mark.parametrize("body", [b"{}", _MAGIC + b"\xff\xff", b""])
