@@ -19,7 +19,7 @@ _NEARLY_FULL: Final = CAPACITY - SCHEDULER_HEADROOM
 """Entries from which on waiting pods may be waiting for room."""
 
 _RETURN_WITHIN: Final = 5.0
-"""Seconds within which an entry that we removed must be back to count as returned; the stock controller needs 3 ms."""
+"""Seconds within which a removed entry must be back to count as returned; the stock controller needs 3 ms."""
 
 
 class Record:
@@ -39,10 +39,10 @@ class Record:
         "malformed",
         "members",
         "present",
-        "pruned",
         "reservation",
         "stages",
         "suspects",
+        "unlisted",
     )
 
     def __init__(self, key: Key) -> None:
@@ -63,7 +63,13 @@ class Record:
         self.lost: dict[str, str] = {}
         """Nodes that did not report in when pods vanished from them, with the bootID of that time."""
 
-        self.pruned: dict[Uid, Instant] = {}
+        self.unlisted: dict[Uid, Instant] = {}
+        """Started and finished pods whose entries were removed, and when: by us, as a rule.
+
+        Who did it is not asked: the watch may show our write, and the stock controller's answer to it, before the
+        response tells that it was ours.
+        """
+
         self.conflicts: tuple[Conflict, ...] = ()
         self.history = History()
         self.inside: frozenset[str] | None = None
@@ -160,7 +166,7 @@ class Record:
         self.absent.clear()
         self.present.clear()
         self.lost.clear()
-        self.pruned.clear()
+        self.unlisted.clear()
         self.history = History()
 
     def _read_reservation(self, claim: ResourceClaim) -> None:
@@ -208,11 +214,11 @@ class Record:
         return frozenset(uid for uid, c in self.stages[Stage.WAITING].items() if c.gang in groups)
 
     def _came_back(self, uid: Uid, now: Instant) -> bool:
-        """Whether somebody put back what we pruned; a waiting pod's entry is the scheduler's to write."""
-        consumer, pruned = self.members.get(uid), self.pruned.pop(uid, None)
-        if consumer is None or pruned is None or consumer.stage not in {Stage.STARTED, Stage.FINISHED}:
+        """Whether somebody put back what was pruned; a waiting pod's entry is the scheduler's to write."""
+        consumer, unlisted = self.members.get(uid), self.unlisted.pop(uid, None)
+        if consumer is None or unlisted is None or consumer.stage not in {Stage.STARTED, Stage.FINISHED}:
             return False
-        return now - pruned < _RETURN_WITHIN
+        return now - unlisted < _RETURN_WITHIN
 
     def _unlist(self, uid: Uid, *, now: Instant, ours: bool) -> None:
         consumer = self.members.get(uid)
@@ -225,10 +231,10 @@ class Record:
             self.listings[uid] = msgspec.structs.replace(
                 listing, since=None, last=now, drops=listing.drops + 1 if dropped else 0
             )
-        if ours:
-            self.pruned[uid] = now
-            if len(self.pruned) > 2 * len(self.members) + 16:
-                self.pruned = {u: t for u, t in self.pruned.items() if now - t < _RETURN_WITHIN}
+        if ended:
+            self.unlisted[uid] = now
+            if len(self.unlisted) > 2 * len(self.members) + 16:
+                self.unlisted = {u: t for u, t in self.unlisted.items() if now - t < _RETURN_WITHIN}
 
     def _advance_history(self, before: ResourceClaim | None, claim: ResourceClaim, *, now: Instant, ours: bool) -> None:
         history = self.history if before is not None else History(first_seen=now, returned=self.history.returned)

@@ -77,8 +77,8 @@ class World:
             record = self._records[key] = Record(key)
         known = record.claim
         if known is not None and not _newer(claim, known):
-            if ours and known.metadata.resource_version == claim.metadata.resource_version:
-                record.wrote(now=now)  # the watch was faster than the answer
+            if ours and known.metadata.uid == uid:
+                record.wrote(now=now)  # the watch was faster than the answer, maybe with somebody's next version
             return
         self.owners.observe_claim(claim, known)
         if known is not None and known.metadata.uid != claim.metadata.uid:

@@ -26,6 +26,7 @@ from tests.dra.engine.examples import (
     finished,
     pod,
     stages,
+    started,
     told,
     uid,
     waiting,
@@ -250,6 +251,19 @@ def test_what_was_settled_is_forgotten_with_the_entry(world):
 
 
 # Claims:
+
+
+@pytest.mark.parametrize("shown", [0, 1, 2], ids=["first", "after-the-watch-showed-it", "last"])
+def test_entries_that_somebody_puts_back_are_noticed_however_late_the_answer_to_our_write_comes(world, shown):
+    """The stock controller puts them back within 3 ms: on a busy machine before our own write is answered."""
+    told(world, claim(list=[started("a")]), pod("a", node="n1", ready="12:00"))
+    pruned, restored = claim(version=2), claim(version=3, list=[started("a")])
+    news = [pruned, restored]
+    told(world, *news[:shown])
+    world.observe_claim(pruned, now=NOON, ours=True)
+    told(world, *news[shown:])
+    history = world.view(KEY, now=NOON).history
+    assert (history.returned, history.written_at) == (1, NOON)
 
 
 def test_an_older_claim_is_ignored(world):
