@@ -94,15 +94,7 @@ def listing_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired
                 when = window.turns_at(consumer, view.listings.get(consumer.uid, UNLISTED), now=now)
             wake_at = min(wake_at, when)
     desired = desired.look_at(wake_at)
-    choose = partial(window.choose, listed=view.listed, listings=view.listings, now=now)
-    # Where nothing is pruned, a started pod's entry stays: the stock controller would put it back within 3 ms.
-    pinned = [c for c in candidates if c.stage is Stage.STARTED and not policy.prune_started]
-    others = [c for c in candidates if c.stage is not Stage.STARTED or policy.prune_started]
-    capacity = _capacity(policy, desired)
-    stay = choose(pinned, capacity=capacity)
-    chosen = choose(others, capacity=capacity - len(stay)) + stay
-    if _crowded(candidates, chosen):
-        chosen = choose(others, capacity=_room(desired) - len(stay)) + stay
+    chosen = _choose(view, policy, now, desired, candidates)
     if not policy.prune_started:
         desired = _explain_limit(view, desired, candidates, chosen)
     desired = desired.because(*_troubles(view, now))
@@ -191,9 +183,34 @@ def _room(desired: Desired) -> int:
     return RESERVED_FOR_MAX_SIZE - len(desired.kept) - (2 if desired.workload is not None else 1)
 
 
-def _capacity(policy: Policy, desired: Desired) -> int:
-    """Slots for pods. Where nothing is pruned, headroom would be lost for good: who is listed stays listed."""
-    return _room(desired) - (window.SCHEDULER_HEADROOM if policy.prune_started else 0)
+def _choose(
+    view: ClaimView, policy: Policy, now: Instant, desired: Desired, candidates: list[Consumer]
+) -> tuple[Consumer, ...]:
+    """Fill the slots, and leave some to the scheduler where that helps anybody.
+
+    Where nothing is pruned, a started pod's entry stays: the stock controller would put it back within 3 ms.
+    """
+    pinned = [c for c in candidates if c.stage is Stage.STARTED and not policy.prune_started]
+    others = [c for c in candidates if c.stage is not Stage.STARTED or policy.prune_started]
+    choose = partial(window.choose, listed=view.listed, listings=view.listings, now=now)
+    room = _room(desired)
+    stay = choose(pinned, capacity=room)
+    chosen = choose(others, capacity=room - len(stay))
+    first = max(room - len(stay) - window.SCHEDULER_HEADROOM, 0)
+    if len(chosen) <= first:
+        return chosen + stay
+    needed = _any_left_to_scheduler(view, policy, desired)
+    if policy.prune_started:
+        keep = chosen if not needed and _crowded(candidates, chosen[:first]) else chosen[:first]
+    elif needed:  # not at the cost of pods that move: who is listed here stays listed
+        keep = chosen[:first] + tuple(c for c in chosen[first:] if not _parked(view, c, now))
+    else:
+        keep = chosen
+    return keep + stay
+
+
+def _parked(view: ClaimView, consumer: Consumer, now: Instant) -> bool:
+    return window.need(consumer, now=now, listing=view.listings.get(consumer.uid, UNLISTED)) is Need.PARKED
 
 
 def _crowded(candidates: list[Consumer], chosen: tuple[Consumer, ...]) -> bool:
@@ -202,10 +219,16 @@ def _crowded(candidates: list[Consumer], chosen: tuple[Consumer, ...]) -> bool:
     Each of them makes the scheduler try, and try again. Into a list with room it writes itself, failing all other
     writes that are under way; a full list answers it with one 422 (bench/README.md: three requests instead of ten).
     """
-    if len(candidates) == len(chosen):
-        return False
     slots = {c.uid for c in chosen}
     return any(c.stage is Stage.WAITING and c.uid not in slots for c in candidates)
+
+
+def _any_left_to_scheduler(view: ClaimView, policy: Policy, desired: Desired) -> bool:
+    """Whether a pod waits that only the scheduler lists: in a list full of pods that do not move it never came in."""
+    return any(
+        c.uid not in view.listed and not covered(c, desired) and not _eligible(view, c, policy, desired)
+        for c in view.waiting
+    )
 
 
 def _explain_limit(

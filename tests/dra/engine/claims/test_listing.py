@@ -10,7 +10,7 @@ from dra.engine.claims.policy import ALONGSIDE, REPLACE
 from dra.engine.consumers import GATE
 from dra.engine.instants import NEVER
 from dra.engine.reasons import Code
-from dra.engine.window import CAPACITY, Listing
+from dra.engine.window import CAPACITY, SCHEDULER_HEADROOM, Listing
 from dra.model.claims import RESERVED_FOR_MAX_SIZE
 from dra.model.references import ConsumerReference
 from dra.model.workloads import PRE_LIST
@@ -132,6 +132,23 @@ def test_sixteen_slots_stay_for_the_scheduler(others, pods, left_out):
 def test_a_crowd_of_ungated_pods_takes_the_headroom_too():
     written = listed(plan_for(entered(), *many(waiting, RESERVED_FOR_MAX_SIZE)))
     assert len(written) + 1 == RESERVED_FOR_MAX_SIZE  # the guard's slot stays free
+
+
+@pytest.mark.parametrize(
+    ("form", "policy", "left"),
+    [
+        pytest.param(waiting, REPLACE, SCHEDULER_HEADROOM, id="a-crowd"),
+        pytest.param(parked, REPLACE, SCHEDULER_HEADROOM, id="pods-that-do-not-move"),
+        pytest.param(waiting, ALONGSIDE, 0, id="alongside-a-crowd-keeps-its-slots"),
+        pytest.param(parked, ALONGSIDE, SCHEDULER_HEADROOM, id="alongside-pods-that-do-not-move"),
+    ],
+)
+def test_a_pod_that_only_the_scheduler_lists_finds_headroom(form, policy, left):
+    """Simulation seeds 6621, 9634, 11459: the list was full of pods of ours that waited for something else."""
+    crowd = many(form, RESERVED_FOR_MAX_SIZE, opted_in=True)
+    written = listed(plan_for(claim(), waiting("alone"), *crowd, policy=policy))
+    assert len(written) + 1 == RESERVED_FOR_MAX_SIZE - left  # the guard's slot stays free
+    assert "alone" not in written
 
 
 def test_starting_pods_come_first_then_waiting_ones_by_priority_then_age():
