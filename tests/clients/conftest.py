@@ -36,7 +36,6 @@ CONTROLLERS = "namespace-controller,garbage-collector-controller,serviceaccount-
 
 PENDING = {
     "test_get_managed_fields": "managed fields are kept from the first server-side apply on, not from the beginning",
-    "test_explain_custom": "recorded while the real server's OpenAPI did not have the definition yet",
 }
 """Sessions in which the local plane says something else, and why."""
 
