@@ -97,7 +97,7 @@ RENDERINGS: Final[dict[Code, Rendering]] = {
     Code.WORKLOAD_UNREADABLE: Rendering(
         Severity.WARNING,
         "entry {workload} cannot be checked: no right to get, list and watch {kind}; it stays reserved. "
-        "Grant it as deploy/kustomize/workload-rights.yaml does for others",
+        "Grant it as deploy/kustomize/base/workload-rights.yaml does for others",
     ),
     Code.WORKLOAD_UNKNOWN_KIND: Rendering(
         Severity.WARNING,

@@ -1,14 +1,19 @@
 """What can be said of the installation without a cluster; the rest is tests/scenarios/test_deploy.py."""
 
+import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
-from dra.api.configuration import Configuration, Endpoint
+from dra.api.configuration import Configuration, Endpoint, Mode
 
-RIGHTS = ("rights.yaml", "workload-rights.yaml", "eviction-rights.yaml", "generation-rights.yaml")
-KUSTOMIZE = Path(__file__).parents[2] / "deploy" / "kustomize"
+needs_kubectl = pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl renders kustomizations")
+
+RIGHTS = ("rights.yaml", "workload-rights.yaml", "eviction-rights.yaml", "../replace/generation-rights.yaml")
+KUSTOMIZE = Path(__file__).parents[2] / "deploy" / "kustomize" / "base"
 USED = {"get", "list", "watch", "create", "patch", "update", "delete"}
 
 
@@ -53,3 +58,39 @@ def test_the_ports_of_the_container_are_those_of_the_configuration() -> None:
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
     ports = {port["name"]: port["containerPort"] for port in container["ports"]}
     assert ports == {name: content[name]["port"] for name in ("metrics", "probes")}
+
+
+def kustomized(overlay: str) -> dict[tuple[str, str], Any]:
+    """Return what an overlay renders, by kind and name."""
+    command = ["kubectl", "kustomize", str(KUSTOMIZE.parent / overlay)]
+    rendered = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    return {(obj["kind"], obj["metadata"]["name"]): obj for obj in yaml.safe_load_all(rendered)}
+
+
+@needs_kubectl
+def test_without_a_choice_it_is_alongside() -> None:
+    assert kustomized(".") == kustomized("alongside")
+
+
+@needs_kubectl
+@pytest.mark.parametrize("mode", list(Mode), ids=str)
+def test_an_overlay_says_its_mode_in_the_last_word(mode: Mode) -> None:
+    deployment = kustomized(mode.value)["Deployment", "dra-reserve-controller"]
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    assert container["args"] == ["controller", "--config=/etc/dra-reserve/config.yaml", f"--mode={mode}"]
+
+
+@needs_kubectl
+def test_only_who_replaces_may_make_claims() -> None:
+    alongside, replace = kustomized("alongside"), kustomized("replace")
+    more = {("ClusterRole", "dra-reserve-generation"), ("ClusterRoleBinding", "dra-reserve-generation")}
+    assert replace.keys() - alongside.keys() == more
+    changed = {key for key in alongside if alongside[key] != replace[key]}
+    assert changed == {("Deployment", "dra-reserve-controller")}
+
+
+@needs_kubectl
+def test_on_kind_there_is_one_replica_and_no_quota() -> None:
+    replace, kind = kustomized("replace"), kustomized("kind")
+    assert replace.keys() - kind.keys() == {("ResourceQuota", "critical-pods")}
+    assert kind["Deployment", "dra-reserve-controller"]["spec"]["replicas"] == 1

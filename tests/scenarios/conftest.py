@@ -138,7 +138,6 @@ def own_cluster() -> Iterator[Cluster | None]:
         yield None
         return
     with Cluster(Options(nodes=SOUND_NODES, broken_nodes=BROKEN_NODES)) as cluster:
-        installation.install(cluster.admin_kubeconfig)
         yield cluster
 
 
@@ -152,7 +151,6 @@ def visited() -> Iterator[RunFolder | None]:
     with RunFolder() as folder:
         found = planes.start(folder, api=place.api) if place.api else os.environ["KUBECONFIG"]
         admin = kubeconfig.flatten(folder.path / ADMIN, kubeconfig=str(found))
-        installation.install(admin)
         nodes = FakeNodes(folder, binaries.build(binaries.kwok()), kubeconfig=admin)
         nodes.kwok.start()
         try:
@@ -173,6 +171,7 @@ def target(mode: Mode, own_cluster: Cluster | None, visited: RunFolder | None) -
     folder = own_cluster.folder if own_cluster else visited
     assert folder is not None
     admin = folder.path / ADMIN
+    installation.change_over(admin, mode=mode)
     # A plane of ours knows one token, and keeps nobody from anything.
     installed = admin if place.api else installation.controller_kubeconfig(admin, folder.path)
     return Target(mode=mode, admin=admin, controller=installed, folder=folder, own=own_cluster)

@@ -6,15 +6,17 @@ They run with the service accounts and the rights that are installed, never with
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import yaml
 
 from tests.cluster import kubeconfig
 from tests.cluster.kubectl import kubectl
+from tests.scenarios.target import Mode
 
 DEPLOY: Final = Path(__file__).resolve().parents[2] / "deploy"
 KUSTOMIZATION: Final = DEPLOY / "kustomize"
+OVERLAYS: Final = {mode: KUSTOMIZATION / mode.value for mode in Mode}
 PLUGIN_KUSTOMIZATION: Final = DEPLOY / "kubelet-plugin"
 
 NAMESPACE: Final = "dra-reserve"
@@ -24,12 +26,34 @@ LEASE: Final = "dra-reserve-controller"
 PLUGIN_NAMESPACE: Final = "dra-reserve-nodes"
 PLUGIN_SERVICE_ACCOUNT: Final = "dra-reserve-kubelet-plugin"
 
+Json = dict[str, Any]
 
-def install(admin: Path, *, kustomization: Path = KUSTOMIZATION) -> None:
+
+def install(admin: Path, *, kustomization: Path = OVERLAYS[Mode.REPLACE]) -> None:
     """Apply a kustomization; may be done again."""
-    rendered = kubectl("kustomize", str(kustomization), kubeconfig=admin)
-    wanted = [obj for obj in yaml.safe_load_all(rendered) if obj["kind"] not in {"Deployment", "DaemonSet"}]
+    wanted = rendered(kustomization, admin=admin)
     kubectl("apply", "--filename=-", kubeconfig=admin, stdin=yaml.safe_dump_all(wanted))
+
+
+def change_over(admin: Path, *, mode: Mode) -> None:
+    """Install what a mode needs, and take away what only the other one does: rights above all."""
+    install(admin, kustomization=OVERLAYS[mode])
+    kept = {identity(obj) for obj in rendered(OVERLAYS[mode], admin=admin)}
+    others = [obj for other in Mode for obj in rendered(OVERLAYS[other], admin=admin)]
+    if needless := [obj for obj in others if identity(obj) not in kept]:
+        manifests = yaml.safe_dump_all(needless)
+        kubectl("delete", "--ignore-not-found", "--filename=-", kubeconfig=admin, stdin=manifests)
+
+
+def rendered(kustomization: Path, *, admin: Path) -> list[Json]:
+    """Return the objects of a kustomization, without what runs."""
+    objects = yaml.safe_load_all(kubectl("kustomize", str(kustomization), kubeconfig=admin))
+    return [obj for obj in objects if obj["kind"] not in {"Deployment", "DaemonSet"}]
+
+
+def identity(obj: Json) -> tuple[str, str, str]:
+    """Return what tells an object from all others; the hash in a ConfigMap's name changes with its content."""
+    return obj["kind"], obj["metadata"].get("namespace", ""), obj["metadata"]["name"]
 
 
 def controller_kubeconfig(admin: Path, folder: Path) -> Path:

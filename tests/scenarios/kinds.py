@@ -64,7 +64,7 @@ class Kind:
         )
 
     async def let_controller_read(self) -> None:
-        """Grant what deploy/kustomize/workload-rights.yaml tells users to grant."""
+        """Grant what deploy/kustomize/base/workload-rights.yaml tells users to grant."""
         rule = {"apiGroups": [self.group], "resources": ["shoals"], "verbs": ["get", "list", "watch"]}
         await self.namespace.create(
             {

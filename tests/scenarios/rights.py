@@ -58,7 +58,7 @@ class Right:
 
 def granted(folder: Path = KUSTOMIZATION) -> frozenset[Right]:
     """Return all rights of the controller, from the manifests as they stand."""
-    documents = (obj for file in folder.glob("*.yaml") for obj in yaml.safe_load_all(file.read_text(encoding="utf-8")))
+    documents = (obj for file in folder.rglob("*.yaml") for obj in yaml.safe_load_all(file.read_text(encoding="utf-8")))
     roles = (obj for obj in documents if obj.get("kind") in {"Role", "ClusterRole"})
     return frozenset(right for role in roles for rule in role.get("rules", ()) for right in _rights(role, rule))
 

@@ -25,9 +25,10 @@ GATE_POLICY: Final = KUSTOMIZATION.parent / "policies" / "gate.yaml"
 OPT_IN: Final = "reserve.dra/gate"
 
 
-def test_the_kustomization_is_accepted_as_a_whole(target: Target) -> None:
+@pytest.mark.parametrize("overlay", [".", "alongside", "replace", "kind"])
+def test_the_kustomization_is_accepted_as_a_whole(target: Target, overlay: str) -> None:
     strictly = ("--dry-run=server", "--validate=strict", "--output=name")
-    accepted = kubectl("apply", "--kustomize", str(KUSTOMIZATION), *strictly, kubeconfig=target.admin)
+    accepted = kubectl("apply", "--kustomize", str(KUSTOMIZATION / overlay), *strictly, kubeconfig=target.admin)
     assert "deployment.apps/dra-reserve-controller" in accepted.splitlines()
 
 
