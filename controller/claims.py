@@ -1,6 +1,5 @@
 """The claim loop: one claim at a time is brought to what the engine wants."""
 
-import asyncio
 import itertools
 import logging
 import math
@@ -90,21 +89,14 @@ class ClaimLoop:
 
     async def run(self) -> None:
         """Work until cancelled."""
-        async with asyncio.TaskGroup() as group:
-            for _ in range(WORKERS):
-                group.create_task(self._work())
+        await self._queue.serve(self._serve, workers=WORKERS)
 
-    async def _work(self) -> None:
-        while True:
-            key = await self._queue.take()
-            self._metrics.queue.set(len(self._queue))
-            cost = 0.0
-            try:
-                cost = await self._turn(key)
-                self._queue.at(key, await self._evictor.reconcile(key))
-                self.wake()
-            finally:
-                self._queue.done(key, cost=cost)
+    async def _serve(self, key: Key) -> float:
+        self._metrics.queue.set(len(self._queue))
+        cost = await self._turn(key)
+        self._queue.at(key, await self._evictor.reconcile(key))
+        self.wake()
+        return cost
 
     async def _turn(self, key: Key) -> float:
         """Reconcile, and see to it that a failure is tried again; return what deciding cost."""

@@ -4,12 +4,13 @@ Beside the writing of the claim, not within it: neither may hold the other up.
 """
 
 import logging
+from functools import partial
 from typing import Final
 
 from controller.leadership import Leadership
 from controller.metrics import Metrics
 from controller.publisher import Publisher
-from controller.writer import together
+from controller.writer import PartlyDoneError, together
 from dra.engine import eviction
 from dra.engine.actions import Evict, Plan
 from dra.engine.claims.policy import Policy
@@ -64,8 +65,8 @@ class Evictor:
         """Evict the pods of a claim that are due; return when to look again. Failures are logged, not raised."""
         try:
             plan = self._decide(key)
-            await together([self._evict(action) for action in plan.actions if isinstance(action, Evict)])
-        except ApiError as error:
+            await together([partial(self._evict, action) for action in plan.actions if isinstance(action, Evict)])
+        except (ApiError, PartlyDoneError) as error:
             pause = self._pause(key)
             _log.warning("claim %s/%s: not all pods evicted, again in %.1f s: %s", *key, pause, error)
         except Exception:  # noqa: BLE001 - one claim must not stop all others

@@ -4,7 +4,6 @@ A claim is created, its answer enters the world, and the next decision finds it 
 second one is made. The status of the owner is written last.
 """
 
-import asyncio
 import logging
 from dataclasses import replace
 from typing import Final
@@ -69,21 +68,10 @@ class GenerationLoop:
 
     async def run(self) -> None:
         """Work until cancelled."""
-        async with asyncio.TaskGroup() as group:
-            for _ in range(WORKERS):
-                group.create_task(self._work())
+        await self._queue.serve(self._turn, workers=WORKERS)
 
-    async def _work(self) -> None:
-        while True:
-            uid = await self._queue.take()
-            try:
-                await self._turn(uid)
-            finally:
-                self._queue.done(uid)
-                self.wake()
-
-    async def _turn(self, uid: Uid) -> None:
-        """Serve one owner, and see to it that a failure is tried again."""
+    async def _turn(self, uid: Uid) -> float:
+        """Serve one owner, and see to it that a failure is tried again; what that costs is not worth telling."""
         try:
             settled = await self.reconcile(uid)
         except ApiError as error:
@@ -97,6 +85,8 @@ class GenerationLoop:
             self._retries.succeeded(uid)
         else:
             self._queue.at(uid, self._clock.now() + self._retries.failed(uid, RETRY))
+        self.wake()
+        return 0.0
 
     async def reconcile(self, uid: Uid) -> bool:
         """Bring one owner to what the engine wants; return whether nothing is left to try."""

@@ -8,7 +8,7 @@ twentieth of a core and not all of it. A claim is never decided twice at the sam
 import asyncio
 import heapq
 import itertools
-from collections.abc import Hashable
+from collections.abc import Awaitable, Callable, Hashable
 from typing import Final, Generic, TypeVar
 
 from dra.engine.instants import NEVER, Instant
@@ -84,6 +84,22 @@ class Queue(Generic[K]):
         else:
             self._delay.pop(key, None)
         self.at(key, again)
+
+    async def serve(self, turn: Callable[[K], Awaitable[float]], *, workers: int) -> None:
+        """Give each claim to ``turn`` when it is due, so many at a time, until cancelled; a turn returns its cost."""
+
+        async def work() -> None:
+            while True:
+                key = await self.take()
+                cost = 0.0
+                try:
+                    cost = await turn(key)
+                finally:
+                    self.done(key, cost=cost)
+
+        async with asyncio.TaskGroup() as group:
+            for _ in range(workers):
+                group.create_task(work())
 
     def _tidy(self) -> None:
         """Drop superseded instants when they are most of the heap: some lie twenty minutes ahead."""

@@ -7,8 +7,9 @@ the chain; nothing is repeated here, the claim is decided again with a newer vie
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Iterable, Sequence
-from typing import Final
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from functools import partial
+from typing import Final, TypeAlias
 
 from controller.confirmation import Confirmation
 from controller.leadership import Leadership
@@ -51,6 +52,9 @@ KICK_AGAIN: Final = 0.5
 
 _UNTOUCHED: Final = ("spec", "status.allocation")
 """Fields that no patch of ours changes, so that an objection to one means what `dra.kube.exact` tells of."""
+
+Request: TypeAlias = Callable[[], Awaitable[None]]
+"""What sends a request when its turn comes: until then there is nothing to cancel."""
 
 _log: Final = logging.getLogger(__name__)
 
@@ -96,19 +100,19 @@ class Writer:
             except ApiError:
                 await self._kick_listed(plan, view)
                 raise
-        rest: list[Awaitable[None]] = []
+        rest: list[Request] = []
         for action in plan.actions:
             match action:
                 case Ungate():
-                    rest.append(self._ungate(action))
+                    rest.append(partial(self._ungate, action))
                 case Kick():
-                    rest.append(self._kick(action))
+                    rest.append(partial(self._kick, action))
                 case DeleteClaim():
-                    rest.append(self._delete_claim(action))
+                    rest.append(partial(self._delete_claim, action))
                 case LookUpPod() if view is not None:
-                    rest.append(self._look_up_pod(action, view.key))
+                    rest.append(partial(self._look_up_pod, action, view.key))
                 case LookUpWorkload():
-                    rest.append(self._look_up_workload(action))
+                    rest.append(partial(self._look_up_workload, action))
                 case _:
                     pass
         await together(rest)
@@ -117,7 +121,7 @@ class Writer:
         """The chain broke behind the list: who is listed now will not be kicked by the next plan."""
         claim = self._world.claim(view.key)
         listed = {entry.uid for entry in claim.entries} if claim is not None else set()
-        await together([self._kick(a) for a in plan.actions if isinstance(a, Kick) and a.uid in listed])
+        await together([partial(self._kick, a) for a in plan.actions if isinstance(a, Kick) and a.uid in listed])
 
     async def _write_claim(self, writes: Iterable[ClaimWrite], view: ClaimView) -> None:
         claim = view.claim
@@ -350,15 +354,15 @@ def _same(found: ResourceClaim, expected: ResourceClaim) -> bool:
     )
 
 
-async def together(requests: list[Awaitable[None]]) -> None:
+async def together(requests: Sequence[Request]) -> None:
     """Run requests, a few at a time; all of them, even if some fail, then raise what tells of the failures."""
     if not requests:
         return
     slots = asyncio.Semaphore(PARALLEL)
 
-    async def one(request: Awaitable[None]) -> None:
+    async def one(request: Request) -> None:
         async with slots:
-            await request
+            await request()
 
     outcomes = await asyncio.gather(*(one(r) for r in requests), return_exceptions=True)
     failures = [outcome for outcome in outcomes if isinstance(outcome, ApiError)]

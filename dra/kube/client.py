@@ -280,7 +280,9 @@ class Client:
         that is like the claim ``before``, which was decided on, and tried some times.
         """
         deadline = self._clock.now() + within
-        for left in reversed(range(REWRITES)):
+        left = REWRITES
+        while True:
+            left -= 1
             try:
                 return await self._rewrite(
                     resource,
@@ -294,7 +296,6 @@ class Client:
             except Conflict:
                 if not left or self._clock.now() >= deadline:
                     raise
-        raise AssertionError("unreachable")
 
     async def _rewrite(  # noqa: PLR0913 - likewise
         self,

@@ -44,7 +44,7 @@ class Cluster:
         self.disturb = {}
         """Path → what somebody else does right before the next write on it."""
         self.answer = {}
-        """Method → the answer to all such requests."""
+        """Method, or method and path → the answer to all such requests."""
         self.discovery = dict(DISCOVERY)
         """Path → what is served there; `DRA_V1BETA2` and `SCHEDULING` are not, as on most servers."""
         self._watches = defaultdict(list)
@@ -110,7 +110,8 @@ class Cluster:
         self.requests.append(request)
         await asyncio.sleep(0)
         handle = {"GET": self._get, "PATCH": self._patch, "POST": self._post, "DELETE": self._delete}[request.method]
-        return self.answer.get(request.method) or handle(request)
+        special = self.answer.get((request.method, request.path)) or self.answer.get(request.method)
+        return special or handle(request)
 
     @contextlib.asynccontextmanager
     async def stream(self, request):

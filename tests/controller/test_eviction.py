@@ -230,6 +230,18 @@ async def test_who_may_not_evict_tries_again_ever_more_slowly(cluster, world, ev
     assert await evictor.reconcile(KEY) - clock.now() <= 0.5
 
 
+async def test_a_refused_eviction_is_no_failure_to_decide(cluster, world, evictor_of, clock, metrics, caplog):
+    allocate(cluster, world)
+    run(cluster, world, "a", "b")
+    put_taint(world)
+    of_a = ("DELETE", cluster.path(PODS, NAMESPACE, "a"))
+    cluster.answer = {of_a: refusal(403, "Forbidden", "pods is forbidden")}
+    assert await evictor_of().reconcile(KEY) > clock.now()
+    assert "deletionTimestamp" in state(cluster, "b")["metadata"]
+    assert "claim ml/train: not all pods evicted, again in " in caplog.text
+    assert b"dra_reserve_decision_failures_total 0.0" in metrics.render()
+
+
 async def test_a_claim_that_cannot_be_decided_stops_no_other(cluster, world, evictor_of, clock, caplog):
     caplog.set_level(logging.ERROR)
     allocate(cluster, world, {"tolerationSeconds": "soon"})

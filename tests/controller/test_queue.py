@@ -125,3 +125,33 @@ async def test_many_workers_share_the_work(queue, clock):
     assert sorted(await asyncio.gather(*workers)) == [
         (("ml", str(number)), pytest.approx(SHORTEST)) for number in range(8)
     ]
+
+
+async def test_who_serves_gives_back_each_claim_with_its_cost(queue, clock):
+    seen = []
+
+    async def turn(key):
+        seen.append((key, clock.now()))
+        if len(seen) == 1:
+            queue.touch(key)  # while it is being decided
+        return LONGEST * LOAD
+
+    queue.touch(A)
+    serving = asyncio.create_task(queue.serve(turn, workers=2))
+    await asyncio.sleep(10 * LONGEST)
+    serving.cancel()
+    assert seen == [(A, pytest.approx(SHORTEST)), (A, pytest.approx(2 * SHORTEST))]
+    queue.touch(A)
+    assert await queue.take() == A
+    assert clock.now() == pytest.approx(11 * LONGEST)
+
+
+async def test_a_turn_that_fails_ends_the_serving_and_holds_nothing_back(queue):
+    async def turn(key):
+        raise ValueError(key)
+
+    queue.touch(A)
+    with pytest.raises(ExceptionGroup):
+        await queue.serve(turn, workers=2)
+    queue.touch(A)
+    assert await queue.take() == A
