@@ -43,6 +43,7 @@ DEVICE_TAINT_RULES: Final = Resource("resource.k8s.io/v1beta2", "DeviceTaintRule
 POD_GROUPS: Final = Resource("scheduling.k8s.io/v1alpha2", "PodGroup", "podgroups")
 PRIORITY_CLASSES: Final = Resource("scheduling.k8s.io/v1", "PriorityClass", "priorityclasses", namespaced=False)
 CLUSTER_ROLES: Final = Resource("rbac.authorization.k8s.io/v1", "ClusterRole", "clusterroles", namespaced=False)
+RESERVATIONS: Final = Resource("scheduling.koordinator.sh/v1alpha1", "Reservation", "reservations", namespaced=False)
 CRDS: Final = Resource(
     "apiextensions.k8s.io/v1", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False
 )
@@ -59,6 +60,7 @@ _ALL: Final = (
         PRIORITY_CLASSES,
         CLUSTER_ROLES,
         CRDS,
+        RESERVATIONS,
     ),
 )
 _BY_KIND: Final = {(resource.api_version, resource.kind): resource for resource in _ALL}

@@ -1,0 +1,1 @@
+"""Reservations on a real scheduler with our extender, in a cluster of their own: its scheduler knows the extender."""

@@ -1,0 +1,151 @@
+"""The real API server takes Reservations as people have them, shows them, and refuses those that cannot be meant."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any, Final
+
+import pytest
+import yaml
+
+from tests.cluster.kubectl import KubectlError, kubectl
+from tests.dra.api.reservations.manifests import manifest
+from tests.scenarios.api import Api, ApiError
+from tests.scenarios.eventually import eventually
+from tests.scenarios.reservations.conftest import EXAMPLES
+from tests.scenarios.resources import RESERVATIONS
+from tests.scenarios.target import Target
+
+MANIFESTS: Final = sorted(path.name for path in EXAMPLES.glob("*.yaml") if "kind: Reservation" in path.read_text())
+RESIZE: Final = "scheduling.koordinator.sh/reservation-resize-allocatable"
+ORDER: Final = "scheduling.koordinator.sh/reservation-order"
+
+
+@pytest.fixture
+async def clean(api: Api) -> AsyncIterator[Api]:
+    """The API, without reservations at the end, and with a policy that is in force."""
+
+    async def in_force() -> bool:
+        try:
+            await api.request("POST", f"{RESERVATIONS.path()}?dryRun=All", requesting(cpu="x"))
+        except ApiError as error:
+            return "is no amount" in str(error)
+        return False
+
+    await eventually(in_force, within=30, saying="the admission policy is in force")
+    yield api
+    for each in await api.all(RESERVATIONS):
+        await api.delete(RESERVATIONS, each["metadata"]["name"])
+
+
+def requesting(**requests: Any) -> dict[str, Any]:
+    return with_pod(containers=[{"name": "a", "image": "b", "resources": {"requests": requests}}])
+
+
+def with_pod(**spec: Any) -> dict[str, Any]:
+    made = manifest()
+    made["spec"]["template"]["spec"] |= spec
+    return made
+
+
+def with_metadata(**metadata: Any) -> dict[str, Any]:
+    made = manifest()
+    made["metadata"] |= metadata
+    return made
+
+
+def owned_by(**owner: Any) -> dict[str, Any]:
+    return manifest(owners=[owner])
+
+
+@pytest.mark.parametrize("name", MANIFESTS)
+async def test_what_people_have_is_taken_as_it_stands_and_shown(clean: Api, target: Target, name: str) -> None:
+    (wanted,) = yaml.safe_load_all((EXAMPLES / name).read_text())
+    kubectl("apply", "--filename", str(EXAMPLES / name), kubeconfig=target.admin)
+
+    made = await clean.get(RESERVATIONS, wanted["metadata"]["name"])
+    assert made["spec"] == {"allocateOnce": True} | wanted["spec"]
+    narrow = kubectl("get", "rsv", wanted["metadata"]["name"], kubeconfig=target.admin)
+    assert narrow.split()[:3] == ["NAME", "PHASE", "AGE"]
+    wide = kubectl("get", "reservations", "-o", "wide", kubeconfig=target.admin)
+    assert wide.split()[:6] == ["NAME", "PHASE", "AGE", "NODE", "TTL", "EXPIRES"]
+    assert " 1h " in f"{wide.splitlines()[1]} "
+
+
+MALFORMED: Final = [
+    pytest.param(manifest(owners=None), "spec.owners: Required value", id="no-owners"),
+    pytest.param(manifest(owners=[]), "spec.owners: Invalid value", id="nobody"),
+    pytest.param(owned_by(), "spec.owners[0]: Invalid value", id="an-owner-that-says-nothing"),
+    pytest.param(owned_by(object={}), "spec.owners[0].object: Invalid value", id="any-object"),
+    pytest.param(owned_by(controller={"kind": "Job"}), "spec.owners[0].controller: Invalid", id="any-job"),
+    pytest.param(owned_by(labelSelector={}), "spec.owners[0].labelSelector: Invalid value", id="any-labels"),
+    pytest.param(
+        owned_by(labelSelector={"matchExpressions": [{"key": "a", "operator": "In"}]}),
+        "spec.owners[0].labelSelector.matchExpressions[0]: Invalid value",
+        id="in-nothing",
+    ),
+    pytest.param(
+        owned_by(labelSelector={"matchExpressions": [{"key": "a", "operator": "Is"}]}),
+        "spec.owners[0].labelSelector.matchExpressions[0].operator: Unsupported value",
+        id="operator",
+    ),
+    pytest.param(
+        owned_by(labelSelector={"matchExpressions": [{"key": "a b", "operator": "Exists"}]}),
+        "labelSelector.matchExpressions: a key is no key of a label",
+        id="key-of-an-expression",
+    ),
+    pytest.param(
+        owned_by(labelSelector={"matchLabels": {"-": "b"}}),
+        "labelSelector.matchLabels: a key is no key of a label",
+        id="key-of-a-label",
+    ),
+    pytest.param(
+        owned_by(labelSelector={"matchLabels": {"a": "b c"}}),
+        "labelSelector.matchLabels: a value is no value of a label",
+        id="value-of-a-label",
+    ),
+    pytest.param(manifest(template=None), "spec.template: Required value", id="no-template"),
+    pytest.param(manifest(template={}), "spec.template: Invalid value", id="empty-template"),
+    pytest.param(with_pod(containers=[]), "spec.template: Invalid value", id="no-containers"),
+    pytest.param(requesting(), "spec.template.spec.containers: reserves nothing", id="nothing-requested"),
+    pytest.param(requesting(cpu="x"), "spec.template.spec.containers: cpu: is no amount", id="no-quantity"),
+    pytest.param(requesting(memory="-1Gi"), "spec.template.spec.containers: memory: is no amount", id="negative"),
+    pytest.param(requesting(cpu="1 core"), "spec.template.spec.containers: cpu: is no amount", id="with-a-word"),
+    pytest.param(with_pod(nodeName="Node 1"), "spec.template.spec.nodeName: is no name of a node", id="node-name"),
+    pytest.param(with_pod(nodeName=7), "spec.template.spec.nodeName: is no name of a node", id="node-number"),
+    pytest.param(manifest(ttl="1d"), "spec.ttl: Invalid value", id="days"),
+    pytest.param(manifest(ttl="-1h"), "spec.ttl: Invalid value", id="in-the-past"),
+    pytest.param(manifest(ttl=60), "spec.ttl: Invalid value", id="number"),
+    pytest.param(manifest(expires="tomorrow"), "spec.expires: Invalid value", id="expires"),
+    pytest.param(manifest(allocatePolicy="Strict"), "spec.allocatePolicy: Unsupported value", id="policy"),
+    pytest.param(manifest(allocateOnce="yes"), "spec.allocateOnce: Invalid value", id="boolean"),
+    pytest.param(manifest(taints=[{"key": "a"}]), "spec.taints[0].effect: Required value", id="taint"),
+    pytest.param(manifest(preAllocation=True), "spec.preAllocation: goes with", id="pre-allocation-by-default-policy"),
+    pytest.param(with_metadata(labels={ORDER: "first"}), "reservation-order]: must be a whole", id="order"),
+    pytest.param(
+        with_metadata(labels={"koordinator.sh/priority": "high"}), "priority]: must be a whole number", id="priority"
+    ),
+    pytest.param(with_metadata(annotations={RESIZE: "cpu=4"}), "must be JSON objects", id="resize"),
+]
+
+
+@pytest.mark.parametrize(("wrong", "named"), MALFORMED)
+async def test_what_cannot_be_meant_is_refused_with_the_field_named(
+    clean: Api, target: Target, wrong: dict[str, Any], named: str
+) -> None:
+    with pytest.raises(KubectlError) as refused:
+        kubectl("create", "--filename=-", "--validate=false", kubeconfig=target.admin, stdin=yaml.safe_dump(wrong))
+    assert named in str(refused.value)
+    assert await clean.all(RESERVATIONS) == []
+
+
+async def test_thirty_kinds_of_mistakes_are_known() -> None:
+    assert len(MALFORMED) >= 30
+
+
+async def test_what_has_its_place_keeps_its_template(clean: Api) -> None:
+    await clean.create(manifest())
+    await clean.patch(RESERVATIONS, "demo", {"status": {"nodeName": "n", "phase": "Available"}}, subresource="status")
+    with pytest.raises(ApiError, match="already has its place; to hold more or less of it"):
+        await clean.patch(RESERVATIONS, "demo", {"spec": requesting(cpu=3)["spec"]})
+    await clean.patch(RESERVATIONS, "demo", {"spec": {"unschedulable": True}})
