@@ -143,7 +143,7 @@ def transport(root: Path) -> HttpTransport:
 
 async def served(root: Path, ready: Callable[..., None], stopped: asyncio.Event, *, sync: bool) -> None:
     """Run the plugin."""
-    driver = assemble(f"{SIMULATED}{inventory(root / 'inventory.yaml', COUNT)}", node=NODE)
+    driver = assemble(f"{SIMULATED}{inventory(root / 'inventory.yaml', COUNT)}", node=NODE, folder=root)
     application = Application([driver], transport(root), Options(node=NODE, folders=folders(root)), sync=sync)
     async with running(application):
         await until(lambda: application.served[0].publisher.synced)

@@ -54,7 +54,7 @@ class Counting:
 async def published(root: Path, gpus: int) -> dict[str, Any]:
     """Publish so many GPUs; then one fails; then the same slices by hand. They stay on the server."""
     path = inventory(root / "inventory.yaml", gpus)
-    driver = assemble(f"{SIMULATED}{path}", node=NODE)
+    driver = assemble(f"{SIMULATED}{path}", node=NODE, folder=root)
     counting = Counting(transport(root))
     application = Application([driver], counting, Options(node=NODE, folders=folders(root)))
     publisher = application.served[0].publisher

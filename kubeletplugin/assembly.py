@@ -91,14 +91,16 @@ def _cpu(choice: Choice) -> Driver:
 
 def _gpu(choice: Choice) -> Driver:
     from kubeletplugin.drivers.gpu import assembly  # noqa: PLC0415
-    from kubeletplugin.drivers.gpu.devices import Publication  # noqa: PLC0415
+    from kubeletplugin.drivers.gpu.devices import DRIVER, Publication  # noqa: PLC0415
     from kubeletplugin.drivers.gpu.driver_root import DriverRoot  # noqa: PLC0415
     from kubeletplugin.inventory.nvml import NvmlUnavailableError  # noqa: PLC0415
+    from kubeletplugin.sockets import private_folder  # noqa: PLC0415
 
     try:
         return assembly.assemble(
             choice.inventory,
             node=choice.node,
+            folder=private_folder(choice.plugins / DRIVER),
             publication=Publication(shares=choice.gpu_shares),
             root=DriverRoot(here=choice.nvidia_root, host=choice.nvidia_root_on_host),
         )

@@ -105,14 +105,14 @@ class Preparing:
     async def recover(self) -> None:
         """Repair what a crash or a reboot left: missing CDI files, orphans, what is to be enforced.
 
-        Raises CheckpointError, and then has touched nothing; TimeoutError if another instance keeps the lock.
+        Raises CheckpointError, and then has touched nothing; BusyError if somebody keeps the lock.
         """
         await self._locked(self._recover)
 
     async def enforce(self) -> None:
         """Look at the machine again, and at the CDI files: to be called every few seconds.
 
-        Raises Refused, CheckpointError or TimeoutError.
+        Raises Refused, CheckpointError or BusyError.
         """
         await self._locked(self._look_again)
 
@@ -137,8 +137,8 @@ class Preparing:
         """Begin under the lock; what goes wrong with all of a turn is every claim's answer."""
         try:
             await self._lock.acquire(within=LOCK_SECONDS)
-        except TimeoutError:
-            text = f"another instance of the plugin keeps {self._lock.folder} locked; the kubelet tries again"
+        except TimeoutError as error:
+            text = f"{error}; the kubelet tries again"
             wishes = begin()
         except OSError as error:
             text = f"{self._lock.folder}: {error.strerror}"

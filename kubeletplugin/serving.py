@@ -157,9 +157,7 @@ class ServedDriver:
             await self.preparing.recover()
         except CheckpointError as error:
             problem = str(error)
-        except TimeoutError:
-            problem = f"driver {self.driver.name}: another instance keeps {self.names.folder} locked"
-        except OSError as error:
+        except OSError as error:  # BusyError among them
             problem = f"driver {self.driver.name}: {error}"
         else:
             problem = ""
@@ -183,8 +181,8 @@ class ServedDriver:
     async def _enforced(self) -> str:
         try:
             await self.preparing.enforce()
-        except (Refused, CheckpointError, OSError) as error:  # TimeoutError among them
-            return str(error) or "another instance keeps the folder locked"
+        except (Refused, CheckpointError, OSError) as error:  # BusyError among them
+            return str(error)
         return ""
 
     def _sweep(self) -> None:

@@ -82,6 +82,10 @@ def remove_stale(path: Path) -> bool:
     )
 
 
+class BusyError(TimeoutError):
+    """The lock was not to be had in time; the text says who has it."""
+
+
 class FolderLock:
     """One holder at a time among all processes, and within this one in order of arrival."""
 
@@ -91,14 +95,17 @@ class FolderLock:
         self._descriptor: int | None = None
 
     async def acquire(self, *, within: float) -> None:
-        """Wait for the lock; raises TimeoutError after `within` seconds. May be cancelled."""
-        async with asyncio.timeout(within):
-            await self._turn.acquire()
-            try:
-                self._descriptor = await self._lock_folder()
-            except BaseException:
-                self._turn.release()
-                raise
+        """Wait for the lock; raises BusyError after `within` seconds. May be cancelled."""
+        try:
+            async with asyncio.timeout(within):
+                await self._turn.acquire()
+                try:
+                    self._descriptor = await self._lock_folder()
+                except BaseException:
+                    self._turn.release()
+                    raise
+        except TimeoutError:
+            raise BusyError(self._who(within)) from None
 
     def release(self) -> None:
         """Give it back."""
@@ -107,6 +114,14 @@ class FolderLock:
         os.close(self._descriptor)
         self._descriptor = None
         self._turn.release()
+
+    def _who(self, seconds: float) -> str:
+        if self._descriptor is None:  # nor has it whoever of us was before: that one waits for the kernel, too
+            return f"another instance of the plugin keeps {self.folder} locked"
+        return (
+            f"an earlier call of this plugin is still at work in {self.folder} after {seconds:g} s: "
+            "the disk, or what the driver calls, is slow"
+        )
 
     async def _lock_folder(self) -> int:
         # Opened anew each time: the folder may have been made anew.

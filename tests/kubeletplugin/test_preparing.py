@@ -329,6 +329,26 @@ async def test_an_instance_that_keeps_the_lock_is_named(node, monkeypatch):
     assert not isinstance(await one(node.instance().prepare, a), Refused)
 
 
+async def test_a_call_that_waits_for_one_of_our_own_blames_nobody_else(node, driver, monkeypatch):
+    monkeypatch.setattr("kubeletplugin.preparing.LOCK_SECONDS", 0.01)
+    entered, go_on = asyncio.Event(), asyncio.Event()
+
+    async def slow(_):
+        entered.set()
+        await go_on.wait()
+
+    driver.enforce = slow
+    plugin = node.instance(driver=driver)
+    a, b = node.claims.allocate("a", "gpu-0"), node.claims.allocate("b", "gpu-1")
+    first = asyncio.create_task(one(plugin.prepare, a))
+    await entered.wait()
+    text = str(await one(plugin.prepare, b))
+    assert text.startswith(f"{b}: an earlier call of this plugin is still at work in {node.own} after 0.01 s")
+    assert text.endswith("; the kubelet tries again")
+    go_on.set()
+    assert not isinstance(await first, Refused)
+
+
 async def test_a_caller_who_gives_up_leaves_a_call_that_comes_to_its_end(node, driver):
     entered, go_on = asyncio.Event(), asyncio.Event()
     enforce = driver.enforce

@@ -108,6 +108,17 @@ async def test_two_instances_exclude_each_other(tmp_path):
     other.release()
 
 
+async def test_who_keeps_the_lock_is_told_truly(tmp_path):
+    one, other = FolderLock(tmp_path), FolderLock(tmp_path)
+    await one.acquire(within=1)
+    waiting = [asyncio.create_task(lock.acquire(within=0.01)) for lock in (one, other, other)]
+    texts = [str(await asyncio.gather(each, return_exceptions=True)) for each in waiting]
+    assert f"an earlier call of this plugin is still at work in {tmp_path} after 0.01 s" in texts[0]
+    for text in texts[1:]:  # the second of them waits for the first, which has it not
+        assert f"another instance of the plugin keeps {tmp_path} locked" in text
+    one.release()
+
+
 async def test_a_waiter_may_be_cancelled_and_leaves_nothing_behind(tmp_path):
     one, other = FolderLock(tmp_path), FolderLock(tmp_path)
     await one.acquire(within=1)

@@ -12,6 +12,7 @@ from kubeletplugin.drivers.gpu.driver import GpuDriver
 from kubeletplugin.drivers.gpu.driver_root import DriverRoot
 from kubeletplugin.drivers.gpu.edits import SimulatedEdits
 from kubeletplugin.drivers.gpu.nvidia_edits import NvidiaEdits
+from kubeletplugin.drivers.gpu.time_slice_record import FILE, TimeSliceRecord
 from kubeletplugin.drivers.gpu.time_slices import SimulatedTimeSlicing, SmiTimeSlicing
 from kubeletplugin.inventory.gpus import GpuInventory
 from kubeletplugin.inventory.nvml import NvmlGpus, library
@@ -29,11 +30,12 @@ def assemble(
     source: str,
     *,
     node: str,
+    folder: Path,
     publication: Publication = Publication(),  # noqa: B008 - frozen
     root: DriverRoot | None = None,
     host: DriverRoot | None = None,
 ) -> GpuDriver:
-    """Return a driver; `root` is where NVIDIA's driver is installed, `host` where its toolkit is.
+    """Return a driver; `folder` is its own, `root` is where NVIDIA's driver is installed, `host` where its toolkit is.
 
     Raises UnknownInventoryError, MalformedInventoryError, NvmlUnavailableError or OSError: texts for whoever starts it.
     """
@@ -50,7 +52,7 @@ def assemble(
         _real(source, root),
         node=node,
         edits=NvidiaEdits(root, host=host),
-        time_slicing=SmiTimeSlicing(root),
+        time_slicing=SmiTimeSlicing(root, TimeSliceRecord(folder / FILE)),
         publication=publication,
     )
 

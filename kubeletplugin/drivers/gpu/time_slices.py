@@ -1,11 +1,12 @@
 """How long a process computes on a GPU before the next one does: set by ``nvidia-smi``, there is no other way to.
 
-The setting belongs to the GPU and outlives whoever made it. So the driver owns it as soon as one claim has asked for it
-while this process runs, or had asked for it when this process started: it is set, and set back when the claim is gone.
-GPUs that no claim of ours ever asked for are left as their administrator has set them.
+The setting belongs to the GPU and outlives whoever made it. So the driver owns it as soon as one claim has asked for
+it: it is set, and set back when the claim is gone, by whichever process lives then (`time_slice_record`). GPUs that no
+claim of ours ever asked for are left as their administrator has set them.
 """
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections.abc import Mapping
@@ -13,6 +14,7 @@ from typing import Final, Protocol
 
 from dra.api.parameters.gpu import TimeSlice
 from kubeletplugin.drivers.gpu.driver_root import DriverRoot
+from kubeletplugin.drivers.gpu.time_slice_record import TimeSliceRecord
 
 log = logging.getLogger(__name__)
 
@@ -57,9 +59,11 @@ class SimulatedTimeSlicing:
 class SmiTimeSlicing:
     """With the ``nvidia-smi`` of the installed driver."""
 
-    def __init__(self, root: DriverRoot) -> None:
+    def __init__(self, root: DriverRoot, record: TimeSliceRecord) -> None:
         self._root = root
+        self._record = record
         self._set: dict[str, TimeSlice] = {}
+        """By this process. What others have set, or it is not known whether it was set, is in the record only."""
         self._hung: dict[str, float] = {}
         """Until when a GPU is not asked for again."""
 
@@ -71,19 +75,41 @@ class SmiTimeSlicing:
         return ""
 
     async def apply(self, wanted: Mapping[str, TimeSlice]) -> Mapping[str, str]:
-        """Set what differs from what was set before; a failure with one GPU does not keep others from theirs."""
-        due = {uuid: wish for uuid, wish in wanted.items() if self._set.get(uuid, TimeSlice.DEFAULT) is not wish}
+        """Set what differs from what was set before; a failure with one GPU does not keep others from theirs.
+
+        With the lock of the driver's folder.
+        """
+        recorded = self._record.read()
+        due = {uuid: wish for uuid, wish in wanted.items() if self._differs(uuid, wish, recorded)}
+        if not due:
+            return {}
+        asked = {uuid: wish for uuid, wish in due.items() if wish is not TimeSlice.DEFAULT}
+        try:
+            self._record.write({**recorded, **asked})
+        except OSError as error:
+            text = f"{self._record.path} cannot be written: {error.strerror}"
+            return {uuid: _failed(uuid, wish, text) for uuid, wish in asked.items()}
         reasons = await asyncio.gather(*(self._run(uuid, wish) for uuid, wish in due.items()))
-        failed = {}
+        failed, left = {}, dict(self._record.read())
         for (uuid, wish), reason in zip(due.items(), reasons, strict=True):
-            text = f"GPU {uuid}: time slice {wish} cannot be set: {reason}"
+            text = _failed(uuid, wish, reason)
             if not reason:
                 self._set[uuid] = wish
+                if wish is TimeSlice.DEFAULT:
+                    left.pop(uuid, None)
             elif wish is TimeSlice.DEFAULT:
                 log.warning("%s; it is tried again", text)
             else:
                 failed[uuid] = text
+        with contextlib.suppress(OSError):  # then it is wider than the truth: it is set back once more
+            self._record.write(left)
         return failed
+
+    def _differs(self, uuid: str, wish: TimeSlice, recorded: Mapping[str, TimeSlice]) -> bool:
+        """Whether a GPU has, or may have, something else than what is wanted."""
+        if wish is TimeSlice.DEFAULT:
+            return uuid in recorded
+        return self._set.get(uuid) is not wish or recorded.get(uuid) is not wish
 
     async def _run(self, uuid: str, interval: TimeSlice) -> str:
         program = self._root.program("nvidia-smi")
@@ -110,3 +136,7 @@ class SmiTimeSlicing:
                 process.kill()
                 await process.wait()
         return "" if process.returncode == 0 else output.decode(errors="replace").strip()[:500] or "nvidia-smi failed"
+
+
+def _failed(uuid: str, wish: TimeSlice, reason: str) -> str:
+    return f"GPU {uuid}: time slice {wish} cannot be set: {reason}"

@@ -1,10 +1,10 @@
 """What a kubelet remembers on disk: which claims are in use on its node, by which pods, with which devices.
 
-A plugin holds its devices until it is told otherwise, so who forgets that a claim was prepared leaks them. Whether it
-is prepared is not remembered, as with the real kubelet: the next sandbox asks the driver again.
+A plugin holds its devices until it is told otherwise, so who forgets that a claim was prepared leaks them: a file that
+cannot be read ends the start, as with the real kubelet. Whether a claim is prepared is not remembered, as there:
+the next sandbox asks the driver again.
 """
 
-import logging
 import os
 from pathlib import Path
 from typing import Final
@@ -15,7 +15,9 @@ from dra.local.nodes.preparations import Preparation
 
 NAME: Final = "dra_manager_state"
 
-_log: Final = logging.getLogger(__name__)
+
+class UnreadableCheckpointError(RuntimeError):
+    """What was in use on a node is not known; the text names the file and the way out."""
 
 
 class Checkpoints:
@@ -25,15 +27,21 @@ class Checkpoints:
         self._folders = folders
 
     def load(self) -> dict[str, list[Preparation]]:
-        """Return what was in use on each node."""
+        """Return what was in use on each node; raises UnreadableCheckpointError."""
         found = {}
         for node, folder in self._folders.items():
+            path = folder / NAME
             try:
-                found[node] = msgspec.json.decode((folder / NAME).read_bytes(), type=list[Preparation])
+                found[node] = msgspec.json.decode(path.read_bytes(), type=list[Preparation])
             except FileNotFoundError:
                 continue
-            except msgspec.DecodeError as error:
-                _log.warning("node %s: its checkpoint %s is not readable: %s", node, folder / NAME, error)
+            except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
+                what = error.strerror if isinstance(error, OSError) else error
+                raise UnreadableCheckpointError(
+                    f"node {node}: its checkpoint {path} cannot be read: {what}. It says which pods have which claims: "
+                    "without it their plugins would never be told that these pods have ended. Put the file right, or "
+                    f"begin without it: mv {path} {path}.damaged, and delete the pods of that node"
+                ) from error
         return found
 
     def save(self, node: str, preparations: list[Preparation]) -> None:

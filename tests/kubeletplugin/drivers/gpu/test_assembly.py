@@ -26,7 +26,7 @@ def example(name):
 
 
 def simulated(name):
-    return assemble(f"simulated:{EXAMPLES / name}", node="n1")
+    return assemble(f"simulated:{EXAMPLES / name}", node="n1", folder=Path("/nowhere"))
 
 
 @pytest.mark.parametrize("name", ["classes.yaml", "claim.yaml"])
@@ -90,18 +90,18 @@ def test_the_claim_of_the_example_becomes_a_cdi_file():
     assert first["env"][1] == "GPU_DEVICE_0_TIME_SLICE=Long"
 
 
-def test_a_word_that_is_no_inventory_is_told():
+def test_a_word_that_is_no_inventory_is_told(tmp_path):
     with pytest.raises(UnknownInventoryError, match="inventory 'magic' is not known; there are nvml, sysfs and"):
-        assemble("magic", node="n1")
+        assemble("magic", node="n1", folder=tmp_path)
 
 
 def test_a_node_that_should_use_nvml_and_cannot_says_so(tmp_path):
     (tmp_path / "usr" / "lib64").mkdir(parents=True)
     (tmp_path / "usr" / "lib64" / "libnvidia-ml.so.1").write_text("no library")
     with pytest.raises(NvmlUnavailableError, match="NVML cannot be loaded"):
-        assemble("nvml", node="n1", root=DriverRoot(here=tmp_path))
+        assemble("nvml", node="n1", folder=tmp_path, root=DriverRoot(here=tmp_path))
 
 
-def test_a_node_without_gpus_offers_an_empty_pool():
-    (pool,) = assemble("sysfs", node="n1").pools()
+def test_a_node_without_gpus_offers_an_empty_pool(tmp_path):
+    (pool,) = assemble("sysfs", node="n1", folder=tmp_path).pools()
     assert pool.name == "n1"

@@ -7,6 +7,7 @@ import pytest
 from dra.api.parameters.gpu import TimeSlice
 from kubeletplugin.drivers.gpu import time_slices
 from kubeletplugin.drivers.gpu.driver_root import DriverRoot
+from kubeletplugin.drivers.gpu.time_slice_record import TimeSliceRecord
 from kubeletplugin.drivers.gpu.time_slices import SmiTimeSlicing
 
 DEFAULT, LONG, SHORT = TimeSlice.DEFAULT, TimeSlice.LONG, TimeSlice.SHORT
@@ -29,7 +30,12 @@ def smi(tmp_path):
 @pytest.fixture
 def slicing(tmp_path, smi):
     del smi
-    return SmiTimeSlicing(DriverRoot(here=tmp_path))
+    return started(tmp_path)
+
+
+def started(folder):
+    """What a process that has just been started has."""
+    return SmiTimeSlicing(DriverRoot(here=folder), TimeSliceRecord(folder / "time-slices.json"))
 
 
 def calls(folder):
@@ -83,7 +89,53 @@ async def test_a_program_that_hangs_is_ended_and_not_started_for_that_gpu_again_
 
 
 async def test_without_the_program_there_is_a_reason(tmp_path):
-    slicing = SmiTimeSlicing(DriverRoot(here=tmp_path))
+    slicing = started(tmp_path)
     assert slicing.unable == f"there is no nvidia-smi below {tmp_path}"
     assert "there is no nvidia-smi" in (await slicing.apply({"GPU-0": LONG}))["GPU-0"]
     assert await slicing.apply({"GPU-0": DEFAULT}) == {}
+
+
+async def test_what_a_process_that_died_had_set_is_set_back_by_the_next(slicing, tmp_path):
+    await slicing.apply({"GPU-0": LONG, "GPU-1": LONG})
+    again = started(tmp_path)
+    await again.apply({"GPU-0": DEFAULT, "GPU-1": LONG})
+    assert sorted(calls(tmp_path)[2:]) == [
+        "compute-policy -i GPU-0 --set-timeslice 0",
+        "compute-policy -i GPU-1 --set-timeslice 3",  # a reboot may have been in between
+    ]
+    await again.apply({"GPU-0": DEFAULT, "GPU-1": LONG})
+    assert len(calls(tmp_path)) == 4
+
+
+async def test_a_gpu_that_is_away_is_set_back_when_it_returns(slicing, tmp_path):
+    await slicing.apply({"GPU-0": LONG})
+    again = started(tmp_path)
+    await again.apply({})
+    await again.apply({"GPU-0": DEFAULT})
+    assert calls(tmp_path)[1:] == ["compute-policy -i GPU-0 --set-timeslice 0"]
+
+
+async def test_the_two_instances_of_a_rolling_update_know_what_the_other_has_set(slicing, tmp_path):
+    other = started(tmp_path)
+    await slicing.apply({"GPU-0": LONG})
+    await other.apply({"GPU-0": DEFAULT})
+    await slicing.apply({"GPU-0": LONG})
+    assert [call[-1] for call in calls(tmp_path)] == ["3", "0", "3"]
+
+
+async def test_a_gpu_whose_record_cannot_be_written_is_not_set(slicing, tmp_path):
+    (tmp_path / ".time-slices.json.tmp").mkdir()
+    failed = await slicing.apply({"GPU-0": LONG, "GPU-1": DEFAULT})
+    why = f"{tmp_path}/time-slices.json cannot be written: Is a directory"
+    assert failed == {"GPU-0": f"GPU GPU-0: time slice Long cannot be set: {why}"}
+    assert calls(tmp_path) == []
+
+
+@pytest.mark.parametrize("content", ["{", '{"gpus": {"GPU-0": "Eternal"}}', "[]", '{"gpus": 3}'])
+async def test_a_record_that_cannot_be_understood_is_told_and_claims_set_theirs(slicing, tmp_path, caplog, content):
+    path = tmp_path / "time-slices.json"
+    path.write_text(content)
+    await slicing.apply({"GPU-0": DEFAULT, "GPU-1": LONG})
+    assert f"file {path}: cannot be understood" in caplog.text
+    assert calls(tmp_path) == ["compute-policy -i GPU-1 --set-timeslice 3"]
+    assert path.stat().st_mode & 0o777 == 0o600

@@ -305,9 +305,3 @@ async def test_what_was_prepared_before_a_kubelet_started_again_is_given_back(tm
             await plane.user.delete("pods", "p", gracePeriodSeconds=1)
             await gone(plane, "p")
         assert plugin.unprepared == [plugin.prepared[0]]
-
-
-def test_a_checkpoint_that_cannot_be_read_is_told_and_none(tmp_path, caplog):
-    (tmp_path / "dra_manager_state").write_text("[{")
-    assert Checkpoints({"n1": tmp_path}).load() == {}
-    assert f"node n1: its checkpoint {tmp_path}/dra_manager_state is not readable" in caplog.text
