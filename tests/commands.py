@@ -5,6 +5,7 @@ from typing import Final
 
 import click
 
+from dra.cli.kubectl.main import main as plugin
 from dra.cli.main import main
 
 _KUBECTL_VERB: Final = re.compile(
@@ -12,7 +13,7 @@ _KUBECTL_VERB: Final = re.compile(
     r"|create|debug|delete|describe|diff|drain|edit|events|exec|explain|expose|get|kustomize|label|logs|options|patch"
     r"|port-forward|proxy|replace|rollout|run|scale|set|taint|top|uncordon|version|wait"
 )
-"""kubectl's own; ``kubectl dra`` comes with the plugin."""
+"""kubectl's own; ``kubectl dra`` is ours."""
 
 _COMMAND: Final = re.compile(r"\b(kubectl|dra-reserve|make) +([a-z][-a-z]*)(?: +([a-z][-a-z]*))?")
 _OPTION_OF_OURS: Final = re.compile(r"this controller with (--[-a-z]+)")
@@ -24,6 +25,8 @@ def unknown_commands(text: str) -> list[str]:
     for program, verb, further in _COMMAND.findall(text):
         if program == "kubectl" and verb == "auth":
             known = further in {"can-i", "whoami", "reconcile"}
+        elif program == "kubectl" and verb == "dra":
+            known = not further or further in plugin.commands
         elif program == "kubectl":
             known = _KUBECTL_VERB.fullmatch(verb) is not None
         else:

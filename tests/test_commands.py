@@ -32,7 +32,8 @@ def test_the_texts_of_a_module_name_only_commands_that_exist(path):
     ("text", "unknown"),
     [
         pytest.param("See: kubectl get pods -n ml", [], id="kubectl"),
-        pytest.param("run kubectl dra preflight", ["kubectl dra preflight"], id="a-plugin-that-is-not-there-yet"),
+        pytest.param("run kubectl dra preflight", [], id="our-plugin"),
+        pytest.param("run kubectl dra guess", ["kubectl dra guess"], id="a-command-that-our-plugin-does-not-have"),
         pytest.param("kubectl auth can-i get jobs", [], id="kubectl-with-two-verbs"),
         pytest.param("kubectl fix claim", ["kubectl fix claim"], id="no-such-verb"),
         pytest.param("start dra-reserve controller", [], id="ours"),

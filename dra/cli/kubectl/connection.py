@@ -1,0 +1,65 @@
+"""The way from a command to the API server, and how its errors end the command."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+import click
+
+from dra.cli.kubectl.options import Place
+from dra.kube import credentials
+from dra.kube.client import Client
+from dra.kube.codec import allow_nesting
+from dra.kube.errors import ApiError
+from dra.kube.http import HttpTransport, user_agent
+from dra.kube.limits import Limiter
+from dra.kube.transport import Transport
+
+QPS: Final = 50.0
+BURST: Final = 300
+"""kubectl's own limits."""
+
+T = TypeVar("T")
+
+
+class FailedError(click.ClickException):
+    """The command could not do what it was asked for; what is left of its work is said in the text."""
+
+    exit_code = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Connection:
+    """A client, and the transport that it goes through."""
+
+    client: Client
+    transport: Transport
+
+
+@asynccontextmanager
+async def connect(place: Place) -> AsyncIterator[Connection]:
+    """Yield a connection to the cluster; raises ApiError."""
+    allow_nesting()
+    agent = user_agent().replace("dra-reserve", "kubectl-dra", 1)
+    transport = HttpTransport(credentials.find(place.kubeconfig, context=place.context), agent=agent)
+    try:
+        yield Connection(client=Client(transport, Limiter(QPS, BURST)), transport=transport)
+    finally:
+        await transport.close()
+
+
+def run(place: Place, work: Callable[[Connection], Coroutine[Any, Any, T]]) -> T:
+    """Do something with a connection; an error of the API ends the command with its text."""
+
+    async def connected() -> T:
+        async with connect(place) as connection:
+            return await work(connection)
+
+    try:
+        return asyncio.run(connected())
+    except ApiError as error:
+        raise FailedError(str(error)) from error
+    except KeyboardInterrupt:
+        raise FailedError("interrupted; nothing is under way any more") from None

@@ -1,0 +1,70 @@
+"""What was looked at, and what is to be done: the rows of a checklist."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final
+
+from dra.cli.kubectl.options import Style
+from dra.cli.kubectl.output import Format, coloured, structured, table
+
+
+class Verdict(StrEnum):
+    """What looking has shown."""
+
+    OK = "ok"
+    LEFT = "missing"  # work is left to do
+    WARNING = "warning"  # it works, less well
+    UNKNOWN = "unknown"  # nobody could tell
+
+
+_COLOURS: Final = {
+    Verdict.OK: "green",
+    Verdict.LEFT: "red",
+    Verdict.WARNING: "yellow",
+    Verdict.UNKNOWN: "yellow",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One thing that was looked at."""
+
+    check: str
+    verdict: Verdict
+    detail: str
+    sure: str = ""
+    """By what it is known, where that is not the API server's plain word."""
+
+    command: str = ""
+    """What to do next; empty if nothing is."""
+
+    def content(self) -> dict[str, Any]:
+        """Return it for JSON."""
+        told = {"check": self.check, "verdict": self.verdict.value, "detail": self.detail}
+        more = {"sure": self.sure, "command": self.command}
+        return {**told, **{key: value for key, value in more.items() if value}}
+
+
+def ready(findings: Iterable[Finding]) -> bool:
+    """Whether nothing is left to do."""
+    return all(finding.verdict is not Verdict.LEFT for finding in findings)
+
+
+def written(findings: Sequence[Finding], style: Style) -> str:
+    """Return the checklist: a table, and below it what to do, or the whole of it as data."""
+    if style.output is not Format.TABLE:
+        return structured({"ready": ready(findings), "checks": [each.content() for each in findings]}, style.output)
+    rows = [
+        (
+            each.check,
+            coloured(each.verdict.value, _COLOURS[each.verdict]),
+            f"{each.detail} ({each.sure})" if each.sure else each.detail,
+        )
+        for each in findings
+    ]
+    text = table(("CHECK", "STATE", "DETAIL"), rows, headers=style.headers)
+    todo = [each for each in findings if each.command]
+    if todo:
+        text += "\n\nTo do:\n" + "\n".join(f"  {each.check}: {each.command}" for each in todo)
+    return text

@@ -1,0 +1,32 @@
+"""``kubectl-dra``: what kubectl runs for ``kubectl dra``.
+
+As in kubectl: data on stdout and nothing else there, messages on stderr, plain text when piped, NO_COLOR heeded.
+Exit codes: 0 all is well, 1 it is not (the output says what), 2 an error or a wrong command line.
+"""
+
+from typing import Final
+
+import click
+
+from dra.cli.lazily import Lazily, Places
+
+COMMANDS: Final[Places] = {
+    "preflight": (
+        "dra.cli.kubectl.preflight.command:preflight",
+        "Check whether this cluster is ready for dra-reserve.",
+    ),
+}
+
+
+class _Verbs(Lazily):
+    places = COMMANDS
+
+
+@click.group(cls=_Verbs, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="dra-reserve", prog_name="kubectl dra")
+def main() -> None:
+    """Ask who holds the devices of a cluster, and why; check it, and change it."""
+
+
+if __name__ == "__main__":
+    main(prog_name="kubectl dra")

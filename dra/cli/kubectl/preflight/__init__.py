@@ -1,0 +1,1 @@
+"""``kubectl dra preflight``: whether a cluster is ready, looked at and not guessed."""

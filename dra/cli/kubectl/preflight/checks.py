@@ -1,0 +1,285 @@
+"""The checks: each reads little and judges it; together they are the whole of ``kubectl dra preflight``."""
+
+import asyncio
+import re
+from collections import Counter
+from dataclasses import dataclass
+from datetime import datetime
+from email.utils import parsedate_to_datetime
+from typing import Final
+
+from dra.api.rights import Purpose
+from dra.cli.kubectl.connection import Connection
+from dra.cli.kubectl.findings import Finding, Verdict
+from dra.cli.kubectl.preflight import granting, probe, stock
+from dra.cli.kubectl.preflight.granting import Identity, Missing
+from dra.cli.kubectl.preflight.stock import Sign, Stock
+from dra.kube.client import Client, Selection, Version
+from dra.kube.clock import SYSTEM
+from dra.kube.discovery import Discovery
+from dra.kube.errors import ApiError, Forbidden, NotFound
+from dra.kube.resources import CLAIMS, NODES, PODS, Resource
+from dra.kube.transport import Request, Transport
+from dra.model.claims import ResourceClaim
+from dra.model.meta import DynamicObject, ObjectMeta, PartialObject, Struct
+from dra.model.pods import Pod
+from dra.model.references import GroupResource
+
+OLDEST: Final = (1, 34)
+"""Where resource.k8s.io/v1 begins."""
+
+NEWEST: Final = (1, 36)
+"""What the scenarios were last run on: docs/kubernetes-versions.md."""
+
+SKEW: Final = 5.0
+"""Seconds between two clocks that nobody worries about; the answer's Date has whole seconds."""
+
+ADMISSION: Final = "admissionregistration.k8s.io"
+GATE_POLICY: Final = "gate.reserve.dra"
+SYSTEM_NAMESPACE: Final = "kube-system"
+
+
+class _NodeInfo(Struct, frozen=True):
+    container_runtime_version: str = ""
+    kubelet_version: str = ""
+
+
+class _NodeStatus(Struct, frozen=True):
+    node_info: _NodeInfo = _NodeInfo()
+
+
+class Machine(Struct, frozen=True):
+    """A node, as far as its software goes."""
+
+    metadata: ObjectMeta
+    status: _NodeStatus = _NodeStatus()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """What the cluster is to be ready for."""
+
+    identity: Identity
+    replace: bool
+    namespace: str
+    probe: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """All findings, and the rights that are missing."""
+
+    findings: tuple[Finding, ...]
+    missing: Missing
+
+
+async def look(connection: Connection, wish: Wish) -> Report:
+    """Look at everything; raises ApiError where even looking is not possible."""
+    client = connection.client
+    discovery = Discovery(client)
+    now = await server_time(connection.transport)
+    skew = judge_skew(now, SYSTEM.wall())
+    wanted = granting.purposes(replace=wish.replace)
+    lacking = await granting.missing(client, wish.identity, wanted, namespace=wish.namespace)
+    found = await asyncio.gather(
+        _version(client),
+        _dra(discovery),
+        _stock(client, wish, now=now),
+        _gate(client, discovery),
+        _groups(discovery),
+        _runtimes(client),
+    )
+    return Report(findings=(*found[:2], judge_rights(lacking, wish), *found[2:], skew), missing=lacking)
+
+
+async def _version(client: Client) -> Finding:
+    return judge_version(await client.version())
+
+
+def judge_version(version: Version) -> Finding:
+    """Judge the version of the API server."""
+    digits = [re.match(r"\d*", each) for each in (version.major, version.minor)]
+    number = tuple(int(each.group() or 0) for each in digits if each is not None)
+    oldest, newest = (".".join(map(str, each)) for each in (OLDEST, NEWEST))
+    if number < OLDEST:
+        detail = f"Kubernetes {version.git_version}: older than {oldest}, where resource.k8s.io/v1 begins"
+        return Finding(check="version", verdict=Verdict.LEFT, detail=detail, command=f"upgrade to {oldest} or later")
+    if number > NEWEST:
+        detail = f"Kubernetes {version.git_version}: newer than {newest}, the last that this was tried on"
+        return Finding(check="version", verdict=Verdict.WARNING, detail=detail)
+    return Finding(check="version", verdict=Verdict.OK, detail=f"Kubernetes {version.git_version}")
+
+
+async def _dra(discovery: Discovery) -> Finding:
+    found = await discovery.resolve(GroupResource(resource="resourceclaims", group="resource.k8s.io"))
+    if found is not None and found.version == "v1":
+        return Finding(check="api", verdict=Verdict.OK, detail="resource.k8s.io/v1 is served")
+    detail = "resource.k8s.io/v1 is not served" + (f", only {found.version}" if found is not None else "")
+    command = "start kube-apiserver with --runtime-config=resource.k8s.io/v1=true"
+    return Finding(check="api", verdict=Verdict.LEFT, detail=detail, command=command)
+
+
+def judge_rights(lacking: Missing, wish: Wish) -> Finding:
+    """Judge what the identity may do, naming each right that it lacks."""
+    if not lacking:
+        return Finding(check="rights", verdict=Verdict.OK, detail=f"{wish.identity} may do all that is needed")
+    named = [f"{right}" for each in lacking.cluster.values() for right in each]
+    named += [f"{right} in namespace {lacking.namespace}" for right in lacking.namespaced]
+    options = f" --as {wish.identity.name}" if wish.identity.name else " --self"
+    mode = " --mode replace" if wish.replace else ""
+    only_watches = set(lacking.cluster) <= {Purpose.WORKLOADS, Purpose.EVICTION} and not lacking.namespaced
+    return Finding(
+        check="rights",
+        verdict=Verdict.WARNING if only_watches else Verdict.LEFT,
+        detail=f"{wish.identity} may not: {', '.join(dict.fromkeys(named))}",
+        command=f"kubectl dra preflight{mode}{options} --missing-rights | kubectl apply -f -",
+    )
+
+
+async def _stock(client: Client, wish: Wish, *, now: datetime | None) -> Finding:
+    sign = await stock_sign(client, now=now or SYSTEM.wall(), probing=wish.probe)
+    return judge_stock(sign, replace=wish.replace)
+
+
+async def stock_sign(client: Client, *, now: datetime, probing: bool) -> Sign:
+    """Find out whether the stock claim controller runs; raises ApiError."""
+    flags = stock.by_flags(await _manager_pods(client))
+    if flags is not None:
+        return flags
+    if probing:
+        return stock.by_maker(await probe.maker(client), seconds=probe.WAIT)
+    claims: dict[tuple[str, str], ResourceClaim] = {}
+    async for page in client.list_pages(CLAIMS, ResourceClaim):
+        claims |= {claim.metadata.key: claim for claim in page.items}
+    async for pods in client.list_pages(PODS, Pod, selection=Selection(fields="spec.nodeName!=")):
+        neglected = stock.by_neglect(claims, pods.items, now=now)
+        if neglected is not None:
+            return neglected
+    async for traces in client.list_pages(CLAIMS, DynamicObject):
+        written = stock.by_traces((claim.content for claim in traces.items), now=now)
+        if written is not None:
+            return written
+    return stock.assumed()
+
+
+async def _manager_pods(client: Client) -> list[dict[str, object]]:
+    selection = Selection(namespace=SYSTEM_NAMESPACE, labels=f"component={stock.MANAGER}")
+    try:
+        pages = [page async for page in client.list_pages(PODS, DynamicObject, selection=selection)]
+    except (Forbidden, NotFound):
+        return []
+    return [pod.content for page in pages for pod in page.items]
+
+
+_EVERY: Final = "--controllers of every kube-controller-manager"
+
+
+def judge_stock(sign: Sign, *, replace: bool) -> Finding:
+    """Judge the stock claim controller against the mode that is wanted."""
+    check = "stock controller"
+    if sign.stock is Stock.MIXED or (replace and sign.stock is Stock.ON):
+        command = (
+            f"append ,-{stock.CONTROLLER} to --controllers of every kube-controller-manager, or use mode alongside"
+        )
+        return Finding(check=check, verdict=Verdict.LEFT, detail=sign.detail, sure=sign.sure, command=command)
+    if not replace and sign.stock is Stock.OFF:
+        command = (
+            f"take ,-{stock.CONTROLLER} out of --controllers of every kube-controller-manager, or use mode replace"
+        )
+        return Finding(check=check, verdict=Verdict.LEFT, detail=sign.detail, sure=sign.sure, command=command)
+    return Finding(check=check, verdict=Verdict.OK, detail=sign.detail, sure=sign.sure)
+
+
+async def _gate(client: Client, discovery: Discovery) -> Finding:
+    """Judge the policy that puts our gate on pods: without it pods start slower, and as safely."""
+    kind = GroupResource(resource="mutatingadmissionpolicies", group=ADMISSION)
+    policies = await discovery.resolve(kind)
+    if policies is None:
+        detail = "no MutatingAdmissionPolicy here (1.36 has it): write the gate into the pod templates"
+        return Finding(check="gate policy", verdict=Verdict.WARNING, detail=detail)
+    bindings = await discovery.resolve(GroupResource(resource="mutatingadmissionpolicybindings", group=ADMISSION))
+    installed = await _there(client, policies) and bindings is not None and await _there(client, bindings)
+    served = f"MutatingAdmissionPolicy {policies.version}"
+    if policies.version != "v1":
+        detail = f"{served}, the policy needs v1: write the gate into the pod templates"
+        return Finding(check="gate policy", verdict=Verdict.WARNING, detail=detail)
+    if installed:
+        return Finding(check="gate policy", verdict=Verdict.OK, detail=f"{served}, policy {GATE_POLICY} is installed")
+    return Finding(
+        check="gate policy",
+        verdict=Verdict.WARNING,
+        detail=f"{served}, policy {GATE_POLICY} is not installed: pods start slower, unless they bring the gate",
+        command="kubectl apply -f deploy/policies/gate.yaml",
+    )
+
+
+async def _there(client: Client, kind: Resource) -> bool:
+    try:
+        await client.get(kind, ("", GATE_POLICY), PartialObject)
+    except NotFound:
+        return False
+    return True
+
+
+async def _groups(discovery: Discovery) -> Finding:
+    found = await discovery.resolve(GroupResource(resource="podgroups", group="scheduling.k8s.io"))
+    served = f"scheduling.k8s.io/{found.version} is served" if found else "not served, which is the default"
+    return Finding(check="PodGroup API", verdict=Verdict.OK, detail=served)
+
+
+async def _runtimes(client: Client) -> Finding:
+    nodes: Counter[str] = Counter()
+    async for page in client.list_pages(NODES, Machine):
+        nodes.update(node.status.node_info.container_runtime_version or "unknown" for node in page.items)
+    return judge_runtimes(nodes)
+
+
+def judge_runtimes(nodes: Counter[str]) -> Finding:
+    """Judge by the versions of the container runtimes whether they hand over devices by CDI."""
+    if not nodes:
+        return Finding(check="CDI", verdict=Verdict.UNKNOWN, detail="there are no nodes")
+    lacking = {version for version in nodes if cdi(version) is False}
+    unknown = {version for version in nodes if cdi(version) is None}
+    counted = ", ".join(f"{count} × {version}" for version, count in sorted(nodes.items()))
+    sure = "by the runtime's version: its configuration is not to be seen from here"
+    if lacking:
+        detail = f"off by default in {', '.join(sorted(lacking))}; nodes: {counted}"
+        command = "set enable_cdi = true in containerd's configuration on those nodes, or update them to containerd 2"
+        return Finding(check="CDI", verdict=Verdict.WARNING, detail=detail, sure=sure, command=command)
+    if unknown:
+        return Finding(check="CDI", verdict=Verdict.UNKNOWN, detail=f"nodes: {counted}", sure=sure)
+    return Finding(check="CDI", verdict=Verdict.OK, detail=f"on by default; nodes: {counted}", sure=sure)
+
+
+def cdi(runtime: str) -> bool | None:
+    """Whether a runtime has CDI on unless told otherwise; None: not known."""
+    name, _, version = runtime.partition("://")
+    major, _, rest = version.partition(".")
+    minor = re.match(r"\d+", rest)
+    number = (int(major), int(minor.group())) if major.isdecimal() and minor is not None else None
+    if number is None:
+        return None
+    return {"containerd": number >= (2, 0), "cri-o": number >= (1, 23)}.get(name)
+
+
+async def server_time(transport: Transport) -> datetime | None:
+    """Return the time of day of the API server, by the Date of an answer; None if something took that away."""
+    try:
+        answer = await transport.send(Request(method="GET", path="/version", timeout=10.0))
+    except ApiError:
+        return None
+    try:
+        return parsedate_to_datetime(answer.headers.get("date", ""))
+    except ValueError:
+        return None
+
+
+def judge_skew(there: datetime | None, here: datetime) -> Finding:
+    """Judge the clock of this machine against the API server's."""
+    if there is None:
+        return Finding(check="clock", verdict=Verdict.UNKNOWN, detail="the API server's answers have no Date")
+    apart = (here - there).total_seconds()
+    if abs(apart) > SKEW:
+        detail = f"this machine is {abs(apart):.0f} s {'ahead of' if apart > 0 else 'behind'} the API server"
+        return Finding(check="clock", verdict=Verdict.WARNING, detail=detail, command="synchronise the clocks (NTP)")
+    return Finding(check="clock", verdict=Verdict.OK, detail="this machine and the API server agree within seconds")

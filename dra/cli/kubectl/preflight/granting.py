@@ -1,0 +1,150 @@
+"""Which rights an account has, which it lacks, and the manifest that grants those.
+
+A SubjectAccessReview answers for any account; asking needs a right of its own (``system:auth-delegator``, or an
+administrator). Without it, one can still ask for oneself, and impersonate the account with kubectl's own ``--as``.
+"""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import yaml
+
+from dra.api.rights import CLUSTER, NAMESPACE, OWN_NAMESPACE, Purpose, Right, rights
+from dra.kube.client import Client
+from dra.kube.resources import Resource
+from dra.model.meta import Struct
+
+_REVIEWS: Final = Resource(
+    "authorization.k8s.io", "v1", "subjectaccessreviews", "SubjectAccessReview", namespaced=False
+)
+_OWN_REVIEWS: Final = Resource(
+    "authorization.k8s.io", "v1", "selfsubjectaccessreviews", "SelfSubjectAccessReview", namespaced=False
+)
+_ACCOUNT_PREFIX: Final = "system:serviceaccount:"
+_ADDED: Final = "dra-reserve-missing-rights"
+
+
+class _Answer(Struct, frozen=True):
+    allowed: bool = False
+
+
+class _Review(Struct, frozen=True):
+    status: _Answer = _Answer()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """Whose rights are asked for; without a name: one's own."""
+
+    name: str = ""
+
+    @property
+    def account(self) -> tuple[str, str] | None:
+        """(namespace, name) of the service account, if it is one."""
+        namespace, colon, name = self.name.removeprefix(_ACCOUNT_PREFIX).partition(":")
+        return (namespace, name) if self.name.startswith(_ACCOUNT_PREFIX) and colon else None
+
+    @property
+    def groups(self) -> list[str]:
+        """The groups that the API server puts such a user into."""
+        account = self.account
+        of_accounts = [] if account is None else ["system:serviceaccounts", f"system:serviceaccounts:{account[0]}"]
+        return [*of_accounts, "system:authenticated"]
+
+    def __str__(self) -> str:
+        return self.name or "you"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Missing:
+    """Rights that an identity lacks, by what they are for."""
+
+    cluster: dict[Purpose, list[Right]]
+    namespaced: list[Right]
+    namespace: str = NAMESPACE
+
+    def __bool__(self) -> bool:
+        return bool(self.namespaced) or any(self.cluster.values())
+
+
+def purposes(*, replace: bool) -> tuple[Purpose, ...]:
+    """Return what a controller in that mode needs rights for."""
+    return tuple(each for each in Purpose if replace or each is not Purpose.GENERATION)
+
+
+async def missing(client: Client, identity: Identity, wanted: Iterable[Purpose], *, namespace: str) -> Missing:
+    """Ask for each right by itself; raises ApiError."""
+    cluster = [(purpose, right) for purpose in wanted for right in rights(CLUSTER[purpose])]
+    own = list(rights(OWN_NAMESPACE))
+    answers = await asyncio.gather(
+        *(_may(client, identity, right, namespace="") for _, right in cluster),
+        *(_may(client, identity, right, namespace=namespace) for right in own),
+    )
+    lacking: dict[Purpose, list[Right]] = defaultdict(list)
+    for (purpose, right), allowed in zip(cluster, answers[: len(cluster)], strict=True):
+        if not allowed:
+            lacking[purpose].append(right)
+    namespaced = [right for right, allowed in zip(own, answers[len(cluster) :], strict=True) if not allowed]
+    return Missing(cluster=dict(lacking), namespaced=namespaced, namespace=namespace)
+
+
+async def _may(client: Client, identity: Identity, right: Right, *, namespace: str) -> bool:
+    plural, _, subresource = right.resource.partition("/")
+    attributes = {
+        "verb": right.verb,
+        "group": right.group,
+        "resource": plural,
+        "subresource": subresource,
+        "namespace": namespace,
+        "name": right.name,
+    }
+    spec: dict[str, Any] = {"resourceAttributes": attributes}
+    if identity.name:
+        spec |= {"user": identity.name, "groups": identity.groups}
+    review = await client.create(_REVIEWS if identity.name else _OWN_REVIEWS, {"spec": spec}, model=_Review)
+    return review.status.allowed
+
+
+def manifest(lacking: Missing, identity: Identity) -> str:
+    """Return the YAML that grants what is lacking, and nothing more."""
+    if identity.account is not None:
+        namespace, name = identity.account
+        subject = {"kind": "ServiceAccount", "name": name, "namespace": namespace}
+    else:
+        subject = {"kind": "User", "name": identity.name, "apiGroup": "rbac.authorization.k8s.io"}
+    documents = []
+    cluster = sorted({right for each in lacking.cluster.values() for right in each})
+    if cluster:
+        documents += _role("ClusterRole", cluster, subject)
+    if lacking.namespaced:
+        documents += _role("Role", sorted(lacking.namespaced), subject, namespace=lacking.namespace)
+    return yaml.safe_dump_all(documents, sort_keys=False, width=120)
+
+
+def _role(kind: str, lacking: Sequence[Right], subject: dict[str, str], *, namespace: str = "") -> list[dict[str, Any]]:
+    verbs: dict[tuple[str, str, str], list[str]] = defaultdict(list)
+    for right in lacking:
+        verbs[(right.group, right.resource, right.name)].append(right.verb)
+    rules = [
+        {
+            "apiGroups": [group],
+            "resources": [resource],
+            **({"resourceNames": [name]} if name else {}),
+            "verbs": granted,
+        }
+        for (group, resource, name), granted in verbs.items()
+    ]
+    api, metadata = "rbac.authorization.k8s.io", {"name": _ADDED, **({"namespace": namespace} if namespace else {})}
+    return [
+        {"apiVersion": f"{api}/v1", "kind": kind, "metadata": metadata, "rules": rules},
+        {
+            "apiVersion": f"{api}/v1",
+            "kind": f"{kind}Binding",
+            "metadata": dict(metadata),
+            "roleRef": {"apiGroup": api, "kind": kind, "name": _ADDED},
+            "subjects": [dict(subject)],
+        },
+    ]

@@ -1,0 +1,159 @@
+"""Whether kube-controller-manager's resourceclaim-controller runs, told by what it does and what it leaves undone.
+
+No API says so. In the order of what they are worth:
+
+1. the flag ``--controllers`` in the pods of kube-controller-manager, where those can be seen (kubeadm, kind);
+2. a trial: a throw-away pod asks for a claim from a template; who makes it is in the claim's managedFields;
+3. a bound pod that its claim does not list: the stock controller lists such pods within milliseconds;
+4. its name in the managedFields of claims, and when it last wrote there;
+5. nothing: then it is on, as everywhere where nobody has switched it off.
+
+Pure: what was read comes in, a verdict comes out.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any, Final
+
+from dra.model.claims import RESERVED_FOR_MAX_SIZE, ResourceClaim
+from dra.model.pods import SCHEDULED, Pod, claim_names
+
+CONTROLLER: Final = "resourceclaim-controller"
+MANAGER: Final = "kube-controller-manager"
+"""Its name in managedFields, made by the API server from its User-Agent."""
+
+PATIENCE: Final = timedelta(seconds=60)
+"""How long a bound pod must have been unlisted: far longer than the stock controller takes, with its retries."""
+
+FRESH: Final = timedelta(minutes=10)
+"""How long ago a trace may be that still tells of now."""
+
+
+class Stock(StrEnum):
+    """Whether it runs."""
+
+    ON = "on"
+    OFF = "off"
+    MIXED = "mixed"  # on some control plane nodes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sign:
+    """What was seen, and what it tells."""
+
+    stock: Stock
+    detail: str
+    sure: str
+
+
+def switched_on(controllers: str) -> bool:
+    """Whether a value of ``--controllers`` leaves it on: the names count first, then ``*``."""
+    names = [name.strip() for name in controllers.split(",")]
+    if CONTROLLER in names:
+        return True
+    return f"-{CONTROLLER}" not in names and "*" in names
+
+
+def by_flags(pods: Iterable[Mapping[str, Any]]) -> Sign | None:
+    """Judge by the command lines of kube-controller-manager's pods."""
+    found = {
+        pod.get("metadata", {}).get("name", ""): switched_on(_flag(container) or "*")
+        for pod in pods
+        for container in pod.get("spec", {}).get("containers") or ()
+        if _runs(container, MANAGER)
+    }
+    if not found:
+        return None
+    sure = "certain: by the flag --controllers"
+    if all(found.values()):
+        return Sign(stock=Stock.ON, detail=f"on in {', '.join(sorted(found))}", sure=sure)
+    if not any(found.values()):
+        return Sign(stock=Stock.OFF, detail=f"off in {', '.join(sorted(found))}", sure=sure)
+    on = ", ".join(sorted(name for name, is_on in found.items() if is_on))
+    return Sign(stock=Stock.MIXED, detail=f"on in {on}, off in the others", sure=sure)
+
+
+def _words(container: Mapping[str, Any]) -> list[str]:
+    return [*(container.get("command") or ()), *(container.get("args") or ())]
+
+
+def _runs(container: Mapping[str, Any], program: str) -> bool:
+    return any(word.rpartition("/")[2] == program for word in _words(container)[:1]) or container.get("name") == program
+
+
+def _flag(container: Mapping[str, Any]) -> str:
+    words = _words(container)
+    for word, following in zip(words, [*words[1:], ""], strict=True):
+        name, equals, value = word.partition("=")
+        if name == "--controllers":
+            return value if equals else following
+    return ""
+
+
+def by_neglect(claims: Mapping[tuple[str, str], ResourceClaim], pods: Iterable[Pod], *, now: datetime) -> Sign | None:
+    """Judge by bound pods that nobody lists: where it is on, there are none for longer than a moment."""
+    for pod in pods:
+        condition = pod.condition(SCHEDULED)
+        since = _time(condition.last_transition_time) if condition is not None else None
+        if not pod.spec.node_name or pod.terminal or pod.metadata.deleting or since is None or now - since < PATIENCE:
+            continue
+        for name in claim_names(pod):
+            claim = claims.get((pod.metadata.namespace, name))
+            if claim is None or claim.status.allocation is None or claim.metadata.deleting:
+                continue
+            if len(claim.entries) >= RESERVED_FOR_MAX_SIZE or any(e.is_pod_group for e in claim.entries):
+                continue
+            if all(e.uid != pod.metadata.uid for e in claim.entries):
+                detail = f"pod {'/'.join(pod.metadata.key)} is bound and its claim {name} does not list it"
+                return Sign(stock=Stock.OFF, detail=f"off: {detail}", sure="nearly certain: it would list it at once")
+    return None
+
+
+def by_traces(claims: Iterable[Mapping[str, Any]], *, now: datetime) -> Sign | None:
+    """Judge by what it has written lately; that it wrote nothing tells nothing."""
+    latest: tuple[datetime, str] | None = None
+    for claim in claims:
+        metadata = claim.get("metadata", {})
+        for entry in metadata.get("managedFields") or ():
+            when = _time(entry.get("time"))
+            if entry.get("manager") == MANAGER and when is not None and (latest is None or when > latest[0]):
+                latest = (when, f"{metadata.get('namespace')}/{metadata.get('name')}")
+    if latest is None or now - latest[0] > FRESH:
+        return None
+    ago = max(0, int((now - latest[0]).total_seconds()))
+    return Sign(
+        stock=Stock.ON,
+        detail=f"on: it wrote claim {latest[1]} {ago} s ago",
+        sure="likely: it may have been switched off since; --probe makes certain",
+    )
+
+
+def by_maker(manager: str | None, *, seconds: float) -> Sign:
+    """Judge by who made the claim of the throw-away pod; None: nobody did."""
+    sure = "certain: by trial"
+    if manager is None:
+        return Sign(stock=Stock.OFF, detail=f"off: nobody made a claim from a template for {seconds:g} s", sure=sure)
+    if manager == MANAGER:
+        return Sign(stock=Stock.ON, detail="on: it made a claim from a template", sure=sure)
+    likely = "nearly certain: it would most often have been faster"
+    return Sign(stock=Stock.OFF, detail=f"off: {manager} makes the claims from templates", sure=likely)
+
+
+def assumed() -> Sign:
+    """Return what is the case on clusters of which nothing is known."""
+    return Sign(
+        stock=Stock.ON,
+        detail="on, as everywhere where nobody has switched it off",
+        sure="assumed: kube-controller-manager cannot be seen; --probe makes certain",
+    )
+
+
+def _time(text: object) -> datetime | None:
+    if not isinstance(text, str):
+        return None
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        return None

@@ -1,0 +1,208 @@
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+
+import pytest
+import yaml
+
+from dra.api.rights import Purpose, Right
+from dra.cli.kubectl.connection import Connection
+from dra.cli.kubectl.findings import Verdict, ready
+from dra.cli.kubectl.preflight import checks, granting, probe
+from dra.cli.kubectl.preflight.checks import Wish
+from dra.cli.kubectl.preflight.granting import Identity, Missing
+from dra.cli.kubectl.preflight.stock import Sign, Stock
+from dra.kube.client import Client, Version
+from dra.kube.limits import Limiter
+from dra.kube.resources import CLAIMS, SLICES
+from dra.local.schemas.structures import Dialect
+from dra.local.server import ApiServer
+from dra.local.transport import LocalTransport
+from dra.model.meta import PartialObject
+from tests.dra.kube.virtual import seeded
+
+CONTROLLER = Identity(name="system:serviceaccount:dra-reserve:dra-reserve-controller")
+
+
+@pytest.fixture
+def connection():
+    transport = LocalTransport(ApiServer(api=Dialect.STOCK, chance=seeded(1)))
+    return Connection(client=Client(transport, Limiter(1e6, 1e6)), transport=transport)
+
+
+def wish(**more):
+    return Wish(**{"identity": CONTROLLER, "replace": False, "namespace": "dra-reserve"} | more)
+
+
+async def test_an_ordinary_cluster_is_ready(connection):
+    report = await checks.look(connection, wish())
+    assert ready(report.findings), report.findings
+    assert [each.check for each in report.findings] == [
+        "version",
+        "api",
+        "rights",
+        "stock controller",
+        "gate policy",
+        "PodGroup API",
+        "CDI",
+        "clock",
+    ]
+
+
+async def test_an_ordinary_cluster_is_not_ready_for_mode_replace(connection):
+    report = await checks.look(connection, wish(replace=True))
+    assert [each.check for each in report.findings if each.verdict is Verdict.LEFT] == ["stock controller"]
+
+
+@pytest.mark.parametrize(
+    ("version", "verdict"),
+    [
+        pytest.param(("1", "33"), Verdict.LEFT, id="too-old"),
+        pytest.param(("1", "34"), Verdict.OK, id="oldest"),
+        pytest.param(("1", "36+"), Verdict.OK, id="a-vendors"),
+        pytest.param(("1", "37"), Verdict.WARNING, id="newer-than-tried"),
+        pytest.param(("", ""), Verdict.LEFT, id="no-version"),
+    ],
+)
+def test_versions(version, verdict):
+    assert checks.judge_version(Version(major=version[0], minor=version[1])).verdict is verdict
+
+
+@pytest.mark.parametrize(
+    ("runtime", "on"),
+    [
+        ("containerd://2.1.0", True),
+        ("containerd://1.7.27", False),
+        ("containerd://2.1.0-rc.1", True),
+        ("cri-o://1.33.1", True),
+        ("cri-o://1.22.0", False),
+        ("kwok-v0.8.0", None),
+        ("docker://27.0", None),
+        ("", None),
+    ],
+)
+def test_runtimes_that_know_cdi(runtime, on):
+    assert checks.cdi(runtime) is on
+
+
+@pytest.mark.parametrize(
+    ("nodes", "verdict"),
+    [
+        pytest.param({}, Verdict.UNKNOWN, id="none"),
+        pytest.param({"containerd://2.1.0": 3}, Verdict.OK, id="all-new"),
+        pytest.param({"containerd://2.1.0": 3, "containerd://1.7.0": 1}, Verdict.WARNING, id="one-old"),
+        pytest.param({"other": 3}, Verdict.UNKNOWN, id="others"),
+    ],
+)
+def test_the_oldest_runtime_decides(nodes, verdict):
+    assert checks.judge_runtimes(Counter(nodes)).verdict is verdict
+
+
+NOON = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("ahead", "told"),
+    [
+        pytest.param(2, Verdict.OK, id="together"),
+        pytest.param(30, Verdict.WARNING, id="ahead"),
+        pytest.param(-30, Verdict.WARNING, id="behind"),
+    ],
+)
+def test_clocks_that_are_apart(ahead, told):
+    assert checks.judge_skew(NOON, NOON + timedelta(seconds=ahead)).verdict is told
+
+
+def test_without_a_date_the_clock_is_unknown():
+    assert checks.judge_skew(None, NOON).verdict is Verdict.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("stock", "replace", "verdict"),
+    [
+        (Stock.ON, False, Verdict.OK),
+        (Stock.OFF, True, Verdict.OK),
+        (Stock.ON, True, Verdict.LEFT),
+        (Stock.OFF, False, Verdict.LEFT),
+        (Stock.MIXED, True, Verdict.LEFT),
+        (Stock.MIXED, False, Verdict.LEFT),
+    ],
+)
+def test_the_stock_controller_must_be_as_the_mode_needs_it(stock, replace, verdict):
+    found = checks.judge_stock(Sign(stock=stock, detail="", sure=""), replace=replace)
+    assert found.verdict is verdict
+    assert bool(found.command) == (verdict is Verdict.LEFT)
+
+
+LACKING = Missing(
+    cluster={
+        Purpose.CLAIMS: [
+            Right("resource.k8s.io", "resourceclaims/binding", "patch"),
+            Right("resource.k8s.io", "resourceclaims/binding", "update"),
+            Right("", "pods", "patch"),
+        ]
+    },
+    namespaced=[Right("coordination.k8s.io", "leases", "patch", "dra-reserve-controller")],
+)
+
+
+def test_each_missing_right_is_named():
+    found = checks.judge_rights(LACKING, wish())
+    assert found.verdict is Verdict.LEFT
+    assert "patch resourceclaims.resource.k8s.io/binding" in found.detail
+    assert "patch pods" in found.detail
+    assert "patch leases.coordination.k8s.io in namespace dra-reserve" in found.detail
+
+
+def test_what_a_feature_needs_that_can_be_switched_off_does_not_stand_in_the_way():
+    lacking = Missing(cluster={Purpose.EVICTION: [Right("", "pods", "delete")]}, namespaced=[])
+    assert checks.judge_rights(lacking, wish()).verdict is Verdict.WARNING
+
+
+def test_the_manifest_grants_what_is_missing_and_nothing_more():
+    documents = list(yaml.safe_load_all(granting.manifest(LACKING, CONTROLLER)))
+    assert [each["kind"] for each in documents] == ["ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"]
+    assert documents[0]["rules"] == [
+        {"apiGroups": [""], "resources": ["pods"], "verbs": ["patch"]},
+        {"apiGroups": ["resource.k8s.io"], "resources": ["resourceclaims/binding"], "verbs": ["patch", "update"]},
+    ]
+    assert documents[2]["rules"] == [
+        {
+            "apiGroups": ["coordination.k8s.io"],
+            "resources": ["leases"],
+            "resourceNames": ["dra-reserve-controller"],
+            "verbs": ["patch"],
+        }
+    ]
+    subject = {"kind": "ServiceAccount", "name": "dra-reserve-controller", "namespace": "dra-reserve"}
+    assert documents[1]["subjects"] == documents[3]["subjects"] == [subject]
+    assert documents[2]["metadata"]["namespace"] == "dra-reserve"
+
+
+@pytest.mark.parametrize(
+    ("name", "groups"),
+    [
+        ("system:serviceaccount:a:b", ["system:serviceaccounts", "system:serviceaccounts:a", "system:authenticated"]),
+        ("jane", ["system:authenticated"]),
+    ],
+)
+def test_a_user_is_asked_for_with_the_groups_that_the_server_gives_it(name, groups):
+    assert Identity(name=name).groups == groups
+
+
+async def test_the_trial_tells_who_makes_claims_and_leaves_nothing(connection, monkeypatch):
+    monkeypatch.setattr(probe, "WAIT", 0.3)
+    assert await probe.maker(connection.client) is None
+    left = [
+        item.metadata.name
+        async for page in connection.client.list_pages(probe.NAMESPACES, PartialObject)
+        for item in page.items
+        if item.metadata.name.startswith("dra-reserve-probe") and not item.metadata.deleting
+    ]
+    assert left == []
+
+
+@pytest.mark.parametrize("kind", [CLAIMS, SLICES], ids=lambda kind: kind.plural)
+async def test_looking_changes_nothing(connection, kind):
+    before = await connection.client.current_version(kind)
+    await checks.look(connection, wish())
+    assert await connection.client.current_version(kind) == before

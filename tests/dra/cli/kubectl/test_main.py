@@ -1,0 +1,60 @@
+"""The kubectl plugin as a command: fast help, errors on stderr, exit codes."""
+
+import subprocess
+import sys
+import textwrap
+
+import pytest
+from click.testing import CliRunner
+
+from dra.cli.kubectl.main import COMMANDS, main
+
+
+@pytest.fixture
+def run(monkeypatch, tmp_path):
+    """Run `kubectl dra` where no cluster can be found by accident."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    return lambda *arguments: CliRunner().invoke(main, arguments)
+
+
+@pytest.mark.parametrize("arguments", [[], ["-h"], ["--help"]], ids=" ".join)
+def test_help_lists_the_commands(run, arguments):
+    shown = run(*arguments)
+    assert all(name in shown.output for name in COMMANDS)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_each_command_has_help_and_its_first_sentence_is_that_of_the_list(run, name):
+    shown = run(name, "--help")
+    assert shown.exit_code == 0
+    assert f"Usage: dra {name}" in shown.output or f" {name} " in shown.output
+    assert COMMANDS[name][1] in " ".join(shown.output.split())
+
+
+def test_help_imports_nothing_that_talks_to_clusters():
+    code = textwrap.dedent("""
+        import sys
+        from click.testing import CliRunner
+        from dra.cli.kubectl.main import main
+        assert CliRunner().invoke(main, ["--help"]).exit_code == 0
+        slow = ("aiohttp", "kubernetes", "msgspec", "pydantic", "yaml", "grpc")
+        print([name for name in slow if name in sys.modules])
+    """)
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert found.stdout == "[]\n"
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_without_a_cluster_a_command_fails_with_code_2_and_says_so_on_stderr(run, name):
+    refused = run(name)
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert "no kubeconfig" in refused.stderr
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_wrong_option_is_a_usage_error(run, name):
+    refused = run(name, "--fast")
+    assert refused.exit_code == 2
+    assert "No such option" in refused.stderr
