@@ -51,6 +51,10 @@ LOCK := CUSTOM_COMPILE_COMMAND='make lock' $(BIN)/pip-compile --quiet --generate
 wire: $(STAMP) ## write dra/wire/messages/*_pb2.py anew from the .proto files there, with a compiler that is thrown away
 	$(BIN)/python -m dra.wire.generate
 
+.PHONY: chart
+chart: $(STAMP) ## write deploy/helm/dra-reserve/values.schema.json anew from the configuration's model and the policies
+	$(BIN)/python -m deploy.helm.schema
+
 ## Checking
 
 .PHONY: check

@@ -4,9 +4,9 @@
                     exit code 0: there; 1: the build failed; 2: no such version; 3: no Go, or too old
 
 Each folder is a Go module and gives executables in .build/bin, named after the program and the version: one from
-``controlplane`` and ``kwok``, three from ``containerd``. The version is that in go.mod; older ones of Kubernetes have
-module files of their own beside it: ``kubernetes-1.35.mod``. Next to the executable is the digest of what it was made
-from; while that matches, nothing is built, no Go is needed.
+``controlplane``, ``kwok`` and ``helm``, three from ``containerd``. The version is that in go.mod; older ones of
+Kubernetes have module files of their own beside it: ``kubernetes-1.35.mod``. Next to the executable is the digest of
+what it was made from; while that matches, nothing is built, no Go is needed.
 """
 
 from __future__ import annotations
@@ -139,6 +139,11 @@ def kwok() -> Program:
     return Program(folder=HERE / "kwok", module="sigs.k8s.io/kwok", package="sigs.k8s.io/kwok/cmd/kwok")
 
 
+def helm() -> Program:
+    """Return Helm, which renders and installs the chart."""
+    return Program(folder=HERE / "helm", module="helm.sh/helm/v4", package="helm.sh/helm/v4/cmd/helm")
+
+
 def containerd() -> dict[str, Program]:
     """Return containerd, its shim and its client `ctr`, by name; without the file systems that need C."""
     return {
@@ -206,7 +211,7 @@ def _numbers(version: str) -> tuple[int, ...]:
 def main(*version: str) -> int:
     """Build everything, say where it is."""
     try:
-        for program in (controlplane(*version), kwok(), *containerd().values()):
+        for program in (controlplane(*version), kwok(), helm(), *containerd().values()):
             sys.stdout.write(f"{build(program)}\n")
     except UnknownVersionError as error:
         sys.stderr.write(f"error: {error}\n")

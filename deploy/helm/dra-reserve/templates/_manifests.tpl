@@ -1,0 +1,37 @@
+{{/*
+The manifests of one file below files/, which are those of deploy/kustomize, deploy/kubelet-plugin and deploy/policies
+themselves, with this release's labels and in its namespaces. So whatever is granted has one source, with its reasons
+beside it.
+
+Takes a dict: root, file; namespace, where the objects go (default: the release's).
+*/}}
+{{- define "dra-reserve.manifests" -}}
+{{- $root := .root }}
+{{- $namespaces := dict "dra-reserve" $root.Release.Namespace "dra-reserve-nodes" $root.Values.kubeletPlugin.namespace.name }}
+{{- $text := required (printf "chart: %s is missing; the links below files/ lead into deploy/" .file) ($root.Files.Get .file) }}
+{{- $namespaced := list "Role" "RoleBinding" "ServiceAccount" "ResourceQuota" "NetworkPolicy" }}
+{{- $accounts := "system:serviceaccount:" }}
+{{- $text = $text | replace (print $accounts "dra-reserve-nodes:") (print $accounts "=nodes:") }}
+{{- $text = $text | replace (print $accounts "dra-reserve:") (print $accounts $root.Release.Namespace ":") }}
+{{- $text = $text | replace (print $accounts "=nodes:") (print $accounts $root.Values.kubeletPlugin.namespace.name ":") }}
+{{- range $document := regexSplit "(?m)^---[ ]*$" $text -1 }}
+{{- $object := fromYaml $document }}
+{{- if hasKey $object "Error" }}
+{{- fail (printf "chart: %s: %s" $.file $object.Error) }}
+{{- end }}
+{{- if $object.kind }}
+{{- $labels := merge (default dict $object.metadata.labels) (fromYaml (include "dra-reserve.labels" $root)) }}
+{{- $_ := set $object.metadata "labels" $labels }}
+{{- if has $object.kind $namespaced }}
+{{- $_ := set $object.metadata "namespace" (default $root.Release.Namespace $.namespace) }}
+{{- end }}
+{{- range $subject := $object.subjects }}
+{{- with $subject.namespace }}
+{{- $_ := set $subject "namespace" (get $namespaces .) }}
+{{- end }}
+{{- end }}
+---
+{{ toYaml $object }}
+{{- end }}
+{{- end }}
+{{- end }}

@@ -1,0 +1,191 @@
+"""The values of the Helm chart, deploy/helm/dra-reserve: its values.schema.json is made from here (``make chart``).
+
+Unknown values are refused by name, as unknown fields of the configuration are: a typo must not silently mean the
+default. What Kubernetes itself checks (tolerations, affinity and the like) is passed on as it is.
+"""
+
+from enum import StrEnum
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import AliasGenerator, BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+
+from dra.api.configuration import Configuration, Mode
+
+Object = dict[str, Any]
+Labels = dict[str, str]
+
+OWNED_BY_THE_CHART: Final = ("mode", "probes", "metrics", "leaderElection.namespace", "leaderElection.name")
+"""Fields of the configuration that have no value of their own: ports, roles and namespaces have to agree with them."""
+
+
+class Values(BaseModel):
+    """Frozen, camelCase in files, unknown values refused; what is said below the fields is their description."""
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        alias_generator=AliasGenerator(alias=to_camel),
+        populate_by_name=True,
+        use_attribute_docstrings=True,
+    )
+
+
+class PullPolicy(StrEnum):
+    """When a node fetches the image; empty: as Kubernetes decides from the tag."""
+
+    UNSAID = ""
+    ALWAYS = "Always"
+    IF_NOT_PRESENT = "IfNotPresent"
+    NEVER = "Never"
+
+
+class Inventory(StrEnum):
+    """Where GPUs are seen."""
+
+    NVML = "nvml"
+    SYSFS = "sysfs"
+    SIMULATED = "simulated"
+
+
+class Image(Values):
+    """The image that deploy/Containerfile makes."""
+
+    repository: Annotated[str, Field(min_length=1)] = "dra-reserve"
+    tag: str = ""
+    """Empty: the chart's appVersion."""
+    digest: Annotated[str, Field(pattern=r"^(sha256:[0-9a-f]{64})?$")] = ""
+    """Has precedence over the tag."""
+    pull_policy: PullPolicy = PullPolicy.UNSAID
+
+
+class DisruptionBudget(Values):
+    """Keeps drains from taking all replicas at once."""
+
+    enabled: bool = True
+    max_unavailable: int | str = 1
+
+
+class Controller(Values):
+    """The pods of the controller."""
+
+    replicas: Annotated[int, Field(ge=0, le=10)] = 2
+    """One acts, the others know the cluster already and take over when the lease is free."""
+    resources: Object = {"requests": {"cpu": "100m", "memory": "128Mi"}, "limits": {"memory": "512Mi"}}
+    """No limit of CPU: a leader that is throttled loses its lease."""
+    priority_class_name: str = "system-cluster-critical"
+    """Pods behind our gate do not start without it."""
+    node_selector: Labels = {}
+    tolerations: list[Object] = []
+    affinity: Object = {}
+    topology_spread_constraints: list[Object] = [
+        {"maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "ScheduleAnyway"}
+    ]
+    """Those without a labelSelector get the controller's."""
+    pod_labels: Labels = {}
+    pod_annotations: Labels = {}
+    pod_disruption_budget: DisruptionBudget = DisruptionBudget()
+
+
+class CpuDriver(Values):
+    """CPUs that belong to one container alone."""
+
+    enabled: bool = True
+    devices: Literal["individual", "grouped"] = "individual"
+    """A device for each CPU, or for each NUMA node (needs DRAConsumableCapacity)."""
+    reserved: Annotated[str, Field(pattern=r"^[0-9,-]*$")] = ""
+    """CPUs that are never given away, such as 0-1,32; else one core."""
+
+
+class GpuDriver(Values):
+    """GPUs."""
+
+    enabled: bool = False
+    inventory: Inventory = Inventory.NVML
+    """nvml makes the container privileged, because it opens the driver's device nodes."""
+    shares: bool = False
+    """Offer shares of GPUs (needs DRAConsumableCapacity)."""
+    nvidia_root: Annotated[str, Field(pattern="^/")] = "/"
+    """Where NVIDIA's driver is on the host; NVIDIA's operator puts it into /run/nvidia/driver."""
+    simulated: Object = {}
+    """The GPUs of inventory simulated, as in examples/gpus/inventory-one.yaml."""
+
+
+class PluginNamespace(Values):
+    """A namespace of its own: what these pods must be allowed nobody else's shall be."""
+
+    create: bool = True
+    name: Annotated[str, Field(min_length=1, max_length=63, pattern="^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")] = (
+        "dra-reserve-nodes"
+    )
+
+
+class KubeletPlugin(Values):
+    """The DRA driver on each node; the controller does not need it."""
+
+    enabled: bool = False
+    namespace: PluginNamespace = PluginNamespace()
+    cpu: CpuDriver = CpuDriver()
+    gpu: GpuDriver = GpuDriver()
+    kubelet_root: Annotated[str, Field(pattern="^/.*[^/]$")] = "/var/lib/kubelet"
+    log_level: Literal["debug", "info", "warning"] = "info"
+    resources: Object = {"requests": {"cpu": "10m", "memory": "96Mi"}, "limits": {"memory": "256Mi"}}
+    priority_class_name: str = "system-node-critical"
+    """Pods with devices neither start nor end without it."""
+    node_selector: Labels = {}
+    tolerations: list[Object] = [{"operator": "Exists"}]
+    """A node that is drained still has pods that must end."""
+    affinity: Object = {}
+    pod_labels: Labels = {}
+    pod_annotations: Labels = {}
+
+
+class Workload(Values):
+    """A kind that claims are reserved for, besides Jobs, JobSets, Deployments, StatefulSets and ReplicaSets."""
+
+    group: str = ""
+    resource: Annotated[str, Field(pattern="^[a-z0-9.-]+$")]
+    """In the plural: rayjobs."""
+
+
+class NetworkPolicy(Values):
+    """Who may connect to the pods; the kubelet's probes are always let through."""
+
+    enabled: bool = True
+    metrics_from: list[Object] = []
+    """Peers that may read metrics, as in a NetworkPolicy's `from`; none: everybody."""
+
+
+class PodMonitor(Values):
+    """For the Prometheus operator, whose CRDs must be there."""
+
+    enabled: bool = False
+    interval: str = "30s"
+    labels: Labels = {}
+    """What your Prometheus selects PodMonitors by."""
+
+
+class ChartValues(Values):
+    """Everything that can be set. What each field of `config` means: deploy/kustomize/base/config.yaml."""
+
+    mode: Mode = Mode.ALONGSIDE
+    """replace: kube-controller-manager runs without its resourceclaim-controller; alongside: with it."""
+    image: Image = Image()
+    image_pull_secrets: list[Object] = []
+    config: Configuration = Configuration()
+    """The controller's configuration, but for what the chart sets itself."""
+    controller: Controller = Controller()
+    kubelet_plugin: KubeletPlugin = KubeletPlugin()
+    workloads: list[Workload] = []
+    """More kinds that the controller may read."""
+    policies: dict[str, bool] = {}
+    """Which policies of deploy/policies are installed."""
+    user_roles: bool = True
+    """Let those who have view, edit or admin see and change what dra-reserve is about."""
+    priority_quota: bool = True
+    """Some managed clusters admit pods of a system priority class outside kube-system only where a quota says so."""
+    network_policy: NetworkPolicy = NetworkPolicy()
+    pod_monitor: PodMonitor = PodMonitor()
+    common_labels: Labels = {}
+    global_: Annotated[Object, Field(alias="global")] = {}
+    """Nothing is read from it; Helm fills it in where this chart is another's dependency."""

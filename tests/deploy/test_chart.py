@@ -1,0 +1,272 @@
+"""The Helm chart without a cluster; what a real server says to it is tests/scenarios/test_chart.py."""
+
+from __future__ import annotations
+
+import shutil
+import tomllib
+from functools import cache
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from deploy.helm import schema
+from dra.api.chart import ChartValues
+from dra.api.configuration import Configuration, Mode
+from dra.cli.main import main
+from tests.cluster import binaries, charts
+from tests.deploy import combinations
+from tests.deploy.likeness import RUNS, by_identity, comparable, kustomized
+
+ROOT = Path(__file__).parents[2]
+VALUES = yaml.safe_load((charts.CHART / "values.yaml").read_text())
+
+needs_kubectl = pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl renders kustomizations")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def helm():
+    try:
+        binaries.build(binaries.helm())
+    except binaries.NoGoError as error:
+        pytest.skip(f"the chart is not rendered: {error}")
+
+
+def refusal(values):
+    with pytest.raises(charts.HelmError) as refused:
+        charts.rendered(values)
+    return str(refused.value)
+
+
+def test_the_schema_is_what_the_models_make():
+    assert schema.SCHEMA.read_text() == schema.text(), "run: make chart"
+
+
+def test_values_yaml_shows_every_value_with_its_default():
+    shown = {**VALUES, "policies": dict.fromkeys(VALUES["policies"], False)}
+    defaults = ChartValues(policies=shown["policies"]).model_dump(mode="json", by_alias=True)
+    for field in schema.OWNED_BY_THE_CHART:
+        section, _, name = field.rpartition(".")
+        del (defaults["config"][section] if section else defaults["config"])[name]
+    assert shown == defaults
+
+
+def test_every_policy_has_a_switch():
+    assert list(VALUES["policies"]) == schema.policies()
+
+
+def test_the_chart_has_the_version_of_the_package():
+    chart = yaml.safe_load((charts.CHART / "Chart.yaml").read_text())
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert chart["appVersion"] == chart["version"] == project["version"]
+    for kustomization in ("kustomize/base", "kubelet-plugin"):
+        (image,) = yaml.safe_load((ROOT / "deploy" / kustomization / "kustomization.yaml").read_text())["images"]
+        assert image == {"name": "dra-reserve", "newTag": project["version"]}
+
+
+# What is installed is what the kustomizations install
+
+
+@needs_kubectl
+@pytest.mark.parametrize(
+    ("folder", "values", "without"),
+    [
+        pytest.param("kustomize/alongside", {}, {"Namespace"}, id="alongside"),
+        pytest.param("kustomize/replace", {"mode": "replace"}, {"Namespace"}, id="replace"),
+        pytest.param("kubelet-plugin", {"kubeletPlugin": {"enabled": True}}, set(), id="plugin"),
+        pytest.param(
+            "kubelet-plugin-nvidia",
+            {"kubeletPlugin": {"enabled": True, "gpu": {"enabled": True}}},
+            set(),
+            id="plugin-nvidia",
+        ),
+    ],
+)
+def test_chart_and_kustomization_install_the_same(folder, values, without):
+    expected = comparable([obj for obj in kustomized(folder) if obj["kind"] not in without])
+    found = comparable(charts.rendered(values))
+    if folder.startswith("kubelet-plugin"):  # the release has the controller as well
+        of_the_controller = comparable(charts.rendered({})).keys()
+        found = {key: obj for key, obj in found.items() if key not in of_the_controller}
+    assert found.keys() == expected.keys()
+    for key, obj in expected.items():
+        assert found[key] == obj, key
+
+
+def test_helm_finds_nothing_to_say_about_it():
+    assert "0 chart(s) failed" in charts.helm("lint", "--strict", str(charts.CHART))
+
+
+# What may be said
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        pytest.param({"mood": "replace"}, "'mood' not allowed", id="unknown"),
+        pytest.param({"mode": "both"}, "'alongside'", id="no-such-mode"),
+        pytest.param({"config": {"qbs": 1}}, "'qbs' not allowed", id="unknown-field-of-the-configuration"),
+        pytest.param({"config": {"mode": "replace"}}, "'mode' not allowed", id="owned-by-the-chart"),
+        pytest.param({"config": {"leaderElection": {"name": "x"}}}, "'name' not allowed", id="lease-of-another-name"),
+        pytest.param({"config": {"leaderElection": {"leaseSeconds": 2}}}, "minimum", id="out-of-range"),
+        pytest.param({"controller": {"replicas": -1}}, "minimum", id="fewer-than-none"),
+        pytest.param({"policies": {"gates": True}}, "'gates' not allowed", id="no-such-policy"),
+        pytest.param({"image": {"digest": "latest"}}, "pattern", id="no-digest"),
+        pytest.param({"config": {"leaderElection": {"enabled": False}}}, "replicas: more than 1", id="two-at-once"),
+        pytest.param(
+            {"kubeletPlugin": {"enabled": True, "cpu": {"enabled": False}}}, "no driver is enabled", id="no-driver"
+        ),
+        pytest.param(
+            {"kubeletPlugin": {"enabled": True, "gpu": {"enabled": True, "inventory": "simulated"}}},
+            "gpu.simulated: says which GPUs",
+            id="no-inventory",
+        ),
+        pytest.param(
+            {"kubeletPlugin": {"enabled": True, "namespace": {"name": "dra-reserve"}}},
+            "must be another than the release's",
+            id="one-namespace-for-both",
+        ),
+    ],
+)  # fmt: skip
+def test_a_mistake_is_refused_by_name(values, said):
+    assert said in refusal(values)
+
+
+@given(st.text(min_size=1, max_size=8), st.sampled_from([(), ("config",), ("controller",), ("kubeletPlugin", "gpu")]))
+def test_no_unknown_name_passes_the_model(name, path):
+    values = {name: 1}
+    for section in reversed(path):
+        values = {section: values}
+    known = {".".join(leaf[: len(path) + 1]) for leaf, _ in combinations.leaves()}
+    if ".".join((*path, name)) not in known:
+        with pytest.raises(ValueError, match="Extra inputs are not permitted"):
+            ChartValues.model_validate(values)
+
+
+# What every choice makes
+
+
+@cache
+def renderings():
+    return [(values, charts.rendered(values, namespace="elsewhere")) for values in combinations.rows()]
+
+
+def test_any_two_choices_meet():
+    options = combinations.choices()
+    assert all(len(choices) >= 2 for choices in options.values())
+    assert len(combinations.rows()) <= 40
+
+
+def test_every_choice_renders_and_no_name_is_there_twice():
+    for _, objects in renderings():
+        assert by_identity(objects)
+
+
+def templates():
+    for values, objects in renderings():
+        for obj in objects:
+            if obj["kind"] in RUNS:
+                yield values, obj["spec"]["template"]["spec"]
+
+
+def test_every_pod_is_confined():
+    privileged = 0
+    for values, pod in templates():
+        assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+        (container,) = pod["containers"]
+        context = container["securityContext"]
+        assert context["readOnlyRootFilesystem"] is True
+        if context.get("privileged"):
+            privileged += 1
+            assert values["kubeletPlugin"]["gpu"]["inventory"] == "nvml"
+            assert container["name"] == "plugin"
+            continue
+        assert context["capabilities"] == {"drop": ["ALL"]}
+        assert context["allowPrivilegeEscalation"] is False
+        if container["name"] == "controller":
+            assert pod["securityContext"]["runAsNonRoot"] is True
+            assert not any("hostPath" in volume for volume in pod["volumes"])
+    assert privileged
+
+
+def test_every_volume_is_mounted_and_every_mount_is_there():
+    for _, pod in templates():
+        (container,) = pod["containers"]
+        assert {volume["name"] for volume in pod["volumes"]} == {mount["name"] for mount in container["volumeMounts"]}
+
+
+def test_every_configuration_is_one():
+    for values, objects in renderings():
+        (found,) = (
+            obj for obj in objects if obj["metadata"]["name"] == "dra-reserve-controller" and obj["kind"] == "ConfigMap"
+        )
+        configuration = Configuration.model_validate(yaml.safe_load(found["data"]["config.yaml"]))
+        assert configuration.mode == values["mode"]
+        assert configuration.leader_election.namespace == "elsewhere"
+        assert configuration.release_finished is values["config"]["releaseFinished"]
+
+
+def test_every_argument_is_an_option():
+    for _, pod in templates():
+        (container,) = pod["containers"]
+        name, *arguments = container["args"]
+        known = {option for parameter in main.commands[name].params for option in parameter.opts}
+        assert {argument.partition("=")[0] for argument in arguments} <= known
+
+
+def test_nothing_is_left_in_the_namespaces_of_the_kustomizations():
+    for values, objects in renderings():
+        nodes = values["kubeletPlugin"]["namespace"].get("name", "dra-reserve-nodes")
+        for obj in objects:
+            assert obj["metadata"].get("namespace") in {None, "elsewhere", nodes}
+            assert {subject["namespace"] for subject in obj.get("subjects", [])} <= {"elsewhere", nodes}
+            text = yaml.safe_dump(obj)
+            assert "serviceaccount:dra-reserve:" not in text
+            assert nodes == "dra-reserve-nodes" or "dra-reserve-nodes" not in text
+
+
+@pytest.mark.parametrize(
+    ("kind", "when"),
+    [
+        pytest.param("PodMonitor", lambda v: v["podMonitor"]["enabled"], id="pod-monitors"),
+        pytest.param("NetworkPolicy", lambda v: v["networkPolicy"]["enabled"], id="network-policies"),
+        pytest.param("MutatingAdmissionPolicy", lambda v: v["policies"]["gate"], id="gate"),
+        pytest.param("DaemonSet", lambda v: v["kubeletPlugin"]["enabled"], id="plugin"),
+        pytest.param("PodDisruptionBudget", lambda v: v["controller"]["podDisruptionBudget"]["enabled"], id="budget"),
+    ],
+)
+def test_a_kind_is_there_when_it_is_asked_for_and_only_then(kind, when):
+    assert {(any(obj["kind"] == kind for obj in objects), when(values)) for values, objects in renderings()} == {
+        (True, True),
+        (False, False),
+    }
+
+
+def test_rights_follow_the_configuration():
+    for values, objects in renderings():
+        roles = {obj["metadata"]["name"] for obj in objects if obj["kind"] == "ClusterRole"}
+        assert ("dra-reserve-generation" in roles) is (values["mode"] == Mode.REPLACE)
+        assert ("dra-reserve-eviction" in roles) is values["config"]["deviceTaintEviction"]
+        assert ("dra-reserve-more-workloads" in roles) is bool(values.get("workloads"))
+        assert ({"dra-reserve-viewer", "dra-reserve-editor"} <= roles) is values["userRoles"]
+
+
+def test_users_roles_write_no_status():
+    for obj in charts.rendered({}):
+        if obj["metadata"]["name"] in {"dra-reserve-viewer", "dra-reserve-editor"}:
+            assert not [kind for rule in obj["rules"] for kind in rule["resources"] if "/" in kind]
+
+
+@pytest.mark.parametrize(
+    ("image", "expected"),
+    [
+        pytest.param({}, "dra-reserve:0.1.0", id="of-the-chart"),
+        pytest.param({"repository": "r.example:5000/d", "tag": "x"}, "r.example:5000/d:x", id="tag"),
+        pytest.param({"tag": "x", "digest": f"sha256:{'a' * 64}"}, f"dra-reserve@sha256:{'a' * 64}", id="digest-wins"),
+    ],
+)
+def test_the_image(image, expected):
+    (deployment,) = (obj for obj in charts.rendered({"image": image}) if obj["kind"] == "Deployment")
+    assert deployment["spec"]["template"]["spec"]["containers"][0]["image"] == expected
