@@ -11,6 +11,8 @@ Rules:
    Who gives the lease back and has got an answer to each of its writes says so in it (`ANSWERED`): then nothing is
    late, and a rolling update frees devices without a pause.
 4. A lease in our own name that this process has not taken is that of somebody else: of the process before us.
+5. A lease can be told to be left alone (`STAND_DOWN`): then its holder gives it back and no candidate takes it, except
+   for whoever needs that silence.
 """
 
 from dataclasses import dataclass, replace
@@ -24,6 +26,9 @@ NEVER: Final = float("-inf")
 ANSWERED: Final = "reserve.dra/all-writes-answered"
 """Annotation of a lease that was given back with no write under way; it counts for the tenure whose number (the lease's
 ``leaseTransitions``) it names, so that it is worth nothing once a leader that knows nothing of it came between."""
+
+STAND_DOWN: Final = "reserve.dra/stand-down"
+"""Annotation of a lease by which a person tells all controllers to do nothing, whatever it says; it outlives them."""
 
 SAFETY_MARGIN: Final = 1.0
 """Seconds by which writes end before the lease does: event loops are late, clocks differ in rate."""
@@ -50,6 +55,11 @@ class Lease(Struct, frozen=True):
         """Whether its last holder gave it back with all of its writes answered."""
         answered = (self.metadata.annotations or {}).get(ANSWERED)
         return not self.spec.holder_identity and answered == str(self.spec.lease_transitions)
+
+    @property
+    def stood_down(self) -> bool:
+        """Whether it is to be left alone."""
+        return bool((self.metadata.annotations or {}).get(STAND_DOWN))
 
 
 @dataclass(frozen=True, slots=True)

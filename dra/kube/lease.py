@@ -14,6 +14,7 @@ from dra.kube.clock import SYSTEM, Clock, micro_time
 from dra.kube.election import (
     ANSWERED,
     NEVER,
+    STAND_DOWN,
     Create,
     Decision,
     Lease,
@@ -43,6 +44,10 @@ class LeadershipLostError(Exception):
     """We are not the leader any more; whatever acts as one must stop."""
 
 
+class StoodDownError(LeadershipLostError):
+    """We are to do nothing; the lease is still ours, to be given back."""
+
+
 class Election:
     """One candidate.
 
@@ -59,7 +64,7 @@ class Election:
     `identity` must be unique to this process: a pod's name with something random.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - keyword-only
         self,
         client: Client,
         *,
@@ -68,8 +73,11 @@ class Election:
         terms: Terms = TERMS,
         clock: Clock = SYSTEM,
         random: Random | None = None,
+        silent_too: bool = False,
     ) -> None:
+        """``silent_too``: take the lease also where it is to be left alone."""
         self.identity = identity
+        self._silent_too = silent_too
         self.failure: ApiError | None = None
         """Why the lease cannot be read or written right now."""
 
@@ -104,10 +112,16 @@ class Election:
 
     async def acquire(self) -> Tenure:
         """Wait until we lead."""
+        told = False
         while self._tenure is None:
             try:
                 await self._look()
-                await self._act(self._decision())
+                if self._silenced:
+                    if not told:
+                        _log.info("lease %s/%s: told to stand down (%s), waiting", *self._key, STAND_DOWN)
+                    told = True
+                else:
+                    await self._act(self._decision())
             except ApiError as error:
                 self._failed(error)
             if self._tenure is None:
@@ -116,7 +130,10 @@ class Election:
         return self._tenure
 
     async def hold(self) -> NoReturn:
-        """Renew until that fails for too long, or somebody else has the lease; raise `LeadershipLostError`."""
+        """Renew until that fails for too long, or somebody else has the lease; raise `LeadershipLostError`.
+
+        Or until we are told to stand down: then with the lease still ours, so that `release` gives it back.
+        """
         while self._tenure is not None:
             await asyncio.sleep(self._terms.retry)
             try:
@@ -126,6 +143,8 @@ class Election:
                 if isinstance(decision, Wait | Take):
                     break
                 await self._act(decision)
+                if self._silenced:
+                    raise StoodDownError(f"lease {self._key[0]}/{self._key[1]}: told to stand down ({STAND_DOWN})")
             except ApiError as error:
                 self._failed(error)
             if self._tenure.over(self._terms, now=self._clock.now()):
@@ -147,11 +166,17 @@ class Election:
         except ApiError as error:
             _log.warning("lease %s/%s: not given back, it will expire (%s)", *self._key, error)
 
+    @property
+    def _silenced(self) -> bool:
+        return (
+            not self._silent_too and self._seen is not None and not self._seen.missing and self._seen.lease.stood_down
+        )
+
     def _pause(self) -> float:
         """Return how long a candidate waits before it looks again: not beyond the end of the lease as it knows it."""
         pause = self._terms.retry * self._random.uniform(1.0, 1.2)
         decision = self._decision()
-        if isinstance(decision, Wait):
+        if isinstance(decision, Wait) and not self._silenced:
             return min(pause, max(decision.until - self._clock.now(), _SHORTEST_PAUSE))
         return pause
 

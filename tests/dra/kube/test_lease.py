@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from dra.kube.election import NEVER, Lease, Terms
+from dra.kube.election import NEVER, STAND_DOWN, Lease, Terms
 from dra.kube.errors import Unreachable
-from dra.kube.lease import Election, LeadershipLostError
+from dra.kube.lease import Election, LeadershipLostError, StoodDownError
 from dra.kube.limits import Limiter
 from dra.kube.resources import LEASES
 from tests.dra.kube.scripted import BROKEN, REFUSED, Handling, body_of, client_of, ok, refusal
@@ -56,8 +56,13 @@ class LeaseServer:
         body = body_of(request)
         if body["metadata"]["resourceVersion"] != self.lease["metadata"]["resourceVersion"]:
             return refusal(409, "Conflict")
-        annotations = body["metadata"].get("annotations") or {}
+        annotations = {**(self.lease["metadata"]["annotations"] or {}), **(body["metadata"].get("annotations") or {})}
         return self._store({**self.lease["spec"], **body["spec"]}, 200, {k: v for k, v in annotations.items() if v})
+
+    def note(self, **annotations):
+        """Somebody annotates the lease, or with None takes the note off."""
+        noted = {**(self.lease["metadata"]["annotations"] or {}), **annotations}
+        self._store(self.lease["spec"], 200, {k: v for k, v in noted.items() if v})
 
     def _store(self, spec, status, annotations=None):
         self.version += 1
@@ -397,3 +402,45 @@ async def test_in_no_second_do_two_lead_whatever_the_network_does(server, clock)
     assert leaders == set(candidates)
     for task in tasks:
         task.cancel()
+
+
+async def test_a_leader_that_is_told_to_stand_down_gives_the_lease_back(server, clock):
+    one = server.candidate("one", clock)
+    await one.acquire()
+    server.note(**{STAND_DOWN: "for a downgrade"})
+    began = clock.now()
+    with pytest.raises(StoodDownError, match="told to stand down"):
+        await one.hold()
+    assert clock.now() - began <= 3 * Terms().retry
+    assert one.leading  # until its work has ended, nobody else may begin
+    await one.release()
+    assert server.spec["holderIdentity"] == ""
+    assert server.lease["metadata"]["annotations"][STAND_DOWN] == "for a downgrade"
+
+
+async def test_nobody_takes_a_lease_that_is_to_be_left_alone_until_that_is_over(server, clock):
+    one, two = server.candidate("one", clock), server.candidate("two", clock)
+    await one.acquire()
+    server.note(**{STAND_DOWN: "for a downgrade"})
+    await one.release()
+    waiting = asyncio.create_task(two.acquire())
+    await asyncio.sleep(120)
+    assert not two.leading
+    assert server.spec["holderIdentity"] in {"", "one"}
+    server.note(**{STAND_DOWN: None})
+    await asyncio.sleep(5)
+    assert two.leading
+    await waiting
+
+
+async def test_whoever_needs_the_silence_takes_the_lease_in_spite_of_it(server, clock):
+    one, quiet = server.candidate("one", clock), server.candidate("quiet", clock, silent_too=True)
+    await one.acquire()
+    server.note(**{STAND_DOWN: "for a downgrade"})
+    with pytest.raises(StoodDownError):
+        await one.hold()
+    await one.release()
+    await quiet.acquire()
+    async with held(quiet):
+        await asyncio.sleep(60)
+        assert quiet.leading

@@ -1,0 +1,232 @@
+"""From our lists to lists that stock Kubernetes understands: which claims can be converted, and by which writes.
+
+The KEP's advice for switching the feature off is to replace each workload entry by the pods that use the claim. Under
+stock rules a claim is kept by the entries of its pods and by nothing else: a kubelet refuses a pod that is not listed,
+and the stock claim controller gives a claim back when it takes the last pod off its list. So
+
+1. first every consuming pod is listed, beside what is there;
+2. then our notes go: while they are there, a missing entry of the workload means that its owner let the claim go;
+   without them a controller of ours that comes back in between simply goes on as before;
+3. then what only we understand leaves the list, in one write that takes nobody else off it.
+
+A claim that nobody uses and whose workload is over is given back instead: nobody would do it later. Where nobody can
+tell, it stays as it is and says for whom it waits. Each write follows from what is there alone, so that whoever is
+killed between two of them is simply started again.
+"""
+
+from enum import StrEnum
+from typing import Final
+
+from dra.engine.actions import Annotate, ClaimWrite, Deallocate, SetReservedFor
+from dra.engine.claims.view import ClaimView, Entry, EntryKind
+from dra.engine.claims.workload import OVER, Fate, fate, resolve
+from dra.engine.consumers import Consumer
+from dra.engine.reasons import named
+from dra.model import workloads
+from dra.model.claims import DELETE_PROTECTION, RESERVED_FOR_MAX_SIZE
+from dra.model.meta import Key, Struct
+from dra.model.references import ConsumerReference
+
+WAITING_MAX: Final = 16
+"""Waiting pods that are listed where nobody else is: without one, the devices of a claim whose pods are deleted before
+they are bound would be nobody's to give back; with all, pods that fit nowhere would keep out those that do."""
+
+_OURS: Final = frozenset({EntryKind.WORKLOAD, EntryKind.FORMER, EntryKind.GUARD, EntryKind.TOMBSTONE})
+_STAYING: Final = frozenset({EntryKind.FOREIGN, EntryKind.GROUP, EntryKind.UNKNOWN, EntryKind.LOST_NODE})
+
+
+class Standing(StrEnum):
+    """How far a claim is from what stock Kubernetes understands."""
+
+    READY = "ready"
+    CONVERTIBLE = "convertible"
+    TOO_MANY = "too many pods"
+    ORPHAN = "orphan"  # nobody uses it, and nobody will: it is given back
+    OWNER = "waits for owner"
+    NODE = "waits for node"
+
+
+class Assessment(Struct, frozen=True):
+    """What is to be done about one claim."""
+
+    claim: Key
+    standing: Standing
+    consuming: int = 0
+    listed: int = 0
+    """How many of the consuming pods are listed."""
+
+    entries: tuple[str, ...] = ()
+    """The entries that only we understand, as kubectl names things."""
+
+    detail: str = ""
+
+
+def assess(view: ClaimView, *, given_up: bool = False) -> Assessment:
+    """Tell how far a claim is; ``given_up``: a person says that its workload needs it no more."""
+    consuming = (*view.starting, *view.started)
+    standing, detail = _standing(view, given_up=given_up)
+    return Assessment(
+        claim=view.key,
+        standing=standing,
+        consuming=len(consuming),
+        listed=sum(1 for c in consuming if c.uid in view.listed),
+        entries=tuple(str(e.reference) for e in view.entries if e.kind in _OURS or _is_stray(e)),
+        detail=detail,
+    )
+
+
+def next_write(view: ClaimView, *, given_up: bool = False) -> ClaimWrite | None:
+    """Return what is to be written next to convert the claim, None if nothing is or nothing can be."""
+    standing, _ = _standing(view, given_up=given_up)
+    match standing:
+        case Standing.ORPHAN if view.allocation is not None:
+            return Deallocate(claim=view.key, confirm=True)
+        case Standing.CONVERTIBLE | Standing.ORPHAN:
+            return _listing(view) or _notes(view) or _shrinking(view)
+        case _:
+            return None
+
+
+def _standing(view: ClaimView, *, given_up: bool) -> tuple[Standing, str]:
+    if view.allocation is None:
+        return (Standing.CONVERTIBLE, "takes our notes off") if _notes(view) is not None else (Standing.READY, "")
+    consuming = _consuming(view)
+    missing = [c for c in consuming if c.uid not in view.listed]
+    found = _obstacle(view, consuming, missing)
+    if found is not None:
+        return found
+    ours = [e for e in view.entries if e.kind in _OURS]
+    if not _final(view) and (ours or view.entered_before):
+        return _unused(view, given_up=given_up)
+    if any(step is not None for step in (_listing(view), _notes(view), _shrinking(view))):
+        return Standing.CONVERTIBLE, _told(missing, ours)
+    strays = [str(e.reference) for e in view.entries if _is_stray(e)]
+    if strays:
+        return Standing.OWNER, f"entry {named(strays)} is somebody else's: whoever made it takes it away"
+    return Standing.READY, ""
+
+
+def _obstacle(view: ClaimView, consuming: list[Consumer], missing: list[Consumer]) -> tuple[Standing, str] | None:
+    """Return what keeps the claim from being converted, None if nothing does."""
+    lost = view.of(EntryKind.LOST_NODE)
+    if lost:
+        nodes = named(e.reference.name for e in lost)
+        return Standing.NODE, f"pods that nobody has ended may run on {nodes}, which did not report in"
+    if view.claim.metadata.deleting and missing:
+        return Standing.OWNER, f"it is being deleted, so its {len(missing)} unlisted pods cannot be listed any more"
+    room = RESERVED_FOR_MAX_SIZE - len(_staying(view))
+    if len(consuming) > room:
+        return Standing.TOO_MANY, f"{len(consuming)} pods use it, a list has room for {room}"
+    return None
+
+
+def _unused(view: ClaimView, *, given_up: bool) -> tuple[Standing, str]:
+    """Judge a claim that nobody is to be listed for: given back if that is certain, kept if it is not."""
+    if view.unfinished:
+        return Standing.OWNER, f"{view.unfinished} pods that reference it wait behind gates or in gangs"
+    if view.claim.metadata.deleting:
+        return _free("it is being deleted and nobody uses it")
+    if view.reservation is None:
+        return _free("nobody uses it")
+    reference = resolve(view, view.reservation)
+    outcome = fate(view, reference)
+    certain = {
+        f"{reference} {OVER.get(outcome)}": outcome in OVER,
+        f"{reference} has let it go": view.entered_before and EntryKind.WORKLOAD not in view.kinds,
+        f"{reference} is not asked, it was given up": given_up,
+    }
+    for why, is_so in certain.items():
+        if is_so:
+            return _free(why)
+    if outcome is Fate.ALIVE:
+        return Standing.OWNER, f"{reference} is there and has no pods now; under stock rules nothing can keep it"
+    return Standing.OWNER, f"whether {reference} still needs it cannot be told"
+
+
+def _free(why: str) -> tuple[Standing, str]:
+    return Standing.ORPHAN, f"{why}: it is given back"
+
+
+def _told(missing: list[Consumer], ours: list[Entry]) -> str:
+    listed = [f"lists {len(missing)} pods"] if missing else []
+    removed = [f"removes {named(str(e.reference) for e in ours)}"] if ours else []
+    return ", then ".join([*listed, *removed]) or "takes our notes off"
+
+
+def _is_stray(entry: Entry) -> bool:
+    """Whether it is neither a pod's, nor a PodGroup's, nor ours: somebody listed what only they understand."""
+    return entry.kind is EntryKind.FOREIGN and not entry.reference.is_pod
+
+
+def _consuming(view: ClaimView) -> list[Consumer]:
+    """Return the consuming pods that have entries of their own, or need them.
+
+    Those that their PodGroup's entry lets in do not. Nor, unless it has started, does one that was bound to a node
+    which the allocation excludes: its devices are not there (rule 14).
+    """
+    needy = {c.uid for c in view.started} | ({c.uid for c in view.starting} - view.excluded)
+    return [
+        c
+        for c in (*view.starting, *view.started)
+        if c.uid in view.listed or (c.uid in needy and c.gang not in view.groups)
+    ]
+
+
+def _staying(view: ClaimView) -> list[ConsumerReference]:
+    return [e.reference for e in view.entries if e.kind in _STAYING]
+
+
+def _final(view: ClaimView) -> list[ConsumerReference]:
+    """Return the list as it is to be: nothing of it is ours, and nobody who uses the claim is missing."""
+    staying, consuming = _staying(view), _consuming(view)
+    # A waiting pod that is listed may be bound at any moment by a cycle that has seen it listed.
+    promised = [c for c in (*view.waiting, *view.gated) if c.uid in view.listed]
+    pods = [*consuming, *promised]
+    if not pods and not staying and not view.claim.metadata.deleting:
+        tried = [c for c in view.waiting if not c.gang] + [c for c in view.gated if c.gated_by_us_only and not c.gang]
+        pods = sorted(tried, key=lambda c: c.order)[:WAITING_MAX]
+    taken = {entry.uid for entry in staying}
+    room = RESERVED_FOR_MAX_SIZE - len(staying)
+    return [*staying, *[c.entry for c in pods if c.uid not in taken][:room]]
+
+
+def _listing(view: ClaimView) -> SetReservedFor | None:
+    """Return the write that lists who is missing, beside all that keeps the claim now; None if nobody is."""
+    final, listed = _final(view), view.listed
+    missing = [entry for entry in final if entry.uid not in listed]
+    if not missing:
+        return None
+    over = {EntryKind.FINISHED, EntryKind.TOMBSTONE}
+    kept = [e.reference for e in view.entries]
+    if len(kept) + len(missing) > RESERVED_FOR_MAX_SIZE:  # who has ended makes room first
+        kept = [e.reference for e in view.entries if e.kind not in over]
+    room = RESERVED_FOR_MAX_SIZE - len(kept)
+    if room <= 0:
+        return None  # the last write takes ours out and the last pods in at once
+    return SetReservedFor(claim=view.key, entries=(*kept, *missing[:room]))
+
+
+def _notes(view: ClaimView) -> Annotate | None:
+    """Return the write that takes our notes off, and sees to the finalizer without which nobody deallocates."""
+    claim = view.claim
+    marks = workloads.forgotten(claim, uid_too=True)
+    finalizers = claim.metadata.finalizers or []
+    wanted = list(finalizers)
+    if view.allocation is not None and not claim.protected and not claim.metadata.deleting:
+        wanted.append(DELETE_PROTECTION)
+    elif view.allocation is None and not view.unfinished:
+        wanted = [each for each in finalizers if each != DELETE_PROTECTION]
+    if not marks and wanted == finalizers:
+        return None
+    changed = tuple(wanted) if wanted != finalizers else None
+    return Annotate(claim=view.key, annotations=tuple(marks.items()), finalizers=changed)
+
+
+def _shrinking(view: ClaimView) -> SetReservedFor | None:
+    """Return the write after which only stock's entries are left, None if that is the case."""
+    final = _final(view)
+    ended = [e for e in view.entries if e.kind is EntryKind.FINISHED]
+    present = {e.reference for e in view.entries} - {e.reference for e in ended}  # those the stock controller prunes
+    if present == set(final):
+        return None
+    return SetReservedFor(claim=view.key, entries=tuple(final))
