@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from dra.model.meta import Struct
-from kubeletplugin.serving import CHECKPOINT
+from kubeletplugin.checkpoint import FILE
+from kubeletplugin.releases import JOURNAL
 
 PACKAGES: Final = ("dra-reserve", "grpcio", "protobuf", "msgspec", "aiohttp", "kubernetes", "nvidia-ml-py")
 FILE_LIMIT: Final = 8 * 2**20
@@ -27,6 +28,9 @@ FILE_LIMIT: Final = 8 * 2**20
 CGROUPS: Final = Path("/sys/fs/cgroup")
 CGROUP_FILES: Final = ("cgroup.controllers", "cpuset.cpus.effective", "cpuset.cpus", "cpuset/cpuset.cpus")
 CPU_MANAGER_STATE: Final = "cpu_manager_state"
+_BESIDE: Final = (JOURNAL, "demand.json", "time-slices.json")
+"""What drivers, and releases by hand, leave beside the checkpoint."""
+
 _MODE: Final = 0o600
 
 
@@ -87,7 +91,7 @@ def _version(package: str) -> str:
 
 def _files(sources: Sources) -> Iterator[tuple[str, bytes]]:
     for driver in sources.drivers:
-        for name in (CHECKPOINT, f"{CHECKPOINT}.previous"):
+        for name in (FILE, f"{FILE}.previous", *_BESIDE):
             yield f"plugins/{driver}/{name}", _content(sources.plugins / driver / name)
         for path in sorted(sources.cdi.glob(f"{driver}-claim-*")):
             yield f"cdi/{path.name}", _content(path)

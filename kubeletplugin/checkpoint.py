@@ -22,6 +22,9 @@ from kubeletplugin.steps import Step, Trace, untraced
 
 T = TypeVar("T")
 
+FILE: Final = "checkpoint.json"
+"""Its name, in the folder of each driver."""
+
 VERSION: Final = 1
 """Of the document. A change that version 1 must not read as its own needs the next number."""
 

@@ -35,6 +35,13 @@ class Metrics:
             registry=self.registry,
         )
 
+        self.orphans = Gauge(
+            "dra_reserve_plugin_orphans",
+            "Claims that have devices here still, though they are gone or not allocated any more",
+            ["driver"],
+            registry=self.registry,
+        )
+
     def observe(self, driver: str, operation: str, *, seconds: float, refused: int) -> None:
         """Count a call."""
         self.calls.labels(driver, operation).observe(seconds)

@@ -21,9 +21,10 @@ from typing import Final, Protocol, TypeVar
 import msgspec
 
 from dra.model.meta import Uid
+from kubeletplugin import releases
 from kubeletplugin.cdi import CdiFolder, document, names_a_file
 from kubeletplugin.checkpoint import Checkpoint, CheckpointError
-from kubeletplugin.contract import ClaimIdentity, Driver, NotEnforced, Preparation, PrepareRequest, Refused
+from kubeletplugin.contract import ClaimIdentity, NotEnforced, Preparation, PrepareRequest, Refused
 from kubeletplugin.gathering import Begin, Gathering
 from kubeletplugin.holdings import DoubledError, Holdings, items_of
 from kubeletplugin.sockets import FolderLock
@@ -46,29 +47,54 @@ class Reader(Protocol):
         ...
 
 
+class Decider(Protocol):
+    """What of a `kubeletplugin.contract.Driver` is needed here."""
+
+    @property
+    def name(self) -> str:
+        """The driver's name."""
+        ...
+
+    def prepare(self, request: PrepareRequest, others: Iterable[Preparation]) -> Preparation:
+        """Return what a claim gets; raises Refused."""
+        ...
+
+    async def enforce(self, preparations: Iterable[Preparation]) -> None:
+        """Make the machine such as all these preparations want it; raises Refused."""
+        ...
+
+
 class Preparing:
     """One driver's claims on this node."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - keyword-only; what it is put together from
         self,
-        driver: Driver,
+        driver: Decider,
         *,
         claims: Reader,
         checkpoint: Checkpoint[Preparation],
         cdi: CdiFolder,
         lock: FolderLock,
         trace: Trace = untraced,
+        forgotten: Callable[[Uid], str] = lambda _: "",
     ) -> None:
+        """`forgotten` tells what is known of a claim that the kubelet does not seem to give back any more."""
         self._driver = driver
         self._claims = claims
         self._checkpoint = checkpoint
         self._cdi = cdi
         self._lock = lock
         self._trace = trace
+        self._forgotten = forgotten
         self._holdings: Holdings | None = None
         self._under_way: set[asyncio.Task[None]] = set()
         self._to_prepare = Gathering(self._prepare_together)
         self._to_unprepare = Gathering(self._unprepare_together)
+
+    @property
+    def held(self) -> tuple[Preparation, ...]:
+        """What is prepared, as far as it is known without looking at the disk."""
+        return self._holdings.all if self._holdings is not None else ()
 
     async def prepare(self, claims: Iterable[ClaimIdentity]) -> Mapping[Uid, Preparation | Refused]:
         """Prepare claims and return what each got; the CDI ids are `kubeletplugin.cdi.ids`."""
@@ -184,7 +210,9 @@ class Preparing:
         claim, others = request.claim, holdings.all
         conflict = holdings.hold(claim, items_of(request))
         if conflict is not None:
-            raise Refused(f"{claim}: {conflict}; it starts once the pods of the other claim on this node have ended")
+            until = self._forgotten(conflict.holder.uid)
+            until = until or "it starts once the pods of the other claim on this node have ended"
+            raise Refused(f"{claim}: {conflict}; {until}")
         try:
             prepared = _as_remembered(self._driver.prepare(request, others))
             _complete(prepared, request)
@@ -323,6 +351,7 @@ class Preparing:
             await asyncio.to_thread(self._heed_witnesses)
         if self._holdings is None or self._checkpoint.changed:
             preparations = await asyncio.to_thread(self._checkpoint.read)
+            self._tell_of_gone(preparations)
             try:
                 self._holdings = Holdings(preparations)
             except DoubledError as error:
@@ -332,6 +361,18 @@ class Preparing:
                     f"claims on this node, mv {self._checkpoint.previous} {self._checkpoint.path}"
                 ) from error
         return self._holdings
+
+    def _tell_of_gone(self, preparations: Iterable[Preparation]) -> None:
+        """Log what somebody else has given back; by hand, or the other instance of a rolling update."""
+        gone = {each.claim.uid: each.claim for each in self.held}
+        for each in preparations:
+            gone.pop(each.claim.uid, None)
+        by_hand = releases.read(self._lock.folder) if gone else {}
+        for uid, claim in gone.items():
+            if uid in by_hand:
+                log.warning("%s: was given back by hand: %s", claim, by_hand[uid])
+            else:
+                log.info("%s: was given back by another instance of the plugin", claim)
 
     def _heed_witnesses(self) -> None:
         """Raise CheckpointError where there are CDI files and no checkpoint, which is written before and kept longer.

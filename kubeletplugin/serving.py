@@ -22,13 +22,14 @@ from dra.kube.clock import SYSTEM, Clock
 from dra.model.meta import Struct
 from kubeletplugin.cdi import CdiFolder
 from kubeletplugin.changes import Changes
-from kubeletplugin.checkpoint import Checkpoint, CheckpointError
+from kubeletplugin.checkpoint import FILE, Checkpoint, CheckpointError
 from kubeletplugin.claims import ClaimReader
 from kubeletplugin.contract import Closable, Driver, Preparation, Refused
 from kubeletplugin.health import HealthService
 from kubeletplugin.listening import Listener, foreign_folder
 from kubeletplugin.metrics import Metrics
 from kubeletplugin.naming import PLUGINS_OPTION, REGISTRY_OPTION, siblings, socket_names
+from kubeletplugin.orphans import Orphans
 from kubeletplugin.preparing import Preparing
 from kubeletplugin.registration import Registrar
 from kubeletplugin.server import DraService
@@ -43,7 +44,6 @@ CALLS_GRACE: Final = 15.0
 """Seconds for calls that are under way when we are told to stop; pods get 30 as a rule."""
 
 REGISTRAR_GRACE: Final = 1.0
-CHECKPOINT: Final = "checkpoint.json"
 
 _log: Final = logging.getLogger(__name__)
 
@@ -83,7 +83,7 @@ class ServedDriver:
         self._metrics = metrics
         self._changes = Changes(driver)
         cdi = CdiFolder(folders.cdi, driver=driver.name, trace=trace)
-        path = self.names.folder / CHECKPOINT
+        path = self.names.folder / FILE
         self.preparing = Preparing(
             driver,
             claims=ClaimReader(client, driver=driver.name, pools=lambda: [pool.name for pool in driver.pools()]),
@@ -91,7 +91,9 @@ class ServedDriver:
             cdi=cdi,
             lock=FolderLock(self.names.folder),
             trace=trace,
+            forgotten=lambda uid: self._orphans.told.get(uid, ""),
         )
+        self._orphans = Orphans(client, lambda: self.preparing.held)
         self._service = DraService(self.preparing, driver=driver.name, observe=self._observe, clock=clock)
         self._health = HealthService(driver, changes=self._changes, well=lambda: not self._unsettled, clock=clock)
         self.registrar = Registrar(driver.name, endpoint=self.names.dra)
@@ -109,6 +111,7 @@ class ServedDriver:
         """Return what keeps the driver from being of use; empty: nothing. Also sets the gauges."""
         self._metrics.registered.labels(self.driver.name).set(self.registrar.registered)
         self._metrics.published.labels(self.driver.name).set(self.publisher.synced)
+        self._metrics.orphans.labels(self.driver.name).set(len(self._orphans.told))
         return [text for text in (self._unsettled, self.registrar.problem, *self.publisher.troubles()) if text]
 
     async def run(self) -> None:
@@ -126,6 +129,7 @@ class ServedDriver:
                 await self._settle()
                 group.create_task(self.publisher.run(), name=f"slices of {self.driver.name}")
                 group.create_task(self._enforce(), name=f"enforcement of {self.driver.name}")
+                group.create_task(self._orphans.run(), name=f"orphans of {self.driver.name}")
         finally:
             await asyncio.shield(self._stop())
 

@@ -1,20 +1,23 @@
 """``dra-reserve kubelet-plugin``: the drivers of a node; ``… inspect`` and ``… gather`` look at them.
 
-Everything but click is imported inside: help is quick, and looking needs no gRPC.
+``… release`` gives back what a kubelet has forgotten. Everything but click is imported inside: help is quick, and
+looking needs no gRPC.
 """
 
 import socket
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import IO, TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
 if TYPE_CHECKING:
     from dra.api.configuration import Endpoint
+    from dra.model.pods import Pod
     from kubeletplugin.application import Application
     from kubeletplugin.assembly import Choice
+    from kubeletplugin.releasing import Held
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -141,6 +144,93 @@ def gather(output: Path | None, **options: Any) -> None:  # noqa: ANN401 - one f
     except OSError as error:
         raise click.ClickException(f"bundle {path}: {error.strerror}; name another file with --output") from error
     click.echo(f"{path} ({len(content)} bytes); look through it before you pass it on: it names claims and namespaces.")
+
+
+@kubelet_plugin.command()
+@_of_folders
+@_of_cluster
+@click.option("--node-name", envvar="NODE_NAME", help="This node's name; else $NODE_NAME, or the host's.")
+@click.option("--pod-uid", envvar="POD_UID", default="", help="Of the plugin's pod, if this is in one.")
+@click.option("--claim-uid", required=True, help="The claim; messages name it as uid.")
+@click.option(
+    "--pods",
+    type=click.File("rb"),
+    help="Pods of this node, as kubectl get pods -A -o json writes them; - for standard input. Else the API is asked.",
+)
+@click.option("--force", is_flag=True, help="Whatever pods there are, or though they are not known.")
+def release(claim_uid: str, *, pods: IO[bytes] | None, force: bool, **options: Any) -> None:  # noqa: ANN401 - likewise
+    """Give back what a claim has here, for a kubelet that has forgotten it; a running plugin takes note.
+
+    Refused while a pod of the node uses the claim, or if that cannot be known.
+    """
+    import asyncio  # noqa: PLC0415
+
+    from kubeletplugin import releasing  # noqa: PLC0415
+    from kubeletplugin.checkpoint import CheckpointError  # noqa: PLC0415
+    from kubeletplugin.contract import Refused  # noqa: PLC0415
+
+    try:
+        known = releasing.held(options["plugins"], DRIVER_NAMES)
+        found = [each for each in known if each.preparation.claim.uid == claim_uid]
+        if not found:
+            others = "; ".join(map(str, known)) or "nothing at all"
+            raise click.ClickException(f"claim with uid {claim_uid}: has nothing on this node. Held are: {others}")
+        because = _unused(found[0], pods, options, force=force)
+        for each in found:
+            asyncio.run(releasing.release(each, cdi=options["cdi"], because=because))
+            click.echo(f"{each} is free.")
+    except (CheckpointError, Refused, OSError) as error:
+        raise click.ClickException(_first(error)) from error
+
+
+def _unused(found: "Held", pods: IO[bytes] | None, options: dict[str, Any], *, force: bool) -> str:
+    """Return why a claim may be taken for unused; raises ClickException if it may not."""
+    from dra.kube.errors import ApiError  # noqa: PLC0415
+    from kubeletplugin import releasing  # noqa: PLC0415
+
+    node, claim = _node(options), found.preparation.claim
+    try:
+        there = _pods(options, node) if pods is None else releasing.pods_of(pods.read())
+        users = releasing.users(claim, there, node=node, own=options["pod_uid"])
+    except (ApiError, ValueError, OSError) as error:
+        doubt = f"which pods use it on node {node} is not known: {_first(error)}"
+        way_out = (
+            f"Tell it: kubectl get pods -A --field-selector spec.nodeName={node} -o json | kubectl exec -i "
+            "-n dra-reserve-nodes POD -- /opt/dra-reserve/bin/dra-reserve kubelet-plugin release "
+            f"--claim-uid {claim.uid} --pods -"
+        )
+    else:
+        if not users:
+            return f"no pod on node {node} uses it"
+        doubt = f"is used on node {node} by {', '.join(users)}"
+        way_out = "It is given back when they end"
+    if not force:
+        raise click.ClickException(
+            f"{claim}: {doubt}. Nothing was released. {way_out}. If you know better: --force; "
+            "a device that is in use still is then given to two"
+        )
+    click.echo(f"{claim}: {doubt}; released all the same.", err=True)
+    return f"by force: {doubt}"
+
+
+def _pods(options: dict[str, Any], node: str) -> "tuple[Pod, ...]":
+    """Return the pods of a node as the API server knows them; raises ApiError."""
+    import asyncio  # noqa: PLC0415
+
+    from dra.kube import credentials  # noqa: PLC0415
+    from dra.kube.client import Client  # noqa: PLC0415
+    from dra.kube.http import HttpTransport  # noqa: PLC0415
+    from dra.kube.limits import Limiter  # noqa: PLC0415
+    from kubeletplugin import releasing  # noqa: PLC0415
+
+    async def ask() -> "tuple[Pod, ...]":
+        transport = HttpTransport(credentials.find(options["kubeconfig"], context=options["context"]))
+        try:
+            return await releasing.pods_on(Client(transport, Limiter(10, 10)), node)
+        finally:
+            await transport.close()
+
+    return asyncio.run(ask())
 
 
 def _inspected(output: str, options: dict[str, Any]) -> str:

@@ -104,7 +104,7 @@ class FakeNode:
         self.checkpoint = self.own / "checkpoint.json"
         self.cdi = CdiFolder(self.folder / "cdi", driver=DRIVER)
 
-    def instance(self, *, trace=untraced, driver=None, sync=False):
+    def instance(self, *, trace=untraced, driver=None, sync=False, **more):
         """Return a plugin that has just been started."""
         return Preparing(
             driver or FakeDriver(),
@@ -113,6 +113,7 @@ class FakeNode:
             cdi=CdiFolder(self.cdi.folder, driver=DRIVER, trace=trace),
             lock=FolderLock(self.own),
             trace=trace,
+            **more,
         )
 
     @property

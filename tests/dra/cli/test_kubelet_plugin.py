@@ -19,6 +19,9 @@ from dra.cli.main import COMMANDS, main
 from dra.kube.clock import SYSTEM
 from dra.local.http import serving
 from dra.local.server import ApiServer
+from kubeletplugin.cdi import CdiFolder
+from kubeletplugin.checkpoint import Checkpoint
+from kubeletplugin.contract import ClaimIdentity, ContainerEdits, Preparation, PreparedDevice
 from tests.dra.kube.virtual import seeded
 from tests.dra.local.components import User
 from tests.kubeletplugin.kubelet import Kubelet, until
@@ -152,6 +155,90 @@ def test_a_bundle_has_what_is_there_and_says_what_is_not(run, short_path):
     assert "File exists" in again.stderr
 
 
+CLAIM = ClaimIdentity(key=("ml", "train"), uid="u-1")
+
+
+@pytest.fixture
+def orphan(short_path):
+    """A node on which a claim has a device, and the options that name its folders."""
+    own = short_path / "plugins" / DRIVER
+    own.mkdir(parents=True, mode=0o700)
+    device = PreparedDevice(requests=("r",), pool="n1", device="gpu-3", edits=ContainerEdits(env=("A=b",)))
+    preparation = Preparation(claim=CLAIM, driver=DRIVER, devices=(device,))
+    Checkpoint(own / "checkpoint.json", Preparation).write((preparation,))
+    CdiFolder(short_path / "cdi", driver=DRIVER).write(preparation)
+    return [f"--{name}={short_path / name}" for name in ("plugins", "cdi")]
+
+
+def pods(path, *users, node="n1"):
+    items = [
+        {
+            "metadata": {"name": name, "namespace": "ml", "uid": f"uid-{name}"},
+            "spec": {"nodeName": node, "resourceClaims": [{"name": "gpu", "resourceClaimName": claim}]},
+            "status": {"phase": "Running"},
+        }
+        for name, claim in (("other", "other"), *users)
+    ]
+    path.write_text(json.dumps({"kind": "List", "items": items}))
+    return f"--pods={path}"
+
+
+def left(folder):
+    """The claims in the checkpoint, and the CDI files."""
+    known = Checkpoint(folder / "plugins" / DRIVER / "checkpoint.json", Preparation).read()
+    return [each.claim for each in known], len(list((folder / "cdi").glob("*.json")))
+
+
+def test_what_nobody_uses_is_released(run, short_path, orphan):
+    shown = run("release", "--claim-uid=u-1", "--node-name=n1", *orphan, pods(short_path / "pods.json"))
+    assert (shown.exit_code, shown.stdout) == (0, f"{CLAIM}: n1/gpu-3 of driver {DRIVER} is free.\n")
+    assert left(short_path) == ([], 0)
+    again = run("release", "--claim-uid=u-1", "--node-name=n1", *orphan, pods(short_path / "pods.json"))
+    assert again.stderr == "Error: claim with uid u-1: has nothing on this node. Held are: nothing at all\n"
+
+
+def test_what_a_pod_uses_is_released_by_force_only(run, short_path, orphan):
+    ask = ("release", "--claim-uid=u-1", "--node-name=n1", *orphan, pods(short_path / "p", ("train-0", "train")))
+    refused = run(*ask)
+    assert refused.exit_code == 1
+    assert f"{CLAIM}: is used on node n1 by ml/train-0 (Running). Nothing was released" in refused.stderr
+    assert left(short_path) == ([CLAIM], 1)
+    forced = run(*ask, "--force")
+    assert forced.exit_code == 0, forced.output
+    assert left(short_path) == ([], 0)
+    journal = short_path / "plugins" / DRIVER / "releases.jsonl"
+    assert "by force: is used on node n1 by ml/train-0" in json.loads(journal.read_text())["because"]
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        pytest.param(["--node-name=n2"], "not the list of all pods of node n2", id="list-of-another-node"),
+        pytest.param(["--node-name=n1", "--pod-uid=x"], "own pod is not in it", id="list-of-a-namespace"),
+        pytest.param(["--node-name=n1", "--pods=/dev/null"], "not what kubectl get pods", id="no-list"),
+    ],
+)
+def test_in_doubt_nothing_is_released(run, short_path, orphan, more, told):
+    refused = run("release", "--claim-uid=u-1", *orphan, pods(short_path / "pods.json"), *more)
+    assert refused.exit_code == 1
+    assert told in refused.stderr
+    assert "Nothing was released. Tell it: kubectl get pods -A --field-selector spec.nodeName=n" in refused.stderr
+    assert left(short_path) == ([CLAIM], 1)
+
+
+def test_without_a_list_and_without_a_cluster_nothing_is_released(run, short_path, orphan):
+    refused = run("release", "--claim-uid=u-1", "--node-name=n1", *orphan)
+    assert "which pods use it on node n1 is not known: API server: no kubeconfig" in refused.stderr
+    assert left(short_path) == ([CLAIM], 1)
+
+
+def test_a_claim_that_has_nothing_here_is_told_with_those_that_have(run, orphan):
+    refused = run("release", "--claim-uid=u-2", *orphan)
+    assert refused.stderr == (
+        f"Error: claim with uid u-2: has nothing on this node. Held are: {CLAIM}: n1/gpu-3 of driver {DRIVER}\n"
+    )
+
+
 @contextlib.asynccontextmanager
 async def process(folder, kubeconfig, *arguments):
     """The command as a process; killed at the end if need be."""
@@ -203,3 +290,40 @@ async def test_the_command_serves_a_kubelet_until_it_is_told_to_stop(short_path)
         [".json"],
         [".json", ".previous"],
     )
+
+
+async def test_a_release_asks_the_api_server_and_the_running_plugin_takes_note(short_path, orphan):
+    server = ApiServer(clock=SYSTEM, chance=seeded(1))
+    user = User(server)
+    await user.create("nodes", {"metadata": {"name": "n1"}})
+    await user.create("namespaces", {"metadata": {"name": "ml"}})
+    using = {"containers": [{"name": "c", "image": "i"}], "nodeName": "n1"}
+    claims = {"resourceClaims": [{"name": "gpu", "resourceClaimName": "train"}]}
+    await user.create("pods", {"metadata": {"name": "other"}, "spec": using})
+    await user.create("pods", {"metadata": {"name": "user"}, "spec": using | claims}, namespace="ml")
+    (short_path / "registry").mkdir()
+
+    async def release(kubeconfig):
+        found = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "dra.cli.main", "kubelet-plugin", "release", "--claim-uid=u-1", "--node-name=n1",
+            *orphan, f"--kubeconfig={kubeconfig}", cwd=ROOT,
+            stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
+        )  # fmt: skip
+        return (await asyncio.wait_for(found.communicate(), 30))[0].decode()
+
+    async with (
+        serving(server.handle, folder=short_path) as endpoint,
+        process(short_path, endpoint.kubeconfig) as plugin,
+        Kubelet(short_path / "registry") as kubelet,
+    ):
+        await until(kubelet.sockets, within=20, saying="a socket")
+        await kubelet.register(DRIVER)
+        assert "is used on node n1 by ml/user (Pending)" in await release(endpoint.kubeconfig)
+        await user.patch("pods", "user", {"status": {"phase": "Failed"}}, namespace="ml", subresource="status")
+        assert await release(endpoint.kubeconfig) == f"{CLAIM}: n1/gpu-3 of driver {DRIVER} is free.\n"
+        async with asyncio.timeout(15):
+            told = ""
+            while "was given back by hand" not in told:
+                told = (await plugin.stderr.readline()).decode()
+    assert f"{CLAIM}: was given back by hand: " in json.loads(told)["message"]
+    assert left(short_path) == ([], 0)
