@@ -12,7 +12,7 @@ from functools import lru_cache
 from pathlib import Path as FilePath
 from typing import Final
 
-from dra.engine.cpus.cpusets import CpuSet, MalformedCpuListError, parse
+from dra.engine.cpus.cpusets import NO_CPUS, CpuSet, MalformedCpuListError, parse
 from dra.model.meta import Struct
 from kubeletplugin.cgroups.naming import Path, holds_all_pods
 from kubeletplugin.cgroups.narrowing import Cgroup, Version
@@ -42,6 +42,8 @@ class Hierarchy(Struct, frozen=True):
     pods: FilePath
     """The kubelet's cgroup of all pods."""
     version: Version
+    top: FilePath
+    """The root of all cpusets."""
 
     def file(self, path: Path) -> FilePath:
         """Return the folder of a cgroup."""
@@ -60,21 +62,19 @@ class Hierarchy(Struct, frozen=True):
 
     def write(self, path: Path, cpus: CpuSet) -> bool:
         """Set the CPUs of a cgroup; return whether it is still there. Raises OSError if the kernel refuses."""
-        try:
-            descriptor = os.open(self.file(path) / CPUS, os.O_WRONLY | os.O_TRUNC)  # truncating is for fake trees
-        except OSError as error:
-            if error.errno in _GONE:
-                return False
-            raise
-        try:
-            os.write(descriptor, f"{cpus}\n".encode())
-        except OSError as error:
-            if error.errno in _GONE:
-                return False
-            raise
-        finally:
-            os.close(descriptor)
-        return True
+        return _write(self.file(path), cpus)
+
+    def online(self) -> CpuSet:
+        """Return the CPUs of the root: in v1 all that are online, the kernel sees to that."""
+        return self._cpus(str(self.top), effective=self.version is Version.V2) or NO_CPUS
+
+    def widen(self, cpus: CpuSet) -> None:
+        """Let the cgroup of all pods, and what lies above it, have more CPUs. Raises OSError if the kernel refuses."""
+        within = self.pods.relative_to(self.top).parts
+        for folder in (self.top.joinpath(*within[:length]) for length in range(1, len(within) + 1)):
+            own = self._cpus(str(folder))
+            if own is not None and not cpus <= own:
+                _write(folder, own | cpus)
 
     def _below(self, path: Path, folder: str, entered: Callable[[str], None]) -> Iterator[Cgroup]:
         entered(folder)
@@ -109,6 +109,24 @@ class Hierarchy(Struct, frozen=True):
             raise NoHierarchyError(f"cgroup {folder}: {error}") from error
 
 
+def _write(folder: FilePath, cpus: CpuSet) -> bool:
+    try:
+        descriptor = os.open(folder / CPUS, os.O_WRONLY | os.O_TRUNC)  # truncating is for fake trees
+    except OSError as error:
+        if error.errno in _GONE:
+            return False
+        raise
+    try:
+        os.write(descriptor, f"{cpus}\n".encode())
+    except OSError as error:
+        if error.errno in _GONE:
+            return False
+        raise
+    finally:
+        os.close(descriptor)
+    return True
+
+
 _parsed = lru_cache(maxsize=1024)(parse)
 """Hundreds of cgroups have a handful of values."""
 
@@ -120,7 +138,7 @@ def find(root: FilePath = ROOT, *, pods: str = "") -> Hierarchy:
         chosen = top / pods.strip("/")
         if not (chosen / CPUS).exists():
             raise NoHierarchyError(f"cgroup {chosen}: has no {CPUS}: is it the kubelet's cgroup of all pods?")
-        return Hierarchy(pods=chosen, version=version)
+        return Hierarchy(pods=chosen, version=version, top=top)
     found = sorted(_candidates(top, depth=_DEPTH))
     if not found:
         raise NoHierarchyError(
@@ -132,7 +150,7 @@ def find(root: FilePath = ROOT, *, pods: str = "") -> Hierarchy:
         raise NoHierarchyError(
             f"cgroups below {top}: several kubelets' ({names}); say which one with --kubepods-cgroup"
         )
-    return Hierarchy(pods=found[0], version=version)
+    return Hierarchy(pods=found[0], version=version, top=top)
 
 
 def _cpusets(root: FilePath) -> tuple[FilePath, Version]:

@@ -4,7 +4,7 @@ Containers that own CPUs get exactly these, all others the shared pool. What lie
 of everything in it, and always has the shared pool, so that a container that is born there has the pool from its first
 instruction, whether or not anybody looks: in v1 it copies its parent's CPUs, in v2 it is bounded by them.
 
-The cgroup of all pods is not written. The kubelet writes it, and it says which CPUs there are.
+The cgroup of all pods is not written here. It is the kubelet's, and it says which CPUs there are (but see `regaining`).
 
 cgroup v1 refuses a child that has more than its parent (EACCES) and a parent that has less than its children (EBUSY),
 at each single write. So everything is first *widened* from the top to what it has and what it shall have, and then

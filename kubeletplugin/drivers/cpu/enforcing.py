@@ -18,6 +18,7 @@ from collections.abc import Callable
 from typing import Final
 
 from kubeletplugin.cgroups.hierarchy import CPUS, Hierarchy, NoHierarchyError
+from kubeletplugin.cgroups.regaining import Regaining
 from kubeletplugin.cgroups.watching import Watch
 from kubeletplugin.contract import Refused
 from kubeletplugin.drivers.cpu.quarrels import Quarrels
@@ -63,6 +64,7 @@ class Enforcement:
         self._wrote = float("-inf")
         self._clean = False
         self._quarrels = Quarrels()
+        self._regaining = Regaining()
         self._said = ""
 
     async def demand(self, demand: Demand) -> None:
@@ -165,7 +167,9 @@ class Enforcement:
         if self._watch is None:
             self._listen()
         self._heard()
-        settled = await asyncio.to_thread(settle, self._hierarchy, self._records, entered=self._enter)
+        settled = await asyncio.to_thread(
+            settle, self._hierarchy, self._records, entered=self._enter, regaining=self._regaining
+        )
         self._looked = time.monotonic()
         self._clean = not settled.again
         self._interval = SWEEP if self._deaf else max(SWEEP, settled.cost / IDLE_SHARE)

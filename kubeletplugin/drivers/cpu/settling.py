@@ -8,15 +8,21 @@ are new ones, nothing more is written, and all is done once more at once. What i
 look and the write; a look after the last write finds whom they have hit.
 """
 
+import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
+
+from msgspec.structs import replace
 
 from dra.engine.cpus.cpusets import NO_CPUS, CpuSet
 from dra.model.meta import Struct
 from kubeletplugin.cgroups import naming
 from kubeletplugin.cgroups.hierarchy import Hierarchy
-from kubeletplugin.cgroups.narrowing import Cgroup, targets, writes
-from kubeletplugin.drivers.cpu.records import Records
+from kubeletplugin.cgroups.narrowing import Cgroup, Version, targets, writes
+from kubeletplugin.cgroups.regaining import Regaining
+from kubeletplugin.drivers.cpu.records import Demand, Records
+
+log = logging.getLogger(__name__)
 
 
 class Settled(Struct, frozen=True):
@@ -41,7 +47,13 @@ class NoSharedCpuError(Exception):
     """There would be no CPU left for containers that own none."""
 
 
-def settle(hierarchy: Hierarchy, records: Records, *, entered: Callable[[str], None] = lambda _: None) -> Settled:
+def settle(
+    hierarchy: Hierarchy,
+    records: Records,
+    *,
+    entered: Callable[[str], None] = lambda _: None,
+    regaining: Regaining | None = None,
+) -> Settled:
     """Bring all cgroups to what is demanded, as far as the kernel lets us. Raises OSError, NoSharedCpuError."""
     started = time.thread_time()
     demand = records.demand()
@@ -51,6 +63,8 @@ def settle(hierarchy: Hierarchy, records: Records, *, entered: Callable[[str], N
     tree = hierarchy.read(entered)
     if not tree:
         return Settled(cost=time.thread_time() - started)
+    if hierarchy.version is Version.V1:
+        tree = _regained(hierarchy, demand, tree, regaining or Regaining())
     machine = tree[0].cpus
     left = machine - _together(demand.requests.values())
     shared = (left - demand.apart if demand.requests else left) or left
@@ -72,6 +86,19 @@ def settle(hierarchy: Hierarchy, records: Records, *, entered: Callable[[str], N
         records.forget(name)
     late = overtaken.ever or (bool(written) and overtaken(()))
     return Settled(written=written, refused=refused, late=late, cost=time.thread_time() - started)
+
+
+def _regained(
+    hierarchy: Hierarchy, demand: Demand, tree: tuple[Cgroup, ...], regaining: Regaining
+) -> tuple[Cgroup, ...]:
+    """Give the pods CPUs that they lost while these were offline, and those of claims in any case."""
+    pods, online = tree[0].cpus, hierarchy.online()
+    back = (regaining.heed(pods, online=online) | (_together(demand.requests.values()) & online)) - pods
+    if not back:
+        return tree
+    hierarchy.widen(back)
+    log.warning("cgroup %s: CPUs %s were offline, or taken away; the pods have them again", hierarchy.pods, back)
+    return (replace(tree[0], cpus=pods | back), *tree[1:])
 
 
 class _Overtaken:

@@ -323,7 +323,7 @@ class Busy(Hierarchy, frozen=True):
 @pytest.mark.parametrize("version", [Version.V1])
 async def test_what_the_kernel_refuses_is_tried_again(node):
     found = find(node.root)
-    it = node.enforcement(lambda: Busy(pods=found.pods, version=found.version, refusals=["busy"] * 3))
+    it = node.enforcement(lambda: Busy(pods=found.pods, version=found.version, top=found.top, refusals=["busy"] * 3))
     await it.demand(Demand(requests={MINE: parse("2-3")}))
     assert node.cpus("besteffort/pod2/other") == "0-1,4-7"
 
@@ -332,7 +332,9 @@ async def test_what_the_kernel_refuses_is_tried_again(node):
 async def test_what_the_kernel_always_refuses_is_said_and_stays_demanded(node, monkeypatch):
     monkeypatch.setattr(enforcing, "PATIENCE", 0.05)
     found = find(node.root)
-    it = node.enforcement(lambda: Busy(pods=found.pods, version=found.version, refusals=["busy"] * 10_000))
+    it = node.enforcement(
+        lambda: Busy(pods=found.pods, version=found.version, top=found.top, refusals=["busy"] * 10_000)
+    )
     with pytest.raises(Refused, match=r"cgroup .*: CPUs .*: busy"):
         await it.demand(Demand(requests={MINE: parse("2-3")}))
     assert (node.folder / "demand.json").exists()
@@ -346,3 +348,38 @@ async def test_failures_of_hooks_are_logged_once(node, caplog, monkeypatch):
     await it.demand(Demand(requests={MINE: parse("2-3")}))
     await becomes(lambda: caplog.text.count("are not given to container c1"), 1)
     assert not list((node.folder / "failures").iterdir())
+
+
+def unplugged(node, cpus):
+    """What the kernel makes of all cpusets of v1 when only these CPUs are online; the root alone gets others back."""
+    for file in node.top.rglob("cpuset.cpus"):
+        file.write_text(f"{parse(file.read_text()) & parse(cpus)}\n" if file.parent != node.top else f"{cpus}\n")
+
+
+@pytest.mark.parametrize("version", [Version.V1])
+async def test_cpus_that_were_offline_for_a_while_come_back_to_claims_and_to_everybody(node, monkeypatch, caplog):
+    monkeypatch.setattr(enforcing, "SWEEP", 0.01)
+    monkeypatch.setattr(enforcing, "IDLE_SHARE", 1.0)
+    it = node.enforcement()
+    node.record("mine", MINE)
+    await it.demand(Demand(requests={MINE: parse("2-3")}))
+    unplugged(node, "0-2,4-6")
+    await becomes(lambda: str(it._regaining._away), "3,7")
+    assert node.cpus("burstable/pod1/mine") == "2"
+    (node.top / "cpuset.cpus").write_text("0-7\n")
+    await becomes(lambda: node.cpus("burstable/pod1/mine"), "2-3")
+    await becomes(lambda: node.cpus("besteffort/pod2/other"), "0-1,4-7")
+    assert node.cpus("") == "0-7"
+    assert caplog.text.count("the pods have them again") == 1
+
+
+@pytest.mark.parametrize("version", [Version.V1])
+async def test_a_claim_gets_a_cpu_that_was_offline_before_there_were_claims(node):
+    unplugged(node, "0-2,4-7")
+    (node.top / "cpuset.cpus").write_text("0-7\n")
+    it = node.enforcement()
+    node.record("mine", MINE)
+    await it.demand(Demand(requests={MINE: parse("2-3")}))
+    assert node.cpus("burstable/pod1/mine") == "2-3"
+    assert node.cpus("besteffort/pod2/other") == "0-1,4-7"
+    assert node.cpus("") == "0-7"
