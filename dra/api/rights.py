@@ -52,6 +52,7 @@ _DRA: Final = "resource.k8s.io"
 CLUSTER: Final[dict[Purpose, tuple[Rule, ...]]] = {
     Purpose.CLAIMS: (
         Rule(_DRA, ("resourceclaims",), ("get", "list", "watch", "patch", "update")),
+        Rule(_DRA, ("resourceclaims",), ("reserve",)),  # asked for by deploy/policies/guards.yaml alone
         Rule(_DRA, ("resourceclaims/status",), ("patch", "update")),
         Rule(_DRA, ("resourceclaims/binding",), ("patch", "update")),
         Rule("", ("pods",), ("get", "list", "watch", "patch")),

@@ -14,7 +14,7 @@ needs_kubectl = pytest.mark.skipif(shutil.which("kubectl") is None, reason="kube
 
 RIGHTS = ("rights.yaml", "workload-rights.yaml", "eviction-rights.yaml", "../replace/generation-rights.yaml")
 KUSTOMIZE = Path(__file__).parents[2] / "deploy" / "kustomize" / "base"
-USED = {"get", "list", "watch", "create", "patch", "update", "delete"}
+USED = {"get", "list", "watch", "create", "patch", "update", "delete", "reserve"}
 
 
 def documents(*files: str) -> list[Any]:

@@ -138,6 +138,7 @@ def own_cluster() -> Iterator[Cluster | None]:
         yield None
         return
     with Cluster(Options(nodes=SOUND_NODES, broken_nodes=BROKEN_NODES)) as cluster:
+        installation.guard(cluster.admin_kubeconfig)
         yield cluster
 
 
@@ -151,6 +152,8 @@ def visited() -> Iterator[RunFolder | None]:
     with RunFolder() as folder:
         found = planes.start(folder, api=place.api) if place.api else os.environ["KUBECONFIG"]
         admin = kubeconfig.flatten(folder.path / ADMIN, kubeconfig=str(found))
+        if not place.api:  # a plane of ours evaluates no policies
+            installation.guard(admin)
         nodes = FakeNodes(folder, binaries.build(binaries.kwok()), kubeconfig=admin)
         nodes.kwok.start()
         try:

@@ -5,19 +5,23 @@ They run with the service accounts and the rights that are installed, never with
 
 from __future__ import annotations
 
+import json
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 import yaml
 
 from tests.cluster import kubeconfig
-from tests.cluster.kubectl import kubectl
+from tests.cluster.kubectl import KubectlError, kubectl
+from tests.cluster.waiting import until
 from tests.scenarios.target import Mode
 
 DEPLOY: Final = Path(__file__).resolve().parents[2] / "deploy"
 KUSTOMIZATION: Final = DEPLOY / "kustomize"
 OVERLAYS: Final = {mode: KUSTOMIZATION / mode.value for mode in Mode}
 PLUGIN_KUSTOMIZATION: Final = DEPLOY / "kubelet-plugin"
+GUARDS: Final = DEPLOY / "policies" / "guards.yaml"
 
 NAMESPACE: Final = "dra-reserve"
 SERVICE_ACCOUNT: Final = "dra-reserve-controller"
@@ -27,6 +31,16 @@ PLUGIN_NAMESPACE: Final = "dra-reserve-nodes"
 PLUGIN_SERVICE_ACCOUNT: Final = "dra-reserve-kubelet-plugin"
 
 Json = dict[str, Any]
+
+IN_FORCE_WITHIN: Final = 30.0
+"""Seconds; API servers look for new policies every second."""
+
+_NO_REFERENCE: Final = {
+    "apiVersion": "resource.k8s.io/v1",
+    "kind": "ResourceClaim",
+    "metadata": {"name": "no-reference", "namespace": "default", "annotations": {"reserve.dra/reserved-for": "?"}},
+    "spec": {},
+}
 
 
 def install(admin: Path, *, kustomization: Path = OVERLAYS[Mode.REPLACE]) -> None:
@@ -54,6 +68,27 @@ def rendered(kustomization: Path, *, admin: Path) -> list[Json]:
 def identity(obj: Json) -> tuple[str, str, str]:
     """Return what tells an object from all others; the hash in a ConfigMap's name changes with its content."""
     return obj["kind"], obj["metadata"].get("namespace", ""), obj["metadata"]["name"]
+
+
+def guard(admin: Path) -> None:
+    """Apply the policies that say who may change what keeps a claim: what works without them must work with them."""
+    kubectl("apply", "--validate=strict", f"--filename={GUARDS}", kubeconfig=admin)
+    until(partial(_in_force, admin), within=IN_FORCE_WITHIN, saying=f"{GUARDS} is in force")
+
+
+def unguard(admin: Path) -> None:
+    """Take them off again, for a while."""
+    kubectl("delete", "--ignore-not-found", f"--filename={GUARDS}", kubeconfig=admin)
+    until(lambda: not _in_force(admin), within=IN_FORCE_WITHIN, saying=f"{GUARDS} is out of force")
+
+
+def _in_force(admin: Path) -> bool:
+    """Whether the policy that comes last refuses what it must: then those before it are in force, too."""
+    try:
+        kubectl("create", "--dry-run=server", "--filename=-", kubeconfig=admin, stdin=json.dumps(_NO_REFERENCE))
+    except KubectlError as error:
+        return "RESOURCE[.GROUP]/NAME" in str(error)
+    return False
 
 
 def controller_kubeconfig(admin: Path, folder: Path) -> Path:

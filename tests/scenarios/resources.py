@@ -43,6 +43,16 @@ DEVICE_TAINT_RULES: Final = Resource("resource.k8s.io/v1beta2", "DeviceTaintRule
 POD_GROUPS: Final = Resource("scheduling.k8s.io/v1alpha2", "PodGroup", "podgroups")
 PRIORITY_CLASSES: Final = Resource("scheduling.k8s.io/v1", "PriorityClass", "priorityclasses", namespaced=False)
 CLUSTER_ROLES: Final = Resource("rbac.authorization.k8s.io/v1", "ClusterRole", "clusterroles", namespaced=False)
+CLUSTER_ROLE_BINDINGS: Final = Resource(
+    "rbac.authorization.k8s.io/v1", "ClusterRoleBinding", "clusterrolebindings", namespaced=False
+)
+ROLE_BINDINGS: Final = Resource("rbac.authorization.k8s.io/v1", "RoleBinding", "rolebindings")
+ADMISSION_POLICIES: Final = Resource(
+    "admissionregistration.k8s.io/v1",
+    "ValidatingAdmissionPolicy",
+    "validatingadmissionpolicies",
+    namespaced=False,
+)
 RESERVATIONS: Final = Resource("scheduling.koordinator.sh/v1alpha1", "Reservation", "reservations", namespaced=False)
 CRDS: Final = Resource(
     "apiextensions.k8s.io/v1", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False
@@ -59,6 +69,9 @@ _ALL: Final = (
         POD_GROUPS,
         PRIORITY_CLASSES,
         CLUSTER_ROLES,
+        CLUSTER_ROLE_BINDINGS,
+        ROLE_BINDINGS,
+        ADMISSION_POLICIES,
         CRDS,
         RESERVATIONS,
     ),

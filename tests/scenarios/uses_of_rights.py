@@ -444,7 +444,7 @@ USES: Final[dict[Right, Scenario]] = {
     },
     **dict.fromkeys(
         (
-            *_rights("resourceclaims", "watch", "patch", group=CLAIM_GROUP),
+            *_rights("resourceclaims", "watch", "patch", "reserve", group=CLAIM_GROUP),
             *_rights("resourceclaims/status", "patch", group=CLAIM_GROUP),
             *_rights("resourceclaims/binding", "patch", group=CLAIM_GROUP),
             *_rights("pods", "watch", "patch"),

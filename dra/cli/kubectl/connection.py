@@ -11,7 +11,6 @@ import click
 from dra.cli.kubectl.options import Place
 from dra.kube import credentials
 from dra.kube.client import Client
-from dra.kube.clock import SYSTEM, Clock
 from dra.kube.codec import allow_nesting
 from dra.kube.errors import ApiError
 from dra.kube.http import HttpTransport, user_agent
@@ -37,7 +36,6 @@ class Connection:
 
     client: Client
     transport: Transport
-    clock: Clock = SYSTEM
 
 
 @asynccontextmanager

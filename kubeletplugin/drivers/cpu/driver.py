@@ -9,7 +9,6 @@ from typing import Final
 from msgspec.structs import replace
 
 from dra.engine.cpus.cpusets import CpuSet
-from dra.engine.cpus.topology import Topology
 from kubeletplugin.cgroups.hierarchy import ROOT, Hierarchy, find
 from kubeletplugin.contract import (
     ContainerEdits,
@@ -74,7 +73,7 @@ class CpuDriver:
         self._node = node
         self._mode = mode
         self._reserved = kept
-        self._take(topology)
+        self._topology = topology
         self._known = topology.online - kept
         self._faults: set[str] = set()
         self._manager = CpuManager(kubelet)
@@ -91,7 +90,9 @@ class CpuDriver:
         """Return the CPUs that may be given away; none while the kubelet does that."""
         if self.stepped_aside:
             return (Pool(name=self._node, devices=()),)
-        return self._pools
+        allocatable = self._topology.online - self._reserved
+        published = devices(self._topology, allocatable=allocatable, mode=self._mode)
+        return (Pool(name=self._node, devices=published),)
 
     def health(self) -> tuple[Health, ...]:
         """Return the health of CPUs as devices: one that has gone offline is not well."""
@@ -115,7 +116,7 @@ class CpuDriver:
         while True:
             await asyncio.sleep(POLL)
             before, aside = aside, self.stepped_aside
-            if await self._look_again() or aside != before:
+            if self._look_again() or aside != before:
                 yield
 
     def prepare(self, request: PrepareRequest, others: Iterable[Preparation]) -> Preparation:
@@ -163,16 +164,11 @@ class CpuDriver:
         if self._enforcement is not None:
             await self._enforcement.close()
 
-    def _take(self, topology: Topology) -> None:
-        self._topology = topology
-        published = devices(topology, allocatable=topology.online - self._reserved, mode=self._mode)
-        self._pools = (Pool(name=self._node, devices=published),)
-
-    async def _look_again(self) -> bool:
+    def _look_again(self) -> bool:
         mark = self._source.mark()
         if mark == self._mark:
             return False
-        self._take(await asyncio.to_thread(self._source.read))  # 2,000 files, where there are 256 CPUs
+        self._topology = self._source.read()
         self._mark = mark
         self._known |= self._topology.online - self._reserved
         return True

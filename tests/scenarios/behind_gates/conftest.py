@@ -31,6 +31,7 @@ def target() -> Iterator[Target]:
     with Cluster(options) as cluster:
         admin, folder = cluster.admin_kubeconfig, cluster.folder
         installation.install(admin)
+        installation.guard(admin)
         yield Target(
             mode=Mode.REPLACE,
             admin=admin,

@@ -1,1 +1,0 @@
-"""``kubectl dra downgrade``: back to what stock Kubernetes does by itself, claim by claim."""
