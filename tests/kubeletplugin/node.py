@@ -34,8 +34,8 @@ class Node:
     def folders(self, *, pod_uid=""):
         return Folders(plugins=self.plugins, registry=self.registry, cdi=self.cdi, pod_uid=pod_uid)
 
-    def application(self, *drivers, pod_uid="", trace=untraced, server=None, **options):
-        transport = LocalTransport(server or self.server)
+    def application(self, *drivers, pod_uid="", trace=untraced, server=None, transport=None, **options):
+        transport = transport or LocalTransport(server or self.server)
         settings = Options(node=NODE, folders=self.folders(pod_uid=pod_uid), **options)
         return Application(drivers or (SmallDriver(),), transport, settings, trace=trace)
 

@@ -1,0 +1,192 @@
+"""Least rights of the plugin, both ways: with those it is installed with all works, without any one something fails.
+
+What fails is told, with the right that is missing. The server here enforces the rights as RBAC does; with a
+real one and a real kubelet the plugin runs with just these rights, too (tests/scenarios/real_node).
+"""
+
+import asyncio
+import contextlib
+import json
+import re
+import shutil
+import tempfile
+from pathlib import Path
+
+import pytest
+import yaml
+
+from dra.kube.errors import raise_for
+from dra.kube.transport import Response
+from dra.local.transport import LocalTransport
+from tests.kubeletplugin.driver import NAME, SmallDriver, device
+from tests.kubeletplugin.kubelet import until
+from tests.kubeletplugin.node import Node, until_async
+
+RIGHTS = Path(__file__).parents[2] / "deploy" / "kubelet-plugin" / "rights.yaml"
+PATH = re.compile(r"/(?:api|apis/(?P<group>[^/]+))/v[^/]+(?:/namespaces/[^/]+)?/(?P<kind>[^/]+)(?:/(?P<name>[^/]+))?")
+SOON = 5.0
+"""Seconds; with all rights each of these takes less than a tenth of one."""
+
+
+def granted():
+    """Verb and kind of all rights."""
+    (role,) = (obj for obj in yaml.safe_load_all(RIGHTS.read_text()) if obj["kind"] == "ClusterRole")
+    return frozenset(
+        (verb, f"{kind}.{group}".rstrip("."))
+        for rule in role["rules"]
+        for group in rule["apiGroups"]
+        for kind in rule["resources"]
+        for verb in rule["verbs"]
+    )
+
+
+def right_of(request):
+    found = PATH.fullmatch(request.path)
+    named = {"GET": "get", "PATCH": "patch", "DELETE": "delete", "PUT": "update"}
+    collection = {"GET": "watch" if request.query.get("watch") else "list", "POST": "create"}
+    verb = (named if found["name"] else collection)[request.method]
+    return verb, f"{found['kind']}.{found['group'] or ''}".rstrip(".")
+
+
+class Enforcing(LocalTransport):
+    """As an API server answers an account with these rights and no others."""
+
+    def __init__(self, server, rights):
+        super().__init__(server)
+        self.rights = rights
+
+    def _refusal(self, request):
+        verb, kind = right_of(request)
+        if (verb, kind) in self.rights:
+            return None
+        resource, _, group = kind.partition(".")
+        text = f'User "u" cannot {verb} resource "{resource}" in API group "{group}"'
+        body = {"kind": "Status", "code": 403, "reason": "Forbidden", "message": f"{kind} is forbidden: {text}"}
+        return Response(403, {"content-type": "application/json"}, json.dumps(body).encode())
+
+    async def send(self, request, /):
+        return self._refusal(request) or await super().send(request)
+
+    @contextlib.asynccontextmanager
+    async def stream(self, request, /):
+        if (refusal := self._refusal(request)) is not None:
+            raise_for(refusal, request.path)
+        async with super().stream(request) as blocks:
+            yield blocks
+
+
+class Place:
+    """A plugin with some rights, its kubelet, and somebody who sees and may do everything."""
+
+    def __init__(self, node, driver, connection):
+        self.node = node
+        self.driver = driver
+        self.connection = connection
+        self.refused = ""
+
+    @property
+    def told(self):
+        """All that it says of what it cannot do."""
+        return "; ".join([*self.connection.application.troubles(), self.refused])
+
+    async def slices(self, wanted):
+        """Wait until these are published, by their devices, and the plugin has nothing to complain of."""
+
+        async def there():
+            found = await self.node.user.list("resourceslices")
+            return wanted([each["spec"]["devices"] for each in found]) and not self.told.strip("; ")
+
+        await until_async(there, within=SOON)
+
+
+async def it_publishes(place):
+    await place.slices(lambda found: len(found) == 1)
+
+
+async def it_tells_of_an_illness(place):
+    """Patches."""
+    await place.slices(lambda found: len(found) == 1)
+    place.driver.devices = (device("gpu-0", attributes={"sick": {"bool": True}}), *place.driver.devices[1:])
+    place.driver.tell()
+    await place.slices(lambda found: "attributes" in found[0][0])
+
+
+async def it_comes_back_after_a_wipe(place):
+    """Hears of what the kubelet does to slices when it starts."""
+    await until_async(lambda: place.node.user.list("resourceslices"), within=SOON)
+    for each in await place.node.user.list("resourceslices"):
+        await place.node.user.request("DELETE", f"/apis/resource.k8s.io/v1/resourceslices/{each['metadata']['name']}")
+    await place.slices(lambda found: len(found) == 1)
+
+
+async def it_takes_back_what_is_gone(place):
+    """Deletes."""
+    place.driver.devices = tuple(device(f"gpu-{n}") for n in range(130))
+    place.driver.tell()
+    await place.slices(lambda found: len(found) == 2)
+    place.driver.devices = place.driver.devices[:1]
+    place.driver.tell()
+    await place.slices(lambda found: len(found) == 1)
+
+
+async def it_prepares(place):
+    claim = await place.node.claim("train", "gpu-0")
+    (answer,) = (await place.connection.prepare(claim)).values()
+    if isinstance(answer, str):
+        place.refused = answer
+        raise TimeoutError
+
+
+SLICES = "resourceslices.resource.k8s.io"
+USES = {
+    ("get", "resourceclaims.resource.k8s.io"): it_prepares,
+    ("get", "nodes"): it_publishes,
+    ("list", SLICES): it_publishes,
+    ("create", SLICES): it_publishes,
+    ("watch", SLICES): it_comes_back_after_a_wipe,
+    ("patch", SLICES): it_tells_of_an_illness,
+    ("delete", SLICES): it_takes_back_what_is_gone,
+}
+
+
+@pytest.fixture
+async def place():
+    root = Path(tempfile.mkdtemp(prefix="kp-", dir="/tmp"))  # sockets need short paths
+    node = Node(root)
+    await node.create()
+
+    @contextlib.asynccontextmanager
+    async def made(rights):
+        driver = SmallDriver()
+        transport = Enforcing(node.server, rights)
+        async with node.registered(driver, transport=transport) as connection:
+            yield Place(node, driver, connection)
+
+    yield made
+    shutil.rmtree(root, ignore_errors=True)
+
+
+def test_every_right_that_is_granted_is_known_to_be_needed():
+    assert USES.keys() == granted()
+
+
+@pytest.mark.parametrize("scenario", dict.fromkeys(USES.values()), ids=lambda each: each.__name__)
+async def test_with_all_rights_each_scenario_succeeds(place, scenario):
+    async with place(granted()) as whole:
+        await scenario(whole)
+        await until(lambda: not whole.told.strip("; "))
+
+
+@pytest.mark.parametrize("right", USES, ids=":".join)
+async def test_without_a_right_its_scenario_fails_and_the_right_is_named(place, right):
+    verb, kind = right
+    resource, _, group = kind.partition(".")
+    async with place(granted() - {right}) as lacking:
+        trying = asyncio.create_task(USES[right](lacking))
+        text = f'cannot {verb} resource "{resource}" in API group "{group}"'
+        await until(lambda: text in lacking.told, saying="it is told")
+        assert NAME in lacking.told or "claim default/train" in lacking.told
+        await asyncio.wait([trying], timeout=0.05)
+        assert not trying.done() or isinstance(trying.exception(), TimeoutError)
+        trying.cancel()
+        await asyncio.wait([trying])
