@@ -14,6 +14,7 @@ from typing import Final, TypeAlias
 from controller.confirmation import Confirmation
 from controller.leadership import Leadership
 from controller.metrics import Metrics
+from controller.patching import Patching
 from controller.workloads import Workloads
 from dra.engine import patches
 from dra.engine.actions import (
@@ -33,7 +34,7 @@ from dra.engine.world import World
 from dra.kube.backoff import Backoff
 from dra.kube.client import WRITE_TIMEOUT, Client
 from dra.kube.clock import Clock, micro_time
-from dra.kube.errors import ApiError, Conflict, Invalid, NotFound
+from dra.kube.errors import ApiError, Conflict, NotFound
 from dra.kube.limits import Priority
 from dra.kube.resources import CLAIMS, PODS, InvalidNameError
 from dra.kube.store import Rewound, RewoundError, earlier
@@ -49,9 +50,6 @@ KICKS: Final = 3
 
 KICK_AGAIN: Final = 0.5
 """Seconds before the second of them."""
-
-_UNTOUCHED: Final = ("spec", "status.allocation")
-"""Fields that no patch of ours changes, so that an objection to one means what `dra.kube.exact` tells of."""
 
 Request: TypeAlias = Callable[[], Awaitable[None]]
 """What sends a request when its turn comes: until then there is nothing to cancel."""
@@ -86,9 +84,7 @@ class Writer:
         self._metrics = metrics
         self._leadership = leadership
         self._confirmation = Confirmation(client, world=world, clock=clock)
-        self._unpatchable: set[Uid] = set()
-        """Claims that the API server lets nobody patch; see `dra.kube.exact`."""
-
+        self._patching = Patching(client)
         self._asking: set[tuple[Key, LookUpPod | LookUpWorkload]] = set()
         """Questions that are under way, with the claim that wants the answer: a pod may be listed in several."""
 
@@ -162,41 +158,8 @@ class Writer:
         return claim
 
     async def _send(self, write: ClaimWrite, view: ClaimView, before: ResourceClaim) -> ResourceClaim:
-        """Patch the claim; where the API server takes any patch for a change of its spec, rewrite it byte for byte."""
-        uid, body, subresource = before.metadata.uid, patches.body(write), patches.subresource(write)
         priority = Priority.URGENT if not _only_tidies(write, view) else Priority.BULK
-
-        async def rewrite() -> ResourceClaim:
-            return await self._client.rewrite(
-                CLAIMS,
-                view.key,
-                body,
-                before=before,
-                subresource=subresource,
-                priority=priority,
-                within=self._within(),
-            )
-
-        if uid in self._unpatchable:
-            return await rewrite()
-        try:
-            return await self._client.merge_patch(
-                CLAIMS,
-                view.key,
-                body,
-                model=ResourceClaim,
-                subresource=subresource,
-                resource_version=before.metadata.resource_version,
-                uid=uid,
-                priority=priority,
-                within=self._within(),
-            )
-        except Invalid as error:
-            if not any(error.has_cause_in(field) for field in _UNTOUCHED) or error.has_cause("FieldValueForbidden"):
-                raise
-            claim = await rewrite()
-        self._unpatchable.add(uid)
-        return claim
+        return await self._patching.send(write, before, priority=priority, within=self._within)
 
     async def _outcome(self, error: ApiError, view: ClaimView) -> ResourceClaim | None:
         """Return the claim as it is after a write of which we do not know whether it was done; None: not known either.

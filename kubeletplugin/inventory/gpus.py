@@ -83,11 +83,14 @@ class GpuInventory(Protocol):
 
 
 async def polled(read: Callable[[], tuple[Gpu, ...]], *, every: float) -> AsyncIterator[None]:
-    """Yield whenever a reading differs from the one before; seconds between readings."""
-    seen = read()
+    """Yield whenever a reading differs from the one before; seconds between readings.
+
+    In a thread: what a driver tells under ``/proc`` can take seconds when it wakes a GPU for that.
+    """
+    seen = await asyncio.to_thread(read)
     while True:
         await asyncio.sleep(every)
-        now = read()
+        now = await asyncio.to_thread(read)
         if now != seen:
             seen = now
             yield

@@ -11,6 +11,7 @@ import click
 from dra.cli.kubectl.options import Place
 from dra.kube import credentials
 from dra.kube.client import Client
+from dra.kube.clock import SYSTEM, Clock
 from dra.kube.codec import allow_nesting
 from dra.kube.errors import ApiError
 from dra.kube.http import HttpTransport, user_agent
@@ -36,6 +37,7 @@ class Connection:
 
     client: Client
     transport: Transport
+    clock: Clock = SYSTEM
 
 
 @asynccontextmanager

@@ -15,6 +15,14 @@ COMMANDS: Final[Places] = {
         "dra.cli.kubectl.preflight.command:preflight",
         "Check whether this cluster is ready for dra-reserve.",
     ),
+    "adopt": (
+        "dra.cli.kubectl.adopt:adopt",
+        "Come back from a downgrade: let the controllers act again, and see that they do.",
+    ),
+    "downgrade": (
+        "dra.cli.kubectl.downgrade.command:downgrade",
+        "Go back to stock Kubernetes without losing a device or stopping a pod.",
+    ),
 }
 
 

@@ -55,6 +55,19 @@ class Assessment(Struct, frozen=True):
     listed: int = 0
     """How many of the consuming pods are listed."""
 
+    pending: int = 0
+    """How many pods that reference it are not bound yet."""
+
+    room: int = RESERVED_FOR_MAX_SIZE
+    """How many pods a list has room for, beside what stays in it."""
+
+    workload: ConsumerReference | None = None
+    strays: tuple[ConsumerReference, ...] = ()
+    """Entries that nobody here understands."""
+
+    nodes: tuple[str, ...] = ()
+    """Nodes that it waits for."""
+
     entries: tuple[str, ...] = ()
     """The entries that only we understand, as kubectl names things."""
 
@@ -70,9 +83,21 @@ def assess(view: ClaimView, *, given_up: bool = False) -> Assessment:
         standing=standing,
         consuming=len(consuming),
         listed=sum(1 for c in consuming if c.uid in view.listed),
-        entries=tuple(str(e.reference) for e in view.entries if e.kind in _OURS or _is_stray(e)),
+        pending=len(view.waiting) + len(view.gated),
+        room=RESERVED_FOR_MAX_SIZE - len(_staying(view)),
+        workload=view.reservation.reference if view.reservation is not None else None,
+        strays=tuple(e.reference for e in view.entries if _is_stray(e)),
+        nodes=tuple(e.reference.name for e in view.of(EntryKind.LOST_NODE)),
+        entries=tuple(str(e.reference) for e in view.entries if e.kind in _OURS),
         detail=detail,
     )
+
+
+def lacks_entry(view: ClaimView) -> bool:
+    """Tell, on the way back in, whether a workload has no entry although pods use its claim or wait for it."""
+    if view.reservation is None or view.allocation is None or view.claim.metadata.deleting:
+        return False
+    return bool(view.waiting or view.starting or view.started) and EntryKind.WORKLOAD not in view.kinds
 
 
 def next_write(view: ClaimView, *, given_up: bool = False) -> ClaimWrite | None:

@@ -9,6 +9,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from dra.engine.cpus.cpusets import CpuSet
+from dra.engine.cpus.topology import Topology
 from kubeletplugin.cgroups.hierarchy import ROOT, Hierarchy, find
 from kubeletplugin.contract import (
     ContainerEdits,
@@ -73,7 +74,7 @@ class CpuDriver:
         self._node = node
         self._mode = mode
         self._reserved = kept
-        self._topology = topology
+        self._take(topology)
         self._known = topology.online - kept
         self._faults: set[str] = set()
         self._manager = CpuManager(kubelet)
@@ -90,9 +91,7 @@ class CpuDriver:
         """Return the CPUs that may be given away; none while the kubelet does that."""
         if self.stepped_aside:
             return (Pool(name=self._node, devices=()),)
-        allocatable = self._topology.online - self._reserved
-        published = devices(self._topology, allocatable=allocatable, mode=self._mode)
-        return (Pool(name=self._node, devices=published),)
+        return self._pools
 
     def health(self) -> tuple[Health, ...]:
         """Return the health of CPUs as devices: one that has gone offline is not well."""
@@ -116,7 +115,7 @@ class CpuDriver:
         while True:
             await asyncio.sleep(POLL)
             before, aside = aside, self.stepped_aside
-            if self._look_again() or aside != before:
+            if await self._look_again() or aside != before:
                 yield
 
     def prepare(self, request: PrepareRequest, others: Iterable[Preparation]) -> Preparation:
@@ -164,11 +163,16 @@ class CpuDriver:
         if self._enforcement is not None:
             await self._enforcement.close()
 
-    def _look_again(self) -> bool:
+    def _take(self, topology: Topology) -> None:
+        self._topology = topology
+        published = devices(topology, allocatable=topology.online - self._reserved, mode=self._mode)
+        self._pools = (Pool(name=self._node, devices=published),)
+
+    async def _look_again(self) -> bool:
         mark = self._source.mark()
         if mark == self._mark:
             return False
-        self._topology = self._source.read()
+        self._take(await asyncio.to_thread(self._source.read))  # 2,000 files, where there are 256 CPUs
         self._mark = mark
         self._known |= self._topology.online - self._reserved
         return True

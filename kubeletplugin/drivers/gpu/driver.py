@@ -51,7 +51,7 @@ class GpuDriver:
         self._publication = publication
         self._gpus: dict[str, Gpu] = {}
         self._pools: tuple[Pool, ...] = ()
-        self._take(inventory.read())
+        self._take(self._look())
 
     @property
     def name(self) -> str:
@@ -69,7 +69,7 @@ class GpuDriver:
     async def changes(self) -> AsyncIterator[None]:
         """Yield whenever the inventory has changed."""
         async for _ in self._inventory.changes():
-            self._take(await asyncio.to_thread(self._inventory.read))  # a driver's library may take its time
+            self._take(await asyncio.to_thread(self._look))  # a driver's library may take its time
             yield
 
     def prepare(self, request: PrepareRequest, others: Iterable[Preparation]) -> Preparation:
@@ -123,6 +123,13 @@ class GpuDriver:
         reasons = {each.claim.uid: lost[name] for each in held for name in _time_slices([each]) if name in lost}
         if reasons:
             raise NotEnforced(reasons)
+
+    def _look(self) -> tuple[Gpu, ...]:
+        """Return the GPUs, and search now for what containers get with them, not while a claim waits."""
+        gpus = self._inventory.read()
+        for version in {gpu.driver_version for gpu in gpus}:
+            self._edits.common(version)
+        return gpus
 
     def _take(self, gpus: Iterable[Gpu]) -> None:
         self._gpus = {gpu.name: gpu for gpu in gpus}

@@ -13,7 +13,7 @@ from dra.cli.kubectl.connection import Connection
 from dra.cli.kubectl.findings import Finding, Verdict
 from dra.cli.kubectl.preflight import granting, probe, stock
 from dra.cli.kubectl.preflight.granting import Identity, Missing
-from dra.cli.kubectl.preflight.stock import Sign, Stock
+from dra.cli.kubectl.preflight.stock import Sign, Stock, Traced
 from dra.kube.client import Client, Selection, Version
 from dra.kube.clock import SYSTEM
 from dra.kube.discovery import Discovery
@@ -155,8 +155,8 @@ async def stock_sign(client: Client, *, now: datetime, probing: bool) -> Sign:
         neglected = stock.by_neglect(claims, pods.items, now=now)
         if neglected is not None:
             return neglected
-    async for traces in client.list_pages(CLAIMS, DynamicObject):
-        written = stock.by_traces((claim.content for claim in traces.items), now=now)
+    async for traces in client.list_pages(CLAIMS, Traced):
+        written = stock.by_traces(traces.items, now=now)
         if written is not None:
             return written
     return stock.assumed()
@@ -171,23 +171,18 @@ async def _manager_pods(client: Client) -> list[dict[str, object]]:
     return [pod.content for page in pages for pod in page.items]
 
 
-_EVERY: Final = "--controllers of every kube-controller-manager"
-
-
-def judge_stock(sign: Sign, *, replace: bool) -> Finding:
-    """Judge the stock claim controller against the mode that is wanted."""
-    check = "stock controller"
+def judge_stock(sign: Sign, *, replace: bool, back: bool = False) -> Finding:
+    """Judge the stock claim controller against the mode that is wanted; ``back``: nobody of ours will be there."""
+    check, told = "stock controller", {"detail": sign.detail, "sure": sign.sure}
+    on = f"take ,-{stock.CONTROLLER} out of --controllers of every kube-controller-manager"
+    off = f"append ,-{stock.CONTROLLER} to --controllers of every kube-controller-manager, or use mode alongside"
+    if back and sign.stock is not Stock.ON:
+        return Finding(check=check, verdict=Verdict.LEFT, command=on, **told)
     if sign.stock is Stock.MIXED or (replace and sign.stock is Stock.ON):
-        command = (
-            f"append ,-{stock.CONTROLLER} to --controllers of every kube-controller-manager, or use mode alongside"
-        )
-        return Finding(check=check, verdict=Verdict.LEFT, detail=sign.detail, sure=sign.sure, command=command)
+        return Finding(check=check, verdict=Verdict.LEFT, command=off, **told)
     if not replace and sign.stock is Stock.OFF:
-        command = (
-            f"take ,-{stock.CONTROLLER} out of --controllers of every kube-controller-manager, or use mode replace"
-        )
-        return Finding(check=check, verdict=Verdict.LEFT, detail=sign.detail, sure=sign.sure, command=command)
-    return Finding(check=check, verdict=Verdict.OK, detail=sign.detail, sure=sign.sure)
+        return Finding(check=check, verdict=Verdict.LEFT, command=f"{on}, or use mode replace", **told)
+    return Finding(check=check, verdict=Verdict.OK, **told)
 
 
 async def _gate(client: Client, discovery: Discovery) -> Finding:

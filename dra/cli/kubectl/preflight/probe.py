@@ -8,13 +8,14 @@ import asyncio
 import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any, Final
+from typing import Final
 
 from dra.cli.kubectl.output import say
+from dra.cli.kubectl.preflight.stock import Traced
 from dra.kube.client import Client, Selection
 from dra.kube.errors import ApiError
 from dra.kube.resources import CLAIMS, PODS, TEMPLATES, Resource
-from dra.model.meta import DynamicObject, PartialObject
+from dra.model.meta import PartialObject
 
 WAIT: Final = 15.0
 """Seconds for a claim to be made: the stock controller takes one, after a restart some more."""
@@ -36,19 +37,11 @@ async def maker(client: Client) -> str | None:
         loop = asyncio.get_running_loop()
         until = loop.time() + WAIT
         while loop.time() < until:
-            async for page in client.list_pages(CLAIMS, DynamicObject, selection=Selection(namespace=namespace)):
+            async for page in client.list_pages(CLAIMS, Traced, selection=Selection(namespace=namespace)):
                 for claim in page.items:
-                    return _manager(claim.content)
+                    return claim.maker
             await asyncio.sleep(0.25)
         return None
-
-
-def _manager(claim: dict[str, Any]) -> str:
-    """Return who created the claim: the first to own its spec."""
-    for entry in claim["metadata"].get("managedFields") or ():
-        if not entry.get("subresource") and "f:spec" in (entry.get("fieldsV1") or {}):
-            return str(entry.get("manager", "unknown"))
-    return "unknown"
 
 
 @asynccontextmanager

@@ -17,7 +17,10 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, Final
 
+import msgspec
+
 from dra.model.claims import RESERVED_FOR_MAX_SIZE, ResourceClaim
+from dra.model.meta import ObjectMeta, Struct
 from dra.model.pods import SCHEDULED, Pod, claim_names
 
 CONTROLLER: Final = "resourceclaim-controller"
@@ -29,6 +32,33 @@ PATIENCE: Final = timedelta(seconds=60)
 
 FRESH: Final = timedelta(minutes=10)
 """How long ago a trace may be that still tells of now."""
+
+
+class Share(Struct, frozen=True):
+    """``metadata.managedFields[]``: who wrote what, and when."""
+
+    manager: str = ""
+    subresource: str = ""
+    time: str | None = None
+    fields: dict[str, Any] | None = msgspec.field(default=None, name="fieldsV1")
+
+
+class TracedMeta(ObjectMeta, frozen=True):
+    """``metadata`` with those."""
+
+    managed_fields: list[Share] | None = None
+
+
+class Traced(Struct, frozen=True):
+    """An object, as far as it tells who wrote it."""
+
+    metadata: TracedMeta
+
+    @property
+    def maker(self) -> str:
+        """Who created it: whoever has its spec."""
+        shares = self.metadata.managed_fields or ()
+        return next((s.manager for s in shares if not s.subresource and "f:spec" in (s.fields or {})), "unknown")
 
 
 class Stock(StrEnum):
@@ -111,15 +141,15 @@ def by_neglect(claims: Mapping[tuple[str, str], ResourceClaim], pods: Iterable[P
     return None
 
 
-def by_traces(claims: Iterable[Mapping[str, Any]], *, now: datetime) -> Sign | None:
+def by_traces(claims: Iterable[Traced], *, now: datetime) -> Sign | None:
     """Judge by what it has written lately; that it wrote nothing tells nothing."""
-    latest: tuple[datetime, str] | None = None
-    for claim in claims:
-        metadata = claim.get("metadata", {})
-        for entry in metadata.get("managedFields") or ():
-            when = _time(entry.get("time"))
-            if entry.get("manager") == MANAGER and when is not None and (latest is None or when > latest[0]):
-                latest = (when, f"{metadata.get('namespace')}/{metadata.get('name')}")
+    written = (
+        (when, "/".join(claim.metadata.key))
+        for claim in claims
+        for share in claim.metadata.managed_fields or ()
+        if share.manager == MANAGER and (when := _time(share.time)) is not None
+    )
+    latest = max(written, default=None)
     if latest is None or now - latest[0] > FRESH:
         return None
     ago = max(0, int((now - latest[0]).total_seconds()))

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from dra.cli.kubectl.preflight import stock
-from dra.cli.kubectl.preflight.stock import Stock
+from dra.cli.kubectl.preflight.stock import Stock, Traced
 from dra.model.claims import ResourceClaim
 from dra.model.pods import Pod
 
@@ -90,7 +90,7 @@ def test_a_bound_pod_that_nobody_lists_tells_that_it_is_off(found, pods, off):
 
 def traced(*entries):
     fields = [{"manager": name, "time": when} for name, when in entries]
-    return {"metadata": {"namespace": "ml", "name": "c", "managedFields": fields}}
+    return msgspec.convert({"metadata": {"namespace": "ml", "name": "c", "managedFields": fields}}, Traced)
 
 
 def test_a_fresh_trace_tells_that_it_is_on():
@@ -116,3 +116,12 @@ def test_who_made_the_claim_of_the_trial_decides():
     assert stock.by_maker("kube-controller-manager", seconds=15).stock is Stock.ON
     assert stock.by_maker("dra-reserve", seconds=15).stock is Stock.OFF
     assert stock.by_maker(None, seconds=15).stock is Stock.OFF
+
+
+def test_who_made_a_claim_is_whoever_has_its_spec():
+    shares = [
+        {"manager": "kube-scheduler", "subresource": "status", "fieldsV1": {"f:status": {}}},
+        {"manager": "kube-controller-manager", "fieldsV1": {"f:metadata": {}, "f:spec": {}}},
+    ]
+    assert msgspec.convert({"metadata": {"managedFields": shares}}, Traced).maker == "kube-controller-manager"
+    assert msgspec.convert({"metadata": {}}, Traced).maker == "unknown"

@@ -1,0 +1,58 @@
+"""How a write of ours gets to a claim: as a patch, and where the API server takes none, byte for byte."""
+
+from collections.abc import Callable
+from typing import Final
+
+from dra.engine import patches
+from dra.engine.actions import ClaimWrite
+from dra.kube.client import Client
+from dra.kube.errors import Invalid
+from dra.kube.limits import Priority
+from dra.kube.resources import CLAIMS
+from dra.model.claims import ResourceClaim
+from dra.model.meta import Uid
+
+_UNTOUCHED: Final = ("spec", "status.allocation")
+"""Fields that no patch of ours changes, so that an objection to one means what `dra.kube.exact` tells of."""
+
+
+class Patching:
+    """Sends writes on claims; each is a compare-and-swap on the version that it was decided on."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._unpatchable: set[Uid] = set()
+        """Claims that the API server lets nobody patch; see `dra.kube.exact`."""
+
+    async def send(
+        self, write: ClaimWrite, before: ResourceClaim, *, priority: Priority, within: Callable[[], float]
+    ) -> ResourceClaim:
+        """Return the claim as it is after the write; raises ApiError. ``within`` tells how long a request may take."""
+        key, uid = before.metadata.key, before.metadata.uid
+        body, subresource = patches.body(write), patches.subresource(write)
+
+        async def rewrite() -> ResourceClaim:
+            return await self._client.rewrite(
+                CLAIMS, key, body, before=before, subresource=subresource, priority=priority, within=within()
+            )
+
+        if uid in self._unpatchable:
+            return await rewrite()
+        try:
+            return await self._client.merge_patch(
+                CLAIMS,
+                key,
+                body,
+                model=ResourceClaim,
+                subresource=subresource,
+                resource_version=before.metadata.resource_version,
+                uid=uid,
+                priority=priority,
+                within=within(),
+            )
+        except Invalid as error:
+            if not any(error.has_cause_in(field) for field in _UNTOUCHED) or error.has_cause("FieldValueForbidden"):
+                raise
+            claim = await rewrite()
+        self._unpatchable.add(uid)
+        return claim

@@ -1,0 +1,200 @@
+"""What is to be done outside of the claims, each looked at: a step counts as done when that can be seen."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from dra.cli.kubectl import standdown
+from dra.cli.kubectl.connection import Connection
+from dra.cli.kubectl.downgrade.advice import APPLY
+from dra.cli.kubectl.downgrade.reading import OURS, Survey
+from dra.cli.kubectl.findings import Finding, Verdict
+from dra.cli.kubectl.preflight import checks
+from dra.engine.claims.downgrade import Standing
+from dra.engine.reasons import named
+from dra.kube.client import Client, Selection
+from dra.kube.discovery import Discovery
+from dra.kube.election import Lease
+from dra.kube.errors import Forbidden
+from dra.model.meta import Key, PartialObject
+from dra.model.references import GroupResource
+from dra.model.workloads import FORCE_RELEASE, PRE_LIST, RESERVED_FOR, RESERVED_FOR_UID
+
+GATE_LABEL: Final = "reserve.dra/gate"
+PART_OF: Final = "app.kubernetes.io/part-of=dra-reserve"
+CONTROLLERS: Final = "app.kubernetes.io/name=dra-reserve"
+
+OF_THE_PLUGIN: Final = frozenset({"own-slices.reserve.dra"})
+"""Policies that belong to the node plugin, which goes on working."""
+
+_ADMISSION: Final = "admissionregistration.k8s.io"
+_POLICIES: Final = (
+    "mutatingadmissionpolicybindings",
+    "mutatingadmissionpolicies",
+    "validatingadmissionpolicybindings",
+    "validatingadmissionpolicies",
+)
+_SET_BY_PEOPLE: Final = frozenset({RESERVED_FOR, RESERVED_FOR_UID, PRE_LIST, FORCE_RELEASE})
+_NAMESPACES: Final = GroupResource(resource="namespaces")
+_DEPLOYMENTS: Final = GroupResource(resource="deployments", group="apps")
+_DEFINITIONS: Final = GroupResource(resource="customresourcedefinitions", group="apiextensions.k8s.io")
+_ROLES: Final = "rbac.authorization.k8s.io"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """How far back somebody wants to go."""
+
+    lease: Key
+    probe: bool = False
+    purge: bool = False
+    """Nothing of ours is to be left, not even what is needed to come back."""
+
+
+async def look(connection: Connection, survey: Survey, wish: Wish) -> list[Finding]:
+    """Look at every step; raises ApiError."""
+    client = connection.client
+    discovery = Discovery(client)
+    now = await checks.server_time(connection.transport) or connection.clock.wall()
+    sign = await checks.stock_sign(client, now=now, probing=wish.probe)
+    findings = [
+        judge_claims(survey),
+        await controllers(client, wish),
+        checks.judge_stock(sign, replace=False, back=True),
+        await _policies(client, discovery),
+        await _namespaces(client, discovery),
+        judge_gates(survey),
+        judge_notes(survey, purge=wish.purge),
+    ]
+    if wish.purge:
+        findings += [await _definitions(client, discovery), await _installation(client, discovery, wish)]
+    return findings
+
+
+def judge_claims(survey: Survey) -> Finding:
+    """Judge the claims as a whole; each of them stands in the table by itself."""
+    left = [each for each in survey.assessments if each.standing is not Standing.READY]
+    if not left:
+        count = len(survey.assessments)
+        return Finding(check="claims", verdict=Verdict.OK, detail=f"stock Kubernetes understands all {count} of them")
+    by_standing = {standing: sum(each.standing is standing for each in left) for standing in Standing}
+    detail = ", ".join(f"{count} {standing.value}" for standing, count in by_standing.items() if count)
+    movable = any(by_standing[each] for each in (Standing.CONVERTIBLE, Standing.ORPHAN))
+    return Finding(check="claims", verdict=Verdict.LEFT, detail=detail, command=APPLY if movable else "see above")
+
+
+async def controllers(client: Client, wish: Wish) -> Finding:
+    """Look at the controllers of ours; raises ApiError."""
+    found = await standdown.lease(client, wish.lease)
+    deployments = await _listed(client, Discovery(client), _DEPLOYMENTS, labels=CONTROLLERS)
+    return judge_controllers(found, deployments, wish)
+
+
+def judge_controllers(lease: Lease | None, deployments: Iterable[PartialObject], wish: Wish) -> Finding:
+    """Judge whether controllers of ours may act."""
+    check, where = "controller", "/".join(wish.lease)
+    installed = [each.metadata for each in deployments]
+    remove = "; ".join(f"kubectl delete deployment {meta.name} -n {meta.namespace}" for meta in installed)
+    holder = lease.spec.holder_identity if lease is not None else ""
+    if lease is not None and not lease.stood_down and (holder or installed):
+        detail = f"{holder or 'a deployment'} may act (lease {where})"
+        return Finding(check=check, verdict=Verdict.LEFT, detail=detail, command=APPLY)
+    if lease is None and installed:
+        detail = f"is installed, and no lease {where} tells whether it acts"
+        return Finding(check=check, verdict=Verdict.LEFT, detail=detail, command=remove)
+    if installed:
+        detail = f"stands down (lease {where}); its deployment may be deleted"
+        verdict = Verdict.LEFT if wish.purge else Verdict.OK
+        return Finding(check=check, verdict=verdict, detail=detail, command=remove if wish.purge else "")
+    detail = f"stands down (lease {where})" if lease is not None and lease.stood_down else "none is installed"
+    return Finding(check=check, verdict=Verdict.OK, detail=detail)
+
+
+async def _policies(client: Client, discovery: Discovery) -> Finding:
+    found = []
+    for plural in _POLICIES:
+        objects = await _listed(client, discovery, GroupResource(resource=plural, group=_ADMISSION))
+        names = (each.metadata.name for each in objects)
+        found += [f"{plural}/{name}" for name in names if name.endswith(".reserve.dra") and name not in OF_THE_PLUGIN]
+    if not found:
+        return Finding(check="policies", verdict=Verdict.OK, detail="none of ours")
+    return Finding(
+        check="policies",
+        verdict=Verdict.LEFT,
+        detail=f"there are still {named(found)}",
+        command=f"kubectl delete {' '.join(found)}",
+    )
+
+
+async def _namespaces(client: Client, discovery: Discovery) -> Finding:
+    asking = [each.metadata.name for each in await _listed(client, discovery, _NAMESPACES, labels=GATE_LABEL)]
+    if not asking:
+        return Finding(check="namespaces", verdict=Verdict.OK, detail="none asks for our gate")
+    command = f"kubectl label namespaces {' '.join(asking)} {GATE_LABEL}-"
+    detail = f"{named(asking)} ask for our gate"
+    return Finding(check="namespaces", verdict=Verdict.LEFT, detail=detail, command=command)
+
+
+def judge_gates(survey: Survey) -> Finding:
+    """Judge the pods behind our gate: without a controller they wait for ever."""
+    if not survey.gated:
+        return Finding(check="gates", verdict=Verdict.OK, detail="no pod is behind our gate")
+    pods = named("/".join(each.key) for each in survey.gated.values())
+    detail = f"{len(survey.gated)} pods wait behind our gate: {pods}"
+    return Finding(check="gates", verdict=Verdict.LEFT, detail=detail, command=APPLY)
+
+
+def judge_notes(survey: Survey, *, purge: bool) -> Finding:
+    """Judge annotations and finalizers of ours. What people have set is harmless, and the way back in."""
+    check, finalized = "annotations", survey.finalized
+    if finalized:
+        detail = f"finalizers {OURS}* on {named('/'.join(key) for key in sorted(finalized))}"
+        return Finding(check=check, verdict=Verdict.LEFT, detail=detail, command="kubectl edit, and take them off")
+    by_people = [key for key, noted in survey.noted_claims.items() if _SET_BY_PEOPLE.intersection(noted)]
+    left = [f"{len(survey.noted_claims)} claims" if survey.noted_claims else ""]
+    left += [f"{len(survey.noted_pods)} pods" if survey.noted_pods else ""]
+    where = " and ".join(filter(None, left))
+    if not where:
+        return Finding(check=check, verdict=Verdict.OK, detail="none of ours on claims and pods, nor finalizers")
+    if purge:
+        command = f"{APPLY} --purge"
+        return Finding(check=check, verdict=Verdict.LEFT, detail=f"{OURS}* on {where}", command=command)
+    detail = f"{OURS}* on {where}: without effect now, and the way back ({len(by_people)} claims name a workload)"
+    return Finding(check=check, verdict=Verdict.OK, detail=detail)
+
+
+async def _definitions(client: Client, discovery: Discovery) -> Finding:
+    found = await _listed(client, discovery, _DEFINITIONS, labels=PART_OF)
+    names = [each.metadata.name for each in found]
+    if not names:
+        return Finding(check="CRDs", verdict=Verdict.OK, detail="none of ours")
+    command = f"kubectl delete customresourcedefinitions {' '.join(names)}"
+    return Finding(check="CRDs", verdict=Verdict.LEFT, detail=f"{named(names)}, and all objects", command=command)
+
+
+async def _installation(client: Client, discovery: Discovery, wish: Wish) -> Finding:
+    found = []
+    for plural in ("clusterroles", "clusterrolebindings"):
+        kind = GroupResource(resource=plural, group=_ROLES)
+        found += [f"{plural}/{e.metadata.name}" for e in await _listed(client, discovery, kind, labels=PART_OF)]
+    namespaces = [e.metadata.name for e in await _listed(client, discovery, _NAMESPACES, labels=PART_OF)]
+    found += [f"namespaces/{name}" for name in namespaces if name == wish.lease[0]]
+    if not found:
+        return Finding(check="installation", verdict=Verdict.OK, detail="no role, no namespace of ours")
+    command = f"kubectl delete {' '.join(found)}"
+    return Finding(check="installation", verdict=Verdict.LEFT, detail=named(found), command=command)
+
+
+async def _listed(
+    client: Client, discovery: Discovery, kind: GroupResource, *, labels: str = ""
+) -> list[PartialObject]:
+    """Return the objects of a kind, none where the server does not have it; raises ApiError."""
+    resource = await discovery.resolve(kind)
+    if resource is None:
+        return []
+    try:
+        pages = client.list_pages(resource, PartialObject, selection=Selection(labels=labels))
+        return [each async for page in pages for each in page.items]
+    except Forbidden as error:
+        error.what = f"{kind} (to see whether any of ours are left)"
+        raise

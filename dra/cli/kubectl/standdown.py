@@ -1,0 +1,86 @@
+"""Making the controllers do nothing: a note on their lease, and the lease itself while somebody else works.
+
+The note outlives whoever wrote it: a command that is killed leaves silence behind. The lease is for controllers that do
+not know the note: while we hold it, nobody acts.
+"""
+
+import asyncio
+import secrets
+import socket
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeVar
+
+from dra.cli.kubectl.connection import Connection, FailedError
+from dra.kube.client import Client
+from dra.kube.election import STAND_DOWN, Lease
+from dra.kube.errors import AlreadyExists, NotFound
+from dra.kube.lease import Election, LeadershipLostError
+from dra.kube.resources import LEASES
+from dra.model.meta import Key
+
+SILENT_WITHIN: Final = 60.0
+"""Seconds for the leader to give its lease back, or for that to expire: 15 by default."""
+
+T = TypeVar("T")
+
+
+async def lease(client: Client, key: Key) -> Lease | None:
+    """Return the lease of the controllers, None if there is none."""
+    try:
+        return await client.get(LEASES, key, Lease)
+    except NotFound:
+        return None
+
+
+async def note(client: Client, key: Key, why: str | None) -> bool:
+    """Tell the controllers to stand down, or with None to go on; return whether there is a place to say so.
+
+    There is none where the namespace of the lease is not: then no controller that takes a lease has ever run.
+    """
+    annotations = {"metadata": {"annotations": {STAND_DOWN: why}}}
+    try:
+        await client.merge_patch(LEASES, key, annotations, model=Lease)
+    except NotFound:
+        if why is None:
+            return False
+        body = {"metadata": {"name": key[1], "annotations": {STAND_DOWN: why}}, "spec": {}}
+        try:
+            await client.create(LEASES, body, model=Lease, namespace=key[0])
+        except AlreadyExists:
+            return await note(client, key, why)
+        except NotFound:
+            return False
+    return True
+
+
+async def in_silence(connection: Connection, key: Key, work: Callable[[Election | None], Awaitable[T]]) -> T:
+    """Do something while no controller acts; the note must have been written before.
+
+    Raises FailedError where the lease is not to be had, or is lost; what was done until then stays.
+    """
+    identity = f"kubectl-dra_{socket.gethostname()}_{secrets.token_hex(4)}"
+    election = Election(connection.client, key=key, identity=identity, clock=connection.clock, silent_too=True)
+    try:
+        async with asyncio.timeout(SILENT_WITHIN):
+            await election.acquire()
+    except TimeoutError:
+        namespace, name = key
+        raise FailedError(
+            f"lease {namespace}/{name}: {election.holder or 'its holder'} renews it and does not stand down; nothing"
+            f" was changed. Stop the controllers: kubectl scale -n {namespace} deployment --replicas=0"
+            " -l app.kubernetes.io/name=dra-reserve"
+        ) from None
+    holding = asyncio.ensure_future(election.hold())
+    working = asyncio.ensure_future(work(election))
+    try:
+        await asyncio.wait({holding, working}, return_when=asyncio.FIRST_COMPLETED)
+        if not working.done():
+            holding.result()
+        return working.result()
+    except LeadershipLostError as error:
+        raise FailedError(f"{error}; what was done stays and is safe, start it again") from error
+    finally:
+        for task in (working, holding):
+            task.cancel()
+        await asyncio.gather(working, holding, return_exceptions=True)
+        await election.release()

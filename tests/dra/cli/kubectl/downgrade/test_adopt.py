@@ -1,0 +1,79 @@
+import asyncio
+
+import pytest
+
+from dra.cli.kubectl import standdown
+from dra.cli.kubectl.adopt import Order, judge_entries, judge_lease, work
+from dra.cli.kubectl.findings import Verdict, ready
+from dra.kube.election import STAND_DOWN, Lease, LeaseSpec
+from dra.kube.lease import Election
+from dra.model.meta import ObjectMeta
+
+KEY = ("dra-reserve", "dra-reserve-controller")
+
+
+def lease(holder="one", *, told=False):
+    meta = ObjectMeta(annotations={STAND_DOWN: "for a downgrade"} if told else None)
+    return Lease(metadata=meta, spec=LeaseSpec(holder_identity=holder))
+
+
+@pytest.mark.parametrize(
+    ("found", "verdict"),
+    [
+        pytest.param(lease(), Verdict.OK, id="acting"),
+        pytest.param(lease(""), Verdict.LEFT, id="nobody"),
+        pytest.param(lease(told=True), Verdict.LEFT, id="stood-down"),
+        pytest.param(None, Verdict.LEFT, id="never-installed"),
+    ],
+)
+def test_controllers_act_if_one_has_the_lease_and_may_have_it(found, verdict):
+    assert judge_lease(found, KEY).verdict is verdict
+
+
+def test_claims_without_the_entry_of_their_workload_are_named():
+    assert judge_entries([]).verdict is Verdict.OK
+    left = judge_entries([("ml", "train")])
+    assert left.command == "kubectl describe resourceclaim train -n ml"
+
+
+async def test_the_note_is_taken_off_and_a_controller_waited_for(cluster):
+    connection = cluster.connection()
+    await standdown.note(connection.client, KEY, "for a downgrade")
+    coming = Election(connection.client, key=KEY, identity="one", clock=cluster.clock)
+    waiting = asyncio.create_task(coming.acquire())
+    await asyncio.sleep(30)
+    assert not waiting.done()
+    steps = await work(connection, Order(lease=KEY, seconds=60, dry_run=False))
+    assert ready(steps), steps
+    await waiting
+
+
+async def test_without_a_controller_it_says_so_when_the_time_is_over(cluster):
+    connection = cluster.connection()
+    await standdown.note(connection.client, KEY, "for a downgrade")
+    began = cluster.clock.now()
+    steps = await work(connection, Order(lease=KEY, seconds=20, dry_run=False))
+    assert cluster.clock.now() - began >= 20
+    assert [step.verdict for step in steps] == [Verdict.LEFT]
+    assert "none has the lease" in steps[0].detail
+
+
+async def test_a_dry_run_changes_nothing(cluster):
+    connection = cluster.connection()
+    await standdown.note(connection.client, KEY, "for a downgrade")
+    before = cluster.server.store.revision
+    steps = await work(connection, Order(lease=KEY, seconds=20, dry_run=True))
+    assert "told to stand down" in steps[0].detail
+    assert cluster.server.store.revision == before
+
+
+async def test_a_claim_in_use_without_its_workload_is_told(cluster):
+    job = await cluster.add_job("train")
+    pods = await cluster.add_pods("train", 1, claim="train")
+    claim = await cluster.add_claim("train", workload=job)
+    only_pod = {"resource": "pods", "name": "train-0", "uid": pods[0]["metadata"]["uid"]}
+    path = f"{cluster.claim_path('train')}/status"
+    await cluster.request("PATCH", path, {"status": {"reservedFor": [only_pod]}}, patch=True)
+    steps = await work(cluster.connection(), Order(lease=KEY, seconds=5, dry_run=True))
+    assert "1 are in use without the entry of their workload: ml/train" in steps[-1].detail
+    assert claim["metadata"]["name"] == "train"

@@ -1,0 +1,193 @@
+"""The conversion of a cluster's claims against a server: all at once, killed anywhere, and beside a controller."""
+
+import asyncio
+
+import pytest
+
+from dra.cli.kubectl import standdown
+from dra.cli.kubectl.connection import FailedError
+from dra.cli.kubectl.downgrade.command import Order, _work, _written
+from dra.cli.kubectl.downgrade.outside import Wish
+from dra.cli.kubectl.findings import ready
+from dra.cli.kubectl.options import Style
+from dra.engine.claims.downgrade import Standing
+from dra.engine.consumers import GATE
+from dra.kube.election import STAND_DOWN
+from dra.kube.lease import Election, StoodDownError
+from dra.model import workloads
+from tests.dra.cli.kubectl.downgrade.conftest import FINALIZER, Killed
+
+LEASE = ("dra-reserve", "dra-reserve-controller")
+
+
+def order(**more):
+    wish = Wish(lease=LEASE, purge=more.pop("purge", False))
+    return Order(**{"wish": wish, "namespace": None, "given_up": frozenset(), "apply": True} | more)
+
+
+def uids(pods):
+    return {pod["metadata"]["uid"] for pod in pods}
+
+
+async def workload_with_pods(cluster, count, *, name="train", listed=0):
+    job = await cluster.add_job(name)
+    pods = await cluster.add_pods(name, count, claim=name)
+    await cluster.add_claim(name, workload=job, listed=pods[:listed])
+    return pods
+
+
+def standings(report):
+    return {each.claim[1]: each.standing for each in report.left}
+
+
+async def test_without_apply_nothing_is_changed(cluster):
+    await workload_with_pods(cluster, 3, listed=1)
+    before = cluster.server.store.revision
+    report = await _work(cluster.connection(), order(apply=False))
+    assert standings(report) == {"train": Standing.CONVERTIBLE}
+    assert cluster.server.store.revision == before
+
+
+async def test_every_pod_is_listed_and_what_is_ours_is_gone(cluster):
+    pods = await workload_with_pods(cluster, 5, listed=2)
+    report = await _work(cluster.connection(), order())
+    assert report.left == []
+    assert ready(report.steps), report.steps
+    claim = await cluster.get_claim("train")
+    assert await cluster.listed("train") == uids(pods)
+    assert claim["metadata"]["finalizers"] == [FINALIZER]
+    assert claim["metadata"]["annotations"] == {workloads.RESERVED_FOR: "jobs.batch/train"}
+    lease = await standdown.lease(cluster.connection().client, LEASE)
+    assert lease.stood_down
+    assert lease.spec.holder_identity == ""
+
+
+async def test_doing_it_twice_is_doing_it_once(cluster):
+    await workload_with_pods(cluster, 3)
+    await _work(cluster.connection(), order())
+    connection = cluster.connection()
+    version = (await cluster.get_claim("train"))["metadata"]["resourceVersion"]
+    report = await _work(connection, order())
+    assert report.left == []
+    assert (await cluster.get_claim("train"))["metadata"]["resourceVersion"] == version
+
+
+async def kill_everywhere(cluster, **when):
+    try:
+        return await _work(cluster.connection(**when), order())
+    except Killed:
+        return None
+
+
+@pytest.mark.parametrize("moment", ["dies_before", "dies_after"])
+@pytest.mark.parametrize("number", range(1, 12))
+async def test_killed_anywhere_and_started_again_it_comes_to_the_same_end(cluster, moment, number):
+    pods = await workload_with_pods(cluster, 4, listed=1)
+    gone = await cluster.add_claim("over", uid="uid-of-a-job-that-is-gone")
+    await cluster.add_pods("late", 1, claim="train", node="", phase="", gates=[GATE])
+    report = await kill_everywhere(cluster, **{moment: number})
+    listed = await cluster.listed("train")
+    assert uids(pods[:1]) <= listed
+    if report is None:
+        report = await _work(cluster.connection(), order())
+    assert report.left == []
+    assert ready(report.steps), report.steps
+    assert await cluster.listed("train") == uids(pods)
+    over = await cluster.get_claim("over")
+    assert "allocation" not in over.get("status", {})
+    assert not over["metadata"].get("finalizers")
+    assert gone["metadata"]["uid"] == over["metadata"]["uid"]
+
+
+async def test_400_pods_are_refused_with_the_claim_named_and_what_to_do(cluster):
+    await workload_with_pods(cluster, 260, name="huge")
+    pods = await workload_with_pods(cluster, 2, name="small")
+    before = await cluster.get_claim("huge")
+    report = await _work(cluster.connection(), order())
+    assert standings(report) == {"huge": Standing.TOO_MANY}
+    assert await cluster.get_claim("huge") == before
+    assert await cluster.listed("small") == uids(pods)
+    told = _written(report, Style())
+    assert "260 pods use it, a list has room for 256" in told
+    assert 'claim ml/huge: kubectl patch jobs.batch huge -n ml --type=merge -p \'{"spec":{"parallelism":256}}\'' in told
+
+
+async def test_a_workload_without_pods_keeps_its_claim_until_somebody_gives_it_up(cluster):
+    job = await cluster.add_job("idle")
+    await cluster.add_claim("idle", workload=job)
+    report = await _work(cluster.connection(), order())
+    assert standings(report) == {"idle": Standing.OWNER}
+    assert "kubectl dra downgrade --apply --give-up ml/idle" in _written(report, Style())
+    report = await _work(cluster.connection(), order(given_up=frozenset({("ml", "idle")})))
+    assert report.left == []
+    assert "allocation" not in (await cluster.get_claim("idle")).get("status", {})
+
+
+async def test_only_our_gate_is_taken_off(cluster):
+    await cluster.add_pods("a", 1, claim="none", node="", phase="", gates=["example.com/other", GATE])
+    await _work(cluster.connection(), order())
+    pod = await cluster.request("GET", cluster.path("pods", "a-0"))
+    assert pod["spec"]["schedulingGates"] == [{"name": "example.com/other"}]
+
+
+async def test_a_purge_leaves_no_annotation(cluster):
+    await workload_with_pods(cluster, 1)
+    await _work(cluster.connection(), order(purge=True))
+    assert not (await cluster.get_claim("train"))["metadata"].get("annotations")
+
+
+def controller(cluster, identity="controller", **options):
+    return Election(cluster.connection().client, key=LEASE, identity=identity, clock=cluster.clock, **options)
+
+
+async def test_a_controller_that_acts_stands_down_first(cluster):
+    pods = await workload_with_pods(cluster, 2)
+    acting = controller(cluster)
+    await acting.acquire()
+
+    async def act():
+        try:
+            await acting.hold()
+        except StoodDownError:
+            await acting.release()
+
+    running = asyncio.create_task(act())
+    await asyncio.sleep(10)
+    report = await _work(cluster.connection(), order())
+    assert running.done()
+    assert report.left == []
+    assert await cluster.listed("train") == uids(pods)
+
+
+async def test_a_controller_that_does_not_know_of_standing_down_is_not_worked_against(cluster):
+    await workload_with_pods(cluster, 2)
+    deaf = controller(cluster, silent_too=True)
+    await deaf.acquire()
+    holding = asyncio.create_task(deaf.hold())
+    before = await cluster.get_claim("train")
+    with pytest.raises(FailedError, match=r"controller renews it and does not stand down.*kubectl scale"):
+        await _work(cluster.connection(), order())
+    assert await cluster.get_claim("train") == before
+    holding.cancel()
+
+
+async def test_after_a_kill_no_controller_comes_back_by_itself(cluster):
+    await workload_with_pods(cluster, 2)
+    assert await kill_everywhere(cluster, dies_after=3) is None
+    returning = controller(cluster)
+    waiting = asyncio.create_task(returning.acquire())
+    await asyncio.sleep(60)
+    assert not waiting.done()
+    waiting.cancel()
+    lease = await standdown.lease(cluster.connection().client, LEASE)
+    assert lease.metadata.annotations[STAND_DOWN] == "kubectl dra downgrade"
+
+
+async def test_a_deployment_without_a_lease_is_not_worked_against(cluster):
+    labels = {"app.kubernetes.io/name": "dra-reserve"}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": "x"}]}}
+    spec = {"selector": {"matchLabels": labels}, "template": template}
+    path = cluster.path("deployments", namespace="dra-reserve", group="apis/apps/v1")
+    await cluster.request("POST", path, {"metadata": {"name": "c", "labels": labels}, "spec": spec})
+    with pytest.raises(FailedError, match="no lease dra-reserve/dra-reserve-controller tells whether it acts"):
+        await _work(cluster.connection(), order())

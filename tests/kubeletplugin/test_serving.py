@@ -1,0 +1,139 @@
+"""One driver: in which order it begins and ends, and what it says meanwhile; the protocol is in conformance/."""
+
+import asyncio
+import logging
+import shutil
+import socket
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from kubeletplugin import serving
+from kubeletplugin.contract import Refused
+from kubeletplugin.sockets import FolderLock
+from tests.kubeletplugin.driver import NAME, SmallDriver
+from tests.kubeletplugin.kubelet import until
+from tests.kubeletplugin.node import Node
+
+
+@pytest.fixture
+async def node():
+    root = Path(tempfile.mkdtemp(prefix="kp-", dir="/tmp"))  # sockets need short paths
+    found = Node(root)
+    await found.create()
+    yield found
+    shutil.rmtree(root, ignore_errors=True)
+
+
+class Telling(SmallDriver):
+    """Notes what there was when it was asked to enforce, and that it was closed."""
+
+    def __init__(self, node):
+        super().__init__()
+        self.node = node
+        self.sockets = []
+        self.closed = False
+        self.stuck = ""
+
+    async def enforce(self, preparations):
+        found = [
+            path.name for folder in (self.node.registry, self.node.plugins / NAME) for path in folder.glob("*.sock")
+        ]
+        self.sockets.append(found)
+        await super().enforce(preparations)
+        if self.stuck:
+            raise Refused(self.stuck)
+
+    async def close(self):
+        self.closed = True
+
+
+async def test_the_machine_is_in_line_before_anybody_can_call_and_the_driver_is_closed_at_the_end(node):
+    driver = Telling(node)
+    async with node.registered(driver):
+        assert driver.sockets[0] == []
+        assert not driver.closed
+    assert driver.closed
+    assert list(node.registry.iterdir()) == []
+
+
+async def test_what_keeps_it_from_being_of_use_is_told_until_it_is(node):
+    driver = SmallDriver()
+    async with node.kubelet() as kubelet, node.plugin(driver) as application:
+        await until(kubelet.sockets)
+        assert f"driver {NAME}: the kubelet has not asked for it yet" in application.troubles()
+        await kubelet.register(NAME)
+        await until(lambda: not application.troubles(), saying="no troubles")
+        assert f'dra_reserve_plugin_published{{driver="{NAME}"}} 1.0' in application.render().decode()
+
+
+async def test_a_checkpoint_that_is_put_right_is_taken_without_a_restart(node, caplog):
+    async with node.registered() as kubelet:
+        claim = await node.claim("a", "gpu-0")
+        await kubelet.prepare(claim)
+    good = node.checkpoint().read_bytes()
+    for slice_ in await node.user.list("resourceslices"):
+        await node.user.request("DELETE", f"/apis/resource.k8s.io/v1/resourceslices/{slice_['metadata']['name']}")
+    node.checkpoint().write_bytes(b"{")
+    async with node.registered() as kubelet:
+        assert "is damaged" in kubelet.application.troubles()[0]
+        assert await node.user.list("resourceslices") == []
+        node.checkpoint().write_bytes(good)
+        await node.published()
+        await until(lambda: not kubelet.application.troubles())
+    assert caplog.text.count("Nothing is prepared until then, and no slices are published") == 1
+
+
+async def test_a_lock_that_somebody_keeps_is_waited_for(node, monkeypatch):
+    monkeypatch.setattr("kubeletplugin.preparing.LOCK_SECONDS", 0.05)
+    (node.plugins / NAME).mkdir(mode=0o700)
+    other = FolderLock(node.plugins / NAME)
+    await other.acquire(within=1)
+    async with node.registered() as kubelet:
+        assert f"another instance of the plugin keeps {node.plugins / NAME} locked" in kubelet.application.troubles()[0]
+        other.release()
+        await until(lambda: not kubelet.application.troubles())
+
+
+async def test_what_cannot_be_enforced_is_logged_when_it_begins_and_when_it_changes(node, monkeypatch, caplog):
+    monkeypatch.setattr(serving, "ENFORCE_SECONDS", 0.01)
+    driver = Telling(node)
+    async with node.registered(driver):
+        for text in ("no cgroups", "no CPUs"):
+            driver.stuck = text
+            looks = len(driver.enforced)
+            await until(lambda looks=looks: len(driver.enforced) > looks + 5)
+    told = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+    assert told == [f"driver {NAME}: no cgroups", f"driver {NAME}: no CPUs"]
+
+
+async def test_a_change_of_the_driver_is_enforced_at_once(node, monkeypatch):
+    monkeypatch.setattr(serving, "ENFORCE_SECONDS", 60)
+    driver = SmallDriver()
+    async with node.registered(driver) as kubelet:
+        await until(lambda: not kubelet.application.troubles())
+        looks = len(driver.enforced)
+        driver.tell()
+        await until(lambda: len(driver.enforced) > looks)
+
+
+async def test_sockets_of_instances_that_died_are_swept_and_those_of_the_living_stay(node):
+    folder = node.plugins / NAME
+    folder.mkdir(mode=0o700)
+    dead, living = folder / "dra-dead.sock", folder / "dra-living.sock"
+    with socket.socket(socket.AF_UNIX) as bound:
+        bound.bind(str(dead))
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(living))
+        listening.listen()
+        async with node.registered(pod_uid="me"):
+            assert not dead.exists()
+            assert living.exists()
+
+
+async def test_a_plugins_folder_that_is_a_file_ends_the_start(node):
+    (node.plugins / NAME).write_text("no folder")
+    with pytest.raises(BaseExceptionGroup) as failed:
+        await asyncio.wait_for(node.application().run(), 10)
+    assert failed.group_contains(FileExistsError)
