@@ -128,9 +128,10 @@ class CdiFolder:
         if content is None:
             self.remove(preparation.claim.uid)
             return
+        path = self.path(preparation.claim.uid)
         self.folder.mkdir(mode=0o755, parents=True, exist_ok=True)
         body = ENCODER.encode(content) + b"\n"
-        put(self.path(preparation.claim.uid), body, mode=MODE, sync=False, done=self._done)
+        put(path, body, mode=MODE, sync=False, done=self._done)
 
     def remove(self, uid: Uid) -> None:
         """Remove a claim's file, if it is there. Raises OSError."""

@@ -5,6 +5,7 @@ cannot be read or does not fit is refused by itself; the kubelet shows the text 
 """
 
 import asyncio
+import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, Final
 
@@ -21,6 +22,8 @@ READ_SECONDS: Final = 20.0
 
 READS_AT_A_TIME: Final = 16
 """Each takes a connection, and making one costs both sides more than many reads over it."""
+
+_log: Final = logging.getLogger(__name__)
 
 _STRENGTH: Final = {"FromClass": 0, "FromClaim": 1}
 """``config[].source``: the stronger comes later."""
@@ -67,6 +70,9 @@ class ClaimReader:
             return Refused(f"{claim}: {error}")
         except ApiError as error:
             return Refused(f"{claim}: cannot be read: {error}; the kubelet tries again")
+        except Exception as error:  # noqa: BLE001 - what no API server should say of a claim is that claim's affair alone
+            _log.exception("%s: is not understood", claim)
+            return Refused(f"{claim}: is not understood: {error!r}; see the log of the plugin on this node")
 
 
 def request_of(found: ResourceClaim, claim: ClaimIdentity, *, driver: str, pools: Collection[str]) -> PrepareRequest:

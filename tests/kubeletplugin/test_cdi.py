@@ -1,10 +1,15 @@
 import json
+import re
 import stat
+import tempfile
+from pathlib import Path
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from kubeletplugin.cdi import CdiFolder, checked_driver, document, ids
+from kubeletplugin.cdi import CdiFolder, checked_driver, document, ids, names_a_file
 from kubeletplugin.contract import ContainerEdits, DeviceNode, Hook, Mount, Preparation, PreparedDevice
 from kubeletplugin.steps import Step
 from tests.kubeletplugin.fakes import DRIVER, claim, prepared, request
@@ -154,3 +159,44 @@ def test_only_our_own_files_are_ours(folder):
 def test_what_is_not_there_is_removed_already(folder):
     folder.remove("c1")
     assert folder.remove_orphans(["c1"]) == folder.uids() == frozenset()
+
+
+TEXT = st.text(max_size=20) | st.sampled_from(["", "gpu-0", "../../etc/passwd", "a/b", "A=B", "x\0y", "ü", "x" * 300])
+CDI_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_.:-]*[A-Za-z0-9])?")
+CDI_KIND = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*[A-Za-z0-9]/[A-Za-z][A-Za-z0-9_-]*[A-Za-z0-9]")
+
+
+@given(
+    uid=TEXT,
+    names=st.lists(st.tuples(TEXT, TEXT, st.booleans()), max_size=4),
+    common=st.sampled_from([NOTHING, ENV]),
+)
+def test_whatever_a_claim_and_its_devices_are_called_the_file_is_a_valid_one_in_its_place(uid, names, common):
+    devices = tuple(
+        PreparedDevice(requests=("r",), pool=pool, device=device, edits=ENV if edits else NOTHING)
+        for pool, device, edits in names
+    )
+    asked = Preparation(claim=claim("a", uid or "-"), driver=DRIVER, devices=devices, common=common)
+    with tempfile.TemporaryDirectory() as root:
+        folder = CdiFolder(Path(root, "cdi"), driver=DRIVER)
+        if not names_a_file(asked.claim.uid):
+            with pytest.raises(ValueError, match="no file can be named after it"):
+                folder.write(asked)
+            assert list(Path(root).rglob("*")) == [], "nothing was written anywhere"
+            return
+        folder.write(asked)
+        files = [path for path in Path(root).rglob("*") if path.is_file()]
+        assert {path.parent for path in files} <= {folder.folder}
+        assert len(files) == any(edits or common is ENV for _, _, edits in names)
+        for path in files:
+            written = json.loads(path.read_bytes())
+            assert CDI_KIND.fullmatch(written["kind"])
+            found = [each["name"] for each in written["devices"]]
+            assert len(set(found)) == len(found)
+            assert all(CDI_NAME.fullmatch(name) for name in found)
+            assert [name for each in ids(asked) for name in each] == [f"{written['kind']}={name}" for name in found]
+            for each in written["devices"]:
+                assert each["containerEdits"], "a device without edits makes runtimes reject the file"
+                assert all("=" in variable and "\0" not in variable for variable in each["containerEdits"]["env"])
+        assert folder.remove_orphans([]) == ({asked.claim.uid} if files else frozenset())
+        assert list(folder.folder.glob("*")) == []

@@ -1,10 +1,12 @@
 import errno
+import hashlib
 import json
 import os
 import resource
 import stat
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,6 +15,8 @@ from kubeletplugin.checkpoint import Checkpoint, CheckpointError
 from kubeletplugin.contract import Preparation
 from kubeletplugin.steps import Step
 from tests.kubeletplugin.fakes import prepared, request
+
+FIELDS = ["version", "checksum", "content", "claim", "driver", "devices", "key", "uid", "edits", "env"]
 
 A, B = prepared(request("a", "gpu-0")), prepared(request("b", "gpu-1"))
 
@@ -189,3 +193,58 @@ def test_no_damage_of_a_byte_goes_unseen(data, written):
     path.write_bytes(body)
     with pytest.raises(CheckpointError):
         reread(path)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text() | st.sampled_from(FIELDS), inner, max_size=6),
+    max_leaves=12,
+)
+
+
+def refused_or_whole(path, body):
+    """Read what may be anything; a refusal names the file and a way out, and leaves all as it is."""
+    path.write_bytes(body)
+    before = sorted((each.name, each.read_bytes()) for each in path.parent.iterdir())
+    try:
+        found = reread(path)
+    except CheckpointError as error:
+        text = str(error)
+        assert text.startswith(f"checkpoint {path} ")
+        assert "rm -f" in text or "install that version" in text
+        assert len(text) < 2000
+        found = None
+    assert sorted((each.name, each.read_bytes()) for each in path.parent.iterdir()) == before
+    return found
+
+
+@given(body=st.binary() | JSON.map(lambda value: json.dumps(value).encode()))
+def test_whatever_is_in_the_file_is_refused_with_a_way_out(body, written):
+    assert refused_or_whole(written[0], body) is None
+
+
+@given(content=JSON, version=st.sampled_from([1, 1, 1, 0, 2, -1, 10**30]))
+def test_well_made_documents_of_anything_are_refused_or_what_they_say(content, version, written):
+    raw = json.dumps(content).encode()
+    checksum = f"sha256:{hashlib.sha256(raw).hexdigest()}"
+    body = b'{"version":%d,"checksum":"%s","content":%s}' % (version, checksum.encode(), raw)
+    found = refused_or_whole(written[0], body)
+    if found is not None:
+        assert version == 1
+        assert msgspec.json.decode(msgspec.json.encode(found), type=tuple[Preparation, ...]) == found
+
+
+@given(data=st.data())
+def test_a_field_of_another_shape_is_refused(data, written):
+    """One value of a good document is another one, and the checksum is right."""
+    path, whole = written
+    content = json.loads(whole)["content"]
+    at, key = content, data.draw(st.sampled_from([0, 1]))
+    while isinstance(at[key], dict | list) and at[key] and data.draw(st.booleans()):
+        at = at[key]
+        key = data.draw(st.sampled_from(sorted(at) if isinstance(at, dict) else range(len(at))))
+    at[key] = data.draw(JSON)
+    raw = json.dumps(content).encode()
+    checksum = f"sha256:{hashlib.sha256(raw).hexdigest()}"
+    found = refused_or_whole(path, b'{"version":1,"checksum":"%s","content":%s}' % (checksum.encode(), raw))
+    assert found is None or all(isinstance(each, Preparation) for each in found)

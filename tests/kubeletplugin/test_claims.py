@@ -123,6 +123,17 @@ async def test_a_bad_claim_does_not_fail_the_others():
     assert isinstance(answers[CLAIM.uid], PrepareRequest)
 
 
+@pytest.mark.parametrize("config", [{"opaque": "x"}, {"opaque": 3}, {"source": [], "opaque": {"driver": DRIVER}}])
+async def test_what_no_server_says_of_a_claim_is_told_of_that_claim_alone(config, caplog):
+    bad = claim("b")
+    answers = await read(
+        Handling(lambda asked: ok(stored("b", config=[config]) if asked.path.endswith("/b") else stored())), bad, CLAIM
+    )
+    assert str(answers[bad.uid]).startswith(str(bad))
+    assert isinstance(answers[CLAIM.uid], PrepareRequest)
+    assert ("is not understood" in str(answers[bad.uid])) == ("is not understood" in caplog.text)
+
+
 async def test_a_server_that_cannot_be_reached_is_asked_again_and_then_named():
     assert isinstance(await read_one(Scripted(REFUSED, ok(stored()))), PrepareRequest)
     refused = await read_one(Handling(lambda _: REFUSED))

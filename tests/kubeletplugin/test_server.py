@@ -1,13 +1,17 @@
 """What becomes of a call, without gRPC; the rest is in conformance/test_claims.py."""
 
 import asyncio
+import tempfile
+from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dra.wire.plugin import Claim, NodePrepareResourcesRequest, NodeUnprepareResourcesRequest
 from kubeletplugin.contract import Refused
 from kubeletplugin.server import DraService
-from tests.kubeletplugin.fakes import DRIVER, prepared, request
+from tests.kubeletplugin.fakes import DRIVER, FakeNode, prepared, request
 
 A = Claim(namespace="ml", name="a", uid="uid-a")
 B = Claim(namespace="ml", name="b", uid="uid-b")
@@ -114,3 +118,41 @@ async def test_what_can_be_no_claim_is_asked_of_nobody(claim, text):
     assert found["uid-a"] == ["gpu-0"]
     assert await give_back(claims, claim) == {claim.uid: ""}
     assert claims.asked == ["uid-a"]
+
+
+NAMES = st.text(max_size=8) | st.sampled_from(
+    ["ml", "a", "b", "uid-a", "uid-b", "../x", "x" * 300, "a\0b", "uid-claim-x"]
+)
+CLAIMS = st.lists(st.builds(Claim, namespace=NAMES, name=NAMES, uid=NAMES) | st.sampled_from([A, B]), max_size=6)
+
+
+@given(calls=st.lists(st.tuples(st.booleans(), CLAIMS), max_size=5))
+def test_whatever_a_kubelet_asks_each_uid_has_one_answer_and_nothing_is_lost(calls):
+    """Against the whole way to the files: what is prepared is remembered, has its file, and nothing else has."""
+    with tempfile.TemporaryDirectory() as folder:
+        node = FakeNode(Path(folder))
+        node.claims.allocate("a", "gpu-0")
+        node.claims.allocate("b", "gpu-1")
+        asyncio.run(play(DraService(node.instance(), driver=DRIVER), node, calls))
+        assert {path.parent for path in Path(folder).rglob("*.json")} <= {node.own, node.cdi.folder}
+
+
+async def play(service, node, calls):
+    held = set()
+    for prepares, claims in calls:
+        if prepares:
+            answer = await service.node_prepare_resources(NodePrepareResourcesRequest(claims=claims), Context())
+            held |= {uid for uid, each in answer.claims.items() if not each.error}
+        else:
+            answer = await service.node_unprepare_resources(NodeUnprepareResourcesRequest(claims=claims), Context())
+            held -= {uid for uid, each in answer.claims.items() if not each.error and not ambiguous(claims, uid)}
+        assert answer.claims.keys() == {claim.uid for claim in claims}
+        assert all(len(each.error) < 2000 for each in answer.claims.values())
+        assert held <= {"uid-a", "uid-b"}
+        assert set(node.remembered) == held == node.cdi.uids()
+
+
+def ambiguous(claims, uid):
+    """Two claims of one uid in a call, or one that can be none: nothing was unprepared for it."""
+    named = {(each.namespace, each.name) for each in claims if each.uid == uid}
+    return len(named) > 1 or any(not all(each) or max(map(len, each)) > 253 for each in named)

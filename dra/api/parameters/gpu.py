@@ -21,7 +21,7 @@ from dra.api.parameters.opaque import Parameters
 Quantity = Annotated[
     str,
     BeforeValidator(lambda value: str(value) if isinstance(value, int) and not isinstance(value, bool) else value),
-    Field(pattern=r"^0*[1-9][0-9]*(Ki|Mi|Gi|Ti|k|M|G|T)?$"),
+    Field(pattern=r"^0*[1-9][0-9]*(Ki|Mi|Gi|Ti|k|M|G|T)?$", max_length=64),
 ]
 """A positive number of bytes, as Kubernetes writes it."""
 

@@ -1,10 +1,14 @@
 """Which of several parameters apply to a request."""
 
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dra.api.parameters.opaque import applies, strongest
+from dra.api.parameters.cpu import CpuConfig
+from dra.api.parameters.gpu import GpuConfig
+from dra.api.parameters.opaque import API_VERSION, MalformedParametersError, applies, decode, strongest
 
 
 @pytest.mark.parametrize(
@@ -45,3 +49,61 @@ def test_the_last_entry_for_a_request_applies(entries, found):
 def test_what_applies_is_the_last_that_matches(entries, request):
     matching = [value for requests, value in entries if applies(requests, request)]
     assert strongest(entries, request) == (matching[-1] if matching else None)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=10), inner, max_size=4),
+    max_leaves=8,
+)
+GOOD = {
+    GpuConfig: {
+        "apiVersion": API_VERSION,
+        "kind": "GpuConfig",
+        "sharing": {
+            "strategy": "TimeSlicing",
+            "timeSlicingConfig": {"interval": "Long"},
+            "memory": {"limit": "8Gi", "enforcement": "Advisory"},
+        },
+    },
+    CpuConfig: {
+        "apiVersion": API_VERSION,
+        "kind": "CpuConfig",
+        "requiredCPUBindPolicy": "FullPCPUs",
+        "preferredCPUExclusivePolicy": "PCPULevel",
+        "strategy": "LeastAllocated",
+    },
+}
+ROOTS = ("apiVersion:", "kind:")
+
+
+def taken_or_refused(parameters, kind):
+    try:
+        found = decode(parameters, kind)
+    except MalformedParametersError as error:
+        text = str(error)
+        assert text.startswith((*ROOTS, kind.__name__)) or "exclude each other" in text
+        assert len(text) > len("kind: ")
+        return None
+    assert isinstance(found, kind)
+    return found
+
+
+@pytest.mark.parametrize("kind", GOOD, ids=lambda each: each.__name__)
+@given(parameters=st.dictionaries(st.text(max_size=10), JSON, max_size=5))
+def test_whatever_else_is_written_is_refused_with_the_path_of_a_field(kind, parameters):
+    assert taken_or_refused(parameters, kind) is None
+    head = {"apiVersion": API_VERSION, "kind": kind.__name__}
+    assert (taken_or_refused(parameters | head, kind) is not None) == (not parameters.keys() - head.keys())
+
+
+@pytest.mark.parametrize("kind", GOOD, ids=lambda each: each.__name__)
+@given(data=st.data())
+def test_one_wrong_value_in_good_parameters_is_refused_or_means_what_it_says(kind, data):
+    content = json.loads(json.dumps(GOOD[kind]))
+    at, key = content, data.draw(st.sampled_from(sorted(content)))
+    while isinstance(at[key], dict) and data.draw(st.booleans()):
+        at = at[key]
+        key = data.draw(st.sampled_from(sorted(at)))
+    at[key] = data.draw(JSON | st.sampled_from(["0", "9" * 6000, "1e3", "8Gi\n", "Long", "MPS", "FullPCPUs"]))
+    taken_or_refused(content, kind)

@@ -4,7 +4,10 @@ import asyncio
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from dra.api.parameters.gpu import TimeSlice
 from dra.model.claims import DeviceRequestAllocationResult
 from dra.model.meta import Uid
 from kubeletplugin.contract import (
@@ -290,3 +293,25 @@ async def test_what_changes_is_published():
     (pool,) = subject.pools()
     assert [(each.name, bool(each.taints)) for each in pool.devices] == [("gpu-0", True), ("gpu-1", False)]
     assert [each.healthy for each in subject.health()] == [False, True]
+
+
+@given(
+    limit=st.sampled_from(["1", "0", "16Gi", "17Gi", "9" * 6000, "00001Ki", 5, True, None, {}]) | st.text(max_size=6),
+    interval=st.sampled_from([*TimeSlice] * 2 + ["Eternal", 3, None]),
+    strategy=st.sampled_from(["TimeSlicing"] * 5 + ["MPS", "", 0]),
+    share=st.sampled_from([None, "1Gi", "16Gi"]),
+)
+def test_whatever_is_asked_for_is_granted_or_refused_with_the_claim_named(limit, interval, strategy, share):
+    sharing = {
+        "strategy": strategy,
+        "timeSlicingConfig": {"interval": interval},
+        "memory": {"limit": limit, "enforcement": "Advisory"},
+    }
+    part = {"share_id": "s", "consumed_capacity": {"memory": share}} if share else {}
+    asked = ask(result(**part), configuration=[config(**sharing)])
+    try:
+        found = driver(gpu(0)).prepare(asked, ())
+    except Refused as refused:
+        assert str(refused).startswith("claim ml/train: ")  # noqa: PT017 - it may also be granted
+    else:
+        assert [each.device for each in found.devices] == ["gpu-0"]
