@@ -63,16 +63,17 @@ class ClaimReader:
         except Refused as refused:
             return refused
         except NotFound:
-            return Refused(f"{claim}: is gone; a pod that names it cannot start")
+            text = "is gone; a pod that names it cannot start"
         except TimeoutError:
-            return Refused(f"{claim}: the API server did not answer within {self._within:g} s; the kubelet tries again")
+            text = f"the API server did not answer within {self._within:g} s; the kubelet tries again"
         except InvalidNameError as error:
-            return Refused(f"{claim}: {error}")
+            text = str(error)
         except ApiError as error:
-            return Refused(f"{claim}: cannot be read: {error}; the kubelet tries again")
+            text = f"cannot be read: {error}; the kubelet tries again"
         except Exception as error:  # noqa: BLE001 - what no API server should say of a claim is that claim's affair alone
             _log.exception("%s: is not understood", claim)
-            return Refused(f"{claim}: is not understood: {error!r}; see the log of the plugin on this node")
+            text = f"is not understood: {error!r}; see the log of the plugin on this node"
+        return Refused(f"{claim}: {text}")
 
 
 def request_of(found: ResourceClaim, claim: ClaimIdentity, *, driver: str, pools: Collection[str]) -> PrepareRequest:
