@@ -174,7 +174,9 @@ def target(mode: Mode, own_cluster: Cluster | None, visited: RunFolder | None) -
     folder = own_cluster.folder if own_cluster else visited
     assert folder is not None
     admin = folder.path / ADMIN
-    installation.change_over(admin, mode=mode)
+    # Helm is for clusters that are there for the tests alone.
+    way = installation.Way.KUSTOMIZE if own_cluster is None else installation.way(mode)
+    installation.change_over(admin, mode=mode, way=way)
     # A plane of ours knows one token, and keeps nobody from anything.
     installed = admin if place.api else installation.controller_kubeconfig(admin, folder.path)
     return Target(mode=mode, admin=admin, controller=installed, folder=folder, own=own_cluster)

@@ -1,18 +1,21 @@
 """Installs what deploy/ installs, except what runs there: controller and plugin under test run from the working tree.
 
-They run with the service accounts and the rights that are installed, never with more.
+They run with the service accounts and the rights that are installed, never with more. There are two ways of installing,
+and `WAYS` says which mode's scenarios go which; DRA_INSTALLATION=helm (or kustomize) has both modes go the same.
 """
 
 from __future__ import annotations
 
 import json
+import os
+from enum import StrEnum
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 import yaml
 
-from tests.cluster import kubeconfig
+from tests.cluster import charts, kubeconfig
 from tests.cluster.kubectl import KubectlError, kubectl
 from tests.cluster.waiting import until
 from tests.scenarios.target import Mode
@@ -25,6 +28,7 @@ GUARDS: Final = DEPLOY / "policies" / "guards.yaml"
 
 NAMESPACE: Final = "dra-reserve"
 SERVICE_ACCOUNT: Final = "dra-reserve-controller"
+RELEASE: Final = "dra-reserve"
 LEASE: Final = "dra-reserve-controller"
 
 PLUGIN_NAMESPACE: Final = "dra-reserve-nodes"
@@ -49,14 +53,60 @@ def install(admin: Path, *, kustomization: Path = OVERLAYS[Mode.REPLACE]) -> Non
     kubectl("apply", "--filename=-", kubeconfig=admin, stdin=yaml.safe_dump_all(wanted))
 
 
-def change_over(admin: Path, *, mode: Mode) -> None:
-    """Install what a mode needs, and take away what only the other one does: rights above all."""
+class Way(StrEnum):
+    """How to install."""
+
+    KUSTOMIZE = "kustomize"
+    HELM = "helm"
+
+
+WAYS: Final = {Mode.ALONGSIDE: Way.KUSTOMIZE, Mode.REPLACE: Way.HELM}
+
+CHOICE: Final = "DRA_INSTALLATION"
+"""The environment variable that says how, whatever the mode."""
+
+
+def way(mode: Mode) -> Way:
+    """Return how to install for the scenarios of a mode."""
+    return Way(os.environ.get(CHOICE) or WAYS[mode])
+
+
+def change_over(admin: Path, *, mode: Mode, way: Way) -> None:
+    """Install what a mode needs, one way, and take away what only the other mode does: rights above all."""
+    if way is Way.HELM:
+        if not released(admin):
+            remove(admin)
+        upgrade(admin, mode=mode)
+        return
+    if released(admin):
+        remove(admin)
     install(admin, kustomization=OVERLAYS[mode])
     kept = {identity(obj) for obj in rendered(OVERLAYS[mode], admin=admin)}
     others = [obj for other in Mode for obj in rendered(OVERLAYS[other], admin=admin)]
     if needless := [obj for obj in others if identity(obj) not in kept]:
         manifests = yaml.safe_dump_all(needless)
         kubectl("delete", "--ignore-not-found", "--filename=-", kubeconfig=admin, stdin=manifests)
+
+
+def remove(admin: Path) -> None:
+    """Remove what is installed, whichever way, but for the namespace."""
+    if released(admin):
+        charts.helm("uninstall", RELEASE, f"--namespace={NAMESPACE}", "--wait", kubeconfig=admin)
+        return
+    objects = [obj for mode in Mode for obj in rendered(OVERLAYS[mode], admin=admin) if obj["kind"] != "Namespace"]
+    kubectl("delete", "--ignore-not-found", "--filename=-", kubeconfig=admin, stdin=yaml.safe_dump_all(objects))
+
+
+def upgrade(admin: Path, *, mode: Mode, values: Json | None = None) -> None:
+    """Install the chart, or change what is installed; no pods: the controller under test is ours to start."""
+    wanted = {"mode": mode.value, "controller": {"replicas": 0}, **(values or {})}
+    way = ("upgrade", "--install", RELEASE, str(charts.CHART), f"--namespace={NAMESPACE}", "--create-namespace")
+    charts.helm(*way, "--values=-", kubeconfig=admin, stdin=yaml.safe_dump(wanted))
+
+
+def released(admin: Path) -> bool:
+    """Return whether the chart is installed."""
+    return bool(charts.helm("list", f"--namespace={NAMESPACE}", "--short", kubeconfig=admin).strip())
 
 
 def rendered(kustomization: Path, *, admin: Path) -> list[Json]:
