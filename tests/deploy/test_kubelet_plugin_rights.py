@@ -8,8 +8,6 @@ import asyncio
 import contextlib
 import json
 import re
-import shutil
-import tempfile
 from pathlib import Path
 
 import pytest
@@ -20,7 +18,7 @@ from dra.kube.transport import Response
 from dra.local.transport import LocalTransport
 from tests.kubeletplugin.driver import NAME, SmallDriver, device
 from tests.kubeletplugin.kubelet import until
-from tests.kubeletplugin.node import Node, until_async
+from tests.kubeletplugin.node import temporary, until_async
 
 RIGHTS = Path(__file__).parents[2] / "deploy" / "kubelet-plugin" / "rights.yaml"
 PATH = re.compile(r"/(?:api|apis/(?P<group>[^/]+))/v[^/]+(?:/namespaces/[^/]+)?/(?P<kind>[^/]+)(?:/(?P<name>[^/]+))?")
@@ -151,19 +149,16 @@ USES = {
 
 @pytest.fixture
 async def place():
-    root = Path(tempfile.mkdtemp(prefix="kp-", dir="/tmp"))  # sockets need short paths
-    node = Node(root)
-    await node.create()
+    async with temporary() as node:
 
-    @contextlib.asynccontextmanager
-    async def made(rights):
-        driver = SmallDriver()
-        transport = Enforcing(node.server, rights)
-        async with node.registered(driver, transport=transport) as connection:
-            yield Place(node, driver, connection)
+        @contextlib.asynccontextmanager
+        async def made(rights):
+            driver = SmallDriver()
+            transport = Enforcing(node.server, rights)
+            async with node.registered(driver, transport=transport) as connection:
+                yield Place(node, driver, connection)
 
-    yield made
-    shutil.rmtree(root, ignore_errors=True)
+        yield made
 
 
 def test_every_right_that_is_granted_is_known_to_be_needed():

@@ -3,6 +3,8 @@
 import asyncio
 import contextlib
 import json
+import tempfile
+from pathlib import Path
 
 from dra.kube.clock import SYSTEM
 from dra.local.server import ApiServer
@@ -101,6 +103,15 @@ class Node:
     async def _slices(self, count):
         found = await self.user.list("resourceslices")
         return found if len(found) >= count else None
+
+
+@contextlib.asynccontextmanager
+async def temporary():
+    """A node whose path leaves room for sockets; pytest's own are long."""
+    with tempfile.TemporaryDirectory(prefix="kp-", dir="/tmp", ignore_cleanup_errors=True) as root:
+        found = Node(Path(root))
+        await found.create()
+        yield found
 
 
 async def until_async(ask, *, within=5.0):

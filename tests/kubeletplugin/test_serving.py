@@ -2,10 +2,7 @@
 
 import asyncio
 import logging
-import shutil
 import socket
-import tempfile
-from pathlib import Path
 
 import pytest
 
@@ -14,16 +11,13 @@ from kubeletplugin.contract import Refused
 from kubeletplugin.sockets import FolderLock
 from tests.kubeletplugin.driver import NAME, SmallDriver
 from tests.kubeletplugin.kubelet import until
-from tests.kubeletplugin.node import Node
+from tests.kubeletplugin.node import temporary
 
 
 @pytest.fixture
 async def node():
-    root = Path(tempfile.mkdtemp(prefix="kp-", dir="/tmp"))  # sockets need short paths
-    found = Node(root)
-    await found.create()
-    yield found
-    shutil.rmtree(root, ignore_errors=True)
+    async with temporary() as found:
+        yield found
 
 
 class Telling(SmallDriver):

@@ -21,6 +21,7 @@ from typing import Final
 
 from dra.engine.cpus.cpusets import NO_CPUS, CpuSet, parse
 from dra.model.meta import Struct, Uid
+from kubeletplugin.files import put
 
 HOOK: Final = "hook.sh"
 _CONTAINERS: Final = "containers"
@@ -61,7 +62,7 @@ class Records:
         for each in (self.folder, self._containers, self._failures):
             each.mkdir(mode=0o700, parents=True, exist_ok=True)
         program = resources.files("kubeletplugin.drivers.cpu").joinpath(HOOK).read_bytes()
-        _put(self.hook, program, mode=0o755)
+        put(self.hook, program, mode=0o755, sync=False)
 
     def owners(self) -> dict[str, frozenset[str]]:
         """Return who owns CPUs: container's cgroup → names of requests."""
@@ -118,7 +119,8 @@ class Records:
             return
         requests = {name: str(cpus) for name, cpus in sorted(demand.requests.items())}
         body = {"version": 1, "requests": requests, "apart": str(demand.apart)}
-        _put(self._demand, json.dumps(body, indent=1).encode(), mode=0o600)
+        # Not synced: it need not survive a power cut, containers do not either.
+        put(self._demand, json.dumps(body, indent=1).encode(), mode=0o600, sync=False)
 
 
 def _demand(path: Path) -> Demand | None:
@@ -136,11 +138,3 @@ def _names(folder: Path) -> list[str]:
         return sorted(os.listdir(folder))  # noqa: PTH208 - names are all that is wanted, of thousands of files perhaps
     except (FileNotFoundError, NotADirectoryError):
         return []
-
-
-def _put(path: Path, body: bytes, *, mode: int) -> None:
-    """Write a file in one piece. It need not survive a power cut: containers do not either."""
-    draft = path.with_name(f".{path.name}.tmp")
-    draft.write_bytes(body)
-    draft.chmod(mode)
-    draft.replace(path)

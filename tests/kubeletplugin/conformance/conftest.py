@@ -1,22 +1,9 @@
-import shutil
-import tempfile
-from pathlib import Path
-
 import pytest
 
-from tests.kubeletplugin.node import Node
+from tests.kubeletplugin.node import temporary
 
 
 @pytest.fixture
-def short_path():
-    """A folder whose path leaves room for sockets; pytest's own are long."""
-    path = Path(tempfile.mkdtemp(prefix="kp-", dir="/tmp"))
-    yield path
-    shutil.rmtree(path, ignore_errors=True)
-
-
-@pytest.fixture
-async def node(short_path):
-    found = Node(short_path)
-    await found.create()
-    return found
+async def node():
+    async with temporary() as found:
+        yield found

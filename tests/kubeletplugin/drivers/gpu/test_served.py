@@ -2,9 +2,6 @@
 
 import asyncio
 import json
-import shutil
-import tempfile
-from pathlib import Path
 
 import pytest
 
@@ -14,18 +11,15 @@ from kubeletplugin.drivers.gpu.edits import SimulatedEdits
 from kubeletplugin.drivers.gpu.time_slices import SimulatedTimeSlicing
 from kubeletplugin.inventory.simulated import SimulatedGpus
 from tests.kubeletplugin.inventory.test_simulated import document, group, write
-from tests.kubeletplugin.node import NODE, Node, until_async
+from tests.kubeletplugin.node import NODE, temporary, until_async
 
 NAME = "gpu.reserve.dra"
 
 
 @pytest.fixture
 async def node():
-    root = Path(tempfile.mkdtemp(prefix="kp-", dir="/tmp"))  # sockets need short paths
-    found = Node(root)
-    await found.create()
-    yield found
-    shutil.rmtree(root, ignore_errors=True)
+    async with temporary() as found:
+        yield found
 
 
 @pytest.fixture
