@@ -17,9 +17,16 @@ class Regaining:
     def __init__(self) -> None:
         self._had = NO_CPUS
         self._away = NO_CPUS
+        self._said = NO_CPUS
 
     def heed(self, cpus: CpuSet, *, online: CpuSet) -> CpuSet:
         """Take what the pods have now; return what they had before it went offline, and can have again."""
         self._away = (self._away | (self._had - cpus - online)) - cpus
         self._had = cpus
         return self._away & online
+
+    def first(self, back: CpuSet) -> bool:
+        """Whether it is the first time that these are given back, of late: somebody may take them again and again."""
+        first = self._said != back
+        self._said = back
+        return first

@@ -97,7 +97,8 @@ def _regained(
     if not back:
         return tree
     hierarchy.widen(back)
-    log.warning("cgroup %s: CPUs %s were offline, or taken away; the pods have them again", hierarchy.pods, back)
+    if regaining.first(back):
+        log.warning("cgroup %s: CPUs %s were offline, or taken away; the pods have them again", hierarchy.pods, back)
     return (replace(tree[0], cpus=pods | back), *tree[1:])
 
 

@@ -22,7 +22,7 @@ TIMEOUT_SECONDS: Final = 20.0
 """``nvidia-smi`` takes a second or two; a GPU that is lost can hold it up for ever, and all claims wait meanwhile."""
 
 HUNG_SECONDS: Final = 60.0
-"""After which a GPU that held it up is tried again."""
+"""After which a GPU that held it up is tried again, and one that could not be set back."""
 
 _HUNG: Final = f"nvidia-smi has not answered for {TIMEOUT_SECONDS:.0f} s"
 
@@ -66,6 +66,8 @@ class SmiTimeSlicing:
         """By this process. What others have set, or it is not known whether it was set, is in the record only."""
         self._hung: dict[str, float] = {}
         """Until when a GPU is not asked for again."""
+        self._later: dict[str, float] = {}
+        """Until when a GPU is not set back again."""
 
     @property
     def unable(self) -> str:
@@ -98,9 +100,12 @@ class SmiTimeSlicing:
                 if wish is TimeSlice.DEFAULT:
                     left.pop(uuid, None)
             elif wish is TimeSlice.DEFAULT:
-                log.warning("%s; it is tried again", text)
+                self._later[uuid] = time.monotonic() + HUNG_SECONDS
+                log.warning("%s; it is tried again in %.0f s", text, HUNG_SECONDS)
             else:
                 failed[uuid] = text
+                if reason is not _HUNG and uuid not in recorded:
+                    left.pop(uuid, None)  # it was refused, so it is as it was before
         with contextlib.suppress(OSError):  # then it is wider than the truth: it is set back once more
             self._record.write(left)
         return failed
@@ -108,7 +113,7 @@ class SmiTimeSlicing:
     def _differs(self, uuid: str, wish: TimeSlice, recorded: Mapping[str, TimeSlice]) -> bool:
         """Whether a GPU has, or may have, something else than what is wanted."""
         if wish is TimeSlice.DEFAULT:
-            return uuid in recorded
+            return uuid in recorded and time.monotonic() >= self._later.get(uuid, 0.0)
         return self._set.get(uuid) is not wish or recorded.get(uuid) is not wish
 
     async def _run(self, uuid: str, interval: TimeSlice) -> str:

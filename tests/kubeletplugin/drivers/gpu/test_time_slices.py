@@ -71,7 +71,19 @@ async def test_a_failure_to_set_back_is_nobodys_refusal(slicing, smi, caplog, tm
     assert "time slice Default cannot be set: nvidia-smi failed; it is tried again" in caplog.text
     smi()
     await slicing.apply({"GPU-0": DEFAULT})
+    assert len(calls(tmp_path)) == 2, "not every few seconds"
+    slicing._later.clear()
+    await slicing.apply({"GPU-0": DEFAULT})
+    await slicing.apply({"GPU-0": DEFAULT})
     assert len(calls(tmp_path)) == 3
+
+
+async def test_a_gpu_that_refuses_time_slices_need_not_be_set_back(slicing, smi, tmp_path):
+    smi("echo not supported; exit 3")
+    assert "not supported" in (await slicing.apply({"GPU-0": LONG}))["GPU-0"]
+    await slicing.apply({"GPU-0": DEFAULT})
+    await started(tmp_path).apply({"GPU-0": DEFAULT})
+    assert len(calls(tmp_path)) == 1
 
 
 async def test_a_program_that_hangs_is_ended_and_not_started_for_that_gpu_again_for_a_while(
