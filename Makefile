@@ -42,6 +42,8 @@ lock: $(STAMP) ## write requirements/*.txt anew from pyproject.toml; ARGS=--upgr
 	$(LOCK) --output-file requirements/runtime.txt pyproject.toml $(ARGS)
 	$(LOCK) --output-file requirements/dev.txt --extra dev --constraint requirements/runtime.txt pyproject.toml $(ARGS)
 	$(LOCK) --output-file requirements/wire.txt requirements/wire.in $(ARGS)
+	$(LOCK) --output-file requirements/build.txt --only-build-deps --all-build-deps --constraint requirements/dev.txt \
+	  pyproject.toml $(ARGS)
 
 # --allow-unsafe: pip and setuptools are pinned as well, since hashes are required of everything or of nothing.
 LOCK := CUSTOM_COMPILE_COMMAND='make lock' $(BIN)/pip-compile --quiet --generate-hashes --strip-extras --allow-unsafe \
@@ -50,6 +52,20 @@ LOCK := CUSTOM_COMPILE_COMMAND='make lock' $(BIN)/pip-compile --quiet --generate
 .PHONY: wire
 wire: $(STAMP) ## write dra/wire/messages/*_pb2.py anew from the .proto files there, with a compiler that is thrown away
 	$(BIN)/python -m dra.wire.generate
+
+.PHONY: sbom
+sbom: $(STAMP) ## write deploy/sbom.cdx.json anew from requirements/runtime.txt
+	$(BIN)/python -m deploy.sbom
+
+BASE ?= python:3.13-slim-trixie
+IMAGE ?= dra-reserve:0.1.0
+
+.PHONY: image
+image: ## build the image with docker, podman or buildah; BASE=…@sha256:… pins what cannot be pinned here, IMAGE=… names it
+	@builder=$$(command -v docker || command -v podman || command -v buildah) || { \
+	  echo "error: an image needs docker, podman or buildah on PATH" >&2; exit 1; }; \
+	set -x; $$builder build --file deploy/Containerfile --build-arg BASE=$(BASE) \
+	  --build-arg SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) --tag $(IMAGE) $(ARGS) .
 
 .PHONY: chart
 chart: $(STAMP) ## write deploy/helm/dra-reserve/values.schema.json anew from the configuration's model and the policies
