@@ -160,8 +160,18 @@ class Closable(Protocol):
         ...
 
 
+@runtime_checkable
+class Ailing(Protocol):
+    """A driver that can serve though it is of little use: what is prepared can be given back, at least."""
+
+    @property
+    def trouble(self) -> str:
+        """Why it is of little use; empty if it is not so."""
+        ...
+
+
 class Driver(Protocol):
-    """One DRA driver of this node; it may be `Closable`."""
+    """One DRA driver of this node; it may be `Closable` and `Ailing`."""
 
     @property
     def name(self) -> str:

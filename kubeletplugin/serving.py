@@ -24,7 +24,7 @@ from kubeletplugin.cdi import CdiFolder
 from kubeletplugin.changes import Changes
 from kubeletplugin.checkpoint import FILE, Checkpoint, CheckpointError
 from kubeletplugin.claims import ClaimReader
-from kubeletplugin.contract import Closable, Driver, Preparation, Refused
+from kubeletplugin.contract import Ailing, Closable, Driver, Preparation, Refused
 from kubeletplugin.health import HealthService
 from kubeletplugin.listening import Listener, foreign_folder
 from kubeletplugin.metrics import Metrics
@@ -112,7 +112,8 @@ class ServedDriver:
         self._metrics.registered.labels(self.driver.name).set(self.registrar.registered)
         self._metrics.published.labels(self.driver.name).set(self.publisher.synced)
         self._metrics.orphans.labels(self.driver.name).set(len(self._orphans.told))
-        return [text for text in (self._unsettled, self.registrar.problem, *self.publisher.troubles()) if text]
+        ailment = self.driver.trouble if isinstance(self.driver, Ailing) else ""
+        return [text for text in (self._unsettled, ailment, self.registrar.problem, *self.publisher.troubles()) if text]
 
     async def run(self) -> None:
         """Serve until cancelled. Raises SocketPathError and OSError when it cannot begin."""

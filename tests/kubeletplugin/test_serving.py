@@ -62,6 +62,17 @@ async def test_what_keeps_it_from_being_of_use_is_told_until_it_is(node):
         assert f'dra_reserve_plugin_published{{driver="{NAME}"}} 1.0' in application.render().decode()
 
 
+async def test_a_driver_that_ails_serves_and_is_not_ready(node):
+    driver = SmallDriver()
+    async with node.registered(driver) as kubelet:
+        claim = await node.claim("a", "gpu-0")
+        await kubelet.prepare(claim)
+        await until(lambda: not kubelet.application.troubles())
+        driver.trouble = "node n1: no GPU is offered"
+        assert kubelet.application.troubles() == ["node n1: no GPU is offered"]
+        assert await kubelet.unprepare(claim) == {claim["metadata"]["uid"]: ""}
+
+
 async def test_a_checkpoint_that_is_put_right_is_taken_without_a_restart(node, caplog):
     async with node.registered() as kubelet:
         claim = await node.claim("a", "gpu-0")

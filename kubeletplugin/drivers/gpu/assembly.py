@@ -7,6 +7,7 @@ back to anything: a node that was told to use NVML and cannot says so, it does n
 from functools import partial
 from pathlib import Path
 
+from kubeletplugin import checkpoint
 from kubeletplugin.drivers.gpu.devices import Publication
 from kubeletplugin.drivers.gpu.driver import GpuDriver
 from kubeletplugin.drivers.gpu.driver_root import DriverRoot
@@ -54,6 +55,7 @@ def assemble(
         edits=NvidiaEdits(root, host=host),
         time_slicing=SmiTimeSlicing(root, TimeSliceRecord(folder / FILE)),
         publication=publication,
+        served_before=(folder / checkpoint.FILE).exists(),
     )
 
 

@@ -6,6 +6,8 @@ each asked for a part of its memory. Nothing separates the processes on a GPU: t
 """
 
 import asyncio
+import contextlib
+import logging
 from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import Any, Final
 
@@ -27,6 +29,12 @@ from kubeletplugin.drivers.gpu.devices import DRIVER, Publication, devices
 from kubeletplugin.drivers.gpu.edits import Edits, Granted
 from kubeletplugin.drivers.gpu.time_slices import TimeSlicing
 from kubeletplugin.inventory.gpus import Gpu, GpuInventory
+from kubeletplugin.inventory.nvml import NvmlUnavailableError
+
+log = logging.getLogger(__name__)
+
+RETRY_SECONDS: Final = 10.0
+"""Between two tries to find an inventory that was not there at the start."""
 
 _NAMED: Final = 8
 """Devices that a message lists."""
@@ -43,7 +51,12 @@ class GpuDriver:
         edits: Edits,
         time_slicing: TimeSlicing,
         publication: Publication = Publication(),  # noqa: B008 - frozen
+        served_before: bool = False,
     ) -> None:
+        """Raises what the inventory raises; NvmlUnavailableError not where there may be claims to be given back.
+
+        Their pods could not end if nobody served them: `served_before` says so. Nothing is offered then.
+        """
         self._inventory = inventory
         self._node = node
         self._edits = edits
@@ -51,7 +64,15 @@ class GpuDriver:
         self._publication = publication
         self._gpus: dict[str, Gpu] = {}
         self._pools: tuple[Pool, ...] = ()
-        self._take(self._look())
+        self.trouble = ""
+        try:
+            self._take(self._look())
+        except NvmlUnavailableError as error:
+            if not served_before:
+                raise
+            self.trouble = f"node {node}: no GPU is offered or prepared, only given back: {error}"
+            self._take(())
+            log.error("%s", self.trouble)  # noqa: TRY400 - it is no defect of ours
 
     @property
     def name(self) -> str:
@@ -68,6 +89,12 @@ class GpuDriver:
 
     async def changes(self) -> AsyncIterator[None]:
         """Yield whenever the inventory has changed."""
+        while self.trouble:
+            await asyncio.sleep(RETRY_SECONDS)
+            with contextlib.suppress(NvmlUnavailableError):
+                self._take(await asyncio.to_thread(self._look))
+                self.trouble = ""
+                yield
         async for _ in self._inventory.changes():
             self._take(await asyncio.to_thread(self._look))  # a driver's library may take its time
             yield

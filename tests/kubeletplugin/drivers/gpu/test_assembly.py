@@ -1,5 +1,6 @@
 """The driver put together; and the examples, through the API server's rules and CEL, down to the CDI file."""
 
+import asyncio
 import json
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from kubeletplugin.drivers.gpu.driver_root import DriverRoot
 from kubeletplugin.inventory.nvml import NvmlUnavailableError
 from kubeletplugin.slices import limits
 from tests.dra.local.kinds.writing import Writing, refused
+from tests.kubeletplugin.inventory.pynvml import Nvml, device
 
 EXAMPLES = Path(__file__).parents[4] / "examples" / "gpus"
 INVENTORIES = sorted(each.name for each in EXAMPLES.glob("inventory-*.yaml"))
@@ -105,3 +107,37 @@ def test_a_node_that_should_use_nvml_and_cannot_says_so(tmp_path):
 def test_a_node_without_gpus_offers_an_empty_pool(tmp_path):
     (pool,) = assemble("sysfs", node="n1", folder=tmp_path).pools()
     assert pool.name == "n1"
+
+
+class Reborn:
+    """NVML that is not there at first."""
+
+    def __init__(self):
+        self.there = False
+
+    def load(self, _=None):
+        if not self.there:
+            raise NvmlUnavailableError("NVML cannot be loaded: no driver")
+        return Nvml(device(0))
+
+
+async def test_a_node_whose_driver_is_gone_lets_pods_end_and_offers_its_gpus_when_it_is_back(tmp_path, monkeypatch):
+    nvml = Reborn()
+    monkeypatch.setattr("kubeletplugin.drivers.gpu.assembly.library", nvml.load)
+    monkeypatch.setattr("kubeletplugin.drivers.gpu.driver.RETRY_SECONDS", 0.01)
+    with pytest.raises(NvmlUnavailableError):
+        assemble("nvml", node="n1", folder=tmp_path, root=DriverRoot(here=tmp_path))
+    (tmp_path / "checkpoint.json").write_text("whatever")
+    driver = assemble("nvml", node="n1", folder=tmp_path, root=DriverRoot(here=tmp_path))
+    assert driver.trouble == "node n1: no GPU is offered or prepared, only given back: NVML cannot be loaded: no driver"
+    assert [pool.devices for pool in driver.pools()] == [()]
+    await driver.enforce(())
+    changes = driver.changes()
+    waiting = asyncio.ensure_future(anext(changes))
+    await asyncio.sleep(0.05)
+    assert not waiting.done()
+    nvml.there = True
+    await asyncio.wait_for(waiting, 5)
+    assert driver.trouble == ""
+    assert [each.name for pool in driver.pools() for each in pool.devices] == ["gpu-0"]
+    await changes.aclose()
