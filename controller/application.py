@@ -16,6 +16,7 @@ from controller.leadership import Leadership
 from controller.metrics import Metrics
 from controller.publisher import Publisher
 from controller.queue import Queue
+from controller.reservations.loop import ReservationLoop
 from controller.taints import TaintWatches
 from controller.templates import TemplateWatches
 from controller.watches import Watches
@@ -158,6 +159,13 @@ class Application:
             clock=clock,
             leadership=leadership,
         )
+        self._reservations = (
+            ReservationLoop(
+                client, recorder=self._recorder, nodes=self._watches.nodes, clock=clock, leadership=leadership
+            )
+            if configuration.reservations
+            else None
+        )
         if self._policy.generate_claims:  # beside the stock controller, these are its own to tell
             self.metrics.count_claims(lambda: self.world.claims() if self._acting else ())
         self._endpoints = Endpoints(
@@ -184,6 +192,8 @@ class Application:
                         group.create_task(self._taints.run(), name="taints")
                     if self._policy.generate_claims:
                         group.create_task(self._templates.run(), name="templates")
+                    if self._reservations is not None:
+                        group.create_task(self._reservations.watch(), name="reservations")
                     group.create_task(self._lead(), name="lead")
             finally:
                 await self._workloads.close()
@@ -219,6 +229,8 @@ class Application:
             group.create_task(self._loop.run(), name="claims")
             if self._policy.generate_claims:
                 group.create_task(self._generate(), name="generation")
+            if self._reservations is not None:
+                group.create_task(self._reservations.run(), name="reservations")
 
     async def _generate(self) -> None:
         """Only when all templates are known: one that is not to be seen is then missing."""
@@ -233,6 +245,8 @@ class Application:
             found += self._taints.troubles()
         if self._policy.generate_claims:
             found += self._templates.troubles()
+        if self._reservations is not None:
+            found += self._reservations.troubles()
         return found
 
     def _wake(self) -> None:

@@ -9,7 +9,7 @@ from pydantic.alias_generators import to_camel
 Port = Annotated[int, Field(ge=0, le=65535)]
 
 
-class _Section(BaseModel):
+class Section(BaseModel):
     """Frozen, camelCase in files, unknown fields refused by name: a typo must not silently mean the default."""
 
     model_config = ConfigDict(
@@ -45,7 +45,7 @@ class LogLevel(StrEnum):
     WARNING = "warning"
 
 
-class ReleaseRule(_Section):
+class ReleaseRule(Section):
     """When the workloads of one kind have finished for good and their claims are released."""
 
     resource: str
@@ -55,14 +55,14 @@ class ReleaseRule(_Section):
     """CEL on ``object``, true once no more pods will be created."""
 
 
-class Endpoint(_Section):
+class Endpoint(Section):
     """Where we listen; port 0 takes a free one, which the log tells."""
 
     address: str = "127.0.0.1"
     port: Port = 0
 
 
-class LeaderElection(_Section):
+class LeaderElection(Section):
     """The Lease that keeps two replicas from acting at once."""
 
     enabled: bool = True
@@ -73,7 +73,7 @@ class LeaderElection(_Section):
     retry_seconds: Annotated[float, Field(gt=0)] = 2.0
 
 
-class Logging(_Section):
+class Logging(Section):
     """Log lines go to standard error."""
 
     format: LogFormat = LogFormat.JSON
@@ -94,7 +94,7 @@ BUILT_IN_RULES: Final = (
 """Kinds that end by themselves. A Deployment never does: its claim is released by its owner, or when it is deleted."""
 
 
-class Configuration(_Section):
+class Configuration(Section):
     """Everything that can be set."""
 
     mode: Mode = Mode.ALONGSIDE
@@ -114,6 +114,9 @@ class Configuration(_Section):
 
     device_taint_eviction: bool = True
     """Delete the pods on devices with NoExecute taints that kube-controller-manager does not see: unlisted ones."""
+
+    reservations: bool = False
+    """See to Koordinator's Reservations, which ``dra-reserve scheduler-extender`` gives out."""
 
     leader_election: LeaderElection = LeaderElection()
     probes: Endpoint | None = Endpoint(port=8081)

@@ -6,11 +6,10 @@ import signal
 from pathlib import Path
 
 import click
-import yaml
-from pydantic import ValidationError
 
 from controller.application import Application, MalformedConfigurationError
 from dra.api.configuration import Configuration, Mode
+from dra.cli import configurations
 from dra.kube import credentials
 from dra.kube.codec import allow_nesting
 from dra.kube.errors import ApiError
@@ -48,17 +47,7 @@ def controller(kubeconfig: str | None, context: str | None, config: Path | None,
 
 def read(path: Path | None, *, mode: str | None) -> Configuration:
     """Return the configuration of a file, with the mode of the command line; raises click.ClickException."""
-    try:
-        content = yaml.safe_load(path.read_text()) if path is not None else None
-    except yaml.YAMLError as error:
-        raise click.ClickException(f"configuration {path}: no YAML: {error}") from error
-    if content is not None and not isinstance(content, dict):
-        raise click.ClickException(f"configuration {path}: must be a mapping")
-    try:
-        return Configuration.model_validate({**(content or {}), **({"mode": mode} if mode else {})})
-    except ValidationError as error:
-        problems = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
-        raise click.ClickException(f"configuration {path or ''}: {problems}") from error
+    return configurations.read(path, Configuration, **({"mode": mode} if mode else {}))
 
 
 async def _until_stopped(application: Application) -> None:
@@ -71,11 +60,4 @@ async def _until_stopped(application: Application) -> None:
         try:
             await running
         except* (LeadershipLostError, RewoundError) as over:
-            raise click.ClickException(_first(over)) from None
-
-
-def _first(failures: BaseException) -> str:
-    """Return the text of the innermost failure: task groups nest."""
-    while isinstance(failures, BaseExceptionGroup):
-        failures = failures.exceptions[0]
-    return str(failures)
+            raise click.ClickException(configurations.first(over)) from None

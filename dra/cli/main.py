@@ -9,6 +9,10 @@ from dra.cli.lazily import Lazily, Places
 COMMANDS: Final[Places] = {
     "controller": ("dra.cli.controller:controller", "Run the ResourceClaim controller."),
     "kubelet-plugin": ("dra.cli.kubelet_plugin:kubelet_plugin", "Run the DRA drivers of a node."),
+    "scheduler-extender": (
+        "dra.cli.scheduler_extender:scheduler_extender",
+        "Tell kube-scheduler where reserved capacity is, and bind pods.",
+    ),
     "local": (
         "dra.cli.local.commands:local",
         "Run a small Kubernetes on this machine: API server, scheduler, nodes and workloads in one process.",

@@ -108,3 +108,4 @@ SLICES: Final = Resource("resource.k8s.io", "v1", "resourceslices", "ResourceSli
 REVIEWS: Final = Resource(
     "authorization.k8s.io", "v1", "selfsubjectaccessreviews", "SelfSubjectAccessReview", namespaced=False
 )
+RESERVATIONS: Final = Resource("scheduling.koordinator.sh", "v1alpha1", "reservations", "Reservation", namespaced=False)

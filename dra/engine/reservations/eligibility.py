@@ -31,6 +31,8 @@ def judge(holding: Holding, pod: Claimant, *, node_labels: Mapping[str, str], co
     """Return why a pod may not take a reservation; None if it may."""
     if why := unusable(holding, consumers=consumers):
         return Refusal(why=why, subject=holding.fault)
+    if holding.allocate_once and holding.listed - holding.predecessors - {pod.uid}:
+        return Refusal(why=Why.USED_UP)  # by a pod that is not to be seen, perhaps because it came and went
     if not owners.matches(holding.owners, pod):
         return Refusal(why=Why.NOT_OWNER)
     return _unwelcome(holding, pod.affinity, node_labels) or _unlike(holding, pod)

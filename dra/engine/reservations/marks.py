@@ -34,6 +34,13 @@ PRE_ALLOCATABLE: Final = "pod.koordinator.sh/is-pre-allocatable"
 PRE_ALLOCATABLE_PRIORITY: Final = "pod.koordinator.sh/pre-allocatable-priority"
 """Annotation: over which first; the greatest number."""
 
+LOOK_AGAIN: Final = "reserve.dra/look-again"
+"""Annotation, ours: each new value makes kube-scheduler look at a waiting pod again."""
+PLACEHOLDER: Final = "reserve.dra/placeholder"
+"""Label, ours: the pod finds a place for a reservation."""
+RESERVATION_NAME: Final = f"{_GROUP}/reservation-name"
+"""Annotation of such a pod: which one."""
+
 # On nodes, and on reservations for what is held within them.
 NODE_RESERVATION: Final = "node.koordinator.sh/reservation"
 

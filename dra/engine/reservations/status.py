@@ -8,6 +8,7 @@ place, yet it has not ended anything. Pods that were here before the reservation
 
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
+from typing import Any
 
 from dra.api.reservations.model import ObjectReference, Phase, Quantities, Reservation, ReservationStatus
 from dra.engine.instants import WallTime
@@ -65,14 +66,61 @@ def synced(
             "current_owners": tuple(
                 ObjectReference(namespace=each.key[0], name=each.key[1], uid=each.uid) for each in inside
             ),
-            "allocated": written(
-                {name: taken[name] for name in status.allocatable if taken.get(name)}, like=status.allocatable
-            ),
+            "allocated": _allocated(status, taken),
         }
     )
     if reservation.spec.allocate_once and _used(reservation, inside, never_bound):
         found = after(found, Happening.ALLOCATED, now=now, message="an owner has it") or found
     return None if found == status else found
+
+
+def entering(reservation: Reservation, pod: Consumer) -> ReservationStatus | None:
+    """Return the status that names one consumer more, whose binding is under way; None if it names it already."""
+    status = reservation.status
+    if any(each.uid == pod.uid for each in status.current_owners):
+        return None
+    reference = ObjectReference(namespace=pod.key[0], name=pod.key[1], uid=pod.uid)
+    return status.model_copy(
+        update={
+            "current_owners": tuple(sorted((*status.current_owners, reference), key=lambda each: each.uid)),
+            "allocated": _allocated(status, amounts.plus(amounts.known(status.allocated), pod.amounts)),
+        }
+    )
+
+
+def leaving(reservation: Reservation, pod: Consumer) -> ReservationStatus | None:
+    """Return the status without a consumer that was never bound; None if it does not name it, or is final."""
+    status = reservation.status
+    rest = tuple(each for each in status.current_owners if each.uid != pod.uid)
+    if len(rest) == len(status.current_owners) or status.phase is not Phase.AVAILABLE:
+        return None
+    taken = amounts.minus(amounts.known(status.allocated), pod.amounts) if rest else {}
+    return status.model_copy(update={"current_owners": rest, "allocated": _allocated(status, taken)})
+
+
+def patch(before: ReservationStatus, after: ReservationStatus) -> dict[str, Any]:
+    """Return what a JSON merge patch of the status says: fields that have changed, and names that are no more."""
+    old, new = (each.model_dump(mode="json", by_alias=True, exclude_none=True) for each in (before, after))
+    found: dict[str, Any] = {}
+    for name, value in new.items():
+        if isinstance(value, dict):
+            gone = dict.fromkeys(old[name].keys() - value.keys())
+            changed = {key: each for key, each in value.items() if old[name].get(key) != each}
+            if gone or changed:
+                found[name] = {**changed, **gone}
+        elif old.get(name) != value:
+            found[name] = [_lean(each) for each in value] if isinstance(value, list) else value
+    return found
+
+
+def _lean(part: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in part.items() if value != ""}
+
+
+def _allocated(status: ReservationStatus, taken: Amounts) -> Quantities:
+    return written(
+        {name: taken[name] for name in status.allocatable if taken.get(name, 0) > 0}, like=status.allocatable
+    )
 
 
 def written(held: Amounts, *, like: Mapping[str, str | int]) -> Quantities:

@@ -2,35 +2,64 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import AsyncIterator, Iterator
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
+import yaml
 
+from tests.cluster import kubeconfig
 from tests.cluster.cluster import Cluster
 from tests.cluster.fake_nodes import FAKE
 from tests.cluster.kubectl import kubectl
 from tests.cluster.options import ALL_CONTROLLERS, Options
+from tests.cluster.ports import LOOPBACK, free
+from tests.cluster.probes import healthy
+from tests.cluster.processes import Process
 from tests.scenarios import installation
+from tests.scenarios.api import Api
+from tests.scenarios.eventually import eventually
+from tests.scenarios.resources import PODS, RESERVATIONS
 from tests.scenarios.target import Mode, Place, Target
 
 NODES: Final = ("node-0", "node-1", "node-2")
-RESERVATIONS: Final = installation.DEPLOY / "reservations"
-EXAMPLES: Final = Path(__file__).parents[3] / "examples" / "reservations"
+DEPLOY: Final = installation.DEPLOY / "reservations"
+ROOT: Final = Path(__file__).parents[3]
+EXAMPLES: Final = ROOT / "examples" / "reservations"
+PROGRAM: Final = (str(ROOT / ".venv" / "bin" / "python"), "-m", "dra.cli.main")
+"""What is installed, run from the working tree."""
 
 
 @pytest.fixture(scope="package")
-def cluster() -> Iterator[Cluster]:
+def port() -> int:
+    (found,) = free(1)
+    return found
+
+
+@pytest.fixture(scope="package")
+def cluster(port: int) -> Iterator[Cluster]:
     if Place.chosen() is not Place.LOCAL:
         pytest.skip("the scheduler's configuration names the extender: a cluster of its own")
-    options = Options(controllers=ALL_CONTROLLERS, nodes=0)
+    options = Options(controllers=ALL_CONTROLLERS, nodes=0, scheduler_configuration=scheduler_configuration(port))
     with Cluster(options) as cluster:
         cluster.nodes.add(list(NODES))
         kubectl("taint", "nodes", "--all", f"{FAKE}-", kubeconfig=cluster.admin_kubeconfig)
         installation.install(cluster.admin_kubeconfig)
-        installation.install(cluster.admin_kubeconfig, kustomization=RESERVATIONS)
+        installation.install(cluster.admin_kubeconfig, kustomization=DEPLOY)
         yield cluster
+
+
+def scheduler_configuration(port: int) -> dict[str, Any]:
+    """Return the sample's, for an extender on this machine."""
+    (sample,) = yaml.safe_load_all((DEPLOY / "scheduler-configuration.yaml").read_text())
+    (extender,) = sample["extenders"]
+    for each in ("enableHTTPS", "tlsConfig"):
+        del extender[each]
+    extender["urlPrefix"] = f"http://{LOOPBACK}:{port}"
+    return {each: sample[each] for each in ("profiles", "percentageOfNodesToScore", "extenders")}
 
 
 @pytest.fixture(scope="package")
@@ -38,9 +67,78 @@ def target(cluster: Cluster) -> Target:
     """The cluster as the fixtures for controllers know it."""
     admin, folder = cluster.admin_kubeconfig, cluster.folder
     return Target(
-        mode=Mode.ALONGSIDE,
+        mode=Mode.REPLACE,
         admin=admin,
         controller=installation.controller_kubeconfig(admin, folder.path),
         folder=folder,
         own=cluster,
     )
+
+
+@pytest.fixture(scope="package")
+def extender(cluster: Cluster, port: int) -> Iterator[Process]:
+    """The extender, with its installed rights."""
+    admin, folder = cluster.admin_kubeconfig, cluster.folder.path
+    account = {"namespace": installation.NAMESPACE, "name": "dra-reserve-extender"}
+    own = kubeconfig.for_service_account(folder / "extender.kubeconfig", admin=admin, **account)
+    (probes,) = free(1)
+    configuration = {
+        "serve": {"address": LOOPBACK, "port": port},
+        "probes": {"address": LOOPBACK, "port": probes},
+        "metrics": None,
+        "bindSeconds": 2,
+        "leaderElection": {"leaseSeconds": 4, "renewSeconds": 2, "retrySeconds": 0.5},
+        "logging": {"format": "text"},
+    }
+    yield from _running(cluster, "extender", "scheduler-extender", own, configuration, probes=probes)
+
+
+@pytest.fixture(scope="package")
+def reserving(cluster: Cluster, target: Target, extender: Process) -> Iterator[Process]:
+    """The controller, with reservations switched on, and the extender beside it."""
+    assert extender.alive
+    (probes,) = free(1)
+    configuration = {
+        "mode": "alongside",
+        "reservations": True,
+        "probes": {"address": LOOPBACK, "port": probes},
+        "metrics": None,
+        "leaderElection": {"enabled": False},
+        "logging": {"format": "text"},
+    }
+    yield from _running(cluster, "reserving", "controller", target.controller, configuration, probes=probes)
+
+
+def _running(
+    cluster: Cluster, name: str, command: str, credentials: Path, configuration: dict[str, Any], *, probes: int
+) -> Iterator[Process]:
+    file = cluster.folder.path / f"{name}.yaml"
+    file.write_text(json.dumps(configuration), encoding="utf-8")
+    process = cluster.folder.process(
+        name,
+        [*PROGRAM, command, f"--kubeconfig={credentials}", f"--config={file}"],
+        ready=partial(healthy, probes, "/readyz", tls=False),
+    )
+    process.env = {**process.env, "PYTHONPATH": str(ROOT)}
+    try:
+        process.start(within=20)
+    except TimeoutError as error:
+        raise TimeoutError(f"{error}\n{process.tail()}") from error
+    yield process
+    assert process.stop() == 0, process.tail()
+
+
+@pytest.fixture
+async def emptied(api: Api, reserving: Process) -> AsyncIterator[Api]:
+    """The API, without pods and reservations at the end."""
+    assert reserving.alive
+    yield api
+    for each in await api.all(RESERVATIONS):
+        await api.delete(RESERVATIONS, each["metadata"]["name"])
+    await api.request("DELETE", "/apis/apps/v1/namespaces/default/deployments")
+    await api.request("DELETE", PODS.path(namespace="default"))
+
+    async def gone() -> bool:
+        return not await api.all(PODS, namespace="default") and not await api.all(RESERVATIONS)
+
+    await eventually(gone, saying="nothing is left of the test")

@@ -1,0 +1,130 @@
+"""Filter, prioritize and preempt: what the books say to the nodes that kube-scheduler asks about.
+
+A pod whose binding is under way is told no node but that one: it may come true any moment.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from controller.extender.picture import Picture
+from controller.extender.wire import HIGHEST_SCORE, FilterResult, HostPriority, MetaPod, MetaVictims
+from dra.engine.reservations import marks, placeholders, preemption, score
+from dra.engine.reservations.claimants import Claimant, MalformedAnnotationError
+from dra.engine.reservations.placing import Place, place
+from dra.engine.reservations.refusals import UNRESOLVABLE, Refusal, Why
+from dra.model.meta import Uid
+from dra.model.placement import PlacedPod
+
+_FOR_GOOD: Final = UNRESOLVABLE | {Why.NO_MATCH, Why.NO_SUCH_NODE}
+"""What no pod's leaving changes."""
+
+
+def sift(picture: Picture, pod: PlacedPod, names: Sequence[str]) -> FilterResult:
+    """Return the nodes on which a pod can run now, and what the others lack."""
+    if (uid := placeholders.stands_for(pod.metadata)) is not None:
+        return _for_reservation(picture, uid, names)
+    try:
+        claimant = picture.claimant(pod)
+    except MalformedAnnotationError as error:
+        return FilterResult(node_names=[], failed_and_unresolvable_nodes=dict.fromkeys(names, str(error)))
+    seat = picture.books.seat(claimant.uid)
+    if seat is not None:
+        elsewhere = Refusal(why=Why.ELSEWHERE, subject=seat.node).text
+        return FilterResult(
+            node_names=[name for name in names if name == seat.node],
+            failed_and_unresolvable_nodes={name: elsewhere for name in names if name != seat.node},
+        )
+    fitting = frozenset(picture.books.filter(claimant))
+    left = [name for name in names if name in fitting]
+    found = FilterResult(node_names=left)
+    if len(left) < len(names):
+        for name in names:
+            if name not in fitting:
+                _refuse(found, name, picture.books.explain(claimant, name).refusals)
+    return found
+
+
+def rank(picture: Picture, pod: PlacedPod, names: Sequence[str]) -> list[HostPriority]:
+    """Return how good nodes are: those whose reservation the pod fills best come first."""
+    if placeholders.stands_for(pod.metadata) is not None:
+        return [HostPriority(host=name, score=0) for name in names]
+    try:
+        scores = picture.books.scores(picture.claimant(pod), frozenset(names))
+    except MalformedAnnotationError:
+        scores = {}
+    return [HostPriority(host=name, score=_scaled(scores.get(name))) for name in names]
+
+
+def worthwhile(picture: Picture, pod: PlacedPod, victims: Mapping[str, MetaVictims]) -> dict[str, MetaVictims]:
+    """Return the nodes where the pod could run once these pods are gone: on the others they would die in vain.
+
+    kube-scheduler knows nothing of reservations, so what it frees may be what is held for somebody else.
+    """
+    try:
+        claimant = picture.claimant(pod)
+    except MalformedAnnotationError:
+        return {}
+    if placeholders.stands_for(pod.metadata) is not None:
+        return dict(victims)  # judged again when it is placed
+    return {node: found for node, each in victims.items() if (found := _worthwhile(picture, claimant, node, each))}
+
+
+def _worthwhile(picture: Picture, pod: Claimant, node: str, chosen: MetaVictims) -> MetaVictims | None:
+    room = picture.books.room(node)
+    if room is None:
+        return None
+    there = picture.books.occupants(node)
+    uids = {each.uid for each in chosen.pods or ()}
+    leaving = [each for each in there if each.pod.uid in uids]
+    if any(each.pod.protected for each in leaving):
+        return None
+    if not preemption.in_vain(room, pod, leaving):
+        return chosen
+    others = preemption.victims(room, pod, there)  # of those that it chose not enough leave; perhaps others do
+    if others is None:
+        return None
+    return MetaVictims(
+        pods=[MetaPod(uid=each.uid) for each in others.pods], num_pdb_violations=chosen.num_pdb_violations
+    )
+
+
+def _for_reservation(picture: Picture, uid: Uid, names: Sequence[str]) -> FilterResult:
+    """Return the nodes on which a reservation can be placed now."""
+    known = picture.reservation(uid)
+    if known is None:
+        return FilterResult(
+            node_names=[], failed_and_unresolvable_nodes=dict.fromkeys(names, "its reservation is gone")
+        )
+    if (holding := picture.placing(uid)) is not None:
+        return FilterResult(node_names=[name for name in names if name == holding.node])
+    found = FilterResult(node_names=[])
+    for name in names:
+        room = picture.books.room(name)
+        if room is None:
+            _refuse(found, name, (Refusal(why=Why.NO_SUCH_NODE),))
+            continue
+        running = (each.pod for each in picture.books.occupants(name) if each.inside is None)
+        verdict = place(
+            room,
+            known.holding,
+            only=placeholders.only_node(known.reservation),
+            running=running,
+            required=known.holding.labels.get(marks.PRE_ALLOCATION_REQUIRED) == marks.TRUE,
+        )
+        if isinstance(verdict, Place):
+            found.node_names.append(name)
+        else:
+            _refuse(found, name, verdict)
+    return found
+
+
+def _refuse(found: FilterResult, node: str, refusals: Iterable[Refusal]) -> None:
+    told = tuple(refusals)
+    text = ", ".join(each.text for each in told) or "node(s) changed meanwhile"
+    final = any(each.why in _FOR_GOOD for each in told)
+    (found.failed_and_unresolvable_nodes if final else found.failed_nodes)[node] = text
+
+
+def _scaled(points: int | None) -> int:
+    """Return 0 to 10; a node with a reservation for the pod never counts for nothing."""
+    return 0 if points is None else max(1, HIGHEST_SCORE * points // score.HIGHEST)

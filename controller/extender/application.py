@@ -1,0 +1,153 @@
+"""The extender as a whole: puts the parts together, runs them, and stops them in order."""
+
+import asyncio
+import logging
+import secrets
+import socket
+from typing import Final
+
+from controller.extender.binding import Binder
+from controller.extender.calls import Calls
+from controller.extender.doubts import Doubts
+from controller.extender.metrics import Metrics
+from controller.extender.picture import Picture
+from controller.extender.refusals import Refused
+from controller.extender.server import Server
+from controller.extender.watching import Watching
+from controller.extender.writing import Writing
+from controller.leadership import Leadership
+from dra.api.extender import ExtenderConfiguration
+from dra.kube.client import Client
+from dra.kube.clock import SYSTEM, Clock
+from dra.kube.election import Terms
+from dra.kube.lease import Election
+from dra.kube.limits import Limiter
+from dra.kube.transport import Transport
+from dra.telemetry.endpoints import Endpoints
+
+EVERY: Final = 5.0
+"""Seconds between two looks at what gauges show."""
+
+_log: Final = logging.getLogger(__name__)
+
+
+class Extender:
+    """One extender process on one API server."""
+
+    def __init__(
+        self, configuration: ExtenderConfiguration, transport: Transport, *, clock: Clock = SYSTEM, identity: str = ""
+    ) -> None:
+        """``identity`` tells this process from all others; without one, it is the host with something random."""
+        self.picture = Picture()
+        self.metrics = Metrics(self.picture.census)
+        self._clock = clock
+        self._transport = transport
+        self.binds = False
+        """Whether this is the replica that binds, and may."""
+
+        limiter = Limiter(configuration.qps, configuration.burst, clock=clock)
+        client = Client(transport, limiter, clock=clock, observer=self.metrics.request)
+        identity = identity or f"{socket.gethostname()}_{secrets.token_hex(4)}"
+        self._election = _election(configuration, client, identity, clock)
+        leadership = Leadership(self._election)
+        writing = Writing(client, picture=self.picture, clock=clock, leadership=leadership)
+        self._refused = Refused(picture=self.picture, writing=writing, clock=clock)
+        self._watching = Watching(client, picture=self.picture, clock=clock, freed=self._refused.freed)
+        seconds = configuration.bind_seconds
+        self._doubts = Doubts(picture=self.picture, writing=writing, clock=clock, seconds=seconds)
+        self._binder = Binder(picture=self.picture, writing=writing, doubts=self._doubts, clock=clock, seconds=seconds)
+        self.calls = Calls(
+            picture=self.picture,
+            binder=self._binder,
+            refused=self._refused,
+            metrics=self.metrics,
+            clock=clock,
+            troubles=self._watching.troubles,
+            binds=lambda: self.binds,
+        )
+        self._server = Server(configuration, self.calls)
+        self._seconds = seconds
+        self._endpoints = Endpoints(
+            probes=configuration.probes,
+            metrics=configuration.metrics,
+            registry=self.metrics,
+            troubles=self._unready,
+        )
+
+    async def run(self) -> None:
+        """Work until cancelled. Raises LeadershipLostError and RewoundError: the process must end."""
+        async with self._endpoints as endpoints, self._server as server:
+            for name, address in endpoints.addresses.items():
+                _log.info("%s on http://%s", name, address)
+            _log.info("filter, prioritize, preempt and bind on %s", server.address)
+            try:
+                await self.work()
+            finally:
+                await self._transport.close()
+                _log.info("stopped")
+
+    async def work(self) -> None:
+        """Do everything but listen."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._watching.run(), name="watches")
+                group.create_task(self._lead(), name="lead")
+                group.create_task(self._measure(), name="gauges")
+        finally:
+            self.binds = False
+            await self._binder.close()
+
+    async def _lead(self) -> None:
+        await self._watching.synced()
+        if self._election is None:
+            await asyncio.sleep(self._seconds)  # what the process before us has begun is over by then
+            await self._bind()
+            return
+        await self._election.acquire()
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._election.hold(), name="lease")
+                group.create_task(self._bind_after_the_other(), name="bind")
+        finally:
+            self.binds = False
+            self.metrics.leading.set(0)
+            await asyncio.shield(self._election.release())
+
+    async def _bind_after_the_other(self) -> None:
+        """Bind nothing before the last write of the process before us has arrived, and has been seen."""
+        if self._election is not None:
+            await asyncio.sleep(max(0.0, self._election.quiet_until - self._clock.now()))
+        await self._bind()
+
+    async def _bind(self) -> None:
+        await self._watching.catch_up()
+        self._doubts.adopt(self.picture.available())
+        self.binds = True
+        self.metrics.leading.set(1)
+        _log.info("binding pods; %d reservations are available", len(list(self.picture.available())))
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._doubts.run(), name="doubts")
+            group.create_task(self._refused.run(), name="refused")
+
+    async def _measure(self) -> None:
+        while True:
+            self.metrics.doubts.set(len(self._doubts))
+            self.metrics.faults.set(len(self.picture.faults))
+            await asyncio.sleep(EVERY)
+
+    def _unready(self) -> list[str]:
+        """A replica that does not bind is not to be asked: its Service sends the scheduler to the one that does."""
+        return self._watching.troubles() or ([] if self.binds else ["another replica binds, or may still be about to"])
+
+
+def _election(configuration: ExtenderConfiguration, client: Client, identity: str, clock: Clock) -> Election | None:
+    settings = configuration.leader_election
+    if not settings.enabled:
+        return None
+    terms = Terms(
+        duration=settings.lease_seconds,
+        renew_within=settings.renew_seconds,
+        retry=settings.retry_seconds,
+        request=configuration.bind_seconds,
+    )
+    return Election(client, key=(settings.namespace, settings.name), identity=identity, terms=terms, clock=clock)

@@ -1,0 +1,228 @@
+"""Bind: the transaction. A pod gets its place in the books, then in the reservation's status, then on the node.
+
+1. The books admit the pod: from here on nobody else is given the same.
+2. Into a reservation: its status names the pod, compared and swapped. Whoever acts on an older state fails here: a
+   replica that thinks it leads, a reservation that has ended meanwhile.
+3. One Binding, with the annotation that names the reservation.
+
+What is refused is taken back at once, in reverse. What was not answered stays held (`doubts`), until a read tells.
+
+A placeholder is bound in the same way: its reservation holds the node in the books, then in its status, and only then
+is the pod bound, for the scheduler's peace; it is deleted right after by the controller.
+"""
+
+import asyncio
+import logging
+from collections.abc import Iterable
+
+from controller.extender.doubts import Doubt, Doubts
+from controller.extender.picture import Known, Picture
+from controller.extender.wire import BindArgs
+from controller.extender.writing import PodChangedError, RefusedError, UnknownOutcomeError, Writing
+from dra.api.reservations.model import Phase, Reservation, ReservationStatus
+from dra.engine.reservations import expiry, holdings, marks, placeholders
+from dra.engine.reservations import status as statuses
+from dra.engine.reservations.amounts import MalformedAmountsError
+from dra.engine.reservations.books import Admission
+from dra.engine.reservations.claimants import Claimant, MalformedAnnotationError
+from dra.engine.reservations.holdings import Holding
+from dra.engine.reservations.placing import Place
+from dra.engine.reservations.refusals import Refusal
+from dra.engine.reservations.status import Consumer
+from dra.kube.clock import Clock
+from dra.kube.errors import ApiError
+from dra.model.meta import Uid
+from dra.model.placement import PlacedPod
+
+_log = logging.getLogger(__name__)
+
+
+class Binder:
+    """Binds pods, each by one call at a time."""
+
+    def __init__(self, *, picture: Picture, writing: Writing, doubts: Doubts, clock: Clock, seconds: float) -> None:
+        """``seconds``: how long a bind may take."""
+        self._picture = picture
+        self._writing = writing
+        self._doubts = doubts
+        self._clock = clock
+        self._seconds = seconds
+        self._busy: set[Uid] = set()
+        self._tidying: set[asyncio.Task[None]] = set()
+
+    async def bind(self, call: BindArgs) -> None:
+        """Bind a pod. Raises RefusedError: nothing has changed; or UnknownOutcomeError."""
+        if call.pod_uid in self._busy:
+            raise RefusedError("its binding is under way already; the scheduler tries again")
+        self._busy.add(call.pod_uid)
+        deadline = self._clock.now() + self._seconds
+        try:
+            pod = await self._found(call, deadline=deadline)
+            if (uid := placeholders.stands_for(pod.metadata)) is not None:
+                await self._place(pod, uid, call.node, deadline=deadline)
+            else:
+                await self._bind(pod, call.node, deadline=deadline)
+        finally:
+            self._busy.discard(call.pod_uid)
+
+    async def close(self) -> None:
+        """Let what is being taken back be finished."""
+        await asyncio.gather(*self._tidying, return_exceptions=True)
+
+    async def _found(self, call: BindArgs, *, deadline: float) -> PlacedPod:
+        found = self._picture.waiting(call.pod_uid)
+        if found is None:
+            try:
+                found = await self._writing.pod((call.pod_namespace, call.pod_name), deadline=deadline)
+            except ApiError as error:
+                raise RefusedError(str(error)) from error
+        if found is None or found.metadata.uid != call.pod_uid:
+            raise RefusedError("it is gone")
+        if found.spec.node_name:
+            raise RefusedError(f"it is bound to node {found.spec.node_name} already")
+        return found
+
+    async def _bind(self, pod: PlacedPod, node: str, *, deadline: float) -> None:
+        try:
+            claimant = self._picture.claimant(pod)
+        except MalformedAnnotationError as error:
+            raise RefusedError(str(error)) from error
+        admission = self._picture.books.admit(claimant, node)
+        if not isinstance(admission, Admission):
+            raise RefusedError(_texts(admission))
+        consumer = Consumer(uid=claimant.uid, key=claimant.key, amounts=claimant.amounts, under_way=True)
+        doubt = Doubt(pod=consumer, node=node, inside=admission.inside)
+        self._doubts.begin(doubt)
+        try:
+            known = await self._enter(admission.inside, claimant, consumer, deadline=deadline)
+            await self._writing.post(claimant.key, claimant.uid, node, reservation=known, deadline=deadline)
+        except PodChangedError as error:
+            if not await self._bound_already(doubt, deadline=deadline):
+                self._take_back(doubt)
+                raise RefusedError(str(error)) from error
+        except RefusedError:
+            self._take_back(doubt)
+            raise
+        except BaseException:
+            self._doubts.stays(doubt)  # unanswered, or called off in the middle
+            raise
+        self._doubts.end(claimant.uid)
+
+    async def _bound_already(self, doubt: Doubt, *, deadline: float) -> bool:
+        """Whether an attempt before this one has bound the pod. Raises RefusedError if it is elsewhere."""
+        try:
+            pod = await self._writing.pod(doubt.pod.key, deadline=deadline)
+        except (ApiError, RefusedError) as error:
+            self._doubts.stays(doubt)
+            raise UnknownOutcomeError(str(error)) from error
+        if pod is None or pod.metadata.uid != doubt.pod.uid or not pod.spec.node_name:
+            return False
+        self._picture.observe_pod(pod)
+        self._doubts.end(doubt.pod.uid)
+        if pod.spec.node_name != doubt.node:
+            raise RefusedError(f"it is bound to node {pod.spec.node_name} already")
+        return True
+
+    async def _enter(self, inside: Uid | None, pod: Claimant, consumer: Consumer, *, deadline: float) -> Known | None:
+        if inside is None:
+            return None
+
+        def change(reservation: Reservation) -> ReservationStatus | None:
+            if reservation.status.phase is not Phase.AVAILABLE or reservation.metadata.deletion_timestamp is not None:
+                raise RefusedError(f"reservation {reservation.metadata.name}: is not available any more")
+            over = holdings.predecessors(reservation)
+            others = {each.uid for each in reservation.status.current_owners} - {pod.uid} - over
+            if reservation.spec.allocate_once and others:
+                raise RefusedError("reservation has allocateOnce enabled and has already been allocated")
+            return statuses.entering(reservation, consumer)
+
+        await self._writing.swap(inside, change, deadline=deadline)
+        return self._picture.reservation(inside)
+
+    def _take_back(self, doubt: Doubt) -> None:
+        """Free a place, and have the reservation name the pod no more; what cannot be written now is read later.
+
+        So is what an attempt before this one may still bring about.
+        """
+        if self._doubts.open(doubt.pod.uid):
+            self._doubts.stays(doubt)
+            return
+
+        async def tidy() -> None:
+            try:
+                await self._doubts.give_up(doubt, deadline=self._clock.now() + self._seconds)
+            except (RefusedError, UnknownOutcomeError) as error:
+                _log.info("pod %s/%s: its reservation may still name it: %s", *doubt.pod.key, error)
+                self._doubts.stays(doubt)
+
+        task = asyncio.ensure_future(tidy())
+        self._tidying.add(task)
+        task.add_done_callback(self._tidying.discard)
+
+    async def _place(self, pod: PlacedPod, uid: Uid, node: str, *, deadline: float) -> None:
+        known = self._picture.reservation(uid)
+        if known is None:
+            raise RefusedError("its reservation is gone")
+        if not known.holding.available:
+            await self._hold(known, node, deadline=deadline)
+        elif known.holding.node != node:
+            raise RefusedError(f"its reservation is on node {known.holding.node} already")
+        try:
+            await self._writing.post(pod.metadata.key, pod.metadata.uid, node, reservation=None, deadline=deadline)
+        except (RefusedError, UnknownOutcomeError) as error:  # it has done what it is for
+            _log.info("pod %s/%s: not bound, and not needed any more: %s", *pod.metadata.key, error)
+            raise
+
+    async def _hold(self, known: Known, node: str, *, deadline: float) -> None:
+        holding = self._wanted(known, node)
+        over = ",".join(sorted(holding.predecessors))
+
+        def change(reservation: Reservation) -> ReservationStatus | None:
+            if reservation.status.phase is Phase.AVAILABLE and reservation.status.node_name == node:
+                return None  # an attempt before this one
+            now = self._writing.now().timestamp()
+            try:
+                after = statuses.bound(reservation, node=node, now=now)
+            except (MalformedAmountsError, MalformedAnnotationError) as error:
+                raise RefusedError(f"reservation {known.name}: {error}") from error
+            if after is None or expiry.deadline(reservation) <= now:
+                raise RefusedError(f"reservation {known.name}: is over")
+            return after
+
+        try:
+            await self._writing.swap(
+                holding.uid, change, deadline=deadline, annotations={marks.PREDECESSORS: over} if over else None
+            )
+        except RefusedError:
+            self._picture.settle(holding.uid)
+            raise
+        except BaseException:
+            self._doubts.placing(known)
+            raise
+        self._picture.settle(holding.uid)
+
+    def _wanted(self, known: Known, node: str) -> Holding:
+        """Hold the node for a reservation in the books. Raises RefusedError."""
+        if (already := self._picture.placing(known.holding.uid)) is not None:
+            if already.node != node:
+                raise RefusedError(f"reservation {known.name}: is being placed on node {already.node}")
+            return already
+        if known.holding.fault:
+            raise RefusedError(f"reservation {known.name}: {known.holding.fault}")
+        found = self._picture.books.place(
+            known.holding,
+            node,
+            only=placeholders.only_node(known.reservation),
+            required=known.holding.labels.get(marks.PRE_ALLOCATION_REQUIRED) == marks.TRUE,
+        )
+        if not isinstance(found, Place):
+            raise RefusedError(_texts(found))
+        held = self._picture.books.holding(known.holding.uid)
+        if held is None:
+            raise AssertionError("what was placed is held")
+        self._picture.place(held.uid, held)
+        return held
+
+
+def _texts(refusals: Iterable[Refusal]) -> str:
+    return ", ".join(each.text for each in refusals)

@@ -1,0 +1,107 @@
+"""The four calls of kube-scheduler: JSON in, JSON out; nothing of HTTP but the status.
+
+A call that fails says so in its answer, with 200, as the protocol has it: the pod is tried again. Before the cluster is
+known the answer is 503.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeAlias
+
+import msgspec
+
+from controller.extender import advice, wire
+from controller.extender.binding import Binder
+from controller.extender.metrics import Metrics
+from controller.extender.picture import Picture
+from controller.extender.refusals import Refused
+from controller.extender.wire import BindResult, FilterResult, MalformedCallError, PreemptResult
+from controller.extender.writing import RefusedError, UnknownOutcomeError
+from dra.kube.clock import Clock
+
+VERBS: Final = ("filter", "prioritize", "preempt", "bind")
+
+Answer: TypeAlias = tuple[int, bytes]
+"""Status and body."""
+
+_log: Final = logging.getLogger(__name__)
+
+
+class Calls:
+    """Answers them."""
+
+    def __init__(  # noqa: PLR0913 - keyword-only: the parts it puts together
+        self,
+        *,
+        picture: Picture,
+        binder: Binder,
+        refused: Refused,
+        metrics: Metrics,
+        clock: Clock,
+        troubles: Callable[[], list[str]],
+        binds: Callable[[], bool],
+    ) -> None:
+        """``troubles``: why nothing can be answered; ``binds``: whether this replica does."""
+        self._picture = picture
+        self._binder = binder
+        self._refused = refused
+        self._metrics = metrics
+        self._clock = clock
+        self._troubles = troubles
+        self._binds = binds
+        self._verbs: dict[str, Callable[[bytes], Awaitable[object]]] = {
+            "filter": self._filter,
+            "prioritize": self._prioritize,
+            "preempt": self._preempt,
+            "bind": self._bind,
+        }
+
+    async def answer(self, verb: str, body: bytes) -> Answer:
+        """Return the answer to a call of one of `VERBS`."""
+        began = self._clock.now()
+        try:
+            if troubles := self._troubles():
+                return 503, "; ".join(troubles).encode()
+            return 200, msgspec.json.encode(await self._verbs[verb](body))
+        except MalformedCallError as error:
+            return 400, str(error).encode()
+        finally:
+            self._metrics.calls.labels(verb).observe(self._clock.now() - began)
+
+    async def _filter(self, body: bytes) -> FilterResult:
+        pod, names = wire.filter_args(body)
+        found = advice.sift(self._picture, pod, names)
+        if len(found.node_names) < len(names):
+            self._refused.note(pod)
+        return found
+
+    async def _prioritize(self, body: bytes) -> list[wire.HostPriority]:
+        pod, names = wire.filter_args(body)
+        return advice.rank(self._picture, pod, names)
+
+    async def _preempt(self, body: bytes) -> PreemptResult:
+        pod, victims = wire.preempt_args(body)
+        return PreemptResult(node_name_to_meta_victims=advice.worthwhile(self._picture, pod, victims))
+
+    async def _bind(self, body: bytes) -> BindResult:
+        call = wire.bind_args(body)
+        if not self._binds():
+            return BindResult(
+                error="this replica of dra-reserve scheduler-extender does not bind; the scheduler retries"
+            )
+        outcome, text = "bound", ""
+        try:
+            await self._binder.bind(call)
+        except RefusedError as error:
+            outcome, text = "refused", str(error)
+        except UnknownOutcomeError as error:
+            outcome, text = "unknown", f"nobody knows yet whether it is bound, its place stays held: {error}"
+        except Exception:
+            self._metrics.binds.labels("failed").inc()
+            _log.exception("pod %s/%s: bind failed", call.pod_namespace, call.pod_name)
+            raise
+        self._metrics.binds.labels(outcome).inc()
+        if text:
+            _log.info("pod %s/%s: not bound to node %s: %s", call.pod_namespace, call.pod_name, call.node, text)
+            text = f"pod {call.pod_namespace}/{call.pod_name}, node {call.node}: {text}"
+        return BindResult(error=text)

@@ -1,0 +1,140 @@
+"""Bindings of which nobody knows what became of them: their place stays held until a live read tells.
+
+A request that was not answered may arrive for as long as requests can be under way; so the read that counts comes after
+that. A pod that is not bound then never will be by us: its place is free, and its reservation names it no more. After a
+start the same is asked of each pod that a status names and that is not bound: the process before us may have been about
+to bind it.
+"""
+
+import asyncio
+import logging
+from collections.abc import Iterable
+from typing import Final, NoReturn
+
+import msgspec
+
+from controller.extender.picture import Known, Picture
+from controller.extender.writing import RefusedError, UnknownOutcomeError, Writing
+from dra.api.reservations.model import Reservation, ReservationStatus
+from dra.engine.reservations import status as statuses
+from dra.engine.reservations.status import Consumer
+from dra.kube.client import WRITE_TIMEOUT
+from dra.kube.clock import Clock
+from dra.kube.errors import ApiError
+from dra.model.meta import Struct, Uid
+
+EVERY: Final = 1.0
+"""Seconds between two rounds."""
+
+_log: Final = logging.getLogger(__name__)
+
+
+class Doubt(Struct, frozen=True):
+    """A binding whose outcome is not known."""
+
+    pod: Consumer
+    node: str
+    inside: Uid | None
+    until: float = 0.0
+    """When no write of it can arrive any more."""
+
+
+class Doubts:
+    """All of them; `run` settles them one after the other."""
+
+    def __init__(self, *, picture: Picture, writing: Writing, clock: Clock, seconds: float) -> None:
+        self._picture = picture
+        self._writing = writing
+        self._clock = clock
+        self._seconds = seconds
+        self._under_way: set[Uid] = set()
+        self._open: dict[Uid, Doubt] = {}
+        self._placing: dict[Uid, tuple[Known, float]] = {}
+
+    def __len__(self) -> int:
+        return len(self._open) + len(self._placing)
+
+    def begin(self, doubt: Doubt) -> None:
+        """A binding begins: until it ends its pod is not asked about."""
+        self._under_way.add(doubt.pod.uid)
+
+    def open(self, uid: Uid) -> bool:
+        """Whether something that was written for a pod before may still come true."""
+        return uid in self._open
+
+    def end(self, uid: Uid) -> None:
+        """A binding has succeeded."""
+        self._under_way.discard(uid)
+        self._open.pop(uid, None)
+
+    def stays(self, doubt: Doubt) -> None:
+        """What became of a binding is not known."""
+        self._under_way.discard(doubt.pod.uid)
+        self._open[doubt.pod.uid] = msgspec.structs.replace(doubt, until=self._clock.now() + WRITE_TIMEOUT)
+
+    def placing(self, known: Known) -> None:
+        """Whether a reservation has been placed is not known."""
+        self._placing[known.holding.uid] = (known, self._clock.now() + WRITE_TIMEOUT)
+
+    def adopt(self, found: Iterable[Known]) -> None:
+        """After a start: pods that reservations name, and that are not bound, may be about to be."""
+        for known in found:
+            for each in known.reservation.status.current_owners:
+                uid = Uid(each.uid)
+                pod = self._picture.waiting(uid)
+                if pod is None or self._picture.books.seat(uid) is not None:
+                    continue
+                claimant = self._picture.claimant_of(pod)
+                held = msgspec.structs.replace(claimant, reservation=known.holding.uid)
+                self._picture.books.observe_pod(held, node=known.holding.node)
+                consumer = Consumer(uid=uid, key=claimant.key, amounts=claimant.amounts, under_way=True)
+                self.stays(Doubt(pod=consumer, node=known.holding.node, inside=known.holding.uid))
+
+    async def run(self) -> NoReturn:
+        """Settle what can be settled, until cancelled."""
+        while True:
+            await asyncio.sleep(EVERY)
+            for doubt in [each for each in self._open.values() if each.until <= self._clock.now()]:
+                if doubt.pod.uid not in self._under_way:
+                    await self._attempt(doubt)
+            for known, until in list(self._placing.values()):
+                if until <= self._clock.now():
+                    await self._look(known)
+
+    async def give_up(self, doubt: Doubt, *, deadline: float) -> None:
+        """Free the place of a pod that is not bound, and never will be by us. Raises as `Writing.swap` does."""
+        uid = doubt.pod.uid
+        if doubt.inside is not None and self._picture.reservation(doubt.inside) is not None:
+
+            def change(reservation: Reservation) -> ReservationStatus | None:
+                return statuses.leaving(reservation, doubt.pod)
+
+            await self._writing.swap(doubt.inside, change, deadline=deadline)
+        self._under_way.discard(uid)
+        self._open.pop(uid, None)
+        self._picture.books.forget_pod(uid)
+
+    async def _attempt(self, doubt: Doubt) -> None:
+        deadline = self._clock.now() + self._seconds
+        try:
+            pod = await self._writing.pod(doubt.pod.key, deadline=deadline)
+            same = pod is not None and pod.metadata.uid == doubt.pod.uid
+            if pod is not None and same and pod.spec.node_name:
+                self._picture.observe_pod(pod)
+                self.end(doubt.pod.uid)
+            elif same:
+                await self.give_up(doubt, deadline=deadline)
+            else:  # gone: whether it ran in between, its reservation's controller finds out
+                self.end(doubt.pod.uid)
+                self._picture.books.forget_pod(doubt.pod.uid)
+        except (ApiError, RefusedError, UnknownOutcomeError) as error:
+            _log.info("pod %s/%s: its place on node %s stays held: %s", *doubt.pod.key, doubt.node, error)
+
+    async def _look(self, known: Known) -> None:
+        try:
+            await self._writing.look(known, deadline=self._clock.now() + self._seconds)
+        except RefusedError as error:
+            _log.info("reservation %s: its place stays held: %s", known.name, error)
+            return
+        self._placing.pop(known.holding.uid, None)
+        self._picture.settle(known.holding.uid)

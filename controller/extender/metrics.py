@@ -1,0 +1,66 @@
+"""What Prometheus gets to see of the extender: what calls cost, how binds end, what is held."""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+_COST: Final = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1.0, 5.0)
+OUTCOMES: Final = ("bound", "refused", "unknown", "failed")
+
+
+class _Census(Collector):
+    def __init__(self, count: Callable[[], Mapping[str, int]]) -> None:
+        self._count = count
+
+    def collect(self) -> Iterator[Metric]:
+        family = GaugeMetricFamily("dra_reserve_reservations", "Reservations by phase", labels=["phase"])
+        for phase, count in self._count().items():
+            family.add_metric([phase], count)
+        yield family
+
+
+class Metrics:
+    """All metrics of one extender, in a registry of their own."""
+
+    def __init__(self, census: Callable[[], Mapping[str, int]]) -> None:
+        self.registry = CollectorRegistry()
+        self.registry.register(_Census(census))
+        self.calls = Histogram(
+            "dra_reserve_extender_call_seconds",
+            "From a call of kube-scheduler's to its answer",
+            ["verb"],
+            buckets=_COST,
+            registry=self.registry,
+        )
+        self.binds = Counter("dra_reserve_extender_binds", "Binds by their end", ["outcome"], registry=self.registry)
+        self.doubts = Gauge(
+            "dra_reserve_extender_doubts",
+            "Bindings whose outcome is not known; their place stays held",
+            registry=self.registry,
+        )
+        self.faults = Gauge(
+            "dra_reserve_node_reservation_faults",
+            "Nodes whose annotation node.koordinator.sh/reservation cannot be read",
+            registry=self.registry,
+        )
+        self.leading = Gauge("dra_reserve_extender_leading", "Whether this replica binds", registry=self.registry)
+        self.requests = Counter(
+            "dra_reserve_api_requests",
+            "Requests to the API server",
+            ["method", "resource", "code"],
+            registry=self.registry,
+        )
+        for outcome in OUTCOMES:
+            self.binds.labels(outcome)
+
+    def request(self, method: str, resource: str, status: int, seconds: float) -> None:
+        """Count one request; the observer of the client."""
+        del seconds
+        self.requests.labels(method, resource, str(status)).inc()
+
+    def render(self) -> bytes:
+        """Return the text format."""
+        return generate_latest(self.registry)

@@ -1,0 +1,232 @@
+"""What the extender knows: the books of `dra.engine.reservations`, filled from watches and from answers to our writes.
+
+Our own writes are known before the watch shows them, so the watch may be behind: of a reservation only news with a
+later resourceVersion counts. A reservation that is *being placed* holds its node already, whatever the watch still
+says of it. A reservation that cannot be read keeps what it held when it could.
+
+A placeholder takes nothing once its reservation holds the node: the same room would be charged twice.
+"""
+
+import logging
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+import msgspec
+
+from dra.api.reservations.model import MalformedReservationError, Phase, Reservation, read
+from dra.engine.reservations import amounts, holdings, nodes, placeholders
+from dra.engine.reservations.books import Books
+from dra.engine.reservations.claimants import Claimant, MalformedAnnotationError, allocated
+from dra.engine.reservations.holdings import Holding
+from dra.engine.reservations.marks import ALLOCATED, NODE_RESERVATION
+from dra.engine.reservations.nodes import NONE, NodeReservation
+from dra.model.meta import DynamicObject, Struct, Uid
+from dra.model.placement import Host, PlacedPod
+
+REMEMBERED: Final = 16_384
+"""Uids of reservations and pods that are gone: late answers must not bring them back."""
+
+_log: Final = logging.getLogger(__name__)
+
+
+class Known(Struct, frozen=True):
+    """A reservation as it was last seen."""
+
+    reservation: Reservation
+    version: str
+    holding: Holding
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self.holding.name
+
+
+class Picture:
+    """Nodes, reservations and pods of a cluster."""
+
+    def __init__(self) -> None:
+        self.books = Books()
+        self.faults: dict[str, str] = {}
+        """Node → what is wrong with its annotation; the last valid one counts."""
+        self._reservations: dict[Uid, Known] = {}
+        self._gone: OrderedDict[Uid, None] = OrderedDict()
+        self._placing: dict[Uid, Holding] = {}
+        self._waiting: dict[Uid, PlacedPod] = {}
+        self._placeholders: dict[Uid, PlacedPod] = {}
+        self._kept: dict[str, NodeReservation] = {}
+        self._resources: set[str] = set()
+
+    # Nodes
+
+    def observe_node(self, node: Host) -> None:
+        """Take in a node: what it keeps for itself is not there."""
+        name = node.metadata.name
+        allocatable = amounts.known(node.status.allocatable)
+        self._resources.update(allocatable)
+        text = node.metadata.annotation(NODE_RESERVATION)
+        try:
+            self._kept[name] = nodes.parse(text, allocatable=allocatable) if allocatable else NONE
+            self.faults.pop(name, None)
+        except MalformedAnnotationError as error:
+            self.faults[name] = str(error)
+        kept = self._kept.get(name, NONE)
+        self.books.observe_node(name, nodes.trimmed(allocatable, kept), labels=node.metadata.labels)
+
+    def forget_node(self, name: str) -> None:
+        """A node is gone."""
+        self._kept.pop(name, None)
+        self.faults.pop(name, None)
+        self.books.forget_node(name)
+
+    # Reservations
+
+    def observe_reservation(self, obj: DynamicObject) -> None:
+        """Take in a reservation, from the watch or from the answer to a write."""
+        meta = obj.metadata
+        before = self._reservations.get(meta.uid)
+        if meta.uid in self._gone or (before is not None and _older(meta.resource_version, before.version)):
+            return
+        try:
+            reservation = read(obj.content)
+            holding = holdings.of(reservation)
+        except MalformedReservationError as error:
+            _log.warning("%s; what it held when it could be read stays held", error)
+            return
+        self._reservations[meta.uid] = Known(reservation=reservation, version=meta.resource_version, holding=holding)
+        if not holding.available and meta.uid in self._placing:
+            return
+        self.books.observe_reservation(holding)
+        self._weigh_placeholder(meta.uid)
+
+    def forget_reservation(self, uid: Uid) -> None:
+        """A reservation is gone; its pods run on."""
+        self._bury(uid)
+        self._reservations.pop(uid, None)
+        self._placing.pop(uid, None)
+        self.books.forget_reservation(uid)
+        self._weigh_placeholder(uid)
+
+    def reservation(self, uid: Uid) -> Known | None:
+        """Return a reservation."""
+        return self._reservations.get(uid)
+
+    def available(self) -> Iterable[Known]:
+        """Return the reservations that have a place."""
+        return [each for each in self._reservations.values() if each.holding.available]
+
+    def place(self, uid: Uid, holding: Holding) -> None:
+        """A reservation is being placed: from now on it holds its node."""
+        self._placing[uid] = holding
+
+    def settle(self, uid: Uid) -> None:
+        """Its placing is over, one way or the other: what is known of it counts again."""
+        if self._placing.pop(uid, None) is None:
+            return
+        known = self._reservations.get(uid)
+        if known is None:
+            self.books.forget_reservation(uid)
+        else:
+            self.books.observe_reservation(known.holding)
+        self._weigh_placeholder(uid)
+
+    def placing(self, uid: Uid) -> Holding | None:
+        """Return the holding of a reservation that is being placed."""
+        return self._placing.get(uid)
+
+    # Pods
+
+    def observe_pod(self, pod: PlacedPod) -> None:
+        """Take in a pod."""
+        uid = pod.metadata.uid
+        if uid in self._gone:
+            return
+        if (reservation := placeholders.stands_for(pod.metadata)) is not None:
+            self._placeholders[reservation] = pod
+            self._weigh_placeholder(reservation)
+        elif pod.terminal:
+            self.forget_pod(pod)
+        elif pod.spec.node_name:
+            self._waiting.pop(uid, None)
+            self.books.observe_pod(self.claimant_of(pod), node=pod.spec.node_name)
+        else:
+            self._waiting[uid] = pod
+
+    def forget_pod(self, pod: PlacedPod) -> None:
+        """A pod has finished, or is gone."""
+        self._bury(pod.metadata.uid)
+        reservation = placeholders.stands_for(pod.metadata)
+        if reservation is not None:
+            known = self._placeholders.get(reservation)
+            if known is not None and known.metadata.uid == pod.metadata.uid:
+                del self._placeholders[reservation]
+        self._waiting.pop(pod.metadata.uid, None)
+        self.books.forget_pod(pod.metadata.uid)
+
+    def waiting(self, uid: Uid) -> PlacedPod | None:
+        """Return a pod that has no node yet, placeholders included."""
+        found = self._waiting.get(uid)
+        if found is not None:
+            return found
+        return next((pod for pod in self._placeholders.values() if pod.metadata.uid == uid), None)
+
+    def claimant(self, pod: PlacedPod) -> Claimant:
+        """Read a pod that wants room. Raises MalformedAnnotationError.
+
+        A resource that no node has is not ours to count: DRA may serve it, or the scheduler is told to ignore it.
+        """
+        return self._counted(Claimant.of(pod))
+
+    def claimant_of(self, pod: PlacedPod) -> Claimant:
+        """Read a pod that has room: what it takes counts, whatever it says in annotations."""
+        try:
+            return self._counted(Claimant.of(pod))
+        except MalformedAnnotationError:
+            meta = pod.metadata
+            plain = Claimant(
+                key=meta.key,
+                uid=meta.uid,
+                amounts=amounts.of_pod(pod.spec),
+                labels=meta.labels or {},
+                owners=tuple(meta.owner_references or ()),
+                priority=pod.spec.priority,
+                reservation=allocated(meta.annotation(ALLOCATED)),
+            )
+            return self._counted(plain)
+
+    def _counted(self, pod: Claimant) -> Claimant:
+        if pod.amounts.keys() <= self._resources:
+            return pod
+        known = {
+            name: amount for name, amount in pod.amounts.items() if name in self._resources or name == amounts.PODS
+        }
+        return msgspec.structs.replace(pod, amounts=known)
+
+    def _weigh_placeholder(self, reservation: Uid) -> None:
+        """Charge a bound placeholder only while its reservation does not hold the node itself."""
+        pod = self._placeholders.get(reservation)
+        if pod is None:
+            return
+        holding = self.books.holding(reservation)
+        holds = holding is not None and holding.available
+        if pod.spec.node_name and not pod.terminal and not holds:
+            self.books.observe_pod(self.claimant_of(pod), node=pod.spec.node_name)
+        else:
+            self.books.forget_pod(pod.metadata.uid)
+
+    def _bury(self, uid: Uid) -> None:
+        self._gone[uid] = None
+        while len(self._gone) > REMEMBERED:
+            self._gone.popitem(last=False)
+
+    def census(self) -> Mapping[str, int]:
+        """Return how many reservations there are in each phase."""
+        found = dict.fromkeys((phase.value for phase in Phase), 0)
+        for each in self._reservations.values():
+            found[each.reservation.status.phase.value] += 1
+        return found
+
+
+def _older(version: str, known: str) -> bool:
+    return version.isdecimal() and known.isdecimal() and int(version) < int(known)

@@ -1,0 +1,119 @@
+"""What the extender watches: nodes, reservations, and all pods that have not finished."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any, Final
+
+from controller.extender.picture import Picture
+from controller.watches import trouble
+from dra.kube.backoff import Backoff
+from dra.kube.client import Client
+from dra.kube.clock import Clock
+from dra.kube.errors import ApiError
+from dra.kube.reflector import Reflector
+from dra.kube.resources import NODES, PODS, RESERVATIONS
+from dra.kube.store import Change, Deleted, Rewound, RewoundError, Upserted
+from dra.model.meta import DynamicObject
+from dra.model.placement import Host, PlacedPod
+
+_log: Final = logging.getLogger(__name__)
+
+
+def _unfinished(pod: PlacedPod) -> bool:
+    return not pod.terminal
+
+
+class Watching:
+    """Three reflectors that feed the picture."""
+
+    def __init__(self, client: Client, *, picture: Picture, clock: Clock, freed: Callable[[], None]) -> None:
+        """``freed`` is called when a reservation lets go of something, or can be used from now on."""
+        self._client = client
+        self._picture = picture
+        self._freed = freed
+        self._nodes = Reflector(client, NODES, Host, sink=self._take_nodes, clock=clock)
+        self._reservations = Reflector(client, RESERVATIONS, DynamicObject, sink=self._take_reservations, clock=clock)
+        self._pods = Reflector(client, PODS, PlacedPod, sink=self._take_pods, keep=_unfinished, clock=clock)
+
+    @property
+    def _all(self) -> tuple[Reflector[Any], ...]:
+        return (self._nodes, self._reservations, self._pods)
+
+    async def run(self) -> None:
+        """Watch until cancelled; raises RewoundError."""
+        async with asyncio.TaskGroup() as group:
+            for reflector in self._all:
+                group.create_task(reflector.run(), name=f"reflect {reflector.resource.label}")
+
+    async def synced(self) -> None:
+        """Wait for the first complete lists."""
+        for reflector in self._all:
+            await reflector.synced.wait()
+
+    async def catch_up(self) -> None:
+        """Take in all that is there now: watches may be behind what somebody else has just written."""
+        backoff = Backoff(base=0.2, cap=5.0)
+        while True:
+            try:
+                await self._list()
+            except ApiError as error:
+                _log.info("not caught up yet: %s", error)
+                await asyncio.sleep(backoff.next())
+            else:
+                return
+
+    async def _list(self) -> None:
+        async for page in self._client.list_pages(RESERVATIONS, DynamicObject):
+            for each in page.items:
+                self._picture.observe_reservation(each)
+        async for pods in self._client.list_pages(PODS, PlacedPod):
+            for pod in pods.items:
+                if pod.spec.node_name:
+                    self._picture.observe_pod(pod)
+
+    def troubles(self) -> list[str]:
+        """Return what keeps us from knowing the cluster; empty when ready."""
+        return [text for text in map(trouble, self._all) if text]
+
+    def _take_nodes(self, changes: list[Change[Host]]) -> None:
+        for change in changes:
+            match change:
+                case Upserted(obj=node):
+                    self._picture.observe_node(node)
+                case Deleted(obj=node):
+                    self._picture.forget_node(node.metadata.name)
+                case Rewound():
+                    raise RewoundError(change)
+                case _:
+                    pass
+
+    def _take_reservations(self, changes: list[Change[DynamicObject]]) -> None:
+        for change in changes:
+            match change:
+                case Upserted(obj=found):
+                    uid = found.metadata.uid
+                    before = self._picture.books.holding(uid)
+                    self._picture.observe_reservation(found)
+                    after = self._picture.books.holding(uid)
+                    if before != after:
+                        self._freed()
+                case Deleted(obj=found):
+                    self._picture.forget_reservation(found.metadata.uid)
+                    self._freed()
+                case Rewound():
+                    raise RewoundError(change)
+                case _:
+                    pass
+
+    def _take_pods(self, changes: list[Change[PlacedPod]]) -> None:
+        for change in changes:
+            match change:
+                case Upserted(obj=pod):
+                    self._picture.observe_pod(pod)
+                case Deleted(obj=pod):
+                    self._picture.forget_pod(pod)
+                case Rewound():
+                    raise RewoundError(change)
+                case _:
+                    pass

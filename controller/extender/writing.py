@@ -1,0 +1,190 @@
+"""The writes of a bind, each with what its answers mean: done, refused for good, or nobody knows.
+
+A status is compared and swapped: when somebody else was faster, it is read again and decided again, as long as there is
+time. All deadlines lie before the scheduler stops waiting, and before the lease can be another's.
+"""
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+from controller.extender.picture import Known, Picture
+from controller.leadership import Leadership
+from dra.api.reservations.model import Reservation, ReservationStatus
+from dra.engine.reservations import marks
+from dra.engine.reservations import status as statuses
+from dra.kube.client import Client
+from dra.kube.clock import Clock
+from dra.kube.errors import ApiError, Conflict, NotFound
+from dra.kube.limits import Priority
+from dra.kube.resources import PODS, RESERVATIONS
+from dra.model.meta import DynamicObject, Key, PartialObject, Uid
+from dra.model.placement import PlacedPod
+
+ATTEMPTS: Final = 5
+"""At swapping one status: beside its controller there is nobody who writes it often."""
+
+Change: TypeAlias = Callable[[Reservation], ReservationStatus | None]
+"""What a status becomes; None: it is so already."""
+
+
+class RefusedError(Exception):
+    """It cannot be done, and nothing has been written."""
+
+
+class PodChangedError(RefusedError):
+    """The API server does not bind the pod as it is now: bound, in deletion, or another one."""
+
+
+class UnknownOutcomeError(Exception):
+    """It may have been done, or may still be: only a read can tell."""
+
+
+class Writing:
+    """Carries out single writes."""
+
+    def __init__(self, client: Client, *, picture: Picture, clock: Clock, leadership: Leadership) -> None:
+        self._client = client
+        self._picture = picture
+        self._clock = clock
+        self._leadership = leadership
+
+    def within(self, deadline: float) -> float:
+        """Return how long a write that begins now may take. Raises RefusedError if that is no time at all."""
+        now = self._clock.now()
+        left = self._leadership.within(deadline - now, now=now)
+        if left <= 0:
+            raise RefusedError("not done in time, nothing was written; the scheduler tries again")
+        return left
+
+    def now(self) -> datetime:
+        """Return the time of day."""
+        return self._clock.wall()
+
+    async def swap(
+        self, uid: Uid, change: Change, *, deadline: float, annotations: dict[str, str] | None = None
+    ) -> None:
+        """Bring a reservation's status to what `change` makes of it, whoever else writes it meanwhile.
+
+        `change` may raise RefusedError: what was decided on has changed. `annotations` are written before.
+        """
+        for _ in range(ATTEMPTS):
+            found = self._picture.reservation(uid)
+            if found is None:
+                raise RefusedError("cannot find target reservation")
+            known = found
+            after = change(known.reservation)
+            if after is None:
+                return
+            body = statuses.patch(known.reservation.status, after)
+            try:
+                if annotations:
+                    known = await self._annotate(known, annotations, deadline=deadline)
+                    annotations = None
+                answer = await self._client.merge_patch(
+                    RESERVATIONS,
+                    ("", known.name),
+                    {"status": body},
+                    model=DynamicObject,
+                    subresource="status",
+                    resource_version=known.version,
+                    uid=uid,
+                    priority=Priority.URGENT,
+                    within=self.within(deadline),
+                )
+            except Conflict:
+                await self.look(known, deadline=deadline)
+                continue
+            except NotFound as error:
+                self._picture.forget_reservation(uid)
+                raise RefusedError("cannot find target reservation") from error
+            except ApiError as error:
+                raise _failure(error) from error
+            self._picture.observe_reservation(answer)
+            return
+        raise RefusedError(f"reservation {known.name}: written by others all the time; the scheduler tries again")
+
+    async def look(self, known: Known, *, deadline: float) -> None:
+        """Read a reservation live. Raises RefusedError if that fails."""
+        try:
+            answer = await self._client.get(
+                RESERVATIONS, ("", known.name), DynamicObject, priority=Priority.URGENT, within=self.within(deadline)
+            )
+        except NotFound:
+            self._picture.forget_reservation(known.holding.uid)
+            return
+        except ApiError as error:
+            raise RefusedError(str(error)) from error
+        if answer.metadata.uid != known.holding.uid:
+            self._picture.forget_reservation(known.holding.uid)
+        self._picture.observe_reservation(answer)
+
+    async def pod(self, key: Key, *, deadline: float) -> PlacedPod | None:
+        """Read a pod live; None if there is none of that name. Raises ApiError."""
+        try:
+            return await self._client.get(PODS, key, PlacedPod, priority=Priority.URGENT, within=self.within(deadline))
+        except NotFound:
+            return None
+
+    async def post(self, key: Key, uid: Uid, node: str, *, reservation: Known | None, deadline: float) -> None:
+        """Bind a pod; the annotation that names its reservation comes with it, in one write."""
+        metadata: dict[str, Any] = {"name": key[1], "namespace": key[0], "uid": uid}
+        if reservation is not None:
+            told = {"name": reservation.name, "uid": reservation.holding.uid}
+            metadata["annotations"] = {marks.ALLOCATED: msgspec.json.encode(told).decode()}
+        body = {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": metadata,
+            "target": {"apiVersion": "v1", "kind": "Node", "name": node},
+        }
+        try:
+            await self._client.create(
+                PODS,
+                body,
+                model=_Answer,
+                namespace=key[0],
+                name=key[1],
+                subresource="binding",
+                priority=Priority.URGENT,
+                within=self.within(deadline),
+            )
+        except Conflict as error:
+            raise PodChangedError(str(error)) from error
+        except ApiError as error:
+            raise _failure(error) from error
+
+    async def touch(self, key: Key, uid: Uid, mark: str) -> None:
+        """Change an annotation of a pod that waits: kube-scheduler then looks at it again."""
+        await self._client.merge_patch(
+            PODS,
+            key,
+            {"metadata": {"annotations": {marks.LOOK_AGAIN: mark}}},
+            model=PartialObject,
+            uid=uid,
+            priority=Priority.BULK,
+        )
+
+    async def _annotate(self, known: Known, annotations: dict[str, str], *, deadline: float) -> Known:
+        answer = await self._client.merge_patch(
+            RESERVATIONS,
+            ("", known.name),
+            {"metadata": {"annotations": annotations}},
+            model=DynamicObject,
+            resource_version=known.version,
+            uid=known.holding.uid,
+            priority=Priority.URGENT,
+            within=self.within(deadline),
+        )
+        self._picture.observe_reservation(answer)
+        return msgspec.structs.replace(known, version=answer.metadata.resource_version)
+
+
+class _Answer(msgspec.Struct):
+    """A Status; a success says nothing more."""
+
+
+def _failure(error: ApiError) -> Exception:
+    return UnknownOutcomeError(str(error)) if error.ambiguous else RefusedError(str(error))

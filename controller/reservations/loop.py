@@ -1,0 +1,334 @@
+"""The loop of reservations: one at a time is brought to what the engine wants."""
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Final
+
+from controller.leadership import Leadership
+from controller.queue import Queue
+from controller.reservations.roster import Roster, concerns_reservations
+from controller.retries import Retries
+from controller.watches import trouble
+from dra.api.reservations.model import MalformedReservationError, Phase, read
+from dra.engine.instants import NEVER
+from dra.engine.reservations import lifecycle
+from dra.engine.reservations.lifecycle import Ask, Place, Plan, Remove, Severity, Told, Unplace, WriteStatus
+from dra.engine.reservations.phases import READABLE
+from dra.kube.client import WRITE_TIMEOUT, Client
+from dra.kube.clock import Clock, second_time
+from dra.kube.errors import AlreadyExists, ApiError, Conflict, Forbidden, Invalid, NotFound
+from dra.kube.events import Recorder
+from dra.kube.reflector import Reflector
+from dra.kube.resources import PODS, RESERVATIONS
+from dra.kube.series import Fact, Regarding
+from dra.kube.series import Severity as EventSeverity
+from dra.kube.store import Change, Deleted, Rewound, RewoundError, Upserted
+from dra.model.meta import DynamicObject, ObjectMeta, PartialObject, Uid
+from dra.model.placement import PlacedPod
+from dra.telemetry.logs import flow
+
+WORKERS: Final = 8
+ROUNDS: Final = 4
+"""Decisions in a row on one reservation."""
+
+RETRY: Final = (0.2, 30.0)
+RETRY_REFUSED: Final = (2.0, 60.0)
+"""Seconds, first and longest, before a placeholder that was refused is tried again: quotas change by other people."""
+
+LONGEST_SLEEP: Final = 600.0
+"""Seconds after which a deadline by the time of day is looked at again: that may jump."""
+
+ACTION: Final = "Reserve"
+
+_log: Final = logging.getLogger(__name__)
+
+
+class ReservationLoop:
+    """Watches reservations and their pods, decides and writes."""
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        recorder: Recorder,
+        nodes: Reflector[Any],
+        clock: Clock,
+        leadership: Leadership,
+    ) -> None:
+        """``nodes`` is somebody else's reflector: which nodes there are."""
+        self._client = client
+        self._recorder = recorder
+        self._nodes = nodes
+        self._clock = clock
+        self._leadership = leadership
+        self.roster = Roster()
+        self._acting = False
+        self._queue: Queue[Uid] = Queue(clock)
+        self._retries: Retries[Uid] = Retries()
+        self._refusals: Retries[Uid] = Retries()
+        self._reservations = Reflector(client, RESERVATIONS, DynamicObject, sink=self._take, clock=clock)
+        self._pods = Reflector(client, PODS, PlacedPod, sink=self._take_pods, keep=concerns_reservations, clock=clock)
+        self._unreadable: dict[Uid, tuple[DynamicObject, str]] = {}
+
+    async def watch(self) -> None:
+        """Watch until cancelled; raises RewoundError."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._reservations.run(), name="reflect reservations")
+            group.create_task(self._pods.run(), name="reflect pods in reservations")
+
+    async def run(self) -> None:
+        """Act until cancelled."""
+        for reflector in (self._nodes, *self._all):
+            await reflector.synced.wait()
+        self._acting = True
+        self.roster.dirty.update(self.roster.uids())
+        self.roster.dirty.update(self._unreadable)
+        self._wake()
+        try:
+            await self._queue.serve(self._turn, workers=WORKERS)
+        finally:
+            self._acting = False
+
+    @property
+    def _all(self) -> tuple[Reflector[Any], ...]:
+        return (self._reservations, self._pods)
+
+    def troubles(self) -> list[str]:
+        """Return what keeps us from knowing reservations; empty when ready."""
+        return [text for each in self._all if (text := trouble(each))]
+
+    # What is seen
+
+    def _take(self, changes: list[Change[DynamicObject]]) -> None:
+        for change in changes:
+            match change:
+                case Upserted(obj=found):
+                    self._observe(found)
+                case Deleted(obj=found):
+                    self._unreadable.pop(found.metadata.uid, None)
+                    self.roster.forget(found.metadata.uid)
+                case Rewound():
+                    raise RewoundError(change)
+                case _:
+                    pass
+        self._wake()
+
+    def _take_pods(self, changes: list[Change[PlacedPod]]) -> None:
+        for change in changes:
+            match change:
+                case Upserted(obj=pod):
+                    self.roster.observe_pod(pod)
+                case Deleted(obj=pod):
+                    self.roster.forget_pod(pod)
+                case Rewound():
+                    raise RewoundError(change)
+                case _:
+                    pass
+        self._wake()
+
+    def _observe(self, obj: DynamicObject) -> None:
+        uid = obj.metadata.uid
+        try:
+            reservation = read(obj.content)
+        except MalformedReservationError as error:
+            self._unreadable[uid] = (obj, str(error))
+            self.roster.dirty.add(uid)
+            return
+        self._unreadable.pop(uid, None)
+        before = self.roster.observe(uid, obj.metadata.resource_version, reservation)
+        placed = reservation.status.phase is Phase.AVAILABLE
+        if placed and before is not None and before.status.phase is Phase.PENDING and self._acting:
+            text = f"Successfully assigned {reservation.metadata.name} to {reservation.status.node_name}"
+            self._tell(obj.metadata, Told(reason="Scheduled", text=text))
+
+    def _wake(self) -> None:
+        dirty = self.roster.dirty
+        if not self._acting:
+            dirty.clear()
+            return
+        while dirty:
+            self._queue.touch(dirty.pop())
+
+    # What is done
+
+    async def _turn(self, uid: Uid) -> float:
+        found = self.roster.get(uid)
+        name = found[0].metadata.name if found is not None else uid
+        flow.set(f"reservation {name}")
+        try:
+            await self.reconcile(uid)
+        except ApiError as error:
+            delay = self._retries.failed(uid, RETRY)
+            _log.warning("reservation %s: not done, again in %.2f s: %s", name, delay, error)
+            self._queue.at(uid, self._clock.now() + delay)
+        except RewoundError:
+            raise
+        except Exception:  # noqa: BLE001 - one reservation must not stop all others
+            delay = self._retries.failed(uid, RETRY)
+            _log.exception("reservation %s: cannot be decided, again in %.2f s", name, delay)
+            self._queue.at(uid, self._clock.now() + delay)
+        else:
+            self._retries.succeeded(uid)
+        self._wake()
+        return 0.0
+
+    async def reconcile(self, uid: Uid) -> None:
+        """Bring one reservation to what the engine wants. Raises ApiError."""
+        if uid in self._unreadable:
+            await self._say_unreadable(*self._unreadable[uid])
+            return
+        await self._ask_again(uid)
+        for _ in range(ROUNDS):
+            view = self.roster.view(uid, nodes=self._nodes.objects)
+            if view is None:
+                return
+            wall = self._clock.wall()
+            plan = lifecycle.decide(view, now=wall.timestamp())
+            try:
+                for action in plan.actions:
+                    await self._do(uid, action)
+            except Conflict:
+                await self._look(uid)
+                continue
+            self._sleep(uid, plan, wall=wall)
+            if not any(isinstance(action, WriteStatus | Ask) for action in plan.actions):
+                return
+
+    def _sleep(self, uid: Uid, plan: Plan, *, wall: datetime) -> None:
+        now = self._clock.now()
+        if plan.wake_at != NEVER:
+            self._queue.at(uid, now + min(max(plan.wake_at - wall.timestamp(), 0.0) + 0.05, LONGEST_SLEEP))
+        again, _ = self.roster.ask_again(uid)
+        self._queue.at(uid, again)
+
+    async def _ask_again(self, uid: Uid) -> None:
+        again, consumers = self.roster.ask_again(uid)
+        if again <= self._clock.now():
+            for each in consumers:
+                await self._ask(uid, Ask(key=each.key, uid=each.uid))
+
+    async def _do(self, uid: Uid, action: lifecycle.Action) -> None:
+        match action:
+            case WriteStatus():
+                await self._write(uid, action)
+            case Place():
+                await self._make(uid, action)
+            case Unplace():
+                try:
+                    await self._client.delete(PODS, action.key, uid=action.uid, grace_seconds=0, within=self._within())
+                except (NotFound, Conflict):
+                    return
+            case Ask():
+                await self._ask(uid, action)
+            case Remove():
+                await self._remove(uid)
+
+    async def _write(self, uid: Uid, action: WriteStatus) -> None:
+        reservation, version = self._known(uid)
+        answer = await self._client.merge_patch(
+            RESERVATIONS,
+            ("", reservation.metadata.name),
+            action.body,
+            model=DynamicObject,
+            subresource="status",
+            resource_version=version,
+            uid=uid,
+            within=self._within(),
+        )
+        self._observe(answer)
+        for told in action.told:
+            self._tell(answer.metadata, told)
+
+    async def _make(self, uid: Uid, action: Place) -> None:
+        manifest: Mapping[str, Any] = action.manifest
+        try:
+            made = await self._client.create(
+                PODS,
+                manifest,
+                model=PlacedPod,
+                namespace=manifest["metadata"]["namespace"],
+                within=self._within(),
+            )
+        except AlreadyExists:
+            return  # the watch will show it
+        except (Forbidden, Invalid, NotFound) as error:
+            self._queue.at(uid, self._clock.now() + self._refusals.failed(uid, RETRY_REFUSED))
+            self.roster.refused(uid, error.message)
+            return
+        self._refusals.succeeded(uid)
+        self.roster.observe_pod(made)
+
+    async def _ask(self, uid: Uid, action: Ask) -> None:
+        try:
+            pod: PlacedPod | None = await self._client.get(PODS, action.key, PlacedPod)
+        except NotFound:
+            pod = None
+        if pod is not None and pod.metadata.uid != action.uid:
+            pod = None
+        self.roster.answer(uid, action.uid, pod, now=self._clock.now())
+
+    async def _remove(self, uid: Uid) -> None:
+        reservation, _ = self._known(uid)
+        try:
+            await self._client.delete(RESERVATIONS, ("", reservation.metadata.name), uid=uid, within=self._within())
+        except (NotFound, Conflict):
+            return
+
+    async def _look(self, uid: Uid) -> None:
+        reservation, _ = self._known(uid)
+        try:
+            found = await self._client.get(RESERVATIONS, ("", reservation.metadata.name), DynamicObject)
+        except NotFound:
+            self.roster.forget(uid)
+            return
+        if found.metadata.uid == uid:
+            self._observe(found)
+        else:
+            self.roster.forget(uid)
+
+    async def _say_unreadable(self, obj: DynamicObject, text: str) -> None:
+        """Tell in a condition why an object is not one of ours: nothing else is done about it."""
+        status = obj.content.get("status")
+        given = status.get("conditions") if isinstance(status, dict) else None
+        conditions = [each for each in given or () if isinstance(each, dict)]
+        before = next((each for each in conditions if each.get("type") == READABLE), {})
+        if before.get("message") == text:
+            return
+        now = second_time(self._clock.wall())
+        told = {"type": READABLE, "status": "False", "reason": "Invalid", "message": text}
+        told |= {"lastProbeTime": now, "lastTransitionTime": before.get("lastTransitionTime", now)}
+        rest = [each for each in conditions if each.get("type") != READABLE]
+        await self._client.merge_patch(
+            RESERVATIONS,
+            ("", obj.metadata.name),
+            {"status": {"conditions": [*rest, told]}},
+            model=PartialObject,
+            subresource="status",
+            uid=obj.metadata.uid,
+            within=self._within(),
+        )
+        self._tell(obj.metadata, Told(reason="Invalid", text=text, severity=Severity.WARNING))
+
+    def _known(self, uid: Uid) -> tuple[Any, str]:
+        found = self.roster.get(uid)
+        if found is None:
+            raise AssertionError("decided on a reservation that is not known")
+        return found
+
+    def _tell(self, metadata: ObjectMeta, told: Told) -> None:
+        level = logging.WARNING if told.severity is Severity.WARNING else logging.INFO
+        _log.log(level, "reservation %s: %s", metadata.name, told.text, extra={"reason": told.reason})
+        self._recorder.record(
+            Fact(
+                regarding=Regarding.of(RESERVATIONS, metadata),
+                reason=told.reason,
+                action=ACTION,
+                note=told.text,
+                severity=EventSeverity(told.severity.value),
+            )
+        )
+
+    def _within(self) -> float:
+        return self._leadership.within(WRITE_TIMEOUT, now=self._clock.now())

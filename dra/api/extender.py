@@ -1,0 +1,48 @@
+"""The configuration file of ``dra-reserve scheduler-extender``."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from dra.api.configuration import Endpoint, LeaderElection, Logging, Section
+
+
+class Tls(Section):
+    """PEM files; read at the start."""
+
+    certificate: str
+    key: str
+    client_authority: str = ""
+    """Who signs the scheduler's client certificate; without it anybody who reaches us may ask and bind."""
+
+
+class BinderElection(LeaderElection):
+    """The Lease that keeps two replicas from binding at once."""
+
+    name: str = "dra-reserve-extender"
+
+
+class ExtenderConfiguration(Section):
+    """Everything that can be set."""
+
+    serve: Endpoint = Endpoint(port=8888)
+    """Where kube-scheduler asks: the urlPrefix of its file."""
+
+    tls: Tls | None = None
+    """Null: plain HTTP, for a scheduler on the same machine."""
+
+    bind_seconds: Annotated[float, Field(gt=0, le=8)] = 4.0
+    """How long a bind may take; less than the httpTimeout of the scheduler's file, which must not give up before us."""
+
+    qps: Annotated[float, Field(gt=0)] = 500.0
+    """API requests per second: one for each pod, two for those that enter a reservation …"""
+
+    burst: Annotated[int, Field(ge=1)] = 1000
+    """… and how many may come at once."""
+
+    leader_election: BinderElection = BinderElection()
+    probes: Endpoint | None = Endpoint(port=8083)
+    metrics: Endpoint | None = Endpoint(port=8082)
+    """Null: not served."""
+
+    logging: Logging = Logging()

@@ -1,0 +1,140 @@
+"""The pod that finds a place for a reservation: made from its template, bound once, and gone right after.
+
+kube-scheduler knows nothing of reservations, but it can find a node for a pod with the template's constraints. So a pod
+is made that asks for what is to be held and runs nothing but a pause image. When it is bound, the extender makes the
+reservation available on that node instead; from then on the pod is of no use, and is deleted.
+
+It has its reservation as its controller: garbage collection takes it away with that, and nobody else adopts it. Its
+name is made of the reservation's uid, so that there is one at most, whoever makes it how often.
+"""
+
+from collections.abc import Mapping
+from copy import deepcopy
+from typing import Any, Final
+
+from dra.api.reservations.model import API_VERSION, KIND, Reservation
+from dra.engine.reservations import amounts, holdings, marks
+from dra.model.meta import Key, ObjectMeta, Uid
+
+PREFIX: Final = "reservation-"
+IMAGE: Final = "registry.k8s.io/pause:3.10"
+"""Every node has one like it: it keeps the namespaces of each pod."""
+
+SCHEDULER: Final = "koord-scheduler"
+NAMESPACE: Final = "default"
+
+_PLACING: Final = (
+    "nodeSelector",
+    "affinity",
+    "tolerations",
+    "topologySpreadConstraints",
+    "priorityClassName",
+    "preemptionPolicy",
+)
+"""What of a template says where its pod can go, and past whom."""
+
+_RESTRICTED: Final = {
+    "runAsNonRoot": True,
+    "runAsUser": 65535,
+    "allowPrivilegeEscalation": False,
+    "readOnlyRootFilesystem": True,
+    "capabilities": {"drop": ["ALL"]},
+    "seccompProfile": {"type": "RuntimeDefault"},
+}
+"""What a namespace with the strictest Pod Security Standard asks for."""
+
+
+def key(reservation: Reservation) -> Key:
+    """Return namespace and name of a reservation's placeholder."""
+    template = reservation.spec.template
+    metadata = template.get("metadata")
+    named = metadata.get("namespace") if isinstance(metadata, Mapping) else None
+    namespace = named or template.get("namespace") or NAMESPACE
+    return (str(namespace), f"{PREFIX}{reservation.metadata.uid}")
+
+
+def stands_for(metadata: ObjectMeta) -> Uid | None:
+    """Return the reservation that a pod is the placeholder of; None if it is an ordinary pod."""
+    for reference in metadata.owner_references or ():
+        if (reference.api_version, reference.kind, reference.controller) == (API_VERSION, KIND, True):
+            return reference.uid if metadata.name == f"{PREFIX}{reference.uid}" else None
+    return None
+
+
+def only_node(reservation: Reservation) -> str:
+    """Return the node that the template names; empty if it names none."""
+    spec = reservation.spec.template.get("spec")
+    name = spec.get("nodeName") if isinstance(spec, Mapping) else None
+    return name if isinstance(name, str) else ""
+
+
+def manifest(reservation: Reservation) -> dict[str, Any]:
+    """Return the pod. Raises MalformedAmountsError or MalformedAnnotationError: what is to be held cannot be read."""
+    namespace, name = key(reservation)
+    template = reservation.spec.template
+    given = template.get("spec") or {}
+    spec = {field: deepcopy(given[field]) for field in _PLACING if given.get(field) is not None}
+    if node := only_node(reservation):
+        spec["affinity"] = _on(node, spec.get("affinity") or {})
+    metadata = template.get("metadata")
+    labels = metadata.get("labels") if isinstance(metadata, Mapping) else None
+    return {
+        "metadata": {
+            "namespace": namespace,
+            "name": name,
+            "labels": {**(labels or {}), **reservation.metadata.labels, marks.PLACEHOLDER: marks.TRUE},
+            "annotations": {marks.RESERVATION_NAME: reservation.metadata.name},
+            "ownerReferences": [
+                {
+                    "apiVersion": API_VERSION,
+                    "kind": KIND,
+                    "name": reservation.metadata.name,
+                    "uid": reservation.metadata.uid,
+                    "controller": True,
+                }
+            ],
+        },
+        "spec": {
+            **spec,
+            "schedulerName": given.get("schedulerName") or SCHEDULER,
+            "containers": [
+                {
+                    "name": "placeholder",
+                    "image": IMAGE,
+                    "resources": _resources(reservation),
+                    "securityContext": _RESTRICTED,
+                }
+            ],
+            "restartPolicy": "Always",
+            "terminationGracePeriodSeconds": 0,
+            "automountServiceAccountToken": False,
+            "enableServiceLinks": False,
+        },
+    }
+
+
+def _resources(reservation: Reservation) -> dict[str, Any]:
+    like = amounts.texts(reservation.spec.template)
+    wanted = {
+        name: amounts.printed(amount, like=like.get(name, ""))
+        for name, amount in holdings.wanted(reservation).items()
+        if name != amounts.PODS  # of those the node counts one for each pod
+    }
+    whole = {name: text for name, text in wanted.items() if "/" in name or name.startswith("hugepages-")}
+    return {"requests": wanted, **({"limits": whole} if whole else {})}  # the API server wants both for these
+
+
+def _on(node: str, affinity: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an affinity that requires this node as well: each of its terms does."""
+    of_nodes = dict(affinity.get("nodeAffinity") or {})
+    required = of_nodes.get(_REQUIRED) or {}
+    this = {"key": "metadata.name", "operator": "In", "values": [node]}
+    terms = [
+        {**term, "matchFields": [*(term.get("matchFields") or ()), this]}
+        for term in required.get("nodeSelectorTerms") or _ANYWHERE
+    ]
+    return {**affinity, "nodeAffinity": {**of_nodes, _REQUIRED: {"nodeSelectorTerms": terms}}}
+
+
+_REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+_ANYWHERE: Final[tuple[Mapping[str, Any], ...]] = ({},)

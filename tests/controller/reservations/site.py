@@ -1,0 +1,217 @@
+"""A small cluster in one process and in virtual time: our API server, controller, extender, and what asks the extender.
+
+The scheduler here does what kube-scheduler does between its extender's calls and no more: it asks for a node, picks the
+best, has the pod bound, and tries again later what was refused. It knows nothing of reservations, and of resources only
+what it is told: so whatever is given out twice was given out by the extender.
+"""
+
+import asyncio
+import contextlib
+import json
+from random import Random
+
+from controller.extender.application import Extender
+from controller.leadership import Leadership
+from controller.reservations.loop import ReservationLoop
+from dra.api.extender import ExtenderConfiguration
+from dra.api.reservations.definition import definition
+from dra.kube.client import Client
+from dra.kube.events import Recorder
+from dra.kube.limits import Limiter
+from dra.kube.reflector import Reflector
+from dra.kube.resources import NODES
+from dra.kube.transport import MERGE_PATCH, Request
+from dra.local.faults import Faults, Unreliable
+from dra.local.objects import decode, encode
+from dra.local.server import ApiServer
+from dra.local.transport import LocalTransport
+from dra.model.nodes import Node
+from tests.dra.kube.virtual import LoopClock, seeded
+
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+RESERVATIONS = "/apis/scheduling.koordinator.sh/v1alpha1/reservations"
+PODS = "/api/v1/namespaces/default/pods"
+UNLIMITED = 1e6
+
+
+class Site:
+    """The cluster; `async with` it."""
+
+    def __init__(self, *, nodes=None, seed=0, rules=(), elect=False):
+        self.clock = LoopClock()
+        self.server = ApiServer(clock=self.clock, chance=seeded(seed))
+        self.faults = Faults(clock=self.clock, chance=seeded(seed), rules=())
+        self._rules = rules
+        self._nodes = nodes or {"n1": "16"}
+        self._elect = elect
+        self._tasks = contextlib.AsyncExitStack()
+        self.extender = None
+        self._extending = None
+        self.controller = None
+
+    async def __aenter__(self):
+        await self.ask("POST", DEFINITIONS, definition())
+        for name, cpu in self._nodes.items():
+            await self.add_node(name, cpu)
+        self.faults.set(self._rules)
+        await self._start_controller()
+        await self.start_extender()
+        return self
+
+    async def __aexit__(self, *_):
+        await self.stop_extender()
+        await self._tasks.aclose()
+
+    async def add_node(self, name, cpu, **metadata):
+        node = {"metadata": {"name": name, **metadata}}
+        await self.ask("POST", "/api/v1/nodes", node)
+        status = {"allocatable": {"cpu": cpu, "memory": "64Gi", "pods": "110"}}
+        await self.ask("PATCH", f"/api/v1/nodes/{name}/status", {"status": status})
+
+    async def ask(self, method, path, body=None, *, fine=(200, 201)):
+        """Ask the server itself, whatever the faults are."""
+        raw = encode(body) if body is not None else b""
+        kind = MERGE_PATCH if method == "PATCH" else "application/json"
+        answer = await self.server.handle(Request(method=method, path=path, body=raw, content_type=kind, timeout=30.0))
+        found = decode(answer.body)
+        assert fine is None or answer.status in fine, found
+        return found
+
+    def client(self, component):
+        transport = LocalTransport(Unreliable(self.server, self.faults, component=component))
+        limiter = Limiter(UNLIMITED, int(UNLIMITED), clock=self.clock)
+        return transport, Client(transport, limiter, clock=self.clock)
+
+    async def _start_controller(self):
+        _, client = self.client("controller")
+        recorder = Recorder(client, instance="test", clock=self.clock)
+        nodes = Reflector(client, NODES, Node, sink=lambda _: None, clock=self.clock)
+        self.controller = ReservationLoop(
+            client, recorder=recorder, nodes=nodes, clock=self.clock, leadership=Leadership()
+        )
+        for work in (nodes.run(), self.controller.watch(), self.controller.run(), recorder.run()):
+            task = asyncio.ensure_future(work)
+            self._tasks.push_async_callback(_ended, task)
+
+    async def start_extender(self):
+        transport, _ = self.client("extender")
+        configuration = ExtenderConfiguration.model_validate(
+            {
+                "bindSeconds": 2,
+                "leaderElection": {"enabled": self._elect, "namespace": "default"},
+                "probes": None,
+                "metrics": None,
+            }
+        )
+        self.extender = Extender(configuration, transport, clock=self.clock)
+        self._extending = asyncio.ensure_future(self.extender.work())
+        while not self.extender.binds:
+            assert not self._extending.done(), self._extending.exception()
+            await asyncio.sleep(0.1)
+
+    async def stop_extender(self):
+        """End it between two instructions, as a crash does."""
+        if self._extending is not None:
+            await _ended(self._extending)
+        self.extender = self._extending = None
+
+    # What people do
+
+    async def reserve(self, name, cpu, **spec):
+        container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}
+        whole = {
+            "template": {"spec": {"containers": [container]}},
+            "owners": [{"labelSelector": {"matchLabels": {"app": name}}}],
+        }
+        return await self.ask(
+            "POST",
+            RESERVATIONS,
+            {
+                "kind": "Reservation",
+                "apiVersion": "scheduling.koordinator.sh/v1alpha1",
+                "metadata": {"name": name},
+                "spec": {**whole, **spec},
+            },
+        )
+
+    async def pod(self, name, cpu, *, app="", **annotations):
+        container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}
+        metadata = {"name": name, "labels": {"app": app} if app else {}, "annotations": annotations}
+        return await self.ask("POST", PODS, {"metadata": metadata, "spec": {"containers": [container]}})
+
+    async def reservation(self, name):
+        return await self.ask("GET", f"{RESERVATIONS}/{name}")
+
+    async def reservations(self):
+        return (await self.ask("GET", RESERVATIONS))["items"]
+
+    async def pods(self):
+        return (await self.ask("GET", PODS))["items"]
+
+    async def node_of(self, name):
+        return (await self.ask("GET", f"{PODS}/{name}"))["spec"].get("nodeName", "")
+
+    async def finish(self, name):
+        await self.ask("PATCH", f"{PODS}/{name}/status", {"status": {"phase": "Succeeded"}})
+
+    async def delete(self, path):
+        await self.ask("DELETE", path, {"gracePeriodSeconds": 0}, fine=None)
+
+    # What a scheduler does
+
+    async def call(self, verb, body):
+        """Return the answer of the extender; None if there is none."""
+        if self.extender is None:
+            return None
+        status, answer = await self.extender.calls.answer(verb, json.dumps(body).encode())
+        return json.loads(answer) if status == 200 else None
+
+    async def schedule(self, pod):
+        """Do one cycle with a pod; return what came of it: a node, or why not."""
+        nodes = [node["metadata"]["name"] for node in (await self.ask("GET", "/api/v1/nodes"))["items"]]
+        asked = {"Pod": pod, "NodeNames": nodes}
+        found = await self.call("filter", asked)
+        if found is None or not found["NodeNames"]:
+            told = found and {**found["FailedNodes"], **found["FailedAndUnresolvableNodes"]}
+            await self._say(pod, told)
+            return None, told
+        scores = await self.call("prioritize", asked | {"NodeNames": found["NodeNames"]})
+        if scores is None:
+            return None, None
+        best = max(scores, key=lambda each: (each["Score"], each["Host"]))["Host"]
+        metadata = pod["metadata"]
+        bound = await self.call(
+            "bind",
+            {"PodName": metadata["name"], "PodNamespace": "default", "PodUID": metadata["uid"], "Node": best},
+        )
+        return (best, None) if bound == {"Error": ""} else (None, bound and bound["Error"])
+
+    async def _say(self, pod, told):
+        message = f"0/{len(told or ())} nodes are available: {sorted(set((told or {}).values()))}"
+        condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
+        path = f"{PODS}/{pod['metadata']['name']}/status"
+        await self.ask("PATCH", path, {"status": {"conditions": [condition]}}, fine=None)
+
+    async def turn(self, *, chance: Random | None = None):
+        """Try all pods that wait, once; return who was bound where."""
+        waiting = [pod for pod in await self.pods() if not pod["spec"].get("nodeName")]
+        if chance is not None:
+            chance.shuffle(waiting)
+        return {pod["metadata"]["name"]: (await self.schedule(pod))[0] for pod in waiting}
+
+    async def settle(self, seconds=0.5):
+        """Let watches and loops come to rest."""
+        await asyncio.sleep(seconds)
+
+    async def place(self, name):
+        """Have a reservation placed, and return it."""
+        await self.settle()
+        await self.turn()
+        await self.settle()
+        return await self.reservation(name)
+
+
+async def _ended(task):
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await task

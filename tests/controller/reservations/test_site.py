@@ -1,0 +1,191 @@
+"""Controller and extender together: what becomes of reservations and of the pods that want them."""
+
+import pytest
+
+from dra.local.faults import Fault, Rule
+from tests.controller.reservations.site import PODS, RESERVATIONS, Site
+
+ALLOCATED = "scheduling.koordinator.sh/reservation-allocated"
+AFFINITY = "scheduling.koordinator.sh/reservation-affinity"
+
+
+async def test_a_reservation_is_placed_by_a_pod_that_is_gone_right_after():
+    async with Site() as site:
+        await site.reserve("r", "4")
+        await site.settle()
+        (placeholder,) = await site.pods()
+        assert placeholder["spec"]["schedulerName"] == "koord-scheduler"
+        await site.turn()
+        await site.settle()
+        found = await site.reservation("r")
+        assert (found["status"]["phase"], found["status"]["nodeName"]) == ("Available", "n1")
+        assert found["status"]["allocatable"] == {"cpu": "4"}
+        assert await site.pods() == [] or all(pod["metadata"].get("deletionTimestamp") for pod in await site.pods())
+
+
+async def test_an_owner_gets_what_strangers_do_not():
+    async with Site() as site:
+        await site.reserve("r", "10")
+        await site.place("r")
+        await site.pod("stranger", "8")
+        await site.pod("owner", "8", app="r")
+        bound = await site.turn()
+        assert bound["stranger"] is None
+        assert bound["owner"] == "n1"
+        await site.settle()
+        owner = await site.ask("GET", f"{PODS}/owner")
+        found = await site.reservation("r")
+        assert found["metadata"]["uid"] in owner["metadata"]["annotations"][ALLOCATED]
+        assert found["status"]["phase"] == "Succeeded"
+        assert [each["name"] for each in found["status"]["currentOwners"]] == ["owner"]
+        assert found["status"]["allocated"] == {"cpu": "8"}
+
+
+async def test_what_an_owner_gives_back_is_held_again():
+    async with Site() as site:
+        await site.reserve("r", "10", allocateOnce=False)
+        await site.place("r")
+        await site.pod("owner", "8", app="r")
+        await site.turn()
+        await site.settle()
+        await site.finish("owner")
+        await site.settle()
+        found = await site.reservation("r")
+        assert found["status"]["phase"] == "Available"
+        assert "currentOwners" not in found["status"] or not found["status"]["currentOwners"]
+        await site.pod("stranger", "8")
+        await site.pod("next", "8", app="r")
+        bound = await site.turn()
+        assert bound["stranger"] is None
+        assert bound["next"] == "n1"
+
+
+async def test_a_reservation_for_once_is_used_once_also_when_the_extender_dies_in_between():
+    async with Site() as site:
+        await site.reserve("r", "10")
+        await site.place("r")
+        site.faults.add(Rule(fault=Fault.LOST, component="extender", resource="pods/binding", probability=1.0))
+        await site.pod("first", "8", app="r")
+        assert (await site.turn())["first"] is None
+        assert [each["name"] for each in (await site.reservation("r"))["status"]["currentOwners"]] == ["first"]
+        site.faults.set([])
+        await site.stop_extender()
+        await site.start_extender()
+
+        await site.pod("second", "8", app="r")
+        second = await site.ask("GET", f"{PODS}/second")
+        assert (await site.schedule(second))[0] is None
+        assert (await site.turn())["first"] == "n1"
+
+
+@pytest.mark.parametrize("after", [True, False], ids=["done", "not-done"])
+@pytest.mark.parametrize("lost", ["pods/binding", "reservations.*/status"])
+async def test_what_was_not_answered_stays_held_until_a_read_tells(lost, after):
+    async with Site() as site:
+        await site.reserve("r", "10", allocateOnce=False)
+        await site.place("r")
+        site.faults.add(Rule(fault=Fault.LOST, component="extender", resource=lost, after=after))
+        owner = await site.pod("owner", "9", app="r")
+        assert (await site.schedule(owner))[0] is None
+        site.faults.set([])
+        await site.pod("rival", "9", app="r")
+        rival = await site.ask("GET", f"{PODS}/rival")
+        assert (await site.schedule(rival))[0] is None
+        await site.settle(15.0)
+        bound = bool(await site.node_of("owner"))
+        assert bound is (after and lost == "pods/binding")
+        named = [each["name"] for each in (await site.reservation("r"))["status"].get("currentOwners", [])]
+        assert named == (["owner"] if bound else [])
+        assert (await site.schedule(rival))[0] == (None if bound else "n1")
+
+
+async def test_a_pod_that_goes_before_it_is_bound_leaves_nothing_behind():
+    async with Site() as site:
+        await site.reserve("r", "10")
+        await site.place("r")
+        gone = await site.pod("gone", "8", app="r")
+        await site.delete(f"{PODS}/gone")
+        assert (await site.schedule(gone))[0] is None
+        await site.settle(3.0)
+        found = await site.reservation("r")
+        assert (found["status"]["phase"], found["status"].get("currentOwners", [])) == ("Available", [])
+        await site.pod("next", "8", app="r")
+        assert (await site.turn())["next"] == "n1"
+
+
+async def test_what_fits_nowhere_says_so_and_ends_in_time():
+    async with Site() as site:
+        await site.reserve("r", "100", ttl="60s")
+        await site.settle()
+        await site.turn()
+        await site.settle()
+        found = await site.reservation("r")
+        (condition,) = found["status"]["conditions"]
+        assert (condition["type"], condition["status"], condition["reason"]) == ("Scheduled", "False", "Unschedulable")
+        assert "Insufficient cpu by node" in condition["message"]
+        await site.settle(61.0)
+        assert (await site.reservation("r"))["status"]["phase"] == "Failed"
+        assert [pod for pod in await site.pods() if not pod["metadata"].get("deletionTimestamp")] == []
+
+
+async def test_what_has_ended_is_deleted_a_day_later():
+    async with Site() as site:
+        await site.reserve("r", "1", ttl="60s")
+        await site.place("r")
+        await site.settle(65.0)
+        assert (await site.reservation("r"))["status"]["phase"] == "Failed"
+        await site.settle(24 * 3600.0 + 700)
+        assert await site.reservations() == []
+
+
+async def test_the_end_of_a_reservation_makes_the_scheduler_look_at_waiting_pods_again():
+    async with Site() as site:
+        await site.reserve("r", "16")
+        await site.place("r")
+        await site.pod("waiting", "8")
+        await site.turn()
+        await site.delete(f"{RESERVATIONS}/r")
+        await site.settle(3.0)
+        assert "reserve.dra/look-again" in (await site.ask("GET", f"{PODS}/waiting"))["metadata"]["annotations"]
+        assert (await site.turn())["waiting"] == "n1"
+
+
+async def test_a_node_that_goes_ends_its_reservations():
+    async with Site() as site:
+        await site.reserve("r", "4")
+        await site.place("r")
+        await site.delete("/api/v1/nodes/n1")
+        await site.ask("PATCH", f"{RESERVATIONS}/r", {"metadata": {"labels": {"a": "b"}}})
+        await site.settle()
+        assert (await site.reservations()) == []
+
+
+async def test_a_reservation_that_cannot_be_read_says_so_and_breaks_none():
+    async with Site() as site:
+        await site.reserve("r", "4")
+        bad = await site.reserve("bad", "4")
+        annotation = {"scheduling.koordinator.sh/reservation-resize-allocatable": '{"resources": {"cpu": "x"}}'}
+        await site.ask("PATCH", f"{RESERVATIONS}/bad", {"metadata": {"annotations": annotation}})
+        found = await site.place("r")
+        assert found["status"]["phase"] == "Available"
+        told = (await site.reservation("bad"))["status"]["conditions"]
+        assert [each["type"] for each in told] == ["Readable"]
+        assert "resources.cpu" in told[0]["message"]
+        assert bad["metadata"]["name"] == "bad"
+
+
+async def test_a_forged_annotation_lets_nobody_in():
+    async with Site() as site:
+        await site.reserve("r", "10")
+        found = await site.place("r")
+        forged = f'{{"name":"r","uid":"{found["metadata"]["uid"]}"}}'
+        await site.pod("thief", "8", **{ALLOCATED: forged})
+        assert (await site.turn())["thief"] is None
+
+
+async def test_an_annotation_that_cannot_be_read_refuses_the_pod_by_name():
+    async with Site() as site:
+        made = await site.pod("p", "1", **{AFFINITY: "{"})
+        _, told = await site.schedule(made)
+        assert set(told.values()) != set()
+        assert all(text.startswith(f"annotation {AFFINITY}") for text in told.values())
