@@ -25,7 +25,11 @@ from dra.model.pods import SCHEDULED, Pod, claim_names
 
 CONTROLLER: Final = "resourceclaim-controller"
 MANAGER: Final = "kube-controller-manager"
-"""Its name in managedFields, made by the API server from its User-Agent."""
+"""Its name in managedFields, made by the API server from its User-Agent, and that from the name of the program: another
+one where a distribution has put all of Kubernetes into one."""
+
+OURS: Final = "dra-reserve"
+"""The name of our controller there."""
 
 PATIENCE: Final = timedelta(seconds=60)
 """How long a bound pod must have been unlisted: far longer than the stock controller takes, with its retries."""
@@ -165,10 +169,10 @@ def by_maker(manager: str | None, *, seconds: float) -> Sign:
     sure = "certain: by trial"
     if manager is None:
         return Sign(stock=Stock.OFF, detail=f"off: nobody made a claim from a template for {seconds:g} s", sure=sure)
-    if manager == MANAGER:
-        return Sign(stock=Stock.ON, detail="on: it made a claim from a template", sure=sure)
+    if manager != OURS:
+        return Sign(stock=Stock.ON, detail=f"on: {manager} made a claim from a template", sure=sure)
     likely = "nearly certain: it would most often have been faster"
-    return Sign(stock=Stock.OFF, detail=f"off: {manager} makes the claims from templates", sure=likely)
+    return Sign(stock=Stock.OFF, detail=f"off: {OURS} makes the claims from templates", sure=likely)
 
 
 def assumed() -> Sign:

@@ -114,6 +114,7 @@ def test_other_traces_tell_nothing(entry):
 
 def test_who_made_the_claim_of_the_trial_decides():
     assert stock.by_maker("kube-controller-manager", seconds=15).stock is Stock.ON
+    assert stock.by_maker("k3s", seconds=15).stock is Stock.ON
     assert stock.by_maker("dra-reserve", seconds=15).stock is Stock.OFF
     assert stock.by_maker(None, seconds=15).stock is Stock.OFF
 
