@@ -37,6 +37,7 @@ GROUP_VERSIONS: Final = (
     "apis/batch/v1",
     "apis/coordination.k8s.io/v1",
     "apis/events.k8s.io/v1",
+    "apis/networking.k8s.io/v1",
     "apis/policy/v1",
     "apis/rbac.authorization.k8s.io/v1",
     "apis/resource.k8s.io/v1",

@@ -18,6 +18,7 @@ UNENFORCED: Final[Mapping[str, str]] = {
     "poddisruptionbudgets.policy": "budgets are stored; every eviction is granted",
     "resourcequotas": "quotas are stored and count nothing",
     "limitranges": "limits are stored; no container gets or is denied anything for them",
+    "networkpolicies.networking.k8s.io": "policies are stored; there is no network between pods",
     "services": "services are stored; there is no network between pods",
     "replicationcontrollers": "stored; nobody makes pods for them",
     "statefulsets.apps": "stored; nobody makes pods for them",
@@ -86,6 +87,21 @@ class QuotaStrategy(Strategy):
             "Limit": ", ".join(text for name, text in texts.items() if name.startswith("limits.")),
             "Age": columns.age(obj, now),
         }
+
+
+class NetworkPolicyStrategy(WholeStrategy):
+    """NetworkPolicies."""
+
+    def default(self, obj: Object) -> None:
+        """Say which traffic is meant: what comes in, and what goes out if there are rules for that."""
+        spec = obj.get("spec") or {}
+        if spec and not spec.get("policyTypes"):
+            spec["policyTypes"] = ["Ingress", "Egress"] if spec.get("egress") else ["Ingress"]
+
+    def cells(self, obj: Object, *, now: datetime) -> Mapping[str, Any]:
+        """Return what ``kubectl get networkpolicies`` shows."""
+        selector = (obj.get("spec") or {}).get("podSelector")
+        return {"Pod-Selector": columns.selector(selector), "Age": columns.age(obj, now)}
 
 
 _RBAC: Final = "rbac.authorization.k8s.io"
@@ -163,6 +179,15 @@ _LIMITS: Final = Kind(
     strategy=LimitStrategy(),
     columns=(columns.NAME, *columns.plain("Created At")),
 )
+_NETWORK_POLICIES: Final = Kind(
+    group="networking.k8s.io",
+    plural="networkpolicies",
+    name="NetworkPolicy",
+    short_names=("netpol",),
+    subresources=(),
+    strategy=NetworkPolicyStrategy(),
+    columns=(columns.NAME, *columns.plain("Pod-Selector"), columns.AGE),
+)
 _CRON_JOBS: Final = Kind(group="batch", plural="cronjobs", name="CronJob", short_names=("cj",), categories=("all",))
 _STORAGE: Final = tuple(
     _whole(plural, name, group="storage.k8s.io", namespaced=namespaced, short=short)
@@ -188,4 +213,4 @@ _APPS: Final = tuple(
     for plural, name, short in (("statefulsets", "StatefulSet", ("sts",)), ("daemonsets", "DaemonSet", ("ds",)))
 )
 
-KINDS: Final = (*_RIGHTS, _BUDGETS, _QUOTAS, _LIMITS, _CRON_JOBS, *_STORAGE, *_CORE, *_APPS)
+KINDS: Final = (*_RIGHTS, _BUDGETS, _QUOTAS, _LIMITS, _NETWORK_POLICIES, _CRON_JOBS, *_STORAGE, *_CORE, *_APPS)

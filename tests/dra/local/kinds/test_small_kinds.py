@@ -180,3 +180,16 @@ NOT_READY = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
 )
 def test_a_new_node_takes_no_pods_yet(given, stored):
     assert Writing().create(core("Node", spec={"taints": given}))["spec"]["taints"] == stored
+
+
+@pytest.mark.parametrize(
+    ("spec", "types"),
+    [
+        pytest.param({"podSelector": {}}, ["Ingress"], id="what-comes-in"),
+        pytest.param({"podSelector": {}, "egress": [{}]}, ["Ingress", "Egress"], id="what-goes-out-too"),
+        pytest.param({"podSelector": {}, "policyTypes": ["Egress"]}, ["Egress"], id="as-it-says"),
+    ],
+)
+def test_a_network_policy_says_which_traffic_it_is_for(spec, types):
+    policy = core("NetworkPolicy", version="networking.k8s.io/v1", spec=spec)
+    assert Writing().create(policy)["spec"]["policyTypes"] == types
