@@ -79,12 +79,12 @@ class Enforcement:
         async with self._turn:
             before = self._records.demand()
             if not demand.requests and (before is None or (not before.requests and self._restored())):
-                self._records.put_demand(None)
+                await asyncio.to_thread(self._records.put_demand, None)
                 await self._stop()
                 return
             changed = before != demand
             if changed:
-                self._records.put_demand(demand)
+                await asyncio.to_thread(self._records.put_demand, demand)
             if changed or not self._clean or time.monotonic() - self._looked > self._interval:
                 await self._until_settled()
         if self._keeper is not None and self._keeper.done():
@@ -154,7 +154,7 @@ class Enforcement:
             self._looked = time.monotonic()
             self._say(f"node: CPUs are not enforced: {error}")
             return Settled()
-        for each in self._records.failures() if due else ():
+        for each in await asyncio.to_thread(self._records.failures) if due else ():
             log.warning("%s", each)
         self._say("")
         return settled

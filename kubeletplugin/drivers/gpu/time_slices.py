@@ -87,7 +87,7 @@ class SmiTimeSlicing:
             return {}
         asked = {uuid: wish for uuid, wish in due.items() if wish is not TimeSlice.DEFAULT}
         try:
-            self._record.write({**recorded, **asked})
+            await asyncio.to_thread(self._record.write, {**recorded, **asked})
         except OSError as error:
             text = f"{self._record.path} cannot be written: {error.strerror}"
             return {uuid: _failed(uuid, wish, text) for uuid, wish in asked.items()}
@@ -107,7 +107,7 @@ class SmiTimeSlicing:
                 if reason is not _HUNG and uuid not in recorded:
                     left.pop(uuid, None)  # it was refused, so it is as it was before
         with contextlib.suppress(OSError):  # then it is wider than the truth: it is set back once more
-            self._record.write(left)
+            await asyncio.to_thread(self._record.write, left)
         return failed
 
     def _differs(self, uuid: str, wish: TimeSlice, recorded: Mapping[str, TimeSlice]) -> bool:
