@@ -52,8 +52,8 @@ class Patched:
 
     @property
     def repeated(self) -> Warnings:
-        """What it says twice."""
-        return list(decoding.repetitions(self.body))
+        """What it says twice; a plain object says nothing twice (`parsing.parse`)."""
+        return [] if type(self.body) is dict else list(decoding.repetitions(self.body))
 
     def quoted(self, result: Object) -> str:
         """Return what upstream calls the invalid value: a strategic patch itself, of others the result."""

@@ -6,6 +6,7 @@ the numbers differ it is read again, slowly, by one that sees each pair.
 
 import json
 import re
+from itertools import accumulate
 from typing import Any, Final
 
 import msgspec
@@ -13,7 +14,7 @@ import yaml
 
 from dra.local.objects import encode
 from dra.local.schemas import syntax
-from dra.local.schemas.decoding import Repeating
+from dra.local.schemas.decoding import Repeating, repetitions
 
 _MARK: Final = b'":'
 
@@ -27,7 +28,7 @@ class Unreadable(Exception):  # noqa: N818 - what a client sent, told to it in t
 
 
 def parse(raw: bytes) -> Any:  # noqa: ANN401 - JSON
-    """Return the value; objects with keys given twice are `Repeating`."""
+    """Return the value; objects with keys given twice are `Repeating`, and so is the whole that has such in it."""
     if raw.count(b"{") + raw.count(b"[") > DEPTH:
         _check_depth(raw)
     try:
@@ -36,30 +37,37 @@ def parse(raw: bytes) -> Any:  # noqa: ANN401 - JSON
         return _slowly(raw.decode(errors="replace"))  # Go takes bytes that are no UTF-8, too
     if type(value) is not dict or encode(value).count(_MARK) == raw.count(_MARK):
         return value
-    return json.loads(raw, object_pairs_hook=_object)
+    return _pair_by_pair(raw)
 
 
-_BRACKETS: Final = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
+def _pair_by_pair(text: str | bytes) -> Any:  # noqa: ANN401
+    value = json.loads(text, object_pairs_hook=_object)
+    if type(value) is dict and any(repetitions(value)):
+        return Repeating(list(value.items()))
+    return value
+
+
+_BRACKETS: Final = b"{}[]"
+_STEPS: Final = bytes.maketrans(_BRACKETS, bytes([1, 255, 1, 255]))
+_NO_BRACKET: Final = bytes(set(range(256)) - set(_BRACKETS))
 
 
 def _check_depth(raw: bytes) -> None:
-    """Raise `Unreadable` for what is nested too deeply, before anything recurses into it."""
-    depth = 0
-    for found in _BRACKETS.finditer(raw):
-        bracket = found[0]
-        if bracket in (b"{", b"["):
-            depth += 1
-            if depth > DEPTH:
-                raise Unreadable(f"invalid character '{bracket.decode()}' exceeded max depth")
-        elif bracket in (b"}", b"]"):
-            depth -= 1
+    """Raise `Unreadable` for what is nested too deeply, before anything recurses into it.
+
+    As far as the text is JSON, whatever lies behind an even number of quotes is outside of all strings.
+    """
+    outside = b"".join(raw.replace(rb"\\", b"").replace(rb"\"", b"").split(b'"')[::2]).translate(None, _NO_BRACKET)
+    for position, depth in enumerate(accumulate(memoryview(outside.translate(_STEPS)).cast("b"))):
+        if depth > DEPTH:
+            raise Unreadable(f"invalid character '{chr(outside[position])}' exceeded max depth")
 
 
 def _slowly(text: str) -> Any:  # noqa: ANN401
     if wrong := syntax.complaint(text):
         raise Unreadable(wrong)
     try:
-        return json.loads(text, object_pairs_hook=_object)
+        return _pair_by_pair(text)
     except ValueError as error:
         raise Unreadable(str(error)) from error
 
