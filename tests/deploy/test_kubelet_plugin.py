@@ -96,8 +96,9 @@ def test_ports_are_those_of_the_arguments(container):
     assert {name: told[name].rpartition(":")[2] for name in ports} == ports
 
 
-def test_the_policy_is_about_the_account_that_the_pods_have(pod):
-    policy, binding = documents("own-slices.yaml")
+@pytest.mark.parametrize("file", ["own-slices.yaml", "own-claims.yaml"])
+def test_the_policies_are_about_the_account_that_the_pods_have(pod, file):
+    policy, binding = documents(file)
     (account,) = documents("service-account.yaml")
     assert pod["serviceAccountName"] == account["metadata"]["name"]
     (condition,) = policy["spec"]["matchConditions"]
@@ -107,9 +108,9 @@ def test_the_policy_is_about_the_account_that_the_pods_have(pod):
     assert policy["spec"]["failurePolicy"] == "Fail"
 
 
-def judge(request, *, obj=None, old=None):
+def judge(request, *, obj=None, old=None, file="own-slices.yaml"):
     """Return whether the policy lets a request pass, and what it says."""
-    spec = documents("own-slices.yaml")[0]["spec"]
+    spec = documents(file)[0]["spec"]
     dynamic = expressions.cel.Type.DYN
     within = expressions.environment(dict.fromkeys(("request", "object", "oldObject", "variables"), dynamic))
     data = {"request": request, "object": obj, "oldObject": old, "variables": {}}
@@ -153,3 +154,47 @@ def test_slices_of_the_own_node_may_be_written_and_no_others(request_, obj, old,
     passed, said = judge(request_, obj=obj, old=old)
     assert passed is passes
     assert text in said
+
+
+def allocated(node="n1", *, listed=("p",), **statuses):
+    """A claim with devices on a node and statuses of them, by driver: cpu is cpu.reserve.dra's."""
+    fields = [{"key": "metadata.name", "operator": "In", "values": [node]}]
+    terms = {"nodeSelectorTerms": [{"matchFields": fields}]}
+    devices = [
+        {"driver": f"{name}.reserve.dra", "pool": node, "device": "0", "data": data} for name, data in statuses.items()
+    ]
+    allocation = {"devices": {"results": []}, **({"nodeSelector": terms} if node else {})}
+    return {"status": {"allocation": allocation, "reservedFor": [{"uid": uid} for uid in listed], "devices": devices}}
+
+
+def writes(operation="UPDATE", *, part="status", **more):
+    found = {**asked(operation, **more), "namespace": "ml", "name": "train"}
+    return {**found, "subResource": part} if part else found
+
+
+NOT_THERE = "its devices are not on that node"
+NOTHING_ELSE = "except for the status of devices"
+
+
+@pytest.mark.parametrize(
+    ("request_", "obj", "old", "text"),
+    [
+        pytest.param(writes(), allocated(cpu="a"), allocated(), "", id="own-devices"),
+        pytest.param(writes(), allocated(cpu="b"), allocated(cpu="a"), "", id="own-devices-changed"),
+        pytest.param(writes(), allocated(), allocated(cpu="a"), "", id="own-devices-removed"),
+        pytest.param(writes(), allocated("n2", cpu="a"), allocated("n2"), NOT_THERE, id="on-another-node"),
+        pytest.param(writes(), allocated("", cpu="a"), allocated(""), NOT_THERE, id="on-every-node"),
+        pytest.param(writes(), allocated(net="a"), allocated(), "of other drivers", id="of-another-driver"),
+        pytest.param(writes(), allocated(), allocated(net="a"), "of other drivers", id="of-another-driver-removed"),
+        pytest.param(writes(), allocated(listed=()), allocated(), NOTHING_ELSE, id="the-list"),
+        pytest.param(writes(), {"status": {}}, allocated(), NOTHING_ELSE, id="the-allocation"),
+        pytest.param(writes(part=""), allocated(), allocated(), NOTHING_ELSE, id="the-claim"),
+        pytest.param(writes("DELETE", part=""), {}, allocated(), NOTHING_ELSE, id="deletes"),
+        pytest.param(writes(node=None), allocated(cpu="a"), allocated(), "names no node", id="token-of-no-node"),
+        pytest.param(writes(user="admin", part=""), allocated(), allocated(), None, id="somebody-else"),
+    ],
+)
+def test_of_claims_the_status_of_devices_on_the_own_node_may_be_written(request_, obj, old, text):
+    passed, said = judge(request_, obj=obj, old=old, file="own-claims.yaml")
+    assert passed is not bool(text)
+    assert (text or "") in said

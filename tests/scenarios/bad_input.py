@@ -48,10 +48,13 @@ class Stage:
     numbers: itertools.count[int] = field(default_factory=itertools.count)
 
     async def claim(self, name: str, annotations: dict[str, str]) -> Json:
-        """Create a claim."""
-        claim = objects.claim(name, device_class=self.devices)
-        claim["metadata"]["annotations"] = annotations
-        return await self.namespace.create(claim)
+        """Create a claim, then annotate it: deploy/policies/guards.yaml refuses references to nothing at creation."""
+        claim = await self.namespace.create(objects.claim(name, device_class=self.devices))
+        return (
+            await self.namespace.patch(CLAIMS, name, {"metadata": {"annotations": annotations}})
+            if annotations
+            else claim
+        )
 
     async def allocated(self, name: str, *, annotations: dict[str, str], device: int | None = None) -> Json:
         """Create a claim and allocate a device of its own to it by hand, for nobody."""

@@ -342,3 +342,41 @@ async def test_the_dearest_list_is_within_the_budget_and_everyday_writes_cost_ne
         await asyncio.to_thread(installation.guard, target.admin)
     for what, cost in costs.items():
         remark(f"guards.yaml: {cost:.1f} ms instead of {bare[what]:.1f} ms: {what}")
+
+
+async def test_a_plugin_writes_of_claims_the_status_of_its_own_devices_there_even_if_it_is_granted_more(
+    target: Target, namespace: Namespace
+) -> None:
+    await asyncio.to_thread(installation.install, target.admin, kustomization=installation.PLUGIN_KUSTOMIZATION)
+    account = f"system:serviceaccount:{installation.PLUGIN_NAMESPACE}:{installation.PLUGIN_SERVICE_ACCOUNT}"
+    drivers = {"apiGroups": [GROUP], "resources": ["resourceclaims/driver"], "verbs": ["*"]}
+    everything = {"apiGroups": [GROUP], "resources": ["*"], "verbs": ["*"]}
+    name = f"{namespace.name}-granted-too-much"
+    rbac = {"apiVersion": "rbac.authorization.k8s.io/v1", "metadata": {"name": name}}
+    await namespace.create({**rbac, "kind": "ClusterRole", "rules": [everything, drivers]})
+    reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name}
+    subjects = [{"kind": "User", "name": account, "apiGroup": "rbac.authorization.k8s.io"}]
+    await namespace.create({**rbac, "kind": "ClusterRoleBinding", "roleRef": reference, "subjects": subjects})
+    devices = "cpu.reserve.dra"
+    for claim, node in {"here": "node-000", "there": "node-001"}.items():
+        await namespace.create(objects.claim(claim, device_class=devices))
+        await steps.allocate(namespace, claim, devices=devices, pool=node, node=node)
+    path = await asyncio.to_thread(installation.plugin_kubeconfig, target.admin, target.folder.path, node="node-000")
+    async with accounts.acting(path, namespace) as plugin:
+
+        async def said(claim: str, patch: Json, *, part: str | None = "status") -> str:
+            try:
+                await plugin.patch(CLAIMS, claim, patch, namespace=namespace.name, subresource=part)
+            except ApiError as error:
+                return str(error)
+            return ""
+
+        def reported(pool: str) -> Json:
+            return {
+                "status": {"devices": [{"driver": devices, "pool": pool, "device": "device-0", "data": {"a": "b"}}]}
+            }
+
+        assert await said("here", reported("node-000")) == ""
+        assert "its devices are not on that node" in await said("there", reported("node-001"))
+        assert "except for the status of devices" in await said("here", FREED)
+        assert "except for the status of devices" in await said("here", {"metadata": {"finalizers": None}}, part=None)

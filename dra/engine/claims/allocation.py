@@ -55,7 +55,7 @@ def stuck(view: ClaimView, *, now: Instant) -> tuple[Stuck, Instant] | None:
     """
     if view.allocation is None or view.consuming or not view.waiting or view.claim.metadata.deleting:
         return None
-    if view.any_pod or not view.kinds.isdisjoint({EntryKind.FOREIGN, EntryKind.UNKNOWN, EntryKind.GROUP}):
+    if view.any_pod or view.groups or not view.kinds.isdisjoint({EntryKind.FOREIGN, EntryKind.UNKNOWN}):
         return None
     if unsettled(view, now):  # its pods may be the last on a node that is lost to the waiting ones
         return None

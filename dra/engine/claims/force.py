@@ -33,7 +33,8 @@ def force_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) 
     if users:
         return desired.because(view.reason(Code.FORCE_RELEASE_BLOCKED, pods=len(users), names=named(users)))
     # Nobody new may come to rely on the allocation.
-    desired = desired.but(revoking=True, urgent=True, workload=None if view.any_pod else desired.workload)
+    for_many = view.any_pod or (desired.workload is not None and desired.workload.is_pod_group)
+    desired = desired.but(revoking=True, urgent=True, workload=None if for_many else desired.workload)
     late = still_bindable(view, now, gated=view.gated)
     if late:
         waits = view.reason(Code.FORCE_RELEASE_WAITS, pods=len(late), seconds=int(BIND_HORIZON))

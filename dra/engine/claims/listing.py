@@ -15,7 +15,7 @@ from dra.engine.claims.groups import covered
 from dra.engine.claims.policy import Policy
 from dra.engine.claims.view import FINISHED_PODS, ClaimView, Entry, EntryKind, tombstone
 from dra.engine.consumers import Consumer, Stage
-from dra.engine.instants import Instant
+from dra.engine.instants import NEVER, Instant
 from dra.engine.reasons import Code, Reason, pod_reason
 from dra.engine.window import UNLISTED, Need
 from dra.model.claims import RESERVED_FOR_MAX_SIZE
@@ -24,6 +24,10 @@ from dra.model.workloads import PRE_LIST
 
 STRANGER_AGAIN: Final = 60.0
 """Seconds after which a listed pod that does not reference the claim is looked up again."""
+
+GROUP_PATIENCE: Final = 5.0
+"""Seconds after which a pod of a listed PodGroup that is bound and has no sandbox is listed itself: its kubelet may be
+older than the entry, or run without the feature."""
 
 TOLD_OF_LIMIT: Final = 16
 """Waiting pods that are told themselves, those that follow next: thousands of Events would help nobody."""
@@ -87,12 +91,11 @@ def listing_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired
     for consumer in (*view.gated, *view.waiting, *view.starting, *view.started):
         if consumer.uid in view.excluded or window.need(consumer, now=now) is None:
             continue
-        if _eligible(view, consumer, policy, desired):
-            when = _later(view, consumer, now)
-            if when is None:
-                candidates.append(consumer)
-                when = window.turns_at(consumer, view.listings.get(consumer.uid, UNLISTED), now=now)
-            wake_at = min(wake_at, when)
+        when = _may_be_listed(view, consumer, policy, desired)
+        if when <= now:
+            candidates.append(consumer)
+            when = window.turns_at(consumer, view.listings.get(consumer.uid, UNLISTED), now=now)
+        wake_at = min(wake_at, when)
     desired = desired.look_at(wake_at)
     chosen = _choose(view, policy, now, desired, candidates)
     if not policy.prune_started:
@@ -138,8 +141,6 @@ def _shrinking(view: ClaimView, desired: Desired) -> Desired:
 
 def _eligible(view: ClaimView, consumer: Consumer, policy: Policy, desired: Desired) -> bool:
     listed = consumer.uid in view.listed
-    if covered(consumer, desired):
-        return False
     match consumer.stage:
         case Stage.GATED | Stage.WAITING if desired.revoking:
             eligible = False
@@ -160,6 +161,14 @@ def _eligible(view: ClaimView, consumer: Consumer, policy: Policy, desired: Desi
     return eligible
 
 
+def _may_be_listed(view: ClaimView, consumer: Consumer, policy: Policy, desired: Desired) -> Instant:
+    """Return from when on the pod may have an entry; `NEVER` if it needs none."""
+    if covered(consumer, desired):
+        doubted = consumer.stage is Stage.STARTING and not consumer.deleting
+        return consumer.stage_since + GROUP_PATIENCE if doubted else NEVER
+    return _later(view, consumer) if _eligible(view, consumer, policy, desired) else NEVER
+
+
 def _pre_listed(view: ClaimView, consumer: Consumer) -> bool:
     """Whether a waiting, ungated pod is ours to list: by its claim, its own wish, or since it was behind our gate."""
     return (
@@ -170,12 +179,11 @@ def _pre_listed(view: ClaimView, consumer: Consumer) -> bool:
     )
 
 
-def _later(view: ClaimView, consumer: Consumer, now: Instant) -> Instant | None:
-    """Return when a waiting pod that the scheduler took off the list may be listed again; None: it may be now."""
+def _later(view: ClaimView, consumer: Consumer) -> Instant:
+    """Return when a pod may be listed: at once, but for one that waits and that the scheduler took off the list."""
     if consumer.stage is not Stage.WAITING or consumer.uid in view.listed:
-        return None
-    when = view.listings.get(consumer.uid, UNLISTED).relist_at()
-    return when if when > now else None
+        return -NEVER
+    return view.listings.get(consumer.uid, UNLISTED).relist_at()
 
 
 def _room(desired: Desired) -> int:

@@ -1,4 +1,6 @@
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dra.cel.rules import MalformedRuleError, Rule
 
@@ -53,3 +55,19 @@ def test_what_is_no_question_is_refused_when_it_is_read(expression):
 
 def test_a_rule_shows_its_expression():
     assert repr(Rule("object.done")) == "Rule('object.done')"
+
+
+TOKENS = st.sampled_from(
+    ["object", ".status", ".phase", "==", "&&", "!", "(", ")", "[", "]", "'Done'",
+     "1", "in", "?", ":", "has", ".exists(c,c)", "size(", "é", "\n", "\x00"]
+)  # fmt: skip
+
+
+@given(st.one_of(st.text(max_size=40), st.lists(TOKENS, max_size=8).map("".join)))
+def test_any_text_is_a_rule_or_is_refused_and_a_rule_answers_for_any_object(text):
+    try:
+        rule = Rule(text)
+    except MalformedRuleError:
+        return
+    for content in ({}, {"status": {"phase": "Done"}}, {"status": None}, {"metadata": {"name": "\u2028"}}):
+        assert rule.holds(content) in {True, False}

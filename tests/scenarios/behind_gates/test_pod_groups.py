@@ -66,3 +66,42 @@ async def test_a_group_gets_its_claim_and_its_pods_share_it(namespace: Namespace
     for pod in pods:
         await namespace.delete(PODS, pod)
     await eventually(lambda: namespace.all(CLAIMS), until=lambda left: not left, saying="the claim went with its group")
+
+
+async def test_a_claim_that_names_a_group_gets_the_native_entry_also_if_the_group_does_not_name_the_claim(
+    namespace: Namespace,
+) -> None:
+    shape = PodShape(claim="shared", group="crew")
+    reference = "podgroups.scheduling.k8s.io/crew"
+    devices = await namespace.offer_devices()
+    await namespace.create(objects.claim("shared", device_class=devices, reserved_for=reference))
+    group = objects.pod_group("crew", shape)
+    del group["spec"]["resourceClaims"]
+    made = await namespace.create(group)
+    pods = await run_pods(namespace, shape)
+    claim = await steps.claim_is(
+        namespace, "shared", lambda found: names(found) == ["podgroups/crew"], saying="is listed"
+    )
+    assert entries(claim) == [steps.entry(made, "podgroups", group="scheduling.k8s.io")]
+    await steps.told(namespace, "shared", "ReservedForWorkload")
+    for pod in pods:
+        await namespace.delete(PODS, pod)
+    await steadily(lambda: only_the_group(namespace, "shared"), lasting=2.0, saying="more pods may come")
+    await namespace.delete(POD_GROUPS, "crew")
+    await steps.freed(namespace, "shared")
+
+
+async def test_a_pod_of_a_group_that_its_kubelet_does_not_start_is_listed_itself_meanwhile(
+    namespace: Namespace,
+) -> None:
+    shape = PodShape(claim="shared", group="crew")
+    await namespace.create(objects.claim("shared", device_class=await namespace.offer_devices()))
+    await namespace.create(objects.pod_group("crew", shape))
+    await run_pods(namespace, shape)
+    await namespace.create(objects.pod("late", PodShape(claim="shared", group="crew", hold=True)))
+    await steps.claim_is(
+        namespace, "shared", lambda claim: names(claim) == ["podgroups/crew", "pods/late"], saying="it is listed, too"
+    )
+    await namespace.patch(PODS, "late", {"metadata": {"labels": {objects.HOLD: None}}})
+    await steps.pods_run(namespace, "late")
+    await eventually(lambda: only_the_group(namespace, "shared"), within=20, saying="it is not needed any more")

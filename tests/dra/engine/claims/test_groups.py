@@ -2,7 +2,8 @@
 
 import pytest
 
-from dra.engine.actions import Deallocate, LookUpWorkload
+from dra.engine.actions import Deallocate, Kick, LookUpWorkload
+from dra.engine.claims.listing import GROUP_PATIENCE
 from dra.engine.claims.policy import ALONGSIDE, REPLACE
 from dra.engine.claims.view import History, NodeFit, Workload, WorkloadPhase
 from dra.engine.instants import BIND_HORIZON
@@ -116,3 +117,31 @@ def test_the_world_looks_for_groups_as_long_as_they_are_listed():
     assert listed(decided(world.view(KEY, now=NOON))) is None  # nobody is left: it is deallocated
     world.observe_claim(claim(allocation=None, version=2), now=NOON)
     assert world.workload_kinds() == frozenset()
+
+
+def test_an_allocation_of_a_claim_that_is_reserved_for_a_group_is_not_taken_back_either():
+    stuck = unschedulable("a", gang="g", since=NOON - 10_000.0)
+    long_ago = History(podless_since=NOON - 10_000.0)
+    of = claim(workload=ENTRY, list=[ENTRY], entered=True)
+    plan = decided(view(of, stuck, workload=THERE, nodes=NodeFit(outside=3), history=long_ago))
+    assert plan.claim_writes == ()
+
+
+def test_by_force_the_entry_goes_that_would_let_more_pods_in():
+    of = claim(workload=ENTRY, list=[ENTRY], entered=True, annotations={FORCE_RELEASE: "uid-claim-train"})
+    plan = decided(view(of, waiting("a", gang="g"), workload=THERE))
+    assert (listed(plan), codes(plan)) == (["guards/train"], [Code.FORCE_RELEASE_WAITS])
+
+
+@pytest.mark.parametrize(
+    "of", [claim(list=[ENTRY]), claim(workload=ENTRY, list=[ENTRY], entered=True)], ids=["native", "ours"]
+)
+def test_a_pod_of_the_group_whose_kubelet_does_not_start_it_is_listed_itself(of):
+    def view_of(pod):
+        return view(of, pod, group=THERE, workload=THERE)
+
+    fresh = decided(view_of(starting("a", gang="g")))
+    assert (fresh.claim_writes, fresh.wake_at) == ((), NOON + GROUP_PATIENCE)
+    refused = decided(view_of(starting("a", gang="g", stage_since=NOON - GROUP_PATIENCE)))
+    assert sorted(listed(refused)) == ["a", "podgroups/g"]
+    assert [each.pod for each in of_type(refused, Kick)] == [("ml", "a")]
