@@ -1,0 +1,23 @@
+#!/bin/sh
+# What is left to do before dra-reserve can be taken off a cluster, and what it can do itself:
+#
+#   deploy/downgrade-checklist.sh                      looks, and changes nothing
+#   deploy/downgrade-checklist.sh --apply              does what can be done; start it again as often as you like
+#   deploy/downgrade-checklist.sh --apply --purge      the same for an uninstallation: no annotation of ours is left
+#
+# All options are those of `kubectl dra downgrade`, and so are the exit codes: 0 ready, 1 work is left, 2 an error.
+# What each line means: docs/downgrade.md.
+set -eu
+
+if command -v kubectl-dra >/dev/null 2>&1; then
+  exec kubectl-dra downgrade "$@"
+fi
+here=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)
+for python in "$here/.venv/bin/python" python3; do
+  if (cd "$here" && "$python" -c 'import dra.cli.kubectl.main') >/dev/null 2>&1; then
+    cd "$here"
+    exec "$python" -m dra.cli.kubectl.main downgrade "$@"
+  fi
+done
+echo "kubectl-dra is not installed, and this is no checkout with a virtual environment; make one: make venv" >&2
+exit 2
