@@ -25,7 +25,7 @@ from dra.engine.window import UNLISTED
 from dra.engine.workloads import WorkloadIndex, WorkloadKey
 from dra.model.claims import ResourceClaim
 from dra.model.meta import Key, Uid
-from dra.model.nodes import Node
+from dra.model.nodes import Node, NodeSelector
 from dra.model.pods import Pod
 from dra.model.references import GroupResource
 
@@ -190,6 +190,10 @@ class World:
         """The node is gone; its pods are not, until somebody says so."""
         if NodeChange.REACH in self._nodes.forget(name):
             self._reach_changed(name)
+
+    def reach(self, selector: NodeSelector) -> tuple[frozenset[str], NodeFit]:
+        """Return the nodes that a selector matches, and how many usable ones are inside and outside."""
+        return self._nodes.reach(selector)
 
     # Workloads:
 

@@ -88,6 +88,14 @@ class ServiceAccount:
             self._access, self._read_at = self._read(), now
         return self._access
 
+    @property
+    def namespace(self) -> str:
+        """The namespace of our pod."""
+        try:
+            return (self._folder / "namespace").read_text().strip()
+        except OSError:
+            return ""
+
     def _read(self) -> Access:
         try:
             token = (self._folder / "token").read_text().strip()
@@ -115,6 +123,23 @@ class Kubeconfig:
             if self._access is None or self._access is rejected or self._clock.now() >= self._stale_at:
                 self._access, self._stale_at = await self._read()
             return self._access
+
+    @property
+    def namespace(self) -> str:
+        """The namespace of the context; empty if it names none, or if nobody can tell: requests will say why."""
+        from yaml import YAMLError, safe_load  # noqa: PLC0415 - who asks for no namespace needs none
+
+        wanted = self._context
+        for path in filter(None, self._path.split(os.pathsep)):
+            try:
+                content = safe_load(Path(path).expanduser().read_text()) or {}
+                wanted = wanted or content.get("current-context")
+                for each in content.get("contexts") or ():
+                    if each["name"] == wanted:
+                        return str(each["context"].get("namespace") or "")
+            except (OSError, YAMLError, AttributeError, LookupError, TypeError):
+                continue
+        return ""
 
     async def _read(self) -> tuple[Access, float]:
         """Return the access and when to read again."""
@@ -210,3 +235,9 @@ def _user(loader: Any) -> Mapping[str, Any]:  # noqa: ANN401 - untyped package
     """Return the user section as plain data; the loader has no public way to it."""
     node = loader._user  # noqa: SLF001 - as said
     return getattr(node, "value", None) or {}
+
+
+def namespace(path: str | None = None, *, context: str | None = None) -> str:
+    """Return the namespace that is meant where nobody names one, as kubectl finds it; empty if none is set."""
+    found = find(path, context=context)
+    return found.namespace if isinstance(found, Kubeconfig | ServiceAccount) else ""

@@ -11,6 +11,36 @@ import click
 from dra.cli.lazily import Lazily, Places
 
 COMMANDS: Final[Places] = {
+    "explain": (
+        "dra.cli.kubectl.why.explain:explain",
+        "Say who holds a claim, pod, node or device, by which rule, and what would release it.",
+    ),
+    "why": (
+        "dra.cli.kubectl.why.explain:explain",
+        "Say who holds a claim, pod, node or device, by which rule, and what would release it.",
+    ),
+    "audit": (
+        "dra.cli.kubectl.why.audit:audit",
+        "Check a whole cluster: devices used twice, leaks, zombies, gates that nobody opens; each with a fix.",
+    ),
+    "get": ("dra.cli.kubectl.why.listing:get", "List claims or devices with who uses them now."),
+    "tree": (
+        "dra.cli.kubectl.why.listing:tree",
+        "Show workloads, the claims reserved for them, their devices and the pods that use these.",
+    ),
+    "usage": (
+        "dra.cli.kubectl.why.listing:usage",
+        "Sum up who has how many devices, and how many of them pods use now.",
+    ),
+    "release": (
+        "dra.cli.kubectl.release.commands:release",
+        "Give a claim back: you vouch that nobody uses it any more.",
+    ),
+    "wait": ("dra.cli.kubectl.release.commands:wait", "Wait until a claim is released, or allocated."),
+    "bundle": (
+        "dra.cli.kubectl.why.bundle:bundle",
+        "Write what explanations need into a file that may be sent to somebody else.",
+    ),
     "preflight": (
         "dra.cli.kubectl.preflight.command:preflight",
         "Check whether this cluster is ready for dra-reserve.",

@@ -4,7 +4,7 @@ A pod that is about to be bound is in its room already (`assume`): until the wat
 """
 
 from dra.engine.allocate import Inventory
-from dra.local.scheduler.fit import Room, amounts_of
+from dra.engine.fit import Room, amounts_of
 from dra.local.scheduler.holdings import Holdings
 from dra.model.classes import DeviceClass
 from dra.model.meta import Uid

@@ -16,8 +16,8 @@ from typing import Final, TypeAlias
 from uuid import UUID
 
 from dra.engine.allocate import Refusal, UnsatisfiableError, Wanted, allocate, allocations, prepare
+from dra.engine.fit import Room, lacks, score, unsuited
 from dra.local.scheduler.cluster import Cluster
-from dra.local.scheduler.fit import Room, lacks, score, unsuited
 from dra.local.scheduler.queue import Entry, Need
 from dra.model.claims import AllocationResult, ResourceClaim
 from dra.model.nodes import matches

@@ -16,8 +16,8 @@ from enum import Enum, Flag, auto
 from typing import Final
 
 from dra.engine.allocate import Wanted
+from dra.engine.fit import Demand
 from dra.engine.instants import NEVER, Instant
-from dra.local.scheduler.fit import Demand
 from dra.model.meta import Key, Uid
 from dra.model.placement import PlacedPod
 from dra.model.pods import claim_names

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Any, Final
 
+from dra.engine.fit import unsuited
 from dra.engine.instants import NEVER
 from dra.kube.client import Client
 from dra.kube.clock import SYSTEM, Clock
@@ -25,7 +26,6 @@ from dra.kube.store import Change, Deleted, Rewound, RewoundError, Upserted
 from dra.local.scheduler.binding import Binder, BindingError, BoundElsewhereError
 from dra.local.scheduler.cluster import Cluster
 from dra.local.scheduler.cycle import Deallocation, Later, Placement, Unschedulable, decide
-from dra.local.scheduler.fit import unsuited
 from dra.local.scheduler.queue import Entry, Need, Queue
 from dra.local.scheduler.reports import ERROR, Reports
 from dra.model.claims import ResourceClaim

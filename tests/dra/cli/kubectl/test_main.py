@@ -46,9 +46,19 @@ def test_help_imports_nothing_that_talks_to_clusters():
     assert found.stdout == "[]\n"
 
 
+ARGUMENTS = {
+    "explain": ["claim", "c"],
+    "why": ["pod/p"],
+    "get": ["claims"],
+    "release": ["claim", "c"],
+    "wait": ["claim/c"],
+}
+"""What a command cannot do without."""
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_without_a_cluster_a_command_fails_with_code_2_and_says_so_on_stderr(run, name):
-    refused = run(name)
+    refused = run(name, *ARGUMENTS.get(name, ()))
     assert (refused.exit_code, refused.stdout) == (2, "")
     assert "no kubeconfig" in refused.stderr
 

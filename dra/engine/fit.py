@@ -25,7 +25,9 @@ ENOUGH: Final = ()
 """What a node lacks that has room."""
 
 _KEEPS_AWAY: Final = frozenset({"NoSchedule", "NoExecute"})
-_CORDON: Final = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
+CORDON: Final = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
+"""What being cordoned means to the scheduler."""
+
 DEFAULT_PODS: Final = 110
 """What a kubelet says when nobody told it otherwise; of a node without ``status.allocatable``."""
 
@@ -119,8 +121,8 @@ class Room:
         """Take in the node; return whether that may matter to a pod: heartbeats do not."""
         labels = host.metadata.labels or {}
         taints = tuple(t for t in host.spec.taints or () if t.effect in _KEEPS_AWAY)
-        if host.spec.unschedulable and not any(t.key == _CORDON.key for t in taints):
-            taints = (_CORDON, *taints)
+        if host.spec.unschedulable and not any(t.key == CORDON.key for t in taints):
+            taints = (CORDON, *taints)
         given = host.status.allocatable or {}
         allocatable = {_PODS: DEFAULT_PODS} | {r: _amount(r, text) for r, text in given.items()}
         before = (self.known, self.labels, self.taints, self.allocatable)
@@ -155,8 +157,8 @@ class Room:
 def unsuited(room: Room, demand: Demand) -> str | None:
     """Return why the pod may not run on a node, whatever else runs there."""
     for taint in room.taints:
-        if not any(_tolerates(by, taint) for by in demand.tolerations):
-            return "node(s) were unschedulable" if taint is _CORDON else f"node(s) had untolerated taint {taint}"
+        if not any(tolerates(by, taint) for by in demand.tolerations):
+            return "node(s) were unschedulable" if taint is CORDON else f"node(s) had untolerated taint {taint}"
     spec = demand.pod.spec
     if spec.node_selector and any(room.labels.get(key) != value for key, value in spec.node_selector.items()):
         return "node(s) didn't match Pod's node affinity/selector"
@@ -192,7 +194,8 @@ def score(room: Room, demand: Demand) -> float:
     return total / len(_DEFAULTS)
 
 
-def _tolerates(toleration: Toleration, taint: Taint) -> bool:
+def tolerates(toleration: Toleration, taint: Taint) -> bool:
+    """Whether a toleration is about that taint of a node."""
     if toleration.effect and toleration.effect != taint.effect:
         return False
     if toleration.operator == "Exists":

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from dra.local.scheduler.fit import Demand, Room, amounts_of, lacks, score
+from dra.engine.fit import Demand, Room, amounts_of, lacks, score
 from dra.model.placement import Host, PlacedPod
 
 

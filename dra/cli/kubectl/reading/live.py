@@ -1,0 +1,240 @@
+"""Reads a cluster into a snapshot: pages of 500, several kinds at a time, nothing but GET.
+
+Whoever may read one namespace only gets an answer for that one; what could not be read is noted as a gap, and whatever
+depends on it stays unsaid.
+"""
+
+import asyncio
+from collections.abc import Iterable
+from contextlib import suppress
+from datetime import datetime
+from enum import Flag, auto
+from typing import Any, Final, TypeVar
+
+from dra.api.configuration import BUILT_IN_RULES
+from dra.cel.rules import Rule
+from dra.cli.kubectl.connection import Connection
+from dra.engine.claims.view import GROUP, WorkloadPhase
+from dra.engine.explain.snapshot import Gap, Leader, Presence, SeenWorkload, Snapshot
+from dra.engine.workloads import WorkloadKey
+from dra.kube.client import Client, Selection
+from dra.kube.clock import SYSTEM, second_time
+from dra.kube.codec import ApiObject
+from dra.kube.discovery import Discovery
+from dra.kube.election import Lease
+from dra.kube.errors import ApiError, Forbidden, NotFound
+from dra.kube.resources import CLAIMS, LEASES, NODES, PODS, SLICES, TEMPLATES, Resource
+from dra.model.claims import ResourceClaim
+from dra.model.classes import DeviceClass
+from dra.model.meta import DynamicObject, Key, PartialObject
+from dra.model.placement import Host, PlacedPod
+from dra.model.references import GroupResource, MalformedReferenceError
+from dra.model.slices import ResourceSlice
+from dra.model.taints import DeviceTaintRule
+from dra.model.workloads import reservation
+
+CLASSES: Final = Resource("resource.k8s.io", "v1", "deviceclasses", "DeviceClass", namespaced=False)
+TAINT_RULES: Final = GroupResource(resource="devicetaintrules", group=SLICES.group)
+
+Found = TypeVar("Found", bound=ApiObject)
+
+
+class Parts(Flag):
+    """What to read besides the claims."""
+
+    NONE = 0
+    PODS = auto()
+    NODES = auto()
+    DEVICES = auto()  # slices, classes and taint rules
+    WORKLOADS = auto()
+    REST = auto()  # templates, the lease of our controller
+    ALL = PODS | NODES | DEVICES | WORKLOADS | REST
+
+
+class Reader:
+    """Reads one snapshot."""
+
+    def __init__(self, connection: Connection, *, namespace: str | None, lease: Key) -> None:
+        """``namespace`` is the one that is meant at least; None: all of them."""
+        self._client: Client = connection.client
+        self._discovery = Discovery(connection.client)
+        self._namespace = namespace
+        self._lease = lease
+        self._gaps: list[Gap] = []
+        self._narrowed = False
+
+    async def read(self, parts: Parts) -> Snapshot:
+        """Return what there is; raises ApiError if not even the claims can be read."""
+        wall = SYSTEM.wall()
+        core, rest = await asyncio.gather(
+            asyncio.gather(
+                self._everywhere(CLAIMS, ResourceClaim, needed=True),
+                self._everywhere(PODS, PlacedPod) if Parts.PODS in parts else _none(),
+                self._cluster(NODES, Host) if Parts.NODES in parts else _none(),
+                self._cluster(SLICES, ResourceSlice) if Parts.DEVICES in parts else _none(),
+                self._cluster(CLASSES, DeviceClass) if Parts.DEVICES in parts else _none(),
+            ),
+            asyncio.gather(
+                self._rules() if Parts.DEVICES in parts else _none(),
+                self._everywhere(TEMPLATES, PartialObject) if Parts.REST in parts else _none(),
+                self._leader(wall.timestamp()) if Parts.REST in parts else _unknown(),
+                self._version(),
+            ),
+        )
+        claims, pods, nodes, slices, classes = core
+        rules, templates, leader, version = rest
+        workloads = await self._workloads(claims) if Parts.WORKLOADS in parts else []
+        return Snapshot(
+            taken=second_time(wall),
+            server=version,
+            namespace=self._namespace if self._narrowed else None,
+            leader=leader,
+            claims=tuple(claims),
+            pods=tuple(pods),
+            nodes=tuple(nodes),
+            slices=tuple(slices),
+            classes=tuple(classes),
+            rules=tuple(rules),
+            templates=tuple(each.metadata.key for each in templates),
+            workloads=tuple(workloads),
+            gaps=tuple(self._gaps),
+        )
+
+    async def _version(self) -> str:
+        try:
+            return (await self._client.version()).git_version
+        except ApiError:
+            return ""
+
+    async def _all(self, resource: Resource, model: type[Found], namespace: str | None) -> list[Found]:
+        found: list[Found] = []
+        async for page in self._client.list_pages(resource, model, selection=Selection(namespace=namespace)):
+            if page.first:
+                found.clear()
+            found += page.items
+            self._gaps += [Gap(resource=resource.label, why=f"{each} cannot be read") for each in page.unreadable]
+        return found
+
+    async def _everywhere(self, resource: Resource, model: type[Found], *, needed: bool = False) -> list[Found]:
+        """Read a kind in all namespaces, or in ours if that is all we may."""
+        try:
+            return await self._all(resource, model, None)
+        except Forbidden as error:
+            if self._namespace is None:
+                if needed:
+                    raise
+                self._gaps.append(Gap(resource=resource.label, why=str(error)))
+                return []
+        self._narrowed = True
+        try:
+            found = await self._all(resource, model, self._namespace)
+        except Forbidden as error:
+            if needed:
+                raise
+            self._gaps.append(Gap(resource=resource.label, why=str(error)))
+            return []
+        self._gaps.append(Gap(resource=f"{resource.label} of other namespaces", why="no right to list them"))
+        return found
+
+    async def _cluster(self, resource: Resource, model: type[Found]) -> list[Found]:
+        try:
+            return await self._all(resource, model, None)
+        except (Forbidden, NotFound) as error:
+            self._gaps.append(Gap(resource=resource.label, why=str(error)))
+            return []
+
+    async def _rules(self) -> list[DeviceTaintRule]:
+        with suppress(ApiError):  # alpha, beta or not served at all
+            resource = await self._discovery.resolve(TAINT_RULES)
+            if resource is not None:
+                return await self._all(resource, DeviceTaintRule, None)
+        return []
+
+    async def _leader(self, now: float) -> Leader:
+        name = "/".join(self._lease)
+        try:
+            lease = await self._client.get(LEASES, self._lease, Lease)
+        except NotFound:
+            return Leader(presence=Presence.ABSENT, name=name)
+        except ApiError:
+            return Leader(presence=Presence.UNKNOWN, name=name)
+        spec = lease.spec
+        seconds = int(now - _seconds(spec.renew_time)) if spec.renew_time else 0
+        running = bool(spec.holder_identity) and seconds <= max(spec.lease_duration_seconds, 1)
+        presence = Presence.RUNNING if running else Presence.STALE
+        return Leader(presence=presence, name=name, holder=spec.holder_identity, seconds=max(seconds, 0))
+
+    async def _workloads(self, claims: Iterable[ResourceClaim]) -> list[SeenWorkload]:
+        """Look up what claims refer to, a kind at a time."""
+        wanted: dict[GroupResource, set[WorkloadKey]] = {}
+        for claim in claims:
+            for key in _references(claim):
+                wanted.setdefault(key.kind, set()).add(key)
+        found: list[SeenWorkload] = []
+        rules = {GroupResource.parse(each.resource): Rule(each.expression) for each in BUILT_IN_RULES}
+        for kind, keys in sorted(wanted.items(), key=_kind):
+            found += await self._kind(kind, keys, rules.get(kind))
+        return found
+
+    async def _kind(self, kind: GroupResource, keys: set[WorkloadKey], rule: Rule | None) -> list[SeenWorkload]:
+        there: dict[Key, SeenWorkload] = {}
+        try:
+            resource = await self._discovery.resolve(kind)
+            if resource is None or not resource.namespaced:
+                return [_seen(key, WorkloadPhase.NO_KIND) for key in keys]
+            model: Any = PartialObject if rule is None else DynamicObject
+            for namespace in self._namespaces(keys):
+                selection = Selection(namespace=namespace)
+                async for page in self._client.list_pages(resource, model, selection=selection):
+                    for item in page.items:
+                        key = WorkloadKey(kind, *item.metadata.key)
+                        if key in keys:
+                            over = rule is not None and rule.holds(item.content)
+                            phase = WorkloadPhase.FINISHED if over else WorkloadPhase.PRESENT
+                            there[item.metadata.key] = _seen(key, phase, uid=item.metadata.uid)
+        except Forbidden as error:
+            self._gaps.append(Gap(resource=str(kind), why=str(error)))
+            return [_seen(key, WorkloadPhase.FORBIDDEN) for key in keys]
+        except ApiError as error:
+            self._gaps.append(Gap(resource=str(kind), why=str(error)))
+            return [_seen(key, WorkloadPhase.UNKNOWN) for key in keys]
+        return [there.get((key.namespace, key.name)) or _seen(key, WorkloadPhase.ABSENT) for key in keys]
+
+    def _namespaces(self, keys: set[WorkloadKey]) -> list[str | None]:
+        """Return where to look: one list of everything, unless it is one namespace only."""
+        named = {key.namespace for key in keys}
+        return [*named] if len(named) == 1 or self._narrowed else [None]
+
+
+def _references(claim: ResourceClaim) -> Iterable[WorkloadKey]:
+    namespace = claim.metadata.namespace
+    with suppress(MalformedReferenceError):
+        found = reservation(claim)
+        if found is not None:
+            yield WorkloadKey.of(found.reference, namespace)
+    for entry in claim.entries:
+        if not entry.is_pod and entry.api_group != GROUP:
+            yield WorkloadKey.of(entry, namespace)
+
+
+def _seen(key: WorkloadKey, phase: WorkloadPhase, *, uid: Any = "") -> SeenWorkload:  # noqa: ANN401 - a Uid
+    kind = key.kind
+    return SeenWorkload(
+        resource=kind.resource, group=kind.group, namespace=key.namespace, name=key.name, phase=phase, uid=uid
+    )
+
+
+def _kind(pair: tuple[GroupResource, set[WorkloadKey]]) -> str:
+    return str(pair[0])
+
+
+def _seconds(text: str) -> float:
+    return datetime.fromisoformat(text).timestamp()
+
+
+async def _none() -> list[Any]:
+    return []
+
+
+async def _unknown() -> Leader:
+    return Leader()

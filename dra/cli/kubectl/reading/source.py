@@ -1,0 +1,88 @@
+"""What a command that only reads is asked about: a cluster or a bundle, and which namespace is meant."""
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from dra.api.rights import LEASE, NAMESPACE
+from dra.cli.kubectl.connection import FailedError, run
+from dra.cli.kubectl.options import Place, place_options
+from dra.cli.kubectl.reading import bundle
+from dra.cli.kubectl.reading.live import Parts, Reader
+from dra.engine.explain.snapshot import Snapshot
+from dra.kube import credentials
+from dra.kube.errors import ApiError
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+DEFAULT = "default"
+"""The namespace that kubectl means when nobody names one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """Where to read, and what is meant."""
+
+    place: Place
+    bundle: str | None = None
+    given: str | None = None
+    """The namespace of the command line."""
+
+    everywhere: bool = False
+    lease_namespace: str = NAMESPACE
+
+    @property
+    def namespace(self) -> str:
+        """The namespace that is meant, as kubectl would choose it."""
+        if self.given or self.bundle:
+            return self.given or DEFAULT
+        try:
+            return credentials.namespace(self.place.kubeconfig, context=self.place.context) or DEFAULT
+        except ApiError as error:
+            raise FailedError(str(error)) from error
+
+    def read(self, parts: Parts) -> Snapshot:
+        """Return the snapshot; ends the command where there is none."""
+        if self.bundle is not None:
+            try:
+                return bundle.read(Path(self.bundle))
+            except bundle.MalformedBundleError as error:
+                raise FailedError(str(error)) from error
+        named = None if self.everywhere else self.namespace
+        lease = (self.lease_namespace, LEASE)
+        return run(self.place, lambda connection: Reader(connection, namespace=named, lease=lease).read(parts))
+
+
+def source_options(command: Command) -> Command:
+    """Add what says where to read; the command gets it as `source`."""
+
+    @place_options
+    @click.option("-n", "--namespace", metavar="NAMESPACE", help="Else that of the context.")
+    @click.option("-A", "--all-namespaces", is_flag=True, help="All namespaces.")
+    @click.option(
+        "--from",
+        "bundle",
+        type=click.Path(exists=True, dir_okay=False),
+        help="Read a bundle instead of a cluster: kubectl dra bundle makes one.",
+    )
+    @click.option("--lease-namespace", default=NAMESPACE, show_default=True, help="Where our controller's lease is.")
+    @functools.wraps(command)
+    def wrapped(
+        *,
+        place: Place,
+        namespace: str | None,
+        all_namespaces: bool,
+        bundle: str | None,
+        lease_namespace: str,
+        **rest: Any,  # noqa: ANN401 - the command's
+    ) -> Any:  # noqa: ANN401 - the command's
+        source = Source(
+            place=place, bundle=bundle, given=namespace, everywhere=all_namespaces, lease_namespace=lease_namespace
+        )
+        return command(source=source, **rest)
+
+    return wrapped  # type: ignore[return-value] # options were taken from it, and one parameter added

@@ -1,0 +1,1 @@
+"""The commands that end a reservation, or wait for its end."""

@@ -1,0 +1,128 @@
+"""``kubectl dra release`` and ``kubectl dra wait``."""
+
+import asyncio
+import re
+
+import click
+
+from dra.api.rights import LEASE, NAMESPACE
+from dra.cli.kubectl.connection import Connection, FailedError, run
+from dra.cli.kubectl.options import Place, place_options
+from dra.cli.kubectl.output import say
+from dra.cli.kubectl.reading.live import Parts, Reader
+from dra.cli.kubectl.reading.source import DEFAULT, Source
+from dra.cli.kubectl.release.giving import RefusedError, Wish, give_back
+from dra.cli.kubectl.why import words
+from dra.engine.explain import claims
+from dra.engine.explain.scene import Scene
+from dra.kube.errors import NotFound
+from dra.kube.resources import CLAIMS
+from dra.model.claims import ResourceClaim
+
+PAUSE = 1.0
+"""Seconds between looks."""
+
+_UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+class _Seconds(click.ParamType):  # type: ignore[type-arg] # not generic in click 8.3
+    """``90``, ``30s``, ``5m`` or ``1h``, as kubectl takes them."""
+
+    name = "DURATION"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Return seconds."""
+        found = re.fullmatch(r"(\d+(?:\.\d+)?)([smh]?)", str(value))
+        if found is None:
+            self.fail(f"{value!r} is no duration; write it as in: 30s, 5m", param, ctx)
+        return float(found[1]) * _UNITS[found[2]]
+
+
+def _named(what: str, name: str | None) -> str:
+    """Return the name of the claim that is meant: ``claim train`` and ``claim/train`` are the same."""
+    kind, _, rest = what.partition("/")
+    if kind.partition(".")[0] not in {"claim", "claims", "resourceclaim", "resourceclaims"}:
+        raise click.UsageError(f"{what!r} is no claim: claim NAME, or claim/NAME")
+    if not (name or rest):
+        raise click.UsageError("which claim? claim NAME, or claim/NAME")
+    return name or rest
+
+
+@click.command()
+@click.argument("what", metavar="claim")
+@click.argument("name", required=False)
+@place_options
+@click.option("-n", "--namespace", metavar="NAMESPACE", help="Else that of the context.")
+@click.option("--timeout", type=_Seconds(), default="120s", show_default=True, help="How long it may take.")
+@click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
+@click.option("--lease-namespace", default=NAMESPACE, show_default=True, help="Where our controller's lease is.")
+def release(  # noqa: PLR0913 - one for each option
+    *,
+    what: str,
+    name: str | None,
+    place: Place,
+    namespace: str | None,
+    timeout: float,
+    dry_run: bool,
+    lease_namespace: str,
+) -> None:
+    """Give a claim back: you vouch that nobody uses it any more.
+
+    A pod that uses it on a node that is Ready is never overridden, and one that may be bound any moment is waited for.
+    Our controller does it where it runs, else this command. Exit code: 0 released, 1 refused, 2 an error.
+    """
+    meant = Source(place=place, given=namespace).namespace or DEFAULT
+    wish = Wish(key=(meant, _named(what, name)), lease=(lease_namespace, LEASE), within=timeout, dry=dry_run)
+    try:
+        click.echo(run(place, lambda connection: give_back(connection, wish, say=say)))
+    except RefusedError as error:
+        say(f"{error}")
+        raise SystemExit(1) from error
+
+
+@click.command()
+@click.argument("what", metavar="claim")
+@click.argument("name", required=False)
+@place_options
+@click.option("-n", "--namespace", metavar="NAMESPACE", help="Else that of the context.")
+@click.option(
+    "--for",
+    "state",
+    type=click.Choice(["released", "allocated"]),
+    default="released",
+    show_default=True,
+    help="What to wait for.",
+)
+@click.option("--timeout", type=_Seconds(), default="30s", show_default=True, help="How long to wait.")
+def wait(*, what: str, name: str | None, place: Place, namespace: str | None, state: str, timeout: float) -> None:
+    """Wait until a claim is released, or allocated.
+
+    A claim that is gone is released. When time is up, it says what keeps the claim. Exit code: 0 it is so, 1 it is not.
+    """
+    key = (Source(place=place, given=namespace).namespace or DEFAULT, _named(what, name))
+
+    async def look(connection: Connection) -> list[str] | None:
+        until = connection.clock.now() + timeout
+        while True:
+            try:
+                claim = await connection.client.get(CLAIMS, key, ResourceClaim)
+                allocated = claim.status.allocation is not None
+            except NotFound as error:
+                if state == "allocated":
+                    raise FailedError(str(error)) from error
+                allocated = False
+            if allocated == (state == "allocated"):
+                return None
+            if connection.clock.now() >= until:
+                break
+            await asyncio.sleep(min(PAUSE, max(until - connection.clock.now(), 0.01)))
+        snapshot = await Reader(connection, namespace=key[0], lease=(NAMESPACE, LEASE)).read(Parts.ALL)
+        facts = claims.explain(Scene(snapshot), key)
+        return [*words.claim_lines(facts, snapshot)] if facts is not None else []
+
+    missed = run(place, look)
+    if missed is None:
+        click.echo(f"resourceclaim.resource.k8s.io/{key[1]} {state}")
+        return
+    say("\n".join([f"claim {'/'.join(key)}: not {state} within {timeout:g} s", *missed]))
+    raise SystemExit(1)

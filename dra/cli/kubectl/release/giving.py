@@ -1,0 +1,180 @@
+"""Giving back a claim because a person vouches that nobody uses it: by our controller, or where none runs from here.
+
+From here means by the same rules (`dra.engine.claims.force`), on live reads, and by the same writes: a pod on a node
+that is Ready keeps its claim, and a pod that may be bound any moment is waited for.
+"""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+import msgspec
+
+from controller.confirmation import BoundMeanwhileError, Confirmation
+from controller.patching import Patching
+from dra.cli.kubectl.connection import Connection, FailedError
+from dra.cli.kubectl.reading.live import Parts, Reader
+from dra.engine.actions import Deallocate, Plan
+from dra.engine.claims.decide import decide
+from dra.engine.claims.policy import ALONGSIDE
+from dra.engine.explain.scene import Scene
+from dra.engine.explain.snapshot import Presence, Snapshot
+from dra.engine.world import World
+from dra.kube.client import WRITE_TIMEOUT
+from dra.kube.errors import Conflict, NotFound
+from dra.kube.limits import Priority
+from dra.kube.resources import CLAIMS
+from dra.model.claims import ResourceClaim
+from dra.model.meta import Key
+from dra.model.workloads import FORCE_RELEASE
+
+PAUSE: Final = 1.0
+"""Seconds between looks."""
+
+ATTEMPTS: Final = 5
+"""Decisions that may be overtaken by somebody else's writes, one after the other."""
+
+
+class RefusedError(Exception):
+    """It is not given back, and nothing was changed; the text says why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """What is asked for."""
+
+    key: Key
+    lease: Key
+    within: float
+    dry: bool = False
+
+
+async def give_back(connection: Connection, wish: Wish, *, say: Callable[[str], None]) -> str:
+    """Give a claim back and return what was done. Raises RefusedError, or FailedError where time is up."""
+    name = "/".join(wish.key)
+    reader = partial(Reader, connection, namespace=wish.key[0], lease=wish.lease)
+    snapshot = await reader().read(Parts.ALL)
+    claim = _claim(snapshot, wish.key)
+    if claim is None:
+        raise FailedError(f"claim {name}: not found")
+    if claim.status.allocation is None:
+        return f"claim {name}: has no devices"
+    if snapshot.leader.presence is Presence.RUNNING:
+        return await _by_controller(connection, wish, claim)
+    return await _from_here(connection, wish, reader=reader, first=snapshot, say=say)
+
+
+def _claim(snapshot: Snapshot, key: Key) -> ResourceClaim | None:
+    return next((each for each in snapshot.claims if each.metadata.key == key), None)
+
+
+async def _by_controller(connection: Connection, wish: Wish, claim: ResourceClaim) -> str:
+    """Ask the controller, and wait until it has obeyed."""
+    name = "/".join(wish.key)
+    if wish.dry:
+        return f"claim {name}: would be annotated with reserve.dra/force-release; the controller then gives it back"
+    uid = claim.metadata.uid
+    await connection.client.merge_patch(
+        CLAIMS, wish.key, {"metadata": {"annotations": {FORCE_RELEASE: uid}}}, model=ResourceClaim, uid=uid
+    )
+    until = connection.clock.now() + wish.within
+    while connection.clock.now() < until:
+        try:
+            claim = await connection.client.get(CLAIMS, wish.key, ResourceClaim)
+        except NotFound:
+            return f"claim {name}: released and gone"
+        if claim.status.allocation is None or claim.metadata.uid != uid:
+            return f"claim {name}: released by the controller"
+        await asyncio.sleep(PAUSE)
+    raise FailedError(
+        f"claim {name}: not released within {wish.within:.0f} s; the wish stays on the claim. "
+        f"See: kubectl dra explain claim {wish.key[1]} -n {wish.key[0]}"
+    )
+
+
+async def _from_here(
+    connection: Connection,
+    wish: Wish,
+    *,
+    reader: Callable[[], Reader],
+    first: Snapshot,
+    say: Callable[[str], None],
+) -> str:
+    """Decide as the controller would, as often as that takes."""
+    name, world, snapshot = "/".join(wish.key), World(), first
+    until = connection.clock.now() + wish.within
+    told, attempts = "", 0
+    while True:
+        plan = _decide(snapshot, world, wish, now=connection.clock.now())
+        if plan is None:
+            return f"claim {name}: has no devices any more"
+        if any(isinstance(action, Deallocate) for action in plan.claim_writes):
+            if wish.dry:
+                return f"claim {name}: would be given back from here: no controller of ours is known to run"
+            failure = await _written(connection, world, snapshot, wish.key, plan)
+            if failure is None:
+                return f"claim {name}: released"
+            attempts += 1
+            if attempts >= ATTEMPTS:
+                raise RefusedError(f"claim {name}: {failure}")
+        elif plan.wake_at > until:
+            raise RefusedError(_why(plan, name))
+        elif (text := _why(plan, name)) != told:
+            say(text)
+            told = text
+        await asyncio.sleep(PAUSE)
+        snapshot = await _again(snapshot, world, reader())
+
+
+async def _again(before: Snapshot, world: World, reader: Reader) -> Snapshot:
+    """Read everything once more, and tell the world who is gone."""
+    snapshot = await reader.read(Parts.ALL)
+    there = {pod.metadata.uid for pod in snapshot.pods}
+    for pod in before.pods:
+        if pod.metadata.uid not in there:
+            world.forget_pod(pod.metadata.uid)
+    return snapshot
+
+
+def _decide(snapshot: Snapshot, world: World, wish: Wish, *, now: float) -> Plan | None:
+    """Return what the rules say if the claim carries the wish; None if it has no allocation."""
+    vouched = msgspec.structs.replace(
+        snapshot, claims=tuple(_vouched(c) if c.metadata.key == wish.key else c for c in snapshot.claims)
+    )
+    scene = Scene(vouched, world=world, now=now)
+    view = scene.view(wish.key, now=now)
+    if view is None or view.allocation is None:
+        return None
+    return decide(view, policy=ALONGSIDE, now=now)
+
+
+def _vouched(claim: ResourceClaim) -> ResourceClaim:
+    annotations = {**(claim.metadata.annotations or {}), FORCE_RELEASE: claim.metadata.uid}
+    return msgspec.structs.replace(claim, metadata=msgspec.structs.replace(claim.metadata, annotations=annotations))
+
+
+async def _written(connection: Connection, world: World, snapshot: Snapshot, key: Key, plan: Plan) -> Exception | None:
+    """Carry out a plan; return what kept it from being done, if it may be tried again."""
+    patching = Patching(connection.client)
+    claim = _claim(snapshot, key)
+    assert claim is not None  # noqa: S101 - it was decided about
+    try:
+        for write in plan.claim_writes:
+            if isinstance(write, Deallocate):
+                await Confirmation(connection.client, world=world, clock=connection.clock).ask(write)
+            claim = await patching.send(write, claim, priority=Priority.NORMAL, within=_within)
+    except (Conflict, BoundMeanwhileError) as error:
+        return error
+    return None
+
+
+def _within() -> float:
+    return WRITE_TIMEOUT
+
+
+def _why(plan: Plan, name: str) -> str:
+    """Return what the rules say that is no success."""
+    texts = [reason.text for reason in plan.reasons if not reason.done and reason.subject.kind == "ResourceClaim"]
+    return "; ".join(texts) or f"claim {name}: is not given back now"

@@ -1,0 +1,82 @@
+"""``kubectl dra audit``: for people once, for cron and CI again and again."""
+
+import time
+
+import click
+
+from dra.cli.kubectl.options import Style, style_options
+from dra.cli.kubectl.output import Format, coloured, say, structured, table
+from dra.cli.kubectl.reading.live import Parts
+from dra.cli.kubectl.reading.source import Source, source_options
+from dra.cli.kubectl.why import remedies, words
+from dra.cli.kubectl.why.words import COLOURS
+from dra.engine.explain.audit import audit as judged
+from dra.engine.explain.problems import Grade, Problem
+from dra.engine.explain.scene import Scene
+
+
+@click.command()
+@source_options
+@style_options
+@click.option(
+    "--fail-on",
+    type=click.Choice(["error", "leak", "warning"]),
+    default="leak",
+    show_default=True,
+    help="From which grade on the exit code is 1.",
+)
+@click.option(
+    "--settle",
+    type=click.FloatRange(min=0.0),
+    default=0.0,
+    metavar="SECONDS",
+    help="Look again after so long, and tell only what was seen both times: what is just under way is no finding.",
+)
+def audit(*, source: Source, style: Style, fail_on: str, settle: float) -> None:
+    """Check a whole cluster: devices used twice, leaks, zombies, gates that nobody opens; each with a fix.
+
+    All namespaces, unless -n names one. Exit code: 0 nothing of the grade of --fail-on or worse, 1 something,
+    2 it could not be looked at.
+    """
+    snapshot = source.read(Parts.ALL)
+    found = judged(Scene(snapshot))
+    if settle and source.bundle is None:
+        time.sleep(settle)  # noqa: TID251 - a command line waits for nobody but whoever typed it
+        snapshot = source.read(Parts.ALL)
+        again = {_identity(problem) for problem in judged(Scene(snapshot))}
+        found = tuple(problem for problem in found if _identity(problem) in again)
+    if source.given and not source.everywhere:
+        found = tuple(problem for problem in found if problem.subject.key[0] == source.given)
+    if style.output is Format.TABLE:
+        click.echo(_written(found, style))
+        for gap in snapshot.gaps:
+            say(f"not looked at: {gap.resource}: {gap.why}")
+        say(f"controller: {words.leader(snapshot.leader)}")
+    else:
+        content = {
+            "taken": snapshot.taken,
+            "claims": len(snapshot.claims),
+            "pods": len(snapshot.pods),
+            "problems": [words.problem_data(each) for each in found],
+            "unknown": [{"resource": gap.resource, "why": gap.why} for gap in snapshot.gaps],
+        }
+        click.echo(structured(content, style.output))
+    grades = list(Grade)
+    if any(grades.index(each.grade) <= grades.index(Grade(fail_on)) for each in found):
+        raise SystemExit(1)
+
+
+def _identity(problem: Problem) -> tuple[str, str]:
+    return (problem.trouble, problem.subject.uid)
+
+
+def _written(found: tuple[Problem, ...], style: Style) -> str:
+    if not found:
+        return "nothing found"
+    rows = [
+        (coloured(each.grade.value, COLOURS[each.grade]), each.trouble.value, str(each.subject), remedies.text(each))
+        for each in found
+    ]
+    text = table(("GRADE", "PROBLEM", "OBJECT", "WHAT"), rows, headers=style.headers)
+    todo = dict.fromkeys(command for each in found if (command := remedies.command(each)))
+    return text + ("\n\nTo do:\n" + "\n".join(f"  {command}" for command in todo) if todo else "")

@@ -1,0 +1,37 @@
+"""``kubectl dra bundle``."""
+
+from pathlib import Path
+
+import click
+
+import dra.cli.kubectl.reading.bundle as files
+from dra.cli.kubectl.connection import FailedError
+from dra.cli.kubectl.output import say
+from dra.cli.kubectl.reading.live import Parts
+from dra.cli.kubectl.reading.source import Source, source_options
+
+
+@click.command()
+@source_options
+@click.option(
+    "-f",
+    "--file",
+    "path",
+    type=click.Path(dir_okay=False, writable=True),
+    default="dra-bundle.tgz",
+    show_default=True,
+    help="The file to write.",
+)
+def bundle(*, source: Source, path: str) -> None:
+    """Write what explanations need into a file that may be sent to somebody else.
+
+    In it: claims, the pods' names, nodes and requests, nodes, slices, classes, and the names and states of workloads.
+    Not in it: what containers run, their environment, volumes, secrets, annotations and labels of others, parameters of
+    drivers. Every command that reads takes it: kubectl dra explain claim NAME --from FILE
+    """
+    snapshot = source.read(Parts.ALL)
+    try:
+        files.write(snapshot, Path(path))
+    except OSError as error:
+        raise FailedError(f"{path}: {error.strerror}") from error
+    say(f"{path}: {len(snapshot.claims)} claims, {len(snapshot.pods)} pods, {len(snapshot.nodes)} nodes")

@@ -1,0 +1,97 @@
+"""``kubectl dra explain``, also called ``why``."""
+
+from collections.abc import Iterable
+
+import click
+
+from dra.cli.kubectl.connection import FailedError
+from dra.cli.kubectl.options import Style, style_options
+from dra.cli.kubectl.output import Format, structured
+from dra.cli.kubectl.reading.live import Parts
+from dra.cli.kubectl.reading.source import Source, source_options
+from dra.cli.kubectl.why import places, words
+from dra.engine.explain import claims, pods
+from dra.engine.explain.claims import ClaimFacts
+from dra.engine.explain.pods import PodFacts
+from dra.engine.explain.scene import Scene
+from dra.model.meta import Key
+
+KINDS = {
+    "claim": "claim",
+    "claims": "claim",
+    "resourceclaim": "claim",
+    "resourceclaims": "claim",
+    "pod": "pod",
+    "pods": "pod",
+    "po": "pod",
+    "node": "node",
+    "nodes": "node",
+    "no": "node",
+    "device": "device",
+    "devices": "device",
+}
+"""What people type → which of the four is meant."""
+
+
+@click.command()
+@click.argument("kind", metavar="KIND")
+@click.argument("name", required=False)
+@source_options
+@style_options
+def explain(*, kind: str, name: str | None, source: Source, style: Style) -> None:
+    """Say who holds a claim, pod, node or device, by which rule, and what would release it.
+
+    KIND NAME or KIND/NAME. Reads only, on any cluster, whether or not our controller runs. Exit code: 0 nothing is
+    wrong, 1 something is and the text says what to do, 2 it could not be looked at.
+    """
+    kind, name = _target(kind, name)
+    snapshot = source.read(Parts.ALL)
+    scene = Scene(snapshot)
+    if kind in {"node", "device"}:
+        found = places.told(scene, kind, name, style)
+        if found is None:
+            raise FailedError(f"{kind} {name}: not found")
+        click.echo(found)
+        return
+    facts = _facts(scene, kind, _key(source, scene, kind, name))
+    if style.output is Format.TABLE:
+        lines = (
+            words.claim_lines(facts, snapshot) if isinstance(facts, ClaimFacts) else words.pod_lines(facts, snapshot)
+        )
+        click.echo("\n".join(lines))
+    else:
+        click.echo(structured(words.data(facts, snapshot), style.output))
+    if any(problem.grade != "info" for problem in facts.problems):
+        raise SystemExit(1)
+
+
+def _target(kind: str, name: str | None) -> tuple[str, str]:
+    """Return what is meant: ``claim train`` and ``claim/train`` are the same."""
+    if name is None:
+        kind, _, name = kind.partition("/")
+    short = kind.partition(".")[0].lower()
+    if short not in KINDS:
+        raise click.UsageError(f"{kind!r} is none of claim, pod, node, device")
+    if not name:
+        raise click.UsageError(f"which {KINDS[short]}? KIND NAME, or KIND/NAME")
+    return KINDS[short], name
+
+
+def _key(source: Source, scene: Scene, kind: str, name: str) -> Key:
+    """Return the key that is meant; a bundle has no context, but often only one object of a name."""
+    if source.bundle is None or source.given:
+        return (source.namespace, name)
+    keys: Iterable[Key] = scene.pods if kind == "pod" else (c.metadata.key for c in scene.snapshot.claims)
+    found = [key for key in keys if key[1] == name]
+    if len(found) > 1:
+        raise FailedError(
+            f"{kind} {name}: there are several, in {', '.join(key[0] for key in found)}; which? -n NAMESPACE"
+        )
+    return found[0] if found else (source.namespace, name)
+
+
+def _facts(scene: Scene, kind: str, key: Key) -> ClaimFacts | PodFacts:
+    found = claims.explain(scene, key) if kind == "claim" else pods.explain(scene, key)
+    if found is None:
+        raise FailedError(f"{kind} {'/'.join(key)}: not found")
+    return found

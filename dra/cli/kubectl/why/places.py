@@ -1,0 +1,73 @@
+"""Nodes and devices in words."""
+
+from typing import Any
+
+import msgspec
+
+from dra.cli.kubectl.options import Style
+from dra.cli.kubectl.output import Format, structured
+from dra.cli.kubectl.why import words
+from dra.engine.explain import claims
+from dra.engine.explain.devices import DeviceFacts, devices
+from dra.engine.explain.scene import Scene
+
+
+def told(scene: Scene, kind: str, name: str, style: Style) -> str | None:
+    """Return who holds a device, or all devices of a node; None if there is no such thing."""
+    found = [each for each in devices(scene) if _meant(each, kind, name)]
+    if not found and (kind == "device" or name not in scene.nodes):
+        return None
+    if style.output is not Format.TABLE:
+        return structured(_data(scene, kind, name, found), style.output)
+    lines = [_head(scene, kind, name, found)]
+    for each in found:
+        lines += [f"  device    {each.item}: {_who(each)}"]
+    for key in dict.fromkeys(key for each in found for key in each.holders):
+        facts = claims.explain(scene, key)
+        if facts is not None:
+            until = f"; released when {words.until(facts)}" if facts.holds else ""
+            lines.append(f"  claim     {'/'.join(key)}: {words.state(facts)}{until}")
+            lines += words.problem_lines(facts.problems)
+    lines += words.unsaid(scene.snapshot)
+    return "\n".join(lines)
+
+
+def _meant(found: DeviceFacts, kind: str, name: str) -> bool:
+    """Whether a device is the one, by its name, DRIVER/POOL/DEVICE or POOL/DEVICE; or is on the node."""
+    item = found.item
+    if kind == "node":
+        return found.node == name
+    return name in {item.device, f"{item.pool}/{item.device}", str(item.whole)}
+
+
+def _head(scene: Scene, kind: str, name: str, found: list[DeviceFacts]) -> str:
+    if kind == "device":
+        return f"device {name}: {len(found)} of that name" if len(found) > 1 else f"device {found[0].item}"
+    node = scene.nodes.get(name)
+    if node is None:
+        return f"node {name}: is not there, but devices of it are offered"
+    ready = "Ready" if node.ready else "does not report in"
+    cordoned = ", cordoned" if node.spec.unschedulable else ""
+    held = sum(1 for each in found if each.holders)
+    return f"node {name}: {ready}{cordoned}; {len(found)} devices of its own, {held} held"
+
+
+def _who(found: DeviceFacts) -> str:
+    where = f" on node {found.node}" if found.node else ""
+    taints = f", tainted {', '.join(found.taints)}" if found.taints else ""
+    gone = "" if found.offered else ", offered by no driver any more"
+    if not found.holders:
+        return f"free{where}{taints}{gone}"
+    names = ", ".join("/".join(key) for key in found.holders)
+    return f"held by claim {names}{where}, used by {found.consumers} pods{taints}{gone}"
+
+
+def _data(scene: Scene, kind: str, name: str, found: list[DeviceFacts]) -> dict[str, Any]:
+    keys = dict.fromkeys(key for each in found for key in each.holders)
+    facts = (claims.explain(scene, key) for key in keys)
+    return {
+        "kind": kind,
+        "name": name,
+        "devices": [{**msgspec.to_builtins(each), "name": str(each.item)} for each in found],
+        "claims": [words.data(each, scene.snapshot) for each in facts if each is not None],
+    }

@@ -1,0 +1,287 @@
+"""Facts as lines of text: what `kubectl dra explain` prints."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+import msgspec
+
+from dra.cli.kubectl.output import coloured
+from dra.cli.kubectl.why import remedies
+from dra.engine.claims.view import EntryKind
+from dra.engine.explain.claims import ClaimFacts, Held
+from dra.engine.explain.holds import Hold
+from dra.engine.explain.places import Barrier, Devices, NodeGroup, Obstacle
+from dra.engine.explain.pods import PodFacts
+from dra.engine.explain.problems import Grade, Problem
+from dra.engine.explain.snapshot import Leader, Presence, Snapshot
+from dra.engine.reasons import NAMED, named
+from dra.model.meta import Key
+
+COLOURS: Final = {Grade.ERROR: "red", Grade.LEAK: "red", Grade.WARNING: "yellow", Grade.INFO: "cyan"}
+
+ENDS: Final = {
+    "jobs.batch": "completes or fails, or is deleted",
+    "jobsets.jobset.x-k8s.io": "completes or fails, or is deleted",
+    "pods": "ends",
+}
+"""When a workload of that kind is over by itself."""
+
+OTHERWISE: Final = "is deleted, or its controller takes its entry out of the list"
+
+BY_RULE: Final = {
+    Hold.WORKLOAD: "rule 7",
+    Hold.CONSUMING: "rule 8",
+    Hold.WAITING: "rule 8",
+    Hold.FOREIGN: "rule 1",
+    Hold.UNKNOWN: "rule 12",
+    Hold.LOST_NODE: "rule 12",
+    Hold.GROUP: "rule 13",
+    Hold.FORMER: "rule 7",
+    Hold.DOUBT: "rule 12",
+    Hold.TIME: "rule 8",
+    Hold.NOTHING: "rule 8",
+}
+
+ENTRIES: Final = {
+    EntryKind.WORKLOAD: "the workload that it is reserved for",
+    EntryKind.FORMER: "an object of that name before this one",
+    EntryKind.GUARD: "the guard: stands for all pods that use the claim and are not listed",
+    EntryKind.TOMBSTONE: "finished pods whose objects are still there",
+    EntryKind.LIVE: "pods that are starting, run, or may be bound any moment",
+    EntryKind.FINISHED: "pods that have ended, or are gone",
+    EntryKind.UNKNOWN: "pods of which nothing is known here",
+    EntryKind.LOST_NODE: "pods that vanished from a node which did not report in",
+    EntryKind.GROUP: "all pods of a PodGroup",
+    EntryKind.FOREIGN: "listed by others; never touched",
+}
+
+
+def claim_lines(facts: ClaimFacts, snapshot: Snapshot) -> Iterator[str]:
+    """Yield what is to be said of a claim."""
+    yield f"claim {_name(facts.key)}: {state(facts)}"
+    if facts.devices:
+        where = f" on {_nodes(facts.nodes)}" if facts.nodes else ""
+        since = f", since {facts.since}" if facts.since else ""
+        yield f"  devices   {named(str(each) for each in facts.devices)}{where}{since}"
+    if facts.workload:
+        yield f"  reserved  for {facts.workload}: {_fate(facts)}"
+    users = facts.users
+    stages = (f"{getattr(users, stage):,} {stage}" for stage in ("started", "starting", "waiting", "gated", "finished"))
+    yield f"  pods      {', '.join(stages)}"
+    for held in facts.held:
+        yield f"  entry     {_entry(held)}"
+    for hold in facts.holds:
+        yield f"  kept      {BY_RULE[hold]}: {_kept(hold, facts)}"
+    if facts.holds:
+        yield f"  released  when {until(facts)}"
+    yield from problem_lines(facts.problems)
+    yield from unsaid(snapshot)
+
+
+def pod_lines(facts: PodFacts, snapshot: Snapshot) -> Iterator[str]:
+    """Yield what is to be said of a pod."""
+    where = f" on node {facts.node}" if facts.node else ""
+    yield f"pod {_name(facts.key)}: {facts.stage}{where}"
+    if facts.gates:
+        yield f"  gates     {', '.join(facts.gates)}"
+    for claim in facts.claims:
+        yield f"  claim     {claim.key[1]}: {state(claim)}"
+    if facts.message:
+        yield f"  told      by the scheduler: {facts.message}"
+    holders = {each.key: each for each in facts.holders}
+    for group in facts.groups:
+        yield f"  nodes     {group_line(group, holders)}"
+    yield from problem_lines(facts.problems)
+    advised = remedies.advised(facts.advice)
+    if advised:
+        yield f"  next      {advised}"
+    yield from unsaid(snapshot)
+
+
+def state(facts: ClaimFacts) -> str:
+    """Return in a few words how a claim is."""
+    deleting = ", being deleted" if facts.deleting else ""
+    if not facts.allocated:
+        waiting = facts.users.waiting + facts.users.gated
+        return (f"has no devices, {waiting} pods wait for it" if waiting else "has no devices") + deleting
+    if not facts.holds:
+        return "has devices that nothing keeps" + deleting
+    return f"has {len(facts.devices)} devices, used by {facts.users.consuming} pods" + deleting
+
+
+def until(facts: ClaimFacts) -> str:
+    """Return what must happen so that the claim gives its devices back."""
+    return " and ".join(dict.fromkeys(_end(hold, facts) for hold in facts.holds)) or "at once"
+
+
+def group_line(group: NodeGroup, holders: dict[Key, ClaimFacts]) -> str:
+    """Return one line about nodes that are alike."""
+    who = f"{group.count} nodes ({', '.join(group.nodes)}{', …' if group.count > len(group.nodes) else ''})"
+    if not group.barriers:
+        return f"{who}: could take it"
+    said = "; ".join(_barrier(each) for each in group.barriers)
+    held = [f"{each.devices} by claim {_name(each.claim)}{_for(holders.get(each.claim))}" for each in group.holders]
+    more = f" and {group.others} more claims" if group.others else ""
+    return f"{who}: {said}" + (f"; held: {', '.join(held)}{more}" if held else "")
+
+
+def problem_lines(problems: Iterable[Problem]) -> Iterator[str]:
+    """Yield each problem, and what to do about it."""
+    for problem in problems:
+        grade = coloured(problem.grade.value.ljust(9), COLOURS[problem.grade])
+        yield f"  {grade} {problem.trouble}: {remedies.text(problem)}"
+        command = remedies.command(problem)
+        if command:
+            yield f"  next      {command}"
+
+
+def unsaid(snapshot: Snapshot) -> Iterator[str]:
+    """Yield what could not be known."""
+    for resource, count in Counter(gap.resource for gap in snapshot.gaps).items():
+        why = next(gap.why for gap in snapshot.gaps if gap.resource == resource)
+        yield f"  unknown   {resource}: {why}" + (f" (and {count - 1} more)" if count > 1 else "")
+    history = "who was listed when, and what came back: only a controller that watches knows"
+    yield f"  unknown   {history} ({leader(snapshot.leader)})"
+
+
+def leader(found: Leader) -> str:
+    """Return what is known of our controller."""
+    match found.presence:
+        case Presence.RUNNING:
+            return f"{found.holder} is at work"
+        case Presence.STALE:
+            return f"lease {found.name} was last renewed {found.seconds} s ago: none is at work"
+        case Presence.ABSENT:
+            return f"no lease {found.name}: none is at work, or one without leader election"
+        case _:
+            return f"lease {found.name or 'of the controller'} cannot be read"
+
+
+def data(facts: ClaimFacts | PodFacts, snapshot: Snapshot) -> dict[str, Any]:
+    """Return facts for JSON and YAML, with texts and commands beside the numbers."""
+    told: dict[str, Any] = msgspec.to_builtins(facts)
+    told["problems"] = [problem_data(each) for each in facts.problems]
+    told["unknown"] = [{"resource": gap.resource, "why": gap.why} for gap in snapshot.gaps]
+    told["controller"] = leader(snapshot.leader)
+    if isinstance(facts, PodFacts):
+        told["next"] = remedies.advised(facts.advice)
+        holders = {each.key: each for each in facts.holders}
+        told["nodes"] = [group_line(group, holders) for group in facts.groups]
+    else:
+        told["until"] = until(facts) if facts.holds else ""
+    return told
+
+
+def problem_data(problem: Problem) -> dict[str, Any]:
+    """Return a problem for JSON."""
+    found = {
+        "trouble": problem.trouble.value,
+        "grade": problem.grade.value,
+        "object": str(problem.subject),
+        "text": remedies.text(problem),
+        "command": remedies.command(problem),
+        "facts": problem.numbers,
+    }
+    return {key: value for key, value in found.items() if value}
+
+
+def _name(key: Key) -> str:
+    return "/".join(key)
+
+
+def _nodes(names: tuple[str, ...]) -> str:
+    return f"node {names[0]}" if len(names) == 1 else f"{len(names)} nodes ({named(names)})"
+
+
+def _fate(facts: ClaimFacts) -> str:
+    if facts.released:
+        return "let go by its controller"
+    told = {
+        "alive": "exists",
+        "pending": "does not exist yet",
+        "finished": "has finished",
+        "gone": "is gone",
+        "asked": "exists, as another object",
+        "doubt": f"nobody can tell ({facts.phase})",
+    }
+    return told[facts.fate] + (", entered in the list" if facts.entered else ", not entered in the list")
+
+
+def _entry(held: Held) -> str:
+    if held.count == 1 or not held.names:
+        return f"{held.reference}: {ENTRIES[held.kind]}"
+    return f"{held.count} × {ENTRIES[held.kind]}: {_few(held.names, held.count)}"
+
+
+def _few(names: tuple[str, ...], count: int) -> str:
+    """Return some names, and how many more there are of all."""
+    more = count - len(names[:NAMED])
+    return ", ".join(names[:NAMED]) + (f" and {more:,} more" if more > 0 else "")
+
+
+def _kept(hold: Hold, facts: ClaimFacts) -> str:
+    users = facts.users
+    waiting = users.waiting + users.gated
+    others = [each.reference for each in facts.held if each.kind is EntryKind.FOREIGN]
+    lost = [each.reference.partition("/")[2] for each in facts.held if each.kind is EntryKind.LOST_NODE]
+    told = {
+        Hold.WORKLOAD: f"{facts.workload} may still use it",
+        Hold.CONSUMING: f"{users.consuming} pods use it: {_few(facts.consumers, users.consuming)}",
+        Hold.WAITING: f"{waiting} pods wait for it: {_few(facts.waiters, waiting)}",
+        Hold.FOREIGN: f"{named(others)}: an entry of others is never touched",
+        Hold.UNKNOWN: "pods are listed of which nobody can tell whether they are there",
+        Hold.LOST_NODE: f"pods may still run on node {named(lost)}, which did not report in when they vanished",
+        Hold.GROUP: "its PodGroup is there",
+        Hold.FORMER: "an object of the same name had it, and is not certainly gone",
+        Hold.DOUBT: "nobody can tell whether the workload has it",
+        Hold.TIME: "a scheduling cycle may still bind a pod to it",
+        Hold.NOTHING: "nobody uses it, and nothing has ended that would free it",
+    }
+    return told[hold]
+
+
+def _end(hold: Hold, facts: ClaimFacts) -> str:
+    kind = facts.workload.partition("/")[0]
+    told = {
+        Hold.WORKLOAD: f"{facts.workload} {ENDS.get(kind, OTHERWISE)}",
+        Hold.CONSUMING: f"its {facts.users.consuming} pods end",
+        Hold.WAITING: f"the {facts.users.waiting + facts.users.gated} pods that wait are gone",
+        Hold.FOREIGN: "whoever listed them takes the other entries away",
+        Hold.LOST_NODE: "the node is gone, rebooted or back for some minutes",
+        Hold.GROUP: "its PodGroup is gone",
+        Hold.TIME: "a minute has passed (21 where pods wait for volumes)",
+        Hold.NOTHING: "the next pod that uses it ends",
+    }
+    return told.get(hold, "somebody vouches that nobody uses it")
+
+
+def _for(facts: ClaimFacts | None) -> str:
+    if facts is None:
+        return ""
+    whose = f"for {facts.workload} " if facts.workload else ""
+    return f" ({whose}until {until(facts)})" if facts.holds else " (which nothing keeps)"
+
+
+def _barrier(barrier: Barrier) -> str:
+    match barrier.obstacle:
+        case Obstacle.CORDONED:
+            return "cordoned"
+        case Obstacle.TAINTED:
+            return f"taint {barrier.detail} is not tolerated"
+        case Obstacle.SELECTOR:
+            return f"not of label {barrier.detail}" if barrier.detail else "excluded by the pod's affinity"
+        case Obstacle.ROOM:
+            return f"too little room: {barrier.detail}"
+        case Obstacle.ELSEWHERE:
+            return f"claim {barrier.detail} is allocated elsewhere"
+        case _:
+            counted = ", ".join(_counted(each) for each in barrier.devices)
+            return counted + (f" ({barrier.detail})" if barrier.detail else "")
+
+
+def _counted(devices: Devices) -> str:
+    free = devices.offered - devices.held - devices.tainted
+    asked = f"{devices.asked} asked for" if devices.asked else "all asked for"
+    taints = f", {devices.tainted} tainted" if devices.tainted else ""
+    return f"request {devices.request}: {devices.offered} devices, {devices.held} held{taints}, {free} free, {asked}"

@@ -1,0 +1,66 @@
+"""Devices and nodes: what is offered where, who has it, and how much of it is used."""
+
+from collections.abc import Iterator
+
+from dra.engine.explain.scene import Scene
+from dra.engine.ledger import Item, items_of
+from dra.model.meta import Key, Struct
+from dra.model.slices import ResourceSlice
+
+
+class DeviceFacts(Struct, frozen=True):
+    """One device."""
+
+    item: Item
+    node: str = ""
+    """Where it is; empty if several nodes reach it."""
+
+    holders: tuple[Key, ...] = ()
+    """The claims that have it, or a part of it."""
+
+    taints: tuple[str, ...] = ()
+    offered: bool = True
+    """Whether a slice still has it."""
+
+    consumers: int = 0
+    """Pods that use it now."""
+
+
+def devices(scene: Scene) -> Iterator[DeviceFacts]:
+    """Yield all devices: those that slices offer, and those that claims have though no slice does."""
+    holders: dict[Item, list[Key]] = {}
+    for claim in scene.snapshot.claims:
+        if claim.status.allocation is not None:
+            for item in items_of(claim.status.allocation):
+                holders.setdefault(item.whole, []).append(claim.metadata.key)
+    seen = set()
+    for each in sorted(scene.snapshot.slices, key=_name):
+        spec = each.spec
+        for device in spec.devices or ():
+            item = Item(driver=spec.driver, pool=spec.pool.name, device=device.name)
+            if item in seen or scene.inventory.candidate(item) is None:
+                continue
+            seen.add(item)
+            taints = tuple(str(taint) for taint in device.taints or ())
+            yield _facts(
+                scene, item, holders.get(item, []), node=spec.node_name or device.node_name or "", taints=taints
+            )
+    for item, keys in sorted(holders.items(), key=_text):
+        if item not in seen:
+            yield _facts(scene, item, keys, offered=False)
+
+
+def _facts(
+    scene: Scene, item: Item, keys: list[Key], *, node: str = "", taints: tuple[str, ...] = (), offered: bool = True
+) -> DeviceFacts:
+    views = (scene.view(key) for key in keys)
+    consumers = sum(view.consuming for view in views if view is not None)
+    return DeviceFacts(item=item, node=node, holders=tuple(keys), taints=taints, offered=offered, consumers=consumers)
+
+
+def _name(found: ResourceSlice) -> str:
+    return found.metadata.name
+
+
+def _text(pair: tuple[Item, list[Key]]) -> str:
+    return str(pair[0])

@@ -1,0 +1,179 @@
+"""A snapshot put into the indexes of the engine, so that the rules can be asked about it.
+
+Everything is observed at one instant, `SEEN`. The rules are asked at `LATER` too, when every cycle that might have been
+under way then is over: what they would do at the latest, if nothing else happened.
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from contextlib import suppress
+from functools import cached_property
+from typing import Final
+
+from dra.engine.allocate import Inventory, Shares
+from dra.engine.claims.policy import ALONGSIDE, Policy
+from dra.engine.claims.view import ClaimView, WorkloadPhase
+from dra.engine.consumers import GATE
+from dra.engine.explain.snapshot import SeenWorkload, Snapshot
+from dra.engine.fit import Room, amounts_of
+from dra.engine.instants import SLOW_BIND_HORIZON, Instant
+from dra.engine.workloads import WorkloadKey
+from dra.engine.world import World
+from dra.model.claims import ResourceClaim
+from dra.model.classes import DeviceClass
+from dra.model.meta import Key, Uid
+from dra.model.placement import Host, PlacedPod
+from dra.model.pods import claim_names
+from dra.model.references import MalformedReferenceError
+from dra.model.slices import ResourceSlice, SliceOfTaints, SliceOfTaintsSpec, TaintedDevice
+from dra.model.workloads import reservation
+
+SEEN: Final[Instant] = 0.0
+LATER: Final[Instant] = 2 * SLOW_BIND_HORIZON
+
+_THERE: Final = frozenset({WorkloadPhase.PRESENT, WorkloadPhase.FINISHED})
+
+
+class Scene:
+    """What a snapshot says, indexed."""
+
+    def __init__(
+        self, snapshot: Snapshot, *, policy: Policy = ALONGSIDE, world: World | None = None, now: Instant = SEEN
+    ) -> None:
+        """``world`` is one that has seen an earlier snapshot, and remembers when it saw what."""
+        self.snapshot = snapshot
+        self.policy = policy
+        self.now = now
+        self.world = World() if world is None else world
+        self.pods: dict[Key, PlacedPod] = {pod.metadata.key: pod for pod in snapshot.pods}
+        self.nodes: dict[str, Host] = {node.metadata.name: node for node in snapshot.nodes}
+        self._fill()
+
+    def pod(self, uid: Uid) -> PlacedPod | None:
+        """Return a pod by its uid."""
+        consumer = self.world.consumer(uid)
+        return self.pods.get(consumer.key) if consumer is not None else None
+
+    def view(self, key: Key, *, now: Instant = SEEN) -> ClaimView | None:
+        """Return what the rules see of a claim."""
+        return self.world.view(key, now=now)
+
+    def complete(self, namespace: str) -> bool:
+        """Whether all pods of a namespace were read: whoever is not there is gone."""
+        if any(gap.resource == "pods" for gap in self.snapshot.gaps):
+            return False
+        return self.snapshot.namespace in {None, namespace}
+
+    @cached_property
+    def inventory(self) -> Inventory:
+        """What drivers offer."""
+        found = Inventory()
+        for each in self.snapshot.slices:
+            found.observe(each)
+        return found
+
+    @cached_property
+    def shares(self) -> Shares:
+        """How much is given away of devices that may be shared."""
+        found = Shares()
+        for claim in self.snapshot.claims:
+            found.put(claim.metadata.uid, claim.status.allocation)
+        return found
+
+    @cached_property
+    def classes(self) -> dict[str, DeviceClass]:
+        """The device classes."""
+        return {each.metadata.name: each for each in self.snapshot.classes}
+
+    @cached_property
+    def rooms(self) -> dict[str, Room]:
+        """The nodes, with what runs there."""
+        rooms: dict[str, Room] = {}
+        for name, node in self.nodes.items():
+            rooms[name] = Room(name)
+            rooms[name].observe(node)
+        for pod in self.snapshot.pods:
+            room = rooms.get(pod.spec.node_name)
+            if room is not None and not pod.terminal:
+                room.add(pod.metadata.uid, amounts_of(pod))
+        return rooms
+
+    @cached_property
+    def users(self) -> dict[Key, list[PlacedPod]]:
+        """Claim → the pods that name it."""
+        found: defaultdict[Key, list[PlacedPod]] = defaultdict(list)
+        for pod in self.snapshot.pods:
+            for name in claim_names(pod):
+                found[pod.metadata.namespace, name].append(pod)
+        return dict(found)
+
+    def _fill(self) -> None:
+        world = self.world
+        fresh = not world.keys()
+        for node in self.snapshot.nodes:
+            world.observe_node(node, now=self.now)
+        self._fill_taints()
+        for claim in self.snapshot.claims:
+            world.observe_claim(claim, now=self.now)
+        for pod in self.snapshot.pods:
+            if _concerns_claims(pod):
+                world.observe_pod(pod, now=self.now)
+        seen = {each.key: each for each in self.snapshot.workloads}
+        for workload in seen.values():
+            if workload.phase in _THERE:
+                finished = workload.phase is WorkloadPhase.FINISHED
+                world.observe_workload(workload.key, uid=workload.uid, finished=finished)
+            else:
+                world.kind_is(workload.key.kind, workload.phase)
+        there = {pod.metadata.uid for pod in self.snapshot.pods}
+        for claim in self.snapshot.claims:
+            self._settle(claim, seen, there)
+        if fresh:
+            world.started_watching(now=self.now)
+        world.dirty.clear()
+
+    def _fill_taints(self) -> None:
+        world = self.world
+        for each in self.snapshot.slices:
+            world.taints.observe_slice(_taints_of(each))
+        for rule in self.snapshot.rules:
+            world.taints.observe_rule(rule)
+        world.taints.slices_known()
+
+    def _settle(self, claim: ResourceClaim, seen: Mapping[WorkloadKey, SeenWorkload], there: AbstractSet[Uid]) -> None:
+        """Say of whoever the claim names and is not there that it is gone: a snapshot is a live read."""
+        key, world = claim.metadata.key, self.world
+        references = [entry for entry in claim.entries if not entry.is_pod]
+        with suppress(MalformedReferenceError):
+            found = reservation(claim)
+            references += [found.reference] if found is not None else []
+        for reference in references:
+            workload = seen.get(WorkloadKey.of(reference, key[0]))
+            if workload is not None and reference.uid and _gone(workload, reference.uid):
+                world.forget_workload(workload.key, reference.uid)
+        for entry in claim.entries:
+            if not entry.is_pod or world.consumer(entry.uid) is not None:
+                continue
+            if entry.uid in there:
+                world.pod_present(key, entry.uid, now=self.now)
+            elif self.complete(key[0]):
+                world.pod_absent(key, entry.uid)
+
+
+def _concerns_claims(pod: PlacedPod) -> bool:
+    """Whether the controller would keep the pod in mind."""
+    spec = pod.spec
+    return bool(spec.resource_claims or pod.status.extended_resource_claim_status or GATE in pod.gates)
+
+
+def _gone(found: SeenWorkload, expected: Uid) -> bool:
+    return found.phase is WorkloadPhase.ABSENT or (found.phase in _THERE and found.uid != expected)
+
+
+def _taints_of(found: ResourceSlice) -> SliceOfTaints:
+    spec = found.spec
+    devices = [TaintedDevice(name=device.name, taints=device.taints) for device in spec.devices or ()]
+    return SliceOfTaints(
+        metadata=found.metadata, spec=SliceOfTaintsSpec(driver=spec.driver, pool=spec.pool, devices=devices)
+    )

@@ -1,0 +1,136 @@
+"""A bundle explains elsewhere what it explains here, and holds no secret."""
+
+import gzip
+import io
+import tarfile
+
+import msgspec
+import pytest
+from click.testing import CliRunner
+
+from dra.cli.kubectl.main import main
+from dra.cli.kubectl.reading import bundle
+from dra.engine.claims.view import WorkloadPhase
+from dra.engine.explain import claims, pods
+from dra.engine.explain.audit import audit
+from dra.engine.explain.scene import Scene
+from dra.engine.explain.snapshot import Snapshot
+from dra.model.claims import ResourceClaim
+from dra.model.placement import PlacedPod
+from tests.dra.engine.explain.scenes import JOB, claim, entry, pod, snapshot, workload
+
+SECRET = "hunter2"  # noqa: S105 - of nobody
+
+RESERVED = {
+    "annotations": {
+        "reserve.dra/reserved-for": "jobs.batch/train",
+        "kubectl.kubernetes.io/last-applied-configuration": f'{{"password": "{SECRET}"}}',
+    },
+    "labels": {"note": SECRET},
+}
+
+
+def secretive():
+    """A cluster with a secret wherever there is room for one."""
+    held = claim("c", "n1/gpu-0", listed=(JOB, entry("a")), **RESERVED)
+    opaque = {"opaque": {"driver": "gpu.example.com", "parameters": {"token": SECRET}}}
+    held["spec"]["devices"]["config"] = [opaque]
+    held["status"]["allocation"]["devices"]["config"] = [opaque | {"source": "FromClaim"}]
+    container = {
+        "name": "main",
+        "command": [SECRET],
+        "env": [{"name": "TOKEN", "value": SECRET}, {"name": "K", "valueFrom": {"secretKeyRef": {"name": SECRET}}}],
+        "resources": {"requests": {"cpu": "1"}},
+    }
+    running = pod("a", "c", on="n1", phase="Running", started=True, metadata={"annotations": {"x": SECRET}})
+    running["spec"]["containers"] = [container]
+    running["spec"]["volumes"] = [
+        {"name": "s", "secret": {"secretName": SECRET}},
+        {"name": "d", "persistentVolumeClaim": {"claimName": SECRET}},
+    ]
+    running["status"]["conditions"].append({"type": "Ready", "status": "False", "message": SECRET})
+    return snapshot(held, claim("d"), pods=(running, pod("b", "d")), workloads=(workload(WorkloadPhase.PRESENT),))
+
+
+def test_a_bundle_gives_the_same_explanations(tmp_path):
+    taken = secretive()
+    bundle.write(taken, tmp_path / "b.tgz")
+    here, there = Scene(taken), Scene(bundle.read(tmp_path / "b.tgz"))
+    for name in ("c", "d"):
+        assert claims.explain(here, ("ml", name)) == claims.explain(there, ("ml", name))
+    for name in ("a", "b"):
+        assert pods.explain(here, ("ml", name)) == pods.explain(there, ("ml", name))
+    assert audit(here) == audit(there)
+
+
+def test_no_secret_is_in_a_bundle(tmp_path):
+    taken = secretive()
+    assert SECRET in msgspec.json.encode(taken).decode()  # the test could fail
+    bundle.write(taken, tmp_path / "b.tgz")
+    assert SECRET not in gzip.decompress((tmp_path / "b.tgz").read_bytes()).decode()
+
+
+def test_the_same_snapshot_gives_the_same_bytes(tmp_path):
+    for name in ("one", "two"):
+        bundle.write(secretive(), tmp_path / name)
+    assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
+
+
+def _archive(path, **members):
+    with tarfile.open(path, "w:gz") as archive:
+        for name, body in members.items():
+            info = tarfile.TarInfo(name.replace("_", "."))
+            info.size = len(body)
+            archive.addfile(info, io.BytesIO(body))
+
+
+@pytest.mark.parametrize(
+    ("members", "told"),
+    [
+        pytest.param(
+            {"bundle_json": b'{"version": 99}', "snapshot_json": b"{}"}, "version 99", id="of-another-version"
+        ),
+        pytest.param({"bundle_json": b"{}"}, "is no bundle", id="without-a-snapshot"),
+        pytest.param({"bundle_json": b"[", "snapshot_json": b"{}"}, "is no bundle", id="no-json"),
+    ],
+)
+def test_what_is_no_bundle_is_refused(tmp_path, members, told):
+    _archive(tmp_path / "b.tgz", **members)
+    with pytest.raises(bundle.MalformedBundleError, match=told):
+        bundle.read(tmp_path / "b.tgz")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "shown"),
+    [
+        pytest.param(["explain", "claim", "c"], 0, "rule 7: jobs.batch/train may still use it", id="explain-claim"),
+        pytest.param(["why", "pod/b"], 1, "3 nodes could take it", id="why-pod"),
+        pytest.param(["why", "node", "n1"], 0, "held by claim ml/c", id="why-node"),
+        pytest.param(["explain", "device", "n1/gpu-0"], 0, "used by 1 pods", id="explain-device"),
+        pytest.param(["explain", "claim", "c", "-o", "json"], 0, '"workload"', id="as-json"),
+        pytest.param(["audit"], 0, "nothing found", id="audit"),
+        pytest.param(["get", "claims"], 0, "jobs.batch/train", id="get-claims"),
+        pytest.param(["get", "devices", "--no-headers"], 0, "gpu.example.com/n3/gpu-1", id="get-devices"),
+        pytest.param(["tree"], 0, "ml: jobs.batch/train", id="tree"),
+        pytest.param(["usage", "--by", "node", "-o", "csv"], 0, "n1,2,1,1,1,1", id="usage-csv"),
+        pytest.param(["usage", "--by", "class"], 0, "gpu.example.com", id="usage-by-class"),
+    ],
+)
+def test_each_reading_command_takes_a_bundle(tmp_path, arguments, code, shown):
+    bundle.write(secretive(), tmp_path / "b.tgz")
+    done = CliRunner().invoke(main, [*arguments, "--from", str(tmp_path / "b.tgz")])
+    assert (done.exit_code, done.exception is None or code) == (code, done.exception is None or code), done.output
+    assert shown in done.stdout
+
+
+@pytest.mark.parametrize(
+    "arguments", [["explain", "claim", "nope"], ["explain", "job", "x"], ["explain", "claim"]], ids=" ".join
+)
+def test_what_is_not_there_is_an_error(tmp_path, arguments):
+    bundle.write(secretive(), tmp_path / "b.tgz")
+    assert CliRunner().invoke(main, [*arguments, "--from", str(tmp_path / "b.tgz")]).exit_code == 2
+
+
+def test_a_snapshot_is_made_of_structs_that_can_be_read_again():
+    assert msgspec.json.decode(msgspec.json.encode(secretive()), type=Snapshot) == secretive()
+    assert {ResourceClaim, PlacedPod} <= {type(each) for each in (*secretive().claims, *secretive().pods)}

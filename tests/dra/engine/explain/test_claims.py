@@ -1,0 +1,185 @@
+"""What is wrong with a claim: one table, a line for each trouble."""
+
+import msgspec
+import pytest
+
+from dra.engine.claims.view import WorkloadPhase
+from dra.engine.explain import claims
+from dra.engine.explain.audit import audit
+from dra.engine.explain.holds import Hold
+from dra.engine.explain.problems import Trouble
+from dra.engine.explain.scene import Scene
+from dra.engine.explain.snapshot import Gap
+from tests.dra.engine.explain.scenes import DRIVER, JOB, claim, entry, node, offer, pod, scene, workload
+
+FOREIGN = {"apiGroup": "example.com", "resource": "widgets", "name": "dam", "uid": "uid-dam"}
+LOST = {"apiGroup": "reserve.dra", "resource": "lostnodes", "name": "n1", "uid": "n1/"}
+RESERVED = {"annotations": {"reserve.dra/reserved-for": "jobs.batch/train", "reserve.dra/reserved-for-uid": "uid-job"}}
+LONG_AGO = "2026-11-20T11:00:00Z"
+GOING = {"deletionTimestamp": LONG_AGO, "finalizers": ["resource.kubernetes.io/delete-protection"]}
+MADE_FOR = {"ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "a", "uid": "uid-a", "controller": True}]}
+OVER = (workload(WorkloadPhase.FINISHED),)
+THERE = (workload(WorkloadPhase.PRESENT),)
+RUNS = {"on": "n1", "phase": "Running", "started": True}
+OF_JOB = {"ownerReferences": [{"apiVersion": "batch/v1", "kind": "Job", "name": "train", "controller": True}]}
+
+
+def annotated(**values):
+    return {"annotations": {f"reserve.dra/{key.replace('_', '-')}": value for key, value in values.items()}}
+
+
+@pytest.mark.parametrize(
+    ("found", "troubles"),
+    [
+        pytest.param(scene(claim("c", "n1/gpu-0", listed=(entry("a"),))), [Trouble.NOT_FREED], id="its-pod-is-gone"),
+        pytest.param(scene(claim("c", "n1/gpu-0")), [Trouble.LEFT_OVER], id="an-allocation-left-behind"),
+        pytest.param(
+            scene(claim("c", "n1/gpu-0", listed=(JOB,), **RESERVED), workloads=OVER),
+            [Trouble.NOT_FREED],
+            id="its-job-has-finished",
+        ),
+        pytest.param(
+            scene(claim("c", "n1/gpu-0", listed=(JOB,), **RESERVED), pods=(pod("a", "c", **RUNS),), workloads=OVER),
+            [Trouble.RELEASE_WAITS],
+            id="its-job-has-finished-a-pod-has-not",
+        ),
+        pytest.param(
+            scene(claim("c", "n1/gpu-0", listed=(JOB,), **RESERVED), workloads=THERE),
+            [Trouble.IDLE],
+            id="reserved-and-idle",
+        ),
+        pytest.param(
+            scene(claim("c", "n1/gpu-0", listed=(FOREIGN,))), [Trouble.KEPT_BY_OTHERS], id="kept-by-an-entry-of-others"
+        ),
+        pytest.param(
+            scene(claim("c", "n1/gpu-0", listed=(LOST,)), nodes=[node("n1", ready=False), node("n2")]),
+            [Trouble.NODE_LOST],
+            id="kept-for-a-lost-node",
+        ),
+        pytest.param(
+            scene(claim("c", "n1/gpu-0"), claim("d", "n1/gpu-0", listed=(entry("a"),)), pods=(pod("a", "d", **RUNS),)),
+            [Trouble.HELD_TWICE, Trouble.LEFT_OVER],
+            id="a-device-twice",
+        ),
+        pytest.param(scene(claim("c"), pods=(pod("a", "c", **RUNS),)), [Trouble.ALLOCATION_LOST], id="allocation-lost"),
+        pytest.param(
+            scene(
+                claim("c", "n1/gpu-0", listed=(entry("a"),)),
+                pods=(pod("a", "c", **RUNS), pod("b", "c", on="n2")),
+            ),
+            [Trouble.OFF_ALLOCATION],
+            id="a-pod-off-the-allocation",
+        ),
+        pytest.param(
+            scene(claim("c", "n1/gpu-0", listed=(entry("a"),)), pods=(pod("a", "c", **RUNS), pod("b", "c", on="n1"))),
+            [Trouble.UNLISTED],
+            id="a-bound-pod-unlisted",
+        ),
+        pytest.param(
+            scene(claim("c", "n1/gpu-0"), pods=(pod("a", "c", **RUNS),)),
+            [Trouble.UNGUARDED],
+            id="used-behind-an-empty-list",
+        ),
+        pytest.param(
+            scene(claim("c", "n1/gpu-0", listed=(entry("a"),), **GOING), pods=(pod("a", "c", **RUNS),)),
+            [Trouble.DELETION_WAITS],
+            id="deletion-waits",
+        ),
+        pytest.param(scene(claim("c", **GOING)), [Trouble.FINALIZER_LEFT], id="only-a-finalizer-is-left"),
+        pytest.param(scene(claim("c", **MADE_FOR)), [Trouble.ZOMBIE_CLAIM], id="made-for-a-pod-that-is-gone"),
+        pytest.param(
+            scene(claim("c", **annotated(entered_allocation="abc"))), [Trouble.MARKS_LEFT], id="notes-about-nothing"
+        ),
+        pytest.param(
+            scene(
+                claim("c", "n1/gpu-0", listed=(entry("a"),), **annotated(reserved_for="the Job")),
+                pods=(pod("a", "c", metadata=OF_JOB, **RUNS),),
+            ),
+            [Trouble.MALFORMED],
+            id="a-reference-that-is-none",
+        ),
+        pytest.param(
+            scene(
+                claim("c", "n1/gpu-0", listed=(entry("a"),), **RESERVED),
+                pods=(pod("a", "c", **RUNS),),
+                workloads=(workload(WorkloadPhase.PRESENT, uid="uid-next"),),
+            ),
+            [Trouble.WRONG_UID],
+            id="the-uid-of-an-object-before",
+        ),
+        pytest.param(
+            scene(
+                claim("c", "n1/gpu-0", listed=(entry("a"),), **annotated(reserved_for="jobs.batch/train")),
+                pods=(pod("a", "c", **RUNS),),
+                workloads=(workload(WorkloadPhase.ABSENT, uid=""),),
+            ),
+            [Trouble.WORKLOAD_NOT_FOUND],
+            id="a-workload-that-is-not-there",
+        ),
+        pytest.param(
+            scene(
+                claim("c", "n1/gpu-0", listed=(entry("a"),), **annotated(force_release="true")),
+                pods=(pod("a", "c", **RUNS),),
+            ),
+            [Trouble.FORCE_IGNORED],
+            id="force-with-another-uid",
+        ),
+        pytest.param(
+            scene(
+                claim("c", "n1/gpu-0", listed=(entry("a"),), **annotated(force_release="uid-c")),
+                pods=(pod("a", "c", **RUNS),),
+            ),
+            [Trouble.FORCE_BLOCKED],
+            id="force-against-a-pod-that-runs",
+        ),
+        pytest.param(
+            scene(
+                claim("c", "n1/gpu-0", listed=(entry("a"),)),
+                pods=(pod("a", "c"),),
+                nodes=[node("n1", cordoned=True), node("n2")],
+            ),
+            [Trouble.NODE_CORDONED],
+            id="allocated-on-a-cordoned-node",
+        ),
+        pytest.param(
+            scene(claim("c", "n1/gpu-7", listed=(entry("a"),)), pods=(pod("a", "c", **RUNS),)),
+            [Trouble.DEVICE_GONE],
+            id="a-device-that-nobody-offers",
+        ),
+        pytest.param(
+            scene(claim("c", "n1/gpu-0", listed=(entry("a"),)), pods=(pod("a", "c", **RUNS),)), [], id="all-is-well"
+        ),
+        pytest.param(scene(claim("c")), [], id="not-asked-for-yet"),
+    ],
+)
+def test_what_an_audit_finds(found, troubles):
+    assert [problem.trouble for problem in audit(found)] == troubles
+
+
+def test_a_claim_is_told_with_its_users_its_entries_and_what_keeps_it():
+    listed = (JOB, {"apiGroup": "reserve.dra", "resource": "guards", "name": "c", "uid": "uid-c"})
+    pods = tuple(pod(f"p{number}", "c", **RUNS) for number in range(30))
+    facts = claims.explain(
+        scene(claim("c", "n1/gpu-0", listed=listed, **RESERVED), pods=pods, workloads=THERE), ("ml", "c")
+    )
+    assert facts is not None
+    assert facts.users.started == 30
+    assert [held.reference for held in facts.held] == ["jobs.batch/train", "guards.reserve.dra/c"]
+    assert facts.holds == (Hold.WORKLOAD, Hold.CONSUMING)
+    assert (facts.workload, facts.fate, facts.entered) == ("jobs.batch/train", "alive", True)
+    assert facts.nodes == ("n1",)
+
+
+def test_there_is_nothing_to_tell_of_a_claim_that_is_not_there():
+    assert claims.explain(scene(), ("ml", "c")) is None
+
+
+def test_what_could_not_be_read_is_no_reason_to_call_pods_gone():
+    found = scene(claim("c", "n1/gpu-0", listed=(entry("a"),)))
+
+    blind = Scene(msgspec.structs.replace(found.snapshot, gaps=(Gap(resource="pods", why="forbidden"),)))
+    assert [problem.trouble for problem in audit(blind)] == [Trouble.IN_DOUBT]
+
+
+def test_the_driver_is_that_of_the_offer():
+    assert offer("n1")["spec"]["driver"] == DRIVER

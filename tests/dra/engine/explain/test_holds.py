@@ -1,0 +1,51 @@
+"""What keeps an allocation is what the rules would need to lose."""
+
+import pytest
+
+from dra.engine.claims.policy import ALONGSIDE, REPLACE
+from dra.engine.claims.view import LostNode
+from dra.engine.explain.holds import Hold, holds
+from tests.dra.engine import examples as ex
+
+RESERVED = {"workload": ex.JOB, "entered": True}
+
+
+@pytest.mark.parametrize("policy", [REPLACE, ALONGSIDE], ids=["replace", "alongside"])
+@pytest.mark.parametrize(
+    ("claim", "pods", "known", "kept"),
+    [
+        pytest.param({**RESERVED, "list": [ex.JOB]}, [], {"workload": ex.PRESENT}, [Hold.WORKLOAD], id="a-running-job"),
+        pytest.param(
+            {**RESERVED, "list": [ex.JOB, "guard"]},
+            [ex.started("a")],
+            {"workload": ex.PRESENT},
+            [Hold.WORKLOAD, Hold.CONSUMING],
+            id="a-running-job-and-its-pod-each-would-do",
+        ),
+        pytest.param(
+            {**RESERVED, "list": [ex.JOB, "guard"]},
+            [ex.started("a")],
+            {"workload": ex.FINISHED},
+            [Hold.CONSUMING],
+            id="of-a-finished-job-its-pod-alone",
+        ),
+        pytest.param(
+            {**RESERVED, "list": [ex.JOB]}, [], {"workload": ex.FINISHED}, [], id="a-finished-job-keeps-nothing"
+        ),
+        pytest.param(
+            {**RESERVED, "list": [ex.JOB]}, [], {"workload": ex.GONE}, [], id="a-job-that-is-gone-keeps-nothing"
+        ),
+        pytest.param({"list": [ex.FOREIGN]}, [], {}, [Hold.FOREIGN], id="an-entry-of-others"),
+        pytest.param({"list": []}, [], {}, [Hold.NOTHING], id="an-empty-list-is-no-edge"),
+        pytest.param({"list": [ex.started("a")]}, [], {}, [Hold.UNKNOWN], id="a-pod-that-nobody-has-looked-up"),
+        pytest.param({"list": [ex.started("a")]}, [], {"gone": ["a"]}, [], id="a-pod-that-is-gone"),
+        pytest.param({"list": [ex.started("a")]}, [ex.started("a")], {}, [Hold.CONSUMING], id="a-pod-that-runs"),
+        pytest.param({"list": [ex.waiting("a")]}, [ex.waiting("a")], {}, [Hold.WAITING], id="a-listed-pod-that-waits"),
+        pytest.param(
+            {"list": ["guard"]}, [], {"lost_nodes": (LostNode(name="n1"),)}, [Hold.LOST_NODE], id="a-lost-node"
+        ),
+        pytest.param({"allocation": None}, [ex.waiting("a")], {}, [], id="nothing-is-allocated"),
+    ],
+)
+def test_what_keeps_an_allocation(claim, pods, known, kept, policy):
+    assert list(holds(ex.view(ex.claim(**claim), *pods, **known), policy=policy, soon=ex.NOON)) == kept

@@ -1,0 +1,140 @@
+"""What a pod waits for, node by node, and what would help."""
+
+import pytest
+
+from dra.engine.claims.view import WorkloadPhase
+from dra.engine.explain import pods
+from dra.engine.explain.places import Obstacle
+from dra.engine.explain.pods import Way
+from dra.engine.explain.problems import Trouble
+from tests.dra.engine.explain.scenes import JOB, SOMEBODY, claim, entry, node, offer, pod, scene, workload
+
+KEY = ("ml", "a")
+TAINT = {"key": "team", "value": "red", "effect": "NoSchedule"}
+RESERVED = {"annotations": {"reserve.dra/reserved-for": "jobs.batch/train", "reserve.dra/reserved-for-uid": "uid-job"}}
+FULL = tuple(
+    claim(f"{on}-{index}", f"{on}/gpu-{index}", listed=(JOB,), **RESERVED)
+    for on in ("n1", "n2", "n3")
+    for index in (0, 1)
+)
+ALIVE = (workload(WorkloadPhase.PRESENT),)
+GATE = {"schedulingGates": [{"name": "reserve.dra/claim"}]}
+
+
+def told(*claims, waits=("c",), more=(), spec=None, **cluster):
+    found = pods.explain(scene(*claims, pods=(pod("a", *waits, **(spec or {})), *more), **cluster), KEY)
+    assert found is not None
+    return found
+
+
+def shape(facts):
+    return [(group.count, [barrier.obstacle for barrier in group.barriers]) for group in facts.groups]
+
+
+@pytest.mark.parametrize(
+    ("facts", "groups", "way"),
+    [
+        pytest.param(told(claim("c")), [(3, [])], Way.NONE, id="all-could-take-it"),
+        pytest.param(
+            told(claim("c"), *FULL, workloads=ALIVE), [(3, [Obstacle.DEVICES])], Way.WAIT, id="all-devices-are-held"
+        ),
+        pytest.param(
+            told(claim("c", count=3)), [(3, [Obstacle.DEVICES])], Way.NONE, id="no-node-has-as-many-as-are-asked-for"
+        ),
+        pytest.param(
+            told(claim("c"), nodes=[node("n1", cordoned=True), node("n2", taints=(TAINT,))]),
+            [(1, [Obstacle.CORDONED]), (1, [Obstacle.TAINTED])],
+            Way.UNCORDON,
+            id="a-cordoned-node-is-the-shortest-way",
+        ),
+        pytest.param(
+            told(claim("c"), nodes=[node("n2", taints=(TAINT,))]), [(1, [Obstacle.TAINTED])], Way.UNTAINT, id="a-taint"
+        ),
+        pytest.param(
+            told(claim("c"), spec={"nodeSelector": {"zone": "a"}}), [(3, [Obstacle.SELECTOR])], Way.LABEL, id="a-label"
+        ),
+        pytest.param(
+            told(claim("c"), nodes=[node("n1", cpu="500m")]), [(1, [Obstacle.ROOM])], Way.NONE, id="too-few-cpus"
+        ),
+        pytest.param(
+            told(claim("c", "n1/gpu-0"), nodes=[node("n1", cpu="0"), node("n2")]),
+            [(1, [Obstacle.ROOM]), (1, [Obstacle.ELSEWHERE])],
+            Way.NONE,
+            id="allocated-where-there-is-no-room",
+        ),
+        pytest.param(
+            told(claim("c"), nodes=[node("n1")], slices=[offer("n1", resourceSliceCount=2)]),
+            [(1, [Obstacle.DEVICES])],
+            Way.NONE,
+            id="a-pool-that-is-not-complete",
+        ),
+    ],
+)
+def test_nodes_are_told_in_groups(facts, groups, way):
+    assert shape(facts) == groups
+    assert facts.advice.way is way
+
+
+def test_a_group_has_numbers_and_says_who_has_the_devices():
+    (group,) = told(claim("c"), *FULL, workloads=ALIVE).groups
+    (devices,) = group.barriers[0].devices
+    assert (devices.asked, devices.offered, devices.held) == (1, 2, 2)
+    assert len(group.holders) + group.others == 6
+    assert all(holder.devices == 1 for holder in group.holders)
+
+
+@pytest.mark.parametrize(
+    ("facts", "troubles"),
+    [
+        pytest.param(told(waits=("c",)), {Trouble.CLAIM_MISSING, Trouble.NOT_TRIED}, id="no-such-claim"),
+        pytest.param(told(claim("c"), spec=GATE), {Trouble.GATED}, id="gated-and-nobody-there"),
+        pytest.param(told(claim("c"), spec=GATE, leader=SOMEBODY), set(), id="gated-and-somebody-there"),
+        pytest.param(
+            told(claim("c"), spec={"schedulingGates": [{"name": "kueue"}]}),
+            {Trouble.GATED_BY_OTHERS},
+            id="gate-of-others",
+        ),
+        pytest.param(
+            told(spec={"resourceClaims": [{"name": "x", "resourceClaimTemplateName": "t"}]}, waits=()),
+            {Trouble.TEMPLATE_MISSING, Trouble.NOT_TRIED},
+            id="no-such-template",
+        ),
+        pytest.param(
+            told(
+                spec={"resourceClaims": [{"name": "x", "resourceClaimTemplateName": "t"}]},
+                waits=(),
+                templates=[("ml", "t")],
+            ),
+            {Trouble.CLAIM_NOT_MADE, Trouble.NOT_TRIED},
+            id="nobody-makes-its-claim",
+        ),
+        pytest.param(
+            told(
+                claim("c", "n1/gpu-0", listed=(entry("a"),)),
+                spec={"on": "n1"},
+                nodes=[node("n1", ready=False), node("n2")],
+            ),
+            {Trouble.NODE_NOT_READY},
+            id="bound-to-a-silent-node",
+        ),
+        pytest.param(
+            told(
+                claim("c"),
+                *(claim(f"x{i}", f"{on}/gpu-{i}", listed=(entry("b"),)) for on in ("n1",) for i in (0, 1)),
+                nodes=[node("n1")],
+            ),
+            {Trouble.NOT_FREED, Trouble.UNSCHEDULABLE},
+            id="devices-that-nobody-gives-back",
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_pod(facts, troubles):
+    assert {problem.trouble for problem in facts.problems} == troubles
+
+
+def test_a_class_that_is_not_there_is_named():
+    wrong = claim("c")
+    wrong["spec"]["devices"]["requests"][0]["exactly"]["deviceClassName"] = "nope"
+    (problem,) = told(wrong).problems
+    assert problem.trouble is Trouble.UNSATISFIABLE
+    assert "device class nope does not exist" in str(problem.numbers["error"])
