@@ -1,0 +1,127 @@
+"""The calls as kube-scheduler makes them, over HTTP."""
+
+import json
+
+import aiohttp
+import pytest
+
+from controller.extender.calls import Calls
+from controller.extender.metrics import Metrics
+from controller.extender.picture import Picture
+from controller.extender.refusals import Refused
+from controller.extender.server import Server
+from controller.extender.writing import RefusedError, UnknownOutcomeError
+from dra.api.extender import ExtenderConfiguration
+from dra.kube.clock import SYSTEM
+from dra.model.meta import ObjectMeta
+from dra.model.placement import Host, HostStatus
+
+REAL_TIME = True
+CONFIGURATION = ExtenderConfiguration.model_validate({"serve": {"port": 0}})
+
+
+class Binder:
+    def __init__(self):
+        self.calls = []
+        self.fails = None
+
+    async def bind(self, call):
+        self.calls.append(call)
+        if self.fails is not None:
+            raise self.fails
+
+
+@pytest.fixture
+def binder():
+    return Binder()
+
+
+@pytest.fixture
+def troubles():
+    return []
+
+
+@pytest.fixture
+async def ask(binder, troubles):
+    picture = Picture()
+    for name, cpu in (("a", "4"), ("b", "1")):
+        status = HostStatus(allocatable={"cpu": cpu, "pods": "110"})
+        picture.observe_node(Host(metadata=ObjectMeta(name=name), status=status))
+    calls = Calls(
+        picture=picture,
+        binder=binder,
+        refused=Refused(picture=picture, writing=None, clock=SYSTEM),
+        metrics=Metrics(picture.census),
+        clock=SYSTEM,
+        troubles=lambda: troubles,
+        binds=lambda: True,
+    )
+    async with Server(CONFIGURATION, calls) as server, aiohttp.ClientSession(trust_env=False) as session:
+
+        async def ask(verb, body):
+            async with session.post(
+                f"{server.address}/{verb}", data=body if isinstance(body, str) else json.dumps(body)
+            ) as got:
+                return got.status, await got.text()
+
+        yield ask
+
+
+POD = {
+    "metadata": {"name": "p", "namespace": "d", "uid": "u"},
+    "spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "2"}}}]},
+}
+
+
+async def test_filter_names_the_nodes_that_are_left_and_why_not_the_others(ask):
+    status, text = await ask("filter", {"Pod": POD, "Nodes": None, "NodeNames": ["a", "b", "unknown"]})
+    assert status == 200
+    assert json.loads(text) == {
+        "NodeNames": ["a"],
+        "FailedNodes": {"b": "Insufficient cpu by node"},
+        "FailedAndUnresolvableNodes": {"unknown": "node(s) not found"},
+        "Error": "",
+    }
+
+
+async def test_prioritize_gives_each_node_a_score(ask):
+    _, text = await ask("prioritize", {"Pod": POD, "NodeNames": ["a", "b"]})
+    assert json.loads(text) == [{"Host": "a", "Score": 0}, {"Host": "b", "Score": 0}]
+
+
+CALL = {"PodName": "p", "PodNamespace": "d", "PodUID": "u", "Node": "a"}
+
+
+@pytest.mark.parametrize(
+    ("fails", "said"),
+    [
+        pytest.param(None, "", id="bound"),
+        pytest.param(RefusedError("no"), "pod d/p, node a: no", id="refused"),
+        pytest.param(UnknownOutcomeError("gone"), "nobody knows yet", id="unknown"),
+    ],
+)
+async def test_bind_says_how_it_ended(ask, binder, fails, said):
+    binder.fails = fails
+    status, text = await ask("bind", CALL)
+    assert status == 200
+    assert said in json.loads(text)["Error"]
+    assert bool(json.loads(text)["Error"]) is bool(said)
+    assert [(call.pod_uid, call.node) for call in binder.calls] == [("u", "a")]
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        pytest.param("{", "no call of kube-scheduler's", id="no-json"),
+        pytest.param({"Pod": POD, "Nodes": {"items": []}}, "nodeCacheCapable: true", id="nodes-as-objects"),
+    ],
+)
+async def test_what_is_no_call_is_refused(ask, body, said):
+    status, text = await ask("filter", body)
+    assert status == 400
+    assert said in text
+
+
+async def test_nothing_is_answered_before_the_cluster_is_known(ask, troubles):
+    troubles.append("pods: not listed yet")
+    assert await ask("filter", {"Pod": POD, "NodeNames": ["a"]}) == (503, "pods: not listed yet")

@@ -1,0 +1,136 @@
+import msgspec
+
+from dra.api.reservations.model import Phase
+from dra.engine.instants import NEVER
+from dra.engine.reservations.lifecycle import Ask, Place, Remove, Unplace, View, WriteStatus, decide
+from dra.engine.reservations.status import Consumer, entering, leaving, patch
+from dra.model.meta import ObjectMeta, Uid
+from dra.model.placement import PlacedPod
+from dra.model.pods import PodCondition, PodStatus
+from tests.dra.engine.reservations.examples import NOW, available, of, reservation
+
+HOUR = 3600.0
+P = {"namespace": "default", "name": "p", "uid": "uid-p"}
+CONSUMER = Consumer(uid=Uid("uid-p"), key=("default", "p"), amounts=of("200m", memory="400Mi"))
+
+
+def placeholder(message="", *, bound=False):
+    condition = PodCondition(type="PodScheduled", status="True" if bound else "False", message=message)
+    return PlacedPod(
+        metadata=ObjectMeta(namespace="default", name="reservation-uid-demo", uid=Uid("uid-x")),
+        status=PodStatus(conditions=[condition] if message or bound else None),
+    )
+
+
+def actions(view, *, now=NOW + 1):
+    return decide(view, now=now).actions
+
+
+def kinds(view, *, now=NOW + 1):
+    return [type(action) for action in actions(view, now=now)]
+
+
+def status_of(view, *, now=NOW + 1):
+    (written,) = (action.body["status"] for action in actions(view, now=now) if isinstance(action, WriteStatus))
+    return written
+
+
+def test_what_waits_gets_a_placeholder():
+    assert kinds(View(reservation=reservation())) == [Place]
+    assert kinds(View(reservation=reservation(), placeholder=placeholder())) == []
+
+
+def test_why_it_finds_no_place_is_told_in_the_schedulers_words_once():
+    view = View(reservation=reservation(), placeholder=placeholder("0/3 nodes are available"))
+    (condition,) = status_of(view)["conditions"]
+    assert (condition["reason"], condition["message"]) == ("Unschedulable", "0/3 nodes are available")
+    told = reservation(status={"conditions": [condition]})
+    assert kinds(View(reservation=told, placeholder=placeholder("0/3 nodes are available"))) == []
+
+
+def test_a_refused_placeholder_is_told_and_tried_again():
+    view = View(reservation=reservation(), refused="exceeded quota: q")
+    assert kinds(view) == [Place, WriteStatus]
+    assert status_of(view)["conditions"][0]["message"] == "exceeded quota: q"
+
+
+def test_what_has_its_place_needs_no_placeholder():
+    assert kinds(View(reservation=available(), placeholder=placeholder(bound=True))) == [Unplace]
+
+
+def test_what_is_over_ends_and_is_looked_at_until_then():
+    assert decide(View(reservation=available()), now=NOW + 1).wake_at == NOW + HOUR
+    assert status_of(View(reservation=available()), now=NOW + HOUR)["phase"] == "Failed"
+    assert status_of(View(reservation=reservation()), now=NOW + HOUR)["phase"] == "Failed"
+    assert status_of(View(reservation=available(), node_gone=True))["phase"] == "Failed"
+
+
+def test_what_has_ended_is_deleted_a_day_later():
+    ready = {"type": "Ready", "status": "False", "reason": "Expired", "lastTransitionTime": "2027-01-15T08:00:00Z"}
+    over = reservation(status={"phase": "Failed", "conditions": [ready]})
+    plan = decide(View(reservation=over, placeholder=placeholder()), now=NOW + 1)
+    assert ([type(action) for action in plan.actions], plan.wake_at) == ([Unplace], NOW + 24 * HOUR)
+    assert kinds(View(reservation=over), now=NOW + 24 * HOUR) == [Remove]
+
+
+def test_who_is_in_it_is_named_and_for_once_it_is_over_then():
+    view = View(reservation=available(), consumers=(CONSUMER,))
+    written = status_of(view)
+    assert (written["phase"], written["currentOwners"]) == ("Succeeded", [P])
+    assert written["allocated"] == {"cpu": "200m", "memory": "400Mi"}
+
+
+def listing(**more):
+    return available(status={"currentOwners": [P], "allocated": {"cpu": "200m"}, **more}, allocateOnce=False)
+
+
+def test_a_pod_that_is_named_and_not_seen_is_asked_about_before_anything_is_written():
+    assert actions(View(reservation=listing())) == (Ask(key=("default", "p"), uid=Uid("uid-p")),)
+
+
+def test_a_pod_that_is_known_to_have_ended_is_named_no_more():
+    assert status_of(View(reservation=listing(), ended=frozenset({Uid("uid-p")}))) == {
+        "currentOwners": [],
+        "allocated": {"cpu": None},
+    }
+
+
+def test_a_pod_that_is_not_bound_yet_stays_named_and_ends_nothing():
+    once = available(status={"currentOwners": [P], "allocated": {"cpu": "200m", "memory": "400Mi"}})
+    waiting = msgspec.structs.replace(CONSUMER, under_way=True)
+    assert kinds(View(reservation=once, asked=(waiting,))) == []
+
+
+def test_a_pod_that_was_never_bound_leaves_it_as_it_was():
+    once = available(status={"currentOwners": [P], "allocated": {"cpu": "200m"}})
+    written = status_of(View(reservation=once, never_bound=frozenset({Uid("uid-p")})))
+    assert "phase" not in written
+
+
+def test_one_in_deletion_is_left_alone():
+    going = available()
+    going = going.model_copy(
+        update={"metadata": going.metadata.model_copy(update={"deletion_timestamp": going.metadata.creation_timestamp})}
+    )
+    assert decide(View(reservation=going), now=NOW + 2 * HOUR).wake_at == NEVER
+    assert kinds(View(reservation=going)) == []
+
+
+def test_what_cannot_be_read_says_so_and_is_not_placed():
+    bad = reservation(annotations={"scheduling.koordinator.sh/reservation-resize-allocatable": "{"})
+    view = View(reservation=bad)
+    assert kinds(view) == [WriteStatus]
+    (condition,) = status_of(view)["conditions"]
+    assert (condition["type"], condition["status"]) == ("Readable", "False")
+
+
+def test_entering_names_one_more_and_leaving_takes_it_back():
+    empty = available(allocateOnce=False)
+    entered = entering(empty, CONSUMER)
+    assert patch(empty.status, entered) == {"currentOwners": [P], "allocated": {"cpu": "200m", "memory": "400Mi"}}
+    inside = empty.model_copy(update={"status": entered})
+    assert entering(inside, CONSUMER) is None
+    left = leaving(inside, CONSUMER)
+    assert (left.current_owners, left.allocated, left.phase) == ((), {}, Phase.AVAILABLE)
+    assert patch(entered, left) == {"currentOwners": [], "allocated": {"cpu": None, "memory": None}}
+    assert leaving(empty, CONSUMER) is None

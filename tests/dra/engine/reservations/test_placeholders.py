@@ -1,0 +1,102 @@
+import pytest
+
+from dra.engine.reservations import placeholders
+from dra.model.meta import ObjectMeta, OwnerReference, Uid
+from tests.dra.engine.reservations.examples import reservation
+
+
+def of(annotations=None, metadata=None, namespace=None, **spec):
+    container = {"name": "a", "image": "b", "resources": {"requests": {"cpu": "2", "nvidia.com/gpu": 1}}}
+    template = {"spec": {"containers": [container], **spec}}
+    template |= {"metadata": metadata} if metadata else {}
+    template |= {"namespace": namespace} if namespace else {}
+    return reservation(template=template, annotations=annotations)
+
+
+def test_it_asks_for_what_is_to_be_held_and_runs_nothing():
+    (container,) = placeholders.manifest(of())["spec"]["containers"]
+    assert container["image"] == placeholders.IMAGE
+    assert container["resources"] == {
+        "requests": {"cpu": "2", "nvidia.com/gpu": "1"},
+        "limits": {"nvidia.com/gpu": "1"},
+    }
+
+
+def test_what_is_resized_is_what_it_asks_for():
+    resized = {"scheduling.koordinator.sh/reservation-resize-allocatable": '{"resources": {"cpu": "3"}}'}
+    (container,) = placeholders.manifest(of(annotations=resized))["spec"]["containers"]
+    assert container["resources"]["requests"]["cpu"] == "3"
+
+
+@pytest.mark.parametrize(
+    ("given", "namespace"),
+    [
+        pytest.param({}, "default", id="none"),
+        pytest.param({"metadata": {"namespace": "ml"}}, "ml", id="in-the-metadata"),
+        pytest.param({"namespace": "ml"}, "ml", id="as-old-manifests-have-it"),
+    ],
+)
+def test_it_is_in_the_namespace_of_the_template(given, namespace):
+    assert placeholders.key(of(**given)) == (namespace, "reservation-uid-demo")
+
+
+def test_constraints_come_from_the_template_and_nothing_else_does():
+    given = {
+        "nodeSelector": {"a": "b"},
+        "tolerations": [{"operator": "Exists"}],
+        "priorityClassName": "high",
+        "priority": 7,
+        "volumes": [{"name": "v"}],
+        "schedulerName": "mine",
+    }
+    spec = placeholders.manifest(of(**given))["spec"]
+    kept = {"nodeSelector", "tolerations", "priorityClassName", "schedulerName"}
+    assert {name: spec[name] for name in kept} == {name: given[name] for name in kept}
+    assert not {"priority", "volumes"} & spec.keys()
+    assert placeholders.manifest(of())["spec"]["schedulerName"] == "koord-scheduler"
+
+
+THIS = {"key": "metadata.name", "operator": "In", "values": ["n7"]}
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+
+
+@pytest.mark.parametrize(
+    ("affinity", "terms"),
+    [
+        pytest.param(None, [{"matchFields": [THIS]}], id="no-affinity"),
+        pytest.param(
+            {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [{"matchExpressions": ["x"]}, {"matchFields": ["y"]}]}}},
+            [{"matchExpressions": ["x"], "matchFields": [THIS]}, {"matchFields": ["y", THIS]}],
+            id="each-term",
+        ),
+    ],
+)
+def test_a_node_that_is_named_is_required_so_that_room_and_taints_are_checked(affinity, terms):
+    given = {"nodeName": "n7"} | ({"affinity": affinity} if affinity else {})
+    spec = placeholders.manifest(of(**given))["spec"]
+    assert "nodeName" not in spec
+    assert spec["affinity"]["nodeAffinity"][REQUIRED]["nodeSelectorTerms"] == terms
+
+
+def metadata(name="reservation-u", **reference):
+    whole = {
+        "api_version": "scheduling.koordinator.sh/v1alpha1",
+        "kind": "Reservation",
+        "uid": Uid("u"),
+        "controller": True,
+    }
+    return ObjectMeta(name=name, owner_references=[OwnerReference(**(whole | reference))])
+
+
+@pytest.mark.parametrize(
+    ("given", "uid"),
+    [
+        pytest.param(metadata(), "u", id="placeholder"),
+        pytest.param(metadata(name="mine"), None, id="another-name"),
+        pytest.param(metadata(controller=False), None, id="no-controller"),
+        pytest.param(metadata(kind="Job"), None, id="another-kind"),
+        pytest.param(ObjectMeta(name="reservation-u"), None, id="no-owner"),
+    ],
+)
+def test_a_pod_is_a_placeholder_by_controller_and_name(given, uid):
+    assert placeholders.stands_for(given) == uid
