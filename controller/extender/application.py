@@ -12,6 +12,7 @@ from controller.extender.doubts import Doubts
 from controller.extender.metrics import Metrics
 from controller.extender.picture import Picture
 from controller.extender.refusals import Refused
+from controller.extender.reporting import Reporting
 from controller.extender.server import Server
 from controller.extender.watching import Watching
 from controller.extender.writing import Writing
@@ -20,6 +21,7 @@ from dra.api.extender import ExtenderConfiguration
 from dra.kube.client import Client
 from dra.kube.clock import SYSTEM, Clock
 from dra.kube.election import Terms
+from dra.kube.events import Recorder
 from dra.kube.lease import Election
 from dra.kube.limits import Limiter
 from dra.kube.transport import Transport
@@ -52,7 +54,14 @@ class Extender:
         leadership = Leadership(self._election)
         writing = Writing(client, picture=self.picture, clock=clock, leadership=leadership)
         self._refused = Refused(picture=self.picture, writing=writing, clock=clock)
-        self._watching = Watching(client, picture=self.picture, clock=clock, freed=self._refused.freed)
+        self._recorder = Recorder(client, instance=identity, controller="reserve.dra/extender", clock=clock)
+        self._watching = Watching(
+            client,
+            picture=self.picture,
+            clock=clock,
+            freed=self._refused.freed,
+            reporting=Reporting(self._recorder),
+        )
         seconds = configuration.bind_seconds
         self._doubts = Doubts(picture=self.picture, writing=writing, clock=clock, seconds=seconds)
         self._binder = Binder(picture=self.picture, writing=writing, doubts=self._doubts, clock=clock, seconds=seconds)
@@ -128,6 +137,7 @@ class Extender:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._doubts.run(), name="doubts")
             group.create_task(self._refused.run(), name="refused")
+            group.create_task(self._recorder.run(), name="events")
 
     async def _measure(self) -> None:
         while True:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from controller.extender.picture import Picture
+from controller.extender.reporting import Reporting
 from controller.watches import trouble
 from dra.kube.backoff import Backoff
 from dra.kube.client import Client
@@ -13,7 +14,7 @@ from dra.kube.clock import Clock
 from dra.kube.errors import ApiError
 from dra.kube.reflector import Reflector
 from dra.kube.resources import NODES, PODS, RESERVATIONS
-from dra.kube.store import Change, Deleted, Rewound, RewoundError, Upserted
+from dra.kube.store import Change, Deleted, Rewound, RewoundError, Synced, Upserted
 from dra.model.meta import DynamicObject
 from dra.model.placement import Host, PlacedPod
 
@@ -27,8 +28,13 @@ def _unfinished(pod: PlacedPod) -> bool:
 class Watching:
     """Three reflectors that feed the picture."""
 
-    def __init__(self, client: Client, *, picture: Picture, clock: Clock, freed: Callable[[], None]) -> None:
+    def __init__(
+        self, client: Client, *, picture: Picture, clock: Clock, freed: Callable[[], None], reporting: Reporting
+    ) -> None:
         """``freed`` is called when a reservation lets go of something, or can be used from now on."""
+        self._reporting = reporting
+        self._known = False
+        """Whether pods are told one by one: in a first list those that did not ask are those before our time."""
         self._client = client
         self._picture = picture
         self._freed = freed
@@ -80,7 +86,11 @@ class Watching:
         for change in changes:
             match change:
                 case Upserted(obj=node):
+                    before = self._picture.faults.get(node.metadata.name)
                     self._picture.observe_node(node)
+                    fault = self._picture.faults.get(node.metadata.name)
+                    if fault is not None and fault != before:
+                        self._reporting.unreadable(node, fault)
                 case Deleted(obj=node):
                     self._picture.forget_node(node.metadata.name)
                 case Rewound():
@@ -110,10 +120,14 @@ class Watching:
         for change in changes:
             match change:
                 case Upserted(obj=pod):
+                    asked = not pod.spec.node_name or self._picture.books.seat(pod.metadata.uid) is not None
                     self._picture.observe_pod(pod)
+                    room = self._picture.books.room(pod.spec.node_name)
+                    if self._known and not asked and room is not None:
+                        self._reporting.overfull(pod, room)
                 case Deleted(obj=pod):
                     self._picture.forget_pod(pod)
+                case Synced():
+                    self._known = True
                 case Rewound():
                     raise RewoundError(change)
-                case _:
-                    pass

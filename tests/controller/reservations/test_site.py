@@ -189,3 +189,51 @@ async def test_an_annotation_that_cannot_be_read_refuses_the_pod_by_name():
         _, told = await site.schedule(made)
         assert set(told.values()) != set()
         assert all(text.startswith(f"annotation {AFFINITY}") for text in told.values())
+
+
+KEPT = "node.koordinator.sh/reservation"
+
+
+async def events(site):
+    return (await site.ask("GET", "/apis/events.k8s.io/v1/events"))["items"]
+
+
+async def test_what_a_node_keeps_for_itself_is_not_there():
+    async with Site() as site:
+        await site.ask("PATCH", "/api/v1/nodes/n1", {"metadata": {"annotations": {KEPT: '{"resources":{"cpu":"12"}}'}}})
+        await site.pod("big", "6")
+        await site.pod("small", "4")
+        await site.settle()
+        assert await site.turn() == {"big": None, "small": "n1"}
+        await site.ask("PATCH", "/api/v1/nodes/n1", {"metadata": {"annotations": {KEPT: None}}})
+        await site.settle()
+        assert await site.turn() == {"big": "n1"}
+
+
+async def test_of_an_annotation_that_cannot_be_read_the_last_one_counts_and_an_event_tells():
+    async with Site() as site:
+        for text in ('{"resources":{"cpu":"12"}}', '{"resources":{"cpu":"-1"}}'):
+            await site.ask("PATCH", "/api/v1/nodes/n1", {"metadata": {"annotations": {KEPT: text}}})
+            await site.settle()
+        await site.pod("big", "6")
+        assert (await site.turn())["big"] is None
+        await site.settle()
+        (told,) = [each for each in await events(site) if each["reason"] == "InvalidNodeReservation"]
+        assert told["regarding"]["name"] == "n1"
+        assert "resources.cpu: -1 is negative" in told["note"]
+
+
+async def test_a_pod_that_takes_what_is_held_without_asking_is_reported():
+    async with Site() as site:
+        await site.reserve("r", "10")
+        await site.place("r")
+        made = await site.pod("rude", "8")
+        binding = {
+            "metadata": {"name": "rude", "uid": made["metadata"]["uid"]},
+            "target": {"kind": "Node", "name": "n1"},
+        }
+        await site.ask("POST", f"{PODS}/rude/binding", binding)
+        await site.settle()
+        (told,) = [each for each in await events(site) if each["reason"] == "ReservedCapacityTaken"]
+        assert told["regarding"]["name"] == "rude"
+        assert "short of cpu 2" in told["note"]

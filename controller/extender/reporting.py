@@ -1,0 +1,54 @@
+"""What people must be told, as Events: annotations that cannot be read, and pods that took what is held for others."""
+
+import logging
+from typing import Final
+
+from dra.engine.reservations.amounts import printed
+from dra.engine.reservations.rooms import Room
+from dra.kube.events import Recorder
+from dra.kube.resources import NODES, PODS
+from dra.kube.series import Fact, Regarding, Severity
+from dra.model.placement import Host, PlacedPod
+
+ACTION: Final = "Reserve"
+
+_log: Final = logging.getLogger(__name__)
+
+
+class Reporting:
+    """Posts them."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+
+    def unreadable(self, node: Host, fault: str) -> None:
+        """A node's annotation cannot be read."""
+        text = f"node {node.metadata.name}: {fault}; what it said before stays in force"
+        _log.warning("%s", text)
+        regarding = Regarding(
+            api_version=NODES.api_version,
+            kind=NODES.kind,
+            namespace="",
+            name=node.metadata.name,
+            uid=node.metadata.uid,
+        )
+        self._record(regarding, "InvalidNodeReservation", text)
+
+    def overfull(self, pod: PlacedPod, room: Room) -> None:
+        """A pod came to a node without asking, and there is less than nothing left now."""
+        short = sorted((name, -room.free(name)) for name in room.capacity if room.free(name) < 0)
+        if not short or not room.held:
+            return
+        missing = ", ".join(f"{name} {printed(amount)}" for name, amount in short)
+        text = (
+            f"pod {'/'.join(pod.metadata.key)}: was bound to node {room.name} without dra-reserve being asked "
+            f"(schedulerName {pod.spec.scheduler_name or 'none'}); what is reserved there is short of {missing}. "
+            "Have its scheduler ask the extender, or delete the pod"
+        )
+        _log.warning("%s", text)
+        self._record(Regarding.of(PODS, pod.metadata), "ReservedCapacityTaken", text)
+
+    def _record(self, regarding: Regarding, reason: str, text: str) -> None:
+        self._recorder.record(
+            Fact(regarding=regarding, reason=reason, action=ACTION, note=text, severity=Severity.WARNING)
+        )
