@@ -9,14 +9,13 @@ from pathlib import Path
 
 import pytest
 import yaml
-from hypothesis import given
-from hypothesis import strategies as st
 
 from deploy.helm import schema
 from dra.api.chart import ChartValues
 from dra.api.configuration import Configuration, Mode
 from dra.cli.main import main
 from tests.cluster import binaries, charts
+from tests.commands import unknown_commands
 from tests.deploy import combinations
 from tests.deploy.likeness import RUNS, by_identity, comparable, kustomized
 
@@ -134,15 +133,10 @@ def test_a_mistake_is_refused_by_name(values, said):
     assert said in refusal(values)
 
 
-@given(st.text(min_size=1, max_size=8), st.sampled_from([(), ("config",), ("controller",), ("kubeletPlugin", "gpu")]))
-def test_no_unknown_name_passes_the_model(name, path):
-    values = {name: 1}
-    for section in reversed(path):
-        values = {section: values}
-    known = {".".join(leaf[: len(path) + 1]) for leaf, _ in combinations.leaves()}
-    if ".".join((*path, name)) not in known:
-        with pytest.raises(ValueError, match="Extra inputs are not permitted"):
-            ChartValues.model_validate(values)
+def test_every_section_refuses_what_it_does_not_know():
+    made = schema.schema()
+    sections = [made, made["properties"]["policies"], *made["$defs"].values()]
+    assert all(each["additionalProperties"] is False for each in sections if "properties" in each)
 
 
 # What every choice makes
@@ -270,3 +264,27 @@ def test_users_roles_write_no_status():
 def test_the_image(image, expected):
     (deployment,) = (obj for obj in charts.rendered({"image": image}) if obj["kind"] == "Deployment")
     assert deployment["spec"]["template"]["spec"]["containers"][0]["image"] == expected
+
+
+def notes(values):
+    shown = charts.helm(
+        "install", "r", str(charts.CHART), "--namespace=elsewhere", "--dry-run=client", "--values=-",
+        stdin=yaml.safe_dump(values),
+    )  # fmt: skip
+    return shown.partition("\nNOTES:\n")[2]
+
+
+@pytest.mark.parametrize("mode", list(Mode), ids=str)
+def test_the_notes_name_commands_that_exist_and_the_namespace_of_the_release(mode):
+    said = notes({"mode": mode.value, "kubeletPlugin": {"enabled": True}, "policies": {"gate": True}})
+    assert unknown_commands(said) == []
+    assert "kubectl rollout status deployment dra-reserve-controller -n elsewhere\n" in said
+    assert f"kubectl dra preflight --mode {mode}" in said
+    assert ("StockControllerActive" in said) is (mode is Mode.REPLACE)
+    assert "kubectl dra downgrade --apply --lease-namespace elsewhere" in said
+
+
+def test_the_notes_of_a_plain_installation_speak_of_nothing_else():
+    said = notes({})
+    assert "kubelet-plugin" not in said
+    assert "reserve.dra/gate" not in said

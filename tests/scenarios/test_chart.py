@@ -9,7 +9,7 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from tests.cluster import charts
+from tests.cluster import charts, snapshots
 from tests.cluster.kubectl import kubectl
 from tests.cluster.waiting import until
 from tests.deploy import combinations
@@ -21,14 +21,8 @@ pytestmark = [pytest.mark.modes(Mode.REPLACE), pytest.mark.needs(Capability.RIGH
 
 POD_MONITORS: Final = "podmonitors.monitoring.coreos.com"
 
-BY_THEMSELVES: Final = {"events", "events.events.k8s.io", "leases.coordination.k8s.io", "componentstatuses"}
-"""What comes and goes by itself."""
-
 OF_THE_GATE: Final = {"MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"}
 WITH_GATE: Final = Feature.GATE_POLICY.among(kubernetes_version())
-
-Identity = tuple[str, str, str]
-Objects = dict[Identity, dict[str, Any]]
 
 
 @pytest.fixture
@@ -89,46 +83,18 @@ def test_uninstalling_leaves_the_cluster_as_it_was(target: Target, pod_monitors:
     }
     installation.remove(target.admin)
     try:
-        before = _settled(target)
+        before = snapshots.settled(target.admin)
         installation.upgrade(target.admin, mode=Mode.REPLACE, values=everything)
-        installed = _settled(target)
+        installed = snapshots.settled(target.admin)
         assert len(installed.keys() - before.keys()) > 35
-        assert _changed(before, installed) <= {("ClusterRole", "", name) for name in ("view", "edit", "admin")}
+        assert snapshots.changed(before, installed) <= {("ClusterRole", "", name) for name in ("view", "edit", "admin")}
         installation.remove(target.admin)
         kubectl("wait", "--for=delete", "namespace/dra-reserve-nodes", "--timeout=60s", kubeconfig=target.admin)
-        until(lambda: _difference(before, _everything(target)) == set(), within=10, saying="nothing of it is left")
+        until(
+            lambda: snapshots.difference(before, snapshots.taken(target.admin)) == set(),
+            within=10,
+            saying="nothing of it is left",
+        )
     finally:
         installation.change_over(target.admin, mode=target.mode, way=installation.way(target.mode))
-
-
-def _settled(target: Target) -> Objects:
-    """Return all objects, once two looks see the same: roles are aggregated, namespaces of other tests end."""
-    looks = [_everything(target)]
-    until(
-        lambda: looks.append(_everything(target)) or not _difference(looks[-2], looks[-1]),
-        within=20,
-        saying="two looks see the same",
-    )
-    return looks[-1]
-
-
-def _everything(target: Target) -> Objects:
-    """Return every object of the cluster, without what it tells of itself."""
-    listable = kubectl("api-resources", "--verbs=list", "--output=name", kubeconfig=target.admin).split()
-    kinds = ",".join(sorted({*listable} - BY_THEMSELVES))
-    shown = json.loads(kubectl("get", kinds, "--all-namespaces", "--output=json", kubeconfig=target.admin))
-    found: Objects = {}
-    for obj in shown["items"]:
-        metadata = obj["metadata"]
-        told = {key: value for key, value in metadata.items() if key in {"labels", "annotations", "finalizers"}}
-        rest = {key: value for key, value in obj.items() if key not in {"metadata", "status"}}
-        found[obj["kind"], metadata.get("namespace", ""), metadata["name"]] = {**rest, "metadata": told}
-    return found
-
-
-def _changed(before: Objects, after: Objects) -> set[Identity]:
-    return {key for key in before.keys() & after.keys() if before[key] != after[key]}
-
-
-def _difference(before: Objects, after: Objects) -> set[Identity]:
-    return (before.keys() ^ after.keys()) | _changed(before, after)
+        installation.controller_kubeconfig(target.admin, target.folder.path)  # the account of the next test is another
