@@ -91,7 +91,7 @@ class Site:
         )
         for work in (nodes.run(), self.controller.watch(), self.controller.run(), recorder.run()):
             task = asyncio.ensure_future(work)
-            self._tasks.push_async_callback(_ended, task)
+            self._tasks.push_async_callback(ended, task)
 
     async def start_extender(self):
         transport, _ = self.client("extender")
@@ -112,8 +112,13 @@ class Site:
     async def stop_extender(self):
         """End it between two instructions, as a crash does."""
         if self._extending is not None:
-            await _ended(self._extending)
+            await ended(self._extending)
         self.extender = self._extending = None
+
+    def detach(self):
+        """Let the extender run on beside the next one; return what is running."""
+        running, self._extending = self._extending, None
+        return running
 
     # What people do
 
@@ -211,7 +216,7 @@ class Site:
         return await self.reservation(name)
 
 
-async def _ended(task):
+async def ended(task):
     task.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await task

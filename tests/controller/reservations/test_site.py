@@ -1,9 +1,11 @@
 """Controller and extender together: what becomes of reservations and of the pods that want them."""
 
+import asyncio
+
 import pytest
 
 from dra.local.faults import Fault, Rule
-from tests.controller.reservations.site import PODS, RESERVATIONS, Site
+from tests.controller.reservations.site import PODS, RESERVATIONS, Site, ended
 
 ALLOCATED = "scheduling.koordinator.sh/reservation-allocated"
 AFFINITY = "scheduling.koordinator.sh/reservation-affinity"
@@ -237,3 +239,26 @@ async def test_a_pod_that_takes_what_is_held_without_asking_is_reported():
         (told,) = [each for each in await events(site) if each["reason"] == "ReservedCapacityTaken"]
         assert told["regarding"]["name"] == "rude"
         assert "short of cpu 2" in told["note"]
+
+
+async def test_of_two_replicas_one_binds_and_the_other_takes_over_when_no_write_can_be_late():
+    async with Site(elect=True) as site:
+        first, running = site.extender, site.detach()
+        await site.reserve("r", "10")
+        await site.settle()
+        starting = asyncio.ensure_future(site.start_extender())
+        await site.settle(5.0)
+        assert not site.extender.binds
+        (placeholder,) = await site.pods()
+        bound, told = await site.schedule(placeholder)
+        assert (bound, "does not bind" in told) == (None, True)
+
+        site.extender, second = first, site.extender
+        assert (await site.schedule(placeholder))[0] == "n1"
+        await ended(running)
+        site.extender = second
+        await site.settle(60.0)
+        await starting
+        assert second.binds
+        await site.pod("owner", "8", app="r")
+        assert (await site.turn())["owner"] == "n1"
