@@ -13,6 +13,7 @@ from controller.extender.metrics import Metrics
 from controller.extender.picture import Picture
 from controller.extender.refusals import Refused
 from controller.extender.reporting import Reporting
+from controller.extender.resizing import Resizing
 from controller.extender.server import Server
 from controller.extender.watching import Watching
 from controller.extender.writing import Writing
@@ -55,16 +56,16 @@ class Extender:
         writing = Writing(client, picture=self.picture, clock=clock, leadership=leadership)
         self._refused = Refused(picture=self.picture, writing=writing, clock=clock)
         self._recorder = Recorder(client, instance=identity, controller="reserve.dra/extender", clock=clock)
+        reporting = Reporting(self._recorder)
         self._watching = Watching(
-            client,
-            picture=self.picture,
-            clock=clock,
-            freed=self._refused.freed,
-            reporting=Reporting(self._recorder),
+            client, picture=self.picture, clock=clock, freed=self._refused.freed, reporting=reporting
         )
         seconds = configuration.bind_seconds
         self._doubts = Doubts(picture=self.picture, writing=writing, clock=clock, seconds=seconds)
         self._binder = Binder(picture=self.picture, writing=writing, doubts=self._doubts, clock=clock, seconds=seconds)
+        self._resizing = Resizing(
+            picture=self.picture, writing=writing, clock=clock, reporting=reporting, seconds=seconds
+        )
         self.calls = Calls(
             picture=self.picture,
             binder=self._binder,
@@ -137,6 +138,7 @@ class Extender:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._doubts.run(), name="doubts")
             group.create_task(self._refused.run(), name="refused")
+            group.create_task(self._resizing.run(), name="resizing")
             group.create_task(self._recorder.run(), name="events")
 
     async def _measure(self) -> None:

@@ -16,6 +16,7 @@ import msgspec
 
 from dra.api.reservations.model import MalformedReservationError, Phase, Reservation, read
 from dra.engine.reservations import amounts, holdings, nodes, placeholders
+from dra.engine.reservations.amounts import Amounts
 from dra.engine.reservations.books import Books
 from dra.engine.reservations.claimants import Claimant, MalformedAnnotationError, allocated
 from dra.engine.reservations.holdings import Holding
@@ -53,6 +54,7 @@ class Picture:
         self._reservations: dict[Uid, Known] = {}
         self._gone: OrderedDict[Uid, None] = OrderedDict()
         self._placing: dict[Uid, Holding] = {}
+        self._stretched: dict[Uid, Amounts] = {}
         self._waiting: dict[Uid, PlacedPod] = {}
         self._placeholders: dict[Uid, PlacedPod] = {}
         self._kept: dict[str, NodeReservation] = {}
@@ -97,7 +99,7 @@ class Picture:
         self._reservations[meta.uid] = Known(reservation=reservation, version=meta.resource_version, holding=holding)
         if not holding.available and meta.uid in self._placing:
             return
-        self.books.observe_reservation(holding)
+        self.books.observe_reservation(self._as_held(holding))
         self._weigh_placeholder(meta.uid)
 
     def forget_reservation(self, uid: Uid) -> None:
@@ -130,6 +132,19 @@ class Picture:
         else:
             self.books.observe_reservation(known.holding)
         self._weigh_placeholder(uid)
+
+    def stretch(self, uid: Uid, held: Amounts | None) -> None:
+        """Hold these amounts for a reservation, whatever is seen of it, until this is called with None."""
+        if held is None:
+            self._stretched.pop(uid, None)
+        else:
+            self._stretched[uid] = held
+        if (known := self._reservations.get(uid)) is not None:
+            self.books.observe_reservation(self._as_held(known.holding))
+
+    def _as_held(self, holding: Holding) -> Holding:
+        held = self._stretched.get(holding.uid)
+        return holding if held is None else msgspec.structs.replace(holding, amounts=held)
 
     def placing(self, uid: Uid) -> Holding | None:
         """Return the holding of a reservation that is being placed."""

@@ -3,10 +3,11 @@
 import logging
 from typing import Final
 
+from controller.extender.picture import Known
 from dra.engine.reservations.amounts import printed
 from dra.engine.reservations.rooms import Room
 from dra.kube.events import Recorder
-from dra.kube.resources import NODES, PODS
+from dra.kube.resources import NODES, PODS, RESERVATIONS
 from dra.kube.series import Fact, Regarding, Severity
 from dra.model.placement import Host, PlacedPod
 
@@ -47,6 +48,20 @@ class Reporting:
         )
         _log.warning("%s", text)
         self._record(Regarding.of(PODS, pod.metadata), "ReservedCapacityTaken", text)
+
+    def not_resized(self, known: Known, lacking: str) -> None:
+        """A reservation is to hold more than there is."""
+        name = known.name
+        text = f"reservation {name}: node {known.holding.node}: {lacking}; it holds what it held until there is room"
+        _log.warning("%s", text)
+        regarding = Regarding(
+            api_version=RESERVATIONS.api_version,
+            kind=RESERVATIONS.kind,
+            namespace="",
+            name=name,
+            uid=known.holding.uid,
+        )
+        self._record(regarding, "ResizeWaits", text)
 
     def _record(self, regarding: Regarding, reason: str, text: str) -> None:
         self._recorder.record(

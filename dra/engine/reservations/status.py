@@ -98,6 +98,18 @@ def leaving(reservation: Reservation, pod: Consumer) -> ReservationStatus | None
     return status.model_copy(update={"current_owners": rest, "allocated": _allocated(status, taken)})
 
 
+def resized(reservation: Reservation) -> ReservationStatus | None:
+    """Return the status that holds what is wanted now; None if it does, or has no place.
+
+    Raises MalformedAmountsError or MalformedAnnotationError.
+    """
+    status, wanted = reservation.status, holdings.wanted(reservation)
+    if status.phase is not Phase.AVAILABLE or amounts.known(status.allocatable) == wanted:
+        return None
+    held = written(wanted, like=amounts.texts(reservation.spec.template))
+    return status.model_copy(update={"allocatable": held})
+
+
 def patch(before: ReservationStatus, after: ReservationStatus) -> dict[str, Any]:
     """Return what a JSON merge patch of the status says: fields that have changed, and names that are no more."""
     old, new = (each.model_dump(mode="json", by_alias=True, exclude_none=True) for each in (before, after))

@@ -262,3 +262,42 @@ async def test_of_two_replicas_one_binds_and_the_other_takes_over_when_no_write_
         assert second.binds
         await site.pod("owner", "8", app="r")
         assert (await site.turn())["owner"] == "n1"
+
+
+RESIZE = "scheduling.koordinator.sh/reservation-resize-allocatable"
+
+
+async def test_what_is_held_is_resized_if_the_node_has_room_all_of_it_or_nothing():
+    async with Site() as site:
+        await site.reserve("r", "4", allocateOnce=False)
+        await site.place("r")
+
+        async def resize(cpu):
+            text = f'{{"resources": {{"cpu": "{cpu}"}}}}'
+            await site.ask("PATCH", f"{RESERVATIONS}/r", {"metadata": {"annotations": {RESIZE: text}}})
+            await site.settle(2.0)
+            return (await site.reservation("r"))["status"]["allocatable"]
+
+        assert await resize(10) == {"cpu": "10"}
+        await site.pod("stranger", "7")
+        assert (await site.turn())["stranger"] is None
+        assert await resize(17) == {"cpu": "10"}
+        (told,) = [each for each in await events(site) if each["reason"] == "ResizeWaits"]
+        assert "Insufficient cpu by node" in told["note"]
+        assert await resize(9) == {"cpu": "9"}
+        assert (await site.turn())["stranger"] == "n1"
+
+
+async def test_what_owners_have_stays_charged_when_less_is_held():
+    async with Site() as site:
+        await site.reserve("r", "10", allocateOnce=False)
+        await site.place("r")
+        await site.pod("owner", "8", app="r")
+        await site.turn()
+        text = '{"resources": {"cpu": "2"}}'
+        await site.ask("PATCH", f"{RESERVATIONS}/r", {"metadata": {"annotations": {RESIZE: text}}})
+        await site.settle(2.0)
+        assert (await site.reservation("r"))["status"]["allocatable"] == {"cpu": "2"}
+        await site.pod("big", "9")
+        await site.pod("small", "8")
+        assert await site.turn() == {"big": None, "small": "n1"}

@@ -87,7 +87,7 @@ def extender(cluster: Cluster, port: int) -> Iterator[Process]:
         "probes": {"address": LOOPBACK, "port": probes},
         "metrics": None,
         "bindSeconds": 2,
-        "leaderElection": {"leaseSeconds": 4, "renewSeconds": 2, "retrySeconds": 0.5},
+        "leaderElection": {"leaseSeconds": 10, "renewSeconds": 7, "retrySeconds": 1},
         "logging": {"format": "text"},
     }
     yield from _running(cluster, "extender", "scheduler-extender", own, configuration, probes=probes)
@@ -121,7 +121,7 @@ def _running(
     )
     process.env = {**process.env, "PYTHONPATH": str(ROOT)}
     try:
-        process.start(within=20)
+        process.start(within=40)
     except TimeoutError as error:
         raise TimeoutError(f"{error}\n{process.tail()}") from error
     yield process

@@ -8,7 +8,7 @@ from tests.cluster.kubectl import kubectl
 from tests.scenarios.api import Api, Json
 from tests.scenarios.eventually import eventually, steadily
 from tests.scenarios.reservations.conftest import EXAMPLES
-from tests.scenarios.resources import EVENTS, PODS, RESERVATIONS
+from tests.scenarios.resources import EVENTS, PODS, PRIORITY_CLASSES, RESERVATIONS
 from tests.scenarios.target import Target
 
 GIB = 1024**3
@@ -195,3 +195,42 @@ async def waits(api: Api, name: str, *, because: str) -> None:
 
 async def events(api: Api, uid: str) -> list[Json]:
     return await api.all(EVENTS, namespace="default", fieldSelector=f"involvedObject.uid={uid}")
+
+
+async def test_no_pod_is_preempted_in_vain(emptied: Api) -> None:
+    """A.12: of 64 CPUs 20 are held and 40 used by others; who wants 50 could not have them if those left."""
+    await emptied.create({**PRIORITY, "value": 1000})
+    try:
+        node = "node-0"
+        held = reservation("held", cpu="20")
+        held["spec"]["template"]["spec"]["nodeName"] = node
+        await emptied.create(held)
+        await reaches(emptied, "held", "Available")
+        await emptied.create(stranger("humble", cpu="40", node=node), namespace="default")
+        (humble,) = await running(emptied, 1)
+
+        greedy = stranger("greedy", cpu="50", node=node, app="greedy")
+        greedy["spec"]["priorityClassName"] = "important"
+        await emptied.create(greedy, namespace="default")
+        await waits(emptied, "greedy", because="Insufficient cpu")
+
+        async def unharmed() -> bool:
+            found = await emptied.find(PODS, "humble", namespace="default")
+            return found is not None and "deletionTimestamp" not in found["metadata"]
+
+        await steadily(unharmed, lasting=2.0, saying="nobody leaves for it")
+        modest = stranger("modest", cpu="44", node=node, app="modest")
+        modest["spec"]["priorityClassName"] = "important"
+        await emptied.create(modest, namespace="default")
+        await running(emptied, 1, labelSelector="app=modest")
+        assert await emptied.find(PODS, "humble", namespace="default") is None
+        assert humble["spec"]["nodeName"] == node
+    finally:
+        await emptied.delete(PRIORITY_CLASSES, "important")
+
+
+PRIORITY: dict[str, Any] = {
+    "apiVersion": "scheduling.k8s.io/v1",
+    "kind": "PriorityClass",
+    "metadata": {"name": "important"},
+}

@@ -1,0 +1,86 @@
+"""Reservations that are to hold something else than they do: annotation ``reservation-resize-allocatable``.
+
+More is given only if the node has it free, all of it or nothing; less always. While the status is being written the
+greater of both is held, so that neither the old nor the new is given to anybody else in between.
+"""
+
+import asyncio
+import logging
+from typing import Final, NoReturn
+
+from controller.extender.picture import Known, Picture
+from controller.extender.reporting import Reporting
+from controller.extender.writing import RefusedError, UnknownOutcomeError, Writing
+from dra.engine.reservations import amounts, holdings, resize
+from dra.engine.reservations import status as statuses
+from dra.engine.reservations.amounts import ONE, PODS
+from dra.kube.clock import Clock
+from dra.model.meta import Uid
+
+EVERY: Final = 1.0
+"""Seconds between two rounds."""
+
+REFUSED_FOR: Final = 15.0
+"""Seconds after which one is tried again that found no room."""
+
+_log: Final = logging.getLogger(__name__)
+
+
+class Resizing:
+    """Brings what is held to what is wanted."""
+
+    def __init__(
+        self, *, picture: Picture, writing: Writing, clock: Clock, reporting: Reporting, seconds: float
+    ) -> None:
+        self._picture = picture
+        self._writing = writing
+        self._clock = clock
+        self._reporting = reporting
+        self._seconds = seconds
+        self._seen: dict[Uid, tuple[str, float]] = {}
+        """The version that was looked at, and when to look at it again."""
+
+    async def run(self) -> NoReturn:
+        """Look at what has changed, until cancelled."""
+        while True:
+            await asyncio.sleep(EVERY)
+            known = self._picture.available()
+            for each in known:
+                version, again = self._seen.get(each.holding.uid, ("", 0.0))
+                if version != each.version or again <= self._clock.now():
+                    await self._look(each)
+            there = {each.holding.uid for each in known}
+            self._seen = {uid: seen for uid, seen in self._seen.items() if uid in there}
+
+    async def _look(self, known: Known) -> None:
+        uid = known.holding.uid
+        self._seen[uid] = (known.version, float("inf"))
+        if known.holding.fault or statuses.resized(known.reservation) is None:
+            return
+        wanted = holdings.wanted(known.reservation)
+        room = self._picture.books.room(known.holding.node)
+        if room is None or uid not in room.held:
+            return
+        if lacking := resize.lacking(room, uid, wanted):
+            self._seen[uid] = (known.version, self._clock.now() + REFUSED_FOR)
+            self._reporting.not_resized(known, ", ".join(each.text for each in lacking))
+            return
+        self._picture.stretch(uid, amounts.most(known.holding.amounts, {PODS: ONE, **wanted}))
+        try:
+            await self._writing.swap(uid, statuses.resized, deadline=self._clock.now() + self._seconds)
+        except (RefusedError, UnknownOutcomeError) as error:
+            _log.info("reservation %s: not resized yet: %s", known.name, error)
+            self._seen[uid] = (known.version, self._clock.now() + REFUSED_FOR)
+            await self._settle(known)
+        finally:
+            self._picture.stretch(uid, None)
+
+    async def _settle(self, known: Known) -> None:
+        """Know what is so before the greater amount is given up."""
+        while True:
+            try:
+                await self._writing.look(known, deadline=self._clock.now() + self._seconds)
+            except RefusedError:
+                await asyncio.sleep(EVERY)
+            else:
+                return
