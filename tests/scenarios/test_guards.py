@@ -376,7 +376,10 @@ async def test_a_plugin_writes_of_claims_the_status_of_its_own_devices_there_eve
                 "status": {"devices": [{"driver": devices, "pool": pool, "device": "device-0", "data": {"a": "b"}}]}
             }
 
+        elsewhere = "its devices are not on that node"
+        await eventually(
+            lambda: said("there", reported("node-001")), until=lambda text: elsewhere in text, saying="it is in force"
+        )
         assert await said("here", reported("node-000")) == ""
-        assert "its devices are not on that node" in await said("there", reported("node-001"))
         assert "except for the status of devices" in await said("here", FREED)
         assert "except for the status of devices" in await said("here", {"metadata": {"finalizers": None}}, part=None)
