@@ -42,7 +42,7 @@ class Reporting:
             return
         missing = ", ".join(f"{name} {printed(amount)}" for name, amount in short)
         text = (
-            f"pod {'/'.join(pod.metadata.key)}: was bound to node {room.name} without dra-reserve being asked "
+            f"pod {'/'.join(pod.metadata.key)}: was bound to node {room.name} without asking dra-reserve "
             f"(schedulerName {pod.spec.scheduler_name or 'none'}); what is reserved there is short of {missing}. "
             "Have its scheduler ask the extender, or delete the pod"
         )
