@@ -10,7 +10,7 @@ import sys
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
-from tests.scenarios.claims import allocated, bound, finished, revision
+from tests.scenarios.claims import allocated, bound, entries, finished, revision
 from tests.scenarios.resources import PODS
 
 if TYPE_CHECKING:
@@ -92,3 +92,41 @@ def _in_force(versions: Iterable[Version], moment: int) -> Json | None:
 def _allocation(claim: Json) -> Json | None:
     found: Json | None = claim.get("status", {}).get("allocation")
     return found
+
+
+def assert_everybody_stays_listed(claim: WatchHistory, pods: WatchHistory, *, since: str) -> None:
+    """Assert that from a version of the claim on each of its versions lists all pods that use it then."""
+    spans = []
+    for versions in pods.by_object().values():
+        using = [int(revision(v.object)) for v in versions if bound(v.object)]
+        ends = [int(revision(v.object)) for v in versions if finished(v.object) or v.change == "DELETED"]
+        if using:
+            spans.append((versions[-1].object["metadata"]["uid"], using[0], min(ends, default=2**63)))
+    for version in claim.versions:
+        at = int(revision(version.object))
+        if at < int(since) or version.change == "DELETED":
+            continue
+        present = {entry["uid"] for entry in entries(version.object)}
+        unlisted = [uid for uid, first, last in spans if first <= at < last and uid not in present]
+        assert not unlisted, f"at {at} {len(unlisted)} pods use the claim and are not listed"
+
+
+def first_with_all(claim: WatchHistory, uids: set[str]) -> str:
+    """Return the first version of the claim that lists them all."""
+    found = (revision(v.object) for v in claim.versions if uids <= {entry["uid"] for entry in entries(v.object)})
+    version = next(found, None)
+    assert version is not None, "no version lists all pods"
+    return version
+
+
+def assert_no_device_was_doubled(*claims: WatchHistory) -> None:
+    """Assert that at no moment two of these claims had the same device."""
+    held: dict[str, set[str]] = {}
+    versions = [version for claim in claims for version in claim.versions]
+    for version in sorted(versions, key=lambda each: int(revision(each.object))):
+        name = version.object["metadata"]["name"]
+        allocation = version.object.get("status", {}).get("allocation") if version.change != "DELETED" else None
+        results = allocation["devices"]["results"] if allocation else []
+        held[name] = {f"{each['driver']}/{each['pool']}/{each['device']}" for each in results}
+        for other, theirs in held.items():
+            assert other == name or not held[name] & theirs, f"{name} and {other} have the same device"

@@ -20,12 +20,14 @@ from tests.cluster.node import RealNode
 from tests.cluster.options import ALL_CONTROLLERS, WITHOUT_CLAIM_CONTROLLER, Options
 from tests.cluster.run_folder import RunFolder
 from tests.scenarios import api as kubernetes
-from tests.scenarios import installation, namespaces, planes
+from tests.scenarios import installation, namespaces, planes, plugin
 from tests.scenarios.api import Api
 from tests.scenarios.controller import INSTALLED, Controller, Settings
 from tests.scenarios.features import Feature, kubernetes_version
 from tests.scenarios.namespaces import Namespace
 from tests.scenarios.proxy import Proxy
+from tests.scenarios.resources import LEASES
+from tests.scenarios.stock import StockController
 from tests.scenarios.target import COMMAND, EXISTING_MODE, Capability, Mode, Place, Target, capabilities, only_mode
 
 CONTROLLERS: Final = {Mode.REPLACE: WITHOUT_CLAIM_CONTROLLER, Mode.ALONGSIDE: ALL_CONTROLLERS}
@@ -252,3 +254,25 @@ async def start_controller(
 async def controller(start_controller: StartController) -> Controller:
     """One controller in its default configuration, but for the lease."""
     return await start_controller(configuration=ALONE)
+
+
+@pytest.fixture
+async def dra(target: Target, api: Api, namespace: Namespace) -> AsyncIterator[plugin.Run]:
+    """Runs `kubectl dra COMMAND` as an administrator; at the end controllers may act again."""
+
+    async def run(command: str, *arguments: str) -> plugin.Answer:
+        here = (f"--namespace={namespace.name}",) if command == "downgrade" else ()
+        return await plugin.run(target.admin, command, *here, "--output=json", *arguments)
+
+    yield run
+    if await api.find(LEASES, installation.LEASE, namespace=installation.NAMESPACE) is not None:
+        goes_on = {"metadata": {"annotations": {plugin.STAND_DOWN: None}}}
+        await api.patch(LEASES, installation.LEASE, goes_on, namespace=installation.NAMESPACE)
+
+
+@pytest.fixture
+async def stock(target: Target) -> AsyncIterator[StockController]:
+    """The stock claim controller, to be switched; at the end it is as the mode of the test has it."""
+    controller = StockController(target.cluster)
+    yield controller
+    await controller.switch(on=target.mode is Mode.ALONGSIDE)

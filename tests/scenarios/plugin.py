@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import sys
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
 
 PROGRAM: Final = (sys.executable, "-m", "dra.cli.kubectl.main")
 """What kubectl runs for ``kubectl dra``, from the working tree."""
+
+STAND_DOWN: Final = "reserve.dra/stand-down"
+"""The annotation on the controllers' lease by which they are told to do nothing."""
 
 LONGEST: Final = 180.0
 """Seconds for any of its commands here."""
@@ -41,6 +45,10 @@ class Answer:
     def missing(self) -> list[str]:
         """Return the steps that are left."""
         return [each["check"] for each in self.content["checks"] if each["verdict"] == "missing"]
+
+
+Run = Callable[..., Awaitable[Answer]]
+"""Runs a command with arguments."""
 
 
 async def start(kubeconfig: Path, *arguments: str) -> Process:

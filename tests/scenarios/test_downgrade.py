@@ -4,93 +4,36 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import Final
 
 import pytest
 
-from tests.cluster.cluster import Cluster
-from tests.cluster.options import ALL_CONTROLLERS, WITHOUT_CLAIM_CONTROLLER
 from tests.scenarios import objects, plugin, steps
-from tests.scenarios.api import Api, Json
-from tests.scenarios.audit import assert_no_device_was_taken
-from tests.scenarios.claims import bound, condition, entries, finished, listed, revision
+from tests.scenarios.api import Json
+from tests.scenarios.audit import (
+    assert_everybody_stays_listed,
+    assert_no_device_was_doubled,
+    assert_no_device_was_taken,
+    first_with_all,
+)
+from tests.scenarios.claims import bound, condition, entries, listed, revision
 from tests.scenarios.conftest import StartController, StartProxy
 from tests.scenarios.eventually import eventually
 from tests.scenarios.faults import Fault, Kind
 from tests.scenarios.history import WatchHistory
-from tests.scenarios.installation import LEASE, NAMESPACE
 from tests.scenarios.namespaces import Namespace
 from tests.scenarios.objects import PodShape
-from tests.scenarios.plugin import Answer
-from tests.scenarios.resources import CLAIMS, JOBS, LEASES, PODS
+from tests.scenarios.plugin import Run
+from tests.scenarios.resources import CLAIMS, JOBS, PODS
 from tests.scenarios.shared_claim import SharedClaim, Size
+from tests.scenarios.stock import StockController
 from tests.scenarios.target import Capability, Mode, Target
 
 pytestmark = pytest.mark.modes(Mode.REPLACE)
 
-STAND_DOWN: Final = "reserve.dra/stand-down"
 WORKLOAD: Final = "jobs"
-
-RunPlugin = Callable[..., Awaitable[Answer]]
-
-
-@pytest.fixture
-async def dra(target: Target, api: Api, namespace: Namespace) -> AsyncIterator[RunPlugin]:
-    """Runs `kubectl dra COMMAND` as an administrator, for this namespace; at the end controllers may act again."""
-
-    async def run(command: str, *arguments: str) -> Answer:
-        here = () if command == "adopt" else (f"--namespace={namespace.name}",)
-        return await plugin.run(target.admin, command, *here, "--output=json", *arguments)
-
-    yield run
-    if await api.find(LEASES, LEASE, namespace=NAMESPACE) is not None:
-        await api.patch(LEASES, LEASE, {"metadata": {"annotations": {STAND_DOWN: None}}}, namespace=NAMESPACE)
-
-
-class StockController:
-    """The resourceclaim-controller of kube-controller-manager."""
-
-    def __init__(self, cluster: Cluster) -> None:
-        self._cluster: Final = cluster
-
-    async def switch(self, *, on: bool) -> None:
-        """Restart kube-controller-manager with it, or without."""
-        controllers = ALL_CONTROLLERS if on else WITHOUT_CLAIM_CONTROLLER
-        await asyncio.to_thread(self._cluster.run_controllers, controllers)
-
-
-@pytest.fixture
-async def stock(target: Target) -> AsyncIterator[StockController]:
-    """The stock claim controller; at the end it is off, as before."""
-    controller = StockController(target.cluster)
-    yield controller
-    await controller.switch(on=False)
-
-
-def assert_everybody_stays_listed(claim: WatchHistory, pods: WatchHistory, *, since: str) -> None:
-    """Assert that from a version of the claim on each of its versions lists all pods that use it then."""
-    spans = []
-    for versions in pods.by_object().values():
-        using = [int(revision(v.object)) for v in versions if bound(v.object)]
-        ends = [int(revision(v.object)) for v in versions if finished(v.object) or v.change == "DELETED"]
-        if using:
-            spans.append((versions[-1].object["metadata"]["uid"], using[0], min(ends, default=2**63)))
-    for version in claim.versions:
-        at = int(revision(version.object))
-        if at < int(since) or version.change == "DELETED":
-            continue
-        present = {entry["uid"] for entry in entries(version.object)}
-        unlisted = [uid for uid, first, last in spans if first <= at < last and uid not in present]
-        assert not unlisted, f"at {at} {len(unlisted)} pods use the claim and are not listed"
-
-
-def first_with_all(claim: WatchHistory, uids: set[str]) -> str:
-    """Return the first version of the claim that lists them all."""
-    found = (revision(v.object) for v in claim.versions if uids <= {entry["uid"] for entry in entries(v.object)})
-    version = next(found, None)
-    assert version is not None, "no version lists all pods"
-    return version
 
 
 @pytest.mark.needs(Capability.COMPONENTS)
@@ -98,7 +41,7 @@ def first_with_all(claim: WatchHistory, uids: set[str]) -> str:
 async def test_pods_under_a_workload_entry_go_on_under_stock_rules(
     namespace: Namespace,
     start_controller: StartController,
-    dra: RunPlugin,
+    dra: Run,
     stock: StockController,
     remark: Callable[[str], None],
     count: int,
@@ -143,7 +86,7 @@ async def test_killed_at_every_write_and_started_again_it_comes_to_the_same_end(
     namespace: Namespace,
     start_controller: StartController,
     start_proxy: StartProxy,
-    dra: RunPlugin,
+    dra: Run,
     remark: Callable[[str], None],
 ) -> None:
     await start_controller()
@@ -201,7 +144,7 @@ async def orphaned(namespace: Namespace, *, devices: str) -> None:
 
 @pytest.mark.long
 async def test_400_pods_are_refused_by_the_name_of_their_claim_and_nothing_of_it_is_changed(
-    namespace: Namespace, start_controller: StartController, dra: RunPlugin
+    namespace: Namespace, start_controller: StartController, dra: Run
 ) -> None:
     await start_controller()
     devices = await namespace.offer_devices(1)
@@ -232,14 +175,25 @@ async def is_over(namespace: Namespace, job: str, *, within: float) -> None:
     )
 
 
+@asynccontextmanager
+async def both(namespace: Namespace) -> AsyncIterator[tuple[WatchHistory, WatchHistory, WatchHistory]]:
+    """Yield the histories of all pods and of the two claims."""
+    async with (
+        namespace.history("", resource=PODS) as pods,
+        namespace.history("train") as train,
+        namespace.history("other") as other,
+    ):
+        yield pods, train, other
+
+
 @pytest.mark.long
 @pytest.mark.needs(Capability.COMPONENTS)
 async def test_off_and_on_twice_under_load_loses_no_device_and_gives_none_twice(
-    namespace: Namespace, start_controller: StartController, dra: RunPlugin, stock: StockController
+    namespace: Namespace, start_controller: StartController, dra: Run, stock: StockController
 ) -> None:
     controller = await start_controller()
     devices = await namespace.offer_devices(2)
-    async with namespace.history("", resource=PODS) as pods, namespace.history("", resource=CLAIMS) as claims:
+    async with both(namespace) as (pods, train, other):
         for name in ("train", "other"):
             claim = objects.claim(name, device_class=devices, reserved_for=f"jobs.batch/{name}")
             await namespace.create(claim)
@@ -260,9 +214,12 @@ async def test_off_and_on_twice_under_load_loses_no_device_and_gives_none_twice(
         for name in ("train", "other"):
             await is_over(namespace, name, within=240)
             await steps.freed(namespace, name, within=60)
-        await claims.catch_up()
-        await pods.catch_up()
-    assert_no_device_was_doubled(claims)
+        for history in (pods, train, other):
+            await history.catch_up()
+        claims = {"train": train, "other": other}
+        served = [await assert_no_device_was_taken(namespace, it, pods, name) for name, it in claims.items()]
+    assert served == [120, 120]
+    assert_no_device_was_doubled(train, other)
 
 
 @pytest.mark.long
@@ -273,7 +230,7 @@ async def test_changing_the_mode_under_load_loses_no_device_and_gives_none_twice
     replace = await start_controller(mode=Mode.REPLACE)
     alongside = await start_controller(mode=Mode.ALONGSIDE)  # stands by until the other one ends
     devices = await namespace.offer_devices(2)
-    async with namespace.history("", resource=PODS) as pods, namespace.history("", resource=CLAIMS) as claims:
+    async with both(namespace) as (pods, train, other):
         for name in ("train", "other"):
             await namespace.create(objects.claim(name, device_class=devices, reserved_for=f"jobs.batch/{name}"))
             await namespace.create(load(name, completions=120, at_once=12, seconds=8))
@@ -291,9 +248,12 @@ async def test_changing_the_mode_under_load_loses_no_device_and_gives_none_twice
         for name in ("train", "other"):
             await is_over(namespace, name, within=240)
             await steps.freed(namespace, name, within=60)
-        await claims.catch_up()
-        await pods.catch_up()
-    assert_no_device_was_doubled(claims)
+        for history in (pods, train, other):
+            await history.catch_up()
+        claims = {"train": train, "other": other}
+        served = [await assert_no_device_was_taken(namespace, it, pods, name) for name, it in claims.items()]
+    assert served == [120, 120]
+    assert_no_device_was_doubled(train, other)
 
 
 async def some_end(namespace: Namespace, count: int) -> None:
@@ -304,15 +264,3 @@ async def some_end(namespace: Namespace, count: int) -> None:
 
     target = await ended() + count
     await eventually(ended, until=lambda now: now >= target, within=120, saying=f"{count} more pods have ended")
-
-
-def assert_no_device_was_doubled(claims: WatchHistory) -> None:
-    """Assert that at no moment two claims had the same device."""
-    held: dict[str, set[str]] = {}
-    for version in sorted(claims.versions, key=lambda each: int(revision(each.object))):
-        name = version.object["metadata"]["name"]
-        allocation = version.object.get("status", {}).get("allocation") if version.change != "DELETED" else None
-        results = allocation["devices"]["results"] if allocation else []
-        held[name] = {f"{each['driver']}/{each['pool']}/{each['device']}" for each in results}
-        for other, theirs in held.items():
-            assert other == name or not held[name] & theirs, f"{name} and {other} have the same device"

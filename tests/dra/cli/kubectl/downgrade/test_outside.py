@@ -1,0 +1,115 @@
+import pytest
+
+from dra.cli.kubectl.downgrade import advice, outside
+from dra.cli.kubectl.downgrade.outside import Wish
+from dra.cli.kubectl.downgrade.reading import Gated, Survey
+from dra.cli.kubectl.findings import Verdict
+from dra.engine.claims.downgrade import Assessment, Standing
+from dra.engine.consumers import GATE
+from dra.kube.election import STAND_DOWN, Lease, LeaseSpec
+from dra.model.meta import ObjectMeta, PartialObject
+from dra.model.references import ConsumerReference
+from tests.commands import unknown_commands
+
+WISH = Wish(lease=("dra-reserve", "dra-reserve-controller"))
+KEY = ("ml", "train")
+DEPLOYMENT = PartialObject(metadata=ObjectMeta(namespace="dra-reserve", name="controller"))
+
+
+def assessment(standing, **more):
+    return Assessment(claim=KEY, standing=standing, **more)
+
+
+def test_the_claims_are_counted_by_what_is_to_be_done():
+    left = [Standing.CONVERTIBLE, Standing.CONVERTIBLE, Standing.TOO_MANY, Standing.READY]
+    found = outside.judge_claims(Survey(assessments=[assessment(each) for each in left]))
+    assert (found.verdict, found.detail) == (Verdict.LEFT, "2 convertible, 1 too many pods")
+
+
+def lease(holder="", *, told=False):
+    annotations = {STAND_DOWN: "x"} if told else None
+    return Lease(metadata=ObjectMeta(annotations=annotations), spec=LeaseSpec(holder_identity=holder))
+
+
+@pytest.mark.parametrize(
+    ("found", "deployments", "verdict"),
+    [
+        pytest.param(None, [], Verdict.OK, id="never-installed"),
+        pytest.param(None, [DEPLOYMENT], Verdict.LEFT, id="acts-without-a-lease"),
+        pytest.param(lease("one"), [DEPLOYMENT], Verdict.LEFT, id="acts"),
+        pytest.param(lease(), [DEPLOYMENT], Verdict.LEFT, id="may-act-soon"),
+        pytest.param(lease("one"), [], Verdict.LEFT, id="acts-from-elsewhere"),
+        pytest.param(lease(told=True), [DEPLOYMENT], Verdict.OK, id="stands-down"),
+        pytest.param(lease(), [], Verdict.OK, id="gone"),
+    ],
+)
+def test_no_controller_of_ours_may_act(found, deployments, verdict):
+    assert outside.judge_controllers(found, deployments, WISH).verdict is verdict
+
+
+def test_pods_behind_our_gate_are_counted():
+    pod = Gated(key=("ml", "a"), uid="u", resource_version="1", gates=(GATE,))
+    found = outside.judge_gates(Survey(gated={"u": pod}))
+    assert (found.verdict, found.detail) == (Verdict.LEFT, "1 pods wait behind our gate: ml/a")
+
+
+NOTED = {KEY: ("reserve.dra/reserved-for",)}
+
+
+@pytest.mark.parametrize(
+    ("survey", "purge", "verdict"),
+    [
+        pytest.param(Survey(), False, Verdict.OK, id="none"),
+        pytest.param(Survey(noted_claims=NOTED), False, Verdict.OK, id="kept-for-the-way-back"),
+        pytest.param(Survey(noted_claims=NOTED), True, Verdict.LEFT, id="not-for-an-uninstallation"),
+        pytest.param(Survey(finalized={KEY}), False, Verdict.LEFT, id="a-finalizer-of-ours"),
+    ],
+)
+def test_annotations_and_finalizers(survey, purge, verdict):
+    assert outside.judge_notes(survey, purge=purge).verdict is verdict
+
+
+JOB = ConsumerReference.parse("jobs.batch/train")
+WEB = ConsumerReference.parse("deployments.apps/web")
+RAY = ConsumerReference.parse("rayclusters.ray.io/llm", uid="uid-of-llm")
+
+
+@pytest.mark.parametrize(
+    ("found", "command"),
+    [
+        pytest.param(assessment(Standing.CONVERTIBLE), "kubectl dra downgrade --apply", id="convertible"),
+        pytest.param(assessment(Standing.ORPHAN), "kubectl dra downgrade --apply", id="orphan"),
+        pytest.param(
+            assessment(Standing.TOO_MANY, workload=JOB, room=255),
+            """kubectl patch jobs.batch train -n ml --type=merge -p '{"spec":{"parallelism":255}}'""",
+            id="too-many-of-a-job",
+        ),
+        pytest.param(
+            assessment(Standing.TOO_MANY, workload=WEB),
+            "kubectl scale deployments.apps/web -n ml --replicas=256",
+            id="too-many-of-a-deployment",
+        ),
+        pytest.param(
+            assessment(Standing.TOO_MANY, workload=RAY),
+            "kubectl get pods -n ml; let at most 256 of them use it, or wait for them to end",
+            id="too-many-of-anything",
+        ),
+        pytest.param(
+            assessment(Standing.OWNER, workload=JOB),
+            "kubectl dra downgrade --apply --give-up ml/train",
+            id="without-pods",
+        ),
+        pytest.param(assessment(Standing.OWNER, pending=2), "kubectl get pods -n ml", id="pods-that-wait"),
+        pytest.param(
+            assessment(Standing.OWNER, strays=(RAY,)),
+            "kubectl patch resourceclaims train -n ml --subresource=status --type=strategic"
+            """ -p '{"status":{"reservedFor":[{"$patch":"delete","uid":"uid-of-llm"}]}}'""",
+            id="somebody-elses",
+        ),
+        pytest.param(assessment(Standing.NODE, nodes=("n7",)), "kubectl get nodes n7", id="lost-node"),
+        pytest.param(assessment(Standing.READY), "", id="ready"),
+    ],
+)
+def test_each_claim_comes_with_the_command_that_leads_on(found, command):
+    assert advice.command(found) == command
+    assert unknown_commands(command) == []
