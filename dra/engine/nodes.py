@@ -40,6 +40,7 @@ class NodeIndex:
     def __init__(self) -> None:
         self.version = 0
         self._states: dict[str, _NodeState] = {}
+        self._usable: set[str] = set()
 
     def observe(self, node: Node, *, now: Instant) -> NodeChange:
         """Take in a node; heartbeats change nothing."""
@@ -55,6 +56,7 @@ class NodeIndex:
             ready_since=since if node.ready else None,
         )
         self._states[name] = state
+        (self._usable.add if state.usable else self._usable.discard)(name)
         if before is None or before.reach != state.reach:
             self.version += 1
             reach = NodeChange.REACH
@@ -68,6 +70,7 @@ class NodeIndex:
         """The node is gone; its pods are not, until somebody says so."""
         if self._states.pop(name, None) is None:
             return NodeChange.NOTHING
+        self._usable.discard(name)
         self.version += 1
         return NodeChange.REACH
 
@@ -97,11 +100,13 @@ class NodeIndex:
 
     def reach(self, selector: NodeSelector) -> tuple[frozenset[str], NodeFit]:
         """Return the nodes that a selector matches, and how many usable ones are inside and outside."""
+        names = nodes.named(selector)
+        asked = self._states.keys() if names is None else names & self._states.keys()
         inside = frozenset(
-            name for name, state in self._states.items() if nodes.matches(selector, name=name, labels=state.labels)
+            name for name in asked if nodes.matches(selector, name=name, labels=self._states[name].labels)
         )
-        usable = {name for name, state in self._states.items() if state.usable}
-        return inside, NodeFit(inside=len(usable & inside), outside=len(usable - inside))
+        usable = len(self._usable & inside)
+        return inside, NodeFit(inside=usable, outside=len(self._usable) - usable)
 
 
 class _Boot(NamedTuple):

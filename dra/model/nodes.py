@@ -126,3 +126,17 @@ def matches(selector: NodeSelector | None, *, name: str, labels: dict[str, str] 
         ):
             return True
     return False
+
+
+def named(selector: NodeSelector) -> frozenset[str] | None:
+    """Return the only names that nodes can have which satisfy the selector; None if it is not by names.
+
+    Devices of one node make selectors of one name, and clusters have many nodes: those need not all be asked.
+    """
+    names: set[str] = set()
+    for term in selector.node_selector_terms:
+        wanted = [f.values or [] for f in term.match_fields or () if (f.key, f.operator) == ("metadata.name", "In")]
+        if not wanted and (term.match_expressions or term.match_fields):
+            return None
+        names.update(wanted[0] if wanted else ())
+    return frozenset(names)

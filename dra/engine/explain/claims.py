@@ -7,9 +7,9 @@ from dra.engine.claims.allocation import Stuck, stuck
 from dra.engine.claims.view import ClaimView, EntryKind, OwnerPhase, WorkloadPhase
 from dra.engine.claims.workload import Fate, fate, resolve
 from dra.engine.consumers import Consumer, Stage
-from dra.engine.explain.holds import Hold, holds
+from dra.engine.explain.holds import holds
 from dra.engine.explain.problems import Problem, Trouble, of_claim, of_pod
-from dra.engine.explain.scene import LATER, SEEN, Scene
+from dra.engine.explain.scene import LATER, SEEN, Hold, Scene
 from dra.engine.explain.snapshot import Presence
 from dra.engine.ledger import Item
 from dra.engine.reasons import named
@@ -124,7 +124,10 @@ def explain(scene: Scene, key: Key) -> ClaimFacts | None:
 
 def kept_by(scene: Scene, view: ClaimView) -> tuple[Hold, ...]:
     """Return what keeps the allocation of a view of this scene."""
-    return holds(view, policy=scene.policy, soon=SEEN)
+    found = scene.kept.get(view.key)
+    if found is None:
+        found = scene.kept[view.key] = holds(view, policy=scene.policy, soon=SEEN)
+    return found
 
 
 def problems(scene: Scene, view: ClaimView) -> Iterator[Problem]:
@@ -199,6 +202,8 @@ class _Told:
 
     def _kept_by_nobody(self, found: tuple[Hold, ...]) -> Iterator[Problem]:
         view = self.view
+        if self.claim.metadata.annotation(FORCE_RELEASE) not in {None, view.claim.metadata.uid}:
+            return  # somebody wanted it released and missed: that is the cause
         if Hold.NOTHING in found:
             yield self.claim_has(Trouble.LEFT_OVER)
         if Hold.FOREIGN in found:

@@ -6,7 +6,6 @@ causes that would each be enough are all named.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from enum import StrEnum
 from typing import Final
 
 import msgspec
@@ -15,26 +14,9 @@ from dra.engine.claims.policy import Policy
 from dra.engine.claims.rules import fold
 from dra.engine.claims.view import ClaimView, Entry, EntryKind, Workload, WorkloadPhase
 from dra.engine.consumers import Consumer
-from dra.engine.explain.scene import LATER
+from dra.engine.explain.scene import LATER, Hold
 from dra.engine.instants import Instant
 from dra.model.meta import Uid
-
-
-class Hold(StrEnum):
-    """Something that keeps an allocation; the comment says by which rule."""
-
-    WORKLOAD = "workload"  # 2, 7: the workload that the claim is reserved for may still use it
-    CONSUMING = "consuming"  # 8: bound pods use it
-    WAITING = "waiting"  # 3, 8: listed pods may be bound any moment
-    FOREIGN = "foreign"  # 1: entries of others are never touched
-    UNKNOWN = "unknown"  # 12: listed pods of which nobody can tell whether they are there
-    LOST_NODE = "lost-node"  # 12: pods vanished from a node that did not report in
-    GROUP = "group"  # 13: a PodGroup that is there has it
-    FORMER = "former"  # 7: an entry for an object of the same name before this one
-    DOUBT = "doubt"  # 12: nobody can tell whether the workload has the claim
-    TIME = "time"  # 8: a scheduling cycle may still bind a pod; it passes
-    NOTHING = "nothing"  # 8: an empty list of an allocation that nobody uses: legal, and no edge that frees it
-
 
 _MANY: Final = Workload(phase=WorkloadPhase.ABSENT)
 

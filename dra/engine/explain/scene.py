@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
+from enum import StrEnum
 from functools import cached_property
 from typing import Final
 
@@ -35,6 +36,22 @@ LATER: Final[Instant] = 2 * SLOW_BIND_HORIZON
 _THERE: Final = frozenset({WorkloadPhase.PRESENT, WorkloadPhase.FINISHED})
 
 
+class Hold(StrEnum):
+    """Something that keeps an allocation; the comment says by which rule."""
+
+    WORKLOAD = "workload"  # 2, 7: the workload that the claim is reserved for may still use it
+    CONSUMING = "consuming"  # 8: bound pods use it
+    WAITING = "waiting"  # 3, 8: listed pods may be bound any moment
+    FOREIGN = "foreign"  # 1: entries of others are never touched
+    UNKNOWN = "unknown"  # 12: listed pods of which nobody can tell whether they are there
+    LOST_NODE = "lost-node"  # 12: pods vanished from a node that did not report in
+    GROUP = "group"  # 13: a PodGroup that is there has it
+    FORMER = "former"  # 7: an entry for an object of the same name before this one
+    DOUBT = "doubt"  # 12: nobody can tell whether the workload has the claim
+    TIME = "time"  # 8: a scheduling cycle may still bind a pod; it passes
+    NOTHING = "nothing"  # 8: an empty list of an allocation that nobody uses: legal, and no edge that frees it
+
+
 class Scene:
     """What a snapshot says, indexed."""
 
@@ -46,6 +63,9 @@ class Scene:
         self.policy = policy
         self.now = now
         self.world = World() if world is None else world
+        self.kept: dict[Key, tuple[Hold, ...]] = {}
+        """What keeps a claim, once that has been asked."""
+
         self.pods: dict[Key, PlacedPod] = {pod.metadata.key: pod for pod in snapshot.pods}
         self.nodes: dict[str, Host] = {node.metadata.name: node for node in snapshot.nodes}
         self._fill()

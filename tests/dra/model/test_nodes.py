@@ -1,4 +1,6 @@
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dra.model.meta import ObjectMeta
 from dra.model.nodes import (
@@ -9,6 +11,7 @@ from dra.model.nodes import (
     NodeSelectorTerm,
     NodeStatus,
     matches,
+    named,
 )
 
 LABELS = {"zone": "a", "cores": "64", "empty": ""}
@@ -108,3 +111,34 @@ def test_a_node_without_labels_can_be_asked():
 )
 def test_a_node_is_ready_if_its_kubelet_says_so(conditions, ready):
     assert Node(metadata=ObjectMeta(name="n1"), status=NodeStatus(conditions=conditions)).ready is ready
+
+
+def requirements(key):
+    return st.builds(
+        NodeSelectorRequirement,
+        key=st.sampled_from([key, "other"]),
+        operator=st.sampled_from(["In", "NotIn", "Exists"]),
+        values=st.none() | st.lists(st.sampled_from(["a", "b", "c"]), max_size=2),
+    )
+
+
+@given(
+    terms=st.lists(
+        st.builds(
+            NodeSelectorTerm,
+            match_fields=st.none() | st.lists(requirements("metadata.name"), max_size=2),
+            match_expressions=st.none() | st.lists(requirements("zone"), max_size=1),
+        ),
+        max_size=3,
+    ),
+    name=st.sampled_from(["a", "b", "c"]),
+)
+def test_nobody_else_than_those_named_satisfies_a_selector(terms, name):
+    selector = NodeSelector(node_selector_terms=terms)
+    names = named(selector)
+    assert names is None or name in names or not matches(selector, name=name, labels={"zone": "a"})
+
+
+def test_a_selector_by_name_needs_no_other_node():
+    by_name = NodeSelectorRequirement(key="metadata.name", operator="In", values=["a", "b"])
+    assert named(NodeSelector(node_selector_terms=[NodeSelectorTerm(match_fields=[by_name])])) == {"a", "b"}

@@ -10,10 +10,10 @@ from dra.cli.kubectl.output import coloured
 from dra.cli.kubectl.why import remedies
 from dra.engine.claims.view import EntryKind
 from dra.engine.explain.claims import ClaimFacts, Held
-from dra.engine.explain.holds import Hold
 from dra.engine.explain.places import Barrier, Devices, NodeGroup, Obstacle
 from dra.engine.explain.pods import PodFacts
 from dra.engine.explain.problems import Grade, Problem
+from dra.engine.explain.scene import Hold
 from dra.engine.explain.snapshot import Leader, Presence, Snapshot
 from dra.engine.reasons import NAMED, named
 from dra.model.meta import Key

@@ -6,9 +6,8 @@ import pytest
 from dra.engine.claims.view import WorkloadPhase
 from dra.engine.explain import claims
 from dra.engine.explain.audit import audit
-from dra.engine.explain.holds import Hold
 from dra.engine.explain.problems import Trouble
-from dra.engine.explain.scene import Scene
+from dra.engine.explain.scene import Hold, Scene
 from dra.engine.explain.snapshot import Gap
 from tests.dra.engine.explain.scenes import DRIVER, JOB, claim, entry, node, offer, pod, scene, workload
 

@@ -4,7 +4,8 @@ import pytest
 
 from dra.engine.claims.policy import ALONGSIDE, REPLACE
 from dra.engine.claims.view import LostNode
-from dra.engine.explain.holds import Hold, holds
+from dra.engine.explain.holds import holds
+from dra.engine.explain.scene import Hold
 from tests.dra.engine import examples as ex
 
 RESERVED = {"workload": ex.JOB, "entered": True}

@@ -1,0 +1,37 @@
+"""The table of problems in docs/kubectl-dra.md, written from the words that the commands use.
+
+python -m dra.cli.kubectl.why.reference     prints it
+"""
+
+from typing import Final
+
+from dra.cli.kubectl.why.remedies import WORDS
+from dra.engine.explain.problems import Problem, Trouble
+from dra.engine.reasons import Subject
+from dra.model.meta import Uid
+
+BEGIN: Final = "<!-- problems -->\n"
+END: Final = "<!-- /problems -->\n"
+
+_NOBODY: Final = Subject(kind="", key=("", ""), uid=Uid(""))
+
+
+def table() -> str:
+    """Return all problems, as they are named, graded and worded."""
+    lines = ["| problem | grade | what is said | |", "|---|---|---|---|"]
+    for trouble in Trouble:
+        words = WORDS[trouble]
+        grade = Problem(trouble=trouble, subject=_NOBODY).grade.value
+        said = words.text.replace("{", "*").replace("}", "*")
+        lines.append(f"| `{trouble.value}` | {grade} | {said} | {'command' if words.command else ''} |")
+    return "\n".join(lines) + "\n"
+
+
+def page(text: str) -> str:
+    """Return a page with the table as it should be."""
+    before, _, rest = text.partition(BEGIN)
+    return before + BEGIN + table() + END + rest.partition(END)[2]
+
+
+if __name__ == "__main__":
+    print(table(), end="")

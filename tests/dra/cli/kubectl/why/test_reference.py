@@ -1,0 +1,14 @@
+from pathlib import Path
+
+from dra.cli.kubectl.why import reference
+from dra.engine.explain.problems import Trouble
+
+PAGE = Path(__file__).parents[5] / "docs" / "kubectl-dra.md"
+
+
+def test_the_page_has_each_problem_as_the_commands_word_it():
+    assert PAGE.read_text() == reference.page(PAGE.read_text())
+
+
+def test_no_problem_is_left_out():
+    assert all(f"`{trouble.value}`" in reference.table() for trouble in Trouble)

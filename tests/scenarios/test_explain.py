@@ -1,0 +1,401 @@
+"""Broken situations: `kubectl dra explain` names the cause, and the command that it tells repairs it.
+
+Most are what is left when nobody of ours runs: each is prepared by hand, as somebody's mistake or a crash would have
+left it. Where the repair is the controller's work, one runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pytest
+
+from dra.engine.explain.problems import Trouble
+from tests.scenarios import objects, plugin_of_kubectl, steps
+from tests.scenarios.claims import allocated, finished, started
+from tests.scenarios.conftest import ALONE, StartController
+from tests.scenarios.eventually import eventually
+from tests.scenarios.namespaces import Namespace
+from tests.scenarios.objects import PodShape
+from tests.scenarios.resources import CLAIMS, JOBS, NODES, PODS
+from tests.scenarios.target import Mode, Target
+
+pytestmark = pytest.mark.modes(Mode.REPLACE)
+
+Json = dict[str, Any]
+Prepare = Callable[[Namespace], Awaitable[str]]
+Repaired = Callable[[Namespace], Awaitable[object]]
+
+ADVICE: Final = "advice"
+"""Of a pod: no problem of an object, but what the nodes lack."""
+
+WITHIN: Final = 30.0
+
+
+# What is broken; each returns what to explain.
+
+
+async def _claim(namespace: Namespace, name: str = "c", *, node: str | None = None, **form: Any) -> str:
+    """A claim and its only device; returns the class."""
+    devices = await namespace.offer_devices(node=node)
+    await namespace.create(objects.claim(name, device_class=devices, **form))
+    return devices
+
+
+async def _allocated(namespace: Namespace, name: str = "c", *, node: str | None = None, **form: Any) -> None:
+    """A claim that somebody has allocated and left alone."""
+    devices = await _claim(namespace, name, node=node, **form)
+    pool = f"{namespace.name}-{node or 'shared'}"
+    await steps.allocate(namespace, name, devices=devices, pool=pool, node=node)
+
+
+async def its_pod_is_gone(namespace: Namespace) -> str:
+    await _allocated(namespace)
+    await steps.list_too(namespace, "c", {"resource": "pods", "name": "ghost", "uid": "uid-of-a-ghost"})
+    return "claim/c"
+
+
+async def an_allocation_left_behind(namespace: Namespace) -> str:
+    await _allocated(namespace)
+    return "claim/c"
+
+
+async def its_job_has_finished(namespace: Namespace) -> str:
+    await _allocated(namespace, reserved_for="jobs.batch/train")
+    job = await namespace.create(objects.job("train", PodShape(run_seconds=0)))
+    await steps.list_too(namespace, "c", steps.entry(job, "jobs", group="batch"))
+    await eventually(lambda: namespace.get(JOBS, "train"), until=_complete, within=WITHIN, saying="the Job is complete")
+    return "claim/c"
+
+
+async def its_deployment_is_gone(namespace: Namespace) -> str:
+    await _allocated(namespace, reserved_for="deployments.apps/crew", uid="uid-of-nobody")
+    entry = {"apiGroup": "apps", "resource": "deployments", "name": "crew", "uid": "uid-of-nobody"}
+    await steps.list_too(namespace, "c", entry)
+    return "claim/c"
+
+
+async def kept_by_others(namespace: Namespace) -> str:
+    await _allocated(namespace)
+    await steps.list_too(namespace, "c", steps.foreign_entry("dam"))
+    return "claim/c"
+
+
+async def kept_for_a_lost_node(namespace: Namespace) -> str:
+    node = await steps.add_node(namespace, "own")
+    await _claim(namespace, node=node)
+    await _runs(namespace)
+    await steps.lose_node(namespace, node)
+    await namespace.delete(PODS, "a", grace_seconds=0)
+    await steps.claim_is(namespace, "c", lambda found: "lostnodes" in str(found["status"]), saying="its node is listed")
+    return "claim/c"
+
+
+async def a_stray_pod_outlives_the_job(namespace: Namespace) -> str:
+    await _claim(namespace, reserved_for="jobs.batch/train")
+    await namespace.create(objects.job("train", PodShape(claim="c", run_seconds=0)))
+    await _runs(namespace)
+    await steps.told(namespace, "c", "ReleaseWaitsForPods")
+    return "claim/c"
+
+
+async def deleted_under_a_pod(namespace: Namespace) -> str:
+    await _claim(namespace)
+    await _runs(namespace)
+    await namespace.delete(CLAIMS, "c")
+    return "claim/c"
+
+
+async def only_a_finalizer_is_left(namespace: Namespace) -> str:
+    await _claim(namespace)
+    finalizers = {"metadata": {"finalizers": ["resource.kubernetes.io/delete-protection"]}}
+    await namespace.patch(CLAIMS, "c", finalizers)
+    await namespace.delete(CLAIMS, "c")
+    return "claim/c"
+
+
+async def made_for_a_pod_that_has_ended(namespace: Namespace) -> str:
+    devices = await namespace.offer_devices()
+    await namespace.create(objects.pod("a", PodShape(run_seconds=0)))
+    pod = await steps.pod_is(namespace, "a", finished, saying="it has ended")
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": "a", "uid": pod["metadata"]["uid"], "controller": True}
+    made = objects.claim("c", device_class=devices)
+    made["metadata"]["ownerReferences"] = [owner]
+    await namespace.create(made)
+    return "claim/c"
+
+
+async def notes_about_nothing(namespace: Namespace) -> str:
+    await _claim(namespace)
+    notes = {"reserve.dra/entered-allocation": "0123456789abcdef", "reserve.dra/reserved-for-any-pod": "true"}
+    await namespace.patch(CLAIMS, "c", {"metadata": {"annotations": notes}})
+    return "claim/c"
+
+
+def wrongly_reserved(reference: str) -> Prepare:
+    async def prepare(namespace: Namespace) -> str:
+        await _claim(namespace, reserved_for=reference)
+        await namespace.create(objects.job("train", PodShape(claim="c", gated=True)))
+        await eventually(lambda: namespace.all(PODS), until=bool, saying="the Job has a pod")
+        return "claim/c"
+
+    return prepare
+
+
+async def reserved_for_the_one_before(namespace: Namespace) -> str:
+    await _claim(namespace, reserved_for="jobs.batch/train", uid="uid-of-the-one-before")
+    await namespace.create(objects.job("train", PodShape(claim="c", gated=True)))
+    await eventually(lambda: namespace.all(PODS), until=bool, saying="the Job has a pod")
+    return "claim/c"
+
+
+async def force_with_a_wrong_uid(namespace: Namespace) -> str:
+    await kept_by_others(namespace)
+    await steps.force_release(namespace, "c", value="true")
+    return "claim/c"
+
+
+async def force_against_a_pod(namespace: Namespace) -> str:
+    await _claim(namespace)
+    await _runs(namespace)
+    await steps.force_release(namespace, "c")
+    return "claim/c"
+
+
+async def a_pod_off_the_allocation(namespace: Namespace) -> str:
+    await _claim(namespace, node="node-000")
+    await _runs(namespace, name="first")
+    await namespace.create(objects.pod("a", PodShape(claim="c", hold=True, spec={"nodeName": "node-001"})))
+    return "pod/a"
+
+
+async def a_pod_without_its_allocation(namespace: Namespace) -> str:
+    await _claim(namespace)
+    await _runs(namespace)
+    await namespace.patch_status(CLAIMS, "c", {"allocation": None, "reservedFor": None})
+    return "pod/a"
+
+
+async def a_device_given_twice(namespace: Namespace) -> str:
+    await _allocated(namespace, "b")
+    devices = f"{namespace.name}.scenario.dra"
+    await namespace.create(objects.claim("c", device_class=devices))
+    await steps.allocate(namespace, "c", devices=devices, pool=f"{namespace.name}-shared")
+    return "claim/c"
+
+
+async def a_gate_that_nobody_opens(namespace: Namespace) -> str:
+    await _claim(namespace)
+    await namespace.create(objects.pod("a", PodShape(claim="c", gated=True)))
+    return "pod/a"
+
+
+async def a_cordoned_node(namespace: Namespace) -> str:
+    node = await steps.add_node(namespace, "own")
+    await steps.cordon(namespace, node)
+    await _claim(namespace, node=node)
+    await _waits(namespace)
+    return "pod/a"
+
+
+async def a_tainted_node(namespace: Namespace) -> str:
+    node = await steps.add_node(namespace, "own")
+    found = await namespace.api.get(NODES, node)
+    taint = {"key": "team", "value": "red", "effect": "NoSchedule"}
+    await namespace.api.patch(NODES, node, {"spec": {"taints": [*found["spec"]["taints"], taint]}})
+    await _claim(namespace, node=node)
+    await _waits(namespace)
+    return "pod/a"
+
+
+async def a_label_that_no_node_has(namespace: Namespace) -> str:
+    node = await steps.add_node(namespace, "own")
+    await _claim(namespace, node=node)
+    await _waits(namespace, spec={"nodeSelector": {"scenario.dra/zone": "a"}})
+    return "pod/a"
+
+
+async def a_device_in_dead_hands(namespace: Namespace) -> str:
+    await _allocated(namespace, "old")
+    await steps.list_too(namespace, "old", {"resource": "pods", "name": "ghost", "uid": "uid-of-a-ghost"})
+    devices = f"{namespace.name}.scenario.dra"
+    await namespace.create(objects.claim("c", device_class=devices))
+    await _waits(namespace)
+    return "pod/a"
+
+
+async def a_device_kept_by_others(namespace: Namespace) -> str:
+    await _allocated(namespace, "old")
+    await steps.list_too(namespace, "old", steps.foreign_entry("dam"))
+    await namespace.create(objects.claim("c", device_class=f"{namespace.name}.scenario.dra"))
+    await _waits(namespace)
+    return "pod/a"
+
+
+async def allocated_on_a_cordoned_node(namespace: Namespace) -> str:
+    node = await steps.add_node(namespace, "own")
+    await _allocated(namespace, node=node)
+    await steps.list_too(namespace, "c", steps.foreign_entry("dam"))  # else the scheduler takes it back
+    await steps.cordon(namespace, node)
+    await _waits(namespace)
+    return "claim/c"
+
+
+async def bound_to_a_silent_node(namespace: Namespace) -> str:
+    node = await steps.add_node(namespace, "own")
+    await _claim(namespace, node=node)
+    await namespace.create(objects.pod("a", PodShape(claim="c", hold=True)))
+    await steps.pod_is(namespace, "a", lambda pod: "nodeName" in pod["spec"], saying="it is bound")
+    await steps.lose_node(namespace, node)
+    return "pod/a"
+
+
+async def bound_and_not_listed(namespace: Namespace) -> str:
+    await _allocated(namespace, node="node-000")
+    await namespace.create(objects.pod("a", PodShape(claim="c", hold=True, spec={"nodeName": "node-000"})))
+    return "pod/a"
+
+
+async def _runs(namespace: Namespace, name: str = "a") -> None:
+    await namespace.create(objects.pod(name, PodShape(claim="c")))
+    await steps.pods_run(namespace, name)
+
+
+async def _waits(namespace: Namespace, **form: Any) -> None:
+    await namespace.create(objects.pod("a", PodShape(claim="c", **form)))
+    await steps.pod_is(namespace, "a", steps.unschedulable, within=WITHIN, saying="no node takes it")
+
+
+# When it is repaired.
+
+
+async def freed(namespace: Namespace) -> object:
+    return await steps.freed(namespace, "c", within=WITHIN)
+
+
+async def gone(namespace: Namespace) -> object:
+    return await eventually(
+        lambda: namespace.find(CLAIMS, "c"),
+        until=lambda found: found is None,
+        within=WITHIN,
+        saying="the claim is gone",
+    )
+
+
+async def pod_gone(namespace: Namespace) -> object:
+    return await eventually(
+        lambda: namespace.find(PODS, "a"), until=lambda found: found is None, within=WITHIN, saying="the pod is gone"
+    )
+
+
+async def running(namespace: Namespace) -> object:
+    return await steps.pod_is(namespace, "a", started, within=WITHIN, saying="it runs")
+
+
+async def no_notes(namespace: Namespace) -> object:
+    return await steps.claim_is(
+        namespace, "c", lambda found: not found["metadata"].get("annotations"), saying="no notes"
+    )
+
+
+async def reserved_for_the_job(namespace: Namespace) -> object:
+    job = await namespace.get(JOBS, "train")
+    claim = await namespace.get(CLAIMS, "c")
+    annotations = claim["metadata"]["annotations"]
+    assert annotations["reserve.dra/reserved-for"] == "jobs.batch/train"
+    assert annotations.get("reserve.dra/reserved-for-uid") in (None, job["metadata"]["uid"])
+    return claim
+
+
+def _complete(job: Json) -> bool:
+    return any(each["type"] == "Complete" for each in job["status"].get("conditions", ()))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Situation:
+    """One line of the table."""
+
+    prepare: Prepare
+    named: Trouble | str
+    repaired: Repaired
+    controller: bool = False
+
+
+def situation(prepare: Prepare, named: Trouble | str, repaired: Repaired, *marks: str, name: str = "") -> Any:
+    """Return a line; the quick ones are tried in every test run, with a controller where that is to repair it."""
+    found = Situation(prepare=prepare, named=named, repaired=repaired, controller="controller" in marks)
+    slow = [] if "quick" in marks else [pytest.mark.long]
+    return pytest.param(found, marks=slow, id=name or prepare.__name__.replace("_", "-"))
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        situation(its_pod_is_gone, Trouble.NOT_FREED, freed, "quick"),
+        situation(an_allocation_left_behind, Trouble.LEFT_OVER, freed, "quick"),
+        situation(its_job_has_finished, Trouble.NOT_FREED, freed),
+        situation(its_deployment_is_gone, Trouble.NOT_FREED, freed),
+        situation(kept_by_others, Trouble.KEPT_BY_OTHERS, freed, "quick"),
+        situation(kept_for_a_lost_node, Trouble.NODE_LOST, freed, "controller"),
+        situation(a_stray_pod_outlives_the_job, Trouble.RELEASE_WAITS, freed, "controller"),
+        situation(deleted_under_a_pod, Trouble.DELETION_WAITS, gone, "controller"),
+        situation(only_a_finalizer_is_left, Trouble.FINALIZER_LEFT, gone, "quick"),
+        situation(made_for_a_pod_that_has_ended, Trouble.ZOMBIE_CLAIM, gone),
+        situation(notes_about_nothing, Trouble.MARKS_LEFT, no_notes),
+        situation(wrongly_reserved("the Job train"), Trouble.MALFORMED, reserved_for_the_job, name="no-reference"),
+        situation(
+            wrongly_reserved("jobs.batch/trian"), Trouble.WORKLOAD_NOT_FOUND, reserved_for_the_job, name="no-such-job"
+        ),
+        situation(
+            wrongly_reserved("jobs.btach/train"), Trouble.KIND_UNKNOWN, reserved_for_the_job, name="no-such-kind"
+        ),
+        situation(reserved_for_the_one_before, Trouble.WRONG_UID, reserved_for_the_job),
+        situation(force_with_a_wrong_uid, Trouble.FORCE_IGNORED, freed, "controller"),
+        situation(force_against_a_pod, Trouble.FORCE_BLOCKED, freed, "controller"),
+        situation(a_pod_off_the_allocation, Trouble.OFF_ALLOCATION, pod_gone),
+        situation(a_pod_without_its_allocation, Trouble.ALLOCATION_LOST, pod_gone),
+        situation(a_device_given_twice, Trouble.HELD_TWICE, gone, "controller"),
+        situation(a_gate_that_nobody_opens, Trouble.GATED, running, "quick"),
+        situation(a_cordoned_node, ADVICE, running, "quick"),
+        situation(a_tainted_node, ADVICE, running),
+        situation(a_label_that_no_node_has, ADVICE, running),
+        situation(a_device_in_dead_hands, Trouble.NOT_FREED, running),
+        situation(a_device_kept_by_others, Trouble.KEPT_BY_OTHERS, running),
+        situation(allocated_on_a_cordoned_node, Trouble.NODE_CORDONED, running),
+        situation(bound_to_a_silent_node, Trouble.NODE_NOT_READY, pod_gone),
+        situation(bound_and_not_listed, Trouble.UNLISTED, pod_gone),
+    ],
+)
+async def test_the_cause_is_named_and_the_command_repairs_it(
+    target: Target, namespace: Namespace, start_controller: StartController, case: Situation
+) -> None:
+    if case.controller:
+        await start_controller(configuration=ALONE)
+    what = await case.prepare(namespace)
+    told = await plugin_of_kubectl.explained(target.admin, what, namespace.name)
+    commands = {problem["trouble"]: problem.get("command", "") for problem in told["problems"]}
+    command = told["next"] if case.named == ADVICE else commands[case.named]
+    assert command, f"{case.named}: no command among {told}"
+    serious = {each["trouble"] for each in told["problems"] if each["grade"] in {"error", "leak"}}
+    assert serious <= {case.named}, "nothing else is called broken"
+    await plugin_of_kubectl.run(target.admin, command)
+    await case.repaired(namespace)
+
+
+async def test_what_is_right_is_not_called_wrong(
+    target: Target, namespace: Namespace, start_controller: StartController
+) -> None:
+    await start_controller(configuration=ALONE)
+    await _claim(namespace, reserved_for="jobs.batch/train")
+    await namespace.create(objects.job("train", PodShape(claim="c"), parallelism=3))
+    await steps.pods_run(namespace, count=3)
+    await steps.claim_is(namespace, "c", lambda found: "jobs" in str(found["status"]), saying="it is reserved")
+    told = await plugin_of_kubectl.explained(target.admin, "claim/c", namespace.name)
+    assert told["problems"] == []
+    assert "workload" in told["holds"]
+    assert told["until"].startswith("jobs.batch/train completes or fails, or is deleted")
+    code, _ = await plugin_of_kubectl.dra(target.admin, "audit", f"--namespace={namespace.name}")
+    assert code == 0
+    assert allocated(await namespace.get(CLAIMS, "c"))
