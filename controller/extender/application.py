@@ -19,7 +19,7 @@ from controller.extender.watching import Watching
 from controller.extender.writing import Writing
 from controller.leadership import Leadership
 from dra.api.extender import ExtenderConfiguration
-from dra.kube.client import Client
+from dra.kube.client import WRITE_TIMEOUT, Client
 from dra.kube.clock import SYSTEM, Clock
 from dra.kube.election import Terms
 from dra.kube.events import Recorder
@@ -76,7 +76,6 @@ class Extender:
             binds=lambda: self.binds,
         )
         self._server = Server(configuration, self.calls)
-        self._seconds = seconds
         self._endpoints = Endpoints(
             probes=configuration.probes,
             metrics=configuration.metrics,
@@ -110,7 +109,7 @@ class Extender:
     async def _lead(self) -> None:
         await self._watching.synced()
         if self._election is None:
-            await asyncio.sleep(self._seconds)  # what the process before us has begun is over by then
+            await asyncio.sleep(WRITE_TIMEOUT)  # what the process before us has begun is over by then
             await self._bind()
             return
         await self._election.acquire()
@@ -160,6 +159,5 @@ def _election(configuration: ExtenderConfiguration, client: Client, identity: st
         duration=settings.lease_seconds,
         renew_within=settings.renew_seconds,
         retry=settings.retry_seconds,
-        request=configuration.bind_seconds,
     )
     return Election(client, key=(settings.namespace, settings.name), identity=identity, terms=terms, clock=clock)

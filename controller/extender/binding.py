@@ -180,6 +180,8 @@ class Binder:
         def change(reservation: Reservation) -> ReservationStatus | None:
             if reservation.status.phase is Phase.AVAILABLE and reservation.status.node_name == node:
                 return None  # an attempt before this one
+            if holdings.of(reservation).amounts != holding.amounts:
+                raise RefusedError(f"reservation {known.name}: has been resized meanwhile; the scheduler tries again")
             now = self._writing.now().timestamp()
             try:
                 after = statuses.bound(reservation, node=node, now=now)

@@ -11,6 +11,7 @@ from typing import Final, NoReturn
 from controller.extender.picture import Known, Picture
 from controller.extender.reporting import Reporting
 from controller.extender.writing import RefusedError, UnknownOutcomeError, Writing
+from dra.api.reservations.model import Reservation, ReservationStatus
 from dra.engine.reservations import amounts, holdings, resize
 from dra.engine.reservations import status as statuses
 from dra.engine.reservations.amounts import ONE, PODS
@@ -55,7 +56,7 @@ class Resizing:
     async def _look(self, known: Known) -> None:
         uid = known.holding.uid
         self._seen[uid] = (known.version, float("inf"))
-        if known.holding.fault or statuses.resized(known.reservation) is None:
+        if known.holding.fault or known.holding.terminating or statuses.resized(known.reservation) is None:
             return
         wanted = holdings.wanted(known.reservation)
         room = self._picture.books.room(known.holding.node)
@@ -66,8 +67,14 @@ class Resizing:
             self._reporting.not_resized(known, ", ".join(each.text for each in lacking))
             return
         self._picture.stretch(uid, amounts.most(known.holding.amounts, {PODS: ONE, **wanted}))
+
+        def change(reservation: Reservation) -> ReservationStatus | None:
+            if holdings.wanted(reservation) != wanted:
+                raise RefusedError("is to hold something else by now")
+            return statuses.resized(reservation)
+
         try:
-            await self._writing.swap(uid, statuses.resized, deadline=self._clock.now() + self._seconds)
+            await self._writing.swap(uid, change, deadline=self._clock.now() + self._seconds)
         except (RefusedError, UnknownOutcomeError) as error:
             _log.info("reservation %s: not resized yet: %s", known.name, error)
             self._seen[uid] = (known.version, self._clock.now() + REFUSED_FOR)

@@ -5,9 +5,12 @@ import logging
 from collections.abc import Callable
 from typing import Any, Final
 
+import msgspec
+
 from controller.extender.picture import Picture
 from controller.extender.reporting import Reporting
 from controller.watches import trouble
+from dra.engine.reservations.holdings import Holding
 from dra.kube.backoff import Backoff
 from dra.kube.client import Client
 from dra.kube.clock import Clock
@@ -23,6 +26,16 @@ _log: Final = logging.getLogger(__name__)
 
 def _unfinished(pod: PlacedPod) -> bool:
     return not pod.terminal
+
+
+def _eases(before: Holding | None, after: Holding | None) -> bool:
+    """Whether somebody may fit now who did not before. A pod that has entered is no reason to ask all others again."""
+    if before is None or after is None:
+        return before is not after
+    if before.listed - after.listed and after.available:
+        return True
+    same = {"listed": after.listed, "predecessors": after.predecessors}
+    return msgspec.structs.replace(before, **same) != after
 
 
 class Watching:
@@ -106,7 +119,7 @@ class Watching:
                     before = self._picture.books.holding(uid)
                     self._picture.observe_reservation(found)
                     after = self._picture.books.holding(uid)
-                    if before != after:
+                    if _eases(before, after):
                         self._freed()
                 case Deleted(obj=found):
                     self._picture.forget_reservation(found.metadata.uid)

@@ -79,10 +79,10 @@ class Watcher:
             assert charge <= int(capacity), f"{node}: {charge} of {capacity}"
 
 
-async def step(site, chance, number):  # noqa: C901 - a list
+async def step(site, chance, number):  # noqa: C901, PLR0912 - a list
     """Do one thing that people do."""
     match chance.choice(
-        ["reserve", "owner", "owner", "stranger", "finish", "finish", "delete", "drop", "restart", "wait"]
+        ["reserve", "owner", "owner", "stranger", "finish", "finish", "delete", "drop", "resize", "restart", "wait"]
     ):
         case "reserve":
             await site.reserve(
@@ -109,6 +109,13 @@ async def step(site, chance, number):  # noqa: C901 - a list
             names = [each["metadata"]["name"] for each in await site.reservations()]
             if names and chance.random() < 0.4:
                 await site.delete(f"{RESERVATIONS}/{chance.choice(names)}")
+        case "resize":
+            names = [each["metadata"]["name"] for each in await site.reservations()]
+            if names:
+                text = f'{{"resources":{{"cpu":"{chance.randint(1, 6)}"}}}}'
+                annotations = {"scheduling.koordinator.sh/reservation-resize-allocatable": text}
+                path = f"{RESERVATIONS}/{chance.choice(names)}"
+                await site.ask("PATCH", path, {"metadata": {"annotations": annotations}})
         case "restart":
             if chance.random() < 0.4:
                 await site.stop_extender()
