@@ -1,0 +1,38 @@
+"""``kubectl_complete-dra``: what kubectl runs to complete ``kubectl dra …`` in bash, zsh and fish.
+
+kubectl asks with the words typed so far, the last of them unfinished, and reads candidates line by line, then a number
+that says what else to offer: 4 is "no file names". Nothing of a cluster is asked for: completion must not hang.
+"""
+
+import sys
+from collections.abc import Sequence
+from typing import Final
+
+import click
+from click.shell_completion import ShellComplete
+
+from dra.cli.kubectl.main import main as program
+
+NO_FILES: Final = 4
+FILES: Final = 0
+
+
+def candidates(words: Sequence[str]) -> tuple[list[str], int]:
+    """Return what the last word can become, with its help behind a tab, and what else kubectl is to offer."""
+    *typed, last = list(words) or [""]
+    found = ShellComplete(program, {}, "kubectl dra", "_").get_completions(typed, last)
+    if any(each.type in {"file", "dir"} for each in found):
+        return [], FILES
+    return [f"{each.value}\t{each.help}" if each.help else str(each.value) for each in found], NO_FILES
+
+
+def main() -> None:
+    """Answer kubectl."""
+    lines, directive = candidates(sys.argv[1:])
+    for line in lines:
+        click.echo(line)
+    click.echo(f":{directive}")
+
+
+if __name__ == "__main__":
+    main()
