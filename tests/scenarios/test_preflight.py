@@ -14,6 +14,8 @@ from tests.scenarios.namespaces import Namespace
 from tests.scenarios.resources import NAMESPACES
 from tests.scenarios.target import Capability, Mode, Target
 
+pytestmark = pytest.mark.long
+
 ADDED = "dra-reserve-missing-rights"
 
 
@@ -32,7 +34,6 @@ async def test_an_installed_cluster_is_ready_and_the_trial_is_certain(target: Ta
     ]
 
 
-@pytest.mark.long
 @pytest.mark.modes(Mode.REPLACE)
 @pytest.mark.needs(Capability.COMPONENTS)
 async def test_where_the_stock_controller_is_off_the_trial_says_so(target: Target) -> None:
