@@ -421,15 +421,9 @@ async def test_release_never_takes_a_device_from_a_pod_that_runs(target: Target,
 async def test_release_asks_the_controller_where_its_lease_shows_that_it_runs(
     target: Target, namespace: Namespace, start_controller: StartController
 ) -> None:
-    await start_controller(configuration={"leaderElection": {"namespace": namespace.name}})
+    await start_controller()
     await kept_by_others(namespace)
-    _, text = await plugin_of_kubectl.dra(
-        target.admin,
-        "release",
-        "claim/c",
-        f"--namespace={namespace.name}",
-        f"--lease-namespace={namespace.name}",
-    )
+    _, text = await plugin_of_kubectl.dra(target.admin, "release", "claim/c", f"--namespace={namespace.name}")
     assert "released by the controller" in text
     await freed(namespace)
 
