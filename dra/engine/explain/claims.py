@@ -117,7 +117,7 @@ def explain(scene: Scene, key: Key) -> ClaimFacts | None:
         ),
         holds=kept_by(scene, view),
         consumers=_names((*view.starting, *view.started)),
-        waiters=_names((*view.waiting, *view.gated)),
+        waiters=(*_names(view.waiting), *_names(view.gated))[:NAMES],
         problems=tuple(problems(scene, view)),
     )
 

@@ -1,6 +1,8 @@
 """``kubectl dra audit``: for people once, for cron and CI again and again."""
 
 import time
+from collections import Counter
+from typing import Final
 
 import click
 
@@ -11,8 +13,11 @@ from dra.cli.kubectl.reading.source import Source, source_options
 from dra.cli.kubectl.why import remedies, words
 from dra.cli.kubectl.why.words import COLOURS
 from dra.engine.explain.audit import audit as judged
-from dra.engine.explain.problems import Grade, Problem
+from dra.engine.explain.problems import Grade, Problem, Trouble
 from dra.engine.explain.scene import Scene
+
+SHOWN: Final = 10
+"""Problems of one kind that the table has; the exit code and the other formats know all."""
 
 
 @click.command()
@@ -73,10 +78,25 @@ def _identity(problem: Problem) -> tuple[str, str]:
 def _written(found: tuple[Problem, ...], style: Style) -> str:
     if not found:
         return "nothing found"
+    shown = _few(found)
     rows = [
         (coloured(each.grade.value, COLOURS[each.grade]), each.trouble.value, str(each.subject), remedies.text(each))
-        for each in found
+        for each in shown
     ]
     text = table(("GRADE", "PROBLEM", "OBJECT", "WHAT"), rows, headers=style.headers)
-    todo = dict.fromkeys(command for each in found if (command := remedies.command(each)))
+    counts = Counter(each.trouble for each in found)
+    more = counts - Counter(each.trouble for each in shown)
+    text += "".join(f"\n… {count:,} more {trouble}: -o json shows all" for trouble, count in more.items())
+    todo = dict.fromkeys(command for each in shown if (command := remedies.command(each)))
     return text + ("\n\nTo do:\n" + "\n".join(f"  {command}" for command in todo) if todo else "")
+
+
+def _few(found: tuple[Problem, ...]) -> list[Problem]:
+    """Return the first of each kind: a thousand pods behind one gate are one problem to whoever reads this."""
+    seen: Counter[Trouble] = Counter()
+    shown = []
+    for each in found:
+        seen[each.trouble] += 1
+        if seen[each.trouble] <= SHOWN:
+            shown.append(each)
+    return shown

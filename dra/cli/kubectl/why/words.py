@@ -76,6 +76,8 @@ def claim_lines(facts: ClaimFacts, snapshot: Snapshot) -> Iterator[str]:
     if facts.holds:
         yield f"  released  when {until(facts)}"
     yield from problem_lines(facts.problems)
+    if not facts.allocated and facts.waiters:
+        yield f"  next      kubectl dra explain pod {facts.waiters[0]} -n {facts.key[0]}"
     yield from unsaid(snapshot)
 
 

@@ -134,3 +134,17 @@ def test_what_is_not_there_is_an_error(tmp_path, arguments):
 def test_a_snapshot_is_made_of_structs_that_can_be_read_again():
     assert msgspec.json.decode(msgspec.json.encode(secretive()), type=Snapshot) == secretive()
     assert {ResourceClaim, PlacedPod} <= {type(each) for each in (*secretive().claims, *secretive().pods)}
+
+
+def test_a_thousand_problems_of_one_kind_are_told_once(tmp_path):
+    gate = {"schedulingGates": [{"name": "reserve.dra/claim"}]}
+    bundle.write(snapshot(claim("c"), pods=tuple(pod(f"p{n}", "c", **gate) for n in range(1000))), tmp_path / "b.tgz")
+    done = CliRunner().invoke(main, ["audit", "--from", str(tmp_path / "b.tgz")])
+    assert "… 990 more GateWithoutController" in done.stdout
+    assert len(done.stdout.splitlines()) < 30
+
+
+def test_of_a_claim_that_is_waited_for_the_next_step_is_a_pod_that_waits(tmp_path):
+    bundle.write(snapshot(claim("c"), pods=(pod("a", "c"),)), tmp_path / "b.tgz")
+    done = CliRunner().invoke(main, ["explain", "claim", "c", "--from", str(tmp_path / "b.tgz")])
+    assert "next      kubectl dra explain pod a -n ml" in done.stdout
