@@ -17,9 +17,13 @@ from tests.scenarios.real_node.plugin import Plugin, cdi_file, cdi_files
 from tests.scenarios.resources import JOBS, PODS
 from tests.scenarios.target import Capability, Mode
 
-pytestmark = [pytest.mark.needs(Capability.KUBELET, Capability.COMPONENTS), pytest.mark.modes(Mode.REPLACE)]
+pytestmark = pytest.mark.needs(Capability.KUBELET, Capability.COMPONENTS)
+
+STOCK_PODS = 240
+"""As many as a list has room for, all but a few."""
 
 
+@pytest.mark.modes(Mode.REPLACE)
 @pytest.mark.usefixtures("controller")
 @pytest.mark.parametrize(
     ("count", "within"),
@@ -79,3 +83,31 @@ async def test_all_pods_of_a_job_run_on_one_gpu(
     await pods.run(namespace, real_node, "next", pods.shape("next"))
     rate = f"all run after {took:.1f} s, {count / took:.1f} pods/s; complete {ending:.1f} s after their end"
     remark(f"{count} pods on one GPU of a real node: {rate}")
+
+
+@pytest.mark.long
+@pytest.mark.modes(Mode.ALONGSIDE)
+@pytest.mark.usefixtures("plugin")
+async def test_the_same_with_nothing_but_stock_kubernetes_for_comparison(
+    namespace: Namespace, real_node: RealNode, remark: Callable[[str], None]
+) -> None:
+    await pods.offer_gpus(namespace)
+    await pods.claim_gpu(namespace, "train")
+    began = time.monotonic()
+    await namespace.create(objects.job("train", pods.shape("train"), parallelism=STOCK_PODS))
+    await eventually(
+        lambda: namespace.get(JOBS, "train"),
+        until=lambda job: job["status"].get("ready") == STOCK_PODS,
+        within=1200,
+        saying="all pods run",
+    )
+    took = time.monotonic() - began
+    pods.end_all(real_node, namespace)  # the claim is not waited for: its list is written twenty times a second by now
+    await eventually(
+        lambda: namespace.get(JOBS, "train"),
+        until=lambda job: condition(job, "Complete") == "True",
+        within=400,
+        saying="the job is complete",
+    )
+    rate = f"{STOCK_PODS / took:.1f} pods/s"
+    remark(f"{STOCK_PODS} pods on one GPU of a real node, stock: all run after {took:.1f} s, {rate}")
