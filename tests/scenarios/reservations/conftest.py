@@ -86,7 +86,6 @@ def extender(cluster: Cluster, port: int) -> Iterator[Process]:
         "serve": {"address": LOOPBACK, "port": port},
         "probes": {"address": LOOPBACK, "port": probes},
         "metrics": None,
-        "bindSeconds": 2,
         "leaderElection": {"leaseSeconds": 10, "renewSeconds": 7, "retrySeconds": 1},
         "logging": {"format": "text"},
     }
