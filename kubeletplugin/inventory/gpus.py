@@ -77,20 +77,19 @@ class GpuInventory(Protocol):
         """Return what is there now, by minor."""
         ...
 
-    def changes(self) -> AsyncIterator[None]:
-        """Yield whenever `read` has something new to say."""
+    def changes(self, known: tuple[Gpu, ...]) -> AsyncIterator[None]:
+        """Yield whenever `read` has something else to say than what is known, and what it said last."""
         ...
 
 
-async def polled(read: Callable[[], tuple[Gpu, ...]], *, every: float) -> AsyncIterator[None]:
+async def polled(read: Callable[[], tuple[Gpu, ...]], known: tuple[Gpu, ...], *, every: float) -> AsyncIterator[None]:
     """Yield whenever a reading differs from the one before; seconds between readings.
 
     In a thread: what a driver tells under ``/proc`` can take seconds when it wakes a GPU for that.
     """
-    seen = await asyncio.to_thread(read)
     while True:
         await asyncio.sleep(every)
         now = await asyncio.to_thread(read)
-        if now != seen:
-            seen = now
+        if now != known:
+            known = now
             yield

@@ -127,14 +127,13 @@ class NvmlGpus:
         )
         return tuple(sorted(found, key=lambda gpu: gpu.minor))
 
-    async def changes(self) -> AsyncIterator[None]:
+    async def changes(self, known: tuple[Gpu, ...]) -> AsyncIterator[None]:
         """Yield whenever a GPU tells of a failure, is lost, or comes."""
-        seen = await asyncio.to_thread(self.read)
         while True:
             await self._something()
             now = await asyncio.to_thread(self.read)
-            if now != seen:
-                seen = now
+            if now != known:
+                known = now
                 yield
 
     async def _something(self) -> None:

@@ -53,9 +53,9 @@ class SimulatedGpus:
             log.warning("%s; the GPUs stay as they were", error)
         return self._gpus
 
-    def changes(self) -> AsyncIterator[None]:
+    def changes(self, known: tuple[Gpu, ...]) -> AsyncIterator[None]:
         """Yield whenever the file says something else."""
-        return polled(self.read, every=self._every)
+        return polled(self.read, known, every=self._every)
 
     def _load(self) -> tuple[Gpu, ...]:
         try:

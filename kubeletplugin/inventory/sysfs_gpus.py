@@ -50,9 +50,9 @@ class SysfsGpus:
         self._left_out = frozenset(left_out)
         return tuple(sorted(found, key=lambda each: each.minor))
 
-    def changes(self) -> AsyncIterator[None]:
+    def changes(self, known: tuple[Gpu, ...]) -> AsyncIterator[None]:
         """Yield whenever GPUs come or go."""
-        return polled(self.read, every=self._every)
+        return polled(self.read, known, every=self._every)
 
     def _addresses(self) -> list[str]:
         return [

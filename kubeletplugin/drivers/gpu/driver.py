@@ -95,7 +95,7 @@ class GpuDriver:
                 self._take(await asyncio.to_thread(self._look))
                 self.trouble = ""
                 yield
-        async for _ in self._inventory.changes():
+        async for _ in self._inventory.changes(tuple(self._gpus.values())):
             self._take(await asyncio.to_thread(self._look))  # a driver's library may take its time
             yield
 

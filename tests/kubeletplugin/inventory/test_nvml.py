@@ -236,7 +236,7 @@ def test_waiting_ends(nvml, gpus, events, came):
 )
 async def test_changes_are_told(nvml, gpus, happens):
     before = gpus.read()
-    changes = gpus.changes()
+    changes = gpus.changes(gpus.read())
     assert not nvml.events
     told = asyncio.ensure_future(anext(changes))
     assert await asyncio.to_thread(nvml.asked.wait, 10)
@@ -249,7 +249,7 @@ async def test_gpus_without_events_are_looked_at(nvml, tmp_path):
     nvml.fails["nvmlEventSetCreate"] = NOT_SUPPORTED
     gpus = inventory(nvml, tmp_path)
     assert [each.monitored for each in gpus.read()] == [False, False]
-    told = asyncio.ensure_future(anext(gpus.changes()))
+    told = asyncio.ensure_future(anext(gpus.changes(gpus.read())))
     await asyncio.sleep(0)
     nvml.devices.append(device(2, H100))
     await asyncio.wait_for(told, 10)

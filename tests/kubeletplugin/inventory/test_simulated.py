@@ -199,7 +199,7 @@ async def test_changes_are_told_and_nothing_else(tmp_path):
     path = tmp_path / "node.yaml"
     write(path, document(group(count=2)))
     inventory = SimulatedGpus(path, node="n1", every=0.001)
-    changes = inventory.changes()
+    changes = inventory.changes(inventory.read())
     told = asyncio.ensure_future(anext(changes))
     await asyncio.sleep(0)
     write(path, document(group(count=2), driverVersion="1.0.0"))  # another file that says the same

@@ -118,8 +118,7 @@ def test_a_machine_without_anything_has_no_gpus(tmp_path):
 async def test_a_gpu_that_comes_is_told(node):
     gpu(node, "0000:31:00.0", minor=0)
     gpus = inventory(node)
-    told = asyncio.ensure_future(anext(gpus.changes()))
-    await asyncio.sleep(0)
+    changes = gpus.changes(gpus.read())
     gpu(node, "0000:32:00.0", minor=1)
-    await asyncio.wait_for(told, 10)
+    await asyncio.wait_for(anext(changes), 10)
     assert len(gpus.read()) == 2

@@ -38,7 +38,8 @@ class Shelf:
     def read(self):
         return self.gpus
 
-    async def changes(self):
+    async def changes(self, known):
+        del known
         while True:
             self.gpus = await self.news.get()
             yield
