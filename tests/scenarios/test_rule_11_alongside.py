@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Iterator
 
 import pytest
 
-from tests.scenarios import objects, steps
+from tests.scenarios import installation, objects, steps
 from tests.scenarios.changes import Changes
 from tests.scenarios.claims import allocated, bound, condition, entries, finished, listed, started
 from tests.scenarios.conftest import ALONE, StartController
@@ -22,7 +23,7 @@ from tests.scenarios.metrics import total
 from tests.scenarios.namespaces import Namespace
 from tests.scenarios.objects import PodShape
 from tests.scenarios.resources import CLAIMS, JOBS, PODS
-from tests.scenarios.target import Mode
+from tests.scenarios.target import Mode, Target
 
 pytestmark = pytest.mark.modes(Mode.ALONGSIDE)
 
@@ -150,6 +151,15 @@ async def test_a_claim_whose_list_somebody_else_has_emptied_is_freed(namespace: 
     await steps.freed(namespace, "shared")
 
 
+@pytest.fixture
+def rights_of_replace(target: Target) -> Iterator[None]:
+    """What whoever meant to go to mode replace has installed, before kube-controller-manager has its flag."""
+    installation.install(target.admin, kustomization=installation.OVERLAYS[Mode.REPLACE])
+    yield
+    installation.change_over(target.admin, mode=Mode.ALONGSIDE, way=installation.way(Mode.ALONGSIDE))
+
+
+@pytest.mark.usefixtures("rights_of_replace")
 async def test_in_mode_replace_the_stock_controller_is_noticed_and_then_heeded(
     namespace: Namespace, start_controller: StartController
 ) -> None:
