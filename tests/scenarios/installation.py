@@ -97,6 +97,15 @@ def remove(admin: Path) -> None:
     kubectl("delete", "--ignore-not-found", "--filename=-", kubeconfig=admin, stdin=yaml.safe_dump_all(objects))
 
 
+def remove_plugin(admin: Path) -> bool:
+    """Remove what deploy/kubelet-plugin installs; return whether it was there."""
+    objects = rendered(PLUGIN_KUSTOMIZATION, admin=admin)
+    deleted = kubectl(
+        "delete", "--ignore-not-found", "--filename=-", kubeconfig=admin, stdin=yaml.safe_dump_all(objects)
+    )
+    return bool(deleted.strip())
+
+
 def upgrade(admin: Path, *, mode: Mode, values: Json | None = None) -> None:
     """Install the chart, or change what is installed; no pods: the controller under test is ours to start."""
     wanted = {"mode": mode.value, "controller": {"replicas": 0}, **(values or {})}

@@ -82,6 +82,7 @@ def test_uninstalling_leaves_the_cluster_as_it_was(target: Target, pod_monitors:
         "workloads": [{"group": "ray.io", "resource": "rayjobs"}],
     }
     installation.remove(target.admin)
+    there = installation.remove_plugin(target.admin)  # other scenarios install it with kustomize
     try:
         before = snapshots.settled(target.admin)
         installation.upgrade(target.admin, mode=Mode.REPLACE, values=everything)
@@ -96,5 +97,7 @@ def test_uninstalling_leaves_the_cluster_as_it_was(target: Target, pod_monitors:
             saying="nothing of it is left",
         )
     finally:
+        if there:
+            installation.install(target.admin, kustomization=installation.PLUGIN_KUSTOMIZATION)
         installation.change_over(target.admin, mode=target.mode, way=installation.way(target.mode))
         installation.controller_kubeconfig(target.admin, target.folder.path)  # the account of the next test is another

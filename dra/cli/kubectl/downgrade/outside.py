@@ -24,7 +24,7 @@ GATE_LABEL: Final = "reserve.dra/gate"
 PART_OF: Final = "app.kubernetes.io/part-of=dra-reserve"
 CONTROLLERS: Final = "app.kubernetes.io/name=dra-reserve"
 
-OF_THE_PLUGIN: Final = frozenset({"own-slices.reserve.dra"})
+OF_THE_PLUGIN: Final = frozenset({"own-claims.reserve.dra", "own-slices.reserve.dra"})
 """Policies that belong to the node plugin, which goes on working."""
 
 _ADMISSION: Final = "admissionregistration.k8s.io"

@@ -1,13 +1,15 @@
 """The conversion of a cluster's claims against a server: all at once, killed anywhere, and beside a controller."""
 
 import asyncio
+from pathlib import Path
 
 import pytest
+import yaml
 
 from dra.cli.kubectl import standdown
 from dra.cli.kubectl.connection import FailedError
 from dra.cli.kubectl.downgrade.command import Order, _work, _written
-from dra.cli.kubectl.downgrade.outside import Wish
+from dra.cli.kubectl.downgrade.outside import OF_THE_PLUGIN, Wish
 from dra.cli.kubectl.findings import ready
 from dra.cli.kubectl.options import Style
 from dra.engine.claims.downgrade import Standing
@@ -17,6 +19,7 @@ from dra.kube.lease import Election, StoodDownError
 from dra.model import workloads
 from tests.dra.cli.kubectl.downgrade.conftest import FINALIZER, Killed
 
+ROOT = Path(__file__).resolve().parents[5]
 LEASE = ("dra-reserve", "dra-reserve-controller")
 
 
@@ -191,3 +194,9 @@ async def test_a_deployment_without_a_lease_is_not_worked_against(cluster):
     await cluster.request("POST", path, {"metadata": {"name": "c", "labels": labels}, "spec": spec})
     with pytest.raises(FailedError, match="no lease dra-reserve/dra-reserve-controller tells whether it acts"):
         await _work(cluster.connection(), order())
+
+
+def test_the_policies_of_the_plugin_are_known():
+    manifests = (each.read_text() for each in (ROOT / "deploy" / "kubelet-plugin").glob("*.yaml"))
+    objects = [obj for text in manifests for obj in yaml.safe_load_all(text)]
+    assert {obj["metadata"]["name"] for obj in objects if "AdmissionPolicy" in obj["kind"]} == OF_THE_PLUGIN
