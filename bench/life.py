@@ -7,7 +7,7 @@ have run. Only *bound* and *running* overlap, as a kubelet starts a pod as soon 
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from http import HTTPStatus
 from random import Random
@@ -39,8 +39,11 @@ class Held:
     def __init__(self) -> None:
         self._running: dict[tuple[Uid, str], Callable[[int], None]] = {}
 
-    def start(self, pod: Pod, container: Container, ended: Callable[[int], None]) -> None:
+    def start(
+        self, pod: Pod, container: Container, ended: Callable[[int], None], *, devices: Sequence[str] = ()
+    ) -> None:
         """Take a container in."""
+        del devices
         self._running[pod.metadata.uid, container.name] = ended
 
     def stop(self, uid: Uid, name: str, *, kill: bool) -> None:  # noqa: ARG002 - the protocol's
