@@ -23,10 +23,3 @@ def read(path: Path | None, model: type[T], **given: Any) -> T:  # noqa: ANN401 
     except ValidationError as error:
         problems = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
         raise click.ClickException(f"configuration {path or ''}: {problems}") from error
-
-
-def first(failures: BaseException) -> str:
-    """Return the text of the innermost failure: task groups nest."""
-    while isinstance(failures, BaseExceptionGroup):
-        failures = failures.exceptions[0]
-    return str(failures)

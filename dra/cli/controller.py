@@ -1,8 +1,6 @@
 """``dra-reserve controller``."""
 
 import asyncio
-import contextlib
-import signal
 from pathlib import Path
 
 import click
@@ -10,12 +8,11 @@ import click
 from controller.application import Application, MalformedConfigurationError
 from dra.api.configuration import Configuration, Mode
 from dra.cli import configurations
+from dra.cli.stopping import until_stopped
 from dra.kube import credentials
 from dra.kube.codec import allow_nesting
 from dra.kube.errors import ApiError
 from dra.kube.http import HttpTransport
-from dra.kube.lease import LeadershipLostError
-from dra.kube.store import RewoundError
 from dra.telemetry import logs
 
 
@@ -40,7 +37,7 @@ def controller(kubeconfig: str | None, context: str | None, config: Path | None,
     try:
         transport = HttpTransport(credentials.find(kubeconfig, context=context))
         application = Application(configuration, transport)
-        asyncio.run(_until_stopped(application))
+        asyncio.run(until_stopped(application.run()))
     except (ApiError, MalformedConfigurationError, OSError) as error:  # OSError: a port of ours is taken
         raise click.ClickException(str(error)) from error
 
@@ -48,16 +45,3 @@ def controller(kubeconfig: str | None, context: str | None, config: Path | None,
 def read(path: Path | None, *, mode: str | None) -> Configuration:
     """Return the configuration of a file, with the mode of the command line; raises click.ClickException."""
     return configurations.read(path, Configuration, **({"mode": mode} if mode else {}))
-
-
-async def _until_stopped(application: Application) -> None:
-    """Run until SIGTERM or SIGINT, then stop cleanly; a lost lease, or a lost past, ends the process with an error."""
-    running = asyncio.ensure_future(application.run())
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, running.cancel)
-    with contextlib.suppress(asyncio.CancelledError):
-        try:
-            await running
-        except* (LeadershipLostError, RewoundError) as over:
-            raise click.ClickException(configurations.first(over)) from None

@@ -1,8 +1,6 @@
 """``dra-reserve scheduler-extender``."""
 
 import asyncio
-import contextlib
-import signal
 import ssl
 from pathlib import Path
 
@@ -11,12 +9,11 @@ import click
 from controller.extender.application import Extender
 from dra.api.extender import ExtenderConfiguration
 from dra.cli import configurations
+from dra.cli.stopping import until_stopped
 from dra.kube import credentials
 from dra.kube.codec import allow_nesting
 from dra.kube.errors import ApiError
 from dra.kube.http import HttpTransport
-from dra.kube.lease import LeadershipLostError
-from dra.kube.store import RewoundError
 from dra.telemetry import logs
 
 
@@ -35,18 +32,6 @@ def scheduler_extender(kubeconfig: str | None, context: str | None, config: Path
     allow_nesting()
     try:
         transport = HttpTransport(credentials.find(kubeconfig, context=context))
-        asyncio.run(_until_stopped(Extender(configuration, transport)))
+        asyncio.run(until_stopped(Extender(configuration, transport).run()))
     except (ApiError, OSError, ssl.SSLError, ValueError) as error:
         raise click.ClickException(str(error)) from error
-
-
-async def _until_stopped(extender: Extender) -> None:
-    running = asyncio.ensure_future(extender.run())
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, running.cancel)
-    with contextlib.suppress(asyncio.CancelledError):
-        try:
-            await running
-        except* (LeadershipLostError, RewoundError) as over:
-            raise click.ClickException(configurations.first(over)) from None
