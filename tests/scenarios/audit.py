@@ -111,12 +111,12 @@ def assert_everybody_stays_listed(claim: WatchHistory, pods: WatchHistory, *, si
         assert not unlisted, f"at {at} {len(unlisted)} pods use the claim and are not listed"
 
 
-def first_with_all(claim: WatchHistory, uids: set[str]) -> str:
-    """Return the first version of the claim that lists them all."""
-    found = (revision(v.object) for v in claim.versions if uids <= {entry["uid"] for entry in entries(v.object)})
-    version = next(found, None)
+def first_with_all(claim: WatchHistory, uids: set[str], *, since: str) -> str:
+    """Return the first version of the claim, from one on, that lists them all."""
+    later = (v.object for v in claim.versions if int(revision(v.object)) >= int(since))
+    version = next((each for each in later if uids <= {entry["uid"] for entry in entries(each)}), None)
     assert version is not None, "no version lists all pods"
-    return version
+    return revision(version)
 
 
 def assert_no_device_was_doubled(*claims: WatchHistory) -> None:

@@ -88,7 +88,7 @@ async def test_pods_under_a_workload_entry_go_on_under_stock_rules(  # noqa: PLR
         freed = time.monotonic() - ended
         remark(f"downgrade of {count} pods: {took:.1f} s; devices free {freed:.1f} s after their end began")
         assert await shared.served(claim, pods) == count
-    assert_everybody_stays_listed(claim, pods, since=first_with_all(claim, set(before)))
+    assert_everybody_stays_listed(claim, pods, since=revision(now))
 
 
 @pytest.mark.long
@@ -110,7 +110,7 @@ async def test_killed_at_every_write_and_started_again_it_comes_to_the_same_end(
         await shared.all_run(within=90)
         await namespace.create(objects.pod("late", PodShape(claim="train", gated=True, spec=steps.UNSCHEDULABLE)))
         await orphaned(namespace, devices=devices)
-        kills = 0
+        kills, alone = 0, ""
         while True:
             proxy.inject(Fault(kind=Kind.HELD, verbs=frozenset({"patch"}), path="/(resourceclaims|pods)/", times=1))
             process = await plugin.start(way, "downgrade", "--apply", f"--namespace={namespace.name}", "--output=json")
@@ -123,6 +123,8 @@ async def test_killed_at_every_write_and_started_again_it_comes_to_the_same_end(
             process.kill()
             await ended
             kills += 1
+            # A controller that has not ended yet may list all of them for a while, and take them off as they run.
+            alone = alone or revision(await namespace.get(CLAIMS, "train"))
             if kills % 2:
                 proxy.let_go()  # what was under way arrives after the end; else it never does, for now
             assert kills < 20
@@ -140,7 +142,7 @@ async def test_killed_at_every_write_and_started_again_it_comes_to_the_same_end(
         remark(f"downgrade killed at each of {kills} writes, and started again")
         await claim.catch_up()
         await pods.catch_up()
-        assert_everybody_stays_listed(claim, pods, since=first_with_all(claim, running))
+        assert_everybody_stays_listed(claim, pods, since=first_with_all(claim, running, since=alone))
         await assert_no_device_was_taken(namespace, claim, pods, "train")
 
 
