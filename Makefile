@@ -71,6 +71,10 @@ image: ## build the image with docker, podman or buildah; BASE=…@sha256:… pi
 chart: $(STAMP) ## write deploy/helm/dra-reserve/values.schema.json anew from the configuration's model and the policies
 	$(BIN)/python -m deploy.helm.schema
 
+.PHONY: docs-reference
+docs-reference: $(STAMP) ## write the generated pages of docs/reference anew
+	$(BIN)/python -m dra.cli.reference
+
 ## Checking
 
 .PHONY: check

@@ -100,10 +100,6 @@ def test_the_reasons_to_know_first_exist() -> None:
     assert named_in_table("README.md", "| reason | meaning |") < set(Code)
 
 
-def test_each_reason_is_explained() -> None:
-    assert named_in_table("docs/a-claim-is-not-freed.md", "| reason | kept | what to do |") == set(Code)
-
-
 @each_document
 def test_reasons_that_are_mentioned_exist(document: Path) -> None:
     told = set(re.findall(r"\(?Events?\)? `([A-Z][A-Za-z]+)`|\(`([A-Z][a-z]+[A-Z][A-Za-z]+)`\)", document.read_text()))

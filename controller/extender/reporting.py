@@ -5,6 +5,7 @@ from typing import Final
 
 from controller.extender.picture import Known
 from dra.engine.reservations.amounts import printed
+from dra.engine.reservations.reasons import ReservationReason
 from dra.engine.reservations.rooms import Room
 from dra.kube.events import Recorder
 from dra.kube.resources import NODES, PODS, RESERVATIONS
@@ -33,7 +34,7 @@ class Reporting:
             name=node.metadata.name,
             uid=node.metadata.uid,
         )
-        self._record(regarding, "InvalidNodeReservation", text)
+        self._record(regarding, ReservationReason.NODE_UNREADABLE, text)
 
     def overfull(self, pod: PlacedPod, room: Room) -> None:
         """A pod came to a node without asking, and there is less than nothing left now."""
@@ -47,7 +48,7 @@ class Reporting:
             "Have its scheduler ask the extender, or delete the pod"
         )
         _log.warning("%s", text)
-        self._record(Regarding.of(PODS, pod.metadata), "ReservedCapacityTaken", text)
+        self._record(Regarding.of(PODS, pod.metadata), ReservationReason.TAKEN, text)
 
     def not_resized(self, known: Known, lacking: str) -> None:
         """A reservation is to hold more than there is."""
@@ -61,9 +62,9 @@ class Reporting:
             name=name,
             uid=known.holding.uid,
         )
-        self._record(regarding, "ResizeWaits", text)
+        self._record(regarding, ReservationReason.RESIZE_WAITS, text)
 
-    def _record(self, regarding: Regarding, reason: str, text: str) -> None:
+    def _record(self, regarding: Regarding, reason: ReservationReason, text: str) -> None:
         self._recorder.record(
-            Fact(regarding=regarding, reason=reason, action=ACTION, note=text, severity=Severity.WARNING)
+            Fact(regarding=regarding, reason=reason.value, action=ACTION, note=text, severity=Severity.WARNING)
         )

@@ -16,6 +16,7 @@ from dra.engine.instants import NEVER
 from dra.engine.reservations import lifecycle
 from dra.engine.reservations.lifecycle import Ask, Place, Plan, Remove, Severity, Told, Unplace, WriteStatus
 from dra.engine.reservations.phases import READABLE
+from dra.engine.reservations.reasons import ReservationReason
 from dra.kube.client import WRITE_TIMEOUT, Client
 from dra.kube.clock import Clock, second_time
 from dra.kube.errors import AlreadyExists, ApiError, Conflict, Forbidden, Invalid, NotFound
@@ -141,7 +142,7 @@ class ReservationLoop:
         placed = reservation.status.phase is Phase.AVAILABLE
         if placed and before is not None and before.status.phase is Phase.PENDING and self._acting:
             text = f"Successfully assigned {reservation.metadata.name} to {reservation.status.node_name}"
-            self._tell(obj.metadata, Told(reason="Scheduled", text=text))
+            self._tell(obj.metadata, Told(reason=ReservationReason.SCHEDULED, text=text))
 
     def _wake(self) -> None:
         dirty = self.roster.dirty
@@ -297,7 +298,7 @@ class ReservationLoop:
         if before.get("message") == text:
             return
         now = second_time(self._clock.wall())
-        told = {"type": READABLE, "status": "False", "reason": "Invalid", "message": text}
+        told = {"type": READABLE, "status": "False", "reason": ReservationReason.INVALID.value, "message": text}
         told |= {"lastProbeTime": now, "lastTransitionTime": before.get("lastTransitionTime", now)}
         rest = [each for each in conditions if each.get("type") != READABLE]
         await self._client.merge_patch(
@@ -309,7 +310,7 @@ class ReservationLoop:
             uid=obj.metadata.uid,
             within=self._within(),
         )
-        self._tell(obj.metadata, Told(reason="Invalid", text=text, severity=Severity.WARNING))
+        self._tell(obj.metadata, Told(reason=ReservationReason.INVALID, text=text, severity=Severity.WARNING))
 
     def _known(self, uid: Uid) -> tuple[Any, str]:
         found = self.roster.get(uid)
@@ -319,11 +320,11 @@ class ReservationLoop:
 
     def _tell(self, metadata: ObjectMeta, told: Told) -> None:
         level = logging.WARNING if told.severity is Severity.WARNING else logging.INFO
-        _log.log(level, "reservation %s: %s", metadata.name, told.text, extra={"reason": told.reason})
+        _log.log(level, "reservation %s: %s", metadata.name, told.text, extra={"reason": told.reason.value})
         self._recorder.record(
             Fact(
                 regarding=Regarding.of(RESERVATIONS, metadata),
-                reason=told.reason,
+                reason=told.reason.value,
                 action=ACTION,
                 note=told.text,
                 severity=EventSeverity(told.severity.value),

@@ -18,7 +18,8 @@ from dra.api.reservations.model import Phase, Reservation, ReservationStatus
 from dra.engine.instants import NEVER, WallTime
 from dra.engine.reservations import collection, expiry, holdings, phases, placeholders
 from dra.engine.reservations import status as statuses
-from dra.engine.reservations.phases import EXPIRED, TERMINAL, Happening
+from dra.engine.reservations.phases import TERMINAL, Happening
+from dra.engine.reservations.reasons import ReservationReason
 from dra.engine.reservations.status import Consumer
 from dra.model.meta import Key, Struct, Uid
 from dra.model.placement import PlacedPod
@@ -37,7 +38,7 @@ class Severity(StrEnum):
 class Told(Struct, frozen=True):
     """An Event on the reservation, once the write that it is about has succeeded."""
 
-    reason: str
+    reason: ReservationReason
     text: str
     severity: Severity = Severity.NORMAL
 
@@ -128,7 +129,11 @@ def _readable(reservation: Reservation, fault: str, *, now: WallTime) -> WriteSt
     status = phases.after(reservation.status, happening, now=now, message=fault)
     if status is None:
         return None
-    told = Told(reason="Invalid", text=f"{fault}; nobody may use it until that is corrected", severity=Severity.WARNING)
+    told = Told(
+        reason=ReservationReason.INVALID,
+        text=f"{fault}; nobody may use it until that is corrected",
+        severity=Severity.WARNING,
+    )
     return _written(reservation, status, *([told] if fault else []))
 
 
@@ -147,7 +152,7 @@ def _placing(view: View, *, now: WallTime) -> tuple[Action, ...]:
     status = phases.after(reservation.status, Happening.UNSCHEDULABLE, now=now, message=text)
     if status is None:
         return again
-    told = Told(reason="FailedScheduling", text=text, severity=Severity.WARNING)
+    told = Told(reason=ReservationReason.FAILED_SCHEDULING, text=text, severity=Severity.WARNING)
     return (*again, _written(reservation, status, told))
 
 
@@ -169,7 +174,7 @@ def _using(view: View, *, now: WallTime) -> tuple[Action, ...]:
         names = (
             ", ".join(f"{each.namespace}/{each.name}" for each in status.current_owners) or "an owner that has ended"
         )
-        told = [Told(reason="Succeeded", text=f"was allocated once, to {names}")]
+        told = [Told(reason=ReservationReason.SUCCEEDED, text=f"was allocated once, to {names}")]
     return (_written(reservation, status, *told),)
 
 
@@ -182,7 +187,7 @@ def _unplaced(view: View) -> tuple[Unplace, ...]:
 
 def _over(status: ReservationStatus) -> Told:
     condition = status.condition(phases.READY)
-    return Told(reason=EXPIRED, text=condition.message if condition is not None else "is over")
+    return Told(reason=ReservationReason.EXPIRED, text=condition.message if condition is not None else "is over")
 
 
 def _written(reservation: Reservation, status: ReservationStatus, *told: Told) -> WriteStatus:

@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 
 from dra.api.reservations.model import Condition, Phase, ReservationStatus
 from dra.engine.instants import WallTime
+from dra.engine.reservations.reasons import ReservationReason
 
 
 class Happening(StrEnum):
@@ -30,7 +31,7 @@ class Told(NamedTuple):
 
     type: str
     status: str
-    reason: str
+    reason: ReservationReason
 
 
 class Outcome(NamedTuple):
@@ -45,15 +46,13 @@ READY: Final = "Ready"
 READABLE: Final = "Readable"
 """Ours: False tells what of the object cannot be read, and that nobody may use it until then."""
 
-EXPIRED: Final = "Expired"
-
-_SCHEDULED: Final = Told(SCHEDULED, "True", "Scheduled")
-_UNSCHEDULABLE: Final = Told(SCHEDULED, "False", "Unschedulable")
-_AVAILABLE: Final = Told(READY, "True", "Available")
-_SUCCEEDED: Final = Told(READY, "False", "Succeeded")
-_EXPIRED: Final = Told(READY, "False", EXPIRED)
-_UNREADABLE: Final = Told(READABLE, "False", "Invalid")
-_READABLE: Final = Told(READABLE, "True", "Valid")
+_SCHEDULED: Final = Told(SCHEDULED, "True", ReservationReason.SCHEDULED)
+_UNSCHEDULABLE: Final = Told(SCHEDULED, "False", ReservationReason.UNSCHEDULABLE)
+_AVAILABLE: Final = Told(READY, "True", ReservationReason.AVAILABLE)
+_SUCCEEDED: Final = Told(READY, "False", ReservationReason.SUCCEEDED)
+_EXPIRED: Final = Told(READY, "False", ReservationReason.EXPIRED)
+_UNREADABLE: Final = Told(READABLE, "False", ReservationReason.INVALID)
+_READABLE: Final = Told(READABLE, "True", ReservationReason.VALID)
 
 TABLE: Final[dict[tuple[Phase, Happening], Outcome]] = {
     (Phase.PENDING, Happening.BOUND): Outcome(Phase.AVAILABLE, (_SCHEDULED, _AVAILABLE)),
@@ -109,7 +108,7 @@ def _with(conditions: tuple[Condition, ...], told: Told, *, message: str, now: W
     new = Condition(
         type=told.type,
         status=told.status,
-        reason=told.reason,
+        reason=told.reason.value,
         message=message,
         last_probe_time=moment,
         last_transition_time=moment if before is None or moved else before.last_transition_time,

@@ -53,6 +53,7 @@ _COUNTED: Final = {
     Why.UNREADABLE: "cannot be read",
     Why.USED_UP: "has allocateOnce enabled and has already been allocated",
     Why.TERMINATING: "is terminating",
+    Why.NOT_OWNER: "is not for the pod",
     Why.OTHER_NAME: "didn't match the requested reservation name",
     Why.UNSCHEDULABLE: "is unschedulable",
     Why.AFFINITY: "didn't match affinity rules",

@@ -1,5 +1,6 @@
 """``kubectl dra explain``, also called ``why``."""
 
+import difflib
 from collections.abc import Iterable
 
 import click
@@ -9,7 +10,7 @@ from dra.cli.kubectl.options import Style, style_options
 from dra.cli.kubectl.output import Format, structured
 from dra.cli.kubectl.reading.live import Parts
 from dra.cli.kubectl.reading.source import Source, source_options
-from dra.cli.kubectl.why import places, words
+from dra.cli.kubectl.why import meanings, places, words
 from dra.engine.explain import claims, pods
 from dra.engine.explain.claims import ClaimFacts
 from dra.engine.explain.pods import PodFacts
@@ -29,8 +30,10 @@ KINDS = {
     "no": "node",
     "device": "device",
     "devices": "device",
+    "reason": "reason",
+    "reasons": "reason",
 }
-"""What people type → which of the four is meant."""
+"""What people type → which of the five is meant."""
 
 
 @click.command()
@@ -41,10 +44,14 @@ KINDS = {
 def explain(*, kind: str, name: str | None, source: Source, style: Style) -> None:
     """Say who holds a claim, pod, node or device, by which rule, and what would release it.
 
-    KIND NAME or KIND/NAME. Reads only, on any cluster, whether or not our controller runs. Exit code: 0 nothing is
-    wrong, 1 something is and the text says what to do, 2 it could not be looked at.
+    KIND NAME or KIND/NAME. Reads only, on any cluster, whether or not our controller runs. Of a reason that an Event, a
+    condition or a metric tells (reason WorkloadNotFound) it says what it means, and asks no cluster. Exit code: 0
+    nothing is wrong, 1 something is and the text says what to do, 2 it could not be looked at.
     """
     kind, name = _target(kind, name)
+    if kind == "reason":
+        click.echo(_meaning(name, style))
+        return
     snapshot = source.read(Parts.ALL)
     scene = Scene(snapshot)
     if kind in {"node", "device"}:
@@ -71,10 +78,27 @@ def _target(kind: str, name: str | None) -> tuple[str, str]:
         kind, _, name = kind.partition("/")
     short = kind.partition(".")[0].lower()
     if short not in KINDS:
-        raise click.UsageError(f"{kind!r} is none of claim, pod, node, device")
+        raise click.UsageError(f"{kind!r} is none of claim, pod, node, device, reason")
     if not name:
         raise click.UsageError(f"which {KINDS[short]}? KIND NAME, or KIND/NAME")
     return KINDS[short], name
+
+
+def _meaning(name: str, style: Style) -> str:
+    """Return what is said of a reason."""
+    told = meanings.found(name)
+    if told is None:
+        near = difflib.get_close_matches(name, meanings.names(), n=3)
+        raise FailedError(f"reason {name}: there is none of that name" + (f"; {' or '.join(near)}?" if near else ""))
+    reason, guidance = told
+    if style.output is Format.TABLE:
+        return (
+            f"reason {reason}: {meanings.plain(guidance.meaning)}\n"
+            f"  cause     {meanings.plain(guidance.cause)}\n"
+            f"  do        {meanings.plain(guidance.remedy)}"
+        )
+    content = {"reason": reason, "meaning": guidance.meaning, "cause": guidance.cause, "remedy": guidance.remedy}
+    return structured(content, style.output)
 
 
 def _key(source: Source, scene: Scene, kind: str, name: str) -> Key:

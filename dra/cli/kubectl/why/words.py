@@ -7,7 +7,7 @@ from typing import Any, Final
 import msgspec
 
 from dra.cli.kubectl.output import coloured
-from dra.cli.kubectl.why import remedies
+from dra.cli.kubectl.why import meanings, remedies
 from dra.engine.claims.view import EntryKind
 from dra.engine.explain.claims import ClaimFacts, Held
 from dra.engine.explain.places import Barrier, Devices, NodeGroup, Obstacle
@@ -136,6 +136,8 @@ def problem_lines(problems: Iterable[Problem]) -> Iterator[str]:
         command = remedies.command(problem)
         if command:
             yield f"  next      {command}"
+        elif todo := meanings.remedy(problem.trouble):
+            yield f"  do        {todo}"
 
 
 def unsaid(snapshot: Snapshot) -> Iterator[str]:
@@ -183,6 +185,7 @@ def problem_data(problem: Problem) -> dict[str, Any]:
         "object": str(problem.subject),
         "text": remedies.text(problem),
         "command": remedies.command(problem),
+        "remedy": meanings.remedy(problem.trouble),
         "facts": problem.numbers,
     }
     return {key: value for key, value in found.items() if value}

@@ -1,5 +1,6 @@
 """The kubectl plugin as a command: fast help, errors on stderr, exit codes."""
 
+import json
 import subprocess
 import sys
 import textwrap
@@ -68,3 +69,17 @@ def test_a_wrong_option_is_a_usage_error(run, name):
     refused = run(name, "--fast")
     assert refused.exit_code == 2
     assert "No such option" in refused.stderr
+
+
+def test_a_reason_is_explained_without_a_cluster(run):
+    shown = run("explain", "reason", "workloadgone")
+    assert shown.exit_code == 0
+    assert shown.output.startswith("reason WorkloadGone: ")
+    assert "  do        If another object is meant, correct reserve.dra/reserved-for-uid." in shown.output
+    assert json.loads(run("explain", "reason/WorkloadGone", "-o", "json").output)["reason"] == "WorkloadGone"
+
+
+def test_a_reason_that_does_not_exist_is_an_error_with_those_that_are_like_it(run):
+    shown = run("explain", "reason", "WorkloadGne")
+    assert shown.exit_code == 2
+    assert "reason WorkloadGne: there is none of that name; WorkloadGone or " in shown.output

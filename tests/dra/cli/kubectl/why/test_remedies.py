@@ -5,7 +5,7 @@ import shlex
 
 import pytest
 
-from dra.cli.kubectl.why import remedies
+from dra.cli.kubectl.why import remedies, words
 from dra.cli.kubectl.why.remedies import WAYS, WORDS
 from dra.engine.explain.pods import Advice, Way
 from dra.engine.explain.problems import Trouble, of_claim, of_pod
@@ -56,3 +56,13 @@ def test_an_advice_is_a_command():
         "kubectl taint node n1 team=red:NoSchedule-"
     )
     assert remedies.advised(Advice()) == ""
+
+
+def test_a_problem_without_a_command_says_what_to_do():
+    missing = of_pod(Trouble.CLAIM_MISSING, key=("ml", "p"), uid=Uid("u"), claim="c")
+    idle = of_claim(Trouble.IDLE, key=("ml", "c"), uid=Uid("u"), workload="jobs.batch/train")
+    gated = of_pod(Trouble.GATED, key=("ml", "p"), uid=Uid("u"), lease="l")
+    _, todo = words.problem_lines([missing])
+    assert todo == "  do        Create the claim; a pod that names the wrong one must be made anew."
+    assert len(list(words.problem_lines([idle]))) == 1
+    assert [line.split()[0] for line in words.problem_lines([gated])][1:] == ["next"]

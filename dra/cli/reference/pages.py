@@ -1,0 +1,28 @@
+"""Which pages are generated, and from what."""
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+from dra.cli.reference import reasons
+
+PAGES: Final[Mapping[str, Callable[[], str]]] = {
+    "docs/reference/reasons.md": reasons.page,
+}
+"""Path in the repository → what it should contain."""
+
+
+def differing(root: Path) -> Iterator[str]:
+    """Yield the pages that are not what the code makes."""
+    for path, page in PAGES.items():
+        file = root / path
+        if not file.exists() or file.read_text(encoding="utf-8") != page():
+            yield path
+
+
+def write(root: Path) -> None:
+    """Write them all."""
+    for path, page in PAGES.items():
+        file = root / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(page(), encoding="utf-8")

@@ -1,0 +1,56 @@
+"""Meaning, cause and remedy of each reason for which no CPUs are given."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from dra.engine.cpus.binding import Reason
+from dra.engine.guidance import Guidance
+
+CPUS: Final[Mapping[Reason, Guidance]] = {
+    Reason.NOT_INTEGER: Guidance(
+        "CPUs of one's own come whole.",
+        "The amount is a fraction, say `1500m`.",
+        "Ask for a whole number.",
+    ),
+    Reason.NOT_WHOLE_CORES: Guidance(
+        "Whole cores are required, and the number does not make any.",
+        "`FullPCPUs` with an odd number, on a machine with two threads a core.",
+        "Ask for a multiple of the threads of a core: `dra-reserve kubelet-plugin inspect --drivers cpu` shows them.",
+    ),
+    Reason.POLICY_CONFLICT: Guidance(
+        "The node forces another policy than the pod requires.",
+        "The node's own CPU bind policy.",
+        "Prefer the policy instead of requiring it, or choose other nodes.",
+    ),
+    Reason.NUMA_POLICY_CONFLICT: Guidance(
+        "The node's NUMA policy is another than the pod's.",
+        "The node's own topology policy.",
+        "Drop the pod's policy, or choose other nodes.",
+    ),
+    Reason.NO_TOPOLOGY: Guidance(
+        "How the node's CPUs lie on cores and sockets is not known.",
+        "`/sys/devices/system/cpu` could not be read.",
+        "See what the plugin sees: `dra-reserve kubelet-plugin inspect --drivers cpu`.",
+    ),
+    Reason.SHORTAGE: Guidance(
+        "The node has not enough CPUs left.",
+        "Other claims have them, or they are reserved for the system.",
+        "Wait for other claims, ask for fewer, or reserve fewer for the system: `--reserved-cpus`.",
+    ),
+    Reason.POLICY_UNSATISFIED: Guidance(
+        "There are CPUs, but not such as the required policy wants.",
+        "With single devices: the scheduler chose others than the policy needs.",
+        "Prefer the policy instead of requiring it, add a constraint on `cpu.reserve.dra/core` to the claim, or use "
+        "`--cpu-devices grouped`, where the driver chooses.",
+    ),
+    Reason.NUMA_SHORTAGE: Guidance(
+        "No NUMA node has enough of a resource.",
+        "What is free is spread over several.",
+        "Ask for less, or allow more than one NUMA node.",
+    ),
+    Reason.NO_NUMA_INVENTORY: Guidance(
+        "Nothing is known of the amounts of the NUMA nodes.",
+        "The node has not reported them.",
+        "See what the plugin sees: `dra-reserve kubelet-plugin inspect --drivers cpu`.",
+    ),
+}

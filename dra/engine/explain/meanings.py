@@ -1,0 +1,159 @@
+"""Meaning, cause and remedy of each `Trouble`: what ``kubectl dra explain`` and ``audit`` find.
+
+Those that an Event tells, too, mean the same there and here.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from dra.engine.explain.problems import Trouble
+from dra.engine.guidance import Guidance, Kept
+from dra.engine.meanings import CODES
+from dra.engine.reasons import Code
+
+_RELEASE: Final = "`kubectl dra release claim NAME -n NAMESPACE`"
+_DELETE: Final = "`kubectl delete pod NAME -n NAMESPACE`"
+
+_OWN: Final[Mapping[Trouble, Guidance]] = {
+    Trouble.UNGUARDED: Guidance(
+        "Pods use the claim without an entry, and nothing in the list stands for them.",
+        "A controller was stopped in the middle, or somebody edited the list by hand.",
+        "Start the controller: it lists them at once. `kubectl get pods -n dra-reserve` shows whether it runs.",
+        Kept.YES,
+    ),
+    Trouble.NOT_FREED: Guidance(
+        "Nothing keeps the devices any more, and nobody gives them back.",
+        "No controller is at work: it is stopped, does not lead, or may not write.",
+        "Start it, or give the claim back yourself: " + _RELEASE + ".",
+        Kept.YES,
+    ),
+    Trouble.LEFT_OVER: Guidance(
+        "The claim has devices, nobody in its list and no pods.",
+        "A scheduler allocated it for a pod that could not be bound then. The next pod that names it uses the devices.",
+        "If no pod will come: " + _RELEASE + ".",
+        Kept.YES,
+    ),
+    Trouble.ZOMBIE_CLAIM: Guidance(
+        "A claim that was made for a pod is there, its pod is not.",
+        "Whoever makes claims from templates was off when the pod ended, or its finalizer was kept.",
+        "`kubectl delete resourceclaim NAME -n NAMESPACE`.",
+        Kept.YES,
+    ),
+    Trouble.FINALIZER_LEFT: Guidance(
+        "Only a finalizer keeps a deleted claim that has no devices.",
+        "No claim controller is at work that would take it off.",
+        "Start one, or run the patch that `kubectl dra explain claim NAME -n NAMESPACE` shows.",
+    ),
+    Trouble.STALE_ENTRIES: Guidance(
+        "Pods that have ended are still in the list, and take room.",
+        "No controller is at work, or one that has not come to it yet.",
+        "Start the controller; a second look (`kubectl dra audit --settle 5`) tells whether it lasts.",
+        Kept.YES,
+    ),
+    Trouble.TOMBSTONES: Guidance(
+        "Entries stand for finished pods whose objects are gone.",
+        "Left by mode `alongside`, where the stock controller would list such pods again.",
+        "Nothing: a controller takes them off.",
+        Kept.YES,
+    ),
+    Trouble.MARKS_LEFT: Guidance(
+        "The claim has notes of ours about an allocation that is no more.",
+        "Somebody else deallocated it while our controller was off.",
+        "Start the controller, or take them off with the command that `kubectl dra explain claim NAME` shows.",
+    ),
+    Trouble.IDLE: Guidance(
+        "The claim is reserved for a workload that has no pods now.",
+        "It is scaled to zero, suspended, or between two runs: that is what a reservation is for.",
+        "Nothing. To give it back, delete the workload, or take the annotation `reserve.dra/reserved-for` off.",
+        Kept.YES,
+    ),
+    Trouble.NODE_CORDONED: Guidance(
+        "The devices are on nodes that take no new pods, and pods wait for them.",
+        "Somebody has cordoned the node, say to drain it.",
+        "`kubectl uncordon NODE`, or wait: an allocation that nobody can use is taken back.",
+        Kept.YES,
+    ),
+    Trouble.DEVICE_GONE: Guidance(
+        "The claim has a device that no driver offers any more.",
+        "Its node is gone, the driver is not running, or the device was taken out.",
+        "Look at the driver on that node: `kubectl get resourceslices`. If the device is gone for good, end the pods.",
+        Kept.YES,
+    ),
+    Trouble.DEVICE_TAINTED: Guidance(
+        "The device has a taint that ends pods.",
+        "Its driver or a DeviceTaintRule says that it is broken, or is to be freed.",
+        "Nothing: the pods are evicted. To take the taint away: `kubectl get devicetaintrules`.",
+        Kept.YES,
+    ),
+    Trouble.TIMELESS: Guidance(
+        "The allocation does not say when it was made.",
+        "Kubernetes writes that from 1.36 on.",
+        "Nothing; a controller that starts anew may be in doubt, and then keeps the claim reserved.",
+        Kept.YES,
+    ),
+    Trouble.NOT_STARTED: Guidance(
+        "The pod is bound and has no sandbox yet.",
+        "It was bound just now, or its node cannot make the sandbox.",
+        "Wait; if it lasts, look at its Events: `kubectl describe pod NAME -n NAMESPACE`.",
+    ),
+    Trouble.NODE_NOT_READY: Guidance(
+        "The pod is bound to a node that does not report in.",
+        "The node is off or cut off.",
+        "Bring the node back, or " + _DELETE + ", so that its owner makes another one.",
+    ),
+    Trouble.UNLISTED: Guidance(
+        "The pod is bound, and its claim's list has not got it: its kubelet refuses it.",
+        "No controller is at work, or the list has no room.",
+        "Start the controller: it lists the pod at once. Without one: " + _DELETE + ".",
+    ),
+    Trouble.GATED: Guidance(
+        "The pod stands behind our gate, and nobody is known to open it.",
+        "No controller is at work, or its lease cannot be read.",
+        "Start the controller, or open the gate with the patch that `kubectl dra explain pod NAME` shows.",
+    ),
+    Trouble.GATED_BY_OTHERS: Guidance(
+        "The pod stands behind scheduling gates of others.",
+        "A queue (Kueue and the like) has not admitted it yet.",
+        "Ask whoever set the gate: `kubectl describe pod NAME -n NAMESPACE`.",
+    ),
+    Trouble.CLAIM_MISSING: Guidance(
+        "The pod names a claim that does not exist.",
+        "It was never made, or deleted, or the name has a slip.",
+        "Create the claim; a pod that names the wrong one must be made anew.",
+    ),
+    Trouble.CLAIM_NOT_MADE: Guidance(
+        "The pod waits for a claim to be made from a template.",
+        "No claim controller is at work: neither kube-controller-manager's nor ours in mode `replace`.",
+        "Switch one of the two on: `kubectl dra preflight` says what it sees.",
+    ),
+    Trouble.TEMPLATE_MISSING: Guidance(
+        "The template that the pod names does not exist.",
+        "It was never made, or deleted, or the name has a slip.",
+        "Create it: `kubectl get resourceclaimtemplates -n NAMESPACE` lists those that there are.",
+    ),
+    Trouble.CLAIM_DELETING: Guidance(
+        "The claim that the pod names is being deleted; no new pod can use it.",
+        "Somebody deleted it while pods still name it.",
+        "Wait until it is gone and create it anew, or let the pods name another one.",
+    ),
+    Trouble.UNSATISFIABLE: Guidance(
+        "No node could ever satisfy the claim as it is.",
+        "It asks for a class that does not exist, a selector does not compile, or it wants more than there is.",
+        "Do what the text says: `kubectl get deviceclasses`, `kubectl dra get devices`.",
+    ),
+    Trouble.NOT_TRIED: Guidance(
+        "There are nodes that could take the pod, and it is not bound.",
+        "Its scheduler has not come to it yet, does not run, or has a rule that is not known here.",
+        "Look at `spec.schedulerName`, and whether that one runs: `kubectl get leases -n kube-system`.",
+    ),
+    Trouble.UNSCHEDULABLE: Guidance(
+        "No node can take the pod as things are.",
+        "Each group of nodes in the output says what is in the way, and who has the devices.",
+        "The line `next`, if there is one; else wait for the claims that it names, or add nodes.",
+    ),
+}
+
+TROUBLES: Final[Mapping[Trouble, Guidance]] = {
+    trouble: _OWN[trouble] if trouble in _OWN else CODES[Code(trouble.value)] for trouble in Trouble
+}
+"""All of them."""

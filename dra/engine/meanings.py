@@ -1,0 +1,189 @@
+"""Meaning, cause and remedy of each `Code`: the reasons of Events on claims and pods.
+
+A remedy may name only commands that exist. ``NAME`` and ``NAMESPACE`` stand for those of the object.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from dra.engine.guidance import Guidance, Kept
+from dra.engine.reasons import Code
+
+_FREE_IT: Final = "`kubectl dra release claim NAME -n NAMESPACE`"
+
+CODES: Final[Mapping[Code, Guidance]] = {
+    Code.WORKLOAD_ENTERED: Guidance(
+        "The claim has the entry of its workload: any number of its pods may use it.",
+        "It was allocated while a pod of the workload waited or ran.",
+        "Nothing.",
+        Kept.YES,
+    ),
+    Code.LIST_WINDOWED: Guidance(
+        "More pods use the claim than a list has entries; those that start are listed, a guard stands for the others.",
+        "More than 240 pods use the claim at a time.",
+        "Nothing.",
+        Kept.YES,
+    ),
+    Code.WORKLOAD_RELEASED: Guidance(
+        "The entry of the workload is gone; the claim is free as soon as no pod uses it.",
+        "The workload has finished, satisfies a release rule, or is gone.",
+        "Nothing.",
+    ),
+    Code.OWNER_RELEASED: Guidance(
+        "The workload's own controller has let go of the claim.",
+        "It took its entry out of `status.reservedFor`, and it is not put back for this allocation.",
+        "Nothing.",
+    ),
+    Code.RELEASE_WAITS: Guidance(
+        "The workload is over, and pods that have not finished still name the claim.",
+        "Pods outlive their workload: they shut down slowly, their node does not answer, or somebody else made them.",
+        "Wait for the pods it counts, or delete them: `kubectl dra explain claim NAME -n NAMESPACE` names them.",
+        Kept.YES,
+    ),
+    Code.DEALLOCATED: Guidance(
+        "The devices are free.", "Nobody used the claim any more, and its reservation had ended.", "Nothing."
+    ),
+    Code.DEALLOCATION_WAITS: Guidance(
+        "Nobody uses the claim, but a pod that was listed lately may still be bound to its devices.",
+        "A scheduler that began before may still be at work; it is given a minute, 21 where pods wait for volumes.",
+        "Wait.",
+        Kept.YES,
+    ),
+    Code.LEADER_CHANGED: Guidance(
+        "The claim is to be given back, and the new leader waits until no write of the old one can arrive.",
+        "The controller was restarted, or another replica leads now.",
+        "Wait ten seconds.",
+        Kept.YES,
+    ),
+    Code.WORKLOAD_PENDING: Guidance(
+        "There is no such workload yet; the claim is reserved for it once it is there.",
+        "The claim was made first, or the annotation names something else than what runs.",
+        "Create the workload, or correct the annotation `reserve.dra/reserved-for`.",
+    ),
+    Code.WORKLOAD_GONE: Guidance(
+        "The object with the uid that the claim names is gone; nothing is reserved.",
+        "It was deleted, and perhaps made anew under its name: uids count, names do not.",
+        "If another object is meant, correct `reserve.dra/reserved-for-uid`.",
+    ),
+    Code.WORKLOAD_UNREADABLE: Guidance(
+        "Nobody can tell whether the workload is over; the claim stays reserved.",
+        "The controller may not get, list and watch that kind.",
+        "Grant it: `deploy/kustomize/base/workload-rights.yaml` shows how; "
+        "`kubectl dra preflight` says what else is missing.",
+        Kept.YES,
+    ),
+    Code.WORKLOAD_UNKNOWN_KIND: Guidance(
+        "The API server has no such kind; what is reserved stays so.",
+        "A slip in the annotation, or the kind's CRD was never installed, or is gone.",
+        "Correct the annotation, or install the CRD; `kubectl api-resources` lists what there is.",
+        Kept.YES,
+    ),
+    Code.IN_DOUBT: Guidance(
+        "Nobody can tell whether the workload has already let go of this allocation; it stays reserved.",
+        "The allocation is older than the controller, and nothing on the claim says that its workload was entered.",
+        "It ends with the workload. If nobody uses the claim: " + _FREE_IT + ".",
+        Kept.YES,
+    ),
+    Code.MALFORMED_REFERENCE: Guidance(
+        "The annotation names no workload; the claim is used as if it had none.",
+        "`reserve.dra/reserved-for` is not RESOURCE[.GROUP]/NAME, or the uid beside it is none.",
+        "Correct the annotation, say `reserve.dra/reserved-for: jobs.batch/train`.",
+    ),
+    Code.ALLOCATION_STUCK: Guidance(
+        "No pod can use the allocation, so it is taken back, and the scheduler chooses again.",
+        "Its nodes are gone, cordoned or full while others fit, or a device could not be bound.",
+        "Nothing; to keep the allocation, make room on its nodes: `kubectl uncordon NODE`.",
+    ),
+    Code.ALLOCATION_LOST: Guidance(
+        "A running or starting pod uses devices that nobody holds for it any more; they may be given away.",
+        "Somebody else cleared the claim's status under the pod.",
+        "Delete the pod, so that its owner starts it again: `kubectl delete pod NAME -n NAMESPACE`. "
+        "Find out who wrote: `kubectl get resourceclaim NAME --show-managed-fields -o yaml`.",
+    ),
+    Code.POD_OFF_ALLOCATION: Guidance(
+        "The pod is bound to a node that has not got the claim's devices; it is not listed and will not start.",
+        "Somebody has set its `nodeName`, or another scheduler bound it without looking at claims.",
+        "Delete the pod, so that it is scheduled again: `kubectl delete pod NAME -n NAMESPACE`.",
+    ),
+    Code.SANDBOX_NOT_READY: Guidance(
+        "The pod is bound and cannot start; others take its turn in the list meanwhile.",
+        "Its node cannot make the sandbox: network plugin, image of the sandbox, runtime, or a driver's refusal.",
+        "Look at its Events and at the node: `kubectl describe pod NAME -n NAMESPACE`.",
+    ),
+    Code.CONSUMER_LIMIT: Guidance(
+        "The list is full, and pods wait for a place in it.",
+        "Mode `alongside`: the stock claim controller lists each pod, and finished pods keep their entries.",
+        "Delete finished pods (`kubectl delete pod -n NAMESPACE --field-selector status.phase=Succeeded`), or use mode "
+        "`replace`.",
+        Kept.YES,
+    ),
+    Code.WAITS_FOR_SLOT: Guidance(
+        "The pod waits until its claim's list has room.",
+        "A list has 256 entries at most; see `ConsumerLimit` on the claim.",
+        "Delete finished pods of the claim, or use mode `replace`.",
+    ),
+    Code.STOCK_CONTROLLER_ACTIVE: Guidance(
+        "Two controllers write the same lists; ours acts on that claim as in mode `alongside`.",
+        "Mode `replace`, but a kube-controller-manager runs its resourceclaim-controller all the same.",
+        "Append `,-resourceclaim-controller` to `--controllers` of every kube-controller-manager, or use mode "
+        "`alongside`; then restart ours: "
+        "`kubectl rollout restart deployment dra-reserve-controller --namespace=dra-reserve`.",
+    ),
+    Code.DEVICE_HELD_TWICE: Guidance(
+        "Two claims have one device: their pods share what each takes for its own.",
+        "Somebody wrote an allocation by hand or restored one, or a scheduler acted on old data.",
+        "End the pods of one of the two, then delete that claim: `kubectl delete resourceclaim NAME -n NAMESPACE`.",
+        Kept.YES,
+    ),
+    Code.DELETION_WAITS: Guidance(
+        "Somebody has deleted the claim; it goes when the last pod that uses it has ended.",
+        "Pods that use it still run, or may be bound any moment.",
+        "Wait for the pods it counts, or delete them.",
+        Kept.YES,
+    ),
+    Code.EVICTED: Guidance(
+        "The pod is deleted because its device is broken, or is to be freed.",
+        "The device has a NoExecute taint, by its driver or by a DeviceTaintRule, that the claim does not tolerate.",
+        "Nothing: its owner makes another one. To let pods stay, add a toleration to the claim's request.",
+    ),
+    Code.GENERATION_FAILED: Guidance(
+        "A claim that a pod or PodGroup asks for could not be made from its template.",
+        "The template is missing, or the API server refuses the claim (quota, admission, an invalid spec).",
+        "Do what the text says; `kubectl get resourceclaimtemplates -n NAMESPACE` lists the templates.",
+    ),
+    Code.KEPT_BY_OTHERS: Guidance(
+        "Only entries of other controllers keep the claim; nobody here knows what they stand for.",
+        "Another controller reserves the claim, or did and is no more.",
+        "Ask whoever listed them. If they are no more: " + _FREE_IT + ".",
+        Kept.YES,
+    ),
+    Code.NODE_LOST: Guidance(
+        "Pods vanished from a node that does not report in, and may still run there.",
+        "The node is cut off or off, and somebody deleted its pods by force.",
+        "Bring the node back. If it is certainly off: `kubectl delete node NODE`.",
+        Kept.YES,
+    ),
+    Code.FORCE_RELEASED: Guidance(
+        "The claim was freed because somebody asked for it; the text says what was overridden.",
+        "The annotation `reserve.dra/force-release` carried the claim's uid.",
+        "Nothing.",
+    ),
+    Code.FORCE_RELEASE_IGNORED: Guidance(
+        "The annotation to release by force is not for this claim.",
+        "Its value is another claim's uid, perhaps that of a former one of this name.",
+        "Set the uid of this claim: " + _FREE_IT + " does it.",
+        Kept.YES,
+    ),
+    Code.FORCE_RELEASE_BLOCKED: Guidance(
+        "Releasing by force is refused: pods use the claim, on nodes that are Ready.",
+        "What runs for certain is never overridden.",
+        "Delete the pods that it names.",
+        Kept.YES,
+    ),
+    Code.FORCE_RELEASE_WAITS: Guidance(
+        "Releasing by force waits until no pod can be bound to the claim any more.",
+        "A pod was listed lately, and a scheduler may be at work.",
+        "Wait a minute.",
+        Kept.YES,
+    ),
+}

@@ -1,0 +1,56 @@
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+from dra.engine.cpus.binding import Reason
+from dra.engine.cpus.meanings import CPUS
+from dra.engine.explain.meanings import TROUBLES
+from dra.engine.explain.problems import Trouble
+from dra.engine.meanings import CODES
+from dra.engine.reasons import Code
+from dra.engine.reservations.meanings import CONDITIONS, REFUSALS
+from dra.engine.reservations.reasons import ReservationReason
+from dra.engine.reservations.refusals import Why
+from tests.commands import unknown_commands
+
+ROOT = Path(__file__).parents[3]
+SETS = {Code: CODES, Trouble: TROUBLES, ReservationReason: CONDITIONS, Why: REFUSALS, Reason: CPUS}
+MEMBERS = [pytest.param(kind, member, id=str(member)) for kind in SETS for member in kind]
+
+
+@pytest.mark.parametrize("kind", SETS)
+def test_each_reason_has_guidance(kind):
+    assert set(SETS[kind]) == set(kind)
+
+
+@pytest.mark.parametrize(("kind", "member"), MEMBERS)
+def test_guidance_says_meaning_cause_and_remedy_in_sentences(kind, member):
+    guidance = SETS[kind][member]
+    for text in (guidance.meaning, guidance.cause, guidance.remedy):
+        assert text[0].isupper() or text[0] == "`"
+        assert text.endswith(".")
+        assert len(text) < 300
+    assert len({guidance.meaning, guidance.cause, guidance.remedy}) == 3
+
+
+@pytest.mark.parametrize(("kind", "member"), MEMBERS)
+def test_remedies_name_only_commands_that_exist(kind, member):
+    typed = [code for text in SETS[kind][member][:3] for code in re.findall(r"`([^`]+)`", text)]
+    assert [each for text in typed for each in unknown_commands(text)] == []
+
+
+def test_words_of_several_sets_mean_the_same():
+    shared = {trouble.value for trouble in Trouble} & {code.value for code in Code}
+    assert shared
+    assert all(TROUBLES[Trouble(word)] == CODES[Code(word)] for word in shared)
+
+
+def test_no_event_or_condition_has_a_reason_of_its_own():
+    written = set()
+    for path in (*(ROOT / "controller").rglob("*.py"), *(ROOT / "dra/engine").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.keyword) and node.arg == "reason" and isinstance(node.value, ast.Constant):
+                written.add(node.value.value)
+    assert written <= {"DeletionByDeviceTaintManager"}, "a reason belongs into one of the enums"  # upstream's, of a pod
