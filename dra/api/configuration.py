@@ -6,6 +6,8 @@ from typing import Annotated, Final
 from pydantic import AliasGenerator, BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
+from dra.api.releasing import BUILT_IN
+
 Port = Annotated[int, Field(ge=0, le=65535)]
 
 
@@ -80,18 +82,9 @@ class Logging(Section):
     level: LogLevel = LogLevel.INFO
 
 
-BUILT_IN_RULES: Final = (
-    ReleaseRule(
-        resource="jobs.batch",
-        expression="object.status.conditions.exists(c, c.type in ['Complete', 'Failed'] && c.status == 'True')",
-    ),
-    ReleaseRule(
-        resource="jobsets.jobset.x-k8s.io",
-        expression="object.status.conditions.exists(c, c.type in ['Completed', 'Failed'] && c.status == 'True')",
-    ),
-    ReleaseRule(resource="pods", expression="object.status.phase in ['Succeeded', 'Failed']"),
+BUILT_IN_RULES: Final = tuple(
+    ReleaseRule(resource=resource, expression=expression) for resource, expression in BUILT_IN.items()
 )
-"""Kinds that end by themselves. A Deployment never does: its claim is released by its owner, or when it is deleted."""
 
 
 class Configuration(Section):

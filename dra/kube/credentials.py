@@ -3,9 +3,9 @@
 Everything here can change while we run: tokens of service accounts are rotated every hour, exec plugins give tokens
 for minutes, client certificates expire. So a transport asks before each request, and once more after a 401.
 
-Kubeconfig files are read by kubernetes.aio.config, imported only then: it costs 21 MiB, which the node plugin would
-pay on every node. Its traps: it writes nothing back and refreshes nothing by itself; a failing exec plugin is only
-logged, and one would go on without any credentials.
+Kubeconfig files of the usual kind are read by `kubeconfigs`; all others by kubernetes.aio.config, imported only then:
+it costs 21 MiB and a quarter of a second. Its traps: it writes nothing back and refreshes nothing by itself; a failing
+exec plugin is only logged, and one would go on without any credentials.
 """
 
 import asyncio
@@ -18,8 +18,10 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final, Protocol
 
+from dra.kube import kubeconfigs
 from dra.kube.clock import SYSTEM, Clock
 from dra.kube.errors import Unreachable
+from dra.kube.kubeconfigs import Simple
 
 SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
@@ -143,11 +145,21 @@ class Kubeconfig:
 
     async def _read(self) -> tuple[Access, float]:
         """Return the access and when to read again."""
+        _require_one_of(self._path)  # the package would warn at each of our attempts, and then miss current-context
+        simple = kubeconfigs.simple(self._path, context=self._context)
+        if simple is not None:
+            try:
+                return Access(simple.server, simple.authorization, self._contexts.of(simple)), float("inf")
+            except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
+                raise Unreachable(f"kubeconfig {self._path}", str(error), ambiguous=False) from error
+        return await self._read_any()
+
+    async def _read_any(self) -> tuple[Access, float]:
+        """Read what is not that simple."""
         from kubernetes.aio.client import Configuration  # noqa: PLC0415 - 21 MiB
         from kubernetes.aio.config import ConfigException, load_kube_config  # noqa: PLC0415 - as above
         from yaml import YAMLError  # noqa: PLC0415 - comes with them
 
-        _require_one_of(self._path)  # the package would warn at each of our attempts, and then miss current-context
         configuration = Configuration(host="")
         try:
             loader: Any = await load_kube_config(  # type: ignore[no-untyped-call]
@@ -205,6 +217,16 @@ class _Contexts:
 
     def __init__(self) -> None:
         self._made: tuple[str, ssl.SSLContext] | None = None
+
+    def of(self, simple: Simple) -> ssl.SSLContext:
+        """Return the context of a simple kubeconfig file."""
+        parts = (simple.ca, simple.certificate, simple.key, str(simple.verify).encode())
+        fingerprint = hashlib.sha256(b"".join(hashlib.sha256(each).digest() for each in parts)).hexdigest()
+        if self._made is None or self._made[0] != fingerprint:
+            made = simple.context()
+            made.verify_flags &= ~ssl.VERIFY_X509_STRICT  # as below
+            self._made = (fingerprint, made)
+        return self._made[1]
 
     def context(
         self, *, ca: Path | None, certificate: Path | None = None, key: Path | None = None, verify: bool = True

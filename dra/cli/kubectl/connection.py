@@ -54,14 +54,17 @@ async def connect(place: Place) -> AsyncIterator[Connection]:
 
 def run(place: Place, work: Callable[[Connection], Coroutine[Any, Any, T]]) -> T:
     """Do something with a connection; an error of the API ends the command with its text."""
+    found: list[T] = []
 
-    async def connected() -> T:
+    async def connected() -> None:
+        # Not returned: asyncio.run makes the repr of its task and throws it away, which takes 0.3 s for a snapshot.
         async with connect(place) as connection:
-            return await work(connection)
+            found.append(await work(connection))
 
     try:
-        return asyncio.run(connected())
+        asyncio.run(connected())
     except ApiError as error:
         raise FailedError(str(error)) from error
     except KeyboardInterrupt:
         raise FailedError("interrupted; nothing is under way any more") from None
+    return found[0]

@@ -72,6 +72,7 @@ async def _run(
                 controller=company.controller,
                 runtime=str(options.plugins) if options.plugins is not None else None,
             ),
+            plane.beside,
         )
         if company.controller:
             plane.add("controller", ControllerProcess(folder, started=telling.controller).run)
@@ -105,13 +106,18 @@ async def _run(
 class _Telling:
     """What the plane tells about itself in its folder, as that changes."""
 
-    def __init__(self, folder: Folder, record: Record) -> None:
+    def __init__(self, folder: Folder, record: Record, beside: dict[str, int]) -> None:
+        """``beside`` is where the plane itself finds the controller's pid, for whoever asks it."""
         self._folder = folder
+        self._beside = beside
         self.record = record
         folder.write(record)
 
     def controller(self, pid: int | None) -> None:
         """A controller runs, or none."""
+        self._beside.pop("controller", None)
+        if pid is not None:
+            self._beside["controller"] = pid
         self._tell(msgspec.structs.replace(self.record, controller_pid=pid))
 
     def plugin(self, node: str, pid: int | None) -> None:

@@ -13,7 +13,7 @@
 Anybody with the token of the plane is its owner.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -40,11 +40,20 @@ class Rules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Admin:
     """Answers the requests below ``/dra``."""
 
-    def __init__(self, *, options: Options, server: ApiServer, faults: Faults, supervisor: Supervisor) -> None:
+    def __init__(
+        self,
+        *,
+        options: Options,
+        server: ApiServer,
+        faults: Faults,
+        supervisor: Supervisor,
+        beside: Mapping[str, int],
+    ) -> None:
         self._options = options
         self._server = server
         self._faults = faults
         self._supervisor = supervisor
+        self._beside = beside
 
     def answer(self, request: Request) -> Response:
         """Answer a request; raises `Refusal`."""
@@ -76,6 +85,7 @@ class Admin:
             "components": {
                 name: {"crashes": self._supervisor.crashes[name]} for name in sorted(self._supervisor.running)
             },
+            "beside": dict(self._beside),
             "revision": self._server.store.revision,
             "objects": sum(len(self._server.store.snapshot(name)) for name in self._server.store.collections()),
         }

@@ -41,7 +41,16 @@ class Plane:
         self._chance = chance
         self._ways: dict[str, Unreliable] = {}
         self._components = dict(roster.components(options, client=self.client, clock=clock, chance=chance))
-        admin = Admin(options=options, server=self.server, faults=self.faults, supervisor=self.supervisor)
+        self.beside: dict[str, int] = {}
+        """Processes that whoever runs the plane has beside it: name → pid."""
+
+        admin = Admin(
+            options=options,
+            server=self.server,
+            faults=self.faults,
+            supervisor=self.supervisor,
+            beside=self.beside,
+        )
         self.server.pages[PATH] = admin.answer
         self.server.not_enforced += (f"scheduler: {each}" for each in scheduler.NOT_ENFORCED)
         self.server.not_enforced += nodes.not_enforced(processes=options.processes, plugins=options.plugins is not None)

@@ -11,7 +11,9 @@ from datetime import datetime
 from enum import Flag, auto
 from typing import Any, Final, TypeVar
 
-from dra.api.configuration import BUILT_IN_RULES
+import msgspec
+
+from dra.api.releasing import BUILT_IN
 from dra.cel.rules import Rule
 from dra.cli.kubectl.connection import Connection
 from dra.engine.claims.view import GROUP, WorkloadPhase
@@ -26,7 +28,7 @@ from dra.kube.errors import ApiError, Forbidden, NotFound
 from dra.kube.resources import CLAIMS, LEASES, NODES, PODS, SLICES, TEMPLATES, Resource
 from dra.model.claims import ResourceClaim
 from dra.model.classes import DeviceClass
-from dra.model.meta import DynamicObject, Key, PartialObject
+from dra.model.meta import DynamicObject, Key, PartialObject, Struct
 from dra.model.placement import Host, PlacedPod
 from dra.model.references import GroupResource, MalformedReferenceError
 from dra.model.slices import ResourceSlice
@@ -36,7 +38,14 @@ from dra.model.workloads import reservation
 CLASSES: Final = Resource("resource.k8s.io", "v1", "deviceclasses", "DeviceClass", namespaced=False)
 TAINT_RULES: Final = GroupResource(resource="devicetaintrules", group=SLICES.group)
 
+PLANE: Final = "/dra"
+"""Where a local plane tells what runs."""
+
 Found = TypeVar("Found", bound=ApiObject)
+
+
+class _Plane(Struct, frozen=True):
+    beside: dict[str, int] = msgspec.field(default_factory=dict)
 
 
 class Parts(Flag):
@@ -155,7 +164,7 @@ class Reader:
         try:
             lease = await self._client.get(LEASES, self._lease, Lease)
         except NotFound:
-            return Leader(presence=Presence.ABSENT, name=name)
+            return await self._beside(name)
         except ApiError:
             return Leader(presence=Presence.UNKNOWN, name=name)
         spec = lease.spec
@@ -164,6 +173,16 @@ class Reader:
         presence = Presence.RUNNING if running else Presence.STALE
         return Leader(presence=presence, name=name, holder=spec.holder_identity, seconds=max(seconds, 0))
 
+    async def _beside(self, name: str) -> Leader:
+        """Return what is known without a lease: the controller of the local plane needs none, and the plane tells."""
+        try:
+            plane = await self._client.read(PLANE, _Plane)
+        except ApiError:  # any other server
+            return Leader(presence=Presence.ABSENT, name=name)
+        if pid := plane.beside.get("controller"):
+            return Leader(presence=Presence.RUNNING, name=name, holder=f"the controller of the local plane (pid {pid})")
+        return Leader(presence=Presence.ABSENT, name=name)
+
     async def _workloads(self, claims: Iterable[ResourceClaim]) -> list[SeenWorkload]:
         """Look up what claims refer to, a kind at a time."""
         wanted: dict[GroupResource, set[WorkloadKey]] = {}
@@ -171,7 +190,7 @@ class Reader:
             for key in _references(claim):
                 wanted.setdefault(key.kind, set()).add(key)
         found: list[SeenWorkload] = []
-        rules = {GroupResource.parse(each.resource): Rule(each.expression) for each in BUILT_IN_RULES}
+        rules = {GroupResource.parse(each): Rule(expression) for each, expression in BUILT_IN.items()}
         for kind, keys in sorted(wanted.items(), key=_kind):
             found += await self._kind(kind, keys, rules.get(kind))
         return found

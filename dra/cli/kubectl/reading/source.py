@@ -2,7 +2,8 @@
 
 import functools
 import gc
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -48,15 +49,6 @@ class Source:
 
     def read(self, parts: Parts) -> Snapshot:
         """Return the snapshot; ends the command where there is none."""
-        collecting = gc.isenabled()
-        gc.disable()  # nothing of a snapshot is garbage, and looking for some takes a tenth of all the time
-        try:
-            return self._read(parts)
-        finally:
-            if collecting:
-                gc.enable()
-
-    def _read(self, parts: Parts) -> Snapshot:
         if self.bundle is not None:
             try:
                 return bundle.read(Path(self.bundle))
@@ -65,6 +57,18 @@ class Source:
         named = None if self.everywhere else self.namespace
         lease = (self.lease_namespace, LEASE)
         return run(self.place, lambda connection: Reader(connection, namespace=named, lease=lease).read(parts))
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Look for no garbage: nothing of a snapshot is any, and looking for it takes a tenth of all the time."""
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collecting:
+            gc.enable()
 
 
 def source_options(command: Command) -> Command:
@@ -93,6 +97,7 @@ def source_options(command: Command) -> Command:
         source = Source(
             place=place, bundle=bundle, given=namespace, everywhere=all_namespaces, lease_namespace=lease_namespace
         )
-        return command(source=source, **rest)
+        with _uncollected():
+            return command(source=source, **rest)
 
     return wrapped  # type: ignore[return-value] # options were taken from it, and one parameter added

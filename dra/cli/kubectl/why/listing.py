@@ -133,7 +133,7 @@ def tree(*, source: Source) -> None:
 NAMED: Final = 5
 """Devices and pods of a claim that `tree` names."""
 
-USAGE: Final = ("DEVICES", "HELD", "USED", "PODS", "CLAIMS")
+USAGE: Final = ("HELD", "USED", "PODS", "CLAIMS")
 
 
 @click.command()
@@ -154,7 +154,7 @@ def usage(*, source: Source, by: str, output: str, no_headers: bool) -> None:
     """
     scene = Scene(source.read(Parts.PODS | Parts.WORKLOADS | Parts.NODES | Parts.DEVICES))
     rows = _by_node(scene) if by == "node" else _by_claim(scene, _NAMES[by])
-    header = (by.upper(), *USAGE)
+    header = (by.upper(), *(("DEVICES",) if by == "node" else ()), *USAGE)
     if output == "csv":
         text = io.StringIO()
         lines = rows if no_headers else [tuple(each.lower() for each in header), *rows]
@@ -178,7 +178,7 @@ def _by_claim(scene: Scene, names: Callable[[Scene, ClaimFacts], Iterable[str]])
                 sums[name],
                 (len(facts.devices), len(facts.devices) * bool(facts.users.consuming), facts.users.consuming, 1),
             )
-    return [(name, "", *map(str, sums[name])) for name in sorted(sums)]
+    return [(name, *map(str, sums[name])) for name in sorted(sums)]
 
 
 def _by_node(scene: Scene) -> Rows:

@@ -95,6 +95,7 @@ async def test_the_owner_looks_at_the_plane(made):
     await asyncio.sleep(0.1)
     shown = decode((await ask(made, "GET", "/dra")).body)
     assert shown["components"] == {"part": {"crashes": 0}}
+    assert shown["beside"] == {}
     assert (shown["api"], shown["nodes"]) == ("kep", 1)
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)

@@ -1,0 +1,103 @@
+"""Kubeconfig files of the usual kind, read without the kubernetes package: importing that takes a quarter of a second.
+
+Of the usual kind is a file with a certificate or a token in it, and nothing that changes: no exec plugin, no token
+file, no proxy. Whatever has a field that is not known here is somebody else's to read, faults included.
+"""
+
+import base64
+import binascii
+import os
+import ssl
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+_CLUSTER: Final = frozenset(
+    {"server", "certificate-authority", "certificate-authority-data", "insecure-skip-tls-verify", "extensions"}
+)
+_USER: Final = frozenset(
+    {"token", "client-certificate", "client-certificate-data", "client-key", "client-key-data", "extensions"}
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Simple:
+    """What such a file says of one context."""
+
+    server: str
+    token: str = field(default="", repr=False)
+    ca: bytes = b""
+    certificate: bytes = b""
+    key: bytes = field(default=b"", repr=False)
+    verify: bool = True
+
+    @property
+    def authorization(self) -> str | None:
+        """The header, if it takes one."""
+        return f"Bearer {self.token}" if self.token else None
+
+    def context(self) -> ssl.SSLContext:
+        """Return the TLS context; raises OSError for what is no certificate."""
+        made = ssl.create_default_context(cadata=self.ca.decode("ascii") if self.ca else None)
+        if not self.verify:
+            made.check_hostname = False
+            made.verify_mode = ssl.CERT_NONE
+        if self.certificate:
+            with tempfile.TemporaryDirectory() as folder:  # the ssl module takes files only; nobody else may look
+                paths = (Path(folder, "certificate"), Path(folder, "key"))
+                for path, content in zip(paths, (self.certificate, self.key), strict=True):
+                    path.touch(0o600)
+                    path.write_bytes(content)
+                made.load_cert_chain(*paths)
+        return made
+
+
+def simple(path: str, *, context: str | None = None) -> Simple | None:
+    """Return what the file says of a context; None if it is not that simple, or not right."""
+    from yaml import YAMLError, safe_load  # noqa: PLC0415 - only who has such a file needs it
+
+    if os.pathsep in path:
+        return None
+    file = Path(path).expanduser()
+    try:
+        content = safe_load(file.read_text())
+        wanted = _named(content, "context", context or content["current-context"])
+        cluster = _named(content, "cluster", wanted["cluster"])
+        user = _named(content, "user", wanted["user"])
+        return _simple(cluster, user, file.parent)
+    except (OSError, YAMLError, LookupError, TypeError, AttributeError, ValueError):
+        return None  # whoever reads all kinds says what is wrong
+
+
+def _named(content: Mapping[str, Any], kind: str, name: str) -> Mapping[str, Any]:
+    (found,) = (each for each in content[f"{kind}s"] if each["name"] == name)
+    section = found[kind]
+    return section if isinstance(section, Mapping) else {}
+
+
+def _simple(cluster: Mapping[str, Any], user: Mapping[str, Any], folder: Path) -> Simple | None:
+    server, token = cluster.get("server"), user.get("token", "")
+    if not (cluster.keys() <= _CLUSTER and user.keys() <= _USER and isinstance(token, str)):
+        return None
+    if not isinstance(server, str) or not server.startswith(("https://", "http://")):
+        return None
+    verify = not cluster.get("insecure-skip-tls-verify", False)
+    certificate, key = (_bytes(user, name, folder) for name in ("client-certificate", "client-key"))
+    if bool(certificate) != bool(key):
+        return None
+    ca = _bytes(cluster, "certificate-authority", folder)
+    return Simple(
+        server=server.rstrip("/"), token=token.strip(), ca=ca, certificate=certificate, key=key, verify=verify
+    )
+
+
+def _bytes(section: Mapping[str, Any], name: str, folder: Path) -> bytes:
+    """Return a file's content, or that which stands in its place; data wins, as for kubectl. May raise ValueError."""
+    if data := section.get(f"{name}-data"):
+        try:
+            return base64.b64decode("".join(data.split()), validate=True)
+        except binascii.Error as error:
+            raise ValueError(name) from error
+    return (folder / section[name]).read_bytes() if section.get(name) else b""
