@@ -13,6 +13,7 @@ from http import HTTPStatus
 from random import Random
 from typing import Any, Final
 
+from dra.kube.tasks import beside
 from dra.kube.transport import JSON, Request, Response
 from dra.local.nodes.kubelets import Kubelets
 from dra.local.nodes.manifests import Container, Pod
@@ -50,9 +51,9 @@ class Held:
         """Let one go."""
         self._running.pop((uid, name), None)
 
-    async def close(self) -> None:
-        """Forget all."""
-        self._running.clear()
+    async def run(self) -> None:
+        """Nobody ends one but `let_go` and `stop`."""
+        await asyncio.get_running_loop().create_future()
 
     def let_go(self) -> None:
         """End all, with success."""
@@ -75,25 +76,18 @@ class Life:
 
     async def measure(self) -> dict[str, float]:
         """Return the seconds of each stage, and pods a second."""
-        running = asyncio.create_task(self._plane.run())
         found: dict[str, float] = {}
-        try:
-            async with asyncio.timeout(LIMIT):
-                await self._plane.ready()
-                began = time.perf_counter()
-                await self._prepare()
-                await self._stage(found, {"created": lambda: len(self._plane.server.store.snapshot("pods"))})
-                self._go.set()
-                marks = {"bound": b'"nodeName":"', "running": b'"phase":"Running"'}
-                await self._stage(found, {name: partial(self._with, mark) for name, mark in marks.items()})
-                self._held.let_go()
-                await self._stage(
-                    found, {"ended": partial(self._with, b'"phase":"Succeeded"'), "counted": self._counted}
-                )
-                found["whole life, s"] = time.perf_counter() - began
-        finally:
-            running.cancel()
-            await asyncio.gather(running, return_exceptions=True)
+        async with beside(self._plane.run(), name="plane"), asyncio.timeout(LIMIT):
+            await self._plane.ready()
+            began = time.perf_counter()
+            await self._prepare()
+            await self._stage(found, {"created": lambda: len(self._plane.server.store.snapshot("pods"))})
+            self._go.set()
+            marks = {"bound": b'"nodeName":"', "running": b'"phase":"Running"'}
+            await self._stage(found, {name: partial(self._with, mark) for name, mark in marks.items()})
+            self._held.let_go()
+            await self._stage(found, {"ended": partial(self._with, b'"phase":"Succeeded"'), "counted": self._counted})
+            found["whole life, s"] = time.perf_counter() - began
         return found
 
     async def _stage(self, found: dict[str, float], stages: dict[str, Callable[[], int]]) -> None:

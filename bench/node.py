@@ -27,6 +27,7 @@ from grpc import aio
 from dra.kube.credentials import Access, Fixed
 from dra.kube.http import HttpTransport
 from dra.kube.resources import CLAIMS, NODES
+from dra.kube.tasks import beside
 from dra.kube.transport import JSON, MERGE_PATCH, Request
 from dra.local import http
 from dra.local.server import ApiServer, Watch
@@ -223,13 +224,8 @@ async def answering(root: Path, service: plugin.Plugin, ready: Callable[..., Non
 @contextlib.asynccontextmanager
 async def running(application: Application) -> AsyncIterator[None]:
     """Run a plugin for as long as the block lasts."""
-    task = asyncio.create_task(application.run())
-    try:
+    async with beside(application.run(), name="plugin"):
         yield
-    finally:
-        task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await task
 
 
 async def until(reached: Callable[[], bool]) -> None:

@@ -70,14 +70,12 @@ class Watchers:
     @asynccontextmanager
     async def running(self, count: int) -> AsyncIterator[None]:
         """Run so many."""
-        tasks = [asyncio.create_task(self._watch()) for _ in range(count)]
-        await asyncio.sleep(0)
-        try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(self._watch()) for _ in range(count)]
+            await asyncio.sleep(0)
             yield
-        finally:
             for task in tasks:
                 task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _watch(self) -> None:
         async with self._transport.stream(asked("GET", "/api/v1/pods", **self._query)) as blocks:

@@ -22,6 +22,7 @@ import aiohttp
 
 from bench import stream
 from bench.cluster import GO, Cluster
+from dra.kube.tasks import beside
 from dra.model.meta import Uid
 
 POLL: Final = 0.002
@@ -87,30 +88,28 @@ async def ours(url: str, pods: int, events: int) -> dict[str, Any]:
         return sample("dra_reserve_claim_writes_total", {"write": "SetReservedFor"}) or 0.0
 
     watch = Stopwatch()
-    running = asyncio.create_task(application.run())
-    await until(lambda: sample("dra_reserve_leading") == 1.0)
-    found = {"rss_before_mib": before, **watch.lap("list")}
-    await until(lambda: decisions() > 0)
-    found |= {**watch.lap("decision"), "rss_mib": resident()}
-    await asyncio.sleep(1.0)
-    decided, written = decisions(), writes()
-    last = Uid(stream.uid((events - 1) % pods))
+    async with beside(application.run(), name="controller"):
+        await until(lambda: sample("dra_reserve_leading") == 1.0)
+        found = {"rss_before_mib": before, **watch.lap("list")}
+        await until(lambda: decisions() > 0)
+        found |= {**watch.lap("decision"), "rss_mib": resident()}
+        await asyncio.sleep(1.0)
+        decided, written = decisions(), writes()
+        last = Uid(stream.uid((events - 1) % pods))
 
-    def arrived() -> bool:
-        pod = application.world.consumer(last)
-        return pod is not None and pod.resource_version == str(stream.BASE + events)
+        def arrived() -> bool:
+            pod = application.world.consumer(last)
+            return pod is not None and pod.resource_version == str(stream.BASE + events)
 
-    watch.lap("pause")
-    if inside is not None:
-        inside.go.set()
-    else:
-        await post(url + GO)
-    await until(arrived)
-    found |= watch.lap("events")
-    await asyncio.sleep(1.0)
-    found |= {"decisions": decisions() - decided, "writes": writes() - written, "rss_after_mib": resident()}
-    running.cancel()
-    await asyncio.gather(running, return_exceptions=True)
+        watch.lap("pause")
+        if inside is not None:
+            inside.go.set()
+        else:
+            await post(url + GO)
+        await until(arrived)
+        found |= watch.lap("events")
+        await asyncio.sleep(1.0)
+        found |= {"decisions": decisions() - decided, "writes": writes() - written, "rss_after_mib": resident()}
     return found
 
 
@@ -138,19 +137,16 @@ async def kopfs(url: str, pods: int, events: int) -> dict[str, Any]:
 
     before = resident()
     watch = Stopwatch()
-    running = asyncio.create_task(
-        kopf.operator(registry=registry, settings=settings, standalone=True, clusterwide=True)
-    )
-    await until(lambda: len(seen) == pods or running.done())
-    found = {"rss_before_mib": before, **watch.lap("list"), "rss_mib": resident()}
-    await asyncio.sleep(1.0)
-    watch.lap("pause")
-    finals, called = 0, calls
-    await post(url + GO)
-    await until(lambda: finals >= pods or running.done())
-    found |= {**watch.lap("events"), "calls": calls - called, "rss_after_mib": resident()}
-    running.cancel()
-    await asyncio.gather(running, return_exceptions=True)
+    working = kopf.operator(registry=registry, settings=settings, standalone=True, clusterwide=True)
+    async with beside(working, name="operator") as running:
+        await until(lambda: len(seen) == pods or running.done())
+        found = {"rss_before_mib": before, **watch.lap("list"), "rss_mib": resident()}
+        await asyncio.sleep(1.0)
+        watch.lap("pause")
+        finals, called = 0, calls
+        await post(url + GO)
+        await until(lambda: finals >= pods or running.done())
+        found |= {**watch.lap("events"), "calls": calls - called, "rss_after_mib": resident()}
     return found
 
 

@@ -37,6 +37,7 @@ from dra.kube.lease import Election
 from dra.kube.limits import Limiter
 from dra.kube.resources import CLAIMS, POD_GROUPS, PODS
 from dra.kube.series import Fact, Regarding
+from dra.kube.tasks import beside
 from dra.kube.transport import Transport
 from dra.model.references import GroupResource, MalformedReferenceError
 from dra.telemetry.endpoints import Endpoints
@@ -184,24 +185,27 @@ class Application:
         async with self._endpoints as endpoints:
             for name, address in endpoints.addresses.items():
                 _log.info("%s on http://%s", name, address)
-            recording = asyncio.create_task(self._recorder.run(), name="events")
             try:
-                async with asyncio.TaskGroup() as group:
-                    group.create_task(self._watches.run(), name="watches")
-                    if self._policy.evict:
-                        group.create_task(self._taints.run(), name="taints")
-                    if self._policy.generate_claims:
-                        group.create_task(self._templates.run(), name="templates")
-                    if self._reservations is not None:
-                        group.create_task(self._reservations.watch(), name="reservations")
-                    group.create_task(self._lead(), name="lead")
+                async with beside(self._recorder.run(), name="events"):
+                    await self._work()
             finally:
-                await self._workloads.close()
-                recording.cancel()
-                await asyncio.gather(recording, return_exceptions=True)
                 await self._recorder.close()
                 await self._transport.close()
                 _log.info("stopped")
+
+    async def _work(self) -> None:
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._watches.run(), name="watches")
+                if self._policy.evict:
+                    group.create_task(self._taints.run(), name="taints")
+                if self._policy.generate_claims:
+                    group.create_task(self._templates.run(), name="templates")
+                if self._reservations is not None:
+                    group.create_task(self._reservations.watch(), name="reservations")
+                group.create_task(self._lead(), name="lead")
+        finally:
+            await self._workloads.close()
 
     async def _lead(self) -> None:
         """Know the cluster, then act on it for as long as we hold the lease."""

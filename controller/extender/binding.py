@@ -11,7 +11,6 @@ A placeholder is bound in the same way: its reservation holds the node in the bo
 is the pod bound, for the scheduler's peace; it is deleted right after by the controller.
 """
 
-import asyncio
 import logging
 from collections.abc import Iterable
 
@@ -31,6 +30,7 @@ from dra.engine.reservations.refusals import Refusal
 from dra.engine.reservations.status import Consumer
 from dra.kube.clock import Clock
 from dra.kube.errors import ApiError
+from dra.kube.tasks import Detached
 from dra.model.meta import Uid
 from dra.model.placement import PlacedPod
 
@@ -48,7 +48,7 @@ class Binder:
         self._clock = clock
         self._seconds = seconds
         self._busy: set[Uid] = set()
-        self._tidying: set[asyncio.Task[None]] = set()
+        self._tidying = Detached()
 
     async def bind(self, call: BindArgs) -> None:
         """Bind a pod. Raises RefusedError: nothing has changed; or UnknownOutcomeError."""
@@ -67,7 +67,7 @@ class Binder:
 
     async def close(self) -> None:
         """Let what is being taken back be finished."""
-        await asyncio.gather(*self._tidying, return_exceptions=True)
+        await self._tidying.settled()
 
     async def _found(self, call: BindArgs, *, deadline: float) -> PlacedPod:
         found = self._picture.waiting(call.pod_uid)
@@ -154,10 +154,11 @@ class Binder:
             except (RefusedError, UnknownOutcomeError) as error:
                 _log.info("pod %s/%s: its reservation may still name it: %s", *doubt.pod.key, error)
                 self._doubts.stays(doubt)
+            except BaseException:  # a mistake of ours, or called off: without a doubt nobody would ever free it
+                self._doubts.stays(doubt)
+                raise
 
-        task = asyncio.ensure_future(tidy())
-        self._tidying.add(task)
-        task.add_done_callback(self._tidying.discard)
+        self._tidying.start(tidy(), name="pod {}/{}: taking back its place".format(*doubt.pod.key))
 
     async def _place(self, pod: PlacedPod, uid: Uid, node: str, *, deadline: float) -> None:
         known = self._picture.reservation(uid)

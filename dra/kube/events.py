@@ -96,8 +96,23 @@ class Recorder:
     async def _post(self, series: Series) -> None:
         """Create the Event."""
         fact = series.fact
-        series.name = series.name or self._name(fact)
-        body = {
+        try:
+            series.name = series.name or self._name(fact)
+            await self._create(fact.regarding.event_namespace, self._body(series))
+        except Exception as error:  # noqa: BLE001 - one event must not stop all others
+            if isinstance(error, ApiError):
+                _log.debug("%s", error)
+            else:
+                _log.exception("event %r is not written, by a mistake of ours", fact.note)
+            self.discarded += 1
+            self._memory.forget(series)
+        else:
+            self.posted += 1
+            series.posted = True
+
+    def _body(self, series: Series) -> dict[str, Any]:
+        fact = series.fact
+        return {
             "metadata": {"name": series.name},
             "eventTime": micro_time(self._clock.wall()),
             "reportingController": self._controller,
@@ -108,15 +123,6 @@ class Recorder:
             "note": shortened(fact.note),
             "type": fact.severity,
         }
-        try:
-            await self._create(fact.regarding.event_namespace, body)
-        except ApiError as error:
-            _log.debug("%s", error)
-            self.discarded += 1
-            self._memory.forget(series)
-        else:
-            self.posted += 1
-            series.posted = True
 
     async def _create(self, namespace: str, body: Mapping[str, Any]) -> None:
         """Create an Event, with some patience for a server that is away: its name makes that safe to repeat."""

@@ -28,6 +28,7 @@ import msgspec
 
 from dra.kube.clock import Clock
 from dra.kube.errors import Unreachable
+from dra.kube.tasks import Detached
 from dra.kube.transport import JSON, Request, Response
 from dra.local import refusals
 from dra.local.objects import decode, encode
@@ -230,7 +231,7 @@ class Unreliable:
         self._server = server
         self._faults = faults
         self._component = component
-        self._late: set[asyncio.Task[Response | Watch]] = set()
+        self._late = Detached()
 
     async def handle(self, request: Request) -> Response | Watch:
         """Answer a request, or fail as a network fails: `Unreachable`."""
@@ -250,9 +251,7 @@ class Unreliable:
 
     async def close(self) -> None:
         """Forget the requests that are still on their way."""
-        for task in self._late:
-            task.cancel()
-        await asyncio.gather(*self._late, return_exceptions=True)
+        await self._late.close()
 
     async def _arrive(self, request: Request, rules: Sequence[Rule]) -> float:
         """Let the request take its time; return what is left of its client's patience."""
@@ -281,9 +280,7 @@ class Unreliable:
             await asyncio.sleep(seconds)
             return await self._server.handle(request)
 
-        task = asyncio.get_running_loop().create_task(arrive(), name=f"late {request.method} {request.path}")
-        self._late.add(task)
-        task.add_done_callback(self._late.discard)
+        self._late.start(arrive(), name=f"late {request.method} {request.path}")
 
     async def _fail(self, request: Request, call: Call, rules: Sequence[Rule]) -> Response | None:
         """Return or raise what the rules put in the place of the answer."""

@@ -80,7 +80,7 @@ async def _play(screen: Screen, folder: Path, *, pods: int, seconds: float, keep
         scenes = [
             Scene(
                 plane=plane,
-                history=await stack.enter_async_context(History(plane.client())),
+                history=await stack.enter_async_context(History(plane.client()).watching()),
                 screen=screen,
                 show=show,
                 pods=pods,

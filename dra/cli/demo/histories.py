@@ -1,8 +1,8 @@
 """Watches all claims and pods of a plane: for the progress line now, and for the audit at the end."""
 
-import asyncio
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager
 from typing import Any, Final, Self
 
 from dra.cli.demo.audit import ClaimVersion, PodVersion
@@ -10,6 +10,7 @@ from dra.kube.client import Client
 from dra.kube.reflector import Reflector
 from dra.kube.resources import CLAIMS, PODS
 from dra.kube.store import Change, Deleted, Synced, Upserted
+from dra.kube.tasks import beside
 from dra.model.claims import ResourceClaim
 from dra.model.meta import Key
 from dra.model.pods import TERMINAL_PHASES, Pod
@@ -19,7 +20,7 @@ GUARD: Final = "guards"
 
 
 class History:
-    """Everything that has been written since the context was entered."""
+    """Everything that has been written since `watching` was entered."""
 
     def __init__(self, client: Client) -> None:
         self.versions: Final[list[ClaimVersion | PodVersion]] = []
@@ -27,18 +28,14 @@ class History:
         """How often something was missed, because a watch had to begin anew."""
         self._claims = Reflector(client, CLAIMS, ResourceClaim, sink=self._take_claims)
         self._pods = Reflector(client, PODS, Pod, sink=self._take_pods)
-        self._tasks: list[asyncio.Task[None]] = []
 
-    async def __aenter__(self) -> Self:
-        for reflector in (self._claims, self._pods):
-            self._tasks.append(asyncio.ensure_future(reflector.run()))
-            await reflector.synced.wait()
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+    @asynccontextmanager
+    async def watching(self) -> AsyncIterator[Self]:
+        """Note everything for as long as the block lasts."""
+        async with beside(self._claims.run(), name="claims"), beside(self._pods.run(), name="pods"):
+            for reflector in (self._claims, self._pods):
+                await reflector.synced.wait()
+            yield self
 
     def has_seen(self, present: Iterable[Mapping[str, Any]]) -> bool:
         """Tell whether the watches have shown these objects as they are."""

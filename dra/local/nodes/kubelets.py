@@ -111,7 +111,7 @@ class Kubelets:
             group.create_task(self._agenda.serve(self._sync), name="kubelets")
             group.create_task(self._recorder.run(), name="events of kubelets")
             if self._containers is not None:
-                group.create_task(self._close_at_end(self._containers), name="containers of kubelets")
+                group.create_task(self._containers.run(), name="containers of kubelets")
 
     def reboot(self, node: str, *, seconds: float = REBOOT_SECONDS) -> None:
         """Reboot a node: it is away for some seconds, and all its sandboxes are lost."""
@@ -250,13 +250,6 @@ class Kubelets:
             except PrepareError as error:
                 self._warn(resident.pod, "FailedUnprepareDynamicResources", str(error))
                 return self._clock.now() + RELEASE_RETRY
-
-    @staticmethod
-    async def _close_at_end(containers: Containers) -> None:
-        try:
-            await asyncio.get_running_loop().create_future()
-        finally:
-            await containers.close()
 
     def _follow(self, resident: Resident, containers: Containers) -> None:
         """Let processes start and stop as the life of the pod wants it."""

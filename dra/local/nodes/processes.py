@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
 
+from dra.kube.tasks import Detached
 from dra.local.nodes import cdi
 from dra.local.nodes.manifests import Container, Pod
 from dra.model.meta import Uid
@@ -37,14 +38,13 @@ class Containers(Protocol):
         """Ask a container to end, or end it."""
         ...
 
-    async def close(self) -> None:
-        """End all."""
+    async def run(self) -> None:
+        """Look after them until cancelled, then end all."""
         ...
 
 
 @dataclass(slots=True)
 class _Process:
-    task: asyncio.Task[None]
     pid: int | None = None
     asked: signal.Signals | None = None
 
@@ -56,6 +56,7 @@ class Processes:
         """``specs`` are the folders with CDI files, by node."""
         self._specs = specs or {}
         self._running: dict[tuple[Uid, str], _Process] = {}
+        self._tasks = Detached()
 
     def start(
         self, pod: Pod, container: Container, ended: Callable[[int], None], *, devices: Sequence[str] = ()
@@ -66,8 +67,8 @@ class Processes:
         if devices:
             environment |= cdi.environment(self._specs.get(pod.spec.node_name), devices)
         running = self._run(pod, container, ended, environment)
-        task = asyncio.get_running_loop().create_task(running, name=f"container {place}")
-        self._running[place] = _Process(task)
+        self._running[place] = _Process()
+        self._tasks.start(running, name=f"container {place}")
 
     def stop(self, uid: Uid, name: str, *, kill: bool) -> None:
         """Send SIGTERM or SIGKILL to its group."""
@@ -78,12 +79,14 @@ class Processes:
         if found.pid is not None:
             _send(found.pid, found.asked)
 
-    async def close(self) -> None:
-        """Kill all, and wait for them."""
-        tasks = [each.task for each in self._running.values()]
-        for uid, name in tuple(self._running):
-            self.stop(uid, name, kill=True)
-        await asyncio.gather(*tasks, return_exceptions=True)
+    async def run(self) -> None:
+        """Raise what following one of them fails with; kill all at the end, and wait for them."""
+        try:
+            await self._tasks.failed()
+        finally:
+            for uid, name in tuple(self._running):
+                self.stop(uid, name, kill=True)
+            await self._tasks.settled()
 
     async def _run(
         self, pod: Pod, container: Container, ended: Callable[[int], None], environment: Mapping[str, str]

@@ -59,9 +59,10 @@ class Supervisor:
         while True:
             failure = await self._once(name, start)
             if name not in self._crashed:
+                _log.error("%s has died", name, exc_info=failure)
                 raise ComponentDiedError(name, failure) from failure
             self._crashed.discard(name)
-            _log.warning("%s has crashed; it is started again in %g s", name, RESTART)
+            _log.warning("%s has crashed; it is started again in %g s", name, RESTART, exc_info=failure)
             await asyncio.sleep(RESTART)
 
     async def _once(self, name: str, start: Start) -> BaseException | None:

@@ -301,3 +301,28 @@ async def test_what_owners_have_stays_charged_when_less_is_held():
         await site.pod("big", "9")
         await site.pod("small", "8")
         assert await site.turn() == {"big": None, "small": "n1"}
+
+
+async def test_a_place_that_could_not_be_taken_back_by_a_mistake_of_ours_is_free_later(monkeypatch, caplog):
+    async with Site() as site:
+        await site.reserve("r", "10", allocateOnce=False)
+        await site.place("r")
+        doubts = site.extender._doubts
+        give_up, failures = doubts.give_up, [TypeError("no such attribute")]
+
+        async def clumsy(doubt, *, deadline):
+            if failures:
+                raise failures.pop()
+            await give_up(doubt, deadline=deadline)
+
+        monkeypatch.setattr(doubts, "give_up", clumsy)
+        site.faults.add(Rule(fault=Fault.REFUSED, component="extender", resource="pods/binding"))
+        owner = await site.pod("owner", "9", app="r")
+        assert (await site.schedule(owner))[0] is None
+        await site.delete(f"{PODS}/owner")
+        site.faults.set([])
+        await site.settle(15.0)
+        assert "pod default/owner: taking back its place has failed" in caplog.text
+        assert (await site.reservation("r"))["status"].get("currentOwners", []) == []
+        await site.pod("rival", "9", app="r")
+        assert (await site.turn())["rival"] == "n1"

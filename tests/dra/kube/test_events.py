@@ -1,6 +1,7 @@
 import asyncio
 import contextlib
 
+import msgspec
 import pytest
 
 from dra.kube.events import ATTEMPTS, FLUSH_WITHIN, QUEUE_MAX, Recorder
@@ -112,6 +113,19 @@ async def test_what_cannot_be_written_is_counted_and_stops_nobody(clock, answers
         recorder.record(fact("one"))  # was never posted, so it is news
         await asyncio.sleep(1.0)
         assert recorder.posted == 2
+
+
+async def test_an_event_that_cannot_be_made_is_told_in_the_log_and_stops_nobody(clock, caplog):
+    transport = always(ACCEPTED)
+    odd = object()  # nothing that JSON knows
+    async with recording(transport, clock) as recorder:
+        recorder.record(msgspec.structs.replace(fact("one"), action=odd))
+        recorder.record(fact("two"))
+        await asyncio.sleep(30.0)
+        assert (recorder.posted, recorder.discarded) == (1, 1)
+    [record] = caplog.records
+    assert (record.levelname, record.exc_info is not None) == ("ERROR", True)
+    assert "'one' is not written" in record.getMessage()
 
 
 async def test_a_lost_answer_does_not_make_two_events(clock):

@@ -1,10 +1,10 @@
 """A server and components beside it, in virtual time; and a user who looks at objects."""
 
-import asyncio
 import contextlib
 
 from dra.kube.client import Client
 from dra.kube.limits import Limiter
+from dra.kube.tasks import beside
 from dra.kube.transport import MERGE_PATCH, Request
 from dra.local.objects import decode, encode
 from dra.local.server import ApiServer
@@ -82,16 +82,10 @@ class Plane:
 @contextlib.asynccontextmanager
 async def running(*components):
     """Let components work; none may stop by itself."""
-    tasks = [asyncio.create_task(component.run()) for component in components]
-    try:
+    async with contextlib.AsyncExitStack() as stack:
+        tasks = [await stack.enter_async_context(beside(each.run(), name=type(each).__name__)) for each in components]
         yield
-        for task in tasks:
-            if task.done():
-                task.result()
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        assert [task.get_name() for task in tasks if task.done()] == []
 
 
 def pod(name, *, node="", command=("sleep", "infinity"), policy="Always", claims=(), annotations=None, **spec):

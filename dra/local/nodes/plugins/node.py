@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from dra.kube.clock import Clock
+from dra.kube.tasks import Detached, beside
 from dra.local.nodes.drivers import PrepareError
 from dra.local.nodes.plugins import answers, health
 from dra.local.nodes.plugins.endpoint import Endpoint
@@ -49,7 +50,7 @@ class NodePlugins:
         self._instances: dict[str, list[_Instance]] = {}
         self._pending: dict[str, asyncio.Task[None]] = {}
         """Wipings that are due or under way, by driver."""
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = Detached()
         self._registry = Registry(folders.registry, self, node=node, clock=clock)
         self.health = health.HealthCache(clock, changed=changed)
 
@@ -59,11 +60,10 @@ class NodePlugins:
         self._spawn(self._wiping.wipe(), "wipe all slices")
         self._spawn(self._expire(), "old news of health")
         try:
-            await self._registry.run()
+            async with beside(self._registry.run(), name=f"registry of {self._node}"):
+                await self._tasks.failed()
         finally:
-            for task in tuple(self._tasks):
-                task.cancel()
-            await asyncio.gather(*self._tasks, return_exceptions=True)
+            await self._tasks.close()
 
     def restart(self) -> None:
         """Forget everything, as a kubelet does that starts after a reboot; what lay on a tmpfs is gone, too."""
@@ -145,7 +145,4 @@ class NodePlugins:
             self.health.expire()
 
     def _spawn(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
-        task = asyncio.get_running_loop().create_task(work, name=f"{name} on {self._node}")
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task
+        return self._tasks.start(work, name=f"{name} on {self._node}")

@@ -119,6 +119,9 @@ class Registry:
         except RegistrationError as error:
             _log.warning("node %s: %s", self._node, error)
             known.due = self._clock.now() + known.backoff.next()
+        except Exception:  # noqa: BLE001 - a plugin may be anybody's, and the others go on
+            _log.exception("node %s: socket %s cannot be registered, by a mistake of ours", self._node, path)
+            known.due = self._clock.now() + known.backoff.next()
 
     async def _register(self, path: str, known: _Known) -> None:
         """Ask a socket whose it is, and say what became of it; raises `RegistrationError`."""

@@ -6,6 +6,7 @@ import pytest
 from dra.kube.client import Client
 from dra.kube.clock import SYSTEM
 from dra.kube.limits import Limiter
+from dra.local.nodes import residents
 from dra.local.nodes.inventory import NodeSpec
 from dra.local.nodes.kubelets import Kubelets
 from dra.local.nodes.processes import Processes
@@ -22,12 +23,18 @@ async def eventually(condition):
 
 
 @pytest.fixture
-async def user():
+def plane():
     server = ApiServer(chance=seeded(1))
     client = Client(LocalTransport(server), Limiter(1e6, 1e6))
     kubelets = Kubelets(client, nodes=[NodeSpec(name="n1")], clock=SYSTEM, chance=seeded(2), containers=Processes())
+    return User(server), kubelets
+
+
+@pytest.fixture
+async def user(plane):
+    user, kubelets = plane
     async with running(kubelets):
-        yield User(server)
+        yield user
 
 
 def phase_is(user, name, wanted):
@@ -81,3 +88,32 @@ async def test_processes_end_with_their_pod_and_so_does_what_they_started(user, 
             return stat.read().split()[2] == "Z"
 
     await eventually(ended)
+
+
+async def end_of(kubelets, user):
+    """Run a pod until that ends the kubelets."""
+    async with asyncio.timeout(20), running(kubelets):
+        await user.create("pods", pod("p", node="n1", command=("true",), policy="Never"))
+        await asyncio.Event().wait()
+
+
+async def test_a_mistake_when_a_process_has_ended_ends_the_kubelets(plane, monkeypatch):
+    def ended(*_, **__):
+        raise TypeError("ended() takes no uid")
+
+    monkeypatch.setattr(residents, "ended", ended)
+    user, kubelets = plane
+    with pytest.raises(ExceptionGroup) as failed:
+        await end_of(kubelets, user)
+    assert failed.group_contains(TypeError, match="takes no uid")
+
+
+async def test_containers_that_do_not_speak_the_protocol_end_the_kubelets(plane, monkeypatch):
+    def start(_pod, _container, _ended):
+        """As it was before containers had devices."""
+
+    user, kubelets = plane
+    monkeypatch.setattr(kubelets._containers, "start", start)
+    with pytest.raises(ExceptionGroup) as failed:
+        await end_of(kubelets, user)
+    assert failed.group_contains(TypeError, match="devices")

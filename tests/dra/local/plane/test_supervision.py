@@ -49,7 +49,7 @@ async def test_only_what_runs_can_crash(kept):
     assert not supervisor.crash("part")
 
 
-async def test_what_a_component_does_while_it_crashes_is_not_its_death():
+async def test_what_a_component_does_while_it_crashes_is_not_its_death_but_is_told(caplog):
     supervisor, starts = Supervisor(), []
 
     async def clumsy():
@@ -64,6 +64,7 @@ async def test_what_a_component_does_while_it_crashes_is_not_its_death():
     supervisor.crash("clumsy")
     await asyncio.sleep(2 * RESTART)
     assert len(starts) == 2
+    assert "ValueError: on the way out" in caplog.text
     keeping.cancel()
     await asyncio.gather(keeping, return_exceptions=True)
 
@@ -89,6 +90,13 @@ async def returning_after(seconds, error=None):
 async def test_a_component_that_ends_by_itself_takes_the_plane_down(start, told):
     with pytest.raises(ComponentDiedError, match=told):
         await Supervisor().keep("part", start)
+
+
+async def test_the_log_has_the_traceback_of_what_a_component_has_died_of(caplog):
+    with pytest.raises(ComponentDiedError, match="the log has the traceback"):
+        await Supervisor().keep("part", failing)
+    assert "part has died" in caplog.text
+    assert "in returning_after" in caplog.text
 
 
 async def test_a_plane_that_stops_stops_its_components(kept):

@@ -102,6 +102,34 @@ async def test_removing_the_socket_deregisters(node, folders):
         await eventually(lambda: DRIVER not in node)
 
 
+async def test_a_mistake_with_one_plugin_is_told_with_its_traceback_and_the_others_go_on(node, folders, caplog):
+    validate = node.validate
+
+    def clumsy(driver, endpoint, versions):
+        if driver != DRIVER:
+            raise TypeError("no such plugin was ever thought of")
+        validate(driver, endpoint, versions)
+
+    node.validate = clumsy
+    async with SocketPlugin(folders, driver="odd.example.com"):
+        await eventually(lambda: "odd.example.com-reg.sock cannot be registered, by a mistake of ours" in caplog.text)
+        assert "TypeError: no such plugin" in caplog.text
+        async with SocketPlugin(folders):
+            await eventually(registered(node))
+
+
+async def test_a_mistake_in_what_goes_on_beside_the_plugins_ends_them(folders, user, monkeypatch):
+    async def wipe(_self, _driver=None):
+        raise TypeError("no such slice was ever thought of")
+
+    monkeypatch.setattr(Wiping, "wipe", wipe)
+    client = Client(LocalTransport(user.server), Limiter(1e6, 1e6))
+    plugins = NodePlugins("n1", folders, wiping=Wiping(client, "n1"), clock=SYSTEM, changed=lambda: None)
+    with pytest.raises(TypeError, match="no such slice"):
+        async with asyncio.timeout(20):
+            await plugins.run()
+
+
 async def test_the_newest_instance_is_asked_and_the_older_one_once_that_is_gone(node, folders):
     async with SocketPlugin(folders, instance="old"):
         await eventually(registered(node))
