@@ -131,6 +131,7 @@ class Extender:
     async def _bind(self) -> None:
         await self._watching.catch_up()
         self._doubts.adopt(self.picture.available())
+        self._refused.adopt(self.picture.all_waiting())
         self.binds = True
         self.metrics.leading.set(1)
         _log.info("binding pods; %d reservations are available", len(list(self.picture.available())))

@@ -186,6 +186,10 @@ class Picture:
             return found
         return next((pod for pod in self._placeholders.values() if pod.metadata.uid == uid), None)
 
+    def all_waiting(self) -> Iterable[PlacedPod]:
+        """Return the pods that have no node yet, placeholders included."""
+        return [*self._waiting.values(), *(pod for pod in self._placeholders.values() if not pod.spec.node_name)]
+
     def claimant(self, pod: PlacedPod) -> Claimant:
         """Read a pod that wants room. Raises MalformedAnnotationError.
 

@@ -3,12 +3,17 @@
 It asks again when something happens to nodes or pods, but it knows nothing of reservations: one that ends frees room
 and makes no event there; the pods would wait for the five minutes after which it tries everything once more. So when a
 reservation lets go of something, an annotation of those pods is changed, a few at a time, by priority.
+
+Whom the process before us has refused, and what was let go of after it had died, nobody knows: all pods that the
+scheduler calls unschedulable are due when we begin.
 """
 
 import asyncio
+import heapq
 import itertools
 import logging
 from collections import OrderedDict
+from collections.abc import Iterable
 from typing import Final, NoReturn
 
 from controller.extender.picture import Picture
@@ -17,6 +22,7 @@ from dra.kube.clock import Clock
 from dra.kube.errors import ApiError
 from dra.model.meta import Key, Uid
 from dra.model.placement import PlacedPod
+from dra.model.pods import SCHEDULED
 
 REMEMBERED: Final = 10_000
 AT_ONCE: Final = 50
@@ -36,43 +42,62 @@ class Refused:
         self._writing = writing
         self._clock = clock
         self._pods: OrderedDict[Uid, tuple[int, Key]] = OrderedDict()
+        """Those for whom nothing has changed since they were refused."""
+        self._due: OrderedDict[Uid, tuple[int, Key]] = OrderedDict()
+        """Those for whom something has."""
         self._freed = asyncio.Event()
-        self._due: list[tuple[int, Uid, Key]] = []
         self._marks = itertools.count()
 
     def __len__(self) -> int:
-        return len(self._pods)
+        return len(self._pods) + len(self._due)
 
     def note(self, pod: PlacedPod) -> None:
-        """A pod was refused at least one node."""
-        self._pods[pod.metadata.uid] = (pod.spec.priority, pod.metadata.key)
-        while len(self._pods) > REMEMBERED:
-            self._pods.popitem(last=False)
+        """A pod was refused at least one node; what was let go of before that, it has been told."""
+        self._due.pop(pod.metadata.uid, None)
+        self._remember(self._pods, pod)
 
     def freed(self) -> None:
         """A reservation has let go of something, or has become usable."""
-        self._due = sorted(
-            (-priority, uid, key)
-            for uid, (priority, key) in self._pods.items()
-            if self._picture.waiting(uid) is not None
-        )
+        self._due.update(self._pods)
         self._pods.clear()
+        self._freed.set()
+
+    def adopt(self, waiting: Iterable[PlacedPod]) -> None:
+        """After a start: those may have been refused by somebody who cannot tell them any more."""
+        for pod in waiting:
+            if _unschedulable(pod) and pod.metadata.uid not in self._pods:
+                self._remember(self._due, pod)
         self._freed.set()
 
     async def run(self) -> NoReturn:
         """Touch pods, until cancelled."""
         while True:
             await self._freed.wait()
-            self._freed.clear()
             await asyncio.sleep(PAUSE)
-            round_, self._due = self._due[:AT_ONCE], self._due[AT_ONCE:]
-            if self._due:
-                self._freed.set()
             mark = f"{int(self._clock.wall().timestamp())}-{next(self._marks)}"
-            for _, uid, key in round_:
-                if self._picture.waiting(uid) is None:
-                    continue
+            for uid, key in self._round():
                 try:
                     await self._writing.touch(key, uid, mark)
                 except ApiError as error:  # the scheduler looks at it sometime
                     _log.info("pod %s/%s: not touched: %s", *key, error)
+            if not self._due:
+                self._freed.clear()
+
+    def _round(self) -> list[tuple[Uid, Key]]:
+        """Take those out that come next."""
+        for uid in [uid for uid in self._due if self._picture.waiting(uid) is None]:
+            del self._due[uid]
+        first = heapq.nsmallest(AT_ONCE, self._due.items(), key=lambda item: -item[1][0])
+        for uid, _ in first:
+            del self._due[uid]
+        return [(uid, key) for uid, (_, key) in first]
+
+    def _remember(self, where: OrderedDict[Uid, tuple[int, Key]], pod: PlacedPod) -> None:
+        where[pod.metadata.uid] = (pod.spec.priority, pod.metadata.key)
+        while len(self) > REMEMBERED:
+            (self._pods or self._due).popitem(last=False)
+
+
+def _unschedulable(pod: PlacedPod) -> bool:
+    found = pod.condition(SCHEDULED)
+    return found is not None and found.status == "False" and found.reason == "Unschedulable"

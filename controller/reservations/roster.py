@@ -23,7 +23,9 @@ def concerns_reservations(pod: PlacedPod) -> bool:
 
 class _Asked(Struct, frozen=True):
     consumer: Consumer
-    since: Instant
+    until: Instant
+    """One sum, for the queue and for the decision: two that ought to be equal differ by a rounding, and a reservation
+    that is due while its pod is not yet would be looked at again and again at the same instant."""
 
 
 class Roster:
@@ -117,19 +119,19 @@ class Roster:
         elif pod.spec.node_name == found.status.node_name:
             self._pods[asked] = pod
             self._inside.setdefault(uid, {})[asked] = None
-        elif pod.spec.node_name or (before is not None and now - before.since >= ASKED_FOR):
+        elif pod.spec.node_name or (before is not None and now >= before.until):
             self._never_bound.setdefault(uid, set()).add(asked)
         else:
             consumer = Consumer(uid=asked, key=pod.metadata.key, amounts=amounts.of_pod(pod.spec), under_way=True)
-            since = now if before is None else before.since
-            self._asked.setdefault(uid, {})[asked] = _Asked(consumer=consumer, since=since)
+            until = now + ASKED_FOR if before is None else before.until
+            self._asked.setdefault(uid, {})[asked] = _Asked(consumer=consumer, until=until)
         self.dirty.add(uid)
 
     def ask_again(self, uid: Uid) -> tuple[Instant, tuple[Consumer, ...]]:
         """Return when the pods of a reservation that are not bound are to be read once more, and which."""
         asked = self._asked.get(uid, {})
         return (
-            min((each.since + ASKED_FOR for each in asked.values()), default=NEVER),
+            min((each.until for each in asked.values()), default=NEVER),
             tuple(each.consumer for each in asked.values()),
         )
 

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from controller.extender.refusals import AT_ONCE
 from dra.local.faults import Fault, Rule
 from tests.controller.reservations.site import PODS, RESERVATIONS, Site, ended
 
@@ -150,6 +151,44 @@ async def test_the_end_of_a_reservation_makes_the_scheduler_look_at_waiting_pods
         await site.settle(3.0)
         assert "reserve.dra/look-again" in (await site.ask("GET", f"{PODS}/waiting"))["metadata"]["annotations"]
         assert (await site.turn())["waiting"] == "n1"
+
+
+async def touched(site):
+    return {
+        pod["metadata"]["name"]
+        for pod in await site.pods()
+        if "reserve.dra/look-again" in pod["metadata"].get("annotations", {})
+    }
+
+
+async def test_none_of_many_waiting_pods_is_forgotten_when_reservations_end_one_after_the_other():
+    async with Site() as site:
+        for name in ("r1", "r2"):
+            await site.reserve(name, "8")
+            await site.place(name)
+        names = {f"waiting-{number}" for number in range(2 * AT_ONCE + 1)}
+        for name in names:
+            await site.pod(name, "10")
+        await site.turn()
+        for name in ("r1", "r2"):
+            await site.delete(f"{RESERVATIONS}/{name}")
+            await site.settle(1.2)
+        await site.settle(2.0)
+        assert await touched(site) == names
+
+
+async def test_what_ended_while_there_was_no_extender_makes_the_scheduler_look_again_too():
+    async with Site() as site:
+        await site.reserve("r", "16")
+        await site.place("r")
+        await site.pod("waiting", "8")
+        await site.turn()
+        await site.pod("not-refused-yet", "1")
+        await site.stop_extender()
+        await site.delete(f"{RESERVATIONS}/r")
+        await site.start_extender()
+        await site.settle(3.0)
+        assert await touched(site) == {"waiting"}
 
 
 async def test_a_node_that_goes_ends_its_reservations():

@@ -86,7 +86,7 @@ def extender(cluster: Cluster, port: int) -> Iterator[Process]:
         "serve": {"address": LOOPBACK, "port": port},
         "probes": {"address": LOOPBACK, "port": probes},
         "metrics": None,
-        "leaderElection": {"leaseSeconds": 10, "renewSeconds": 7, "retrySeconds": 1},
+        "leaderElection": {"leaseSeconds": 15, "renewSeconds": 10, "retrySeconds": 1},
         "logging": {"format": "text"},
     }
     yield from _running(cluster, "extender", "scheduler-extender", own, configuration, probes=probes)
