@@ -15,7 +15,7 @@ from controller.retries import Retries
 from controller.writer import PartlyDoneError, Writer
 from dra.engine.actions import Deallocate, DeleteClaim, Plan
 from dra.engine.claims import gates
-from dra.engine.claims.decide import decide
+from dra.engine.claims.decide import decide, insisting
 from dra.engine.claims.policy import Policy
 from dra.engine.claims.view import ClaimView
 from dra.engine.reasons import Code
@@ -138,6 +138,8 @@ class ClaimLoop:
             self._metrics.decision.observe(cost)
             dearest = max(dearest, cost)
             plan = self._while_quiet(plan, view)
+            if overtaken and view is not None:
+                plan = insisting(plan, view)
             try:
                 await self._writer.apply(plan, view=view)
             except Conflict:  # the writer has read the claim again; if it is enough, the queue brings the key back

@@ -4,9 +4,9 @@ from collections.abc import Callable
 from typing import Final
 
 from dra.engine import patches
-from dra.engine.actions import ClaimWrite
+from dra.engine.actions import ClaimWrite, Enter, SetReservedFor
 from dra.kube.client import Client
-from dra.kube.errors import Invalid
+from dra.kube.errors import Conflict, Invalid, Status
 from dra.kube.limits import Priority
 from dra.kube.resources import CLAIMS
 from dra.model.claims import ResourceClaim
@@ -17,7 +17,7 @@ _UNTOUCHED: Final = ("spec", "status.allocation")
 
 
 class Patching:
-    """Sends writes on claims; each is a compare-and-swap on the version that it was decided on."""
+    """Sends writes on claims; each is a compare-and-swap on the version that it was decided on, but for `Enter`."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -29,6 +29,10 @@ class Patching:
     ) -> ResourceClaim:
         """Return the claim as it is after the write; raises ApiError. ``within`` tells how long a request may take."""
         key, uid = before.metadata.key, before.metadata.uid
+        if isinstance(write, Enter):
+            if uid not in self._unpatchable:
+                return await self._enter(write, uid, priority=priority, within=within())
+            write = SetReservedFor(claim=key, entries=(*before.entries, write.entry))
         body, subresource = patches.body(write), patches.subresource(write)
 
         async def rewrite() -> ResourceClaim:
@@ -56,3 +60,21 @@ class Patching:
             claim = await rewrite()
         self._unpatchable.add(uid)
         return claim
+
+    async def _enter(self, write: Enter, uid: Uid, *, priority: Priority, within: float) -> ResourceClaim:
+        """Return the claim with one more entry; an objection comes from what somebody else has made of the list."""
+        try:
+            return await self._client.merge_patch(
+                CLAIMS,
+                write.claim,
+                patches.body(write),
+                model=ResourceClaim,
+                subresource=patches.subresource(write),
+                uid=uid,
+                priority=priority,
+                within=within,
+                strategic=True,
+            )
+        except Invalid as error:
+            told = Status(code=409, reason="Conflict", message=error.message)
+            raise Conflict(CLAIMS.what(write.claim), told) from error

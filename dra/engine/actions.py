@@ -16,6 +16,13 @@ class SetReservedFor(Struct, frozen=True):
     entries: tuple[ConsumerReference, ...]
 
 
+class Enter(Struct, frozen=True):
+    """Add an entry to ``status.reservedFor``, whatever else the list holds by then."""
+
+    claim: Key
+    entry: ConsumerReference
+
+
 class Deallocate(Struct, frozen=True):
     """Clear allocation, list and device status in one write."""
 
@@ -81,9 +88,9 @@ class Evict(Struct, frozen=True):
 
 
 Action: TypeAlias = (
-    SetReservedFor | Deallocate | Annotate | DeleteClaim | Ungate | Kick | LookUpPod | LookUpWorkload | Evict
+    SetReservedFor | Enter | Deallocate | Annotate | DeleteClaim | Ungate | Kick | LookUpPod | LookUpWorkload | Evict
 )
-ClaimWrite: TypeAlias = SetReservedFor | Deallocate | Annotate
+ClaimWrite: TypeAlias = SetReservedFor | Enter | Deallocate | Annotate
 
 
 class Plan(Struct, frozen=True):
@@ -96,4 +103,4 @@ class Plan(Struct, frozen=True):
     @property
     def claim_writes(self) -> tuple[ClaimWrite, ...]:
         """The writes on the claim itself: a chain, each on the resourceVersion of the one before."""
-        return tuple(a for a in self.actions if isinstance(a, SetReservedFor | Deallocate | Annotate))
+        return tuple(a for a in self.actions if isinstance(a, SetReservedFor | Enter | Deallocate | Annotate))

@@ -1,14 +1,15 @@
 """Actions as JSON merge patches.
 
 A merge patch leaves alone what it does not name, so fields that this version does not know survive; the shell adds
-``metadata.resourceVersion``, which makes each of them a compare-and-swap.
+``metadata.resourceVersion``, which makes each of them a compare-and-swap. Only `Enter` goes without: it is a strategic
+merge patch, which adds to a list by its key.
 """
 
 from typing import Any, assert_never
 
 import msgspec
 
-from dra.engine.actions import Annotate, ClaimWrite, Deallocate, SetReservedFor
+from dra.engine.actions import Annotate, ClaimWrite, Deallocate, Enter, SetReservedFor
 from dra.model.claims import ResourceClaim, ResourceClaimStatus
 
 KICKED = "reserve.dra/listed-at"
@@ -25,6 +26,8 @@ def body(write: ClaimWrite) -> dict[str, Any]:
     match write:
         case SetReservedFor(entries=entries):
             return {"status": {"reservedFor": msgspec.to_builtins(entries)}}
+        case Enter(entry=entry):
+            return {"status": {"reservedFor": [msgspec.to_builtins(entry)]}}
         case Deallocate():
             return {"status": {"allocation": None, "reservedFor": None, "devices": None}}
         case Annotate(annotations=annotations, finalizers=finalizers):
@@ -55,6 +58,8 @@ def summary(write: ClaimWrite, before: ResourceClaim) -> str:
         case SetReservedFor(entries=entries):
             old, new = {e.uid for e in before.entries}, {e.uid for e in entries}
             return f"claim {name}: {len(new)} entries, {len(new - old)} added, {len(old - new)} removed"
+        case Enter(entry=entry):
+            return f"claim {name}: entry {entry} added"
         case Deallocate():
             return f"claim {name}: deallocated"
         case Annotate(annotations=annotations):
@@ -69,6 +74,8 @@ def applied(claim: ResourceClaim, write: ClaimWrite) -> ResourceClaim:
         case SetReservedFor(entries=entries):
             status = msgspec.structs.replace(claim.status, reserved_for=list(entries))
             return msgspec.structs.replace(claim, status=status)
+        case Enter(entry=entry):
+            return applied(claim, SetReservedFor(claim=claim.metadata.key, entries=(*claim.entries, entry)))
         case Deallocate():
             return msgspec.structs.replace(claim, status=ResourceClaimStatus())
         case Annotate(annotations=annotations, finalizers=finalizers):

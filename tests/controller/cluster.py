@@ -31,6 +31,9 @@ DISCOVERY = {
     "/apis/resource.k8s.io/v1": {"resources": []},
 }
 
+MERGE_KEYS = {"conditions": "type", "reservedFor": "uid"}
+"""Of lists that a strategic merge patch merges: the field that tells their elements apart."""
+
 
 class Cluster:
     """Implements `dra.kube.transport.Transport`. `objects` is by path; `disturb` runs before a write, once."""
@@ -172,9 +175,10 @@ class Cluster:
             return refusal(409, "Conflict")
         self.version += 1
         if request.content_type == STRATEGIC_PATCH:
-            told = {each["type"]: each for each in body["status"]["conditions"]}
-            kept = [each for each in found.get("status", {}).get("conditions", ()) if each["type"] not in told]
-            body["status"]["conditions"] = [*told.values(), *kept]
+            ((name, items),) = body["status"].items()
+            told = {each[MERGE_KEYS[name]]: each for each in items}
+            kept = [each for each in found.get("status", {}).get(name, ()) if each[MERGE_KEYS[name]] not in told]
+            body["status"][name] = [*told.values(), *kept]
         after = merged(found, body)
         after["metadata"]["resourceVersion"] = str(self.version)
         self.objects[path] = after

@@ -9,7 +9,7 @@ from controller.leadership import Leadership
 from controller.publisher import Publisher
 from controller.queue import Queue
 from controller.writer import PartlyDoneError
-from dra.engine.actions import Deallocate, SetReservedFor, Ungate
+from dra.engine.actions import Deallocate, Enter, SetReservedFor, Ungate
 from dra.engine.claims.policy import REPLACE
 from dra.engine.consumers import GATE
 from dra.engine.instants import NEVER
@@ -167,6 +167,16 @@ async def test_what_failed_is_decided_again(world, writes, told, loop_of, failur
     async with running(loop_of(), when[-1] + 0.001):
         assert writes.when[: len(when)] == pytest.approx(when)
     assert told.codes[:1] == [Code.WORKLOAD_ENTERED], "what was not done is not told"
+
+
+async def test_who_is_overtaken_enters_the_workload_whatever_the_version(world, writes, loop_of):
+    world.observe_claim(claim(workload=JOB), now=0.0)
+    world.observe_pod(pod("a"), now=0.0)
+    writes.failures = [error(Conflict)]
+    async with running(loop_of(), 0.06):
+        first, second = (plan for _, plan in writes.plans[:2])
+    assert isinstance(first.actions[0], SetReservedFor)
+    assert second.actions == (Enter(claim=KEY, entry=JOB),)
 
 
 @pytest.mark.parametrize(

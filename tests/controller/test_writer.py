@@ -11,6 +11,7 @@ from controller.writer import KICKS, PARALLEL, PartlyDoneError, Writer
 from dra.engine.actions import (
     Annotate,
     Deallocate,
+    Enter,
     Kick,
     LookUpPod,
     LookUpWorkload,
@@ -115,6 +116,26 @@ async def test_a_conflict_ends_the_chain_and_the_claim_is_read_again(cluster, wo
     assert len(cluster.writes()) == 1
     assert world.claim(KEY).metadata.resource_version == "102"
     assert b"dra_reserve_claim_conflicts_total 1.0" in metrics.render()
+
+
+async def test_an_entry_needs_no_version(cluster, world, writer_of):
+    view = served(cluster, world)
+    pods = [{"resource": "pods", "name": "a", "uid": "uid-a"}]
+    cluster.put(CLAIMS, NAMESPACE, "train", status={"allocation": ALLOCATION, "reservedFor": pods})
+    await writer_of().apply(Plan(actions=(Enter(claim=KEY, entry=JOB),)), view=view)
+    ((_, subresource, body),) = cluster.writes()
+    assert (subresource, body["metadata"]) == ("status", {"uid": UID})
+    assert {entry.uid for entry in world.claim(KEY).entries} == {JOB.uid, uid("a")}
+
+
+async def test_a_list_that_takes_no_entry_has_been_changed_by_somebody_else(cluster, world, writer_of):
+    view = served(cluster, world)
+    path = f"{cluster.path(CLAIMS, NAMESPACE, 'train')}/status"
+    cluster.answer["PATCH", path] = refusal(422, "Invalid", causes=[{"field": "status.reservedFor"}])
+    cluster.put(CLAIMS, NAMESPACE, "train", status={})
+    with pytest.raises(Conflict):
+        await writer_of().apply(Plan(actions=(Enter(claim=KEY, entry=JOB),)), view=view)
+    assert world.claim(KEY).status.allocation is None, "it was read again"
 
 
 async def test_a_live_read_that_is_older_than_what_was_known_before_ends_it_all(cluster, world, writer_of):

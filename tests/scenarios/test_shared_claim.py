@@ -131,5 +131,5 @@ async def _check(history: WatchHistory, after: Metrics, case: Case) -> None:
 def slower_than(found: Metrics, seconds: float) -> tuple[float, float]:
     """Return how many pods got their entry later than that, and how many there were, while the list had room."""
     name = "dra_reserve_pod_listing_seconds"
-    count = found[f'{name}_count{{room="free"}}']
-    return count - found[f'{name}_bucket{{le="{seconds}",room="free"}}'], count
+    count = found.get(f'{name}_count{{room="free"}}', 0.0)  # a scheduler may have filled the list by itself
+    return count - found.get(f'{name}_bucket{{le="{seconds}",room="free"}}', 0.0), count

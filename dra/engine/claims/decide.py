@@ -7,7 +7,7 @@ does not.
 
 from typing import Final
 
-from dra.engine.actions import Action, Annotate, Deallocate, DeleteClaim, Kick, Plan, SetReservedFor
+from dra.engine.actions import Action, Annotate, Deallocate, DeleteClaim, Enter, Kick, Plan, SetReservedFor
 from dra.engine.claims import gates
 from dra.engine.claims.desired import Desired
 from dra.engine.claims.policy import Policy, beside_stock
@@ -82,6 +82,22 @@ def plan(view: ClaimView, desired: Desired, *, now: Instant) -> Plan:
     written = any(isinstance(a, SetReservedFor | Deallocate) for a in actions)
     reasons = tuple(dict.fromkeys(r for r in desired.reasons if written or not r.done))
     return Plan(actions=tuple(actions), reasons=reasons, wake_at=wake_at if wake_at > now else NEVER)
+
+
+def insisting(plan: Plan, view: ClaimView) -> Plan:
+    """Return what to do first if somebody else writes the claim faster than a plan for it can be carried out.
+
+    A scheduler with many ungated pods enters one every few milliseconds, and no compare-and-swap gets between. The
+    workload's entry needs none: it is right wherever there is an allocation, and elsewhere the API server takes none.
+    """
+    present = {e.reference.uid for e in view.entries}
+    lists = (w for w in plan.claim_writes if isinstance(w, SetReservedFor))
+    added = (e for w in lists for e in w.entries if e.uid not in present and not e.is_pod and e.api_group != GROUP)
+    entry = next(added, None)
+    if entry is None or len(present) >= RESERVED_FOR_MAX_SIZE:
+        return plan
+    reasons = tuple(r for r in plan.reasons if not r.done or r.code is Code.WORKLOAD_ENTERED)
+    return Plan(actions=(Enter(claim=view.key, entry=entry),), reasons=reasons, wake_at=plan.wake_at)
 
 
 def compose(view: ClaimView, desired: Desired) -> tuple[ConsumerReference, ...]:

@@ -3,7 +3,7 @@ import json
 import pytest
 
 from dra.engine import patches
-from dra.engine.actions import Annotate, Deallocate, Plan, SetReservedFor, Ungate
+from dra.engine.actions import Annotate, Deallocate, Enter, Plan, SetReservedFor, Ungate
 from dra.model.claims import DELETE_PROTECTION
 from tests.dra.engine.examples import FOREIGN, GUARD, JOB, KEY, allocation, claim, uid, waiting
 
@@ -26,6 +26,12 @@ NOTE = Annotate(claim=KEY, annotations=(("x", "1"), ("y", None)), finalizers=("o
                 }
             },
             id="the-list-as-a-whole",
+        ),
+        pytest.param(
+            Enter(claim=KEY, entry=waiting("a").entry),
+            "status",
+            {"status": {"reservedFor": [{"resource": "pods", "name": "a", "uid": "uid-a"}]}},
+            id="one-entry-beside-others",
         ),
         pytest.param(
             Deallocate(claim=KEY),
@@ -72,6 +78,12 @@ def test_a_write_leaves_alone_what_it_does_not_name():
 def test_the_list_is_replaced_and_the_allocation_stays():
     after = patches.applied(claim(list=[GUARD]), LIST)
     assert after.entries == (JOB, waiting("a").entry)
+    assert after.status.allocation == allocation()
+
+
+def test_an_entry_is_added_and_all_else_stays():
+    after = patches.applied(claim(list=[GUARD]), Enter(claim=KEY, entry=JOB))
+    assert after.entries == (GUARD, JOB)
     assert after.status.allocation == allocation()
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dra.engine import patches
-from dra.engine.actions import Annotate, Deallocate, Kick, SetReservedFor, Ungate
+from dra.engine.actions import Annotate, Deallocate, Enter, Kick, SetReservedFor, Ungate
 from dra.engine.claims.decide import (
     LISTING_BATCH,
     LISTING_INTERVAL,
@@ -16,6 +16,7 @@ from dra.engine.claims.decide import (
     PRUNING_INTERVAL,
     RETURNS,
     decide,
+    insisting,
 )
 from dra.engine.claims.policy import ALONGSIDE, REPLACE
 from dra.engine.claims.view import EntryKind, History, Workload, WorkloadPhase
@@ -119,6 +120,26 @@ def test_writes_come_in_the_order_in_which_they_may_be_seen():
     pods = [gated("a"), starting("b")]
     plan = decided(view(claim(workload=JOB, list=[gated("a")]), *pods, workload=PRESENT))
     assert [type(action) for action in plan.actions] == [SetReservedFor, Annotate, Ungate, Kick]
+
+
+@pytest.mark.parametrize(
+    ("of", "instead"),
+    [
+        pytest.param(claim(workload=JOB), [Enter(claim=KEY, entry=JOB)], id="the-workload-enters-whatever-is-listed"),
+        pytest.param(claim(workload=JOB, list=[FOREIGN]), [Enter(claim=KEY, entry=JOB)], id="beside-others"),
+        pytest.param(claim(workload=JOB, list=many(waiting, RESERVED_FOR_MAX_SIZE)), None, id="a-full-list-takes-none"),
+        pytest.param(entered("guard"), None, id="it-has-entered"),
+        pytest.param(claim(), None, id="pods-need-a-version"),
+        pytest.param(claim(workload=JOB, allocation=None), None, id="nothing-is-allocated"),
+    ],
+)
+def test_who_is_overtaken_again_and_again_enters_the_workload_first(of, instead):
+    seen = view(of, starting("b"), workload=PRESENT)
+    plan = decided(seen)
+    then = insisting(plan, seen)
+    assert list(then.actions) == (list(plan.actions) if instead is None else instead)
+    if instead is not None:
+        assert codes(then) == [Code.WORKLOAD_ENTERED]
 
 
 def test_what_keeps_the_claim_is_shown_first():
