@@ -40,11 +40,11 @@ def parse(kind: Kind, labels: str, fields: str) -> Selector:
     """Return the selector; raises `Refusal` 400."""
     try:
         return Selector(label_requirements(labels), field_requirements(kind, fields))
-    except _Fault as fault:
+    except MalformedSelectorError as fault:
         raise refusals.bad_request(str(fault)) from None
 
 
-class _Fault(Exception):  # noqa: N818 - becomes a refusal
+class MalformedSelectorError(ValueError):
     """What is wrong with a selector."""
 
 
@@ -100,19 +100,19 @@ def label_requirements(text: str) -> tuple[Requirement, ...]:
         if token is _Token.END:
             return tuple(found)
         if token not in (_Token.IDENTIFIER, _Token.NOT):
-            raise _Fault(f"found '{word}', expected: !, identifier, or 'end of string'")
+            raise MalformedSelectorError(f"found '{word}', expected: !, identifier, or 'end of string'")
         try:
             found.append(_requirement(words))
-        except _Fault as fault:
-            raise _Fault(f"unable to parse requirement: {fault}") from None
+        except MalformedSelectorError as fault:
+            raise MalformedSelectorError(f"unable to parse requirement: {fault}") from None
         token, word = words.take()
         if token is _Token.END:
             return tuple(found)
         if token is not _Token.COMMA:
-            raise _Fault(f"found '{word}', expected: ',' or 'end of string'")
+            raise MalformedSelectorError(f"found '{word}', expected: ',' or 'end of string'")
         token, word = words.peek()
         if token not in (_Token.IDENTIFIER, _Token.NOT):
-            raise _Fault(f"found '{word}', expected: identifier after ','")
+            raise MalformedSelectorError(f"found '{word}', expected: identifier after ','")
 
 
 def _requirement(words: _Words) -> Requirement:
@@ -120,20 +120,22 @@ def _requirement(words: _Words) -> Requirement:
     if negated := token is _Token.NOT:
         token, key = words.take()
     if token is not _Token.IDENTIFIER:
-        raise _Fault(f"found '{key}', expected: identifier")
+        raise MalformedSelectorError(f"found '{key}', expected: identifier")
     if faults := names.key(key):
-        raise _Fault(f"key: Invalid value: {shown(key)}: {'; '.join(faults)}")
+        raise MalformedSelectorError(f"key: Invalid value: {shown(key)}: {'; '.join(faults)}")
     if words.peek()[0] in (_Token.END, _Token.COMMA):
         return (lambda labels: key not in labels) if negated else (lambda labels: key in labels)
     token, text = words.take(operator=True)
     if token in (_Token.IN, _Token.NOT_IN):
         values = _values(words)
         if not values:
-            raise _Fault("values: Invalid value: []: for 'in', 'notin' operators, values set can't be empty")
+            raise MalformedSelectorError(
+                "values: Invalid value: []: for 'in', 'notin' operators, values set can't be empty"
+            )
     elif token in _ONE_VALUE:
         values = {_value(words)}
     else:
-        raise _Fault(f"found '{text}', expected: {_OPERATORS}")
+        raise MalformedSelectorError(f"found '{text}', expected: {_OPERATORS}")
     return _comparison(key, token, values)
 
 
@@ -145,13 +147,13 @@ def _comparison(key: str, token: _Token, values: set[str]) -> Requirement:
         (value,) = values
         bound = _number(value)
         if bound is None:
-            raise _Fault(
+            raise MalformedSelectorError(
                 f"values[0]: Invalid value: {shown(value)}: for 'Gt', 'Lt' operators, the value must be an integer"
             )
         return _numeric(key, bound, greater=token is _Token.GREATER)
     for index, value in enumerate(sorted(values)):
         if faults := names.label_value(value):
-            raise _Fault(f"values[{index}]: Invalid value: {shown(value)}: {'; '.join(faults)}")
+            raise MalformedSelectorError(f"values[{index}]: Invalid value: {shown(value)}: {'; '.join(faults)}")
     if token in (_Token.NOT_IN, _Token.NOT_EQUALS):
         return lambda labels: labels.get(key) not in values
     return lambda labels: labels.get(key) in values
@@ -173,7 +175,7 @@ def _number(text: str) -> int | None:
 def _values(words: _Words) -> set[str]:
     token, text = words.take()
     if token is not _Token.OPEN:
-        raise _Fault(f"found '{text}' expected: '('")
+        raise MalformedSelectorError(f"found '{text}' expected: '('")
     if words.peek()[0] is _Token.CLOSE:
         words.take()
         return set()
@@ -192,7 +194,7 @@ def _values(words: _Words) -> set[str]:
             case _Token.CLOSE:
                 return values | {""} if empty else values
             case _:
-                raise _Fault(f"found '{text}', expected: ',', ')' or identifier")
+                raise MalformedSelectorError(f"found '{text}', expected: ',', ')' or identifier")
 
 
 def _value(words: _Words) -> str:
@@ -201,7 +203,7 @@ def _value(words: _Words) -> str:
         return ""
     words.take()
     if token is not _Token.IDENTIFIER:
-        raise _Fault(f"found '{text}', expected: identifier")
+        raise MalformedSelectorError(f"found '{text}', expected: identifier")
     return text
 
 
@@ -218,13 +220,13 @@ def field_requirements(kind: Kind, text: str) -> tuple[Requirement, ...]:
     for term in re.findall(r"(?:\\.|[^,\\])+", text, re.DOTALL):
         parts = re.fullmatch(r"((?:\\.|[^=!\\])*?)(!=|==|=)(.*)", term, re.DOTALL)
         if parts is None:
-            raise _Fault(f"invalid selector: '{text}'; can't understand '{term}'")
+            raise MalformedSelectorError(f"invalid selector: '{text}'; can't understand '{term}'")
         name, operator, value = parts[1], parts[2], _unescaped(parts[3])
         if name not in known:
             if kind.custom or len(known) > len(_METADATA_FIELDS):
-                raise _Fault(f"field label not supported: {name}")
+                raise MalformedSelectorError(f"field label not supported: {name}")
             listed = ", ".join(f'"{each}"' for each in _METADATA_FIELDS)
-            raise _Fault(f'"{name}" is not a known field selector: only {listed}')
+            raise MalformedSelectorError(f'"{name}" is not a known field selector: only {listed}')
         found.append(_field(name, value, equal=operator != "!="))
     return tuple(found)
 
@@ -241,9 +243,9 @@ def _unescaped(value: str) -> str:
             position += 1
             letter = value[position : position + 1]
             if letter not in ("\\", ",", "="):
-                raise _Fault(f"invalid field selector: invalid escape sequence: \\{letter}")
+                raise MalformedSelectorError(f"invalid field selector: invalid escape sequence: \\{letter}")
         elif letter in ",=":
-            raise _Fault(f"invalid field selector: unescaped character in value: {letter}")
+            raise MalformedSelectorError(f"invalid field selector: unescaped character in value: {letter}")
         found.append(letter)
         position += 1
     return "".join(found)

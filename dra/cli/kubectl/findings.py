@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from dra.cli.kubectl.options import Style
-from dra.cli.kubectl.output import Format, coloured, structured, table
+from dra.cli.kubectl.output import Format, coloured, table
 
 
 class Verdict(StrEnum):
@@ -54,7 +54,7 @@ def ready(findings: Iterable[Finding]) -> bool:
 def written(findings: Sequence[Finding], style: Style) -> str:
     """Return the checklist: a table, and below it what to do, or the whole of it as data."""
     if style.output is not Format.TABLE:
-        return structured({"ready": ready(findings), "checks": [each.content() for each in findings]}, style.output)
+        return style.data({"ready": ready(findings), "checks": [each.content() for each in findings]})
     rows = [
         (
             each.check,

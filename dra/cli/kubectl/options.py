@@ -1,13 +1,23 @@
 """The options that kubectl's users expect of each command, with kubectl's names."""
 
 import functools
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import click
 
+from dra.cli.kubectl.formats import DATA, ROWS, Output, Style
 from dra.cli.kubectl.output import Format
+
+__all__ = [
+    "Place",
+    "Style",
+    "namespace_options",
+    "place_options",
+    "rows_options",
+    "style_options",
+]
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -18,14 +28,6 @@ class Place:
 
     kubeconfig: str | None = None
     context: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Style:
-    """How the answer is written."""
-
-    output: Format = Format.TABLE
-    headers: bool = True
 
 
 def place_options(command: Command) -> Command:
@@ -45,20 +47,28 @@ def place_options(command: Command) -> Command:
 
 
 def style_options(command: Command) -> Command:
-    """Add ``-o`` and ``--no-headers``; the command gets them as `style`."""
+    """Add ``-o`` and ``--no-headers`` for an answer about one thing; the command gets them as `style`."""
+    return _styled(command, DATA)
 
+
+def rows_options(command: Command) -> Command:
+    """Add the same for a list of things."""
+    return _styled(command, ROWS)
+
+
+def _styled(command: Command, formats: Sequence[Format]) -> Command:
     @click.option(
         "-o",
         "--output",
-        type=click.Choice([each.value for each in Format]),
+        type=Output(formats),
         default=Format.TABLE.value,
         show_default=True,
         help="How the answer is written.",
     )
     @click.option("--no-headers", is_flag=True, help="A table without its first line.")
     @functools.wraps(command)
-    def wrapped(*, output: str, no_headers: bool, **rest: Any) -> Any:  # noqa: ANN401 - the command's
-        return command(style=Style(output=Format(output), headers=not no_headers), **rest)
+    def wrapped(*, output: Style, no_headers: bool, **rest: Any) -> Any:  # noqa: ANN401 - the command's
+        return command(style=replace(output, headers=not no_headers), **rest)
 
     return wrapped  # type: ignore[return-value] # as above
 

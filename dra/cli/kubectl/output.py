@@ -2,9 +2,11 @@
 
 import json
 import os
+import shutil
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
+from itertools import zip_longest
 from typing import Any, Final
 
 import click
@@ -17,20 +19,88 @@ class Format(StrEnum):
     """How an answer is written."""
 
     TABLE = "table"
+    WIDE = "wide"
+    NAME = "name"
     JSON = "json"
     YAML = "yaml"
+    JSONPATH = "jsonpath"
+    COLUMNS = "custom-columns"
+    CSV = "csv"
 
 
-def table(header: Sequence[str], rows: Iterable[Sequence[str]], *, headers: bool = True) -> str:
-    """Return a table; the last column is never padded, so that a line can be as long as it likes."""
+def table(
+    header: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    *,
+    headers: bool = True,
+    least: Sequence[int] = (),
+    wrapped: int | None = None,
+) -> str:
+    """Return a table; the last column is never padded, so that a line can be as long as it likes.
+
+    Columns are as wide as ``least`` at least. With ``wrapped``, the width of a terminal, a last column that is too long
+    goes on below itself.
+    """
     lines = [tuple(header), *map(tuple, rows)] if headers else [*map(tuple, rows)]
     if not lines:
         return ""
     widths = [max(_width(line[column]) for line in lines) for column in range(len(header) - 1)]
+    widths = [max(pair) for pair in zip_longest(widths, least[: len(widths)], fillvalue=0)]
+    begin = sum(widths) + len(GAP) * len(widths)
     return "\n".join(
-        GAP.join([*(cell + " " * (width - _width(cell)) for cell, width in zip(line, widths, strict=False)), line[-1]])
+        GAP.join(
+            [
+                *(cell + " " * (width - _width(cell)) for cell, width in zip(line, widths, strict=False)),
+                folded(line[-1], first=begin, width=wrapped),
+            ]
+        )
         for line in lines
     )
+
+
+LEAST: Final = 30
+"""Columns below which text is not folded: it would be read even worse."""
+
+
+def terminal_width() -> int | None:
+    """Return the width of the terminal; None where nobody looks: a pipe, a dumb terminal."""
+    if not sys.stdout.isatty() or os.environ.get("TERM") == "dumb":
+        return None
+    return shutil.get_terminal_size().columns
+
+
+def folded(text: str, *, first: int, width: int | None) -> str:
+    """Return a text that begins in column ``first``, with lines broken between words so that it ends at ``width``."""
+    if width is None or width - first < LEAST or first + _width(text) <= width:
+        return text
+    lines, column = [""], first
+    for word in text.split(" "):
+        if lines[-1] and column + 1 + _width(word) > width:
+            lines.append("")
+            column = first
+        gap = " " if lines[-1] else ""
+        lines[-1] += gap + word
+        column += len(gap) + _width(word)
+    return ("\n" + " " * first).join(lines)
+
+
+HANGING: Final = 12
+"""Columns of ``  label     ``, before what an explanation says."""
+
+
+def folded_lines(lines: Iterable[str]) -> Iterator[str]:
+    """Yield the lines of an explanation so that they fit a terminal; commands stay whole, to be copied."""
+    width = terminal_width()
+    for line in lines:
+        if width is None or line.startswith("  next "):
+            yield line
+        else:
+            head, rest = (line[:HANGING], line[HANGING:]) if line.startswith("  ") else ("", line)
+            hanging = HANGING if head else 0
+            if "\x1b" in head:  # a colour is in the way of counting
+                yield line
+            else:
+                yield head + folded(rest, first=hanging, width=width)
 
 
 def _width(cell: str) -> int:

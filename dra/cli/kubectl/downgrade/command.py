@@ -16,7 +16,7 @@ from dra.cli.kubectl.downgrade.outside import Wish
 from dra.cli.kubectl.downgrade.reading import Reader, Survey, UnreadableError
 from dra.cli.kubectl.findings import Finding
 from dra.cli.kubectl.options import Place, Style, namespace_options, place_options, style_options
-from dra.cli.kubectl.output import Format, say, structured, table
+from dra.cli.kubectl.output import Format, say, table
 from dra.engine.claims.downgrade import Assessment, Standing
 from dra.kube.lease import Election
 from dra.kube.resources import CLAIMS, PODS
@@ -155,7 +155,7 @@ def _written(report: Report, style: Style) -> str:
             "claims": [_content(each) for each in report.left],
             "checks": [each.content() for each in report.steps],
         }
-        return structured(content, style.output)
+        return style.data(content)
     parts = []
     if report.left:
         rows = [

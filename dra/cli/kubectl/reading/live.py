@@ -92,7 +92,7 @@ class Reader:
         )
         claims, pods, nodes, slices, classes = core
         rules, templates, leader, version = rest
-        workloads = await self._workloads(claims) if Parts.WORKLOADS in parts else []
+        workloads = await self.workloads(claims) if Parts.WORKLOADS in parts else []
         return Snapshot(
             taken=second_time(wall),
             server=version,
@@ -183,11 +183,11 @@ class Reader:
             return Leader(presence=Presence.RUNNING, name=name, holder=f"the controller of the local plane (pid {pid})")
         return Leader(presence=Presence.ABSENT, name=name)
 
-    async def _workloads(self, claims: Iterable[ResourceClaim]) -> list[SeenWorkload]:
+    async def workloads(self, claims: Iterable[ResourceClaim]) -> list[SeenWorkload]:
         """Look up what claims refer to, a kind at a time."""
         wanted: dict[GroupResource, set[WorkloadKey]] = {}
         for claim in claims:
-            for key in _references(claim):
+            for key in references(claim):
                 wanted.setdefault(key.kind, set()).add(key)
         found: list[SeenWorkload] = []
         rules = {GroupResource.parse(each): Rule(expression) for each, expression in BUILT_IN.items()}
@@ -225,7 +225,8 @@ class Reader:
         return [*named] if len(named) == 1 or self._narrowed else [None]
 
 
-def _references(claim: ResourceClaim) -> Iterable[WorkloadKey]:
+def references(claim: ResourceClaim) -> Iterable[WorkloadKey]:
+    """Yield what a claim refers to: in words, and in its list."""
     namespace = claim.metadata.namespace
     with suppress(MalformedReferenceError):
         found = reservation(claim)

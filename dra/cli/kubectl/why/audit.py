@@ -6,8 +6,10 @@ from typing import Final
 
 import click
 
-from dra.cli.kubectl.options import Style, style_options
-from dra.cli.kubectl.output import Format, coloured, say, structured, table
+from dra.cli.kubectl import listings
+from dra.cli.kubectl.listings import Listing, Row
+from dra.cli.kubectl.options import Style, rows_options
+from dra.cli.kubectl.output import Format, coloured, say, table, terminal_width
 from dra.cli.kubectl.reading.live import Parts
 from dra.cli.kubectl.reading.source import Source, source_options
 from dra.cli.kubectl.why import remedies, words
@@ -16,13 +18,15 @@ from dra.engine.explain.audit import audit as judged
 from dra.engine.explain.problems import Grade, Problem, Trouble
 from dra.engine.explain.scene import Scene
 
+HEADER: Final = ("GRADE", "PROBLEM", "OBJECT", "WHAT")
+
 SHOWN: Final = 10
 """Problems of one kind that the table has; the exit code and the other formats know all."""
 
 
 @click.command()
 @source_options
-@style_options
+@rows_options
 @click.option(
     "--fail-on",
     type=click.Choice(["error", "leak", "warning"]),
@@ -57,6 +61,8 @@ def audit(*, source: Source, style: Style, fail_on: str, settle: float) -> None:
         for gap in snapshot.gaps:
             say(f"not looked at: {gap.resource}: {gap.why}")
         say(f"controller: {words.leader(snapshot.leader)}")
+    elif not style.as_data:
+        listings.write(_listing(found), style)
     else:
         content = {
             "taken": snapshot.taken,
@@ -65,7 +71,7 @@ def audit(*, source: Source, style: Style, fail_on: str, settle: float) -> None:
             "problems": [words.problem_data(each) for each in found],
             "unknown": [{"resource": gap.resource, "why": gap.why} for gap in snapshot.gaps],
         }
-        click.echo(structured(content, style.output))
+        style.write(content)
     grades = list(Grade)
     if any(grades.index(each.grade) <= grades.index(Grade(fail_on)) for each in found):
         raise SystemExit(1)
@@ -73,6 +79,21 @@ def audit(*, source: Source, style: Style, fail_on: str, settle: float) -> None:
 
 def _identity(problem: Problem) -> tuple[str, str]:
     return (problem.trouble, problem.subject.uid)
+
+
+def _listing(found: tuple[Problem, ...]) -> Listing:
+    """Return all problems, a row for each."""
+    return Listing(header=HEADER, wide=("NEXT",), rows=tuple(_row(each) for each in found))
+
+
+def _row(problem: Problem) -> Row:
+    cells = (problem.grade.value, problem.trouble.value, str(problem.subject), remedies.text(problem))
+    return Row(
+        name=words.resource_name(problem.subject.kind, problem.subject.key[1]),
+        cells=cells,
+        wide=(remedies.command(problem) or "<none>",),
+        content=lambda: words.problem_data(problem),
+    )
 
 
 def _written(found: tuple[Problem, ...], style: Style) -> str:
@@ -83,7 +104,7 @@ def _written(found: tuple[Problem, ...], style: Style) -> str:
         (coloured(each.grade.value, COLOURS[each.grade]), each.trouble.value, str(each.subject), remedies.text(each))
         for each in shown
     ]
-    text = table(("GRADE", "PROBLEM", "OBJECT", "WHAT"), rows, headers=style.headers)
+    text = table(HEADER, rows, headers=style.headers, wrapped=terminal_width())
     counts = Counter(each.trouble for each in found)
     more = counts - Counter(each.trouble for each in shown)
     text += "".join(f"\n… {count:,} more {trouble}: -o json shows all" for trouble, count in more.items())

@@ -7,7 +7,7 @@ import click
 
 from dra.cli.kubectl.connection import FailedError
 from dra.cli.kubectl.options import Style, style_options
-from dra.cli.kubectl.output import Format, structured
+from dra.cli.kubectl.output import Format, folded_lines
 from dra.cli.kubectl.reading.live import Parts
 from dra.cli.kubectl.reading.source import Source, source_options
 from dra.cli.kubectl.why import meanings, places, words
@@ -50,24 +50,22 @@ def explain(*, kind: str, name: str | None, source: Source, style: Style) -> Non
     """
     kind, name = _target(kind, name)
     if kind == "reason":
-        click.echo(_meaning(name, style))
+        _tell_meaning(name, style)
         return
     snapshot = source.read(Parts.ALL)
     scene = Scene(snapshot)
     if kind in {"node", "device"}:
-        found = places.told(scene, kind, name, style)
-        if found is None:
+        if not places.tell(scene, kind, name, style):
             raise FailedError(f"{kind} {name}: not found")
-        click.echo(found)
         return
     facts = _facts(scene, kind, _key(source, scene, kind, name))
     if style.output is Format.TABLE:
         lines = (
             words.claim_lines(facts, snapshot) if isinstance(facts, ClaimFacts) else words.pod_lines(facts, snapshot)
         )
-        click.echo("\n".join(lines))
+        click.echo("\n".join(folded_lines(lines)))
     else:
-        click.echo(structured(words.data(facts, snapshot), style.output))
+        style.write(words.data(facts, snapshot))
     if any(problem.grade != "info" for problem in facts.problems):
         raise SystemExit(1)
 
@@ -84,21 +82,23 @@ def _target(kind: str, name: str | None) -> tuple[str, str]:
     return KINDS[short], name
 
 
-def _meaning(name: str, style: Style) -> str:
-    """Return what is said of a reason."""
+def _tell_meaning(name: str, style: Style) -> None:
+    """Print what is said of a reason."""
     told = meanings.found(name)
     if told is None:
         near = difflib.get_close_matches(name, meanings.names(), n=3)
         raise FailedError(f"reason {name}: there is none of that name" + (f"; {' or '.join(near)}?" if near else ""))
     reason, guidance = told
     if style.output is Format.TABLE:
-        return (
-            f"reason {reason}: {meanings.plain(guidance.meaning)}\n"
-            f"  cause     {meanings.plain(guidance.cause)}\n"
-            f"  do        {meanings.plain(guidance.remedy)}"
+        lines = (
+            f"reason {reason}: {meanings.plain(guidance.meaning)}",
+            f"  cause     {meanings.plain(guidance.cause)}",
+            f"  do        {meanings.plain(guidance.remedy)}",
         )
+        click.echo("\n".join(folded_lines(lines)))
+        return
     content = {"reason": reason, "meaning": guidance.meaning, "cause": guidance.cause, "remedy": guidance.remedy}
-    return structured(content, style.output)
+    style.write(content)
 
 
 def _key(source: Source, scene: Scene, kind: str, name: str) -> Key:

@@ -1,72 +1,95 @@
 """``kubectl dra get``, ``tree`` and ``usage``: claims and devices with who uses them, in tables."""
 
-import csv
-import io
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 import click
 import msgspec
 
+from dra.cli.kubectl import listings
 from dra.cli.kubectl.connection import FailedError
-from dra.cli.kubectl.options import Style, style_options
-from dra.cli.kubectl.output import Format, structured, table
+from dra.cli.kubectl.listings import NOTHING, Listing, Row
+from dra.cli.kubectl.options import Style, rows_options
+from dra.cli.kubectl.output import Format, say
 from dra.cli.kubectl.reading.live import Parts
 from dra.cli.kubectl.reading.source import Source, source_options
+from dra.cli.kubectl.selecting import ALL, Chosen, choice_options, selector_option
 from dra.cli.kubectl.why import words
 from dra.engine.claims.view import EntryKind
 from dra.engine.explain import claims
 from dra.engine.explain.claims import ClaimFacts
 from dra.engine.explain.devices import DeviceFacts, devices
 from dra.engine.explain.scene import Scene
+from dra.engine.explain.snapshot import Snapshot
 from dra.model.meta import Key
 
-Rows = list[tuple[str, ...]]
+Rows = list[tuple[str | int, ...]]
 
 CLAIMS: Final = ("NAME", "DEVICES", "FOR", "PODS", "LISTED", "NODE", "STATE")
+CLAIMS_WIDE: Final = ("SINCE", "RELEASED-WHEN")
 DEVICES: Final = ("DEVICE", "NODE", "HELD-BY", "PODS", "STATE")
+DEVICES_WIDE: Final = ("TAINTS",)
+
+PARTS: Final = Parts.PODS | Parts.WORKLOADS | Parts.NODES | Parts.DEVICES
 
 
 @click.command()
 @click.argument("kind", metavar="KIND", type=click.Choice(["claims", "claim", "devices", "device"]))
 @click.argument("name", required=False)
 @source_options
-@style_options
-def get(*, kind: str, name: str | None, source: Source, style: Style) -> None:
+@choice_options
+@rows_options
+@click.option("-w", "--watch", is_flag=True, help="Go on, and print what changes, until Ctrl-C.")
+def get(*, kind: str, name: str | None, source: Source, choice: Chosen, style: Style, watch: bool) -> None:
     """List claims or devices with who uses them now.
 
     KIND is claims or devices. PODS counts the pods that use a claim, LISTED those that its list names.
     """
-    parts = Parts.PODS | Parts.WORKLOADS | Parts.NODES | Parts.DEVICES
-    scene = Scene(source.read(parts))
-    if kind.startswith("claim"):
-        found = list(_claims(scene, source, name))
-        rows = [_claim_row(each, everywhere=source.everywhere) for each in found]
-        header: Sequence[str] = ("NAMESPACE", *CLAIMS) if source.everywhere else CLAIMS
-        content: list[Any] = [words.data(each, scene.snapshot) for each in found] if _structured(style) else []
-    else:
-        known = [each for each in devices(scene) if name in {None, each.item.device, str(each.item)}]
-        rows, header = [_device_row(each) for each in known], DEVICES
-        content = [{**msgspec.to_builtins(each), "name": str(each.item)} for each in known]
-    if name is not None and not rows:
+    if choice.labels and kind.startswith("device"):
+        raise click.UsageError("devices have no labels; --field-selector node=NODE chooses by node")
+    _refuse_labels_of_bundles(source, choice)
+    listed = partial(_listed, kind=kind, name=name, source=source, choice=choice)
+    if watch:
+        from dra.cli.kubectl.reading import watching  # noqa: PLC0415 - only who watches needs it
+
+        watching.watch(source, PARTS, listed=listed, style=style)
+        return
+    listing = listed(source.read(PARTS))
+    if name is not None and not listing.rows:
         raise FailedError(f"{kind} {name}: not found")
-    click.echo(
-        structured({"items": content}, style.output)
-        if _structured(style)
-        else table(header, rows, headers=style.headers)
-    )
+    if not listing.rows and not style.as_data:
+        say(f"{NOTHING}.")
+        return
+    listings.write(listing, style)
 
 
-def _structured(style: Style) -> bool:
-    return style.output is not Format.TABLE
+def _listed(snapshot: Snapshot, *, kind: str, name: str | None, source: Source, choice: Chosen) -> Listing:
+    """Return the list that is asked for."""
+    scene = Scene(snapshot)
+    if kind.startswith("claim"):
+        header = ("NAMESPACE", *CLAIMS) if source.everywhere else CLAIMS
+        rows = tuple(
+            _claim_row(each, snapshot, everywhere=source.everywhere) for each in _claims(scene, source, name, choice)
+        )
+        found = Listing(header=header, wide=CLAIMS_WIDE, rows=rows, single=name is not None)
+    else:
+        rows = tuple(_device_row(each) for each in devices(scene) if name in {None, each.item.device, str(each.item)})
+        found = Listing(header=DEVICES, wide=DEVICES_WIDE, rows=rows, single=name is not None)
+    return listings.chosen(found, choice)
 
 
-def _claims(scene: Scene, source: Source, name: str | None) -> Iterator[ClaimFacts]:
+def _refuse_labels_of_bundles(source: Source, choice: Chosen) -> None:
+    if choice.labels and source.bundle is not None:
+        raise click.UsageError("a bundle has no labels of claims; --field-selector metadata.name=NAME chooses by name")
+
+
+def _claims(scene: Scene, source: Source, name: str | None, choice: Chosen = ALL) -> Iterator[ClaimFacts]:
     namespace = None if source.everywhere or (source.bundle and not source.given) else source.namespace
     for claim in sorted(scene.snapshot.claims, key=_key):
         key = claim.metadata.key
-        if namespace in {None, key[0]} and name in {None, key[1]}:
+        if namespace in {None, key[0]} and name in {None, key[1]} and choice.has(claim.metadata.labels):
             facts = claims.explain(scene, key)
             if facts is not None:
                 yield facts
@@ -77,7 +100,7 @@ def _key(claim: Any) -> Key:  # noqa: ANN401 - a claim
     return found
 
 
-def _claim_row(facts: ClaimFacts, *, everywhere: bool) -> tuple[str, ...]:
+def _claim_row(facts: ClaimFacts, snapshot: Snapshot, *, everywhere: bool) -> Row:
     listed = sum(each.count for each in facts.held if each.kind in {EntryKind.LIVE, EntryKind.UNKNOWN})
     cells = (
         facts.key[1],
@@ -88,7 +111,12 @@ def _claim_row(facts: ClaimFacts, *, everywhere: bool) -> tuple[str, ...]:
         facts.nodes[0] if len(facts.nodes) == 1 else (f"{len(facts.nodes)} nodes" if facts.nodes else "<none>"),
         _state(facts),
     )
-    return (facts.key[0], *cells) if everywhere else cells
+    return Row(
+        name=words.resource_name("ResourceClaim", facts.key[1]),
+        cells=(facts.key[0], *cells) if everywhere else cells,
+        wide=(facts.since or "<none>", words.until(facts) if facts.holds else "<none>"),
+        content=lambda: {**words.data(facts, snapshot), "state": _state(facts)},
+    )
 
 
 def _state(facts: ClaimFacts) -> str:
@@ -101,19 +129,27 @@ def _state(facts: ClaimFacts) -> str:
     return "InUse" if facts.users.consuming else "Reserved"
 
 
-def _device_row(found: DeviceFacts) -> tuple[str, ...]:
+def _device_row(found: DeviceFacts) -> Row:
     state = "Gone" if not found.offered else ("Tainted" if found.taints else ("Held" if found.holders else "Free"))
     holders = ",".join("/".join(key) for key in found.holders)
-    return (str(found.item), found.node or "<any>", holders or "<none>", str(found.consumers), state)
+    return Row(
+        name=f"device/{found.item}",
+        cells=(str(found.item), found.node or "<any>", holders or "<none>", str(found.consumers), state),
+        wide=(",".join(found.taints) or "<none>",),
+        content=lambda: {"kind": "Device", "name": str(found.item), **msgspec.to_builtins(found), "state": state},
+    )
 
 
 @click.command()
 @source_options
-def tree(*, source: Source) -> None:
+@selector_option
+def tree(*, source: Source, labels: Any) -> None:  # noqa: ANN401 - requirements
     """Show workloads, the claims reserved for them, their devices and the pods that use these."""
-    scene = Scene(source.read(Parts.PODS | Parts.WORKLOADS | Parts.NODES | Parts.DEVICES))
+    choice = Chosen(labels=labels)
+    _refuse_labels_of_bundles(source, choice)
+    scene = Scene(source.read(PARTS))
     owners: defaultdict[tuple[str, str], list[ClaimFacts]] = defaultdict(list)
-    for facts in _claims(scene, source, None):
+    for facts in _claims(scene, source, None, choice):
         owners[facts.key[0], facts.workload].append(facts)
     for (namespace, workload), group in sorted(owners.items()):
         click.echo(f"{namespace}: {workload or '(claims of nobody in particular)'}")
@@ -128,6 +164,8 @@ def tree(*, source: Source) -> None:
             lines += [f"… {users - NAMED:,} more pods"] if users > NAMED else []
             for index, line in enumerate(lines, 1):
                 click.echo(f"{bar}{'└─' if index == len(lines) else '├─'} {line}")
+    if not owners:
+        say(f"{NOTHING}.")
 
 
 NAMED: Final = 5
@@ -138,6 +176,7 @@ USAGE: Final = ("HELD", "USED", "PODS", "CLAIMS")
 
 @click.command()
 @source_options
+@choice_options
 @click.option(
     "--by",
     type=click.Choice(["namespace", "workload", "node", "class"]),
@@ -145,40 +184,49 @@ USAGE: Final = ("HELD", "USED", "PODS", "CLAIMS")
     show_default=True,
     help="What a line stands for.",
 )
-@click.option("-o", "--output", type=click.Choice(["table", "csv", "json", "yaml"]), default="table", show_default=True)
-@click.option("--no-headers", is_flag=True, help="Without the first line.")
-def usage(*, source: Source, by: str, output: str, no_headers: bool) -> None:
+@rows_options
+def usage(*, source: Source, choice: Chosen, by: str, style: Style) -> None:
     """Sum up who has how many devices, and how many of them pods use now.
 
-    HELD are devices that claims have, USED those of claims that pods use, DEVICES (by node) all that are offered.
+    HELD are devices that claims have, USED those of claims that pods use, DEVICES (by node) all that are offered. All
+    namespaces, unless -n names one.
     """
-    scene = Scene(source.read(Parts.PODS | Parts.WORKLOADS | Parts.NODES | Parts.DEVICES))
-    rows = _by_node(scene) if by == "node" else _by_claim(scene, _NAMES[by])
+    if choice.labels and by == "node":
+        raise click.UsageError("what is summed up by node has no labels")
+    _refuse_labels_of_bundles(source, choice)
+    scene = Scene(source.read(PARTS))
+    namespace = None if source.everywhere else source.given
+    rows = _by_node(scene) if by == "node" else _by_claim(scene, _NAMES[by], namespace, choice)
     header = (by.upper(), *(("DEVICES",) if by == "node" else ()), *USAGE)
-    if output == "csv":
-        text = io.StringIO()
-        lines = rows if no_headers else [tuple(each.lower() for each in header), *rows]
-        csv.writer(text, lineterminator="\n").writerows(lines)
-        click.echo(text.getvalue(), nl=False)
-    elif output == "table":
-        click.echo(table(header, rows, headers=not no_headers))
-    else:
-        content = [dict(zip((each.lower() for each in header), row, strict=True)) for row in rows]
-        click.echo(structured({"items": content}, Format(output)))
+    listing = Listing(header=header, rows=tuple(_usage_row(header, each) for each in rows))
+    if not rows and style.output is Format.TABLE:
+        say(f"{NOTHING}.")
+        return
+    listings.write(listings.chosen(listing, choice), style)
 
 
-def _by_claim(scene: Scene, names: Callable[[Scene, ClaimFacts], Iterable[str]]) -> Rows:
+def _usage_row(header: Sequence[str], values: tuple[str | int, ...]) -> Row:
+    content = dict(zip((each.lower() for each in header), values, strict=True))
+    return Row(name=str(values[0]), cells=tuple(map(str, values)), content=lambda: content)
+
+
+def _by_claim(
+    scene: Scene,
+    names: Callable[[Scene, ClaimFacts], Iterable[str]],
+    namespace: str | None,
+    choice: Chosen,
+) -> Rows:
     sums: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0, 0, 0])
     for claim in scene.snapshot.claims:
+        if namespace not in {None, claim.metadata.namespace} or not choice.has(claim.metadata.labels):
+            continue
         facts = claims.explain(scene, claim.metadata.key)
         if facts is None or not facts.allocated:
             continue
+        used = len(facts.devices) * bool(facts.users.consuming)
         for name in names(scene, facts):
-            _add(
-                sums[name],
-                (len(facts.devices), len(facts.devices) * bool(facts.users.consuming), facts.users.consuming, 1),
-            )
-    return [(name, *map(str, sums[name])) for name in sorted(sums)]
+            _add(sums[name], (len(facts.devices), used, facts.users.consuming, 1))
+    return [(name, *sums[name]) for name in sorted(sums)]
 
 
 def _by_node(scene: Scene) -> Rows:
@@ -190,7 +238,7 @@ def _by_node(scene: Scene) -> Rows:
         seen[node] |= new
         pods = each.consumers if new else 0
         _add(sums[node], (1, bool(each.holders), bool(each.consumers), pods, len(new)))
-    return [(name, *map(str, sums[name])) for name in sorted(sums)]
+    return [(name, *sums[name]) for name in sorted(sums)]
 
 
 def _add(total: list[int], more: Sequence[int]) -> None:
@@ -205,7 +253,7 @@ def _classes(scene: Scene, facts: ClaimFacts) -> Iterable[str]:
     return dict.fromkeys(str(ask.get("deviceClassName", "")) for ask in asks)
 
 
-_NAMES: Final[dict[str, Callable[[Scene, ClaimFacts], Iterable[str]]]] = {
+_NAMES: Final[Mapping[str, Callable[[Scene, ClaimFacts], Iterable[str]]]] = {
     "namespace": lambda _scene, facts: (facts.key[0],),
     "workload": lambda _scene, facts: (
         f"{facts.key[0]}/{facts.workload}" if facts.workload else f"{facts.key[0]}/<none>",

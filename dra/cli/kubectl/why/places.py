@@ -2,23 +2,25 @@
 
 from typing import Any
 
+import click
 import msgspec
 
 from dra.cli.kubectl.options import Style
-from dra.cli.kubectl.output import Format, structured
+from dra.cli.kubectl.output import Format, folded_lines
 from dra.cli.kubectl.why import words
 from dra.engine.explain import claims
 from dra.engine.explain.devices import DeviceFacts, devices
 from dra.engine.explain.scene import Scene
 
 
-def told(scene: Scene, kind: str, name: str, style: Style) -> str | None:
-    """Return who holds a device, or all devices of a node; None if there is no such thing."""
+def tell(scene: Scene, kind: str, name: str, style: Style) -> bool:
+    """Print who holds a device, or all devices of a node; return whether there is such a thing."""
     found = [each for each in devices(scene) if _meant(each, kind, name)]
     if not found and (kind == "device" or name not in scene.nodes):
-        return None
+        return False
     if style.output is not Format.TABLE:
-        return structured(_data(scene, kind, name, found), style.output)
+        style.write(_data(scene, kind, name, found))
+        return True
     lines = [_head(scene, kind, name, found)]
     for each in found:
         lines += [f"  device    {each.item}: {_who(each)}"]
@@ -29,7 +31,8 @@ def told(scene: Scene, kind: str, name: str, style: Style) -> str | None:
             lines.append(f"  claim     {'/'.join(key)}: {words.state(facts)}{until}")
             lines += words.problem_lines(facts.problems)
     lines += words.unsaid(scene.snapshot)
-    return "\n".join(lines)
+    click.echo("\n".join(folded_lines(lines)))
+    return True
 
 
 def _meant(found: DeviceFacts, kind: str, name: str) -> bool:

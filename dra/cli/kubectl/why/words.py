@@ -164,7 +164,9 @@ def leader(found: Leader) -> str:
 
 def data(facts: ClaimFacts | PodFacts, snapshot: Snapshot) -> dict[str, Any]:
     """Return facts for JSON and YAML, with texts and commands beside the numbers."""
-    told: dict[str, Any] = msgspec.to_builtins(facts)
+    named = {"namespace": facts.key[0], "name": facts.key[1], "uid": facts.uid}
+    kind = "Pod" if isinstance(facts, PodFacts) else "ResourceClaim"
+    told: dict[str, Any] = {"kind": kind, "metadata": named, **msgspec.to_builtins(facts)}
     told["problems"] = [problem_data(each) for each in facts.problems]
     told["unknown"] = [{"resource": gap.resource, "why": gap.why} for gap in snapshot.gaps]
     told["controller"] = leader(snapshot.leader)
@@ -189,6 +191,11 @@ def problem_data(problem: Problem) -> dict[str, Any]:
         "facts": problem.numbers,
     }
     return {key: value for key, value in found.items() if value}
+
+
+def resource_name(kind: str, name: str) -> str:
+    """Return what ``-o name`` says of an object, as kubectl does."""
+    return f"{'resourceclaim.resource.k8s.io' if kind == 'ResourceClaim' else kind.lower()}/{name}"
 
 
 def _name(key: Key) -> str:

@@ -1,0 +1,106 @@
+"""Lists of things, in every form that kubectl's users expect of one."""
+
+import csv
+import io
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any, Final
+
+import click
+
+from dra.cli.kubectl.connection import FailedError
+from dra.cli.kubectl.formats import Style
+from dra.cli.kubectl.output import Format, table
+from dra.cli.kubectl.selecting import Chosen
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One thing."""
+
+    name: str
+    """What ``-o name`` says."""
+
+    cells: tuple[str, ...]
+    wide: tuple[str, ...] = ()
+    """Further cells for ``-o wide``."""
+
+    content: Callable[[], Json]
+    """All of it as data; only who asks for it waits for it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listing:
+    """All of them."""
+
+    header: tuple[str, ...]
+    wide: tuple[str, ...] = ()
+    rows: tuple[Row, ...]
+    single: bool = False
+    """It was asked for one by its name: as data it is an object, not a list."""
+
+
+def chosen(listing: Listing, choice: Chosen) -> Listing:
+    """Return what is chosen of a list, in the order that is asked for."""
+    rows = [replace(each, content=cache(each.content)) for each in listing.rows]
+    if choice.fields:
+        contents = [each.content() for each in rows]
+        for field in choice.fields:
+            if contents and not any(field.known(content) for content in contents):
+                raise FailedError(f"field selector: there is no field {field.path} here; -o json shows all")
+        rows = [each for each in rows if all(field.holds(each.content()) for field in choice.fields)]
+    if choice.order:
+        from dra.cli.kubectl.templates import Path, sort_key  # noqa: PLC0415 - only who asks for it waits for it
+
+        path = Path.of(choice.order.strip().removeprefix("{").removesuffix("}"))
+        if rows and not any(path.values(each.content(), each.content()) for each in rows):
+            raise FailedError(f"--sort-by: there is no field {path.text} here; -o json shows all")
+        rows.sort(key=lambda each: sort_key(path, each.content()))
+    return replace(listing, rows=tuple(rows))
+
+
+def write(listing: Listing, style: Style) -> None:
+    """Print a list."""
+    rows = listing.rows
+    if style.as_data:
+        contents = [each.content() for each in rows]
+        style.write(contents[0] if listing.single and len(contents) == 1 else {"kind": "List", "items": contents})
+    elif style.output is Format.CSV:
+        click.echo(_csv(listing, headers=style.headers), nl=False)
+    elif text := written(listing, style):
+        click.echo(text)
+
+
+def written(listing: Listing, style: Style, *, least: Sequence[int] = ()) -> str:
+    """Return a list as lines; columns are as wide as `least` at least."""
+    header, lines = cells(listing, style)
+    return table(header, lines, headers=style.headers and style.output is not Format.NAME, least=least)
+
+
+def cells(listing: Listing, style: Style) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Return the header and the rows of the table that is asked for."""
+    if style.output is Format.NAME:
+        return ("NAME",), [(each.name,) for each in listing.rows]
+    if style.output is Format.COLUMNS:
+        from dra.cli.kubectl.templates import Columns  # noqa: PLC0415 - as above
+
+        columns = Columns.parse(style.template)
+        return columns.header, [columns.row(each.content()) for each in listing.rows]
+    if style.output is Format.WIDE:
+        return (*listing.header, *listing.wide), [(*each.cells, *each.wide) for each in listing.rows]
+    return listing.header, [each.cells for each in listing.rows]
+
+
+def _csv(listing: Listing, *, headers: bool) -> str:
+    text = io.StringIO()
+    lines = [each.cells for each in listing.rows]
+    head = [tuple(each.lower() for each in listing.header)] if headers else []
+    csv.writer(text, lineterminator="\n").writerows([*head, *lines])
+    return text.getvalue()
+
+
+NOTHING: Final = "No resources found"
+"""What kubectl says, on stderr, of an empty list."""

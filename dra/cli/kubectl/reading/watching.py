@@ -1,0 +1,157 @@
+"""``-w``: the list first, then every row that has changed, as kubectl prints them.
+
+Claims, pods, nodes and slices are watched; whether the workloads of claims are over is looked up again, at most every
+few seconds, since their kinds may be any. Rows are made by the same functions as without ``-w``: of all that is known
+then.
+"""
+
+import asyncio
+import gc
+from collections.abc import Callable
+from typing import Any, Final
+
+import click
+import msgspec
+
+from dra.api.rights import LEASE
+from dra.cli.kubectl.connection import Connection, FailedError, connect
+from dra.cli.kubectl.formats import Style
+from dra.cli.kubectl.listings import Listing, Row, cells
+from dra.cli.kubectl.output import Format, table
+from dra.cli.kubectl.reading.live import Parts, Reader, references
+from dra.cli.kubectl.reading.source import Source
+from dra.engine.explain.snapshot import Snapshot
+from dra.engine.workloads import WorkloadKey
+from dra.kube.client import Selection
+from dra.kube.errors import ApiError
+from dra.kube.reflector import Reflector
+from dra.kube.resources import CLAIMS, NODES, PODS, SLICES
+from dra.model.claims import ResourceClaim
+from dra.model.placement import Host, PlacedPod
+from dra.model.slices import ResourceSlice
+
+PAUSE: Final = 0.5
+"""Seconds in which changes are gathered."""
+
+LOOK_UP: Final = 5.0
+"""Seconds for which what is known of workloads is believed."""
+
+INTERRUPTED: Final = 130
+"""The exit code of whatever Ctrl-C ends, as in a shell."""
+
+STATE: Final = "STATE"
+"""The column that says of a row that it is gone."""
+
+_KINDS: Final = {
+    "claims": (CLAIMS, ResourceClaim),
+    "pods": (PODS, PlacedPod),
+    "nodes": (NODES, Host),
+    "slices": (SLICES, ResourceSlice),
+}
+"""Field of a snapshot → what is watched for it."""
+
+
+def watch(source: Source, parts: Parts, *, listed: Callable[[Snapshot], Listing], style: Style) -> None:
+    """Print the list and what changes, until somebody ends it."""
+    if source.bundle is not None:
+        raise click.UsageError("a bundle does not change: no --watch with --from")
+    if style.output is Format.CSV:
+        raise click.UsageError("no csv with --watch")
+    gc.enable()  # a watch has no end
+    printer = Printer(style)
+    try:
+        asyncio.run(_watch(source, parts, lambda snapshot: printer.tell(listed(snapshot))))
+    except ApiError as error:
+        raise FailedError(str(error)) from error
+    except KeyboardInterrupt:
+        raise SystemExit(INTERRUPTED) from None
+
+
+async def _watch(source: Source, parts: Parts, tell: Callable[[Snapshot], None]) -> None:
+    async with connect(source.place) as connection:
+        await follow(connection, source, parts, tell)
+
+
+async def follow(connection: Connection, source: Source, parts: Parts, tell: Callable[[Snapshot], None]) -> None:
+    """Tell of the cluster now, and whenever it has changed; never returns. Raises ApiError."""
+    named = None if source.everywhere else source.namespace
+    lease = (source.lease_namespace, LEASE)
+    snapshot = await Reader(connection, namespace=named, lease=lease).read(parts)
+    tell(snapshot)
+    missing = {gap.resource for gap in snapshot.gaps}
+    news = asyncio.Event()
+    selection = Selection(namespace=snapshot.namespace)
+    reflectors: dict[str, Reflector[Any]] = {
+        field: Reflector(
+            connection.client,
+            resource,
+            model,
+            sink=lambda _: news.set(),
+            selection=selection if resource.namespaced else Selection(),
+        )
+        for field, (resource, model) in _KINDS.items()
+        if resource.label not in missing
+    }
+    async with asyncio.TaskGroup() as group:
+        for reflector in reflectors.values():
+            group.create_task(reflector.run())
+        for reflector in reflectors.values():
+            await reflector.synced.wait()
+        looked_up, referred = connection.clock.now(), _referred(snapshot)
+        while True:
+            await news.wait()
+            await asyncio.sleep(PAUSE)
+            news.clear()
+            found = {field: tuple(reflector.objects.values()) for field, reflector in reflectors.items()}
+            snapshot = msgspec.structs.replace(snapshot, **found)
+            now = connection.clock.now()
+            if now - looked_up >= LOOK_UP or _referred(snapshot) != referred:
+                reader = Reader(connection, namespace=named, lease=lease)
+                workloads = tuple(await reader.workloads(snapshot.claims))
+                snapshot = msgspec.structs.replace(snapshot, workloads=workloads)
+                looked_up, referred = now, _referred(snapshot)
+            tell(snapshot)
+
+
+def _referred(snapshot: Snapshot) -> set[WorkloadKey]:
+    return {key for claim in snapshot.claims for key in references(claim)}
+
+
+class Printer:
+    """Prints rows, and later those that have changed."""
+
+    def __init__(self, style: Style) -> None:
+        self._style = style
+        self._known: dict[tuple[str, str], tuple[str, ...]] = {}
+        self._widths: list[int] = []
+        self._begun = False
+        self._header: tuple[str, ...] = ()
+
+    def tell(self, listing: Listing) -> None:
+        """Print what is new in a list."""
+        self._header, lines = cells(listing, self._style)
+        now = {_identity(row): line for row, line in zip(listing.rows, lines, strict=True)}
+        changed = [row for row in listing.rows if self._known.get(_identity(row)) != now[_identity(row)]]
+        gone = [line for key, line in self._known.items() if key not in now]
+        self._known = now
+        if self._style.as_data:
+            for row in changed:
+                self._style.write(row.content())
+        elif changed:
+            self._print([now[_identity(row)] for row in changed])
+        if gone and STATE in self._header:
+            place = self._header.index(STATE)
+            self._print([(*line[:place], "Gone", *line[place + 1 :]) for line in gone])
+
+    def _print(self, lines: list[tuple[str, ...]]) -> None:
+        shown = [self._header, *lines]
+        widths = [max(len(line[column]) for line in shown) for column in range(len(self._header) - 1)]
+        self._widths = [max(pair) for pair in zip(widths, self._widths or widths, strict=True)]
+        headers = self._style.headers and self._style.output is not Format.NAME and not self._begun
+        click.echo(table(self._header, lines, headers=headers, least=self._widths))
+        self._begun = True
+
+
+def _identity(row: Row) -> tuple[str, str]:
+    """Return what tells a row from others: with all namespaces, the first cell is one."""
+    return (row.cells[0], row.name)
