@@ -67,6 +67,11 @@ image: ## build the image with docker, podman or buildah; BASE=…@sha256:… pi
 	set -x; $$builder build --file deploy/Containerfile --build-arg BASE=$(BASE) \
 	  --build-arg SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) --tag $(IMAGE) $(ARGS) .
 
+.PHONY: alerts
+alerts: $(STAMP) ## write deploy/monitoring anew, and evaluate each alert on samples with promtool (Go; minutes the first time)
+	$(BIN)/python -m deploy.monitoring
+	DRA_PROMTOOL=build $(BIN)/pytest tests/deploy/test_monitoring.py $(ARGS)
+
 .PHONY: chart
 chart: $(STAMP) ## write deploy/helm/dra-reserve/values.schema.json anew from the configuration's model and the policies
 	$(BIN)/python -m deploy.helm.schema

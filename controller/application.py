@@ -24,6 +24,7 @@ from controller.workloads import Workloads
 from controller.writer import Writer
 from dra.api.configuration import Configuration, Mode
 from dra.cel.rules import MalformedRuleError, Rule
+from dra.engine import census
 from dra.engine.claims import policy
 from dra.engine.claims.policy import Policy
 from dra.engine.reasons import Reason
@@ -167,6 +168,7 @@ class Application:
             if configuration.reservations
             else None
         )
+        self.metrics.count_devices(lambda: census.count(self.world) if self._acting else None)
         if self._policy.generate_claims:  # beside the stock controller, these are its own to tell
             self.metrics.count_claims(lambda: self.world.claims() if self._acting else ())
         self._endpoints = Endpoints(

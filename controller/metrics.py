@@ -9,6 +9,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from dra.engine.actions import SetReservedFor
+from dra.engine.census import Census, HeldBy
 from dra.engine.claims.view import ClaimView
 from dra.engine.instants import Instant
 from dra.engine.reasons import Code
@@ -47,6 +48,43 @@ class ClaimCensus(Collector):
         yield family
 
 
+class DeviceCensus(Collector):
+    """How full it is, held by what, and how many pods wait."""
+
+    def __init__(self, count: Callable[[], Census | None]) -> None:
+        self._count = count
+
+    def collect(self) -> Iterator[Metric]:
+        """Count anew."""
+        held = GaugeMetricFamily(
+            "dra_reserve_devices_held",
+            "Devices that claims have, by what holds them: pods, waiting (pods that are not bound yet), workload "
+            "(reserved, no pods), others (entries of other controllers or of lost nodes), nothing (for long: a leak)",
+            labels=["driver", "held_by"],
+        )
+        offered = GaugeMetricFamily(
+            "dra_reserve_devices_offered",
+            "Devices in ResourceSlices; none where these may not be read",
+            labels=["driver"],
+        )
+        pods = GaugeMetricFamily(
+            "dra_reserve_pods",
+            "Unfinished pods that name claims, by stage: waiting ones are not bound",
+            labels=["stage"],
+        )
+        found = self._count()
+        if found is not None:
+            drivers = found.offered.keys() | {driver for driver, _ in found.held}
+            for driver in sorted(drivers):
+                for holder in HeldBy:
+                    held.add_metric([driver, holder.value], found.held.get((driver, holder), 0))
+            for driver, number in sorted(found.offered.items()):
+                offered.add_metric([driver], number)
+            for stage, number in found.pods.items():
+                pods.add_metric([stage], number)
+        yield from (held, offered, pods)
+
+
 def _word(truth: bool) -> str:  # noqa: FBT001 - the value is the subject
     return "true" if truth else "false"
 
@@ -63,17 +101,24 @@ class Metrics:
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         self.claim_writes = Counter(
-            "dra_reserve_claim_writes", "Writes on claims that succeeded", ["write"], registry=self.registry
+            "dra_reserve_claim_writes",
+            "Writes on claims that succeeded, by kind of write",
+            ["write"],
+            registry=self.registry,
         )
         self.conflicts = Counter(
             "dra_reserve_claim_conflicts", "Writes on claims that somebody else forestalled", registry=self.registry
         )
         self.failures = Counter(
-            "dra_reserve_decision_failures", "Decisions that ended in an error of ours", registry=self.registry
+            "dra_reserve_decision_failures",
+            "Decisions that ended in an error of ours; any is a bug, its traceback is in the log",
+            registry=self.registry,
         )
         self.ungated = Counter("dra_reserve_pods_ungated", "Pods let go to the scheduler", registry=self.registry)
         self.kicked = Counter(
-            "dra_reserve_pods_kicked", "Bound pods that were listed late and touched", registry=self.registry
+            "dra_reserve_pods_kicked",
+            "Bound pods that were listed late, and touched so that their kubelets look again",
+            registry=self.registry,
         )
         self.evicted = Counter(
             "dra_reserve_pods_evicted",
@@ -81,10 +126,15 @@ class Metrics:
             ["source"],
             registry=self.registry,
         )
-        self.reasons = Counter("dra_reserve_reasons", "Reasons published (Events)", ["reason"], registry=self.registry)
+        self.reasons = Counter(
+            "dra_reserve_reasons",
+            "Reasons told in Events; docs/reference/reasons.md says what each means",
+            ["reason"],
+            registry=self.registry,
+        )
         self.requests = Counter(
             "dra_reserve_api_requests",
-            "Requests to the API server",
+            "Requests to the API server, by method, resource and status",
             ["method", "resource", "code"],
             registry=self.registry,
         )
@@ -102,10 +152,16 @@ class Metrics:
             registry=self.registry,
         )
         self.decision = Histogram(
-            "dra_reserve_decision_seconds", "Cost of one decision", buckets=_COST, registry=self.registry
+            "dra_reserve_decision_seconds", "What one decision costs", buckets=_COST, registry=self.registry
         )
-        self.queue = Gauge("dra_reserve_queue_length", "Claims with a decision ahead", registry=self.registry)
-        self.leading = Gauge("dra_reserve_leading", "Whether this replica acts", registry=self.registry)
+        self.queue = Gauge(
+            "dra_reserve_queue_length", "Claims with a decision ahead, due or later", registry=self.registry
+        )
+        self.leading = Gauge(
+            "dra_reserve_leading",
+            "Whether this replica acts; over all replicas it should sum up to 1",
+            registry=self.registry,
+        )
         for code in Code:
             self.reasons.labels(code.value)
         for source in Source:
@@ -114,6 +170,10 @@ class Metrics:
     def count_claims(self, claims: Callable[[], Iterable[ResourceClaim]]) -> None:
         """Tell at each scrape how many claims there are."""
         self.registry.register(ClaimCensus(claims))
+
+    def count_devices(self, count: Callable[[], Census | None]) -> None:
+        """Tell at each scrape how many devices are held, and by what; nothing while the count is None."""
+        self.registry.register(DeviceCensus(count))
 
     def request(self, method: str, resource: str, status: int, seconds: float) -> None:
         """Count one request; the observer of the client."""

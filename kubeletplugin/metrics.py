@@ -21,12 +21,15 @@ class Metrics:
         )
         self.refused = Counter(
             "dra_reserve_plugin_claims_refused",
-            "Claims that were not prepared or unprepared in a call",
+            "Claims that were not prepared or unprepared in a call; each pod says why",
             ["driver", "operation"],
             registry=self.registry,
         )
         self.registered = Gauge(
-            "dra_reserve_plugin_registered", "1 if the kubelet has taken the driver", ["driver"], registry=self.registry
+            "dra_reserve_plugin_registered",
+            "1 if the kubelet has taken the driver; else its pods do not start",
+            ["driver"],
+            registry=self.registry,
         )
         self.published = Gauge(
             "dra_reserve_plugin_published",

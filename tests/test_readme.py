@@ -16,7 +16,6 @@ import click
 import msgspec
 import pytest
 
-from controller.metrics import Metrics
 from dra.cli.main import main
 from dra.engine.reasons import Code
 from dra.local.faults import Fault, Rule
@@ -104,14 +103,6 @@ def test_the_reasons_to_know_first_exist() -> None:
 def test_reasons_that_are_mentioned_exist(document: Path) -> None:
     told = set(re.findall(r"\(?Events?\)? `([A-Z][A-Za-z]+)`|\(`([A-Z][a-z]+[A-Z][A-Za-z]+)`\)", document.read_text()))
     assert {word for words in told for word in words if word} <= set(Code)
-
-
-def test_each_metric_is_explained() -> None:
-    metrics = Metrics()
-    metrics.count_claims(list)
-    families = [family for family in metrics.registry.collect() if family.name != "python_info"]
-    exposed = {f"{family.name}_total" if family.type == "counter" else family.name for family in families}
-    assert named_in_table("docs/metrics.md", "| metric | type | tells |") == exposed
 
 
 def test_make_help_lists_every_target() -> None:

@@ -30,26 +30,35 @@ class Metrics:
         self.registry.register(_Census(census))
         self.calls = Histogram(
             "dra_reserve_extender_call_seconds",
-            "From a call of kube-scheduler's to its answer",
+            "From a call of kube-scheduler's to its answer, by verb: each pod waits for filter and prioritize",
             ["verb"],
             buckets=_COST,
             registry=self.registry,
         )
-        self.binds = Counter("dra_reserve_extender_binds", "Binds by their end", ["outcome"], registry=self.registry)
+        self.binds = Counter(
+            "dra_reserve_extender_binds",
+            "Binds by their end; unknown: its place stays held until a read tells; failed: a bug, see the log",
+            ["outcome"],
+            registry=self.registry,
+        )
         self.doubts = Gauge(
             "dra_reserve_extender_doubts",
-            "Bindings whose outcome is not known; their place stays held",
+            "Bindings whose outcome is not known; their place stays held. For a minute: the API server does not answer",
             registry=self.registry,
         )
         self.faults = Gauge(
             "dra_reserve_node_reservation_faults",
-            "Nodes whose annotation node.koordinator.sh/reservation cannot be read",
+            "Nodes whose annotation node.koordinator.sh/reservation cannot be read; the last valid one counts",
             registry=self.registry,
         )
-        self.leading = Gauge("dra_reserve_extender_leading", "Whether this replica binds", registry=self.registry)
+        self.leading = Gauge(
+            "dra_reserve_extender_leading",
+            "Whether this replica binds; over all replicas it should sum up to 1",
+            registry=self.registry,
+        )
         self.requests = Counter(
             "dra_reserve_api_requests",
-            "Requests to the API server",
+            "Requests to the API server, by method, resource and status",
             ["method", "resource", "code"],
             registry=self.registry,
         )

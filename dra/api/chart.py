@@ -165,6 +165,22 @@ class PodMonitor(Values):
     """What your Prometheus selects PodMonitors by."""
 
 
+class Alerts(Values):
+    """A PrometheusRule for the Prometheus operator, whose CRDs must be there: deploy/monitoring/alerts.yaml."""
+
+    enabled: bool = False
+    labels: Labels = {}
+    """What your Prometheus selects PrometheusRules by."""
+
+
+class Dashboard(Values):
+    """A ConfigMap with deploy/monitoring/dashboard.json, for Grafana's sidecar."""
+
+    enabled: bool = False
+    labels: Labels = {"grafana_dashboard": "1"}
+    """What your Grafana selects dashboards by."""
+
+
 class ChartValues(Values):
     """Everything that can be set. What each field of `config` means: deploy/kustomize/base/config.yaml."""
 
@@ -186,6 +202,8 @@ class ChartValues(Values):
     """Some managed clusters admit pods of a system priority class outside kube-system only where a quota says so."""
     network_policy: NetworkPolicy = NetworkPolicy()
     pod_monitor: PodMonitor = PodMonitor()
+    alerts: Alerts = Alerts()
+    dashboard: Dashboard = Dashboard()
     common_labels: Labels = {}
     global_: Annotated[Object, Field(alias="global")] = {}
     """Nothing is read from it; Helm fills it in where this chart is another's dependency."""

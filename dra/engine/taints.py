@@ -4,6 +4,7 @@ Of a pool only the slices of its highest generation count, among all that are th
 eviction. Nothing is told before all slices are known, since a taint may be that of an old generation.
 """
 
+from collections import Counter
 from collections.abc import Iterable
 from enum import StrEnum
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -73,6 +74,8 @@ class _Slice(NamedTuple):
     pool: Pool
     generation: int
     taints: dict[str, Taints]
+    devices: int
+    """All of them, tainted or not."""
 
 
 class _Rule(NamedTuple):
@@ -105,6 +108,7 @@ class TaintIndex:
             pool=(spec.driver, spec.pool.name),
             generation=spec.pool.generation,
             taints={device: taints for device, taints in evicting.items() if taints},
+            devices=found.spec.offered,
         )
         known = self._slices.get(name)
         if known == kept:
@@ -140,6 +144,14 @@ class TaintIndex:
         """The rule is gone, or evicts no more."""
         before = self._rules.pop(name, None)
         return [] if before is None else [before.scope]
+
+    def offered(self) -> dict[str, int]:
+        """Return how many devices each driver offers."""
+        found: Counter[str] = Counter()
+        for (driver, _), slices in self._pools.items():
+            generation = max(each.generation for each in slices.values())
+            found[driver] += sum(each.devices for each in slices.values() if each.generation == generation)
+        return dict(found)
 
     def on(self, allocation: AllocationResult | None) -> tuple[Tainted, ...]:
         """Return the evicting taints of all devices of an allocation."""

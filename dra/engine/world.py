@@ -114,6 +114,14 @@ class World:
         """Yield all claims."""
         return (r.claim for r in self._records.values() if r.claim is not None)
 
+    def records(self) -> Iterator[Record]:
+        """Yield what is remembered of each claim, to be counted."""
+        return iter(self._records.values())
+
+    def consumers(self) -> Iterator[Consumer]:
+        """Yield all pods that name claims, finished or not."""
+        return iter(self._consumers.values())
+
     # Pods:
 
     def observe_pod(self, pod: Pod, *, now: Instant) -> None:

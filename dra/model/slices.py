@@ -68,7 +68,12 @@ class SliceOfTaintsSpec(Struct, frozen=True):
     devices: list[TaintedDevice] | None = None
     """Those with taints; the others are let go as soon as they are read."""
 
+    offered: int = msgspec.field(default=0, name="-")
+    """How many there were."""
+
     def __post_init__(self) -> None:
+        if not self.offered:
+            msgspec.structs.force_setattr(self, "offered", len(self.devices or ()))
         msgspec.structs.force_setattr(self, "devices", [d for d in self.devices or () if d.taints] or None)
 
 

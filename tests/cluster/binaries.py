@@ -4,9 +4,9 @@
                     exit code 0: there; 1: the build failed; 2: no such version; 3: no Go, or too old
 
 Each folder is a Go module and gives executables in .build/bin, named after the program and the version: one from
-``controlplane``, ``kwok`` and ``helm``, three from ``containerd``. The version is that in go.mod; older ones of
-Kubernetes have module files of their own beside it: ``kubernetes-1.35.mod``. Next to the executable is the digest of
-what it was made from; while that matches, nothing is built, no Go is needed.
+``controlplane``, ``kwok``, ``helm`` and ``prometheus``, three from ``containerd``. The version is that in go.mod; older
+ones of Kubernetes have module files of their own beside it: ``kubernetes-1.35.mod``. Next to the executable is the
+digest of what it was made from; while that matches, nothing is built, no Go is needed.
 """
 
 from __future__ import annotations
@@ -142,6 +142,12 @@ def kwok() -> Program:
 def helm() -> Program:
     """Return Helm, which renders and installs the chart."""
     return Program(folder=HERE / "helm", module="helm.sh/helm/v4", package="helm.sh/helm/v4/cmd/helm")
+
+
+def promtool() -> Program:
+    """Return Prometheus' tool, which evaluates alerts on samples; built for `make alerts` alone."""
+    module = "github.com/prometheus/prometheus"
+    return Program(folder=HERE / "prometheus", module=module, package=f"{module}/cmd/promtool", name="promtool")
 
 
 def containerd() -> dict[str, Program]:

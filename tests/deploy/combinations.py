@@ -65,6 +65,8 @@ FILLED: Final[Mapping[str, Any]] = {
     "networkPolicy.metricsFrom": [{"namespaceSelector": {"matchLabels": {"name": "monitoring"}}}],
     "podMonitor.interval": "10s",
     "podMonitor.labels": {"release": "prometheus"},
+    "alerts.labels": {"release": "prometheus"},
+    "dashboard.labels": {"grafana_dashboard": "yes"},
     "commonLabels": {"owner": "hpc"},
     "global": {"anything": True},
 }

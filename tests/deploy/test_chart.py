@@ -225,6 +225,7 @@ def test_nothing_is_left_in_the_namespaces_of_the_kustomizations():
     ("kind", "when"),
     [
         pytest.param("PodMonitor", lambda v: v["podMonitor"]["enabled"], id="pod-monitors"),
+        pytest.param("PrometheusRule", lambda v: v["alerts"]["enabled"], id="alerts"),
         pytest.param("NetworkPolicy", lambda v: v["networkPolicy"]["enabled"], id="network-policies"),
         pytest.param("MutatingAdmissionPolicy", lambda v: v["policies"]["gate"], id="gate"),
         pytest.param("DaemonSet", lambda v: v["kubeletPlugin"]["enabled"], id="plugin"),
@@ -236,6 +237,18 @@ def test_a_kind_is_there_when_it_is_asked_for_and_only_then(kind, when):
         (True, True),
         (False, False),
     }
+
+
+def test_alerts_and_dashboard_are_those_of_the_files():
+    for values, objects in renderings():
+        found = {(obj["kind"], obj["metadata"]["name"]): obj for obj in objects}
+        rule = found.get(("PrometheusRule", "dra-reserve"))
+        if rule is not None:
+            assert rule["spec"] == yaml.safe_load((ROOT / "deploy/monitoring/alerts.yaml").read_text())
+        shown = found.get(("ConfigMap", "dra-reserve-dashboard"))
+        assert (shown is not None) is values["dashboard"]["enabled"]
+        if shown is not None:
+            assert shown["data"]["dra-reserve.json"] == (ROOT / "deploy/monitoring/dashboard.json").read_text()
 
 
 def test_rights_follow_the_configuration():

@@ -4,9 +4,10 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from dra.cli.reference import reasons
+from dra.cli.reference import metrics, reasons
 
 PAGES: Final[Mapping[str, Callable[[], str]]] = {
+    "docs/reference/metrics.md": metrics.page,
     "docs/reference/reasons.md": reasons.page,
 }
 """Path in the repository → what it should contain."""

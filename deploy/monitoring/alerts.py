@@ -1,0 +1,219 @@
+"""The alerts as data: what is so, for how long, how bad it is, and samples on which they must fire and must not.
+
+Each is about something that a person can do something about, and has a page in docs/runbooks that says what.
+"""
+
+from enum import StrEnum
+from typing import Any, Final, NamedTuple
+
+Json = dict[str, Any]
+
+RUNBOOKS: Final = "docs/runbooks"
+
+
+class Severity(StrEnum):
+    """Who is to be told."""
+
+    CRITICAL = "critical"  # somebody, now: devices may be used twice, or nobody acts
+    WARNING = "warning"  # somebody, in the morning
+
+
+class Samples(NamedTuple):
+    """Series in promtool's notation, one value a minute: with the first the alert fires at the minute, else not."""
+
+    fires: tuple[tuple[str, str], ...]
+    quiet: tuple[tuple[str, str], ...]
+    minute: int = 30
+    labels: Json | None = None
+    """Of the alert that fires, beside severity."""
+
+
+class Alert(NamedTuple):
+    """One rule."""
+
+    name: str
+    expression: str
+    lasts: str
+    severity: Severity
+    summary: str
+    samples: Samples
+
+    @property
+    def runbook(self) -> str:
+        """The page that says what to do."""
+        return f"{RUNBOOKS}/{self.name}.md"
+
+
+ALERTS: Final = (
+    Alert(
+        "DraReserveNobodyLeads",
+        "sum(dra_reserve_leading) != 1 or absent(dra_reserve_leading)",
+        "2m",
+        Severity.CRITICAL,
+        "No controller acts, or two think that they do.",
+        Samples(
+            (('dra_reserve_leading{pod="a"}', "0x60"), ('dra_reserve_leading{pod="b"}', "0x60")),
+            (('dra_reserve_leading{pod="a"}', "1x60"), ('dra_reserve_leading{pod="b"}', "0x60")),
+        ),
+    ),
+    Alert(
+        "DraReserveDoubleUse",
+        'sum by (reason) (increase(dra_reserve_reasons_total{reason=~"DeviceHeldTwice|AllocationLost"}[15m])) > 0',
+        "0m",
+        Severity.CRITICAL,
+        "Two claims have one device, or a pod runs on devices that it does not hold any more.",
+        Samples(
+            (('dra_reserve_reasons_total{reason="DeviceHeldTwice"}', "0x20 1x40"),),
+            (('dra_reserve_reasons_total{reason="DeviceHeldTwice"}', "1x60"),),
+            labels={"reason": "DeviceHeldTwice"},
+        ),
+    ),
+    Alert(
+        "DraReserveTwoControllers",
+        'increase(dra_reserve_reasons_total{reason="StockControllerActive"}[15m]) > 0',
+        "0m",
+        Severity.WARNING,
+        "Mode replace, and the stock resourceclaim-controller runs as well.",
+        Samples(
+            (('dra_reserve_reasons_total{reason="StockControllerActive"}', "0x20 1x40"),),
+            (('dra_reserve_reasons_total{reason="Deallocated"}', "0x20 1x40"),),
+            labels={"reason": "StockControllerActive"},
+        ),
+    ),
+    Alert(
+        "DraReserveDecisionsFail",
+        "sum(increase(dra_reserve_decision_failures_total[15m])) > 0",
+        "0m",
+        Severity.WARNING,
+        "The controller cannot decide about a claim: a bug of ours.",
+        Samples(
+            (("dra_reserve_decision_failures_total", "0x20 1x40"),), (("dra_reserve_decision_failures_total", "3x60"),)
+        ),
+    ),
+    Alert(
+        "DraReserveApiErrors",
+        'sum by (code) (rate(dra_reserve_api_requests_total{code=~"0|403|5.."}[10m])) > 0.05',
+        "10m",
+        Severity.WARNING,
+        "The API server refuses requests or does not answer.",
+        Samples(
+            (('dra_reserve_api_requests_total{method="PATCH",resource="resourceclaims",code="403"}', "0+6x60"),),
+            (('dra_reserve_api_requests_total{method="PATCH",resource="resourceclaims",code="200"}', "0+600x60"),),
+            labels={"code": "403"},
+        ),
+    ),
+    Alert(
+        "DraReserveSlowListing",
+        'histogram_quantile(0.99, sum by (le) (rate(dra_reserve_pod_listing_seconds_bucket{room="free"}[10m]))) > 10',
+        "10m",
+        Severity.WARNING,
+        "Pods wait for more than ten seconds for their entry, although the list has room.",
+        Samples(
+            (
+                ('dra_reserve_pod_listing_seconds_bucket{room="free",le="10.0"}', "0+1x60"),
+                ('dra_reserve_pod_listing_seconds_bucket{room="free",le="30.0"}', "0+10x60"),
+                ('dra_reserve_pod_listing_seconds_bucket{room="free",le="+Inf"}', "0+10x60"),
+            ),
+            (
+                ('dra_reserve_pod_listing_seconds_bucket{room="free",le="1.0"}', "0+10x60"),
+                ('dra_reserve_pod_listing_seconds_bucket{room="free",le="+Inf"}', "0+10x60"),
+            ),
+        ),
+    ),
+    Alert(
+        "DraReserveLeak",
+        'sum by (driver) (dra_reserve_devices_held{held_by=~"nothing|others"}) > 0',
+        "30m",
+        Severity.WARNING,
+        "Devices that nobody uses are not given back.",
+        Samples(
+            (('dra_reserve_devices_held{driver="gpu.example.com",held_by="nothing"}', "8x90"),),
+            (
+                ('dra_reserve_devices_held{driver="gpu.example.com",held_by="nothing"}', "0 8 0 8 0 8 0x90"),
+                ('dra_reserve_devices_held{driver="gpu.example.com",held_by="workload"}', "8x90"),
+            ),
+            minute=60,
+            labels={"driver": "gpu.example.com"},
+        ),
+    ),
+    Alert(
+        "DraReservePluginNotRegistered",
+        "sum by (driver) (dra_reserve_plugin_registered == bool 0) > 0",
+        "5m",
+        Severity.WARNING,
+        "On some nodes the kubelet has not taken the driver: pods with its claims do not start there.",
+        Samples(
+            (('dra_reserve_plugin_registered{driver="cpu.reserve.dra",instance="n1"}', "0x60"),),
+            (('dra_reserve_plugin_registered{driver="cpu.reserve.dra",instance="n1"}', "1x60"),),
+            labels={"driver": "cpu.reserve.dra"},
+        ),
+    ),
+    Alert(
+        "DraReserveOrphans",
+        "sum by (driver) (dra_reserve_plugin_orphans) > 0",
+        "15m",
+        Severity.WARNING,
+        "Nodes keep devices for claims that are gone.",
+        Samples(
+            (('dra_reserve_plugin_orphans{driver="gpu.reserve.dra",instance="n1"}', "2x60"),),
+            (('dra_reserve_plugin_orphans{driver="gpu.reserve.dra",instance="n1"}', "0x60"),),
+            labels={"driver": "gpu.reserve.dra"},
+        ),
+    ),
+    Alert(
+        "DraReserveExtenderInDoubt",
+        "sum(dra_reserve_extender_doubts) > 0",
+        "2m",
+        Severity.WARNING,
+        "The scheduler extender does not know how bindings ended; their place stays held.",
+        Samples((("dra_reserve_extender_doubts", "1x60"),), (("dra_reserve_extender_doubts", "0 1 0 1 0x60"),)),
+    ),
+    Alert(
+        "DraReserveExtenderNobodyBinds",
+        "sum(dra_reserve_extender_leading) == 0",
+        "2m",
+        Severity.CRITICAL,
+        "No scheduler extender binds: pods of its profile are not scheduled.",
+        Samples(
+            (('dra_reserve_extender_leading{pod="a"}', "0x60"),), (('dra_reserve_extender_leading{pod="a"}', "1x60"),)
+        ),
+    ),
+)
+
+
+def group() -> Json:
+    """Return the rules as Prometheus reads them."""
+    return {"name": "dra-reserve", "rules": [_rule(each) for each in ALERTS]}
+
+
+def _rule(alert: Alert) -> Json:
+    return {
+        "alert": alert.name,
+        "expr": alert.expression,
+        "for": alert.lasts,
+        "labels": {"severity": alert.severity.value},
+        "annotations": {"summary": alert.summary, "runbook": alert.runbook},
+    }
+
+
+def tests(rules: str) -> Json:
+    """Return promtool's unit tests: each alert fires on its samples, and is quiet on the others."""
+    cases = []
+    for alert in ALERTS:
+        samples = alert.samples
+        fired = {
+            "exp_labels": {"severity": alert.severity.value, **(samples.labels or {})},
+            "exp_annotations": {"summary": alert.summary, "runbook": alert.runbook},
+        }
+        for series, expected in ((samples.fires, [fired]), (samples.quiet, [])):
+            cases.append(
+                {
+                    "name": f"{alert.name} {'fires' if expected else 'is quiet'}",
+                    "interval": "1m",
+                    "input_series": [{"series": name, "values": values} for name, values in series],
+                    "alert_rule_test": [
+                        {"eval_time": f"{samples.minute}m", "alertname": alert.name, "exp_alerts": expected}
+                    ],
+                }
+            )
+    return {"rule_files": [rules], "evaluation_interval": "1m", "tests": cases}

@@ -1,0 +1,146 @@
+"""The Grafana dashboard as data: six questions, each a panel; ``dashboard.json`` is written from it."""
+
+from typing import Any, Final, NamedTuple
+
+Json = dict[str, Any]
+
+SOURCE: Final = {"type": "prometheus", "uid": "${datasource}"}
+_WIDTH: Final = 12
+_HEIGHT: Final = 9
+
+
+class Line(NamedTuple):
+    """One expression, and what its series are called."""
+
+    expression: str
+    legend: str
+
+
+class Panel(NamedTuple):
+    """One question."""
+
+    title: str
+    tells: str
+    lines: tuple[Line, ...]
+    unit: str = "short"
+    stacked: bool = False
+
+
+PANELS: Final = (
+    Panel(
+        "How full",
+        "Devices that claims hold, of those that drivers offer.",
+        (
+            Line(
+                "sum by (driver) (dra_reserve_devices_held) / sum by (driver) (dra_reserve_devices_offered > 0)",
+                "{{driver}}",
+            ),
+        ),
+        unit="percentunit",
+    ),
+    Panel(
+        "Held by what",
+        "pods use them; waiting: their pods are not bound yet; workload: reserved, no pods now; others: entries of "
+        "other controllers or lost nodes; nothing: for long, a leak.",
+        (Line("sum by (held_by) (dra_reserve_devices_held)", "{{held_by}}"),),
+        stacked=True,
+    ),
+    Panel(
+        "Waiting why",
+        "Pods that name claims and are not bound or have not started, and what is told about it (each state again "
+        "every ten minutes). What a reason means: kubectl dra explain reason NAME.",
+        (
+            Line('sum by (stage) (dra_reserve_pods{stage!="started"})', "pods {{stage}}"),
+            Line(
+                "sum by (reason) (increase(dra_reserve_reasons_total{reason=~"
+                '"WorkloadNotFound|WaitsForSlot|ConsumerLimit|SandboxNotReady|AllocationStuck|.*Waits.*"}[10m])) > 0',
+                "{{reason}}",
+            ),
+        ),
+    ),
+    Panel(
+        "How fast",
+        "99 of 100 pods have their entry within this time; a claim's decision costs that much; the scheduler waits for "
+        "the extender so long.",
+        (
+            Line(
+                "histogram_quantile(0.99, sum by (le, room) (rate(dra_reserve_pod_listing_seconds_bucket[5m])))",
+                "entry, list {{room}}",
+            ),
+            Line("histogram_quantile(0.99, sum by (le) (rate(dra_reserve_decision_seconds_bucket[5m])))", "decision"),
+            Line(
+                "histogram_quantile(0.99, sum by (le, verb) (rate(dra_reserve_extender_call_seconds_bucket[5m])))",
+                "extender {{verb}}",
+            ),
+        ),
+        unit="s",
+    ),
+    Panel(
+        "Errors",
+        "Per second: decisions that failed, requests that the API server refused or did not answer, writes that "
+        "somebody forestalled, claims that kubelet plugins refused.",
+        (
+            Line("sum(rate(dra_reserve_decision_failures_total[5m]))", "decisions failed"),
+            Line(
+                'sum by (code) (rate(dra_reserve_api_requests_total{code=~"0|403|429|5.."}[5m]))',
+                "API server: {{code}}",
+            ),
+            Line("sum(rate(dra_reserve_claim_conflicts_total[5m]))", "conflicts"),
+            Line("sum by (driver) (rate(dra_reserve_plugin_claims_refused_total[5m]))", "refused by {{driver}}"),
+        ),
+        unit="ops",
+    ),
+    Panel(
+        "Leaks",
+        "Devices that nobody uses and nobody gets: nothing keeps their claim, or others do; claims that nodes "
+        "still keep. Which: kubectl dra audit.",
+        (
+            Line(
+                'sum by (held_by) (dra_reserve_devices_held{held_by=~"nothing|others"})', "devices held by {{held_by}}"
+            ),
+            Line("sum by (driver) (dra_reserve_plugin_orphans)", "orphans on nodes, {{driver}}"),
+        ),
+    ),
+)
+
+
+def dashboard() -> Json:
+    """Return the dashboard as Grafana imports it."""
+    return {
+        "uid": "dra-reserve",
+        "title": "dra-reserve",
+        "tags": ["kubernetes", "dra"],
+        "schemaVersion": 39,
+        "timezone": "browser",
+        "refresh": "30s",
+        "time": {"from": "now-3h", "to": "now"},
+        "templating": {
+            "list": [{"name": "datasource", "label": "Data source", "type": "datasource", "query": "prometheus"}]
+        },
+        "panels": [_panel(number, each) for number, each in enumerate(PANELS)],
+    }
+
+
+def _panel(number: int, panel: Panel) -> Json:
+    stacking = {"mode": "normal" if panel.stacked else "none", "group": "A"}
+    return {
+        "id": number + 1,
+        "type": "timeseries",
+        "title": panel.title,
+        "description": panel.tells,
+        "datasource": SOURCE,
+        "gridPos": {"x": number % 2 * _WIDTH, "y": number // 2 * _HEIGHT, "w": _WIDTH, "h": _HEIGHT},
+        "fieldConfig": {
+            "defaults": {
+                "unit": panel.unit,
+                "min": 0,
+                "custom": {"fillOpacity": 30 if panel.stacked else 0, "stacking": stacking},
+            },
+            "overrides": [],
+        },
+        "options": {"legend": {"displayMode": "list", "placement": "bottom"}, "tooltip": {"mode": "multi"}},
+        "targets": [
+            {"refId": chr(ord("A") + index), "datasource": SOURCE, "expr": line.expression, "legendFormat": line.legend}
+            for index, line in enumerate(panel.lines)
+        ],
+    }

@@ -1,0 +1,117 @@
+"""docs/reference/metrics.md: every metric of every process, read from the registries that the processes expose.
+
+`LABELS` is the closed set of labels. None of their values is the name of a pod, claim, node or namespace: those have no
+bound, and each would be a series of its own for as long as Prometheus keeps data.
+"""
+
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
+
+from prometheus_client import CollectorRegistry
+
+from controller.extender.metrics import OUTCOMES
+from controller.extender.metrics import Metrics as ExtenderMetrics
+from controller.metrics import Metrics as ControllerMetrics
+from dra.api.reservations.model import Phase
+from dra.cli.reference import markdown
+from dra.engine import census
+from dra.engine.census import STAGES, HeldBy
+from dra.engine.taints import Source
+from dra.engine.world import World
+from kubeletplugin.metrics import Metrics as PluginMetrics
+
+LABELS: Final = {
+    "admin_access": "`true`, `false`",
+    "allocated": "`true`, `false`",
+    "code": "HTTP status of the answer; 0: none came",
+    "driver": "a DRA driver, say `gpu.example.com`: as many as are installed",
+    "held_by": ", ".join(f"`{each.value}`" for each in HeldBy),
+    "method": "HTTP method",
+    "operation": "`prepare`, `unprepare`",
+    "outcome": ", ".join(f"`{each}`" for each in OUTCOMES),
+    "phase": ", ".join(f"`{each.value}`" for each in Phase if each.value),
+    "reason": "those of [reasons](reasons.md#of-claims-and-pods)",
+    "resource": "a resource of the API that we ask for, say `resourceclaims`",
+    "room": "`free`, `full`: whether the list was full meanwhile",
+    "source": ", ".join(f"`{each.value}`" for each in Source)
+    + "; of claims `resource_claim_template`, `extended_resource` or empty",
+    "stage": ", ".join(f"`{each}`" for each in STAGES.values()),
+    "status": "`success`, `failure`",
+    "verb": "`filter`, `prioritize`, `bind`, `preempt`",
+    "write": "a kind of write, say `SetReservedFor`",
+}
+"""Every label there is → its values."""
+
+
+class Family(NamedTuple):
+    """One metric."""
+
+    name: str
+    """As it is exposed, but for the endings of histograms."""
+
+    type: str
+    labels: tuple[str, ...]
+    tells: str
+
+    @property
+    def series(self) -> tuple[str, ...]:
+        """The names that expressions may use."""
+        if self.type == "histogram":
+            return tuple(f"{self.name}_{ending}" for ending in ("bucket", "sum", "count"))
+        return (self.name,)
+
+
+def families() -> dict[str, tuple[Family, ...]]:
+    """Return all metrics by the process that has them."""
+    controller = ControllerMetrics()
+    controller.count_claims(list)
+    world = World()
+    controller.count_devices(lambda: census.count(world))
+    return {
+        "controller": tuple(_families(controller.registry)),
+        "scheduler-extender": tuple(_families(ExtenderMetrics(dict).registry)),
+        "kubelet-plugin": tuple(_families(PluginMetrics().registry)),
+    }
+
+
+def _families(registry: CollectorRegistry) -> Iterator[Family]:
+    labels = {
+        getattr(each, "_name", ""): tuple(getattr(each, "_labelnames", ()))
+        for each in getattr(registry, "_collector_to_names")  # noqa: B009 - private, and nothing public tells labels
+    }
+    for found in registry.collect():
+        own: Any = getattr(found, "_labelnames", None)
+        name = f"{found.name}_total" if found.type == "counter" else found.name
+        yield Family(
+            name, found.type, tuple(own) if own is not None else labels.get(found.name, ()), found.documentation
+        )
+
+
+_TITLES: Final = {
+    "controller": "## Of the controller\n\n`dra-reserve controller`, port 8080 as installed.\n",
+    "scheduler-extender": "## Of the scheduler extender\n\n`dra-reserve scheduler-extender`, port 8082.\n",
+    "kubelet-plugin": "## Of the kubelet plugin\n\nWith `--metrics HOST:PORT`; on each node for itself.\n",
+}
+
+
+_INTRODUCTION: Final = (
+    "At `/metrics` of each process. [How to watch it](../metrics.md): dashboard, alerts. No label bears the name of a\n"
+    "pod, claim, node or namespace.\n"
+)
+
+
+def page() -> str:
+    """Return the page."""
+    parts = [_INTRODUCTION]
+    for process, found in families().items():
+        rows = [(f"`{each.name}`", each.type, _codes(each.labels), each.tells) for each in found]
+        parts += [_TITLES[process], markdown.table(("metric", "type", "labels", "tells"), rows)]
+    parts += [
+        "## Labels\n",
+        markdown.table(("label", "values"), [(f"`{name}`", said) for name, said in LABELS.items()]),
+    ]
+    return markdown.page("Metrics", *parts)
+
+
+def _codes(names: tuple[str, ...]) -> str:
+    return ", ".join(f"`{name}`" for name in names) or "–"

@@ -1,0 +1,138 @@
+"""Dashboard and alerts ask only for what is exposed; each alert fires on its samples, as Prometheus evaluates it.
+
+The second needs promtool: `make alerts` builds it. Elsewhere it is left out, and the summary says so.
+"""
+
+import json
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+from deploy.monitoring.__main__ import files, main
+from deploy.monitoring.alerts import ALERTS, RUNBOOKS
+from deploy.monitoring.alerts import tests as unit_tests
+from deploy.monitoring.dashboard import PANELS, dashboard
+from dra.cli.reference.metrics import families
+from dra.engine.census import STAGES, HeldBy
+from dra.engine.reasons import Code
+from tests.cluster import binaries
+
+ROOT = Path(__file__).parents[2]
+SERIES = {name: family for found in families().values() for family in found for name in family.series}
+OF_PROMETHEUS = {"job", "instance", "pod", "le"}
+"""Labels that scraping adds, and that histograms have."""
+
+FUNCTIONS = {"sum", "rate", "increase", "histogram_quantile", "absent", "by", "or", "bool"}
+VALUES = {
+    "held_by": {each.value for each in HeldBy},
+    "stage": set(STAGES.values()),
+    "reason": {each.value for each in Code},
+    "room": {"free", "full"},
+    "code": {str(code) for code in (0, 200, 201, 403, 404, 409, 422, 429, 500, 503)},
+}
+
+EXPRESSIONS = [pytest.param(each.expression, id=each.name) for each in ALERTS] + [
+    pytest.param(line.expression, id=f"{panel.title}-{number}")
+    for panel in PANELS
+    for number, line in enumerate(panel.lines)
+]
+SELECTOR = re.compile(r"\b([a-z]\w*_\w+)(?:\{([^}]*)\})?")
+MATCHER = re.compile(r'(\w+)\s*(=~|!~|!=|=)\s*"([^"]*)"')
+
+
+def selectors(expression):
+    """Every series that an expression names, with its matchers."""
+    bare = re.sub(r"\b(by|without) \([^)]*\)", "", expression)
+    return [(name, MATCHER.findall(inside)) for name, inside in SELECTOR.findall(bare) if name not in FUNCTIONS]
+
+
+@pytest.mark.parametrize("expression", EXPRESSIONS)
+def test_an_expression_asks_for_metrics_labels_and_values_that_exist(expression):
+    found = selectors(expression)
+    assert found
+    labels = set(OF_PROMETHEUS)
+    for name, matchers in found:
+        family = SERIES[name]
+        labels |= set(family.labels)
+        for label, operator, value in matchers:
+            assert label in {*family.labels, "le"}
+            pattern = value if "~" in operator else re.escape(value)
+            for alternative in pattern.split("|"):
+                assert any(re.fullmatch(alternative, each) for each in VALUES[label]), alternative
+    grouped = {label for labels in re.findall(r"\bby \(([^)]*)\)", expression) for label in re.split(r",\s*", labels)}
+    assert grouped <= labels
+
+
+@pytest.mark.parametrize("expression", EXPRESSIONS)
+def test_counters_are_only_asked_for_their_growth(expression):
+    for name, _ in selectors(expression):
+        growing = SERIES[name].type in {"counter", "histogram"}
+        assert growing == bool(re.search(rf"(rate|increase)\({name}\b", expression))
+
+
+def test_the_files_are_what_the_descriptions_make(capsys):
+    assert main(["--check"]) == 0, capsys.readouterr().err
+    assert len(files()) == 4
+
+
+def test_six_panels_are_enough():
+    panels = dashboard()["panels"]
+    assert len(panels) <= 6
+    assert [panel["title"] for panel in panels] == [
+        "How full",
+        "Held by what",
+        "Waiting why",
+        "How fast",
+        "Errors",
+        "Leaks",
+    ]
+    places = {(panel["gridPos"]["x"], panel["gridPos"]["y"]) for panel in panels}
+    assert len(places) == len(panels)
+    for panel in panels:
+        for target in panel["targets"]:
+            used = set(re.findall(r"{{(\w+)}}", target["legendFormat"]))
+            assert used <= set(re.findall(r"\w+", " ".join(re.findall(r"by \(([^)]*)\)", target["expr"]))))
+    json.dumps(panels)
+
+
+def test_each_alert_has_a_page_and_each_page_an_alert():
+    assert {path.stem for path in (ROOT / RUNBOOKS).glob("*.md")} == {alert.name for alert in ALERTS}
+    for alert in ALERTS:
+        text = (ROOT / alert.runbook).read_text()
+        assert text.startswith(f"# {alert.name}\n")
+        assert "\n## Look\n\n```sh\n" in text
+        assert "\n## Do\n" in text
+        assert alert.summary.endswith(".")
+
+
+@pytest.fixture(scope="module")
+def promtool():
+    program = binaries.promtool()
+    if os.environ.get("DRA_PROMTOOL") == "build":
+        return binaries.build(program)
+    if not program.path.exists():
+        pytest.skip("promtool is not built: make alerts")
+    return program.path
+
+
+def test_prometheus_takes_the_rules(promtool):
+    subprocess.run([promtool, "check", "rules", ROOT / "deploy/monitoring/alerts.yaml"], check=True, timeout=60)
+
+
+def test_each_alert_fires_on_its_samples_and_is_quiet_on_others(promtool, tmp_path):
+    file = tmp_path / "tests.yaml"
+    file.write_text(yaml.safe_dump(unit_tests(str(ROOT / "deploy/monitoring/alerts.yaml"))))
+    done = subprocess.run([promtool, "test", "rules", file], capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("expression", EXPRESSIONS)
+def test_prometheus_can_read_each_expression(promtool, tmp_path, expression):
+    file = tmp_path / "rules.yaml"
+    rule = {"record": "it", "expr": expression}
+    file.write_text(yaml.safe_dump({"groups": [{"name": "g", "rules": [rule]}]}))
+    subprocess.run([promtool, "check", "rules", file], check=True, capture_output=True, timeout=60)

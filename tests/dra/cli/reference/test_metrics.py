@@ -1,0 +1,44 @@
+"""The rules of Prometheus for names and labels, applied to everything that is exposed."""
+
+import re
+
+import pytest
+
+from controller.extender.metrics import OUTCOMES
+from dra.cli.reference.metrics import LABELS, families
+
+FAMILIES = [
+    pytest.param(family, id=f"{process}-{family.name}") for process, found in families().items() for family in found
+]
+UPSTREAM = "resourceclaim_controller_"
+"""Named by kube-controller-manager, whose dashboards and alerts go on working."""
+
+UNBOUNDED = {"pod", "claim", "namespace", "node", "uid", "name", "workload", "message", "error"}
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_names_follow_the_rules_of_prometheus(family):
+    assert re.fullmatch(r"[a-z][a-z0-9]*(_[a-z0-9]+)*", family.name)
+    assert family.name.startswith(("dra_reserve_", UPSTREAM))
+    assert (family.type == "counter") == family.name.endswith("_total")
+    assert not family.name.endswith(("_bucket", "_sum", "_count", "_gauge", "_counter", "_histogram"))
+    if family.type == "histogram":
+        assert family.name.endswith("_seconds"), "times are in the base unit, and say so"
+    assert not re.search(r"_(ms|milliseconds|minutes|kb|mb|percent)(_|$)", family.name)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_labels_are_a_closed_set_and_name_no_object(family):
+    assert set(family.labels) <= LABELS.keys()
+    assert not set(family.labels) & UNBOUNDED
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_each_metric_says_what_it_tells(family):
+    assert family.tells
+    assert family.tells[0].isupper() or family.tells[0] == "1"
+
+
+def test_no_label_is_described_that_nothing_has():
+    assert {label for found in families().values() for family in found for label in family.labels} == set(LABELS)
+    assert all(f"`{outcome}`" in LABELS["outcome"] for outcome in OUTCOMES)
