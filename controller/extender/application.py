@@ -38,9 +38,19 @@ class Extender:
     """One extender process on one API server."""
 
     def __init__(
-        self, configuration: ExtenderConfiguration, transport: Transport, *, clock: Clock = SYSTEM, identity: str = ""
+        self,
+        configuration: ExtenderConfiguration,
+        transport: Transport,
+        *,
+        clock: Clock = SYSTEM,
+        identity: str = "",
+        quiet: float = WRITE_TIMEOUT,
     ) -> None:
-        """``identity`` tells this process from all others; without one, it is the host with something random."""
+        """``identity`` tells this process from all others; without one, it is the host with something random.
+
+        ``quiet``: without election, for how many seconds writes of the process before us may still arrive.
+        """
+        self._quiet = quiet
         self.picture = Picture()
         self.metrics = Metrics(self.picture.census)
         self._clock = clock
@@ -80,7 +90,7 @@ class Extender:
             probes=configuration.probes,
             metrics=configuration.metrics,
             registry=self.metrics,
-            troubles=self._unready,
+            troubles=self.troubles,
         )
 
     async def run(self) -> None:
@@ -109,7 +119,7 @@ class Extender:
     async def _lead(self) -> None:
         await self._watching.synced()
         if self._election is None:
-            await asyncio.sleep(WRITE_TIMEOUT)  # what the process before us has begun is over by then
+            await asyncio.sleep(self._quiet)  # what the process before us has begun is over by then
             await self._bind()
             return
         await self._election.acquire()
@@ -147,8 +157,8 @@ class Extender:
             self.metrics.faults.set(len(self.picture.faults))
             await asyncio.sleep(EVERY)
 
-    def _unready(self) -> list[str]:
-        """A replica that does not bind is not to be asked: its Service sends the scheduler to the one that does."""
+    def troubles(self) -> list[str]:
+        """Return why we are not to be asked: one that does not bind is not; its Service leads to the one that does."""
         return self._watching.troubles() or ([] if self.binds else ["another replica binds, or may still be about to"])
 
 

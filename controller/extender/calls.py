@@ -1,11 +1,11 @@
-"""The four calls of kube-scheduler: JSON in, JSON out; nothing of HTTP but the status.
+"""The four calls of kube-scheduler: JSON in, JSON out; nothing of HTTP but the status. Within one process: typed.
 
 A call that fails says so in its answer, with 200, as the protocol has it: the pod is tried again. Before the cluster is
 known the answer is 503.
 """
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, TypeAlias
 
 import msgspec
@@ -18,6 +18,7 @@ from controller.extender.refusals import Refused
 from controller.extender.wire import BindResult, FilterResult, MalformedCallError, PreemptResult
 from controller.extender.writing import RefusedError, UnknownOutcomeError
 from dra.kube.clock import Clock
+from dra.model.placement import PlacedPod
 
 VERBS: Final = ("filter", "prioritize", "preempt", "bind")
 
@@ -68,16 +69,40 @@ class Calls:
         finally:
             self._metrics.calls.labels(verb).observe(self._clock.now() - began)
 
-    async def _filter(self, body: bytes) -> FilterResult:
-        pod, names = wire.filter_args(body)
+    def filter(self, pod: PlacedPod, names: Sequence[str]) -> FilterResult:
+        """Return the nodes on which a pod can run now; one that was refused some is told when that may have changed."""
         found = advice.sift(self._picture, pod, names)
         if len(found.node_names) < len(names):
             self._refused.note(pod)
         return found
 
-    async def _prioritize(self, body: bytes) -> list[wire.HostPriority]:
-        pod, names = wire.filter_args(body)
+    def prioritize(self, pod: PlacedPod, names: Sequence[str]) -> list[wire.HostPriority]:
+        """Return how good nodes are."""
         return advice.rank(self._picture, pod, names)
+
+    async def bind(self, call: wire.BindArgs) -> None:
+        """Bind a pod. Raises RefusedError and UnknownOutcomeError."""
+        outcome = "failed"
+        try:
+            await self._binder.bind(call)
+            outcome = "bound"
+        except RefusedError:
+            outcome = "refused"
+            raise
+        except UnknownOutcomeError:
+            outcome = "unknown"
+            raise
+        except Exception:
+            _log.exception("pod %s/%s: bind failed", call.pod_namespace, call.pod_name)
+            raise
+        finally:
+            self._metrics.binds.labels(outcome).inc()
+
+    async def _filter(self, body: bytes) -> FilterResult:
+        return self.filter(*wire.filter_args(body))
+
+    async def _prioritize(self, body: bytes) -> list[wire.HostPriority]:
+        return self.prioritize(*wire.filter_args(body))
 
     async def _preempt(self, body: bytes) -> PreemptResult:
         pod, victims = wire.preempt_args(body)
@@ -89,18 +114,13 @@ class Calls:
             return BindResult(
                 error="this replica of dra-reserve scheduler-extender does not bind; the scheduler retries"
             )
-        outcome, text = "bound", ""
+        text = ""
         try:
-            await self._binder.bind(call)
+            await self.bind(call)
         except RefusedError as error:
-            outcome, text = "refused", str(error)
+            text = str(error)
         except UnknownOutcomeError as error:
-            outcome, text = "unknown", f"nobody knows yet whether it is bound, its place stays held: {error}"
-        except Exception:
-            self._metrics.binds.labels("failed").inc()
-            _log.exception("pod %s/%s: bind failed", call.pod_namespace, call.pod_name)
-            raise
-        self._metrics.binds.labels(outcome).inc()
+            text = f"nobody knows yet whether it is bound, its place stays held: {error}"
         if text:
             _log.info("pod %s/%s: not bound to node %s: %s", call.pod_namespace, call.pod_name, call.node, text)
             text = f"pod {call.pod_namespace}/{call.pod_name}, node {call.node}: {text}"

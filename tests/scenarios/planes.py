@@ -9,14 +9,18 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from tests.cluster.run_folder import RunFolder
 
+ROOT: Final = Path(__file__).parents[2]
 PROGRAM: Final = (sys.executable, "-m", "dra.cli.main")
 """What is installed, run from the working tree."""
 
 
-def start(folder: RunFolder, *, api: str) -> Path:
+def start(folder: RunFolder, *, api: str, reservations: bool = False) -> Path:
     """Start a plane that ends with the folder; return its kubeconfig."""
     place = folder.path / "plane"
     found = place / "kubeconfig"
     command = [*PROGRAM, "local", "up", f"--folder={place}", f"--api={api}", "--nodes=0", "--no-controller"]
-    folder.process("plane", command, ready=found.exists).start()
+    command.append("--reservations" if reservations else "--no-reservations")
+    process = folder.process("plane", command, ready=found.exists)
+    process.env = {**process.env, "PYTHONPATH": str(ROOT)}
+    process.start()
     return found

@@ -84,6 +84,10 @@ class Capability(StrEnum):
     """Stock controllers evict pods from tainted devices."""
     KEP_FIELDS = "the fields of KEP-5194"
     """`spec.reservedFor` and `status.allocation.reservedForAnyPod` are fields; no real server has them."""
+    POLICIES = "admission policies"
+    """The server evaluates ValidatingAdmissionPolicies."""
+    PREEMPTION = "preemption"
+    """The scheduler makes pods leave for others of higher priority."""
     EXACT_BYTES = "exact bytes"
     """The server stores parameters for drivers as they were sent, space for space."""
 

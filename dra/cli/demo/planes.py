@@ -42,7 +42,8 @@ class Plane:
         """One that ``stays`` can be kept; others end with us, however we end."""
         self.folder = Folder(path)
         self.api = api
-        self._arguments = (f"--folder={path}", f"--api={api}", f"--nodes={nodes}", f"--devices={devices}")
+        shape = (f"--folder={path}", f"--api={api}", f"--nodes={nodes}", f"--devices={devices}")
+        self._arguments = (*shape, "--no-reservations")  # the story is about claims
         self._stays = stays
         self._kept = False
         self._process: Process | None = None

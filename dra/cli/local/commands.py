@@ -59,6 +59,12 @@ def _plugins(_context: click.Context, _parameter: click.Parameter, value: str | 
     help="stock: as Kubernetes 1.36; kep: with spec.reservedFor of KEP-5194.",
 )
 @click.option("--controller/--no-controller", default=True, show_default=True, help="Run our controller beside it.")
+@click.option(
+    "--reservations/--no-reservations",
+    default=True,
+    show_default=True,
+    help="Have it hold what Reservations ask for, as a kube-scheduler with our extender does.",
+)
 @click.option("--processes", is_flag=True, help="Execute the commands of containers, on this machine and as you.")
 @click.option(
     "--plugins",
@@ -76,6 +82,7 @@ def up(  # noqa: PLR0913 - one for each option
     api: str,
     *,
     controller: bool,
+    reservations: bool,
     processes: bool,
     drivers: tuple[str, ...] | None,
     port: int,
@@ -96,6 +103,7 @@ def up(  # noqa: PLR0913 - one for each option
                 f"--api={api}",
                 f"--port={port}",
                 "--controller" if controller else "--no-controller",
+                "--reservations" if reservations else "--no-reservations",
                 *(["--processes"] if processes else []),
                 *([f"--plugins={','.join((plugins.OWN, *drivers))}"] if drivers is not None else []),
             ]
@@ -104,7 +112,7 @@ def up(  # noqa: PLR0913 - one for each option
             return
         logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", level=logging.WARNING)
         options = Options(api=Dialect(api), nodes=nodes, devices=devices, processes=processes)
-        company = running.Company(controller=controller, plugins=drivers)
+        company = running.Company(controller=controller, reservations=reservations, plugins=drivers)
         with place.held():
             asyncio.run(running.run(place, options, company, port=port, up=lambda r, n: _up(r, place, restored=n)))
     except TakenError as error:

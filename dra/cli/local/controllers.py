@@ -21,9 +21,10 @@ CONFIGURATION: Final[dict[str, Any]] = {
 class ControllerProcess:
     """A controller that is started again when it ends."""
 
-    def __init__(self, folder: Folder, *, started: Callable[[int | None], None]) -> None:
-        """``started`` is told each new pid, and None when there is no process."""
+    def __init__(self, folder: Folder, *, reservations: bool, started: Callable[[int | None], None]) -> None:
+        """``reservations``: whether it sees to them; ``started`` is told each new pid, None when there is none."""
         self._configuration = folder / CONTROLLER
+        self._settings = {**CONFIGURATION, "reservations": reservations}
         self._child = Child(
             name="the controller",
             command=("controller", f"--kubeconfig={folder / KUBECONFIG}", f"--config={folder / CONTROLLER}"),
@@ -34,7 +35,7 @@ class ControllerProcess:
 
     async def run(self) -> None:
         """Keep it running until cancelled; then it is stopped, if need be by force."""
-        self._configuration.write_text(json.dumps(CONFIGURATION), encoding="utf-8")
+        self._configuration.write_text(json.dumps(self._settings), encoding="utf-8")
         await self._child.run()
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from dra.cli.local import plugins
+from dra.cli.local import plugins, reservations
 from dra.cli.local.controllers import ControllerProcess
 from dra.cli.local.folder import SNAPSHOT, Folder, Record
 from dra.kube.clock import SYSTEM, second_time
@@ -29,6 +29,7 @@ class Company:
     """What runs beside a plane."""
 
     controller: bool = True
+    reservations: bool = True
     plugins: Sequence[str] | None = None
     """The drivers of ours that each node has a plugin for, maybe none; None: nobody looks for plugins at all."""
 
@@ -59,6 +60,7 @@ async def _run(
             options = replace(options, devices=0)
     plane = Plane(options)
     restored = _restore(plane, folder)
+    extender = reservations.add(plane) if company.reservations else None
     async with serving(plane.handle, folder=folder.path, name="dra-reserve-local", port=port) as endpoint:
         telling = _Telling(
             folder,
@@ -75,7 +77,8 @@ async def _run(
             plane.beside,
         )
         if company.controller:
-            plane.add("controller", ControllerProcess(folder, started=telling.controller).run)
+            process = ControllerProcess(folder, reservations=company.reservations, started=telling.controller)
+            plane.add("controller", process.run)
         if options.plugins is not None:
             names = [spec.name for spec in specs(options)]
             for node, child in plugins.children(
@@ -88,7 +91,7 @@ async def _run(
             ):
                 plane.add(f"plugin-{node}", child.run)
         running = asyncio.ensure_future(plane.run())
-        ready = asyncio.ensure_future(plane.ready())
+        ready = asyncio.ensure_future(_ready(plane, extender))
         try:
             await asyncio.wait((ready, running), return_when=asyncio.FIRST_COMPLETED)
             if ready.done():
@@ -101,6 +104,12 @@ async def _run(
             for task in (ready, running):
                 task.cancel()
             await asyncio.gather(ready, running, return_exceptions=True)
+
+
+async def _ready(plane: Plane, extender: reservations.PlaneExtender | None) -> None:
+    await plane.ready()
+    if extender is not None:
+        await extender.wait()
 
 
 class _Telling:

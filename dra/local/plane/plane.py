@@ -5,6 +5,7 @@ have one, too: they are told apart by the first word of their User-Agent (``kube
 """
 
 import asyncio
+from collections.abc import Collection
 from random import Random
 
 from dra.kube.client import Client
@@ -19,6 +20,7 @@ from dra.local.plane.admin import PATH, Admin
 from dra.local.plane.options import Options
 from dra.local.plane.roster import branch
 from dra.local.plane.supervision import Start, Supervisor
+from dra.local.scheduler.extending import Extender
 from dra.local.server import ApiServer, Watch
 from dra.local.transport import LocalTransport
 
@@ -40,7 +42,10 @@ class Plane:
         self.faults.revision = lambda: self.server.store.revision
         self._chance = chance
         self._ways: dict[str, Unreliable] = {}
-        self._components = dict(roster.components(options, client=self.client, clock=clock, chance=chance))
+        self._extension = roster.Extension()
+        self._components = dict(
+            roster.components(options, client=self.client, clock=clock, chance=chance, extension=self._extension)
+        )
         self.beside: dict[str, int] = {}
         """Processes that whoever runs the plane has beside it: name → pid."""
 
@@ -63,6 +68,10 @@ class Plane:
     def remove(self, name: str) -> None:
         """Do without a component, before the plane runs: somebody else plays its part."""
         del self._components[name]
+
+    def extend(self, extender: Extender, *, profiles: Collection[str] = ()) -> None:
+        """Have the scheduler ask somebody about nodes, before the plane runs; and be known by more names."""
+        self._extension.extender, self._extension.profiles = extender, profiles
 
     def way(self, component: str) -> Unreliable:
         """Return the way of a client to the server."""

@@ -1,7 +1,8 @@
 """Which components a plane has, and how each is started: with a client and chance of its own."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from random import Random
 from typing import Final
 
@@ -13,6 +14,7 @@ from dra.local.nodes.plugins import folders
 from dra.local.nodes.processes import Processes
 from dra.local.plane.options import Options
 from dra.local.plane.supervision import Start
+from dra.local.scheduler.extending import Extender
 from dra.local.scheduler.scheduler import Scheduler
 from dra.local.workloads.controllers import WorkloadControllers
 
@@ -21,8 +23,16 @@ KUBELETS: Final = "kubelets"
 WORKLOADS: Final = "workloads"
 
 
+@dataclass(slots=True)
+class Extension:
+    """Whom the scheduler asks, if anybody, and by which more names pods may ask for it."""
+
+    extender: Extender | None = None
+    profiles: Collection[str] = ()
+
+
 def components(
-    options: Options, *, client: Callable[[str], Client], clock: Clock, chance: Random
+    options: Options, *, client: Callable[[str], Client], clock: Clock, chance: Random, extension: Extension
 ) -> Mapping[str, Start]:
     """Return how to start each component, by name."""
     dice = {name: branch(chance) for name in (KUBELETS, SCHEDULER, WORKLOADS)}
@@ -31,7 +41,13 @@ def components(
         await run_kubelets(options, client(KUBELETS), clock=clock, chance=dice[KUBELETS])
 
     async def scheduler() -> None:
-        await Scheduler(client(SCHEDULER), clock=clock, chance=dice[SCHEDULER]).run()
+        await Scheduler(
+            client(SCHEDULER),
+            clock=clock,
+            chance=dice[SCHEDULER],
+            profiles=extension.profiles,
+            extender=extension.extender,
+        ).run()
 
     async def workloads() -> None:
         await WorkloadControllers(client(WORKLOADS), clock=clock, chance=dice[WORKLOADS]).run()

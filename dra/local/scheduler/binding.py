@@ -18,17 +18,21 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from dra.kube.backoff import Backoff
-from dra.kube.client import Client
+from dra.kube.client import WRITE_TIMEOUT, Client
 from dra.kube.clock import Clock, second_time
 from dra.kube.errors import ApiError, Conflict, Forbidden, Invalid, NotFound, Status
 from dra.kube.resources import CLAIMS, PODS
 from dra.local.scheduler.cycle import Placement
+from dra.local.scheduler.extending import Extender, RefusedError, UnansweredError
 from dra.local.scheduler.holdings import Holdings
 from dra.model.claims import DELETE_PROTECTION, AllocationResult, ResourceClaim
 from dra.model.meta import Key, Uid
 from dra.model.nodes import matches
 from dra.model.placement import PlacedPod
 from dra.model.references import ConsumerReference
+
+LOOK: Final = 1.0
+"""Seconds between looks at a pod of which nobody knows whether it is bound."""
 
 CONFLICTS_MAX: Final = 5
 """Times that a claim is read again because somebody else has written it."""
@@ -50,7 +54,11 @@ class BoundElsewhereError(BindingError):
 class Binder:
     """Carries placements out."""
 
-    def __init__(self, client: Client, holdings: Holdings, *, clock: Clock, chance: Random) -> None:
+    def __init__(
+        self, client: Client, holdings: Holdings, *, clock: Clock, chance: Random, extender: Extender | None = None
+    ) -> None:
+        """``extender``, if there is one, binds pods."""
+        self._extender = extender
         self._client = client
         self._holdings = holdings
         self._clock = clock
@@ -67,7 +75,10 @@ class Binder:
         for claim, allocation in placement.claims:
             async with self._turns.setdefault(claim.metadata.uid, asyncio.Lock()):
                 await self._reserve(claim, pod, allocation, node=(placement.node, labels))
-        await self._bind(pod, placement.node)
+        if self._extender is None:
+            await self._bind(pod, placement.node)
+        else:
+            await self._have_bound(self._extender, pod, placement.node)
 
     async def unreserve(self, pod: PlacedPod, placement: Placement) -> None:
         """Take the pod's entries back; allocations stay, with nobody listed.
@@ -204,6 +215,33 @@ class Binder:
                 raise BindingError(str(error)) from error
         except ApiError as error:
             raise BindingError(str(error)) from error
+
+    async def _have_bound(self, extender: Extender, pod: PlacedPod, node: str) -> None:
+        """Have the extender bind the pod; where it cannot tell whether it has, look until nothing can come any more."""
+        try:
+            await extender.bind(pod, node)
+        except RefusedError as error:
+            if not await self._is_on(pod, node):
+                raise BindingError(str(error)) from error
+        except UnansweredError as error:
+            until = self._clock.now() + WRITE_TIMEOUT
+            while not await self._is_on(pod, node):
+                if self._clock.now() >= until:
+                    raise BindingError(str(error)) from error
+                await asyncio.sleep(LOOK)
+
+    async def _is_on(self, pod: PlacedPod, node: str) -> bool:
+        """Read whether the pod is bound to the node. Raises BindingError: it is gone, or on another one."""
+        meta = pod.metadata
+        try:
+            found = await self._certainly(lambda: self._client.get(PODS, meta.key, PlacedPod))
+        except ApiError as error:
+            raise BindingError(str(error)) from error
+        if found.metadata.uid != meta.uid:
+            raise BindingError(f"pod {'/'.join(meta.key)}: it is gone")
+        if found.spec.node_name not in {"", node}:
+            raise BoundElsewhereError(f"pod {'/'.join(meta.key)}: is bound to node {found.spec.node_name} already")
+        return found.spec.node_name == node
 
     async def _certainly(self, send: Callable[[], Awaitable[T]]) -> T:
         """Return the first answer that leaves nothing open, or raise what is one.

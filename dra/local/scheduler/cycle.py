@@ -3,21 +3,26 @@
 Nothing is written here and nothing is assumed. The order of upstream's plugins: claims (are they there, and may they be
 used?), nodes (cordons, taints, affinity, room), then devices on the nodes that are left, the best node first.
 
+An extender is asked about the nodes that have room, all of them: what is held on a node that was left out would not be
+found.
+
 KEP rule 7: an allocation that no node of the pod can use is given up (`Deallocation`) only if nobody else can have it:
 the list is empty or names this very pod. An entry that is no pod's stands for users that nobody can count.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from random import Random
+from types import MappingProxyType
 from typing import Final, TypeAlias
 from uuid import UUID
 
 from dra.engine.allocate import Refusal, UnsatisfiableError, Wanted, allocate, allocations, prepare
 from dra.engine.fit import Room, lacks, score, unsuited
 from dra.local.scheduler.cluster import Cluster
+from dra.local.scheduler.extending import Extender
 from dra.local.scheduler.queue import Entry, Need
 from dra.model.claims import AllocationResult, ResourceClaim
 from dra.model.nodes import matches
@@ -63,6 +68,9 @@ class Later:
     needs: Need = Need.CLAIM
 
 
+_Rated: TypeAlias = tuple[float, float, Room]
+"""How good a node is, and the lot among equals."""
+
 Verdict: TypeAlias = Placement | Deallocation | Unschedulable | Later
 
 
@@ -76,7 +84,7 @@ class _Claims:
     """Those whose allocation restricts the nodes."""
 
 
-def decide(entry: Entry, cluster: Cluster, *, start: int, chance: Random) -> Verdict:
+def decide(entry: Entry, cluster: Cluster, *, start: int, chance: Random, extender: Extender | None = None) -> Verdict:
     """Decide about one pod; the search for nodes begins with the one of number `start`."""
     pod = entry.pod
     if pod.spec.scheduling_gates:
@@ -87,7 +95,8 @@ def decide(entry: Entry, cluster: Cluster, *, start: int, chance: Random) -> Ver
     rooms = cluster.rooms
     if not rooms:
         return Unschedulable("no nodes available to schedule pods", Need.NODE)
-    return _place(entry, cluster, claims, rooms, start % len(rooms), chance)
+    first = start % len(rooms)
+    return _place(entry, cluster, claims, (*rooms[first:], *rooms[:first]), chance, extender)
 
 
 def _gather(entry: Entry, cluster: Cluster) -> _Claims | Unschedulable | Later:
@@ -148,17 +157,21 @@ def _add(found: _Claims, claim: ResourceClaim, entry: Entry, cluster: Cluster) -
 
 
 def _place(
-    entry: Entry, cluster: Cluster, claims: _Claims, rooms: Sequence[Room], start: int, chance: Random
+    entry: Entry,
+    cluster: Cluster,
+    claims: _Claims,
+    rooms: Sequence[Room],
+    chance: Random,
+    extender: Extender | None,
 ) -> Verdict:
-    """Return the best node that has all the pod needs."""
+    """Return the best node that has all the pod needs; the first rooms are looked at first."""
     demand = entry.demand
     reasons: Counter[str] = Counter()
     needs = Need.NODE
     fitting: list[Room] = []
     elsewhere: list[ResourceClaim] = []
     count = len(rooms)
-    for i in range(count):
-        room = rooms[(start + i) % count]
+    for room in rooms:
         why = unsuited(room, demand)
         if why is not None:
             reasons[why] += 1
@@ -175,12 +188,18 @@ def _place(
             elsewhere += away
             continue
         fitting.append(room)
-        if len(fitting) >= ENOUGH:
-            placement = _best(fitting, entry, cluster, claims, reasons, chance)
+        if len(fitting) >= ENOUGH and extender is None:
+            placement = _best(_rated(fitting, entry, chance), cluster, claims, reasons, chance)
             if placement is not None:
                 return placement
             fitting = []
-    placement = _best(fitting, entry, cluster, claims, reasons, chance) if fitting else None
+    if extender is None:
+        rated = _rated(fitting, entry, chance)
+    else:
+        rated, refused = _extended(fitting, entry, chance, extender)
+        reasons.update(refused)
+        needs |= Need.ROOM if refused else Need.NOTHING
+    placement = _best(rated, cluster, claims, reasons, chance) if rated else None
     if placement is not None:
         return placement
     if claims.wanted:
@@ -188,17 +207,27 @@ def _place(
     return _refusal(entry.pod, claims, reasons, needs, elsewhere, count)
 
 
+def _rated(
+    fitting: list[Room], entry: Entry, chance: Random, points: Mapping[str, int] = MappingProxyType({})
+) -> list[_Rated]:
+    return [(points.get(room.name, 0) + score(room, entry.demand), chance.random(), room) for room in fitting]
+
+
+def _extended(
+    fitting: list[Room], entry: Entry, chance: Random, extender: Extender
+) -> tuple[list[_Rated], Collection[str]]:
+    """Return what the extender leaves of nodes that have room, and its reasons against each of the others."""
+    names = [room.name for room in fitting]
+    refused = extender.filter(entry.pod, names) if names else {}
+    left = [room for room in fitting if room.name not in refused]
+    points = extender.scores(entry.pod, [room.name for room in left]) if left else {}
+    return _rated(left, entry, chance, points), refused.values()
+
+
 def _best(
-    fitting: list[Room],
-    entry: Entry,
-    cluster: Cluster,
-    claims: _Claims,
-    reasons: Counter[str],
-    chance: Random,
+    rated: list[_Rated], cluster: Cluster, claims: _Claims, reasons: Counter[str], chance: Random
 ) -> Placement | None:
     """Return the best of some nodes that have room: with the devices, if any are to be allocated."""
-    demand = entry.demand
-    rated = [(score(room, demand), chance.random(), room) for room in fitting]
     if not claims.wanted:
         _, _, room = max(rated)
         return Placement(room.name, tuple((claim, None) for claim in claims.all))
@@ -220,7 +249,7 @@ def _share_id(chance: Random) -> str:
     return str(UUID(int=chance.getrandbits(128), version=4))
 
 
-def _by_rating(rated: tuple[float, float, Room]) -> tuple[float, float]:
+def _by_rating(rated: _Rated) -> tuple[float, float]:
     return rated[:2]
 
 

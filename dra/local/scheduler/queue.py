@@ -18,6 +18,7 @@ from typing import Final
 from dra.engine.allocate import Wanted
 from dra.engine.fit import Demand
 from dra.engine.instants import NEVER, Instant
+from dra.engine.reservations.marks import LOOK_AGAIN
 from dra.model.meta import Key, Uid
 from dra.model.placement import PlacedPod
 from dra.model.pods import claim_names
@@ -113,7 +114,8 @@ class Queue:
         entry.demand = Demand.of(pod) if before.spec != pod.spec else replace(entry.demand, pod=pod)
         self._index(entry)
         changed = before.spec != pod.spec or before.status.resource_claim_statuses != pod.status.resource_claim_statuses
-        if entry.place is Place.WAITING and changed:
+        asked = before.metadata.annotation(LOOK_AGAIN) != pod.metadata.annotation(LOOK_AGAIN)
+        if entry.place is Place.WAITING and (changed or asked):
             self._wake(entry, now)
 
     def remove(self, uid: Uid) -> None:

@@ -11,7 +11,7 @@ off before it decides anything (`Binder.fence`).
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from random import Random
 from typing import Any, Final
 
@@ -26,6 +26,7 @@ from dra.kube.store import Change, Deleted, Rewound, RewoundError, Upserted
 from dra.local.scheduler.binding import Binder, BindingError, BoundElsewhereError
 from dra.local.scheduler.cluster import Cluster
 from dra.local.scheduler.cycle import Deallocation, Later, Placement, Unschedulable, decide
+from dra.local.scheduler.extending import Extender
 from dra.local.scheduler.queue import Entry, Need, Queue
 from dra.local.scheduler.reports import ERROR, Reports
 from dra.model.claims import ResourceClaim
@@ -47,17 +48,28 @@ _log: Final = logging.getLogger(__name__)
 class Scheduler:
     """Schedules the pods that ask for it by name. `run` never returns; cancel it."""
 
-    def __init__(self, client: Client, *, clock: Clock = SYSTEM, chance: Random, name: str = DEFAULT_SCHEDULER) -> None:
+    def __init__(
+        self,
+        client: Client,
+        *,
+        clock: Clock = SYSTEM,
+        chance: Random,
+        name: str = DEFAULT_SCHEDULER,
+        profiles: Collection[str] = (),
+        extender: Extender | None = None,
+    ) -> None:
+        """``profiles`` are more names that pods may ask for it by; ``extender`` is asked about nodes, and binds."""
         self._client = client
         self._clock = clock
         self._chance = chance
-        self._name = name
+        self._profiles = (name, *profiles)
+        self._extender = extender
 
     async def run(self) -> None:
         """Schedule until cancelled; when the server turns out to be one restored from a backup, begin anew."""
         while True:
             try:
-                await _Life(self._client, self._clock, self._chance, self._name).run()
+                await _Life(self._client, self._clock, self._chance, self._profiles, self._extender).run()
             except* RewoundError as errors:
                 _log.warning("%s", errors.exceptions[0])
 
@@ -65,15 +77,18 @@ class Scheduler:
 class _Life:
     """A scheduler between two moments in which it knows nothing."""
 
-    def __init__(self, client: Client, clock: Clock, chance: Random, name: str) -> None:
+    def __init__(
+        self, client: Client, clock: Clock, chance: Random, profiles: Sequence[str], extender: Extender | None
+    ) -> None:
         self._client = client
         self._clock = clock
         self._chance = chance
-        self._name = name
+        self._profiles = frozenset(profiles)
+        self._extender = extender
         self._cluster = Cluster()
         self._queue = Queue()
-        self._binder = Binder(client, self._cluster.claims, clock=clock, chance=chance)
-        self._reports = Reports(client, clock=clock, name=name)
+        self._binder = Binder(client, self._cluster.claims, clock=clock, chance=chance, extender=extender)
+        self._reports = Reports(client, clock=clock, name=profiles[0])
         self._news = asyncio.Event()
         self._free = asyncio.Semaphore(UNDER_WAY_MAX)
         self._tasks = asyncio.TaskGroup()
@@ -102,6 +117,8 @@ class _Life:
         taken = 0
         while True:
             await self._free.acquire()
+            if self._extender is not None and not self._extender.ready:
+                await self._extender.wait()
             entry = self._queue.pop(now=self._clock.now())
             if entry is None:
                 self._free.release()
@@ -127,7 +144,7 @@ class _Life:
 
     def _tasks_for(self, entry: Entry) -> None:
         """Decide about a pod and see to it that the decision is carried out; gives `_free` back when that is done."""
-        verdict = decide(entry, self._cluster, start=self._start, chance=self._chance)
+        verdict = decide(entry, self._cluster, start=self._start, chance=self._chance, extender=self._extender)
         now = self._clock.now()
         match verdict:
             case Later(needs=needs):
@@ -267,7 +284,7 @@ class _Life:
                 self._cluster.place(pod, pod.spec.node_name)
             elif self._cluster.displace(pod.metadata.uid):
                 self._queue.wake(Need.ROOM, now=now)
-        elif pod.spec.scheduler_name == self._name:
+        elif pod.spec.scheduler_name in self._profiles:
             if pod.metadata.deleting:
                 self._queue.remove(pod.metadata.uid)
             else:

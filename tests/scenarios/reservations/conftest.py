@@ -11,20 +11,22 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from tests.cluster import kubeconfig
+from tests.cluster import binaries, kubeconfig
 from tests.cluster.cluster import Cluster
-from tests.cluster.fake_nodes import FAKE
+from tests.cluster.fake_nodes import FAKE, FakeNodes
 from tests.cluster.kubectl import kubectl
 from tests.cluster.options import ALL_CONTROLLERS, Options
 from tests.cluster.ports import LOOPBACK, free
 from tests.cluster.probes import healthy
 from tests.cluster.processes import Process
-from tests.scenarios import installation
+from tests.cluster.run_folder import RunFolder
+from tests.scenarios import installation, planes
 from tests.scenarios.api import Api
 from tests.scenarios.eventually import eventually
 from tests.scenarios.resources import PODS, RESERVATIONS
 from tests.scenarios.target import Mode, Place, Target
 
+ADMIN: Final = "admin.kubeconfig"
 NODES: Final = ("node-0", "node-1", "node-2")
 DEPLOY: Final = installation.DEPLOY / "reservations"
 ROOT: Final = Path(__file__).parents[3]
@@ -40,9 +42,11 @@ def port() -> int:
 
 
 @pytest.fixture(scope="package")
-def cluster(port: int) -> Iterator[Cluster]:
+def real(port: int) -> Iterator[Cluster | None]:
+    """A cluster of our own, whose scheduler's configuration names the extender."""
     if Place.chosen() is not Place.LOCAL:
-        pytest.skip("the scheduler's configuration names the extender: a cluster of its own")
+        yield None
+        return
     options = Options(controllers=ALL_CONTROLLERS, nodes=0, scheduler_configuration=scheduler_configuration(port))
     with Cluster(options) as cluster:
         cluster.nodes.add(list(NODES))
@@ -50,6 +54,31 @@ def cluster(port: int) -> Iterator[Cluster]:
         installation.install(cluster.admin_kubeconfig)
         installation.install(cluster.admin_kubeconfig, kustomization=DEPLOY)
         yield cluster
+
+
+@pytest.fixture(scope="package")
+def plane() -> Iterator[RunFolder | None]:
+    """A plane of ours that plays reservations, with kwok's nodes; the extender is a part of it."""
+    api = Place.chosen().api
+    if api is None:
+        yield None
+        return
+    with RunFolder() as folder:
+        admin = folder.path / ADMIN
+        kubeconfig.flatten(admin, kubeconfig=str(planes.start(folder, api=api, reservations=True)))
+        nodes = FakeNodes(folder, binaries.build(binaries.kwok()), kubeconfig=admin)
+        nodes.kwok.start()
+        nodes.add(list(NODES))
+        kubectl("taint", "nodes", "--all", f"{FAKE}-", kubeconfig=admin)
+        yield folder
+
+
+@pytest.fixture(scope="package")
+def cluster(real: Cluster | None) -> Cluster:
+    """The cluster with its components."""
+    if real is None:
+        pytest.skip("is about processes that a plane does not have: a cluster of its own")
+    return real
 
 
 def scheduler_configuration(port: int) -> dict[str, Any]:
@@ -63,16 +92,16 @@ def scheduler_configuration(port: int) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="package")
-def target(cluster: Cluster) -> Target:
+def target(real: Cluster | None, plane: RunFolder | None) -> Target:
     """The cluster as the fixtures for controllers know it."""
-    admin, folder = cluster.admin_kubeconfig, cluster.folder
-    return Target(
-        mode=Mode.REPLACE,
-        admin=admin,
-        controller=installation.controller_kubeconfig(admin, folder.path),
-        folder=folder,
-        own=cluster,
-    )
+    if real is not None:
+        admin, folder = real.admin_kubeconfig, real.folder
+        installed = installation.controller_kubeconfig(admin, folder.path)
+        return Target(mode=Mode.REPLACE, admin=admin, controller=installed, folder=folder, own=real)
+    if plane is None:
+        pytest.skip("the scheduler's configuration names the extender: a cluster of its own, or a plane")
+    admin = plane.path / ADMIN
+    return Target(mode=Mode.REPLACE, admin=admin, controller=admin, folder=plane, own=None)
 
 
 @pytest.fixture(scope="package")
@@ -89,13 +118,15 @@ def extender(cluster: Cluster, port: int) -> Iterator[Process]:
         "leaderElection": {"leaseSeconds": 15, "renewSeconds": 10, "retrySeconds": 1},
         "logging": {"format": "text"},
     }
-    yield from _running(cluster, "extender", "scheduler-extender", own, configuration, probes=probes)
+    yield from _running(cluster.folder, "extender", "scheduler-extender", own, configuration, probes=probes)
 
 
 @pytest.fixture(scope="package")
-def reserving(cluster: Cluster, target: Target, extender: Process) -> Iterator[Process]:
-    """The controller, with reservations switched on, and the extender beside it."""
-    assert extender.alive
+def reserving(target: Target, request: pytest.FixtureRequest) -> Iterator[Process]:
+    """The controller, with reservations switched on, and the extender beside it, unless the plane has it."""
+    if target.own is not None:
+        extender: Process = request.getfixturevalue("extender")
+        assert extender.alive
     (probes,) = free(1)
     configuration = {
         "mode": "alongside",
@@ -105,15 +136,15 @@ def reserving(cluster: Cluster, target: Target, extender: Process) -> Iterator[P
         "leaderElection": {"enabled": False},
         "logging": {"format": "text"},
     }
-    yield from _running(cluster, "reserving", "controller", target.controller, configuration, probes=probes)
+    yield from _running(target.folder, "reserving", "controller", target.controller, configuration, probes=probes)
 
 
 def _running(
-    cluster: Cluster, name: str, command: str, credentials: Path, configuration: dict[str, Any], *, probes: int
+    folder: RunFolder, name: str, command: str, credentials: Path, configuration: dict[str, Any], *, probes: int
 ) -> Iterator[Process]:
-    file = cluster.folder.path / f"{name}.yaml"
+    file = folder.path / f"{name}.yaml"
     file.write_text(json.dumps(configuration), encoding="utf-8")
-    process = cluster.folder.process(
+    process = folder.process(
         name,
         [*PROGRAM, command, f"--kubeconfig={credentials}", f"--config={file}"],
         ready=partial(healthy, probes, "/readyz", tls=False),

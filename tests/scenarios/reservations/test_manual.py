@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from tests.cluster.kubectl import kubectl
 from tests.scenarios.api import Api, Json
 from tests.scenarios.eventually import eventually, steadily
 from tests.scenarios.reservations.conftest import EXAMPLES
 from tests.scenarios.resources import EVENTS, PODS, PRIORITY_CLASSES, RESERVATIONS
-from tests.scenarios.target import Target
+from tests.scenarios.target import Capability, Target
 
 GIB = 1024**3
 
@@ -197,6 +199,7 @@ async def events(api: Api, uid: str) -> list[Json]:
     return await api.all(EVENTS, namespace="default", fieldSelector=f"involvedObject.uid={uid}")
 
 
+@pytest.mark.needs(Capability.PREEMPTION)
 async def test_no_pod_is_preempted_in_vain(emptied: Api) -> None:
     """A.12: of 64 CPUs 20 are held and 40 used by others; who wants 50 could not have them if those left."""
     await emptied.create({**PRIORITY, "value": 1000})
