@@ -32,6 +32,10 @@ COMMANDS: Final[Places] = {
         "dra.cli.kubectl.why.listing:usage",
         "Sum up who has how many devices, and how many of them pods use now.",
     ),
+    "simulate": (
+        "dra.cli.kubectl.simulate.command:simulate",
+        "Say where the pods of manifests would be placed, with which devices, and what would wait and why.",
+    ),
     "release": (
         "dra.cli.kubectl.release.commands:release",
         "Give a claim back: you vouch that nobody uses it any more.",

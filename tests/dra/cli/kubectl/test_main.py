@@ -51,6 +51,7 @@ ARGUMENTS = {
     "explain": ["claim", "c"],
     "why": ["pod/p"],
     "get": ["claims"],
+    "simulate": ["-f", "/dev/null"],
     "release": ["claim", "c"],
     "wait": ["claim/c"],
 }

@@ -1,0 +1,99 @@
+"""Changes to a cluster that nobody has made: more nodes, a cordon, a reservation less."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import msgspec
+
+from dra.engine.explain.snapshot import Snapshot
+from dra.model.claims import ResourceClaimStatus
+from dra.model.meta import Key, Uid
+from dra.model.placement import Host
+from dra.model.pods import claim_names
+from dra.model.slices import ResourceSlice
+
+HOSTNAME = "kubernetes.io/hostname"
+
+
+class UnknownError(ValueError):
+    """Something is to be changed that is not there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """What is to be different."""
+
+    cordoned: tuple[str, ...] = ()
+    added: tuple[tuple[str, int], ...] = ()
+    """(like which node, how many)."""
+
+    dropped: tuple[Key, ...] = ()
+    """Claims that are given back, and whose pods are gone."""
+
+
+def changed(snapshot: Snapshot, change: Change) -> Snapshot:
+    """Return the cluster as it would be then; raises UnknownError."""
+    for name in change.cordoned:
+        snapshot = _cordoned(snapshot, name)
+    for name, count in change.added:
+        snapshot = _grown(snapshot, name, count)
+    for key in change.dropped:
+        snapshot = _dropped(snapshot, key)
+    return snapshot
+
+
+def _cordoned(snapshot: Snapshot, name: str) -> Snapshot:
+    _node(snapshot.nodes, name)
+    nodes = tuple(
+        msgspec.structs.replace(each, spec=msgspec.structs.replace(each.spec, unschedulable=True))
+        if each.metadata.name == name
+        else each
+        for each in snapshot.nodes
+    )
+    return msgspec.structs.replace(snapshot, nodes=nodes)
+
+
+def _node(nodes: Iterable[Host], name: str) -> Host:
+    found = next((each for each in nodes if each.metadata.name == name), None)
+    if found is None:
+        raise UnknownError(f"node {name}: is not there")
+    return found
+
+
+def _grown(snapshot: Snapshot, name: str, count: int) -> Snapshot:
+    """Return the cluster with nodes like one of it, empty and open, that offer the same devices."""
+    like = _node(snapshot.nodes, name)
+    own = [each for each in snapshot.slices if each.spec.node_name == name]
+    nodes, slices = list(snapshot.nodes), list(snapshot.slices)
+    for number in range(1, count + 1):
+        new = f"{name}-more-{number}"
+        labels = {**(like.metadata.labels or {}), HOSTNAME: new}
+        meta = msgspec.structs.replace(like.metadata, name=new, uid=Uid(f"simulated-node-{new}"), labels=labels)
+        spec = msgspec.structs.replace(like.spec, unschedulable=False)
+        nodes.append(msgspec.structs.replace(like, metadata=meta, spec=spec))
+        slices += [_moved(each, name, new) for each in own]
+    return msgspec.structs.replace(snapshot, nodes=tuple(nodes), slices=tuple(slices))
+
+
+def _moved(found: ResourceSlice, old: str, new: str) -> ResourceSlice:
+    spec = found.spec
+    pool = msgspec.structs.replace(spec.pool, name=new if spec.pool.name == old else f"{spec.pool.name}-{new}")
+    meta = msgspec.structs.replace(
+        found.metadata, name=f"{found.metadata.name}-{new}", uid=Uid(f"simulated-slice-{new}")
+    )
+    return msgspec.structs.replace(found, metadata=meta, spec=msgspec.structs.replace(spec, node_name=new, pool=pool))
+
+
+def _dropped(snapshot: Snapshot, key: Key) -> Snapshot:
+    if all(each.metadata.key != key for each in snapshot.claims):
+        raise UnknownError(f"claim {'/'.join(key)}: is not there")
+    claims = tuple(
+        msgspec.structs.replace(each, status=ResourceClaimStatus()) if each.metadata.key == key else each
+        for each in snapshot.claims
+    )
+    pods = tuple(
+        each
+        for each in snapshot.pods
+        if not (each.metadata.namespace == key[0] and key[1] in claim_names(each) and each.spec.node_name)
+    )
+    return msgspec.structs.replace(snapshot, claims=claims, pods=pods)

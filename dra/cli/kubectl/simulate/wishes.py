@@ -1,0 +1,159 @@
+"""Manifests as things to be scheduled: pods, the pods of workloads, claims, and what else changes where they fit.
+
+A workload stands for the pods that its controller would make at once: a Job's ``parallelism``, a Deployment's
+``replicas``. A pod with a claim template gets the claim that would be made for it. What is of another kind is named,
+never guessed at.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import date
+from typing import Any, Final
+
+import msgspec
+
+from dra.model.claims import ResourceClaim
+from dra.model.classes import DeviceClass
+from dra.model.meta import Key
+from dra.model.placement import Host, PlacedPod
+from dra.model.slices import ResourceSlice
+from dra.model.templates import ResourceClaimTemplate
+
+Json = dict[str, Any]
+
+OURS: Final = "reserve.dra/claim"
+"""The gate that our controller opens."""
+
+
+class MalformedManifestError(ValueError):
+    """A manifest that cannot be read; the text names the object."""
+
+
+@dataclass(slots=True)
+class Wishes:
+    """What the manifests hold."""
+
+    pods: list[PlacedPod] = field(default_factory=list)
+    claims: list[ResourceClaim] = field(default_factory=list)
+    templates: list[ResourceClaimTemplate] = field(default_factory=list)
+    nodes: list[Host] = field(default_factory=list)
+    slices: list[ResourceSlice] = field(default_factory=list)
+    classes: list[DeviceClass] = field(default_factory=list)
+    priorities: dict[Key, str] = field(default_factory=dict)
+    """Pod → its priority class, where its priority is not said."""
+
+    ignored: list[str] = field(default_factory=list)
+    """What is not simulated."""
+
+
+def read(documents: Iterable[Any], *, namespace: str) -> Wishes:
+    """Return what manifests wish for; raises MalformedManifestError."""
+    wishes = Wishes()
+    for document in _flat(documents):
+        kind = str(document.get("kind", ""))
+        meta = document.get("metadata") or {}
+        name = str(meta.get("name") or meta.get("generateName") or "")
+        where = f"{kind or 'object'} {name or '(without a name)'}"
+        if not (kind and name):
+            raise MalformedManifestError(f"{where}: a manifest has a kind and metadata.name")
+        try:
+            if not _add(wishes, kind, _plain(document), namespace=namespace):
+                wishes.ignored.append(where)
+        except (msgspec.ValidationError, TypeError, AttributeError, ValueError) as error:
+            raise MalformedManifestError(f"{where}: {error}") from error
+    return wishes
+
+
+def _flat(documents: Iterable[Any]) -> Iterator[Json]:
+    for each in documents:
+        if each is None:
+            continue
+        if not isinstance(each, Mapping):
+            raise MalformedManifestError(f"a manifest is an object, not {each!r:.40}")
+        if str(each.get("kind", "")).endswith("List") and "items" in each:
+            yield from _flat(each["items"] or ())
+        else:
+            yield dict(each)
+
+
+def _plain(value: Any) -> Any:  # noqa: ANN401 - what YAML can say
+    """Return what the API server would be sent: YAML's dates and fractions are texts there."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_plain(each) for each in value]
+    return str(value) if isinstance(value, float | date) else value
+
+
+_STRUCTS: Final[Mapping[str, tuple[str, Any, bool]]] = {
+    "ResourceClaim": ("claims", ResourceClaim, True),
+    "ResourceClaimTemplate": ("templates", ResourceClaimTemplate, True),
+    "Node": ("nodes", Host, False),
+    "ResourceSlice": ("slices", ResourceSlice, False),
+    "DeviceClass": ("classes", DeviceClass, False),
+}
+
+_REPLICATED: Final = {"Deployment": "deployments", "ReplicaSet": "replicasets", "StatefulSet": "statefulsets"}
+
+
+def _add(wishes: Wishes, kind: str, document: Json, *, namespace: str) -> bool:
+    """Take in one manifest; return whether it is of a kind that is known here."""
+    meta = document["metadata"]
+    if kind in _STRUCTS:
+        attribute, struct, namespaced = _STRUCTS[kind]
+        where = {"namespace": meta.get("namespace", namespace)} if namespaced else {}
+        named = {**meta, **where, "uid": meta.get("uid") or f"simulated-{kind}-{meta['name']}", "resourceVersion": "1"}
+        getattr(wishes, attribute).append(msgspec.convert({**document, "metadata": named}, struct))
+        return True
+    if kind == "Pod":
+        _add_pod(wishes, document, namespace=namespace)
+        return True
+    count = _count(kind, document.get("spec") or {})
+    if count is None:
+        return False
+    template = document["spec"]["template"]
+    owner = {"apiVersion": document.get("apiVersion", ""), "kind": kind, "name": meta["name"], "controller": True}
+    for number in range(count):
+        pod_meta = {
+            **(template.get("metadata") or {}),
+            "name": f"{meta['name']}-{number}",
+            "namespace": meta.get("namespace", namespace),
+            "ownerReferences": [{**owner, "uid": f"simulated-{kind}-{meta['name']}"}],
+        }
+        _add_pod(wishes, {"metadata": pod_meta, "spec": template["spec"]}, namespace=namespace)
+    return True
+
+
+def _count(kind: str, spec: Json) -> int | None:
+    """Return how many pods a workload has at once; None if it is no workload that is known."""
+    if kind == "Job":
+        if spec.get("suspend"):
+            return 0
+        wanted = int(spec.get("parallelism", 1))
+        completions = spec.get("completions")
+        return wanted if completions is None else min(wanted, int(completions))
+    if kind in _REPLICATED:
+        return int(spec.get("replicas", 1))
+    return None
+
+
+def _add_pod(wishes: Wishes, document: Json, *, namespace: str) -> None:
+    meta, spec = dict(document["metadata"]), dict(document.get("spec") or {})
+    meta.setdefault("namespace", namespace)
+    meta.setdefault("name", f"{meta.get('generateName', '')}simulated")
+    meta["uid"] = f"simulated-{meta['namespace']}-{meta['name']}"
+    for field_name in ("containers", "initContainers"):
+        if field_name in spec:
+            spec[field_name] = [_requesting(each) for each in spec[field_name]]
+    if "priorityClassName" in spec and "priority" not in spec:
+        wishes.priorities[meta["namespace"], meta["name"]] = str(spec["priorityClassName"])
+    gates = [each for each in spec.get("schedulingGates") or () if each.get("name") != OURS]
+    spec["schedulingGates"] = gates or None
+    wishes.pods.append(msgspec.convert({"metadata": meta, "spec": spec}, PlacedPod))
+
+
+def _requesting(container: Json) -> Json:
+    """Return a container as the API server completes it: what is limited and not requested is requested, too."""
+    resources = container.get("resources") or {}
+    requests = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
+    return {**container, "resources": {**resources, "requests": requests}}

@@ -1,0 +1,172 @@
+"""What would be placed where, what would wait and why: on a cluster of three nodes with two devices each."""
+
+import json
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from dra.cli.kubectl.main import main
+from dra.cli.kubectl.reading import bundle
+from dra.cli.kubectl.simulate.wishes import MalformedManifestError, read
+from tests.dra.engine.explain.scenes import DRIVER, claim, entry, node, pod, snapshot
+
+
+def manifest(kind, name, spec=None, *, version="v1", **metadata):
+    return {
+        "apiVersion": version,
+        "kind": kind,
+        "metadata": {"name": name, "namespace": "ml"} | metadata,
+        "spec": spec or {},
+    }
+
+
+def asking(name, count=1):
+    exactly = {"deviceClassName": DRIVER, "count": count}
+    return manifest("ResourceClaim", name, {"devices": {"requests": [{"name": "gpu", "exactly": exactly}]}})
+
+
+def template(name, count=1):
+    return manifest("ResourceClaimTemplate", name, {"spec": asking("x", count)["spec"]})
+
+
+def using(*claims, template=None, cpu=1, **more):
+    entries = [{"name": f"c{number}", "resourceClaimName": name} for number, name in enumerate(claims)]
+    entries += [{"name": "own", "resourceClaimTemplateName": template}] if template else []
+    return {"containers": [{"name": "main", "resources": {"limits": {"cpu": cpu}}}], "resourceClaims": entries} | more
+
+
+@pytest.fixture
+def simulate(tmp_path):
+    def simulate(*manifests, cluster=None, options=()):
+        bundle.write(cluster or snapshot(), tmp_path / "b.tgz")
+        (tmp_path / "m.yaml").write_text(yaml.safe_dump_all(manifests))
+        command = ["simulate", f"--filename={tmp_path}/m.yaml", f"--from={tmp_path}/b.tgz", "--namespace=ml", *options]
+        done = CliRunner().invoke(main, [*command, "--output=json"])
+        if done.exit_code == 2:
+            return done
+        assert done.exit_code in (0, 1), (done.output, done.exception)
+        found = {each["metadata"]["name"]: each for each in json.loads(done.stdout)["items"]}
+        assert done.exit_code == (not all(each["placed"] for each in found.values()))
+        return found
+
+    return simulate
+
+
+def placed(found):
+    return {name for name, each in found.items() if each["placed"]}
+
+
+def test_pods_that_share_a_claim_go_where_its_device_is(simulate):
+    found = simulate(asking("c"), *(manifest("Pod", f"p{n}", using("c")) for n in range(3)))
+    assert placed(found) == {"p0", "p1", "p2"}
+    assert len({(each["node"], *each["devices"]) for each in found.values()}) == 1
+
+
+def test_a_job_is_its_pods_each_with_a_claim_of_its_own(simulate):
+    job = manifest("Job", "train", {"parallelism": 7, "template": {"spec": using(template="t")}}, version="batch/v1")
+    found = simulate(template("t"), job)
+    assert len(placed(found)) == 6  # devices there are
+    assert len({device for each in found.values() for device in each["devices"]}) == 6
+    (waits,) = (each for each in found.values() if not each["placed"])
+    assert "cannot allocate all claims" in waits["why"]
+
+
+def test_what_is_held_is_not_given_again_and_pods_that_wait_already_come_first(simulate):
+    cluster = snapshot(
+        claim("a", "n1/gpu-0", "n1/gpu-1", listed=(entry("x"),)),
+        claim("b", count=2),
+        pods=(pod("x", "a", on="n1", phase="Running", started=True), pod("y", "b")),
+    )
+    found = simulate(
+        asking("c", 2),
+        manifest("Pod", "p", using("c")),
+        asking("d", 2),
+        manifest("Pod", "q", using("d")),
+        cluster=cluster,
+    )
+    assert placed(found) == {"p"}
+
+
+@pytest.mark.parametrize(
+    ("options", "count"),
+    [
+        pytest.param((), 6, id="as-it-is"),
+        pytest.param(("--add-nodes=n1=2",), 10, id="more-nodes"),
+        pytest.param(("--cordon=n1", "--cordon=n2"), 2, id="cordoned"),
+    ],
+)
+def test_a_change_of_the_cluster_can_be_tried(simulate, options, count):
+    job = manifest("Job", "train", {"parallelism": 20, "template": {"spec": using(template="t")}}, version="batch/v1")
+    assert len(placed(simulate(template("t"), job, options=options))) == count
+
+
+def test_a_reservation_can_be_dropped(simulate):
+    cluster = snapshot(*(claim(f"h{n}", f"n{n}/gpu-0", f"n{n}/gpu-1", listed=(entry(f"x{n}"),)) for n in (1, 2, 3)))
+    wish = (asking("c"), manifest("Pod", "p", using("c")))
+    assert placed(simulate(*wish, cluster=cluster)) == set()
+    found = simulate(*wish, cluster=cluster, options=("--drop-reservation=ml/h2",))
+    assert found["p"]["node"] == "n2"
+
+
+@pytest.mark.parametrize(
+    ("spec", "why"),
+    [
+        pytest.param(using(cpu=100), "Insufficient cpu", id="room"),
+        pytest.param(using(nodeSelector={"zone": "x"}), "didn't match Pod's node affinity/selector", id="selector"),
+        pytest.param(using("nowhere"), 'resourceclaim "nowhere" not found', id="no-claim"),
+        pytest.param(using(template="nowhere"), "waiting for dynamic resource controller", id="no-template"),
+        pytest.param(using(schedulingGates=[{"name": "others/gate"}]), "has scheduling gates", id="gates-of-others"),
+    ],
+)
+def test_it_says_why_a_pod_would_wait(simulate, spec, why):
+    assert why in simulate(manifest("Pod", "p", spec))["p"]["why"]
+
+
+def test_our_own_gate_is_no_obstacle(simulate):
+    assert simulate(manifest("Pod", "p", using(schedulingGates=[{"name": "reserve.dra/claim"}])))["p"]["placed"]
+
+
+def test_a_pod_of_higher_priority_comes_first(simulate):
+    pods = [manifest("Pod", name, using("c" + name, priority=priority)) for name, priority in (("a", 1), ("b", 9))]
+    found = simulate(asking("ca", 2), asking("cb", 2), *pods, cluster=snapshot(nodes=[node("n1")]))
+    assert placed(found) == {"b"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        pytest.param(("--cordon=nope",), "node nope: is not there", id="node"),
+        pytest.param(("--drop-reservation=nope",), "claim ml/nope: is not there", id="claim"),
+        pytest.param(("--add-nodes=n1",), "NODE=COUNT", id="count"),
+    ],
+)
+def test_what_is_not_there_cannot_be_changed(simulate, arguments, told):
+    assert told in simulate(manifest("Pod", "p", using()), options=arguments).stderr
+
+
+def test_what_is_not_simulated_is_said(tmp_path):
+    bundle.write(snapshot(), tmp_path / "b.tgz")
+    (tmp_path / "m.yaml").write_text(yaml.safe_dump_all([manifest("Service", "s"), manifest("Pod", "p", using())]))
+    done = CliRunner().invoke(main, ["simulate", f"--filename={tmp_path}/m.yaml", f"--from={tmp_path}/b.tgz"])
+    assert "not simulated: Service s" in done.stderr
+    assert "1 of 1 pods would be placed, 0 would wait" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("documents", "told"),
+    [
+        pytest.param(["text"], "a manifest is an object", id="no-object"),
+        pytest.param([{"kind": "Pod"}], "Pod \\(without a name\\)", id="no-name"),
+        pytest.param([manifest("Pod", "p", {"containers": 5})], "Pod p", id="no-list"),
+        pytest.param([manifest("ResourceClaim", "c", {"devices": []})], "ResourceClaim c", id="no-claim"),
+    ],
+)
+def test_a_manifest_that_cannot_be_read_is_named(documents, told):
+    with pytest.raises(MalformedManifestError, match=told):
+        read(documents, namespace="ml")
+
+
+def test_lists_fractions_and_dates_are_read():
+    (found,) = read([{"kind": "List", "items": [manifest("Pod", "p", using(cpu=0.5))]}, None], namespace="x").pods
+    assert found.spec.containers[0].resources.requests == {"cpu": "0.5"}
