@@ -4,7 +4,7 @@ import asyncio
 import logging
 import secrets
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 import msgspec
@@ -100,6 +100,17 @@ class EventRecorder:
         )
 
 
+class Told:
+    """Takes what is seen of reservations to those who keep their claims."""
+
+    def __init__(self, world: World, woken: Callable[[], None], *, holds_devices: bool) -> None:
+        self.holds_devices = holds_devices
+        self.observe_reservation = world.observe_reservation
+        self.reservation_unreadable = world.reservation_unreadable
+        self.forget_reservation = world.forget_reservation
+        self.woken = woken
+
+
 class Application:
     """One controller process on one API server."""
 
@@ -109,6 +120,8 @@ class Application:
         """``identity`` tells this process from all others; without one, it is the host with something random."""
         self.metrics = Metrics()
         self.world = World()
+        if configuration.reservations:
+            self.world.follow_reservations()
         self._acting = False
         self._clock = clock
         self._transport = transport
@@ -163,7 +176,12 @@ class Application:
         )
         self._reservations = (
             ReservationLoop(
-                client, recorder=self._recorder, nodes=self._watches.nodes, clock=clock, leadership=leadership
+                client,
+                recorder=self._recorder,
+                nodes=self._watches.nodes,
+                clock=clock,
+                leadership=leadership,
+                listener=Told(self.world, self._wake, holds_devices=self._policy.generate_claims),
             )
             if configuration.reservations
             else None
@@ -239,8 +257,13 @@ class Application:
                 group.create_task(self._reservations.run(), name="reservations")
 
     async def _generate(self) -> None:
-        """Only when all templates are known: one that is not to be seen is then missing."""
+        """Only when all templates are known: one that is not to be seen is then missing.
+
+        And all reservations: what one of them holds for a pod is not made anew.
+        """
         await self._templates.synced()
+        if self._reservations is not None:
+            await self._reservations.synced()
         self.world.owners.start_over()
         self._generation.wake()
         await self._generation.run()

@@ -1,5 +1,8 @@
 """Rule 13's loop: pods and PodGroups get the claims that their templates ask for.
 
+What a Reservation holds for a pod is given to it instead of a new claim (`dra.engine.generation.held`): nowhere else is
+that decided.
+
 A claim is created, its answer enters the world, and the next decision finds it there: whatever fails in between, no
 second one is made. The status of the owner is written last.
 """
@@ -10,16 +13,18 @@ from typing import Final
 
 from controller.leadership import Leadership
 from controller.metrics import Metrics
+from controller.patching import Patching
 from controller.publisher import Publisher
 from controller.queue import Queue
 from controller.retries import Retries
 from dra.engine.generation import manifests
-from dra.engine.generation.decide import CreateClaim, RecordClaims, decide, failure
+from dra.engine.generation.decide import CreateClaim, HandOver, RecordClaims, decide, failure, handed_over
 from dra.engine.generation.owners import OwnerKind, OwnerView
 from dra.engine.world import World
 from dra.kube.client import WRITE_TIMEOUT, Client
 from dra.kube.clock import Clock
-from dra.kube.errors import ApiError, NotFound
+from dra.kube.errors import ApiError, Conflict, NotFound
+from dra.kube.limits import Priority
 from dra.kube.resources import CLAIMS, POD_GROUPS, PODS
 from dra.model.claims import ResourceClaim
 from dra.model.meta import Uid
@@ -30,7 +35,7 @@ WORKERS: Final = 16
 """Owners served at the same time."""
 
 ROUNDS: Final = 3
-"""Decisions in a row on one owner: created, then recorded, then nothing."""
+"""Decisions in a row on one owner: created or taken, then recorded, then nothing."""
 
 RETRY: Final = (0.2, 60.0)
 """Seconds, first and longest, before an owner is tried again; events come at once."""
@@ -57,6 +62,7 @@ class GenerationLoop:
         self._metrics = metrics
         self._clock = clock
         self._leadership = leadership
+        self._patching = Patching(client)
         self._queue: Queue[Uid] = Queue(clock)
         self._retries: Retries[Uid] = Retries()
 
@@ -101,6 +107,8 @@ class GenerationLoop:
                 return not plan.reasons
             for action in plan.create:
                 await self._create(action, view)
+            for taken in plan.take:
+                await self._take(taken)
             if plan.record is not None:
                 await self._record(plan.record)
         return True
@@ -124,6 +132,29 @@ class GenerationLoop:
             raise
         self._metrics.creations.labels("success", admin).inc()
         self._world.observe_claim(claim, now=self._clock.now(), ours=True)
+
+    async def _take(self, action: HandOver) -> None:
+        """Give a held claim to its owner. Raises Conflict if somebody was faster: then it is decided anew."""
+        claim = action.held.claim
+        try:
+            given = await self._patching.send(
+                manifests.handed_over(action), claim, priority=Priority.URGENT, within=self._within
+            )
+        except Conflict:
+            found = await self._client.get(CLAIMS, claim.metadata.key, ResourceClaim)
+            self._world.observe_claim(found, now=self._clock.now())
+            raise
+        except NotFound:
+            self._world.forget_claim(claim.metadata.key, claim.metadata.uid)
+            raise
+        now = self._clock.now()
+        self._world.observe_claim(given, now=now, ours=True)
+        told = handed_over(action)
+        _log.info("%s", told.text)
+        self._publisher.publish(("", claim.metadata.uid), [told], now=now)
+
+    def _within(self) -> float:
+        return self._leadership.within(WRITE_TIMEOUT, now=self._clock.now())
 
     async def _record(self, action: RecordClaims) -> None:
         owner = action.owner

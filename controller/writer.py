@@ -36,11 +36,12 @@ from dra.kube.client import WRITE_TIMEOUT, Client
 from dra.kube.clock import Clock, micro_time
 from dra.kube.errors import ApiError, Conflict, NotFound
 from dra.kube.limits import Priority
-from dra.kube.resources import CLAIMS, PODS, InvalidNameError
+from dra.kube.resources import CLAIMS, PODS, RESERVATIONS, InvalidNameError
 from dra.kube.store import Rewound, RewoundError, earlier
 from dra.model.claims import ResourceClaim
 from dra.model.meta import Key, PartialObject, Uid
 from dra.model.pods import Pod, claim_names
+from dra.model.references import ConsumerReference
 
 PARALLEL: Final = 32
 """Requests of one plan that are under way at a time: a window of 240 pods is ungated in eight rounds."""
@@ -292,9 +293,25 @@ class Writer:
             return
         self._asking.add(question)
         try:
-            await self._workloads.look_up(action.reference, namespace=action.claim[0])
+            if action.reference.is_reservation:
+                await self._look_up_reservation(action.reference)
+            else:
+                await self._workloads.look_up(action.reference, namespace=action.claim[0])
         finally:
             self._asking.discard(question)
+
+    async def _look_up_reservation(self, reference: ConsumerReference) -> None:
+        """Ask whether a reservation is certainly gone; what is there, its watch will show."""
+        try:
+            found = await self._client.get(RESERVATIONS, ("", reference.name), PartialObject)
+        except InvalidNameError:  # nothing can have such a name
+            self._world.forget_reservation(reference.uid)
+        except NotFound as error:
+            if error.details.name == reference.name:  # else the kind is not served just now
+                self._world.forget_reservation(reference.uid)
+        else:
+            if found.metadata.uid != reference.uid:
+                self._world.forget_reservation(reference.uid)
 
     def _within(self) -> float:
         """Return how long a write that begins now may take: it must be over before our lease can be."""

@@ -4,14 +4,14 @@ import asyncio
 import logging
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from controller.leadership import Leadership
 from controller.queue import Queue
 from controller.reservations.roster import Roster, concerns_reservations
 from controller.retries import Retries
 from controller.watches import trouble
-from dra.api.reservations.model import MalformedReservationError, Phase, read
+from dra.api.reservations.model import MalformedReservationError, Phase, Reservation, read
 from dra.engine.instants import NEVER
 from dra.engine.reservations import lifecycle
 from dra.engine.reservations.lifecycle import Ask, Place, Plan, Remove, Severity, Told, Unplace, WriteStatus
@@ -46,6 +46,25 @@ ACTION: Final = "Reserve"
 _log: Final = logging.getLogger(__name__)
 
 
+class Listener(Protocol):
+    """Who wants to know of reservations: whoever keeps their claims."""
+
+    holds_devices: bool
+    """Whether the claims of their templates can be held."""
+
+    def observe_reservation(self, uid: Uid, reservation: Reservation, /) -> None:
+        """Take in a reservation."""
+
+    def reservation_unreadable(self, uid: Uid, /) -> None:
+        """The reservation is there, and cannot be read."""
+
+    def forget_reservation(self, uid: Uid, /) -> None:
+        """The reservation is certainly gone."""
+
+    def woken(self) -> None:
+        """These were all for now."""
+
+
 class ReservationLoop:
     """Watches reservations and their pods, decides and writes."""
 
@@ -57,14 +76,19 @@ class ReservationLoop:
         nodes: Reflector[Any],
         clock: Clock,
         leadership: Leadership,
+        listener: Listener | None = None,
     ) -> None:
-        """``nodes`` is somebody else's reflector: which nodes there are."""
+        """``nodes`` is somebody else's reflector: which nodes there are.
+
+        ``listener`` is told of all reservations, before anything is decided here.
+        """
         self._client = client
         self._recorder = recorder
         self._nodes = nodes
         self._clock = clock
         self._leadership = leadership
         self.roster = Roster()
+        self._listener = listener
         self._acting = False
         self._queue: Queue[Uid] = Queue(clock)
         self._retries: Retries[Uid] = Retries()
@@ -96,6 +120,10 @@ class ReservationLoop:
     def _all(self) -> tuple[Reflector[Any], ...]:
         return (self._reservations, self._pods)
 
+    async def synced(self) -> None:
+        """Wait until all reservations are known."""
+        await self._reservations.synced.wait()
+
     def troubles(self) -> list[str]:
         """Return what keeps us from knowing reservations; empty when ready."""
         return [text for each in self._all if (text := trouble(each))]
@@ -108,8 +136,7 @@ class ReservationLoop:
                 case Upserted(obj=found):
                     self._observe(found)
                 case Deleted(obj=found):
-                    self._unreadable.pop(found.metadata.uid, None)
-                    self.roster.forget(found.metadata.uid)
+                    self._forget(found.metadata.uid)
                 case Rewound():
                     raise RewoundError(change)
                 case _:
@@ -136,15 +163,31 @@ class ReservationLoop:
         except MalformedReservationError as error:
             self._unreadable[uid] = (obj, str(error))
             self.roster.dirty.add(uid)
+            if self._listener is not None:
+                self._listener.reservation_unreadable(uid)
             return
         self._unreadable.pop(uid, None)
         before = self.roster.observe(uid, obj.metadata.resource_version, reservation)
+        if self._listener is not None and before is not reservation:  # else older than what is known
+            self._listener.observe_reservation(uid, reservation)
         placed = reservation.status.phase is Phase.AVAILABLE
         if placed and before is not None and before.status.phase is Phase.PENDING and self._acting:
             text = f"Successfully assigned {reservation.metadata.name} to {reservation.status.node_name}"
             self._tell(obj.metadata, Told(reason=ReservationReason.SCHEDULED, text=text))
 
+    @property
+    def _holds_devices(self) -> bool:
+        return self._listener is not None and self._listener.holds_devices
+
+    def _forget(self, uid: Uid) -> None:
+        self._unreadable.pop(uid, None)
+        self.roster.forget(uid)
+        if self._listener is not None:
+            self._listener.forget_reservation(uid)
+
     def _wake(self) -> None:
+        if self._listener is not None:
+            self._listener.woken()
         dirty = self.roster.dirty
         if not self._acting:
             dirty.clear()
@@ -182,7 +225,7 @@ class ReservationLoop:
             return
         await self._ask_again(uid)
         for _ in range(ROUNDS):
-            view = self.roster.view(uid, nodes=self._nodes.objects)
+            view = self.roster.view(uid, nodes=self._nodes.objects, devices=self._holds_devices)
             if view is None:
                 return
             wall = self._clock.wall()
@@ -282,12 +325,12 @@ class ReservationLoop:
         try:
             found = await self._client.get(RESERVATIONS, ("", reservation.metadata.name), DynamicObject)
         except NotFound:
-            self.roster.forget(uid)
+            self._forget(uid)
             return
         if found.metadata.uid == uid:
             self._observe(found)
         else:
-            self.roster.forget(uid)
+            self._forget(uid)
 
     async def _say_unreadable(self, obj: DynamicObject, text: str) -> None:
         """Tell in a condition why an object is not one of ours: nothing else is done about it."""

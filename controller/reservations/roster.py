@@ -140,8 +140,11 @@ class Roster:
         self._refused[uid] = text
         self.dirty.add(uid)
 
-    def view(self, uid: Uid, *, nodes: Mapping[Key, object]) -> View | None:
-        """Return what there is to know about a reservation; `nodes` are those that there are."""
+    def view(self, uid: Uid, *, nodes: Mapping[Key, object], devices: bool = False) -> View | None:
+        """Return what there is to know about a reservation; `nodes` are those that there are.
+
+        `devices` is whether the claims of its template can be held.
+        """
         reservation = self._reservations.get(uid)
         if reservation is None:
             return None
@@ -157,6 +160,7 @@ class Roster:
             never_bound=frozenset(self._never_bound.get(uid, ())),
             asked=tuple(each.consumer for key, each in self._asked.get(uid, {}).items() if key not in seen),
             refused=self._refused.get(uid, ""),
+            devices=devices,
         )
 
     def _consumers(self, uid: Uid, reservation: Reservation) -> tuple[Consumer, ...]:

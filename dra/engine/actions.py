@@ -5,7 +5,7 @@ from typing import TypeAlias
 from dra.engine.instants import NEVER, Instant
 from dra.engine.reasons import Reason
 from dra.engine.taints import Source
-from dra.model.meta import Key, Struct, Uid
+from dra.model.meta import Key, OwnerReference, Struct, Uid
 from dra.model.references import ConsumerReference
 
 
@@ -35,11 +35,12 @@ class Deallocate(Struct, frozen=True):
 
 
 class Annotate(Struct, frozen=True):
-    """Change annotations (None removes one) and, if given, the finalizers of the claim."""
+    """Change annotations (None removes one) and, if given, the finalizers or owners of the claim."""
 
     claim: Key
     annotations: tuple[tuple[str, str | None], ...] = ()
     finalizers: tuple[str, ...] | None = None
+    owners: tuple[OwnerReference, ...] | None = None
 
 
 class DeleteClaim(Struct, frozen=True):

@@ -30,12 +30,14 @@ def body(write: ClaimWrite) -> dict[str, Any]:
             return {"status": {"reservedFor": [msgspec.to_builtins(entry)]}}
         case Deallocate():
             return {"status": {"allocation": None, "reservedFor": None, "devices": None}}
-        case Annotate(annotations=annotations, finalizers=finalizers):
+        case Annotate(annotations=annotations, finalizers=finalizers, owners=owners):
             metadata: dict[str, Any] = {}
             if annotations:
                 metadata["annotations"] = dict(annotations)
             if finalizers is not None:
                 metadata["finalizers"] = list(finalizers)
+            if owners is not None:
+                metadata["ownerReferences"] = msgspec.to_builtins(owners)
             return {"metadata": metadata}
         case _:
             assert_never(write)
@@ -78,13 +80,15 @@ def applied(claim: ResourceClaim, write: ClaimWrite) -> ResourceClaim:
             return applied(claim, SetReservedFor(claim=claim.metadata.key, entries=(*claim.entries, entry)))
         case Deallocate():
             return msgspec.structs.replace(claim, status=ResourceClaimStatus())
-        case Annotate(annotations=annotations, finalizers=finalizers):
+        case Annotate(annotations=annotations, finalizers=finalizers, owners=owners):
             meta = claim.metadata
             merged = {**(meta.annotations or {}), **dict(annotations)}
             kept = {key: value for key, value in merged.items() if value is not None}
             meta = msgspec.structs.replace(meta, annotations=kept)
             if finalizers is not None:
                 meta = msgspec.structs.replace(meta, finalizers=list(finalizers))
+            if owners is not None:
+                meta = msgspec.structs.replace(meta, owner_references=list(owners))
             return msgspec.structs.replace(claim, metadata=meta)
         case _:
             assert_never(write)

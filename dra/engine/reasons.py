@@ -45,6 +45,10 @@ class Code(StrEnum):
     FORCE_RELEASE_IGNORED = "ForceReleaseIgnored"
     FORCE_RELEASE_BLOCKED = "ForceReleaseBlocked"
     FORCE_RELEASE_WAITS = "ForceReleaseWaits"
+    HELD = "HeldForReservation"
+    HOLD_ENDED = "ReservationEnded"
+    HANDED_OVER = "HandedOver"
+    WAITS_FOR_HELD = "WaitsForHeldClaim"
 
 
 class Severity(StrEnum):
@@ -182,6 +186,21 @@ RENDERINGS: Final[dict[Code, Rendering]] = {
     ),
     Code.FORCE_RELEASE_WAITS: Rendering(
         Severity.NORMAL, "is released by force as soon as {pods} pods cannot be bound any more, within {seconds} s"
+    ),
+    Code.HELD: Rendering(
+        Severity.NORMAL, "is held for reservation {reservation}: its devices stay allocated for the owners to come"
+    ),
+    Code.HOLD_ENDED: Rendering(
+        Severity.NORMAL,
+        "is no longer held for reservation {reservation}, which is over; its devices are free when its last pod ends",
+    ),
+    Code.HANDED_OVER: Rendering(
+        Severity.NORMAL, "is given to pod {pod}, an owner of reservation {reservation}, with the devices that it has"
+    ),
+    Code.WAITS_FOR_HELD: Rendering(
+        Severity.NORMAL,
+        "waits for claim {claim}, held for it by reservation {reservation}, until {former} has ended. "
+        "See: kubectl describe resourceclaim -n {namespace} {claim}",
     ),
 }
 

@@ -6,10 +6,12 @@ backwards: an older resourceVersion is ignored, since the responses to our own w
 """
 
 from collections.abc import Iterable, Iterator
+from collections.abc import Set as AbstractSet
 from typing import Final
 
 import msgspec
 
+from dra.api.reservations.model import Reservation
 from dra.engine import consumers, ledger
 from dra.engine.claims import gates
 from dra.engine.claims.view import ClaimView, Entry, LostNode, NodeFit, OwnerPhase, Workload, WorkloadPhase, classify
@@ -20,6 +22,7 @@ from dra.engine.instants import Instant
 from dra.engine.ledger import Holder, Ledger
 from dra.engine.nodes import NodeChange, NodeIndex, Sandboxes
 from dra.engine.record import Record
+from dra.engine.reservations import placeholders
 from dra.engine.taints import Scope, TaintIndex
 from dra.engine.window import UNLISTED
 from dra.engine.workloads import WorkloadIndex, WorkloadKey
@@ -44,6 +47,7 @@ class World:
         self.taints = TaintIndex()
         self.dirty: set[Key] = set()
         self.owners = Owners()
+        self.holders = self.owners.holders
         self._loose: dict[Uid, Consumer] = {}
         """Pods behind our gate that name no claim (yet): only templates, whose claims are generated later."""
 
@@ -81,6 +85,7 @@ class World:
                 record.wrote(now=now)  # the watch was faster than the answer, maybe with somebody's next version
             return
         self.owners.observe_claim(claim, known)
+        self.holders.observe_claim(claim, known)
         if known is not None and known.metadata.uid != claim.metadata.uid:
             self.ledger.release(known.metadata.uid)
         record.replace(claim, now=now, ours=ours)
@@ -97,6 +102,7 @@ class World:
         if record is None or record.claim is None or record.claim.metadata.uid != uid:
             return
         self.owners.forget_claim(record.claim)
+        self.holders.forget_claim(record.claim)
         self._workloads.refer(key, ())
         self.ledger.release(uid)
         self._twice.discard(key)
@@ -229,6 +235,29 @@ class World:
         """Return what is known of a workload."""
         return self._workloads.get(key)
 
+    # Reservations:
+
+    def follow_reservations(self) -> None:
+        """From now on somebody tells of reservations; all of them, before anything is decided."""
+        self.holders.following = True
+
+    def observe_reservation(self, uid: Uid, reservation: Reservation) -> None:
+        """Take in a reservation."""
+        self._held_by_others(self.holders.observe(uid, reservation))
+        self.owners.reservations_changed([placeholders.key(reservation)[0]])
+
+    def reservation_unreadable(self, uid: Uid) -> None:
+        """The reservation is there, and cannot be read: what it holds stays held."""
+        self._held_by_others(self.holders.unreadable(uid))
+
+    def forget_reservation(self, uid: Uid) -> None:
+        """The reservation with that uid is certainly gone."""
+        self._held_by_others(self.holders.forget(uid))
+
+    def _held_by_others(self, concerned: AbstractSet[Key]) -> None:
+        self.dirty |= concerned
+        self.owners.reservations_changed({namespace for namespace, _ in concerned})
+
     # Taints:
 
     def taints_changed(self, scopes: Iterable[Scope]) -> None:
@@ -286,6 +315,7 @@ class World:
             stranded=self._stranded(record) if record.forced else frozenset(),
             history=record.history,
             owner=self._owner(record.claim),
+            holds=self.holders.holds(record.claim),
         )
 
     def owner_view(self, uid: Uid) -> OwnerView | None:
@@ -430,6 +460,7 @@ class World:
                 stranger=not over and (other is not None or asked is not None),
                 asked=asked,
                 group=self.workload(WorkloadKey.of(entry, record.key[0])) if entry.is_pod_group else None,
+                holders=self.holders.following,
             )
 
     def _owner(self, claim: ResourceClaim) -> OwnerPhase:
@@ -439,7 +470,7 @@ class World:
             return OwnerPhase.NONE
         found = self._consumers.get(self._names.get((claim.metadata.namespace, owner.name), Uid("")))
         if found is None:
-            return OwnerPhase.UNKNOWN
+            return OwnerPhase.GONE if owner.uid in self._gone else OwnerPhase.UNKNOWN
         if found.uid != owner.uid:
             return OwnerPhase.REPLACED
         return OwnerPhase.DONE if found.stage is Stage.FINISHED else OwnerPhase.PRESENT

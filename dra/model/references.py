@@ -56,6 +56,10 @@ POD_GROUPS: Final = GroupResource(resource="podgroups", group="scheduling.k8s.io
 """PodGroups (KEP-5729, off by default up to 1.37): an entry of one lets all its pods use the claim."""
 
 
+RESERVATIONS: Final = GroupResource(resource="reservations", group="scheduling.koordinator.sh")
+"""Koordinator's Reservations: an entry of one keeps a claim allocated for pods to come. They are in no namespace."""
+
+
 class ConsumerReference(Struct, frozen=True):
     """One entry of ``status.reservedFor``, and the value of the KEP's ``spec.reservedFor``.
 
@@ -85,6 +89,11 @@ class ConsumerReference(Struct, frozen=True):
     def is_pod_group(self) -> bool:
         """Whether the entry stands for all pods of a PodGroup."""
         return self.resource == POD_GROUPS.resource and self.api_group == POD_GROUPS.group
+
+    @property
+    def is_reservation(self) -> bool:
+        """Whether the entry keeps the claim for pods to come."""
+        return self.resource == RESERVATIONS.resource and self.api_group == RESERVATIONS.group
 
     @classmethod
     def parse(cls, text: str, *, uid: Uid = _UNKNOWN) -> Self:

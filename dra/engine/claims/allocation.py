@@ -15,6 +15,7 @@ from dra.engine.claims.view import ClaimView, EntryKind, WorkloadPhase
 from dra.engine.consumers import Consumer, Stage
 from dra.engine.instants import BIND_HORIZON, NEVER, Instant
 from dra.engine.reasons import Code, Reason, named, pod_reason
+from dra.engine.reservations.devices import Standing
 from dra.engine.window import UNLISTED
 from dra.model import claims, workloads
 from dra.model.claims import DELETE_PROTECTION
@@ -34,8 +35,14 @@ UNAVAILABLE: Final = "resourceclaim not available on the node"
 """The scheduler's words for a node that the allocation excludes (dynamicresources.go, Filter, 1.34 to 1.36)."""
 
 
-_FOR_MANY: Final = frozenset({EntryKind.WORKLOAD, EntryKind.FORMER, EntryKind.GUARD, EntryKind.GROUP})
+_FOR_MANY: Final = frozenset(
+    {EntryKind.WORKLOAD, EntryKind.FORMER, EntryKind.GUARD, EntryKind.GROUP, EntryKind.RESERVATION}
+)
 """Entries beside which pods need none of their own."""
+
+
+_FOR_OTHERS: Final = frozenset({EntryKind.FOREIGN, EntryKind.UNKNOWN, EntryKind.RESERVATION})
+"""Entries that keep an allocation whoever waits for it."""
 
 
 class Stuck(StrEnum):
@@ -55,7 +62,7 @@ def stuck(view: ClaimView, *, now: Instant) -> tuple[Stuck, Instant] | None:
     """
     if view.allocation is None or view.consuming or not view.waiting or view.claim.metadata.deleting:
         return None
-    if view.any_pod or view.groups or not view.kinds.isdisjoint({EntryKind.FOREIGN, EntryKind.UNKNOWN}):
+    if view.any_pod or view.groups or not view.kinds.isdisjoint(_FOR_OTHERS):
         return None
     if unsettled(view, now):  # its pods may be the last on a node that is lost to the waiting ones
         return None
@@ -124,7 +131,7 @@ def deallocation_rule(view: ClaimView, policy: Policy, now: Instant, desired: De
         return desired
     late = still_bindable(view, now)
     if not late:
-        return _free(view, desired, cause=_why(desired))
+        return _free(view, desired, cause=_why(view, desired))
     until = max(when for _, when in late)
     waits = view.reason(
         Code.DEALLOCATION_WAITS,
@@ -180,7 +187,9 @@ def _kept_by_others(view: ClaimView, desired: Desired) -> Iterator[Reason]:
     yield view.reason(Code.KEPT_BY_OTHERS, entries=named(str(e.reference) for e in others))
 
 
-def _why(desired: Desired) -> str:
+def _why(view: ClaimView, desired: Desired) -> str:
+    if any(hold.standing is Standing.OVER for hold in view.holds):
+        return "its reservation is over"
     if desired.over:
         return f"its workload {desired.over}"
     return "its workload's controller released it" if desired.released else "its last pod ended"

@@ -71,10 +71,12 @@ def plan(view: ClaimView, desired: Desired, *, now: Instant) -> Plan:
         if due <= now:
             actions.append(SetReservedFor(claim=view.key, entries=entries))
         wake_at = min(wake_at, due)
-    if desired.marks or desired.finalizers is not None:
+    if desired.marks or desired.finalizers is not None or desired.owners is not None:
         # After the status: a mark must never tell of an entry that was not made.
         marks = tuple(desired.marks.items())
-        actions.append(Annotate(claim=view.key, annotations=marks, finalizers=desired.finalizers))
+        actions.append(
+            Annotate(claim=view.key, annotations=marks, finalizers=desired.finalizers, owners=desired.owners)
+        )
     if desired.deleted:
         actions.append(DeleteClaim(claim=view.key, uid=view.claim.metadata.uid))
     actions.extend(gates.ungating(c) for c in desired.ungate)

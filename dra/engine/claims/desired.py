@@ -10,7 +10,7 @@ from dra.engine.actions import LookUpPod, LookUpWorkload
 from dra.engine.consumers import Consumer
 from dra.engine.instants import NEVER, Instant
 from dra.engine.reasons import Reason
-from dra.model.meta import Struct, Uid
+from dra.model.meta import OwnerReference, Struct, Uid
 from dra.model.references import ConsumerReference
 
 _NO_ANNOTATIONS: Final[Mapping[str, str | None]] = MappingProxyType({})
@@ -55,6 +55,9 @@ class Desired(Struct, frozen=True):
 
     marks: Mapping[str, str | None] = _NO_ANNOTATIONS
     finalizers: tuple[str, ...] | None = None
+    owners: tuple[OwnerReference, ...] | None = None
+    """Whose the claim is to be; None: as it is."""
+
     ungate: tuple[Consumer, ...] = ()
     lookups: tuple[LookUpPod | LookUpWorkload, ...] = ()
     reasons: tuple[Reason, ...] = ()

@@ -16,7 +16,9 @@ from dra.engine.instants import BIND_HORIZON, Instant
 from dra.engine.reasons import Code, named
 from dra.model.workloads import FORCE_RELEASE
 
-_DOUBTFUL: Final = frozenset({EntryKind.WORKLOAD, EntryKind.FORMER, EntryKind.UNKNOWN, EntryKind.FOREIGN})
+_DOUBTFUL: Final = frozenset(
+    {EntryKind.WORKLOAD, EntryKind.FORMER, EntryKind.UNKNOWN, EntryKind.FOREIGN, EntryKind.RESERVATION}
+)
 
 
 def force_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) -> Desired:

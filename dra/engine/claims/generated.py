@@ -10,6 +10,7 @@ from dra.engine.claims.desired import Desired
 from dra.engine.claims.policy import Policy
 from dra.engine.claims.view import ClaimView, OwnerPhase
 from dra.engine.instants import Instant
+from dra.engine.reservations.devices import Standing
 
 _NEEDLESS: Final = frozenset({OwnerPhase.DONE, OwnerPhase.REPLACED})
 """A pod that is not to be seen may be one whose watch event is still to come: the garbage collector knows."""
@@ -20,6 +21,8 @@ def generated_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desir
     del now
     if not policy.generate_claims or view.owner not in _NEEDLESS or view.claim.metadata.deleting:
         return desired
+    if any(hold.owns and hold.standing is not Standing.OVER for hold in view.holds):
+        return desired  # it was made for a reservation, which has it back
     freed = view.allocation is None or not desired.allocated
     unused = freed or not (view.entries or desired.workload or desired.guard or desired.kept or desired.pods)
     return desired.but(deleted=True) if unused else desired

@@ -11,6 +11,7 @@ from dra.engine.consumers import Consumer, Stage
 from dra.engine.instants import SLOW_BIND_HORIZON, Instant
 from dra.engine.ledger import Conflict
 from dra.engine.reasons import Code, Reason, claim_reason
+from dra.engine.reservations.devices import Hold
 from dra.engine.taints import Tainted
 from dra.engine.window import NO_LISTINGS, Listing
 from dra.model import workloads
@@ -43,6 +44,7 @@ class EntryKind(StrEnum):
     UNKNOWN = "unknown"  # a pod nobody has looked up yet: it counts as live
     LOST_NODE = "lost-node"  # a node that does not report in, on which pods may run whose objects are gone
     GROUP = "group"  # a PodGroup: its pods need no entries of their own
+    RESERVATION = "reservation"  # keeps the claim for pods to come
     FOREIGN = "foreign"  # neither a pod nor ours: untouched
 
 
@@ -86,6 +88,7 @@ class OwnerPhase(StrEnum):
     PRESENT = "present"
     DONE = "done"  # it has ended, or was deleted before it was bound
     REPLACED = "replaced"  # another pod has its name
+    GONE = "gone"  # certainly; the garbage collector will see to what it leaves
 
 
 class LostNode(Struct, frozen=True):
@@ -165,6 +168,9 @@ class ClaimView(msgspec.Struct, frozen=True, dict=True, kw_only=True):
     """Devices of the allocation with taints that end pods, unless they are tolerated."""
 
     owner: OwnerPhase = OwnerPhase.NONE
+    holds: tuple[Hold, ...] = ()
+    """The reservations that hold the claim, or did; none where nobody tells of reservations."""
+
     nodes: NodeFit = NodeFit()
     lost_nodes: tuple[LostNode, ...] = ()
     other_users: tuple[Consumer, ...] = ()
@@ -295,32 +301,40 @@ def classify(  # noqa: PLR0913 - keyword-only: what is known of whoever it names
     stranger: bool = False,
     asked: Instant | None = None,
     group: Workload | None = None,
+    holders: bool = False,
 ) -> Entry:
     """Tell what an entry stands for by what is known of the pod of that uid.
 
     ``consumer`` is that pod if it references the claim, ``gone`` tells that it certainly ended or exists no more,
     ``stranger`` that it is there and does not reference the claim: whoever listed it had a reason that we do not know.
-    ``group`` is what is known of the PodGroup that the entry names, if it names one.
+    ``group`` is what is known of the PodGroup that the entry names, if it names one. ``holders`` tells whether anybody
+    knows of reservations.
     """
     kind = EntryKind.FOREIGN
     if reservation is not None and entry.uid == reservation.reference.uid:
         kind = EntryKind.WORKLOAD
     elif reservation is not None and _same_name(entry, reservation.reference):
         kind = EntryKind.FORMER if reservation.reference.uid else EntryKind.WORKLOAD
-    elif entry.api_group == GROUP and entry.resource == GUARDS:
-        kind = EntryKind.GUARD
-    elif entry.api_group == GROUP and entry.resource == FINISHED_PODS:
-        kind = EntryKind.TOMBSTONE
-    elif lost_boot(entry) is not None:
-        kind = EntryKind.LOST_NODE
+    elif (ours := _ours(entry)) is not None:
+        kind = ours
     elif group is not None:
         return Entry(reference=entry, kind=EntryKind.GROUP, group=group)
+    elif entry.is_reservation and holders:
+        kind = EntryKind.RESERVATION
     elif entry.is_pod:
         if consumer is not None:
             kind = EntryKind.FINISHED if consumer.stage is Stage.FINISHED else EntryKind.LIVE
         elif not stranger:
             kind = EntryKind.FINISHED if gone else EntryKind.UNKNOWN
     return Entry(reference=entry, kind=kind, consumer=consumer, asked=asked)
+
+
+def _ours(entry: ConsumerReference) -> EntryKind | None:
+    if entry.api_group == GROUP and entry.resource == GUARDS:
+        return EntryKind.GUARD
+    if entry.api_group == GROUP and entry.resource == FINISHED_PODS:
+        return EntryKind.TOMBSTONE
+    return EntryKind.LOST_NODE if lost_boot(entry) is not None else None
 
 
 def _same_name(entry: ConsumerReference, reference: ConsumerReference) -> bool:

@@ -257,6 +257,7 @@ class _Told:
             if not view.covers(pod) and not pod.deleting:
                 yield self.pod_has(Trouble.UNLISTED, pod)
         many = {EntryKind.WORKLOAD, EntryKind.GUARD, EntryKind.FOREIGN, EntryKind.GROUP, EntryKind.FORMER}
+        many.add(EntryKind.RESERVATION)
         bare = [c for c in view.started if c.uid not in view.listed and not view.covers(c)]
         if bare and view.kinds.isdisjoint(many):
             yield self.claim_has(Trouble.UNGUARDED, count=len(bare), pods=" ".join(_names(bare)))
@@ -311,7 +312,7 @@ class _Told:
 
     def _ownerless(self) -> bool:
         """Whether the claim was made for a pod that needs it no more."""
-        if self.view.owner in {OwnerPhase.DONE, OwnerPhase.REPLACED}:
+        if self.view.owner in {OwnerPhase.DONE, OwnerPhase.REPLACED, OwnerPhase.GONE}:
             return True
         return self.view.owner is OwnerPhase.UNKNOWN and self.scene.complete(self.view.key[0])
 
@@ -340,7 +341,7 @@ def _held(view: ClaimView) -> Iterator[Held]:
         entries = view.of(kind)
         if not entries:
             continue
-        if kind in singles or kind is EntryKind.FOREIGN:
+        if kind in singles or kind in {EntryKind.FOREIGN, EntryKind.RESERVATION}:
             yield from (Held(kind=kind, reference=str(e.reference)) for e in entries)
         else:
             names = tuple(e.reference.name for e in entries[:NAMES])

@@ -6,11 +6,14 @@ written only when nothing is lacking any more: a pod with half of its claims can
 Rule 13; specs/dra-upstream.md §2, upstream's ``syncPod`` and ``syncPodGroup``.
 """
 
+from collections.abc import Mapping
 from enum import Enum
 from typing import TypeAlias
 
+from dra.engine.generation.held import NOTHING_HELD, Held, assign
 from dra.engine.generation.owners import Owner, OwnerKind, OwnerView, belongs, made_for
-from dra.engine.reasons import Code, Reason, Subject
+from dra.engine.reasons import Code, Reason, Subject, claim_reason
+from dra.engine.reservations.devices import holders
 from dra.model.meta import Struct
 from dra.model.pods import PodResourceClaim, PodResourceClaimStatus
 from dra.model.templates import ResourceClaimTemplate
@@ -24,6 +27,14 @@ class CreateClaim(Struct, frozen=True):
     template: ResourceClaimTemplate
 
 
+class HandOver(Struct, frozen=True):
+    """Make the owner the controller of a claim that a reservation holds for it."""
+
+    owner: Owner
+    entry: str
+    held: Held
+
+
 class RecordClaims(Struct, frozen=True):
     """Make the owner's status name these claims."""
 
@@ -35,13 +46,14 @@ class GenerationPlan(Struct, frozen=True):
     """What to do for one owner now."""
 
     create: tuple[CreateClaim, ...] = ()
+    take: tuple[HandOver, ...] = ()
     record: RecordClaims | None = None
     reasons: tuple[Reason, ...] = ()
 
     @property
     def done(self) -> bool:
         """Whether there is nothing to write."""
-        return not self.create and self.record is None
+        return not self.create and not self.take and self.record is None
 
 
 class Lack(Enum):
@@ -52,7 +64,13 @@ class Lack(Enum):
     TEMPLATE = "the template is missing"
 
 
-Finding: TypeAlias = PodResourceClaimStatus | CreateClaim | Lack
+class Awaited(Struct, frozen=True):
+    """A held claim that the entry gets as soon as it is free."""
+
+    held: Held
+
+
+Finding: TypeAlias = PodResourceClaimStatus | CreateClaim | HandOver | Awaited | Lack
 
 
 def decide(view: OwnerView) -> GenerationPlan:
@@ -69,20 +87,38 @@ def decide(view: OwnerView) -> GenerationPlan:
 def _plan(view: OwnerView, *, replace_foreign: bool) -> GenerationPlan:
     owner = view.owner
     findings: list[Finding] = []
+    reasons: tuple[Reason, ...] = ()
+    held = _held(view)
     for entry in owner.from_templates:
-        finding = _find(view, entry, replace_foreign=replace_foreign)
+        finding = _find(view, entry, held.get(entry.name), replace_foreign=replace_foreign)
         if finding is Lack.TEMPLATE:  # those behind it wait, too: so does the scheduler
-            made = tuple(f for f in findings if isinstance(f, CreateClaim))
-            return GenerationPlan(create=made, reasons=(_no_template(owner, entry),))
+            reasons = (_no_template(owner, entry),)
+            break
         findings.append(finding)
     create = tuple(f for f in findings if isinstance(f, CreateClaim))
+    take = tuple(f for f in findings if isinstance(f, HandOver))
     claims = tuple(f for f in findings if isinstance(f, PodResourceClaimStatus))
-    if create or all(claim in owner.recorded for claim in claims):
-        return GenerationPlan(create=create)
+    awaited = tuple(_awaited(owner, f.held) for f in findings if isinstance(f, Awaited))
+    if reasons or awaited or create or take or all(claim in owner.recorded for claim in claims):
+        return GenerationPlan(create=create, take=take, reasons=(*reasons, *awaited))
     return GenerationPlan(record=RecordClaims(owner=owner, claims=claims))
 
 
-def _find(view: OwnerView, entry: PodResourceClaim, *, replace_foreign: bool) -> Finding:
+def _held(view: OwnerView) -> Mapping[str, Held]:
+    """Return which claims of reservations the owner gets: one decision for all its entries."""
+    if not view.held:
+        return NOTHING_HELD
+    recorded = {s.name for s in view.owner.recorded}
+    lacking = [
+        entry
+        for entry in view.owner.from_templates
+        if entry.name not in recorded and made_for(view.owned, entry.name) is None and not _shared(view, entry)
+    ]
+    before = (each.uid for claim in view.owned for each in holders(claim))
+    return assign(lacking, view.templates, held=view.held, bound_to=next(before, None))
+
+
+def _find(view: OwnerView, entry: PodResourceClaim, held: Held | None, *, replace_foreign: bool) -> Finding:
     owner, name = view.owner, entry.name
     record = owner.record(name)
     if record is not None:
@@ -97,6 +133,8 @@ def _find(view: OwnerView, entry: PodResourceClaim, *, replace_foreign: bool) ->
         return PodResourceClaimStatus(name=name, resource_claim_name=claim.metadata.name)
     if of_group:
         return Lack.GROUP
+    if held is not None:
+        return Awaited(held=held) if held.former else HandOver(owner=owner, entry=name, held=held)
     template = view.templates.get(entry.resource_claim_template_name or "")
     return Lack.TEMPLATE if template is None else CreateClaim(owner=owner, entry=name, template=template)
 
@@ -115,10 +153,32 @@ def _no_template(owner: Owner, entry: PodResourceClaim) -> Reason:
     )
 
 
+def _awaited(owner: Owner, held: Held) -> Reason:
+    arguments = (
+        ("namespace", owner.key[0]),
+        ("claim", held.claim.metadata.name),
+        ("reservation", held.reservation.name),
+        ("former", held.former),
+    )
+    return Reason(code=Code.WAITS_FOR_HELD, subject=_subject(owner), arguments=arguments)
+
+
+def handed_over(action: HandOver) -> Reason:
+    """Return what is told of a claim once its reservation's owner has it."""
+    meta = action.held.claim.metadata
+    reservation = action.held.reservation.name
+    return claim_reason(Code.HANDED_OVER, key=meta.key, uid=meta.uid, pod=action.owner.key[1], reservation=reservation)
+
+
+def _subject(owner: Owner) -> Subject:
+    return Subject(kind=owner.kind.value, key=owner.key, uid=owner.uid)
+
+
 def failure(owner: Owner, entry: str, error: str) -> Reason:
     """Return the reason that upstream's controller gives, in its words: people search for them."""
-    subject = Subject(kind=owner.kind.value, key=owner.key, uid=owner.uid)
     kind = "PodResourceClaim" if owner.kind is OwnerKind.POD else "PodGroupResourceClaim"
     return Reason(
-        code=Code.GENERATION_FAILED, subject=subject, arguments=(("kind", kind), ("entry", entry), ("error", error))
+        code=Code.GENERATION_FAILED,
+        subject=_subject(owner),
+        arguments=(("kind", kind), ("entry", entry), ("error", error)),
     )

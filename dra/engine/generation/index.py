@@ -1,12 +1,15 @@
 """Owners as last observed, and who has to be looked at again when a claim or a template changes."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from dra.engine.generation import owners
+from dra.engine.generation.held import Held, may_have
 from dra.engine.generation.owners import Owner, OwnerKind, OwnerView
+from dra.engine.reservations import devices
+from dra.engine.reservations.devices import Holders, Standing
 from dra.model.claims import ResourceClaim
-from dra.model.meta import Key, Uid
+from dra.model.meta import Key, OwnerReference, Uid
 from dra.model.pods import Pod
 from dra.model.templates import PodGroup, ResourceClaimTemplate
 
@@ -36,9 +39,17 @@ class Owners:
         self._owned: dict[Uid, dict[Key, ResourceClaim]] = {}
         """Claims by the uid of their controller."""
 
+        self._lacking: dict[Key, set[Uid]] = {}
+        """Pods whose status does not name all their claims yet, by namespace: reservations may hold some for them."""
+
+        self._held: dict[str, dict[Key, ResourceClaim]] = {}
+        """Claims that were made for reservations, by namespace."""
+
+        self.holders = Holders()
+
     def observe_pod(self, pod: Pod) -> None:
         """Take in a pod."""
-        self._put(pod.metadata.uid, owners.of_pod(pod))
+        self._put(pod.metadata.uid, owners.of_pod(pod, reservations=self.holders.following))
 
     def observe_group(self, group: PodGroup) -> None:
         """Take in a PodGroup."""
@@ -73,11 +84,14 @@ class Owners:
         self._templates.pop(key, None)
 
     def observe_claim(self, claim: ResourceClaim, before: ResourceClaim | None) -> None:
-        """Take in a claim. Of a claim that is there, only whose it is matters."""
+        """Take in a claim. Of a claim that is there, only whose it is matters, and what is held for others to come."""
         key, owner = claim.metadata.key, _controller(claim)
         if before is not None and before.metadata.uid != claim.metadata.uid:
             self.forget_claim(before)
             before = None
+        if before is not None and _controller(before) != owner:
+            self._disown(before)
+        self._hold(claim)
         if before is None:
             self.dirty |= self._recorded.get(key, _NOBODY)
         if owner is not None:
@@ -90,8 +104,26 @@ class Owners:
 
     def forget_claim(self, claim: ResourceClaim) -> None:
         """The claim is gone: whose status names it has another one made."""
-        key, owner = claim.metadata.key, _controller(claim)
+        key = claim.metadata.key
         self.dirty |= self._recorded.get(key, _NOBODY)
+        self._disown(claim)
+        held = self._held.get(key[0], {})
+        if held.pop(key, None) is not None and not held:
+            del self._held[key[0]]
+
+    def reservations_changed(self, namespaces: Iterable[str]) -> None:
+        """Look again at who lacks claims there: some may be held for them now, or no more."""
+        for namespace in namespaces:
+            self.dirty |= self._lacking.get((namespace, ""), _NOBODY)
+
+    def _hold(self, claim: ResourceClaim) -> None:
+        key = claim.metadata.key
+        if devices.holders(claim):
+            self._held.setdefault(key[0], {})[key] = claim
+            self.reservations_changed([key[0]])
+
+    def _disown(self, claim: ResourceClaim) -> None:
+        key, owner = claim.metadata.key, _controller(claim)
         if owner is not None and owner in self._owned:
             self._owned[owner].pop(key, None)
             if not self._owned[owner]:
@@ -123,7 +155,46 @@ class Owners:
             templates={name: t for name, t in templates.items() if t is not None},
             group=group,
             group_owned=self._claims(group.uid) if group is not None else (),
+            held=tuple(self._held_for(owner)),
         )
+
+    def _held_for(self, owner: Owner) -> Iterator[Held]:
+        """Yield the claims that reservations hold for a pod."""
+        if owner.claimant is None or owner.done:
+            return
+        for _, claim in sorted(self._held.get(owner.key[0], {}).items()):
+            if claim.metadata.deleting:
+                continue
+            for reservation in devices.holders(claim):
+                if self._is_for(owner, reservation, claim):
+                    former = self._former(claim, reservation)
+                    if former is not None:
+                        yield Held(claim=claim, reservation=reservation, former=former)
+
+    def _is_for(self, owner: Owner, reservation: OwnerReference, claim: ResourceClaim) -> bool:
+        if owner.placeholder_of is not None:
+            return owner.placeholder_of.uid == reservation.uid
+        holding = self.holders.holding(reservation.uid)
+        return (
+            holding is not None
+            and owner.claimant is not None
+            and claim.status.allocation is not None
+            and owner.node in {"", holding.node}
+            and self.holders.standing(reservation.uid) is Standing.AVAILABLE
+            and may_have(holding, owner.claimant)
+        )
+
+    def _former(self, claim: ResourceClaim, reservation: OwnerReference) -> str | None:
+        """Return who has a held claim and is about to leave it; empty if nobody has it, None if somebody keeps it."""
+        controller = claim.controller
+        if controller is not None:
+            known = self._owners.get(controller.uid)
+            leaves = known is None or known.done or known.placeholder_of is not None
+            return f"{controller.kind.lower()} {controller.name}" if leaves else None
+        if any(each.uid != reservation.uid for each in claim.entries):
+            return None  # whoever that is named the claim, and may use it for as long as it likes
+        entered = claim.status.allocation is None or bool(claim.entries)
+        return "" if entered else "its placeholder"
 
     def _claims(self, uid: Uid) -> tuple[ResourceClaim, ...]:
         return tuple(claim for _, claim in sorted(self._owned.get(uid, {}).items()))
@@ -161,7 +232,16 @@ class Owners:
             (self._users, {(namespace, name) for name in templates if name}),
             (self._recorded, {(namespace, name) for name in claims if name}),
             (self._members, {(namespace, owner.group)} if owner.group else set()),
+            (self._lacking, {(namespace, "")} if _lacks(owner) else set()),
         )
+
+
+def _lacks(owner: Owner) -> bool:
+    return (
+        owner.claimant is not None
+        and not owner.done
+        and any(owner.record(e.name) is None for e in owner.from_templates)
+    )
 
 
 def _controller(claim: ResourceClaim) -> Uid | None:

@@ -2,9 +2,14 @@
 
 from typing import Any, Final
 
-from dra.engine.generation.decide import CreateClaim, RecordClaims
+import msgspec
+
+from dra.engine.actions import Annotate
+from dra.engine.generation.decide import CreateClaim, HandOver, RecordClaims
 from dra.engine.generation.owners import Owner, OwnerKind
+from dra.engine.reservations import devices
 from dra.model.claims import POD_CLAIM_NAME
+from dra.model.meta import OwnerReference
 from dra.model.references import POD_GROUPS
 
 FIELD_MANAGER: Final = "ResourceClaimController"
@@ -30,11 +35,34 @@ def claim(action: CreateClaim, *, group_version: str = "") -> dict[str, Any]:
                     "name": owner.key[1],
                     "uid": owner.uid,
                     "controller": True,
-                }
+                },
+                *_holders(owner),
             ],
         },
         "spec": template.spec,
     }
+
+
+def _holders(owner: Owner) -> list[dict[str, Any]]:
+    """Return the reservation that a claim is made for: it must be an owner before the placeholder ends."""
+    reservation = owner.placeholder_of
+    if reservation is None:
+        return []
+    holder: dict[str, Any] = msgspec.to_builtins(devices.owner(reservation.name, reservation.uid))
+    return [holder]
+
+
+def handed_over(action: HandOver) -> Annotate:
+    """Return the write that gives a held claim to a pod: whoever owns it besides stays."""
+    owner, claim = action.owner, action.held.claim
+    controller = OwnerReference(
+        api_version=api_version(owner), kind=owner.kind.value, name=owner.key[1], uid=owner.uid, controller=True
+    )
+    return Annotate(
+        claim=claim.metadata.key,
+        annotations=((POD_CLAIM_NAME, action.entry),),
+        owners=(controller, *(claim.metadata.owner_references or ())),
+    )
 
 
 def api_version(owner: Owner, *, group_version: str = "") -> str:

@@ -5,8 +5,12 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
 
+from dra.engine.generation.held import Held
+from dra.engine.reservations import placeholders
+from dra.engine.reservations.amounts import NOTHING
+from dra.engine.reservations.claimants import Claimant, MalformedAnnotationError
 from dra.model.claims import POD_CLAIM_NAME, ResourceClaim
-from dra.model.meta import Key, Struct, Uid
+from dra.model.meta import Key, OwnerReference, Struct, Uid
 from dra.model.pods import Pod, PodResourceClaim, PodResourceClaimStatus
 from dra.model.templates import POD_GROUP, PodGroup, ResourceClaimTemplate
 
@@ -39,6 +43,15 @@ class Owner(Struct, frozen=True):
     group: str = ""
     """Name of the PodGroup that a pod belongs to."""
 
+    claimant: Claimant | None = None
+    """The pod as reservations see it; None where there are none, or one of its annotations cannot be read."""
+
+    node: str = ""
+    """Where it is bound."""
+
+    placeholder_of: OwnerReference | None = None
+    """The reservation that it finds a place for."""
+
     @property
     def from_templates(self) -> tuple[PodResourceClaim, ...]:
         """The entries that somebody has to make a claim for."""
@@ -49,8 +62,11 @@ class Owner(Struct, frozen=True):
         return next((status for status in self.recorded if status.name == entry), None)
 
 
-def of_pod(pod: Pod) -> Owner | None:
-    """Return the pod as an owner; None if no entry of it names a template: nothing is ever made for it."""
+def of_pod(pod: Pod, *, reservations: bool = False) -> Owner | None:
+    """Return the pod as an owner; None if no entry of it names a template: nothing is ever made for it.
+
+    ``reservations`` tells whether there are any: else nothing is read, or kept, for them.
+    """
     entries = tuple(pod.spec.resource_claims or ())
     if all(entry.resource_claim_template_name is None for entry in entries):
         return None
@@ -63,7 +79,22 @@ def of_pod(pod: Pod) -> Owner | None:
         recorded=tuple(pod.status.resource_claim_statuses or ()),
         done=pod.metadata.deleting or pod.terminal,
         group=(group.pod_group_name or "") if group is not None else "",
+        claimant=_claimant(pod) if reservations else None,
+        node=pod.spec.node_name if reservations else "",
+        placeholder_of=_placeholder_of(pod) if reservations else None,
     )
+
+
+def _claimant(pod: Pod) -> Claimant | None:
+    try:
+        return Claimant.from_metadata(pod.metadata, amounts=NOTHING)
+    except MalformedAnnotationError:
+        return None  # the extender refuses the pod, and tells why
+
+
+def _placeholder_of(pod: Pod) -> OwnerReference | None:
+    uid = placeholders.stands_for(pod.metadata)
+    return next((each for each in pod.metadata.owner_references or () if uid and each.uid == uid), None)
 
 
 def of_group(group: PodGroup) -> Owner:
@@ -95,6 +126,9 @@ class OwnerView(Struct, frozen=True):
 
     group_owned: tuple[ResourceClaim, ...] = ()
     """The claims whose controller its PodGroup is."""
+
+    held: tuple[Held, ...] = ()
+    """The claims that reservations hold for the pod."""
 
 
 def made_for(claims: tuple[ResourceClaim, ...], entry: str) -> ResourceClaim | None:

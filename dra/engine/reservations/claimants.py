@@ -11,7 +11,7 @@ import msgspec
 
 from dra.engine.reservations import amounts, marks
 from dra.engine.reservations.amounts import Amounts
-from dra.model.meta import Key, OwnerReference, Struct, Uid
+from dra.model.meta import Key, ObjectMeta, OwnerReference, Struct, Uid
 from dra.model.nodes import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from dra.model.placement import PlacedPod, Toleration
 
@@ -60,15 +60,19 @@ class Claimant(Struct, frozen=True):
     @classmethod
     def of(cls, pod: PlacedPod) -> "Claimant":
         """Read a pod. Raises MalformedAnnotationError."""
-        meta = pod.metadata
+        return cls.from_metadata(pod.metadata, amounts=amounts.of_pod(pod.spec), priority=pod.spec.priority)
+
+    @classmethod
+    def from_metadata(cls, meta: ObjectMeta, *, amounts: Amounts, priority: int = 0) -> "Claimant":
+        """Read a pod's metadata. Raises MalformedAnnotationError."""
         labels = meta.labels or {}
         return cls(
             key=meta.key,
             uid=meta.uid,
-            amounts=amounts.of_pod(pod.spec),
+            amounts=amounts,
             labels=labels,
             owners=tuple(meta.owner_references or ()),
-            priority=pod.spec.priority,
+            priority=priority,
             affinity=_affinity(meta.annotation(marks.AFFINITY)),
             exact=_exact(meta.annotation(marks.EXACT_MATCH)),
             ignores=labels.get(marks.IGNORED) == marks.TRUE,

@@ -29,13 +29,18 @@ _REPELS: Final = frozenset({TaintEffect.NO_SCHEDULE, TaintEffect.NO_EXECUTE})
 
 def judge(holding: Holding, pod: Claimant, *, node_labels: Mapping[str, str], consumers: int) -> Refusal | None:
     """Return why a pod may not take a reservation; None if it may."""
+    return unwelcome(holding, pod, node_labels=node_labels, consumers=consumers) or _unlike(holding, pod)
+
+
+def unwelcome(holding: Holding, pod: Claimant, *, node_labels: Mapping[str, str], consumers: int = 0) -> Refusal | None:
+    """Return why a pod may not take a reservation, whatever amounts both are about (rules 1 to 5)."""
     if why := unusable(holding, consumers=consumers):
         return Refusal(why=why, subject=holding.fault)
     if holding.allocate_once and holding.listed - holding.predecessors - {pod.uid}:
         return Refusal(why=Why.USED_UP)  # by a pod that is not to be seen, perhaps because it came and went
     if not owners.matches(holding.owners, pod):
         return Refusal(why=Why.NOT_OWNER)
-    return _unwelcome(holding, pod.affinity, node_labels) or _unlike(holding, pod)
+    return _unwelcome(holding, pod.affinity, node_labels)
 
 
 def _unwelcome(holding: Holding, affinity: Affinity | None, node_labels: Mapping[str, str]) -> Refusal | None:

@@ -16,7 +16,7 @@ from typing import Any, Final, TypeAlias
 
 from dra.api.reservations.model import Phase, Reservation, ReservationStatus
 from dra.engine.instants import NEVER, WallTime
-from dra.engine.reservations import collection, expiry, holdings, phases, placeholders
+from dra.engine.reservations import collection, devices, expiry, holdings, phases, placeholders
 from dra.engine.reservations import status as statuses
 from dra.engine.reservations.phases import TERMINAL, Happening
 from dra.engine.reservations.reasons import ReservationReason
@@ -77,6 +77,13 @@ class Remove(Struct, frozen=True):
 Action: TypeAlias = WriteStatus | Place | Unplace | Ask | Remove
 
 
+NO_DEVICES: Final = (
+    "spec.template.spec.resourceClaims: devices are held in mode replace only, and this is not held without them; "
+    "start the controller with --mode replace, or take resourceClaims out of the template"
+)
+"""What a reservation is told that the controller could hold only in part."""
+
+
 class View(Struct, frozen=True):
     """A reservation, and what is known about it."""
 
@@ -93,6 +100,8 @@ class View(Struct, frozen=True):
     """Pods that were read live and were not bound yet: their binding may be under way."""
     refused: str = ""
     """What the API server said when the placeholder was to be made."""
+    devices: bool = False
+    """Whether the claims of its template can be held."""
 
 
 class Plan(Struct, frozen=True):
@@ -139,14 +148,16 @@ def _readable(reservation: Reservation, fault: str, *, now: WallTime) -> WriteSt
 
 def _placing(view: View, *, now: WallTime) -> tuple[Action, ...]:
     reservation, pod = view.reservation, view.placeholder
-    if pod is None or view.refused:
+    again: tuple[Action, ...] = ()
+    if devices.asked_for(reservation) and not view.devices:
+        text, again = NO_DEVICES, _unplaced(view)
+    elif pod is None or view.refused:
         text = view.refused
-        again: tuple[Action, ...] = (Place(manifest=placeholders.manifest(reservation)),) if pod is None else ()
+        again = (Place(manifest=placeholders.manifest(reservation)),) if pod is None else ()
     else:
         condition = pod.condition(SCHEDULED)
         waits = condition is not None and condition.status == "False" and not pod.spec.node_name
         text = condition.message if condition is not None and waits else ""
-        again = ()
     if not text:
         return again
     status = phases.after(reservation.status, Happening.UNSCHEDULABLE, now=now, message=text)

@@ -30,8 +30,9 @@ _PLACING: Final = (
     "topologySpreadConstraints",
     "priorityClassName",
     "preemptionPolicy",
+    "resourceClaims",
 )
-"""What of a template says where its pod can go, and past whom."""
+"""What of a template says where its pod can go, past whom, and with which devices."""
 
 _RESTRICTED: Final = {
     "runAsNonRoot": True,

@@ -15,7 +15,7 @@ from tests.cluster import binaries, kubeconfig
 from tests.cluster.cluster import Cluster
 from tests.cluster.fake_nodes import FAKE, FakeNodes
 from tests.cluster.kubectl import kubectl
-from tests.cluster.options import ALL_CONTROLLERS, Options
+from tests.cluster.options import WITHOUT_CLAIM_CONTROLLER, Options
 from tests.cluster.ports import LOOPBACK, free
 from tests.cluster.probes import healthy
 from tests.cluster.processes import Process
@@ -47,7 +47,9 @@ def real(port: int) -> Iterator[Cluster | None]:
     if Place.chosen() is not Place.LOCAL:
         yield None
         return
-    options = Options(controllers=ALL_CONTROLLERS, nodes=0, scheduler_configuration=scheduler_configuration(port))
+    options = Options(
+        controllers=WITHOUT_CLAIM_CONTROLLER, nodes=0, scheduler_configuration=scheduler_configuration(port)
+    )
     with Cluster(options) as cluster:
         cluster.nodes.add(list(NODES))
         kubectl("taint", "nodes", "--all", f"{FAKE}-", kubeconfig=cluster.admin_kubeconfig)
@@ -129,7 +131,7 @@ def reserving(target: Target, request: pytest.FixtureRequest) -> Iterator[Proces
         assert extender.alive
     (probes,) = free(1)
     configuration = {
-        "mode": "alongside",
+        "mode": "replace",
         "reservations": True,
         "probes": {"address": LOOPBACK, "port": probes},
         "metrics": None,

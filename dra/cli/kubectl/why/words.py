@@ -53,6 +53,7 @@ ENTRIES: Final = {
     EntryKind.UNKNOWN: "pods of which nothing is known here",
     EntryKind.LOST_NODE: "pods that vanished from a node which did not report in",
     EntryKind.GROUP: "all pods of a PodGroup",
+    EntryKind.RESERVATION: "a reservation, which keeps it for its owners",
     EntryKind.FOREIGN: "listed by others; never touched",
 }
 

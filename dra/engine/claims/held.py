@@ -1,0 +1,74 @@
+"""Held claims: a reservation's entry, from its placeholder's binding to its end, and the way back from its owners.
+
+1. The entry is made when the claim is allocated and its reservation is available. While the reservation waits for a
+   place, and its placeholder may still go elsewhere, the allocation is the scheduler's to move.
+2. It stays until the reservation was seen to be over, or is certainly gone. Who is not known is asked about.
+3. A pod that got the claim is its controller. When that pod has ended, and nobody uses the claim, it is nobody's again:
+   the entry alone keeps it, and the allocation is not touched.
+4. When the reservation is over its entry goes, and with the last pod the allocation.
+"""
+
+from typing import Final
+
+from dra.engine.actions import LookUpWorkload
+from dra.engine.claims.desired import Desired
+from dra.engine.claims.policy import Policy
+from dra.engine.claims.view import ClaimView, OwnerPhase
+from dra.engine.instants import Instant
+from dra.engine.reasons import Code
+from dra.engine.reservations import placeholders
+from dra.engine.reservations.devices import Hold, Standing
+from dra.model.claims import POD_CLAIM_NAME
+
+_ENDED: Final = frozenset({OwnerPhase.DONE, OwnerPhase.REPLACED, OwnerPhase.GONE})
+
+
+def held_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) -> Desired:
+    """Rules 1, 2 and 4 of this page: the entries of reservations."""
+    del policy, now
+    for hold in view.holds:
+        listed = hold.reference.uid in view.listed
+        if hold.standing is Standing.UNKNOWN:
+            desired = desired.ask(LookUpWorkload(claim=view.key, reference=hold.reference))
+        if hold.standing is Standing.OVER:
+            if hold.owns and view.allocation is not None and view.owner not in {OwnerPhase.PRESENT, OwnerPhase.UNKNOWN}:
+                desired = desired.but(released=True, urgent=True)
+            if listed:
+                released = view.reason(Code.HOLD_ENDED, done=True, reservation=hold.reference.name)
+                desired = desired.but(urgent=True).because(released)
+            continue
+        if view.allocation is None or desired.revoking or not _wanted(view, hold, listed=listed):
+            continue
+        desired = desired.but(kept=(*desired.kept, hold.reference))
+        if not listed:
+            held = view.reason(Code.HELD, done=True, reservation=hold.reference.name)
+            desired = desired.but(urgent=True).because(held)
+    return desired
+
+
+def _wanted(view: ClaimView, hold: Hold, *, listed: bool) -> bool:
+    if view.claim.metadata.deleting:  # the list can only shrink, and ours goes once nobody consumes
+        return listed and view.consuming > 0
+    if hold.standing is Standing.AVAILABLE:
+        return True
+    if hold.owns:  # made for it alone: whoever else could have it allocated?
+        return not _being_placed(view, hold)
+    return listed
+
+
+def _being_placed(view: ClaimView, hold: Hold) -> bool:
+    """Whether its placeholder is there and not bound: scheduler and rule 9 may take the allocation elsewhere."""
+    name = f"{placeholders.PREFIX}{hold.reference.uid}"
+    return any(consumer.name == name for consumer in (*view.gated, *view.waiting))
+
+
+def return_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) -> Desired:
+    """Rule 3 of this page: whoever had the claim and has ended is its controller no more."""
+    del now
+    controller = view.claim.controller
+    if not policy.generate_claims or controller is None or view.claim.metadata.deleting or view.consuming:
+        return desired
+    if view.owner not in _ENDED or not any(h.owns and h.standing is not Standing.OVER for h in view.holds):
+        return desired
+    owners = tuple(each for each in view.claim.metadata.owner_references or () if each is not controller)
+    return desired.but(owners=owners, marks={**desired.marks, POD_CLAIM_NAME: None}, urgent=True)
