@@ -156,6 +156,7 @@ def _no_template(owner: Owner, entry: PodResourceClaim) -> Reason:
 def _awaited(owner: Owner, held: Held) -> Reason:
     arguments = (
         ("namespace", owner.key[0]),
+        ("name", owner.key[1]),
         ("claim", held.claim.metadata.name),
         ("reservation", held.reservation.name),
         ("former", held.former),

@@ -195,6 +195,7 @@ def view(of, *consumers, **known):
     """What is known of a claim and its pods; entries are listed since `NOON` unless ``listings`` says otherwise."""
     gone, strangers, asked = known.pop("gone", ()), known.pop("strangers", ()), known.pop("asked", None)
     group = known.pop("group", Workload())
+    holders = bool(known.get("holds"))
     by_uid = {c.uid: c for c in consumers}
     found = known.pop("reservation", workloads.reservation(of))
     entries = tuple(
@@ -206,6 +207,7 @@ def view(of, *consumers, **known):
             stranger=entry.uid in {uid(name) for name in strangers},
             asked=asked,
             group=group if entry.is_pod_group else None,
+            holders=holders,
         )
         for entry in of.entries
     )

@@ -13,6 +13,7 @@ ABOUT_PODS = {
     Code.SANDBOX_NOT_READY,
     Code.EVICTED,
     Code.WAITS_FOR_SLOT,
+    Code.WAITS_FOR_HELD,
 }
 
 

@@ -1,0 +1,173 @@
+"""Claims that reservations hold: their entries, and the way back from their owners."""
+
+import msgspec
+import pytest
+
+from dra.engine.actions import Annotate, Deallocate, DeleteClaim, LookUpWorkload
+from dra.engine.claims.policy import ALONGSIDE, REPLACE
+from dra.engine.claims.view import OwnerPhase
+from dra.engine.reasons import Code
+from dra.engine.reservations import devices, placeholders
+from dra.engine.reservations.devices import Hold, Standing
+from dra.model.claims import POD_CLAIM_NAME
+from dra.model.meta import OwnerReference
+from dra.model.workloads import FORCE_RELEASE
+from tests.dra.engine.examples import (
+    KEY,
+    NOON,
+    claim,
+    codes,
+    decided,
+    finished,
+    listed,
+    of_type,
+    started,
+    uid,
+    unschedulable,
+    view,
+    waiting,
+)
+
+RESERVATION = devices.owner("r", uid("r"))
+ENTRY = devices.entry("r", uid("r"))
+PLACEHOLDER = f"{placeholders.PREFIX}{uid('r')}"
+
+
+def held(standing=Standing.AVAILABLE, *, owns=True):
+    return (Hold(reference=ENTRY, standing=standing, owns=owns),)
+
+
+def made(*, controller=None, **form):
+    """A claim that was made for a reservation, with a pod as its controller or none."""
+    found = claim(**form)
+    owners = [RESERVATION]
+    if controller:
+        pod = OwnerReference(api_version="v1", kind="Pod", name=controller, uid=uid(controller), controller=True)
+        owners.insert(0, pod)
+    metadata = msgspec.structs.replace(found.metadata, owner_references=owners)
+    return msgspec.structs.replace(found, metadata=metadata)
+
+
+@pytest.mark.parametrize("policy", [REPLACE, ALONGSIDE], ids=["replace", "alongside"])
+@pytest.mark.parametrize(
+    ("standing", "owns", "before", "pods", "stays"),
+    [
+        pytest.param(Standing.AVAILABLE, True, [], [], True, id="available"),
+        pytest.param(Standing.AVAILABLE, False, [], [], True, id="available-and-named"),
+        pytest.param(Standing.PENDING, True, [], [waiting(PLACEHOLDER)], False, id="its-placeholder-may-go-elsewhere"),
+        pytest.param(Standing.PENDING, True, [], [started(PLACEHOLDER)], True, id="its-placeholder-is-bound"),
+        pytest.param(Standing.PENDING, True, [], [], True, id="its-placeholder-is-gone"),
+        pytest.param(Standing.PENDING, False, [], [], False, id="named-by-one-that-has-no-place"),
+        pytest.param(Standing.PENDING, False, [ENTRY], [], True, id="named-and-listed-stays"),
+        pytest.param(Standing.UNKNOWN, True, [], [], True, id="in-doubt-made-for-it"),
+        pytest.param(Standing.UNKNOWN, False, [ENTRY], [], True, id="in-doubt-listed"),
+    ],
+)
+def test_a_claim_is_kept_for_its_reservation(standing, owns, before, pods, stays, policy):
+    of = made(list=[*before, *pods]) if owns else claim(list=[*before, *pods])
+    plan = decided(view(of, *pods, holds=held(standing, owns=owns)), policy=policy)
+    entries = listed(plan) if plan.claim_writes else [str(e) for e in of.entries]
+    assert any("reservations" in each for each in entries) is stays
+    assert not of_type(plan, Deallocate)
+
+
+def test_the_end_of_the_placeholder_and_the_entry_are_one_write():
+    placeholder = finished(PLACEHOLDER)
+    plan = decided(view(made(list=[placeholder]), placeholder, holds=held()))
+    assert listed(plan) == [str(ENTRY).partition(".")[0] + "/r"]
+    assert Code.HELD in codes(plan)
+
+
+@pytest.mark.parametrize("standing", Standing)
+def test_only_who_is_not_known_is_asked_about(standing):
+    plan = decided(view(made(list=[ENTRY]), holds=held(standing)))
+    asked = [LookUpWorkload(claim=KEY, reference=ENTRY)] if standing is Standing.UNKNOWN else []
+    assert of_type(plan, LookUpWorkload) == asked
+
+
+def test_where_nobody_tells_of_reservations_their_entries_are_somebody_elses():
+    plan = decided(view(made(list=[ENTRY])))
+    assert not plan.claim_writes
+    assert codes(plan) == [Code.KEPT_BY_OTHERS]
+
+
+# The end of the reservation:
+
+
+@pytest.mark.parametrize(
+    ("entries", "owner"),
+    [
+        pytest.param([ENTRY], OwnerPhase.NONE, id="listed"),
+        pytest.param([], OwnerPhase.NONE, id="a-failed-binding-has-left-nothing"),
+        pytest.param([ENTRY], OwnerPhase.GONE, id="its-last-owner-is-gone"),
+    ],
+)
+def test_it_is_free_when_its_reservation_is_over(entries, owner):
+    plan = decided(view(made(list=entries), holds=held(Standing.OVER), owner=owner))
+    (freed,) = of_type(plan, Deallocate)
+    assert freed.confirm
+
+
+def test_who_uses_it_when_the_reservation_is_over_keeps_it():
+    pod = started("a")
+    plan = decided(view(made(list=[ENTRY, pod], controller="a"), pod, holds=held(Standing.OVER)))
+    assert listed(plan) == ["a"]
+    assert Code.HOLD_ENDED in codes(plan)
+
+
+def test_with_that_pod_it_goes():
+    pod = finished("a")
+    of = made(list=[pod], controller="a")
+    plan = decided(view(of, pod, holds=held(Standing.OVER), owner=OwnerPhase.DONE))
+    assert of_type(plan, Deallocate)
+    assert of_type(plan, DeleteClaim)
+
+
+def test_a_claim_under_deletion_is_not_held_back():
+    plan = decided(view(made(list=[ENTRY], deleting=True), holds=held()))
+    assert of_type(plan, Deallocate)
+
+
+def test_force_overrides_a_reservation():
+    of = made(list=[ENTRY], annotations={FORCE_RELEASE: claim().metadata.uid})
+    plan = decided(view(of, holds=held()))
+    assert of_type(plan, Deallocate)
+
+
+# The way back:
+
+
+@pytest.mark.parametrize("owner", [OwnerPhase.DONE, OwnerPhase.REPLACED, OwnerPhase.GONE], ids=str)
+@pytest.mark.parametrize("standing", [s for s in Standing if s is not Standing.OVER], ids=str)
+def test_a_claim_goes_back_to_its_reservation_when_its_pod_has_ended(owner, standing):
+    pod = finished("a")
+    of = made(list=[ENTRY, pod], controller="a", annotations={POD_CLAIM_NAME: "gpu"})
+    plan = decided(view(of, pod, holds=held(standing), owner=owner))
+    (back,) = of_type(plan, Annotate)
+    assert back.owners == (RESERVATION,)
+    assert dict(back.annotations) == {POD_CLAIM_NAME: None}
+    assert listed(plan) == ["reservations/r"]
+    assert not of_type(plan, Deallocate) + of_type(plan, DeleteClaim)
+
+
+@pytest.mark.parametrize(
+    ("pods", "owner", "policy"),
+    [
+        pytest.param([started("a")], OwnerPhase.PRESENT, REPLACE, id="it-runs"),
+        pytest.param([waiting("a")], OwnerPhase.PRESENT, REPLACE, id="it-waits"),
+        pytest.param([], OwnerPhase.UNKNOWN, REPLACE, id="it-may-not-have-been-seen-yet"),
+        pytest.param([started("b")], OwnerPhase.DONE, REPLACE, id="somebody-uses-it"),
+        pytest.param([], OwnerPhase.DONE, ALONGSIDE, id="beside-the-stock-controller-nothing-is-given"),
+    ],
+)
+def test_else_it_stays_its_pods(pods, owner, policy):
+    of = made(list=[ENTRY, *pods], controller="a")
+    plan = decided(view(of, *pods, holds=held(), owner=owner), policy=policy)
+    assert not of_type(plan, Annotate) + of_type(plan, DeleteClaim) + of_type(plan, Deallocate)
+
+
+def test_an_owner_that_cannot_run_does_not_take_the_devices_from_the_reservation():
+    pod = unschedulable("a", since=NOON - 3600)
+    plan = decided(view(made(list=[ENTRY], controller="a"), pod, holds=held()), now=NOON)
+    assert not of_type(plan, Deallocate)
+    assert Code.ALLOCATION_STUCK not in codes(plan)
