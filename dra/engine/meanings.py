@@ -186,4 +186,27 @@ CODES: Final[Mapping[Code, Guidance]] = {
         "Wait a minute.",
         Kept.YES,
     ),
+    Code.HELD: Guidance(
+        "A Reservation keeps the devices of the claim for its owners, also while there is no pod.",
+        "The claim was allocated for a Reservation's template, or its template names it.",
+        "Nothing. `kubectl delete reservation RESERVATION` gives it up.",
+        Kept.YES,
+    ),
+    Code.HOLD_ENDED: Guidance(
+        "The Reservation that kept the claim is over; the claim is free when its last pod ends.",
+        "The Reservation has expired, was deleted, or was for one owner, who has the claim.",
+        "Nothing.",
+    ),
+    Code.HANDED_OVER: Guidance(
+        "The claim is that pod's now, with the devices that it has.",
+        "The pod is an owner of the Reservation, and asks for a claim of this content.",
+        "Nothing.",
+        Kept.YES,
+    ),
+    Code.WAITS_FOR_HELD: Guidance(
+        "The pod gets a held claim as soon as whoever has it still has ended.",
+        "Its predecessor is ending just now, or the placeholder of the Reservation is still there.",
+        "Wait for the pod it names to end, or delete it; if its node is lost, by force.",
+        Kept.YES,
+    ),
 }
