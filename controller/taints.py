@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from controller.optional import OptionalWatch
-from controller.watches import trouble
 from dra.engine.world import World
 from dra.kube.client import Client
 from dra.kube.clock import Clock
 from dra.kube.reflector import Reflector
+from dra.kube.reflectors import trouble
 from dra.kube.resources import SLICES
 from dra.kube.store import Change, Deleted, Synced, Upserted
 from dra.model.references import GroupResource

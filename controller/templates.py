@@ -4,11 +4,11 @@ import asyncio
 from collections.abc import Callable, Iterable
 
 from controller.optional import OptionalWatch
-from controller.watches import trouble
 from dra.engine.generation.index import Owners
 from dra.kube.client import Client
 from dra.kube.clock import Clock
 from dra.kube.reflector import Reflector
+from dra.kube.reflectors import trouble
 from dra.kube.resources import TEMPLATES, Resource
 from dra.kube.store import Change, Deleted, Upserted
 from dra.model.references import POD_GROUPS

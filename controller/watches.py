@@ -1,22 +1,18 @@
 """What the controller watches all the time: claims, the pods that use claims, nodes."""
 
-import asyncio
 from collections.abc import Callable
-from typing import Any, Final
 
 from dra.engine.consumers import GATE
 from dra.engine.world import World
 from dra.kube.client import Client
 from dra.kube.clock import Clock
 from dra.kube.reflector import Reflector
+from dra.kube.reflectors import Reflectors
 from dra.kube.resources import CLAIMS, NODES, PODS
 from dra.kube.store import Change, Deleted, Rewound, RewoundError, Upserted
 from dra.model.claims import ResourceClaim
 from dra.model.nodes import Node
 from dra.model.pods import Pod
-
-STALE_AFTER: Final = 180.0
-"""Seconds without a sign of life from a watch after which we are not ready; bookmarks come every minute."""
 
 
 def concerns_claims(pod: Pod) -> bool:
@@ -28,8 +24,11 @@ def concerns_claims(pod: Pod) -> bool:
     )
 
 
-class Watches:
-    """Three reflectors that feed the world, and wake whoever decides after each batch."""
+class Watches(Reflectors):
+    """Three reflectors that feed the world, and wake whoever decides after each batch.
+
+    `run` raises RewoundError when what the world knows has turned out never to have been.
+    """
 
     def __init__(self, client: Client, *, world: World, clock: Clock, woken: Callable[[], None]) -> None:
         self._world = world
@@ -38,26 +37,8 @@ class Watches:
         self.claims = Reflector(client, CLAIMS, ResourceClaim, sink=self._claims, clock=clock)
         self.pods = Reflector(client, PODS, Pod, sink=self._pods, keep=concerns_claims, clock=clock)
         self.nodes = Reflector(client, NODES, Node, sink=self._nodes, clock=clock)
-
-    @property
-    def _all(self) -> tuple[Reflector[Any], ...]:
         # Claims before pods: a pod that comes first looks like one whose claim is missing.
-        return (self.nodes, self.claims, self.pods)
-
-    async def run(self) -> None:
-        """Watch until cancelled; raises RewoundError when what the world knows has turned out never to have been."""
-        async with asyncio.TaskGroup() as group:
-            for reflector in self._all:
-                group.create_task(reflector.run(), name=f"reflect {reflector.resource.label}")
-
-    async def synced(self) -> None:
-        """Wait for the first complete list of all three."""
-        for reflector in self._all:
-            await reflector.synced.wait()
-
-    def troubles(self) -> list[str]:
-        """Return what keeps us from knowing the cluster; empty when ready."""
-        return [text for text in map(trouble, self._all) if text]
+        super().__init__(self.nodes, self.claims, self.pods)
 
     def _claims(self, changes: list[Change[ResourceClaim]]) -> None:
         now = self._clock.now()
@@ -100,13 +81,3 @@ class Watches:
                 case _:
                     pass
         self._woken()
-
-
-def trouble(reflector: Reflector[Any]) -> str:
-    """Return what keeps a reflector from knowing its kind; empty when it does."""
-    name, lag = reflector.resource.label, reflector.lag()
-    if lag is None:
-        return f"{name}: not listed yet" + (f" ({reflector.failure})" if reflector.failure else "")
-    if lag > STALE_AFTER:
-        return f"{name}: no news for {lag:.0f} s ({reflector.failure or 'silent'})"
-    return ""

@@ -3,19 +3,19 @@
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
 from controller.extender.picture import Picture
 from controller.extender.reporting import Reporting
-from controller.watches import trouble
 from dra.engine.reservations.holdings import Holding
 from dra.kube.backoff import Backoff
 from dra.kube.client import Client
 from dra.kube.clock import Clock
 from dra.kube.errors import ApiError
 from dra.kube.reflector import Reflector
+from dra.kube.reflectors import Reflectors
 from dra.kube.resources import NODES, PODS, RESERVATIONS
 from dra.kube.store import Change, Deleted, Rewound, RewoundError, Synced, Upserted
 from dra.model.meta import DynamicObject
@@ -38,8 +38,8 @@ def _eases(before: Holding | None, after: Holding | None) -> bool:
     return msgspec.structs.replace(before, **same) != after
 
 
-class Watching:
-    """Three reflectors that feed the picture."""
+class Watching(Reflectors):
+    """Three reflectors that feed the picture; `run` raises RewoundError."""
 
     def __init__(
         self, client: Client, *, picture: Picture, clock: Clock, freed: Callable[[], None], reporting: Reporting
@@ -51,24 +51,11 @@ class Watching:
         self._client = client
         self._picture = picture
         self._freed = freed
-        self._nodes = Reflector(client, NODES, Host, sink=self._take_nodes, clock=clock)
-        self._reservations = Reflector(client, RESERVATIONS, DynamicObject, sink=self._take_reservations, clock=clock)
-        self._pods = Reflector(client, PODS, PlacedPod, sink=self._take_pods, keep=_unfinished, clock=clock)
-
-    @property
-    def _all(self) -> tuple[Reflector[Any], ...]:
-        return (self._nodes, self._reservations, self._pods)
-
-    async def run(self) -> None:
-        """Watch until cancelled; raises RewoundError."""
-        async with asyncio.TaskGroup() as group:
-            for reflector in self._all:
-                group.create_task(reflector.run(), name=f"reflect {reflector.resource.label}")
-
-    async def synced(self) -> None:
-        """Wait for the first complete lists."""
-        for reflector in self._all:
-            await reflector.synced.wait()
+        super().__init__(
+            Reflector(client, NODES, Host, sink=self._take_nodes, clock=clock),
+            Reflector(client, RESERVATIONS, DynamicObject, sink=self._take_reservations, clock=clock),
+            Reflector(client, PODS, PlacedPod, sink=self._take_pods, keep=_unfinished, clock=clock),
+        )
 
     async def catch_up(self) -> None:
         """Take in all that is there now: watches may be behind what somebody else has just written."""
@@ -90,10 +77,6 @@ class Watching:
             for pod in pods.items:
                 if pod.spec.node_name:
                     self._picture.observe_pod(pod)
-
-    def troubles(self) -> list[str]:
-        """Return what keeps us from knowing the cluster; empty when ready."""
-        return [text for text in map(trouble, self._all) if text]
 
     def _take_nodes(self, changes: list[Change[Host]]) -> None:
         for change in changes:

@@ -1,6 +1,5 @@
 """The loop of reservations: one at a time is brought to what the engine wants."""
 
-import asyncio
 import logging
 from collections.abc import Mapping
 from datetime import datetime
@@ -10,7 +9,6 @@ from controller.leadership import Leadership
 from controller.queue import Queue
 from controller.reservations.roster import Roster, concerns_reservations
 from controller.retries import Retries
-from controller.watches import trouble
 from dra.api.reservations.model import MalformedReservationError, Phase, Reservation, read
 from dra.engine.instants import NEVER
 from dra.engine.reservations import lifecycle
@@ -22,6 +20,7 @@ from dra.kube.clock import Clock, second_time
 from dra.kube.errors import AlreadyExists, ApiError, Conflict, Forbidden, Invalid, NotFound
 from dra.kube.events import Recorder
 from dra.kube.reflector import Reflector
+from dra.kube.reflectors import Reflectors
 from dra.kube.resources import PODS, RESERVATIONS
 from dra.kube.series import Fact, Regarding
 from dra.kube.series import Severity as EventSeverity
@@ -94,19 +93,20 @@ class ReservationLoop:
         self._retries: Retries[Uid] = Retries()
         self._refusals: Retries[Uid] = Retries()
         self._reservations = Reflector(client, RESERVATIONS, DynamicObject, sink=self._take, clock=clock)
-        self._pods = Reflector(client, PODS, PlacedPod, sink=self._take_pods, keep=concerns_reservations, clock=clock)
+        self._reflectors = Reflectors(
+            self._reservations,
+            Reflector(client, PODS, PlacedPod, sink=self._take_pods, keep=concerns_reservations, clock=clock),
+        )
         self._unreadable: dict[Uid, tuple[DynamicObject, str]] = {}
 
     async def watch(self) -> None:
         """Watch until cancelled; raises RewoundError."""
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self._reservations.run(), name="reflect reservations")
-            group.create_task(self._pods.run(), name="reflect pods in reservations")
+        await self._reflectors.run()
 
     async def run(self) -> None:
         """Act until cancelled."""
-        for reflector in (self._nodes, *self._all):
-            await reflector.synced.wait()
+        await self._nodes.synced.wait()
+        await self._reflectors.synced()
         self._acting = True
         self.roster.dirty.update(self.roster.uids())
         self.roster.dirty.update(self._unreadable)
@@ -116,17 +116,13 @@ class ReservationLoop:
         finally:
             self._acting = False
 
-    @property
-    def _all(self) -> tuple[Reflector[Any], ...]:
-        return (self._reservations, self._pods)
-
     async def synced(self) -> None:
         """Wait until all reservations are known."""
         await self._reservations.synced.wait()
 
     def troubles(self) -> list[str]:
         """Return what keeps us from knowing reservations; empty when ready."""
-        return [text for each in self._all if (text := trouble(each))]
+        return self._reflectors.troubles()
 
     # What is seen
 

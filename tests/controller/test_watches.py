@@ -3,9 +3,10 @@ import contextlib
 
 import pytest
 
-from controller.watches import STALE_AFTER, Watches, concerns_claims
+from controller.watches import Watches, concerns_claims
 from dra.engine.consumers import GATE
 from dra.engine.world import World
+from dra.kube.reflectors import STALE_AFTER
 from dra.kube.store import RewoundError
 from tests.controller.cluster import CLAIMS, NODES, PODS, Cluster
 from tests.dra.engine.examples import FOREIGN_GATE, NAMESPACE, pod

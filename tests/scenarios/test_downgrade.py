@@ -36,6 +36,9 @@ pytestmark = pytest.mark.modes(Mode.REPLACE)
 
 WORKLOAD: Final = "jobs"
 
+PODS_OF_EACH: Final = 120
+"""Of the two Jobs that go on while much else changes."""
+
 
 @pytest.fixture
 def guards_taken_off(target: Target) -> Iterator[Callable[[], Awaitable[None]]]:
@@ -199,6 +202,28 @@ async def both(namespace: Namespace) -> AsyncIterator[tuple[WatchHistory, WatchH
         yield pods, train, other
 
 
+async def load_both(namespace: Namespace, devices: str) -> None:
+    """Make the two claims, and a Job on each that has pods come and go."""
+    for name in ("train", "other"):
+        await namespace.create(objects.claim(name, device_class=devices, reserved_for=f"jobs.batch/{name}"))
+        await namespace.create(load(name, completions=PODS_OF_EACH, at_once=12, seconds=8))
+
+
+async def assert_both_were_served(
+    namespace: Namespace, pods: WatchHistory, train: WatchHistory, other: WatchHistory
+) -> None:
+    """Wait for the end of both Jobs, and look at what was written all the time."""
+    for name in ("train", "other"):
+        await is_over(namespace, name, within=240)
+        await steps.freed(namespace, name, within=60)
+    for history in (pods, train, other):
+        await history.catch_up()
+    claims = {"train": train, "other": other}
+    served = [await assert_no_device_was_taken(namespace, it, pods, name) for name, it in claims.items()]
+    assert served == [PODS_OF_EACH, PODS_OF_EACH]
+    assert_no_device_was_doubled(train, other)
+
+
 @pytest.mark.long
 @pytest.mark.needs(Capability.COMPONENTS)
 async def test_off_and_on_twice_under_load_loses_no_device_and_gives_none_twice(
@@ -207,10 +232,7 @@ async def test_off_and_on_twice_under_load_loses_no_device_and_gives_none_twice(
     controller = await start_controller()
     devices = await namespace.offer_devices(2)
     async with both(namespace) as (pods, train, other):
-        for name in ("train", "other"):
-            claim = objects.claim(name, device_class=devices, reserved_for=f"jobs.batch/{name}")
-            await namespace.create(claim)
-            await namespace.create(load(name, completions=120, at_once=12, seconds=8))
+        await load_both(namespace, devices)
         for _ in range(2):
             await steps.claim_is(namespace, "train", lambda it: listed(it, WORKLOAD), within=60, saying="it is entered")
             off = await dra("downgrade", "--apply")
@@ -224,15 +246,7 @@ async def test_off_and_on_twice_under_load_loses_no_device_and_gives_none_twice(
             mixed = await namespace.get(CLAIMS, "train")
             assert listed(mixed, WORKLOAD)
             await some_end(namespace, 6)
-        for name in ("train", "other"):
-            await is_over(namespace, name, within=240)
-            await steps.freed(namespace, name, within=60)
-        for history in (pods, train, other):
-            await history.catch_up()
-        claims = {"train": train, "other": other}
-        served = [await assert_no_device_was_taken(namespace, it, pods, name) for name, it in claims.items()]
-    assert served == [120, 120]
-    assert_no_device_was_doubled(train, other)
+        await assert_both_were_served(namespace, pods, train, other)
 
 
 @pytest.mark.long
@@ -244,9 +258,7 @@ async def test_changing_the_mode_under_load_loses_no_device_and_gives_none_twice
     alongside = await start_controller(mode=Mode.ALONGSIDE)  # stands by until the other one ends
     devices = await namespace.offer_devices(2)
     async with both(namespace) as (pods, train, other):
-        for name in ("train", "other"):
-            await namespace.create(objects.claim(name, device_class=devices, reserved_for=f"jobs.batch/{name}"))
-            await namespace.create(load(name, completions=120, at_once=12, seconds=8))
+        await load_both(namespace, devices)
         await steps.claim_is(namespace, "train", lambda it: listed(it, WORKLOAD), within=60, saying="it is entered")
         for _ in range(2):
             await replace.stop()  # to alongside: first the mode, then the flag
@@ -258,15 +270,7 @@ async def test_changing_the_mode_under_load_loses_no_device_and_gives_none_twice
             await replace.start()
             await some_end(namespace, 6)
             await alongside.start()
-        for name in ("train", "other"):
-            await is_over(namespace, name, within=240)
-            await steps.freed(namespace, name, within=60)
-        for history in (pods, train, other):
-            await history.catch_up()
-        claims = {"train": train, "other": other}
-        served = [await assert_no_device_was_taken(namespace, it, pods, name) for name, it in claims.items()]
-    assert served == [120, 120]
-    assert_no_device_was_doubled(train, other)
+        await assert_both_were_served(namespace, pods, train, other)
 
 
 async def some_end(namespace: Namespace, count: int) -> None:

@@ -21,6 +21,7 @@ from dra.kube.client import Client
 from dra.kube.clock import SYSTEM, Clock
 from dra.kube.errors import ApiError
 from dra.kube.reflector import Reflector
+from dra.kube.reflectors import Reflectors
 from dra.kube.resources import CLAIMS, NODES, PODS, SLICES, Resource
 from dra.kube.store import Change, Deleted, Rewound, RewoundError, Upserted
 from dra.local.scheduler.binding import Binder, BindingError, BoundElsewhereError
@@ -93,22 +94,20 @@ class _Life:
         self._free = asyncio.Semaphore(UNDER_WAY_MAX)
         self._tasks = asyncio.TaskGroup()
         self._start = 0
-        self._reflectors: list[Reflector[Any]] = [
+        self._reflectors = Reflectors(
             self._reflector(NODES, Host, self._host, self._host_gone),
             self._reflector(SLICES, ResourceSlice, self._slice, self._slice_gone),
             self._reflector(CLASSES, DeviceClass, self._class, self._class_gone),
             self._reflector(CLAIMS, ResourceClaim, self._claim, self._claim_gone),
             self._reflector(PODS, PlacedPod, self._pod, self._pod_gone),
-        ]
+        )
 
     async def run(self) -> None:
         """Schedule until cancelled."""
         async with self._tasks:
             self._tasks.create_task(self._reports.recorder.run())
-            for reflector in self._reflectors:
-                self._tasks.create_task(reflector.run())
-            for reflector in self._reflectors:
-                await reflector.synced.wait()
+            self._tasks.create_task(self._reflectors.run())
+            await self._reflectors.synced()
             for claim in self._cluster.claims:
                 await self._binder.fence(claim)
             await self._loop()
