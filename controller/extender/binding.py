@@ -54,6 +54,8 @@ class Binder:
         """Bind a pod. Raises RefusedError: nothing has changed; or UnknownOutcomeError."""
         if call.pod_uid in self._busy:
             raise RefusedError("its binding is under way already; the scheduler tries again")
+        if self._doubts.busy(call.pod_uid):
+            raise RefusedError("what its last binding has written is being taken back; the scheduler tries again")
         self._busy.add(call.pod_uid)
         deadline = self._clock.now() + self._seconds
         try:

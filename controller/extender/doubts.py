@@ -4,6 +4,9 @@ A request that was not answered may arrive for as long as requests can be under 
 that. A pod that is not bound then never will be by us: its place is free, and its reservation names it no more. After a
 start the same is asked of each pod that a status names and that is not bound: the process before us may have been about
 to bind it.
+
+A pod is bound, or its place is taken back, never both at a time: a bind that began while its place is being taken back
+would have it when it is given to somebody else.
 """
 
 import asyncio
@@ -48,6 +51,7 @@ class Doubts:
         self._clock = clock
         self._seconds = seconds
         self._under_way: set[Uid] = set()
+        """Pods that are being bound, or whose place is being taken back."""
         self._open: dict[Uid, Doubt] = {}
         self._placing: dict[Uid, tuple[Known, float]] = {}
 
@@ -57,6 +61,10 @@ class Doubts:
     def begin(self, doubt: Doubt) -> None:
         """A binding begins: until it ends its pod is not asked about."""
         self._under_way.add(doubt.pod.uid)
+
+    def busy(self, uid: Uid) -> bool:
+        """Whether a pod is being bound, or its place taken back."""
+        return uid in self._under_way
 
     def open(self, uid: Uid) -> bool:
         """Whether something that was written for a pod before may still come true."""
@@ -95,8 +103,7 @@ class Doubts:
         while True:
             await asyncio.sleep(EVERY)
             for doubt in [each for each in self._open.values() if each.until <= self._clock.now()]:
-                if doubt.pod.uid not in self._under_way:
-                    await self._attempt(doubt)
+                await self._attempt(doubt)
             for known, until in list(self._placing.values()):
                 if until <= self._clock.now():
                     await self._look(known)
@@ -115,6 +122,16 @@ class Doubts:
         self._picture.books.forget_pod(uid)
 
     async def _attempt(self, doubt: Doubt) -> None:
+        uid = doubt.pod.uid
+        if uid in self._under_way or self._open.get(uid) is not doubt:  # another attempt to bind it, since
+            return
+        self._under_way.add(uid)
+        try:
+            await self._find_out(doubt)
+        finally:
+            self._under_way.discard(uid)
+
+    async def _find_out(self, doubt: Doubt) -> None:
         deadline = self._clock.now() + self._seconds
         try:
             pod = await self._writing.pod(doubt.pod.key, deadline=deadline)

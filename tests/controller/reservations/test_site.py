@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from controller.extender.refusals import AT_ONCE
+from dra.kube.client import WRITE_TIMEOUT
 from dra.local.faults import Fault, Rule
 from tests.controller.reservations.site import PODS, RESERVATIONS, Site, ended
 
@@ -365,3 +366,49 @@ async def test_a_place_that_could_not_be_taken_back_by_a_mistake_of_ours_is_free
         assert (await site.reservation("r"))["status"].get("currentOwners", []) == []
         await site.pod("rival", "9", app="r")
         assert (await site.turn())["rival"] == "n1"
+
+
+LATE = {"fault": Fault.DELAY, "component": "extender", "seconds": 1.9}
+"""The extender waits two seconds for an answer. Drawn by a seeded chance, so it is the same each time."""
+
+
+@pytest.mark.parametrize("seed", range(5))
+async def test_a_place_that_is_being_taken_back_is_not_given_to_the_same_pod_meanwhile(seed):
+    async with Site(seed=seed) as site:
+        await site.reserve("r", "10", allocateOnce=False)
+        await site.place("r")
+        site.faults.add(Rule(fault=Fault.REFUSED, component="extender", resource="pods/binding", times=1))
+        owner = await site.pod("owner", "9", app="r")
+        site.faults.add(Rule(**LATE, verb="patch", resource="reservations.*/status", nth=2))
+        assert (await site.schedule(owner))[0] is None
+        await assert_bound_means_seated(site, owner)
+
+
+@pytest.mark.parametrize("seed", range(5))
+async def test_a_pod_that_is_bound_again_while_its_doubt_is_looked_into_keeps_its_place(seed):
+    async with Site(seed=seed) as site:
+        await site.reserve("r", "10", allocateOnce=False)
+        await site.place("r")
+        site.faults.add(Rule(fault=Fault.LOST, component="extender", resource="pods/binding", times=1))
+        owner = await site.pod("owner", "9", app="r")
+        assert (await site.schedule(owner))[0] is None
+        site.faults.add(Rule(**LATE, verb="get", resource="pods", after=True))
+        while not site.faults.counts[Fault.DELAY]:  # its read is under way from then on
+            await site.settle(0.01)
+        await assert_bound_means_seated(site, owner)
+
+
+async def assert_bound_means_seated(site, owner):
+    """Have a pod scheduled again and again; once it is bound it has its seat at every moment."""
+    uid = owner["metadata"]["uid"]
+    for _ in range(200):
+        bound = (await site.schedule(owner))[0]
+        if bound:
+            break
+        await site.settle(0.05)
+    assert bound == "n1"
+    for _ in range(100):
+        seat = site.extender.picture.books.seat(uid)
+        named = [each["uid"] for each in (await site.reservation("r"))["status"].get("currentOwners", [])]
+        assert (seat is not None and seat.inside is not None, named) == (True, [uid])
+        await site.settle(0.05)
