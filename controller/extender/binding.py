@@ -167,7 +167,8 @@ class Binder:
         if known is None:
             raise RefusedError("its reservation is gone")
         if not known.holding.available:
-            await self._hold(known, node, deadline=deadline)
+            with self._doubts.place(uid):
+                await self._hold(known, node, deadline=deadline)
         elif known.holding.node != node:
             raise RefusedError(f"its reservation is on node {known.holding.node} already")
         try:
@@ -199,7 +200,8 @@ class Binder:
                 holding.uid, change, deadline=deadline, annotations={marks.PREDECESSORS: over} if over else None
             )
         except RefusedError:
-            self._picture.settle(holding.uid)
+            if not self._doubts.open(holding.uid):
+                self._picture.settle(holding.uid)
             raise
         except BaseException:
             self._doubts.placing(known)

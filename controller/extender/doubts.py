@@ -11,7 +11,8 @@ would have it when it is given to somebody else.
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Final, NoReturn
 
 import msgspec
@@ -51,7 +52,7 @@ class Doubts:
         self._clock = clock
         self._seconds = seconds
         self._under_way: set[Uid] = set()
-        """Pods that are being bound, or whose place is being taken back."""
+        """Pods that are being bound, or whose place is being taken back; reservations that are being placed, or looked at."""
         self._open: dict[Uid, Doubt] = {}
         self._placing: dict[Uid, tuple[Known, float]] = {}
 
@@ -67,8 +68,8 @@ class Doubts:
         return uid in self._under_way
 
     def open(self, uid: Uid) -> bool:
-        """Whether something that was written for a pod before may still come true."""
-        return uid in self._open
+        """Whether something that was written for a pod before, or for a reservation, may still come true."""
+        return uid in self._open or uid in self._placing
 
     def end(self, uid: Uid) -> None:
         """A binding has succeeded."""
@@ -79,6 +80,17 @@ class Doubts:
         """What became of a binding is not known."""
         self._under_way.discard(doubt.pod.uid)
         self._open[doubt.pod.uid] = msgspec.structs.replace(doubt, until=self._clock.now() + WRITE_TIMEOUT)
+
+    @contextmanager
+    def place(self, uid: Uid) -> Iterator[None]:
+        """A reservation is being placed for as long as the block lasts. Raises RefusedError."""
+        if uid in self._under_way:
+            raise RefusedError("whether its reservation has been placed is being found out; the scheduler tries again")
+        self._under_way.add(uid)
+        try:
+            yield
+        finally:
+            self._under_way.discard(uid)
 
     def placing(self, known: Known) -> None:
         """Whether a reservation has been placed is not known."""
@@ -106,7 +118,7 @@ class Doubts:
                 await self._attempt(doubt)
             for known, until in list(self._placing.values()):
                 if until <= self._clock.now():
-                    await self._look(known)
+                    await self._look(known, until)
 
     async def give_up(self, doubt: Doubt, *, deadline: float) -> None:
         """Free the place of a pod that is not bound, and never will be by us. Raises as `Writing.swap` does."""
@@ -147,11 +159,14 @@ class Doubts:
         except (ApiError, RefusedError, UnknownOutcomeError) as error:
             _log.info("pod %s/%s: its place on node %s stays held: %s", *doubt.pod.key, doubt.node, error)
 
-    async def _look(self, known: Known) -> None:
+    async def _look(self, known: Known, until: float) -> None:
+        uid = known.holding.uid
+        if self._placing.get(uid) != (known, until):  # another attempt to place it, since
+            return
         try:
-            await self._writing.look(known, deadline=self._clock.now() + self._seconds)
+            with self.place(uid):
+                await self._writing.look(known, deadline=self._clock.now() + self._seconds)
+                del self._placing[uid]
+                self._picture.settle(uid)
         except RefusedError as error:
             _log.info("reservation %s: its place stays held: %s", known.name, error)
-            return
-        self._placing.pop(known.holding.uid, None)
-        self._picture.settle(known.holding.uid)

@@ -5,7 +5,6 @@ import asyncio
 import pytest
 
 from controller.extender.refusals import AT_ONCE
-from dra.kube.client import WRITE_TIMEOUT
 from dra.local.faults import Fault, Rule
 from tests.controller.reservations.site import PODS, RESERVATIONS, Site, ended
 
@@ -411,4 +410,53 @@ async def assert_bound_means_seated(site, owner):
         seat = site.extender.picture.books.seat(uid)
         named = [each["uid"] for each in (await site.reservation("r"))["status"].get("currentOwners", [])]
         assert (seat is not None and seat.inside is not None, named) == (True, [uid])
+        await site.settle(0.05)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2, 3])
+async def test_a_reservation_that_is_placed_again_while_its_doubt_is_looked_into_holds_its_node_or_has_lost_it(seed):
+    async with Site(seed=seed) as site:
+        site.faults.add(Rule(fault=Fault.LOST, component="extender", resource="reservations.*/status", times=1))
+        await site.reserve("r", "10")
+        await site.settle()
+        await site.turn()
+        site.faults.add(Rule(**LATE, verb="get", resource="reservations.*", after=True))
+        while not site.faults.counts[Fault.DELAY]:
+            await site.settle(0.01)
+        site.faults.add(Rule(**LATE, verb="patch", resource="reservations.*/status"))
+        placing = asyncio.create_task(again_and_again(site))
+        await assert_one_has_the_node(site, seconds=3.0)
+        await ended(placing)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2, 3])
+async def test_a_write_that_comes_late_finds_the_node_of_its_reservation_held_whatever_was_refused_since(seed):
+    async with Site(seed=seed) as site:
+        writes = {"component": "extender", "resource": "reservations.*/status"}
+        site.faults.add(
+            Rule(**writes, fault=Fault.DELAY, seconds=8.0, times=1), Rule(**writes, fault=Fault.REFUSED, nth=2)
+        )
+        await site.reserve("r", "10")
+        await site.settle()
+        await site.turn()
+        await site.turn()
+        await assert_one_has_the_node(site, seconds=12.0)
+
+
+async def assert_one_has_the_node(site, *, seconds):
+    """Have a rival scheduled again and again, who can be there only if the reservation is not."""
+    rival = await site.pod("rival", "9")
+    for _ in range(int(seconds / 0.1)):
+        await site.schedule(rival)
+        await site.settle(0.1)
+    placed = (await site.reservation("r")).get("status", {}).get("phase") == "Available"
+    assert bool(await site.node_of("rival")) is not placed
+
+
+async def again_and_again(site):
+    """Have the placeholder scheduled."""
+    while True:
+        for pod in await site.pods():
+            if pod["metadata"]["name"] != "rival" and not pod["spec"].get("nodeName"):
+                await site.schedule(pod)
         await site.settle(0.05)
