@@ -52,7 +52,7 @@ class Doubts:
         self._clock = clock
         self._seconds = seconds
         self._under_way: set[Uid] = set()
-        """Pods that are being bound, or whose place is being taken back; reservations that are being placed, or looked at."""
+        """Pods that are being bound, or their place taken back; reservations that are being placed, or looked at."""
         self._open: dict[Uid, Doubt] = {}
         self._placing: dict[Uid, tuple[Known, float]] = {}
 
