@@ -386,8 +386,12 @@ class Client:
         uid: Uid | None = None,
         priority: Priority = Priority.NORMAL,
         within: float = WRITE_TIMEOUT,
+        force: bool = True,
+        dry_run: bool = False,
     ) -> T:
-        """Make these fields what they are here, whoever had them before (server-side apply, with force).
+        """Make these fields what they are here, whoever had them before (server-side apply).
+
+        Without `force` it fails with `Conflict` if somebody else manages one of them and has it otherwise.
 
         What an earlier application of the same `manager` had and this one has not is removed. With `uid` it fails with
         `Conflict` if the object with that uid is gone.
@@ -398,7 +402,11 @@ class Client:
         write = _Write(
             method="PATCH",
             path=resource.path(*key, subresource),
-            query={"fieldManager": manager, "force": "true"},
+            query={
+                "fieldManager": manager,
+                "force": "true" if force else "false",
+                **({"dryRun": "All"} if dry_run else {}),
+            },
             body=content,
             content_type=APPLY_PATCH,
             what=resource.what(key),

@@ -36,6 +36,10 @@ COMMANDS: Final[Places] = {
         "dra.cli.kubectl.simulate.command:simulate",
         "Say where the pods of manifests would be placed, with which devices, and what would wait and why.",
     ),
+    "apply": (
+        "dra.cli.kubectl.applying.command:apply",
+        "Apply manifests with spec.reservedFor, as KEP-5194 writes them, to any server.",
+    ),
     "release": (
         "dra.cli.kubectl.release.commands:release",
         "Give a claim back: you vouch that nobody uses it any more.",

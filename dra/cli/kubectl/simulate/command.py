@@ -1,9 +1,7 @@
 """``kubectl dra simulate``."""
 
-import sys
 from collections.abc import Iterator, Sequence
-from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import click
 import msgspec
@@ -11,15 +9,15 @@ import msgspec
 from dra.cli.kubectl import listings
 from dra.cli.kubectl.connection import Connection, FailedError, run
 from dra.cli.kubectl.listings import Listing, Row
+from dra.cli.kubectl.manifests import MalformedManifestError, documents
 from dra.cli.kubectl.options import Style, rows_options
 from dra.cli.kubectl.output import Format, folded_lines, say
 from dra.cli.kubectl.reading.live import Parts
 from dra.cli.kubectl.reading.source import Source, source_options
 from dra.cli.kubectl.selecting import Chosen, choice_options
-from dra.cli.kubectl.simulate import wishes as manifests
 from dra.cli.kubectl.simulate.playing import Fate, Outcome, play
 from dra.cli.kubectl.simulate.whatif import Change, UnknownError, changed
-from dra.cli.kubectl.simulate.wishes import MalformedManifestError, Wishes
+from dra.cli.kubectl.simulate.wishes import Wishes, read
 from dra.cli.kubectl.why import words
 from dra.engine.explain import pods as explaining
 from dra.engine.explain.scene import Scene
@@ -82,7 +80,7 @@ def simulate(  # noqa: PLR0913 - one for each option
     """
     try:
         namespace = source.namespace
-        wishes = manifests.read(_documents(paths), namespace=namespace)
+        wishes = read(documents(paths), namespace=namespace)
         snapshot = changed(source.read(Parts.ALL), _change(added, cordoned, dropped, namespace))
     except (MalformedManifestError, UnknownError) as error:
         raise FailedError(str(error)) from error
@@ -101,31 +99,6 @@ def simulate(  # noqa: PLR0913 - one for each option
 
 def _keys(wishes: Wishes) -> list[Key]:
     return [pod.metadata.key for pod in wishes.pods]
-
-
-def _documents(paths: Sequence[str]) -> Iterator[Any]:
-    """Yield what is in the files."""
-    import yaml  # noqa: PLC0415 - help needs none
-
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    for path in paths:
-        for file in _files(path):
-            try:
-                text = sys.stdin.read() if file is None else file.read_text(encoding="utf-8")
-                yield from yaml.load_all(text, Loader=loader)
-            except (OSError, UnicodeDecodeError) as error:
-                raise FailedError(f"{path}: {getattr(error, 'strerror', None) or error}") from error
-            except yaml.YAMLError as error:
-                raise FailedError(f"{path}: is no YAML: {error}") from error
-
-
-def _files(path: str) -> Sequence[Path | None]:
-    if path == "-":
-        return [None]
-    place = Path(path)
-    if not place.is_dir():
-        return [place]
-    return sorted(each for each in place.iterdir() if each.suffix in {".yaml", ".yml", ".json"})
 
 
 def _change(added: Sequence[str], cordoned: tuple[str, ...], dropped: Sequence[str], namespace: str) -> Change:

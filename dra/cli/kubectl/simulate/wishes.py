@@ -5,13 +5,14 @@ A workload stands for the pods that its controller would make at once: a Job's `
 never guessed at.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import date
 from typing import Any, Final
 
 import msgspec
 
+from dra.cli.kubectl.manifests import MalformedManifestError, flat
 from dra.model.claims import ResourceClaim
 from dra.model.classes import DeviceClass
 from dra.model.meta import Key
@@ -23,10 +24,6 @@ Json = dict[str, Any]
 
 OURS: Final = "reserve.dra/claim"
 """The gate that our controller opens."""
-
-
-class MalformedManifestError(ValueError):
-    """A manifest that cannot be read; the text names the object."""
 
 
 @dataclass(slots=True)
@@ -49,7 +46,7 @@ class Wishes:
 def read(documents: Iterable[Any], *, namespace: str) -> Wishes:
     """Return what manifests wish for; raises MalformedManifestError."""
     wishes = Wishes()
-    for document in _flat(documents):
+    for document in flat(documents):
         kind = str(document.get("kind", ""))
         meta = document.get("metadata") or {}
         name = str(meta.get("name") or meta.get("generateName") or "")
@@ -62,18 +59,6 @@ def read(documents: Iterable[Any], *, namespace: str) -> Wishes:
         except (msgspec.ValidationError, TypeError, AttributeError, ValueError) as error:
             raise MalformedManifestError(f"{where}: {error}") from error
     return wishes
-
-
-def _flat(documents: Iterable[Any]) -> Iterator[Json]:
-    for each in documents:
-        if each is None:
-            continue
-        if not isinstance(each, Mapping):
-            raise MalformedManifestError(f"a manifest is an object, not {each!r:.40}")
-        if str(each.get("kind", "")).endswith("List") and "items" in each:
-            yield from _flat(each["items"] or ())
-        else:
-            yield dict(each)
 
 
 def _plain(value: Any) -> Any:  # noqa: ANN401 - what YAML can say

@@ -52,6 +52,7 @@ ARGUMENTS = {
     "why": ["pod/p"],
     "get": ["claims"],
     "simulate": ["-f", "/dev/null"],
+    "apply": ["-f", "examples/shared-claim/claim.yaml"],
     "release": ["claim", "c"],
     "wait": ["claim/c"],
 }

@@ -7,8 +7,9 @@ import yaml
 from click.testing import CliRunner
 
 from dra.cli.kubectl.main import main
+from dra.cli.kubectl.manifests import MalformedManifestError
 from dra.cli.kubectl.reading import bundle
-from dra.cli.kubectl.simulate.wishes import MalformedManifestError, read
+from dra.cli.kubectl.simulate.wishes import read
 from tests.dra.engine.explain.scenes import DRIVER, claim, entry, node, pod, snapshot
 
 

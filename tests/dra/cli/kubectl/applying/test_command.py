@@ -1,0 +1,113 @@
+"""`kubectl dra apply` on a server with the KEP's fields and on one without."""
+
+import asyncio
+import json
+import threading
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from dra.cli.kubectl.main import main
+from dra.kube.transport import JSON, Request
+from dra.local.http import serving
+from dra.local.schemas.structures import Dialect
+from dra.local.server import ApiServer
+
+CLAIM = {
+    "apiVersion": "resource.k8s.io/v1",
+    "kind": "ResourceClaim",
+    "metadata": {"name": "c"},
+    "spec": {
+        "devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu.example.com"}}]},
+        "reservedFor": {"apiGroup": "batch", "resource": "jobs", "name": "train", "uid": "u"},
+    },
+}
+MAP = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"}, "data": {"a": "1"}}
+
+
+@pytest.fixture(params=[Dialect.STOCK, Dialect.KEP], ids=lambda dialect: dialect.value)
+def dialect(request):
+    return request.param
+
+
+@pytest.fixture
+def kubeconfig(tmp_path, dialect):
+    """A server of its own, in a thread of its own."""
+    up, down, loops = threading.Event(), asyncio.Event(), []
+
+    async def serve():
+        server = ApiServer(api=dialect)
+        body = json.dumps({"metadata": {"name": "ml"}}).encode()
+        await server.handle(
+            Request(method="POST", path="/api/v1/namespaces", body=body, content_type=JSON, timeout=9.0)
+        )
+        async with serving(server.handle, folder=tmp_path):
+            loops.append(asyncio.get_running_loop())
+            up.set()
+            await down.wait()
+
+    thread = threading.Thread(target=lambda: asyncio.run(serve()))
+    thread.start()
+    assert up.wait(20)
+    yield tmp_path / "kubeconfig"
+    loops[0].call_soon_threadsafe(down.set)
+    thread.join(20)
+
+
+@pytest.fixture
+def apply(kubeconfig, tmp_path):
+    def apply(*manifests, options=()):
+        (tmp_path / "m.yaml").write_text(yaml.safe_dump_all(manifests))
+        command = ["apply", f"--filename={tmp_path}/m.yaml", f"--kubeconfig={kubeconfig}", "--namespace=ml", *options]
+        return CliRunner().invoke(main, command)
+
+    return apply
+
+
+def test_a_claim_is_reserved_in_the_form_that_the_server_knows(apply, dialect):
+    done = apply(CLAIM, MAP, options=["--output=json"])
+    assert done.exit_code == 0, done.output
+    claim, other = json.loads(done.stdout)["items"]
+    annotations = claim["metadata"].get("annotations", {})
+    if dialect is Dialect.KEP:
+        assert (claim["spec"]["reservedFor"]["name"], annotations, done.stderr) == ("train", {}, "")
+    else:
+        assert "reservedFor" not in claim["spec"]
+        assert annotations["reserve.dra/reserved-for"] == "jobs.batch/train"
+        assert "becomes an annotation" in done.stderr
+    assert other["data"] == {"a": "1"}
+
+
+@pytest.mark.parametrize("dialect", [Dialect.STOCK], indirect=True)
+class TestAsKubectl:
+    def test_it_says_what_it_has_done_and_doing_it_again_changes_nothing(self, apply):
+        said = "resourceclaim.resource.k8s.io/c serverside-applied\nconfigmap/m serverside-applied\n"
+        assert apply(CLAIM, MAP).stdout == said
+        before, after = (json.loads(apply(MAP, options=["-o", "json"]).stdout) for _ in range(2))
+        assert before["metadata"]["resourceVersion"] == after["metadata"]["resourceVersion"]
+
+    def test_a_dry_run_keeps_nothing(self, apply):
+        for kind, said in (("client", "(dry run)"), ("server", "(server dry run)")):
+            done = apply(CLAIM, options=[f"--dry-run={kind}"])
+            assert done.stdout == f"resourceclaim.resource.k8s.io/c serverside-applied {said}\n"
+        assert apply(CLAIM, options=["--dry-run=server", "-o", "jsonpath={.metadata.generation}"]).exit_code == 0
+        shown = yaml.safe_load(apply(CLAIM, options=["--dry-run=client", "-o", "yaml"]).stdout)
+        assert shown["metadata"]["annotations"]["reserve.dra/reserved-for"] == "jobs.batch/train"
+
+    def test_fields_of_others_are_not_taken_without_being_told_to(self, apply):
+        assert apply(MAP, options=["--field-manager=other"]).exit_code == 0
+        mine = MAP | {"data": {"a": "2"}}
+        refused = apply(mine)
+        assert (refused.exit_code, refused.stdout) == (1, "")
+        assert "--force-conflicts" in refused.stderr
+        assert apply(mine, options=["--force-conflicts"]).exit_code == 0
+
+    def test_one_that_cannot_be_applied_does_not_keep_the_others_from_it(self, apply):
+        done = apply({"apiVersion": "nowhere.dev/v1", "kind": "X", "metadata": {"name": "x"}}, MAP)
+        assert (done.exit_code, done.stdout) == (1, "configmap/m serverside-applied\n")
+        assert "X x: the API server has no nowhere.dev/v1" in done.stderr
+
+    def test_a_namespace_that_is_not_the_one_given_is_refused(self, apply):
+        done = apply(MAP | {"metadata": {"name": "m", "namespace": "other"}})
+        assert "is of namespace other, and --namespace says ml" in done.stderr
