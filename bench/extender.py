@@ -1,8 +1,8 @@
 """What the scheduler extender costs: pods a second through the real kube-scheduler on 500 nodes, without and with it.
 
-Both on one cluster, one after the other, so that the machine's mood is the same; with it a hundred reservations are
-held, and none of the pods is an owner. Without it, the scheduler's own limit (50 requests a second) sets the pace: it
-posts the bindings itself.
+Both on one cluster, in turns, so that the machine's mood is the same for the two of a pair: what counts is the median
+of the pairs' ratios. With it a hundred reservations are held, and none of the pods is an owner. Without it, the
+scheduler's own limit (50 requests a second) sets the pace: it posts the bindings itself.
 
     python -m bench.extender [--quick] [--write]
 """
@@ -85,27 +85,45 @@ async def rate(api: Api, pods: int) -> float:
     return pods / seconds
 
 
-async def measure(cluster: Cluster, port: int, *, pods: int, runs: int) -> tuple[list[float], list[float]]:
-    """Return the rates without and with the extender."""
+async def configure(cluster: Cluster, configuration: dict[str, Any]) -> None:
+    """Start the scheduler anew."""
+    (cluster.folder.path / "scheduler.json").write_text(json.dumps(configuration), encoding="utf-8")
+    await asyncio.to_thread(cluster.scheduler.restart)
+
+
+async def measure(cluster: Cluster, port: int, *, pods: int, runs: int) -> list[tuple[float, float]]:
+    """Return the rates without and with the extender, in pairs that were taken one right after the other."""
+    serve = {"serve": {"address": LOOPBACK, "port": port}, "bindSeconds": 2}
+    extender = program(cluster, "extender", "scheduler-extender", "dra-reserve-extender", serve)
+    switched = {"mode": "alongside", "reservations": True}
+    controller = program(cluster, "controller", "controller", "dra-reserve-controller", switched)
+    stock = json.loads((cluster.folder.path / "scheduler.json").read_text())
+    pairs: list[tuple[float, float]] = []
     async with kubernetes.connect(cluster.admin_kubeconfig) as api:
-        without = [await rate(api, pods) for _ in range(runs)]
-        serve = {"serve": {"address": LOOPBACK, "port": port}, "bindSeconds": 2}
-        extender = program(cluster, "extender", "scheduler-extender", "dra-reserve-extender", serve)
-        await asyncio.to_thread(extender.start)
-        switched = {"mode": "alongside", "reservations": True}
-        controller = program(cluster, "controller", "controller", "dra-reserve-controller", switched)
-        await asyncio.to_thread(controller.start)
-        path = cluster.folder.path / "scheduler.json"
-        path.write_text(json.dumps(json.loads(path.read_text()) | scheduler_configuration(port)), encoding="utf-8")
-        await asyncio.to_thread(cluster.scheduler.restart)
-        await api.create_all(reservation(f"held-{number}", cpu="4") for number in range(HELD))
-        await eventually(
-            lambda: api.all(RESERVATIONS),
-            until=lambda found: all(each.get("status", {}).get("phase") == "Available" for each in found),
-            within=60,
-            saying="all reservations are available",
-        )
-        return without, [await rate(api, pods) for _ in range(runs)]
+        for _ in range(runs):
+            without = await rate(api, pods)
+            await asyncio.to_thread(extender.start)
+            await asyncio.to_thread(controller.start)
+            await configure(cluster, stock | scheduler_configuration(port))
+            if not pairs:
+                await hold(api)
+            pairs.append((without, await rate(api, pods)))
+            print(f"{pairs[-1][0]:.1f} pods/s without, {pairs[-1][1]:.1f} with")
+            await asyncio.to_thread(controller.stop)
+            await asyncio.to_thread(extender.stop)
+            await configure(cluster, stock)
+    return pairs
+
+
+async def hold(api: Api) -> None:
+    """Have reservations made, and placed."""
+    await api.create_all(reservation(f"held-{number}", cpu="4") for number in range(HELD))
+    await eventually(
+        lambda: api.all(RESERVATIONS),
+        until=lambda found: all(each.get("status", {}).get("phase") == "Available" for each in found),
+        within=60,
+        saying="all reservations are available",
+    )
 
 
 def main() -> int:
@@ -114,28 +132,29 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--write", action="store_true")
     arguments = parser.parse_args()
-    pods, runs = (300, 1) if arguments.quick else (1000, 2)
+    pods, runs = (300, 1) if arguments.quick else (1000, 3)
     (port,) = free(1)
     with Cluster(Options(nodes=NODES, node_lease_seconds=LEASE)) as cluster:
         kubectl("taint", "nodes", "--all", f"{FAKE}-", kubeconfig=cluster.admin_kubeconfig)
         installation.install(cluster.admin_kubeconfig)
         installation.install(cluster.admin_kubeconfig, kustomization=DEPLOY)
-        without, with_it = asyncio.run(measure(cluster, port, pods=pods, runs=runs))
-    base, ours = statistics.median(without), statistics.median(with_it)
+        pairs = asyncio.run(measure(cluster, port, pods=pods, runs=runs))
+    base, ours = (statistics.median(column) for column in zip(*pairs, strict=True))
+    ratio = statistics.median(ours / base for base, ours in pairs)
     text = "\n".join(
         (
-            f"{NODES} nodes, {pods} pods at once, {HELD} reservations held, {runs} runs each.",
+            f"{NODES} nodes, {pods} pods at once, {HELD} reservations held, medians of {runs} pairs of runs.",
             "",
             "| kube-scheduler 1.36.3 | pods/s | of stock |",
             "|---|---:|---:|",
             f"| without extender | {base:.1f} | 1.00 |",
-            f"| with it, every pod filtered, ranked and bound by it | {ours:.1f} | {ours / base:.2f} |",
+            f"| with it, every pod filtered, ranked and bound by it | {ours:.1f} | {ratio:.2f} |",
         )
     )
     print(text)
     if arguments.write:
         readme.write(text, mark="extender")
-    return 0 if ours / base >= 0.7 else 1  # noqa: PLR2004 - what the issue asks for
+    return 0 if ratio >= 0.7 else 1  # noqa: PLR2004 - what the issue asks for
 
 
 if __name__ == "__main__":

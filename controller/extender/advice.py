@@ -35,7 +35,7 @@ def sift(picture: Picture, pod: PlacedPod, names: Sequence[str]) -> FilterResult
             failed_and_unresolvable_nodes={name: elsewhere for name in names if name != seat.node},
         )
     fitting = frozenset(picture.books.filter(claimant))
-    left = [name for name in names if name in fitting]
+    left = list(filter(fitting.__contains__, names))
     found = FilterResult(node_names=left)
     if len(left) < len(names):
         for name in names:
@@ -45,14 +45,18 @@ def sift(picture: Picture, pod: PlacedPod, names: Sequence[str]) -> FilterResult
 
 
 def rank(picture: Picture, pod: PlacedPod, names: Sequence[str]) -> list[HostPriority]:
-    """Return how good nodes are: those whose reservation the pod fills best come first."""
+    """Return how good nodes are: those whose reservation the pod fills best come first.
+
+    A node that is not named counts for nothing, and most never do: naming thousands of them, for each pod, is work for
+    us and for the scheduler.
+    """
     if placeholders.stands_for(pod.metadata) is not None:
-        return [HostPriority(host=name, score=0) for name in names]
+        return []
     try:
         scores = picture.books.scores(picture.claimant(pod), frozenset(names))
     except MalformedAnnotationError:
-        scores = {}
-    return [HostPriority(host=name, score=_scaled(scores.get(name))) for name in names]
+        return []
+    return [HostPriority(host=name, score=_scaled(points)) for name, points in scores.items()]
 
 
 def worthwhile(picture: Picture, pod: PlacedPod, victims: Mapping[str, MetaVictims]) -> dict[str, MetaVictims]:
@@ -125,6 +129,6 @@ def _refuse(found: FilterResult, node: str, refusals: Iterable[Refusal]) -> None
     (found.failed_and_unresolvable_nodes if final else found.failed_nodes)[node] = text
 
 
-def _scaled(points: int | None) -> int:
-    """Return 0 to 10; a node with a reservation for the pod never counts for nothing."""
-    return 0 if points is None else max(1, HIGHEST_SCORE * points // score.HIGHEST)
+def _scaled(points: int) -> int:
+    """Return 1 to 10: a node with a reservation for the pod never counts for nothing."""
+    return max(1, HIGHEST_SCORE * points // score.HIGHEST)

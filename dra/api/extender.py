@@ -8,7 +8,7 @@ from dra.api.configuration import Endpoint, LeaderElection, Logging, Section
 
 
 class Tls(Section):
-    """PEM files; read at the start."""
+    """PEM files; read again when they change."""
 
     certificate: str
     key: str

@@ -12,8 +12,11 @@ from controller.extender.refusals import Refused
 from controller.extender.server import Server
 from controller.extender.writing import RefusedError, UnknownOutcomeError
 from dra.api.extender import ExtenderConfiguration
+from dra.api.reservations.model import Owner
+from dra.engine.reservations.amounts import ONE
+from dra.engine.reservations.holdings import Holding
 from dra.kube.clock import SYSTEM
-from dra.model.meta import ObjectMeta
+from dra.model.meta import ObjectMeta, Uid
 from dra.model.placement import Host, HostStatus
 
 REAL_TIME = True
@@ -42,11 +45,16 @@ def troubles():
 
 
 @pytest.fixture
-async def ask(binder, troubles):
-    picture = Picture()
+def picture():
+    found = Picture()
     for name, cpu in (("a", "4"), ("b", "1")):
         status = HostStatus(allocatable={"cpu": cpu, "pods": "110"})
-        picture.observe_node(Host(metadata=ObjectMeta(name=name), status=status))
+        found.observe_node(Host(metadata=ObjectMeta(name=name), status=status))
+    return found
+
+
+@pytest.fixture
+async def ask(binder, picture, troubles):
     calls = Calls(
         picture=picture,
         binder=binder,
@@ -84,9 +92,14 @@ async def test_filter_names_the_nodes_that_are_left_and_why_not_the_others(ask):
     }
 
 
-async def test_prioritize_gives_each_node_a_score(ask):
-    _, text = await ask("prioritize", {"Pod": POD, "NodeNames": ["a", "b"]})
-    assert json.loads(text) == [{"Host": "a", "Score": 0}, {"Host": "b", "Score": 0}]
+async def test_prioritize_names_nodes_that_hold_something_for_the_pod(ask, picture):
+    asked = {"Pod": POD | {"metadata": POD["metadata"] | {"labels": {"app": "x"}}}, "NodeNames": ["a", "b"]}
+    assert json.loads((await ask("prioritize", asked))[1]) == []
+    owner = Owner.model_validate({"labelSelector": {"matchLabels": {"app": "x"}}})
+    held = Holding(name="r", uid=Uid("r"), node="a", amounts={"cpu": 4 * ONE}, owners=(owner,))
+    picture.books.observe_reservation(held)
+    assert json.loads((await ask("prioritize", asked))[1]) == [{"Host": "a", "Score": 10}]
+    assert json.loads((await ask("prioritize", asked | {"NodeNames": ["b"]}))[1]) == []
 
 
 CALL = {"PodName": "p", "PodNamespace": "d", "PodUID": "u", "Node": "a"}

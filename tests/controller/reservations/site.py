@@ -183,7 +183,8 @@ class Site:
         scores = await self.call("prioritize", asked | {"NodeNames": found["NodeNames"]})
         if scores is None:
             return None, None
-        best = max(scores, key=lambda each: (each["Score"], each["Host"]))["Host"]
+        points = {each["Host"]: each["Score"] for each in scores}
+        best = max(found["NodeNames"], key=lambda name: (points.get(name, 0), name))
         metadata = pod["metadata"]
         bound = await self.call(
             "bind",

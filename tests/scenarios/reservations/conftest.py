@@ -20,6 +20,7 @@ from tests.cluster.ports import LOOPBACK, free
 from tests.cluster.probes import healthy
 from tests.cluster.processes import Process
 from tests.cluster.run_folder import RunFolder
+from tests.controller.extender.authority import SERVER, Authority
 from tests.scenarios import installation, planes
 from tests.scenarios.api import Api
 from tests.scenarios.eventually import eventually
@@ -42,13 +43,23 @@ def port() -> int:
 
 
 @pytest.fixture(scope="package")
-def real(port: int) -> Iterator[Cluster | None]:
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Files by their names in the sample."""
+    authority = Authority(tmp_path_factory.mktemp("certificates"))
+    shown, key = authority.sign("kube-scheduler", usage="clientAuth")
+    server, server_key = authority.sign(SERVER, usage="serverAuth")
+    client = {"extender-client.crt": shown, "extender-client.key": key, "extender-ca.crt": authority.certificate}
+    return {**client, "tls.crt": server, "tls.key": server_key, "ca.crt": authority.certificate}
+
+
+@pytest.fixture(scope="package")
+def real(port: int, certificates: dict[str, Path]) -> Iterator[Cluster | None]:
     """A cluster of our own, whose scheduler's configuration names the extender."""
     if Place.chosen() is not Place.LOCAL:
         yield None
         return
     options = Options(
-        controllers=WITHOUT_CLAIM_CONTROLLER, nodes=0, scheduler_configuration=scheduler_configuration(port)
+        controllers=WITHOUT_CLAIM_CONTROLLER, nodes=0, scheduler_configuration=over_https(port, certificates)
     )
     with Cluster(options) as cluster:
         cluster.nodes.add(list(NODES))
@@ -83,8 +94,20 @@ def cluster(real: Cluster | None) -> Cluster:
     return real
 
 
+def over_https(port: int, certificates: dict[str, Path]) -> dict[str, Any]:
+    """Return the sample's, for an extender on this machine, with these files in place of those of the same name."""
+    (sample,) = yaml.safe_load_all((DEPLOY / "scheduler-configuration.yaml").read_text())
+    (extender,) = sample["extenders"]
+    extender["urlPrefix"] = f"https://{LOOPBACK}:{port}"
+    files = {
+        each: str(certificates[Path(extender["tlsConfig"][each]).name]) for each in ("certFile", "keyFile", "caFile")
+    }
+    extender["tlsConfig"] |= files
+    return {each: sample[each] for each in ("profiles", "percentageOfNodesToScore", "extenders")}
+
+
 def scheduler_configuration(port: int) -> dict[str, Any]:
-    """Return the sample's, for an extender on this machine."""
+    """Return the sample's, for an extender on this machine, without TLS."""
     (sample,) = yaml.safe_load_all((DEPLOY / "scheduler-configuration.yaml").read_text())
     (extender,) = sample["extenders"]
     for each in ("enableHTTPS", "tlsConfig"):
@@ -107,7 +130,7 @@ def target(real: Cluster | None, plane: RunFolder | None) -> Target:
 
 
 @pytest.fixture(scope="package")
-def extender(cluster: Cluster, port: int) -> Iterator[Process]:
+def extender(cluster: Cluster, port: int, certificates: dict[str, Path]) -> Iterator[Process]:
     """The extender, with its installed rights."""
     admin, folder = cluster.admin_kubeconfig, cluster.folder.path
     account = {"namespace": installation.NAMESPACE, "name": "dra-reserve-extender"}
@@ -115,6 +138,11 @@ def extender(cluster: Cluster, port: int) -> Iterator[Process]:
     (probes,) = free(1)
     configuration = {
         "serve": {"address": LOOPBACK, "port": port},
+        "tls": {
+            "certificate": str(certificates["tls.crt"]),
+            "key": str(certificates["tls.key"]),
+            "clientAuthority": str(certificates["ca.crt"]),
+        },
         "probes": {"address": LOOPBACK, "port": probes},
         "metrics": None,
         "leaderElection": {"leaseSeconds": 15, "renewSeconds": 10, "retrySeconds": 1},
