@@ -12,7 +12,8 @@ from dra.kube.limits import Limiter
 from dra.kube.transport import Transport
 from dra.model.meta import Struct
 from dra.telemetry.endpoints import Endpoints
-from kubeletplugin.contract import Driver
+from kubeletplugin.contract import Driver, Keeping
+from kubeletplugin.keeping import OwnNode
 from kubeletplugin.metrics import Metrics
 from kubeletplugin.serving import Folders, ServedDriver
 from kubeletplugin.steps import Trace, untraced
@@ -68,13 +69,16 @@ class Application:
             )
             for driver in drivers
         ]
+        keeping = [each.driver for each in self.served if isinstance(each.driver, Keeping)]
+        self._own_node = OwnNode(client, keeping, node=options.node, clock=clock) if keeping else None
         names = [each.driver.name for each in self.served]
         if len(set(names)) < len(names):
             raise ValueError(f"drivers {', '.join(names)}: each may be named once")
 
     def troubles(self) -> list[str]:
         """Return what keeps the drivers from being of use; empty: ready."""
-        return [text for each in self.served for text in each.troubles()]
+        found = [text for each in self.served for text in each.troubles()]
+        return found + (self._own_node.troubles() if self._own_node is not None else [])
 
     async def run(self) -> None:
         """Serve until cancelled; then sockets go, and what was begun comes to its end."""
@@ -86,6 +90,9 @@ class Application:
                 for name, address in endpoints.addresses.items():
                     _log.info("%s on http://%s", name, address)
                 async with asyncio.TaskGroup() as group:
+                    if self._own_node is not None:
+                        group.create_task(self._own_node.run(), name=f"node {options.node}")
+                        await self._own_node.seen()
                     for each in self.served:
                         group.create_task(each.run(), name=f"driver {each.driver.name}")
         finally:

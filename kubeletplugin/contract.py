@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import Any, Protocol, runtime_checkable
 
 from dra.engine.ledger import Item
+from dra.engine.reservations.amounts import Amounts
 from dra.model.claims import DeviceRequestAllocationResult
 from dra.model.meta import Key, Struct, Uid
 from dra.model.slices import Device
@@ -170,8 +171,20 @@ class Ailing(Protocol):
         ...
 
 
+@runtime_checkable
+class Keeping(Protocol):
+    """A driver that has something which the Node's annotation may keep from everybody."""
+
+    def keep(self, annotation: str | None, *, allocatable: Amounts) -> None:
+        """Give away none of what is kept from now on; what claims have of it stays theirs until they end.
+
+        Raises MalformedAnnotationError, and nothing has changed; OSError if it will not be remembered.
+        """
+        ...
+
+
 class Driver(Protocol):
-    """One DRA driver of this node; it may be `Closable` and `Ailing`."""
+    """One DRA driver of this node; it may be `Closable`, `Ailing` and `Keeping`."""
 
     @property
     def name(self) -> str:

@@ -16,6 +16,7 @@ NODE_AUTHORIZER = {
     ("resource.k8s.io", "resourceclaims"): {"get"},
     ("resource.k8s.io", "resourceslices"): {"get", "list", "watch", "create", "update", "patch", "delete"},
     ("", "nodes"): {"get", "list", "watch", "create", "update", "patch"},
+    ("events.k8s.io", "events"): {"create", "update", "patch"},
 }
 """What a kubelet may do with its own."""
 

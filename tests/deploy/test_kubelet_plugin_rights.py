@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from dra.engine.reservations.claimants import MalformedAnnotationError
 from dra.kube.errors import raise_for
 from dra.kube.transport import Response
 from dra.local.transport import LocalTransport
@@ -87,6 +88,11 @@ class Place:
         """All that it says of what it cannot do."""
         return "; ".join([*self.connection.application.troubles(), self.refused])
 
+    async def annotate(self, text):
+        """Write the Node's annotation."""
+        annotations = {"node.koordinator.sh/reservation": text}
+        await self.node.user.patch("nodes", "n1", {"metadata": {"annotations": annotations}})
+
     async def slices(self, wanted):
         """Wait until these are published, by their devices, and the plugin has nothing to complain of."""
 
@@ -135,16 +141,51 @@ async def it_prepares(place):
         raise TimeoutError
 
 
+async def it_heeds_the_node(place):
+    """Lists and watches it."""
+    await until(lambda: place.driver.kept == [None])
+    await place.annotate("0-1")
+    await until(lambda: place.driver.kept[-1] == "0-1", within=SOON)
+
+
+async def it_complains_of_the_node(place):
+    await place.annotate(MALFORMED)
+    await until_async(lambda: place.node.user.list("events"), within=SOON)
+    (event,) = await place.node.user.list("events")
+    assert event["note"] == f"node n1: {MALFORMED} is malformed; what it said before stays in force"
+    assert (event["reason"], event["type"], event["regarding"]["kind"]) == ("InvalidNodeReservation", "Warning", "Node")
+
+
+MALFORMED = "9-8"
 SLICES = "resourceslices.resource.k8s.io"
 USES = {
     ("get", "resourceclaims.resource.k8s.io"): it_prepares,
     ("get", "nodes"): it_publishes,
+    ("list", "nodes"): it_heeds_the_node,
+    ("watch", "nodes"): it_heeds_the_node,
     ("list", SLICES): it_publishes,
     ("create", SLICES): it_publishes,
     ("watch", SLICES): it_comes_back_after_a_wipe,
     ("patch", SLICES): it_tells_of_an_illness,
     ("delete", SLICES): it_takes_back_what_is_gone,
 }
+
+BEST_EFFORT = {("create", "events.events.k8s.io"): it_complains_of_the_node}
+"""Nothing depends on these, and nobody is told."""
+
+
+class AttentiveDriver(SmallDriver):
+    """One that has something which a Node may keep."""
+
+    def __init__(self):
+        super().__init__()
+        self.kept = []
+
+    def keep(self, annotation, *, allocatable):
+        assert allocatable == {}
+        if annotation == MALFORMED:
+            raise MalformedAnnotationError(f"{annotation} is malformed")
+        self.kept.append(annotation)
 
 
 @pytest.fixture
@@ -153,7 +194,7 @@ async def place():
 
         @contextlib.asynccontextmanager
         async def made(rights):
-            driver = SmallDriver()
+            driver = AttentiveDriver()
             transport = Enforcing(node.server, rights)
             async with node.registered(driver, transport=transport) as connection:
                 yield Place(node, driver, connection)
@@ -162,10 +203,12 @@ async def place():
 
 
 def test_every_right_that_is_granted_is_known_to_be_needed():
-    assert USES.keys() == granted()
+    assert USES.keys() | BEST_EFFORT.keys() == granted()
 
 
-@pytest.mark.parametrize("scenario", dict.fromkeys(USES.values()), ids=lambda each: each.__name__)
+@pytest.mark.parametrize(
+    "scenario", dict.fromkeys([*USES.values(), *BEST_EFFORT.values()]), ids=lambda each: each.__name__
+)
 async def test_with_all_rights_each_scenario_succeeds(place, scenario):
     async with place(granted()) as whole:
         await scenario(whole)
@@ -180,8 +223,17 @@ async def test_without_a_right_its_scenario_fails_and_the_right_is_named(place, 
         trying = asyncio.create_task(USES[right](lacking))
         text = f'cannot {verb} resource "{resource}" in API group "{group}"'
         await until(lambda: text in lacking.told, saying="it is told")
-        assert NAME in lacking.told or "claim default/train" in lacking.told
+        assert any(subject in lacking.told for subject in (NAME, "claim default/train", "node n1"))
         await asyncio.wait([trying], timeout=0.05)
         assert not trying.done() or isinstance(trying.exception(), TimeoutError)
         trying.cancel()
         await asyncio.wait([trying])
+
+
+async def test_without_events_an_annotation_that_cannot_be_read_still_changes_nothing(place):
+    async with place(granted() - BEST_EFFORT.keys()) as lacking:
+        await it_heeds_the_node(lacking)
+        await lacking.annotate(MALFORMED)
+        await lacking.annotate("2-3")
+        await until(lambda: lacking.driver.kept[-1] == "2-3", within=SOON)
+        assert lacking.told.strip("; ") == ""

@@ -1,6 +1,7 @@
 """The driver ``cpu.reserve.dra``: CPUs of one's own. What it writes to the machine is in `enforcing`."""
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import AsyncIterator, Callable, Iterable
 from pathlib import Path
@@ -8,8 +9,10 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from dra.engine.cpus.cpusets import CpuSet
+from dra.engine.cpus.cpusets import NO_CPUS, CpuSet
 from dra.engine.cpus.topology import Topology
+from dra.engine.reservations import nodes
+from dra.engine.reservations.amounts import Amounts
 from kubeletplugin.cgroups.hierarchy import ROOT, Hierarchy, find
 from kubeletplugin.contract import (
     ContainerEdits,
@@ -73,19 +76,38 @@ class CpuDriver:
             )
         self._node = node
         self._mode = mode
-        self._reserved = kept
-        self._take(topology)
-        self._known = topology.online - kept
         self._faults: set[str] = set()
         self._manager = CpuManager(kubelet)
         self._records = Records(folder)
         self._records.install()
+        self._system = kept
+        self._kept = self._records.kept()
+        self._told = asyncio.Event()
+        self._known = NO_CPUS
+        self._take(topology)
         self._enforcement = find_cgroups and Enforcement(self._records, find_cgroups, aside=self._manager.active)
 
     @property
     def stepped_aside(self) -> str | None:
         """Why nothing is published, prepared or enforced; None if everything is."""
         return self._manager.active()
+
+    @property
+    def _reserved(self) -> CpuSet:
+        return self._system | self._kept
+
+    def keep(self, annotation: str | None, *, allocatable: Amounts) -> None:
+        """Never give away what the node's annotation keeps; an amount without names is turned into names."""
+        online = self._topology.online
+        asked = nodes.parse(annotation, allocatable=allocatable or None, online=online)
+        kept = nodes.chosen(asked, self._topology)
+        if kept == self._kept:
+            return
+        log.info("node %s: CPUs %s are kept by annotation, before: %s", self._node, kept or "(none)", self._kept)
+        self._kept = kept
+        self._take(self._topology)
+        self._told.set()
+        self._records.put_kept(kept)
 
     def pools(self) -> tuple[Pool, ...]:
         """Return the CPUs that may be given away; none while the kubelet does that."""
@@ -96,8 +118,8 @@ class CpuDriver:
     def health(self) -> tuple[Health, ...]:
         """Return the health of CPUs as devices: one that has gone offline is not well."""
         if self._mode is DeviceMode.GROUPED:
-            nodes = (device.name for pool in self.pools() for device in pool.devices)
-            return tuple(Health(pool=self._node, device=name, healthy=True) for name in nodes)
+            groups = (device.name for pool in self.pools() for device in pool.devices)
+            return tuple(Health(pool=self._node, device=name, healthy=True) for name in groups)
         online = self._topology.online
         return tuple(
             Health(
@@ -110,12 +132,15 @@ class CpuDriver:
         )
 
     async def changes(self) -> AsyncIterator[None]:
-        """Yield when CPUs have come or gone, or the kubelet's CPU manager was switched."""
+        """Yield when CPUs have come or gone, are kept or free again, or the kubelet's CPU manager was switched."""
         aside = self.stepped_aside
         while True:
-            await asyncio.sleep(POLL)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._told.wait(), POLL)
+            told = self._told.is_set()
+            self._told.clear()
             before, aside = aside, self.stepped_aside
-            if await self._look_again() or aside != before:
+            if await self._look_again() or aside != before or told:
                 yield
 
     def prepare(self, request: PrepareRequest, others: Iterable[Preparation]) -> Preparation:
@@ -167,6 +192,7 @@ class CpuDriver:
         self._topology = topology
         published = devices(topology, allocatable=topology.online - self._reserved, mode=self._mode)
         self._pools = (Pool(name=self._node, devices=published),)
+        self._known |= topology.online - self._reserved
 
     async def _look_again(self) -> bool:
         mark = self._source.mark()
@@ -174,7 +200,6 @@ class CpuDriver:
             return False
         self._take(await asyncio.to_thread(self._source.read))  # 2,000 files, where there are 256 CPUs
         self._mark = mark
-        self._known |= self._topology.online - self._reserved
         return True
 
     def _edits(self, request: PrepareRequest, name: str, cpus: str) -> ContainerEdits:

@@ -5,6 +5,7 @@
 ``containers/CGROUP/CLAIM_UID.REQUEST``       a container owns the CPUs of a request; written by the hook
 ``failures/CGROUP``                           why a hook failed; written by the hook, read once
 ``demand.json``                               the CPUs of each request; there as long as a cgroup may be narrow
+``kept``                                      the CPUs that the Node's annotation kept when it could last be read
 ============================================  ========================================================================
 
 The demand is a file because there may be two plugins for a while (a rolling update): what one of them has prepared
@@ -13,6 +14,7 @@ which it follows, and read by whoever looks after the cgroups.
 """
 
 import json
+import logging
 import os
 from collections.abc import Container, Mapping
 from importlib import resources
@@ -23,10 +25,13 @@ from dra.engine.cpus.cpusets import NO_CPUS, CpuSet, parse
 from dra.model.meta import Struct, Uid
 from kubeletplugin.files import put
 
+log = logging.getLogger(__name__)
+
 HOOK: Final = "hook.sh"
 _CONTAINERS: Final = "containers"
 _FAILURES: Final = "failures"
 _DEMAND: Final = "demand.json"
+_KEPT: Final = "kept"
 _LONGEST_FAILURE: Final = 4096
 
 
@@ -54,6 +59,7 @@ class Records:
         self._containers = folder / _CONTAINERS
         self._failures = folder / _FAILURES
         self._demand = folder / _DEMAND
+        self._kept = folder / _KEPT
         self._seen: tuple[int, int] | None = None
         self._known: Demand | None = None
 
@@ -121,6 +127,20 @@ class Records:
         body = {"version": 1, "requests": requests, "apart": str(demand.apart)}
         # Not synced: it need not survive a power cut, containers do not either.
         put(self._demand, json.dumps(body, indent=1).encode(), mode=0o600, sync=False)
+
+    def kept(self) -> CpuSet:
+        """Return the CPUs that the Node's annotation kept when it could last be read."""
+        try:
+            return parse(self._kept.read_text(encoding="ascii").strip())
+        except FileNotFoundError:
+            return NO_CPUS
+        except (OSError, ValueError) as error:
+            log.warning("%s: cannot be read (%r); only what the Node says now is kept", self._kept, error)
+            return NO_CPUS
+
+    def put_kept(self, cpus: CpuSet) -> None:
+        """Remember them; raises OSError."""
+        put(self._kept, f"{cpus}\n".encode(), mode=0o600, sync=True)
 
 
 def _demand(path: Path) -> Demand | None:

@@ -1,9 +1,12 @@
+import asyncio
 import json
 
 import pytest
 
 from dra.engine.cpus.cpusets import CpuSet, parse
 from dra.engine.cpus.topology import Topology, regular
+from dra.engine.reservations.amounts import ONE
+from dra.engine.reservations.claimants import MalformedAnnotationError
 from kubeletplugin.cgroups.hierarchy import find
 from kubeletplugin.cgroups.narrowing import Version
 from kubeletplugin.contract import ContainerEdits, Refused
@@ -75,6 +78,75 @@ def test_a_core_is_reserved_unless_somebody_says_otherwise(make):
 def test_at_least_one_cpu_that_is_online_must_be_reserved(make, reserved):
     with pytest.raises(ValueError, match="node n1: reserved CPUs"):
         make(reserved=reserved)
+
+
+def keeps(driver, **content):
+    driver.keep(json.dumps(content) if content else None, allocatable={"cpu": 8 * ONE})
+
+
+@pytest.mark.parametrize(
+    ("content", "left"),
+    [
+        pytest.param({"reservedCPUs": "4-7"}, "2-3", id="named"),
+        pytest.param({"reservedCPUs": "1-2"}, "3-7", id="named-beside-the-core-of-the-system"),
+        pytest.param({"resources": {"cpu": "4"}}, "4-7", id="an-amount-is-whole-cores-from-the-first-on"),
+        pytest.param({"resources": {"cpu": "1"}, "reservedCPUs": "4-5"}, "2-3,6-7", id="names-win"),
+        pytest.param({"reservedCPUs": "6-7", "applyPolicy": "ReservedCPUsOnly"}, "2-5", id="only-cpus"),
+        pytest.param({"resources": {"memory": "1Gi"}, "applyPolicy": "ReservedCPUsOnly"}, "2-7", id="no-cpus"),
+        pytest.param({"reservedCPUs": "0-7"}, "", id="all-of-them"),
+        pytest.param({}, "2-7", id="nothing"),
+    ],
+)
+def test_what_the_node_keeps_is_not_given_away(make, content, left):
+    driver = make()
+    keeps(driver, **content)
+    assert names(driver) == [f"cpu-{n}" for n in parse(left)]
+
+
+def test_what_the_node_keeps_is_refused_to_a_claim_that_was_allocated_before(make):
+    driver = make()
+    keeps(driver, reservedCPUs="4-5")
+    with pytest.raises(Refused, match=r"CPUs 4 are reserved for the system \(0-1,4-5\)"):
+        driver.prepare(asks("a", cpu(4)), [])
+
+
+async def test_a_claim_keeps_what_the_node_keeps_since_and_nobody_gets_it_afterwards(make):
+    driver = make()
+    held = driver.prepare(asks("a", cpu(4)), [])
+    keeps(driver, reservedCPUs="4-5")
+    await driver.enforce([held])
+    with pytest.raises(Refused, match="reserved for the system"):
+        driver.prepare(asks("b", cpu(4)), [held])
+
+
+@pytest.mark.parametrize(
+    "annotation",
+    ["{", '{"reservedCPUs": "9-8"}', '{"reservedCPUs": "64"}', '{"reservedCPU": "2"}', '{"resources": {"cpu": "9"}}'],
+)
+def test_an_annotation_that_cannot_be_read_changes_nothing(make, annotation):
+    driver = make()
+    keeps(driver, reservedCPUs="4-7")
+    with pytest.raises(MalformedAnnotationError, match=r"^annotation node\.koordinator\.sh/reservation: "):
+        driver.keep(annotation, allocatable={"cpu": 8 * ONE})
+    assert names(driver) == ["cpu-2", "cpu-3"]
+
+
+def test_what_the_node_keeps_is_remembered_over_a_restart_until_it_says_otherwise(make):
+    keeps(make(), reservedCPUs="4-7")
+    again = make()
+    assert names(again) == ["cpu-2", "cpu-3"]
+    keeps(again)
+    assert names(again) == names(make()) == [f"cpu-{n}" for n in range(2, 8)]
+
+
+async def test_what_the_node_keeps_is_published_at_once(make, monkeypatch):
+    monkeypatch.setattr(module, "POLL", 60.0)
+    driver = make()
+    changes = driver.changes()
+    keeps(driver, reservedCPUs="4-7")
+    async with asyncio.timeout(5):
+        await anext(changes)
+    await changes.aclose()
 
 
 def test_the_first_device_of_each_request_brings_the_cpus_of_the_whole_request(make, tmp_path):

@@ -1,0 +1,97 @@
+"""What the annotation of the own Node keeps from everybody (``node.koordinator.sh/reservation``), told to the drivers.
+
+Watched, so a change counts within a second: what is kept from then on is neither published nor prepared; a claim that
+has it already keeps it until it ends. An annotation that cannot be read changes nothing: what was kept stays kept, and
+an Event on the Node says why. Drivers remember it over a restart, so that no typo gives away what was to be kept.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Sequence
+from typing import Final, NoReturn
+
+from dra.engine.reservations import amounts
+from dra.engine.reservations.claimants import MalformedAnnotationError
+from dra.engine.reservations.marks import NODE_RESERVATION
+from dra.engine.reservations.reasons import ReservationReason
+from dra.kube.client import Client, Selection
+from dra.kube.clock import SYSTEM, Clock
+from dra.kube.events import Recorder
+from dra.kube.reflector import Reflector
+from dra.kube.resources import NODES
+from dra.kube.series import Fact, Regarding, Severity
+from dra.kube.store import Change, Upserted
+from dra.model.placement import Host
+from kubeletplugin.contract import Keeping
+
+FIRST_LOOK: Final = 5.0
+"""Seconds that drivers wait for the first look at the Node; what was remembered holds until then, and after."""
+
+LOOK: Final = 0.05
+
+ACTION: Final = "Reserve"
+
+_log: Final = logging.getLogger(__name__)
+
+
+class OwnNode:
+    """Follows one Node. `run` never returns; cancel it."""
+
+    def __init__(self, client: Client, drivers: Sequence[Keeping], *, node: str, clock: Clock = SYSTEM) -> None:
+        self._node = node
+        self._drivers = drivers
+        self._fault = ""
+        self._recorder = Recorder(client, instance=node, controller="reserve.dra/kubelet-plugin", clock=clock)
+        selection = Selection(fields=f"metadata.name={node}")
+        self._reflector = Reflector(client, NODES, Host, sink=self._take, selection=selection, clock=clock)
+
+    async def run(self) -> NoReturn:
+        """Follow it until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._reflector.run(), name=f"reflect node {self._node}")
+            group.create_task(self._recorder.run(), name=f"events of node {self._node}")
+        raise AssertionError("unreachable")  # neither has an end
+
+    async def seen(self) -> None:
+        """Wait for the first look, or its failure, but not for long: whoever holds something already must be served."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(FIRST_LOOK):
+                while not self._reflector.synced.is_set() and self._reflector.failure is None:  # noqa: ASYNC110 - once
+                    await asyncio.sleep(LOOK)
+
+    def troubles(self) -> list[str]:
+        """Return what keeps us from knowing the Node; empty when ready."""
+        if (failure := self._reflector.failure) is not None:
+            return [f"node {self._node}: changes of its annotation {NODE_RESERVATION} are not seen: {failure}"]
+        return []
+
+    def _take(self, changes: list[Change[Host]]) -> None:
+        for change in changes:
+            if isinstance(change, Upserted):
+                self._heed(change.obj)
+
+    def _heed(self, node: Host) -> None:
+        annotation = node.metadata.annotation(NODE_RESERVATION)
+        allocatable = amounts.known(node.status.allocatable)
+        fault = ""
+        for driver in self._drivers:
+            try:
+                driver.keep(annotation, allocatable=allocatable)
+            except MalformedAnnotationError as error:
+                fault = f"{error}; what it said before stays in force"
+            except OSError as error:
+                fault = f"annotation {NODE_RESERVATION}: is heeded, but will be forgotten by a restart: {error}"
+        if fault and fault != self._fault:  # once: a Node is written every few minutes
+            self._tell(node, f"node {self._node}: {fault}")
+        self._fault = fault
+
+    def _tell(self, node: Host, text: str) -> None:
+        _log.warning("%s", text)
+        regarding = Regarding(
+            api_version=NODES.api_version, kind=NODES.kind, namespace="", name=self._node, uid=node.metadata.uid
+        )
+        reason = ReservationReason.NODE_UNREADABLE.value
+        self._recorder.record(
+            Fact(regarding=regarding, severity=Severity.WARNING, reason=reason, action=ACTION, note=text)
+        )
