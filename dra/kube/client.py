@@ -363,11 +363,13 @@ class Client:
         subresource: str | None = None,
         priority: Priority = Priority.NORMAL,
         within: float = WRITE_TIMEOUT,
+        dry_run: bool = False,
     ) -> T:
         """Create an object, or with `name` and `subresource` post to one (``binding``, ``eviction``)."""
         write = _Write(
             method="POST",
             path=resource.path(namespace, name, subresource),
+            query={"dryRun": "All"} if dry_run else {},
             body={"apiVersion": resource.api_version, "kind": resource.kind, **body},
             what=resource.what((namespace or "", name or body.get("metadata", {}).get("name") or "(new)")),
             label=_label(resource, subresource),

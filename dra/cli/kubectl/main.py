@@ -40,6 +40,14 @@ COMMANDS: Final[Places] = {
         "dra.cli.kubectl.applying.command:apply",
         "Apply manifests with spec.reservedFor, as KEP-5194 writes them, to any server.",
     ),
+    "reserve": (
+        "dra.cli.kubectl.reservations.reserve:reserve",
+        "Reserve CPUs, memory and other resources of a node for pods that do not exist yet.",
+    ),
+    "reservations": (
+        "dra.cli.kubectl.reservations.listing:reservations",
+        "List Reservations: where each is, how much of it is used, by whom, and until when.",
+    ),
     "release": (
         "dra.cli.kubectl.release.commands:release",
         "Give a claim back: you vouch that nobody uses it any more.",

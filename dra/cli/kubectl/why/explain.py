@@ -2,6 +2,7 @@
 
 import difflib
 from collections.abc import Iterable
+from typing import Any
 
 import click
 
@@ -30,10 +31,13 @@ KINDS = {
     "no": "node",
     "device": "device",
     "devices": "device",
+    "reservation": "reservation",
+    "reservations": "reservation",
+    "rsv": "reservation",
     "reason": "reason",
     "reasons": "reason",
 }
-"""What people type → which of the five is meant."""
+"""What people type → which of the six is meant."""
 
 
 @click.command()
@@ -52,6 +56,9 @@ def explain(*, kind: str, name: str | None, source: Source, style: Style) -> Non
     if kind == "reason":
         _tell_meaning(name, style)
         return
+    if kind == "reservation":
+        _tell_reservation(source, name, style)
+        return
     snapshot = source.read(Parts.ALL)
     scene = Scene(snapshot)
     if kind in {"node", "device"}:
@@ -59,15 +66,33 @@ def explain(*, kind: str, name: str | None, source: Source, style: Style) -> Non
             raise FailedError(f"{kind} {name}: not found")
         return
     facts = _facts(scene, kind, _key(source, scene, kind, name))
+    more, content = _of_reservations(source, facts)
     if style.output is Format.TABLE:
         lines = (
             words.claim_lines(facts, snapshot) if isinstance(facts, ClaimFacts) else words.pod_lines(facts, snapshot)
         )
-        click.echo("\n".join(folded_lines(lines)))
+        click.echo("\n".join(folded_lines([*lines, *more])))
     else:
-        style.write(words.data(facts, snapshot))
+        style.write({**words.data(facts, snapshot), **content})
     if any(problem.grade != "info" for problem in facts.problems):
         raise SystemExit(1)
+
+
+def _tell_reservation(source: Source, name: str, style: Style) -> None:
+    from dra.cli.kubectl.reservations import telling  # noqa: PLC0415 - only who asks for it waits for it
+
+    if source.bundle is not None:
+        raise FailedError(f"reservation {name}: there are no reservations in bundles")
+    telling.tell(source.place, name, style)
+
+
+def _of_reservations(source: Source, facts: ClaimFacts | PodFacts) -> tuple[list[str], dict[str, Any]]:
+    """Return what reservations mean to a pod."""
+    if not isinstance(facts, PodFacts) or source.bundle is not None or facts.stage == "finished":
+        return [], {}
+    from dra.cli.kubectl.reservations import telling  # noqa: PLC0415 - as above
+
+    return telling.about_pod(source.place, facts.key)
 
 
 def _target(kind: str, name: str | None) -> tuple[str, str]:
@@ -76,7 +101,7 @@ def _target(kind: str, name: str | None) -> tuple[str, str]:
         kind, _, name = kind.partition("/")
     short = kind.partition(".")[0].lower()
     if short not in KINDS:
-        raise click.UsageError(f"{kind!r} is none of claim, pod, node, device, reason")
+        raise click.UsageError(f"{kind!r} is none of claim, pod, node, device, reservation, reason")
     if not name:
         raise click.UsageError(f"which {KINDS[short]}? KIND NAME, or KIND/NAME")
     return KINDS[short], name

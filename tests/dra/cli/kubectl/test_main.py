@@ -54,6 +54,7 @@ ARGUMENTS = {
     "simulate": ["-f", "/dev/null"],
     "apply": ["-f", "examples/shared-claim/claim.yaml"],
     "release": ["claim", "c"],
+    "reserve": ["r", "--cpu=1", "--owner=pod/p"],
     "wait": ["claim/c"],
 }
 """What a command cannot do without."""

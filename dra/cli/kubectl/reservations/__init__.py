@@ -1,0 +1,1 @@
+"""``kubectl dra reserve``, ``kubectl dra reservations``, and what ``why`` says of reservations."""

@@ -1,0 +1,165 @@
+"""The Reservation that a command line means; nothing is asked of a cluster here.
+
+Owners are said as people name workloads. A pod is an owner by its name, pods of a workload by their controller, which
+may come later. What is selected by labels is limited to one namespace, unless all are meant: labels can be set by
+anybody who may make pods somewhere.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from dra.api.reservations import model
+from dra.engine.reservations import amounts, holdings
+from dra.model.meta import Struct
+from dra.model.references import ConsumerReference, GroupResource, MalformedReferenceError
+
+POD: Final = GroupResource(resource="pods", group="")
+
+CONTROLLERS: Final[Mapping[str, tuple[str, str]]] = {
+    "jobs.batch": ("batch/v1", "Job"),
+    "replicasets.apps": ("apps/v1", "ReplicaSet"),
+    "statefulsets.apps": ("apps/v1", "StatefulSet"),
+    "daemonsets.apps": ("apps/v1", "DaemonSet"),
+    "replicationcontrollers": ("v1", "ReplicationController"),
+}
+"""Kinds that are the controllers of pods, with apiVersion and kind; others a cluster has to be asked about."""
+
+_INDIRECT: Final = {
+    "deployments.apps": "its ReplicaSets, whose names change",
+    "cronjobs.batch": "its Jobs, whose names change",
+    "jobsets.jobset.x-k8s.io": "its Jobs",
+}
+"""Kinds that are never the controller of a pod themselves."""
+
+_SHORT: Final = {
+    "po": "pods",
+    "pod": "pods",
+    "job": "jobs.batch",
+    "jobs": "jobs.batch",
+    "rs": "replicasets.apps",
+    "replicaset": "replicasets.apps",
+    "replicasets": "replicasets.apps",
+    "sts": "statefulsets.apps",
+    "statefulset": "statefulsets.apps",
+    "statefulsets": "statefulsets.apps",
+    "ds": "daemonsets.apps",
+    "daemonset": "daemonsets.apps",
+    "daemonsets": "daemonsets.apps",
+    "deploy": "deployments.apps",
+    "deployment": "deployments.apps",
+    "deployments": "deployments.apps",
+    "cronjob": "cronjobs.batch",
+    "cronjobs": "cronjobs.batch",
+}
+
+
+class MalformedWishError(ValueError):
+    """What was asked for cannot be meant; the text names the option."""
+
+
+class Wish(Struct, frozen=True, kw_only=True):
+    """What the command line says."""
+
+    name: str
+    resources: Mapping[str, str]
+    owners: tuple[str, ...] = ()
+    labels: str = ""
+    namespace: str | None = None
+    """Of the owners; None: any."""
+    ttl: str | None = None
+    expires: str | None = None
+    node: str | None = None
+    reusable: bool = False
+    policy: str | None = None
+
+
+def foreign(wish: Wish) -> tuple[GroupResource, ...]:
+    """Return the kinds of owners that a cluster has to be asked about. Raises MalformedWishError."""
+    kinds = (_parsed(each).group_resource for each in wish.owners)
+    return tuple(kind for kind in dict.fromkeys(kinds) if kind != POD and str(kind) not in CONTROLLERS)
+
+
+def manifest(wish: Wish, *, kinds: Mapping[str, tuple[str, str]] = CONTROLLERS) -> dict[str, Any]:
+    """Return the object; `kinds` are those that can be owners. Raises MalformedWishError."""
+    if not wish.resources:
+        raise MalformedWishError("what is to be held? --cpu 6, --memory 20Gi, --resource NAME=AMOUNT")
+    owners = [_owner(each, wish.namespace, kinds) for each in wish.owners]
+    if wish.labels:
+        limited = {"object": {"namespace": wish.namespace}} if wish.namespace else {}
+        owners.append({**limited, "labelSelector": {"matchLabels": _labels(wish.labels)}})
+    if not owners:
+        raise MalformedWishError("for whom? --owner jobs.batch/train, --owner pod/NAME, or -l app=web")
+    container = {"name": "held", "resources": {"requests": dict(wish.resources)}}
+    where = {"nodeName": wish.node} if wish.node else {}
+    # The placeholder that looks for room is made where the owners are: their quota counts.
+    metadata = {"metadata": {"namespace": wish.namespace}} if wish.namespace else {}
+    optional = {"ttl": wish.ttl, "expires": wish.expires, "allocatePolicy": wish.policy}
+    template = {**metadata, "spec": {**where, "containers": [container]}}
+    made = {
+        "apiVersion": model.API_VERSION,
+        "kind": model.KIND,
+        "metadata": {"name": wish.name},
+        "spec": {
+            "template": template,
+            "owners": owners,
+            **{name: value for name, value in optional.items() if value},
+            **({"allocateOnce": False} if wish.reusable else {}),
+        },
+    }
+    try:
+        amounts.of_template(template)
+        fault = holdings.of(model.read(made)).fault
+    except (amounts.MalformedAmountsError, model.MalformedReservationError) as error:
+        raise MalformedWishError(str(error)) from error
+    if fault:
+        raise MalformedWishError(f"reservation {wish.name}: {fault}")
+    return made
+
+
+def resources(*, cpu: str | None, memory: str | None, others: Sequence[str]) -> dict[str, str]:
+    """Return amounts by resource. Raises MalformedWishError."""
+    found = {name: text for name, text in (("cpu", cpu), ("memory", memory)) if text}
+    for each in others:
+        name, equals, amount = each.partition("=")
+        if not (name and equals and amount):
+            raise MalformedWishError(f"--resource {each}: write it as in: --resource example.com/gpu=2")
+        if name in found:
+            raise MalformedWishError(f"--resource {each}: {name} is given twice")
+        found[name] = amount
+    return found
+
+
+def _parsed(text: str) -> ConsumerReference:
+    kind, slash, name = text.partition("/")
+    try:
+        found = ConsumerReference.parse(f"{_SHORT.get(kind.lower(), kind)}{slash}{name}")
+    except MalformedReferenceError as error:
+        raise MalformedWishError(f"--owner {error}") from error
+    if behind := _INDIRECT.get(str(found.group_resource)):
+        raise MalformedWishError(
+            f"--owner {text}: its pods belong to {behind}; name its pods by their labels instead: -l app={found.name}"
+        )
+    return found
+
+
+def _owner(text: str, namespace: str | None, kinds: Mapping[str, tuple[str, str]]) -> dict[str, Any]:
+    found = _parsed(text)
+    there = {"namespace": namespace} if namespace else {}
+    if found.group_resource == POD:
+        return {"object": {"kind": "Pod", **there, "name": found.name}}
+    known = kinds.get(str(found.group_resource))
+    if known is None:
+        raise MalformedWishError(f"--owner {text}: no such kind is known here; write it as in: jobs.batch/train")
+    api_version, kind = known
+    return {"controller": {"apiVersion": api_version, "kind": kind, "name": found.name, **there}}
+
+
+def _labels(text: str) -> dict[str, str]:
+    found = {}
+    for each in text.split(","):
+        name, equals, value = each.partition("=")
+        value = value.removeprefix("=")
+        if not equals or name.endswith("!") or not name.strip():
+            raise MalformedWishError(f"-l {text}: only as in: -l app=web,tier=front; for more write a manifest")
+        found[name.strip()] = value.strip()
+    return found

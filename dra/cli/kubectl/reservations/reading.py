@@ -1,0 +1,87 @@
+"""Reads reservations, and the nodes and pods that matter to them, into the books that the extender keeps."""
+
+from dataclasses import dataclass, field
+
+from controller.extender.picture import Picture
+from dra.api.reservations.model import MalformedReservationError, Reservation, read
+from dra.cli.kubectl.connection import Connection
+from dra.kube.client import Client
+from dra.kube.errors import Forbidden, NotFound
+from dra.kube.resources import NODES, PODS, RESERVATIONS
+from dra.model.meta import DynamicObject, Uid
+from dra.model.placement import Host, PlacedPod
+
+
+@dataclass(slots=True)
+class Found:
+    """What there is."""
+
+    picture: Picture = field(default_factory=Picture)
+    objects: dict[str, DynamicObject] = field(default_factory=dict)
+    unreadable: dict[str, str] = field(default_factory=dict)
+    """Name → what is wrong with the object."""
+    pods: dict[Uid, PlacedPod] = field(default_factory=dict)
+    nodes: tuple[str, ...] = ()
+    installed: bool = True
+    gap: str = ""
+    """Why reservations could not be read."""
+
+    def reservation(self, name: str) -> Reservation | None:
+        """Return a reservation that can be read."""
+        found = self.objects.get(name)
+        known = self.picture.reservation(found.metadata.uid) if found is not None else None
+        return known.reservation if known is not None else None
+
+    def placeholder(self, key: tuple[str, str]) -> PlacedPod | None:
+        """Return the pod that looks for a place."""
+        return next((pod for pod in self.pods.values() if pod.metadata.key == key), None)
+
+
+async def objects(client: Client) -> list[DynamicObject]:
+    """Return all reservations; raises ApiError, NotFound where the server does not know them."""
+    found: list[DynamicObject] = []
+    async for page in client.list_pages(RESERVATIONS, DynamicObject):
+        if page.first:
+            found.clear()
+        found += page.items
+    return found
+
+
+async def everything(connection: Connection) -> Found:
+    """Return reservations, nodes and pods. Raises ApiError."""
+    client, found = connection.client, Found()
+    try:
+        reservations = await objects(client)
+    except NotFound:
+        found.installed = False
+        return found
+    except Forbidden as error:
+        found.gap = str(error)
+        return found
+    nodes: list[Host] = []
+    async for hosts in client.list_pages(NODES, Host):
+        nodes = [*([] if hosts.first else nodes), *hosts.items]
+    pods: list[PlacedPod] = []
+    async for page in client.list_pages(PODS, PlacedPod):
+        pods = [*([] if page.first else pods), *page.items]
+    fill(found, reservations=reservations, nodes=nodes, pods=pods)
+    return found
+
+
+def fill(found: Found, *, reservations: list[DynamicObject], nodes: list[Host], pods: list[PlacedPod]) -> None:
+    """Put what was read into the books."""
+    for node in nodes:
+        found.picture.observe_node(node)
+    found.nodes = tuple(sorted(node.metadata.name for node in nodes))
+    for each in reservations:
+        found.objects[each.metadata.name] = each
+        try:
+            read(each.content)
+        except MalformedReservationError as error:
+            found.unreadable[each.metadata.name] = str(error)
+        else:
+            found.picture.observe_reservation(each)
+    for pod in pods:
+        if not pod.terminal:
+            found.pods[pod.metadata.uid] = pod
+            found.picture.observe_pod(pod)

@@ -1,0 +1,141 @@
+"""``kubectl dra reserve``: as kubectl create, for a Reservation."""
+
+from typing import Final
+
+import click
+
+from dra.cli.kubectl.connection import Connection, FailedError, run
+from dra.cli.kubectl.options import Place, place_options
+from dra.cli.kubectl.output import Format, say, structured
+from dra.cli.kubectl.reading.source import DEFAULT
+from dra.cli.kubectl.reservations import making
+from dra.cli.kubectl.reservations.making import MalformedWishError, Wish
+from dra.kube import credentials
+from dra.kube.discovery import Discovery
+from dra.kube.errors import ApiError, NotFound
+from dra.kube.resources import RESERVATIONS
+from dra.model.meta import DynamicObject
+from dra.model.references import GroupResource
+
+INSTALL: Final = "the server knows no Reservations; install them with: kubectl apply -k deploy/reservations"
+
+_SUFFIX: Final = {"none": "", "client": " (dry run)", "server": " (server dry run)"}
+
+
+@click.command()
+@click.argument("name")
+@click.option("--cpu", metavar="AMOUNT", help="CPUs to hold: 6, 500m.")
+@click.option("--memory", metavar="AMOUNT", help="Memory to hold: 20Gi.")
+@click.option("--resource", "others", metavar="NAME=AMOUNT", multiple=True, help="Any other resource; may be repeated.")
+@click.option(
+    "--owner",
+    "owners",
+    metavar="RESOURCE/NAME",
+    multiple=True,
+    help="Who may use it: jobs.batch/train for its pods, pod/NAME for one; may be repeated, may not exist yet.",
+)
+@click.option("-l", "--selector", "labels", metavar="SELECTOR", default="", help="Pods with these labels may use it.")
+@click.option("-n", "--namespace", metavar="NAMESPACE", help="Where the owners are. Else that of the context.")
+@click.option("-A", "--all-namespaces", is_flag=True, help="Owners of any namespace: whoever sets the labels there.")
+@click.option("--ttl", metavar="DURATION", help="How long it lasts from now: 1h, 30m; 0s: for ever. Else 24h.")
+@click.option("--expires", metavar="TIME", help="When it ends: 2026-11-21T15:00:00Z.")
+@click.option("--node", metavar="NODE", help="On this node only.")
+@click.option("--reusable", is_flag=True, help="For one owner after another, not for the first alone.")
+@click.option(
+    "--policy",
+    type=click.Choice(["Aligned", "Restricted"]),
+    help="Restricted: owners get what is held and no more of the node.",
+)
+@click.option(
+    "--dry-run",
+    type=click.Choice(["none", "client", "server"]),
+    default="none",
+    is_flag=False,
+    flag_value="client",
+    help="client: only print it; server: have it checked, and not kept.",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice([Format.NAME.value, Format.JSON.value, Format.YAML.value]),
+    help="Print the object instead of a message.",
+)
+@place_options
+def reserve(  # noqa: PLR0913 - one for each option
+    *,
+    name: str,
+    cpu: str | None,
+    memory: str | None,
+    others: tuple[str, ...],
+    owners: tuple[str, ...],
+    labels: str,
+    namespace: str | None,
+    all_namespaces: bool,
+    ttl: str | None,
+    expires: str | None,
+    node: str | None,
+    reusable: bool,
+    policy: str | None,
+    dry_run: str,
+    output: str | None,
+    place: Place,
+) -> None:
+    """Reserve CPUs, memory and other resources of a node for pods that do not exist yet.
+
+    The capacity is held as soon as a scheduler that asks our extender has found a node for it; kubectl dra why
+    reservation/NAME says where it is, or what keeps it from being.
+    """
+    try:
+        wish = Wish(
+            name=name,
+            resources=making.resources(cpu=cpu, memory=memory, others=others),
+            owners=owners,
+            labels=labels,
+            namespace=None if all_namespaces else _namespace(place, namespace, dry_run),
+            ttl=ttl,
+            expires=expires,
+            node=node,
+            reusable=reusable,
+            policy=policy,
+        )
+        foreign = making.foreign(wish)
+        if dry_run == "client":
+            made = making.manifest(wish)
+        else:
+            made = run(place, lambda connection: _create(connection, wish, foreign, server=dry_run == "server"))
+    except MalformedWishError as error:
+        raise click.UsageError(str(error)) from error
+    if output in {Format.JSON.value, Format.YAML.value}:
+        click.echo(structured(made, Format(output)))
+    else:
+        done = "" if output == Format.NAME.value else f" created{_SUFFIX[dry_run]}"
+        click.echo(f"reservation.{RESERVATIONS.group}/{name}{done}")
+    if labels and all_namespaces:
+        say("Whoever makes a pod with these labels, in whichever namespace, may use it.")
+
+
+def _namespace(place: Place, given: str | None, dry_run: str) -> str:
+    if given:
+        return given
+    try:
+        return credentials.namespace(place.kubeconfig, context=place.context) or DEFAULT
+    except ApiError as error:
+        if dry_run == "client":  # needs no cluster
+            return DEFAULT
+        raise FailedError(str(error)) from error
+
+
+async def _create(
+    connection: Connection, wish: Wish, foreign: tuple[GroupResource, ...], *, server: bool
+) -> dict[str, object]:
+    discovery = Discovery(connection.client)
+    kinds = dict(making.CONTROLLERS)
+    for each in foreign:
+        if (found := await discovery.resolve(each)) is not None:
+            kinds[str(each)] = (found.api_version, found.kind)
+    made = making.manifest(wish, kinds=kinds)
+    try:
+        answer = await connection.client.create(RESERVATIONS, made, model=DynamicObject, dry_run=server)
+    except NotFound as error:
+        raise FailedError(INSTALL) from error
+    return dict(answer.content)

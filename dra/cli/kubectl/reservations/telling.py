@@ -1,0 +1,152 @@
+"""``kubectl dra why reservation/x``, and what reservations mean to a pod that waits."""
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any, Final
+
+import click
+import msgspec
+
+from dra.api.reservations.model import Phase, Reservation
+from dra.cli.kubectl.connection import FailedError, run
+from dra.cli.kubectl.options import Place, Style
+from dra.cli.kubectl.output import Format, folded_lines
+from dra.cli.kubectl.reservations import reading, words
+from dra.cli.kubectl.reservations.reading import Found
+from dra.cli.kubectl.reservations.reserve import INSTALL
+from dra.engine.explain import reservations as explaining
+from dra.engine.explain.reservations import Advice, Group
+from dra.engine.instants import NEVER
+from dra.engine.reservations import expiry, marks, placeholders
+from dra.engine.reservations.claimants import MalformedAnnotationError
+from dra.kube.clock import SYSTEM
+from dra.model.meta import Key
+from dra.model.placement import PlacedPod
+
+DATA: Final = "reservations"
+_SCHEDULED: Final = "PodScheduled"
+
+
+def tell(place: Place, name: str, style: Style) -> None:
+    """Print what is to be said of a reservation. Exit code 1: something is wrong with it."""
+    found = run(place, reading.everything)
+    if not found.installed:
+        raise FailedError(INSTALL)
+    if found.gap:
+        raise FailedError(f"reservation {name}: {found.gap}")
+    if name not in found.objects:
+        raise FailedError(f"reservation {name}: not found; there are: kubectl dra reservations")
+    if (reservation := found.reservation(name)) is None:
+        raise FailedError(f"{found.unreadable[name]}; nobody can use it. Correct it: kubectl edit reservation {name}")
+    groups = _groups(found, reservation)
+    wrong = trouble(found, reservation)
+    now = SYSTEM.wall()
+    if style.output is Format.TABLE:
+        click.echo("\n".join(folded_lines(lines(found, reservation, groups, wrong, now=now))))
+    else:
+        style.write({**found.objects[name].content, "nodes": [_group(each) for each in groups], "problem": wrong})
+    if wrong:
+        raise SystemExit(1)
+
+
+def lines(
+    found: Found, reservation: Reservation, groups: list[Group], wrong: tuple[str, str] | None, *, now: datetime
+) -> Iterator[str]:
+    """Yield what is to be said of a reservation."""
+    status, spec = reservation.status, reservation.spec
+    where = f" on node {status.node_name}" if status.node_name else ""
+    yield f"reservation {reservation.metadata.name}: {status.phase.value}{where}"
+    books = found.picture.books
+    known = found.picture.reservation(found.objects[reservation.metadata.name].metadata.uid)
+    if known is not None:
+        yield f"  held      {words.held(known.holding.amounts)}" + ("" if known.holding.available else " (wanted)")
+        if known.holding.available and (room := books.room(status.node_name)) is not None:
+            held = room.held[known.holding.uid]
+            left = {name: held.remainder(name) for name in known.holding.amounts}
+            yield f"  used      {words.held(held.consumed)} by {held.consumers} pods; {words.held(left)} left"
+    once = "; the first one has it for good" if spec.allocate_once else "; one after another"
+    yield f"  for       {words.whole(spec.owners)}{once}"
+    for each in status.current_owners:
+        yield f"  owner     pod {each.namespace}/{each.name}"
+    at = expiry.deadline(reservation)
+    if at != NEVER:
+        yield f"  ends      {words.ends(reservation, now=now)}, at {words.moment(at)}"
+    for condition in status.conditions:
+        yield f"  condition {condition.type}={condition.status} {condition.reason}: {condition.message}"
+    for group in groups:
+        yield f"  nodes     {words.group_line(group)}"
+    if wrong is not None:
+        yield f"  warning   {wrong[0]}"
+        yield f"  next      {wrong[1]}"
+
+
+def trouble(found: Found, reservation: Reservation) -> tuple[str, str] | None:
+    """Return what is wrong with a reservation, and the command to go on with; None if nothing is."""
+    name, status = reservation.metadata.name, reservation.status
+    known = found.picture.reservation(found.objects[name].metadata.uid)
+    if known is not None and known.holding.fault:
+        return (f"nobody can use it: {known.holding.fault}", f"kubectl edit reservation {name}")
+    if status.phase is Phase.FAILED:
+        return ("it has ended and holds nothing any more; it can be deleted", f"kubectl delete reservation {name}")
+    if status.phase is not Phase.PENDING:
+        return None
+    key = placeholders.key(reservation)
+    pod = found.placeholder(key)
+    if pod is None:
+        said = next((each.message for each in status.conditions if each.type == "Scheduled"), "")
+        text = (
+            f"it has no placeholder pod: {said or 'the controller does not run with reservations: true, or just began'}"
+        )
+        return (text, f"kubectl describe reservation {name}")
+    command = f"kubectl describe pod {key[1]} -n {key[0]}"
+    condition = pod.condition(_SCHEDULED)
+    if condition is None:
+        scheduler = pod.spec.scheduler_name
+        return (f"its placeholder was not looked at yet: no scheduler answers to the name {scheduler}", command)
+    return (f"no node has room for it: {condition.message}", command)
+
+
+def about_pod(place: Place, key: Key) -> tuple[list[str], dict[str, Any]]:
+    """Return what reservations mean to a pod: lines, and the same as data; nothing where there are none."""
+    found = run(place, reading.everything)
+    if found.gap:
+        return [f"  unknown   reservations: {found.gap}"], {}
+    pod = next((each for each in found.pods.values() if each.metadata.key == key), None)
+    if pod is None or not found.objects or placeholders.stands_for(pod.metadata) is not None:
+        return [], {}
+    try:
+        advice = explaining.of_pod(found.picture.books, found.picture.claimant(pod), found.nodes)
+    except MalformedAnnotationError as error:
+        return [f"  warning   no node takes it: {error}"], {DATA: {"problem": str(error)}}
+    if not _concerned(advice, pod):
+        return [], {}
+    content = msgspec.to_builtins(advice)
+    content["groups"] = [_group(each) for each in advice.groups]
+    return list(words.pod_lines(advice)), {DATA: content}
+
+
+def _concerned(advice: Advice, pod: PlacedPod) -> bool:
+    """Whether reservations have anything to do with a pod: it is in one, may be, wants to be, or is refused for one."""
+    if advice.inside or (advice.candidates and not pod.spec.node_name):
+        return True
+    asks = pod.metadata.annotation(marks.AFFINITY) is not None
+    return not pod.spec.node_name and (asks or any(group.kept for group in advice.groups))
+
+
+def _groups(found: Found, reservation: Reservation) -> list[Group]:
+    known = found.picture.reservation(found.objects[reservation.metadata.name].metadata.uid)
+    if known is None or reservation.status.phase is not Phase.PENDING:
+        return []
+    return explaining.of_reservation(
+        found.picture.books,
+        known.holding,
+        found.nodes,
+        only=placeholders.only_node(reservation),
+        required=known.holding.labels.get(marks.PRE_ALLOCATION_REQUIRED) == marks.TRUE,
+    )
+
+
+def _group(group: Group) -> dict[str, Any]:
+    content: dict[str, Any] = msgspec.to_builtins(group)
+    content["text"] = words.group_line(group)
+    return content

@@ -1,0 +1,117 @@
+"""Reservations in words."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Final
+
+from dra.api.reservations.model import Owner, Reservation
+from dra.engine.explain.reservations import Advice, Group, Kept
+from dra.engine.instants import NEVER
+from dra.engine.reasons import named
+from dra.engine.reservations import amounts, expiry
+from dra.engine.reservations.amounts import PODS, Amounts
+from dra.engine.reservations.refusals import Refusal, Why
+
+NOTHING: Final = "<none>"
+_MINUTE, _HOUR, _DAY = 60, 3600, 24 * 3600
+
+
+def quantities(given: Mapping[str, str | int]) -> str:
+    """Return a list of resources as kubectl takes it: ``cpu=500m,memory=800Mi``."""
+    return ",".join(f"{name}={text}" for name, text in given.items()) or NOTHING
+
+
+def amount(resource: str, billionths: int) -> str:
+    """Return an amount as people write it."""
+    binary = resource in {"memory", "ephemeral-storage"} or resource.startswith("hugepages-")
+    return amounts.printed(max(billionths, 0), like="Ki" if binary else "")
+
+
+def held(found: Amounts) -> str:
+    """Return amounts as ``cpu=4,memory=20Gi``."""
+    return quantities({name: amount(name, each) for name, each in found.items() if name != PODS and each})
+
+
+def ends(reservation: Reservation, *, now: datetime) -> str:
+    """Return when it ends by itself, from now."""
+    at = expiry.deadline(reservation)
+    if at == NEVER:
+        return "never" if reservation.status.phase.value in {"Pending", "Available"} else "over"
+    return f"in {span(at - now.timestamp())}" if at > now.timestamp() else "now"
+
+
+def span(seconds: float) -> str:
+    """Return how long that is, as kubectl writes ages."""
+    whole = int(seconds)
+    if whole < 2 * _MINUTE:
+        return f"{whole}s"
+    if whole < 2 * _HOUR:
+        return f"{whole // _MINUTE}m"
+    return f"{whole // _HOUR}h" if whole < 2 * _DAY else f"{whole // _DAY}d"
+
+
+def moment(seconds: float) -> str:
+    """Return a moment as the API writes it."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def owner(found: Owner) -> str:
+    """Return whom an owner means."""
+    parts = []
+    if (one := found.object) is not None:
+        where = f" of namespace {one.namespace}" if one.namespace else ""
+        parts.append(f"pod {'/'.join(filter(None, (one.namespace, one.name)))}" if one.name else f"pods{where}")
+    if (by := found.controller) is not None:
+        parts.append(f"pods of {by.kind or 'controller'} {'/'.join(filter(None, (by.namespace, by.name)))}")
+    if (labels := found.label_selector) is not None:
+        wanted = [f"{key}={value}" for key, value in labels.match_labels.items()]
+        wanted += [f"{each.key} {each.operator} {','.join(each.values)}".strip() for each in labels.match_expressions]
+        parts.append(f"{'' if parts else 'pods '}with labels {','.join(wanted)}")
+    return " ".join(parts) or "nobody"
+
+
+def pod_lines(advice: Advice) -> Iterator[str]:
+    """Yield what reservations mean to a pod."""
+    if advice.inside:
+        yield f"  inside    reservation {advice.inside}"
+        return
+    for each in advice.candidates:
+        where = f" on node {each.node}" if each.node else ""
+        why = "it may run in it, where there is room" if each.refusal is None else candidate(each.refusal)
+        yield f"  reserved  reservation {each.name}{where}: {why}"
+    if advice.others:
+        yield f"  reserved  {advice.others} more for other pods"
+    for group in advice.groups:
+        yield f"  asked     {group_line(group)}"
+
+
+def candidate(refusal: Refusal) -> str:
+    """Return why a pod may not use a reservation."""
+    return refusal.text.removeprefix("Reservation(s) ").removeprefix("reservation ")
+
+
+def group_line(group: Group) -> str:
+    """Return one line about nodes that give the same answer."""
+    who = f"{group.count} nodes ({', '.join(group.nodes)}{', …' if group.count > len(group.nodes) else ''})"
+    if not group.refusals:
+        inside = f", in reservation {named(group.inside)}" if group.inside else ""
+        return f"{who}: has room for it{inside}"
+    kept = {each.resource: each for each in group.kept}
+    return f"{who}: {'; '.join(dict.fromkeys(_refusal(each, kept.get(each.subject)) for each in group.refusals))}"
+
+
+def _refusal(refusal: Refusal, kept: Kept | None) -> str:
+    if refusal.why not in {Why.NODE_SHORT, Why.SHORT}:
+        return refusal.text
+    name = refusal.subject
+    asked, left, whole = (
+        amount(name, each) for each in (refusal.requested, refusal.capacity - refusal.used, refusal.capacity)
+    )
+    where = "of the reservation" if refusal.why is Why.SHORT else "of the node"
+    holding = f", {amount(name, kept.amount)} held by reservation {named(kept.reservations)}" if kept else ""
+    return f"too little {name} {where}: {asked} asked for, {left} of {whole} free{holding}"
+
+
+def whole(found: Iterable[Owner]) -> str:
+    """Return whom all owners mean."""
+    return "; ".join(owner(each) for each in found)

@@ -1,0 +1,182 @@
+"""What `kubectl dra why` and `kubectl dra reservations` say of reservations."""
+
+from datetime import UTC, datetime
+
+import msgspec
+import pytest
+
+from dra.cli.kubectl.reservations import listing, reading, telling, words
+from dra.engine.explain import reservations as explaining
+from dra.model.meta import DynamicObject, ObjectMeta
+from dra.model.placement import Host, PlacedPod
+from tests.dra.api.reservations.manifests import manifest
+
+NOON = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
+BORN = "2026-11-21T11:30:00Z"
+
+
+def reservation(name, cpu, *, node="", app="", **spec):
+    """Return one that has its place on a node, or looks for one."""
+    container = {"name": "c", "resources": {"requests": {"cpu": cpu}}}
+    owners = [{"labelSelector": {"matchLabels": {"app": app or name}}}]
+    made = manifest(name, template={"spec": {"containers": [container]}}, owners=owners, **spec)
+    made["metadata"] |= {"uid": f"uid-{name}", "resourceVersion": "1", "creationTimestamp": BORN}
+    if node:
+        made["status"] = {"phase": "Available", "nodeName": node, "allocatable": {"cpu": cpu}}
+    return made
+
+
+def host(name, cpu="64"):
+    status = {"allocatable": {"cpu": cpu, "memory": "256Gi", "pods": "110"}}
+    return msgspec.convert({"metadata": {"name": name}, "status": status}, Host)
+
+
+def pod(name, cpu, *, app="", node="", inside="", **metadata):
+    annotations = dict(metadata.pop("annotations", {}))
+    if inside:
+        annotations["scheduling.koordinator.sh/reservation-allocated"] = f'{{"name":"x","uid":"uid-{inside}"}}'
+    content = {
+        "metadata": {
+            "namespace": "default",
+            "name": name,
+            "uid": f"uid-{name}",
+            "labels": {"app": app},
+            "annotations": annotations,
+            **metadata,
+        },
+        "spec": {"nodeName": node, "containers": [{"resources": {"requests": {"cpu": cpu}}}]},
+    }
+    return msgspec.convert(content, PlacedPod)
+
+
+def found(*, reservations=(), nodes=(), pods=()):
+    made = reading.Found()
+    metas = [msgspec.convert(each["metadata"], ObjectMeta) for each in reservations]
+    objects = [DynamicObject(metadata=meta, content=each) for meta, each in zip(metas, reservations, strict=True)]
+    reading.fill(made, reservations=objects, nodes=list(nodes), pods=list(pods))
+    return made
+
+
+def asked(made, name):
+    (meant,) = (each for each in made.pods.values() if each.metadata.name == name)
+    advice = explaining.of_pod(made.picture.books, made.picture.claimant(meant), made.nodes)
+    return list(words.pod_lines(advice))
+
+
+def told(made, name):
+    meant = made.reservation(name)
+    groups = telling._groups(made, meant)
+    return list(telling.lines(made, meant, groups, telling.trouble(made, meant), now=NOON))
+
+
+def test_a_pod_that_finds_no_room_hears_who_holds_it_and_how_much():
+    made = found(
+        reservations=[reservation("half", "60", node="n1")],
+        nodes=[host("n1"), host("n2", "8")],
+        pods=[pod("stranger", "12")],
+    )
+    assert asked(made, "stranger") == [
+        "  reserved  1 more for other pods",
+        "  asked     1 nodes (n1): too little cpu of the node: 12 asked for, 4 of 64 free, 60 held by reservation half",
+        "  asked     1 nodes (n2): too little cpu of the node: 12 asked for, 8 of 8 free",
+    ]
+
+
+def test_an_owner_hears_which_reservation_it_would_run_in():
+    made = found(
+        reservations=[reservation("mine", "60", node="n1")], nodes=[host("n1")], pods=[pod("owner", "12", app="mine")]
+    )
+    assert asked(made, "owner") == [
+        "  reserved  reservation mine on node n1: it may run in it, where there is room",
+        "  asked     1 nodes (n1): has room for it, in reservation mine",
+    ]
+
+
+def test_nodes_that_say_the_same_are_one_group():
+    made = found(nodes=[host(f"n{number}") for number in range(9)], pods=[pod("greedy", "65")])
+    assert asked(made, "greedy") == [
+        "  asked     9 nodes (n0, n1, n2, …): too little cpu of the node: 65 asked for, 64 of 64 free"
+    ]
+
+
+def test_an_owner_whose_reservation_is_used_up_hears_so():
+    once = reservation("once", "4", node="n1")
+    once["status"]["currentOwners"] = [{"namespace": "default", "name": "first", "uid": "uid-first"}]
+    made = found(
+        reservations=[once],
+        nodes=[host("n1", "4")],
+        pods=[pod("first", "4", app="once", node="n1", inside="once"), pod("second", "4", app="once")],
+    )
+    assert "has allocateOnce enabled and has already been allocated" in asked(made, "second")[0]
+    assert asked(made, "first") == ["  inside    reservation once"]
+
+
+def test_a_reservation_says_where_it_is_who_has_it_and_until_when():
+    many = reservation("many", "6", node="n1", allocateOnce=False)
+    many["status"]["currentOwners"] = [{"namespace": "default", "name": "a", "uid": "uid-a"}]
+    made = found(reservations=[many], nodes=[host("n1")], pods=[pod("a", "2", app="many", node="n1", inside="many")])
+    assert told(made, "many") == [
+        "reservation many: Available on node n1",
+        "  held      cpu=6",
+        "  used      cpu=2 by 1 pods; cpu=4 left",
+        "  for       pods with labels app=many; one after another",
+        "  owner     pod default/a",
+        "  ends      in 30m, at 2026-11-21T12:30:00Z",
+    ]
+
+
+def test_a_reservation_that_waits_hears_each_group_of_nodes_and_what_to_look_at():
+    made = found(
+        reservations=[reservation("wide", "60"), reservation("half", "32", node="n1")],
+        nodes=[host("n1"), host("n2", "8")],
+    )
+    lines = told(made, "wide")
+    assert (
+        "  nodes     1 nodes (n1): too little cpu of the node: 60 asked for, 32 of 64 free, 32 held by reservation half"
+        in lines
+    )
+    assert "  nodes     1 nodes (n2): too little cpu of the node: 60 asked for, 8 of 8 free" in lines
+    assert lines[-1] == "  next      kubectl describe reservation wide"
+
+
+@pytest.mark.parametrize(
+    ("phase", "expected"),
+    [
+        pytest.param("Available", None, id="available"),
+        pytest.param("Succeeded", None, id="succeeded"),
+        pytest.param("Failed", "holds nothing any more", id="failed"),
+    ],
+)
+def test_only_what_is_of_no_use_is_trouble(phase, expected):
+    one = reservation("one", "1", node="n1")
+    one["status"]["phase"] = phase
+    made = found(reservations=[one], nodes=[host("n1")])
+    wrong = telling.trouble(made, made.reservation("one"))
+    assert (wrong is None) if expected is None else (wrong is not None and expected in wrong[0])
+
+
+def test_a_reservation_that_cannot_be_read_is_told_and_harms_no_other():
+    bad = reservation("bad", "1")
+    bad["spec"]["ttl"] = "soon"
+    made = found(reservations=[bad, reservation("good", "1", node="n1")], nodes=[host("n1")])
+    assert "spec.ttl" in made.unreadable["bad"]
+    assert made.reservation("bad") is None
+    assert made.reservation("good") is not None
+    assert listing.row(made.objects["bad"], now=NOON).cells[:2] == ("bad", "Unreadable")
+
+
+def test_a_row_has_what_is_used_of_what_is_held_and_when_it_ends():
+    one = reservation("one", "500m", node="n1", ttl="24h")
+    one["status"]["allocated"] = {"cpu": "200m"}
+    made = found(reservations=[one], nodes=[host("n1")])
+    row = listing.row(made.objects["one"], now=NOON)
+    assert row.cells == ("one", "Available", "n1", "cpu=200m", "cpu=500m", "0", "in 23h")
+    assert row.wide == ("24h0m0s", "<none>", "pods with labels app=one")
+    assert row.name == "reservation.scheduling.koordinator.sh/one"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(5, "5s"), (119, "119s"), (120, "2m"), (7199, "119m"), (7200, "2h"), (200_000, "2d")]
+)
+def test_spans_are_written_as_ages_are(seconds, text):
+    assert words.span(seconds) == text
