@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.scenarios import objects, steps
+from tests.scenarios.api import Json
 from tests.scenarios.claims import allocated, condition, entries, listed
 from tests.scenarios.conftest import ALONE, StartController
 from tests.scenarios.eventually import eventually, steadily
@@ -61,6 +62,8 @@ async def test_an_owner_that_released_while_it_was_off_is_believed(
     first = await start_controller(configuration=ALONE)
     await steps.pods_run(namespace, count=PODS, within=60)
     await _reserved_for_the_job_alone(namespace)
+    # The mark comes after the entry. Without it nobody knows who took the entry off, and it is made anew.
+    await steps.claim_is(namespace, "train", _knows_its_entry, saying="it says that its entry was made")
     await first.stop()
     job = await namespace.get(JOBS, "train")
     await steps.unlist(namespace, "train", job["metadata"]["uid"])
@@ -69,6 +72,10 @@ async def test_an_owner_that_released_while_it_was_off_is_believed(
     assert not listed(await namespace.get(CLAIMS, "train"), "jobs")
     await steps.end_pods(namespace)
     await steps.freed(namespace, "train")
+
+
+def _knows_its_entry(claim: Json) -> bool:
+    return "reservedFor" in claim["spec"] or "reserve.dra/entered-allocation" in claim["metadata"]["annotations"]
 
 
 async def _claim_and_job(namespace: Namespace) -> None:

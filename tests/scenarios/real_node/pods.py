@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import signal
@@ -107,12 +108,27 @@ async def kill(namespace: Namespace, node: RealNode, pod: str) -> None:
     )
 
 
-def end_all(node: RealNode, namespace: Namespace) -> None:
+async def end_all(node: RealNode, namespace: Namespace) -> None:
     """Let all pods run to their end, well: their shells wait for a sleep, and leave when that is over."""
-    for each in node.containerd.containers():
-        if each.name and each.namespace == namespace.name:
-            for child in Path(f"/proc/{each.pid}/task/{each.pid}/children").read_text(encoding="ascii").split():
-                os.kill(int(child), signal.SIGTERM)
+    shells = [each.pid for each in node.containerd.containers() if each.name and each.namespace == namespace.name]
+
+    def sleeps() -> list[int]:
+        return [pid for pid in itertools.chain(*map(_children, shells)) if _program(pid) == "sleep"]
+
+    # A container that has just started looks for its GPU first: what it runs for that is a child of its shell, too.
+    for pid in await eventually(sleeps, until=lambda them: len(them) == len(shells), saying="all sleep"):
+        os.kill(pid, signal.SIGTERM)
+
+
+def _children(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()]
+
+
+def _program(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/comm").read_text(encoding="utf-8").strip()
+    except OSError:
+        return ""
 
 
 async def refuses_second_holder(namespace: Namespace, node: RealNode, *, device: str = "gpu-0") -> None:

@@ -74,7 +74,7 @@ async def test_containers_go_on_and_a_lost_sandbox_comes_back_under_stock_rules(
         saying="its container runs again, with the GPU",
     )
     back = time.monotonic() - lost
-    pods.end_all(real_node, namespace)
+    await pods.end_all(real_node, namespace)
     ended = time.monotonic()
     await eventually(
         lambda: namespace.get(JOBS, "train"),

@@ -63,7 +63,7 @@ async def test_all_pods_of_a_job_run_on_one_gpu(
         assert await plugin.calls("unprepare") == 0
 
         ended = time.monotonic()
-        pods.end_all(real_node, namespace)
+        await pods.end_all(real_node, namespace)
         await eventually(
             lambda: namespace.get(JOBS, "train"),
             until=lambda job: condition(job, "Complete") == "True",
@@ -102,7 +102,9 @@ async def test_the_same_with_nothing_but_stock_kubernetes_for_comparison(
         saying="all pods run",
     )
     took = time.monotonic() - began
-    pods.end_all(real_node, namespace)  # the claim is not waited for: its list is written twenty times a second by now
+    await pods.end_all(
+        real_node, namespace
+    )  # the claim is not waited for: its list is written twenty times a second by now
     await eventually(
         lambda: namespace.get(JOBS, "train"),
         until=lambda job: condition(job, "Complete") == "True",
