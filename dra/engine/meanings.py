@@ -197,6 +197,11 @@ CODES: Final[Mapping[Code, Guidance]] = {
         "The Reservation has expired, was deleted, or was for one owner, who has the claim.",
         "Nothing.",
     ),
+    Code.HOLD_LOST: Guidance(
+        "The claim that a Reservation holds is not allocated, so no devices are held for its owners.",
+        "It was released by force, or a scheduler took the allocation back while the Reservation was being placed.",
+        "Delete the Reservation, and make it anew: `kubectl delete reservation RESERVATION`.",
+    ),
     Code.HANDED_OVER: Guidance(
         "The claim is that pod's now, with the devices that it has.",
         "The pod is an owner of the Reservation, and asks for a claim of this content.",

@@ -47,6 +47,7 @@ class Code(StrEnum):
     FORCE_RELEASE_WAITS = "ForceReleaseWaits"
     HELD = "HeldForReservation"
     HOLD_ENDED = "ReservationEnded"
+    HOLD_LOST = "HoldLost"
     HANDED_OVER = "HandedOver"
     WAITS_FOR_HELD = "WaitsForHeldClaim"
 
@@ -193,6 +194,11 @@ RENDERINGS: Final[dict[Code, Rendering]] = {
     Code.HOLD_ENDED: Rendering(
         Severity.NORMAL,
         "is no longer held for reservation {reservation}, which is over; its devices are free when its last pod ends",
+    ),
+    Code.HOLD_LOST: Rendering(
+        Severity.WARNING,
+        "has no devices any more, though reservation {reservation} is Available: nothing is held for its owners. "
+        "Make the reservation anew: kubectl delete reservation {reservation}",
     ),
     Code.HANDED_OVER: Rendering(
         Severity.NORMAL, "is given to pod {pod}, an owner of reservation {reservation}, with the devices that it has"

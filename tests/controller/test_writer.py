@@ -21,6 +21,8 @@ from dra.engine.actions import (
 )
 from dra.engine.claims.view import EntryKind
 from dra.engine.consumers import GATE
+from dra.engine.reservations import devices
+from dra.engine.reservations.devices import Standing
 from dra.kube.errors import Cause, Conflict, Details, Forbidden, Invalid, NotFound, ServerError, Status, Unreachable
 from dra.kube.store import RewoundError
 from dra.model.claims import ResourceClaim
@@ -552,6 +554,33 @@ async def test_each_claim_gets_its_answer_about_a_pod_that_several_list(cluster,
     await asyncio.gather(*(writer.apply(plan, view=view) for view in views))
     found = [world.view(view.key, now=0.0).entries[0].kind for view in views]
     assert found == [EntryKind.FINISHED, EntryKind.FINISHED]
+
+
+RESERVATIONS = "/apis/scheduling.koordinator.sh/v1alpha1/reservations"
+HELD_FOR = devices.entry("r", uid("r"))
+
+
+@pytest.mark.parametrize(
+    ("there", "standing"),
+    [
+        pytest.param(None, Standing.OVER, id="gone"),
+        pytest.param({"uid": uid("another")}, Standing.OVER, id="another-of-its-name"),
+        pytest.param({"uid": uid("r")}, Standing.UNKNOWN, id="there-the-watch-will-show-it"),
+    ],
+)
+async def test_whether_a_reservation_is_gone_a_live_read_tells(cluster, world, writer_of, there, standing):
+    if there is not None:
+        cluster.put(RESERVATIONS, "", "r", metadata=there)
+    view = served(cluster, world)
+    await writer_of().apply(Plan(actions=(LookUpWorkload(claim=KEY, reference=HELD_FOR),)), view=view)
+    assert world.holders.standing(uid("r")) is standing
+
+
+async def test_a_kind_that_is_not_served_just_now_tells_nothing(cluster, world, writer_of):
+    view = served(cluster, world)
+    cluster.answer["GET", f"{RESERVATIONS}/r"] = refusal(404, "NotFound", "the server could not find the resource")
+    await writer_of().apply(Plan(actions=(LookUpWorkload(claim=KEY, reference=HELD_FOR),)), view=view)
+    assert world.holders.standing(uid("r")) is Standing.UNKNOWN
 
 
 # Leadership

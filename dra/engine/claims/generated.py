@@ -16,13 +16,21 @@ _NEEDLESS: Final = frozenset({OwnerPhase.DONE, OwnerPhase.REPLACED})
 """A pod that is not to be seen may be one whose watch event is still to come: the garbage collector knows."""
 
 
+_NOBODY: Final = frozenset({OwnerPhase.NONE, OwnerPhase.GONE})
+
+
 def generated_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) -> Desired:
-    """Delete a generated claim whose list is empty, as soon as its pod was seen done or replaced."""
+    """Delete a generated claim whose list is empty, as soon as its pod was seen done or replaced.
+
+    What was made for a reservation goes when that is over, and until then never.
+    """
     del now
-    if not policy.generate_claims or view.owner not in _NEEDLESS or view.claim.metadata.deleting:
+    holds = [hold for hold in view.holds if hold.owns]
+    if any(hold.standing is not Standing.OVER for hold in holds):
         return desired
-    if any(hold.owns and hold.standing is not Standing.OVER for hold in view.holds):
-        return desired  # it was made for a reservation, which has it back
+    left = bool(holds) and view.owner in _NOBODY and not view.unfinished
+    if not policy.generate_claims or view.claim.metadata.deleting or not (left or view.owner in _NEEDLESS):
+        return desired
     freed = view.allocation is None or not desired.allocated
     unused = freed or not (view.entries or desired.workload or desired.guard or desired.kept or desired.pods)
     return desired.but(deleted=True) if unused else desired

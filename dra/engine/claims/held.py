@@ -37,6 +37,8 @@ def held_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) -
                 released = view.reason(Code.HOLD_ENDED, done=True, reservation=hold.reference.name)
                 desired = desired.but(urgent=True).because(released)
             continue
+        if _lost(view, hold):
+            desired = desired.because(view.reason(Code.HOLD_LOST, reservation=hold.reference.name))
         if view.allocation is None or desired.revoking or not _wanted(view, hold, listed=listed):
             continue
         desired = desired.but(kept=(*desired.kept, hold.reference))
@@ -44,6 +46,12 @@ def held_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) -
             held = view.reason(Code.HELD, done=True, reservation=hold.reference.name)
             desired = desired.but(urgent=True).because(held)
     return desired
+
+
+def _lost(view: ClaimView, hold: Hold) -> bool:
+    """Whether an available reservation has no devices; while its placeholder is there, news may be still to come."""
+    made = hold.owns and hold.standing is Standing.AVAILABLE and view.claim.controller is None
+    return made and view.allocation is None and not view.claim.metadata.deleting
 
 
 def _wanted(view: ClaimView, hold: Hold, *, listed: bool) -> bool:

@@ -165,7 +165,7 @@ class Owners:
         for _, claim in sorted(self._held.get(owner.key[0], {}).items()):
             if claim.metadata.deleting:
                 continue
-            for reservation in devices.holders(claim):
+            for reservation in self.holders.made_for(claim):
                 if self._is_for(owner, reservation, claim):
                     former = self._former(claim, reservation)
                     if former is not None:

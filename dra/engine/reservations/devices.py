@@ -8,7 +8,7 @@ What is not known of a reservation is never taken for its end: only a reservatio
 certainly gone, holds nothing any more.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from typing import Any, Final
 
@@ -84,6 +84,9 @@ def named(reservation: Reservation) -> frozenset[Key]:
 class _Known(Struct, frozen=True):
     holding: Holding
     standing: Standing
+    namespace: str
+    """Of its template, and so of the claims that are made for it."""
+
     named: frozenset[Key]
 
 
@@ -105,7 +108,10 @@ class Holders:
         status = reservation.status
         standing = Standing.AVAILABLE if status.phase is Phase.AVAILABLE and status.node_name else Standing.PENDING
         standing = Standing.OVER if status.phase in TERMINAL else standing
-        known = _Known(holding=holdings.of(reservation), standing=standing, named=named(reservation))
+        namespace, _ = placeholders.key(reservation)
+        known = _Known(
+            holding=holdings.of(reservation), standing=standing, namespace=namespace, named=named(reservation)
+        )
         if uid in self._gone or self._known.get(uid) == known:
             return _NONE
         concerned = self._forget(uid)
@@ -155,7 +161,7 @@ class Holders:
         if not self.following:
             return ()
         found: dict[Uid, Hold] = {}
-        for each in holders(claim):
+        for each in self.made_for(claim):
             found[each.uid] = Hold(reference=entry(each.name, each.uid), standing=self.standing(each.uid), owns=True)
         for uid in sorted(self._naming.get(claim.metadata.key, ())):
             known = self._known[uid]
@@ -165,11 +171,12 @@ class Holders:
                 found.setdefault(listed.uid, Hold(reference=listed, standing=self.standing(listed.uid)))
         return tuple(found.values())
 
-    def claims(self) -> Iterable[Key]:
-        """Return all claims that reservations hold, or may."""
-        return {
-            key for keys in (*self._claims.values(), *(each.named for each in self._known.values())) for key in keys
-        }
+    def made_for(self, claim: ResourceClaim) -> Iterator[OwnerReference]:
+        """Yield the reservations that a claim was made for: one of another namespace is not among them."""
+        for each in holders(claim):
+            known = self._known.get(each.uid)
+            if known is None or known.namespace == claim.metadata.namespace:
+                yield each
 
     def _forget(self, uid: Uid) -> frozenset[Key]:
         known = self._known.pop(uid, None)

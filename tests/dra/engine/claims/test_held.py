@@ -115,6 +115,29 @@ def test_who_uses_it_when_the_reservation_is_over_keeps_it():
     assert Code.HOLD_ENDED in codes(plan)
 
 
+@pytest.mark.parametrize("owner", [OwnerPhase.NONE, OwnerPhase.GONE], ids=str)
+def test_what_was_made_for_it_goes_with_it(owner):
+    plan = decided(view(made(list=[ENTRY]), holds=held(Standing.OVER), owner=owner))
+    assert of_type(plan, DeleteClaim)
+    plan = decided(view(made(allocation=None), waiting("a"), holds=held(Standing.OVER), owner=owner))
+    assert not of_type(plan, DeleteClaim)
+    plan = decided(view(claim(list=[ENTRY]), holds=held(Standing.OVER, owns=False), owner=owner))
+    assert not of_type(plan, DeleteClaim)
+
+
+@pytest.mark.parametrize(
+    ("found", "standing", "told"),
+    [
+        pytest.param(made(allocation=None), Standing.AVAILABLE, [Code.HOLD_LOST], id="lost"),
+        pytest.param(made(allocation=None), Standing.PENDING, [], id="not-placed-yet"),
+        pytest.param(made(allocation=None, controller="a"), Standing.AVAILABLE, [], id="its-placeholder-is-there"),
+        pytest.param(made(list=[ENTRY]), Standing.AVAILABLE, [], id="held"),
+    ],
+)
+def test_an_available_reservation_without_devices_is_told(found, standing, told):
+    assert codes(decided(view(found, holds=held(standing)))) == told
+
+
 def test_with_that_pod_it_goes():
     pod = finished("a")
     of = made(list=[pod], controller="a")

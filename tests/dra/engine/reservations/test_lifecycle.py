@@ -134,3 +134,13 @@ def test_entering_names_one_more_and_leaving_takes_it_back():
     assert (left.current_owners, left.allocated, left.phase) == ((), {}, Phase.AVAILABLE)
     assert patch(entered, left) == {"currentOwners": [], "allocated": {"cpu": None, "memory": None}}
     assert leaving(empty, CONSUMER) is None
+
+
+def test_a_template_with_devices_is_not_placed_where_they_cannot_be_held():
+    template = {"spec": {"resourceClaims": [{"name": "a", "resourceClaimTemplateName": "t"}]}}
+    view = View(reservation=reservation(template=template))
+    assert kinds(view) == [WriteStatus]
+    assert status_of(view)["conditions"][0]["message"].startswith("spec.template.spec.resourceClaims: ")
+    assert kinds(View(reservation=reservation(template=template), placeholder=placeholder())) == [Unplace, WriteStatus]
+    (place,) = actions(View(reservation=reservation(template=template), devices=True))
+    assert place.manifest["spec"]["resourceClaims"] == template["spec"]["resourceClaims"]
