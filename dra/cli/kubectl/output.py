@@ -94,13 +94,11 @@ def folded_lines(lines: Iterable[str]) -> Iterator[str]:
     for line in lines:
         if width is None or line.startswith("  next "):
             yield line
+        elif line.startswith("  "):
+            begin = HANGING + len(line) - _width(line)  # colours are in the label only
+            yield line[:begin] + folded(line[begin:], first=HANGING, width=width)
         else:
-            head, rest = (line[:HANGING], line[HANGING:]) if line.startswith("  ") else ("", line)
-            hanging = HANGING if head else 0
-            if "\x1b" in head:  # a colour is in the way of counting
-                yield line
-            else:
-                yield head + folded(rest, first=hanging, width=width)
+            yield folded(line, first=0, width=width)
 
 
 def _width(cell: str) -> int:

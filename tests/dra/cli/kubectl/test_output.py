@@ -7,7 +7,7 @@ import yaml
 from dra.cli.kubectl import output
 from dra.cli.kubectl.findings import Finding, Verdict, ready, written
 from dra.cli.kubectl.options import Style
-from dra.cli.kubectl.output import Format, coloured, structured, table
+from dra.cli.kubectl.output import Format, coloured, folded, folded_lines, structured, table, terminal_width
 
 
 def test_a_table_is_written_as_kubectl_does():
@@ -83,3 +83,66 @@ def test_only_what_is_missing_stands_in_the_way():
     others = [Finding(check="x", verdict=each, detail="") for each in Verdict if each is not Verdict.LEFT]
     assert ready(others)
     assert not ready([*others, LEFT])
+
+
+@pytest.fixture
+def terminal(monkeypatch):
+    """A terminal of a width; none at all without one."""
+
+    def terminal(width, **environment):
+        for name in ("NO_COLOR", "COLUMNS"):
+            monkeypatch.delenv(name, raising=False)
+        monkeypatch.setenv("TERM", "xterm")
+        monkeypatch.setattr(output.sys, "stdout", type("Terminal", (), {"isatty": lambda _: width is not None})())
+        monkeypatch.setenv("COLUMNS", str(width or 0))
+        for name, value in environment.items():
+            monkeypatch.setenv(name, value)
+
+    return terminal
+
+
+def test_only_a_terminal_has_a_width(terminal):
+    widths = []
+    for width, environment in ((80, {}), (200, {}), (None, {}), (80, {"TERM": "dumb"})):
+        terminal(width, **environment)
+        widths.append(terminal_width())
+    assert widths == [80, 200, None, None]
+
+
+LINES = [
+    "claim ml/train: has 8 devices",
+    "  kept      " + "word " * 30 + "end",
+    "  next      kubectl " + "long " * 40,
+    "  " + click.style("error    ", fg="red") + " Unguarded: " + "word " * 30 + "end",
+]
+
+
+@pytest.mark.parametrize("width", [80, 200])
+def test_long_lines_are_folded_below_their_text_and_commands_are_not(terminal, width):
+    terminal(width)
+    shown = "\n".join(folded_lines(LINES)).splitlines()
+    commands = [line for line in shown if line.startswith("  next")]
+    assert commands == [LINES[2]]
+    others = [click.unstyle(line) for line in shown if line not in commands]
+    assert max(map(len, others)) <= width
+    assert all(line[:12].strip() == "" for line in others if line.split()[0] == "word")
+    assert " ".join(" ".join(others).split()) == " ".join(
+        " ".join(click.unstyle(line) for line in LINES if line not in commands).split()
+    )
+
+
+@pytest.mark.parametrize(("width", "environment"), [(None, {}), (80, {"TERM": "dumb"})], ids=["pipe", "dumb"])
+def test_elsewhere_every_line_stays_whole(terminal, width, environment):
+    terminal(width, **environment)
+    assert list(folded_lines(LINES)) == LINES
+
+
+def test_a_table_goes_on_below_its_last_column():
+    rows = [("a", "x " * 30 + "end"), ("bb", "short")]
+    shown = table(("NAME", "WHAT"), rows, wrapped=50).splitlines()
+    assert max(map(len, shown)) <= 50
+    assert [line[:7] for line in shown] == ["NAME   ", "a      ", "       ", "bb     "]
+
+
+def test_where_there_is_no_room_nothing_is_folded():
+    assert folded("a " * 40, first=60, width=80) == "a " * 40
