@@ -196,6 +196,7 @@ async def emptied(api: Api, reserving: Process) -> AsyncIterator[Api]:
     for each in await api.all(RESERVATIONS):
         await api.delete(RESERVATIONS, each["metadata"]["name"])
     await api.request("DELETE", "/apis/apps/v1/namespaces/default/deployments")
+    await api.request("DELETE", "/apis/batch/v1/namespaces/default/jobs?propagationPolicy=Background")
     await api.request("DELETE", PODS.path(namespace="default"))
 
     async def gone() -> bool:
