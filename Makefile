@@ -42,6 +42,7 @@ lock: $(STAMP) ## write requirements/*.txt anew from pyproject.toml; ARGS=--upgr
 	$(LOCK) --output-file requirements/runtime.txt pyproject.toml $(ARGS)
 	$(LOCK) --output-file requirements/dev.txt --extra dev --constraint requirements/runtime.txt pyproject.toml $(ARGS)
 	$(LOCK) --output-file requirements/wire.txt requirements/wire.in $(ARGS)
+	$(LOCK) --output-file requirements/docs.txt requirements/docs.in $(ARGS)
 	$(LOCK) --output-file requirements/build.txt --only-build-deps --all-build-deps --constraint requirements/dev.txt \
 	  pyproject.toml $(ARGS)
 
@@ -75,6 +76,17 @@ alerts: $(STAMP) ## write deploy/monitoring anew, and evaluate each alert on sam
 .PHONY: chart
 chart: $(STAMP) ## write deploy/helm/dra-reserve/values.schema.json anew from the configuration's model and the policies
 	$(BIN)/python -m deploy.helm.schema
+
+SITE := .build/docs-venv
+
+.PHONY: docs
+docs: $(SITE)/ready ## build the site of docs/ into .build/site, strictly: no broken link, no page outside of the menu
+	NO_MKDOCS_2_WARNING=1 $(SITE)/bin/mkdocs build --quiet --strict
+
+$(SITE)/ready: requirements/docs.txt
+	$(PYTHON) -m venv --clear $(SITE)
+	$(SITE)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/docs.txt
+	@touch $@
 
 .PHONY: docs-reference
 docs-reference: $(STAMP) ## write the generated pages of docs/reference anew

@@ -4,9 +4,13 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from dra.cli.reference import metrics, reasons
+from dra.cli.reference import commands, configuration, definitions, metrics, reasons, rules
 
 PAGES: Final[Mapping[str, Callable[[], str]]] = {
+    "docs/explanation/rules.md": rules.page,
+    "docs/reference/commands.md": commands.page,
+    "docs/reference/configuration.md": configuration.page,
+    "docs/reference/crds.md": definitions.page,
     "docs/reference/metrics.md": metrics.page,
     "docs/reference/reasons.md": reasons.page,
 }

@@ -1,0 +1,91 @@
+"""docs/reference/configuration.md: every field of the configuration files, read from the models that read the files."""
+
+import ast
+import inspect
+import textwrap
+from collections.abc import Iterator
+from enum import Enum
+from typing import Any, Final
+
+from pydantic import BaseModel
+from pydantic_core import PydanticUndefined
+
+from dra.api.configuration import Configuration
+from dra.api.extender import ExtenderConfiguration
+from dra.cli.reference import markdown
+
+_HEAD: Final = ("field", "default", "or else", "tells")
+
+
+def fields(model: type[BaseModel], path: str = "") -> Iterator[tuple[str, str, str, str]]:
+    """Yield path, default, other values and meaning of each field."""
+    said = docstrings(model)
+    for name, field in model.model_fields.items():
+        where = f"{path}{field.alias or name}"
+        default = field.get_default(call_default_factory=True)
+        if isinstance(default, BaseModel):
+            section = said.get(name, "") or summary(type(default))
+            yield f"`{where}`", "", "", section
+            for line in fields(type(default), f"{where}."):
+                value = getattr(default, _named(type(default), line[0]), None)
+                yield (line[0], _shown(value) if value is not None else line[1], line[2], line[3])
+            continue
+        yield f"`{where}`", _shown(default), _choices(default), said.get(name, "")
+
+
+def _named(model: type[BaseModel], where: str) -> str:
+    """Return the name of the field that a path ends with."""
+    last = where.strip("`").rpartition(".")[2]
+    return next((name for name, field in model.model_fields.items() if (field.alias or name) == last), last)
+
+
+def docstrings(model: type[BaseModel]) -> dict[str, str]:
+    """Return what stands below each field in the source of a model."""
+    (tree,) = ast.parse(textwrap.dedent(inspect.getsource(model))).body
+    found: dict[str, str] = {}
+    before = ""
+    for each in tree.body if isinstance(tree, ast.ClassDef) else ():
+        if isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name):
+            before = each.target.id
+            continue
+        if before and isinstance(each, ast.Expr) and isinstance(each.value, ast.Constant):
+            found[before] = " ".join(str(each.value.value).split()).replace("``", "`")
+        before = ""
+    return found
+
+
+def summary(model: type[BaseModel]) -> str:
+    """Return the first line of a model's docstring."""
+    return (model.__doc__ or "").partition("\n")[0].replace("``", "`")
+
+
+def _shown(value: Any) -> str:  # noqa: ANN401 - the default of any field
+    if value is PydanticUndefined:
+        return "required"
+    if isinstance(value, Enum):
+        return f"`{value.value}`"
+    if isinstance(value, bool) or value is None:
+        return f"`{str(value).lower() if value is not None else 'null'}`"
+    if isinstance(value, tuple):
+        return "none" if not value else ", ".join(f"`{each}`" for each in value)
+    return f"`{value}`" if value != "" else "empty"
+
+
+def _choices(value: Any) -> str:  # noqa: ANN401 - the default of any field
+    if not isinstance(value, Enum):
+        return ""
+    return ", ".join(f"`{each.value}`" for each in type(value) if each is not value)
+
+
+def page() -> str:
+    """Return the page."""
+    return markdown.page(
+        "Configuration",
+        "Two files, each with `--config FILE`. Unknown fields are refused by name. As installed:\n"
+        "[config.yaml](../../deploy/kustomize/base/config.yaml) with a comment on each field. With Helm the\n"
+        "controller's are values below `config`.\n",
+        "## Of the controller\n",
+        markdown.table(_HEAD, fields(Configuration)),
+        "## Of the scheduler extender\n",
+        markdown.table(_HEAD, fields(ExtenderConfiguration)),
+    )

@@ -1,0 +1,86 @@
+"""docs/explanation/rules.md: the rules in pictures, drawn from the tables that the program itself runs on."""
+
+import itertools
+from typing import Final
+
+from dra.cli.reference import markdown
+from dra.engine.claims.rules import RULES
+from dra.engine.consumers import Stage
+from dra.engine.explain.scene import Hold
+from dra.engine.reservations.phases import TABLE, TERMINAL
+
+_STAGES: Final = {
+    Stage.GATED: "behind a scheduling gate",
+    Stage.WAITING: "the scheduler may bind it at any moment",
+    Stage.STARTING: "bound, no sandbox yet: its kubelet asks for its entry",
+    Stage.STARTED: "bound, devices prepared: its kubelet asks no more",
+    Stage.FINISHED: "ended, or gone before it was bound",
+}
+
+
+def page() -> str:
+    """Return the page."""
+    return markdown.page(
+        "Rules in pictures",
+        "What the rules say, in one sentence each, is in [KEP-notes.md](../../KEP-notes.md#the-rules).\n",
+        "## How one claim is decided\n",
+        "Every rule sees the claim with its pods, and what the rules before it want; the end of the chain is compared\n"
+        "with what is there, and the difference is written. The order (`dra/engine/claims/rules.py`) is:\n",
+        _diagram(["flowchart TD", *_chain()]),
+        "## The life of a pod, as the rules see it\n",
+        _diagram(["stateDiagram-v2", "    [*] --> gated", "    [*] --> waiting", *_life()]),
+        markdown.table(("stage", "means"), [(f"`{each.name.lower()}`", _STAGES[each]) for each in Stage]),
+        "## What keeps an allocation\n",
+        "`kubectl dra explain claim` names those that apply; without any of them the devices are given back.\n",
+        markdown.table(("hold", "rule"), [(f"`{each.value}`", _RULES[each]) for each in Hold]),
+        "## The life of a Reservation\n",
+        "From `TABLE` of `dra/engine/reservations/phases.py`; what is not in it changes nothing.\n",
+        _diagram(["stateDiagram-v2", "    [*] --> Pending", *_phases()]),
+    )
+
+
+_RULES: Final = {
+    Hold.WORKLOAD: "2, 7: the workload that the claim is reserved for may still use it",
+    Hold.CONSUMING: "8: bound pods use it",
+    Hold.WAITING: "3, 8: listed pods may be bound any moment",
+    Hold.FOREIGN: "1: entries of others are never touched",
+    Hold.UNKNOWN: "12: listed pods of which nobody can tell whether they are there",
+    Hold.LOST_NODE: "12: pods vanished from a node that did not report in",
+    Hold.GROUP: "13: a PodGroup that is there has it",
+    Hold.FORMER: "7: an entry for an object of the same name before this one",
+    Hold.DOUBT: "12: nobody can tell whether the workload has the claim",
+    Hold.TIME: "8: a scheduling cycle may still bind a pod; it passes",
+    Hold.NOTHING: "8: an empty list of an allocation that nobody uses: legal, and no edge that frees it",
+}
+
+
+def _chain() -> list[str]:
+    names = [rule.__name__.removesuffix("_rule") for rule in RULES]
+    told = [(rule.__doc__ or "").partition("\n")[0].rstrip(".").replace('"', "'").replace("`", "") for rule in RULES]
+    lines = [f'    {name}["{name}: {said}"]' for name, said in zip(names, told, strict=True)]
+    return [*lines, f"    {' --> '.join(names)}"]
+
+
+def _life() -> list[str]:
+    order = [each.name.lower() for each in Stage]
+    steps = [f"    {one} --> {other}" for one, other in itertools.pairwise(order)]
+    return [
+        *steps,
+        "    started --> starting: sandbox lost",
+        "    waiting --> finished: deleted",
+        "    finished --> [*]",
+    ]
+
+
+def _phases() -> list[str]:
+    moves = {
+        (before.value, outcome.phase.value, happening.value)
+        for (before, happening), outcome in TABLE.items()
+        if before is not outcome.phase
+    }
+    lines = [f"    {one} --> {other}: {why}" for one, other, why in sorted(moves)]
+    return [*lines, *(f"    {phase.value} --> [*]" for phase in sorted(TERMINAL, key=str))]
+
+
+def _diagram(lines: list[str]) -> str:
+    return "```mermaid\n" + "\n".join(lines) + "\n```\n"
