@@ -28,6 +28,9 @@ _SUFFIXES: Final[dict[str, Fraction]] = {
 }
 _QUANTITY: Final = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))(?:([eE][+-]?\d{1,3})|([numkMGTPE]|[KMGTPE]i)?)")
 
+_LONGEST: Final = 128
+"""Characters. The API server writes every quantity in a tenth of that; annotations hold whatever somebody put there."""
+
 
 class MalformedQuantityError(ValueError):
     """A text that is no quantity."""
@@ -38,8 +41,11 @@ def parse(text: str | int) -> Fraction:
 
     Raises MalformedQuantityError. Digits of other scripts, spaces and a bare sign are refused, as upstream does.
     """
-    match = _QUANTITY.fullmatch(str(text))
-    if match is None or not str(text).isascii():
+    given = str(text)
+    if len(given) > _LONGEST:
+        raise MalformedQuantityError(f"'{given[:16]}…' of {len(given)} characters is too long for a quantity")
+    match = _QUANTITY.fullmatch(given)
+    if match is None or not given.isascii():
         raise MalformedQuantityError(f"{text!r} is no quantity; write it as in: 500m, 2, 16Gi, 1e3")
     number, exponent, suffix = match.groups()
     if exponent:

@@ -113,6 +113,8 @@ def decoded(name: str, text: str, kind: type[T]) -> T:
         raise MalformedAnnotationError(f"annotation {name}: {error}") from error
     except (msgspec.DecodeError, UnicodeError) as error:
         raise MalformedAnnotationError(f"annotation {name}: is no JSON: {error}") from error
+    except RecursionError as error:
+        raise MalformedAnnotationError(f"annotation {name}: is nested too deeply") from error
 
 
 def allocated(text: str | None) -> Uid:

@@ -6,6 +6,7 @@ import pytest
 
 from controller.extender.refusals import AT_ONCE
 from dra.local.faults import Fault, Rule
+from tests.controller.reservations import malformed
 from tests.controller.reservations.site import PODS, RESERVATIONS, Site, ended
 
 ALLOCATED = "scheduling.koordinator.sh/reservation-allocated"
@@ -213,6 +214,47 @@ async def test_a_reservation_that_cannot_be_read_says_so_and_breaks_none():
         assert [each["type"] for each in told] == ["Readable"]
         assert "resources.cpu" in told[0]["message"]
         assert bad["metadata"]["name"] == "bad"
+
+
+async def test_thirty_malformed_ones_at_once_are_told_each_what_is_wrong_and_break_none():
+    nodes = {f"bad-{name}": "16" for name in malformed.NODES}
+    async with Site(nodes={"n1": "16", **nodes}) as site:
+        for name, (text, _) in malformed.NODES.items():
+            patch = {"metadata": {"annotations": {malformed.KEPT: text}}}
+            await site.ask("PATCH", f"/api/v1/nodes/bad-{name}", patch)
+        for name, (spec, annotations, _) in malformed.RESERVATIONS.items():
+            made = await site.reserve(name, "1", **spec)
+            assert made["metadata"]["name"] == name
+            await site.ask("PATCH", f"{RESERVATIONS}/{name}", {"metadata": {"annotations": annotations}})
+        for name, (annotation, text, _) in malformed.PODS.items():
+            await site.pod(name, "1", **{annotation: text})
+        await site.reserve("r", "10")
+        assert (await site.place("r"))["status"]["phase"] == "Available"
+        await site.pod("owner", "10", app="r")
+        await site.pod("stranger", "1", **{ALLOCATED: malformed.DEEP})
+        bound = await site.turn()
+        assert bound["owner"] is not None
+        assert bound["stranger"] is not None
+        await site.settle(2.0)
+
+        for name, (_, _, said) in malformed.RESERVATIONS.items():
+            status = (await site.reservation(name))["status"]
+            (told,) = [each["message"] for each in status["conditions"] if each["type"] == "Readable"]
+            assert said in told, name
+            assert status.get("phase") != "Available", name
+        for name, (annotation, _, said) in malformed.PODS.items():
+            pod = await site.ask("GET", f"{PODS}/{name}")
+            assert "nodeName" not in pod["spec"], name
+            _, told = await site.schedule(pod)
+            assert all(text.startswith(f"annotation {annotation}: ") and said in text for text in told.values()), name
+        notes = {
+            each["regarding"]["name"]: each["note"]
+            for each in await events(site)
+            if each["reason"] == "InvalidNodeReservation"
+        }
+        for name, (_, said) in malformed.NODES.items():
+            assert said in notes[f"bad-{name}"], name
+        assert len(malformed.RESERVATIONS) + len(malformed.PODS) + len(malformed.NODES) >= 30
 
 
 async def test_a_forged_annotation_lets_nobody_in():

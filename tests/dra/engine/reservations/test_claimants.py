@@ -3,7 +3,7 @@ import json
 import pytest
 
 from dra.engine.reservations import marks
-from dra.engine.reservations.claimants import Affinity, Claimant, MalformedAnnotationError
+from dra.engine.reservations.claimants import Affinity, Claimant, MalformedAnnotationError, allocated, decoded
 from dra.model.meta import ObjectMeta
 from dra.model.placement import PlacedPod, Toleration
 
@@ -72,6 +72,7 @@ def required(key="z", operator="In", values=("1",), kind="matchExpressions"):
             marks.AFFINITY, required(kind="matchFields"), "matchFields[0]: key: 'z' is no field", id="no-such-field"
         ),
         pytest.param(marks.EXACT_MATCH, {"resourceNames": "cpu"}, "Expected `array | null`, got `str`", id="exact"),
+        pytest.param(marks.AFFINITY, '{"reservationSelector":' + "[" * 100_000, "Expected `object", id="brackets"),
         pytest.param(marks.EXACT_MATCH, {"names": []}, "Object contains unknown field `names`", id="exact-typo"),
     ],
 )
@@ -80,3 +81,10 @@ def test_an_annotation_that_cannot_be_read_is_named_with_its_field(annotation, c
         read(annotation, content)
     assert str(refused.value).startswith(f"annotation {annotation}: ")
     assert complaint in str(refused.value)
+
+
+def test_an_annotation_that_is_nested_too_deeply_is_refused_and_lets_nobody_in():
+    deep = '{"uid":"r","x":' + "[" * 100_000 + "]" * 100_000 + "}"
+    with pytest.raises(MalformedAnnotationError, match="is nested too deeply"):
+        decoded(marks.ALLOCATED, deep, dict[str, object])
+    assert allocated(deep) == ""

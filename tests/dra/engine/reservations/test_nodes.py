@@ -84,6 +84,8 @@ def test_without_an_annotation_nothing_is_kept():
         pytest.param(text(resources=[]), "resources: must be an object", id="a-list"),
         pytest.param(cpu("two"), "resources.cpu: 'two' is no quantity", id="no-quantity"),
         pytest.param(cpu("-2"), "resources.cpu: -2 is negative", id="negative"),
+        pytest.param(cpu("9" * 5000), "resources.cpu: '9999999999999999…' of 5000 characters is too long", id="long"),
+        pytest.param('{"resources":' + '{"a":' * 100_000, "is nested too deeply", id="deep"),
         pytest.param(text(resources={"cpu": True}), "resources.cpu: must be a quantity", id="boolean"),
         pytest.param(text(reservedCPUs="3-1"), "reservedCPUs: CPU list '3-1': '3-1' runs backwards", id="backwards"),
         pytest.param(text(reservedCPUs="-1"), "reservedCPUs: CPU list '-1'", id="minus-one"),

@@ -1,0 +1,77 @@
+"""Reservations and annotations that cannot be meant, as somebody may have got them past admission."""
+
+import json
+
+GROUP = "scheduling.koordinator.sh"
+AFFINITY = f"{GROUP}/reservation-affinity"
+EXACT = f"{GROUP}/exact-match-reservation"
+RESIZE = f"{GROUP}/reservation-resize-allocatable"
+OPTIONS = f"{GROUP}/reservation-restricted-options"
+KEPT = "node.koordinator.sh/reservation"
+DEEP = '{"resources":' + '{"a":' * 25_000 + "1" + "}" * 25_001
+TERMS = "requiredDuringSchedulingIgnoredDuringExecution"
+
+
+def owner(**selector):
+    return {"owners": [{"labelSelector": selector}]}
+
+
+def template(**spec):
+    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}
+    return {"template": {"spec": {"containers": [container], **spec}}}
+
+
+def requests(**amounts):
+    return template(containers=[{"name": "c", "image": "i", "resources": {"requests": amounts}}])
+
+
+RESERVATIONS = {
+    "resize-no-json": ({}, {RESIZE: "cpu=4"}, f"annotation {RESIZE}: is no JSON"),
+    "resize-a-list": ({}, {RESIZE: "[]"}, "Expected `object`"),
+    "resize-typo": ({}, {RESIZE: '{"resource": {}}'}, "resource: unknown field"),
+    "resize-word": ({}, {RESIZE: '{"resources": {"cpu": "four"}}'}, "resources.cpu: 'four' is no quantity"),
+    "resize-negative": ({}, {RESIZE: '{"resources": {"cpu": "-1"}}'}, "resources.cpu: -1 is negative"),
+    "resize-endless": ({}, {RESIZE: json.dumps({"resources": {"cpu": "9" * 5000}})}, "too long for a quantity"),
+    "resize-deep": ({}, {RESIZE: DEEP}, "is nested too deeply"),
+    "options-no-json": ({"allocatePolicy": "Restricted"}, {OPTIONS: "cpu"}, f"annotation {OPTIONS}: is no JSON"),
+    "options-typo": ({"allocatePolicy": "Restricted"}, {OPTIONS: '{"names": []}'}, "unknown field `names`"),
+    "kept-no-json": ({}, {KEPT: "x"}, f"annotation {KEPT}: is no JSON"),
+    "kept-policy": ({}, {KEPT: '{"applyPolicy": "Some"}'}, "applyPolicy: 'Some' is neither"),
+    "owner-key": (owner(matchLabels={"a b": "c"}), {}, "matchLabels: 'a b' is no label"),
+    "owner-value": (owner(matchLabels={"a": "b c"}), {}, "matchLabels[a]: 'b c' is no value of a label"),
+    "amount": (requests(cpu="x"), {}, "requests.cpu: 'x' is no quantity"),
+    "negative": (requests(cpu="-1"), {}, "requests.cpu: -1 is negative"),
+    "boolean": (requests(cpu=True), {}, "requests.cpu: must be a quantity"),
+}
+"""Name → spec, annotations, and what condition Readable has to say."""
+
+PODS = {
+    "no-json": (AFFINITY, "{", "is no JSON"),
+    "no-object": (AFFINITY, "[]", "Expected `object`, got `array`"),
+    "typo": (AFFINITY, '{"nam": "r"}', "unknown field `nam`"),
+    "number": (AFFINITY, '{"name": 1}', "Expected `str`, got `int`"),
+    "deep": (AFFINITY, '{"reservationSelector":' + DEEP + "}", "Expected `str`, got `object`"),
+    "operator": (
+        AFFINITY,
+        json.dumps({TERMS: {"reservationSelectorTerms": [{"matchExpressions": [{"key": "a", "operator": "Is"}]}]}}),
+        "reservationSelectorTerms[0].matchExpressions[0]: operator: 'Is' is none of",
+    ),
+    "no-values": (
+        AFFINITY,
+        json.dumps({TERMS: {"reservationSelectorTerms": [{"matchExpressions": [{"key": "a", "operator": "In"}]}]}}),
+        "values: In and NotIn need values",
+    ),
+    "exact": (EXACT, '{"resourceNames": "cpu"}', "Expected `array | null`"),
+    "exact-typo": (EXACT, '{"names": []}', "unknown field `names`"),
+}
+"""Name → annotation, its text, and what the scheduler is told."""
+
+NODES = {
+    "no-json": ("{", "is no JSON"),
+    "field": ('{"resource": {}}', "resource: unknown field"),
+    "word": ('{"resources": {"cpu": "two"}}', "resources.cpu: 'two' is no quantity"),
+    "too-much": ('{"resources": {"cpu": "99"}}', "resources.cpu: 99 is more than the node has"),
+    "backwards": ('{"reservedCPUs": "3-1"}', "runs backwards"),
+    "deep": (DEEP, "is nested too deeply"),
+}
+"""Name → text of the annotation, and what the Event says."""
