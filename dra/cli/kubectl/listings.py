@@ -2,7 +2,7 @@
 
 import csv
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Final
@@ -11,7 +11,7 @@ import click
 
 from dra.cli.kubectl.connection import FailedError
 from dra.cli.kubectl.formats import Style
-from dra.cli.kubectl.output import Format, table
+from dra.cli.kubectl.output import Format, table, terminal_width
 from dra.cli.kubectl.selecting import Chosen
 
 Json = dict[str, Any]
@@ -74,10 +74,11 @@ def write(listing: Listing, style: Style) -> None:
         click.echo(text)
 
 
-def written(listing: Listing, style: Style, *, least: Sequence[int] = ()) -> str:
-    """Return a list as lines; columns are as wide as `least` at least."""
+def written(listing: Listing, style: Style) -> str:
+    """Return a list as lines; on a terminal a last column that is too long goes on below itself."""
     header, lines = cells(listing, style)
-    return table(header, lines, headers=style.headers and style.output is not Format.NAME, least=least)
+    width = terminal_width() if style.output is Format.TABLE else None
+    return table(header, lines, headers=style.headers and style.output is not Format.NAME, wrapped=width)
 
 
 def cells(listing: Listing, style: Style) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:

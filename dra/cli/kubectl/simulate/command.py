@@ -58,8 +58,8 @@ class _PriorityClass(Struct, frozen=True):
     "--drop-reservation",
     "dropped",
     multiple=True,
-    metavar="[NAMESPACE/]CLAIM",
-    help="As if that claim were released, and the pods that use it gone.",
+    metavar="[NAMESPACE/]CLAIM|WORKLOAD",
+    help="As if that claim, or those reserved for jobs.batch/train, were released, and the pods that use them gone.",
 )
 @choice_options
 @rows_options
@@ -101,18 +101,14 @@ def _keys(wishes: Wishes) -> list[Key]:
     return [pod.metadata.key for pod in wishes.pods]
 
 
-def _change(added: Sequence[str], cordoned: tuple[str, ...], dropped: Sequence[str], namespace: str) -> Change:
+def _change(added: Sequence[str], cordoned: tuple[str, ...], dropped: tuple[str, ...], namespace: str) -> Change:
     more = []
     for each in added:
         node, _, count = each.rpartition("=")
         if not node or not count.isdecimal():
             raise click.UsageError(f"--add-nodes {each}: write it as NODE=COUNT, so many more nodes like NODE")
         more.append((node, int(count)))
-    keys = tuple(
-        (space or namespace, name)
-        for space, _, name in (each.removeprefix("claim/").rpartition("/") for each in dropped)
-    )
-    return Change(cordoned=cordoned, added=tuple(more), dropped=keys)
+    return Change(cordoned=cordoned, added=tuple(more), dropped=dropped, namespace=namespace)
 
 
 def _complete(wishes: Wishes, snapshot: Snapshot, source: Source) -> None:

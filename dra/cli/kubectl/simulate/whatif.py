@@ -6,11 +6,13 @@ from dataclasses import dataclass
 import msgspec
 
 from dra.engine.explain.snapshot import Snapshot
-from dra.model.claims import ResourceClaimStatus
+from dra.model.claims import ResourceClaim, ResourceClaimStatus
 from dra.model.meta import Key, Uid
 from dra.model.placement import Host
 from dra.model.pods import claim_names
+from dra.model.references import MalformedReferenceError
 from dra.model.slices import ResourceSlice
+from dra.model.workloads import reservation
 
 HOSTNAME = "kubernetes.io/hostname"
 
@@ -27,8 +29,12 @@ class Change:
     added: tuple[tuple[str, int], ...] = ()
     """(like which node, how many)."""
 
-    dropped: tuple[Key, ...] = ()
-    """Claims that are given back, and whose pods are gone."""
+    dropped: tuple[str, ...] = ()
+    """``[NAMESPACE/]CLAIM``, or the workload that claims are reserved for, ``jobs.batch/train``: those claims are given
+    back, and their pods are gone."""
+
+    namespace: str = ""
+    """Where claims are that are named without one."""
 
 
 def changed(snapshot: Snapshot, change: Change) -> Snapshot:
@@ -37,8 +43,9 @@ def changed(snapshot: Snapshot, change: Change) -> Snapshot:
         snapshot = _cordoned(snapshot, name)
     for name, count in change.added:
         snapshot = _grown(snapshot, name, count)
-    for key in change.dropped:
-        snapshot = _dropped(snapshot, key)
+    for name in change.dropped:
+        for key in _meant(snapshot, name, change.namespace):
+            snapshot = _dropped(snapshot, key)
     return snapshot
 
 
@@ -84,9 +91,31 @@ def _moved(found: ResourceSlice, old: str, new: str) -> ResourceSlice:
     return msgspec.structs.replace(found, metadata=meta, spec=msgspec.structs.replace(spec, node_name=new, pool=pool))
 
 
+def _meant(snapshot: Snapshot, name: str, namespace: str) -> list[Key]:
+    """Return the claims that are to be dropped."""
+    space, _, claim = name.removeprefix("claim/").rpartition("/")
+    key = (space or namespace, claim)
+    if any(each.metadata.key == key for each in snapshot.claims):
+        return [key]
+    reserved = [
+        each.metadata.key
+        for each in snapshot.claims
+        if each.metadata.namespace == namespace and _workload(each) == name
+    ]
+    if not reserved:
+        raise UnknownError(f"claim {'/'.join(key)}: is not there, and none in {namespace} is reserved for {name}")
+    return reserved
+
+
+def _workload(claim: ResourceClaim) -> str:
+    try:
+        found = reservation(claim)
+    except MalformedReferenceError:
+        return ""
+    return str(found.reference) if found is not None else ""
+
+
 def _dropped(snapshot: Snapshot, key: Key) -> Snapshot:
-    if all(each.metadata.key != key for each in snapshot.claims):
-        raise UnknownError(f"claim {'/'.join(key)}: is not there")
     claims = tuple(
         msgspec.structs.replace(each, status=ResourceClaimStatus()) if each.metadata.key == key else each
         for each in snapshot.claims

@@ -110,6 +110,15 @@ def test_a_reservation_can_be_dropped(simulate):
     assert found["p"]["node"] == "n2"
 
 
+def test_all_that_a_workload_has_can_be_dropped(simulate):
+    reserved = {"annotations": {"reserve.dra/reserved-for": "jobs.batch/train"}}
+    held = (claim("h1", "n1/gpu-0", "n1/gpu-1", **reserved), claim("h2", "n2/gpu-0", "n2/gpu-1", **reserved))
+    cluster = snapshot(*held, claim("h3", "n3/gpu-0", "n3/gpu-1"))
+    job = manifest("Job", "next", {"parallelism": 6, "template": {"spec": using(template="t")}}, version="batch/v1")
+    found = simulate(template("t"), job, cluster=cluster, options=("--drop-reservation=jobs.batch/train",))
+    assert {each["node"] for each in found.values()} == {"n1", "n2", ""}
+
+
 @pytest.mark.parametrize(
     ("spec", "why"),
     [
