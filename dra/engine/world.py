@@ -320,7 +320,11 @@ class World:
 
     def owner_view(self, uid: Uid) -> OwnerView | None:
         """Return what a decision about a pod's or PodGroup's own claims may look at; None if it has none."""
-        return self.owners.view(uid, claim=self.claim)
+        return self.owners.view(uid, claim=self.claim, lives=self._lives)
+
+    def _lives(self, uid: Uid) -> bool:
+        consumer = self._consumers.get(uid)
+        return consumer is not None and consumer.stage is not Stage.FINISHED
 
     def without_claim(self, key: Key) -> tuple[Consumer, ...]:
         """Return the gated pods that name a claim that is not there, or with `NO_CLAIM` those that name none."""

@@ -133,8 +133,13 @@ class Owners:
         """Return the keys of the claims whose controller has that uid."""
         return frozenset(self._owned.get(uid, ()))
 
-    def view(self, uid: Uid, *, claim: Callable[[Key], ResourceClaim | None]) -> OwnerView | None:
-        """Return what a decision about the owner may look at; ``claim`` finds claims by key."""
+    def view(
+        self, uid: Uid, *, claim: Callable[[Key], ResourceClaim | None], lives: Callable[[Uid], bool] = lambda _: True
+    ) -> OwnerView | None:
+        """Return what a decision about the owner may look at.
+
+        ``claim`` finds claims by key, ``lives`` tells whether a pod uses claims, and has not ended.
+        """
         owner = self._owners.get(uid)
         if owner is None:
             return None
@@ -155,10 +160,10 @@ class Owners:
             templates={name: t for name, t in templates.items() if t is not None},
             group=group,
             group_owned=self._claims(group.uid) if group is not None else (),
-            held=tuple(self._held_for(owner)),
+            held=tuple(self._held_for(owner, lives)),
         )
 
-    def _held_for(self, owner: Owner) -> Iterator[Held]:
+    def _held_for(self, owner: Owner, lives: Callable[[Uid], bool]) -> Iterator[Held]:
         """Yield the claims that reservations hold for a pod."""
         if owner.claimant is None or owner.done:
             return
@@ -167,7 +172,7 @@ class Owners:
                 continue
             for reservation in self.holders.made_for(claim):
                 if self._is_for(owner, reservation, claim):
-                    former = self._former(claim, reservation)
+                    former = self._former(claim, reservation, lives)
                     if former is not None:
                         yield Held(claim=claim, reservation=reservation, former=former)
 
@@ -184,15 +189,18 @@ class Owners:
             and may_have(holding, owner.claimant)
         )
 
-    def _former(self, claim: ResourceClaim, reservation: OwnerReference) -> str | None:
+    def _former(self, claim: ResourceClaim, reservation: OwnerReference, lives: Callable[[Uid], bool]) -> str | None:
         """Return who has a held claim and is about to leave it; empty if nobody has it, None if somebody keeps it."""
         controller = claim.controller
         if controller is not None:
             known = self._owners.get(controller.uid)
             leaves = known is None or known.done or known.placeholder_of is not None
             return f"{controller.kind.lower()} {controller.name}" if leaves else None
-        if any(each.uid != reservation.uid for each in claim.entries):
+        others = [each for each in claim.entries if each.uid != reservation.uid]
+        if any(not each.is_pod or lives(each.uid) for each in others):
             return None  # whoever that is named the claim, and may use it for as long as it likes
+        if others:
+            return f"pod {others[0].name}"  # it is gone, and its entry will be
         entered = claim.status.allocation is None or bool(claim.entries)
         return "" if entered else "its placeholder"
 

@@ -5,18 +5,20 @@ Garbage collection is on throughout; the claims' watch history tells whether the
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Any, Final
 
 import pytest
 
+from tests.cluster.processes import Process
 from tests.scenarios import objects
 from tests.scenarios.api import Api, Json
 from tests.scenarios.claims import allocated, bound, entries
 from tests.scenarios.eventually import eventually, steadily
 from tests.scenarios.history import Version
 from tests.scenarios.namespaces import Namespace
-from tests.scenarios.resources import CLAIMS, PODS, RESERVATIONS
+from tests.scenarios.resources import CLAIMS, JOBS, PODS, RESERVATIONS
 
 NODE: Final = "node-1"
 DEVICES: Final = 4
@@ -89,6 +91,57 @@ async def test_what_an_owner_uses_at_the_end_is_free_when_that_owner_ends(device
     await waits(devices, "next")
     await devices.delete(PODS, "owner", grace_seconds=0)
     assert device_ids(await claim_of(devices, "next")) == device_ids(held)
+
+
+async def test_the_pods_of_a_job_get_the_held_devices_one_after_the_other(devices: Namespace) -> None:
+    """The Job makes the next pod when it sees the last one end: at the very moment in which the claim goes back."""
+    await reserve(devices, "job")
+    held = await kept_by(devices, "job")
+    shape = objects.PodShape(
+        claim_template="pair", run_seconds=1, labels={"app": "job"}, spec={"schedulerName": "koord-scheduler"}
+    )
+    made = objects.job("train", shape, parallelism=1, completions=3)
+    requests = {"requests": {"cpu": "100m"}}
+    container = made["spec"]["template"]["spec"]["containers"][0]
+    container["resources"] = {**container["resources"], **requests}
+    async with devices.history(held["metadata"]["name"]) as history:
+        await devices.create(made)
+        await eventually(
+            lambda: devices.get(JOBS, "train"),
+            until=lambda found: found["status"].get("succeeded") == 3,
+            within=40.0,
+            saying="the Job is done",
+        )
+        await kept_by(devices, "job")
+    had = {name for version in history.versions for kind, name, _ in owners(version.object) if kind == "Pod"}
+    assert had == {pod["metadata"]["name"] for pod in await devices.all(PODS)}
+    assert len(had) == 3
+    assert all(without_a_gap(version) for version in history.versions)
+    assert [each["metadata"]["name"] for each in await devices.all(CLAIMS)] == [held["metadata"]["name"]]
+
+
+async def test_whoever_restarts_nothing_that_is_held_is_given_away(devices: Namespace, reserving: Process) -> None:
+    """An owner ends, and the next one comes, while the controller is not there."""
+    await reserve(devices, "restart")
+    held = await kept_by(devices, "restart")
+    name = held["metadata"]["name"]
+    async with devices.history(name) as history:
+        await devices.create(pod("first", app="restart"))
+        await runs(devices, "first")
+        reserving.kill()
+        await devices.delete(PODS, "first", grace_seconds=0)
+        await devices.create(pod("second", app="restart"))
+        await devices.create(pod("other-0", app="stranger"))
+        await eventually(
+            lambda: devices.get(CLAIMS, name),
+            until=lambda found: owners(found) == [("Reservation", rsv(devices, "restart"), False)],
+            saying="the garbage collector leaves the claim to its reservation",
+        )
+        await asyncio.to_thread(reserving.start, within=40)
+        given = await claim_of(devices, "second")
+        assert (given["metadata"]["name"], device_ids(given)) == (name, device_ids(held))
+        assert device_ids(await claim_of(devices, "other-0")).isdisjoint(device_ids(held))
+    assert all(without_a_gap(version) for version in history.versions)
 
 
 async def test_a_claim_that_the_template_names_is_shared_by_the_owners(devices: Namespace) -> None:

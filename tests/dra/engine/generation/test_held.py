@@ -62,9 +62,9 @@ def index(*objects):
     return found, claims
 
 
-def plan(*objects, of="p"):
+def plan(*objects, of="p", living=("x",)):
     found, claims = index(*objects)
-    return decide(found.view(Uid(f"uid-{of}"), claim=claims.get))
+    return decide(found.view(Uid(f"uid-{of}"), claim=claims.get, lives=lambda uid: uid in living))
 
 
 def taken(found):
@@ -138,6 +138,13 @@ def test_who_comes_while_its_predecessor_ends_waits_for_the_claim(former):
     assert found.done
     (reason,) = found.reasons
     assert (reason.code, dict(reason.arguments)["former"]) == (Code.WAITS_FOR_HELD, "pod q")
+
+
+def test_a_claim_in_whose_list_its_last_pod_is_left_is_waited_for():
+    """The garbage collector takes the controller off faster than anybody the entry."""
+    entries = [devices.entry("r", Uid("uid-r")), ConsumerReference(resource="pods", name="q", uid=Uid("uid-q"))]
+    found = plan(rsv(), held(entries=entries), template(), owner_pod(A))
+    assert (found.done, dict(found.reasons[0].arguments)["former"]) == (True, "pod q")
 
 
 def test_a_claim_whose_reservation_is_not_listed_yet_is_waited_for():
