@@ -71,6 +71,7 @@ async def test_held_devices_go_from_owner_to_owner_and_come_back(devices: Namesp
         assert without_a_gap(version), version.object["status"]
 
 
+@pytest.mark.long
 async def test_what_an_owner_uses_at_the_end_is_free_when_that_owner_ends(devices: Namespace) -> None:
     await reserve(devices, "short")
     held = await kept_by(devices, "short")
@@ -93,6 +94,7 @@ async def test_what_an_owner_uses_at_the_end_is_free_when_that_owner_ends(device
     assert device_ids(await claim_of(devices, "next")) == device_ids(held)
 
 
+@pytest.mark.long
 async def test_the_pods_of_a_job_get_the_held_devices_one_after_the_other(devices: Namespace) -> None:
     """The Job makes the next pod when it sees the last one end: at the very moment in which the claim goes back."""
     await reserve(devices, "job")
@@ -120,6 +122,7 @@ async def test_the_pods_of_a_job_get_the_held_devices_one_after_the_other(device
     assert [each["metadata"]["name"] for each in await devices.all(CLAIMS)] == [held["metadata"]["name"]]
 
 
+@pytest.mark.long
 async def test_whoever_restarts_nothing_that_is_held_is_given_away(devices: Namespace, reserving: Process) -> None:
     """An owner ends, and the next one comes, while the controller is not there."""
     await reserve(devices, "restart")
@@ -144,6 +147,7 @@ async def test_whoever_restarts_nothing_that_is_held_is_given_away(devices: Name
     assert all(without_a_gap(version) for version in history.versions)
 
 
+@pytest.mark.long
 async def test_a_claim_that_the_template_names_is_shared_by_the_owners(devices: Namespace) -> None:
     of = f"{devices.name}.scenario.dra"
     await devices.create(objects.claim("common", device_class=of, devices=2))
