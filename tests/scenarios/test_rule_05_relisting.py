@@ -6,7 +6,9 @@ took off the list comes back to it after a pause that grows.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
+from itertools import pairwise
 
 import pytest
 
@@ -97,12 +99,14 @@ async def test_an_entry_that_the_scheduler_took_away_comes_back_after_a_growing_
     target.cluster.scheduler.freeze()
     async with namespace.history("shared") as history:
         pod = await namespace.create(objects.pod("waiting", PodShape(claim="shared", gated=True)))
+        taken_off = []
         for _ in range(3):
             await steps.claim_is(namespace, "shared", lambda claim: listed(claim) == {"waiting"}, saying="it is listed")
+            taken_off.append(time.monotonic())
             await steps.unlist(namespace, "shared", pod["metadata"]["uid"])
         target.cluster.scheduler.thaw()
         await steps.pods_run(namespace, "waiting")
-    first, second, *_ = _pauses(history, "waiting")
+    first, second, *_ = (back - off for off, back in zip(taken_off, _returns(history, "waiting"), strict=False))
     assert 0.9 < first < 5
     assert 1.8 < second < 10
 
@@ -138,15 +142,11 @@ def _touched(pod: Json) -> bool:
     return "reserve.dra/listed-at" in pod["metadata"].get("annotations", {})
 
 
-def _pauses(history: WatchHistory, name: str) -> list[float]:
-    """Return for how many seconds the list was without the pod, each time that it was taken off."""
-    gaps, off_since, seen = [], None, False
-    for version in history.versions:
-        there = name in listed(version.object)
-        if there and off_since is not None:
-            gaps.append(version.received - off_since)
-        if there:
-            seen, off_since = True, None
-        elif seen and off_since is None:
-            off_since = version.received
-    return gaps
+def _returns(history: WatchHistory, name: str) -> list[float]:
+    """Return when the pod was seen in the list again, each time that it had been taken off.
+
+    A watch may show late that it was taken off, and its return in time: so whoever took it off says when.
+    """
+    there = [(name in listed(version.object), version.received) for version in history.versions]
+    first = next((at for at, (is_there, _) in enumerate(there) if is_there), len(there))
+    return [received for (before, _), (now, received) in pairwise(there[first:]) if now and not before]

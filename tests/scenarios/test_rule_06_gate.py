@@ -67,7 +67,7 @@ async def test_an_opener_that_fits_nowhere_passes_its_turn(namespace: Namespace)
     await namespace.create(objects.pod("misfit", misfit))
     await steps.pod_is(namespace, "misfit", steps.unschedulable, saying="it was let go and fits nowhere")
     await namespace.create_all(objects.pods("worker", 3, GATED))
-    await steadily(lambda: _only(namespace, "misfit"), lasting=5, saying="it is the misfit's turn")
+    await steadily(lambda: _only(namespace, "misfit"), lasting=3, saying="it is the misfit's turn")  # of ten seconds
     await steps.pods_run(namespace, "worker-0", "worker-1", "worker-2")
     assert not bound(await namespace.get(PODS, "misfit"))
 

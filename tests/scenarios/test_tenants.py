@@ -17,11 +17,12 @@ import pytest_asyncio
 
 from tests.scenarios import accounts, namespaces, objects, steps
 from tests.scenarios import api as kubernetes
-from tests.scenarios.api import Api, ApiError
+from tests.scenarios.api import Api, ApiError, Json
 from tests.scenarios.audit import assert_no_device_was_taken
 from tests.scenarios.claims import listed
 from tests.scenarios.conftest import ALONE
 from tests.scenarios.controller import Controller, Settings
+from tests.scenarios.eventually import eventually
 from tests.scenarios.namespaces import Namespace
 from tests.scenarios.objects import PodShape
 from tests.scenarios.resources import CLAIMS, EVENTS, PODS
@@ -112,7 +113,13 @@ async def _play(tenant: Api, own: Namespace, other: Namespace, controller: Contr
         await pods.catch_up()
         served = await assert_no_device_was_taken(other, claim, pods, "shared")
         devices_of = {str(v.object.get("status", {}).get("allocation")) for v in claim.versions} - {"None"}
-    events = [each for each in await own.all(EVENTS) if each["involvedObject"]["kind"] == CLAIMS.kind]
+
+    async def about_claims() -> list[Json]:
+        return [each for each in await own.all(EVENTS) if each["involvedObject"]["kind"] == CLAIMS.kind]
+
+    events = await eventually(  # they are written one after the other, behind everything else
+        about_claims, until=lambda found: len(found) >= CLAIMS_AT_ONCE, within=60, saying="all claims have an Event"
+    )
     return Outcome(answers, started_within, served, len(devices_of), len(events), controller.log)
 
 
