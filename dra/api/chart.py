@@ -15,7 +15,14 @@ from dra.api.configuration import Configuration, Mode
 Object = dict[str, Any]
 Labels = dict[str, str]
 
-OWNED_BY_THE_CHART: Final = ("mode", "probes", "metrics", "leaderElection.namespace", "leaderElection.name")
+OWNED_BY_THE_CHART: Final = (
+    "mode",
+    "reservations",
+    "probes",
+    "metrics",
+    "leaderElection.namespace",
+    "leaderElection.name",
+)
 """Fields of the configuration that have no value of their own: ports, roles and namespaces have to agree with them."""
 
 
@@ -140,6 +147,36 @@ class KubeletPlugin(Values):
     pod_annotations: Labels = {}
 
 
+class SchedulerExtender(Values):
+    """The pods that kube-scheduler asks, and has bind."""
+
+    replicas: Annotated[int, Field(ge=0, le=10)] = 2
+    """One binds and is ready; the others take over when the lease is free."""
+    tls_secret: Annotated[str, Field(min_length=1, max_length=253)] = "dra-reserve-extender-tls"  # noqa: S105 - its name
+    """With tls.crt and tls.key; ca.crt: who signs the scheduler's client certificate."""
+    bind_seconds: Annotated[float, Field(gt=0, le=8)] = 4
+    """How long a bind may take; less than httpTimeout in the scheduler's file."""
+    node_name: str = ""
+    """Where it runs, if no scheduler without the extender is left that could place it."""
+    resources: Object = {"requests": {"cpu": "200m", "memory": "256Mi"}, "limits": {"memory": "2Gi"}}
+    """No limit of CPU: each pod's scheduling waits for two of its answers."""
+    priority_class_name: str = "system-cluster-critical"
+    """Without it no pod is scheduled."""
+    node_selector: Labels = {}
+    tolerations: list[Object] = []
+    affinity: Object = {}
+    pod_labels: Labels = {}
+    pod_annotations: Labels = {}
+
+
+class Reservations(Values):
+    """Capacity held for pods that do not exist yet; kube-scheduler must be told to ask the extender."""
+
+    enabled: bool = False
+    """Install the definition, its policies, the extender, and have the controller see to Reservations."""
+    extender: SchedulerExtender = SchedulerExtender()
+
+
 class Workload(Values):
     """A kind that claims are reserved for, besides Jobs, JobSets, Deployments, StatefulSets and ReplicaSets."""
 
@@ -192,6 +229,7 @@ class ChartValues(Values):
     """The controller's configuration, but for what the chart sets itself."""
     controller: Controller = Controller()
     kubelet_plugin: KubeletPlugin = KubeletPlugin()
+    reservations: Reservations = Reservations()
     workloads: list[Workload] = []
     """More kinds that the controller may read."""
     policies: dict[str, bool] = {}

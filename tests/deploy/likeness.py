@@ -10,6 +10,7 @@ from typing import Any, Final
 import yaml
 
 from dra.api.configuration import Configuration
+from dra.api.extender import ExtenderConfiguration
 
 DEPLOY: Final = Path(__file__).parents[2] / "deploy"
 
@@ -18,6 +19,7 @@ UNKNOWN_TO_KUSTOMIZE: Final = {"DeviceClass", "ValidatingAdmissionPolicy", "Vali
 """It gives them a namespace, which kubectl then leaves out."""
 BOOKKEEPING: Final = ("app.kubernetes.io/", "helm.sh/")
 CONFIG: Final = "controller-config"
+EXTENDER_CONFIG: Final = "extender-config"
 
 Json = dict[str, Any]
 Identity = tuple[str, str, str]
@@ -43,11 +45,17 @@ def comparable(objects: list[Json]) -> dict[Identity, Json]:
     for obj in found:
         _forget_bookkeeping(obj)
         if obj["kind"] == "ConfigMap":
-            obj["metadata"]["name"] = CONFIG
-            read = Configuration.model_validate(yaml.safe_load(obj["data"]["config.yaml"]))
-            obj["data"] = read.model_copy(update={"mode": None})  # the argument has the last word
+            given = yaml.safe_load(obj["data"]["config.yaml"])
+            if "serve" in given:
+                obj["metadata"]["name"] = EXTENDER_CONFIG
+                obj["data"] = ExtenderConfiguration.model_validate(given)
+            else:
+                obj["metadata"]["name"] = CONFIG
+                read = Configuration.model_validate(given)
+                obj["data"] = read.model_copy(update={"mode": None})  # the argument has the last word
         if obj["kind"] in RUNS:
-            _sort(obj["spec"]["template"])
+            extends = obj["metadata"]["name"] == "dra-reserve-extender"
+            _sort(obj["spec"]["template"], config=EXTENDER_CONFIG if extends else CONFIG)
         for part in ("matchConditions", "mutations", "variables", "validations"):  # folded texts may end in a newline
             for each in obj.get("spec", {}).get(part, []):
                 each.update({name: text.strip() for name, text in each.items() if isinstance(text, str)})
@@ -58,17 +66,20 @@ def _forget_bookkeeping(obj: Json) -> None:
     labels = obj["metadata"].get("labels", {})
     for name in [name for name in labels if name.startswith(BOOKKEEPING)]:
         del labels[name]
+    kept = obj["metadata"].get("annotations", {})
+    for name in [name for name in kept if name.startswith(BOOKKEEPING)]:
+        del kept[name]
     if obj["kind"] in UNKNOWN_TO_KUSTOMIZE:
         obj["metadata"].pop("namespace", None)
     obj["metadata"] = {key: value for key, value in obj["metadata"].items() if value}
 
 
-def _sort(template: Json) -> None:
+def _sort(template: Json, *, config: str) -> None:
     template["metadata"].pop("annotations", None)
     template["spec"]["volumes"].sort(key=lambda volume: volume["name"])
     for volume in template["spec"]["volumes"]:
         if "configMap" in volume:
-            volume["configMap"]["name"] = CONFIG
+            volume["configMap"]["name"] = config
     for container in template["spec"]["containers"]:
         container["volumeMounts"].sort(key=lambda mount: mount["name"])
         container["args"] = sorted(container["args"][1:])

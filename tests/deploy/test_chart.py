@@ -60,7 +60,7 @@ def test_the_chart_has_the_version_of_the_package():
     chart = yaml.safe_load((charts.CHART / "Chart.yaml").read_text())
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert chart["appVersion"] == chart["version"] == project["version"]
-    for kustomization in ("kustomize/base", "kubelet-plugin"):
+    for kustomization in ("kustomize/base", "kubelet-plugin", "reservations"):
         (image,) = yaml.safe_load((ROOT / "deploy" / kustomization / "kustomization.yaml").read_text())["images"]
         assert image == {"name": "dra-reserve", "newTag": project["version"]}
 
@@ -81,12 +81,13 @@ def test_the_chart_has_the_version_of_the_package():
             set(),
             id="plugin-nvidia",
         ),
+        pytest.param("reservations", {"reservations": {"enabled": True}}, set(), id="reservations"),
     ],
 )
 def test_chart_and_kustomization_install_the_same(folder, values, without):
     expected = comparable([obj for obj in kustomized(folder) if obj["kind"] not in without])
     found = comparable(charts.rendered(values))
-    if folder.startswith("kubelet-plugin"):  # the release has the controller as well
+    if not folder.startswith("kustomize"):  # the release has the controller as well
         of_the_controller = comparable(charts.rendered({})).keys()
         found = {key: obj for key, obj in found.items() if key not in of_the_controller}
     assert found.keys() == expected.keys()
@@ -112,6 +113,8 @@ def test_helm_finds_nothing_to_say_about_it():
         pytest.param({"config": {"leaderElection": {"leaseSeconds": 2}}}, "minimum", id="out-of-range"),
         pytest.param({"controller": {"replicas": -1}}, "minimum", id="fewer-than-none"),
         pytest.param({"policies": {"gates": True}}, "'gates' not allowed", id="no-such-policy"),
+        pytest.param({"reservations": {"extender": {"bindSeconds": 9}}}, "maximum", id="bind-after-the-scheduler"),
+        pytest.param({"config": {"reservations": True}}, "'reservations' not allowed", id="reservations-elsewhere"),
         pytest.param({"image": {"digest": "latest"}}, "pattern", id="no-digest"),
         pytest.param({"config": {"leaderElection": {"enabled": False}}}, "replicas: more than 1", id="two-at-once"),
         pytest.param(
@@ -227,6 +230,7 @@ def test_nothing_is_left_in_the_namespaces_of_the_kustomizations():
         pytest.param("PodMonitor", lambda v: v["podMonitor"]["enabled"], id="pod-monitors"),
         pytest.param("PrometheusRule", lambda v: v["alerts"]["enabled"], id="alerts"),
         pytest.param("NetworkPolicy", lambda v: v["networkPolicy"]["enabled"], id="network-policies"),
+        pytest.param("CustomResourceDefinition", lambda v: v["reservations"]["enabled"], id="reservations"),
         pytest.param("MutatingAdmissionPolicy", lambda v: v["policies"]["gate"], id="gate"),
         pytest.param("DaemonSet", lambda v: v["kubeletPlugin"]["enabled"], id="plugin"),
         pytest.param("PodDisruptionBudget", lambda v: v["controller"]["podDisruptionBudget"]["enabled"], id="budget"),
@@ -295,6 +299,20 @@ def test_the_notes_name_commands_that_exist_and_the_namespace_of_the_release(mod
     assert f"kubectl dra preflight --mode {mode}" in said
     assert ("StockControllerActive" in said) is (mode is Mode.REPLACE)
     assert "kubectl dra downgrade --apply --lease-namespace elsewhere" in said
+
+
+def test_the_notes_say_what_has_to_be_done_to_the_scheduler():
+    said = notes({"reservations": {"enabled": True}})
+    assert unknown_commands(said) == []
+    assert "deploy/reservations/scheduler-configuration.yaml" in said
+    assert "kubectl get service dra-reserve-extender -n elsewhere\n" in said
+
+
+def test_the_definition_of_reservations_stays_when_the_release_goes():
+    (found,) = (
+        obj for obj in charts.rendered({"reservations": {"enabled": True}}) if obj["kind"] == "CustomResourceDefinition"
+    )
+    assert found["metadata"]["annotations"] == {"helm.sh/resource-policy": "keep"}
 
 
 def test_the_notes_of_a_plain_installation_speak_of_nothing_else():

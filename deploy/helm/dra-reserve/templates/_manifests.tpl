@@ -3,7 +3,7 @@ The manifests of one file below files/, which are those of deploy/kustomize, dep
 themselves, with this release's labels and in its namespaces. So whatever is granted has one source, with its reasons
 beside it.
 
-Takes a dict: root, file; namespace, where the objects go (default: the release's).
+Takes a dict: root, file; namespace, where the objects go (default: the release's); annotations to add.
 */}}
 {{- define "dra-reserve.manifests" -}}
 {{- $root := .root }}
@@ -22,6 +22,9 @@ Takes a dict: root, file; namespace, where the objects go (default: the release'
 {{- if $object.kind }}
 {{- $labels := merge (default dict $object.metadata.labels) (fromYaml (include "dra-reserve.labels" $root)) }}
 {{- $_ := set $object.metadata "labels" $labels }}
+{{- with $.annotations }}
+{{- $_ := set $object.metadata "annotations" (merge (default dict $object.metadata.annotations) .) }}
+{{- end }}
 {{- if has $object.kind $namespaced }}
 {{- $_ := set $object.metadata "namespace" (default $root.Release.Namespace $.namespace) }}
 {{- end }}
