@@ -47,6 +47,7 @@ _RULES: Final = {
     Hold.UNKNOWN: "12: listed pods of which nobody can tell whether they are there",
     Hold.LOST_NODE: "12: pods vanished from a node that did not report in",
     Hold.GROUP: "13: a PodGroup that is there has it",
+    Hold.RESERVATION: "a Reservation keeps it for its owners, until that is over",
     Hold.FORMER: "7: an entry for an object of the same name before this one",
     Hold.DOUBT: "12: nobody can tell whether the workload has the claim",
     Hold.TIME: "8: a scheduling cycle may still bind a pod; it passes",

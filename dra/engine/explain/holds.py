@@ -16,6 +16,7 @@ from dra.engine.claims.view import ClaimView, Entry, EntryKind, Workload, Worklo
 from dra.engine.consumers import Consumer
 from dra.engine.explain.scene import LATER, Hold
 from dra.engine.instants import Instant
+from dra.engine.reservations.devices import Standing
 from dra.model.meta import Uid
 
 _MANY: Final = Workload(phase=WorkloadPhase.ABSENT)
@@ -113,6 +114,12 @@ def _groups_over(view: ClaimView) -> ClaimView:
     return _but(view, entries=entries)
 
 
+def _reservations_over(view: ClaimView) -> ClaimView:
+    if EntryKind.RESERVATION not in view.kinds:
+        return view
+    return _but(view, holds=tuple(msgspec.structs.replace(hold, standing=Standing.OVER) for hold in view.holds))
+
+
 def _nodes_back(view: ClaimView) -> ClaimView:
     return _but(view, lost_nodes=()) if view.lost_nodes else view
 
@@ -129,6 +136,7 @@ _LIFTS: Final[Mapping[Hold, Callable[[ClaimView], ClaimView]]] = {
     Hold.UNKNOWN: lambda view: _as_finished(view, EntryKind.UNKNOWN),
     Hold.LOST_NODE: _nodes_back,
     Hold.GROUP: _groups_over,
+    Hold.RESERVATION: _reservations_over,
     Hold.FORMER: _former_over,
     Hold.DOUBT: _sure,
 }

@@ -46,6 +46,7 @@ class Hold(StrEnum):
     UNKNOWN = "unknown"  # 12: listed pods of which nobody can tell whether they are there
     LOST_NODE = "lost-node"  # 12: pods vanished from a node that did not report in
     GROUP = "group"  # 13: a PodGroup that is there has it
+    RESERVATION = "reservation"  # a Reservation keeps it for its owners, until that is over
     FORMER = "former"  # 7: an entry for an object of the same name before this one
     DOUBT = "doubt"  # 12: nobody can tell whether the workload has the claim
     TIME = "time"  # 8: a scheduling cycle may still bind a pod; it passes
@@ -131,6 +132,7 @@ class Scene:
     def _fill(self) -> None:
         world = self.world
         fresh = not world.keys()
+        world.follow_reservations()  # what is not known of one does not end it
         for node in self.snapshot.nodes:
             world.observe_node(node, now=self.now)
         self._fill_taints()

@@ -37,6 +37,7 @@ BY_RULE: Final = {
     Hold.UNKNOWN: "rule 12",
     Hold.LOST_NODE: "rule 12",
     Hold.GROUP: "rule 13",
+    Hold.RESERVATION: "held for a reservation",
     Hold.FORMER: "rule 7",
     Hold.DOUBT: "rule 12",
     Hold.TIME: "rule 8",
@@ -237,6 +238,7 @@ def _kept(hold: Hold, facts: ClaimFacts) -> str:
     users = facts.users
     waiting = users.waiting + users.gated
     others = [each.reference for each in facts.held if each.kind is EntryKind.FOREIGN]
+    reservations = [each.reference for each in facts.held if each.kind is EntryKind.RESERVATION]
     lost = [each.reference.partition("/")[2] for each in facts.held if each.kind is EntryKind.LOST_NODE]
     told = {
         Hold.WORKLOAD: f"{facts.workload} may still use it",
@@ -246,6 +248,7 @@ def _kept(hold: Hold, facts: ClaimFacts) -> str:
         Hold.UNKNOWN: "pods are listed of which nobody can tell whether they are there",
         Hold.LOST_NODE: f"pods may still run on node {named(lost)}, which did not report in when they vanished",
         Hold.GROUP: "its PodGroup is there",
+        Hold.RESERVATION: f"{named(reservations)} keeps it for the owners to come",
         Hold.FORMER: "an object of the same name had it, and is not certainly gone",
         Hold.DOUBT: "nobody can tell whether the workload has it",
         Hold.TIME: "a scheduling cycle may still bind a pod to it",
@@ -263,6 +266,7 @@ def _end(hold: Hold, facts: ClaimFacts) -> str:
         Hold.FOREIGN: "whoever listed them takes the other entries away",
         Hold.LOST_NODE: "the node is gone, rebooted or back for some minutes",
         Hold.GROUP: "its PodGroup is gone",
+        Hold.RESERVATION: "the reservation ends, or is deleted, and no pod uses it",
         Hold.TIME: "a minute has passed (21 where pods wait for volumes)",
         Hold.NOTHING: "the next pod that uses it ends",
     }

@@ -6,7 +6,11 @@ from dra.engine.claims.policy import ALONGSIDE, REPLACE
 from dra.engine.claims.view import LostNode
 from dra.engine.explain.holds import holds
 from dra.engine.explain.scene import Hold
+from dra.engine.reservations import devices
 from tests.dra.engine import examples as ex
+
+KEPT_FOR = devices.entry("r", ex.uid("r"))
+HELD = (devices.Hold(reference=KEPT_FOR),)
 
 RESERVED = {"workload": ex.JOB, "entered": True}
 
@@ -37,6 +41,14 @@ RESERVED = {"workload": ex.JOB, "entered": True}
             {**RESERVED, "list": [ex.JOB]}, [], {"workload": ex.GONE}, [], id="a-job-that-is-gone-keeps-nothing"
         ),
         pytest.param({"list": [ex.FOREIGN]}, [], {}, [Hold.FOREIGN], id="an-entry-of-others"),
+        pytest.param({"list": [KEPT_FOR]}, [], {"holds": HELD}, [Hold.RESERVATION], id="a-reservation"),
+        pytest.param(
+            {"list": [KEPT_FOR, ex.started("a")]},
+            [ex.started("a")],
+            {"holds": HELD},
+            [Hold.CONSUMING, Hold.RESERVATION],
+            id="a-reservation-and-its-owner",
+        ),
         pytest.param({"list": []}, [], {}, [Hold.NOTHING], id="an-empty-list-is-no-edge"),
         pytest.param({"list": [ex.started("a")]}, [], {}, [Hold.UNKNOWN], id="a-pod-that-nobody-has-looked-up"),
         pytest.param({"list": [ex.started("a")]}, [], {"gone": ["a"]}, [], id="a-pod-that-is-gone"),
