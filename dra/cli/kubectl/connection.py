@@ -14,7 +14,6 @@ from dra.kube.client import Client
 from dra.kube.clock import SYSTEM, Clock
 from dra.kube.codec import allow_nesting
 from dra.kube.errors import ApiError
-from dra.kube.http import HttpTransport, user_agent
 from dra.kube.limits import Limiter
 from dra.kube.transport import Transport
 
@@ -43,6 +42,8 @@ class Connection:
 @asynccontextmanager
 async def connect(place: Place) -> AsyncIterator[Connection]:
     """Yield a connection to the cluster; raises ApiError."""
+    from dra.kube.http import HttpTransport, user_agent  # noqa: PLC0415 - who reads a bundle needs no aiohttp
+
     allow_nesting()
     agent = user_agent().replace("dra-reserve", "kubectl-dra", 1)
     transport = HttpTransport(credentials.find(place.kubeconfig, context=place.context), agent=agent)

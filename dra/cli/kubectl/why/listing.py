@@ -151,11 +151,18 @@ def tree(*, source: Source, labels: Any) -> None:  # noqa: ANN401 - requirements
     owners: defaultdict[tuple[str, str], list[ClaimFacts]] = defaultdict(list)
     for facts in _claims(scene, source, None, choice):
         owners[facts.key[0], facts.workload].append(facts)
+    if not owners:
+        say(f"{NOTHING}.")
+        return
+    click.echo("\n".join(_drawn(owners)))  # at once: each call flushes
+
+
+def _drawn(owners: Mapping[tuple[str, str], Sequence[ClaimFacts]]) -> Iterator[str]:
     for (namespace, workload), group in sorted(owners.items()):
-        click.echo(f"{namespace}: {workload or '(claims of nobody in particular)'}")
+        yield f"{namespace}: {workload or '(claims of nobody in particular)'}"
         for number, facts in enumerate(group, 1):
             last = number == len(group)
-            click.echo(f"{'└─' if last else '├─'} claim {facts.key[1]}: {words.state(facts)}")
+            yield f"{'└─' if last else '├─'} claim {facts.key[1]}: {words.state(facts)}"
             bar = "   " if last else "│  "
             lines = [f"device {each}" for each in facts.devices[:NAMED]]
             lines += [f"… {len(facts.devices) - NAMED} more devices"] if len(facts.devices) > NAMED else []
@@ -163,9 +170,7 @@ def tree(*, source: Source, labels: Any) -> None:  # noqa: ANN401 - requirements
             lines += [f"pod {name}" for name in (*facts.consumers, *facts.waiters)[:NAMED]]
             lines += [f"… {users - NAMED:,} more pods"] if users > NAMED else []
             for index, line in enumerate(lines, 1):
-                click.echo(f"{bar}{'└─' if index == len(lines) else '├─'} {line}")
-    if not owners:
-        say(f"{NOTHING}.")
+                yield f"{bar}{'└─' if index == len(lines) else '├─'} {line}"
 
 
 NAMED: Final = 5
