@@ -5,7 +5,7 @@ import io
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any, Final
+from typing import Any
 
 import click
 
@@ -103,5 +103,6 @@ def _csv(listing: Listing, *, headers: bool) -> str:
     return text.getvalue()
 
 
-NOTHING: Final = "No resources found"
-"""What kubectl says, on stderr, of an empty list."""
+def nothing(namespace: str | None) -> str:
+    """Return what kubectl says, on stderr, of an empty list."""
+    return f"No resources found in {namespace} namespace." if namespace else "No resources found"

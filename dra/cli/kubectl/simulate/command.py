@@ -164,7 +164,7 @@ def _tell(outcome: Outcome, choice: Chosen, style: Style) -> None:
         scene = Scene(outcome.after)
         for fate in waiting[:EXPLAINED]:
             facts = explaining.explain(scene, fate.pod.metadata.key)
-            if facts is not None:
+            if facts is not None and facts.groups:
                 holders = {each.key: each for each in facts.holders}
                 lines = [f"  nodes     {words.group_line(group, holders)}" for group in facts.groups]
                 click.echo("\n".join(["", f"pod {'/'.join(fate.pod.metadata.key)} would wait", *folded_lines(lines)]))

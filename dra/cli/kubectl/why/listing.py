@@ -10,7 +10,7 @@ import msgspec
 
 from dra.cli.kubectl import listings
 from dra.cli.kubectl.connection import FailedError
-from dra.cli.kubectl.listings import NOTHING, Listing, Row
+from dra.cli.kubectl.listings import Listing, Row, nothing
 from dra.cli.kubectl.options import Style, rows_options
 from dra.cli.kubectl.output import Format, say
 from dra.cli.kubectl.reading.live import Parts
@@ -60,7 +60,7 @@ def get(*, kind: str, name: str | None, source: Source, choice: Chosen, style: S
     if name is not None and not listing.rows:
         raise FailedError(f"{kind} {name}: not found")
     if not listing.rows and not style.as_data:
-        say(f"{NOTHING}.")
+        say(nothing(None if kind.startswith("device") else _namespace(source)))
         return
     listings.write(listing, style)
 
@@ -85,8 +85,13 @@ def _refuse_labels_of_bundles(source: Source, choice: Chosen) -> None:
         raise click.UsageError("a bundle has no labels of claims; --field-selector metadata.name=NAME chooses by name")
 
 
+def _namespace(source: Source) -> str | None:
+    """Return the namespace that is meant; None: all of them."""
+    return None if source.everywhere or (source.bundle and not source.given) else source.namespace
+
+
 def _claims(scene: Scene, source: Source, name: str | None, choice: Chosen = ALL) -> Iterator[ClaimFacts]:
-    namespace = None if source.everywhere or (source.bundle and not source.given) else source.namespace
+    namespace = _namespace(source)
     for claim in sorted(scene.snapshot.claims, key=_key):
         key = claim.metadata.key
         if namespace in {None, key[0]} and name in {None, key[1]} and choice.has(claim.metadata.labels):
@@ -152,7 +157,7 @@ def tree(*, source: Source, labels: Any) -> None:  # noqa: ANN401 - requirements
     for facts in _claims(scene, source, None, choice):
         owners[facts.key[0], facts.workload].append(facts)
     if not owners:
-        say(f"{NOTHING}.")
+        say(nothing(_namespace(source)))
         return
     click.echo("\n".join(_drawn(owners)))  # at once: each call flushes
 
@@ -205,7 +210,7 @@ def usage(*, source: Source, choice: Chosen, by: str, style: Style) -> None:
     header = (by.upper(), *(("DEVICES",) if by == "node" else ()), *USAGE)
     listing = Listing(header=header, rows=tuple(_usage_row(header, each) for each in rows))
     if not rows and style.output is Format.TABLE:
-        say(f"{NOTHING}.")
+        say(nothing(namespace))
         return
     listings.write(listings.chosen(listing, choice), style)
 

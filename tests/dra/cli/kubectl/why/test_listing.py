@@ -65,7 +65,7 @@ def test_wide_has_more_columns(kubectl):
 
 def test_nothing_found_is_said_on_stderr(kubectl):
     done = kubectl("get", "claims", "-n", "empty")
-    assert (done.exit_code, done.stdout, done.stderr) == (0, "", "No resources found.\n")
+    assert (done.exit_code, done.stdout, done.stderr) == (0, "", "No resources found in empty namespace.\n")
 
 
 @pytest.mark.parametrize(
