@@ -46,7 +46,7 @@ def reservations(*, name: str | None, place: Place, choice: Chosen, style: Style
     rows = tuple(row(each, now=now) for each in sorted(meant, key=_name))
     listing = listings.chosen(Listing(header=HEADER, wide=WIDE, rows=rows, single=name is not None), choice)
     if not listing.rows and not style.as_data:
-        say(f"{listings.NOTHING}.")
+        say(listings.nothing(None))
         return
     listings.write(listing, style)
 
