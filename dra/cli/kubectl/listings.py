@@ -45,6 +45,8 @@ class Listing:
 
 def chosen(listing: Listing, choice: Chosen) -> Listing:
     """Return what is chosen of a list, in the order that is asked for."""
+    if not (choice.fields or choice.order):
+        return listing
     rows = [replace(each, content=cache(each.content)) for each in listing.rows]
     if choice.fields:
         contents = [each.content() for each in rows]

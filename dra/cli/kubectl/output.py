@@ -103,7 +103,7 @@ def folded_lines(lines: Iterable[str]) -> Iterator[str]:
 
 def _width(cell: str) -> int:
     """Return how wide a cell looks: colours take no room."""
-    return len(click.unstyle(cell))
+    return len(click.unstyle(cell) if "\x1b" in cell else cell)
 
 
 def structured(content: Any, output: Format) -> str:  # noqa: ANN401 - whatever JSON can say
