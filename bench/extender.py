@@ -1,10 +1,11 @@
 """What the scheduler extender costs: pods a second through the real kube-scheduler on 500 nodes, without and with it.
 
 Both on one cluster, in turns, so that the machine's mood is the same for the two of a pair: what counts is the median
-of the pairs' ratios. With it a hundred reservations are held, and none of the pods is an owner. Without it, the
-scheduler's own limit (50 requests a second) sets the pace: it posts the bindings itself.
+of the pairs' ratios. With it a hundred reservations are held, and none of the pods is an owner; it is asked over HTTPS,
+as in deploy/reservations. Without it, the scheduler's own limit (50 requests a second) sets the pace: it posts the
+bindings itself.
 
-    python -m bench.extender [--quick] [--write]
+    python -m bench.extender [--quick] [--runs N] [--write]
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from tests.cluster.probes import healthy
 from tests.scenarios import api as kubernetes
 from tests.scenarios import installation
 from tests.scenarios.eventually import eventually
-from tests.scenarios.reservations.conftest import DEPLOY, PROGRAM, ROOT, scheduler_configuration
+from tests.scenarios.reservations.conftest import DEPLOY, PROGRAM, ROOT, certified, over_https, section
 from tests.scenarios.reservations.test_manual import reservation, stranger
 from tests.scenarios.resources import PODS, RESERVATIONS
 
@@ -93,7 +94,8 @@ async def configure(cluster: Cluster, configuration: dict[str, Any]) -> None:
 
 async def measure(cluster: Cluster, port: int, *, pods: int, runs: int) -> list[tuple[float, float]]:
     """Return the rates without and with the extender, in pairs that were taken one right after the other."""
-    serve = {"serve": {"address": LOOPBACK, "port": port}, "bindSeconds": 2}
+    certificates = certified(cluster.folder.path)
+    serve = {"serve": {"address": LOOPBACK, "port": port}, "tls": section(certificates), "bindSeconds": 2}
     extender = program(cluster, "extender", "scheduler-extender", "dra-reserve-extender", serve)
     switched = {"mode": "alongside", "reservations": True}
     controller = program(cluster, "controller", "controller", "dra-reserve-controller", switched)
@@ -104,7 +106,7 @@ async def measure(cluster: Cluster, port: int, *, pods: int, runs: int) -> list[
             without = await rate(api, pods)
             await asyncio.to_thread(extender.start)
             await asyncio.to_thread(controller.start)
-            await configure(cluster, stock | scheduler_configuration(port))
+            await configure(cluster, stock | over_https(port, certificates))
             if not pairs:
                 await hold(api)
             pairs.append((without, await rate(api, pods)))
@@ -130,9 +132,10 @@ def main() -> int:
     """Measure, print, and with --write put it into the README."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--write", action="store_true")
     arguments = parser.parse_args()
-    pods, runs = (300, 1) if arguments.quick else (1000, 3)
+    pods, runs = (300, 1) if arguments.quick else (1000, arguments.runs)
     (port,) = free(1)
     with Cluster(Options(nodes=NODES, node_lease_seconds=LEASE)) as cluster:
         kubectl("taint", "nodes", "--all", f"{FAKE}-", kubeconfig=cluster.admin_kubeconfig)

@@ -102,18 +102,17 @@ def _for_reservation(picture: Picture, uid: Uid, names: Sequence[str]) -> Filter
     if (holding := picture.placing(uid)) is not None:
         return FilterResult(node_names=[name for name in names if name == holding.node])
     found = FilterResult(node_names=[])
+    books, wanted = picture.books, known.holding
+    only = placeholders.only_node(known.reservation)
+    required = wanted.labels.get(marks.PRE_ALLOCATION_REQUIRED) == marks.TRUE
     for name in names:
-        room = picture.books.room(name)
+        room = books.room(name)
         if room is None:
             _refuse(found, name, (Refusal(why=Why.NO_SUCH_NODE),))
             continue
-        running = (each.pod for each in picture.books.occupants(name) if each.inside is None)
+        there = books.occupants(name) if wanted.pre_allocates else ()
         verdict = place(
-            room,
-            known.holding,
-            only=placeholders.only_node(known.reservation),
-            running=running,
-            required=known.holding.labels.get(marks.PRE_ALLOCATION_REQUIRED) == marks.TRUE,
+            room, wanted, only=only, running=[each.pod for each in there if each.inside is None], required=required
         )
         if isinstance(verdict, Place):
             found.node_names.append(name)

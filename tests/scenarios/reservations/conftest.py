@@ -44,8 +44,12 @@ def port() -> int:
 
 @pytest.fixture(scope="package")
 def certificates(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Files by their names in the sample."""
-    authority = Authority(tmp_path_factory.mktemp("certificates"))
+    return certified(tmp_path_factory.mktemp("certificates"))
+
+
+def certified(folder: Path) -> dict[str, Path]:
+    """Return files by their names in the sample."""
+    authority = Authority(folder)
     shown, key = authority.sign("kube-scheduler", usage="clientAuth")
     server, server_key = authority.sign(SERVER, usage="serverAuth")
     client = {"extender-client.crt": shown, "extender-client.key": key, "extender-ca.crt": authority.certificate}
@@ -94,6 +98,12 @@ def cluster(real: Cluster | None) -> Cluster:
     return real
 
 
+def section(certificates: dict[str, Path]) -> dict[str, str]:
+    """Return section `tls` of the extender's file."""
+    files = {"certificate": "tls.crt", "key": "tls.key", "clientAuthority": "ca.crt"}
+    return {field: str(certificates[name]) for field, name in files.items()}
+
+
 def over_https(port: int, certificates: dict[str, Path]) -> dict[str, Any]:
     """Return the sample's, for an extender on this machine, with these files in place of those of the same name."""
     (sample,) = yaml.safe_load_all((DEPLOY / "scheduler-configuration.yaml").read_text())
@@ -103,16 +113,6 @@ def over_https(port: int, certificates: dict[str, Path]) -> dict[str, Any]:
         each: str(certificates[Path(extender["tlsConfig"][each]).name]) for each in ("certFile", "keyFile", "caFile")
     }
     extender["tlsConfig"] |= files
-    return {each: sample[each] for each in ("profiles", "percentageOfNodesToScore", "extenders")}
-
-
-def scheduler_configuration(port: int) -> dict[str, Any]:
-    """Return the sample's, for an extender on this machine, without TLS."""
-    (sample,) = yaml.safe_load_all((DEPLOY / "scheduler-configuration.yaml").read_text())
-    (extender,) = sample["extenders"]
-    for each in ("enableHTTPS", "tlsConfig"):
-        del extender[each]
-    extender["urlPrefix"] = f"http://{LOOPBACK}:{port}"
     return {each: sample[each] for each in ("profiles", "percentageOfNodesToScore", "extenders")}
 
 
@@ -138,11 +138,7 @@ def extender(cluster: Cluster, port: int, certificates: dict[str, Path]) -> Iter
     (probes,) = free(1)
     configuration = {
         "serve": {"address": LOOPBACK, "port": port},
-        "tls": {
-            "certificate": str(certificates["tls.crt"]),
-            "key": str(certificates["tls.key"]),
-            "clientAuthority": str(certificates["ca.crt"]),
-        },
+        "tls": section(certificates),
         "probes": {"address": LOOPBACK, "port": probes},
         "metrics": None,
         "leaderElection": {"leaseSeconds": 15, "renewSeconds": 10, "retrySeconds": 1},
