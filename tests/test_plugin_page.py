@@ -69,6 +69,6 @@ async def test_an_api_server_takes_the_examples(path):
         group = each["apiVersion"] if "/" in each["apiVersion"] else f"core/{each['apiVersion']}"
         prefix = "/api/v1" if group == "core/v1" else f"/apis/{group}"
         plural = {"DeviceClass": "deviceclasses"}.get(each["kind"], f"{each['kind'].lower()}s")
-        namespace = "" if each["kind"] == "DeviceClass" else "/namespaces/default"
+        namespace = "" if each["kind"] in {"DeviceClass", "ResourceSlice"} else "/namespaces/default"
         made = await user.request("POST", f"{prefix}{namespace}/{plural}", body=each, content_type="application/json")
         assert made["metadata"]["uid"]
