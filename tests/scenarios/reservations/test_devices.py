@@ -175,13 +175,20 @@ def rsv(namespace: Namespace, name: str) -> str:
     return f"{namespace.name}-{name}"
 
 
-async def reserve(namespace: Namespace, name: str, *, source: Json | None = None, **spec: Any) -> None:
+async def reserve(
+    namespace: Namespace, name: str, *, source: Json | None = None, where: Json | None = None, **spec: Any
+) -> None:
     """Reserve what a pod with this claim needs, for pods labelled app: NAME, one after the other."""
     claims = [{"name": "device", **(source or {"resourceClaimTemplateName": "pair"})}]
     container = {"name": "main", "image": objects.IMAGE, "resources": {"requests": {"cpu": "100m"}}}
     template = {
         "metadata": {"namespace": namespace.name},
-        "spec": {"schedulerName": "koord-scheduler", "containers": [container], "resourceClaims": claims},
+        "spec": {
+            "schedulerName": "koord-scheduler",
+            "containers": [container],
+            "resourceClaims": claims,
+            **(where or {}),
+        },
     }
     whole = {
         "template": template,
@@ -200,9 +207,9 @@ async def reserve(namespace: Namespace, name: str, *, source: Json | None = None
     )
 
 
-def pod(name: str, *, app: str, claim: str | None = None) -> Json:
+def pod(name: str, *, app: str, claim: str | None = None, **more: Any) -> Json:
     """Return a pod with two devices of its own, or with a claim by name."""
-    shape = objects.PodShape(claim=claim, claim_template=None if claim else "pair", labels={"app": app})
+    shape = objects.PodShape(claim=claim, claim_template=None if claim else "pair", labels={"app": app}, **more)
     made = objects.pod(name, shape)
     made["spec"]["schedulerName"] = "koord-scheduler"
     made["spec"]["containers"][0]["resources"]["requests"] = {"cpu": "100m"}
@@ -236,11 +243,11 @@ async def claim_of(namespace: Namespace, name: str) -> Json:
     return await namespace.get(CLAIMS, status["resourceClaimName"])
 
 
-async def runs(namespace: Namespace, name: str) -> Json:
+async def runs(namespace: Namespace, name: str, *, within: float = 20.0) -> Json:
     return await eventually(
         lambda: namespace.get(PODS, name),
         until=lambda found: found["status"].get("phase") == "Running",
-        within=20.0,
+        within=within,
         saying=f"pod {name} runs",
     )
 

@@ -1,0 +1,174 @@
+"""Held devices on a real kubelet: what containers get, as they say it themselves."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import AsyncIterator, Iterator
+from typing import Final
+
+import pytest
+
+from tests.cluster.cluster import Cluster
+from tests.cluster.node import RealNode
+from tests.scenarios import installation, objects
+from tests.scenarios.api import Api
+from tests.scenarios.claims import allocated
+from tests.scenarios.eventually import eventually
+from tests.scenarios.namespaces import Namespace
+from tests.scenarios.real_node.plugin import DRIVER, Plugin, cdi_files
+from tests.scenarios.real_node.test_cpus import DRIVER as CPUS
+from tests.scenarios.real_node.test_cpus import CpuPlugin
+from tests.scenarios.reservations.test_devices import (
+    claim_of,
+    device_ids,
+    kept_by,
+    pod,
+    reserve,
+    rsv,
+    runs,
+    waits,
+    without_a_gap,
+)
+from tests.scenarios.resources import CLAIMS, PODS, RESERVATIONS
+from tests.scenarios.target import Capability
+
+pytestmark = [pytest.mark.long, pytest.mark.needs(Capability.KUBELET, Capability.COMPONENTS)]
+
+GPUS: Final = 4
+WITHIN: Final = 60.0
+WHERE: Final = "echo has=$(sed -n 's/^Cpus_allowed_list:[^0-9]*//p' /proc/self/status)"
+TELL: Final = "echo has=$(env | sed -n 's/^GPU_DEVICE_[0-9]*=//p')"
+
+
+@pytest.fixture(scope="module")
+def real_node(cluster: Cluster) -> Iterator[RealNode]:
+    with RealNode(cluster) as node:
+        yield node
+
+
+@pytest.fixture
+async def gpus(real_node: RealNode, cluster: Cluster) -> AsyncIterator[Plugin]:
+    """The plugin with four simulated GPUs."""
+    admin = cluster.admin_kubeconfig
+    installation.install(admin, kustomization=installation.PLUGIN_KUSTOMIZATION)
+    account = installation.plugin_kubeconfig(admin, real_node.folder.path, node=real_node.name)
+    plugin = Plugin(real_node, kubeconfig=account, gpus=GPUS)
+    await plugin.start()
+    try:
+        yield plugin
+    finally:
+        plugin.process.stop()
+        plugin.forget()
+
+
+@pytest.fixture
+async def cpus(real_node: RealNode) -> AsyncIterator[CpuPlugin]:
+    """The plugin with the machine's CPUs, but for the first."""
+    plugin = CpuPlugin(real_node, "held")
+    await plugin.start()
+    yield plugin
+    plugin.process.stop()
+    shutil.rmtree(real_node.plugins / CPUS, ignore_errors=True)
+    for file in (*real_node.cdi.glob(f"{CPUS}*"), *real_node.plugins_registry.glob(f"{CPUS}*")):
+        file.unlink(missing_ok=True)
+
+
+async def test_containers_get_exactly_the_devices_that_are_held(
+    emptied: Api, namespace: Namespace, gpus: Plugin, real_node: RealNode
+) -> None:
+    of = f"{namespace.name}-gpus"
+    await namespace.create(objects.device_class(of, driver=DRIVER))
+    await namespace.create(objects.claim_template("pair", device_class=of, devices=2))
+    place = {each: objects.ON_REAL_NODE[each] for each in ("nodeSelector", "tolerations")}
+    await reserve(namespace, "held", where=place)
+    held = await kept_by(namespace, "held")
+    ids, name = device_ids(held), held["metadata"]["name"]
+    shape = {"spec": objects.ON_REAL_NODE, "script": TELL}
+
+    async with namespace.history(name) as history:
+        await namespace.create(pod("other-0", app="stranger", **shape))
+        await runs(namespace, "other-0", within=WITHIN)
+        others = await said(real_node, namespace, "other-0")
+        assert len(others) == 2
+        await namespace.create(pod("other-1", app="stranger", **shape))
+        await waits(namespace, "other-1")
+        seen = []
+        for owner in ("owner-0", "owner-1"):
+            await namespace.create(pod(owner, app="held", **shape))
+            await runs(namespace, owner, within=WITHIN)
+            given = await claim_of(namespace, owner)
+            assert (given["metadata"]["name"], device_ids(given)) == (name, ids)
+            seen.append(await said(real_node, namespace, owner))
+            await namespace.delete(PODS, owner, grace_seconds=0)
+            await kept_by(namespace, "held")
+        assert seen[0] == seen[1]
+        assert seen[0].isdisjoint(others)
+
+    assert all(without_a_gap(version) for version in history.versions)
+    await emptied.delete(RESERVATIONS, rsv(namespace, "held"))
+    await runs(namespace, "other-1", within=WITHIN)
+    assert await said(real_node, namespace, "other-1") == seen[0]
+
+    await ended(namespace, "other-0", "other-1")
+    await eventually(
+        lambda: (cdi_files(real_node), gpus.prepared()),
+        until=lambda left: left == (set(), set()),
+        within=WITHIN,
+        saying="nothing is left of what was prepared",
+    )
+
+
+async def test_the_cpus_that_are_held_are_the_cpus_that_containers_run_on(
+    emptied: Api, namespace: Namespace, cpus: CpuPlugin, real_node: RealNode
+) -> None:
+    assert cpus.process.alive
+    of = f"{namespace.name}-cpus"
+    await namespace.create(objects.device_class(of, driver=CPUS))
+    await namespace.create(objects.claim_template("pair", device_class=of, devices=1))
+    place = {each: objects.ON_REAL_NODE[each] for each in ("nodeSelector", "tolerations")}
+    await reserve(namespace, "held", where=place)
+    held = await kept_by(namespace, "held")
+    shape = {"spec": objects.ON_REAL_NODE, "script": WHERE}
+
+    async with namespace.history(held["metadata"]["name"]) as history:
+        seen = []
+        for owner in ("owner-0", "owner-1"):
+            await namespace.create(pod(owner, app="held", **shape))
+            await runs(namespace, owner, within=WITHIN)
+            assert device_ids(await claim_of(namespace, owner)) == device_ids(held)
+            seen.append(await said(real_node, namespace, owner))
+            await namespace.delete(PODS, owner, grace_seconds=0)
+            await kept_by(namespace, "held")
+    assert all(without_a_gap(version) for version in history.versions)
+    assert seen[0] == seen[1]
+    assert {int(cpu) for cpu in seen[0]} == {cpu_of(device) for device in device_ids(held)}
+    await emptied.delete(RESERVATIONS, rsv(namespace, "held"))
+    await ended(namespace)
+
+
+def cpu_of(device: str) -> int:
+    """Return the number in a device's name."""
+    return int("".join(each for each in device if each.isdigit()))
+
+
+async def ended(namespace: Namespace, *pods: str) -> None:
+    """End pods, and see that nothing is allocated any more."""
+    for each in pods:
+        await namespace.delete(PODS, each)
+    await eventually(
+        lambda: namespace.all(CLAIMS),
+        until=lambda found: not any(allocated(each) for each in found),
+        within=WITHIN,
+        saying="all devices are free",
+    )
+
+
+async def said(node: RealNode, namespace: Namespace, name: str) -> set[str]:
+    """Return the devices that a container says it has."""
+    (line,) = await eventually(
+        lambda: [line for line in node.output(namespace.name, name).splitlines() if line.startswith("has=")],
+        until=bool,
+        within=WITHIN,
+        saying=f"pod {name} says what it has",
+    )
+    return set(line.removeprefix("has=").split())
