@@ -8,6 +8,7 @@ as a function of data: no files, no sockets, no API server. What must be done to
 from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import Any, Protocol, runtime_checkable
 
+from dra.engine.cpus.cpusets import CpuSet
 from dra.engine.ledger import Item
 from dra.engine.reservations.amounts import Amounts
 from dra.model.claims import DeviceRequestAllocationResult
@@ -175,8 +176,10 @@ class Ailing(Protocol):
 class Keeping(Protocol):
     """A driver that has something which the Node's annotation may keep from everybody."""
 
-    def keep(self, annotation: str | None, *, allocatable: Amounts) -> None:
+    def keep(self, annotation: str | None, *, allocatable: Amounts) -> CpuSet | None:
         """Give away none of what is kept from now on; what claims have of it stays theirs until they end.
+
+        Returns the CPUs that are kept; None from a driver that has none.
 
         Raises MalformedAnnotationError, and nothing has changed; OSError if it will not be remembered.
         """

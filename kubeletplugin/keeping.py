@@ -24,6 +24,7 @@ from dra.kube.series import Fact, Regarding, Severity
 from dra.kube.store import Change, Upserted
 from dra.model.placement import Host
 from kubeletplugin.contract import Keeping
+from kubeletplugin.topologies import NodeTopology
 
 FIRST_LOOK: Final = 5.0
 """Seconds that drivers wait for the first look at the Node; what was remembered holds until then, and after."""
@@ -42,6 +43,7 @@ class OwnNode:
         self._node = node
         self._drivers = drivers
         self._fault = ""
+        self._topology = NodeTopology(client, node=node)
         self._recorder = Recorder(client, instance=node, controller="reserve.dra/kubelet-plugin", clock=clock)
         selection = Selection(fields=f"metadata.name={node}")
         self._reflector = Reflector(client, NODES, Host, sink=self._take, selection=selection, clock=clock)
@@ -51,6 +53,7 @@ class OwnNode:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._reflector.run(), name=f"reflect node {self._node}")
             group.create_task(self._recorder.run(), name=f"events of node {self._node}")
+            group.create_task(self._topology.run(), name=f"topology of node {self._node}")
         raise AssertionError("unreachable")  # neither has an end
 
     async def seen(self) -> None:
@@ -77,7 +80,9 @@ class OwnNode:
         fault = ""
         for driver in self._drivers:
             try:
-                driver.keep(annotation, allocatable=allocatable)
+                cpus = driver.keep(annotation, allocatable=allocatable)
+                if cpus is not None:
+                    self._topology.tell(cpus, uid=node.metadata.uid)
             except MalformedAnnotationError as error:
                 fault = f"{error}; what it said before stays in force"
             except OSError as error:

@@ -199,3 +199,25 @@ def test_of_claims_the_status_of_devices_on_the_own_node_may_be_written(request_
     passed, said = judge(request_, obj=obj, old=old, file="own-claims.yaml")
     assert passed is not bool(text)
     assert (text or "") in said
+
+
+def topology(node, **fields):
+    return {"metadata": {"name": node}, "topologyPolicies": ["None"], "zones": [], **fields}
+
+
+@pytest.mark.parametrize(
+    ("request_", "obj", "old", "text"),
+    [
+        pytest.param(asked("CREATE"), topology("n1"), None, "", id="own"),
+        pytest.param(asked("UPDATE"), topology("n1"), topology("n1"), "", id="own-changed"),
+        pytest.param(asked("CREATE"), topology("n2"), None, "n1 may not write the topology of node n2", id="other"),
+        pytest.param(asked("UPDATE"), topology("n2"), topology("n2"), "of node n2", id="other-changed"),
+        pytest.param(asked("UPDATE"), topology("n1", zones=[{}]), topology("n1"), "stay as they are", id="zones"),
+        pytest.param(asked("CREATE", node=None), topology("n1"), None, "may not write", id="no-node-in-the-token"),
+        pytest.param(asked("CREATE", user="koordlet"), topology("n2"), None, "", id="somebody-else"),
+    ],
+)
+def test_a_plugin_writes_the_topology_of_its_own_node_only(request_, obj, old, text):
+    passes, told = judge(request_, obj=obj, old=old, file="../node-topology/own-topologies.yaml")
+    assert passes is (text == "")
+    assert text in told

@@ -96,18 +96,19 @@ class CpuDriver:
     def _reserved(self) -> CpuSet:
         return self._system | self._kept
 
-    def keep(self, annotation: str | None, *, allocatable: Amounts) -> None:
+    def keep(self, annotation: str | None, *, allocatable: Amounts) -> CpuSet:
         """Never give away what the node's annotation keeps; an amount without names is turned into names."""
         online = self._topology.online
         asked = nodes.parse(annotation, allocatable=allocatable or None, online=online)
         kept = nodes.chosen(asked, self._topology)
         if kept == self._kept:
-            return
+            return kept
         log.info("node %s: CPUs %s are kept by annotation, before: %s", self._node, kept or "(none)", self._kept)
         self._kept = kept
         self._take(self._topology)
         self._told.set()
         self._records.put_kept(kept)
+        return kept
 
     def pools(self) -> tuple[Pool, ...]:
         """Return the CPUs that may be given away; none while the kubelet does that."""

@@ -1,0 +1,105 @@
+"""Which CPUs a Node keeps, as schedulers get to know it."""
+
+import asyncio
+import logging
+from pathlib import Path
+
+import pytest
+import yaml
+
+from dra.engine.cpus.cpusets import NO_CPUS, parse
+from dra.kube.client import Client
+from dra.kube.limits import Limiter
+from dra.local.server import ApiServer
+from dra.local.transport import LocalTransport
+from kubeletplugin.topologies import NodeTopology
+from tests.dra.kube.virtual import LoopClock, seeded
+from tests.dra.local.components import User, running
+
+VIRTUAL_TIME = True
+DEPLOY = Path(__file__).parents[2] / "deploy" / "node-topology"
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+TOPOLOGIES = "/apis/topology.node.k8s.io/v1alpha1/noderesourcetopologies"
+ANNOTATION = "node.koordinator.sh/reservation"
+
+
+class Place:
+    def __init__(self):
+        clock = LoopClock()
+        self.user = User(ApiServer(clock=clock, chance=seeded(1)))
+        client = Client(LocalTransport(self.user.server), Limiter(1e6, 1e6, clock=clock), clock=clock)
+        self.topology = NodeTopology(client, node="n1")
+        self.uid = ""
+
+    async def define(self):
+        body = yaml.safe_load((DEPLOY / "definition.yaml").read_text())
+        await self.user.request("POST", DEFINITIONS, body=body, content_type="application/json")
+
+    async def keeps(self, cpus):
+        self.topology.tell(parse(cpus) if cpus else NO_CPUS, uid=self.uid)
+        await asyncio.sleep(1.0)
+
+    async def all(self):
+        return (await self.user.request("GET", TOPOLOGIES))["items"]
+
+
+@pytest.fixture
+async def place():
+    place = Place()
+    node = await place.user.create("nodes", {"metadata": {"name": "n1"}})
+    place.uid = node["metadata"]["uid"]
+    async with running(place.topology):
+        yield place
+
+
+async def test_the_cpus_are_named_in_an_object_that_goes_with_its_node(place):
+    await place.define()
+    await place.keeps("0-3")
+    (made,) = await place.all()
+    metadata = made["metadata"]
+    assert (metadata["name"], metadata["annotations"]) == ("n1", {ANNOTATION: '{"reservedCPUs":"0-3"}'})
+    assert metadata["labels"] == {"app.kubernetes.io/managed-by": "dra-reserve"}
+    (owner,) = metadata["ownerReferences"]
+    assert (owner["kind"], owner["name"], owner["uid"]) == ("Node", "n1", place.uid)
+    await place.keeps("2")
+    assert (await place.all())[0]["metadata"]["annotations"] == {ANNOTATION: '{"reservedCPUs":"2"}'}
+    await place.keeps("")
+    assert not (await place.all())[0]["metadata"].get("annotations")
+
+
+async def test_of_an_object_of_somebody_else_only_the_annotation_is_ours(place):
+    await place.define()
+    metadata = {"name": "n1", "annotations": {"a": "b"}, "labels": {"app.kubernetes.io/managed-by": "Koordinator"}}
+    zones = [{"name": "node-0", "type": "Node"}]
+    body = {"kind": "NodeResourceTopology", "apiVersion": "topology.node.k8s.io/v1alpha1", "metadata": metadata}
+    body |= {"topologyPolicies": ["SingleNUMANodePodLevel"], "zones": zones}
+    await place.user.request("POST", TOPOLOGIES, body=body, content_type="application/json")
+    await place.keeps("0-3")
+    (found,) = await place.all()
+    assert found["metadata"]["annotations"] == {"a": "b", ANNOTATION: '{"reservedCPUs":"0-3"}'}
+    assert found["metadata"]["labels"] == metadata["labels"]
+    assert (found["topologyPolicies"], found["zones"]) == (["SingleNUMANodePodLevel"], zones)
+
+
+async def test_a_node_that_keeps_nothing_has_no_object_made(place):
+    await place.define()
+    await place.keeps("")
+    assert await place.all() == []
+
+
+async def test_where_the_kind_is_not_served_it_says_how_to_have_it_and_goes_on(place, caplog):
+    caplog.set_level(logging.INFO)
+    await place.keeps("0-3")
+    assert "kubectl apply -k deploy/node-topology" in caplog.text
+    await place.define()
+    await place.keeps("0-2")
+    assert len(await place.all()) == 1
+
+
+def test_the_plugin_is_allowed_what_it_does_and_no_more():
+    role, binding = yaml.safe_load_all((DEPLOY / "rights.yaml").read_text())
+    (rule,) = role["rules"]
+    assert (rule["resources"], sorted(rule["verbs"])) == (["noderesourcetopologies"], ["create", "patch"])
+    (plugin,) = yaml.safe_load_all((DEPLOY.parent / "kubelet-plugin" / "service-account.yaml").read_text())
+    (subject,) = binding["subjects"]
+    assert (subject["name"], binding["roleRef"]["name"]) == (plugin["metadata"]["name"], role["metadata"]["name"])
