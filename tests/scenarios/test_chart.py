@@ -19,42 +19,49 @@ from tests.scenarios.target import Capability, Mode, Target
 
 pytestmark = [pytest.mark.modes(Mode.REPLACE), pytest.mark.needs(Capability.RIGHTS)]
 
-POD_MONITORS: Final = "podmonitors.monitoring.coreos.com"
-
 OF_THE_GATE: Final = {"MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"}
 WITH_GATE: Final = Feature.GATE_POLICY.among(kubernetes_version())
 
 
 @pytest.fixture
-def pod_monitors(target: Target) -> Iterator[None]:
-    """The kind that the Prometheus operator brings, as far as we write it: a field that it does not know is refused."""
-    endpoint = {"port": {"type": "string"}, "path": {"type": "string"}, "interval": {"type": "string"}}
-    labels = {"type": "object", "additionalProperties": {"type": "string"}}
-    spec = {
-        "selector": {"type": "object", "properties": {"matchLabels": labels}},
+def operator(target: Target) -> Iterator[None]:
+    """The kinds of the Prometheus operator, as far as we write them: a field that it does not know is refused."""
+    text, endpoint = {"type": "string"}, {name: {"type": "string"} for name in ("port", "path", "interval")}
+    texts = {"type": "object", "additionalProperties": text}
+    monitor = {
+        "selector": {"type": "object", "properties": {"matchLabels": texts}},
         "podMetricsEndpoints": {"type": "array", "items": {"type": "object", "properties": endpoint}},
     }
+    rule = {"alert": text, "expr": text, "for": text, "labels": texts, "annotations": texts}
+    group = {"name": text, "rules": {"type": "array", "items": {"type": "object", "properties": rule}}}
+    rules = {"groups": {"type": "array", "items": {"type": "object", "properties": group}}}
+    kinds = [_definition("PodMonitor", monitor), _definition("PrometheusRule", rules)]
+    names = [each["metadata"]["name"] for each in kinds]
+    kubectl("apply", "--filename=-", kubeconfig=target.admin, stdin=yaml.safe_dump_all(kinds))
+    kubectl("wait", "--for=condition=Established", *(f"crd/{name}" for name in names), kubeconfig=target.admin)
+    yield
+    kubectl("delete", "crd", *names, kubeconfig=target.admin)
+
+
+def _definition(kind: str, spec: dict[str, Any]) -> dict[str, Any]:
+    plural = f"{kind.lower()}s"
     schema = {"type": "object", "properties": {"spec": {"type": "object", "properties": spec}}}
-    crd = {
+    return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
-        "metadata": {"name": POD_MONITORS},
+        "metadata": {"name": f"{plural}.monitoring.coreos.com"},
         "spec": {
             "group": "monitoring.coreos.com",
             "scope": "Namespaced",
-            "names": {"plural": "podmonitors", "singular": "podmonitor", "kind": "PodMonitor"},
+            "names": {"plural": plural, "singular": kind.lower(), "kind": kind},
             "versions": [{"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}],
         },
     }
-    kubectl("apply", "--filename=-", kubeconfig=target.admin, stdin=json.dumps(crd))
-    kubectl("wait", "--for=condition=Established", f"crd/{POD_MONITORS}", kubeconfig=target.admin)
-    yield
-    kubectl("delete", "crd", POD_MONITORS, kubeconfig=target.admin)
 
 
-def test_whatever_the_chart_makes_is_accepted(target: Target, pod_monitors: None) -> None:
+def test_whatever_the_chart_makes_is_accepted(target: Target, operator: None) -> None:
     """Any two choices of its values meet (tests/deploy/combinations.py); each different object is sent once."""
-    del pod_monitors
+    del operator
     objects: dict[str, Any] = {}
     for values in combinations.rows():
         for obj in charts.rendered(values, namespace="default"):
@@ -72,9 +79,9 @@ def test_whatever_the_chart_makes_is_accepted(target: Target, pod_monitors: None
     assert len(accepted.splitlines()) == len(objects)
 
 
-def test_uninstalling_leaves_the_cluster_as_it_was(target: Target, pod_monitors: None) -> None:
+def test_uninstalling_leaves_the_cluster_as_it_was(target: Target, operator: None) -> None:
     """But for the release's namespace, which Helm leaves to who made it, with the lease that the controller wrote."""
-    del pod_monitors
+    del operator
     everything = {
         "kubeletPlugin": {"enabled": True},
         "policies": {"gate": WITH_GATE},
