@@ -28,6 +28,7 @@ _Kind: TypeAlias = "descriptor_pb2.FieldDescriptorProto.Type.ValueType | str"  #
 
 _STRING: Final = descriptor_pb2.FieldDescriptorProto.TYPE_STRING
 _BYTES: Final = descriptor_pb2.FieldDescriptorProto.TYPE_BYTES
+_BOOL: Final = descriptor_pb2.FieldDescriptorProto.TYPE_BOOL
 
 _MESSAGES: Final[dict[str, dict[str, tuple[int, _Kind, bool]]]] = {
     # k8s.io/apimachinery/pkg/runtime/generated.proto
@@ -38,7 +39,16 @@ _MESSAGES: Final[dict[str, dict[str, tuple[int, _Kind, bool]]]] = {
         "resource_version": (6, _STRING, False),
         "deletion_timestamp": (9, _BYTES, False),
         "annotations": (12, "Pair", True),
+        "owner_references": (13, "Owner", True),
         "finalizers": (14, _STRING, True),
+    },
+    "Owner": {
+        "kind": (1, _STRING, False),
+        "name": (3, _STRING, False),
+        "uid": (4, _STRING, False),
+        "api_version": (5, _STRING, False),
+        "controller": (6, _BOOL, False),
+        "block_owner_deletion": (7, _BOOL, False),
     },
     "Pair": {"key": (1, _STRING, False), "value": (2, _STRING, False)},
     # k8s.io/api/resource/v1/generated.proto
@@ -132,6 +142,14 @@ class ExactClaim:
         metadata = self._claim.metadata
         if field == "finalizers":
             metadata.finalizers[:] = value or ()
+            return
+        if field == "ownerReferences":
+            del metadata.owner_references[:]
+            for owner in value or ():
+                names = {"api_version": "apiVersion", "block_owner_deletion": "blockOwnerDeletion"}
+                fields = ("kind", "name", "uid", "api_version", "controller", "block_owner_deletion")
+                given = {each: owner.get(names.get(each, each)) for each in fields}
+                metadata.owner_references.add(**{each: told for each, told in given.items() if told is not None})
             return
         if field != "annotations":
             raise KeyError(field)

@@ -61,6 +61,15 @@ def test_annotations_are_merged_and_finalizers_replaced():
     assert list(found.metadata.finalizers) == ["other"]
 
 
+def test_owners_are_replaced():
+    pod = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "uid-p", "controller": True}
+    held = {"apiVersion": "scheduling.koordinator.sh/v1alpha1", "kind": "Reservation", "name": "r", "uid": "uid-r"}
+    found, _ = changed({"metadata": {"ownerReferences": [pod, held]}})
+    told = [(o.api_version, o.kind, o.name, o.uid, o.controller) for o in found.metadata.owner_references]
+    assert told == [("v1", "Pod", "p", "uid-p", True), (*held.values(), False)]
+    assert not found.metadata.owner_references[1].HasField("controller")
+
+
 def test_the_list_is_replaced_and_the_allocation_stays():
     entries = [
         {"resource": "pods", "name": "b", "uid": "u"},
