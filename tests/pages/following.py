@@ -97,6 +97,7 @@ def alike(shown: str, printed: str) -> bool:
 
 _MADE_UP = "[bcdfghjklmnpqrstvwxz2456789]"
 _CHANGING = (
+    (re.compile(rf"\breplicaset\.apps/([a-z]+)-{_MADE_UP}{{8,10}} "), r"replicaset.apps/\1-SUFFIX "),
     (re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+Z"), "TIME"),
     (re.compile(r"\b(?:\d+[dhms])+\b"), "AGE"),
     (re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b"), "UID"),
