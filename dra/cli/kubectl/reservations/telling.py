@@ -24,6 +24,7 @@ from dra.model.meta import Key
 from dra.model.placement import PlacedPod
 
 DATA: Final = "reservations"
+EXTENDER: Final = "kubectl get pods -A -l app.kubernetes.io/component=extender"
 _SCHEDULED: Final = "PodScheduled"
 
 
@@ -90,6 +91,12 @@ def trouble(found: Found, reservation: Reservation) -> tuple[str, str] | None:
         return ("it has ended and holds nothing any more; it can be deleted", f"kubectl delete reservation {name}")
     if status.phase is not Phase.PENDING:
         return None
+    return _waiting(found, reservation)
+
+
+def _waiting(found: Found, reservation: Reservation) -> tuple[str, str]:
+    """Return what became of the placeholder of a reservation that has no place."""
+    name, status = reservation.metadata.name, reservation.status
     key = placeholders.key(reservation)
     pod = found.placeholder(key)
     if pod is None:
@@ -99,6 +106,9 @@ def trouble(found: Found, reservation: Reservation) -> tuple[str, str] | None:
         )
         return (text, f"kubectl describe reservation {name}")
     command = f"kubectl describe pod {key[1]} -n {key[0]}"
+    if pod.spec.node_name:
+        where = f"its placeholder is bound to node {pod.spec.node_name}, and the node is not held"
+        return (f"{where}: kube-scheduler has bound it without asking our extender", EXTENDER)
     condition = pod.condition(_SCHEDULED)
     if condition is None:
         scheduler = pod.spec.scheduler_name

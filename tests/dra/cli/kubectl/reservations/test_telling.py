@@ -155,6 +155,38 @@ def test_only_what_is_of_no_use_is_trouble(phase, expected):
     assert (wrong is None) if expected is None else (wrong is not None and expected in wrong[0])
 
 
+@pytest.mark.parametrize(
+    ("node", "conditions", "expected"),
+    [
+        pytest.param("", [], "no scheduler answers to the name koord-scheduler", id="nobody-looks"),
+        pytest.param("n1", [], "without asking our extender", id="no-extender"),
+        pytest.param(
+            "",
+            [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/1 nodes"}],
+            "no node has room for it: 0/1 nodes",
+            id="no-room",
+        ),
+    ],
+)
+def test_one_that_waits_says_what_became_of_its_placeholder(node, conditions, expected):
+    one = reservation("one", "1")
+    owner = {"apiVersion": one["apiVersion"], "kind": "Reservation", "name": "one", "uid": "uid-one"}
+    content = {
+        "metadata": {
+            "namespace": "default",
+            "name": "reservation-uid-one",
+            "uid": "p",
+            "ownerReferences": [owner | {"controller": True}],
+        },
+        "spec": {"schedulerName": "koord-scheduler", "nodeName": node, "containers": []},
+        "status": {"conditions": conditions},
+    }
+    made = found(reservations=[one], nodes=[host("n1")], pods=[msgspec.convert(content, PlacedPod)])
+    text, command = telling.trouble(made, made.reservation("one"))
+    assert expected in text
+    assert command.startswith("kubectl ")
+
+
 def test_a_reservation_that_cannot_be_read_is_told_and_harms_no_other():
     bad = reservation("bad", "1")
     bad["spec"]["ttl"] = "soon"
