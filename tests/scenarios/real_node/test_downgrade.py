@@ -47,6 +47,7 @@ async def test_containers_go_on_and_a_lost_sandbox_comes_back_under_stock_rules(
     shape = pods.shape("train", gated=True)
     job = objects.job("train", replace(shape, spec=shape.spec | steps.on(real_node.name)), parallelism=count)
     job["spec"]["template"]["spec"]["restartPolicy"] = "OnFailure"
+    job["spec"]["backoffLimit"] = 6  # a lost sandbox counts
     await namespace.create(job)
     await eventually(
         lambda: namespace.get(JOBS, "train"),
