@@ -407,7 +407,12 @@ async def test_what_is_right_is_not_called_wrong(
     assert allocated(await namespace.get(CLAIMS, "c"))
 
 
-async def test_release_never_takes_a_device_from_a_pod_that_runs(target: Target, namespace: Namespace) -> None:
+@pytest.mark.parametrize("controllers", [0, 1])
+async def test_release_never_takes_a_device_from_a_pod_that_runs(
+    target: Target, namespace: Namespace, start_controller: StartController, controllers: int
+) -> None:
+    for _ in range(controllers):
+        await start_controller()
     await _claim(namespace)
     await _runs(namespace)
     before = await namespace.get(CLAIMS, "c")

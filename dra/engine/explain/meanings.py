@@ -64,7 +64,7 @@ _OWN: Final[Mapping[Trouble, Guidance]] = {
     Trouble.IDLE: Guidance(
         "The claim is reserved for a workload that has no pods now.",
         "It is scaled to zero, suspended, or between two runs: that is what a reservation is for.",
-        "Nothing. To give it back, delete the workload, or take the annotation `reserve.dra/reserved-for` off.",
+        "Nothing. To give it back, delete the workload, or take its entry off the claim's list.",
         Kept.YES,
     ),
     Trouble.NODE_CORDONED: Guidance(

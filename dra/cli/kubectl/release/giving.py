@@ -62,7 +62,7 @@ async def give_back(connection: Connection, wish: Wish, *, say: Callable[[str], 
     if claim.status.allocation is None:
         return f"claim {name}: has no devices"
     if snapshot.leader.presence is Presence.RUNNING:
-        return await _by_controller(connection, wish, claim)
+        return await _by_controller(connection, wish, claim, snapshot)
     return await _from_here(connection, wish, reader=reader, first=snapshot, say=say)
 
 
@@ -70,16 +70,19 @@ def _claim(snapshot: Snapshot, key: Key) -> ResourceClaim | None:
     return next((each for each in snapshot.claims if each.metadata.key == key), None)
 
 
-async def _by_controller(connection: Connection, wish: Wish, claim: ResourceClaim) -> str:
-    """Ask the controller, and wait until it has obeyed."""
+async def _by_controller(connection: Connection, wish: Wish, claim: ResourceClaim, snapshot: Snapshot) -> str:
+    """Ask the controller, and wait until it has obeyed; what it would refuse it is not asked for."""
     name = "/".join(wish.key)
+    until = connection.clock.now() + wish.within
+    plan = _decide(snapshot, World(), wish, now=connection.clock.now())
+    if plan is not None and not _gives_back(plan) and plan.wake_at > until:
+        raise RefusedError(_why(plan, name))
     if wish.dry:
         return f"claim {name}: would be annotated with reserve.dra/force-release; the controller then gives it back"
     uid = claim.metadata.uid
     await connection.client.merge_patch(
         CLAIMS, wish.key, {"metadata": {"annotations": {FORCE_RELEASE: uid}}}, model=ResourceClaim, uid=uid
     )
-    until = connection.clock.now() + wish.within
     while connection.clock.now() < until:
         try:
             claim = await connection.client.get(CLAIMS, wish.key, ResourceClaim)
@@ -110,7 +113,7 @@ async def _from_here(
         plan = _decide(snapshot, world, wish, now=connection.clock.now())
         if plan is None:
             return f"claim {name}: has no devices any more"
-        if any(isinstance(action, Deallocate) for action in plan.claim_writes):
+        if _gives_back(plan):
             if wish.dry:
                 return f"claim {name}: would be given back from here: no controller of ours is known to run"
             failure = await _written(connection, world, snapshot, wish.key, plan)
@@ -148,6 +151,10 @@ def _decide(snapshot: Snapshot, world: World, wish: Wish, *, now: float) -> Plan
     if view is None or view.allocation is None:
         return None
     return decide(view, policy=ALONGSIDE, now=now)
+
+
+def _gives_back(plan: Plan) -> bool:
+    return any(isinstance(action, Deallocate) for action in plan.claim_writes)
 
 
 def _vouched(claim: ResourceClaim) -> ResourceClaim:
