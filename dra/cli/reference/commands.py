@@ -26,7 +26,7 @@ def helps(command: click.Command, name: str, parent: click.Context | None = None
         parent=parent,
         terminal_width=WIDTH,
         max_content_width=WIDTH,
-        help_option_names=["--help"],
+        help_option_names=["-h", "--help"],  # click keeps what it is asked first for all time
     )
     yield context.command_path, command.get_help(context)
     if isinstance(command, click.Group):
