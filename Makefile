@@ -122,6 +122,11 @@ simulate: $(STAMP) ## the whole system on virtual time under faults: 20,000 seed
 test-deep: $(STAMP) ## the properties of the engine with 20,000 examples each (hours)
 	HYPOTHESIS_PROFILE=deep $(BIN)/pytest tests/dra/engine $(ARGS)
 
+.PHONY: binaries
+binaries: export DRA_KUBERNETES := $(VERSION)
+binaries: $(STAMP) ## build the Kubernetes of test-cluster, as far as that is not done (Go; four minutes the first time)
+	$(BIN)/python -m tests.cluster.binaries
+
 .PHONY: test-cluster
 test-cluster: export DRA_KUBERNETES := $(VERSION)
 test-cluster: $(STAMP) ## scenarios on a real Kubernetes: one built here (Go, kubectl; VERSION=1.35), or KUBECONFIG=… any

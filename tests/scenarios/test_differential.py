@@ -27,7 +27,7 @@ from tests.scenarios.target import Capability, Mode
 
 pytestmark = [pytest.mark.cluster, pytest.mark.needs(Capability.COMPONENTS)]
 
-ALL_SEEDS: Final = "0-300"
+ALL_SEEDS: Final = "0-260"
 SEEDS: Final = os.environ.get("DRA_DIFFERENTIAL_SEEDS", ALL_SEEDS)
 
 ENOUGH: Final = 200

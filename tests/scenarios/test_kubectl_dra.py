@@ -9,6 +9,7 @@ import signal
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -86,7 +87,10 @@ async def _watching(target: Target, *arguments: str) -> AsyncIterator[tuple[asyn
     """Run a command that goes on; yield it, and the lines that it has printed so far."""
     environment = os.environ | {"KUBECONFIG": str(target.admin), "PYTHONUNBUFFERED": "1"}
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "dra.cli.kubectl.main", *arguments, env=environment, stdout=asyncio.subprocess.PIPE
+        *(sys.executable, "-m", "dra.cli.kubectl.main", *arguments),
+        env=environment,
+        stdout=asyncio.subprocess.PIPE,
+        preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),  # what a shell starts with & ignores it
     )
     lines: list[str] = []
 
