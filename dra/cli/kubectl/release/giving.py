@@ -21,6 +21,7 @@ from dra.engine.claims.decide import decide
 from dra.engine.claims.policy import ALONGSIDE
 from dra.engine.explain.scene import Scene
 from dra.engine.explain.snapshot import Presence, Snapshot
+from dra.engine.reasons import Code
 from dra.engine.world import World
 from dra.kube.client import WRITE_TIMEOUT
 from dra.kube.errors import Conflict, NotFound
@@ -71,11 +72,10 @@ def _claim(snapshot: Snapshot, key: Key) -> ResourceClaim | None:
 
 
 async def _by_controller(connection: Connection, wish: Wish, claim: ResourceClaim, snapshot: Snapshot) -> str:
-    """Ask the controller, and wait until it has obeyed; what it would refuse it is not asked for."""
+    """Ask the controller, and wait until it has obeyed. What it would certainly refuse it is not asked for."""
     name = "/".join(wish.key)
-    until = connection.clock.now() + wish.within
     plan = _decide(snapshot, World(), wish, now=connection.clock.now())
-    if plan is not None and not _gives_back(plan) and plan.wake_at > until:
+    if plan is not None and any(reason.code is Code.FORCE_RELEASE_BLOCKED for reason in plan.reasons):
         raise RefusedError(_why(plan, name))
     if wish.dry:
         return f"claim {name}: would be annotated with reserve.dra/force-release; the controller then gives it back"
@@ -83,6 +83,7 @@ async def _by_controller(connection: Connection, wish: Wish, claim: ResourceClai
     await connection.client.merge_patch(
         CLAIMS, wish.key, {"metadata": {"annotations": {FORCE_RELEASE: uid}}}, model=ResourceClaim, uid=uid
     )
+    until = connection.clock.now() + wish.within
     while connection.clock.now() < until:
         try:
             claim = await connection.client.get(CLAIMS, wish.key, ResourceClaim)
@@ -113,7 +114,7 @@ async def _from_here(
         plan = _decide(snapshot, world, wish, now=connection.clock.now())
         if plan is None:
             return f"claim {name}: has no devices any more"
-        if _gives_back(plan):
+        if any(isinstance(action, Deallocate) for action in plan.claim_writes):
             if wish.dry:
                 return f"claim {name}: would be given back from here: no controller of ours is known to run"
             failure = await _written(connection, world, snapshot, wish.key, plan)
@@ -151,10 +152,6 @@ def _decide(snapshot: Snapshot, world: World, wish: Wish, *, now: float) -> Plan
     if view is None or view.allocation is None:
         return None
     return decide(view, policy=ALONGSIDE, now=now)
-
-
-def _gives_back(plan: Plan) -> bool:
-    return any(isinstance(action, Deallocate) for action in plan.claim_writes)
 
 
 def _vouched(claim: ResourceClaim) -> ResourceClaim:
