@@ -11,7 +11,6 @@ from controller.writer import KICKS, PARALLEL, PartlyDoneError, Writer
 from dra.engine.actions import (
     Annotate,
     Deallocate,
-    Enter,
     Kick,
     LookUpPod,
     LookUpWorkload,
@@ -23,7 +22,7 @@ from dra.engine.claims.view import EntryKind
 from dra.engine.consumers import GATE
 from dra.engine.reservations import devices
 from dra.engine.reservations.devices import Standing
-from dra.kube.errors import Cause, Conflict, Details, Forbidden, Invalid, NotFound, ServerError, Status, Unreachable
+from dra.kube.errors import Conflict, Forbidden, NotFound, ServerError, Unreachable
 from dra.kube.store import RewoundError
 from dra.model.claims import ResourceClaim
 from dra.model.meta import Uid
@@ -118,26 +117,6 @@ async def test_a_conflict_ends_the_chain_and_the_claim_is_read_again(cluster, wo
     assert len(cluster.writes()) == 1
     assert world.claim(KEY).metadata.resource_version == "102"
     assert b"dra_reserve_claim_conflicts_total 1.0" in metrics.render()
-
-
-async def test_an_entry_needs_no_version(cluster, world, writer_of):
-    view = served(cluster, world)
-    pods = [{"resource": "pods", "name": "a", "uid": "uid-a"}]
-    cluster.put(CLAIMS, NAMESPACE, "train", status={"allocation": ALLOCATION, "reservedFor": pods})
-    await writer_of().apply(Plan(actions=(Enter(claim=KEY, entry=JOB),)), view=view)
-    ((_, subresource, body),) = cluster.writes()
-    assert (subresource, body["metadata"]) == ("status", {"uid": UID})
-    assert {entry.uid for entry in world.claim(KEY).entries} == {JOB.uid, uid("a")}
-
-
-async def test_a_list_that_takes_no_entry_has_been_changed_by_somebody_else(cluster, world, writer_of):
-    view = served(cluster, world)
-    path = f"{cluster.path(CLAIMS, NAMESPACE, 'train')}/status"
-    cluster.answer["PATCH", path] = refusal(422, "Invalid", causes=[{"field": "status.reservedFor"}])
-    cluster.put(CLAIMS, NAMESPACE, "train", status={})
-    with pytest.raises(Conflict):
-        await writer_of().apply(Plan(actions=(Enter(claim=KEY, entry=JOB),)), view=view)
-    assert world.claim(KEY).status.allocation is None, "it was read again"
 
 
 async def test_a_live_read_that_is_older_than_what_was_known_before_ends_it_all(cluster, world, writer_of):
@@ -604,39 +583,3 @@ async def test_writes_and_how_long_pods_waited_for_them_are_counted(cluster, wor
     shown = metrics.render()
     assert b'dra_reserve_pod_listing_seconds_count{room="free"}' in shown
     assert b'dra_reserve_claim_writes_total{write="SetReservedFor"} 1.0' in shown
-
-
-UNPATCHABLE = Status(code=422, details=Details(causes=[Cause(reason="FieldValueInvalid", field="spec")]))
-
-
-@pytest.mark.parametrize(
-    "cause",
-    [
-        pytest.param(Cause(reason="FieldValueInvalid", field="status.reservedFor"), id="it-is-our-own-mistake"),
-        pytest.param(Cause(reason="FieldValueForbidden", field="status.allocation"), id="we-have-no-right-to-bind"),
-    ],
-)
-async def test_what_would_be_refused_in_any_form_is_not_rewritten(cluster, world, writer_of, cause):
-    view = served(cluster, world)
-    cluster.answer["PATCH"] = refusal(422, "Invalid", causes=[msgspec.to_builtins(cause)])
-    with pytest.raises(Invalid):
-        await writer_of().apply(Plan(actions=(NOTE,)), view=view)
-    assert [request.method for request in cluster.requests] == ["PATCH"]
-
-
-async def test_a_claim_that_cannot_be_patched_is_rewritten_and_from_then_on_at_once(cluster, world, writer_of):
-    view, ways = served(cluster, world), []
-
-    async def patch(*_, **__):
-        ways.append("patch")
-        raise Invalid("claim", UNPATCHABLE)
-
-    async def rewrite(*_, subresource, **__):
-        ways.append(f"rewrite {subresource}")
-        return world.claim(KEY)
-
-    writer = writer_of()
-    writer._client.merge_patch, writer._client.rewrite = patch, rewrite
-    await writer.apply(Plan(actions=(NOTE,)), view=view)
-    await writer.apply(Plan(actions=(FREE,)), view=view)
-    assert ways == ["patch", "rewrite None", "rewrite status"]

@@ -1,0 +1,94 @@
+"""How a write gets to a claim: as a patch of a version, without one, or byte for byte."""
+
+import msgspec
+import pytest
+
+from controller.patching import Patching
+from dra.engine.actions import Annotate, Deallocate, Enter
+from dra.kube.errors import Cause, Conflict, Details, Invalid, Status
+from dra.kube.limits import Priority
+from dra.model.claims import ResourceClaim
+from tests.controller.cluster import CLAIMS, Cluster
+from tests.dra.engine.examples import JOB, KEY, NAMESPACE, uid
+from tests.dra.kube.scripted import client_of, refusal
+
+ALLOCATION = {"devices": {"results": [{"driver": "d", "pool": "p", "device": "gpu-0"}]}}
+NOTE = Annotate(claim=KEY, annotations=(("x", "1"),))
+FREE = Deallocate(claim=KEY)
+ENTER = Enter(claim=KEY, entry=JOB)
+UNPATCHABLE = Status(code=422, details=Details(causes=[Cause(reason="FieldValueInvalid", field="spec")]))
+
+
+@pytest.fixture
+def cluster():
+    """A cluster with an allocated claim."""
+    served = Cluster()
+    served.put(CLAIMS, NAMESPACE, "train", status={"allocation": ALLOCATION})
+    return served
+
+
+@pytest.fixture
+def claim(cluster):
+    """The claim as it is decided on."""
+    return msgspec.convert(cluster.objects[cluster.path(CLAIMS, NAMESPACE, "train")], ResourceClaim)
+
+
+@pytest.fixture
+def client(cluster):
+    return client_of(cluster)
+
+
+@pytest.fixture
+def send(client, claim):
+    patching = Patching(client)
+
+    async def sent(write):
+        return await patching.send(write, claim, priority=Priority.NORMAL, within=lambda: 5.0)
+
+    return sent
+
+
+async def test_an_entry_needs_no_version(cluster, claim, send):
+    pods = [{"resource": "pods", "name": "a", "uid": "uid-a"}]
+    cluster.put(CLAIMS, NAMESPACE, "train", status={"allocation": ALLOCATION, "reservedFor": pods})
+    after = await send(ENTER)
+    ((_, subresource, body),) = cluster.writes()
+    assert (subresource, body["metadata"]) == ("status", {"uid": claim.metadata.uid})
+    assert {entry.uid for entry in after.entries} == {JOB.uid, uid("a")}
+
+
+async def test_a_list_that_takes_no_entry_has_been_changed_by_somebody_else(cluster, send):
+    cluster.answer["PATCH"] = refusal(422, "Invalid", causes=[{"field": "status.reservedFor"}])
+    with pytest.raises(Conflict):
+        await send(ENTER)
+
+
+@pytest.mark.parametrize(
+    "cause",
+    [
+        pytest.param(Cause(reason="FieldValueInvalid", field="status.reservedFor"), id="it-is-our-own-mistake"),
+        pytest.param(Cause(reason="FieldValueForbidden", field="status.allocation"), id="we-have-no-right-to-bind"),
+    ],
+)
+async def test_what_would_be_refused_in_any_form_is_not_rewritten(cluster, send, cause):
+    cluster.answer["PATCH"] = refusal(422, "Invalid", causes=[msgspec.to_builtins(cause)])
+    with pytest.raises(Invalid):
+        await send(NOTE)
+    assert [request.method for request in cluster.requests] == ["PATCH"]
+
+
+async def test_a_claim_that_cannot_be_patched_is_rewritten_and_from_then_on_at_once(client, claim, send):
+    ways = []
+
+    async def patch(*_, **__):
+        ways.append("patch")
+        raise Invalid("claim", UNPATCHABLE)
+
+    async def rewrite(_, __, body, *, subresource, **___):
+        ways.append(f"rewrite {subresource} {len(body.get('status', {}).get('reservedFor') or ())}")
+        return claim
+
+    client.merge_patch, client.rewrite = patch, rewrite
+    for write in (NOTE, FREE, ENTER):
+        await send(write)
+    assert ways == ["patch", "rewrite None 0", "rewrite status 0", "rewrite status 1"]
