@@ -1,11 +1,16 @@
 """As in tests.dra.kube: virtual time, except in modules that say ``REAL_TIME = True`` because they use sockets."""
 
 import asyncio
+import contextlib
 
 import pytest
 
+from controller.generation import GenerationLoop
+from controller.leadership import Leadership
 from controller.metrics import Metrics
+from controller.publisher import Publisher
 from dra.engine.world import World
+from tests.dra.kube.scripted import Handling, client_of
 from tests.dra.kube.virtual import LoopClock, VirtualLoop
 
 
@@ -27,3 +32,38 @@ def world():
 @pytest.fixture
 def metrics():
     return Metrics()
+
+
+@pytest.fixture
+def generating(world, metrics, clock):
+    """Runs a generation loop before a server; yields its transport, with the ``loop`` and the ``reasons`` it told."""
+
+    class Told:
+        def __init__(self):
+            self.reasons = []
+
+        def record(self, reason):
+            self.reasons.append(reason)
+
+    @contextlib.asynccontextmanager
+    async def run(server):
+        transport, told = Handling(server), Told()
+        transport.reasons = told.reasons
+        transport.loop = GenerationLoop(
+            client_of(transport),
+            world=world,
+            publisher=Publisher(told, metrics),
+            metrics=metrics,
+            clock=clock,
+            leadership=Leadership(),
+        )
+        transport.loop.wake()
+        task = asyncio.create_task(transport.loop.run())
+        await asyncio.sleep(0.1)
+        try:
+            yield transport
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    return run

@@ -1,18 +1,14 @@
 import asyncio
-import contextlib
 
 import msgspec
-import pytest
 
-from controller.generation import RETRY, GenerationLoop
-from controller.leadership import Leadership
-from controller.publisher import Publisher
+from controller.generation import RETRY
 from dra.engine.generation import manifests
 from dra.engine.reasons import Code
 from dra.kube.transport import APPLY_PATCH
 from tests.dra.engine.examples import NAMESPACE
 from tests.dra.engine.generation.examples import entry, group, pod, template
-from tests.dra.kube.scripted import Handling, body_of, client_of, ok, refusal
+from tests.dra.kube.scripted import body_of, ok, refusal
 
 CLAIMS = f"/apis/resource.k8s.io/v1/namespaces/{NAMESPACE}/resourceclaims"
 POD_STATUS = f"/api/v1/namespaces/{NAMESPACE}/pods/p/status"
@@ -50,45 +46,6 @@ class Server:
         return ok({**known, "metadata": metadata, "status": {**known["status"], **body_of(request)["status"]}})
 
 
-class Told:
-    def __init__(self):
-        self.reasons = []
-
-    def record(self, reason):
-        self.reasons.append(reason)
-
-
-@pytest.fixture
-def told():
-    return Told()
-
-
-@pytest.fixture
-def running(world, metrics, clock, told):
-    """Yields the transport of a loop that runs before a server."""
-
-    @contextlib.asynccontextmanager
-    async def run(server):
-        transport = Handling(server)
-        loop = GenerationLoop(
-            client_of(transport),
-            world=world,
-            publisher=Publisher(told, metrics),
-            metrics=metrics,
-            clock=clock,
-            leadership=Leadership(),
-        )
-        loop.wake()
-        task = asyncio.create_task(loop.run())
-        await asyncio.sleep(0.1)
-        transport.loop = loop
-        yield transport
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-
-    return run
-
-
 def see(world, *objects):
     for each in objects:
         match type(each).__name__:
@@ -108,9 +65,9 @@ def created(metrics, status):
     return metrics.creations.labels(status, "false")._value.get()
 
 
-async def test_a_claim_is_made_and_then_recorded_and_then_all_is_well(world, running, metrics):
+async def test_a_claim_is_made_and_then_recorded_and_then_all_is_well(world, generating, metrics):
     see(world, template(), pod(entry("a")))
-    async with running(Server(pod(entry("a")))) as transport:
+    async with generating(Server(pod(entry("a")))) as transport:
         assert steps(transport) == [("POST", CLAIMS), ("PATCH", POD_STATUS)]
         claim, record = transport.requests
         assert body_of(claim)["metadata"]["generateName"] == "p-a-"
@@ -123,11 +80,11 @@ async def test_a_claim_is_made_and_then_recorded_and_then_all_is_well(world, run
         assert len(transport.requests) == 2
 
 
-async def test_what_was_made_is_not_made_again_when_it_cannot_be_recorded(world, running):
+async def test_what_was_made_is_not_made_again_when_it_cannot_be_recorded(world, generating):
     server = Server(pod(entry("a")))
     server.refuse["PATCH"] = refusal(500, "InternalError")
     see(world, template(), pod(entry("a")))
-    async with running(server) as transport:
+    async with generating(server) as transport:
         assert steps(transport)[0] == ("POST", CLAIMS)
         await asyncio.sleep(5.0)
         server.refuse.clear()
@@ -137,12 +94,12 @@ async def test_what_was_made_is_not_made_again_when_it_cannot_be_recorded(world,
         assert world.owner_view("uid-p").owner.recorded[0].resource_claim_name == "p-a-101"
 
 
-async def test_a_refusal_is_told_in_the_words_of_the_stock_controller_and_tried_again(world, running, told, metrics):
+async def test_a_refusal_is_told_in_the_words_of_the_stock_controller_and_tried_again(world, generating, metrics):
     server = Server(pod(entry("a")))
     server.refuse["POST"] = refusal(403, "Forbidden", "exceeded quota: claims")
     see(world, template(), pod(entry("a")))
-    async with running(server) as transport:
-        reason = told.reasons[0]
+    async with generating(server) as transport:
+        reason = transport.reasons[0]
         assert reason.code is Code.GENERATION_FAILED
         assert reason.text == "pod ml/p: PodResourceClaim a: create ResourceClaim : exceeded quota: claims"
         assert created(metrics, "failure") == len(transport.requests) == 1
@@ -151,11 +108,11 @@ async def test_a_refusal_is_told_in_the_words_of_the_stock_controller_and_tried_
         assert created(metrics, "success") == 1
 
 
-async def test_a_missing_template_is_told_once_and_waited_for(world, running, told):
+async def test_a_missing_template_is_told_once_and_waited_for(world, generating):
     see(world, pod(entry("a")))
-    async with running(Server(pod(entry("a")))) as transport:
+    async with generating(Server(pod(entry("a")))) as transport:
         await asyncio.sleep(10 * RETRY[0])
-        assert [reason.code for reason in told.reasons] == [Code.GENERATION_FAILED]
+        assert [reason.code for reason in transport.reasons] == [Code.GENERATION_FAILED]
         assert transport.requests == []
         see(world, template())
         transport.loop.wake()
@@ -163,28 +120,28 @@ async def test_a_missing_template_is_told_once_and_waited_for(world, running, to
         assert steps(transport) == [("POST", CLAIMS), ("PATCH", POD_STATUS)]
 
 
-async def test_who_is_gone_when_it_is_recorded_is_forgotten(world, running):
+async def test_who_is_gone_when_it_is_recorded_is_forgotten(world, generating):
     see(world, template(), pod(entry("a")))
-    async with running(Server()) as transport:
+    async with generating(Server()) as transport:
         await asyncio.sleep(RETRY[1])
         assert steps(transport) == [("POST", CLAIMS), ("PATCH", POD_STATUS)]
         assert world.owner_view("uid-p") is None
 
 
-async def test_a_group_has_its_claims_made_in_the_version_that_is_served(world, running):
+async def test_a_group_has_its_claims_made_in_the_version_that_is_served(world, generating):
     world.owners.groups_in = "v1alpha2"
     see(world, template(), group(entry("a")))
-    async with running(Server(group(entry("a")))) as transport:
+    async with generating(Server(group(entry("a")))) as transport:
         assert steps(transport) == [("POST", CLAIMS), ("PATCH", GROUP_STATUS)]
         claim, record = map(body_of, transport.requests)
         assert claim["metadata"]["ownerReferences"][0]["apiVersion"] == "scheduling.k8s.io/v1alpha2"
         assert (record["apiVersion"], record["kind"]) == ("scheduling.k8s.io/v1alpha2", "PodGroup")
 
 
-async def test_one_that_cannot_be_decided_stops_no_other(world, running, metrics, monkeypatch):
+async def test_one_that_cannot_be_decided_stops_no_other(world, generating, metrics, monkeypatch):
     view_of = world.owner_view
     monkeypatch.setattr(world, "owner_view", lambda uid: 1 / 0 if uid == "uid-p" else view_of(uid))
     see(world, template(), pod(entry("a")), pod(entry("a"), name="q"))
-    async with running(Server(pod(entry("a"), name="q"))) as transport:
+    async with generating(Server(pod(entry("a"), name="q"))) as transport:
         assert len(steps(transport)) == 2
         assert metrics.failures._value.get() >= 1

@@ -1,13 +1,9 @@
 """Held claims on their way to owners' pods: the requests, and what comes between them."""
 
 import asyncio
-import contextlib
 
 import msgspec
 
-from controller.generation import GenerationLoop
-from controller.leadership import Leadership
-from controller.publisher import Publisher
 from dra.engine.claims.decide import decide
 from dra.engine.claims.policy import REPLACE
 from dra.engine.reasons import Code
@@ -18,7 +14,7 @@ from dra.model.meta import Uid
 from tests.dra.engine.examples import NAMESPACE
 from tests.dra.engine.generation.examples import entry, template
 from tests.dra.engine.generation.test_held import held, owner_pod, rsv
-from tests.dra.kube.scripted import Handling, body_of, client_of, ok, refusal
+from tests.dra.kube.scripted import body_of, ok, refusal
 
 CLAIM = f"/apis/resource.k8s.io/v1/namespaces/{NAMESPACE}/resourceclaims/h"
 STATUS = f"/api/v1/namespaces/{NAMESPACE}/pods/p/status"
@@ -51,36 +47,6 @@ class Server:
         return ok({**known, "metadata": metadata, "status": body["status"]})
 
 
-class Told:
-    def __init__(self):
-        self.codes = []
-
-    def record(self, reason):
-        self.codes.append(reason.code)
-
-
-@contextlib.asynccontextmanager
-async def running(world, metrics, clock, server):
-    transport, told = Handling(server), Told()
-    loop = GenerationLoop(
-        client_of(transport),
-        world=world,
-        publisher=Publisher(told, metrics),
-        metrics=metrics,
-        clock=clock,
-        leadership=Leadership(),
-    )
-    loop.wake()
-    task = asyncio.create_task(loop.run())
-    await asyncio.sleep(0.1)
-    transport.loop, transport.told = loop, told.codes
-    try:
-        yield transport
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-
-
 def see(world, claim, *pods, reservation=None):
     world.follow_reservations()
     world.owners.observe_template(template())
@@ -99,10 +65,10 @@ def steps(transport):
     return [(request.method, request.path) for request in transport.requests]
 
 
-async def test_a_held_claim_is_given_in_one_write_and_named_in_the_next(world, metrics, clock):
+async def test_a_held_claim_is_given_in_one_write_and_named_in_the_next(world, generating):
     claim, pod = versioned(held(), 7), owner_pod(entry("a"))
     see(world, claim, pod)
-    async with running(world, metrics, clock, Server(claim, pod)) as transport:
+    async with generating(Server(claim, pod)) as transport:
         assert steps(transport) == [("PATCH", CLAIM), ("PATCH", STATUS)]
         given, named = transport.requests
         assert given.content_type == MERGE_PATCH
@@ -113,30 +79,31 @@ async def test_a_held_claim_is_given_in_one_write_and_named_in_the_next(world, m
             ("Reservation", False),
         ]
         assert body_of(named)["status"] == {"resourceClaimStatuses": [{"name": "a", "resourceClaimName": "h"}]}
-        assert transport.told == [Code.HANDED_OVER]
+        assert [reason.code for reason in transport.reasons] == [Code.HANDED_OVER]
 
 
-async def test_who_was_too_late_gets_a_new_one(world, metrics, clock):
+async def test_who_was_too_late_gets_a_new_one(world, generating):
     """Somebody else has got it meanwhile, and the watch has not told."""
     claim, pod = versioned(held(), 7), owner_pod(entry("a"))
     see(world, claim, pod, owner_pod(entry("a"), name="q", records=()))
     server = Server(versioned(held(controller="q"), 9), pod, owner_pod(entry("a"), name="q"))
     server.refuse["PATCH"] = refusal(409, "Conflict")
     world.owners.dirty.discard(Uid("uid-q"))
-    async with running(world, metrics, clock, server) as transport:
+    async with generating(server) as transport:
         await asyncio.sleep(2.0)
         assert steps(transport)[:2] == [("PATCH", CLAIM), ("GET", CLAIM)]
         assert ("POST", CLAIM.rpartition("/")[0]) in steps(transport)
         assert steps(transport)[-1] == ("PATCH", STATUS)
 
 
-async def test_who_waits_for_its_predecessor_is_served_when_the_claim_is_back(world, metrics, clock):
+async def test_who_waits_for_its_predecessor_is_served_when_the_claim_is_back(world, generating):
     claim, pod = versioned(held(controller="q"), 7), owner_pod(entry("a"))
     former = owner_pod(entry("a"), name="q", phase="Succeeded")
     see(world, claim, pod, former)
     back = versioned(held(), 8)
-    async with running(world, metrics, clock, Server(back, pod)) as transport:
-        assert (transport.requests, transport.told) == ([], [Code.WAITS_FOR_HELD])
+    async with generating(Server(back, pod)) as transport:
+        assert transport.requests == []
+        assert [reason.code for reason in transport.reasons] == [Code.WAITS_FOR_HELD]
         world.observe_claim(back, now=1.0)
         transport.loop.wake()
         await asyncio.sleep(0.2)

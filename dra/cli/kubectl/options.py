@@ -13,6 +13,7 @@ from dra.cli.kubectl.output import Format
 __all__ = [
     "Place",
     "Style",
+    "manifests_option",
     "namespace_options",
     "place_options",
     "rows_options",
@@ -28,6 +29,18 @@ class Place:
 
     kubeconfig: str | None = None
     context: str | None = None
+
+
+manifests_option = click.option(
+    "-f",
+    "--filename",
+    "paths",
+    multiple=True,
+    required=True,
+    metavar="FILE",
+    help="Manifests, YAML or JSON; - is stdin, a folder stands for all in it. May be given again.",
+)
+"""``-f``; the command gets what `dra.cli.kubectl.manifests.documents` reads as `paths`."""
 
 
 def place_options(command: Command) -> Command:

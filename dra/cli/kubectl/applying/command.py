@@ -12,7 +12,7 @@ from dra.cli.kubectl.applying import kep
 from dra.cli.kubectl.connection import Connection, FailedError, run
 from dra.cli.kubectl.formats import Output, Style
 from dra.cli.kubectl.manifests import MalformedManifestError, documents, flat
-from dra.cli.kubectl.options import Place, place_options
+from dra.cli.kubectl.options import Place, manifests_option, place_options
 from dra.cli.kubectl.output import Format, say
 from dra.cli.kubectl.reading.source import Source
 from dra.kube.errors import ApiError, Conflict, NotFound
@@ -81,15 +81,7 @@ class Order:
 
 
 @click.command()
-@click.option(
-    "-f",
-    "--filename",
-    "paths",
-    multiple=True,
-    required=True,
-    metavar="FILE",
-    help="Manifests, YAML or JSON; - is stdin, a folder stands for all in it. May be given again.",
-)
+@manifests_option
 @place_options
 @click.option("-n", "--namespace", metavar="NAMESPACE", help="Else that of the manifest, or of the context.")
 @click.option(

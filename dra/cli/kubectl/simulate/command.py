@@ -10,7 +10,7 @@ from dra.cli.kubectl import listings
 from dra.cli.kubectl.connection import Connection, FailedError, run
 from dra.cli.kubectl.listings import Listing, Row
 from dra.cli.kubectl.manifests import MalformedManifestError, documents
-from dra.cli.kubectl.options import Style, rows_options
+from dra.cli.kubectl.options import Style, manifests_option, rows_options
 from dra.cli.kubectl.output import Format, folded_lines, say
 from dra.cli.kubectl.reading.live import Parts
 from dra.cli.kubectl.reading.source import Source, source_options
@@ -40,15 +40,7 @@ class _PriorityClass(Struct, frozen=True):
 
 
 @click.command()
-@click.option(
-    "-f",
-    "--filename",
-    "paths",
-    multiple=True,
-    required=True,
-    metavar="FILE",
-    help="Manifests, YAML or JSON; - is stdin, a folder stands for all in it. May be given again.",
-)
+@manifests_option
 @source_options
 @click.option(
     "--add-nodes", "added", multiple=True, metavar="NODE=COUNT", help="So many more nodes like that one, with devices."
