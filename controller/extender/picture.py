@@ -20,8 +20,8 @@ from dra.engine.reservations.amounts import Amounts
 from dra.engine.reservations.books import Books
 from dra.engine.reservations.claimants import Claimant, MalformedAnnotationError, allocated
 from dra.engine.reservations.holdings import Holding
-from dra.engine.reservations.marks import ALLOCATED, NODE_RESERVATION
-from dra.engine.reservations.nodes import NONE, NodeReservation
+from dra.engine.reservations.marks import ALLOCATED
+from dra.engine.reservations.nodes import NodeReservation
 from dra.model.meta import DynamicObject, Struct, Uid
 from dra.model.placement import Host, PlacedPod
 
@@ -65,16 +65,15 @@ class Picture:
     def observe_node(self, node: Host) -> None:
         """Take in a node: what it keeps for itself is not there."""
         name = node.metadata.name
-        allocatable = amounts.known(node.status.allocatable)
-        self._resources.update(allocatable)
-        text = node.metadata.annotation(NODE_RESERVATION)
-        try:
-            self._kept[name] = nodes.parse(text, allocatable=allocatable) if allocatable else NONE
+        self._resources.update(node.status.allocatable or ())
+        heeded = nodes.heed(node, before=self._kept.get(name))
+        if heeded.left:
+            self._kept[name] = heeded.reservation
+        if heeded.fault:
+            self.faults[name] = heeded.fault
+        else:
             self.faults.pop(name, None)
-        except MalformedAnnotationError as error:
-            self.faults[name] = str(error)
-        kept = self._kept.get(name, NONE)
-        self.books.observe_node(name, nodes.trimmed(allocatable, kept), labels=node.metadata.labels)
+        self.books.observe_node(name, heeded.left, labels=node.metadata.labels)
 
     def forget_node(self, name: str) -> None:
         """A node is gone."""

@@ -6,6 +6,9 @@ from functools import lru_cache
 from math import ceil
 from typing import Final, TypeAlias
 
+from dra.engine.reservations.amounts import ONE
+from dra.engine.reservations.marks import NODE_RESERVATION
+from dra.engine.reservations.nodes import NONE, NodeReservation, heed
 from dra.model import quantities
 from dra.model.meta import Key, Uid
 from dra.model.nodes import Taint, matches
@@ -110,6 +113,13 @@ class Room:
     labels: dict[str, str] = field(default_factory=dict)
     taints: tuple[Taint, ...] = ()
     allocatable: dict[str, int] = field(default_factory=dict)
+    """For pods: without what the node keeps."""
+    kept: dict[str, int] = field(default_factory=dict)
+    """What it keeps by its annotation ``node.koordinator.sh/reservation``."""
+    reservation: NodeReservation | None = None
+    """The last valid one."""
+    fault: str = ""
+    """What is wrong with that annotation now."""
     used: dict[str, int] = field(default_factory=dict)
     weight: list[int] = field(default_factory=lambda: [0] * len(_DEFAULTS))
     """What is used, as scoring counts it."""
@@ -123,8 +133,10 @@ class Room:
         taints = tuple(t for t in host.spec.taints or () if t.effect in _KEEPS_AWAY)
         if host.spec.unschedulable and not any(t.key == CORDON.key for t in taints):
             taints = (CORDON, *taints)
-        given = host.status.allocatable or {}
-        allocatable = {_PODS: DEFAULT_PODS} | {r: _amount(r, text) for r, text in given.items()}
+        given = {r: _amount(r, text) for r, text in (host.status.allocatable or {}).items()}
+        left = self._left(host, given)
+        self.kept = {r: amount - left[r] for r, amount in given.items() if amount > left[r]}
+        allocatable = {_PODS: DEFAULT_PODS} | left
         before = (self.known, self.labels, self.taints, self.allocatable)
         after = (True, labels, taints, allocatable)
         if before == after:
@@ -132,6 +144,17 @@ class Room:
         self.known, self.labels, self.taints, self.allocatable = after
         self.units = tuple(1.0 / allocatable[r] if allocatable.get(r) else 0.0 for r in _DEFAULTS)
         return True
+
+    def _left(self, host: Host, given: dict[str, int]) -> dict[str, int]:
+        """Return what the node has for pods."""
+        if host.metadata.annotation(NODE_RESERVATION) is None:  # nearly all nodes, at every heartbeat
+            self.reservation, self.fault = NONE, ""
+            return given
+        heeded = heed(host, before=self.reservation)
+        self.fault = heeded.fault
+        if heeded.left:
+            self.reservation = heeded.reservation
+        return {r: heeded.left[r] * (1000 if r == _CPU else 1) // ONE for r in given}
 
     def add(self, uid: Uid, amounts: Amounts) -> None:
         """A pod runs here, or is about to."""

@@ -144,11 +144,13 @@ def _room(room: Room, demand: Demand) -> Iterator[str]:
         there = room.allocatable.get(resource, 0)
         free = there - room.used.get(resource, 0)
         if amount > free:
-            asked, left, whole = (_shown(resource, each) for each in (amount, max(free, 0), there))
-            yield f"{resource}: {asked} asked for, {left} of {whole} free"
+            asked, left, whole = (shown(resource, each) for each in (amount, max(free, 0), there))
+            kept = f"; the node keeps {shown(resource, room.kept[resource])}" if resource in room.kept else ""
+            yield f"{resource}: {asked} asked for, {left} of {whole} free{kept}"
 
 
-def _shown(resource: str, amount: int) -> str:
+def shown(resource: str, amount: int) -> str:
+    """Return an amount of `dra.engine.fit` in words."""
     if resource == "cpu":
         return f"{amount / 1000:g}"
     if resource == "memory" or resource.startswith("hugepages-"):

@@ -3,7 +3,8 @@
 import msgspec
 import pytest
 
-from dra.engine.fit import Demand, Room, amounts_of, lacks, score
+from dra.engine.fit import DEFAULT_PODS, Demand, Room, amounts_of, lacks, score
+from dra.engine.reservations.marks import NODE_RESERVATION
 from dra.model.placement import Host, PlacedPod
 
 
@@ -15,9 +16,17 @@ def pod(*containers, init=(), **spec):
     return msgspec.convert({"metadata": {"name": "a", "uid": "a"}, "spec": body}, PlacedPod)
 
 
+FAULTS = ("{", '{"resources": {"cpu": 99}}', '{"resources": {"cpu": "two", "memory": "512Mi"}}')
+
+
+def host(annotation=None, **allocatable):
+    metadata = {"name": "n"} | ({"annotations": {NODE_RESERVATION: annotation}} if annotation is not None else {})
+    return msgspec.convert({"metadata": metadata, "status": {"allocatable": allocatable}}, Host)
+
+
 def room(**allocatable):
     found = Room("n")
-    found.observe(msgspec.convert({"metadata": {"name": "n"}, "status": {"allocatable": allocatable}}, Host))
+    found.observe(host(**allocatable))
     return found
 
 
@@ -61,3 +70,50 @@ def test_heartbeats_are_no_news():
     )
 
     assert not found.observe(same)
+
+
+@pytest.mark.parametrize(
+    ("annotations", "left", "kept"),
+    [
+        pytest.param([None], {"cpu": 8000, "memory": 2**30}, {}, id="nothing"),
+        pytest.param(
+            ['{"resources": {"cpu": "1500m", "memory": "256Mi"}}'],
+            {"cpu": 6500, "memory": 3 * 2**28},
+            {"cpu": 1500, "memory": 2**28},
+            id="amounts",
+        ),
+        pytest.param(['{"reservedCPUs": "0-2"}'], {"cpu": 5000, "memory": 2**30}, {"cpu": 3000}, id="named-cpus"),
+        pytest.param(
+            ['{"reservedCPUs": "0-2", "applyPolicy": "ReservedCPUsOnly"}'],
+            {"cpu": 8000, "memory": 2**30},
+            {},
+            id="cpus-that-are-subtracted-already",
+        ),
+        pytest.param(
+            ['{"resources": {"cpu": 2}}', '{"resources": {"cpu": 99}}'],
+            {"cpu": 6000, "memory": 2**30},
+            {"cpu": 2000},
+            id="the-last-valid-one-counts",
+        ),
+        pytest.param([None, "{"], {"cpu": 8000, "memory": 2**30}, {}, id="none-was-the-last-valid-one"),
+        pytest.param(
+            ['{"resources": {"cpu": "two", "memory": "512Mi"}}'],
+            {"cpu": 8000, "memory": 2**29},
+            {"memory": 2**29},
+            id="never-seen-valid-what-can-be-read-counts",
+        ),
+        pytest.param(['{"resources": {"cpu": 2}}', None], {"cpu": 8000, "memory": 2**30}, {}, id="taken-back"),
+    ],
+)
+def test_what_a_node_keeps_is_not_there_for_pods(annotations, left, kept):
+    found = Room("n")
+    for each in annotations:
+        found.observe(host(each, cpu="8", memory="1Gi"))
+    assert (found.allocatable, found.kept) == ({"pods": DEFAULT_PODS, **left}, kept)
+    assert bool(found.fault) == (annotations[-1] in FAULTS)
+
+
+def test_a_change_of_what_a_node_keeps_is_news():
+    found = room(cpu="4")
+    assert found.observe(host('{"resources": {"cpu": 1}}', cpu="4"))
+    assert not found.observe(host('{"resources": {"cpu": "1000m"}}', cpu="4"))

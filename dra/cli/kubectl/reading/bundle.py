@@ -15,6 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from dra.engine.explain.snapshot import Snapshot
+from dra.engine.reservations.marks import NODE_RESERVATION
 from dra.model.claims import ResourceClaim
 from dra.model.meta import ObjectMeta, Struct
 from dra.model.placement import PlacedPod
@@ -27,7 +28,7 @@ SNAPSHOT: Final = "snapshot.json"
 LARGEST: Final = 512 * 2**20
 """Bytes of a snapshot that are read: a file that somebody sent may claim to be anything."""
 
-OURS: Final = ("reserve.dra/", "resource.kubernetes.io/", "scheduling.koordinator.sh/")
+OURS: Final = ("reserve.dra/", "resource.kubernetes.io/", "scheduling.koordinator.sh/", NODE_RESERVATION)
 """Annotations that rules look at."""
 
 TEXT: Final = 500

@@ -1,5 +1,6 @@
 """Nodes and devices in words."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import click
@@ -10,7 +11,9 @@ from dra.cli.kubectl.output import Format, folded_lines
 from dra.cli.kubectl.why import words
 from dra.engine.explain import claims
 from dra.engine.explain.devices import DeviceFacts, devices
+from dra.engine.explain.places import shown
 from dra.engine.explain.scene import Scene
+from dra.engine.reservations.marks import NODE_RESERVATION
 
 
 def tell(scene: Scene, kind: str, name: str, style: Style) -> bool:
@@ -21,7 +24,7 @@ def tell(scene: Scene, kind: str, name: str, style: Style) -> bool:
     if style.output is not Format.TABLE:
         style.write(_data(scene, kind, name, found))
         return True
-    lines = [_head(scene, kind, name, found)]
+    lines = [_head(scene, kind, name, found), *(_kept(scene, name) if kind == "node" else ())]
     for each in found:
         lines += [f"  device    {each.item}: {_who(each)}"]
     for key in dict.fromkeys(key for each in found for key in each.holders):
@@ -55,6 +58,18 @@ def _head(scene: Scene, kind: str, name: str, found: list[DeviceFacts]) -> str:
     return f"node {name}: {ready}{cordoned}; {len(found)} devices of its own, {held} held"
 
 
+def _kept(scene: Scene, name: str) -> Iterator[str]:
+    """Yield what the node keeps from pods."""
+    room = scene.rooms.get(name)
+    if room is None:
+        return
+    if room.kept:
+        amounts = ", ".join(f"{resource} {shown(resource, amount)}" for resource, amount in sorted(room.kept.items()))
+        yield f"  keeps     {amounts} from pods (annotation {NODE_RESERVATION})"
+    if room.fault:
+        yield f"  problem   {room.fault}; correct it: kubectl edit node {name}"
+
+
 def _who(found: DeviceFacts) -> str:
     where = f" on node {found.node}" if found.node else ""
     taints = f", tainted {', '.join(found.taints)}" if found.taints else ""
@@ -65,12 +80,20 @@ def _who(found: DeviceFacts) -> str:
     return f"held by claim {names}{where}, used by {found.consumers} pods{taints}{gone}"
 
 
+def _kept_data(scene: Scene, kind: str, name: str) -> dict[str, Any]:
+    room = scene.rooms.get(name) if kind == "node" else None
+    if room is None:
+        return {}
+    return {"kept": {r: shown(r, amount) for r, amount in sorted(room.kept.items())}, "problem": room.fault}
+
+
 def _data(scene: Scene, kind: str, name: str, found: list[DeviceFacts]) -> dict[str, Any]:
     keys = dict.fromkeys(key for each in found for key in each.holders)
     facts = (claims.explain(scene, key) for key in keys)
     return {
         "kind": kind,
         "name": name,
+        **_kept_data(scene, kind, name),
         "devices": [{**msgspec.to_builtins(each), "name": str(each.item)} for each in found],
         "claims": [words.data(each, scene.snapshot) for each in facts if each is not None],
     }

@@ -15,10 +15,18 @@ SOMEBODY = Leader(presence=Presence.RUNNING, name="dra-reserve/dra-reserve-contr
 
 
 def node(
-    name: str, *, ready: bool = True, cordoned: bool = False, taints: tuple = (), cpu: str = "8", **labels: str
+    name: str,
+    *,
+    ready: bool = True,
+    cordoned: bool = False,
+    taints: tuple = (),
+    cpu: str = "8",
+    keeps: str = "",
+    **labels: str,
 ) -> Any:
+    annotations = {"annotations": {"node.koordinator.sh/reservation": keeps}} if keeps else {}
     return {
-        "metadata": {"name": name, "uid": f"uid-{name}", "resourceVersion": "1", "labels": labels},
+        "metadata": {"name": name, "uid": f"uid-{name}", "resourceVersion": "1", "labels": labels, **annotations},
         "spec": {"unschedulable": cordoned, "taints": list(taints)},
         "status": {
             "conditions": [{"type": "Ready", "status": "True" if ready else "Unknown"}],

@@ -57,6 +57,12 @@ def shape(facts):
             told(claim("c"), nodes=[node("n1", cpu="500m")]), [(1, [Obstacle.ROOM])], Way.NONE, id="too-few-cpus"
         ),
         pytest.param(
+            told(claim("c"), nodes=[node("n1", keeps='{"resources": {"cpu": "7500m"}}'), node("n2")]),
+            [(1, []), (1, [Obstacle.ROOM])],
+            Way.NONE,
+            id="a-node-that-keeps-its-cpus",
+        ),
+        pytest.param(
             told(claim("c", "n1/gpu-0"), nodes=[node("n1", cpu="0"), node("n2")]),
             [(1, [Obstacle.ROOM]), (1, [Obstacle.ELSEWHERE])],
             Way.NONE,
@@ -73,6 +79,11 @@ def shape(facts):
 def test_nodes_are_told_in_groups(facts, groups, way):
     assert shape(facts) == groups
     assert facts.advice.way is way
+
+
+def test_what_a_node_keeps_is_said_with_what_it_has():
+    (group,) = told(claim("c"), nodes=[node("n1", keeps='{"resources": {"cpu": "7500m"}}')]).groups
+    assert group.barriers[0].detail == "cpu: 1 asked for, 0.5 of 0.5 free; the node keeps 7.5"
 
 
 def test_a_group_has_numbers_and_says_who_has_the_devices():

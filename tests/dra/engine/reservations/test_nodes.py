@@ -2,13 +2,15 @@
 
 import json
 
+import msgspec
 import pytest
 
 from dra.engine.cpus import cpusets
 from dra.engine.cpus.cpusets import CpuSet
 from dra.engine.cpus.topology import Cpu, Topology
 from dra.engine.reservations.claimants import MalformedAnnotationError
-from dra.engine.reservations.nodes import NONE, chosen, parse, trimmed
+from dra.engine.reservations.nodes import NONE, NodeReservation, chosen, heed, parse, trimmed
+from dra.model.placement import Host
 from tests.dra.engine.reservations.examples import of
 
 TWELVE = Topology(
@@ -106,3 +108,55 @@ def test_an_invalid_annotation_is_refused_with_the_field_named(annotation, compl
     with pytest.raises(MalformedAnnotationError) as refused:
         parse(annotation, allocatable=of(12, memory="32Gi"), online=TWELVE.online)
     assert str(refused.value).startswith(f"annotation node.koordinator.sh/reservation: {complaint}")
+
+
+BATCH = {"kubernetes.io/batch-cpu": "9000", "kubernetes.io/batch-memory": "8Gi"}
+
+
+def test_batch_resources_are_what_is_left_already():
+    kept = parse(text(resources={"cpu": "4", "memory": "1Gi", **dict.fromkeys(BATCH, "1")}))
+    assert trimmed(of(12, memory="32Gi", **BATCH), kept) == of(8, memory="31Gi", **BATCH)
+
+
+def node(annotation=None, **allocatable):
+    metadata = {"name": "n", "annotations": {"node.koordinator.sh/reservation": annotation} if annotation else {}}
+    return msgspec.convert({"metadata": metadata, "status": {"allocatable": allocatable}}, Host)
+
+
+@pytest.mark.parametrize(
+    ("annotation", "before", "left", "fault"),
+    [
+        pytest.param(None, None, of(12), "", id="none"),
+        pytest.param(cpu("4"), None, of(8), "", id="valid"),
+        pytest.param(cpu("-4"), NodeReservation(amounts=of(2)), of(10), "resources.cpu: -4 is negative", id="last-one"),
+        pytest.param(cpu("-4"), NONE, of(12), "resources.cpu: -4 is negative", id="the-last-one-was-none"),
+        pytest.param(
+            text(resources={"cpu": "two"}, reservedCPUs="0-2"),
+            None,
+            of(9),
+            "resources.cpu: 'two' is no quantity",
+            id="nobody-remembers-what-can-be-read-counts",
+        ),
+        pytest.param(
+            text(resources={"cpu": "two", "memory": "x"}, reservedCPUs="3-1", applyPolicy="Only", more=1),
+            None,
+            of(12),
+            "more: unknown field; known are resources, reservedCPUs, applyPolicy; "
+            "applyPolicy: 'Only' is neither Default nor ReservedCPUsOnly; resources.cpu: 'two' is no quantity",
+            id="all-that-is-wrong-is-told",
+        ),
+        pytest.param(cpu("13"), None, of() | {"cpu": 0}, "resources.cpu: 13 is more than the node has", id="too-much"),
+        pytest.param("{", None, of(12), "is no JSON", id="nothing-can-be-read"),
+    ],
+)
+def test_what_a_node_has_for_pods(annotation, before, left, fault):
+    found = heed(node(annotation, cpu="12"), before=before)
+    assert found.left == left
+    expected = f"annotation node.koordinator.sh/reservation: {fault}" if fault else ""
+    assert found.fault.startswith(expected)
+    assert bool(found.fault) == bool(expected)
+
+
+def test_of_a_node_that_has_not_told_what_it_has_the_last_one_stays():
+    before = NodeReservation(amounts=of(2))
+    assert heed(node(cpu("4")), before=before).reservation == before

@@ -17,7 +17,7 @@ from dra.engine.explain.scene import Scene
 from dra.engine.explain.snapshot import Snapshot
 from dra.model.claims import ResourceClaim
 from dra.model.placement import PlacedPod
-from tests.dra.engine.explain.scenes import JOB, claim, entry, pod, snapshot, workload
+from tests.dra.engine.explain.scenes import JOB, claim, entry, node, pod, snapshot, workload
 
 SECRET = "hunter2"  # noqa: S105 - of nobody
 
@@ -98,6 +98,24 @@ def test_what_is_no_bundle_is_refused(tmp_path, members, told):
     _archive(tmp_path / "b.tgz", **members)
     with pytest.raises(bundle.MalformedBundleError, match=told):
         bundle.read(tmp_path / "b.tgz")
+
+
+@pytest.mark.parametrize(
+    ("keeps", "shown"),
+    [
+        pytest.param(
+            '{"resources": {"cpu": 2, "memory": "1Gi"}}', "keeps     cpu 2, memory 1024Mi from pods", id="valid"
+        ),
+        pytest.param(
+            '{"resources": {"cpu": -2}}', "problem   annotation node.koordinator.sh/reservation: ", id="invalid"
+        ),
+    ],
+)
+def test_a_bundle_says_what_nodes_keep(tmp_path, keeps, shown):
+    bundle.write(snapshot(nodes=[node("n1", keeps=keeps)]), tmp_path / "b.tgz")
+    done = CliRunner().invoke(main, ["explain", "node", "n1", "--from", str(tmp_path / "b.tgz")])
+    assert done.exit_code == 0, done.output
+    assert shown in done.stdout
 
 
 @pytest.mark.parametrize(

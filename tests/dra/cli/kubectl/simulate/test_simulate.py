@@ -102,6 +102,13 @@ def test_a_change_of_the_cluster_can_be_tried(simulate, options, count):
     assert len(placed(simulate(template("t"), job, options=options))) == count
 
 
+def test_what_a_node_keeps_is_not_there(simulate):
+    cluster = snapshot(nodes=[node("n1", keeps='{"resources": {"cpu": "6"}}')])
+    found = simulate(manifest("Pod", "a", using(cpu=3)), manifest("Pod", "b", using(cpu=2)), cluster=cluster)
+    assert placed(found) == {"b"}
+    assert "Insufficient cpu" in found["a"]["why"]
+
+
 def test_a_reservation_can_be_dropped(simulate):
     cluster = snapshot(*(claim(f"h{n}", f"n{n}/gpu-0", f"n{n}/gpu-1", listed=(entry(f"x{n}"),)) for n in (1, 2, 3)))
     wish = (asking("c"), manifest("Pod", "p", using("c")))
