@@ -1,10 +1,10 @@
 """Who has which CPUs of a machine for itself, and what is left for everybody else.
 
 The *shared pool* is where all containers run that have no CPUs of their own. It is never empty: a hold that would
-empty it is refused, as a cpuset without CPUs can neither be written nor run anything. CPUs reserved for the system
-(the kubelet's ``reservedSystemCPUs``) are nobody's own; whether the shared pool has them is the administrator's choice,
-as it is with the kubelet (``strict-cpu-reservation``). Isolated CPUs can be held, and are not in the pool: the kernel
-does not balance there, so all threads of a container might queue on one of them.
+empty it is refused, as a cpuset without CPUs can neither be written nor run anything. CPUs reserved for the system are
+nobody's own, and in the shared pool; CPUs that the node *keeps* (by its annotation) are for no container at all, as the
+kubelet's ``reservedSystemCPUs`` with ``strict-cpu-reservation``. Isolated CPUs can be held, and are not in the pool:
+the kernel does not balance there, so all threads of a container might queue on one of them.
 
 A machine may have changed under holdings that were remembered (CPUs switched off, a reservation widened). They stay
 what they are, nothing is taken away or given twice; `Division.faults` tells.
@@ -12,19 +12,11 @@ what they are, nothing is taken away or given twice; `Division.faults` tells.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 from functools import cached_property
 
 from dra.engine.cpus.cpusets import NO_CPUS, CpuSet
 from dra.engine.cpus.topology import Topology
 from dra.engine.ledger import Holder
-
-
-class ReservedUse(StrEnum):
-    """Who runs on reserved CPUs."""
-
-    SHARED = "Shared"  # the system, and containers without CPUs of their own
-    SYSTEM_ONLY = "SystemOnly"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +25,9 @@ class Division:
 
     topology: Topology
     reserved: CpuSet = NO_CPUS
-    reserved_use: ReservedUse = ReservedUse.SHARED
+    """For the system, and containers without CPUs of their own."""
+    kept: CpuSet = NO_CPUS
+    """For no container."""
     holdings: Mapping[Holder, CpuSet] = field(default_factory=dict)
 
     @cached_property
@@ -44,7 +38,7 @@ class Division:
     @cached_property
     def allocatable(self) -> CpuSet:
         """CPUs that one may have for itself, held ones included."""
-        return self.topology.online - self.reserved
+        return self.topology.online - self.reserved - self.kept
 
     @cached_property
     def free(self) -> CpuSet:
@@ -57,8 +51,7 @@ class Division:
         return self._pool(self.held) or self._unheld or self.topology.online
 
     def _pool(self, held: CpuSet) -> CpuSet:
-        kept = self.reserved if self.reserved_use is ReservedUse.SYSTEM_ONLY else NO_CPUS
-        return self.topology.online - self.topology.isolated - kept - held
+        return self.topology.online - self.topology.isolated - self.kept - held
 
     @property
     def _unheld(self) -> CpuSet:
@@ -70,8 +63,9 @@ class Division:
             return f"{holder}: no CPUs are asked for; a request needs at least one"
         if unknown := cpus - self.topology.online:
             return f"{holder}: CPUs {unknown} are not online (online: {self.topology.online}); have it allocated anew"
-        if system := cpus & self.reserved:
-            return f"{holder}: CPUs {system} are reserved for the system ({self.reserved}), nobody may hold them"
+        for why, those in (("kept by the node", self.kept), ("reserved for the system", self.reserved)):
+            if nobodys := cpus & those:
+                return f"{holder}: CPUs {nobodys} are {why} ({those}), nobody may hold them"
         others = {other: theirs for other, theirs in self.holdings.items() if other != holder}
         for other, theirs in others.items():
             if both := cpus & theirs:
@@ -97,13 +91,15 @@ class Division:
         for holder, cpus in self.holdings.items():
             if gone := cpus - self.topology.online:
                 found.append(f"{holder}: CPUs {gone} that it holds are not online")
-            if reserved := cpus & self.reserved:
+            if kept := cpus & self.kept:
+                found.append(f"{holder}: CPUs {kept} that it holds have since been kept by the node")
+            if reserved := cpus & self.reserved - self.kept:
                 found.append(f"{holder}: CPUs {reserved} that it holds have since been reserved for the system")
             for cpu in cpus:
                 first = seen.setdefault(cpu, holder)
                 if first != holder:
                     found.append(f"{holder}: CPU {cpu} that it holds is also held by {first}")
         if not self._pool(self.held):
-            rest = "reserved or isolated CPUs" if self._unheld else "all CPUs, with those that hold them"
+            rest = "kept or isolated CPUs" if self._unheld else "all CPUs, with those that hold them"
             found.append(f"shared pool: no CPU is left; containers without their own run on {rest} ({self.shared})")
         return tuple(found)

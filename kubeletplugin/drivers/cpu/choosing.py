@@ -4,6 +4,7 @@ What is chosen is remembered in the preparation's state: for each request its CP
 requests of a claim), and what later choices have to heed.
 """
 
+import dataclasses
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -14,7 +15,6 @@ from dra.engine.cpus.binding import BindPolicy, Exclusivity, Reason, Refusal, St
 from dra.engine.cpus.cpusets import NO_CPUS, CpuSet, parse
 from dra.engine.cpus.room import Holding, Request, Room
 from dra.engine.cpus.shares import Division
-from dra.engine.cpus.topology import Topology
 from dra.engine.ledger import Holder
 from dra.model import quantities
 from dra.model.claims import DeviceRequestAllocationResult
@@ -30,18 +30,16 @@ class Share(Struct, frozen=True):
     exclusivity: Exclusivity = Exclusivity.NONE
 
 
-def divided(topology: Topology, reserved: CpuSet, preparations: Iterable[Preparation]) -> Division:
-    """Return who has which CPUs."""
+def divided(nobodys: Division, preparations: Iterable[Preparation]) -> Division:
+    """Return who has which CPUs; `nobodys` is the machine before anybody has any."""
     held = {_holder(each.claim): _together(holding.cpus for holding in holdings(each)) for each in preparations}
-    return Division(topology=topology, reserved=reserved, holdings={who: cpus for who, cpus in held.items() if cpus})
+    return dataclasses.replace(nobodys, holdings={who: cpus for who, cpus in held.items() if cpus})
 
 
-def shares(
-    topology: Topology, reserved: CpuSet, request: PrepareRequest, others: Iterable[Preparation]
-) -> tuple[Share, ...]:
+def shares(nobodys: Division, request: PrepareRequest, others: Iterable[Preparation]) -> tuple[Share, ...]:
     """Return the CPUs of each result, in their order; adminAccess gets none. Raises Refused."""
     held = tuple(others)
-    division = divided(topology, reserved, held)
+    division = divided(nobodys, held)
     taken = [holding for each in held for holding in holdings(each)]
     me = _holder(request.claim)
     found: list[Share] = []

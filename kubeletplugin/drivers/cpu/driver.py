@@ -10,6 +10,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from dra.engine.cpus.cpusets import NO_CPUS, CpuSet
+from dra.engine.cpus.shares import Division
 from dra.engine.cpus.topology import Topology
 from dra.engine.reservations import nodes
 from dra.engine.reservations.amounts import Amounts
@@ -93,8 +94,17 @@ class CpuDriver:
         return self._manager.active()
 
     @property
-    def _reserved(self) -> CpuSet:
-        return self._system | self._kept
+    def _nobodys(self) -> Division:
+        """The machine before anybody has CPUs.
+
+        Where the node keeps all that is reserved for the system, another core is: containers without CPUs of their own
+        have to run somewhere.
+        """
+        topology = self._topology
+        reserved, rest = self._system, topology.online - self._kept
+        if not reserved & rest and rest:
+            reserved |= topology.cores[topology.by_id[min(rest - topology.isolated or rest)].core]
+        return Division(topology=topology, reserved=reserved, kept=self._kept)
 
     def keep(self, annotation: str | None, *, allocatable: Amounts) -> CpuSet:
         """Never give away what the node's annotation keeps; an amount without names is turned into names."""
@@ -148,7 +158,7 @@ class CpuDriver:
         """Return what the claim gets; raises Refused."""
         if why := self.stepped_aside:
             raise Refused(f"{request.claim}: no CPUs are given away on this node: {why}")
-        chosen = choosing.shares(self._topology, self._reserved, request, others)
+        chosen = choosing.shares(self._nobodys, request, others)
         state = choosing.state(request, chosen)
         hooked: set[str] = set()
         prepared = []
@@ -173,7 +183,7 @@ class CpuDriver:
     async def enforce(self, preparations: Iterable[Preparation]) -> None:
         """Keep the CPUs of these claims for their containers; raises Refused."""
         held = tuple(preparations)
-        faults = set(choosing.divided(self._topology, self._reserved, held).faults())
+        faults = set(choosing.divided(self._nobodys, held).faults())
         for fault in sorted(faults - self._faults):  # once, not at every look
             log.warning("node %s: %s", self._node, fault)
         self._faults = faults
@@ -182,7 +192,7 @@ class CpuDriver:
         requests = {
             owner(each.claim.uid, request): cpus for each in held for request, cpus in choosing.requests(each).items()
         }
-        await self._enforcement.demand(Demand(requests=requests, apart=self._topology.isolated))
+        await self._enforcement.demand(Demand(requests=requests, apart=self._topology.isolated, kept=self._kept))
 
     async def close(self) -> None:
         """Stop looking after cgroups; containers keep what they have."""
@@ -191,9 +201,10 @@ class CpuDriver:
 
     def _take(self, topology: Topology) -> None:
         self._topology = topology
-        published = devices(topology, allocatable=topology.online - self._reserved, mode=self._mode)
+        allocatable = self._nobodys.allocatable
+        published = devices(topology, allocatable=allocatable, mode=self._mode)
         self._pools = (Pool(name=self._node, devices=published),)
-        self._known |= topology.online - self._reserved
+        self._known |= allocatable
 
     async def _look_again(self) -> bool:
         mark = self._source.mark()

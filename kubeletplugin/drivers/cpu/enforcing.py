@@ -5,9 +5,9 @@ other containers have lost the CPUs before the claim's container exists. *In bet
 cgroup and of each write into a cpuset (`kubeletplugin.cgroups.watching`); besides there is a look now and then, for
 what the kernel does not tell. How often follows from what a look costs, so that idling is cheap on any node.
 
-As long as no claim has been prepared nothing is read, watched or written: somebody else may be managing cpusets.
-After the last claim is given back, cgroups are looked after until nothing has had to be written for a while, since a
-container may have been born narrow at the wrong moment; then the demand is forgotten.
+As long as no claim has been prepared, and the node keeps no CPUs, nothing is read, watched or written: somebody else
+may be managing cpusets. After the last claim is given back, cgroups are looked after until nothing has had to be
+written for a while, since a container may have been born narrow at the wrong moment; then the demand is forgotten.
 """
 
 import asyncio
@@ -78,7 +78,7 @@ class Enforcement:
             return
         async with self._turn:
             before = self._records.demand()
-            if not demand.requests and (before is None or (not before.requests and self._restored())):
+            if demand.idle and (before is None or (before.idle and self._restored())):
                 await asyncio.to_thread(self._records.put_demand, None)
                 await self._stop()
                 return

@@ -4,7 +4,7 @@
 ``hook.sh``                                   the hook's program, written anew at each start
 ``containers/CGROUP/CLAIM_UID.REQUEST``       a container owns the CPUs of a request; written by the hook
 ``failures/CGROUP``                           why a hook failed; written by the hook, read once
-``demand.json``                               the CPUs of each request; there as long as a cgroup may be narrow
+``demand.json``                               requests' CPUs, and those kept; there as long as a cgroup may be narrow
 ``kept``                                      the CPUs that the Node's annotation kept when it could last be read
 ============================================  ========================================================================
 
@@ -48,6 +48,14 @@ class Demand(Struct, frozen=True):
 
     apart: CpuSet = NO_CPUS
     """CPUs that only requests get, as long as there are any: isolated ones, on which the kernel balances nothing."""
+
+    kept: CpuSet = NO_CPUS
+    """CPUs that the node keeps from all containers, but for requests that had them before."""
+
+    @property
+    def idle(self) -> bool:
+        """Whether everybody may have everything."""
+        return not (self.requests or self.kept)
 
 
 class Records:
@@ -124,7 +132,7 @@ class Records:
             self._demand.unlink(missing_ok=True)
             return
         requests = {name: str(cpus) for name, cpus in sorted(demand.requests.items())}
-        body = {"version": 1, "requests": requests, "apart": str(demand.apart)}
+        body = {"version": 1, "requests": requests, "apart": str(demand.apart), "kept": str(demand.kept)}
         # Not synced: it need not survive a power cut, containers do not either.
         put(self._demand, json.dumps(body, indent=1).encode(), mode=0o600, sync=False)
 
@@ -148,7 +156,7 @@ def _demand(path: Path) -> Demand | None:
     try:
         content = json.loads(path.read_bytes())
         requests = {name: parse(cpus) for name, cpus in content["requests"].items()}
-        return Demand(requests=requests, apart=parse(content["apart"]))
+        return Demand(requests=requests, apart=parse(content["apart"]), kept=parse(content.get("kept", "")))
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
 

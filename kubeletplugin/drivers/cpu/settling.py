@@ -67,7 +67,8 @@ def settle(
         tree = _regained(hierarchy, demand, tree, regaining or Regaining())
     machine = tree[0].cpus
     left = machine - _together(demand.requests.values())
-    shared = (left - demand.apart if demand.requests else left) or left
+    apart = demand.apart if demand.requests else NO_CPUS
+    shared = (left - apart - demand.kept) or (left - demand.kept) or left
     if not shared:
         raise NoSharedCpuError(
             f"cgroup {hierarchy.pods}: claims have all its CPUs ({machine}), containers without claims could not run;"

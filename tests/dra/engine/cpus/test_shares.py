@@ -5,7 +5,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from dra.engine.cpus.cpusets import CpuSet, parse
-from dra.engine.cpus.shares import Division, ReservedUse
+from dra.engine.cpus.shares import Division
 from dra.engine.cpus.topology import Topology, regular
 from dra.engine.ledger import Holder
 from dra.model.meta import Uid
@@ -45,14 +45,15 @@ def test_a_holder_that_holds_again_holds_that_instead():
 
 
 @pytest.mark.parametrize(
-    ("use", "shared"),
+    ("fields", "shared"),
     [
-        pytest.param(ReservedUse.SHARED, "0-1,4-7", id="shared"),
-        pytest.param(ReservedUse.SYSTEM_ONLY, "4-7", id="for-the-system-only"),
+        pytest.param({"reserved": parse("0-1")}, "0-1,4-7", id="for-the-system-and-shared"),
+        pytest.param({"kept": parse("0-1")}, "4-7", id="kept-by-the-node"),
+        pytest.param({"reserved": parse("0"), "kept": parse("0-1")}, "4-7", id="both"),
     ],
 )
-def test_reserved_cpus_are_nobodys_own(use, shared):
-    division = held(Division(topology=MACHINE, reserved=parse("0-1"), reserved_use=use), A, "2-3")
+def test_reserved_cpus_are_nobodys_own(fields, shared):
+    division = held(Division(topology=MACHINE, **fields), A, "2-3")
     assert (str(division.shared), str(division.allocatable), str(division.free)) == (shared, "2-7", "4-7")
 
 
@@ -93,10 +94,13 @@ def test_isolated_cpus_can_be_held_and_are_not_shared():
             id="isolated-ones-are-no-pool",
         ),
         pytest.param(
-            Division(topology=MACHINE, reserved=parse("0"), reserved_use=ReservedUse.SYSTEM_ONLY),
+            Division(topology=MACHINE, kept=parse("0")),
             "1-7",
             "7 CPUs (1-7) refused: none would be left",
-            id="nor-are-the-systems",
+            id="nor-are-those-that-the-node-keeps",
+        ),
+        pytest.param(
+            Division(topology=MACHINE, kept=parse("0-3")), "3-4", "CPUs 3 are kept by the node (0-3)", id="kept"
         ),
     ],
 )
@@ -122,6 +126,18 @@ def test_what_cannot_be_held_is_refused_with_numbers(division, cpus, text):
             id="reserved-since",
         ),
         pytest.param(
+            Division(topology=MACHINE, reserved=parse("0-1"), kept=parse("1-3"), holdings={A: parse("1-2")}),
+            "0,4-7",
+            ["claim ml/a (uid a): CPUs 1-2 that it holds have since been kept by the node"],
+            id="kept-since",
+        ),
+        pytest.param(
+            Division(topology=MACHINE, kept=parse("2-7"), holdings={A: parse("0-1")}),
+            "2-7",
+            ["shared pool: no CPU is left; containers without their own run on kept or isolated CPUs (2-7)"],
+            id="all-that-is-left-is-kept",
+        ),
+        pytest.param(
             Division(topology=MACHINE, holdings={A: parse("1-2"), B: parse("2")}),
             "0,3-7",
             ["claim ml/b (uid b): CPU 2 that it holds is also held by claim ml/a (uid a)"],
@@ -130,7 +146,7 @@ def test_what_cannot_be_held_is_refused_with_numbers(division, cpus, text):
         pytest.param(
             Division(topology=with_isolated("6-7"), holdings={A: parse("0-5")}),
             "6-7",
-            ["shared pool: no CPU is left; containers without their own run on reserved or isolated CPUs (6-7)"],
+            ["shared pool: no CPU is left; containers without their own run on kept or isolated CPUs (6-7)"],
             id="only-isolated-left",
         ),
         pytest.param(
@@ -158,12 +174,12 @@ SETS = st.sets(st.integers(0, 9), max_size=8).map(CpuSet)
 @given(
     isolated=st.sets(st.integers(0, 7), max_size=7).map(CpuSet),
     reserved=SETS,
-    use=st.sampled_from(ReservedUse),
+    kept=SETS,
     steps=st.lists(st.tuples(st.sampled_from("abcd"), SETS | st.none()), max_size=12),
 )
-def test_whatever_is_held_and_released_nothing_is_held_twice_and_the_pool_is_the_rest(isolated, reserved, use, steps):
+def test_whatever_is_held_and_released_nothing_is_held_twice_and_the_pool_is_the_rest(isolated, reserved, kept, steps):
     machine = Topology(cpus=MACHINE.cpus, isolated=isolated)
-    division = Division(topology=machine, reserved=reserved, reserved_use=use)
+    division = Division(topology=machine, reserved=reserved, kept=kept)
     assume(not division.faults())
     for name, cpus in steps:
         after = division.release(claim(name)) if cpus is None else division.hold(claim(name), cpus)
@@ -173,7 +189,7 @@ def test_whatever_is_held_and_released_nothing_is_held_twice_and_the_pool_is_the
         assert division.faults() == ()
         assert division.shared
         assert sum(map(len, division.holdings.values())) == len(division.held)
-        assert division.shared.isdisjoint(division.held | isolated)
-        assert division.held.isdisjoint(reserved)
+        assert division.shared.isdisjoint(division.held | isolated | kept)
+        assert division.held.isdisjoint(reserved | kept)
         nobodys = machine.online - division.held - division.shared
-        assert nobodys <= isolated | (reserved if use is ReservedUse.SYSTEM_ONLY else CpuSet())
+        assert nobodys <= isolated | kept

@@ -3,6 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dra.engine.cpus.cpusets import NO_CPUS, CpuSet, parse
+from dra.engine.cpus.shares import Division
 from dra.engine.cpus.topology import regular
 from kubeletplugin.contract import Preparation, Refused
 from kubeletplugin.drivers.cpu.choosing import holdings, requests, shares, state
@@ -15,12 +16,12 @@ RESERVED = parse("0-1")
 
 
 def chosen(request, *others, reserved=RESERVED):
-    return [str(each.cpus) for each in shares(MACHINE, reserved, request, others)]
+    return [str(each.cpus) for each in shares(Division(topology=MACHINE, reserved=reserved), request, others)]
 
 
 def prepared(request, *others):
     """Return the preparation of a claim, as far as choices go."""
-    found = shares(MACHINE, RESERVED, request, others)
+    found = shares(Division(topology=MACHINE, reserved=RESERVED), request, others)
     return Preparation(claim=request.claim, driver="cpu.reserve.dra", devices=(), state=state(request, found))
 
 

@@ -89,7 +89,9 @@ def keeps(driver, **content):
     [
         pytest.param({"reservedCPUs": "4-7"}, "2-3", id="named"),
         pytest.param({"reservedCPUs": "1-2"}, "3-7", id="named-beside-the-core-of-the-system"),
-        pytest.param({"resources": {"cpu": "4"}}, "4-7", id="an-amount-is-whole-cores-from-the-first-on"),
+        pytest.param({"resources": {"cpu": "4"}}, "6-7", id="an-amount-is-whole-cores-and-one-is-left-to-containers"),
+        pytest.param({"reservedCPUs": "0-1"}, "4-7", id="the-core-of-the-system-so-another-is-left-to-containers"),
+        pytest.param({"reservedCPUs": "0-6"}, "", id="the-last-one-is-left-to-containers"),
         pytest.param({"resources": {"cpu": "1"}, "reservedCPUs": "4-5"}, "2-3,6-7", id="names-win"),
         pytest.param({"reservedCPUs": "6-7", "applyPolicy": "ReservedCPUsOnly"}, "2-5", id="only-cpus"),
         pytest.param({"resources": {"memory": "1Gi"}, "applyPolicy": "ReservedCPUsOnly"}, "2-7", id="no-cpus"),
@@ -106,7 +108,7 @@ def test_what_the_node_keeps_is_not_given_away(make, content, left):
 def test_what_the_node_keeps_is_refused_to_a_claim_that_was_allocated_before(make):
     driver = make()
     keeps(driver, reservedCPUs="4-5")
-    with pytest.raises(Refused, match=r"CPUs 4 are reserved for the system \(0-1,4-5\)"):
+    with pytest.raises(Refused, match=r"CPUs 4 are kept by the node \(4-5\)"):
         driver.prepare(asks("a", cpu(4)), [])
 
 
@@ -115,7 +117,7 @@ async def test_a_claim_keeps_what_the_node_keeps_since_and_nobody_gets_it_afterw
     held = driver.prepare(asks("a", cpu(4)), [])
     keeps(driver, reservedCPUs="4-5")
     await driver.enforce([held])
-    with pytest.raises(Refused, match="reserved for the system"):
+    with pytest.raises(Refused, match="kept by the node"):
         driver.prepare(asks("b", cpu(4)), [held])
 
 
@@ -180,6 +182,38 @@ async def test_others_lose_what_a_claim_gets_and_have_it_back(make, tmp_path):
     assert file.read_text() == "0-1,4-7\n"
     await driver.enforce([])
     assert file.read_text() == "0-7\n"
+
+
+@pytest.mark.parametrize(
+    ("content", "claimed", "shared"),
+    [
+        pytest.param({"reservedCPUs": "4-5"}, (), "0-3,6-7", id="named"),
+        pytest.param({"reservedCPUs": "4-5", "applyPolicy": "ReservedCPUsOnly"}, (), "0-3,6-7", id="only-cpus"),
+        pytest.param({"resources": {"cpu": "2500m"}}, (), "3-7", id="an-amount"),
+        pytest.param({"resources": {"cpu": 0}}, (), "0-7", id="no-cpus"),
+        pytest.param({"reservedCPUs": "4-5"}, (2, 3), "0-1,6-7", id="beside-a-claim"),
+        pytest.param({"reservedCPUs": "0-7"}, (), "0-7", id="all-of-them-cannot-be-kept-from-everybody"),
+    ],
+)
+async def test_what_the_node_keeps_is_no_cpu_of_containers_without_claims(make, tmp_path, content, claimed, shared):
+    driver = make()
+    file = tmp_path / "cgroup/cpuset/kubepods/pod1/cpuset.cpus"
+    held = [driver.prepare(asks("a", *map(cpu, claimed)), [])] if claimed else []
+    keeps(driver, **content)
+    await driver.enforce(held)
+    assert parse(file.read_text().strip()) == parse(shared)
+    keeps(driver)
+    await driver.enforce([])
+    assert file.read_text() == "0-7\n"
+
+
+async def test_what_the_node_keeps_is_kept_by_a_plugin_that_starts_again(make, tmp_path):
+    first = make()
+    keeps(first, reservedCPUs="4-5")
+    await first.enforce([])
+    await first.close()
+    await make().enforce([])
+    assert (tmp_path / "cgroup/cpuset/kubepods/pod1/cpuset.cpus").read_text() == "0-3,6-7\n"
 
 
 async def test_isolated_cpus_are_left_to_claims_as_long_as_there_are_claims(make, source, tmp_path):
