@@ -73,6 +73,10 @@ alerts: $(STAMP) ## write deploy/monitoring anew, and evaluate each alert on sam
 	$(BIN)/python -m deploy.monitoring
 	DRA_PROMTOOL=build $(BIN)/pytest tests/deploy/test_monitoring.py $(ARGS)
 
+.PHONY: prometheus
+prometheus: $(STAMP) ## a real Prometheus scrapes our processes at work, and is asked for all that alerts and dashboard ask (Go)
+	env -u KUBECONFIG DRA_CLUSTER=plane-stock $(BIN)/pytest tests/scenarios/monitoring $(ARGS)
+
 .PHONY: chart
 chart: $(STAMP) ## write deploy/helm/dra-reserve/values.schema.json anew from the configuration's model and the policies
 	$(BIN)/python -m deploy.helm.schema

@@ -4,7 +4,7 @@ import collections
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
@@ -17,6 +17,7 @@ from dra.engine.taints import Source
 from dra.engine.window import UNLISTED
 from dra.model.claims import EXTENDED_RESOURCE_CLAIM, POD_CLAIM_NAME, ResourceClaim
 from dra.model.templates import asks_for_admin_access
+from dra.telemetry import exposition
 
 _SECONDS: Final = (0.05, 0.1, 0.25, 0.5, 1.0, 1.5, 2.5, 5.0, 10.0, 30.0, 60.0)
 _COST: Final = (0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5)
@@ -193,4 +194,4 @@ class Metrics:
 
     def render(self) -> bytes:
         """Return the text format."""
-        return generate_latest(self.registry)
+        return exposition.render(self.registry)

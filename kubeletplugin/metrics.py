@@ -2,7 +2,9 @@
 
 from typing import Final
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from dra.telemetry import exposition
 
 _SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 40.0)
 
@@ -52,4 +54,4 @@ class Metrics:
 
     def render(self) -> bytes:
         """Return the text format."""
-        return generate_latest(self.registry)
+        return exposition.render(self.registry)

@@ -3,9 +3,11 @@
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
+
+from dra.telemetry import exposition
 
 _COST: Final = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1.0, 5.0)
 OUTCOMES: Final = ("bound", "refused", "unknown", "failed")
@@ -72,4 +74,4 @@ class Metrics:
 
     def render(self) -> bytes:
         """Return the text format."""
-        return generate_latest(self.registry)
+        return exposition.render(self.registry)

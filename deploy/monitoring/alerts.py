@@ -26,6 +26,8 @@ class Samples(NamedTuple):
     minute: int = 30
     labels: Json | None = None
     """Of the alert that fires, beside severity."""
+    fires_as_well: tuple[tuple[str, str], ...] = ()
+    """Other samples with which it does."""
 
 
 class Alert(NamedTuple):
@@ -170,12 +172,15 @@ ALERTS: Final = (
     ),
     Alert(
         "DraReserveExtenderNobodyBinds",
-        "sum(dra_reserve_extender_leading) == 0",
+        "sum(dra_reserve_extender_leading) == 0 or (count(last_over_time(dra_reserve_extender_leading[6h])) unless "
+        "count(dra_reserve_extender_leading))",
         "2m",
         Severity.CRITICAL,
         "No scheduler extender binds: pods of its profile are not scheduled.",
         Samples(
-            (('dra_reserve_extender_leading{pod="a"}', "0x60"),), (('dra_reserve_extender_leading{pod="a"}', "1x60"),)
+            (('dra_reserve_extender_leading{pod="a"}', "0x60"),),
+            (('dra_reserve_extender_leading{pod="a"}', "1x60"),),
+            fires_as_well=(('dra_reserve_extender_leading{pod="a"}', "1x10 stale"),),
         ),
     ),
 )
@@ -205,7 +210,8 @@ def tests(rules: str) -> Json:
             "exp_labels": {"severity": alert.severity.value, **(samples.labels or {})},
             "exp_annotations": {"summary": alert.summary, "runbook": alert.runbook},
         }
-        for series, expected in ((samples.fires, [fired]), (samples.quiet, [])):
+        firing = [each for each in (samples.fires, samples.fires_as_well) if each]
+        for series, expected in (*((each, [fired]) for each in firing), (samples.quiet, [])):
             cases.append(
                 {
                     "name": f"{alert.name} {'fires' if expected else 'is quiet'}",

@@ -5,6 +5,19 @@ from typing import Any, Final, NamedTuple
 Json = dict[str, Any]
 
 SOURCE: Final = {"type": "prometheus", "uid": "${datasource}"}
+_DATASOURCE: Final = {
+    "name": "datasource",
+    "label": "Data source",
+    "type": "datasource",
+    "query": "prometheus",
+    "refresh": 1,
+    "regex": "",
+    "hide": 0,
+    "includeAll": False,
+    "multi": False,
+    "options": [],
+    "current": {},
+}
 _WIDTH: Final = 12
 _HEIGHT: Final = 9
 
@@ -114,9 +127,10 @@ def dashboard() -> Json:
         "timezone": "browser",
         "refresh": "30s",
         "time": {"from": "now-3h", "to": "now"},
-        "templating": {
-            "list": [{"name": "datasource", "label": "Data source", "type": "datasource", "query": "prometheus"}]
-        },
+        "editable": True,
+        "graphTooltip": 1,  # one crosshair for all panels
+        "annotations": {"list": []},
+        "templating": {"list": [_DATASOURCE]},
         "panels": [_panel(number, each) for number, each in enumerate(PANELS)],
     }
 

@@ -145,9 +145,18 @@ def helm() -> Program:
 
 
 def promtool() -> Program:
-    """Return Prometheus' tool, which evaluates alerts on samples; built for `make alerts` alone."""
+    """Return Prometheus' tool, which evaluates alerts on samples; built for `make alerts` and `make prometheus`."""
+    return _of_prometheus("promtool")
+
+
+def prometheus() -> Program:
+    """Return Prometheus without its pages, and finding targets in Kubernetes alone; for `make prometheus`."""
+    return _of_prometheus("prometheus", tags=("remove_all_sd", "enable_kubernetes_sd"))
+
+
+def _of_prometheus(name: str, *, tags: tuple[str, ...] = ()) -> Program:
     module = "github.com/prometheus/prometheus"
-    return Program(folder=HERE / "prometheus", module=module, package=f"{module}/cmd/promtool", name="promtool")
+    return Program(folder=HERE / "prometheus", module=module, package=f"{module}/cmd/{name}", name=name, tags=tags)
 
 
 def containerd() -> dict[str, Program]:

@@ -1,0 +1,1 @@
+"""Our metrics as a real Prometheus sees them."""
