@@ -1,11 +1,11 @@
 """What the scheduler extender costs: pods a second through the real kube-scheduler on 500 nodes, without and with it.
 
-Both on one cluster, in turns, so that the machine's mood is the same for the two of a pair: what counts is the median
-of the pairs' ratios. With it a hundred reservations are held, and none of the pods is an owner; it is asked over HTTPS,
-as in deploy/reservations. Without it, the scheduler's own limit (50 requests a second) sets the pace: it posts the
-bindings itself.
+All on one cluster, in turns, so that the machine's mood is the same within a round: what counts is the median of the
+rounds' ratios. With it a hundred reservations are held, and none of the pods is an owner; it is asked over plain HTTP,
+and over HTTPS with both sides' certificates, as in deploy/reservations. Without it, the scheduler's own limit (50
+requests a second) sets the pace: it posts the bindings itself.
 
-    python -m bench.extender [--quick] [--runs N] [--write]
+    python -m bench.extender [--quick] [--runs N] [--nodes N] [--pods N] [--write]
 """
 
 from __future__ import annotations
@@ -13,11 +13,13 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import os
 import statistics
 import sys
 import time
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from bench import readme
 from tests.cluster import kubeconfig
@@ -30,7 +32,7 @@ from tests.cluster.probes import healthy
 from tests.scenarios import api as kubernetes
 from tests.scenarios import installation
 from tests.scenarios.eventually import eventually
-from tests.scenarios.reservations.conftest import DEPLOY, PROGRAM, ROOT, certified, over_https, section
+from tests.scenarios.reservations.conftest import DEPLOY, PROGRAM, ROOT, certified, over_http, over_https, section
 from tests.scenarios.reservations.test_manual import reservation, stranger
 from tests.scenarios.resources import PODS, RESERVATIONS
 
@@ -38,7 +40,11 @@ if TYPE_CHECKING:
     from tests.cluster.processes import Process
     from tests.scenarios.api import Api
 
-NODES: Final = 500
+HTTP: Final = "HTTP"
+HTTPS: Final = "HTTPS"
+ENOUGH: Final = 0.7
+"""What the issue asks for."""
+
 LEASE: Final = 400
 HELD: Final = 100
 UNBOUND: Final = "spec.nodeName="
@@ -92,34 +98,58 @@ async def configure(cluster: Cluster, configuration: dict[str, Any]) -> None:
     await asyncio.to_thread(cluster.scheduler.restart)
 
 
-async def measure(cluster: Cluster, port: int, *, pods: int, runs: int) -> list[tuple[float, float]]:
-    """Return the rates without and with the extender, in pairs that were taken one right after the other."""
+def processor_seconds(process: Process) -> float:
+    """Return what of a processor a process has used."""
+    user, system = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[11:13]
+    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+
+
+class Round(NamedTuple):
+    """Pods a second, one after the other; and what a pod costs the extender, in ms of a processor."""
+
+    without: float
+    rates: dict[str, float]
+    costs: dict[str, float]
+
+
+async def measure(cluster: Cluster, port: int, *, pods: int, runs: int) -> list[Round]:
+    """Return what was seen without the extender, and with it, asked in each way."""
     certificates = certified(cluster.folder.path)
-    serve = {"serve": {"address": LOOPBACK, "port": port}, "tls": section(certificates), "bindSeconds": 2}
-    extender = program(cluster, "extender", "scheduler-extender", "dra-reserve-extender", serve)
+    serve = {"serve": {"address": LOOPBACK, "port": port}, "bindSeconds": 2}
+    ways = {HTTP: ({}, over_http(port)), HTTPS: ({"tls": section(certificates)}, over_https(port, certificates))}
+    extenders = {
+        way: program(cluster, f"extender-{way}", "scheduler-extender", "dra-reserve-extender", serve | tls)
+        for way, (tls, _) in ways.items()
+    }
     switched = {"mode": "alongside", "reservations": True}
     controller = program(cluster, "controller", "controller", "dra-reserve-controller", switched)
     stock = json.loads((cluster.folder.path / "scheduler.json").read_text())
-    pairs: list[tuple[float, float]] = []
+    rounds: list[Round] = []
     async with kubernetes.connect(cluster.admin_kubeconfig) as api:
         for _ in range(runs):
-            without = await rate(api, pods)
-            await asyncio.to_thread(extender.start)
-            await asyncio.to_thread(controller.start)
-            await configure(cluster, stock | over_https(port, certificates))
-            if not pairs:
+            found = Round(await rate(api, pods), {}, {})
+            for way, (_, asking) in ways.items():
+                extender = extenders[way]
+                await asyncio.to_thread(extender.start)
+                await asyncio.to_thread(controller.start)
+                await configure(cluster, stock | asking)
                 await hold(api)
-            pairs.append((without, await rate(api, pods)))
-            print(f"{pairs[-1][0]:.1f} pods/s without, {pairs[-1][1]:.1f} with")
-            await asyncio.to_thread(controller.stop)
-            await asyncio.to_thread(extender.stop)
-            await configure(cluster, stock)
-    return pairs
+                before = processor_seconds(extender)
+                found.rates[way] = await rate(api, pods)
+                found.costs[way] = (processor_seconds(extender) - before) / pods * 1000
+                await asyncio.to_thread(controller.stop)
+                await asyncio.to_thread(extender.stop)
+                await configure(cluster, stock)
+            rounds.append(found)
+            told = ", ".join(f"{each:.1f} over {way}" for way, each in found.rates.items())
+            print(f"{found.without:.1f} pods/s without, {told}")
+    return rounds
 
 
 async def hold(api: Api) -> None:
-    """Have reservations made, and placed."""
-    await api.create_all(reservation(f"held-{number}", cpu="4") for number in range(HELD))
+    """Have reservations made, unless they are there already, and placed."""
+    if not await api.all(RESERVATIONS):
+        await api.create_all(reservation(f"held-{number}", cpu="4") for number in range(HELD))
     await eventually(
         lambda: api.all(RESERVATIONS),
         until=lambda found: all(each.get("status", {}).get("phase") == "Available" for each in found),
@@ -130,34 +160,48 @@ async def hold(api: Api) -> None:
 
 def main() -> int:
     """Measure, print, and with --write put it into the README."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="300 pods, once")
     parser.add_argument("--runs", type=int, default=3)
-    parser.add_argument("--write", action="store_true")
+    parser.add_argument("--nodes", type=int, default=500)
+    parser.add_argument("--pods", type=int, default=1000)
+    parser.add_argument("--write", action="store_true", help="put the table into bench/README.md")
     arguments = parser.parse_args()
-    pods, runs = (300, 1) if arguments.quick else (1000, arguments.runs)
+    pods, runs = (300, 1) if arguments.quick else (arguments.pods, arguments.runs)
     (port,) = free(1)
-    with Cluster(Options(nodes=NODES, node_lease_seconds=LEASE)) as cluster:
+    with Cluster(Options(nodes=arguments.nodes, node_lease_seconds=LEASE)) as cluster:
         kubectl("taint", "nodes", "--all", f"{FAKE}-", kubeconfig=cluster.admin_kubeconfig)
         installation.install(cluster.admin_kubeconfig)
         installation.install(cluster.admin_kubeconfig, kustomization=DEPLOY)
-        pairs = asyncio.run(measure(cluster, port, pods=pods, runs=runs))
-    base, ours = (statistics.median(column) for column in zip(*pairs, strict=True))
-    ratio = statistics.median(ours / base for base, ours in pairs)
+        rounds = asyncio.run(measure(cluster, port, pods=pods, runs=runs))
+    told = f"{arguments.nodes} nodes, {pods} pods at once, {HELD} reservations held, medians of {runs} rounds"
     text = "\n".join(
         (
-            f"{NODES} nodes, {pods} pods at once, {HELD} reservations held, medians of {runs} pairs of runs.",
+            f"{told}; {os.cpu_count()} cores.",
             "",
-            "| kube-scheduler 1.36.3 | pods/s | of stock |",
-            "|---|---:|---:|",
-            f"| without extender | {base:.1f} | 1.00 |",
-            f"| with it, every pod filtered, ranked and bound by it | {ours:.1f} | {ratio:.2f} |",
+            "| kube-scheduler 1.36.3 | pods/s | of stock | in each round | extender, ms of a core per pod |",
+            "|---|---:|---:|---|---:|",
+            f"| without extender | {statistics.median(each.without for each in rounds):.1f} | 1.00 | | |",
+            *(_row(way, rounds) for way in (HTTP, HTTPS)),
         )
     )
     print(text)
     if arguments.write:
         readme.write(text, mark="extender")
-    return 0 if ratio >= 0.7 else 1  # noqa: PLR2004 - what the issue asks for
+    return 0 if all(statistics.median(ratios(way, rounds)) >= ENOUGH for way in (HTTP, HTTPS)) else 1
+
+
+def ratios(way: str, rounds: list[Round]) -> list[float]:
+    """Return what is left of the rate, for each round."""
+    return [each.rates[way] / each.without for each in rounds]
+
+
+def _row(way: str, rounds: list[Round]) -> str:
+    found = ratios(way, rounds)
+    rate = statistics.median(each.rates[way] for each in rounds)
+    cost = statistics.median(each.costs[way] for each in rounds)
+    told = (f"{rate:.1f}", f"{statistics.median(found):.2f}", ", ".join(f"{each:.2f}" for each in found), f"{cost:.1f}")
+    return f"| every pod filtered, ranked and bound by it, {way} | {' | '.join(told)} |"
 
 
 if __name__ == "__main__":

@@ -3,14 +3,15 @@
 A pod whose binding is under way is told no node but that one: it may come true any moment.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from itertools import filterfalse
 from typing import Final
 
 from controller.extender.picture import Picture
 from controller.extender.wire import HIGHEST_SCORE, FilterResult, HostPriority, MetaPod, MetaVictims
 from dra.engine.reservations import marks, placeholders, preemption, score
+from dra.engine.reservations.books import Sifted
 from dra.engine.reservations.claimants import Claimant, MalformedAnnotationError
-from dra.engine.reservations.placing import Place, place
 from dra.engine.reservations.refusals import UNRESOLVABLE, Refusal, Why
 from dra.model.meta import Uid
 from dra.model.placement import PlacedPod
@@ -34,14 +35,7 @@ def sift(picture: Picture, pod: PlacedPod, names: Sequence[str]) -> FilterResult
             node_names=[name for name in names if name == seat.node],
             failed_and_unresolvable_nodes={name: elsewhere for name in names if name != seat.node},
         )
-    fitting = frozenset(picture.books.filter(claimant))
-    left = list(filter(fitting.__contains__, names))
-    found = FilterResult(node_names=left)
-    if len(left) < len(names):
-        for name in names:
-            if name not in fitting:
-                _refuse(found, name, picture.books.explain(claimant, name).refusals)
-    return found
+    return _told(picture.books.sift(claimant), names)
 
 
 def rank(picture: Picture, pod: PlacedPod, names: Sequence[str]) -> list[HostPriority]:
@@ -53,7 +47,7 @@ def rank(picture: Picture, pod: PlacedPod, names: Sequence[str]) -> list[HostPri
     if placeholders.stands_for(pod.metadata) is not None:
         return []
     try:
-        scores = picture.books.scores(picture.claimant(pod), frozenset(names))
+        scores = picture.books.scores(picture.claimant(pod), names)
     except MalformedAnnotationError:
         return []
     return [HostPriority(host=name, score=_scaled(points)) for name, points in scores.items()]
@@ -101,31 +95,25 @@ def _for_reservation(picture: Picture, uid: Uid, names: Sequence[str]) -> Filter
         )
     if (holding := picture.placing(uid)) is not None:
         return FilterResult(node_names=[name for name in names if name == holding.node])
-    found = FilterResult(node_names=[])
-    books, wanted = picture.books, known.holding
-    only = placeholders.only_node(known.reservation)
+    wanted = known.holding
     required = wanted.labels.get(marks.PRE_ALLOCATION_REQUIRED) == marks.TRUE
-    for name in names:
-        room = books.room(name)
-        if room is None:
-            _refuse(found, name, (Refusal(why=Why.NO_SUCH_NODE),))
-            continue
-        there = books.occupants(name) if wanted.pre_allocates else ()
-        verdict = place(
-            room, wanted, only=only, running=[each.pod for each in there if each.inside is None], required=required
-        )
-        if isinstance(verdict, Place):
-            found.node_names.append(name)
-        else:
-            _refuse(found, name, verdict)
+    return _told(picture.books.places(wanted, only=placeholders.only_node(known.reservation), required=required), names)
+
+
+def _told(sifted: Sifted, names: Sequence[str]) -> FilterResult:
+    """Return of all nodes those that were asked about."""
+    fits = frozenset(sifted.fits)
+    found = FilterResult(node_names=list(filter(fits.__contains__, names)))
+    others = frozenset(filterfalse(fits.__contains__, names))
+    failed, final = found.failed_nodes, found.failed_and_unresolvable_nodes
+    for each in sifted.refused if others else ():
+        for_good = any(reason.why in _FOR_GOOD for reason in each.why)
+        told = ", ".join(reason.text for reason in each.why)
+        (final if for_good else failed).update(dict.fromkeys(filter(others.__contains__, each.nodes), told))
+    if len(failed) + len(final) < len(others):
+        strangers = others - failed.keys() - final.keys()
+        final |= dict.fromkeys(strangers, Refusal(why=Why.NO_SUCH_NODE).text)
     return found
-
-
-def _refuse(found: FilterResult, node: str, refusals: Iterable[Refusal]) -> None:
-    told = tuple(refusals)
-    text = ", ".join(each.text for each in told) or "node(s) changed meanwhile"
-    final = any(each.why in _FOR_GOOD for each in told)
-    (found.failed_and_unresolvable_nodes if final else found.failed_nodes)[node] = text
 
 
 def _scaled(points: int) -> int:

@@ -82,6 +82,7 @@ class Certificates:
     def _loaded(self) -> ssl.SSLContext:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context.num_tickets = 0  # kube-scheduler resumes no session, and making tickets is a third of a handshake
         tls = self._tls
         try:
             context.load_cert_chain(tls.certificate, tls.key, password=_refuse)

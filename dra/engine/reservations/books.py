@@ -2,7 +2,7 @@
 
 A memory, never the truth: it is filled from the objects of the API, in any order, and can be filled anew at any time.
 Pods may come before their node or their reservation. Nothing is ever added up from the beginning: each node is a value
-(`rooms`) that a change replaces, and what is free of each resource is kept sorted (`ranking`).
+(`rooms`) that a change replaces, and what all of them have free is kept sorted (`fleet`).
 
 A pod is *in* a reservation if its annotation says so and one of these holds: the reservation's status lists it, it is
 an owner, or it was let in here. An annotation alone lets nobody in: pods' authors can write it. Who was in stays in,
@@ -13,7 +13,6 @@ that comes after can be given the same. It is taken back with `forget_pod`.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from itertools import compress
 
 import msgspec
 
@@ -23,10 +22,11 @@ from dra.engine.reservations.amounts import Amounts
 from dra.engine.reservations.candidates import Candidates
 from dra.engine.reservations.claimants import Claimant
 from dra.engine.reservations.filter import Verdict
+from dra.engine.reservations.fleet import Fleet
 from dra.engine.reservations.holdings import Holding, placed
 from dra.engine.reservations.placing import Place
 from dra.engine.reservations.preemption import Occupant
-from dra.engine.reservations.ranking import NodeSet, Ranking
+from dra.engine.reservations.ranking import NodeSet
 from dra.engine.reservations.refusals import Refusal, Why
 from dra.engine.reservations.rooms import Held, Room, room
 from dra.model.meta import Struct, Uid
@@ -48,16 +48,26 @@ class Admission(Struct, frozen=True):
     inside: Uid | None = None
 
 
+class Refused(Struct, frozen=True):
+    """Nodes that say the same; of what they lack without the numbers, which differ."""
+
+    nodes: tuple[str, ...]
+    why: tuple[Refusal, ...]
+
+
+class Sifted(Struct, frozen=True):
+    """What all nodes say to a pod, or to a reservation."""
+
+    fits: tuple[str, ...]
+    refused: tuple[Refused, ...]
+
+
 class Books:
     """Nodes, reservations, pods."""
 
     def __init__(self) -> None:
         self._rooms: dict[str, Room] = {}
-        self._numbers: dict[str, int] = {}
-        self._names: list[str] = []
-        self._known: NodeSet = 0
-        self._free: dict[str, Ranking] = {}
-        self._ranked: dict[str, Amounts] = {}
+        self._fleet = Fleet()
         self._holdings: dict[Uid, Holding] = {}
         self._candidates = Candidates()
         self._seats: dict[Uid, Seat] = {}
@@ -131,14 +141,45 @@ class Books:
 
     def filter(self, pod: Claimant) -> tuple[str, ...]:
         """Return the nodes on which a pod can run now."""
-        if pod.ignores:
-            return tuple(name for name, each in self._rooms.items() if filtering.check(each, pod).fits)
-        fits = self._beside(pod.amounts) if pod.affinity is None else 0
-        for node, eligible in self._eligible(pod).items():
-            number = self._numbers[node]
-            if not fits >> number & 1 and filtering.check(self._rooms[node], pod, eligible).fits:
-                fits |= 1 << number
-        return self._named(fits)
+        return self._fleet.named(self._fitting(pod, self._eligible(pod)))
+
+    def sift(self, pod: Claimant) -> Sifted:
+        """Return the nodes on which a pod can run now, and what the others lack."""
+        fleet, eligible = self._fleet, self._eligible(pod)
+        fits = self._fitting(pod, eligible)
+        left = fleet.known & ~fits
+        refused: list[Refused] = []
+        for node in self._rooms if pod.ignores else eligible:
+            if left & (one := fleet.only(node)):
+                left ^= one
+                why = filtering.check(self._rooms[node], pod, eligible.get(node)).refusals
+                refused.append(Refused(nodes=(node,), why=why))
+        wanted = pod.amounts if pod.affinity is None else {}
+        return Sifted(fits=fleet.named(fits), refused=(*refused, *self._lacking(wanted, left)))
+
+    def places(self, holding: Holding, *, only: str = "", required: bool = False) -> Sifted:
+        """Return the nodes where `place` can place a reservation now, and what the others lack."""
+        fleet = self._fleet
+        elsewhere = fleet.known & ~fleet.only(only) if only else 0
+        clashing = fleet.clashing(default_policy=holding.default_policy) & fleet.known & ~elsewhere
+        left = fleet.known & ~elsewhere & ~clashing
+        fits = 0 if required else left & fleet.with_room(holding.amounts)
+        refused = [
+            Refused(nodes=fleet.named(nodes), why=(Refusal(why=why),))
+            for nodes, why in ((elsewhere, Why.OTHER_NODE), (clashing, Why.POLICY_CONFLICT))
+            if nodes
+        ]
+        left &= ~fits
+        if holding.pre_allocates:
+            for node in fleet.named(left):
+                found = self._place(holding, node, only=only, required=required)
+                if isinstance(found, Place):
+                    fits |= fleet.only(node)
+                else:
+                    refused.append(Refused(nodes=(node,), why=found))
+        else:
+            refused.extend(self._lacking(holding.amounts, left))
+        return Sifted(fits=fleet.named(fits), refused=tuple(refused))
 
     def explain(self, pod: Claimant, node: str) -> Verdict:
         """Return what one node says to a pod, with all numbers."""
@@ -146,10 +187,12 @@ class Books:
 
     def scores(self, pod: Claimant, nodes: Collection[str]) -> Mapping[str, int]:
         """Return how good nodes are for a pod, from 0 to 100; those that are not named have 0."""
-        wanted = nodes if isinstance(nodes, set | frozenset | dict) else set(nodes)
+        if not (eligible := self._eligible(pod)):
+            return {}
+        wanted = frozenset(nodes)
         nominees = (
-            nominate.nominee(there, pod, filtering.check(there, pod, eligible))
-            for node, eligible in self._eligible(pod).items()
+            nominate.nominee(there, pod, filtering.check(there, pod, uids))
+            for node, uids in eligible.items()
             if node in wanted
             for there in (self._rooms[node],)
         )
@@ -232,9 +275,7 @@ class Books:
         self, holding: Holding, node: str, *, only: str = "", required: bool = False
     ) -> Place | tuple[Refusal, ...]:
         """Give a reservation its place on a node, over running pods if it may; or return why it has none."""
-        there = self._room(node)
-        running = (seat.pod for seat in self._seats_on(node) if seat.inside is None)
-        found = placing.place(there, holding, only=only, running=running, required=required)
+        found = self._place(holding, node, only=only, required=required)
         if isinstance(found, Place):
             over = frozenset(pod.uid for pod in found.over)
             held = msgspec.structs.replace(placed(holding, node=node), predecessors=holding.predecessors | over)
@@ -288,46 +329,36 @@ class Books:
                 found.setdefault(holding.node, []).append(uid)
         return found
 
-    def _beside(self, wanted: Amounts) -> NodeSet:
-        found = self._known
-        for name, amount in wanted.items():
-            if amount > 0:
-                ranking = self._free.get(name)
-                found &= ranking.at_least(amount) if ranking is not None else 0
-        return found
+    def _fitting(self, pod: Claimant, eligible: Mapping[str, list[Uid]]) -> NodeSet:
+        fleet = self._fleet
+        if pod.ignores:
+            return sum(fleet.only(name) for name, each in self._rooms.items() if filtering.check(each, pod).fits)
+        fits = fleet.with_room(pod.amounts) if pod.affinity is None else 0
+        for node, uids in eligible.items():
+            one = fleet.only(node)
+            if not fits & one and filtering.check(self._rooms[node], pod, uids).fits:
+                fits |= one
+        return fits
 
-    def _named(self, nodes: NodeSet) -> tuple[str, ...]:
-        bits = f"{nodes:b}"[::-1].encode().translate(_BITS)
-        return tuple(compress(self._names, bits))
+    def _lacking(self, wanted: Amounts, nodes: NodeSet) -> Iterator[Refused]:
+        if not nodes:
+            return
+        for short, those in self._fleet.lacking(wanted, nodes):
+            why = tuple(Refusal(why=Why.NODE_SHORT, subject=name, requested=wanted[name]) for name in short)
+            yield Refused(nodes=self._fleet.named(those), why=why or (Refusal(why=Why.NO_MATCH),))
+
+    def _place(self, holding: Holding, node: str, *, only: str, required: bool) -> Place | tuple[Refusal, ...]:
+        running = (seat.pod for seat in self._seats_on(node) if seat.inside is None)
+        return placing.place(self._room(node), holding, only=only, running=running, required=required)
 
     def _room(self, node: str) -> Room:
         found = self._rooms.get(node)
         return found if found is not None else Room(name=node, capacity={}, known=False)
 
     def _replace(self, new: Room) -> None:
-        """Put a node in place of what it was, and rank it anew where that has changed."""
-        name = new.name
-        number = self._numbers.get(name)
-        if number is None:
-            number = self._numbers[name] = len(self._names)
-            self._names.append(name)
-        self._rooms[name] = new
-        if new.known:
-            self._known |= 1 << number
-        elif self._known >> number & 1:
-            self._known ^= 1 << number
-        before = self._ranked.get(name, {})
-        charged = new.charged
-        now = {resource: amount - charged.get(resource, 0) for resource, amount in new.capacity.items()}
-        for resource, free in now.items():
-            if before.get(resource) != free:
-                ranking = self._free.get(resource)
-                if ranking is None:
-                    ranking = self._free[resource] = Ranking()
-                ranking.put(number, free)
-        for resource in before.keys() - now.keys():
-            self._free[resource].drop(number)
-        self._ranked[name] = now
+        """Put a node in place of what it was."""
+        self._rooms[new.name] = new
+        self._fleet.put(new)
 
     def _unhold(self, holding: Holding) -> None:
         for seat in list(self._inside(holding)):
@@ -360,6 +391,3 @@ def _again(held: Held, holding: Holding, seats: Iterable[Seat]) -> Held:
     """Return what is held after the reservation has changed."""
     preceding = sum(seat.pod.uid in holding.predecessors for seat in seats)
     return msgspec.structs.replace(held, holding=holding, preceding=preceding)
-
-
-_BITS = bytes.maketrans(b"01", b"\x00\x01")

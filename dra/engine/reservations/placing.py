@@ -8,7 +8,7 @@ labelled for it (mode Cluster), in no reservation yet; first those with the grea
 or with ``enableMultiple`` as many as are needed without overflowing it.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from dra.api.reservations.model import PreAllocationMode
 from dra.engine.reservations import amounts, eligibility, marks, owners
@@ -52,17 +52,21 @@ def place(
     return lacking or (Refusal(why=Why.NO_MATCH),)
 
 
+def neighbours(room: Room) -> Iterator[Holding]:
+    """Yield the reservations with which another would share a node; those that nobody can use any more do not count."""
+    for held in room.held.values():
+        if not held.holding.stands_in and eligibility.unusable(held.holding, consumers=held.entered) is None:
+            yield held.holding
+
+
 def _barred(room: Room, holding: Holding, only: str) -> Refusal | None:
     if not room.known:
         return Refusal(why=Why.NO_SUCH_NODE)
     if only and only != room.name:
         return Refusal(why=Why.OTHER_NODE)
-    for held in room.held.values():
-        if held.holding.stands_in:
-            continue
-        usable = eligibility.unusable(held.holding, consumers=held.entered) is None
-        if usable and held.holding.default_policy != holding.default_policy:
-            return Refusal(why=Why.POLICY_CONFLICT, subject=held.holding.name)
+    for each in neighbours(room):
+        if each.default_policy != holding.default_policy:
+            return Refusal(why=Why.POLICY_CONFLICT, subject=each.name)
     return None
 
 

@@ -116,6 +116,15 @@ def over_https(port: int, certificates: dict[str, Path]) -> dict[str, Any]:
     return {each: sample[each] for each in ("profiles", "percentageOfNodesToScore", "extenders")}
 
 
+def over_http(port: int) -> dict[str, Any]:
+    """Return the sample's, for an extender on this machine that shows and asks for no certificate."""
+    (sample,) = yaml.safe_load_all((DEPLOY / "scheduler-configuration.yaml").read_text())
+    (extender,) = sample["extenders"]
+    extender["urlPrefix"] = f"http://{LOOPBACK}:{port}"
+    del extender["enableHTTPS"], extender["tlsConfig"]
+    return {each: sample[each] for each in ("profiles", "percentageOfNodesToScore", "extenders")}
+
+
 @pytest.fixture(scope="package")
 def target(real: Cluster | None, plane: RunFolder | None) -> Target:
     """The cluster as the fixtures for controllers know it."""

@@ -35,6 +35,11 @@ PROBES = [
     pod("probe-required", 2, app="a", affinity=REQUIRED),
     pod("probe-ignoring", 3, app="b", ignores=True),
 ]
+UNPLACED = [
+    holding("large", 6, memory=2),
+    holding("restricted", 1, policy=RESTRICTED),
+    holding("over", 4, policy=RESTRICTED, pre_allocates=True),
+]
 
 
 class History:
@@ -190,6 +195,32 @@ class History:
         for probe in PROBES:
             assert set(books.filter(probe)) == slow.filter(probe), probe.key
 
+    def check_all_at_once(self):
+        """What is told of all nodes at once is what each of them says."""
+        books, slow = self.books, self.slow
+        for probe in PROBES:
+            each = {name: texts(books.explain(probe, name).refusals) for name in slow.nodes}
+            assert told(books.sift(probe)) == each, probe.key
+        for new in UNPLACED:
+            for only, required in (("", False), ("n1", False), ("", True)):
+                each = {name: answer(books._place(new, name, only=only, required=required)) for name in slow.nodes}
+                assert told(books.places(new, only=only, required=required)) == each, (new.name, only, required)
+
+
+def texts(refusals):
+    return [each.text for each in refusals]
+
+
+def answer(found):
+    return [] if isinstance(found, Place) else texts(found)
+
+
+def told(sifted):
+    found = {name: texts(each.why) for each in sifted.refused for name in each.nodes}
+    assert not found.keys() & set(sifted.fits)
+    assert sum(len(each.nodes) for each in sifted.refused) == len(found)
+    return found | {name: [] for name in sifted.fits}
+
 
 nodes, apps = st.sampled_from(["n1", *NODES]), st.sampled_from(["a", *APPS])  # often the same, so that much meets
 some, small, flag, never = st.integers(1, 4), st.integers(0, 4), st.booleans(), st.sampled_from([False])
@@ -220,6 +251,7 @@ def test_whatever_happens_the_books_say_what_is_right(steps):
     for what, *arguments in steps:
         getattr(history, what)(*arguments)
         history.check()
+    history.check_all_at_once()
 
 
 @pytest.fixture
