@@ -32,7 +32,8 @@ class Patching:
         if isinstance(write, Enter):
             if uid not in self._unpatchable:
                 return await self._enter(write, uid, priority=priority, within=within())
-            write = SetReservedFor(claim=key, entries=(*before.entries, write.entry))
+            merged = {e.uid: e for e in (*before.entries, *write.entries)}
+            write = SetReservedFor(claim=key, entries=tuple(merged.values()))
         body, subresource = patches.body(write), patches.subresource(write)
 
         async def rewrite() -> ResourceClaim:
@@ -62,7 +63,7 @@ class Patching:
         return claim
 
     async def _enter(self, write: Enter, uid: Uid, *, priority: Priority, within: float) -> ResourceClaim:
-        """Return the claim with one more entry; an objection comes from what somebody else has made of the list."""
+        """Return the claim with these entries, too; an objection comes from what somebody else has made of the list."""
         try:
             return await self._client.merge_patch(
                 CLAIMS,

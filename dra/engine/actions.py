@@ -17,10 +17,10 @@ class SetReservedFor(Struct, frozen=True):
 
 
 class Enter(Struct, frozen=True):
-    """Add an entry to ``status.reservedFor``, whatever else the list holds by then."""
+    """Put entries into ``status.reservedFor``, in place of those with their uids, whatever else is listed by then."""
 
     claim: Key
-    entry: ConsumerReference
+    entries: tuple[ConsumerReference, ...]
 
 
 class Deallocate(Struct, frozen=True):

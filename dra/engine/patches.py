@@ -24,10 +24,8 @@ def subresource(write: ClaimWrite) -> str | None:
 def body(write: ClaimWrite) -> dict[str, Any]:
     """Return the merge patch of a claim write, without the resourceVersion."""
     match write:
-        case SetReservedFor(entries=entries):
+        case SetReservedFor(entries=entries) | Enter(entries=entries):
             return {"status": {"reservedFor": msgspec.to_builtins(entries)}}
-        case Enter(entry=entry):
-            return {"status": {"reservedFor": [msgspec.to_builtins(entry)]}}
         case Deallocate():
             return {"status": {"allocation": None, "reservedFor": None, "devices": None}}
         case Annotate(annotations=annotations, finalizers=finalizers, owners=owners):
@@ -60,8 +58,8 @@ def summary(write: ClaimWrite, before: ResourceClaim) -> str:
         case SetReservedFor(entries=entries):
             old, new = {e.uid for e in before.entries}, {e.uid for e in entries}
             return f"claim {name}: {len(new)} entries, {len(new - old)} added, {len(old - new)} removed"
-        case Enter(entry=entry):
-            return f"claim {name}: entry {entry} added"
+        case Enter(entries=entries):
+            return f"claim {name}: entered whatever is listed: {', '.join(str(e) for e in entries)}"
         case Deallocate():
             return f"claim {name}: deallocated"
         case Annotate(annotations=annotations):
@@ -76,14 +74,15 @@ def applied(claim: ResourceClaim, write: ClaimWrite) -> ResourceClaim:
         case SetReservedFor(entries=entries):
             status = msgspec.structs.replace(claim.status, reserved_for=list(entries))
             return msgspec.structs.replace(claim, status=status)
-        case Enter(entry=entry):
-            return applied(claim, SetReservedFor(claim=claim.metadata.key, entries=(*claim.entries, entry)))
+        case Enter(entries=entries):
+            merged = {e.uid: e for e in (*claim.entries, *entries)}
+            return applied(claim, SetReservedFor(claim=claim.metadata.key, entries=tuple(merged.values())))
         case Deallocate():
             return msgspec.structs.replace(claim, status=ResourceClaimStatus())
         case Annotate(annotations=annotations, finalizers=finalizers, owners=owners):
             meta = claim.metadata
-            merged = {**(meta.annotations or {}), **dict(annotations)}
-            kept = {key: value for key, value in merged.items() if value is not None}
+            given = {**(meta.annotations or {}), **dict(annotations)}
+            kept = {key: value for key, value in given.items() if value is not None}
             meta = msgspec.structs.replace(meta, annotations=kept)
             if finalizers is not None:
                 meta = msgspec.structs.replace(meta, finalizers=list(finalizers))

@@ -176,7 +176,7 @@ async def test_who_is_overtaken_enters_the_workload_whatever_the_version(world, 
     async with running(loop_of(), 0.06):
         first, second = (plan for _, plan in writes.plans[:2])
     assert isinstance(first.actions[0], SetReservedFor)
-    assert second.actions == (Enter(claim=KEY, entry=JOB),)
+    assert second.actions == (Enter(claim=KEY, entries=(JOB,)),)
 
 
 @pytest.mark.parametrize(

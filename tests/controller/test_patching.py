@@ -5,17 +5,18 @@ import pytest
 
 from controller.patching import Patching
 from dra.engine.actions import Annotate, Deallocate, Enter
+from dra.engine.claims.view import tombstone
 from dra.kube.errors import Cause, Conflict, Details, Invalid, Status
 from dra.kube.limits import Priority
 from dra.model.claims import ResourceClaim
 from tests.controller.cluster import CLAIMS, Cluster
-from tests.dra.engine.examples import JOB, KEY, NAMESPACE, uid
+from tests.dra.engine.examples import JOB, KEY, NAMESPACE, finished, uid, waiting
 from tests.dra.kube.scripted import client_of, refusal
 
 ALLOCATION = {"devices": {"results": [{"driver": "d", "pool": "p", "device": "gpu-0"}]}}
 NOTE = Annotate(claim=KEY, annotations=(("x", "1"),))
 FREE = Deallocate(claim=KEY)
-ENTER = Enter(claim=KEY, entry=JOB)
+ENTER = Enter(claim=KEY, entries=(JOB,))
 UNPATCHABLE = Status(code=422, details=Details(causes=[Cause(reason="FieldValueInvalid", field="spec")]))
 
 
@@ -55,6 +56,14 @@ async def test_an_entry_needs_no_version(cluster, claim, send):
     ((_, subresource, body),) = cluster.writes()
     assert (subresource, body["metadata"]) == ("status", {"uid": claim.metadata.uid})
     assert {entry.uid for entry in after.entries} == {JOB.uid, uid("a")}
+
+
+async def test_an_entry_takes_the_place_of_the_one_with_its_uid(cluster, send):
+    pods = [{"resource": "pods", "name": name, "uid": uid(name)} for name in "ab"]
+    cluster.put(CLAIMS, NAMESPACE, "train", status={"allocation": ALLOCATION, "reservedFor": pods})
+    stone = tombstone(finished("a").entry)
+    after = await send(Enter(claim=KEY, entries=(stone,)))
+    assert sorted(after.entries, key=lambda e: e.name) == [stone, waiting("b").entry]
 
 
 async def test_a_list_that_takes_no_entry_has_been_changed_by_somebody_else(cluster, send):

@@ -89,17 +89,21 @@ def plan(view: ClaimView, desired: Desired, *, now: Instant) -> Plan:
 def insisting(plan: Plan, view: ClaimView) -> Plan:
     """Return what to do first if somebody else writes the claim faster than a plan for it can be carried out.
 
-    A scheduler with many ungated pods enters one every few milliseconds, and no compare-and-swap gets between. The
-    workload's entry needs none: it is right wherever there is an allocation, and elsewhere the API server takes none.
+    A scheduler with many ungated pods enters one every few milliseconds, the stock controller puts finished pods back
+    as fast, and no compare-and-swap gets between. Some entries need none: the workload's and the tombstones are right
+    wherever there is an allocation, and elsewhere the API server takes none.
     """
-    present = {e.reference.uid for e in view.entries}
+    present = {e.reference.uid: e.reference for e in view.entries}
     lists = (w for w in plan.claim_writes if isinstance(w, SetReservedFor))
-    added = (e for w in lists for e in w.entries if e.uid not in present and not e.is_pod and e.api_group != GROUP)
-    entry = next(added, None)
-    if entry is None or len(present) >= RESERVED_FOR_MAX_SIZE:
+    added = tuple(e for w in lists for e in w.entries if present.get(e.uid) != e and _right_in_any_list(e))
+    if not added or len({*present, *(e.uid for e in added)}) > RESERVED_FOR_MAX_SIZE:
         return plan
     reasons = tuple(r for r in plan.reasons if not r.done or r.code is Code.WORKLOAD_ENTERED)
-    return Plan(actions=(Enter(claim=view.key, entry=entry),), reasons=reasons, wake_at=plan.wake_at)
+    return Plan(actions=(Enter(claim=view.key, entries=added),), reasons=reasons, wake_at=plan.wake_at)
+
+
+def _right_in_any_list(entry: ConsumerReference) -> bool:
+    return not entry.is_pod and (entry.api_group != GROUP or entry.resource == FINISHED_PODS)
 
 
 def compose(view: ClaimView, desired: Desired) -> tuple[ConsumerReference, ...]:

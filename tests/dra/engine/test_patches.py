@@ -4,8 +4,9 @@ import pytest
 
 from dra.engine import patches
 from dra.engine.actions import Annotate, Deallocate, Enter, Plan, SetReservedFor, Ungate
+from dra.engine.claims.view import tombstone
 from dra.model.claims import DELETE_PROTECTION
-from tests.dra.engine.examples import FOREIGN, GUARD, JOB, KEY, allocation, claim, uid, waiting
+from tests.dra.engine.examples import FOREIGN, GUARD, JOB, KEY, allocation, claim, finished, uid, waiting
 
 LIST = SetReservedFor(claim=KEY, entries=(JOB, waiting("a").entry))
 NOTE = Annotate(claim=KEY, annotations=(("x", "1"), ("y", None)), finalizers=("other",))
@@ -28,7 +29,7 @@ NOTE = Annotate(claim=KEY, annotations=(("x", "1"), ("y", None)), finalizers=("o
             id="the-list-as-a-whole",
         ),
         pytest.param(
-            Enter(claim=KEY, entry=waiting("a").entry),
+            Enter(claim=KEY, entries=(waiting("a").entry,)),
             "status",
             {"status": {"reservedFor": [{"resource": "pods", "name": "a", "uid": "uid-a"}]}},
             id="one-entry-beside-others",
@@ -82,9 +83,15 @@ def test_the_list_is_replaced_and_the_allocation_stays():
 
 
 def test_an_entry_is_added_and_all_else_stays():
-    after = patches.applied(claim(list=[GUARD]), Enter(claim=KEY, entry=JOB))
+    after = patches.applied(claim(list=[GUARD]), Enter(claim=KEY, entries=(JOB,)))
     assert after.entries == (GUARD, JOB)
     assert after.status.allocation == allocation()
+
+
+def test_an_entry_takes_the_place_of_the_one_with_its_uid():
+    ended = finished("a").entry
+    after = patches.applied(claim(list=[GUARD, ended, JOB]), Enter(claim=KEY, entries=(tombstone(ended),)))
+    assert after.entries == (GUARD, tombstone(ended), JOB)
 
 
 def test_a_deallocation_clears_the_status_and_leaves_the_finalizer():

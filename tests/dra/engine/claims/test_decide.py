@@ -19,7 +19,7 @@ from dra.engine.claims.decide import (
     insisting,
 )
 from dra.engine.claims.policy import ALONGSIDE, REPLACE
-from dra.engine.claims.view import EntryKind, History, Workload, WorkloadPhase
+from dra.engine.claims.view import EntryKind, History, Workload, WorkloadPhase, tombstone
 from dra.engine.consumers import GATE
 from dra.engine.instants import NEVER
 from dra.engine.reasons import Code
@@ -125,8 +125,10 @@ def test_writes_come_in_the_order_in_which_they_may_be_seen():
 @pytest.mark.parametrize(
     ("of", "instead"),
     [
-        pytest.param(claim(workload=JOB), [Enter(claim=KEY, entry=JOB)], id="the-workload-enters-whatever-is-listed"),
-        pytest.param(claim(workload=JOB, list=[FOREIGN]), [Enter(claim=KEY, entry=JOB)], id="beside-others"),
+        pytest.param(
+            claim(workload=JOB), [Enter(claim=KEY, entries=(JOB,))], id="the-workload-enters-whatever-is-listed"
+        ),
+        pytest.param(claim(workload=JOB, list=[FOREIGN]), [Enter(claim=KEY, entries=(JOB,))], id="beside-others"),
         pytest.param(claim(workload=JOB, list=many(waiting, RESERVED_FOR_MAX_SIZE)), None, id="a-full-list-takes-none"),
         pytest.param(entered("guard"), None, id="it-has-entered"),
         pytest.param(claim(), None, id="pods-need-a-version"),
@@ -140,6 +142,23 @@ def test_who_is_overtaken_again_and_again_enters_the_workload_first(of, instead)
     assert list(then.actions) == (list(plan.actions) if instead is None else instead)
     if instead is not None:
         assert codes(then) == [Code.WORKLOAD_ENTERED]
+
+
+@pytest.mark.parametrize(
+    ("ended", "beside"),
+    [
+        pytest.param(["a"], [], id="in-place-of-the-pod's-entry"),
+        pytest.param(["a", "c"], [], id="all-at-once"),
+        pytest.param(["a"], many(started, RESERVED_FOR_MAX_SIZE - 3, prefix="s"), id="in-a-full-list"),
+    ],
+)
+def test_who_is_overtaken_by_the_stock_controller_enters_the_tombstones(ended, beside):
+    over = [finished(name, node="n1") for name in ended]
+    pods = [*over, started("b"), *beside]
+    seen = view(entered(*pods), *pods, workload=PRESENT)
+    then = insisting(decided(seen, policy=ALONGSIDE), seen)
+    assert list(then.actions) == [Enter(claim=KEY, entries=tuple(tombstone(pod.entry) for pod in over))]
+    assert not any(reason.done for reason in then.reasons)
 
 
 def test_what_keeps_the_claim_is_shown_first():
