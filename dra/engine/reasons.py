@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from enum import StrEnum
 from typing import Final, NamedTuple
 
+from dra.engine.grammar import agreeing
 from dra.model.meta import Key, Struct, Uid
 
 
@@ -249,7 +250,7 @@ class Reason(Struct, frozen=True):
     @property
     def note(self) -> str:
         """The text without the object, as Events carry it."""
-        return RENDERINGS[self.code].text.format(**{name: _shown(value) for name, value in self.arguments})
+        return agreeing(RENDERINGS[self.code].text.format(**{name: _shown(value) for name, value in self.arguments}))
 
     @property
     def text(self) -> str:

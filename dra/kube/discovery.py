@@ -39,6 +39,18 @@ class _ServedResource(Struct, frozen=True):
     name: str
     kind: str
     namespaced: bool = False
+    singular_name: str = ""
+    short_names: tuple[str, ...] = ()
+
+
+class _Named(Struct, frozen=True):
+    name: str
+
+
+class _Groups(Struct, frozen=True):
+    """Answer of ``/apis``."""
+
+    groups: list[_Named] | None = None
 
 
 class _ServedResources(Struct, frozen=True):
@@ -51,6 +63,8 @@ class _ServedResources(Struct, frozen=True):
 class _Known:
     asked_at: float
     resources: dict[str, Resource]
+    nicknames: dict[str, Resource]
+    """By kind, singular and short names, in small letters: what kubectl takes as well."""
 
 
 class Discovery:
@@ -67,25 +81,44 @@ class Discovery:
 
         A group that answers with an error (an aggregated API server that is down) is unknown, not absent.
         """
+        return (await self._group(wanted)).resources.get(wanted.resource)
+
+    async def meant(self, wanted: GroupResource) -> GroupResource | None:
+        """Return what somebody meant who wrote ``deploy`` or ``job.batch``, as kubectl would; raises `ApiError`.
+
+        For error texts: a reference is taken literally. The group that was written comes first, then the built-in ones.
+        """
+        served = sorted(each.name for each in (await self._client.read("/apis", _Groups)).groups or ())
+        for group in dict.fromkeys((wanted.group, "", "apps", "batch", *served)):
+            known = await self._group(GroupResource(resource=wanted.resource, group=group))
+            name = wanted.resource.lower()
+            found = known.resources.get(name) or known.nicknames.get(name)
+            if found is not None and found.namespaced:
+                return GroupResource(resource=found.plural, group=group)
+        return None
+
+    async def _group(self, wanted: GroupResource) -> _Known:
         lock = self._asking.setdefault(wanted.group, asyncio.Lock())
         async with lock:  # a thousand claims of one kind ask once
             known = self._groups.get(wanted.group)
             if known is None or self._clock.now() - known.asked_at >= _lifetime(known, wanted):
-                known = _Known(self._clock.now(), await self._ask(wanted.group))
+                known = await self._ask(wanted.group)
                 self._remember(wanted.group, known)
-        return known.resources.get(wanted.resource)
+        return known
 
     def forget(self, group: str) -> None:
         """Ask again next time: an object that should exist was not found under the path we knew."""
         self._groups.pop(group, None)
 
-    async def _ask(self, group: str) -> dict[str, Resource]:
+    async def _ask(self, group: str) -> _Known:
         """Return what the group serves; of a kind in several versions, the preferred or else the first."""
         found: dict[str, Resource] = {}
+        nicknames: dict[str, Resource] = {}
+        known = _Known(self._clock.now(), found, nicknames)
         try:
             versions = await self._versions(group)
         except (NotFound, InvalidNameError):
-            return found
+            return known
         for version in versions:
             try:
                 served = await self._client.read(group_path(group, version), _ServedResources)
@@ -94,7 +127,9 @@ class Discovery:
             for each in served.resources or ():
                 if "/" not in each.name and each.name not in found:  # with a slash it is a subresource
                     found[each.name] = Resource(group, version, each.name, each.kind, each.namespaced)
-        return found
+                    for nickname in (each.kind.lower(), each.singular_name, *each.short_names):
+                        nicknames.setdefault(nickname, found[each.name])
+        return known
 
     async def _versions(self, group: str) -> list[str]:
         if not group:

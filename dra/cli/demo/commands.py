@@ -17,6 +17,7 @@ from dra.cli.demo.screen import Screen
 from dra.cli.demo.story import Scene, StoryError
 from dra.cli.local import background
 from dra.cli.local.folder import DEFAULT, Folder
+from dra.cli.program import path, program
 from dra.kube.clock import SYSTEM
 from dra.kube.errors import ApiError
 
@@ -38,7 +39,7 @@ def demo(pods: int, seconds: float, *, keep: bool) -> None:
     if keep and Folder(DEFAULT).taken:
         raise click.ClickException(
             f"folder {DEFAULT.absolute()}: a plane runs here already, and goes on; --keep would need its place. "
-            "Stop it first: dra-reserve local down"
+            f"Stop it first: {program()} local down"
         )
     folder = Path(tempfile.mkdtemp(prefix="dra-demo-"))
     try:
@@ -104,9 +105,11 @@ def _invite(screen: Screen, plane: Plane) -> None:
     screen.code(
         (
             f"export KUBECONFIG={plane.kubeconfig}",
+            *path(),
             "kubectl get resourceclaims,jobs -n demo",
             "kubectl describe resourceclaim again -n demo",
-            "dra-reserve local status",
-            "dra-reserve local down",
+            "kubectl dra explain claim again -n demo",
+            f"{program()} local status",
+            f"{program()} local down",
         )
     )

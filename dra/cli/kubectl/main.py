@@ -4,7 +4,8 @@ As in kubectl: data on stdout and nothing else there, messages on stderr, plain 
 Exit codes: 0 all is well, 1 it is not (the output says what), 2 an error or a wrong command line.
 """
 
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 import click
 
@@ -72,15 +73,32 @@ COMMANDS: Final[Places] = {
 }
 
 
+SECTIONS: Final[Mapping[str, Sequence[str]]] = {
+    "Ask": ("explain", "why", "get", "tree", "usage", "reservations", "audit"),
+    "Plan": ("simulate",),
+    "Change": ("apply", "reserve", "release", "wait"),
+    "Ask somebody else": ("bundle",),
+    "Install and remove": ("preflight", "downgrade", "adopt"),
+}
+"""The list of commands, in the order in which a newcomer meets them."""
+
+NAME: Final = "kubectl dra"
+"""What people type, whatever the file is called that kubectl runs for it."""
+
+
 class _Verbs(Lazily):
     places = COMMANDS
+    sections = SECTIONS
+
+    def main(self, *arguments: Any, **settings: Any) -> Any:  # noqa: ANN401 - click's
+        return super().main(*arguments, **{**settings, "prog_name": NAME})
 
 
 @click.group(cls=_Verbs, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="dra-reserve", prog_name="kubectl dra")
+@click.version_option(package_name="dra-reserve", prog_name=NAME)
 def main() -> None:
     """Ask who holds the devices of a cluster, and why; check it, and change it."""
 
 
 if __name__ == "__main__":
-    main(prog_name="kubectl dra")
+    main()

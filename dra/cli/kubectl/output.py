@@ -11,6 +11,8 @@ from typing import Any, Final
 
 import click
 
+from dra.engine.grammar import agreeing
+
 GAP: Final = "   "
 """Between two columns, as in kubectl."""
 
@@ -92,7 +94,11 @@ def folded_lines(lines: Iterable[str]) -> Iterator[str]:
     """Yield the lines of an explanation so that they fit a terminal; commands stay whole, to be copied."""
     width = terminal_width()
     for line in lines:
-        if width is None or line.startswith("  next "):
+        if line.startswith("  next "):
+            yield line
+            continue
+        line = agreeing(line)  # noqa: PLW2901 - from here on it is that
+        if width is None:
             yield line
         elif line.startswith("  "):
             begin = HANGING + len(line) - _width(line)  # colours are in the label only

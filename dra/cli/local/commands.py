@@ -14,6 +14,7 @@ import click
 from dra.cli.local import background, plugins, running
 from dra.cli.local.folder import DEFAULT, KUBECONFIG, LOG, SNAPSHOT, Folder, Record, TakenError
 from dra.cli.local.reports import report
+from dra.cli.program import path, program
 from dra.kube.errors import ApiError
 from dra.local.plane.options import Options
 from dra.local.plane.supervision import ComponentDiedError
@@ -47,7 +48,7 @@ def _plugins(_context: click.Context, _parameter: click.Parameter, value: str | 
     return tuple(name for name in names if name != plugins.OWN)
 
 
-@local.command()
+@local.command(short_help="Start a plane; Ctrl-C ends it.")
 @_folder
 @click.option("--nodes", type=click.IntRange(0, 1000), default=3, show_default=True, help="How many nodes it has.")
 @click.option("--devices", type=click.IntRange(0, 1000), default=8, show_default=True, help="How many each node has.")
@@ -144,7 +145,7 @@ def down(folder: Path, *, save: bool) -> None:
         click.echo(f"Its objects are in {place / SNAPSHOT}; go on with them: {_command('up', folder)}")
 
 
-@local.command()
+@local.command(short_help="Show the plane of the folder, and how to reach it.")
 @_folder
 def status(folder: Path) -> None:
     """Show the plane of the folder: its nodes and pods, and how to reach it."""
@@ -182,10 +183,11 @@ def _tell(record: Record, place: Folder, *, detached: bool) -> None:
 
 
 def _how_to_reach(place: Folder) -> str:
-    return f"In another terminal:\n  export KUBECONFIG={shlex.quote(str(place / KUBECONFIG))}\n  kubectl get nodes"
+    lines = (f"export KUBECONFIG={shlex.quote(str(place / KUBECONFIG))}", *path(), "kubectl dra get devices")
+    return "\n  ".join(("In another terminal:", *lines))
 
 
 def _command(verb: str, folder: Path) -> str:
     """Return the command that does something with a folder."""
     there = folder.absolute() != DEFAULT.absolute()
-    return f"dra-reserve local {verb}" + (f" --folder {shlex.quote(str(folder))}" if there else "")
+    return f"{program()} local {verb}" + (f" --folder {shlex.quote(str(folder))}" if there else "")

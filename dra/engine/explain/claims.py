@@ -276,7 +276,10 @@ class _Told:
             there = view.workload
             if view.workload.phase is WorkloadPhase.NO_KIND:
                 yield self.claim_has(
-                    Trouble.KIND_UNKNOWN, workload=str(reference), guess=guess, kind=str(reference.group_resource)
+                    Trouble.KIND_UNKNOWN,
+                    workload=str(reference),
+                    guess=self._meant(reference) or guess,
+                    kind=str(reference.group_resource),
                 )
             elif outcome is Fate.PENDING and view.workload.phase is WorkloadPhase.ABSENT:
                 yield self.claim_has(Trouble.WORKLOAD_NOT_FOUND, workload=str(reference), guess=guess)
@@ -318,6 +321,13 @@ class _Told:
 
     def _vanished(self, entry: ConsumerReference) -> bool:
         return self.scene.complete(self.view.key[0]) and self.scene.world.consumer(entry.uid) is None
+
+    def _meant(self, reference: ConsumerReference) -> str:
+        """Return the reference as it should be written, where somebody wrote ``job/train`` or ``deploy/web``."""
+        kind = (reference.resource, reference.api_group)
+        seen = self.scene.snapshot.workloads
+        found = next((each.meant for each in seen if (each.resource, each.group) == kind), "")
+        return f"{found}/{reference.name}" if found else ""
 
     def _guess(self) -> str:
         """Return the workload that all pods of the claim belong to, if that is one."""

@@ -44,6 +44,8 @@ class SeenWorkload(Struct, frozen=True):
     name: str
     phase: WorkloadPhase
     uid: Uid = NO_UID
+    meant: str = ""
+    """Of a kind that there is none of: the one that kubectl would take it for, ``deployments.apps``."""
 
     @property
     def key(self) -> WorkloadKey:

@@ -157,3 +157,25 @@ async def test_a_slow_group_does_not_hold_up_the_others(discovery, server, clock
     await discovery.resolve(named("things.quick.io"))
     assert clock.now() < 1.0
     await slow
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        pytest.param("job", "jobs.batch", id="singular-without-a-group"),
+        pytest.param("jobs", "jobs.batch", id="plural-without-a-group"),
+        pytest.param("job.batch", "jobs.batch", id="singular"),
+        pytest.param("jobs.btach", "jobs.batch", id="typo-in-the-group"),
+        pytest.param("po", "pods", id="short-name"),
+        pytest.param("no", None, id="not-in-a-namespace"),
+        pytest.param("nothing", None, id="nothing-like-it"),
+    ],
+)
+async def test_what_kubectl_would_take_a_name_for(server, discovery, written, meant):
+    pods = {"name": "pods", "kind": "Pod", "namespaced": True, "singularName": "pod", "shortNames": ["po"]}
+    nodes = {"name": "nodes", "kind": "Node", "singularName": "node", "shortNames": ["no"]}
+    server.paths |= {
+        "/apis": {"groups": [{"name": "batch"}, {"name": "empty.io"}]},
+        "/api/v1": {"resources": [pods, nodes]},
+    }
+    assert await discovery.meant(named(written)) == (named(meant) if meant else None)

@@ -37,14 +37,14 @@ async def test_what_is_reserved_by_hand_is_held_listed_and_explained(emptied: Ap
     why = await dra(target, "why", "pod/too-big", "-n", "default")
     assert why.exit_code == 1
     numbers = "too little cpu of the node: 12 asked for, 4 of 64 free, 60 held by reservation web"
-    assert f"  asked     1 nodes (node-1): {numbers}" in why.stdout
+    assert f"  asked     1 node (node-1): {numbers}" in why.stdout
 
     await emptied.create(stranger("inside", cpu="12", app="web"), namespace="default")
     await running(emptied, 1, labelSelector="app=web")
     assert "  inside    reservation web" in (await dra(target, "why", "pod/inside", "-n", "default")).stdout
     told = await dra(target, "why", "reservation/web")
     assert (told.exit_code, told.stdout.splitlines()[0]) == (0, "reservation web: Available on node node-1")
-    assert "  used      cpu=12 by 1 pods; cpu=48 left" in told.stdout
+    assert "  used      cpu=12 by 1 pod; cpu=48 left" in told.stdout
 
 
 async def test_a_reservation_without_a_place_says_which_nodes_lack_what(emptied: Api, target: Target) -> None:

@@ -200,7 +200,8 @@ class Reader:
         try:
             resource = await self._discovery.resolve(kind)
             if resource is None or not resource.namespaced:
-                return [_seen(key, WorkloadPhase.NO_KIND) for key in keys]
+                meant = await self._meant(kind) if resource is None else ""
+                return [_seen(key, WorkloadPhase.NO_KIND, meant=meant) for key in keys]
             model: Any = PartialObject if rule is None else DynamicObject
             for namespace in self._namespaces(keys):
                 selection = Selection(namespace=namespace)
@@ -218,6 +219,12 @@ class Reader:
             self._gaps.append(Gap(resource=str(kind), why=str(error)))
             return [_seen(key, WorkloadPhase.UNKNOWN) for key in keys]
         return [there.get((key.namespace, key.name)) or _seen(key, WorkloadPhase.ABSENT) for key in keys]
+
+    async def _meant(self, kind: GroupResource) -> str:
+        try:
+            return str(await self._discovery.meant(kind) or "")
+        except ApiError:  # it would be a help, no more
+            return ""
 
     def _namespaces(self, keys: set[WorkloadKey]) -> list[str | None]:
         """Return where to look: one list of everything, unless it is one namespace only."""
@@ -237,10 +244,10 @@ def references(claim: ResourceClaim) -> Iterable[WorkloadKey]:
             yield WorkloadKey.of(entry, namespace)
 
 
-def _seen(key: WorkloadKey, phase: WorkloadPhase, *, uid: Any = "") -> SeenWorkload:  # noqa: ANN401 - a Uid
-    kind = key.kind
+def _seen(key: WorkloadKey, phase: WorkloadPhase, *, uid: Any = "", meant: str = "") -> SeenWorkload:  # noqa: ANN401 - a Uid
+    resource, group = key.kind.resource, key.kind.group
     return SeenWorkload(
-        resource=kind.resource, group=kind.group, namespace=key.namespace, name=key.name, phase=phase, uid=uid
+        resource=resource, group=group, namespace=key.namespace, name=key.name, phase=phase, uid=uid, meant=meant
     )
 
 

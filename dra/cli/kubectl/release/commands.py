@@ -8,7 +8,7 @@ import click
 from dra.api.rights import LEASE, NAMESPACE
 from dra.cli.kubectl.connection import Connection, FailedError, run
 from dra.cli.kubectl.options import Place, place_options
-from dra.cli.kubectl.output import say
+from dra.cli.kubectl.output import folded_lines, say
 from dra.cli.kubectl.reading.live import Parts, Reader
 from dra.cli.kubectl.reading.source import DEFAULT, Source
 from dra.cli.kubectl.release.giving import RefusedError, Wish, give_back
@@ -124,5 +124,5 @@ def wait(*, what: str, name: str | None, place: Place, namespace: str | None, st
     if missed is None:
         click.echo(f"resourceclaim.resource.k8s.io/{key[1]} {state}")
         return
-    say("\n".join([f"claim {'/'.join(key)}: not {state} within {timeout:g} s", *missed]))
+    say("\n".join([f"claim {'/'.join(key)}: not {state} within {timeout:g} s", *folded_lines(missed)]))
     raise SystemExit(1)

@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 
 from dra.engine.explain.pods import Advice, Way
 from dra.engine.explain.problems import Problem, Trouble
+from dra.engine.grammar import agreeing
 
 
 class Words(NamedTuple):
@@ -162,7 +163,7 @@ WAYS: Final[Mapping[Way, str]] = {
 
 def text(problem: Problem) -> str:
     """Return what is told of a problem, object first."""
-    return f"{problem.subject}: {WORDS[problem.trouble].text.format(**problem.numbers)}"
+    return f"{problem.subject}: {agreeing(WORDS[problem.trouble].text.format(**problem.numbers))}"
 
 
 def command(problem: Problem) -> str:

@@ -15,6 +15,7 @@ from dra.engine.explain.pods import PodFacts
 from dra.engine.explain.problems import Grade, Problem
 from dra.engine.explain.scene import Hold
 from dra.engine.explain.snapshot import Leader, Presence, Snapshot
+from dra.engine.grammar import agreeing
 from dra.engine.reasons import NAMED, named
 from dra.model.meta import Key
 
@@ -28,6 +29,14 @@ ENDS: Final = {
 """When a workload of that kind is over by itself."""
 
 OTHERWISE: Final = "is deleted, or its controller takes its entry out of the list"
+
+PENDING: Final = {"finished": "has finished; another one of that name may have it next"}
+DOUBTS: Final = {
+    "no-kind": "the API server has no such kind",
+    "forbidden": "no right to read it",
+    "unknown": "it could not be read",
+}
+"""What is known of a workload, where its fate is open."""
 
 BY_RULE: Final = {
     Hold.WORKLOAD: "rule 7",
@@ -108,20 +117,23 @@ def state(facts: ClaimFacts) -> str:
     deleting = ", being deleted" if facts.deleting else ""
     if not facts.allocated:
         waiting = facts.users.waiting + facts.users.gated
-        return (f"has no devices, {waiting} pods wait for it" if waiting else "has no devices") + deleting
+        return (agreeing(f"has no devices, {waiting} pods wait for it") if waiting else "has no devices") + deleting
     if not facts.holds:
         return "has devices that nothing keeps" + deleting
-    return f"has {len(facts.devices)} devices, used by {facts.users.consuming} pods" + deleting
+    return agreeing(f"has {len(facts.devices)} devices, used by {facts.users.consuming} pods") + deleting
 
 
 def until(facts: ClaimFacts) -> str:
     """Return what must happen so that the claim gives its devices back."""
-    return " and ".join(dict.fromkeys(_end(hold, facts) for hold in facts.holds)) or "at once"
+    return agreeing(" and ".join(dict.fromkeys(_end(hold, facts) for hold in facts.holds)) or "at once")
 
 
 def group_line(group: NodeGroup, holders: dict[Key, ClaimFacts]) -> str:
     """Return one line about nodes that are alike."""
-    who = f"{group.count} nodes ({', '.join(group.nodes)}{', …' if group.count > len(group.nodes) else ''})"
+    who = (
+        agreeing(f"{group.count} nodes")
+        + f" ({', '.join(group.nodes)}{', …' if group.count > len(group.nodes) else ''})"
+    )
     if not group.barriers:
         return f"{who}: could take it"
     said = "; ".join(_barrier(each) for each in group.barriers)
@@ -213,11 +225,11 @@ def _fate(facts: ClaimFacts) -> str:
         return "let go by its controller"
     told = {
         "alive": "exists",
-        "pending": "does not exist yet",
+        "pending": PENDING.get(facts.phase, "does not exist yet"),
         "finished": "has finished",
         "gone": "is gone",
         "asked": "exists, as another object",
-        "doubt": f"nobody can tell ({facts.phase})",
+        "doubt": f"nobody can tell ({DOUBTS.get(facts.phase, facts.phase)})",
     }
     return told[facts.fate] + (", entered in the list" if facts.entered else ", not entered in the list")
 

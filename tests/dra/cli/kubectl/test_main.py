@@ -8,7 +8,7 @@ import textwrap
 import pytest
 from click.testing import CliRunner
 
-from dra.cli.kubectl.main import COMMANDS, main
+from dra.cli.kubectl.main import COMMANDS, SECTIONS, main
 
 
 @pytest.fixture
@@ -86,3 +86,24 @@ def test_a_reason_that_does_not_exist_is_an_error_with_those_that_are_like_it(ru
     shown = run("explain", "reason", "WorkloadGne")
     assert shown.exit_code == 2
     assert "reason WorkloadGne: there is none of that name; WorkloadGone or " in shown.output
+
+
+def test_without_arguments_it_prints_its_help_as_kubectl_does(run):
+    shown, asked = run(), run("--help")
+    assert (shown.exit_code, shown.stdout, shown.stderr) == (0, asked.stdout, "")
+
+
+@pytest.mark.parametrize("arguments", [["help", "audit"], ["help", "audit", "-h"]], ids=" ".join)
+def test_help_is_a_command_too(run, arguments):
+    assert run(*arguments).output == run("audit", "--help").output
+
+
+def test_each_command_is_in_one_section_of_the_list():
+    assert sorted(name for names in SECTIONS.values() for name in names) == sorted(COMMANDS)
+
+
+def test_usage_is_what_people_type_and_a_typo_gets_an_answer(run):
+    refused = run("explian", "claim")
+    assert refused.exit_code == 2
+    assert refused.stderr.startswith("Usage: kubectl dra [OPTIONS] COMMAND")
+    assert "Did you mean 'explain'?" in refused.stderr

@@ -124,7 +124,7 @@ def test_a_bundle_says_what_nodes_keep(tmp_path, keeps, shown):
         pytest.param(["explain", "claim", "c"], 0, "rule 7: jobs.batch/train may still use it", id="explain-claim"),
         pytest.param(["why", "pod/b"], 1, "3 nodes could take it", id="why-pod"),
         pytest.param(["why", "node", "n1"], 0, "held by claim ml/c", id="why-node"),
-        pytest.param(["explain", "device", "n1/gpu-0"], 0, "used by 1 pods", id="explain-device"),
+        pytest.param(["explain", "device", "n1/gpu-0"], 0, "used by 1 pod", id="explain-device"),
         pytest.param(["explain", "claim", "c", "-o", "json"], 0, '"workload"', id="as-json"),
         pytest.param(["audit"], 0, "nothing found", id="audit"),
         pytest.param(["get", "claims"], 0, "jobs.batch/train", id="get-claims"),
