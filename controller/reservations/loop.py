@@ -37,6 +37,9 @@ RETRY: Final = (0.2, 30.0)
 RETRY_REFUSED: Final = (2.0, 60.0)
 """Seconds, first and longest, before a placeholder that was refused is tried again: quotas change by other people."""
 
+BAD_REQUEST: Final = 400
+"""A pod that the API server cannot decode: a field of the template has a value of another type."""
+
 LONGEST_SLEEP: Final = 600.0
 """Seconds after which a deadline by the time of day is looked at again: that may jump."""
 
@@ -293,7 +296,9 @@ class ReservationLoop:
             )
         except AlreadyExists:
             return  # the watch will show it
-        except (Forbidden, Invalid, NotFound) as error:
+        except ApiError as error:
+            if not isinstance(error, Forbidden | Invalid | NotFound) and error.status != BAD_REQUEST:
+                raise
             self._queue.at(uid, self._clock.now() + self._refusals.failed(uid, RETRY_REFUSED))
             self.roster.refused(uid, error.message)
             return

@@ -18,7 +18,7 @@ from dra.api.reservations.model import (
     Reservation,
     Taint,
 )
-from dra.engine.reservations import amounts, marks, nodes, owners
+from dra.engine.reservations import amounts, marks, nodes, owners, templates
 from dra.engine.reservations.amounts import NOTHING, ONE, PODS, Amounts, MalformedAmountsError
 from dra.engine.reservations.claimants import MalformedAnnotationError, decoded
 from dra.model.meta import Struct, Uid
@@ -78,6 +78,7 @@ def of(reservation: Reservation) -> Holding:
     meta, spec, status = reservation.metadata, reservation.spec, reservation.status
     policy = spec.pre_allocation_policy or PreAllocationPolicy()
     available = status.phase is Phase.AVAILABLE and bool(status.node_name)
+    faults += templates.faults(spec.template)
     held = _held(reservation, faults, placed=available)
     faults += owners.faults(spec.owners)
     return Holding(

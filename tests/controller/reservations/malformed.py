@@ -21,6 +21,13 @@ def template(**spec):
     return {"template": {"spec": {"containers": [container], **spec}}}
 
 
+def _deep(levels):
+    found = "x"
+    for _ in range(levels):
+        found = {"a": found}
+    return found
+
+
 def requests(**amounts):
     return template(containers=[{"name": "c", "image": "i", "resources": {"requests": amounts}}])
 
@@ -41,6 +48,21 @@ RESERVATIONS = {
     "owner-value": (owner(matchLabels={"a": "b c"}), {}, "matchLabels[a]: 'b c' is no value of a label"),
     "amount": (requests(cpu="x"), {}, "requests.cpu: 'x' is no quantity"),
     "negative": (requests(cpu="-1"), {}, "requests.cpu: -1 is negative"),
+    "template-deep": (
+        template(affinity=_deep(100)),
+        {},
+        "spec.template.spec.affinity.a.a.a…: is nested more than 64 levels deep",
+    ),
+    "template-affinity": (
+        template(affinity=["zone"]),
+        {},
+        "spec.template.spec.affinity: must be an object, as in a Pod",
+    ),
+    "template-namespace": (
+        {"template": {"namespace": "A/b", **template()["template"]}},
+        {},
+        "spec.template.namespace: 'A/b' is no name of a namespace",
+    ),
     "boolean": (requests(cpu=True), {}, "requests.cpu: must be a quantity"),
 }
 """Name → spec, annotations, and what condition Readable has to say."""

@@ -242,6 +242,9 @@ async def test_thirty_malformed_ones_at_once_are_told_each_what_is_wrong_and_bre
             (told,) = [each["message"] for each in status["conditions"] if each["type"] == "Readable"]
             assert said in told, name
             assert status.get("phase") != "Available", name
+        invalid = [each for each in await events(site) if each["reason"] == "Invalid"]
+        assert sorted(each["regarding"]["name"] for each in invalid) == sorted(malformed.RESERVATIONS)
+        assert not any(each.get("series") for each in invalid)
         for name, (annotation, _, said) in malformed.PODS.items():
             pod = await site.ask("GET", f"{PODS}/{name}")
             assert "nodeName" not in pod["spec"], name
