@@ -129,8 +129,9 @@ def _due(view: ClaimView, entries: tuple[ConsumerReference, ...], desired: Desir
     if not added and not removed:
         return NEVER
     awaited = any(c.stage is Stage.STARTING and c.uid not in view.listed for c in desired.pods)
+    entering = desired.workload in added  # the marks that are written now tell of its entry
     last = view.history.written_at
-    if desired.urgent or awaited or last is None:
+    if desired.urgent or entering or awaited or last is None:
         return now
     if added and len(present) > CROWDED:
         return now if len(added) >= CROWD_BATCH else last + CROWD_INTERVAL

@@ -105,7 +105,7 @@ def _entry(view: ClaimView, reference: ConsumerReference, desired: Desired) -> D
         return desired
     if reference.uid and not desired.over and not view.claim.metadata.deleting and _in_use(view) and _has_room(view):
         entered = view.reason(Code.WORKLOAD_ENTERED, done=True, workload=str(reference))
-        return desired.but(workload=reference, urgent=True).because(entered)
+        return desired.but(workload=reference).because(entered)
     return desired
 
 

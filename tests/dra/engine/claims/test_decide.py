@@ -107,6 +107,15 @@ def test_when_the_list_is_written(of, pods, ago, wakes):
         assert plan.wake_at == pytest.approx(NOON + wakes)
 
 
+def test_the_entry_of_a_workload_that_was_recreated_does_not_wait_as_its_marks_do_not():
+    former = msgspec.structs.replace(JOB, uid="uid-former")
+    workload = msgspec.structs.replace(PRESENT, gone=frozenset({former.uid}))
+    of, history = claim(workload=JOB, list=[former, started("b")]), History(written_at=NOON)
+    plan = decided(view(of, started("b"), workload=workload, history=history))
+    assert [type(action) for action in plan.actions] == [SetReservedFor, Annotate]
+    assert of_type(plan, SetReservedFor)[0].entries[0].uid == JOB.uid
+
+
 def test_a_deallocation_waits_for_no_batch():
     of = claim(workload=JOB, entered=True, list=[JOB])
     plan = decided(view(of, workload=FINISHED, history=History(written_at=NOON)))
