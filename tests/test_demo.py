@@ -108,3 +108,10 @@ def test_interrupted_it_keeps_no_plane(environment, tmp_path):
                 break
         assert demo.wait(60) == 130, demo.stdout.read()
     assert files(tmp_path) == []
+
+
+def test_the_readme_begins_with_it():
+    first = re.findall(r"^```sh\n(.*?)^```", (ROOT / "README.md").read_text(), re.MULTILINE | re.DOTALL)[0]
+    assert first == "make demo\n"
+    would = subprocess.run(["make", "--dry-run", "demo"], cwd=ROOT, capture_output=True, text=True, check=True).stdout  # noqa: S607
+    assert would.splitlines()[-1].split() == [".venv/bin/dra-reserve", "demo"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 import shutil
 import tomllib
 from functools import cache
@@ -313,6 +315,17 @@ def test_the_definition_of_reservations_stays_when_the_release_goes():
         obj for obj in charts.rendered({"reservations": {"enabled": True}}) if obj["kind"] == "CustomResourceDefinition"
     )
     assert found["metadata"]["annotations"] == {"helm.sh/resource-policy": "keep"}
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/install.md", "docs/how-to/upgrade.md", "docs/metrics.md"])
+def test_helm_takes_the_values_that_a_page_sets(page):
+    text = (ROOT / page).read_text().replace("\\\n", " ")
+    commands = [shlex.split(line) for line in re.findall(r"^helm (?:install|upgrade) .*$", text, re.MULTILINE)]
+    assert commands
+    for _, verb, release, chart, *options in commands:
+        assert (release, chart) == ("dra-reserve", "deploy/helm/dra-reserve")
+        words = [word for word in options if word not in {"--reuse-values", "--create-namespace"}]
+        assert charts.helm("install", "r", str(charts.CHART), "--dry-run=client", *words), verb
 
 
 def test_the_notes_of_a_plain_installation_speak_of_nothing_else():

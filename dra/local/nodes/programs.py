@@ -1,8 +1,8 @@
 """What a container of an emulated node does: how long it runs and how it ends, read from its command.
 
 Nothing is executed. Annotations of the pod decide first; then the command, as far as it can be understood (``sleep``,
-``exit``, ``true``, ``false``, ``echo``, also joined by ``;`` and ``&&`` inside of ``sh -c``); what cannot is a server
-that runs for ever if it is to be restarted always, and else a short success.
+``exit``, ``true``, ``false``, ``echo``, ``grep``, also joined by ``;``, ``&&`` and ``|`` inside of ``sh -c``); what
+cannot is a server that runs for ever if it is to be restarted always, and else a short success.
 """
 
 import shlex
@@ -26,7 +26,9 @@ DEFAULT_SECONDS: Final = 1.0
 
 SHELLS: Final = frozenset({"sh", "bash", "ash", "dash"})
 _UNITS: Final = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-_INSTANT: Final = frozenset({":", "true", "echo", "printf", "env", "date", "hostname", "set", "export", "trap", "cd"})
+_INSTANT: Final = frozenset(
+    {":", "true", "echo", "printf", "env", "grep", "cat", "ls", "date", "hostname", "set", "export", "trap", "cd"}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +93,11 @@ def _script(text: str) -> Program | None:
 
 
 def _command(words: Sequence[str]) -> Program | None:
+    """Return what a command, or a pipe of such that take no time, does."""
+    if "|" in words:
+        at = words.index("|")
+        parts = (_command(words[:at]), _command(words[at + 1 :]))
+        return parts[1] if all(part is not None and part.seconds == 0 for part in parts) else None
     match words:
         case ["sleep", duration]:
             return _sleep(duration)

@@ -1,0 +1,136 @@
+"""Where each block of commands of each page is run: here, by another test, or by nobody but the reader, and then why.
+
+A block is named by its page, or by its page and the section that it stands in (``README.md#Use``); the second wins.
+"""
+
+import re
+from dataclasses import dataclass, field
+
+from tests.pages.reading import Block, blocks
+
+
+@dataclass(frozen=True)
+class Page:
+    """One that is followed here, on the plane of the tests, together with others."""
+
+    path: str
+    replacing: tuple[tuple[str, str], ...] = ()
+    """What stands for something else there, as regular expressions."""
+    before: str = field(default="", kw_only=True)
+    """What must have been typed before."""
+    alone: bool = field(default=False, kw_only=True)
+    """It cordons nodes or the like, so that no other page could be followed meanwhile."""
+    long: bool = field(default=False, kw_only=True)
+    """It waits for half a minute or more, since a rule does; `make test` leaves it out, and says so."""
+
+    def here(self, block: Block) -> bool:
+        return place(self.path, block) == self.path
+
+
+IDLE = ((r"\bNAME\b", "idle"), (r"\bNAMESPACE\b", "ml"))
+KNOWN = ((r"\bpod NAME\b", "pod next"), (r"\bNAME\b", "train"), (r"\bNAMESPACE\b", "ml"))
+"""prepared.yaml has the claims and the pod that the reader stands before."""
+
+INSTALLED = (
+    (r"^make venv$", ""),
+    (r'^export PATH="\$PWD/\.venv/bin:\$PATH"$', ""),
+    (r"\.venv/bin/(?=dra-reserve )", ""),
+)
+"""Our programs, as they are in this tree, are on PATH."""
+
+ALONE = "kubectl delete deployment --all -n dra-reserve"
+"""The plane has a controller of its own, without a lease; no other must be installed beside it."""
+
+FOLLOWED = (
+    Page("docs/tutorial/first-claim.md", INSTALLED),
+    Page("examples/training-job/README.md"),
+    Page("docs/kubectl-dra.md", KNOWN),
+    Page("examples/shared-gpu/README.md"),
+    Page("docs/a-claim-is-not-freed.md", IDLE),
+    Page("examples/raycluster/README.md"),
+    Page("examples/jobset/README.md"),
+    Page("examples/cpus/README.md"),
+    Page("docs/how-to/pending-pod.md", KNOWN),
+    Page("docs/runbooks/DraReserveApiErrors.md"),
+    Page("docs/runbooks/DraReserveDecisionsFail.md"),
+    Page("docs/runbooks/DraReserveDoubleUse.md"),
+    Page("docs/runbooks/DraReserveExtenderInDoubt.md"),
+    Page("docs/runbooks/DraReserveExtenderNobodyBinds.md"),
+    Page("docs/runbooks/DraReserveLeak.md"),
+    Page("docs/runbooks/DraReserveNobodyLeads.md"),
+    Page("docs/runbooks/DraReserveOrphans.md"),
+    Page("docs/runbooks/DraReservePluginNotRegistered.md"),
+    Page("docs/runbooks/DraReserveSlowListing.md"),
+    Page("docs/runbooks/DraReserveTwoControllers.md"),
+    Page("docs/how-to/reserve-ahead.md"),
+    Page("docs/how-to/upgrade.md"),
+    Page("docs/kubelet-plugin.md"),
+    Page("docs/local-plane.md"),
+    Page("docs/podgroups.md"),
+    Page("docs/release-from-your-controller.md"),
+    Page("docs/scheduler-extender.md"),
+    Page("docs/switching-off.md"),
+    Page("examples/reservations/README.md", ((r"^dra-reserve local up --detach$", ""),)),
+    Page("examples/reserve-devices/README.md"),
+    Page("examples/drain/README.md", alone=True),
+    Page("docs/downgrade.md", before=ALONE, alone=True),
+    Page("README.md", INSTALLED, before=ALONE, alone=True),
+)
+"""In this order, the longest first; those that take everything away are the last."""
+
+ELSEWHERE: dict[str, str] = {
+    "docs/install.md": "tests/scenarios/test_install.py",
+    "README.md#Start": "tests/test_demo.py",
+    "README.md#On a real Kubernetes": "tests/scenarios/test_examples.py",
+    "README.md#Install": "tests/scenarios/test_install.py",
+    "docs/metrics.md": "tests/deploy/test_chart.py",
+    "docs/kubelet-plugin.md#What it publishes": "tests/test_plugin_page.py",
+    "examples/shared-claim/README.md": "tests/scenarios/test_examples.py",
+    "examples/reservations/by-controller/README.md": "tests/scenarios/reservations/test_examples.py",
+    "examples/reservations/by-label/README.md": "tests/scenarios/reservations/test_examples.py",
+    "examples/reservations/by-name/README.md": "tests/scenarios/reservations/test_examples.py",
+    "examples/reservations/deleted/README.md": "tests/scenarios/reservations/test_examples.py",
+    "examples/reservations/expiry/README.md": "tests/scenarios/reservations/test_examples.py",
+    "examples/reservations/shared/README.md": "tests/scenarios/reservations/test_examples.py",
+}
+"""Block → the test that runs it; it reads the page itself, so that the two cannot part."""
+
+BY_THE_READER: dict[str, str] = {
+    "README.md#Develop": "it is what runs the tests",
+    "docs/kubernetes-versions.md": "builds another Kubernetes, which takes minutes, and runs tests/scenarios on it",
+    "docs/design/simulating.md": "it is a test itself: tests/scenarios/test_simulate.py",
+}
+"""Block → why no test can run it."""
+
+NOBODY_ANSWERS = {
+    re.compile(r"^kubectl logs\b"): "no container runs on a plane, so there are no logs",
+    re.compile(r"^kubectl top\b"): "a plane has no metrics API",
+    re.compile(r"^kubectl exec\b|\| kubectl exec\b"): "no container runs on a plane",
+    re.compile(r"-k deploy/(kubelet-plugin|reservations)|-f deploy/policies/"): "a plane has no admission policies",
+    re.compile(r"rollout status daemonset"): "a plane only stores DaemonSets",
+    re.compile(r"^kubectl get podgroups"): "a plane has no PodGroups: tests/scenarios/behind_gates/test_pod_groups.py",
+    re.compile(r"^helm "): "there is no release of it on the plane; tests/deploy/test_chart.py reads such commands",
+    re.compile(r"^kubectl dra preflight\b"): "a plane is no installation: tests/scenarios/test_preflight.py",
+    re.compile(r"^kubectl dra adopt"): "the controller of a plane takes no lease: tests/scenarios/test_downgrade.py",
+    re.compile(
+        r"^kubectl scale .*app.kubernetes.io/name=dra-reserve"
+    ): "likewise; and to `downgrade` an unknown one is a stop",
+    re.compile(r"gpu-node-"): "those are nodes of the reader's: tests/dra/cli/kubectl/simulate",
+}
+"""Commands of pages that are followed here, but for these, and why."""
+
+
+def place(page: str, block: Block) -> str:
+    """Say where a block is run: the page itself if it is followed, a test, or why nobody does; nothing if unknown."""
+    if not block.runnable:
+        return "each command says why it is not run"
+    for key in (f"{page}#{block.section}", page):
+        for known in (ELSEWHERE, BY_THE_READER):
+            if key in known:
+                return known[key]
+    return page if any(each.path == page for each in FOLLOWED) else ""
+
+
+def keys(page: str) -> set[str]:
+    """Return the names under which blocks of a page may be told."""
+    return {page} | {f"{page}#{block.section}" for block in blocks(page)}
