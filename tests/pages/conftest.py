@@ -72,7 +72,17 @@ def follow(request, plane, tmp_path_factory):
             (folder / name).symlink_to(ROOT / name)
         own = (ROOT / "examples/training-job/claim.yaml").read_text()  # the reader's
         (folder / "claim.yaml").write_text(own.replace("training", "fresh").replace("name: train\n", "name: other\n"))
-        return list(followed(page, plane, folder))
+        try:
+            return list(followed(page, plane, folder))
+        finally:
+            for left in folder.glob(".dra*/plane.json"):
+                subprocess.run(
+                    [shutil.which("dra-reserve", path=plane["PATH"]), "local", "down", f"--folder={left.parent}"],
+                    env=os.environ | plane,
+                    capture_output=True,
+                    check=False,
+                    timeout=60,
+                )
 
     asked = [item.callspec.params["page"] for item in request.session.items if "follow" in item.fixturenames]
     with ThreadPoolExecutor(AT_A_TIME) as pool:

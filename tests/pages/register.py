@@ -105,6 +105,9 @@ BY_THE_READER: dict[str, str] = {
 NOBODY_ANSWERS = {
     re.compile(r"^kubectl logs\b"): "no container runs on a plane, so there are no logs",
     re.compile(r"^kubectl top\b"): "a plane has no metrics API",
+    re.compile(
+        r"^dra-reserve local up --plugins own"
+    ): "one more plane: tests/dra/cli/local/test_plugins.py starts such",
     re.compile(r"^kubectl exec\b|\| kubectl exec\b"): "no container runs on a plane",
     re.compile(r"-k deploy/(kubelet-plugin|reservations)|-f deploy/policies/"): "a plane has no admission policies",
     re.compile(r"rollout status daemonset"): "a plane only stores DaemonSets",
