@@ -12,6 +12,7 @@ from controller.extender.doubts import Doubts
 from controller.extender.metrics import Metrics
 from controller.extender.picture import Picture
 from controller.extender.refusals import Refused
+from controller.extender.remembering import Remembering
 from controller.extender.reporting import Reporting
 from controller.extender.resizing import Resizing
 from controller.extender.server import Server
@@ -65,6 +66,7 @@ class Extender:
         leadership = Leadership(self._election)
         writing = Writing(client, picture=self.picture, clock=clock, leadership=leadership)
         self._refused = Refused(picture=self.picture, writing=writing, clock=clock)
+        self._remembering = Remembering(client, picture=self.picture, namespace=configuration.leader_election.namespace)
         self._recorder = Recorder(client, instance=identity, controller="reserve.dra/extender", clock=clock)
         reporting = Reporting(self._recorder)
         self._watching = Watching(
@@ -107,6 +109,7 @@ class Extender:
 
     async def work(self) -> None:
         """Do everything but listen."""
+        await self._remembering.recall()
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._watching.run(), name="watches")
@@ -150,6 +153,7 @@ class Extender:
             group.create_task(self._refused.run(), name="refused")
             group.create_task(self._resizing.run(), name="resizing")
             group.create_task(self._recorder.run(), name="events")
+            group.create_task(self._remembering.run(), name="memory of nodes")
 
     async def _measure(self) -> None:
         while True:

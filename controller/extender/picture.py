@@ -20,7 +20,7 @@ from dra.engine.reservations.amounts import Amounts
 from dra.engine.reservations.books import Books
 from dra.engine.reservations.claimants import Claimant, MalformedAnnotationError, allocated
 from dra.engine.reservations.holdings import Holding
-from dra.engine.reservations.marks import ALLOCATED
+from dra.engine.reservations.marks import ALLOCATED, NODE_RESERVATION
 from dra.engine.reservations.nodes import NodeReservation
 from dra.model.meta import DynamicObject, Struct, Uid
 from dra.model.placement import Host, PlacedPod
@@ -51,6 +51,8 @@ class Picture:
         self.books = Books()
         self.faults: dict[str, str] = {}
         """Node → what is wrong with its annotation; the last valid one counts."""
+        self.remembered: dict[str, str] = {}
+        """Node → the last valid annotation, as a process before this one knew it; empty: there was none."""
         self._reservations: dict[Uid, Known] = {}
         self._gone: OrderedDict[Uid, None] = OrderedDict()
         self._placing: dict[Uid, Holding] = {}
@@ -58,6 +60,8 @@ class Picture:
         self._waiting: dict[Uid, PlacedPod] = {}
         self._placeholders: dict[Uid, PlacedPod] = {}
         self._kept: dict[str, NodeReservation] = {}
+        self._valid: dict[str, str] = {}
+        """Node → its last valid annotation, where it is known."""
         self._resources: set[str] = set()
 
     # Nodes
@@ -66,9 +70,11 @@ class Picture:
         """Take in a node: what it keeps for itself is not there."""
         name = node.metadata.name
         self._resources.update(node.status.allocatable or ())
-        heeded = nodes.heed(node, before=self._kept.get(name))
+        heeded = nodes.heed(node, before=self._kept.get(name) or self._recalled(name))
         if heeded.left:
             self._kept[name] = heeded.reservation
+            if not heeded.fault:
+                self._valid[name] = node.metadata.annotation(NODE_RESERVATION) or ""
         if heeded.fault:
             self.faults[name] = heeded.fault
         else:
@@ -77,9 +83,26 @@ class Picture:
 
     def forget_node(self, name: str) -> None:
         """A node is gone."""
-        self._kept.pop(name, None)
-        self.faults.pop(name, None)
+        for memory in (self._kept, self._valid, self.remembered, self.faults):
+            memory.pop(name, None)
         self.books.forget_node(name)
+
+    def last_valid(self) -> dict[str, str]:
+        """Return what counts of nodes whose annotation cannot be read, as far as it is known."""
+        return {name: self._valid[name] for name in self.faults if name in self._valid}
+
+    def _recalled(self, name: str) -> NodeReservation | None:
+        """Return what a node kept in the days of a process before this one."""
+        text = self.remembered.get(name)
+        if text is None:
+            return None
+        try:
+            found = nodes.parse(text or None)
+        except MalformedAnnotationError as error:
+            _log.warning("node %s: what it kept cannot be recalled: %s", name, error)
+            return None
+        self._valid[name] = text
+        return found
 
     # Reservations
 

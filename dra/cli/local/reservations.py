@@ -28,7 +28,13 @@ from dra.model.placement import PlacedPod
 COMPONENT: Final = "extender"
 
 CONFIGURATION: Final = ExtenderConfiguration.model_validate(
-    {"leaderElection": {"enabled": False}, "probes": None, "metrics": None, "qps": 1e6, "burst": 1_000_000}
+    {
+        "leaderElection": {"enabled": False, "namespace": "kube-system"},
+        "probes": None,
+        "metrics": None,
+        "qps": 1e6,
+        "burst": 1_000_000,
+    }
 )
 
 _DEFINITIONS: Final = Resource(

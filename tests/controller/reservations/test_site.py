@@ -309,6 +309,41 @@ async def test_of_an_annotation_that_cannot_be_read_the_last_one_counts_and_an_e
         assert "resources.cpu: -1 is negative" in told["note"]
 
 
+MEMORY = "/api/v1/namespaces/default/configmaps/dra-reserve-node-reservations"
+
+
+@pytest.mark.parametrize(
+    ("first", "big"), [pytest.param('{"resources":{"cpu":"12"}}', None, id="some"), pytest.param(None, "n1", id="none")]
+)
+async def test_an_extender_that_starts_again_knows_what_the_last_valid_annotation_was(first, big):
+    async with Site() as site:
+        for text in (first, '{"resources":{"cpu":"5", "memory": "-1"}}'):
+            await site.ask("PATCH", "/api/v1/nodes/n1", {"metadata": {"annotations": {KEPT: text}}})
+            await site.settle()
+        await site.settle(2.0)
+        for _ in range(2):
+            await site.stop_extender()
+            await site.start_extender()
+        await site.pod("big", "12")
+        assert (await site.turn())["big"] == big
+        assert (await site.ask("GET", MEMORY))["data"] == {"n1": first or ""}
+        await site.ask("PATCH", "/api/v1/nodes/n1", {"metadata": {"annotations": {KEPT: None}}})
+        await site.settle(2.0)
+        assert not (await site.ask("GET", MEMORY)).get("data")
+
+
+async def test_what_cannot_be_remembered_stops_nobody(caplog):
+    async with Site() as site:
+        body = {"metadata": {"name": "dra-reserve-node-reservations"}, "data": {"n1": "{", "gone": ""}}
+        await site.ask("POST", "/api/v1/namespaces/default/configmaps", body)
+        await site.stop_extender()
+        await site.ask("PATCH", "/api/v1/nodes/n1", {"metadata": {"annotations": {KEPT: "]"}}})
+        await site.start_extender()
+        await site.pod("p", "16")
+        assert (await site.turn())["p"] == "n1"
+        assert "node n1: what it kept cannot be recalled" in caplog.text
+
+
 async def test_a_pod_that_takes_what_is_held_without_asking_is_reported():
     async with Site() as site:
         await site.reserve("r", "10")

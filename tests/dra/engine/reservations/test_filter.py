@@ -8,6 +8,7 @@ from dra.engine.reservations.amounts import ONE, PODS
 from dra.engine.reservations.claimants import Affinity
 from dra.engine.reservations.refusals import counted, summary
 from dra.engine.reservations.rooms import Held
+from dra.model.meta import Uid
 from tests.dra.engine.reservations.examples import (
     ALIGNED,
     DEFAULT,
@@ -67,6 +68,18 @@ RESERVATION_SHORT = "Reservation(s) Insufficient cpu"
                 id=f"other-{policy}",
             )
             for policy in (DEFAULT, ALIGNED, RESTRICTED)
+        ),
+        pytest.param(
+            node(gpu=100, held=[(holding(gpu=100, policy=RESTRICTED), None)]),
+            pod(gpu=80, app="a", affinity=REQUIRED),
+            "inside",
+            id="gpu-core-80-of-100",
+        ),
+        pytest.param(
+            node(gpu=100, held=[holding(gpu=100, policy=RESTRICTED)]).taking(Uid("a"), of(gpu=80), into=Uid("uid-r")),
+            pod(gpu=50, app="a", affinity=REQUIRED),
+            ["Insufficient gpu by node", "Reservation(s) Insufficient gpu"],
+            id="gpu-core-another-50",
         ),
         pytest.param(
             node(10, held=[holding("r1", 4), holding("r2", 4)]),
