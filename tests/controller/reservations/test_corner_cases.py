@@ -11,7 +11,11 @@ ORDER = "scheduling.koordinator.sh/reservation-order"
 
 async def used(site, name):
     status = (await site.reservation(name))["status"]
-    return status["phase"], [each["name"] for each in status.get("currentOwners", ())], status.get("allocated", {})
+    return (
+        status["phase"],
+        sorted(each["name"] for each in status.get("currentOwners", ())),
+        status.get("allocated", {}),
+    )
 
 
 def on(node, cpu):
@@ -19,10 +23,17 @@ def on(node, cpu):
     return {"template": {"spec": {"nodeName": node, "containers": [container]}}}
 
 
-async def test_a_third_owner_takes_the_node_once_two_have_what_was_held():
-    """A.14 (2): 8 of 16 are held; two owners of 4, then a third one and a stranger."""
+@pytest.mark.parametrize(
+    ("policy", "owners", "allocated"),
+    [
+        pytest.param({}, ["first", "second", "third"], "12", id="as-an-owner-that-spills"),
+        pytest.param({"allocatePolicy": "Restricted"}, ["first", "second"], "8", id="beside-what-is-restricted"),
+    ],
+)
+async def test_a_third_owner_takes_the_node_once_two_have_what_was_held(policy, owners, allocated):
+    """A.14 (2): 8 of 16 are held; two owners of 4, then a third one and strangers."""
     async with Site() as site:
-        await site.reserve("r", "8", allocateOnce=False)
+        await site.reserve("r", "8", allocateOnce=False, **policy)
         await site.place("r")
         for name in ("first", "second", "third"):
             await site.pod(name, "4", app="r")
@@ -31,8 +42,9 @@ async def test_a_third_owner_takes_the_node_once_two_have_what_was_held():
         await site.pod("small", "4")
         assert await site.turn() == {"stranger": None, "small": "n1"}
         await site.settle()
-        assert await used(site, "r") == ("Available", ["first", "second"], {"cpu": "8"})
-        assert ALLOCATED not in (await site.ask("GET", f"{PODS}/third"))["metadata"].get("annotations", {})
+        assert await used(site, "r") == ("Available", owners, {"cpu": allocated})
+        third = (await site.ask("GET", f"{PODS}/third"))["metadata"].get("annotations", {})
+        assert (ALLOCATED in third) == ("third" in owners)
 
 
 @pytest.mark.parametrize(
