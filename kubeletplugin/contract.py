@@ -8,9 +8,9 @@ as a function of data: no files, no sockets, no API server. What must be done to
 from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import Any, Protocol, runtime_checkable
 
-from dra.engine.cpus.cpusets import CpuSet
 from dra.engine.ledger import Item
 from dra.engine.reservations.amounts import Amounts
+from dra.engine.reservations.nodes import Kept
 from dra.model.claims import DeviceRequestAllocationResult
 from dra.model.meta import Key, Struct, Uid
 from dra.model.slices import Device
@@ -176,10 +176,10 @@ class Ailing(Protocol):
 class Keeping(Protocol):
     """A driver that has something which the Node's annotation may keep from everybody."""
 
-    def keep(self, annotation: str | None, *, allocatable: Amounts) -> CpuSet | None:
+    def keep(self, annotation: str | None, *, allocatable: Amounts) -> Kept | None:
         """Give away none of what is kept from now on; what claims have of it stays theirs until they end.
 
-        Returns the CPUs that are kept; None from a driver that has none.
+        Returns the CPUs that are kept, and what is left of each NUMA node; None from a driver that has no CPUs.
 
         Raises MalformedAnnotationError, and nothing has changed; OSError if it will not be remembered.
         """

@@ -80,9 +80,9 @@ class OwnNode:
         fault = ""
         for driver in self._drivers:
             try:
-                cpus = driver.keep(annotation, allocatable=allocatable)
-                if cpus is not None:
-                    self._topology.tell(cpus, uid=node.metadata.uid)
+                kept = driver.keep(annotation, allocatable=allocatable)
+                if kept is not None:
+                    self._topology.tell(kept, uid=node.metadata.uid)
             except MalformedAnnotationError as error:
                 fault = f"{error}; what it said before stays in force"
             except OSError as error:

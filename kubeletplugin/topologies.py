@@ -1,7 +1,8 @@
 """Tells schedulers which CPUs a Node keeps: annotation ``node.koordinator.sh/reservation`` of its NodeResourceTopology.
 
-The Node's own annotation may name an amount; this one names the CPUs. The object bears the Node's name and goes with
-it. Koordinator's agent may have made it: then only the annotation is ours.
+The Node's own annotation may name an amount; this one names the CPUs, and the zones have what that leaves of each NUMA
+node. The object bears the Node's name and goes with it. Koordinator's agent may have made it: then only the annotation
+is ours.
 
 Best effort: where the kind is not served, or may not be written (deploy/node-topology has both), nobody looks there.
 """
@@ -12,8 +13,8 @@ from typing import Any, Final, NoReturn
 
 import msgspec
 
-from dra.engine.cpus.cpusets import CpuSet
 from dra.engine.reservations.marks import NODE_RESERVATION
+from dra.engine.reservations.nodes import Kept
 from dra.kube.backoff import Backoff
 from dra.kube.client import Client
 from dra.kube.errors import ApiError, Forbidden, NotFound
@@ -30,13 +31,13 @@ class NodeTopology:
     def __init__(self, client: Client, *, node: str) -> None:
         self._client = client
         self._node = node
-        self._wanted: tuple[CpuSet, Uid] | None = None
+        self._wanted: tuple[Kept, Uid] | None = None
         self._news = asyncio.Event()
 
-    def tell(self, cpus: CpuSet, *, uid: Uid) -> None:
+    def tell(self, kept: Kept, *, uid: Uid) -> None:
         """Have it say that these CPUs are kept; the Node has this uid."""
-        if self._wanted != (cpus, uid):
-            self._wanted = (cpus, uid)
+        if self._wanted != (kept, uid):
+            self._wanted = (kept, uid)
             self._news.set()
 
     async def run(self) -> NoReturn:
@@ -47,9 +48,10 @@ class NodeTopology:
             self._news.clear()
             if self._wanted is None:
                 continue
-            cpus, uid = self._wanted
+            kept, uid = self._wanted
+            cpus = kept.cpus
             try:
-                await self._write(cpus, uid)
+                await self._write(kept, uid)
             except (Forbidden, NotFound) as error:
                 _log.log(
                     logging.INFO if cpus else logging.DEBUG,
@@ -65,22 +67,44 @@ class NodeTopology:
             else:
                 backoff.reset()
 
-    async def _write(self, cpus: CpuSet, uid: Uid) -> None:
+    async def _write(self, kept: Kept, uid: Uid) -> None:
+        cpus = kept.cpus
         text = msgspec.json.encode({"reservedCPUs": str(cpus)}).decode() if cpus else None
         key, annotations = ("", self._node), {NODE_RESERVATION: text}
         try:
-            await self._client.merge_patch(
+            found = await self._client.merge_patch(
                 TOPOLOGIES, key, {"metadata": {"annotations": annotations}}, model=PartialObject
             )
+            if MANAGED_BY.items() <= (found.metadata.labels or {}).items():
+                await self._client.merge_patch(TOPOLOGIES, key, {"zones": _zones(kept)}, model=PartialObject)
         except NotFound:
             if cpus:
-                await self._client.create(TOPOLOGIES, self._made(annotations, uid), model=PartialObject)
+                await self._client.create(TOPOLOGIES, self._made(annotations, kept, uid), model=PartialObject)
 
-    def _made(self, annotations: dict[str, str | None], uid: Uid) -> dict[str, Any]:
+    def _made(self, annotations: dict[str, str | None], kept: Kept, uid: Uid) -> dict[str, Any]:
         metadata = {
             "name": self._node,
             "labels": MANAGED_BY,
             "annotations": annotations,
             "ownerReferences": [msgspec.to_builtins(owner(self._node, uid))],
         }
-        return {"metadata": metadata, "topologyPolicies": ["None"], "zones": []}
+        return {"metadata": metadata, "topologyPolicies": ["None"], "zones": _zones(kept)}
+
+
+def _zones(kept: Kept) -> list[dict[str, Any]]:
+    """Return the NUMA nodes as schedulers read them: whole CPUs."""
+    return [
+        {
+            "name": f"node-{zone.node}",
+            "type": "Node",
+            "resources": [
+                {
+                    "name": "cpu",
+                    "capacity": str(zone.capacity),
+                    "allocatable": str(zone.allocatable),
+                    "available": str(zone.allocatable),
+                }
+            ],
+        }
+        for zone in kept.zones
+    ]

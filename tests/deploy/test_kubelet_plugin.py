@@ -201,8 +201,12 @@ def test_of_claims_the_status_of_devices_on_the_own_node_may_be_written(request_
     assert (text or "") in said
 
 
-def topology(node, **fields):
-    return {"metadata": {"name": node}, "topologyPolicies": ["None"], "zones": [], **fields}
+def topology(node, *, by="", **fields):
+    labels = {"labels": {"app.kubernetes.io/managed-by": by}} if by else {}
+    return {"metadata": {"name": node, **labels}, "topologyPolicies": ["None"], "zones": [], **fields}
+
+
+OURS = "dra-reserve"
 
 
 @pytest.mark.parametrize(
@@ -212,7 +216,13 @@ def topology(node, **fields):
         pytest.param(asked("UPDATE"), topology("n1"), topology("n1"), "", id="own-changed"),
         pytest.param(asked("CREATE"), topology("n2"), None, "n1 may not write the topology of node n2", id="other"),
         pytest.param(asked("UPDATE"), topology("n2"), topology("n2"), "of node n2", id="other-changed"),
-        pytest.param(asked("UPDATE"), topology("n1", zones=[{}]), topology("n1"), "stay as they are", id="zones"),
+        pytest.param(asked("UPDATE"), topology("n1", zones=[{}]), topology("n1"), "stays as it is", id="zones"),
+        pytest.param(
+            asked("UPDATE"), topology("n1", by=OURS, zones=[{}]), topology("n1", by=OURS), "", id="zones-of-its-own"
+        ),
+        pytest.param(
+            asked("UPDATE"), topology("n1", by=OURS), topology("n1", by="koordlet"), "stays as it is", id="taken-over"
+        ),
         pytest.param(asked("CREATE", node=None), topology("n1"), None, "may not write", id="no-node-in-the-token"),
         pytest.param(asked("CREATE", user="koordlet"), topology("n2"), None, "", id="somebody-else"),
     ],

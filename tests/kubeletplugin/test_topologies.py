@@ -8,6 +8,8 @@ import pytest
 import yaml
 
 from dra.engine.cpus.cpusets import NO_CPUS, parse
+from dra.engine.cpus.topology import regular
+from dra.engine.reservations.nodes import kept
 from dra.kube.client import Client
 from dra.kube.limits import Limiter
 from dra.local.server import ApiServer
@@ -20,6 +22,8 @@ VIRTUAL_TIME = True
 DEPLOY = Path(__file__).parents[2] / "deploy" / "node-topology"
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 TOPOLOGIES = "/apis/topology.node.k8s.io/v1alpha1/noderesourcetopologies"
+MACHINE = regular(sockets=2, cores=2, threads=2)
+"""CPUs 0-3 | 4-7."""
 ANNOTATION = "node.koordinator.sh/reservation"
 
 
@@ -36,7 +40,7 @@ class Place:
         await self.user.request("POST", DEFINITIONS, body=body, content_type="application/json")
 
     async def keeps(self, cpus):
-        self.topology.tell(parse(cpus) if cpus else NO_CPUS, uid=self.uid)
+        self.topology.tell(kept(parse(cpus) if cpus else NO_CPUS, MACHINE), uid=self.uid)
         await asyncio.sleep(1.0)
 
     async def all(self):
@@ -79,6 +83,20 @@ async def test_of_an_object_of_somebody_else_only_the_annotation_is_ours(place):
     assert found["metadata"]["annotations"] == {"a": "b", ANNOTATION: '{"reservedCPUs":"0-3"}'}
     assert found["metadata"]["labels"] == metadata["labels"]
     assert (found["topologyPolicies"], found["zones"]) == (["SingleNUMANodePodLevel"], zones)
+
+
+async def test_each_numa_node_has_less_by_what_is_kept_of_it(place):
+    def cpus(found):
+        return {zone["name"]: zone["resources"] for zone in found["zones"]}
+
+    def zone(capacity, allocatable):
+        return [{"name": "cpu", "capacity": capacity, "allocatable": allocatable, "available": allocatable}]
+
+    await place.define()
+    for kept_, first, second in (("0-2,4", "1", "3"), ("0", "3", "4"), ("", "4", "4")):
+        await place.keeps(kept_)
+        (found,) = await place.all()
+        assert cpus(found) == {"node-0": zone("4", first), "node-1": zone("4", second)}
 
 
 async def test_a_node_that_keeps_nothing_has_no_object_made(place):

@@ -163,6 +163,29 @@ def trimmed(allocatable: Amounts, reservation: NodeReservation) -> dict[str, int
     }
 
 
+class Zone(Struct, frozen=True):
+    """The CPUs of a NUMA node: how many it has, and how many of them are for pods."""
+
+    node: int
+    capacity: int
+    allocatable: int
+
+
+class Kept(Struct, frozen=True):
+    """The very CPUs that a node keeps, and what that leaves of each NUMA node."""
+
+    cpus: CpuSet = NO_CPUS
+    zones: tuple[Zone, ...] = ()
+
+
+def kept(cpus: CpuSet, topology: Topology) -> Kept:
+    """Return what it means to a machine that these are kept."""
+    zones = (
+        Zone(node=node, capacity=len(there), allocatable=len(there - cpus)) for node, there in topology.nodes.items()
+    )
+    return Kept(cpus=cpus, zones=tuple(sorted(zones, key=lambda each: each.node)))
+
+
 def chosen(reservation: NodeReservation, topology: Topology, *, usable: CpuSet | None = None) -> CpuSet:
     """Return which CPUs are kept: those that are named, else as many as the amount needs.
 

@@ -44,8 +44,8 @@ def faults(template: Mapping[str, Any]) -> Iterator[str]:
     """Yield what is wrong, each with the path of the field; what is too deep hides all else."""
     if (path := _too_deep(template)) is not None:
         yield (
-            f"{path}: is nested more than {DEEPEST} levels deep, as no pod is; take it out of the template and "
-            "make the reservation anew"
+            f"{path}: is nested more than {DEEPEST} levels deep, as no pod is; take it out of the template, in "
+            "a new reservation"
         )
         return
     yield from _misshapen(template, _SHAPE, "spec.template")

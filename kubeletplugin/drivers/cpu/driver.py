@@ -14,6 +14,7 @@ from dra.engine.cpus.shares import Division
 from dra.engine.cpus.topology import Topology
 from dra.engine.reservations import nodes
 from dra.engine.reservations.amounts import Amounts
+from dra.engine.reservations.nodes import Kept
 from kubeletplugin.cgroups.hierarchy import ROOT, Hierarchy, find
 from kubeletplugin.contract import (
     ContainerEdits,
@@ -106,19 +107,18 @@ class CpuDriver:
             reserved |= topology.cores[topology.by_id[min(rest - topology.isolated or rest)].core]
         return Division(topology=topology, reserved=reserved, kept=self._kept)
 
-    def keep(self, annotation: str | None, *, allocatable: Amounts) -> CpuSet:
+    def keep(self, annotation: str | None, *, allocatable: Amounts) -> Kept:
         """Never give away what the node's annotation keeps; an amount without names is turned into names."""
         online = self._topology.online
         asked = nodes.parse(annotation, allocatable=allocatable or None, online=online)
-        kept = nodes.chosen(asked, self._topology)
-        if kept == self._kept:
-            return kept
-        log.info("node %s: CPUs %s are kept by annotation, before: %s", self._node, kept or "(none)", self._kept)
-        self._kept = kept
-        self._take(self._topology)
-        self._told.set()
-        self._records.put_kept(kept)
-        return kept
+        cpus = nodes.chosen(asked, self._topology)
+        if cpus != self._kept:
+            log.info("node %s: CPUs %s are kept by annotation, before: %s", self._node, cpus or "(none)", self._kept)
+            self._kept = cpus
+            self._take(self._topology)
+            self._told.set()
+            self._records.put_kept(cpus)
+        return nodes.kept(cpus, self._topology)
 
     def pools(self) -> tuple[Pool, ...]:
         """Return the CPUs that may be given away; none while the kubelet does that."""
