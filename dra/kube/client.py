@@ -16,7 +16,6 @@ from google.protobuf.message import DecodeError
 from dra.kube.clock import SYSTEM, Clock
 from dra.kube.codec import UNDECODABLE, Codec, Page, codec_of
 from dra.kube.errors import Conflict, Expired, Invalid, Status, Unreadable
-from dra.kube.exact import PROTOBUF, ExactClaim
 from dra.kube.limits import Limiter, Priority
 from dra.kube.resources import REVIEWS, Resource
 from dra.kube.sender import Observer, Sender
@@ -309,6 +308,8 @@ class Client:
         within: float,
     ) -> ResourceClaim:
         what, label = resource.what(key), _label(resource, subresource)
+        from dra.kube.exact import PROTOBUF, ExactClaim  # noqa: PLC0415 - protobuf takes 20 ms, and few claims need it
+
         read = Request(method="GET", path=resource.path(*key), accept=PROTOBUF, timeout=within)
         found = await self._sender.send(read, what=what, label=resource.label, priority=priority)
         try:

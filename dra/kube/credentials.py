@@ -200,6 +200,10 @@ def find(path: str | None = None, *, context: str | None = None) -> Credentials:
     named = path or os.environ.get("KUBECONFIG") or (str(home) if home.is_file() else None)
     if named:
         _require_one_of(named)
+        known = kubeconfigs.contexts(named) if context else ()
+        if known and context not in known:
+            message = f"is not in kubeconfig {named}; there are: {', '.join(known)}"
+            raise Unreachable(f"context {context}", message, ambiguous=False)
         return Kubeconfig(named, context=context)
     if "KUBERNETES_SERVICE_HOST" in os.environ:
         return ServiceAccount()

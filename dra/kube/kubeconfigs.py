@@ -71,6 +71,22 @@ def simple(path: str, *, context: str | None = None) -> Simple | None:
         return None  # whoever reads all kinds says what is wrong
 
 
+def contexts(path: str) -> tuple[str, ...]:
+    """Return the names of the contexts; empty if nobody can tell."""
+    from yaml import YAMLError, safe_load  # noqa: PLC0415 - as above
+
+    found: dict[str, None] = {}
+    for each in filter(None, path.split(os.pathsep)):
+        try:
+            content = safe_load(Path(each).expanduser().read_text()) or {}
+            found |= {str(context["name"]): None for context in content.get("contexts") or ()}
+        except FileNotFoundError:
+            continue
+        except (OSError, YAMLError, LookupError, TypeError, AttributeError):
+            return ()
+    return tuple(found)
+
+
 def _named(content: Mapping[str, Any], kind: str, name: str) -> Mapping[str, Any]:
     (found,) = (each for each in content[f"{kind}s"] if each["name"] == name)
     section = found[kind]

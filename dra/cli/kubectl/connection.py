@@ -1,7 +1,7 @@
 """The way from a command to the API server, and how its errors end the command."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
@@ -13,13 +13,16 @@ from dra.kube import credentials
 from dra.kube.client import Client
 from dra.kube.clock import SYSTEM, Clock
 from dra.kube.codec import allow_nesting
-from dra.kube.errors import ApiError
+from dra.kube.errors import ApiError, Forbidden, NotFound, Unauthorized, Unreachable
 from dra.kube.limits import Limiter
+from dra.kube.resources import CLAIMS
 from dra.kube.transport import Transport
 
 QPS: Final = 50.0
 BURST: Final = 300
 """kubectl's own limits."""
+
+GROUP: Final = CLAIMS.group
 
 T = TypeVar("T")
 
@@ -53,6 +56,22 @@ async def connect(place: Place) -> AsyncIterator[Connection]:
         await transport.close()
 
 
+ADVICE: Final[Mapping[type[ApiError], str]] = {
+    Unauthorized: "the server does not accept these credentials: log in again, or see kubectl config current-context",
+    Forbidden: "See what you may do: kubectl auth can-i --list",
+    Unreachable: "Is it the right cluster, and is it up? See: kubectl config current-context",
+}
+
+
+def advised(error: ApiError) -> str:
+    """Return the text of an error of the API, with what to do next."""
+    if isinstance(error, NotFound) and error.what.endswith(f".{GROUP}") and not error.details.name:
+        return f"{error.what}: this server has no DRA ({GROUP}/v1), which takes Kubernetes 1.34. See: kubectl version"
+    advice = next((text for kind, text in ADVICE.items() if isinstance(error, kind)), "")
+    text = str(error).rstrip(".")
+    return f"{text}. {advice}" if advice and "See:" not in text and "there are" not in text else str(error)
+
+
 def run(place: Place, work: Callable[[Connection], Coroutine[Any, Any, T]]) -> T:
     """Do something with a connection; an error of the API ends the command with its text."""
     found: list[T] = []
@@ -65,7 +84,7 @@ def run(place: Place, work: Callable[[Connection], Coroutine[Any, Any, T]]) -> T
     try:
         asyncio.run(connected())
     except ApiError as error:
-        raise FailedError(str(error)) from error
+        raise FailedError(advised(error)) from error
     except KeyboardInterrupt:
         raise FailedError("interrupted; nothing is under way any more") from None
     return found[0]

@@ -24,7 +24,7 @@ COMMANDS: Final[Places] = {
         "dra.cli.kubectl.why.audit:audit",
         "Check a whole cluster: devices used twice, leaks, zombies, gates that nobody opens; each with a fix.",
     ),
-    "get": ("dra.cli.kubectl.why.listing:get", "List claims or devices with who uses them now."),
+    "get": ("dra.cli.kubectl.why.listing:get", "List claims, devices or Reservations with who uses them now."),
     "tree": (
         "dra.cli.kubectl.why.listing:tree",
         "Show workloads, the claims reserved for them, their devices and the pods that use these.",

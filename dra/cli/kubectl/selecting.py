@@ -80,7 +80,7 @@ def choice_options(command: Command) -> Command:
         default="",
         callback=_fields,
         metavar="SELECTOR",
-        help="Only what has these fields of -o json: metadata.namespace=ml,workload!=jobs.batch/train",
+        help="Only what has these fields of -o json: state=Pending,metadata.namespace!=ml",
     )
     @click.option(
         "--sort-by", "order", default="", callback=_order, metavar="PATH", help="A JSONPath: .users.started, for one."

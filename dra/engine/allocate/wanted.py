@@ -23,6 +23,11 @@ _KEEPS_AWAY: Final = frozenset({"NoSchedule", "NoExecute"})
 class UnsatisfiableError(Exception):
     """A claim that no device could satisfy as things are: a class is missing, an expression is wrong."""
 
+    def __init__(self, text: str, *, missing: str = "") -> None:
+        """``missing`` is the class that does not exist."""
+        super().__init__(text)
+        self.missing = missing
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ask:
@@ -113,7 +118,8 @@ def prepare(claim: ResourceClaim, classes: Mapping[str, DeviceClass]) -> Wanted:
 def _ask(ask: DeviceAsk, name: str, parent: str, classes: Mapping[str, DeviceClass]) -> Ask:
     found = classes.get(ask.device_class_name)
     if found is None:
-        raise UnsatisfiableError(f"request {name}: device class {ask.device_class_name} does not exist")
+        missing = ask.device_class_name
+        raise UnsatisfiableError(f"request {name}: device class {missing} does not exist", missing=missing)
     if ask.allocation_mode not in tuple(AllocationMode):
         raise UnsatisfiableError(f"request {name}: unsupported allocation mode {ask.allocation_mode}")
     return Ask(

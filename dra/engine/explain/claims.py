@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from dra.engine.allocate.wanted import UnsatisfiableError, prepare
 from dra.engine.claims.allocation import Stuck, stuck
 from dra.engine.claims.view import ClaimView, EntryKind, OwnerPhase, WorkloadPhase
 from dra.engine.claims.workload import Fate, fate, resolve
@@ -165,6 +166,20 @@ class _Told:
             yield self.claim_has(Trouble.MARKS_LEFT)
         if not view.unfinished and not meta.deleting and self._ownerless():
             yield self.claim_has(Trouble.ZOMBIE_CLAIM, owner=self._owner())
+        yield from self._impossible()
+
+    def _impossible(self) -> Iterator[Problem]:
+        """Tell of a claim that pods wait for in vain, by one of them: a class is missing, a selector is wrong."""
+        waiter = next(iter((*self.view.waiting, *self.view.gated)), None)
+        if waiter is None or self.claim.metadata.deleting:
+            return
+        try:
+            prepare(self.claim, self.scene.classes)
+        except UnsatisfiableError as error:
+            why = unsatisfiable(self.scene, error)
+            if why:
+                facts = {"claim": self.claim.metadata.name, "error": why}
+                yield of_pod(Trouble.UNSATISFIABLE, key=waiter.key, uid=waiter.uid, **facts)
 
     def allocated(self) -> Iterator[Problem]:
         view = self.view
@@ -376,6 +391,16 @@ def _by_stage(consumer: Consumer) -> tuple[Stage, str]:
 
 def _listed(view: ClaimView, kind: EntryKind) -> str:
     return named(str(e.reference) for e in view.of(kind))
+
+
+def unsatisfiable(scene: Scene, error: UnsatisfiableError) -> str:
+    """Return why a claim cannot be satisfied, with the classes that there are; empty if those could not be read."""
+    if not error.missing:
+        return str(error)
+    if any(gap.resource.startswith("deviceclasses") for gap in scene.snapshot.gaps):
+        return ""
+    known = named(sorted(scene.classes))
+    return f"{error}; there are {known}" if known else f"{error}, nor does any other"
 
 
 def orphaned(presence: Presence) -> bool:

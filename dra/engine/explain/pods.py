@@ -174,9 +174,10 @@ def _places(scene: Scene, pod: PlacedPod) -> tuple[tuple[NodeGroup, ...], list[P
         try:
             wanted.append(prepare(claim, scene.classes))
         except UnsatisfiableError as error:
-            problem = of_pod(
-                Trouble.UNSATISFIABLE, key=pod.metadata.key, uid=pod.metadata.uid, claim=name, error=str(error)
-            )
+            why = claims.unsatisfiable(scene, error)
+            if not why:
+                return (), []
+            problem = of_pod(Trouble.UNSATISFIABLE, key=pod.metadata.key, uid=pod.metadata.uid, claim=name, error=why)
             return (), [problem]
     return groups(scene, Demand.of(pod), placed=placed, wanted=wanted), []
 

@@ -279,3 +279,10 @@ def test_reading_a_kubeconfig_is_the_only_thing_that_imports_the_kubernetes_pack
 def test_access_that_is_equal_is_no_news():
     assert Access("h", "a") == Access("h", "a")
     assert Access("h", "a") != Access("h", "b")
+
+
+def test_a_context_that_is_not_there_is_told_with_those_that_are(tmp_path, clock):
+    kubeconfig(tmp_path, {"token": "one"}, clock)
+    (path,) = tmp_path.iterdir()
+    with pytest.raises(Unreachable, match=r"^context z: is not in kubeconfig .*; there are: x, y$"):
+        credentials.find(str(path), context="z")

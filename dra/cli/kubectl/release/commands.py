@@ -6,7 +6,8 @@ import re
 import click
 
 from dra.api.rights import LEASE, NAMESPACE
-from dra.cli.kubectl.connection import Connection, FailedError, run
+from dra.cli.kubectl.connection import Connection, run
+from dra.cli.kubectl.kinds import Kind, target
 from dra.cli.kubectl.options import Place, place_options
 from dra.cli.kubectl.output import folded_lines, say
 from dra.cli.kubectl.reading.live import Parts, Reader
@@ -39,22 +40,29 @@ class _Seconds(click.ParamType):  # type: ignore[type-arg] # not generic in clic
 
 
 def _named(what: str, name: str | None) -> str:
-    """Return the name of the claim that is meant: ``claim train`` and ``claim/train`` are the same."""
-    kind, _, rest = what.partition("/")
-    if kind.partition(".")[0] not in {"claim", "claims", "resourceclaim", "resourceclaims"}:
-        raise click.UsageError(f"{what!r} is no claim: claim NAME, or claim/NAME")
-    if not (name or rest):
-        raise click.UsageError("which claim? claim NAME, or claim/NAME")
-    return name or rest
+    """Return the name of the claim that is meant."""
+    return str(target(what, name, among=("claim",))[1])
 
 
-@click.command()
-@click.argument("what", metavar="claim")
+class _DryRun(click.Command):
+    """Takes ``--dry-run`` without a value, too, and then does not take the next word for one."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, ["--dry-run=client" if each == "--dry-run" else each for each in args])
+
+
+@click.command(cls=_DryRun)
+@click.argument("what", metavar="claim", type=Kind(("claim",)))
 @click.argument("name", required=False)
 @place_options
 @click.option("-n", "--namespace", metavar="NAMESPACE", help="Else that of the context.")
 @click.option("--timeout", type=_Seconds(), default="120s", show_default=True, help="How long it may take.")
-@click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
+@click.option(
+    "--dry-run",
+    type=click.Choice(["none", "client", "server"]),
+    default="none",
+    help="client, server, or nothing behind it: say what would be done, and do nothing.",
+)
 @click.option("--lease-namespace", default=NAMESPACE, show_default=True, help="Where our controller's lease is.")
 def release(  # noqa: PLR0913 - one for each option
     *,
@@ -63,7 +71,7 @@ def release(  # noqa: PLR0913 - one for each option
     place: Place,
     namespace: str | None,
     timeout: float,
-    dry_run: bool,
+    dry_run: str,
     lease_namespace: str,
 ) -> None:
     """Give a claim back: you vouch that nobody uses it any more.
@@ -72,7 +80,7 @@ def release(  # noqa: PLR0913 - one for each option
     Our controller does it where it runs, else this command. Exit code: 0 released, 1 refused, 2 an error.
     """
     meant = Source(place=place, given=namespace).namespace or DEFAULT
-    wish = Wish(key=(meant, _named(what, name)), lease=(lease_namespace, LEASE), within=timeout, dry=dry_run)
+    wish = Wish(key=(meant, _named(what, name)), lease=(lease_namespace, LEASE), within=timeout, dry=dry_run != "none")
     try:
         click.echo(run(place, lambda connection: give_back(connection, wish, say=say)))
     except RefusedError as error:
@@ -81,7 +89,7 @@ def release(  # noqa: PLR0913 - one for each option
 
 
 @click.command()
-@click.argument("what", metavar="claim")
+@click.argument("what", metavar="claim", type=Kind(("claim",)))
 @click.argument("name", required=False)
 @place_options
 @click.option("-n", "--namespace", metavar="NAMESPACE", help="Else that of the context.")
@@ -102,14 +110,16 @@ def wait(*, what: str, name: str | None, place: Place, namespace: str | None, st
     key = (Source(place=place, given=namespace).namespace or DEFAULT, _named(what, name))
 
     async def look(connection: Connection) -> list[str] | None:
-        until = connection.clock.now() + timeout
+        until, seen = connection.clock.now() + timeout, False
         while True:
             try:
                 claim = await connection.client.get(CLAIMS, key, ResourceClaim)
-                allocated = claim.status.allocation is not None
+                allocated, seen = claim.status.allocation is not None, True
             except NotFound as error:
-                if state == "allocated":
-                    raise FailedError(str(error)) from error
+                if state == "allocated" or not error.details.name:  # without a name it is the API that is missing
+                    raise
+                if not seen:
+                    say(f"claim {'/'.join(key)}: is gone, or never was. See: kubectl dra get claims -A")
                 allocated = False
             if allocated == (state == "allocated"):
                 return None

@@ -33,6 +33,11 @@ def reservations(*, name: str | None, place: Place, choice: Chosen, style: Style
 
     They are of the whole cluster, so there is no namespace to name. ALLOCATED is what owners have, OF what is held.
     """
+    tell(place, name, choice=choice, style=style)
+
+
+def tell(place: Place, name: str | None, *, choice: Chosen, style: Style) -> None:
+    """Print the list, or one of them."""
     try:
         found = run(place, lambda connection: reading.objects(connection.client))
     except FailedError as error:

@@ -1,12 +1,12 @@
 """``kubectl dra explain``, also called ``why``."""
 
-import difflib
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
 
 import click
 
 from dra.cli.kubectl.connection import FailedError
+from dra.cli.kubectl.kinds import Kind, meant, target
 from dra.cli.kubectl.options import Style, style_options
 from dra.cli.kubectl.output import Format, folded_lines
 from dra.cli.kubectl.reading.live import Parts
@@ -14,34 +14,16 @@ from dra.cli.kubectl.reading.source import Source, source_options
 from dra.cli.kubectl.why import meanings, places, words
 from dra.engine.explain import claims, pods
 from dra.engine.explain.claims import ClaimFacts
+from dra.engine.explain.devices import devices
 from dra.engine.explain.pods import PodFacts
 from dra.engine.explain.scene import Scene
 from dra.model.meta import Key
 
-KINDS = {
-    "claim": "claim",
-    "claims": "claim",
-    "resourceclaim": "claim",
-    "resourceclaims": "claim",
-    "pod": "pod",
-    "pods": "pod",
-    "po": "pod",
-    "node": "node",
-    "nodes": "node",
-    "no": "node",
-    "device": "device",
-    "devices": "device",
-    "reservation": "reservation",
-    "reservations": "reservation",
-    "rsv": "reservation",
-    "reason": "reason",
-    "reasons": "reason",
-}
-"""What people type → which of the six is meant."""
+KINDS: Final = ("claim", "pod", "node", "device", "reservation", "reason")
 
 
 @click.command()
-@click.argument("kind", metavar="KIND")
+@click.argument("kind", metavar="KIND", type=Kind(KINDS))
 @click.argument("name", required=False)
 @source_options
 @style_options
@@ -52,7 +34,8 @@ def explain(*, kind: str, name: str | None, source: Source, style: Style) -> Non
     condition or a metric tells (reason WorkloadNotFound) it says what it means, and asks no cluster. Exit code: 0
     nothing is wrong, 1 something is and the text says what to do, 2 it could not be looked at.
     """
-    kind, name = _target(kind, name)
+    kind, name = target(kind, name, among=KINDS)
+    assert name  # noqa: S101 - for mypy: it was asked for
     if kind == "reason":
         _tell_meaning(name, style)
         return
@@ -63,7 +46,8 @@ def explain(*, kind: str, name: str | None, source: Source, style: Style) -> Non
     scene = Scene(snapshot)
     if kind in {"node", "device"}:
         if not places.tell(scene, kind, name, style):
-            raise FailedError(f"{kind} {name}: not found")
+            known = scene.nodes if kind == "node" else (each.item.device for each in devices(scene))
+            raise FailedError(f"{kind} {name}: not found{meant(name, known)}")
         return
     facts = _facts(scene, kind, _key(source, scene, kind, name))
     more, content = _of_reservations(source, facts)
@@ -95,24 +79,11 @@ def _of_reservations(source: Source, facts: ClaimFacts | PodFacts) -> tuple[list
     return telling.about_pod(source.place, facts.key)
 
 
-def _target(kind: str, name: str | None) -> tuple[str, str]:
-    """Return what is meant: ``claim train`` and ``claim/train`` are the same."""
-    if name is None:
-        kind, _, name = kind.partition("/")
-    short = kind.partition(".")[0].lower()
-    if short not in KINDS:
-        raise click.UsageError(f"{kind!r} is none of claim, pod, node, device, reservation, reason")
-    if not name:
-        raise click.UsageError(f"which {KINDS[short]}? KIND NAME, or KIND/NAME")
-    return KINDS[short], name
-
-
 def _tell_meaning(name: str, style: Style) -> None:
     """Print what is said of a reason."""
     told = meanings.found(name)
     if told is None:
-        near = difflib.get_close_matches(name, meanings.names(), n=3)
-        raise FailedError(f"reason {name}: there is none of that name" + (f"; {' or '.join(near)}?" if near else ""))
+        raise FailedError(f"reason {name}: there is none of that name{meant(name, meanings.names())}")
     reason, guidance = told
     if style.output is Format.TABLE:
         lines = (
@@ -130,8 +101,7 @@ def _key(source: Source, scene: Scene, kind: str, name: str) -> Key:
     """Return the key that is meant; a bundle has no context, but often only one object of a name."""
     if source.bundle is None or source.given:
         return (source.namespace, name)
-    keys: Iterable[Key] = scene.pods if kind == "pod" else (c.metadata.key for c in scene.snapshot.claims)
-    found = [key for key in keys if key[1] == name]
+    found = [key for key in _keys(scene, kind) if key[1] == name]
     if len(found) > 1:
         raise FailedError(
             f"{kind} {name}: there are several, in {', '.join(key[0] for key in found)}; which? -n NAMESPACE"
@@ -142,5 +112,18 @@ def _key(source: Source, scene: Scene, kind: str, name: str) -> Key:
 def _facts(scene: Scene, kind: str, key: Key) -> ClaimFacts | PodFacts:
     found = claims.explain(scene, key) if kind == "claim" else pods.explain(scene, key)
     if found is None:
-        raise FailedError(f"{kind} {'/'.join(key)}: not found")
+        raise FailedError(f"{kind} {'/'.join(key)}: not found{_elsewhere(_keys(scene, kind), key)}")
     return found
+
+
+def _keys(scene: Scene, kind: str) -> Iterable[Key]:
+    return scene.pods if kind == "pod" else (each.metadata.key for each in scene.snapshot.claims)
+
+
+def _elsewhere(keys: Iterable[Key], wanted: Key) -> str:
+    """Return where that name is, or what is almost that name: most often the namespace is missing."""
+    known = list(keys)
+    others = sorted({key[0] for key in known if key[1] == wanted[1]})[:3]
+    if others:
+        return f"; it is in {' and in '.join(others)}: -n {others[0]}"
+    return meant(wanted[1], (key[1] for key in known if key[0] == wanted[0]))

@@ -10,6 +10,7 @@ import msgspec
 
 from dra.cli.kubectl import listings
 from dra.cli.kubectl.connection import FailedError
+from dra.cli.kubectl.kinds import Kind, target
 from dra.cli.kubectl.listings import Listing, Row, nothing
 from dra.cli.kubectl.options import Style, rows_options
 from dra.cli.kubectl.output import Format, say
@@ -29,6 +30,7 @@ Rows = list[tuple[str | int, ...]]
 
 CLAIMS: Final = ("NAME", "DEVICES", "FOR", "PODS", "LISTED", "NODE", "STATE")
 CLAIMS_WIDE: Final = ("SINCE", "RELEASED-WHEN")
+KINDS: Final = ("claim", "device", "reservation")
 DEVICES: Final = ("DEVICE", "NODE", "HELD-BY", "PODS", "STATE")
 DEVICES_WIDE: Final = ("TAINTS",)
 
@@ -36,18 +38,22 @@ PARTS: Final = Parts.PODS | Parts.WORKLOADS | Parts.NODES | Parts.DEVICES
 
 
 @click.command()
-@click.argument("kind", metavar="KIND", type=click.Choice(["claims", "claim", "devices", "device"]))
+@click.argument("kind", metavar="KIND", type=Kind(("claims", "devices", "reservations")))
 @click.argument("name", required=False)
 @source_options
 @choice_options
 @rows_options
 @click.option("-w", "--watch", is_flag=True, help="Go on, and print what changes, until Ctrl-C.")
 def get(*, kind: str, name: str | None, source: Source, choice: Chosen, style: Style, watch: bool) -> None:
-    """List claims or devices with who uses them now.
+    """List claims, devices or Reservations with who uses them now.
 
-    KIND is claims or devices. PODS counts the pods that use a claim, LISTED those that its list names.
+    KIND, KIND NAME or KIND/NAME. PODS counts the pods that use a claim, LISTED those that its list names.
     """
-    if choice.labels and kind.startswith("device"):
+    kind, name = target(kind, name, among=KINDS, named=False)
+    if kind == "reservation":
+        _reservations(source, name, choice=choice, style=style, watch=watch)
+        return
+    if choice.labels and kind == "device":
         raise click.UsageError("devices have no labels; --field-selector node=NODE chooses by node")
     _refuse_labels_of_bundles(source, choice)
     listed = partial(_listed, kind=kind, name=name, source=source, choice=choice)
@@ -58,17 +64,27 @@ def get(*, kind: str, name: str | None, source: Source, choice: Chosen, style: S
         return
     listing = listed(source.read(PARTS))
     if name is not None and not listing.rows:
-        raise FailedError(f"{kind} {name}: not found")
+        raise FailedError(f"{kind} {name}: not found. See: kubectl dra get {kind}s -A")
     if not listing.rows and not style.as_data:
-        say(nothing(None if kind.startswith("device") else _namespace(source)))
+        say(nothing(None if kind == "device" else _namespace(source)))
         return
     listings.write(listing, style)
+
+
+def _reservations(source: Source, name: str | None, *, choice: Chosen, style: Style, watch: bool) -> None:
+    from dra.cli.kubectl.reservations.listing import tell  # noqa: PLC0415 - only who asks for them needs it
+
+    if source.bundle is not None:
+        raise FailedError("there are no reservations in bundles")
+    if watch:
+        raise click.UsageError("of reservations, kubectl shows changes: kubectl get reservations -w")
+    tell(source.place, name, choice=choice, style=style)
 
 
 def _listed(snapshot: Snapshot, *, kind: str, name: str | None, source: Source, choice: Chosen) -> Listing:
     """Return the list that is asked for."""
     scene = Scene(snapshot)
-    if kind.startswith("claim"):
+    if kind == "claim":
         header = ("NAMESPACE", *CLAIMS) if source.everywhere else CLAIMS
         rows = tuple(
             _claim_row(each, snapshot, everywhere=source.everywhere) for each in _claims(scene, source, name, choice)

@@ -20,7 +20,7 @@ def test_all_commands_are_offered():
     ("words", "offered"),
     [
         pytest.param(["ex"], ["explain"], id="a-command-begun"),
-        pytest.param(["get", ""], ["claims", "claim", "devices", "device"], id="kinds"),
+        pytest.param(["get", ""], ["claims", "devices", "reservations"], id="kinds"),
         pytest.param(["usage", "--by", "n"], ["namespace", "node"], id="values-of-an-option"),
         pytest.param(["audit", "--fail"], ["--fail-on"], id="an-option"),
         pytest.param(["wait", "claim", "c", "--for", ""], ["released", "allocated"], id="states"),

@@ -85,7 +85,7 @@ def test_a_reason_is_explained_without_a_cluster(run):
 def test_a_reason_that_does_not_exist_is_an_error_with_those_that_are_like_it(run):
     shown = run("explain", "reason", "WorkloadGne")
     assert shown.exit_code == 2
-    assert "reason WorkloadGne: there is none of that name; WorkloadGone or " in shown.output
+    assert "reason WorkloadGne: there is none of that name. Did you mean WorkloadGone or " in shown.output
 
 
 def test_without_arguments_it_prints_its_help_as_kubectl_does(run):

@@ -1,13 +1,17 @@
 """What a pod waits for, node by node, and what would help."""
 
+import msgspec
 import pytest
 
 from dra.engine.claims.view import WorkloadPhase
 from dra.engine.explain import pods
+from dra.engine.explain.audit import audit
 from dra.engine.explain.places import Obstacle
 from dra.engine.explain.pods import Way
 from dra.engine.explain.problems import Trouble
-from tests.dra.engine.explain.scenes import JOB, SOMEBODY, claim, entry, node, offer, pod, scene, workload
+from dra.engine.explain.scene import Scene
+from dra.engine.explain.snapshot import Gap
+from tests.dra.engine.explain.scenes import JOB, SOMEBODY, claim, entry, node, offer, pod, scene, snapshot, workload
 
 KEY = ("ml", "a")
 TAINT = {"key": "team", "value": "red", "effect": "NoSchedule"}
@@ -148,4 +152,19 @@ def test_a_class_that_is_not_there_is_named():
     wrong["spec"]["devices"]["requests"][0]["exactly"]["deviceClassName"] = "nope"
     (problem,) = told(wrong).problems
     assert problem.trouble is Trouble.UNSATISFIABLE
-    assert "device class nope does not exist" in str(problem.numbers["error"])
+    assert problem.numbers["error"] == "request gpu: device class nope does not exist; there are gpu.example.com"
+
+
+def test_a_class_is_not_called_missing_where_classes_may_not_be_read():
+    wrong = claim("c")
+    wrong["spec"]["devices"]["requests"][0]["exactly"]["deviceClassName"] = "nope"
+    gaps = (Gap(resource="deviceclasses.resource.k8s.io", why="no right"),)
+    unread = msgspec.structs.replace(snapshot(wrong, pods=(pod("a", "c"),)), classes=(), gaps=gaps)
+    assert pods.explain(Scene(unread), KEY).problems == ()
+
+
+def test_an_audit_tells_once_of_a_claim_that_pods_wait_for_in_vain():
+    wrong = claim("c")
+    wrong["spec"]["devices"]["requests"][0]["exactly"]["deviceClassName"] = "nope"
+    (problem,) = audit(scene(wrong, pods=(pod("a", "c"), pod("b", "c")), leader=SOMEBODY))
+    assert (problem.trouble, problem.subject.key) == (Trouble.UNSATISFIABLE, KEY)

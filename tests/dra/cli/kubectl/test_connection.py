@@ -1,0 +1,31 @@
+"""Errors of an API server say what to do next."""
+
+import pytest
+
+from dra.cli.kubectl.connection import advised
+from dra.kube.errors import Details, Status, Unreachable, error_of
+
+
+def answered(code, message="", **details):
+    return error_of(Status(code=code, message=message, details=Details(**details)), "resourceclaims.resource.k8s.io")
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        pytest.param(
+            answered(404), "this server has no DRA (resource.k8s.io/v1), which takes Kubernetes 1.34", id="old"
+        ),
+        pytest.param(
+            answered(404, "claim not found", name="a"), "resourceclaims.resource.k8s.io: claim not found", id="gone"
+        ),
+        pytest.param(answered(401, "Unauthorized"), "does not accept these credentials: log in again", id="expired"),
+        pytest.param(answered(403, "may not."), "may not. See what you may do: kubectl auth can-i --list", id="rights"),
+        pytest.param(
+            Unreachable("pods", "cannot connect", ambiguous=False), "cannot connect. Is it the right cluster", id="down"
+        ),
+        pytest.param(answered(500, "etcd is gone"), "resourceclaims.resource.k8s.io: etcd is gone", id="others"),
+    ],
+)
+def test_the_text_of_an_error_has_the_next_step(error, said):
+    assert said in advised(error)
