@@ -176,7 +176,7 @@ ALERTS: Final = (
         "count(dra_reserve_extender_leading))",
         "2m",
         Severity.CRITICAL,
-        "No scheduler extender binds: pods of its profile are not scheduled.",
+        "No scheduler extender binds: kube-scheduler schedules no pod.",
         Samples(
             (('dra_reserve_extender_leading{pod="a"}', "0x60"),),
             (('dra_reserve_extender_leading{pod="a"}', "1x60"),),

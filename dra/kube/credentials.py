@@ -9,6 +9,7 @@ exec plugin is only logged, and one would go on without any credentials.
 """
 
 import asyncio
+import contextlib
 import hashlib
 import os
 import ssl
@@ -196,7 +197,9 @@ def find(path: str | None = None, *, context: str | None = None) -> Credentials:
 
     A file that is named and not there is an error now: nobody would see it among the failures of all watches.
     """
-    home = Path.home() / ".kube" / "config"
+    home = Path("~/.kube/config")
+    with contextlib.suppress(RuntimeError):  # in a container our user may have none
+        home = home.expanduser()
     named = path or os.environ.get("KUBECONFIG") or (str(home) if home.is_file() else None)
     if named:
         _require_one_of(named)

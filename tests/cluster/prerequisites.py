@@ -32,7 +32,7 @@ def missing() -> list[str]:
     checks = {
         "root (namespaces, cgroups and mounts are the kubelet's work)": os.geteuid() == 0,
         f"{', '.join(tools)} (Debian: util-linux, mount)": not tools,
-        "mount namespaces (in a container: one that may mount, such as a privileged one)": bool(tools) or _may_mount(),
+        "mount namespaces (in a container: one that may mount, such as a privileged one)": bool(tools) or may_mount(),
         "runc (Debian: apt-get install runc)": runc() is not None,
         "a static busybox (Debian: apt-get install busybox-static)": busybox() is not None,
         f"cgroups below {keeper.CGROUPS} that can be written": all(
@@ -43,7 +43,7 @@ def missing() -> list[str]:
 
 
 @cache
-def _may_mount() -> bool:
+def may_mount() -> bool:
     """Tell whether a namespace can be made, and mounted in; a container's root often may not."""
     attempt = ("unshare", "--mount", "--", "mount", "-t", "tmpfs", "tmpfs", "/mnt")
     return subprocess.run(attempt, env={"PATH": _PATH}, capture_output=True, check=False).returncode == 0

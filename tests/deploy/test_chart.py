@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import shutil
+import textwrap
 import tomllib
 from functools import cache
 from pathlib import Path
@@ -304,10 +305,15 @@ def test_the_notes_name_commands_that_exist_and_the_namespace_of_the_release(mod
 
 
 def test_the_notes_say_what_has_to_be_done_to_the_scheduler():
-    said = notes({"reservations": {"enabled": True}})
+    said = notes({"reservations": {"enabled": True, "extender": {"bindSeconds": 2.5}}})
     assert unknown_commands(said) == []
-    assert "deploy/reservations/scheduler-configuration.yaml" in said
     assert "kubectl get service dra-reserve-extender -n elsewhere\n" in said
+    sample = yaml.safe_load((ROOT / "deploy/reservations/scheduler-configuration.yaml").read_text())
+    (extender,) = sample["extenders"]
+    extender["tlsConfig"]["serverName"] = "dra-reserve-extender.elsewhere.svc"
+    extender["httpTimeout"] = "3.5s"
+    (told,) = re.findall(r"^  apiVersion: kubescheduler.*?(?=\n\n)", said, re.MULTILINE | re.DOTALL)
+    assert yaml.safe_load(textwrap.dedent(told)) == sample
 
 
 def test_the_definition_of_reservations_stays_when_the_release_goes():

@@ -54,12 +54,17 @@ def picture():
 
 
 @pytest.fixture
-async def ask(binder, picture, troubles):
+def metrics(picture):
+    return Metrics(picture.census)
+
+
+@pytest.fixture
+async def ask(binder, picture, metrics, troubles):
     calls = Calls(
         picture=picture,
         binder=binder,
         refused=Refused(picture=picture, writing=None, clock=SYSTEM),
-        metrics=Metrics(picture.census),
+        metrics=metrics,
         clock=SYSTEM,
         troubles=lambda: troubles,
         binds=lambda: True,
@@ -133,6 +138,19 @@ async def test_what_is_no_call_is_refused(ask, body, said):
     status, text = await ask("filter", body)
     assert status == 400
     assert said in text
+
+
+async def test_every_call_is_counted_and_every_bind_by_its_end(ask, binder, metrics):
+    for verb in ("filter", "prioritize", "preempt"):
+        await ask(verb, {"Pod": POD, "NodeNames": ["a"]})
+    for fails in (None, RefusedError("no"), UnknownOutcomeError("gone")):
+        binder.fails = fails
+        await ask("bind", CALL)
+    told = metrics.render().decode()
+    for verb, count in (("filter", 1), ("prioritize", 1), ("preempt", 1), ("bind", 3)):
+        assert f'dra_reserve_extender_call_seconds_count{{verb="{verb}"}} {count}.0\n' in told
+    for outcome, count in (("bound", 1), ("refused", 1), ("unknown", 1), ("failed", 0)):
+        assert f'dra_reserve_extender_binds_total{{outcome="{outcome}"}} {count}.0\n' in told
 
 
 async def test_nothing_is_answered_before_the_cluster_is_known(ask, troubles):

@@ -1,4 +1,5 @@
 import asyncio
+import os
 import ssl
 import stat
 import subprocess
@@ -264,6 +265,12 @@ class TestFind:
 
     def test_then_the_pods_own(self, monkeypatch):
         self.in_a_pod(monkeypatch)
+        assert isinstance(credentials.find(), ServiceAccount)
+
+    def test_a_user_without_a_home_is_no_obstacle(self, monkeypatch):
+        self.in_a_pod(monkeypatch)
+        monkeypatch.delenv("HOME")
+        monkeypatch.setattr(os, "getuid", lambda: 2**31 - 2)
         assert isinstance(credentials.find(), ServiceAccount)
 
     def test_and_else_it_says_where_it_looked(self):

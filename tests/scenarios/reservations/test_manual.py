@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -135,10 +136,24 @@ async def test_a_reservation_ends_in_time_and_what_it_held_is_free_at_once(empti
     node = (await reaches(emptied, "short", "Available"))["status"]["nodeName"]
     await emptied.create(stranger("patient", cpu="12", node=node), namespace="default")
     await waits(emptied, "patient", because="Insufficient cpu by node")
+    assert await emptied.all(PODS, namespace="default", labelSelector="reserve.dra/placeholder") == []
     over = await reaches(emptied, "short", "Failed")
-    assert conditions(over)["Ready"] == ("False", "Expired")
+    assert conditions(over) == {"Scheduled": ("True", "Scheduled"), "Ready": ("False", "Expired")}
+    assert 6 <= lived(over) < 12
     await running(emptied, 1)
-    assert " Failed " in kubectl("get", "rsv", "short", kubeconfig=target.admin)
+    await emptied.create(stranger("rest", cpu="52", node=node), namespace="default")
+    await running(emptied, 2)  # all of the node's 64: nothing is held any more
+    header, row = kubectl("get", "rsv", "short", "-o", "wide", kubeconfig=target.admin).splitlines()
+    assert header.split() == ["NAME", "PHASE", "AGE", "NODE", "TTL", "EXPIRES"]
+    assert row.split()[:2] + row.split()[3:] == ["short", "Failed", node, "6s"]
+
+
+def lived(found: Json) -> float:
+    """Return the seconds from a reservation's creation to its end."""
+    (ended,) = (each["lastTransitionTime"] for each in found["status"]["conditions"] if each["type"] == "Ready")
+    return (
+        datetime.fromisoformat(ended) - datetime.fromisoformat(found["metadata"]["creationTimestamp"])
+    ).total_seconds()
 
 
 async def test_a_pending_reservation_ends_in_time_too(emptied: Api) -> None:
