@@ -1,9 +1,33 @@
-"""How many examples property tests look at: quick and always the same ones, or with HYPOTHESIS_PROFILE=deep many."""
+"""How many examples property tests look at: quick and always the same ones, or with HYPOTHESIS_PROFILE=deep many.
 
+And how often garbage is looked for, which is a tenth of all work if one does not say: eight thousand tests stay until the
+end, and programs in Go that run for a moment (kubectl, Helm) need not look at all.
+"""
+
+import gc
 import os
 
+import pytest
 from hypothesis import settings
+
+OFTEN = 10_000, 20, 20
+"""After how many new objects, as `gc.set_threshold` takes it."""
+
+os.environ.setdefault("GOGC", "400")  # servers get another environment: tests/cluster/run_folder.py
 
 settings.register_profile("quick", max_examples=60, derandomize=True, deadline=None, database=None)
 settings.register_profile("deep", max_examples=20_000, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection(session):
+    """Look for no garbage while tests are collected, and never again among them."""
+    del session
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.freeze()
+        gc.set_threshold(*OFTEN)

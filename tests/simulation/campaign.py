@@ -52,7 +52,8 @@ def run(seeds: Iterable[int], *, jobs: int = 0, until_violations: int = 0) -> Fi
     """Play the seeds; ends early after so many violations, if that is not 0."""
     began = time.monotonic()
     figures = Figures()
-    for report in _reports(seeds, jobs or os.cpu_count() or 1):
+    chunk = 1 if until_violations else CHUNK  # a worker tells nothing before the end of its chunk
+    for report in _reports(seeds, jobs or os.cpu_count() or 1, chunk=chunk):
         figures.seeds += 1
         figures.steps += report.steps
         figures.virtual_seconds += report.seconds
@@ -65,13 +66,13 @@ def run(seeds: Iterable[int], *, jobs: int = 0, until_violations: int = 0) -> Fi
     return figures
 
 
-def _reports(seeds: Iterable[int], jobs: int) -> Iterator[Report]:
+def _reports(seeds: Iterable[int], jobs: int, *, chunk: int) -> Iterator[Report]:
     if jobs == 1:
         yield from map(one, seeds)
         return
     # A forked worker has all modules already, and the hash seed of its parent.
     with multiprocessing.get_context("fork").Pool(jobs) as pool:
-        yield from pool.imap_unordered(one, seeds, chunksize=CHUNK)
+        yield from pool.imap_unordered(one, seeds, chunksize=chunk)
 
 
 def one(seed: int) -> Report:
