@@ -1,7 +1,7 @@
 """How many examples property tests look at: quick and always the same ones, or with HYPOTHESIS_PROFILE=deep many.
 
-And how often garbage is looked for, which is a tenth of all work if one does not say: eight thousand tests stay until the
-end, and programs in Go that run for a moment (kubectl, Helm) need not look at all.
+And how often garbage is looked for, which is a tenth of all work if one does not say: eight thousand tests stay until
+the end, and programs in Go that run for a moment (kubectl, Helm) need hardly look.
 """
 
 import gc

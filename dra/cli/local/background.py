@@ -12,10 +12,6 @@ from threading import Event
 from typing import Final
 
 from dra.cli.local.folder import KUBECONFIG, LOG, SNAPSHOT, Folder, Record, TakenError
-from dra.kube import credentials
-from dra.kube.errors import raise_for
-from dra.kube.http import HttpTransport
-from dra.kube.transport import Request
 from dra.local import snapshots
 
 START: Final = 60.0
@@ -87,6 +83,11 @@ def stop(folder: Folder, *, save: bool) -> Record | None:
 
 
 async def _snapshot(folder: Folder) -> bytes:
+    from dra.kube import credentials  # noqa: PLC0415 - only who saves talks to the plane
+    from dra.kube.errors import raise_for  # noqa: PLC0415
+    from dra.kube.http import HttpTransport  # noqa: PLC0415
+    from dra.kube.transport import Request  # noqa: PLC0415
+
     transport = HttpTransport(credentials.find(str(folder / KUBECONFIG)))
     try:
         answer = await transport.send(Request(method="GET", path="/dra/snapshot", timeout=60.0))

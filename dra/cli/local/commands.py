@@ -1,6 +1,8 @@
 """``dra-reserve local up | down | status``.
 
 Exit codes: 0 done, 1 not (the reason is on standard error), 2 a wrong command line; of `status`, 1 says that none runs.
+
+Only who becomes the plane imports it: that takes most of a second, which whoever stops one need not wait.
 """
 
 import asyncio
@@ -11,12 +13,10 @@ from pathlib import Path
 
 import click
 
-from dra.cli.local import background, plugins, running
+from dra.cli.local import background, plugins
 from dra.cli.local.folder import DEFAULT, KUBECONFIG, LOG, SNAPSHOT, Folder, Record, TakenError
-from dra.cli.local.reports import report
 from dra.cli.program import path, program
 from dra.kube.errors import ApiError
-from dra.local.plane.options import Options
 from dra.local.plane.supervision import ComponentDiedError
 from dra.local.schemas.structures import Dialect
 from dra.local.snapshots import MalformedSnapshotError
@@ -111,6 +111,9 @@ def up(  # noqa: PLR0913 - one for each option
             record = background.start(place, shape)
             _tell(record, place, detached=True)
             return
+        from dra.cli.local import running  # noqa: PLC0415 - see above
+        from dra.local.plane.options import Options  # noqa: PLC0415
+
         logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", level=logging.WARNING)
         options = Options(api=Dialect(api), nodes=nodes, devices=devices, processes=processes)
         company = running.Company(controller=controller, reservations=reservations, plugins=drivers)
@@ -149,6 +152,8 @@ def down(folder: Path, *, save: bool) -> None:
 @_folder
 def status(folder: Path) -> None:
     """Show the plane of the folder: its nodes and pods, and how to reach it."""
+    from dra.cli.local.reports import report  # noqa: PLC0415 - see above
+
     place = Folder(folder)
     record = place.record if place.taken else None
     if record is None:
