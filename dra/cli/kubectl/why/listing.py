@@ -77,7 +77,7 @@ def _reservations(source: Source, name: str | None, *, choice: Chosen, style: St
     if source.bundle is not None:
         raise FailedError("there are no reservations in bundles")
     if watch:
-        raise click.UsageError("of reservations, kubectl shows changes: kubectl get reservations -w")
+        raise click.UsageError("changes of reservations are shown by: kubectl get reservations -w")
     tell(source.place, name, choice=choice, style=style)
 
 
