@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import click
 
+from dra.cli.kubectl.examples import epilog
 from dra.cli.lazily import Lazily, Places
 
 COMMANDS: Final[Places] = {
@@ -89,6 +90,13 @@ NAME: Final = "kubectl dra"
 class _Verbs(Lazily):
     places = COMMANDS
     sections = SECTIONS
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return the command, with its examples."""
+        found = super().get_command(ctx, cmd_name)
+        if found is not None and not found.epilog:
+            found.epilog = epilog("explain" if cmd_name == "why" else cmd_name)
+        return found
 
     def main(self, *arguments: Any, **settings: Any) -> Any:  # noqa: ANN401 - click's
         return super().main(*arguments, **{**settings, "prog_name": NAME})

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 from dra.engine.explain.pods import Advice, Way
 from dra.engine.explain.problems import Problem, Trouble
 from dra.engine.grammar import agreeing
+from dra.engine.reasons import named
 
 
 class Words(NamedTuple):
@@ -22,7 +23,7 @@ class Words(NamedTuple):
 
 RELEASE: Final = "kubectl dra release claim {name} -n {namespace}"
 DELETE_POD: Final = "kubectl delete pod -n {namespace} {name}"
-DELETE_PODS: Final = "kubectl delete pod -n {namespace} {pods}"
+DELETE_PODS: Final = "kubectl delete pod -n {namespace} --ignore-not-found {pods}"
 ANNOTATE: Final = "kubectl annotate resourceclaim -n {namespace} {name} --overwrite "
 FREE_FINALIZER: Final = (
     'kubectl patch resourceclaim -n {namespace} {name} --type=merge -p \'{{"metadata":{{"finalizers":null}}}}\''
@@ -162,8 +163,13 @@ WAYS: Final[Mapping[Way, str]] = {
 
 
 def text(problem: Problem) -> str:
-    """Return what is told of a problem, object first."""
-    return f"{problem.subject}: {agreeing(WORDS[problem.trouble].text.format(**problem.numbers))}"
+    """Return what is told of a problem, object first; a command has all the names, a text only some."""
+    numbers = problem.numbers
+    pods = str(numbers.get("pods", "")).split()
+    if len(pods) > 1:
+        rest = int(numbers.get("count", 0)) - len(pods)
+        numbers["pods"] = named([*pods, *[""] * max(rest, 0)])
+    return f"{problem.subject}: {agreeing(WORDS[problem.trouble].text.format(**numbers))}"
 
 
 def command(problem: Problem) -> str:

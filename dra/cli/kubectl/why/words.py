@@ -190,6 +190,7 @@ def data(facts: ClaimFacts | PodFacts, snapshot: Snapshot) -> dict[str, Any]:
         told["nodes"] = [group_line(group, holders) for group in facts.groups]
     else:
         told["until"] = until(facts) if facts.holds else ""
+        told["next"] = next(filter(None, (remedies.command(each) for each in facts.problems)), "")
     return told
 
 

@@ -1,6 +1,7 @@
 """The kubectl plugin as a command: fast help, errors on stderr, exit codes."""
 
 import json
+import shlex
 import subprocess
 import sys
 import textwrap
@@ -100,6 +101,19 @@ def test_help_is_a_command_too(run, arguments):
 
 def test_each_command_is_in_one_section_of_the_list():
     assert sorted(name for names in SECTIONS.values() for name in names) == sorted(COMMANDS)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_each_help_ends_with_examples_that_the_command_understands(run, name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for file in ("cluster.tgz", "job.yaml", "claim.yaml"):
+        (tmp_path / file).touch()
+    _, _, examples = run(name, "--help").output.partition("  Examples:\n")
+    lines = [line.strip() for line in examples.strip().splitlines()]
+    assert lines
+    for line in lines:
+        done = run(*shlex.split(line.partition(" | ")[0])[2:])
+        assert "Usage:" not in done.stderr, f"{line}: {done.stderr}"
 
 
 def test_usage_is_what_people_type_and_a_typo_gets_an_answer(run):

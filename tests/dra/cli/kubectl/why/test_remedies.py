@@ -51,6 +51,15 @@ def test_a_text_names_the_object_first():
     assert remedies.command(problem) == "kubectl delete pod -n ml a"
 
 
+def test_a_text_names_a_few_pods_and_the_command_all():
+    pods = [f"a-{number}" for number in range(20)]
+    problem = of_claim(
+        Trouble.RELEASE_WAITS, key=("ml", "c"), uid=Uid("u"), workload="w", pods=" ".join(pods), count=642
+    )
+    assert remedies.text(problem).endswith("reference the claim: a-0, a-1, a-2, a-3, a-4 and 637 more")
+    assert remedies.command(problem) == f"kubectl delete pod -n ml --ignore-not-found {' '.join(pods)}"
+
+
 def test_an_advice_is_a_command():
     assert remedies.advised(Advice(way=Way.UNTAINT, node="n1", detail="team=red:NoSchedule")) == (
         "kubectl taint node n1 team=red:NoSchedule-"
