@@ -117,6 +117,9 @@ class Binder:
         except (ApiError, RefusedError) as error:
             self._doubts.stays(doubt)
             raise UnknownOutcomeError(str(error)) from error
+        except BaseException:
+            self._doubts.stays(doubt)
+            raise
         if pod is None or pod.metadata.uid != doubt.pod.uid or not pod.spec.node_name:
             return False
         self._picture.observe_pod(pod)
@@ -144,10 +147,10 @@ class Binder:
     def _take_back(self, doubt: Doubt) -> None:
         """Free a place, and have the reservation name the pod no more; what cannot be written now is read later.
 
-        So is what an attempt before this one may still bring about.
+        What an attempt before this one may still bring about is read when that is over: not later because of this one.
         """
         if self._doubts.open(doubt.pod.uid):
-            self._doubts.stays(doubt)
+            self._doubts.refused(doubt)
             return
 
         async def tidy() -> None:

@@ -81,6 +81,10 @@ class Doubts:
         self._under_way.discard(doubt.pod.uid)
         self._open[doubt.pod.uid] = msgspec.structs.replace(doubt, until=self._clock.now() + WRITE_TIMEOUT)
 
+    def refused(self, doubt: Doubt) -> None:
+        """An attempt was refused, all of it: what is still in doubt is what was in doubt before."""
+        self._under_way.discard(doubt.pod.uid)
+
     @contextmanager
     def place(self, uid: Uid) -> Iterator[None]:
         """A reservation is being placed for as long as the block lasts. Raises RefusedError."""
@@ -106,7 +110,7 @@ class Doubts:
                     continue
                 claimant = self._picture.claimant_of(pod)
                 held = msgspec.structs.replace(claimant, reservation=known.holding.uid)
-                self._picture.books.observe_pod(held, node=known.holding.node)
+                self._picture.books.observe_pod(held, node=known.holding.node, assumed=True)
                 consumer = Consumer(uid=uid, key=claimant.key, amounts=claimant.amounts, under_way=True)
                 self.stays(Doubt(pod=consumer, node=known.holding.node, inside=known.holding.uid))
 
@@ -131,7 +135,7 @@ class Doubts:
             await self._writing.swap(doubt.inside, change, deadline=deadline)
         self._under_way.discard(uid)
         self._open.pop(uid, None)
-        self._picture.books.forget_pod(uid)
+        self._picture.books.withdraw(uid)
 
     async def _attempt(self, doubt: Doubt) -> None:
         uid = doubt.pod.uid

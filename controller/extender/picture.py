@@ -2,14 +2,18 @@
 
 Our own writes are known before the watch shows them, so the watch may be behind: of a reservation only news with a
 later resourceVersion counts. A reservation that is *being placed* holds its node already, whatever the watch still
-says of it. A reservation that cannot be read keeps what it held when it could.
+says of it. A reservation that cannot be read keeps what it held when it could; if it never could, what its status says
+that it holds.
+
+What reads have shown and no watch ever has would stay here for ever if it went while the watch could not tell. So
+when a watch begins anew with a list, what that does not show, and should, is gone.
 
 A placeholder takes nothing once its reservation holds the node: the same room would be charged twice.
 """
 
 import logging
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
 import msgspec
@@ -57,6 +61,10 @@ class Picture:
         self._gone: OrderedDict[Uid, None] = OrderedDict()
         self._placing: dict[Uid, Holding] = {}
         self._stretched: dict[Uid, Amounts] = {}
+        self._unread: dict[Uid, str] = {}
+        """Reservations that could never be read: their versions."""
+        self._learned: dict[Uid, str] = {}
+        """Pods that reads have shown: their versions."""
         self._waiting: dict[Uid, PlacedPod] = {}
         self._placeholders: dict[Uid, PlacedPod] = {}
         self._kept: dict[str, NodeReservation] = {}
@@ -116,8 +124,9 @@ class Picture:
             reservation = read(obj.content)
             holding = holdings.of(reservation)
         except MalformedReservationError as error:
-            _log.warning("%s; what it held when it could be read stays held", error)
+            self._remain(obj, before, str(error))
             return
+        self._unread.pop(meta.uid, None)
         self._reservations[meta.uid] = Known(reservation=reservation, version=meta.resource_version, holding=holding)
         if not holding.available and meta.uid in self._placing:
             return
@@ -128,9 +137,32 @@ class Picture:
         """A reservation is gone; its pods run on."""
         self._bury(uid)
         self._reservations.pop(uid, None)
+        self._unread.pop(uid, None)
         self._placing.pop(uid, None)
         self.books.forget_reservation(uid)
         self._weigh_placeholder(uid)
+
+    def _remain(self, obj: DynamicObject, before: Known | None, fault: str) -> None:
+        meta = obj.metadata
+        if before is not None:
+            _log.warning("%s; what it held when it could be read stays held", fault)
+            return
+        _log.warning("%s; it holds what its status says, and nobody may use it", fault)
+        self._unread[meta.uid] = meta.resource_version
+        held = holdings.remains(meta.name, meta.uid, obj.content.get("status"), fault=fault)
+        if held is not None:
+            self.books.observe_reservation(held)
+        else:
+            self.books.forget_reservation(meta.uid)
+        self._weigh_placeholder(meta.uid)
+
+    def listed_reservations(self, shown: Collection[Uid], version: str) -> bool:
+        """A list is complete: forget what it should have shown and did not; return whether there was any."""
+        known = {uid: each.version for uid, each in self._reservations.items()} | self._unread
+        gone = [uid for uid, each in known.items() if uid not in shown and not _older(version, each)]
+        for uid in gone:
+            self.forget_reservation(uid)
+        return bool(gone)
 
     def reservation(self, uid: Uid) -> Known | None:
         """Return a reservation."""
@@ -190,16 +222,37 @@ class Picture:
         else:
             self._waiting[uid] = pod
 
+    def learn_pod(self, pod: PlacedPod) -> None:
+        """Remember of a pod that a read has shown it, and perhaps no watch yet."""
+        if pod.metadata.uid not in self._gone:
+            self._learned[pod.metadata.uid] = pod.metadata.resource_version
+
+    def shown_pod(self, uid: Uid) -> None:
+        """The watch shows a pod: it will show its end, too."""
+        self._learned.pop(uid, None)
+
+    def listed_pods(self, shown: Collection[Uid], version: str) -> None:
+        """A list is complete: forget the pods that it should have shown and did not."""
+        learned, self._learned = self._learned, {}
+        for uid, each in learned.items():
+            if uid in shown:
+                continue
+            if _older(version, each):  # the read was later than the list
+                self._learned[uid] = each
+                continue
+            self._drop(uid)
+            for reservation in [key for key, pod in self._placeholders.items() if pod.metadata.uid == uid]:
+                del self._placeholders[reservation]
+
     def forget_pod(self, pod: PlacedPod) -> None:
         """A pod has finished, or is gone."""
-        self._bury(pod.metadata.uid)
+        self._learned.pop(pod.metadata.uid, None)
         reservation = placeholders.stands_for(pod.metadata)
         if reservation is not None:
             known = self._placeholders.get(reservation)
             if known is not None and known.metadata.uid == pod.metadata.uid:
                 del self._placeholders[reservation]
-        self._waiting.pop(pod.metadata.uid, None)
-        self.books.forget_pod(pod.metadata.uid)
+        self._drop(pod.metadata.uid)
 
     def waiting(self, uid: Uid) -> PlacedPod | None:
         """Return a pod that has no node yet, placeholders included."""
@@ -220,21 +273,23 @@ class Picture:
         return self._counted(Claimant.of(pod))
 
     def claimant_of(self, pod: PlacedPod) -> Claimant:
-        """Read a pod that has room: what it takes counts, whatever it says in annotations."""
+        """Read a pod that has room: what it takes counts, whatever it says in annotations.
+
+        All of it: its node may not have been seen yet, and what that has is not known then.
+        """
         try:
-            return self._counted(Claimant.of(pod))
+            return Claimant.of(pod)
         except MalformedAnnotationError:
             meta = pod.metadata
-            plain = Claimant(
+            return Claimant(
                 key=meta.key,
                 uid=meta.uid,
-                amounts=amounts.of_pod(pod.spec),
+                amounts=amounts.of_pod(pod),
                 labels=meta.labels or {},
                 owners=tuple(meta.owner_references or ()),
                 priority=pod.spec.priority,
                 reservation=allocated(meta.annotation(ALLOCATED)),
             )
-            return self._counted(plain)
 
     def _counted(self, pod: Claimant) -> Claimant:
         if pod.amounts.keys() <= self._resources:
@@ -255,6 +310,11 @@ class Picture:
             self.books.observe_pod(self.claimant_of(pod), node=pod.spec.node_name)
         else:
             self.books.forget_pod(pod.metadata.uid)
+
+    def _drop(self, uid: Uid) -> None:
+        self._bury(uid)
+        self._waiting.pop(uid, None)
+        self.books.forget_pod(uid)
 
     def _bury(self, uid: Uid) -> None:
         self._gone[uid] = None

@@ -15,6 +15,7 @@ from dra.api.reservations.model import Reservation, ReservationStatus
 from dra.engine.reservations import amounts, holdings, resize
 from dra.engine.reservations import status as statuses
 from dra.engine.reservations.amounts import ONE, PODS
+from dra.kube.client import WRITE_TIMEOUT
 from dra.kube.clock import Clock
 from dra.model.meta import Uid
 
@@ -78,12 +79,13 @@ class Resizing:
         except (RefusedError, UnknownOutcomeError) as error:
             _log.info("reservation %s: not resized yet: %s", known.name, error)
             self._seen[uid] = (known.version, self._clock.now() + REFUSED_FOR)
-            await self._settle(known)
+            await self._settle(known, quiet=WRITE_TIMEOUT if isinstance(error, UnknownOutcomeError) else 0.0)
         finally:
             self._picture.stretch(uid, None)
 
-    async def _settle(self, known: Known) -> None:
-        """Know what is so before the greater amount is given up."""
+    async def _settle(self, known: Known, *, quiet: float) -> None:
+        """Know what is so before the greater amount is given up: after `quiet` seconds no write can arrive any more."""
+        await asyncio.sleep(quiet)
         while True:
             try:
                 await self._writing.look(known, deadline=self._clock.now() + self._seconds)

@@ -51,11 +51,10 @@ class Watching(Reflectors):
         self._client = client
         self._picture = picture
         self._freed = freed
-        super().__init__(
-            Reflector(client, NODES, Host, sink=self._take_nodes, clock=clock),
-            Reflector(client, RESERVATIONS, DynamicObject, sink=self._take_reservations, clock=clock),
-            Reflector(client, PODS, PlacedPod, sink=self._take_pods, keep=_unfinished, clock=clock),
-        )
+        self._reservations = Reflector(client, RESERVATIONS, DynamicObject, sink=self._take_reservations, clock=clock)
+        self._pods = Reflector(client, PODS, PlacedPod, sink=self._take_pods, keep=_unfinished, clock=clock)
+        nodes = Reflector(client, NODES, Host, sink=self._take_nodes, clock=clock)
+        super().__init__(nodes, self._reservations, self._pods)
 
     async def catch_up(self) -> None:
         """Take in all that is there now: watches may be behind what somebody else has just written."""
@@ -77,6 +76,8 @@ class Watching(Reflectors):
             for pod in pods.items:
                 if pod.spec.node_name:
                     self._picture.observe_pod(pod)
+                    if pod.metadata.key not in self._pods.objects:
+                        self._picture.learn_pod(pod)
 
     def _take_nodes(self, changes: list[Change[Host]]) -> None:
         for change in changes:
@@ -107,6 +108,10 @@ class Watching(Reflectors):
                 case Deleted(obj=found):
                     self._picture.forget_reservation(found.metadata.uid)
                     self._freed()
+                case Synced(resource_version=version):
+                    shown = {each.metadata.uid for each in self._reservations.objects.values()}
+                    if self._picture.listed_reservations(shown, version):
+                        self._freed()
                 case Rewound():
                     raise RewoundError(change)
                 case _:
@@ -118,12 +123,15 @@ class Watching(Reflectors):
                 case Upserted(obj=pod):
                     asked = not pod.spec.node_name or self._picture.books.seat(pod.metadata.uid) is not None
                     self._picture.observe_pod(pod)
+                    self._picture.shown_pod(pod.metadata.uid)
                     room = self._picture.books.room(pod.spec.node_name)
                     if self._known and not asked and room is not None:
                         self._reporting.overfull(pod, room)
                 case Deleted(obj=pod):
                     self._picture.forget_pod(pod)
-                case Synced():
+                case Synced(resource_version=version):
                     self._known = True
+                    shown = {each.metadata.uid for each in self._pods.objects.values()}
+                    self._picture.listed_pods(shown, version)
                 case Rewound():
                     raise RewoundError(change)

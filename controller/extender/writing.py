@@ -124,9 +124,13 @@ class Writing:
     async def pod(self, key: Key, *, deadline: float) -> PlacedPod | None:
         """Read a pod live; None if there is none of that name. Raises ApiError."""
         try:
-            return await self._client.get(PODS, key, PlacedPod, priority=Priority.URGENT, within=self.within(deadline))
+            found: PlacedPod = await self._client.get(
+                PODS, key, PlacedPod, priority=Priority.URGENT, within=self.within(deadline)
+            )
         except NotFound:
             return None
+        self._picture.learn_pod(found)
+        return found
 
     async def post(self, key: Key, uid: Uid, node: str, *, reservation: Known | None, deadline: float) -> None:
         """Bind a pod; the annotation that names its reservation comes with it, in one write."""

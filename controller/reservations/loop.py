@@ -1,9 +1,12 @@
 """The loop of reservations: one at a time is brought to what the engine wants."""
 
+import asyncio
 import logging
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, Final, Protocol
+from typing import Any, Final, NoReturn, Protocol
+
+import msgspec
 
 from controller.leadership import Leadership
 from controller.queue import Queue
@@ -15,13 +18,13 @@ from dra.engine.reservations import lifecycle
 from dra.engine.reservations.lifecycle import Ask, Place, Plan, Remove, Severity, Told, Unplace, WriteStatus
 from dra.engine.reservations.phases import READABLE
 from dra.engine.reservations.reasons import ReservationReason
-from dra.kube.client import WRITE_TIMEOUT, Client
+from dra.kube.client import WRITE_TIMEOUT, Client, Selection
 from dra.kube.clock import Clock, second_time
 from dra.kube.errors import AlreadyExists, ApiError, Conflict, Forbidden, Invalid, NotFound
 from dra.kube.events import Recorder
 from dra.kube.reflector import Reflector
 from dra.kube.reflectors import Reflectors
-from dra.kube.resources import PODS, RESERVATIONS
+from dra.kube.resources import NODES, PODS, RESERVATIONS
 from dra.kube.series import Fact, Regarding
 from dra.kube.series import Severity as EventSeverity
 from dra.kube.store import Change, Deleted, Rewound, RewoundError, Upserted
@@ -39,6 +42,9 @@ RETRY_REFUSED: Final = (2.0, 60.0)
 
 BAD_REQUEST: Final = 400
 """A pod that the API server cannot decode: a field of the template has a value of another type."""
+
+NODES_EVERY: Final = 5.0
+"""Seconds between two looks at whether reservations have lost their nodes."""
 
 LONGEST_SLEEP: Final = 600.0
 """Seconds after which a deadline by the time of day is looked at again: that may jump."""
@@ -115,9 +121,18 @@ class ReservationLoop:
         self.roster.dirty.update(self._unreadable)
         self._wake()
         try:
-            await self._queue.serve(self._turn, workers=WORKERS)
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._queue.serve(self._turn, workers=WORKERS), name="turns")
+                group.create_task(self._miss_nodes(), name="nodes")
         finally:
             self._acting = False
+
+    async def _miss_nodes(self) -> NoReturn:
+        """Look at reservations whose node is not to be seen, until cancelled: nodes are somebody else's to watch."""
+        while True:
+            await asyncio.sleep(NODES_EVERY)
+            self.roster.dirty.update(self.roster.homeless(self._nodes.objects))
+            self._wake()
 
     async def synced(self) -> None:
         """Wait until all reservations are known."""
@@ -147,8 +162,8 @@ class ReservationLoop:
             match change:
                 case Upserted(obj=pod):
                     self.roster.observe_pod(pod)
-                case Deleted(obj=pod):
-                    self.roster.forget_pod(pod)
+                case Deleted(obj=pod, certain=certain):
+                    self.roster.forget_pod(pod, certain=certain)
                 case Rewound():
                     raise RewoundError(change)
                 case _:
@@ -227,6 +242,8 @@ class ReservationLoop:
             view = self.roster.view(uid, nodes=self._nodes.objects, devices=self._holds_devices)
             if view is None:
                 return
+            if view.node_gone and not await self._gone(view.reservation.status.node_name):
+                view = msgspec.structs.replace(view, node_gone=False)
             wall = self._clock.wall()
             plan = lifecycle.decide(view, now=wall.timestamp())
             try:
@@ -238,6 +255,12 @@ class ReservationLoop:
             self._sleep(uid, plan, wall=wall)
             if not any(isinstance(action, WriteStatus | Ask) for action in plan.actions):
                 return
+
+    async def _gone(self, node: str) -> bool:
+        """Ask about a node that the watch does not show: that may be behind, and the node the newest of all."""
+        only = Selection(fields=f"metadata.name={node}")
+        pages = [page async for page in self._client.list_pages(NODES, PartialObject, selection=only)]
+        return not any(page.items for page in pages)
 
     def _sleep(self, uid: Uid, plan: Plan, *, wall: datetime) -> None:
         now = self._clock.now()

@@ -89,8 +89,13 @@ class Roster:
                 self._never_bound.get(said, set()).discard(uid)
                 self.dirty.add(said)
 
-    def forget_pod(self, pod: PlacedPod) -> None:
-        """A pod is gone."""
+    def homeless(self, nodes: Mapping[Key, object]) -> tuple[Uid, ...]:
+        """Return the reservations whose node is not among those that there are."""
+        placed = ((uid, each.status.node_name) for uid, each in self._reservations.items())
+        return tuple(uid for uid, node in placed if node and ("", node) not in nodes)
+
+    def forget_pod(self, pod: PlacedPod, *, certain: bool = True) -> None:
+        """A pod is gone; or, if that is not certain, it does not say any more that it is in a reservation."""
         uid = pod.metadata.uid
         reservation = placeholders.stands_for(pod.metadata)
         if reservation is not None:
@@ -103,7 +108,8 @@ class Roster:
         for said, inside in list(self._inside.items()):
             if uid in inside:
                 del inside[uid]
-                self._ended.setdefault(said, set()).add(uid)  # the watch is certain of that
+                if certain:  # else it is asked about
+                    self._ended.setdefault(said, set()).add(uid)
                 self.dirty.add(said)
                 if not inside:
                     del self._inside[said]
@@ -117,12 +123,16 @@ class Roster:
         if pod is None or pod.terminal:
             self._ended.setdefault(uid, set()).add(asked)
         elif pod.spec.node_name == found.status.node_name:
-            self._pods[asked] = pod
-            self._inside.setdefault(uid, {})[asked] = None
+            if concerns_reservations(pod):
+                self._pods[asked] = pod
+                self._inside.setdefault(uid, {})[asked] = None
+            else:  # no watch of ours shows its end
+                inside = Consumer(uid=asked, key=pod.metadata.key, amounts=amounts.of_pod(pod))
+                self._asked.setdefault(uid, {})[asked] = _Asked(consumer=inside, until=now + ASKED_FOR)
         elif pod.spec.node_name or (before is not None and now >= before.until):
             self._never_bound.setdefault(uid, set()).add(asked)
         else:
-            consumer = Consumer(uid=asked, key=pod.metadata.key, amounts=amounts.of_pod(pod.spec), under_way=True)
+            consumer = Consumer(uid=asked, key=pod.metadata.key, amounts=amounts.of_pod(pod), under_way=True)
             until = now + ASKED_FOR if before is None else before.until
             self._asked.setdefault(uid, {})[asked] = _Asked(consumer=consumer, until=until)
         self.dirty.add(uid)
@@ -171,7 +181,7 @@ class Roster:
             if pod.terminal or not pod.spec.node_name or pod.spec.node_name != reservation.status.node_name:
                 continue
             if each in listed or (_said(pod) == uid and _owns(reservation, pod)):
-                found.append(Consumer(uid=each, key=pod.metadata.key, amounts=amounts.of_pod(pod.spec)))
+                found.append(Consumer(uid=each, key=pod.metadata.key, amounts=amounts.of_pod(pod)))
         return tuple(found)
 
 

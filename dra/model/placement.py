@@ -4,7 +4,7 @@ from typing import Final
 
 from dra.model.meta import Struct
 from dra.model.nodes import Node, NodeSelector, NodeStatus
-from dra.model.pods import Pod, PodSpec
+from dra.model.pods import Pod, PodSpec, PodStatus
 
 DEFAULT_SCHEDULER: Final = "default-scheduler"
 
@@ -18,6 +18,7 @@ class ResourceRequirements(Struct, frozen=True):
 class Container(Struct, frozen=True):
     """``containers[]`` and ``initContainers[]``."""
 
+    name: str = ""
     resources: ResourceRequirements = ResourceRequirements()
     restart_policy: str = ""
     """``Always`` makes an init container run beside the others."""
@@ -57,10 +58,28 @@ class PlacedPodSpec(PodSpec, frozen=True):
     tolerations: list[Toleration] | None = None
 
 
+class ContainerStatus(Struct, frozen=True):
+    """``containerStatuses[]``: what its kubelet has given it, while a resize in place is under way."""
+
+    name: str = ""
+    resources: ResourceRequirements | None = None
+    allocated_resources: dict[str, str | int] | None = None
+
+
+class PlacedPodStatus(PodStatus, frozen=True):
+    """``status``."""
+
+    container_statuses: list[ContainerStatus] | None = None
+    init_container_statuses: list[ContainerStatus] | None = None
+    resources: ResourceRequirements | None = None
+    allocated_resources: dict[str, str | int] | None = None
+
+
 class PlacedPod(Pod, frozen=True):
     """A pod with all that a scheduler asks for."""
 
     spec: PlacedPodSpec = PlacedPodSpec()
+    status: PlacedPodStatus = PlacedPodStatus()
 
 
 class HostStatus(NodeStatus, frozen=True):

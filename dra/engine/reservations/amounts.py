@@ -5,6 +5,9 @@ exact, and integers are added and compared twenty times faster than fractions: a
 
 What a pod takes is the sum of its containers, or what an init container needs if that is more; sidecars (init
 containers that are restarted) run beside those after them; what the pod says as a whole wins; overhead comes on top.
+
+A pod that is resized in place has what it had until its kubelet has taken that back, and is to have what it asks for:
+the greater counts. What its kubelet calls infeasible will not be, so that does not.
 """
 
 from collections.abc import Iterable, Mapping
@@ -13,7 +16,7 @@ from math import ceil
 from typing import Any, Final, TypeAlias
 
 from dra.model import quantities
-from dra.model.placement import Container, PlacedPodSpec
+from dra.model.placement import Container, ContainerStatus, PlacedPod, ResourceRequirements
 from dra.model.quantities import MalformedQuantityError
 
 Amounts: TypeAlias = Mapping[str, int]
@@ -92,12 +95,24 @@ def total(parts: Iterable[Amounts]) -> dict[str, int]:
     return found
 
 
-def of_pod(spec: PlacedPodSpec) -> dict[str, int]:
+def of_pod(pod: PlacedPod) -> dict[str, int]:
     """Return what a pod takes of its node, itself (one of ``pods``) included."""
+    spec, status = pod.spec, pod.status
+    has = {each.name: each for each in (*(status.container_statuses or ()), *(status.init_container_statuses or ()))}
+    infeasible = _infeasible(pod)
+    initial = []
+    for each in spec.init_containers or ():
+        sidecar = each.restart_policy == _SIDECAR
+        initial.append((_taken(each, has, infeasible=infeasible) if sidecar else _asked(each), sidecar))
+    whole: Amounts = NOTHING
+    if spec.resources is not None:
+        whole = _greater(
+            known(spec.resources.requests), status.resources, status.allocated_resources, infeasible=infeasible
+        )
     taken = _together(
-        containers=map(_asked, spec.containers or ()),
-        initial=((_asked(each), each.restart_policy == _SIDECAR) for each in spec.init_containers or ()),
-        whole=known(spec.resources.requests) if spec.resources is not None else NOTHING,
+        containers=(_taken(each, has, infeasible=infeasible) for each in spec.containers or ()),
+        initial=initial,
+        whole=whole,
         overhead=known(spec.overhead),
     )
     return {**taken, PODS: ONE}
@@ -139,6 +154,31 @@ _SIDECAR: Final = "Always"
 
 def _asked(container: Container) -> Amounts:
     return known(container.resources.requests)
+
+
+def _taken(container: Container, has: Mapping[str, ContainerStatus], *, infeasible: bool) -> Amounts:
+    asked, status = _asked(container), has.get(container.name)
+    if status is None:
+        return asked
+    return _greater(asked, status.resources, status.allocated_resources, infeasible=infeasible)
+
+
+def _greater(
+    asked: Amounts,
+    actual: ResourceRequirements | None,
+    allocated: Mapping[str, str | int] | None,
+    *,
+    infeasible: bool,
+) -> Amounts:
+    if actual is None:  # its kubelet does not tell
+        return asked
+    had = most(known(actual.requests), known(allocated))
+    return had if infeasible else most(asked, had)
+
+
+def _infeasible(pod: PlacedPod) -> bool:
+    pending = pod.condition("PodResizePending")
+    return pending is not None and pending.reason == "Infeasible"
 
 
 def _listed(spec: Mapping[str, Any], name: str, path: str) -> list[tuple[Mapping[str, Any], str]]:

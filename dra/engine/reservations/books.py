@@ -9,7 +9,7 @@ an owner, or it was let in here. An annotation alone lets nobody in: pods' autho
 even if owners or labels are changed later.
 
 `admit` is the decision and the entry in one: what it has answered with yes is in the books when it returns, and nothing
-that comes after can be given the same. It is taken back with `forget_pod`.
+that comes after can be given the same. It is taken back with `withdraw`.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -39,6 +39,8 @@ class Seat(Struct, frozen=True):
     node: str
     inside: Uid | None = None
     """The reservation it is in."""
+    assumed: bool = False
+    """Whether it was given this place, and has not been seen there yet."""
 
 
 class Admission(Struct, frozen=True):
@@ -111,23 +113,28 @@ class Books:
             self._unhold(before)
         self._candidates.drop(uid)
 
-    def observe_pod(self, pod: Claimant, *, node: str) -> None:
-        """Take in a pod that has a node and has not finished."""
+    def observe_pod(self, pod: Claimant, *, node: str, assumed: bool = False) -> None:
+        """Take in a pod that has a node and has not finished; or one that may be about to get it (`assumed`)."""
         before = self._seats.get(pod.uid)
         if before is not None and before.node == node:
             if (before.pod.amounts, before.pod.reservation) == (pod.amounts, pod.reservation):
-                self._seats[pod.uid] = msgspec.structs.replace(before, pod=pod)
+                self._seats[pod.uid] = msgspec.structs.replace(before, pod=pod, assumed=assumed)
                 return
             if before.inside is not None and pod.reservation in ("", before.inside):
                 # Let in here, and its annotation not seen yet; or its amounts have changed in place.
-                self._sit(pod, node, into=before.inside)
+                self._sit(pod, node, into=before.inside, assumed=assumed)
                 return
         holding = self._holdings.get(pod.reservation)
         if holding is not None and holding.available and holding.node == node and _belongs(pod, holding):
-            self._sit(pod, node, into=holding.uid)
+            self._sit(pod, node, into=holding.uid, assumed=assumed)
             return
         over = (uid for uid, each in self._room(node).held.items() if pod.uid in each.holding.predecessors)
-        self._sit(pod, node, into=next(over, None))
+        self._sit(pod, node, into=next(over, None), assumed=assumed)
+
+    def withdraw(self, uid: Uid) -> None:
+        """A pod does not get the place that it was given; if it was seen to have one, that is its own."""
+        if (seat := self._seats.get(uid)) is not None and seat.assumed:
+            self.forget_pod(uid)
 
     def forget_pod(self, uid: Uid) -> Seat | None:
         """A pod has finished, is gone, or did not get its place after all; return where it was."""
@@ -249,7 +256,7 @@ class Books:
         if not verdict.fits:
             return verdict.refusals
         chosen = nominate.nominate(there, pod, verdict.inside)
-        self._sit(pod, node, into=chosen)
+        self._sit(pod, node, into=chosen, assumed=True)
         return Admission(node=node, inside=chosen)
 
     def enter(self, pod: Claimant, uid: Uid) -> Admission | tuple[Refusal, ...]:
@@ -268,7 +275,7 @@ class Books:
         lacking = (refusal,) if refusal is not None else filtering.into(there, held, pod)
         if lacking:
             return lacking
-        self._sit(pod, holding.node, into=uid)
+        self._sit(pod, holding.node, into=uid, assumed=True)
         return Admission(node=holding.node, inside=uid)
 
     def place(
@@ -365,14 +372,14 @@ class Books:
             self._seats[seat.pod.uid] = msgspec.structs.replace(seat, inside=None)
         self._replace(self._rooms[holding.node].without(holding.uid))
 
-    def _sit(self, pod: Claimant, node: str, *, into: Uid | None) -> None:
+    def _sit(self, pod: Claimant, node: str, *, into: Uid | None, assumed: bool) -> None:
         self.forget_pod(pod.uid)
-        self._seats[pod.uid] = Seat(pod=pod, node=node, inside=into)
+        self._seats[pod.uid] = Seat(pod=pod, node=node, inside=into, assumed=assumed)
         self._on_node.setdefault(node, {})[pod.uid] = None
         self._replace(self._room(node).taking(pod.uid, pod.amounts, into=into))
 
     def _move(self, seat: Seat, uid: Uid) -> None:
-        self._sit(seat.pod, seat.node, into=uid)
+        self._sit(seat.pod, seat.node, into=uid, assumed=seat.assumed)
 
     def _seats_on(self, node: str) -> Iterator[Seat]:
         return (self._seats[uid] for uid in self._on_node.get(node, ()))

@@ -60,7 +60,7 @@ class Claimant(Struct, frozen=True):
     @classmethod
     def of(cls, pod: PlacedPod) -> "Claimant":
         """Read a pod. Raises MalformedAnnotationError."""
-        return cls.from_metadata(pod.metadata, amounts=amounts.of_pod(pod.spec), priority=pod.spec.priority)
+        return cls.from_metadata(pod.metadata, amounts=amounts.of_pod(pod), priority=pod.spec.priority)
 
     @classmethod
     def from_metadata(cls, meta: ObjectMeta, *, amounts: Amounts, priority: int = 0) -> "Claimant":

@@ -16,6 +16,7 @@ from dra.api.reservations.model import (
     PreAllocationMode,
     PreAllocationPolicy,
     Reservation,
+    ReservationStatus,
     Taint,
 )
 from dra.engine.reservations import amounts, marks, nodes, owners, templates
@@ -105,6 +106,29 @@ def of(reservation: Reservation) -> Holding:
         over_many=policy.enable_multiple,
         priority=_priority(reservation),
         fault="; ".join(faults),
+    )
+
+
+def remains(name: str, uid: Uid, status: object, *, fault: str) -> Holding | None:
+    """Return what a reservation holds of which only the status can be read; None if it has no place, or not even that.
+
+    What it holds was promised, and stays held. Nobody may use it: whose it is cannot be read.
+    """
+    try:
+        found = ReservationStatus.model_validate(status or {}, by_alias=True, by_name=False)
+        held = amounts.known(found.allocatable)
+    except ValueError:
+        return None
+    if found.phase is not Phase.AVAILABLE or not found.node_name:
+        return None
+    return Holding(
+        name=name,
+        uid=uid,
+        amounts={**held, PODS: held.get(PODS, ONE)},
+        counts_pods=PODS in held,
+        node=found.node_name,
+        listed=frozenset(Uid(each.uid) for each in found.current_owners),
+        fault=fault,
     )
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from dra.engine.reservations import amounts
 from dra.engine.reservations.amounts import ONE, MalformedAmountsError
 from dra.model import quantities
-from dra.model.placement import PlacedPodSpec
+from dra.model.placement import PlacedPod
 from tests.dra.engine.reservations.examples import of
 
 
@@ -39,7 +39,56 @@ def requests(cpu, **more):
 )
 def test_what_a_pod_takes(spec, cpu):
     assert amounts.of_template({"spec": spec}) == of(cpu)
-    assert amounts.of_pod(msgspec.convert(spec, PlacedPodSpec)) == {**of(cpu), amounts.PODS: ONE}
+    assert amounts.of_pod(msgspec.convert({"metadata": {}, "spec": spec}, PlacedPod)) == {**of(cpu), amounts.PODS: ONE}
+
+
+def has(actual, allocated=None, *, name="c"):
+    told = {"name": name, "resources": {"requests": {"cpu": actual}}}
+    return told | ({"allocatedResources": {"cpu": allocated}} if allocated else {})
+
+
+INFEASIBLE = [{"type": "PodResizePending", "status": "True", "reason": "Infeasible"}]
+DEFERRED = [{"type": "PodResizePending", "status": "True", "reason": "Deferred"}]
+ONE_OF_2 = {"containers": [requests("2", name="c")]}
+SIDECAR_OF_2 = {
+    "containers": [requests("1", name="m")],
+    "initContainers": [requests("2", name="c", restartPolicy="Always")],
+}
+
+
+@pytest.mark.parametrize(
+    ("spec", "status", "cpu"),
+    [
+        pytest.param(ONE_OF_2, {"containerStatuses": [has("4", "2")]}, "4", id="has-more-until-it-is-taken-back"),
+        pytest.param(ONE_OF_2, {"containerStatuses": [has("1", "1")]}, "2", id="is-to-have-more"),
+        pytest.param(ONE_OF_2, {"containerStatuses": [has("1", "3")]}, "3", id="was-promised-more"),
+        pytest.param(
+            ONE_OF_2, {"containerStatuses": [has("1", "1")], "conditions": DEFERRED}, "2", id="has-to-wait-for-more"
+        ),
+        pytest.param(
+            ONE_OF_2, {"containerStatuses": [has("1", "1")], "conditions": INFEASIBLE}, "1", id="never-gets-more"
+        ),
+        pytest.param(ONE_OF_2, {"containerStatuses": [{"name": "c"}]}, "2", id="its-kubelet-does-not-tell"),
+        pytest.param(ONE_OF_2, {"containerStatuses": [has("9", name="other")]}, "2", id="another-container"),
+        pytest.param(SIDECAR_OF_2, {"initContainerStatuses": [has("4")]}, "5", id="a-sidecar-too"),
+        pytest.param(
+            {"containers": [requests("1", name="m")], "initContainers": [requests("2", name="c")]},
+            {"initContainerStatuses": [has("4")]},
+            "2",
+            id="an-init-container-cannot-be-resized",
+        ),
+        pytest.param(
+            {"containers": [requests("1")], "resources": {"requests": {"cpu": "5"}}},
+            {"resources": {"requests": {"cpu": "7"}}},
+            "7",
+            id="the-pod-as-a-whole",
+        ),
+    ],
+)
+def test_what_a_pod_takes_that_is_resized_in_place(spec, status, cpu):
+    """As kube-scheduler counts it: what a kubelet has not taken back yet is nobody else's."""
+    pod = msgspec.convert({"metadata": {}, "spec": spec, "status": status}, PlacedPod)
+    assert amounts.of_pod(pod)["cpu"] == of(cpu)["cpu"]
 
 
 def test_a_template_without_requests_asks_for_its_limits_as_a_pod_would():

@@ -311,6 +311,17 @@ def test_a_bind_that_is_asked_again_has_the_same_answer_and_no_other_node(books)
     assert isinstance(books.admit(first, "n2"), Admission)
 
 
+def test_a_place_is_taken_back_unless_the_pod_was_seen_to_have_one(books):
+    """While its place was being taken back somebody else has bound it: what it has there is charged."""
+    first, second = pod("p", 4, app="a"), pod("q", 1)
+    for each in (first, second):
+        books.admit(each, "n1")
+    books.observe_pod(first, node="n2")
+    for each in (first, second):
+        books.withdraw(each.uid)
+    assert [books.room(name).free("cpu") for name in NODES[:2]] == [of(6)["cpu"], of(6)["cpu"]]
+
+
 def test_a_second_owner_of_a_reservation_for_one_is_told_so(books):
     books.observe_reservation(replace(books.holding(R), allocate_once=True))
     assert books.enter(pod("p", 1, app="a"), R) == Admission(node="n1", inside=R)
