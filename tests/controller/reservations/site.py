@@ -8,6 +8,7 @@ what it is told: so whatever is given out twice was given out by the extender.
 import asyncio
 import contextlib
 import json
+from collections import Counter
 from random import Random
 
 from controller.extender.application import Extender
@@ -48,6 +49,8 @@ class Site:
         self.extender = None
         self._extending = None
         self.controller = None
+        self.outcomes = Counter()
+        """What became of bindings."""
 
     async def __aenter__(self):
         await self.ask("POST", DEFINITIONS, definition())
@@ -67,6 +70,16 @@ class Site:
         await self.ask("POST", "/api/v1/nodes", node)
         status = {"allocatable": {"cpu": cpu, "memory": "64Gi", "pods": "110"}}
         await self.ask("PATCH", f"/api/v1/nodes/{name}/status", {"status": status})
+
+    async def has_node(self, name):
+        return any(node["metadata"]["name"] == name for node in (await self.ask("GET", "/api/v1/nodes"))["items"])
+
+    async def lose_node(self, name):
+        """Take a node away, and the pods on it, as garbage collection does."""
+        await self.delete(f"/api/v1/nodes/{name}")
+        for pod in await self.pods():
+            if pod["spec"].get("nodeName") == name:
+                await self.delete(f"{PODS}/{pod['metadata']['name']}")
 
     async def ask(self, method, path, body=None, *, fine=(200, 201)):
         """Ask the server itself, whatever the faults are."""
@@ -190,7 +203,17 @@ class Site:
             "bind",
             {"PodName": metadata["name"], "PodNamespace": "default", "PodUID": metadata["uid"], "Node": best},
         )
-        return (best, None) if bound == {"Error": ""} else (None, bound and bound["Error"])
+        if bound is None:
+            return None, None
+        self.outcomes[_outcome(bound["Error"])] += 1
+        return (None, bound["Error"]) if bound["Error"] else (best, None)
+
+    async def preempt(self, pod, node, victims):
+        """Ask whether a pod may have others leave a node; return the uids of those who are to."""
+        asked = {"Pods": [{"UID": each["metadata"]["uid"]} for each in victims], "NumPDBViolations": 0}
+        answer = await self.call("preempt", {"Pod": pod, "NodeNameToMetaVictims": {node: asked}})
+        chosen = ((answer or {}).get("NodeNameToMetaVictims") or {}).get(node)
+        return chosen and {each["UID"] for each in chosen["Pods"]}
 
     async def _say(self, pod, told):
         message = f"0/{len(told or ())} nodes are available: {sorted(set((told or {}).values()))}"
@@ -215,6 +238,12 @@ class Site:
         await self.turn()
         await self.settle()
         return await self.reservation(name)
+
+
+def _outcome(error):
+    if not error:
+        return "a bind succeeds"
+    return "a bind is not answered" if "nobody knows" in error else "a bind fails"
 
 
 async def ended(task):

@@ -1,18 +1,31 @@
 """Random histories with faults: never more than a node has, never a stranger inside, nothing for once used twice.
 
-What is checked is what the API server holds at each moment, whatever anybody believes.
+What is checked is what the API server holds at each moment, whatever anybody believes; and at the end, when nothing
+fails any more, that the extender's books say what the slow model says of the API's objects: no owner that fits is
+refused, and nothing is held for ever that nobody holds.
+
+Many: RESERVATION_HISTORIES=0-10000 pytest -s, which counts what happened in them.
 """
 
 import asyncio
+import os
+from collections import Counter
 from fractions import Fraction
 
-import pytest
+import msgspec
 
+from dra.api.reservations.model import read
+from dra.engine.reservations import amounts, holdings, placeholders
+from dra.engine.reservations.claimants import Claimant
 from dra.local.faults import Fault, Rule
 from dra.model import quantities
+from dra.model.placement import PlacedPod
 from tests.controller.reservations.site import PODS, RESERVATIONS, Site
+from tests.dra.engine.reservations.examples import pod as probe
+from tests.dra.engine.reservations.slow import Slow
 from tests.dra.kube.virtual import seeded
 
+FIRST, BEHIND = (int(each) for each in os.environ.get("RESERVATION_HISTORIES", "0-6").split("-"))
 NODES = {"n1": "8", "n2": "8"}
 STEPS = 60
 FAULTS = (
@@ -61,7 +74,9 @@ class Watcher:
                 self.entered.setdefault(uid, set()).add(pod["metadata"]["uid"])
         for uid, ever in self.entered.items():
             assert len(ever) == 1, f"{uid} is for once and was used by {ever}"
-        for node, capacity in NODES.items():
+        nodes = {each["metadata"]["name"]: each for each in (await site.ask("GET", "/api/v1/nodes"))["items"]}
+        for node, found_node in nodes.items():
+            capacity = found_node["status"]["allocatable"]["cpu"]
             here = [pod for pod in alive if pod["spec"]["nodeName"] == node]
             held = [
                 each
@@ -79,11 +94,17 @@ class Watcher:
             assert charge <= int(capacity), f"{node}: {charge} of {capacity}"
 
 
-async def step(site, chance, number):  # noqa: C901, PLR0912 - a list
+KINDS = (
+    *("reserve", "owner", "owner", "stranger", "finish", "finish", "delete", "drop", "resize", "restart", "wait"),
+    *("node", "preempt"),
+)
+
+
+async def step(site, chance, number, *, seen):  # noqa: C901, PLR0912 - a list
     """Do one thing that people do."""
-    match chance.choice(
-        ["reserve", "owner", "owner", "stranger", "finish", "finish", "delete", "drop", "resize", "restart", "wait"]
-    ):
+    what = chance.choice(KINDS)
+    seen[what] += 1
+    match what:
         case "reserve":
             await site.reserve(
                 f"r{number}",
@@ -116,6 +137,14 @@ async def step(site, chance, number):  # noqa: C901, PLR0912 - a list
                 annotations = {"scheduling.koordinator.sh/reservation-resize-allocatable": text}
                 path = f"{RESERVATIONS}/{chance.choice(names)}"
                 await site.ask("PATCH", path, {"metadata": {"annotations": annotations}})
+        case "node":
+            if await site.has_node("n3"):
+                await site.lose_node("n3")
+                seen["a node goes"] += 1
+            else:
+                await site.add_node("n3", "8")
+        case "preempt":
+            await preempt(site, chance, number, seen=seen)
         case "restart":
             if chance.random() < 0.4:
                 await site.stop_extender()
@@ -124,16 +153,43 @@ async def step(site, chance, number):  # noqa: C901, PLR0912 - a list
             await asyncio.sleep(chance.uniform(0.0, 12.0))
 
 
-async def play(seed):
+async def preempt(site, chance, number, *, seen):
+    """Have pods leave a node for another one, if the extender lets them, and see that it has their place then."""
+    if site.extender is None:
+        return
+    app = chance.choice([each["metadata"]["name"] for each in await site.reservations()] or ["r0"])
+    wanting = await site.pod(f"p{number}", str(chance.randint(2, 6)), app=chance.choice([app, "stranger"]))
+    node = chance.choice(sorted(NODES))
+    there = [pod for pod in await site.pods() if pod["metadata"]["name"].startswith("p")]
+    there = [pod for pod in there if pod["spec"].get("nodeName") == node and pod["status"]["phase"] != "Succeeded"]
+    leaving = await site.preempt(wanting, node, there) if there else None
+    if not leaving:
+        seen["a preemption would be in vain"] += bool(there)
+        return
+    for pod in there:
+        if pod["metadata"]["uid"] in leaving:
+            await site.delete(f"{PODS}/{pod['metadata']['name']}")
+    seen["a preemption frees a place"] += 1
+    resized = any("resize" in str(each["metadata"].get("annotations")) for each in await site.reservations())
+    for _ in range(20):
+        await site.settle(0.25)
+        found = await site.call("filter", {"Pod": wanting, "NodeNames": [node]})
+        if found is None or found["NodeNames"] or resized:
+            return
+    raise AssertionError(f"they died in vain: {found}")
+
+
+async def play(seed, *, seen):
     chance, watcher = seeded(seed), Watcher()
     async with Site(nodes=NODES, seed=seed, rules=FAULTS) as site:
         for number in range(STEPS):
-            await step(site, chance, number)
+            await step(site, chance, number, seen=seen)
             await asyncio.sleep(chance.uniform(0.0, 0.5))
             turn = asyncio.ensure_future(site.turn(chance=chance))
             if chance.random() < 0.1 and site.extender is not None:
                 await asyncio.sleep(chance.uniform(0.0, 0.3))
                 await site.stop_extender()  # in the middle of calls
+                seen["a restart in the middle of a call"] += 1
                 await turn
                 await site.start_extender()
             await turn
@@ -143,22 +199,78 @@ async def play(seed):
         await site.turn()
         await asyncio.sleep(90.0)
         await watcher.look(site)
-        await calm(site)
+        await calm(site, seen=seen)
+        seen.update(site.outcomes)
 
 
-async def calm(site):
-    """When nothing fails any more, each status says who is there, and no doubt is left."""
+async def calm(site, *, seen):
+    """When nothing fails any more, each status says who is there, no doubt is left, and the books are right."""
     pods = {pod["metadata"]["uid"]: pod for pod in await site.pods()}
     for each in await site.reservations():
         status = each.get("status", {})
+        seen[f"a reservation is {status.get('phase')} at the end"] += 1
         if status.get("phase") == "Available":
             for owner in status.get("currentOwners", ()):
                 pod = pods[owner["uid"]]
                 assert pod["spec"].get("nodeName") == status["nodeName"]
                 assert pod["status"]["phase"] not in {"Succeeded", "Failed"}
     assert len(site.extender._doubts) == 0
+    await right(site)
 
 
-@pytest.mark.parametrize("seed", [*range(6), 382])  # 382: see test_roster
-async def test_nothing_is_given_out_twice(seed):
-    await play(seed)
+async def right(site):
+    """See that the extender says of nodes, reservations and owners what the API's objects say."""
+    slow, books = Slow(), site.extender.picture.books
+    for each in (await site.ask("GET", "/api/v1/nodes"))["items"]:
+        slow.nodes[each["metadata"]["name"]] = amounts.known(each["status"]["allocatable"])
+    for each in await site.reservations():
+        holding = holdings.of(read(each))
+        if holding.available:
+            slow.reservations[holding.uid] = holding
+    for each in await site.pods():
+        pod = msgspec.convert(each, PlacedPod)
+        node = pod.spec.node_name
+        if not node or pod.terminal or placeholders.stands_for(pod.metadata) in slow.reservations:
+            continue
+        claimant = Claimant.of(pod)
+        there = slow.reservations.get(claimant.reservation)
+        inside = claimant.reservation if there is not None and there.node == node else None
+        slow.pods[claimant.uid] = (claimant, node, inside)
+    for node in slow.nodes:
+        charged = books.room(node).charged.get("cpu", 0)
+        there = {each.pod.key[1]: each.inside for each in books.occupants(node)}
+        said = {uid: each.charge("cpu") for uid, each in books.room(node).held.items()}
+        assert charged == slow.charged(node, "cpu"), f"{node}: {charged} of {there} and {said}, not {slow}"
+    for uid, held in slow.reservations.items():
+        for cpu in (1, 2, 3, 5, 8):
+            due = probe("due", cpu, app=held.name)
+            assert set(books.filter(due)) == slow.filter(due), f"an owner of {held.name} with {cpu}"
+        assert books.room(held.node).held[uid].remainder("cpu") == slow.remainder(uid, "cpu")
+
+
+ALL = {
+    *KINDS,
+    "a node goes",
+    "a preemption frees a place",
+    "a preemption would be in vain",
+    "a restart in the middle of a call",
+    "a bind succeeds",
+    "a bind fails",
+    "a bind is not answered",
+    "a reservation is Available at the end",
+    "a reservation is Failed at the end",
+    "a reservation is Succeeded at the end",
+}
+"""What has to happen, for this to have shown anything."""
+
+
+async def test_nothing_is_given_out_twice():
+    seen = Counter()
+    for seed in (*range(FIRST, BEHIND), 382):  # 382: see test_roster
+        try:
+            await play(seed, seen=seen)
+        except AssertionError as error:
+            error.add_note(f"history {seed}")
+            raise
+    print(*(f"{times:6} {kind}" for kind, times in seen.most_common()), sep="\n")  # noqa: T201 - pytest -s shows it
+    assert seen.keys() >= ALL

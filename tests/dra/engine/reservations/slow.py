@@ -57,7 +57,7 @@ class Slow:
 
     def may(self, pod, uid):
         r = self.reservations[uid]
-        if r.allocate_once and self.entered(uid):
+        if r.allocate_once and (self.entered(uid) or r.listed - r.predecessors - {pod.uid}):
             return False
         common = {name for name, amount in pod.amounts.items() if amount and r.amounts.get(name)} - {PODS}
         if pod.affinity is None and not common:
