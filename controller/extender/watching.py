@@ -114,8 +114,6 @@ class Watching(Reflectors):
                         self._freed()
                 case Rewound():
                     raise RewoundError(change)
-                case _:
-                    pass
 
     def _take_pods(self, changes: list[Change[PlacedPod]]) -> None:
         for change in changes:

@@ -123,10 +123,10 @@ class Roster:
         if pod is None or pod.terminal:
             self._ended.setdefault(uid, set()).add(asked)
         elif pod.spec.node_name == found.status.node_name:
-            if concerns_reservations(pod):
+            if asked in self._pods:
                 self._pods[asked] = pod
                 self._inside.setdefault(uid, {})[asked] = None
-            else:  # no watch of ours shows its end
+            else:  # perhaps no watch of ours will ever show it, nor its end
                 inside = Consumer(uid=asked, key=pod.metadata.key, amounts=amounts.of_pod(pod))
                 self._asked.setdefault(uid, {})[asked] = _Asked(consumer=inside, until=now + ASKED_FOR)
         elif pod.spec.node_name or (before is not None and now >= before.until):

@@ -13,10 +13,17 @@ from collections import Counter
 from fractions import Fraction
 
 import msgspec
+import pytest
 
+from controller.extender.binding import Binder
+from controller.extender.doubts import Doubts
+from controller.extender.resizing import Resizing
 from dra.api.reservations.model import read
 from dra.engine.reservations import amounts, holdings, placeholders
+from dra.engine.reservations.books import Books
 from dra.engine.reservations.claimants import Claimant
+from dra.kube.client import Client
+from dra.kube.resources import RESERVATIONS as KIND
 from dra.local.faults import Fault, Rule
 from dra.model import quantities
 from dra.model.placement import PlacedPod
@@ -274,3 +281,51 @@ async def test_nothing_is_given_out_twice():
             raise
     print(*(f"{times:6} {kind}" for kind, times in seen.most_common()), sep="\n")  # noqa: T201 - pytest -s shows it
     assert seen.keys() >= ALL
+
+
+def unanswered_is_refused(doubts, doubt):
+    doubts._under_way.discard(doubt.pod.uid)
+    doubts._picture.books.withdraw(doubt.pod.uid)
+
+
+async def unconditional(client, resource, *arguments, **more):
+    if resource == KIND:
+        more.pop("resource_version", None)
+    return await PATCH(client, resource, *arguments, **more)
+
+
+async def at_once(resizing, known, *, quiet):
+    del quiet
+    await SETTLE(resizing, known, quiet=0.0)
+
+
+async def unnamed(binder, inside, pod, consumer, *, deadline):
+    del pod, consumer, deadline
+    return binder._picture.reservation(inside) if inside else None
+
+
+PATCH, SETTLE = Client.merge_patch, Resizing._settle
+
+MISTAKES = {
+    "what-was-not-answered-is-taken-for-refused": (Doubts, "stays", unanswered_is_refused),
+    "statuses-are-not-compared": (Client, "merge_patch", unconditional),
+    "what-is-being-resized-is-not-waited-for": (Resizing, "_settle", at_once),
+    "the-status-does-not-name-who-enters": (Binder, "_enter", unnamed),
+    "what-fails-stays": (Books, "withdraw", lambda *_: None),
+    "the-end-frees-nothing": (Books, "forget_pod", lambda *_: None),
+}
+"""Name → what is wrong: of which class, and in what way."""
+
+
+@pytest.mark.skipif(BEHIND - FIRST < 50, reason="takes minutes; RESERVATION_HISTORIES=0-100")
+@pytest.mark.parametrize("mistake", MISTAKES)
+async def test_a_mistake_would_be_found(mistake, monkeypatch):
+    where, name, wrong = MISTAKES[mistake]
+    monkeypatch.setattr(where, name, wrong)
+
+    async def found():
+        for seed in range(FIRST, BEHIND):
+            await play(seed, seen=Counter())
+
+    with pytest.raises(Exception):  # noqa: B017, PT011 - whichever way it comes to light
+        await found()

@@ -2,15 +2,29 @@
 
 from hypothesis import example, given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from controller.reservations.roster import Roster
 from dra.engine.instants import NEVER
 from dra.model.meta import ObjectMeta, Uid
-from dra.model.placement import PlacedPod
+from dra.model.placement import PlacedPod, PlacedPodSpec
 from tests.dra.engine.reservations.examples import available
 
 R, P = Uid("uid-r"), Uid("uid-p")
 WAITS = PlacedPod(metadata=ObjectMeta(namespace="default", name="p", uid=P))
+
+
+def test_a_pod_that_only_a_read_has_shown_is_in_until_another_read_shows_its_end():
+    """Its annotation was taken off, or it came and went while the watch had to begin anew."""
+    roster = Roster()
+    roster.observe(R, "1", available(status={"currentOwners": [{"namespace": "default", "name": "p", "uid": P}]}))
+    roster.answer(R, P, replace(WAITS, spec=PlacedPodSpec(node_name="n")), now=0.0)
+    (inside,) = roster.view(R, nodes={}).asked
+    assert (inside.uid, inside.under_way) == (P, False)
+    assert roster.ask_again(R)[0] < NEVER
+    roster.answer(R, P, None, now=60.0)
+    assert roster.view(R, nodes={}).ended == {P}
+    assert roster.ask_again(R) == (NEVER, ())
 
 
 @given(began=st.floats(min_value=0.0, max_value=1e7))

@@ -105,7 +105,8 @@ async def test_containers_get_exactly_the_devices_that_are_held(
         assert seen[0].isdisjoint(others)
 
     assert all(without_a_gap(version) for version in history.versions)
-    await emptied.delete(RESERVATIONS, rsv(namespace, "held"))
+    over = {"spec": {"expires": "2020-01-01T00:00:00Z"}}
+    await emptied.patch(RESERVATIONS, rsv(namespace, "held"), over, kind="merge-patch")
     await runs(namespace, "other-1", within=WITHIN)
     assert await said(real_node, namespace, "other-1") == seen[0]
 
