@@ -105,6 +105,22 @@ def test_what_the_node_keeps_is_not_given_away(make, content, left):
     assert names(driver) == [f"cpu-{n}" for n in parse(left)]
 
 
+@pytest.mark.parametrize(
+    ("content", "left"),
+    [
+        pytest.param({}, {"numa-0": "2", "numa-1": "4"}, id="total-without-the-systems"),
+        pytest.param({"reservedCPUs": "2,4-6"}, {"numa-0": "1", "numa-1": "1"}, id="each-by-its-share"),
+        pytest.param({"reservedCPUs": "4-7"}, {"numa-0": "2"}, id="a-whole-one"),
+    ],
+)
+def test_each_numa_node_has_less_by_its_share_of_what_the_node_keeps(make, source, content, left):
+    source.topology = regular(sockets=2, cores=2, threads=2)
+    driver = make(mode=DeviceMode.GROUPED)
+    keeps(driver, **content)
+    ((pool,),) = (driver.pools(),)
+    assert {each.name: each.capacity["dra.cpu/cpu"]["value"] for each in pool.devices} == left
+
+
 def test_what_the_node_keeps_is_refused_to_a_claim_that_was_allocated_before(make):
     driver = make()
     keeps(driver, reservedCPUs="4-5")
