@@ -24,7 +24,7 @@ from tests.scenarios.eventually import eventually
 from tests.scenarios.namespaces import Namespace
 from tests.scenarios.objects import PodShape
 from tests.scenarios.real_node import plugin as gpus
-from tests.scenarios.resources import PODS
+from tests.scenarios.resources import NODES, PODS
 from tests.scenarios.target import Capability, Mode
 
 pytestmark = [pytest.mark.needs(Capability.KUBELET, Capability.COMPONENTS), pytest.mark.modes(Mode.ALONGSIDE)]
@@ -222,6 +222,37 @@ async def test_cpus_of_a_numa_node_are_taken_by_number(
 
     await namespace.delete(PODS, "owner")
     await sees(real_node, namespace, "other", "0-1")
+
+
+@pytest.mark.long
+async def test_a_cpu_that_the_node_keeps_is_no_containers_over_a_restart_and_an_annotation_that_is_invalid(
+    start_cpus: StartCpus, namespace: Namespace, real_node: RealNode
+) -> None:
+    async def keeps(text: str | None) -> None:
+        await namespace.api.patch(NODES, real_node.name, {"metadata": {"annotations": {KEPT: text}}})
+
+    first = start_cpus("before")
+    await first.start()
+    await run(namespace, "other")
+    await sees(real_node, namespace, "other", "0-1")
+    try:
+        await keeps('{"reservedCPUs": "1", "applyPolicy": "ReservedCPUsOnly"}')
+        await sees(real_node, namespace, "other", "0")
+        await keeps('{"reservedCPUs": "1-0"}')
+        first.stop()
+        second = start_cpus("after")
+        await second.start()
+        await run(namespace, "later")
+        await sees(real_node, namespace, "later", "0")
+        assert {each.mask for each in sights(real_node, namespace, "later")} == {"0"}
+        assert sights(real_node, namespace, "other")[-1].mask == "0"
+    finally:
+        await keeps(None)
+    for each in ("other", "later"):
+        await sees(real_node, namespace, each, "0-1")
+
+
+KEPT: Final = "node.koordinator.sh/reservation"
 
 
 def kill(namespace: Namespace, node: RealNode, pod: str) -> None:
