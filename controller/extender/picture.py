@@ -67,6 +67,9 @@ class Picture:
         """Pods that reads have shown: their versions."""
         self._waiting: dict[Uid, PlacedPod] = {}
         self._placeholders: dict[Uid, PlacedPod] = {}
+        """By reservation."""
+        self._stands_for: dict[Uid, Uid] = {}
+        """Placeholder → its reservation."""
         self._kept: dict[str, NodeReservation] = {}
         self._valid: dict[str, str] = {}
         """Node → its last valid annotation, where it is known."""
@@ -212,7 +215,10 @@ class Picture:
         if uid in self._gone:
             return
         if (reservation := placeholders.stands_for(pod.metadata)) is not None:
+            if (before := self._placeholders.get(reservation)) is not None:
+                self._stands_for.pop(before.metadata.uid, None)
             self._placeholders[reservation] = pod
+            self._stands_for[uid] = reservation
             self._weigh_placeholder(reservation)
         elif pod.terminal:
             self.forget_pod(pod)
@@ -241,25 +247,18 @@ class Picture:
                 self._learned[uid] = each
                 continue
             self._drop(uid)
-            for reservation in [key for key, pod in self._placeholders.items() if pod.metadata.uid == uid]:
-                del self._placeholders[reservation]
 
     def forget_pod(self, pod: PlacedPod) -> None:
         """A pod has finished, or is gone."""
         self._learned.pop(pod.metadata.uid, None)
-        reservation = placeholders.stands_for(pod.metadata)
-        if reservation is not None:
-            known = self._placeholders.get(reservation)
-            if known is not None and known.metadata.uid == pod.metadata.uid:
-                del self._placeholders[reservation]
         self._drop(pod.metadata.uid)
 
     def waiting(self, uid: Uid) -> PlacedPod | None:
         """Return a pod that has no node yet, placeholders included."""
         found = self._waiting.get(uid)
-        if found is not None:
-            return found
-        return next((pod for pod in self._placeholders.values() if pod.metadata.uid == uid), None)
+        if found is None and (reservation := self._stands_for.get(uid)) is not None:
+            found = self._placeholders[reservation]
+        return found
 
     def all_waiting(self) -> Iterable[PlacedPod]:
         """Return the pods that have no node yet, placeholders included."""
@@ -314,6 +313,8 @@ class Picture:
     def _drop(self, uid: Uid) -> None:
         self._bury(uid)
         self._waiting.pop(uid, None)
+        if (reservation := self._stands_for.pop(uid, None)) is not None:
+            del self._placeholders[reservation]
         self.books.forget_pod(uid)
 
     def _bury(self, uid: Uid) -> None:
