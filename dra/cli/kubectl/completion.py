@@ -1,7 +1,7 @@
 """``kubectl_complete-dra``: what kubectl runs to complete ``kubectl dra …`` in bash, zsh and fish.
 
 kubectl asks with the words typed so far, the last of them unfinished, and reads candidates line by line, then a number
-that says what else to offer: 4 is "no file names". Nothing of a cluster is asked for: completion must not hang.
+that says what else to offer: 4 is "no file names". For names a cluster is asked, two seconds at most: nothing may hang.
 """
 
 import sys

@@ -53,3 +53,20 @@ def meant(typed: str, known: Iterable[str]) -> str:
     """Return a question to put behind an error: what is almost that name; empty if nothing is."""
     near = difflib.get_close_matches(typed, sorted(set(known)), n=3)
     return f". Did you mean {' or '.join(near)}?" if near else ""
+
+
+class Name(click.ParamType):  # type: ignore[type-arg] # as above
+    """The second argument: the name of such a thing. The tab key offers those that there are."""
+
+    name = "NAME"
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """Return the names that begin so."""
+        del param
+        short = str(ctx.params.get("kind") or ctx.params.get("what") or "").partition(".")[0].lower()
+        found = next((each for each, typed in NAMES.items() if short in typed), None)
+        if found is None or ctx.params.get("bundle"):
+            return []
+        from dra.cli.kubectl.reading.names import names  # noqa: PLC0415 - only the tab key needs it
+
+        return [CompletionItem(each) for each in names(found, ctx.params) if each.startswith(incomplete)]

@@ -41,7 +41,7 @@ def table(
     """Return a table; the last column is never padded, so that a line can be as long as it likes.
 
     Columns are as wide as ``least`` at least. With ``wrapped``, the width of a terminal, a last column that is too long
-    goes on below itself.
+    goes on below itself; text for which there is no room at all stands below its row.
     """
     lines = [tuple(header), *map(tuple, rows)] if headers else [*map(tuple, rows)]
     if not lines:
@@ -53,11 +53,22 @@ def table(
         GAP.join(
             [
                 *(cell + " " * (width - _width(cell)) for cell, width in zip(line, widths, strict=False)),
-                folded(line[-1], first=begin, width=wrapped),
+                _last(line[-1], begin=begin, width=wrapped),
             ]
         )
         for line in lines
     )
+
+
+BELOW: Final = 4
+"""Columns before text that stands below its row."""
+
+
+def _last(text: str, *, begin: int, width: int | None) -> str:
+    """Return the last cell of a row."""
+    if width is None or width - begin >= LEAST or begin + _width(text) <= width or " " not in text:
+        return folded(text, first=begin, width=width)
+    return "\n" + " " * BELOW + folded(text, first=BELOW, width=width)
 
 
 LEAST: Final = 30

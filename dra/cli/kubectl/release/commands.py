@@ -7,7 +7,7 @@ import click
 
 from dra.api.rights import LEASE, NAMESPACE
 from dra.cli.kubectl.connection import Connection, run
-from dra.cli.kubectl.kinds import Kind, target
+from dra.cli.kubectl.kinds import Kind, Name, target
 from dra.cli.kubectl.options import Place, place_options
 from dra.cli.kubectl.output import folded_lines, say
 from dra.cli.kubectl.reading.live import Parts, Reader
@@ -53,7 +53,7 @@ class _DryRun(click.Command):
 
 @click.command(cls=_DryRun)
 @click.argument("what", metavar="claim", type=Kind(("claim",)))
-@click.argument("name", required=False)
+@click.argument("name", required=False, type=Name())
 @place_options
 @click.option("-n", "--namespace", metavar="NAMESPACE", help="Else that of the context.")
 @click.option("--timeout", type=_Seconds(), default="120s", show_default=True, help="How long it may take.")
@@ -90,7 +90,7 @@ def release(  # noqa: PLR0913 - one for each option
 
 @click.command()
 @click.argument("what", metavar="claim", type=Kind(("claim",)))
-@click.argument("name", required=False)
+@click.argument("name", required=False, type=Name())
 @place_options
 @click.option("-n", "--namespace", metavar="NAMESPACE", help="Else that of the context.")
 @click.option(

@@ -87,7 +87,7 @@ def _listing(found: tuple[Problem, ...]) -> Listing:
 
 
 def _row(problem: Problem) -> Row:
-    cells = (problem.grade.value, problem.trouble.value, str(problem.subject), remedies.text(problem))
+    cells = (problem.grade.value, problem.trouble.value, str(problem.subject), remedies.note(problem))
     return Row(
         name=words.resource_name(problem.subject.kind, problem.subject.key[1]),
         cells=cells,
@@ -101,7 +101,7 @@ def _written(found: tuple[Problem, ...], style: Style) -> str:
         return "nothing found"
     shown = _few(found)
     rows = [
-        (coloured(each.grade.value, COLOURS[each.grade]), each.trouble.value, str(each.subject), remedies.text(each))
+        (coloured(each.grade.value, COLOURS[each.grade]), each.trouble.value, str(each.subject), remedies.note(each))
         for each in shown
     ]
     text = table(HEADER, rows, headers=style.headers, wrapped=terminal_width())

@@ -6,7 +6,7 @@ from typing import Any, Final
 import click
 
 from dra.cli.kubectl.connection import FailedError
-from dra.cli.kubectl.kinds import Kind, meant, target
+from dra.cli.kubectl.kinds import Kind, Name, meant, target
 from dra.cli.kubectl.options import Style, style_options
 from dra.cli.kubectl.output import Format, folded_lines
 from dra.cli.kubectl.reading.live import Parts
@@ -24,7 +24,7 @@ KINDS: Final = ("claim", "pod", "node", "device", "reservation", "reason")
 
 @click.command()
 @click.argument("kind", metavar="KIND", type=Kind(KINDS))
-@click.argument("name", required=False)
+@click.argument("name", required=False, type=Name())
 @source_options
 @style_options
 def explain(*, kind: str, name: str | None, source: Source, style: Style) -> None:

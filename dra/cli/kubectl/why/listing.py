@@ -10,7 +10,7 @@ import msgspec
 
 from dra.cli.kubectl import listings
 from dra.cli.kubectl.connection import FailedError
-from dra.cli.kubectl.kinds import Kind, target
+from dra.cli.kubectl.kinds import Kind, Name, target
 from dra.cli.kubectl.listings import Listing, Row, nothing
 from dra.cli.kubectl.options import Style, rows_options
 from dra.cli.kubectl.output import Format, say
@@ -39,7 +39,7 @@ PARTS: Final = Parts.PODS | Parts.WORKLOADS | Parts.NODES | Parts.DEVICES
 
 @click.command()
 @click.argument("kind", metavar="KIND", type=Kind(("claims", "devices", "reservations")))
-@click.argument("name", required=False)
+@click.argument("name", required=False, type=Name())
 @source_options
 @choice_options
 @rows_options

@@ -163,13 +163,18 @@ WAYS: Final[Mapping[Way, str]] = {
 
 
 def text(problem: Problem) -> str:
-    """Return what is told of a problem, object first; a command has all the names, a text only some."""
+    """Return what is told of a problem, object first."""
+    return f"{problem.subject}: {note(problem)}"
+
+
+def note(problem: Problem) -> str:
+    """Return the same without the object; a command has all the names, a text only some."""
     numbers = problem.numbers
     pods = str(numbers.get("pods", "")).split()
     if len(pods) > 1:
         rest = int(numbers.get("count", 0)) - len(pods)
         numbers["pods"] = named([*pods, *[""] * max(rest, 0)])
-    return f"{problem.subject}: {agreeing(WORDS[problem.trouble].text.format(**numbers))}"
+    return agreeing(WORDS[problem.trouble].text.format(**numbers))
 
 
 def command(problem: Problem) -> str:

@@ -32,3 +32,41 @@ def test_what_can_follow_is_offered(words, offered):
 
 def test_for_a_bundle_files_are_offered():
     assert names(["audit", "--from", ""]) == ([], FILES)
+
+
+@pytest.fixture
+def nowhere(monkeypatch, tmp_path):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+
+
+@pytest.mark.usefixtures("nowhere")
+@pytest.mark.parametrize(
+    "words",
+    [["explain", "claim", ""], ["release", "claim", "t"], ["explain", "device", ""], ["explain", "calim", ""]],
+    ids=" ".join,
+)
+def test_without_a_cluster_no_names_are_offered_and_nothing_fails(words):
+    assert names(words) == ([], NO_FILES)
+
+
+@pytest.mark.parametrize(
+    ("words", "asked", "offered"),
+    [
+        pytest.param(["explain", "claim", "t"], "claim", ["train", "test"], id="claims"),
+        pytest.param(["why", "po", "tr"], "pod", ["train"], id="pods-by-their-short-name"),
+        pytest.param(["wait", "-n", "ml", "claim", ""], "claim", ["train", "test", "other"], id="after-an-option"),
+        pytest.param(["get", "claims", "tra"], "claim", ["train"], id="of-a-list"),
+    ],
+)
+def test_names_that_a_cluster_has_are_offered(monkeypatch, words, asked, offered):
+    kinds = []
+
+    def known(kind, options):
+        kinds.append((kind, options.get("namespace")))
+        return ["train", "test", "other"]
+
+    monkeypatch.setattr("dra.cli.kubectl.reading.names.names", known)
+    assert names(words)[0] == offered
+    assert kinds == ([(asked, "ml" if "-n" in words else None)] if asked else [])

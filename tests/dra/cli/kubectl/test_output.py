@@ -144,5 +144,17 @@ def test_a_table_goes_on_below_its_last_column():
     assert [line[:7] for line in shown] == ["NAME   ", "a      ", "       ", "bb     "]
 
 
+def test_text_for_which_a_narrow_terminal_has_no_room_stands_below_its_row():
+    rows = [("x" * 30, "one two three four five six seven eight nine ten"), ("y", "Gone")]
+    shown = table(("NAME", "WHAT"), rows, wrapped=40).splitlines()
+    assert [line.rstrip() for line in shown] == [
+        "NAME                             WHAT",
+        "x" * 30,
+        "    one two three four five six seven",
+        "    eight nine ten",
+        "y                                Gone",
+    ]
+
+
 def test_where_there_is_no_room_nothing_is_folded():
     assert folded("a " * 40, first=60, width=80) == "a " * 40
