@@ -5,7 +5,7 @@ notice, and of wrong values in well-formed ones it tells when the placeholder is
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 DEEPEST: Final = 64
@@ -22,12 +22,12 @@ _Shape = type | dict[str, Any]
 _TERMS: Final = {"nodeSelectorTerms": list}
 _SHAPE: Final[dict[str, Any]] = {
     "namespace": str,
-    "metadata": {"namespace": str, "labels": Mapping},
+    "metadata": {"namespace": str, "labels": dict},
     "spec": {
         "nodeName": str,
         "schedulerName": str,
         "priority": int,
-        "nodeSelector": Mapping,
+        "nodeSelector": dict,
         "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": _TERMS}},
         "tolerations": list,
         "topologySpreadConstraints": list,
@@ -37,7 +37,7 @@ _SHAPE: Final[dict[str, Any]] = {
     },
 }
 
-_WORDS: Final = {str: "a text", int: "a whole number", list: "a list", Mapping: "an object"}
+_WORDS: Final = {str: "a text", int: "a whole number", list: "a list", dict: "an object"}
 
 
 def faults(template: Mapping[str, Any]) -> Iterator[str]:
@@ -59,26 +59,25 @@ def faults(template: Mapping[str, Any]) -> Iterator[str]:
     terms = _of(required, "nodeSelectorTerms")
     for index, term in enumerate(terms if isinstance(terms, list) else ()):
         where = f"spec.template.spec.affinity.nodeAffinity.{_REQUIRED}.nodeSelectorTerms[{index}]"
-        yield from _misshapen(False if term is None else term, {"matchFields": list}, where)
+        yield from _misshapen(term, {"matchFields": list}, where)
 
 
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
 def _of(given: object, field: str) -> object:
-    return given.get(field) if isinstance(given, Mapping) else None
+    return given.get(field) if isinstance(given, dict) else None
 
 
 def _misshapen(given: object, shape: Any, path: str) -> Iterator[str]:  # noqa: ANN401 - a type, or fields with theirs
-    """Yield what is not as `shape` has it; what is absent, or null, is."""
-    if given is None:
-        return
-    kind = Mapping if isinstance(shape, dict) else shape
+    """Yield what is not as `shape` has it."""
+    kind = dict if isinstance(shape, dict) else shape
     if not isinstance(given, kind) or (kind is int and isinstance(given, bool)):
         yield f"{path}: must be {_WORDS[kind]}, as in a Pod"
-    elif isinstance(shape, dict) and isinstance(given, Mapping):
-        for field, inner in shape.items():
-            yield from _misshapen(given.get(field), inner, f"{path}.{field}")
+    elif isinstance(shape, dict) and isinstance(given, dict):
+        for field, each in given.items():
+            if each is not None and (inner := shape.get(field)) is not None:  # a null is an absent field
+                yield from _misshapen(each, inner, f"{path}.{field}")
 
 
 def _too_deep(template: Mapping[str, Any]) -> str | None:
@@ -88,12 +87,13 @@ def _too_deep(template: Mapping[str, Any]) -> str | None:
         level, path, each = waiting.pop()
         if level > DEEPEST:
             return ".".join(path) + "…"
-        parts: Iterator[tuple[str, object]] = iter(())
-        if isinstance(each, Mapping):
-            parts = ((str(name)[:63], inner) for name, inner in each.items())
+        parts: Iterable[tuple[object, object]] = ()
+        if isinstance(each, dict):
+            parts = each.items()
         elif isinstance(each, list):
-            parts = ((str(index), inner) for index, inner in enumerate(each))
+            parts = enumerate(each)
         for name, inner in parts:
-            if isinstance(inner, Mapping | list):
-                waiting.append((level + 1, path if len(path) > _SHOWN else (*path, name), inner))
+            if isinstance(inner, dict | list):
+                shown = path if len(path) > _SHOWN else (*path, str(name)[:63])
+                waiting.append((level + 1, shown, inner))
     return None
