@@ -73,6 +73,23 @@ class NodeSelectorRequirement(Struct, frozen=True):
     operator: str = ""
     values: list[str] | None = None
 
+    def holds(self, value: str | None) -> bool:
+        """Whether a value is as it is wanted; None: there is none."""
+        values = self.values or []
+        match self.operator:
+            case "In":
+                return value is not None and value in values
+            case "NotIn":
+                return value is None or value not in values
+            case "Exists":
+                return value is not None
+            case "DoesNotExist":
+                return value is None
+            case "Gt" | "Lt":
+                return _compares(self.operator, value, values)
+            case _:
+                return False
+
 
 class NodeSelectorTerm(Struct, frozen=True):
     """All requirements of a term must hold; a term without any matches nothing."""
@@ -85,23 +102,6 @@ class NodeSelector(Struct, frozen=True):
     """``allocation.nodeSelector``: one matching term is enough."""
 
     node_selector_terms: list[NodeSelectorTerm] = msgspec.field(default_factory=list)
-
-
-def _holds(requirement: NodeSelectorRequirement, value: str | None) -> bool:
-    values = requirement.values or []
-    match requirement.operator:
-        case "In":
-            return value is not None and value in values
-        case "NotIn":
-            return value is None or value not in values
-        case "Exists":
-            return value is not None
-        case "DoesNotExist":
-            return value is None
-        case "Gt" | "Lt":
-            return _compares(requirement.operator, value, values)
-        case _:
-            return False
 
 
 def _compares(operator: str, value: str | None, values: list[str]) -> bool:
@@ -121,8 +121,8 @@ def matches(selector: NodeSelector | None, *, name: str, labels: dict[str, str] 
         expressions, fields = term.match_expressions or [], term.match_fields or []
         if (
             (expressions or fields)
-            and all(_holds(e, labels.get(e.key)) for e in expressions)
-            and all(_holds(f, name if f.key == "metadata.name" else None) for f in fields)
+            and all(e.holds(labels.get(e.key)) for e in expressions)
+            and all(f.holds(name if f.key == "metadata.name" else None) for f in fields)
         ):
             return True
     return False

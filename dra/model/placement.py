@@ -5,6 +5,7 @@ from typing import Final
 from dra.model.meta import Struct
 from dra.model.nodes import Node, NodeSelector, NodeStatus
 from dra.model.pods import Pod, PodSpec, PodStatus
+from dra.model.preemption import PREEMPTS
 
 DEFAULT_SCHEDULER: Final = "default-scheduler"
 
@@ -56,6 +57,7 @@ class PlacedPodSpec(PodSpec, frozen=True):
     node_selector: dict[str, str] | None = None
     affinity: Affinity | None = None
     tolerations: list[Toleration] | None = None
+    preemption_policy: str = PREEMPTS
 
 
 class ContainerStatus(Struct, frozen=True):
@@ -68,6 +70,9 @@ class ContainerStatus(Struct, frozen=True):
 
 class PlacedPodStatus(PodStatus, frozen=True):
     """``status``."""
+
+    start_time: str | None = None
+    """Of two pods of one priority the older is the more important."""
 
     container_statuses: list[ContainerStatus] | None = None
     init_container_statuses: list[ContainerStatus] | None = None

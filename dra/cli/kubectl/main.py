@@ -86,6 +86,9 @@ SECTIONS: Final[Mapping[str, Sequence[str]]] = {
 NAME: Final = "kubectl dra"
 """What people type, whatever the file is called that kubectl runs for it."""
 
+WATCHED: Final = "kubectl dra get claims, kubectl dra get devices and kubectl dra reservations"
+"""What goes on with ``-w``."""
+
 
 class _Verbs(Lazily):
     places = COMMANDS
@@ -100,6 +103,16 @@ class _Verbs(Lazily):
 
     def main(self, *arguments: Any, **settings: Any) -> Any:  # noqa: ANN401 - click's
         return super().main(*arguments, **{**settings, "prog_name": NAME})
+
+    def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401 - click's
+        """Run a command; one that cannot be watched says what can."""
+        try:
+            return super().invoke(ctx)
+        except click.NoSuchOption as error:
+            if error.option_name not in {"-w", "--watch"} or error.ctx is None:
+                raise
+            what = f"{error.ctx.info_name} tells of one moment and ends: no --watch. What goes on with -w: {WATCHED}"
+            raise click.UsageError(what, ctx=error.ctx) from error
 
 
 @click.group(cls=_Verbs, context_settings={"help_option_names": ["-h", "--help"]})

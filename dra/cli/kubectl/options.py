@@ -18,6 +18,7 @@ __all__ = [
     "place_options",
     "rows_options",
     "style_options",
+    "watch_option",
 ]
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -41,6 +42,10 @@ manifests_option = click.option(
     help="Manifests, YAML or JSON; - is stdin, a folder stands for all in it. May be given again.",
 )
 """``-f``; the command gets what `dra.cli.kubectl.manifests.documents` reads as `paths`."""
+
+
+watch_option = click.option("-w", "--watch", is_flag=True, help="Go on, and print what changes, until Ctrl-C.")
+"""``-w``; the command gets it as `watch`."""
 
 
 def place_options(command: Command) -> Command:

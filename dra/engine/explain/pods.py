@@ -153,7 +153,7 @@ def _missing(scene: Scene, pod: PlacedPod) -> Iterator[Problem]:
             elif claim.metadata.deleting and not pod.spec.node_name:
                 trouble = Trouble.CLAIM_DELETING
         elif each.name not in made:
-            there = (namespace, facts["template"]) in scene.snapshot.templates
+            there = (namespace, facts["template"]) in scene.templates
             unread = any(g.resource.startswith("resourceclaimtemplates") for g in scene.snapshot.gaps)
             trouble = Trouble.CLAIM_NOT_MADE if there or unread else Trouble.TEMPLATE_MISSING
         if trouble is not None:

@@ -103,6 +103,11 @@ class Scene:
         return found
 
     @cached_property
+    def templates(self) -> frozenset[Key]:
+        """The templates that there are."""
+        return frozenset(each.metadata.key for each in self.snapshot.templates)
+
+    @cached_property
     def classes(self) -> dict[str, DeviceClass]:
         """The device classes."""
         return {each.metadata.name: each for each in self.snapshot.classes}

@@ -6,11 +6,13 @@ from dra.engine.claims.view import WorkloadPhase
 from dra.engine.workloads import WorkloadKey
 from dra.model.claims import ResourceClaim
 from dra.model.classes import DeviceClass
-from dra.model.meta import Struct, Uid
+from dra.model.meta import DynamicObject, Struct, Uid
 from dra.model.placement import Host, PlacedPod
+from dra.model.preemption import PodDisruptionBudget, PriorityClass
 from dra.model.references import GroupResource
 from dra.model.slices import ResourceSlice
 from dra.model.taints import DeviceTaintRule
+from dra.model.templates import ResourceClaimTemplate
 from dra.model.workloads import NO_UID
 
 
@@ -77,8 +79,11 @@ class Snapshot(Struct, frozen=True):
     slices: tuple[ResourceSlice, ...] = ()
     classes: tuple[DeviceClass, ...] = ()
     rules: tuple[DeviceTaintRule, ...] = ()
-    templates: tuple[tuple[str, str], ...] = ()
-    """(namespace, name) of the ResourceClaimTemplates."""
+    templates: tuple[ResourceClaimTemplate, ...] = ()
+    priorities: tuple[PriorityClass, ...] = ()
+    budgets: tuple[PodDisruptionBudget, ...] = ()
+    reservations: tuple[DynamicObject, ...] | None = None
+    """Koordinator's; None: the server knows no such kind, or they were not asked for."""
 
     workloads: tuple[SeenWorkload, ...] = ()
     gaps: tuple[Gap, ...] = ()

@@ -22,7 +22,7 @@ from uuid import UUID
 from dra.engine.allocate import Refusal, UnsatisfiableError, Wanted, allocate, allocations, prepare
 from dra.engine.fit import Room, lacks, score, unsuited
 from dra.local.scheduler.cluster import Cluster
-from dra.local.scheduler.extending import Extender
+from dra.local.scheduler.extending import Advisor
 from dra.local.scheduler.queue import Entry, Need
 from dra.model.claims import AllocationResult, ResourceClaim
 from dra.model.nodes import matches
@@ -75,7 +75,7 @@ Verdict: TypeAlias = Placement | Deallocation | Unschedulable | Later
 
 
 @dataclass(slots=True)
-class _Claims:
+class Claims:
     """The claims of a pod."""
 
     all: list[ResourceClaim] = field(default_factory=list)
@@ -84,24 +84,29 @@ class _Claims:
     """Those whose allocation restricts the nodes."""
 
 
-def decide(entry: Entry, cluster: Cluster, *, start: int, chance: Random, extender: Extender | None = None) -> Verdict:
+def decide(entry: Entry, cluster: Cluster, *, start: int, chance: Random, extender: Advisor | None = None) -> Verdict:
     """Decide about one pod; the search for nodes begins with the one of number `start`."""
     pod = entry.pod
     if pod.spec.scheduling_gates:
         return Later("has scheduling gates", Need.POD)
-    claims = _gather(entry, cluster)
-    if not isinstance(claims, _Claims):
+    claims = gather(entry, cluster)
+    if not isinstance(claims, Claims):
         return claims
     rooms = cluster.rooms
     if not rooms:
         return Unschedulable("no nodes available to schedule pods", Need.NODE)
+    nominated = cluster.room(pod.status.nominated_node_name)
+    if nominated is not None:  # others have left for it there
+        placement = _place(entry, cluster, claims, (nominated,), chance, extender)
+        if isinstance(placement, Placement):
+            return placement
     first = start % len(rooms)
     return _place(entry, cluster, claims, (*rooms[first:], *rooms[:first]), chance, extender)
 
 
-def _gather(entry: Entry, cluster: Cluster) -> _Claims | Unschedulable | Later:
+def gather(entry: Entry, cluster: Cluster) -> Claims | Unschedulable | Later:
     """Return the pod's claims, or what they keep it waiting for."""
-    found = _Claims()
+    found = Claims()
     for each in entry.pod.spec.resource_claims or ():
         claim = _claim_of(entry.pod, each, cluster)
         if isinstance(claim, Later | Unschedulable):
@@ -136,7 +141,7 @@ def _claim_of(
     return claim
 
 
-def _add(found: _Claims, claim: ResourceClaim, entry: Entry, cluster: Cluster) -> Unschedulable | Later | None:
+def _add(found: Claims, claim: ResourceClaim, entry: Entry, cluster: Cluster) -> Unschedulable | Later | None:
     found.all.append(claim)
     allocation = claim.status.allocation
     if allocation is not None:
@@ -159,10 +164,10 @@ def _add(found: _Claims, claim: ResourceClaim, entry: Entry, cluster: Cluster) -
 def _place(
     entry: Entry,
     cluster: Cluster,
-    claims: _Claims,
+    claims: Claims,
     rooms: Sequence[Room],
     chance: Random,
-    extender: Extender | None,
+    extender: Advisor | None,
 ) -> Verdict:
     """Return the best node that has all the pod needs; the first rooms are looked at first."""
     demand = entry.demand
@@ -181,7 +186,7 @@ def _place(
             reasons.update(lacking)
             needs |= Need.ROOM
             continue
-        away = [c for c in claims.placed if not _reaches(c, room)] if claims.placed else ()
+        away = [c for c in claims.placed if not reaches(c, room)] if claims.placed else ()
         if away:
             reasons[_ELSEWHERE] += 1
             needs |= Need.CLAIM
@@ -214,7 +219,7 @@ def _rated(
 
 
 def _extended(
-    fitting: list[Room], entry: Entry, chance: Random, extender: Extender
+    fitting: list[Room], entry: Entry, chance: Random, extender: Advisor
 ) -> tuple[list[_Rated], Collection[str]]:
     """Return what the extender leaves of nodes that have room, and its reasons against each of the others."""
     names = [room.name for room in fitting]
@@ -225,7 +230,7 @@ def _extended(
 
 
 def _best(
-    rated: list[_Rated], cluster: Cluster, claims: _Claims, reasons: Counter[str], chance: Random
+    rated: list[_Rated], cluster: Cluster, claims: Claims, reasons: Counter[str], chance: Random
 ) -> Placement | None:
     """Return the best of some nodes that have room: with the devices, if any are to be allocated."""
     if not claims.wanted:
@@ -253,14 +258,15 @@ def _by_rating(rated: _Rated) -> tuple[float, float]:
     return rated[:2]
 
 
-def _reaches(claim: ResourceClaim, room: Room) -> bool:
+def reaches(claim: ResourceClaim, room: Room) -> bool:
+    """Whether a claim can be used on a node."""
     allocation = claim.status.allocation
     return allocation is None or matches(allocation.node_selector, name=room.name, labels=room.labels)
 
 
 def _refusal(
     pod: PlacedPod,
-    claims: _Claims,
+    claims: Claims,
     reasons: Counter[str],
     needs: Need,
     elsewhere: list[ResourceClaim],

@@ -18,8 +18,20 @@ class UnansweredError(Exception):
     """The pod may be bound, or may be about to be: only looking tells, and only after a while."""
 
 
-class Extender(Protocol):
+class Advisor(Protocol):
     """Says where pods can run beside what is held for others."""
+
+    def filter(self, pod: PlacedPod, nodes: Sequence[str], /) -> Mapping[str, str]:
+        """Return the nodes on which the pod cannot run, each with the reason."""
+        ...
+
+    def scores(self, pod: PlacedPod, nodes: Sequence[str], /) -> Mapping[str, int]:
+        """Return how good nodes are; what it says weighs more than all that the scheduler finds."""
+        ...
+
+
+class Extender(Advisor, Protocol):
+    """Binds pods there, too."""
 
     @property
     def ready(self) -> bool:
@@ -28,14 +40,6 @@ class Extender(Protocol):
 
     async def wait(self) -> None:
         """Return once it is ready."""
-        ...
-
-    def filter(self, pod: PlacedPod, nodes: Sequence[str], /) -> Mapping[str, str]:
-        """Return the nodes on which the pod cannot run, each with the reason."""
-        ...
-
-    def scores(self, pod: PlacedPod, nodes: Sequence[str], /) -> Mapping[str, int]:
-        """Return how good nodes are; what it says weighs more than all that the scheduler finds."""
         ...
 
     async def bind(self, pod: PlacedPod, node: str, /) -> None:

@@ -25,17 +25,21 @@ from dra.kube.codec import ApiObject
 from dra.kube.discovery import Discovery
 from dra.kube.election import Lease
 from dra.kube.errors import ApiError, Forbidden, NotFound
-from dra.kube.resources import CLAIMS, LEASES, NODES, PODS, SLICES, TEMPLATES, Resource
+from dra.kube.resources import CLAIMS, LEASES, NODES, PODS, RESERVATIONS, SLICES, TEMPLATES, Resource
 from dra.model.claims import ResourceClaim
 from dra.model.classes import DeviceClass
 from dra.model.meta import DynamicObject, Key, PartialObject, Struct
 from dra.model.placement import Host, PlacedPod
+from dra.model.preemption import PodDisruptionBudget, PriorityClass
 from dra.model.references import GroupResource, MalformedReferenceError
 from dra.model.slices import ResourceSlice
 from dra.model.taints import DeviceTaintRule
+from dra.model.templates import ResourceClaimTemplate
 from dra.model.workloads import reservation
 
 CLASSES: Final = Resource("resource.k8s.io", "v1", "deviceclasses", "DeviceClass", namespaced=False)
+PRIORITIES: Final = Resource("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False)
+BUDGETS: Final = Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", namespaced=True)
 TAINT_RULES: Final = GroupResource(resource="devicetaintrules", group=SLICES.group)
 
 PLANE: Final = "/dra"
@@ -57,7 +61,10 @@ class Parts(Flag):
     DEVICES = auto()  # slices, classes and taint rules
     WORKLOADS = auto()
     REST = auto()  # templates, the lease of our controller
+    RESERVATIONS = auto()
+    PREEMPTION = auto()  # priority classes and disruption budgets
     ALL = PODS | NODES | DEVICES | WORKLOADS | REST
+    EVERYTHING = ALL | RESERVATIONS | PREEMPTION
 
 
 class Reader:
@@ -75,7 +82,7 @@ class Reader:
     async def read(self, parts: Parts) -> Snapshot:
         """Return what there is; raises ApiError if not even the claims can be read."""
         wall = SYSTEM.wall()
-        core, rest = await asyncio.gather(
+        core, rest, more = await asyncio.gather(
             asyncio.gather(
                 self._everywhere(CLAIMS, ResourceClaim, needed=True),
                 self._everywhere(PODS, PlacedPod) if Parts.PODS in parts else _none(),
@@ -85,13 +92,19 @@ class Reader:
             ),
             asyncio.gather(
                 self._rules() if Parts.DEVICES in parts else _none(),
-                self._everywhere(TEMPLATES, PartialObject) if Parts.REST in parts else _none(),
+                self._everywhere(TEMPLATES, ResourceClaimTemplate) if Parts.REST in parts else _none(),
                 self._leader(wall.timestamp()) if Parts.REST in parts else _unknown(),
                 self._version(),
+            ),
+            asyncio.gather(
+                self._optional(RESERVATIONS, DynamicObject) if Parts.RESERVATIONS in parts else _nothing(),
+                self._optional(PRIORITIES, PriorityClass) if Parts.PREEMPTION in parts else _nothing(),
+                self._optional(BUDGETS, PodDisruptionBudget) if Parts.PREEMPTION in parts else _nothing(),
             ),
         )
         claims, pods, nodes, slices, classes = core
         rules, templates, leader, version = rest
+        reservations, priorities, budgets = more
         workloads = await self.workloads(claims) if Parts.WORKLOADS in parts else []
         return Snapshot(
             taken=second_time(wall),
@@ -104,7 +117,10 @@ class Reader:
             slices=tuple(slices),
             classes=tuple(classes),
             rules=tuple(rules),
-            templates=tuple(each.metadata.key for each in templates),
+            templates=tuple(templates),
+            priorities=tuple(priorities or ()),
+            budgets=tuple(budgets or ()),
+            reservations=None if reservations is None else tuple(reservations),
             workloads=tuple(workloads),
             gaps=tuple(self._gaps),
         )
@@ -149,6 +165,16 @@ class Reader:
         try:
             return await self._all(resource, model, None)
         except (Forbidden, NotFound) as error:
+            self._gaps.append(Gap(resource=resource.label, why=str(error)))
+            return []
+
+    async def _optional(self, resource: Resource, model: type[Found]) -> list[Found] | None:
+        """Read a kind in all namespaces; None: the server knows no such kind."""
+        try:
+            return await self._all(resource, model, None)
+        except NotFound:
+            return None
+        except Forbidden as error:
             self._gaps.append(Gap(resource=resource.label, why=str(error)))
             return []
 
@@ -261,6 +287,10 @@ def _seconds(text: str) -> float:
 
 async def _none() -> list[Any]:
     return []
+
+
+async def _nothing() -> list[Any] | None:
+    return None
 
 
 async def _unknown() -> Leader:

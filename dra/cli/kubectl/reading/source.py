@@ -5,6 +5,7 @@ import gc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,6 +18,7 @@ from dra.cli.kubectl.reading import bundle
 from dra.cli.kubectl.reading.live import Parts, Reader
 from dra.engine.explain.snapshot import Snapshot
 from dra.kube import credentials
+from dra.kube.clock import SYSTEM
 from dra.kube.errors import ApiError
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -47,6 +49,12 @@ class Source:
         except ApiError as error:
             raise FailedError(str(error)) from error
 
+    def now(self, snapshot: Snapshot) -> datetime:
+        """Return the time of which is told: of a bundle, when it was taken."""
+        if self.bundle is not None and snapshot.taken:
+            return datetime.fromisoformat(snapshot.taken)
+        return SYSTEM.wall()
+
     def read(self, parts: Parts) -> Snapshot:
         """Return the snapshot; ends the command where there is none."""
         if self.bundle is not None:
@@ -71,18 +79,22 @@ def _uncollected() -> Iterator[None]:
             gc.enable()
 
 
+bundle_option = click.option(
+    "--from",
+    "bundle",
+    type=click.Path(exists=True, dir_okay=False),
+    help="Read a bundle instead of a cluster: kubectl dra bundle makes one.",
+)
+"""``--from``; the command gets it as `bundle`."""
+
+
 def source_options(command: Command) -> Command:
     """Add what says where to read; the command gets it as `source`."""
 
     @place_options
     @click.option("-n", "--namespace", metavar="NAMESPACE", help="Else that of the context.")
     @click.option("-A", "--all-namespaces", is_flag=True, help="All namespaces.")
-    @click.option(
-        "--from",
-        "bundle",
-        type=click.Path(exists=True, dir_okay=False),
-        help="Read a bundle instead of a cluster: kubectl dra bundle makes one.",
-    )
+    @bundle_option
     @click.option("--lease-namespace", default=NAMESPACE, show_default=True, help="Where our controller's lease is.")
     @functools.wraps(command)
     def wrapped(

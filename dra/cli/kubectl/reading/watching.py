@@ -7,7 +7,7 @@ then.
 
 import asyncio
 import gc
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 import click
@@ -23,9 +23,10 @@ from dra.cli.kubectl.reading.source import Source
 from dra.engine.explain.snapshot import Snapshot
 from dra.engine.workloads import WorkloadKey
 from dra.kube.client import Selection
-from dra.kube.errors import ApiError
+from dra.kube.clock import SYSTEM
+from dra.kube.errors import ApiError, NotFound
 from dra.kube.reflector import Reflector
-from dra.kube.resources import CLAIMS, NODES, PODS, SLICES
+from dra.kube.resources import CLAIMS, NODES, PODS, SLICES, Resource
 from dra.model.claims import ResourceClaim
 from dra.model.placement import Host, PlacedPod
 from dra.model.slices import ResourceSlice
@@ -39,8 +40,8 @@ LOOK_UP: Final = 5.0
 INTERRUPTED: Final = 130
 """The exit code of whatever Ctrl-C ends, as in a shell."""
 
-STATE: Final = "STATE"
-"""The column that says of a row that it is gone."""
+STATES: Final = ("STATE", "PHASE")
+"""The columns that say of a row that it is gone."""
 
 _KINDS: Final = {
     "claims": (CLAIMS, ResourceClaim),
@@ -53,11 +54,7 @@ _KINDS: Final = {
 
 def watch(source: Source, parts: Parts, *, listed: Callable[[Snapshot], Listing], style: Style) -> None:
     """Print the list and what changes, until somebody ends it."""
-    if source.bundle is not None:
-        raise click.UsageError("a bundle does not change: no --watch with --from")
-    if style.output is Format.CSV:
-        raise click.UsageError("no csv with --watch")
-    gc.enable()  # a watch has no end
+    _begin(source, style)
     printer = Printer(style)
     try:
         asyncio.run(_watch(source, parts, lambda snapshot: printer.tell(listed(snapshot))))
@@ -65,6 +62,55 @@ def watch(source: Source, parts: Parts, *, listed: Callable[[Snapshot], Listing]
         raise FailedError(str(error)) from error
     except KeyboardInterrupt:
         raise SystemExit(INTERRUPTED) from None
+
+
+def watch_kind(
+    source: Source,
+    kind: tuple[Resource, type[Any]],
+    *,
+    listed: Callable[..., Listing],
+    style: Style,
+    missing: str,
+) -> None:
+    """Print a list of one kind and what changes of it, until somebody ends it; `missing`: there is no such kind."""
+    _begin(source, style)
+    printer = Printer(style)
+    resource, model = kind
+
+    def tell(found: Iterable[Any]) -> None:
+        printer.tell(listed(found, now=SYSTEM.wall()))
+
+    async def work() -> None:
+        async with connect(source.place) as connection:
+            first = [item async for page in connection.client.list_pages(resource, model) for item in page.items]
+            tell(first)
+            news = asyncio.Event()
+            reflector: Reflector[Any] = Reflector(connection.client, resource, model, sink=lambda _: news.set())
+            async with asyncio.TaskGroup() as group:
+                group.create_task(reflector.run())
+                await reflector.synced.wait()
+                while True:
+                    await news.wait()
+                    await asyncio.sleep(PAUSE)
+                    news.clear()
+                    tell(reflector.objects.values())
+
+    try:
+        asyncio.run(work())
+    except NotFound as error:
+        raise FailedError(missing) from error
+    except ApiError as error:
+        raise FailedError(str(error)) from error
+    except KeyboardInterrupt:
+        raise SystemExit(INTERRUPTED) from None
+
+
+def _begin(source: Source, style: Style) -> None:
+    if source.bundle is not None:
+        raise click.UsageError("a bundle does not change: no --watch with --from")
+    if style.output is Format.CSV:
+        raise click.UsageError("no csv with --watch")
+    gc.enable()  # a watch has no end
 
 
 async def _watch(source: Source, parts: Parts, tell: Callable[[Snapshot], None]) -> None:
@@ -139,8 +185,8 @@ class Printer:
                 self._style.write(row.content())
         elif changed:
             self._print([now[_identity(row)] for row in changed])
-        if gone and STATE in self._header:
-            place = self._header.index(STATE)
+        place = next((number for number, each in enumerate(self._header) if each in STATES), None)
+        if gone and place is not None:
             self._print([(*line[:place], "Gone", *line[place + 1 :]) for line in gone])
 
     def _print(self, lines: list[tuple[str, ...]]) -> None:

@@ -1,6 +1,8 @@
 """``kubectl dra reservations``: where each is, how much of it is used, by whom, and until when."""
 
+from collections.abc import Iterable
 from datetime import datetime
+from functools import partial
 from typing import Final
 
 import click
@@ -10,14 +12,17 @@ from dra.api.reservations.model import MalformedReservationError, Reservation, r
 from dra.cli.kubectl import listings
 from dra.cli.kubectl.connection import FailedError, run
 from dra.cli.kubectl.listings import Listing, Row
-from dra.cli.kubectl.options import Place, Style, place_options, rows_options
+from dra.cli.kubectl.options import Place, Style, place_options, rows_options, watch_option
 from dra.cli.kubectl.output import say
+from dra.cli.kubectl.reading.live import Parts
+from dra.cli.kubectl.reading.source import Source, bundle_option
 from dra.cli.kubectl.reservations import reading, words
 from dra.cli.kubectl.reservations.reserve import INSTALL
 from dra.cli.kubectl.selecting import Chosen, choice_options
 from dra.kube.clock import SYSTEM
 from dra.kube.errors import NotFound
-from dra.model.meta import DynamicObject
+from dra.kube.resources import RESERVATIONS
+from dra.model.meta import DynamicObject, Uid
 
 HEADER: Final = ("NAME", "PHASE", "NODE", "ALLOCATED", "OF", "OWNERS", "ENDS")
 WIDE: Final = ("TTL", "EXPIRES", "FOR")
@@ -28,32 +33,71 @@ WIDE: Final = ("TTL", "EXPIRES", "FOR")
 @place_options
 @choice_options
 @rows_options
-def reservations(*, name: str | None, place: Place, choice: Chosen, style: Style) -> None:
+@bundle_option
+@watch_option
+def reservations(
+    *, name: str | None, place: Place, bundle: str | None, choice: Chosen, style: Style, watch: bool
+) -> None:
     """List Reservations: where each is, how much of it is used, by whom, and until when.
 
     They are of the whole cluster, so there is no namespace to name. ALLOCATED is what owners have, OF what is held.
     """
-    tell(place, name, choice=choice, style=style)
+    tell(Source(place=place, bundle=bundle), name, choice=choice, style=style, watch=watch)
 
 
-def tell(place: Place, name: str | None, *, choice: Chosen, style: Style) -> None:
+def tell(source: Source, name: str | None, *, choice: Chosen, style: Style, watch: bool = False) -> None:
     """Print the list, or one of them."""
-    try:
-        found = run(place, lambda connection: reading.objects(connection.client))
-    except FailedError as error:
-        if isinstance(error.__cause__, NotFound):
-            raise FailedError(INSTALL) from error
-        raise
-    now = SYSTEM.wall()
-    meant = [each for each in found if name in {None, each.metadata.name} and choice.has(each.metadata.labels)]
-    if name is not None and not meant:
+    listed = partial(_listed, name=name, choice=choice)
+    if watch:
+        from dra.cli.kubectl.reading import watching  # noqa: PLC0415 - only who watches needs it
+
+        told = partial(_listed, name=name, choice=choice, known={})
+        watching.watch_kind(source, (RESERVATIONS, DynamicObject), listed=told, style=style, missing=INSTALL)
+        return
+    if source.bundle is not None:
+        if choice.labels:
+            raise click.UsageError("a bundle has no labels; --field-selector metadata.name=NAME chooses by name")
+        snapshot = source.read(Parts.NONE)
+        found, now = list(snapshot.reservations or ()), source.now(snapshot)
+    else:
+        found, now = _live(source.place), SYSTEM.wall()
+    listing = listed(found, now=now)
+    if name is not None and not listing.rows:
         raise FailedError(f"reservation {name}: not found")
-    rows = tuple(row(each, now=now) for each in sorted(meant, key=_name))
-    listing = listings.chosen(Listing(header=HEADER, wide=WIDE, rows=rows, single=name is not None), choice)
     if not listing.rows and not style.as_data:
         say(listings.nothing(None))
         return
     listings.write(listing, style)
+
+
+def _live(place: Place) -> list[DynamicObject]:
+    try:
+        return run(place, lambda connection: reading.objects(connection.client))
+    except FailedError as error:
+        if isinstance(error.__cause__, NotFound):
+            raise FailedError(INSTALL) from error
+        raise
+
+
+def _listed(
+    found: Iterable[DynamicObject],
+    *,
+    name: str | None,
+    choice: Chosen,
+    now: datetime,
+    known: dict[tuple[Uid, str], Row] | None = None,
+) -> Listing:
+    """Return the list that is asked for; rows that are `known` stay as they were: that time passes is no change."""
+    meant = [each for each in found if name in {None, each.metadata.name} and choice.has(each.metadata.labels)]
+    kept = {} if known is None else known
+    made = []
+    for each in sorted(meant, key=_name):
+        version = (each.metadata.uid, each.metadata.resource_version)
+        if version not in kept:
+            kept[version] = row(each, now=now)
+        made.append(kept[version])
+    rows = tuple(made)
+    return listings.chosen(Listing(header=HEADER, wide=WIDE, rows=rows, single=name is not None), choice)
 
 
 def row(found: DynamicObject, *, now: datetime) -> Row:

@@ -4,9 +4,8 @@ from dataclasses import dataclass, field
 
 from controller.extender.picture import Picture
 from dra.api.reservations.model import MalformedReservationError, Reservation, read
-from dra.cli.kubectl.connection import Connection
+from dra.engine.explain.snapshot import Snapshot
 from dra.kube.client import Client
-from dra.kube.errors import Forbidden, NotFound
 from dra.kube.resources import NODES, PODS, RESERVATIONS
 from dra.model.meta import DynamicObject, Uid
 from dra.model.placement import Host, PlacedPod
@@ -39,33 +38,26 @@ class Found:
 
 async def objects(client: Client) -> list[DynamicObject]:
     """Return all reservations; raises ApiError, NotFound where the server does not know them."""
-    found: list[DynamicObject] = []
+    listed: list[DynamicObject] = []
     async for page in client.list_pages(RESERVATIONS, DynamicObject):
         if page.first:
-            found.clear()
-        found += page.items
-    return found
+            listed.clear()
+        listed += page.items
+    return listed
 
 
-async def everything(connection: Connection) -> Found:
-    """Return reservations, nodes and pods. Raises ApiError."""
-    client, found = connection.client, Found()
-    try:
-        reservations = await objects(client)
-    except NotFound:
-        found.installed = False
-        return found
-    except Forbidden as error:
-        found.gap = str(error)
-        return found
-    nodes: list[Host] = []
-    async for hosts in client.list_pages(NODES, Host):
-        nodes = [*([] if hosts.first else nodes), *hosts.items]
-    pods: list[PlacedPod] = []
-    async for page in client.list_pages(PODS, PlacedPod):
-        pods = [*([] if page.first else pods), *page.items]
-    fill(found, reservations=reservations, nodes=nodes, pods=pods)
-    return found
+def found(snapshot: Snapshot) -> Found:
+    """Return what a snapshot says of reservations."""
+    told = Found()
+    if snapshot.reservations is None:
+        told.installed = False
+        return told
+    missing = [gap.why for gap in snapshot.gaps if gap.resource in {RESERVATIONS.label, NODES.label, PODS.label}]
+    if missing:
+        told.gap = missing[0]
+        return told
+    fill(told, reservations=list(snapshot.reservations), nodes=list(snapshot.nodes), pods=list(snapshot.pods))
+    return told
 
 
 def fill(found: Found, *, reservations: list[DynamicObject], nodes: list[Host], pods: list[PlacedPod]) -> None:

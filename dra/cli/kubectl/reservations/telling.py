@@ -8,18 +8,18 @@ import click
 import msgspec
 
 from dra.api.reservations.model import Phase, Reservation
-from dra.cli.kubectl.connection import FailedError, run
-from dra.cli.kubectl.options import Place, Style
+from dra.cli.kubectl.connection import FailedError
+from dra.cli.kubectl.options import Style
 from dra.cli.kubectl.output import Format, folded_lines
 from dra.cli.kubectl.reservations import reading, words
 from dra.cli.kubectl.reservations.reading import Found
 from dra.cli.kubectl.reservations.reserve import INSTALL
 from dra.engine.explain import reservations as explaining
 from dra.engine.explain.reservations import Advice, Group
+from dra.engine.explain.snapshot import Snapshot
 from dra.engine.instants import NEVER
 from dra.engine.reservations import expiry, marks, placeholders
 from dra.engine.reservations.claimants import MalformedAnnotationError
-from dra.kube.clock import SYSTEM
 from dra.model.meta import Key
 from dra.model.placement import PlacedPod
 
@@ -28,9 +28,9 @@ EXTENDER: Final = "kubectl get pods -A -l app.kubernetes.io/component=extender"
 _SCHEDULED: Final = "PodScheduled"
 
 
-def tell(place: Place, name: str, style: Style) -> None:
+def tell(snapshot: Snapshot, name: str, style: Style, *, now: datetime) -> None:
     """Print what is to be said of a reservation. Exit code 1: something is wrong with it."""
-    found = run(place, reading.everything)
+    found = reading.found(snapshot)
     if not found.installed:
         raise FailedError(INSTALL)
     if found.gap:
@@ -41,7 +41,6 @@ def tell(place: Place, name: str, style: Style) -> None:
         raise FailedError(f"{found.unreadable[name]}; nobody can use it. Correct it: kubectl edit reservation {name}")
     groups = _groups(found, reservation)
     wrong = trouble(found, reservation)
-    now = SYSTEM.wall()
     if style.output is Format.TABLE:
         click.echo("\n".join(folded_lines(lines(found, reservation, groups, wrong, now=now))))
     else:
@@ -116,9 +115,9 @@ def _waiting(found: Found, reservation: Reservation) -> tuple[str, str]:
     return (f"no node has room for it: {condition.message}", command)
 
 
-def about_pod(place: Place, key: Key) -> tuple[list[str], dict[str, Any]]:
+def about_pod(snapshot: Snapshot, key: Key) -> tuple[list[str], dict[str, Any]]:
     """Return what reservations mean to a pod: lines, and the same as data; nothing where there are none."""
-    found = run(place, reading.everything)
+    found = reading.found(snapshot)
     if found.gap:
         return [f"  unknown   reservations: {found.gap}"], {}
     pod = next((each for each in found.pods.values() if each.metadata.key == key), None)

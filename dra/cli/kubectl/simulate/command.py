@@ -1,42 +1,35 @@
 """``kubectl dra simulate``."""
 
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import Any, Final
 
 import click
-import msgspec
 
+from dra.api.reservations.model import GROUP, KIND
 from dra.cli.kubectl import listings
-from dra.cli.kubectl.connection import Connection, FailedError, run
+from dra.cli.kubectl.connection import FailedError
 from dra.cli.kubectl.listings import Listing, Row
 from dra.cli.kubectl.manifests import MalformedManifestError, documents
 from dra.cli.kubectl.options import Style, manifests_option, rows_options
 from dra.cli.kubectl.output import Format, folded_lines, say
-from dra.cli.kubectl.reading.live import Parts
+from dra.cli.kubectl.reading.live import PRIORITIES, Parts
 from dra.cli.kubectl.reading.source import Source, source_options
+from dra.cli.kubectl.reservations import telling
 from dra.cli.kubectl.selecting import Chosen, choice_options
 from dra.cli.kubectl.simulate.playing import Fate, Outcome, play
+from dra.cli.kubectl.simulate.priorities import UnknownClassError, prioritized
 from dra.cli.kubectl.simulate.whatif import Change, UnknownError, changed
 from dra.cli.kubectl.simulate.wishes import Wishes, read
 from dra.cli.kubectl.why import words
 from dra.engine.explain import pods as explaining
 from dra.engine.explain.scene import Scene
 from dra.engine.explain.snapshot import Snapshot
-from dra.kube.errors import NotFound
-from dra.kube.resources import TEMPLATES
-from dra.model.meta import Key, Struct
+from dra.model.meta import Key
 from dra.model.placement import PlacedPod
-from dra.model.templates import ResourceClaimTemplate
 
 HEADER: Final = ("NAMESPACE", "POD", "NODE", "DEVICES", "WHY")
 EXPLAINED: Final = 3
 """Pods that wait and are explained below the table; more of them wait for the same, as a rule."""
-
-_BUILT_IN: Final = {"system-node-critical": 2000001000, "system-cluster-critical": 2000000000}
-
-
-class _PriorityClass(Struct, frozen=True):
-    value: int = 0
 
 
 @click.command()
@@ -50,8 +43,9 @@ class _PriorityClass(Struct, frozen=True):
     "--drop-reservation",
     "dropped",
     multiple=True,
-    metavar="[NAMESPACE/]CLAIM|WORKLOAD",
-    help="As if that claim, or those reserved for jobs.batch/train, were released, and the pods that use them gone.",
+    metavar="[NAMESPACE/]CLAIM|WORKLOAD|reservation/NAME",
+    help="As if that claim, or those reserved for jobs.batch/train, were released, and the pods that use them gone; "
+    "or as if that Reservation were deleted.",
 )
 @choice_options
 @rows_options
@@ -68,18 +62,25 @@ def simulate(  # noqa: PLR0913 - one for each option
     """Say where the pods of manifests would be placed, with which devices, and what would wait and why.
 
     Reads only, and changes nothing: a scheduler is played on the cluster as it is now. Pods that wait already have
-    their turn as well. Exit code: 0 all would be placed, 1 something would wait, 2 it could not be looked at.
+    their turn as well. Pods that would be ended for others of higher priority are named. Exit code: 0 all would be
+    placed, 1 something would wait, 2 it could not be looked at.
     """
     try:
         namespace = source.namespace
         wishes = read(documents(paths), namespace=namespace)
-        snapshot = changed(source.read(Parts.ALL), _change(added, cordoned, dropped, namespace))
+        snapshot = changed(source.read(Parts.EVERYTHING), _change(added, cordoned, dropped, namespace))
     except (MalformedManifestError, UnknownError) as error:
         raise FailedError(str(error)) from error
     there = {pod.metadata.key for pod in snapshot.pods}
     wishes.ignored += [f"pod {'/'.join(key)} is there already" for key in _keys(wishes) if key in there]
-    _complete(wishes, snapshot, source)
-    outcome = play(snapshot, wishes)
+    named = {each.metadata.name for each in snapshot.reservations or ()}
+    wishes.ignored += [f"reservation {each} is there already" for each in _reservations(wishes) if each in named]
+    wishes.reservations = [each for each in wishes.reservations if each.metadata.name not in named]
+    try:
+        _prioritize(wishes, snapshot)
+        outcome = play(snapshot, wishes)
+    except UnknownClassError as error:
+        raise FailedError(str(error)) from error
     _tell(outcome, choice, style)
     for each in wishes.ignored:
         say(f"not simulated: {each}")
@@ -93,6 +94,10 @@ def _keys(wishes: Wishes) -> list[Key]:
     return [pod.metadata.key for pod in wishes.pods]
 
 
+def _reservations(wishes: Wishes) -> list[str]:
+    return [each.metadata.name for each in wishes.reservations]
+
+
 def _change(added: Sequence[str], cordoned: tuple[str, ...], dropped: tuple[str, ...], namespace: str) -> Change:
     more = []
     for each in added:
@@ -103,65 +108,65 @@ def _change(added: Sequence[str], cordoned: tuple[str, ...], dropped: tuple[str,
     return Change(cordoned=cordoned, added=tuple(more), dropped=dropped, namespace=namespace)
 
 
-def _complete(wishes: Wishes, snapshot: Snapshot, source: Source) -> None:
-    """Look up what the pods name and no manifest brings: templates, priorities."""
-    known = {each.metadata.key for each in wishes.templates}
-    templates = {key for pod in wishes.pods for key in _templates(pod)} - known
-    wanted = sorted(templates & set(snapshot.templates))
-    if source.bundle is None and (wanted or wishes.priorities):
-        run(source.place, lambda connection: _look_up(connection, wishes, wanted))
-        return
-    for key in wanted:
-        say(f"not known: template {'/'.join(key)}: a bundle has no templates; name its manifest with -f")
-    for key, name in wishes.priorities.items():
-        _prioritize(wishes, key, _BUILT_IN.get(name, 0))
-
-
-def _templates(pod: PlacedPod) -> Iterator[Key]:
-    for entry in pod.spec.resource_claims or ():
-        if entry.resource_claim_template_name:
-            yield (pod.metadata.namespace, entry.resource_claim_template_name)
-
-
-async def _look_up(connection: Connection, wishes: Wishes, templates: Sequence[Key]) -> None:
-    for key in templates:
-        wishes.templates.append(await connection.client.get(TEMPLATES, key, ResourceClaimTemplate))
-    values: dict[str, int] = {}
-    for key, name in wishes.priorities.items():
-        if name not in values:
-            try:
-                path = f"/apis/scheduling.k8s.io/v1/priorityclasses/{name}"
-                values[name] = (await connection.client.read(path, _PriorityClass)).value
-            except NotFound:
-                raise FailedError(f"pod {'/'.join(key)}: there is no priority class {name}") from None
-        _prioritize(wishes, key, values[name])
-
-
-def _prioritize(wishes: Wishes, key: Key, value: int) -> None:
-    wishes.pods[:] = [
-        msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, priority=value))
-        if pod.metadata.key == key
-        else pod
-        for pod in wishes.pods
-    ]
+def _prioritize(wishes: Wishes, snapshot: Snapshot) -> None:
+    """Give the pods of manifests the priority that admission would give them."""
+    classes = (*snapshot.priorities, *wishes.classes_of_priority)
+    unread = any(gap.resource == PRIORITIES.label for gap in snapshot.gaps)
+    for number, pod in enumerate(wishes.pods):
+        name = wishes.priorities.get(pod.metadata.key)
+        if name is not None:
+            wishes.pods[number] = prioritized(pod, name, classes, complete=not unread)
 
 
 def _tell(outcome: Outcome, choice: Chosen, style: Style) -> None:
     new = [fate for fate in outcome.fates if fate.new]
-    rows = tuple(_row(fate) for fate in new if choice.has(fate.pod.metadata.labels))
+    rows = tuple(_row(fate) for fate in new if fate.reservation or choice.has(fate.pod.metadata.labels))
     listings.write(listings.chosen(Listing(header=HEADER, wide=("CLAIMS",), rows=rows), choice), style)
-    waiting = [fate for fate in new if not fate.node]
-    others = sum(1 for fate in outcome.fates if fate.node and not fate.new)
+    waiting = [fate for fate in new if not (fate.node or fate.reservation)]
+    if style.output in {Format.TABLE, Format.WIDE} and (lines := [*_preempted(outcome)]):
+        click.echo("\n".join(["", *folded_lines(lines)]))
+    others = sum(1 for fate in outcome.fates if fate.node and not fate.new and not fate.reservation)
     if style.output in {Format.TABLE, Format.WIDE} and waiting:
         scene = Scene(outcome.after)
         for fate in waiting[:EXPLAINED]:
             facts = explaining.explain(scene, fate.pod.metadata.key)
-            if facts is not None and facts.groups:
+            if facts is not None:
                 holders = {each.key: each for each in facts.holders}
                 lines = [f"  nodes     {words.group_line(group, holders)}" for group in facts.groups]
-                click.echo("\n".join(["", f"pod {'/'.join(fate.pod.metadata.key)} would wait", *folded_lines(lines)]))
+                if outcome.after.reservations:
+                    lines += telling.about_pod(outcome.after, facts.key)[0]
+                if lines:
+                    title = f"pod {'/'.join(fate.pod.metadata.key)} would wait"
+                    click.echo("\n".join(["", title, *folded_lines(lines)]))
     more = f"; {others} pods that wait already would be placed, too" if others else ""
-    say(f"{len(new) - len(waiting)} of {len(new)} pods would be placed, {len(waiting)} would wait{more}")
+    pods = sum(1 for fate in new if not fate.reservation)
+    say(f"{pods - len(waiting)} of {pods} pods would be placed, {len(waiting)} would wait{more}")
+
+
+def _preempted(outcome: Outcome) -> Iterator[str]:
+    """Yield who would be ended, for whom and why."""
+    for fate in outcome.fates:
+        for victim in fate.victims:
+            against = ", against its PodDisruptionBudget" if victim.metadata.uid in fate.violating else ""
+            yield (
+                f"{_named(victim)} would be ended{against}: {_named(fate.pod)} finds no room elsewhere, and takes its "
+                f"place on node {victim.spec.node_name}"
+            )
+
+
+def _named(pod: PlacedPod) -> str:
+    return f"pod {'/'.join(pod.metadata.key)} (priority {pod.spec.priority})"
+
+
+def _victim(fate: Fate, victim: PlacedPod) -> dict[str, Any]:
+    meta = victim.metadata
+    return {
+        "namespace": meta.namespace,
+        "name": meta.name,
+        "node": victim.spec.node_name,
+        "priority": victim.spec.priority,
+        "violatesBudget": meta.uid in fate.violating,
+    }
 
 
 def _row(fate: Fate) -> Row:
@@ -173,14 +178,25 @@ def _row(fate: Fate) -> Row:
         for each in claim.status.allocation.devices.results or ()
     ]
     names = [claim.metadata.name for claim in fate.claims]
-    content = {
-        "kind": "Pod",
+    content: dict[str, Any] = {
+        "kind": KIND if fate.reservation else "Pod",
         "metadata": {"namespace": meta.namespace, "name": meta.name},
         "placed": bool(fate.node),
         "node": fate.node,
         "claims": names,
         "devices": devices,
         "why": fate.why,
+        "reservation": fate.inside,
+        "preempts": [_victim(fate, each) for each in fate.victims],
     }
-    cells = (meta.namespace, meta.name, fate.node or "<none>", ",".join(devices) or "<none>", fate.why)
-    return Row(name=f"pod/{meta.name}", cells=cells, wide=(",".join(names) or "<none>",), content=lambda: content)
+    why = fate.why
+    if fate.node:
+        ended = f"ends {len(fate.victims)} pods of lower priority" if fate.victims else ""
+        why = "; ".join(filter(None, (f"in reservation {fate.inside}" if fate.inside else "", ended)))
+    where, name, resource = meta.namespace, meta.name, f"pod/{meta.name}"
+    if fate.reservation:
+        content["metadata"] = {"name": fate.reservation}
+        where, name = "<none>", f"reservation/{fate.reservation}"
+        resource = f"reservation.{GROUP}/{fate.reservation}"
+    cells = (where, name, fate.node or "<none>", ",".join(devices) or "<none>", why)
+    return Row(name=resource, cells=cells, wide=(",".join(names) or "<none>",), content=lambda: content)

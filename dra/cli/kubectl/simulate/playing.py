@@ -2,28 +2,46 @@
 
 `dra.local.scheduler.cycle.decide` decides; here its decisions are taken as carried out at once. Pods that wait in the
 cluster are in the queue as well, before the new ones of their priority: a scheduler would not pass them over.
+
+Where others have to leave (`dra.local.scheduler.preemption`), they are gone at once, and are not made anew. What only
+they used is given back, as the claim controller does it, and the pod gets the node that they have left.
+
+Reservations of the manifests have their turn before the pods of the manifests: whoever writes both means the pods to
+run in them.
 """
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
 from random import Random
 from typing import Final
 
 import msgspec
 
+from dra.api.reservations.model import Reservation
+from dra.cli.kubectl.manifests import MalformedManifestError
+from dra.cli.kubectl.simulate.generating import Generation
+from dra.cli.kubectl.simulate.priorities import prioritized
+from dra.cli.kubectl.simulate.reserving import Reserving
 from dra.cli.kubectl.simulate.wishes import OURS, Wishes
 from dra.engine.explain.snapshot import Presence, Snapshot
 from dra.engine.fit import Demand
+from dra.engine.reservations import devices, marks, placeholders
+from dra.engine.reservations.amounts import MalformedAmountsError
+from dra.engine.reservations.claimants import MalformedAnnotationError
 from dra.local.scheduler.cluster import Cluster
-from dra.local.scheduler.cycle import Deallocation, Later, Placement, Unschedulable, decide
+from dra.local.scheduler.cycle import Deallocation, Later, Placement, Unschedulable, Verdict, decide
+from dra.local.scheduler.preemption import Eviction, preempt
 from dra.local.scheduler.queue import Entry
-from dra.model.claims import POD_CLAIM_NAME, RESERVED_FOR_MAX_SIZE, AllocationResult, ResourceClaim
-from dra.model.meta import Key, ObjectMeta, OwnerReference, Uid
+from dra.model.claims import RESERVED_FOR_MAX_SIZE, AllocationResult, ResourceClaim
+from dra.model.meta import DynamicObject, Uid
 from dra.model.placement import PlacedPod
-from dra.model.pods import PodResourceClaim, PodResourceClaimStatus
+from dra.model.pods import claim_names
 from dra.model.references import ConsumerReference
-from dra.model.templates import ResourceClaimTemplate
-from dra.model.workloads import RESERVED_FOR
+
+_SIMULATED: Final = "simulated-"
+_LAST: Final = "9999-12-31T00:00:00Z"
+"""When pods came that are made here for reservations: after those that are there."""
 
 SEED: Final = 0
 """Where several nodes are as good as each other, chance decides; the same question gets the same answer."""
@@ -43,6 +61,18 @@ class Fate:
 
     new: bool = True
     """Whether it is of the manifests; else it waited in the cluster before."""
+
+    victims: tuple[PlacedPod, ...] = ()
+    """Those that would be ended for it, the most important first."""
+
+    violating: frozenset[Uid] = frozenset()
+    """Those of them whose end goes against a PodDisruptionBudget."""
+
+    inside: str = ""
+    """The Reservation that it runs in."""
+
+    reservation: str = ""
+    """The Reservation that it finds a place for: it is no pod of anybody's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +96,12 @@ class _Play:
         self._start = 0
         self._without_limit = snapshot.leader.presence is Presence.RUNNING
         self._new = {pod.metadata.uid for pod in wishes.pods}
+        self._first = {each.metadata.name for each in wishes.reservations}
         self._fates: dict[Uid, Fate] = {}
+        self._evictions: dict[Uid, Eviction] = {}
         self._pods: dict[Uid, PlacedPod] = {pod.metadata.uid: pod for pod in self._snapshot.pods}
-        templates = {each.metadata.key: each for each in wishes.templates}
+        self._generation = Generation(self._snapshot, (*self._snapshot.templates, *wishes.templates))
+        self._reserving: Reserving | None = None
         for host in self._snapshot.nodes:
             self._cluster.observe_host(host)
         for each in self._snapshot.slices:
@@ -77,21 +110,60 @@ class _Play:
             self._cluster.observe_class(found)
         for claim in self._snapshot.claims:
             self._cluster.claims.observe(claim)
-        for uid, pod in tuple(self._pods.items()):
-            if uid in self._new:
-                self._pods[uid] = self._with_claims(pod, templates)
-            elif pod.spec.node_name and not pod.terminal:
+        for pod in self._pods.values():
+            if pod.spec.node_name and not pod.terminal:
                 self._cluster.place(pod, pod.spec.node_name)
+        if self._snapshot.reservations:
+            self._reserve(self._snapshot.reservations)
+        self._order = tuple(self._pods)
+        self._lowest = min((pod.spec.priority for pod in self._pods.values()), default=0)
+
+    def _reserve(self, objects: Iterable[DynamicObject]) -> None:
+        """Take in reservations; those without a place get a pod that looks for one."""
+        self._reserving = reserving = Reserving(self._snapshot, now=_moment(self._snapshot.taken))
+        for each in objects:
+            if (known := reserving.known(each.metadata.uid)) is not None:
+                self._generation.observe_reservation(each.metadata.uid, known)
+        there = {placeholders.stands_for(pod.metadata) for pod in self._pods.values()}
+        for reservation in reserving.waiting():
+            if Uid(reservation.metadata.uid) not in there:
+                pod = self._placeholder(reservation)
+                self._pods[pod.metadata.uid] = pod
+
+    def _placeholder(self, reservation: Reservation) -> PlacedPod:
+        try:
+            content = placeholders.manifest(reservation)
+        except (MalformedAmountsError, MalformedAnnotationError) as error:
+            raise MalformedManifestError(f"reservation {reservation.metadata.name}: {error}") from error
+        content["metadata"] |= {"uid": f"simulated-{content['metadata']['name']}", "creationTimestamp": _LAST}
+        pod = msgspec.convert(content, PlacedPod)
+        name = str(content["spec"].get("priorityClassName") or "")
+        return prioritized(pod, name, self._snapshot.priorities, complete=False)
 
     def run(self) -> Outcome:
-        waiting = self._queue()
+        if self._first:
+            self._equip(lambda pod: pod.metadata.uid not in self._new)
+            self._rounds([entry for entry in self._queue() if entry.pod.metadata.uid not in self._new])
+        self._equip(lambda _: True)
+        self._rounds(self._queue())
+        return Outcome(tuple(self._fates[uid] for uid in self._order if uid in self._fates), self._after())
+
+    def _equip(self, whom: Callable[[PlacedPod], bool]) -> None:
+        """Make claims for new pods, and for those that look for a reservation's place."""
+        for uid, pod in tuple(self._pods.items()):
+            made_here = uid in self._new or uid.startswith(_SIMULATED)
+            if made_here and not pod.spec.node_name and whom(pod):
+                self._pods[uid], claims = self._generation.equipped(pod)
+                for claim in claims:
+                    self._cluster.claims.observe(claim)
+
+    def _rounds(self, waiting: list[Entry]) -> None:
+        """Decide about pods, again and again, as long as one more finds a place."""
         while waiting:
             left = [entry for entry in waiting if not self._decided(entry)]
             if len(left) == len(waiting):
-                break
-            waiting = left
-        fates = [self._fates[uid] for uid in self._pods if uid in self._fates]
-        return Outcome(tuple(fates), self._after())
+                return
+            waiting = [Entry(Demand.of(pod)) for e in left if (pod := self._pods.get(e.pod.metadata.uid)) is not None]
 
     def _queue(self) -> list[Entry]:
         """Return whom a scheduler would look at, in its order."""
@@ -107,23 +179,121 @@ class _Play:
     def _decided(self, entry: Entry) -> bool:
         """Decide about one pod; return whether that is over."""
         pod = entry.pod
-        verdict = decide(entry, self._cluster, start=self._start, chance=self._chance)
-        while isinstance(verdict, Deallocation):
+        verdict = self._verdict(entry)
+        if isinstance(verdict, Unschedulable) and pod.spec.priority > self._lowest:
+            eviction = preempt(
+                entry,
+                self._cluster,
+                pods=self._pods,
+                budgets=self._snapshot.budgets,
+                start=self._start,
+                veto=self._veto if self._reserving is not None else None,
+            )
+            if eviction is not None:
+                self._evict(eviction)
+                self._evictions[pod.metadata.uid] = eviction
+                status = msgspec.structs.replace(pod.status, nominated_node_name=eviction.node)
+                pod = self._pods[pod.metadata.uid] = msgspec.structs.replace(pod, status=status)
+                verdict = self._verdict(Entry(Demand.of(pod)))
+        return self._settled(pod, verdict)
+
+    def _veto(self, pod: PlacedPod, found: Sequence[Eviction]) -> Sequence[Eviction]:
+        return found if self._reserving is None else self._reserving.worthwhile(pod, found, pods=self._pods)
+
+    def _verdict(self, entry: Entry) -> Verdict:
+        """Decide about one pod; what nobody can use any more is taken back."""
+        while True:
+            verdict = decide(entry, self._cluster, start=self._start, chance=self._chance, extender=self._reserving)
+            if not isinstance(verdict, Deallocation):
+                return verdict
             self._observe(verdict.claim, None, ())
-            verdict = decide(entry, self._cluster, start=self._start, chance=self._chance)
-        new = pod.metadata.uid in self._new
-        match verdict:
-            case Placement():
-                full = self._full(verdict, pod)
-                if full is not None:
-                    self._fates[pod.metadata.uid] = Fate(pod, why=full, new=new)
-                    return False
-                self._start += 1
-                self._fates[pod.metadata.uid] = Fate(pod, verdict.node, self._carried_out(verdict, pod), new=new)
-                return True
-            case Unschedulable(message=why) | Later(why=why):
-                self._fates[pod.metadata.uid] = Fate(pod, why=why, new=new)
-                return False
+
+    def _settled(self, pod: PlacedPod, verdict: Verdict) -> bool:
+        """Note what becomes of a pod; return whether it waits no more."""
+        uid = pod.metadata.uid
+        fate = self._fate(pod)
+        if not isinstance(verdict, Placement):
+            waits = verdict.why if isinstance(verdict, Later) else verdict.message
+            self._fates[uid] = replace(fate, why=waits)
+            return False
+        why = self._full(verdict, pod)
+        inside = ""
+        if not why:
+            inside, why = self._admitted(pod, verdict.node)
+        if why:
+            self._fates[uid] = replace(fate, why=why)
+            return False
+        self._start += 1
+        claims = self._held(verdict, pod) if fate.reservation else self._carried_out(verdict, pod)
+        self._fates[uid] = replace(fate, node=verdict.node, claims=claims, inside=inside)
+        return True
+
+    def _fate(self, pod: PlacedPod) -> Fate:
+        uid = pod.metadata.uid
+        eviction = self._evictions.get(uid)
+        name = ""
+        if placeholders.stands_for(pod.metadata) is not None:
+            name = pod.metadata.annotation(marks.RESERVATION_NAME) or pod.metadata.name
+        return Fate(
+            pod,
+            new=uid in self._new or name in self._first,
+            victims=eviction.victims if eviction is not None else (),
+            violating=eviction.violating if eviction is not None else frozenset(),
+            reservation=name,
+        )
+
+    def _admitted(self, pod: PlacedPod, node: str) -> tuple[str, str]:
+        """Have reservations let a pod in, or have their place; return in which one it is, and why not."""
+        if self._reserving is None:
+            return "", ""
+        uid = placeholders.stands_for(pod.metadata)
+        if uid is None:
+            return self._reserving.admit(pod, node)
+        found = self._reserving.place(uid, node)
+        if isinstance(found, str):
+            return "", found
+        self._generation.observe_reservation(uid, found)
+        return "", ""
+
+    def _evict(self, eviction: Eviction) -> None:
+        """Take pods as ended and gone, and what only they used as given back."""
+        for victim in eviction.victims:
+            meta = victim.metadata
+            self._cluster.displace(meta.uid)
+            del self._pods[meta.uid]
+            self._generation.forget(victim)
+            if self._reserving is not None:
+                self._reserving.gone(victim)
+            if meta.uid in self._fates:
+                why = "is ended for a pod of higher priority"
+                self._fates[meta.uid] = Fate(victim, why=why, new=meta.uid in self._new)
+            for name in claim_names(victim):
+                claim = self._cluster.claims.get((meta.namespace, name))
+                if claim is not None:
+                    self._leave(claim, meta.uid)
+
+    def _leave(self, claim: ResourceClaim, uid: Uid) -> None:
+        """Take a pod as gone that has used a claim."""
+        left = [each for each in claim.entries if each.uid != uid]
+        if claim.generated_for == uid:
+            if not left:
+                self._cluster.claims.forget(claim)
+                return
+            claim = _ownerless(claim)
+        status = msgspec.structs.replace(
+            claim.status, reserved_for=left, allocation=claim.status.allocation if left else None
+        )
+        self._written(msgspec.structs.replace(claim, status=status))
+
+    def _held(self, placement: Placement, pod: PlacedPod) -> tuple[ResourceClaim, ...]:
+        """Take a reservation as placed: its pod is gone, and its claims are held in its own name."""
+        uid = placeholders.stands_for(pod.metadata)
+        entry = devices.entry(pod.metadata.annotation(marks.RESERVATION_NAME) or "", uid or Uid(""))
+        del self._pods[pod.metadata.uid]
+        self._generation.forget(pod)
+        if self._reserving is not None:
+            self._reserving.gone(pod)
+        return tuple(self._observe(_ownerless(claim), given, (entry,)) for claim, given in placement.claims)
 
     def _carried_out(self, placement: Placement, pod: PlacedPod) -> tuple[ResourceClaim, ...]:
         entry = ConsumerReference(resource="pods", name=pod.metadata.name, uid=pod.metadata.uid)
@@ -140,53 +310,43 @@ class _Play:
         listed = [*claim.entries, *(each for each in more if each not in claim.entries)] if more else []
         given = (allocation or status.allocation) if more else None
         status = msgspec.structs.replace(status, allocation=given, reserved_for=listed)
-        written = msgspec.structs.replace(claim, status=status)
-        self._cluster.claims.observe(written)
-        return written
+        return self._written(msgspec.structs.replace(claim, status=status))
 
-    def _full(self, placement: Placement, pod: PlacedPod) -> str | None:
+    def _written(self, claim: ResourceClaim) -> ResourceClaim:
+        self._cluster.claims.observe(claim)
+        self._generation.observe(claim)
+        return claim
+
+    def _full(self, placement: Placement, pod: PlacedPod) -> str:
         """Return why the list of a claim takes no more pods, where nothing of ours makes room in it."""
         if self._without_limit:
-            return None
+            return ""
         for claim, _ in placement.claims:
             entries = claim.entries
             listed = any(entry.uid == pod.metadata.uid for entry in entries)
             if len(entries) >= RESERVED_FOR_MAX_SIZE and not listed:
                 return f"claim {claim.metadata.name} has {len(entries)} consumers, and a list has no room for more"
-        return None
-
-    def _with_claims(self, pod: PlacedPod, templates: dict[Key, ResourceClaimTemplate]) -> PlacedPod:
-        """Return the pod with the claims that would be made for it."""
-        made = []
-        for entry in pod.spec.resource_claims or ():
-            template = templates.get((pod.metadata.namespace, entry.resource_claim_template_name or ""))
-            if template is not None:
-                claim = _generated(template, pod, entry)
-                self._cluster.claims.observe(claim)
-                made.append(PodResourceClaimStatus(name=entry.name, resource_claim_name=claim.metadata.name))
-        if not made:
-            return pod
-        return msgspec.structs.replace(pod, status=msgspec.structs.replace(pod.status, resource_claim_statuses=made))
+        return ""
 
     def _after(self) -> Snapshot:
         return msgspec.structs.replace(
-            self._snapshot, claims=tuple(self._cluster.claims), pods=tuple(self._pods.values())
+            self._snapshot,
+            claims=tuple(self._cluster.claims),
+            pods=tuple(self._pods.values()),
+            reservations=self._reserving.objects if self._reserving is not None else self._snapshot.reservations,
         )
 
 
-def _generated(template: ResourceClaimTemplate, pod: PlacedPod, entry: PodResourceClaim) -> ResourceClaim:
-    meta = pod.metadata
-    owner = OwnerReference(api_version="v1", kind="Pod", name=meta.name, uid=meta.uid, controller=True)
-    metadata = ObjectMeta(
-        name=f"{meta.name}-{entry.name}-simulated",
-        namespace=meta.namespace,
-        uid=Uid(f"simulated-claim-{meta.namespace}-{meta.name}-{entry.name}"),
-        resource_version="1",
-        annotations={**(template.spec.metadata.annotations or {}), POD_CLAIM_NAME: entry.name},
-        owner_references=[owner],
+def _ownerless(claim: ResourceClaim) -> ResourceClaim:
+    """Return a claim without its controller: whoever holds it besides stays its owner."""
+    owners = [each for each in claim.metadata.owner_references or () if not each.controller]
+    return msgspec.structs.replace(
+        claim, metadata=msgspec.structs.replace(claim.metadata, owner_references=owners or None)
     )
-    spec = msgspec.convert(template.spec.spec, type(ResourceClaim(metadata=metadata).spec))
-    return ResourceClaim(metadata=metadata, spec=spec)
+
+
+def _moment(taken: str) -> float:
+    return datetime.fromisoformat(taken).timestamp() if taken else 0.0
 
 
 def _with(snapshot: Snapshot, wishes: Wishes) -> Snapshot:
@@ -204,6 +364,17 @@ def _with(snapshot: Snapshot, wishes: Wishes) -> Snapshot:
         nodes=joined(snapshot.nodes, wishes.nodes),
         slices=joined(snapshot.slices, wishes.slices),
         classes=joined(snapshot.classes, wishes.classes),
+        priorities=joined(snapshot.priorities, wishes.classes_of_priority),
+        reservations=joined(snapshot.reservations or (), [_begun(each, snapshot) for each in wishes.reservations]),
+    )
+
+
+def _begun(found: DynamicObject, snapshot: Snapshot) -> DynamicObject:
+    """Return a reservation as created now: what it says of its end counts from there."""
+    metadata = {**found.content["metadata"], "creationTimestamp": snapshot.taken}
+    return DynamicObject(
+        metadata=msgspec.structs.replace(found.metadata, creation_timestamp=snapshot.taken),
+        content={**found.content, "metadata": metadata},
     )
 
 
@@ -213,8 +384,3 @@ def _opened(pod: PlacedPod) -> PlacedPod:
         return pod
     gates = [each for each in pod.spec.scheduling_gates or () if each.name != OURS]
     return msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, scheduling_gates=gates or None))
-
-
-def reserved(claim: ResourceClaim) -> str:
-    """Return for which workload a claim says it is."""
-    return claim.metadata.annotation(RESERVED_FOR) or ""

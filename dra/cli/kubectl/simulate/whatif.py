@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import msgspec
 
 from dra.engine.explain.snapshot import Snapshot
+from dra.engine.reservations import devices, placeholders
 from dra.model.claims import ResourceClaim, ResourceClaimStatus
 from dra.model.meta import Key, Uid
 from dra.model.placement import Host
@@ -15,6 +16,7 @@ from dra.model.slices import ResourceSlice
 from dra.model.workloads import reservation
 
 HOSTNAME = "kubernetes.io/hostname"
+RESERVATION = ("reservation", "reservations", "rsv")
 
 
 class UnknownError(ValueError):
@@ -31,7 +33,7 @@ class Change:
 
     dropped: tuple[str, ...] = ()
     """``[NAMESPACE/]CLAIM``, or the workload that claims are reserved for, ``jobs.batch/train``: those claims are given
-    back, and their pods are gone."""
+    back, and their pods are gone. Or ``reservation/NAME``: that Reservation is deleted, and the pods in it run on."""
 
     namespace: str = ""
     """Where claims are that are named without one."""
@@ -44,6 +46,10 @@ def changed(snapshot: Snapshot, change: Change) -> Snapshot:
     for name, count in change.added:
         snapshot = _grown(snapshot, name, count)
     for name in change.dropped:
+        prefix, _, reservation = name.partition("/")
+        if prefix in RESERVATION:
+            snapshot = _without_reservation(snapshot, reservation)
+            continue
         for key in _meant(snapshot, name, change.namespace):
             snapshot = _dropped(snapshot, key)
     return snapshot
@@ -105,6 +111,40 @@ def _meant(snapshot: Snapshot, name: str, namespace: str) -> list[Key]:
     if not reserved:
         raise UnknownError(f"claim {'/'.join(key)}: is not there, and none in {namespace} is reserved for {name}")
     return reserved
+
+
+def _without_reservation(snapshot: Snapshot, name: str) -> Snapshot:
+    """Return the cluster without a Reservation: garbage collection takes the claims that it alone has."""
+    found = next((each for each in snapshot.reservations or () if each.metadata.name == name), None)
+    if found is None:
+        raise UnknownError(f"reservation {name}: is not there; there are: kubectl dra reservations")
+    uid = found.metadata.uid
+    claims = (_let_go(claim, uid) for claim in snapshot.claims)
+    pods = tuple(pod for pod in snapshot.pods if placeholders.stands_for(pod.metadata) != uid)
+    return msgspec.structs.replace(
+        snapshot,
+        reservations=tuple(each for each in snapshot.reservations or () if each is not found),
+        claims=tuple(claim for claim in claims if claim is not None),
+        pods=pods,
+    )
+
+
+def _let_go(claim: ResourceClaim, uid: Uid) -> ResourceClaim | None:
+    """Return a claim as it is without a Reservation; None: it goes with it."""
+    made_for = any(each.uid == uid for each in devices.holders(claim))
+    if not made_for and all(each.uid != uid for each in claim.entries):
+        return claim
+    owners = [each for each in claim.metadata.owner_references or () if each.uid != uid]
+    left = [each for each in claim.entries if each.uid != uid]
+    if made_for and not owners and not left:
+        return None
+    return msgspec.structs.replace(
+        claim,
+        metadata=msgspec.structs.replace(claim.metadata, owner_references=owners or None),
+        status=msgspec.structs.replace(
+            claim.status, reserved_for=left, allocation=claim.status.allocation if left else None
+        ),
+    )
 
 
 def _workload(claim: ResourceClaim) -> str:

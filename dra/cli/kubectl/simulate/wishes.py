@@ -12,11 +12,14 @@ from typing import Any, Final
 
 import msgspec
 
+from dra.api.reservations import model as api
+from dra.api.reservations.model import KIND
 from dra.cli.kubectl.manifests import MalformedManifestError, flat
 from dra.model.claims import ResourceClaim
 from dra.model.classes import DeviceClass
-from dra.model.meta import Key
+from dra.model.meta import DynamicObject, Key, ObjectMeta
 from dra.model.placement import Host, PlacedPod
+from dra.model.preemption import PriorityClass
 from dra.model.slices import ResourceSlice
 from dra.model.templates import ResourceClaimTemplate
 
@@ -36,8 +39,10 @@ class Wishes:
     nodes: list[Host] = field(default_factory=list)
     slices: list[ResourceSlice] = field(default_factory=list)
     classes: list[DeviceClass] = field(default_factory=list)
+    reservations: list[DynamicObject] = field(default_factory=list)
+    classes_of_priority: list[PriorityClass] = field(default_factory=list)
     priorities: dict[Key, str] = field(default_factory=dict)
-    """Pod → its priority class, where its priority is not said."""
+    """Pod → its priority class, empty if it names none, where its priority is not said."""
 
     ignored: list[str] = field(default_factory=list)
     """What is not simulated."""
@@ -76,6 +81,7 @@ _STRUCTS: Final[Mapping[str, tuple[str, Any, bool]]] = {
     "Node": ("nodes", Host, False),
     "ResourceSlice": ("slices", ResourceSlice, False),
     "DeviceClass": ("classes", DeviceClass, False),
+    "PriorityClass": ("classes_of_priority", PriorityClass, False),
 }
 
 _REPLICATED: Final = {"Deployment": "deployments", "ReplicaSet": "replicasets", "StatefulSet": "statefulsets"}
@@ -89,6 +95,9 @@ def _add(wishes: Wishes, kind: str, document: Json, *, namespace: str) -> bool:
         where = {"namespace": meta.get("namespace", namespace)} if namespaced else {}
         named = {**meta, **where, "uid": meta.get("uid") or f"simulated-{kind}-{meta['name']}", "resourceVersion": "1"}
         getattr(wishes, attribute).append(msgspec.convert({**document, "metadata": named}, struct))
+        return True
+    if kind == KIND:
+        _add_reservation(wishes, document)
         return True
     if kind == "Pod":
         _add_pod(wishes, document, namespace=namespace)
@@ -107,6 +116,14 @@ def _add(wishes: Wishes, kind: str, document: Json, *, namespace: str) -> bool:
         }
         _add_pod(wishes, {"metadata": pod_meta, "spec": template["spec"]}, namespace=namespace)
     return True
+
+
+def _add_reservation(wishes: Wishes, document: Json) -> None:
+    meta = {**document["metadata"], "uid": f"simulated-{KIND}-{document['metadata']['name']}", "resourceVersion": "1"}
+    content = {**document, "metadata": meta}
+    content.pop("status", None)
+    api.read(content)
+    wishes.reservations.append(DynamicObject(metadata=msgspec.convert(meta, ObjectMeta), content=content))
 
 
 def _count(kind: str, spec: Json) -> int | None:
@@ -130,8 +147,8 @@ def _add_pod(wishes: Wishes, document: Json, *, namespace: str) -> None:
     for field_name in ("containers", "initContainers"):
         if field_name in spec:
             spec[field_name] = [_requesting(each) for each in spec[field_name]]
-    if "priorityClassName" in spec and "priority" not in spec:
-        wishes.priorities[meta["namespace"], meta["name"]] = str(spec["priorityClassName"])
+    if spec.get("priority") is None:
+        wishes.priorities[meta["namespace"], meta["name"]] = str(spec.get("priorityClassName") or "")
     gates = [each for each in spec.get("schedulingGates") or () if each.get("name") != OURS]
     spec["schedulingGates"] = gates or None
     wishes.pods.append(msgspec.convert({"metadata": meta, "spec": spec}, PlacedPod))

@@ -25,11 +25,12 @@ from dra.cli.kubectl.reading.source import Source, source_options
 def bundle(*, source: Source, path: str) -> None:
     """Write what explanations need into a file that may be sent to somebody else.
 
-    In it: claims, the pods' names, nodes and requests, nodes, slices, classes, and the names and states of workloads.
-    Not in it: what containers run, their environment, volumes, secrets, annotations and labels of others, parameters of
-    drivers. Every command that reads takes it: kubectl dra explain claim NAME --from FILE
+    In it: claims, the pods' names, nodes, requests and priorities, nodes, slices, classes, templates, Reservations,
+    disruption budgets, and the names and states of workloads. Not in it: what containers run, their environment,
+    volumes, secrets, annotations of others, labels that no selector names, parameters of drivers. Every command that
+    reads takes it: kubectl dra explain claim NAME --from FILE
     """
-    snapshot = source.read(Parts.ALL)
+    snapshot = source.read(Parts.EVERYTHING)
     try:
         files.write(snapshot, Path(path))
     except OSError as error:

@@ -17,6 +17,7 @@ from dra.engine.explain.claims import ClaimFacts
 from dra.engine.explain.devices import devices
 from dra.engine.explain.pods import PodFacts
 from dra.engine.explain.scene import Scene
+from dra.engine.explain.snapshot import Snapshot
 from dra.model.meta import Key
 
 KINDS: Final = ("claim", "pod", "node", "device", "reservation", "reason")
@@ -42,7 +43,7 @@ def explain(*, kind: str, name: str | None, source: Source, style: Style) -> Non
     if kind == "reservation":
         _tell_reservation(source, name, style)
         return
-    snapshot = source.read(Parts.ALL)
+    snapshot = source.read(Parts.ALL | Parts.RESERVATIONS)
     scene = Scene(snapshot)
     if kind in {"node", "device"}:
         if not places.tell(scene, kind, name, style):
@@ -50,7 +51,7 @@ def explain(*, kind: str, name: str | None, source: Source, style: Style) -> Non
             raise FailedError(f"{kind} {name}: not found{meant(name, known)}")
         return
     facts = _facts(scene, kind, _key(source, scene, kind, name))
-    more, content = _of_reservations(source, facts)
+    more, content = _of_reservations(snapshot, facts)
     if style.output is Format.TABLE:
         lines = (
             words.claim_lines(facts, snapshot) if isinstance(facts, ClaimFacts) else words.pod_lines(facts, snapshot)
@@ -65,18 +66,17 @@ def explain(*, kind: str, name: str | None, source: Source, style: Style) -> Non
 def _tell_reservation(source: Source, name: str, style: Style) -> None:
     from dra.cli.kubectl.reservations import telling  # noqa: PLC0415 - only who asks for it waits for it
 
-    if source.bundle is not None:
-        raise FailedError(f"reservation {name}: there are no reservations in bundles")
-    telling.tell(source.place, name, style)
+    snapshot = source.read(Parts.RESERVATIONS | Parts.PODS | Parts.NODES)
+    telling.tell(snapshot, name, style, now=source.now(snapshot))
 
 
-def _of_reservations(source: Source, facts: ClaimFacts | PodFacts) -> tuple[list[str], dict[str, Any]]:
+def _of_reservations(snapshot: Snapshot, facts: ClaimFacts | PodFacts) -> tuple[list[str], dict[str, Any]]:
     """Return what reservations mean to a pod."""
-    if not isinstance(facts, PodFacts) or source.bundle is not None or facts.stage == "finished":
+    if not isinstance(facts, PodFacts) or not snapshot.reservations or facts.stage == "finished":
         return [], {}
     from dra.cli.kubectl.reservations import telling  # noqa: PLC0415 - as above
 
-    return telling.about_pod(source.place, facts.key)
+    return telling.about_pod(snapshot, facts.key)
 
 
 def _tell_meaning(name: str, style: Style) -> None:

@@ -12,7 +12,7 @@ from dra.cli.kubectl import listings
 from dra.cli.kubectl.connection import FailedError
 from dra.cli.kubectl.kinds import Kind, Name, target
 from dra.cli.kubectl.listings import Listing, Row, nothing
-from dra.cli.kubectl.options import Style, rows_options
+from dra.cli.kubectl.options import Style, rows_options, watch_option
 from dra.cli.kubectl.output import Format, say
 from dra.cli.kubectl.reading.live import Parts
 from dra.cli.kubectl.reading.source import Source, source_options
@@ -43,7 +43,7 @@ PARTS: Final = Parts.PODS | Parts.WORKLOADS | Parts.NODES | Parts.DEVICES
 @source_options
 @choice_options
 @rows_options
-@click.option("-w", "--watch", is_flag=True, help="Go on, and print what changes, until Ctrl-C.")
+@watch_option
 def get(*, kind: str, name: str | None, source: Source, choice: Chosen, style: Style, watch: bool) -> None:
     """List claims, devices or Reservations with who uses them now.
 
@@ -74,11 +74,7 @@ def get(*, kind: str, name: str | None, source: Source, choice: Chosen, style: S
 def _reservations(source: Source, name: str | None, *, choice: Chosen, style: Style, watch: bool) -> None:
     from dra.cli.kubectl.reservations.listing import tell  # noqa: PLC0415 - only who asks for them needs it
 
-    if source.bundle is not None:
-        raise FailedError("there are no reservations in bundles")
-    if watch:
-        raise click.UsageError("changes of reservations are shown by: kubectl get reservations -w")
-    tell(source.place, name, choice=choice, style=style)
+    tell(source, name, choice=choice, style=style, watch=watch)
 
 
 def _listed(snapshot: Snapshot, *, kind: str, name: str | None, source: Source, choice: Chosen) -> Listing:

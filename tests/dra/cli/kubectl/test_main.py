@@ -27,6 +27,13 @@ def test_help_lists_the_commands(run, arguments):
     assert all(name in shown.output for name in COMMANDS)
 
 
+@pytest.mark.parametrize("arguments", ["audit -w", "tree --watch", "explain claim c -w", "simulate -w"])
+def test_what_cannot_be_watched_says_what_can(run, arguments):
+    shown = run(*arguments.split())
+    assert shown.exit_code == 2
+    assert "no --watch. What goes on with -w: kubectl dra get claims" in " ".join(shown.stderr.split())
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_each_command_has_help_and_its_first_sentence_is_that_of_the_list(run, name):
     shown = run(name, "--help")

@@ -103,6 +103,8 @@ def snapshot(*claims: Any, pods: tuple = (), workloads: tuple = (), leader: Lead
         "slices": more.get("slices") or [offer(each["metadata"]["name"]) for each in nodes],
         "classes": classes,
         "templates": more.get("templates", []),
+        "priorities": more.get("priorities", []),
+        "budgets": more.get("budgets", []),
     }
     found = msgspec.convert(content, Snapshot)
     return msgspec.structs.replace(found, workloads=tuple(workloads), leader=leader)

@@ -118,7 +118,7 @@ def test_a_group_has_numbers_and_says_who_has_the_devices():
             told(
                 spec={"resourceClaims": [{"name": "x", "resourceClaimTemplateName": "t"}]},
                 waits=(),
-                templates=[("ml", "t")],
+                templates=[{"metadata": {"namespace": "ml", "name": "t"}}],
             ),
             {Trouble.CLAIM_NOT_MADE, Trouble.NOT_TRIED},
             id="nobody-makes-its-claim",

@@ -10,13 +10,17 @@ from click.testing import CliRunner
 
 from dra.cli.kubectl.main import main
 from dra.cli.kubectl.reading import bundle
+from dra.cli.kubectl.reading.redaction import redacted
 from dra.engine.claims.view import WorkloadPhase
 from dra.engine.explain import claims, pods
 from dra.engine.explain.audit import audit
 from dra.engine.explain.scene import Scene
 from dra.engine.explain.snapshot import Snapshot
+from dra.engine.generation.held import stands_in
 from dra.model.claims import ResourceClaim
+from dra.model.meta import DynamicObject, ObjectMeta
 from dra.model.placement import PlacedPod
+from dra.model.templates import TemplateMetadata
 from tests.dra.engine.explain.scenes import JOB, claim, entry, node, pod, snapshot, workload
 
 SECRET = "hunter2"  # noqa: S105 - of nobody
@@ -49,7 +53,61 @@ def secretive():
         {"name": "d", "persistentVolumeClaim": {"claimName": SECRET}},
     ]
     running["status"]["conditions"].append({"type": "Ready", "status": "False", "message": SECRET})
-    return snapshot(held, claim("d"), pods=(running, pod("b", "d")), workloads=(workload(WorkloadPhase.PRESENT),))
+    template = {
+        "metadata": {"namespace": "ml", "name": "t", "annotations": {"x": SECRET}, "labels": {"x": SECRET}},
+        "spec": {
+            "metadata": {"labels": {"x": SECRET}, "annotations": {"x": SECRET}},
+            "spec": {"devices": {"requests": [{"name": "gpu"}], "config": [opaque]}},
+        },
+    }
+    budget = {
+        "metadata": {"namespace": "ml", "name": "b", "annotations": {"x": SECRET}},
+        "spec": {"selector": {"matchLabels": {"app": "a"}}},
+    }
+    running["metadata"]["labels"] = {"app": SECRET, "note": SECRET}
+    found = snapshot(
+        held,
+        claim("d"),
+        pods=(running, pod("b", "d")),
+        workloads=(workload(WorkloadPhase.PRESENT),),
+        templates=[template],
+        budgets=[budget],
+        priorities=[{"metadata": {"name": "p", "labels": {"x": SECRET}, "annotations": {"x": SECRET}}}],
+    )
+    return msgspec.structs.replace(found, reservations=(reserved(), reserved("odd", odd=SECRET)))
+
+
+def reserved(name="r", **odd):
+    """A Reservation with a secret wherever its template has room for one."""
+    container = {
+        "name": "main",
+        "command": [SECRET],
+        "env": [{"name": "TOKEN", "value": SECRET}],
+        "resources": {"requests": {"cpu": "2"}},
+    }
+    affinity = {"podAffinity": {"x": SECRET}, "nodeAffinity": {}}
+    spec = {"containers": [container], "volumes": [{"secret": SECRET}], "affinity": affinity, "hostname": SECRET}
+    metadata = {"namespace": "ml", "labels": {"x": SECRET}, "annotations": {"x": SECRET}}
+    content = {
+        "apiVersion": "scheduling.koordinator.sh/v1alpha1",
+        "kind": "Reservation",
+        "metadata": {
+            "name": name,
+            "uid": f"uid-{name}",
+            "resourceVersion": "1",
+            "labels": {"x": SECRET},
+            "annotations": {"kubectl.kubernetes.io/last-applied-configuration": SECRET},
+            "managedFields": [{"manager": SECRET}],
+        },
+        "spec": {
+            "template": {"metadata": metadata, "spec": spec},
+            "owners": [{"labelSelector": {"matchLabels": {"app": "b"}}}],
+            "ttl": "0s",
+            **odd,
+        },
+        "status": {"phase": "Available", "nodeName": "n2", "allocatable": {"cpu": "2"}, "more": SECRET},
+    }
+    return DynamicObject(metadata=msgspec.convert(content["metadata"], ObjectMeta), content=content)
 
 
 def test_a_bundle_gives_the_same_explanations(tmp_path):
@@ -61,6 +119,25 @@ def test_a_bundle_gives_the_same_explanations(tmp_path):
     for name in ("a", "b"):
         assert pods.explain(here, ("ml", name)) == pods.explain(there, ("ml", name))
     assert audit(here) == audit(there)
+
+
+def test_what_rules_compare_is_still_the_same_or_different():
+    """Held claims and templates, labels that selectors name."""
+    taken = secretive()
+    template, claimed = taken.templates[0], taken.claims[0]
+    same = msgspec.structs.replace(claimed.metadata, labels={"x": SECRET})
+    config = [{"opaque": {"driver": "gpu.example.com", "parameters": {"token": SECRET}}}]
+    devices = {"requests": [{"name": "gpu"}], "config": config}
+    like = msgspec.structs.replace(claimed, metadata=same, spec=msgspec.structs.replace(claimed.spec, devices=devices))
+    other = msgspec.structs.replace(
+        like, spec=msgspec.structs.replace(like.spec, devices=devices | {"config": [{"opaque": {"parameters": 1}}]})
+    )
+    plain = msgspec.structs.replace(template, spec=msgspec.structs.replace(template.spec, metadata=TemplateMetadata()))
+    found = redacted(msgspec.structs.replace(taken, claims=(like, other, claimed), templates=(template, plain)))
+    assert [stands_in(each, found.templates[1]) for each in found.claims] == [True, False, False]
+    assert [len(each.metadata.labels or {}) for each in found.claims] == [1, 1, 0]
+    labels = {pod.metadata.name: pod.metadata.labels for pod in found.pods}
+    assert labels == {"a": {"app": "redacted"}, "b": None}
 
 
 def test_no_secret_is_in_a_bundle(tmp_path):
@@ -123,6 +200,9 @@ def test_a_bundle_says_what_nodes_keep(tmp_path, keeps, shown):
     [
         pytest.param(["explain", "claim", "c"], 0, "rule 7: jobs.batch/train may still use it", id="explain-claim"),
         pytest.param(["why", "pod/b"], 1, "3 nodes could take it", id="why-pod"),
+        pytest.param(["why", "reservation/r"], 0, "held      cpu=2", id="why-reservation"),
+        pytest.param(["reservations"], 0, "Available", id="reservations"),
+        pytest.param(["reservations", "odd", "-o", "wide"], 0, "Unreadable", id="a-reservation-that-cannot-be-read"),
         pytest.param(["why", "node", "n1"], 0, "held by claim ml/c", id="why-node"),
         pytest.param(["explain", "device", "n1/gpu-0"], 0, "used by 1 pod", id="explain-device"),
         pytest.param(["explain", "claim", "c", "-o", "json"], 0, '"workload"', id="as-json"),

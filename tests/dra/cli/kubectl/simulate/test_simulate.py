@@ -1,7 +1,5 @@
 """What would be placed where, what would wait and why: on a cluster of three nodes with two devices each."""
 
-import json
-
 import pytest
 import yaml
 from click.testing import CliRunner
@@ -10,52 +8,8 @@ from dra.cli.kubectl.main import main
 from dra.cli.kubectl.manifests import MalformedManifestError
 from dra.cli.kubectl.reading import bundle
 from dra.cli.kubectl.simulate.wishes import read
-from tests.dra.engine.explain.scenes import DRIVER, claim, entry, node, pod, snapshot
-
-
-def manifest(kind, name, spec=None, *, version="v1", **metadata):
-    return {
-        "apiVersion": version,
-        "kind": kind,
-        "metadata": {"name": name, "namespace": "ml"} | metadata,
-        "spec": spec or {},
-    }
-
-
-def asking(name, count=1):
-    exactly = {"deviceClassName": DRIVER, "count": count}
-    return manifest("ResourceClaim", name, {"devices": {"requests": [{"name": "gpu", "exactly": exactly}]}})
-
-
-def template(name, count=1):
-    return manifest("ResourceClaimTemplate", name, {"spec": asking("x", count)["spec"]})
-
-
-def using(*claims, template=None, cpu=1, **more):
-    entries = [{"name": f"c{number}", "resourceClaimName": name} for number, name in enumerate(claims)]
-    entries += [{"name": "own", "resourceClaimTemplateName": template}] if template else []
-    return {"containers": [{"name": "main", "resources": {"limits": {"cpu": cpu}}}], "resourceClaims": entries} | more
-
-
-@pytest.fixture
-def simulate(tmp_path):
-    def simulate(*manifests, cluster=None, options=()):
-        bundle.write(cluster or snapshot(), tmp_path / "b.tgz")
-        (tmp_path / "m.yaml").write_text(yaml.safe_dump_all(manifests))
-        command = ["simulate", f"--filename={tmp_path}/m.yaml", f"--from={tmp_path}/b.tgz", "--namespace=ml", *options]
-        done = CliRunner().invoke(main, [*command, "--output=json"])
-        if done.exit_code == 2:
-            return done
-        assert done.exit_code in (0, 1), (done.output, done.exception)
-        found = {each["metadata"]["name"]: each for each in json.loads(done.stdout)["items"]}
-        assert done.exit_code == (not all(each["placed"] for each in found.values()))
-        return found
-
-    return simulate
-
-
-def placed(found):
-    return {name for name, each in found.items() if each["placed"]}
+from tests.dra.cli.kubectl.simulate.manifests import asking, manifest, placed, template, using
+from tests.dra.engine.explain.scenes import claim, entry, node, pod, snapshot
 
 
 def test_pods_that_share_a_claim_go_where_its_device_is(simulate):
@@ -148,6 +102,86 @@ def test_a_pod_of_higher_priority_comes_first(simulate):
     pods = [manifest("Pod", name, using("c" + name, priority=priority)) for name, priority in (("a", 1), ("b", 9))]
     found = simulate(asking("ca", 2), asking("cb", 2), *pods, cluster=snapshot(nodes=[node("n1")]))
     assert placed(found) == {"b"}
+
+
+URGENT = {"metadata": {"name": "urgent"}, "value": 1000}
+CALM = {"metadata": {"name": "calm"}, "value": 500, "preemptionPolicy": "Never", "globalDefault": True}
+
+
+def full(**more):
+    """A node on which two pods run: of priority 1 with a device, and of priority 2."""
+    pods = [
+        pod(
+            name,
+            *claims,
+            on="n1",
+            phase="Running",
+            priority=priority,
+            containers=[{"resources": {"requests": {"cpu": "4"}}}],
+        )
+        for name, claims, priority in (("x", ("h",), 1), ("y", (), 2))
+    ]
+    held = claim("h", "n1/gpu-0", listed=(entry("x"),))
+    return snapshot(held, pods=tuple(pods), nodes=[node("n1")], priorities=[URGENT, CALM], **more)
+
+
+def test_it_names_who_would_be_ended_for_a_pod_of_higher_priority(simulate):
+    found = simulate(manifest("Pod", "p", using(cpu=3, priorityClassName="urgent")), cluster=full())
+    assert found["p"]["node"] == "n1"
+    (victim,) = found["p"]["preempts"]
+    assert victim == {"namespace": "ml", "name": "x", "node": "n1", "priority": 1, "violatesBudget": False}
+
+
+def test_what_a_victim_had_is_there_for_the_next(simulate):
+    later = manifest("Pod", "q", using("c", cpu=1))
+    alone = simulate(asking("c", 2), later, cluster=full())
+    assert not alone["q"]["placed"]
+    found = simulate(
+        asking("c", 2), manifest("Pod", "p", using(cpu=3, priorityClassName="urgent")), later, cluster=full()
+    )
+    assert found["q"]["devices"] == ["gpu.example.com/n1/gpu-0", "gpu.example.com/n1/gpu-1"]
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        pytest.param({"priorityClassName": "calm"}, id="of-its-class"),
+        pytest.param({}, id="of-the-default-class"),
+        pytest.param({"priorityClassName": "urgent", "preemptionPolicy": "Never"}, id="of-its-own"),
+    ],
+)
+def test_who_never_preempts_waits(simulate, spec):
+    assert not simulate(manifest("Pod", "p", using(cpu=3, **spec)), cluster=full())["p"]["placed"]
+
+
+def test_a_budget_is_gone_against_only_if_nothing_else_helps(simulate):
+    budget = {
+        "metadata": {"name": "b", "namespace": "ml"},
+        "spec": {"selector": {"matchLabels": {"app": "x"}}},
+        "status": {"disruptionsAllowed": 0},
+    }
+    pods = [
+        pod(
+            name,
+            on="n1",
+            phase="Running",
+            metadata={"labels": {"app": name}},
+            containers=[{"resources": {"requests": {"cpu": "4"}}}],
+        )
+        for name in ("x", "y")
+    ]
+    cluster = snapshot(pods=tuple(pods), nodes=[node("n1")], priorities=[URGENT], budgets=[budget])
+    small, large = (manifest("Pod", "p", using(cpu=cpu, priorityClassName="urgent")) for cpu in (4, 8))
+    assert [each["name"] for each in simulate(small, cluster=cluster)["p"]["preempts"]] == ["y"]
+    told = {each["name"]: each["violatesBudget"] for each in simulate(large, cluster=cluster)["p"]["preempts"]}
+    assert told == {"x": True, "y": False}
+
+
+def test_a_priority_class_that_is_not_there_is_an_error_and_one_of_the_manifests_counts(simulate):
+    asked = manifest("Pod", "p", using(cpu=3, priorityClassName="new"))
+    assert "pod ml/p: there is no priority class new" in simulate(asked, cluster=full()).stderr
+    new = {"kind": "PriorityClass", "metadata": {"name": "new"}, "value": 7}
+    assert simulate(new, asked, cluster=full())["p"]["preempts"]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,34 @@
+"""Priorities as admission gives them: those of a pod's class, or of the default class where it names none."""
+
+from collections.abc import Iterable
+
+import msgspec
+
+from dra.model.placement import PlacedPod
+from dra.model.preemption import NEVER, PREEMPTS, PriorityClass
+
+
+class UnknownClassError(ValueError):
+    """A pod names a class that is not there."""
+
+
+def prioritized(pod: PlacedPod, name: str, classes: Iterable[PriorityClass], *, complete: bool = True) -> PlacedPod:
+    """Return a pod with the priority of that class; without a name, of the default class.
+
+    `complete`: whether these are all classes there are. Raises UnknownClassError.
+    """
+    known = {each.metadata.name: each for each in classes}
+    found = known.get(name)
+    if not name:
+        found = min((each for each in known.values() if each.global_default), key=_value, default=None)
+    elif found is None and complete:
+        raise UnknownClassError(f"pod {'/'.join(pod.metadata.key)}: there is no priority class {name}")
+    if found is None:
+        return pod
+    never = NEVER in {found.preemption_policy, pod.spec.preemption_policy}
+    spec = msgspec.structs.replace(pod.spec, priority=found.value, preemption_policy=NEVER if never else PREEMPTS)
+    return msgspec.structs.replace(pod, spec=spec)
+
+
+def _value(found: PriorityClass) -> int:
+    return found.value

@@ -1,0 +1,28 @@
+"""The command on a bundle, with manifests in a file."""
+
+import json
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from dra.cli.kubectl.main import main
+from dra.cli.kubectl.reading import bundle
+from tests.dra.engine.explain.scenes import snapshot
+
+
+@pytest.fixture
+def simulate(tmp_path):
+    def simulate(*manifests, cluster=None, options=()):
+        bundle.write(cluster or snapshot(), tmp_path / "b.tgz")
+        (tmp_path / "m.yaml").write_text(yaml.safe_dump_all(manifests))
+        command = ["simulate", f"--filename={tmp_path}/m.yaml", f"--from={tmp_path}/b.tgz", "--namespace=ml", *options]
+        done = CliRunner().invoke(main, [*command, "--output=json"])
+        if done.exit_code == 2:
+            return done
+        assert done.exit_code in (0, 1), (done.output, done.exception)
+        found = {each["metadata"]["name"]: each for each in json.loads(done.stdout)["items"]}
+        assert done.exit_code == (not all(each["placed"] for each in found.values()))
+        return found
+
+    return simulate
