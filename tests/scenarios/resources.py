@@ -41,6 +41,7 @@ DEVICE_CLASSES: Final = Resource("resource.k8s.io/v1", "DeviceClass", "devicecla
 RESOURCE_SLICES: Final = Resource("resource.k8s.io/v1", "ResourceSlice", "resourceslices", namespaced=False)
 DEVICE_TAINT_RULES: Final = Resource("resource.k8s.io/v1beta2", "DeviceTaintRule", "devicetaintrules", namespaced=False)
 POD_GROUPS: Final = Resource("scheduling.k8s.io/v1alpha2", "PodGroup", "podgroups")
+DISRUPTION_BUDGETS: Final = Resource("policy/v1", "PodDisruptionBudget", "poddisruptionbudgets")
 PRIORITY_CLASSES: Final = Resource("scheduling.k8s.io/v1", "PriorityClass", "priorityclasses", namespaced=False)
 CLUSTER_ROLES: Final = Resource("rbac.authorization.k8s.io/v1", "ClusterRole", "clusterroles", namespaced=False)
 CLUSTER_ROLE_BINDINGS: Final = Resource(
@@ -67,6 +68,7 @@ _ALL: Final = (
         RESOURCE_SLICES,
         DEVICE_TAINT_RULES,
         POD_GROUPS,
+        DISRUPTION_BUDGETS,
         PRIORITY_CLASSES,
         CLUSTER_ROLES,
         CLUSTER_ROLE_BINDINGS,

@@ -222,7 +222,7 @@ def _after(snapshot: Snapshot, wishes: Wishes, node: str, allocated: dict[str, R
     return msgspec.structs.replace(snapshot, pods=(*snapshot.pods, pod), claims=claims)
 
 
-async def _nodes(team: Namespace) -> list[str]:
+async def nodes_of_a_team(team: Namespace) -> list[str]:
     """Register the nodes of a team."""
     names = [f"sim{number}-{team.name}" for number in range(NODES_EACH)]
     for name in names:
@@ -239,7 +239,7 @@ def _usable(node: Json) -> bool:
     return ready and all(taint["key"] == fake_nodes.FAKE for taint in node["spec"]["taints"])
 
 
-@pytest.mark.parametrize("count", [pytest.param(20, id="some"), pytest.param(200, id="many", marks=pytest.mark.long)])
+@pytest.mark.parametrize("count", [pytest.param(15, id="some"), pytest.param(200, id="many", marks=pytest.mark.long)])
 async def test_it_says_what_the_scheduler_then_does(
     target: Target, api: Api, count: int, tmp_path: Path, remark: Callable[[str], None]
 ) -> None:
@@ -247,7 +247,7 @@ async def test_it_says_what_the_scheduler_then_does(
 
     async def team() -> None:
         async with namespaces.temporary(api, purpose="team") as found:
-            nodes = await _nodes(found)
+            nodes = await nodes_of_a_team(found)
             for seed in seeds:
                 await _played(target, found, nodes, seed, verdicts, tmp_path)
 

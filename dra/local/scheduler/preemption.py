@@ -69,7 +69,7 @@ def preempt(
     found = candidates(entry, cluster, pods=pods, budgets=budgets, start=start)
     if found and veto is not None:
         found = list(veto(entry.pod, found))
-    return min(found, key=_cost, default=None)
+    return min(found, key=cost, default=None)
 
 
 def candidates(
@@ -185,7 +185,8 @@ class _Later(str):
         return str(self) > str(other)
 
 
-def _cost(found: Eviction) -> tuple[int, int, int, int, _Later]:
+def cost(found: Eviction) -> tuple[int, int, int, int, _Later]:
+    """Return what speaks against it: the smallest is chosen."""
     highest = found.victims[0].spec.priority
     total = sum(each.spec.priority + _OFFSET for each in found.victims)
     began = min(each.status.start_time or _NOW for each in found.victims if each.spec.priority == highest)
