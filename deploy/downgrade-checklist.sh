@@ -6,7 +6,7 @@
 #   deploy/downgrade-checklist.sh --apply --purge      the same for an uninstallation: no annotation of ours is left
 #
 # All options are those of `kubectl dra downgrade`, and so are the exit codes: 0 ready, 1 work is left, 2 an error.
-# What each line means: docs/downgrade.md.
+# What each line means: docs/how-to/downgrade.md.
 set -eu
 
 if command -v kubectl-dra >/dev/null 2>&1; then

@@ -1,4 +1,4 @@
-"""docs/kubelet-plugin.md says what is so: its commands run, its texts are ours, and API servers take the examples."""
+"""docs/how-to/kubelet-plugin.md says what is so: its commands run, texts are ours, API servers take the examples."""
 
 import ast
 import re
@@ -16,7 +16,7 @@ from tests.dra.kube.virtual import seeded
 from tests.dra.local.components import User
 
 ROOT = Path(__file__).parents[1]
-PAGE = (ROOT / "docs/kubelet-plugin.md").read_text()
+PAGE = (ROOT / "docs/how-to/kubelet-plugin.md").read_text()
 INSPECTIONS = [
     shlex.split(line)[1:] for line in re.findall(r"^dra-reserve kubelet-plugin inspect .*$", PAGE, re.MULTILINE)
 ]

@@ -123,12 +123,12 @@ def test_the_command_explains_itself(arguments: list[str]) -> None:
 def test_the_rules_of_the_example_are_rules() -> None:
     raw = (ROOT / "examples/local-plane/faults.json").read_bytes()
     rules = msgspec.json.decode(raw, type=Rules).rules
-    shown = (ROOT / "docs/local-plane.md").read_text().partition("```json\n")[2].partition("```")[0]
+    shown = (ROOT / "docs/how-to/local-plane.md").read_text().partition("```json\n")[2].partition("```")[0]
     assert msgspec.json.decode(shown, type=Rule) in rules
 
 
 def test_each_fault_is_explained() -> None:
-    table = (ROOT / "docs/local-plane.md").read_text().partition("| fault |")[2].partition("\n\n")[0]
+    table = (ROOT / "docs/how-to/local-plane.md").read_text().partition("| fault |")[2].partition("\n\n")[0]
     named = {
         name for head in re.findall(r"^\| (`[^|]*) \|", table, re.MULTILINE) for name in re.findall(r"`(\w+)`", head)
     }

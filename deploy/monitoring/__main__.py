@@ -3,7 +3,7 @@
 - ``alerts.yaml``: a file of rules, as Prometheus itself reads them
 - ``prometheus-rule.yaml``: the same for the Prometheus operator
 - ``dashboard.json``: to be imported into Grafana
-- docs/metrics.md: the table of alerts
+- docs/how-to/metrics.md: the table of alerts
 """
 
 import json
@@ -17,7 +17,7 @@ from deploy.monitoring.alerts import ALERTS, group
 from deploy.monitoring.dashboard import dashboard
 
 HERE: Final = Path(__file__).parent
-PAGE: Final = HERE.parents[1] / "docs" / "metrics.md"
+PAGE: Final = HERE.parents[1] / "docs" / "how-to" / "metrics.md"
 BEGIN: Final = "<!-- alerts -->\n"
 END: Final = "<!-- /alerts -->\n"
 _WRITTEN: Final = "# Written by `python -m deploy.monitoring` from alerts.py.\n"
@@ -43,7 +43,9 @@ def files() -> dict[Path, str]:
 
 def _table() -> str:
     lines = ["| alert | what is so | severity |", "|---|---|---|"]
-    lines += [f"| [{each.name}](runbooks/{each.name}.md) | {each.summary} | {each.severity.value} |" for each in ALERTS]
+    lines += [
+        f"| [{each.name}](../runbooks/{each.name}.md) | {each.summary} | {each.severity.value} |" for each in ALERTS
+    ]
     return "\n".join(lines) + "\n"
 
 

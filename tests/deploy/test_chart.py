@@ -323,7 +323,9 @@ def test_the_definition_of_reservations_stays_when_the_release_goes():
     assert found["metadata"]["annotations"] == {"helm.sh/resource-policy": "keep"}
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/install.md", "docs/how-to/upgrade.md", "docs/metrics.md"])
+@pytest.mark.parametrize(
+    "page", ["README.md", "docs/how-to/install.md", "docs/how-to/upgrade.md", "docs/how-to/metrics.md"]
+)
 def test_helm_takes_the_values_that_a_page_sets(page):
     text = (ROOT / page).read_text().replace("\\\n", " ")
     commands = [shlex.split(line) for line in re.findall(r"^helm (?:install|upgrade) .*$", text, re.MULTILINE)]

@@ -44,9 +44,9 @@ ALONE = "kubectl delete deployment --all -n dra-reserve"
 FOLLOWED = (
     Page("docs/tutorial/first-claim.md", INSTALLED),
     Page("examples/training-job/README.md"),
-    Page("docs/kubectl-dra.md", KNOWN),
+    Page("docs/how-to/kubectl-dra.md", KNOWN),
     Page("examples/shared-gpu/README.md"),
-    Page("docs/a-claim-is-not-freed.md", IDLE),
+    Page("docs/how-to/a-claim-is-not-freed.md", IDLE),
     Page("examples/raycluster/README.md"),
     Page("examples/jobset/README.md"),
     Page("examples/cpus/README.md"),
@@ -64,27 +64,27 @@ FOLLOWED = (
     Page("docs/runbooks/DraReserveTwoControllers.md"),
     Page("docs/how-to/reserve-ahead.md"),
     Page("docs/how-to/upgrade.md"),
-    Page("docs/kubelet-plugin.md"),
-    Page("docs/local-plane.md"),
-    Page("docs/podgroups.md"),
-    Page("docs/release-from-your-controller.md"),
-    Page("docs/scheduler-extender.md"),
-    Page("docs/switching-off.md"),
+    Page("docs/how-to/kubelet-plugin.md"),
+    Page("docs/how-to/local-plane.md"),
+    Page("docs/explanation/podgroups.md"),
+    Page("docs/how-to/release-from-your-controller.md"),
+    Page("docs/how-to/scheduler-extender.md"),
+    Page("docs/how-to/switching-off.md"),
     Page("examples/reservations/README.md", ((r"^dra-reserve local up --detach$", ""),)),
     Page("examples/reserve-devices/README.md"),
     Page("examples/drain/README.md", alone=True),
-    Page("docs/downgrade.md", before=ALONE, alone=True),
+    Page("docs/how-to/downgrade.md", before=ALONE, alone=True),
     Page("README.md", INSTALLED, before=ALONE, alone=True),
 )
 """In this order, the longest first; those that take everything away are the last."""
 
 ELSEWHERE: dict[str, str] = {
-    "docs/install.md": "tests/scenarios/test_install.py",
+    "docs/how-to/install.md": "tests/scenarios/test_install.py",
     "README.md#Start": "tests/test_demo.py",
     "README.md#On a real Kubernetes": "tests/scenarios/test_examples.py",
     "README.md#Install": "tests/scenarios/test_install.py",
-    "docs/metrics.md": "tests/deploy/test_chart.py",
-    "docs/kubelet-plugin.md#What it publishes": "tests/test_plugin_page.py",
+    "docs/how-to/metrics.md": "tests/deploy/test_chart.py",
+    "docs/how-to/kubelet-plugin.md#What it publishes": "tests/test_plugin_page.py",
     "examples/shared-claim/README.md": "tests/scenarios/test_examples.py",
     "examples/reservations/by-controller/README.md": "tests/scenarios/reservations/test_examples.py",
     "examples/reservations/by-label/README.md": "tests/scenarios/reservations/test_examples.py",
@@ -97,7 +97,7 @@ ELSEWHERE: dict[str, str] = {
 
 BY_THE_READER: dict[str, str] = {
     "README.md#Develop": "it is what runs the tests",
-    "docs/kubernetes-versions.md": "builds another Kubernetes, which takes minutes, and runs tests/scenarios on it",
+    "docs/reference/kubernetes-versions.md": "builds another Kubernetes for tests/scenarios, which takes minutes",
     "docs/design/simulating.md": "it is a test itself: tests/scenarios/test_simulate.py",
 }
 """Block → why no test can run it."""

@@ -37,3 +37,11 @@ def test_what_is_not_run_here_has_a_reason_that_holds(reason):
     assert len(reason) > 10
     named = [word.rstrip(".,") for word in reason.split() if word.startswith("tests/")]
     assert [path for path in named if not (ROOT / path).exists()] == []
+
+
+def test_pages_are_where_a_reader_looks_for_them():
+    assert {path.name for path in (ROOT / "docs").iterdir()} == {
+        "index.md", "tutorial", "how-to", "reference", "explanation", "design", "runbooks"
+    }  # fmt: skip
+    menu = (ROOT / "mkdocs.yml").read_text()
+    assert [page for page in pages() if page.startswith("docs/") and page.removeprefix("docs/") not in menu] == []

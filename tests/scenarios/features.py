@@ -1,7 +1,7 @@
 """What only some versions of Kubernetes do, and what becomes of us without it.
 
 The scenarios say which of it they need. `test_features` finds out on a real cluster whether a version is as it is
-written here, and docs/kubernetes-versions.md shows it to users:
+written here, and docs/reference/kubernetes-versions.md shows it to users:
 
     python -m tests.scenarios.features     writes the table there anew
 """
@@ -23,7 +23,7 @@ from tests.scenarios.target import Place
 EMULATED: Final = "v1.36.3"
 """What our own control plane behaves as."""
 
-PAGE: Final = Path(__file__).resolve().parents[2] / "docs" / "kubernetes-versions.md"
+PAGE: Final = Path(__file__).resolve().parents[2] / "docs" / "reference" / "kubernetes-versions.md"
 BEGIN: Final = "<!-- versions -->\n"
 END: Final = "<!-- /versions -->\n"
 

@@ -1,4 +1,4 @@
-"""docs/release-from-your-controller.md: its snippets and its example run, with the rights that are shipped, no others.
+"""docs/how-to/release-from-your-controller.md: its snippets and its example run, with the rights that are shipped.
 
 With the feature off, which is a cluster without our controller, they do nothing, and no harm.
 """
@@ -35,7 +35,7 @@ pytestmark = [pytest.mark.modes(Mode.REPLACE), pytest.mark.needs(Capability.RIGH
 
 ROOT: Final = Path(__file__).parents[2]
 EXAMPLE: Final = ROOT / "examples" / "foreign-controller"
-PAGE: Final = ROOT / "docs" / "release-from-your-controller.md"
+PAGE: Final = ROOT / "docs" / "how-to" / "release-from-your-controller.md"
 CREWS: Final = Resource("example.com/v1", "Crew", "crews")
 ACCOUNT: Final = "crew-operator"
 

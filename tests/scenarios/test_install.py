@@ -1,4 +1,4 @@
-"""docs/install.md is followed to the letter: installed, seen to work, removed, and the cluster is as it was.
+"""docs/how-to/install.md is followed to the letter: installed, seen to work, removed, and the cluster is as it was.
 
 A command that cannot be run here says why, in a comment ``# not run here: …``; which those are is written below, so
 that nobody gets rid of a failing command that way. One that ends in & runs until the end of its block, and must stop
@@ -33,7 +33,7 @@ from tests.scenarios.controller import Controller, Settings
 from tests.scenarios.target import Capability, Mode, Target
 
 ROOT: Final = Path(__file__).parents[2]
-PAGE: Final = ROOT / "docs" / "install.md"
+PAGE: Final = ROOT / "docs" / "how-to" / "install.md"
 MOST: Final = 5
 """Commands that a way of installing may take."""
 

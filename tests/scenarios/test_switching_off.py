@@ -1,4 +1,4 @@
-"""docs/switching-off.md: what stays safe while the controller is off, and how lists heal that became mixed then."""
+"""docs/how-to/switching-off.md: what stays safe while the controller is off, and how mixed lists heal."""
 
 from __future__ import annotations
 

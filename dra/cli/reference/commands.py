@@ -14,7 +14,7 @@ WIDTH: Final = 100
 
 _INTRODUCTION: Final = (
     "`dra-reserve` runs the parts of the system, `kubectl dra` asks about a cluster or changes it\n"
-    "([how to use it](../kubectl-dra.md)).\n"
+    "([how to use it](../how-to/kubectl-dra.md)).\n"
 )
 
 

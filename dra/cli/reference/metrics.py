@@ -95,8 +95,8 @@ _TITLES: Final = {
 
 
 _INTRODUCTION: Final = (
-    "At `/metrics` of each process. [How to watch it](../metrics.md): dashboard, alerts. No label bears the name of a\n"
-    "pod, claim, node or namespace.\n"
+    "At `/metrics` of each process. [How to watch it](../how-to/metrics.md): dashboard, alerts. No label bears the\n"
+    "name of a pod, claim, node or namespace.\n"
 )
 
 

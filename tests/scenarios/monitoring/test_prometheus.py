@@ -41,7 +41,7 @@ OPEN: Final = {
 """Labels whose values the reference page describes: what they look like. It lists those of all others."""
 
 SERIES_AT_MOST: Final = {"controller": 260, "extender": 120, "kubelet-plugin": 60}
-"""Of one process; what docs/metrics.md says. The largest parts are told beforehand: reasons, buckets, requests."""
+"""Of one process, as docs/how-to/metrics.md says. The largest parts are told beforehand: reasons, buckets, requests."""
 
 QUIET: Final = {
     "DraReserveNobodyLeads": "one controller leads",

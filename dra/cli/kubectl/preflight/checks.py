@@ -29,7 +29,7 @@ OLDEST: Final = (1, 34)
 """Where resource.k8s.io/v1 begins."""
 
 NEWEST: Final = (1, 36)
-"""What the scenarios were last run on: docs/kubernetes-versions.md."""
+"""What the scenarios were last run on: docs/reference/kubernetes-versions.md."""
 
 SKEW: Final = 5.0
 """Seconds between two clocks that nobody worries about; the answer's Date has whole seconds."""

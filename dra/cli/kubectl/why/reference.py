@@ -1,4 +1,4 @@
-"""The table of problems in docs/kubectl-dra.md, written from the words that the commands use.
+"""The table of problems in docs/how-to/kubectl-dra.md, written from the words that the commands use.
 
 python -m dra.cli.kubectl.why.reference     prints it
 """

@@ -3,7 +3,7 @@ from pathlib import Path
 from dra.cli.kubectl.why import reference
 from dra.engine.explain.problems import Trouble
 
-PAGE = Path(__file__).parents[5] / "docs" / "kubectl-dra.md"
+PAGE = Path(__file__).parents[5] / "docs" / "how-to" / "kubectl-dra.md"
 
 
 def test_the_page_has_each_problem_as_the_commands_word_it():
