@@ -8,6 +8,9 @@ from dra.cli.reference import commands, configuration, definitions, metrics, rea
 
 PAGES: Final[Mapping[str, Callable[[], str]]] = {
     "docs/explanation/rules.md": rules.page,
+    "docs/explanation/rules-chain.svg": rules.chain,
+    "docs/explanation/rules-pod.svg": rules.life,
+    "docs/explanation/rules-reservation.svg": rules.phases,
     "docs/reference/commands.md": commands.page,
     "docs/reference/configuration.md": configuration.page,
     "docs/reference/crds.md": definitions.page,

@@ -3,7 +3,7 @@
 import itertools
 from typing import Final
 
-from dra.cli.reference import markdown
+from dra.cli.reference import drawing, markdown
 from dra.engine.claims.rules import RULES
 from dra.engine.consumers import Stage
 from dra.engine.explain.scene import Hold
@@ -26,16 +26,16 @@ def page() -> str:
         "## How one claim is decided\n",
         "Every rule sees the claim with its pods, and what the rules before it want; the end of the chain is compared\n"
         "with what is there, and the difference is written. The order (`dra/engine/claims/rules.py`) is:\n",
-        _diagram(["flowchart TD", *_chain()]),
+        "![the rules, from top to bottom](rules-chain.svg)\n",
         "## The life of a pod, as the rules see it\n",
-        _diagram(["stateDiagram-v2", "    [*] --> gated", "    [*] --> waiting", *_life()]),
+        "![the stages of a pod, from gated to finished](rules-pod.svg)\n",
         markdown.table(("stage", "means"), [(f"`{each.name.lower()}`", _STAGES[each]) for each in Stage]),
         "## What keeps an allocation\n",
         "`kubectl dra explain claim` names those that apply; without any of them the devices are given back.\n",
         markdown.table(("hold", "rule"), [(f"`{each.value}`", _RULES[each]) for each in Hold]),
         "## The life of a Reservation\n",
         "From `TABLE` of `dra/engine/reservations/phases.py`; what is not in it changes nothing.\n",
-        _diagram(["stateDiagram-v2", "    [*] --> Pending", *_phases()]),
+        "![the phases of a Reservation, from Pending to Succeeded or Failed](rules-reservation.svg)\n",
     )
 
 
@@ -55,33 +55,30 @@ _RULES: Final = {
 }
 
 
-def _chain() -> list[str]:
-    names = [rule.__name__.removesuffix("_rule") for rule in RULES]
-    told = [(rule.__doc__ or "").partition("\n")[0].rstrip(".").replace('"', "'").replace("`", "") for rule in RULES]
-    lines = [f'    {name}["{name}: {said}"]' for name, said in zip(names, told, strict=True)]
-    return [*lines, f"    {' --> '.join(names)}"]
+def chain() -> str:
+    """Return the drawing of the rules in their order."""
+    return drawing.chain(
+        {
+            rule.__name__.removesuffix("_rule"): (rule.__doc__ or "").partition("\n")[0].rstrip(".").replace("`", "")
+            for rule in RULES
+        }
+    )
 
 
-def _life() -> list[str]:
-    order = [each.name.lower() for each in Stage]
-    steps = [f"    {one} --> {other}" for one, other in itertools.pairwise(order)]
-    return [
-        *steps,
-        "    started --> starting: sandbox lost",
-        "    waiting --> finished: deleted",
-        "    finished --> [*]",
-    ]
+def life() -> str:
+    """Return the drawing of the stages of a pod."""
+    names = [each.name.lower() for each in Stage]
+    moves = dict.fromkeys(itertools.pairwise(names), "")
+    moves |= {("started", "starting"): "sandbox lost", ("waiting", "finished"): "deleted"}
+    return drawing.states(names, moves, first=("gated", "waiting"), last=("finished",))
 
 
-def _phases() -> list[str]:
-    moves = {
-        (before.value, outcome.phase.value, happening.value)
-        for (before, happening), outcome in TABLE.items()
-        if before is not outcome.phase
-    }
-    lines = [f"    {one} --> {other}: {why}" for one, other, why in sorted(moves)]
-    return [*lines, *(f"    {phase.value} --> [*]" for phase in sorted(TERMINAL, key=str))]
-
-
-def _diagram(lines: list[str]) -> str:
-    return "```mermaid\n" + "\n".join(lines) + "\n```\n"
+def phases() -> str:
+    """Return the drawing of the phases of a Reservation."""
+    moves: dict[drawing.Move, str] = {}
+    for (before, happening), outcome in sorted(TABLE.items(), key=str):
+        if before is not outcome.phase:
+            move = (before.value, outcome.phase.value)
+            moves[move] = ", ".join(filter(None, (moves.get(move), happening.value)))
+    ends = sorted((phase.value for phase in TERMINAL), reverse=True)
+    return drawing.states(("Pending", "Available", *ends), moves, first=("Pending",), last=ends)

@@ -24,7 +24,7 @@ _ENDED: Final = frozenset({OwnerPhase.DONE, OwnerPhase.REPLACED, OwnerPhase.GONE
 
 
 def held_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) -> Desired:
-    """Rules 1, 2 and 4 of this page: the entries of reservations."""
+    """The entries of reservations."""
     del policy, now
     for hold in view.holds:
         listed = hold.reference.uid in view.listed
@@ -71,7 +71,7 @@ def _being_placed(view: ClaimView, hold: Hold) -> bool:
 
 
 def return_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) -> Desired:
-    """Rule 3 of this page: whoever had the claim and has ended is its controller no more."""
+    """Of reservations: whoever had the claim and has ended is its controller no more."""
     del now
     controller = view.claim.controller
     if not policy.generate_claims or controller is None or view.claim.metadata.deleting or view.consuming:
