@@ -1,8 +1,8 @@
 """What the chart installs for Reservations, taken from the API server as it stands and run: nothing is missing.
 
 The controller's and the extender's container (arguments, configuration, Secret, service account), the certificates by
-the commands of docs/scheduler-extender.md, and kube-scheduler's file as the notes of the release say it. Only what a
-network does is played: the address of the Service is that of the pod.
+the commands of docs/how-to/scheduler-extender.md, and kube-scheduler's file as the notes of the release say it. Only
+what a network does is played: the address of the Service is that of the pod.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from tests.scenarios.target import Capability, Mode
 
 pytestmark = [pytest.mark.cluster, pytest.mark.long, pytest.mark.needs(Capability.COMPONENTS)]
 
-PAGE: Final = ROOT / "docs" / "scheduler-extender.md"
+PAGE: Final = ROOT / "docs" / "how-to" / "scheduler-extender.md"
 REFERENCE: Final = ROOT / "docs" / "reference" / "metrics.md"
 VALUES: Final = {"reservations": {"enabled": True, "extender": {"replicas": 0}}}
 """No pods of the cluster's own: kwok's nodes would say that they run, and nothing would."""
