@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 from concurrent.futures import ThreadPoolExecutor, wait
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +13,7 @@ from tests.pages.reading import ROOT
 from tests.pages.register import FOLLOWED
 from tests.pages.serving import programs
 
+HERE = Path(__file__).parent
 AT_A_TIME = 4
 SEEN_FROM_A_PAGE = ("crds", "deploy", "examples")
 PREPARED = """
@@ -25,6 +27,25 @@ kubectl apply -f tests/pages/next.yaml
 kubectl wait pods -n ml -l app --for=delete --timeout=30s
 kubectl wait pod/next -n ml --for=condition=PodScheduled=false --timeout=30s
 """
+
+
+LEFT_OUT = pytest.StashKey[int]()
+
+
+def pytest_collection_modifyitems(config, items):
+    """Leave out what waits for minutes, unless -m says what is wanted."""
+    if not config.option.markexpr:
+        left_out = [item for item in items if item.path.parent == HERE and item.get_closest_marker("long")]
+        items[:] = [item for item in items if item not in left_out]
+        config.stash[LEFT_OUT] = len(left_out)
+        config.hook.pytest_deselected(items=left_out)
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    if count := config.stash.get(LEFT_OUT, 0):
+        terminalreporter.write_line(
+            f"left out: {count} pages that take minutes; follow them with: make test ARGS='-m long'"
+        )
 
 
 @pytest.fixture(scope="session")

@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.pages.reading import Block, blocks
+from tests.pages.reading import Block
 from tests.pages.register import NOBODY_ANSWERS, Page
 
 WITHIN = 20.0
@@ -31,9 +31,7 @@ def followed(page: Page, environment: dict[str, str], folder: Path) -> Iterator[
     state.write_text("")
     if page.before:
         _run(page.before, environment, folder)
-    for block in blocks(page.path):
-        if not page.here(block):
-            continue
+    for block in page.blocks():
         commands = typed(page, block)
         if not commands:
             continue

@@ -6,11 +6,12 @@ prints. In a block of ``console`` both stand together, commands behind ``$``. A 
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 SHELLS = frozenset({"sh", "bash", "shell", "zsh"})
+TAKES = re.compile(r"  # not run here: takes .+$")
 NOT_RUN = re.compile(r"  # not run here: \S.+$")
 
 
@@ -22,6 +23,10 @@ class Block:
     section: str
     commands: tuple[str, ...]
     shown: str = ""
+
+    def patient(self) -> "Block":
+        """Return it with what only takes its time."""
+        return replace(self, commands=tuple(TAKES.sub("", command) for command in self.commands))
 
     @property
     def runnable(self) -> tuple[str, ...]:

@@ -21,10 +21,12 @@ class Page:
     alone: bool = field(default=False, kw_only=True)
     """It cordons nodes or the like, so that no other page could be followed meanwhile."""
     long: bool = field(default=False, kw_only=True)
-    """It waits for half a minute or more, since a rule does; `make test` leaves it out, and says so."""
+    """Also what takes a minute or more, since a rule does, is waited for; `make test` leaves that out, and says so."""
 
-    def here(self, block: Block) -> bool:
-        return place(self.path, block) == self.path
+    def blocks(self) -> list[Block]:
+        """Return what is followed here."""
+        found = [block.patient() if self.long else block for block in blocks(self.path)]
+        return [block for block in found if place(self.path, block) == self.path]
 
 
 IDLE = ((r"\bNAME\b", "idle"), (r"\bNAMESPACE\b", "ml"))
@@ -44,6 +46,7 @@ ALONE = "kubectl delete deployment --all -n dra-reserve"
 FOLLOWED = (
     Page("docs/tutorial/first-claim.md", INSTALLED),
     Page("examples/training-job/README.md"),
+    Page("examples/gpus/README.md"),
     Page("docs/how-to/kubectl-dra.md", KNOWN),
     Page("examples/shared-gpu/README.md"),
     Page("docs/how-to/a-claim-is-not-freed.md", IDLE),
@@ -73,6 +76,7 @@ FOLLOWED = (
     Page("examples/reservations/README.md", ((r"^dra-reserve local up --detach$", ""),)),
     Page("examples/reserve-devices/README.md"),
     Page("examples/drain/README.md", alone=True),
+    Page("examples/drain/README.md", alone=True, long=True),
     Page("docs/how-to/downgrade.md", before=ALONE, alone=True),
     Page("README.md", INSTALLED, before=ALONE, alone=True),
 )

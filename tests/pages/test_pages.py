@@ -9,15 +9,18 @@ from tests.pages.following import alike
 from tests.pages.reading import ROOT
 from tests.pages.register import FOLLOWED
 
-EXAMPLES = [page for page in FOLLOWED if page.path.startswith("examples/") and "reservations" not in page.path]
+INDEX = "examples/reservations/README.md"
+EXAMPLES = [page for page in FOLLOWED if page.path.startswith("examples/") and page.path != INDEX and not page.long]
 
 
 def name(page):
-    return page.path.removesuffix("/README.md")
+    return page.path.removesuffix("/README.md") + ("-whole" if page.long else "")
 
 
 @pytest.mark.skipif(shutil.which("kubectl") is None, reason="there is no kubectl on PATH")
-@pytest.mark.parametrize("page", FOLLOWED, ids=name)
+@pytest.mark.parametrize(
+    "page", [pytest.param(page, marks=[pytest.mark.long] * page.long) for page in FOLLOWED], ids=name
+)
 def test_a_page_can_be_followed_to_the_letter(page, follow):
     differing = follow(page)
     assert not differing, "\n".join(differing)

@@ -53,7 +53,6 @@ StartProxy = Callable[..., Awaitable[Proxy]]
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "modes(*modes): the modes a scenario runs in, both unless said otherwise")
     config.addinivalue_line("markers", "needs(*what): capabilities and features that not every cluster has")
-    config.addinivalue_line("markers", "long: waits for half a minute or more, since a rule does")
 
 
 def pytest_report_header() -> str | None:
