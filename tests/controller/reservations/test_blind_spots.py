@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from dra.local.faults import Fault, Rule
-from tests.controller.reservations.site import PODS, RESERVATIONS, Site
+from tests.controller.reservations.site import PODS, RESERVATIONS, Site, ended
 from tests.controller.reservations.test_site import RESIZE
 
 ALLOCATED = "scheduling.koordinator.sh/reservation-allocated"
@@ -110,6 +110,22 @@ async def test_a_reservation_that_no_watch_ever_showed_does_not_hold_for_ever():
         assert site.extender.picture.books.holding(made["metadata"]["uid"]) is None
         await site.pod("big", "14")
         assert (await site.turn())["big"] == "n1"
+
+
+async def test_a_replica_that_has_not_noticed_another_one_lets_nobody_into_what_is_used():
+    """Its books are behind; the status that it compares is not."""
+    async with Site() as site:
+        await site.reserve("r", "10")
+        await site.place("r")
+        former, running = site.extender, site.detach()
+        await site.start_extender()
+        site.faults.add(Rule(fault=Fault.SILENCE, **EXTENDER, verb="watch"))
+        assert (await site.schedule(await site.pod("first", "8", app="r")))[0] == "n1"
+        site.extender, leader = former, site.extender
+        bound, told = await site.schedule(await site.pod("second", "8", app="r"))
+        assert (bound, "already been allocated" in told) == (None, True)
+        site.extender = leader
+        await ended(running)
 
 
 async def test_an_owner_whose_annotation_somebody_takes_off_is_in_until_it_ends():

@@ -17,13 +17,10 @@ import pytest
 
 from controller.extender.binding import Binder
 from controller.extender.doubts import Doubts
-from controller.extender.resizing import Resizing
 from dra.api.reservations.model import read
 from dra.engine.reservations import amounts, holdings, placeholders
 from dra.engine.reservations.books import Books
 from dra.engine.reservations.claimants import Claimant
-from dra.kube.client import Client
-from dra.kube.resources import RESERVATIONS as KIND
 from dra.local.faults import Fault, Rule
 from dra.model import quantities
 from dra.model.placement import PlacedPod
@@ -288,33 +285,18 @@ def unanswered_is_refused(doubts, doubt):
     doubts._picture.books.withdraw(doubt.pod.uid)
 
 
-async def unconditional(client, resource, *arguments, **more):
-    if resource == KIND:
-        more.pop("resource_version", None)
-    return await PATCH(client, resource, *arguments, **more)
-
-
-async def at_once(resizing, known, *, quiet):
-    del quiet
-    await SETTLE(resizing, known, quiet=0.0)
-
-
 async def unnamed(binder, inside, pod, consumer, *, deadline):
     del pod, consumer, deadline
     return binder._picture.reservation(inside) if inside else None
 
 
-PATCH, SETTLE = Client.merge_patch, Resizing._settle
-
 MISTAKES = {
     "what-was-not-answered-is-taken-for-refused": (Doubts, "stays", unanswered_is_refused),
-    "statuses-are-not-compared": (Client, "merge_patch", unconditional),
-    "what-is-being-resized-is-not-waited-for": (Resizing, "_settle", at_once),
     "the-status-does-not-name-who-enters": (Binder, "_enter", unnamed),
-    "what-fails-stays": (Books, "withdraw", lambda *_: None),
     "the-end-frees-nothing": (Books, "forget_pod", lambda *_: None),
 }
-"""Name → what is wrong: of which class, and in what way."""
+"""Name → what is wrong: of which class, and in what way. What only comes to light in one order of events has a test of
+its own (`test_blind_spots`): a status that is not compared, a write that makes a reservation greater and is late."""
 
 
 @pytest.mark.skipif(BEHIND - FIRST < 50, reason="takes minutes; RESERVATION_HISTORIES=0-100")
