@@ -7,6 +7,7 @@ from typing import Any, Final
 import click
 from click.shell_completion import CompletionItem
 
+from dra.cli.kubectl.kinds import meant
 from dra.cli.kubectl.output import Format, structured
 
 WITH_TEMPLATE: Final = {Format.JSONPATH, Format.COLUMNS}
@@ -65,7 +66,7 @@ class Output(click.ParamType):  # type: ignore[type-arg] # not generic in click 
         name, given, template = str(value).partition("=")
         if name not in self.formats:
             known = ", ".join(f"{each}=TEMPLATE" if each in WITH_TEMPLATE else each for each in self.formats)
-            self.fail(f"{name!r} is none of {known}", param, ctx)
+            self.fail(f"{name!r} is none of {known}{meant(name, self.formats)}", param, ctx)
         output = Format(name)
         if output not in WITH_TEMPLATE:
             if given:

@@ -123,6 +123,10 @@ def test_each_help_ends_with_examples_that_the_command_understands(run, name, tm
         assert "Usage:" not in done.stderr, f"{line}: {done.stderr}"
 
 
+def test_a_format_that_is_almost_one_is_told_which(run):
+    assert "Did you mean yaml?" in run("get", "claims", "-o", "yml").stderr
+
+
 def test_usage_is_what_people_type_and_a_typo_gets_an_answer(run):
     refused = run("explian", "claim")
     assert refused.exit_code == 2
