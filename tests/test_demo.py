@@ -5,11 +5,12 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
+
+from tests.cluster import waiting
 
 ROOT = Path(__file__).parents[1]
 DEMO = [sys.executable, "-m", "dra.cli.main", "demo", "--pods=40", "--seconds=1"]
@@ -24,10 +25,8 @@ def environment(tmp_path):
 def nothing_is_left(tmp_path):
     (tmp_path / "tmp").mkdir()
     yield
-    deadline = time.monotonic() + 15
-    while processes(tmp_path) and time.monotonic() < deadline:
-        os.sched_yield()  # who was killed takes its planes with it, in a moment
-    assert processes(tmp_path) == []
+    # Who was killed takes its planes with it, in a moment.
+    waiting.until(lambda: processes(tmp_path) == [], within=15, saying="no process is left")
 
 
 def processes(path):

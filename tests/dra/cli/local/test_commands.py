@@ -7,11 +7,12 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
+
+from tests.cluster import waiting
 
 ROOT = Path(__file__).parents[4]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
@@ -55,11 +56,8 @@ def record(folder):
     return json.loads((folder / "plane.json").read_text())
 
 
-def until(holds, *, within=20.0):
-    deadline = time.monotonic() + within
-    while not holds():
-        assert time.monotonic() < deadline
-        os.sched_yield()
+def until(holds):
+    waiting.until(holds, within=20, saying="it is so")
 
 
 def answers(url):
