@@ -182,6 +182,7 @@ class Application:
                 clock=clock,
                 leadership=leadership,
                 listener=Told(self.world, self._wake, holds_devices=self._policy.generate_claims),
+                placeholders=configuration.placeholders,
             )
             if configuration.reservations
             else None

@@ -66,7 +66,7 @@ class Picture:
         self._learned: dict[Uid, str] = {}
         """Pods that reads have shown: their versions."""
         self._waiting: dict[Uid, PlacedPod] = {}
-        self._placeholders: dict[Uid, PlacedPod] = {}
+        self._placeholders: dict[Uid, dict[Uid, PlacedPod]] = {}
         """By reservation."""
         self._stands_for: dict[Uid, Uid] = {}
         """Placeholder → its reservation."""
@@ -215,9 +215,7 @@ class Picture:
         if uid in self._gone:
             return
         if (reservation := placeholders.stands_for(pod.metadata)) is not None:
-            if (before := self._placeholders.get(reservation)) is not None:
-                self._stands_for.pop(before.metadata.uid, None)
-            self._placeholders[reservation] = pod
+            self._placeholders.setdefault(reservation, {})[uid] = pod
             self._stands_for[uid] = reservation
             self._weigh_placeholder(reservation)
         elif pod.terminal:
@@ -257,12 +255,13 @@ class Picture:
         """Return a pod that has no node yet, placeholders included."""
         found = self._waiting.get(uid)
         if found is None and (reservation := self._stands_for.get(uid)) is not None:
-            found = self._placeholders[reservation]
+            found = self._placeholders[reservation][uid]
         return found
 
     def all_waiting(self) -> Iterable[PlacedPod]:
         """Return the pods that have no node yet, placeholders included."""
-        return [*self._waiting.values(), *(pod for pod in self._placeholders.values() if not pod.spec.node_name)]
+        placed = (pod for known in self._placeholders.values() for pod in known.values())
+        return [*self._waiting.values(), *(pod for pod in placed if not pod.spec.node_name)]
 
     def claimant(self, pod: PlacedPod) -> Claimant:
         """Read a pod that wants room. Raises MalformedAnnotationError.
@@ -299,22 +298,26 @@ class Picture:
         return msgspec.structs.replace(pod, amounts=known)
 
     def _weigh_placeholder(self, reservation: Uid) -> None:
-        """Charge a bound placeholder only while its reservation does not hold the node itself."""
-        pod = self._placeholders.get(reservation)
-        if pod is None:
-            return
+        """Charge a bound placeholder only while its reservation does not hold the node itself.
+
+        There are several where the reservation was made when placeholders stayed.
+        """
         holding = self.books.holding(reservation)
         holds = holding is not None and holding.available
-        if pod.spec.node_name and not pod.terminal and not holds:
-            self.books.observe_pod(self.claimant_of(pod), node=pod.spec.node_name)
-        else:
-            self.books.forget_pod(pod.metadata.uid)
+        for uid, pod in self._placeholders.get(reservation, {}).items():
+            if pod.spec.node_name and not pod.terminal and not holds:
+                self.books.observe_pod(self.claimant_of(pod), node=pod.spec.node_name)
+            else:
+                self.books.forget_pod(uid)
 
     def _drop(self, uid: Uid) -> None:
         self._bury(uid)
         self._waiting.pop(uid, None)
         if (reservation := self._stands_for.pop(uid, None)) is not None:
-            del self._placeholders[reservation]
+            known = self._placeholders[reservation]
+            known.pop(uid, None)
+            if not known:
+                del self._placeholders[reservation]
         self.books.forget_pod(uid)
 
     def _bury(self, uid: Uid) -> None:

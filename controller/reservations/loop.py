@@ -10,14 +10,18 @@ import msgspec
 
 from controller.leadership import Leadership
 from controller.queue import Queue
-from controller.reservations.roster import Roster, concerns_reservations
+from controller.reservations.gates import Gates
+from controller.reservations.giving import ChangedError, Giving
+from controller.reservations.roster import Roster, concerns_reservations, may_concern_reservations
 from controller.retries import Retries
+from dra.api.configuration import Placeholders
 from dra.api.reservations.model import MalformedReservationError, Phase, Reservation, read
 from dra.engine.instants import NEVER
 from dra.engine.reservations import lifecycle
-from dra.engine.reservations.lifecycle import Ask, Place, Plan, Remove, Severity, Told, Unplace, WriteStatus
+from dra.engine.reservations.lifecycle import Ask, Dismiss, Place, Plan, Remove, Severity, Told, Unplace, WriteStatus
 from dra.engine.reservations.phases import READABLE
 from dra.engine.reservations.reasons import ReservationReason
+from dra.engine.reservations.yielding import Nominate, Open, Welcome
 from dra.kube.client import WRITE_TIMEOUT, Client, Selection
 from dra.kube.clock import Clock, second_time
 from dra.kube.errors import AlreadyExists, ApiError, Conflict, Forbidden, Invalid, NotFound
@@ -76,7 +80,7 @@ class Listener(Protocol):
 class ReservationLoop:
     """Watches reservations and their pods, decides and writes."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - keyword-only: the parts it works with
         self,
         client: Client,
         *,
@@ -85,6 +89,7 @@ class ReservationLoop:
         clock: Clock,
         leadership: Leadership,
         listener: Listener | None = None,
+        placeholders: Placeholders = Placeholders.REPLACED,
     ) -> None:
         """``nodes`` is somebody else's reflector: which nodes there are.
 
@@ -95,7 +100,9 @@ class ReservationLoop:
         self._nodes = nodes
         self._clock = clock
         self._leadership = leadership
-        self.roster = Roster()
+        self.roster = Roster(kind=placeholders)
+        self._giving = Giving(client, roster=self.roster, within=self._within)
+        self._gates = Gates(self._giving, roster=self.roster, nodes=nodes, clock=clock)
         self._listener = listener
         self._acting = False
         self._queue: Queue[Uid] = Queue(clock)
@@ -104,7 +111,14 @@ class ReservationLoop:
         self._reservations = Reflector(client, RESERVATIONS, DynamicObject, sink=self._take, clock=clock)
         self._reflectors = Reflectors(
             self._reservations,
-            Reflector(client, PODS, PlacedPod, sink=self._take_pods, keep=concerns_reservations, clock=clock),
+            Reflector(
+                client,
+                PODS,
+                PlacedPod,
+                sink=self._take_pods,
+                keep=may_concern_reservations if placeholders is Placeholders.YIELDING else concerns_reservations,
+                clock=clock,
+            ),
         )
         self._unreadable: dict[Uid, tuple[DynamicObject, str]] = {}
 
@@ -124,6 +138,7 @@ class ReservationLoop:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._queue.serve(self._turn, workers=WORKERS), name="turns")
                 group.create_task(self._miss_nodes(), name="nodes")
+                group.create_task(self._gates.run(), name="gates")
         finally:
             self._acting = False
 
@@ -206,6 +221,8 @@ class ReservationLoop:
         if not self._acting:
             dirty.clear()
             return
+        if dirty or self.roster.waiting.news:
+            self._gates.wake()
         while dirty:
             self._queue.touch(dirty.pop())
 
@@ -239,7 +256,7 @@ class ReservationLoop:
             return
         await self._ask_again(uid)
         for _ in range(ROUNDS):
-            view = self.roster.view(uid, nodes=self._nodes.objects, devices=self._holds_devices)
+            view = self.roster.view(uid, nodes=self._nodes.objects, devices=self._holds_devices, now=self._clock.now())
             if view is None:
                 return
             if view.node_gone and not await self._gone(view.reservation.status.node_name):
@@ -249,9 +266,13 @@ class ReservationLoop:
             try:
                 for action in plan.actions:
                     await self._do(uid, action)
+            except ChangedError as error:
+                await self._ask(uid, Ask(key=error.key, uid=error.uid))
+                continue
             except Conflict:
                 await self._look(uid)
                 continue
+            self.roster.note_short(uid, wall.timestamp() if plan.short else None)
             self._sleep(uid, plan, wall=wall)
             if not any(isinstance(action, WriteStatus | Ask) for action in plan.actions):
                 return
@@ -290,6 +311,8 @@ class ReservationLoop:
                 await self._ask(uid, action)
             case Remove():
                 await self._remove(uid)
+            case Nominate() | Welcome() | Open() | Dismiss():
+                await self._giving.do(self._known(uid)[0], action)
 
     async def _write(self, uid: Uid, action: WriteStatus) -> None:
         reservation, version = self._known(uid)
@@ -335,7 +358,9 @@ class ReservationLoop:
             pod = None
         if pod is not None and pod.metadata.uid != action.uid:
             pod = None
-        self.roster.answer(uid, action.uid, pod, now=self._clock.now())
+        now = self._clock.now()
+        self.roster.answer(uid, action.uid, pod, now=now)
+        self._queue.at(uid, self.roster.considers_again(action.uid))
 
     async def _remove(self, uid: Uid) -> None:
         reservation, _ = self._known(uid)

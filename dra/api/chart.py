@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import AliasGenerator, BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
-from dra.api.configuration import Configuration, Mode
+from dra.api.configuration import Configuration, Mode, Placeholders
 
 Object = dict[str, Any]
 Labels = dict[str, str]
@@ -18,6 +18,7 @@ Labels = dict[str, str]
 OWNED_BY_THE_CHART: Final = (
     "mode",
     "reservations",
+    "placeholders",
     "probes",
     "metrics",
     "leaderElection.namespace",
@@ -170,10 +171,13 @@ class SchedulerExtender(Values):
 
 
 class Reservations(Values):
-    """Capacity held for pods that do not exist yet; kube-scheduler must be told to ask the extender."""
+    """Capacity held for pods that do not exist yet."""
 
     enabled: bool = False
-    """Install the definition, its policies, the extender, and have the controller see to Reservations."""
+    """Install the definition, its policies, and have the controller see to Reservations."""
+    placeholders: Placeholders = Placeholders.REPLACED
+    """replaced: the extender is installed and holds the room, kube-scheduler must be told to ask it; yielding: pods of
+    ours keep the room and give way to owners, for clusters whose kube-scheduler cannot be configured."""
     extender: SchedulerExtender = SchedulerExtender()
 
 

@@ -1,9 +1,9 @@
 """The configuration file of ``dra-reserve controller``."""
 
 from enum import StrEnum
-from typing import Annotated, Final
+from typing import Annotated, Final, Self
 
-from pydantic import AliasGenerator, BaseModel, ConfigDict, Field
+from pydantic import AliasGenerator, BaseModel, ConfigDict, Field, model_validator
 from pydantic.alias_generators import to_camel
 
 from dra.api.releasing import BUILT_IN
@@ -30,6 +30,16 @@ class Mode(StrEnum):
 
     ALONGSIDE = "alongside"
     """It runs as well (managed control planes); finished pods become tombstones and a list holds some 250 pods."""
+
+
+class Placeholders(StrEnum):
+    """What becomes of the pod that has found a place for a Reservation."""
+
+    REPLACED = "replaced"
+    """It is deleted: the extender, which kube-scheduler asks, holds the room."""
+
+    YIELDING = "yielding"
+    """It keeps the room until an owner comes: for clusters whose kube-scheduler cannot be configured."""
 
 
 class LogFormat(StrEnum):
@@ -109,7 +119,10 @@ class Configuration(Section):
     """Delete the pods on devices with NoExecute taints that kube-controller-manager does not see: unlisted ones."""
 
     reservations: bool = False
-    """See to Koordinator's Reservations, which ``dra-reserve scheduler-extender`` gives out."""
+    """See to Koordinator's Reservations."""
+
+    placeholders: Placeholders = Placeholders.REPLACED
+    """What holds the room of Reservations: ``dra-reserve scheduler-extender``, or placeholders that stay."""
 
     leader_election: LeaderElection = LeaderElection()
     probes: Endpoint | None = Endpoint(port=8081)
@@ -117,6 +130,12 @@ class Configuration(Section):
     """Null: not served."""
 
     logging: Logging = Logging()
+
+    @model_validator(mode="after")
+    def _placeholders_are_of_reservations(self) -> Self:
+        if self.placeholders is Placeholders.YIELDING and not self.reservations:
+            raise ValueError("placeholders: yielding is about Reservations; set reservations: true, or leave it out")
+        return self
 
     def rules(self) -> dict[str, str]:
         """Return the release rule of each kind: resource → expression."""

@@ -50,6 +50,7 @@ class PlacedPodSpec(PodSpec, frozen=True):
     """``spec``."""
 
     scheduler_name: str = DEFAULT_SCHEDULER
+    priority_class_name: str = ""
     containers: list[Container] | None = None
     init_containers: list[Container] | None = None
     overhead: dict[str, str | int] | None = None

@@ -85,6 +85,12 @@ def test_the_chart_has_the_version_of_the_package():
             id="plugin-nvidia",
         ),
         pytest.param("reservations", {"reservations": {"enabled": True}}, set(), id="reservations"),
+        pytest.param(
+            "reservations-yielding",
+            {"reservations": {"enabled": True, "placeholders": "yielding"}},
+            set(),
+            id="reservations-without-extender",
+        ),
     ],
 )
 def test_chart_and_kustomization_install_the_same(folder, values, without):
@@ -314,6 +320,13 @@ def test_the_notes_say_what_has_to_be_done_to_the_scheduler():
     extender["httpTimeout"] = "3.5s"
     (told,) = re.findall(r"^  apiVersion: kubescheduler.*?(?=\n\n)", said, re.MULTILINE | re.DOTALL)
     assert yaml.safe_load(textwrap.dedent(told)) == sample
+
+
+def test_without_the_extender_nothing_is_said_of_the_scheduler():
+    said = notes({"reservations": {"enabled": True, "placeholders": "yielding"}})
+    assert unknown_commands(said) == []
+    assert "kubectl dra reserve trial" in said
+    assert "scheduler-configuration" not in said
 
 
 def test_the_definition_of_reservations_stays_when_the_release_goes():

@@ -4,28 +4,37 @@
 2. What is over by its own words, or whose node is gone, ends, placed or not.
 3. What cannot be read says so in a condition, and is not placed; what it holds stays held.
 4. What waits has a placeholder, and tells why kube-scheduler finds no place for that one.
-5. What has its place needs no placeholder, and tells who uses it.
+5. What has its place tells who uses it. Where an extender holds the room it needs no placeholder; elsewhere they stay,
+   and give way to owners (`yielding`).
 
 A pod that the status names is its consumer until it is *known* to have ended, or never to have been bound: a live read
 tells, never a watch that does not show it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
 from typing import Any, Final, TypeAlias
 
+from dra.api.configuration import Placeholders
 from dra.api.reservations.model import Phase, Reservation, ReservationStatus
 from dra.engine.instants import NEVER, WallTime
-from dra.engine.reservations import collection, devices, expiry, holdings, phases, placeholders
+from dra.engine.reservations import collection, devices, expiry, holdings, keepers, phases, placeholders, yielding
 from dra.engine.reservations import status as statuses
+from dra.engine.reservations.claimants import Claimant
+from dra.engine.reservations.keepers import Keeper
 from dra.engine.reservations.phases import TERMINAL, Happening
 from dra.engine.reservations.reasons import ReservationReason
 from dra.engine.reservations.status import Consumer
+from dra.engine.reservations.yielding import Guest, Nominate, Open, Standing, Welcome
 from dra.model.meta import Key, Struct, Uid
+from dra.model.nodes import Node
 from dra.model.placement import PlacedPod
 from dra.model.pods import SCHEDULED
 
 UNSCHEDULABLE: Final = "Unschedulable"
+
+PATIENCE: Final = 10.0
+"""Seconds for which a placeholder may wait for room that is its own: kube-scheduler tries again after ten at most."""
 
 
 class Severity(StrEnum):
@@ -74,7 +83,14 @@ class Remove(Struct, frozen=True):
     """Delete the reservation."""
 
 
-Action: TypeAlias = WriteStatus | Place | Unplace | Ask | Remove
+class Dismiss(Struct, frozen=True):
+    """Take back from a pod that waits what it was told when it was to enter: it did not."""
+
+    key: Key
+    uid: Uid
+
+
+Action: TypeAlias = WriteStatus | Place | Unplace | Ask | Remove | Dismiss | Nominate | Welcome | Open
 
 
 NO_DEVICES: Final = (
@@ -90,6 +106,9 @@ class View(Struct, frozen=True):
     reservation: Reservation
     node_gone: bool = False
     placeholder: PlacedPod | None = None
+    """The one that finds the place."""
+    others: tuple[PlacedPod, ...] = ()
+    """More of them, where they stay."""
     consumers: tuple[Consumer, ...] = ()
     """Pods on its node that are in it and have not finished, as far as they are seen."""
     ended: frozenset[Uid] = frozenset()
@@ -102,6 +121,17 @@ class View(Struct, frozen=True):
     """What the API server said when the placeholder was to be made."""
     devices: bool = False
     """Whether the claims of its template can be held."""
+    placeholders: Placeholders = Placeholders.REPLACED
+    home: Node | None = None
+    """The node where it is; or where its placeholder is, while it has none."""
+    pods: Mapping[Uid, PlacedPod] = {}
+    """Those that the status names, as they are seen."""
+    applicants: tuple[PlacedPod, ...] = ()
+    """Pods that wait, that no reservation names, and that may have this one before others; the most urgent first."""
+    strays: tuple[PlacedPod, ...] = ()
+    """Pods that wait, were told to enter this one, and are not named by it any more."""
+    short_since: WallTime | None = None
+    """Since when its placeholders have not got all of the room."""
 
 
 class Plan(Struct, frozen=True):
@@ -109,6 +139,8 @@ class Plan(Struct, frozen=True):
 
     actions: tuple[Action, ...] = ()
     wake_at: WallTime = NEVER
+    short: bool = False
+    """Whether placeholders have not got all of the room."""
 
 
 def decide(view: View, *, now: WallTime) -> Plan:
@@ -127,7 +159,9 @@ def decide(view: View, *, now: WallTime) -> Plan:
     if (told := _readable(reservation, fault, now=now)) is not None:
         return Plan(actions=(told,), wake_at=now)
     if reservation.status.phase is not Phase.AVAILABLE:
-        actions = () if fault else _placing(view, now=now)
+        actions = () if fault else _placed(view, now=now) or _placing(view, now=now)
+    elif view.placeholders is Placeholders.YIELDING:
+        return _yielding(view, now=now, wake_at=wake_at)
     else:
         actions = (*_unplaced(view), *_using(view, now=now))
     return Plan(actions=actions, wake_at=wake_at)
@@ -153,7 +187,9 @@ def _placing(view: View, *, now: WallTime) -> tuple[Action, ...]:
         text, again = NO_DEVICES, _unplaced(view)
     elif pod is None or view.refused:
         text = view.refused
-        again = (Place(manifest=placeholders.manifest(reservation)),) if pod is None else ()
+        yielding = view.placeholders is Placeholders.YIELDING
+        made = keepers.first if yielding else placeholders.manifest
+        again = (Place(manifest=made(reservation)),) if pod is None else ()
     else:
         condition = pod.condition(SCHEDULED)
         waits = condition is not None and condition.status == "False" and not pod.spec.node_name
@@ -189,11 +225,102 @@ def _using(view: View, *, now: WallTime) -> tuple[Action, ...]:
     return (_written(reservation, status, *told),)
 
 
-def _unplaced(view: View) -> tuple[Unplace, ...]:
+def _placed(view: View, *, now: WallTime) -> tuple[Action, ...]:
+    """Return the write by which a reservation has its place where its placeholder is; nothing before that."""
     pod = view.placeholder
-    if pod is None or pod.metadata.deleting:
+    if view.placeholders is not Placeholders.YIELDING or pod is None or view.home is None:
         return ()
-    return (Unplace(key=pod.metadata.key, uid=pod.metadata.uid),)
+    if pod.metadata.deleting or pod.spec.node_name != view.home.metadata.name:
+        return ()
+    if pod.terminal:  # its node would not have it: another one may
+        return _unplaced(view)
+    status = statuses.bound(view.reservation, node=pod.spec.node_name, now=now)
+    return () if status is None else (_written(view.reservation, status),)
+
+
+def _yielding(view: View, *, now: WallTime, wake_at: WallTime) -> Plan:
+    """Return what placeholders that stay are to do; first of all the status must say what is the case."""
+    reservation = view.reservation
+    if known := _using(view, now=now):
+        return Plan(actions=known, wake_at=wake_at)
+    there = standing(view)
+    holding = holdings.of(reservation)
+    if view.home is not None and not holding.fault:
+        for pod in view.applicants:
+            claimant = Claimant.of(pod)
+            if yielding.lands(pod, view.home) and yielding.admits(there, holding, claimant, node=view.home):
+                consumer = Consumer(uid=claimant.uid, key=claimant.key, amounts=claimant.amounts, under_way=True)
+                if (status := statuses.entering(reservation, consumer)) is not None:
+                    return Plan(actions=(_written(reservation, status),), wake_at=wake_at)
+    lacking = yielding.short(there)
+    told, due = _kept(view, lacking, now=now)
+    dismissed = (Dismiss(key=each.metadata.key, uid=each.metadata.uid) for each in view.strays)
+    return Plan(
+        actions=(*dismissed, *_carried_out(view, yielding.moves(there)), *told),
+        wake_at=min(wake_at, due),
+        short=bool(lacking),
+    )
+
+
+def standing(view: View) -> Standing:
+    """Return what there is of a reservation that has its node, and keeps its room with placeholders."""
+    reservation = view.reservation
+    placed = [each for each in (view.placeholder, *view.others) if each is not None]
+    named = [*view.consumers, *view.asked]
+    return Standing(
+        node=reservation.status.node_name,
+        held=holdings.of(reservation).amounts,
+        once=reservation.spec.allocate_once,
+        keepers=tuple(map(Keeper.of, placed)),
+        guests=tuple(_guest(view, each) for each in named),
+    )
+
+
+def _guest(view: View, consumer: Consumer) -> Guest:
+    pod = view.pods.get(consumer.uid)
+    if pod is not None:
+        return Guest.of(pod, inside=Uid(view.reservation.metadata.uid))
+    return Guest(key=consumer.key, uid=consumer.uid, amounts=consumer.amounts, bound=not consumer.under_way)
+
+
+def _carried_out(view: View, moves: Iterable[yielding.Move]) -> Iterator[Action]:
+    taken = {each.metadata.name for each in (view.placeholder, *view.others) if each is not None}
+    for move in moves:
+        match move:
+            case yielding.Keep():
+                number = keepers.unused(view.reservation, taken)
+                taken.add(keepers.name(view.reservation, number=number))
+                keeps, heir_of, replaces = move.amounts, move.heir_of, move.replaces
+                made = keepers.another(view.reservation, number=number, keeps=keeps, heir_of=heir_of, replaces=replaces)
+                yield Place(manifest=made)
+            case yielding.Drop():
+                yield Unplace(key=move.key, uid=move.uid)
+            case _:
+                yield move
+
+
+def _kept(view: View, lacking: str, *, now: WallTime) -> tuple[tuple[Action, ...], WallTime]:
+    """Return the write that tells whether the room is kept, and when to look again: others come and go in a moment."""
+    reservation = view.reservation
+    if lacking:
+        since = now if view.short_since is None else view.short_since
+        if now < since + PATIENCE:
+            return (), since + PATIENCE
+    text = f"others have room on node {reservation.status.node_name} that is reserved: {lacking}" if lacking else ""
+    happening = Happening.LOST if lacking else Happening.KEPT
+    status = phases.after(reservation.status, happening, now=now, message=text)
+    if status is None:
+        return (), NEVER
+    told = Told(reason=ReservationReason.TAKEN, text=text, severity=Severity.WARNING)
+    return (_written(reservation, status, *([told] if lacking else [])),), NEVER
+
+
+def _unplaced(view: View) -> tuple[Unplace, ...]:
+    return tuple(
+        Unplace(key=pod.metadata.key, uid=pod.metadata.uid)
+        for pod in (view.placeholder, *view.others)
+        if pod is not None and not pod.metadata.deleting
+    )
 
 
 def _over(status: ReservationStatus) -> Told:

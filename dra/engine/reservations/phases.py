@@ -24,6 +24,9 @@ class Happening(StrEnum):
     NODE_GONE = "NodeGone"
     UNREADABLE = "Unreadable"
     READABLE = "Readable"
+    LOST = "Lost"
+    """Its placeholders, which keep the room, have not got all of it."""
+    KEPT = "Kept"
 
 
 class Told(NamedTuple):
@@ -45,6 +48,8 @@ SCHEDULED: Final = "Scheduled"
 READY: Final = "Ready"
 READABLE: Final = "Readable"
 """Ours: False tells what of the object cannot be read, and that nobody may use it until then."""
+HELD: Final = "Held"
+"""Ours, where placeholders keep the room: False tells that others are in it."""
 
 _SCHEDULED: Final = Told(SCHEDULED, "True", ReservationReason.SCHEDULED)
 _UNSCHEDULABLE: Final = Told(SCHEDULED, "False", ReservationReason.UNSCHEDULABLE)
@@ -52,6 +57,8 @@ _AVAILABLE: Final = Told(READY, "True", ReservationReason.AVAILABLE)
 _SUCCEEDED: Final = Told(READY, "False", ReservationReason.SUCCEEDED)
 _EXPIRED: Final = Told(READY, "False", ReservationReason.EXPIRED)
 _UNREADABLE: Final = Told(READABLE, "False", ReservationReason.INVALID)
+_LOST: Final = Told(HELD, "False", ReservationReason.TAKEN)
+_KEPT: Final = Told(HELD, "True", ReservationReason.AVAILABLE)
 _READABLE: Final = Told(READABLE, "True", ReservationReason.VALID)
 
 TABLE: Final[dict[tuple[Phase, Happening], Outcome]] = {
@@ -66,8 +73,13 @@ TABLE: Final[dict[tuple[Phase, Happening], Outcome]] = {
     (Phase.AVAILABLE, Happening.NODE_GONE): Outcome(Phase.FAILED, (_EXPIRED,)),
     (Phase.AVAILABLE, Happening.UNREADABLE): Outcome(Phase.AVAILABLE, (_UNREADABLE,)),
     (Phase.AVAILABLE, Happening.READABLE): Outcome(Phase.AVAILABLE, (_READABLE,)),
+    (Phase.AVAILABLE, Happening.LOST): Outcome(Phase.AVAILABLE, (_LOST,)),
+    (Phase.AVAILABLE, Happening.KEPT): Outcome(Phase.AVAILABLE, (_KEPT,)),
 }
 """What is not in it changes nothing. Waiting is read as Pending: nobody ever sets it."""
+
+_CORRECTS: Final = {Happening.READABLE: READABLE, Happening.KEPT: HELD}
+"""What is told only after the contrary has been."""
 
 TERMINAL: Final = frozenset({Phase.SUCCEEDED, Phase.FAILED})
 
@@ -82,7 +94,7 @@ def after(
         return None
     if happening is Happening.UNSCHEDULABLE and holds(status, SCHEDULED):
         return None
-    if happening is Happening.READABLE and status.condition(READABLE) is None:
+    if happening in _CORRECTS and status.condition(_CORRECTS[happening]) is None:
         return None
     conditions = status.conditions
     for told in outcome.told:

@@ -8,12 +8,15 @@ It has its reservation as its controller: garbage collection takes it away with 
 name is made of the reservation's uid, so that there is one at most, whoever makes it how often.
 """
 
+import re
 from collections.abc import Mapping
 from copy import deepcopy
+from types import MappingProxyType
 from typing import Any, Final
 
 from dra.api.reservations.model import API_VERSION, KIND, Reservation
 from dra.engine.reservations import amounts, holdings, marks
+from dra.engine.reservations.amounts import Amounts
 from dra.model.meta import Key, ObjectMeta, Uid
 
 PREFIX: Final = "reservation-"
@@ -22,6 +25,9 @@ IMAGE: Final = "registry.k8s.io/pause:3.10"
 
 SCHEDULER: Final = "koord-scheduler"
 NAMESPACE: Final = "default"
+
+_NUMBER: Final = re.compile(r"(-[1-9][0-9]{0,5})?")
+"""What comes after the uid in the names of those that stay (`keepers`): nothing, or a number."""
 
 _PLACING: Final = (
     "nodeSelector",
@@ -58,7 +64,9 @@ def stands_for(metadata: ObjectMeta) -> Uid | None:
     """Return the reservation that a pod is the placeholder of; None if it is an ordinary pod."""
     for reference in metadata.owner_references or ():
         if (reference.api_version, reference.kind, reference.controller) == (API_VERSION, KIND, True):
-            return reference.uid if metadata.name == f"{PREFIX}{reference.uid}" else None
+            first, _, number = metadata.name.removeprefix(PREFIX).partition(f"{reference.uid}")
+            ours = metadata.name.startswith(PREFIX) and not first and _NUMBER.fullmatch(number)
+            return reference.uid if ours else None
     return None
 
 
@@ -71,20 +79,35 @@ def only_node(reservation: Reservation) -> str:
 
 def manifest(reservation: Reservation) -> dict[str, Any]:
     """Return the pod. Raises MalformedAmountsError or MalformedAnnotationError: what is to be held cannot be read."""
-    namespace, name = key(reservation)
+    _, name = key(reservation)
     template = reservation.spec.template
     given = template.get("spec") or {}
     spec = {field: deepcopy(given[field]) for field in _PLACING if given.get(field) is not None}
     if node := only_node(reservation):
-        spec["affinity"] = _on(node, spec.get("affinity") or {})
+        spec["affinity"] = on(node, spec.get("affinity") or {})
     metadata = template.get("metadata")
     labels = metadata.get("labels") if isinstance(metadata, Mapping) else None
+    spec["schedulerName"] = given.get("schedulerName") or SCHEDULER
+    more = {**(labels or {}), **reservation.metadata.labels}
+    return pausing(reservation, name=name, wanted=holdings.wanted(reservation), spec=spec, labels=more)
+
+
+def pausing(
+    reservation: Reservation,
+    *,
+    name: str,
+    wanted: Amounts,
+    spec: Mapping[str, Any],
+    labels: Mapping[str, str] = MappingProxyType({}),
+    annotations: Mapping[str, str] = MappingProxyType({}),
+) -> dict[str, Any]:
+    """Return a pod of a reservation that asks for these amounts, and runs nothing."""
     return {
         "metadata": {
-            "namespace": namespace,
+            "namespace": key(reservation)[0],
             "name": name,
-            "labels": {**(labels or {}), **reservation.metadata.labels, marks.PLACEHOLDER: marks.TRUE},
-            "annotations": {marks.RESERVATION_NAME: reservation.metadata.name},
+            "labels": {**labels, marks.PLACEHOLDER: marks.TRUE},
+            "annotations": {**annotations, marks.RESERVATION_NAME: reservation.metadata.name},
             "ownerReferences": [
                 {
                     "apiVersion": API_VERSION,
@@ -97,12 +120,11 @@ def manifest(reservation: Reservation) -> dict[str, Any]:
         },
         "spec": {
             **spec,
-            "schedulerName": given.get("schedulerName") or SCHEDULER,
             "containers": [
                 {
                     "name": "placeholder",
                     "image": IMAGE,
-                    "resources": _resources(reservation),
+                    "resources": _resources(reservation, wanted),
                     "securityContext": _RESTRICTED,
                 }
             ],
@@ -114,18 +136,18 @@ def manifest(reservation: Reservation) -> dict[str, Any]:
     }
 
 
-def _resources(reservation: Reservation) -> dict[str, Any]:
+def _resources(reservation: Reservation, held: Amounts) -> dict[str, Any]:
     like = amounts.texts(reservation.spec.template)
     wanted = {
         name: amounts.printed(amount, like=like.get(name, ""))
-        for name, amount in holdings.wanted(reservation).items()
+        for name, amount in held.items()
         if name != amounts.PODS  # of those the node counts one for each pod
     }
     whole = {name: text for name, text in wanted.items() if "/" in name or name.startswith("hugepages-")}
     return {"requests": wanted, **({"limits": whole} if whole else {})}  # the API server wants both for these
 
 
-def _on(node: str, affinity: Mapping[str, Any]) -> dict[str, Any]:
+def on(node: str, affinity: Mapping[str, Any]) -> dict[str, Any]:
     """Return an affinity that requires this node as well: each of its terms does."""
     of_nodes = dict(affinity.get("nodeAffinity") or {})
     required = of_nodes.get(_REQUIRED) or {}

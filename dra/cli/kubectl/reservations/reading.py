@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from controller.extender.picture import Picture
 from dra.api.reservations.model import MalformedReservationError, Reservation, read
 from dra.engine.explain.snapshot import Snapshot
+from dra.engine.reservations import placeholders
 from dra.kube.client import Client
 from dra.kube.resources import NODES, PODS, RESERVATIONS
 from dra.model.meta import DynamicObject, Uid
@@ -34,6 +35,11 @@ class Found:
     def placeholder(self, key: tuple[str, str]) -> PlacedPod | None:
         """Return the pod that looks for a place."""
         return next((pod for pod in self.pods.values() if pod.metadata.key == key), None)
+
+    def placeholders_of(self, reservation: Reservation) -> list[PlacedPod]:
+        """Return the pods that find its place, or keep it."""
+        uid = reservation.metadata.uid
+        return [pod for pod in self.pods.values() if placeholders.stands_for(pod.metadata) == uid]
 
 
 async def objects(client: Client) -> list[DynamicObject]:

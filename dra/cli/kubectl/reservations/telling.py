@@ -18,7 +18,7 @@ from dra.engine.explain import reservations as explaining
 from dra.engine.explain.reservations import Advice, Group
 from dra.engine.explain.snapshot import Snapshot
 from dra.engine.instants import NEVER
-from dra.engine.reservations import expiry, marks, placeholders
+from dra.engine.reservations import expiry, keepers, marks, phases, placeholders
 from dra.engine.reservations.claimants import MalformedAnnotationError
 from dra.model.meta import Key
 from dra.model.placement import PlacedPod
@@ -71,6 +71,8 @@ def lines(
     at = expiry.deadline(reservation)
     if at != NEVER:
         yield f"  ends      {words.ends(reservation, now=now)}, at {words.moment(at)}"
+    if how := _kept_by(found, reservation):
+        yield f"  kept by   {how}"
     for condition in status.conditions:
         yield f"  condition {condition.type}={condition.status} {condition.reason}: {condition.message}"
     for group in groups:
@@ -88,9 +90,20 @@ def trouble(found: Found, reservation: Reservation) -> tuple[str, str] | None:
         return (f"nobody can use it: {known.holding.fault}", f"kubectl edit reservation {name}")
     if status.phase is Phase.FAILED:
         return ("it has ended and holds nothing any more; it can be deleted", f"kubectl delete reservation {name}")
+    if (kept := status.condition(phases.HELD)) is not None and kept.status == "False":
+        return (kept.message, f"kubectl get pods -A --field-selector spec.nodeName={status.node_name}")
     if status.phase is not Phase.PENDING:
         return None
     return _waiting(found, reservation)
+
+
+def _kept_by(found: Found, reservation: Reservation) -> str:
+    """Return how many placeholders hold its room; nothing where the extender does."""
+    staying = [each for each in found.placeholders_of(reservation) if keepers.stays(each)]
+    bound = sum(bool(each.spec.node_name) for each in staying)
+    heirs = sum(each.metadata.annotation(marks.HEIR_OF) is not None and not each.spec.node_name for each in staying)
+    counts = f"{bound} on the node, {len(staying) - bound - heirs} waiting, {heirs} for when an owner ends"
+    return f"placeholders that yield to owners: {counts}" if staying else ""
 
 
 def _waiting(found: Found, reservation: Reservation) -> tuple[str, str]:
@@ -105,9 +118,11 @@ def _waiting(found: Found, reservation: Reservation) -> tuple[str, str]:
         )
         return (text, f"kubectl describe reservation {name}")
     command = f"kubectl describe pod {key[1]} -n {key[0]}"
-    if pod.spec.node_name:
+    if pod.spec.node_name and not keepers.stays(pod):
         where = f"its placeholder is bound to node {pod.spec.node_name}, and the node is not held"
         return (f"{where}: kube-scheduler has bound it without asking our extender", EXTENDER)
+    if pod.spec.node_name:
+        return (f"its placeholder has come to node {pod.spec.node_name} just now", f"kubectl get reservation {name}")
     condition = pod.condition(_SCHEDULED)
     if condition is None:
         scheduler = pod.spec.scheduler_name

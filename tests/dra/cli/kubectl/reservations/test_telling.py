@@ -212,3 +212,34 @@ def test_a_row_has_what_is_used_of_what_is_held_and_when_it_ends():
 )
 def test_spans_are_written_as_ages_are(seconds, text):
     assert words.span(seconds) == text
+
+
+def test_where_placeholders_keep_the_room_it_says_so_and_when_others_are_in_it():
+    one = reservation("one", "6", node="n1")
+    owner = {
+        "apiVersion": one["apiVersion"],
+        "kind": "Reservation",
+        "name": "one",
+        "uid": "uid-one",
+        "controller": True,
+    }
+    made = [
+        pod("reservation-uid-one", "4", node="n1", ownerReferences=[owner]),
+        pod("reservation-uid-one-1", "2", ownerReferences=[owner], annotations={"reserve.dra/heir-of": "uid-p"}),
+    ]
+    staying = msgspec.structs.replace(made[0].spec, priority_class_name="dra-reserve-placeholder")
+    made = [msgspec.structs.replace(each, spec=staying if each.spec.node_name else each.spec) for each in made]
+    heir = msgspec.structs.replace(made[1].spec, priority_class_name="dra-reserve-placeholder")
+    made[1] = msgspec.structs.replace(made[1], spec=heir)
+    said = told(found(reservations=[one], nodes=[host("n1")], pods=made), "one")
+    assert "  kept by   placeholders that yield to owners: 1 on the node, 0 waiting, 1 for when an owner ends" in said
+    lost = {"type": "Held", "status": "False", "reason": "ReservedCapacityTaken", "message": "others have room"}
+    one["status"]["conditions"] = [lost]
+    said = told(found(reservations=[one], nodes=[host("n1")], pods=made), "one")
+    assert said[-1] == "  next      kubectl get pods -A --field-selector spec.nodeName=n1"
+
+
+def test_where_the_extender_keeps_it_no_placeholder_is_spoken_of():
+    assert not [
+        line for line in told(found(reservations=[reservation("one", "6", node="n1")]), "one") if "kept" in line
+    ]

@@ -1,0 +1,176 @@
+"""Placeholders that stay and give way, on a real API server and a kube-scheduler that asks no extender."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.cluster.cluster import Cluster
+from tests.cluster.fake_nodes import FAKE
+from tests.cluster.kubectl import kubectl
+from tests.cluster.options import WITHOUT_CLAIM_CONTROLLER, Options
+from tests.cluster.ports import LOOPBACK, free
+from tests.cluster.processes import Process
+from tests.scenarios import installation
+from tests.scenarios.api import Api, Json
+from tests.scenarios.eventually import eventually, steadily
+from tests.scenarios.reservations.conftest import _running
+from tests.scenarios.reservations.test_manual import conditions, reaches, reservation, stranger
+from tests.scenarios.resources import PODS, RESERVATIONS
+from tests.scenarios.target import Mode, Place, Target
+
+pytestmark = pytest.mark.long  # a cluster of its own
+
+DEPLOY = installation.DEPLOY / "reservations-yielding"
+KEEPER = "reserve.dra/placeholder=true"
+GATE = "reserve.dra/reservation"
+
+
+@pytest.fixture(scope="module")
+def target() -> Iterator[Target]:
+    """A cluster as others run it: nobody configures its scheduler. Two nodes of 64 CPUs."""
+    if Place.chosen() is not Place.LOCAL:
+        pytest.skip("is about kube-scheduler without the extender: a cluster of its own")
+    with Cluster(Options(controllers=WITHOUT_CLAIM_CONTROLLER, nodes=0)) as cluster:
+        cluster.nodes.add(["node-0", "node-1"])
+        admin, folder = cluster.admin_kubeconfig, cluster.folder
+        kubectl("taint", "nodes", "--all", f"{FAKE}-", kubeconfig=admin)
+        installation.install(admin)
+        installation.install(admin, kustomization=DEPLOY)
+        installed = installation.controller_kubeconfig(admin, folder.path)
+        yield Target(mode=Mode.REPLACE, admin=admin, controller=installed, folder=folder, own=cluster)
+
+
+@pytest.fixture(scope="module")
+def reserving(target: Target) -> Iterator[Process]:
+    (probes,) = free(1)
+    configuration = {
+        "mode": "replace",
+        "reservations": True,
+        "placeholders": "yielding",
+        "probes": {"address": LOOPBACK, "port": probes},
+        "metrics": None,
+        "leaderElection": {"enabled": False},
+        "logging": {"format": "text"},
+    }
+    yield from _running(target.folder, "yielding", "controller", target.controller, configuration, probes=probes)
+
+
+def gated(pod: Json) -> Json:
+    pod["spec"]["schedulingGates"] = [{"name": GATE}]
+    return pod
+
+
+async def keepers(api: Api) -> list[tuple[str, str]]:
+    """Return what the placeholders ask for, and where each is."""
+    found = await api.all(PODS, namespace="default", labelSelector=KEEPER)
+    return sorted(
+        (each["spec"]["containers"][0]["resources"]["requests"]["cpu"], each["spec"].get("nodeName", ""))
+        for each in found
+    )
+
+
+async def kept(api: Api, *wanted: tuple[str, str]) -> None:
+    await eventually(lambda: keepers(api), until=lambda found: found == sorted(wanted), saying=f"{wanted} is kept")
+
+
+async def bound(api: Api, name: str) -> str:
+    found = await eventually(
+        lambda: api.get(PODS, name, namespace="default"),
+        until=lambda pod: bool(pod["spec"].get("nodeName")),
+        saying=f"pod {name} is bound",
+    )
+    return str(found["spec"]["nodeName"])
+
+
+async def never_bound(api: Api, name: str, *, lasting: float = 1.0) -> None:
+    async def waits() -> bool:
+        return not (await api.get(PODS, name, namespace="default"))["spec"].get("nodeName")
+
+    await steadily(waits, lasting=lasting, saying=f"pod {name} waits")
+
+
+async def fill(api: Api, node: str, *, leaving: int) -> None:
+    """Have pods take what is free on a node and on the other one, but for some CPUs."""
+    other = "node-1" if node == "node-0" else "node-0"
+    await api.create(stranger("other", cpu="64", node=other), namespace="default")
+    await bound(api, "other")
+    if leaving < 64:
+        await api.create(stranger("filler", cpu=str(64 - leaving), node=node), namespace="default")
+        await bound(api, "filler")
+
+
+async def test_an_owner_gets_what_is_kept_and_nobody_else_and_it_is_over_for_once(emptied: Api) -> None:
+    await emptied.create(reservation("once", cpu="60"))
+    made = await reaches(emptied, "once", "Available")
+    node = made["status"]["nodeName"]
+    assert conditions(made) == {"Scheduled": ("True", "Scheduled"), "Ready": ("True", "Available")}
+    assert made["status"]["allocatable"] == {"cpu": "60"}
+    await kept(emptied, ("60", node))
+    await fill(emptied, node, leaving=64)
+    await emptied.create(stranger("patient", cpu="20"), namespace="default")
+    await never_bound(emptied, "patient")
+
+    await emptied.create(stranger("owner", cpu="50", app="once"), namespace="default")
+    assert await bound(emptied, "owner") == node
+    done = await reaches(emptied, "once", "Succeeded")
+    assert done["status"]["allocated"] == {"cpu": "50"}
+    assert [each["name"] for each in done["status"]["currentOwners"]] == ["owner"]
+    await kept(emptied)
+    await never_bound(emptied, "patient")
+    await emptied.delete(PODS, "owner", namespace="default", grace_seconds=0)
+    assert await bound(emptied, "patient") == node
+
+
+async def test_the_rest_stays_kept_and_comes_back_when_an_owner_ends_before_anybody_who_waits(emptied: Api) -> None:
+    await emptied.create(reservation("many", cpu="60", allocateOnce=False))
+    node = (await reaches(emptied, "many", "Available"))["status"]["nodeName"]
+    await fill(emptied, node, leaving=60)
+    for each in range(5):
+        await emptied.create(stranger(f"patient-{each}", cpu="1"), namespace="default")
+    await never_bound(emptied, "patient-4")
+
+    await emptied.create(stranger("first", cpu="20", app="many"), namespace="default")
+    assert await bound(emptied, "first") == node
+    await kept(emptied, ("20", ""), ("40", node))
+    await emptied.create(stranger("second", cpu="30", app="many"), namespace="default")
+    assert await bound(emptied, "second") == node
+    await kept(emptied, ("10", node), ("20", ""), ("30", ""))
+    shared = await emptied.get(RESERVATIONS, "many")
+    assert shared["status"]["allocated"] == {"cpu": "50"}
+    assert {each["name"] for each in shared["status"]["currentOwners"]} == {"first", "second"}
+
+    await emptied.delete(PODS, "first", namespace="default", grace_seconds=0)
+    await kept(emptied, ("10", node), ("20", node), ("30", ""))
+    await emptied.create(stranger("third", cpu="25", app="many"), namespace="default")
+    assert await bound(emptied, "third") == node
+    await kept(emptied, ("5", node), ("25", ""), ("30", ""))
+    for each in range(5):
+        await never_bound(emptied, f"patient-{each}", lasting=0.1)
+
+    await emptied.delete(RESERVATIONS, "many")
+    await kept(emptied)
+    for each in range(5):
+        assert await bound(emptied, f"patient-{each}") == node
+
+
+async def test_a_gated_owner_goes_where_its_room_is_though_there_is_room_elsewhere(emptied: Api) -> None:
+    await emptied.create(reservation("gated", cpu="60"))
+    node = (await reaches(emptied, "gated", "Available"))["status"]["nodeName"]
+    await emptied.create(gated(stranger("owner", cpu="60", app="gated")), namespace="default")
+    await emptied.create(gated(stranger("nobody", cpu="1", app="others")), namespace="default")
+    assert await bound(emptied, "owner") == node
+    await reaches(emptied, "gated", "Succeeded")
+    await bound(emptied, "nobody")
+
+
+async def test_what_is_over_keeps_nothing(emptied: Api) -> None:
+    await emptied.create(reservation("short", cpu="60", ttl="4s"))
+    node = (await reaches(emptied, "short", "Available"))["status"]["nodeName"]
+    await fill(emptied, node, leaving=64)
+    await emptied.create(stranger("patient", cpu="20"), namespace="default")
+    over = await reaches(emptied, "short", "Failed")
+    assert conditions(over)["Ready"] == ("False", "Expired")
+    await kept(emptied)
+    assert await bound(emptied, "patient") == node
