@@ -239,7 +239,7 @@ def _usable(node: Json) -> bool:
     return ready and all(taint["key"] == fake_nodes.FAKE for taint in node["spec"]["taints"])
 
 
-@pytest.mark.parametrize("count", [pytest.param(15, id="some"), pytest.param(200, id="many", marks=pytest.mark.long)])
+@pytest.mark.parametrize("count", [pytest.param(11, id="some"), pytest.param(200, id="many", marks=pytest.mark.long)])
 async def test_it_says_what_the_scheduler_then_does(
     target: Target, api: Api, count: int, tmp_path: Path, remark: Callable[[str], None]
 ) -> None:
