@@ -56,7 +56,8 @@ def rank(picture: Picture, pod: PlacedPod, names: Sequence[str]) -> list[HostPri
 def worthwhile(picture: Picture, pod: PlacedPod, victims: Mapping[str, MetaVictims]) -> dict[str, MetaVictims]:
     """Return the nodes where the pod could run once these pods are gone: on the others they would die in vain.
 
-    kube-scheduler knows nothing of reservations, so what it frees may be what is held for somebody else.
+    kube-scheduler knows nothing of reservations, so what it frees may be what is held for somebody else. On the node
+    that it chooses of these the place is kept for the pod (`dra.engine.reservations.nominations`).
     """
     try:
         claimant = picture.claimant(pod)
@@ -64,7 +65,10 @@ def worthwhile(picture: Picture, pod: PlacedPod, victims: Mapping[str, MetaVicti
         return {}
     if placeholders.stands_for(pod.metadata) is not None:
         return dict(victims)  # judged again when it is placed
-    return {node: found for node, each in victims.items() if (found := _worthwhile(picture, claimant, node, each))}
+    found = {node: kept for node, each in victims.items() if (kept := _worthwhile(picture, claimant, node, each))}
+    leaving = {node: frozenset(each.uid for each in chosen.pods or ()) for node, chosen in found.items()}
+    picture.nominations.intend(claimant.uid, leaving)
+    return found
 
 
 def _worthwhile(picture: Picture, pod: Claimant, node: str, chosen: MetaVictims) -> MetaVictims | None:

@@ -89,8 +89,10 @@ class Binder:
             claimant = self._picture.claimant(pod)
         except MalformedAnnotationError as error:
             raise RefusedError(str(error)) from error
+        self._picture.nominations.lift(claimant.uid)
         admission = self._picture.books.admit(claimant, node)
         if not isinstance(admission, Admission):
+            self._picture.nominations.observe(claimant, pod.status.nominated_node_name)
             raise RefusedError(_texts(admission))
         consumer = Consumer(uid=claimant.uid, key=claimant.key, amounts=claimant.amounts, under_way=True)
         doubt = Doubt(pod=consumer, node=node, inside=admission.inside)

@@ -26,6 +26,7 @@ from dra.engine.reservations.claimants import Claimant, MalformedAnnotationError
 from dra.engine.reservations.holdings import Holding
 from dra.engine.reservations.marks import ALLOCATED, NODE_RESERVATION
 from dra.engine.reservations.nodes import NodeReservation
+from dra.engine.reservations.nominations import Nominations
 from dra.model.meta import DynamicObject, Struct, Uid
 from dra.model.placement import Host, PlacedPod
 
@@ -53,6 +54,7 @@ class Picture:
 
     def __init__(self) -> None:
         self.books = Books()
+        self.nominations = Nominations(self.books)
         self.faults: dict[str, str] = {}
         """Node → what is wrong with its annotation; the last valid one counts."""
         self.remembered: dict[str, str] = {}
@@ -222,9 +224,11 @@ class Picture:
             self.forget_pod(pod)
         elif pod.spec.node_name:
             self._waiting.pop(uid, None)
+            self.nominations.forget(uid)
             self.books.observe_pod(self.claimant_of(pod), node=pod.spec.node_name)
         else:
             self._waiting[uid] = pod
+            self._nominated(pod)
 
     def learn_pod(self, pod: PlacedPod) -> None:
         """Remember of a pod that a read has shown it, and perhaps no watch yet."""
@@ -310,8 +314,19 @@ class Picture:
             else:
                 self.books.forget_pod(uid)
 
+    def _nominated(self, pod: PlacedPod) -> None:
+        uid, node = pod.metadata.uid, pod.status.nominated_node_name
+        if not node:
+            self.nominations.lift(uid)
+        elif self.books.seat(uid) is None:  # else it is being bound
+            try:
+                self.nominations.observe(self.claimant(pod), node)
+            except MalformedAnnotationError:
+                self.nominations.forget(uid)
+
     def _drop(self, uid: Uid) -> None:
         self._bury(uid)
+        self.nominations.forget(uid)
         self._waiting.pop(uid, None)
         if (reservation := self._stands_for.pop(uid, None)) is not None:
             known = self._placeholders[reservation]

@@ -77,7 +77,7 @@ def stand_in(pod: Claimant, node: str, leaving: Iterable[Uid]) -> Holding:
     """Return a holding for one pod alone, over pods that leave for it: what they free is nobody else's meanwhile."""
     return Holding(
         name=f"place of {'/'.join(pod.key)}",
-        uid=Uid(f"place-of-{pod.uid}"),
+        uid=place_of(pod.uid),
         amounts=pod.amounts,
         counts_pods=True,
         node=node,
@@ -85,6 +85,11 @@ def stand_in(pod: Claimant, node: str, leaving: Iterable[Uid]) -> Holding:
         predecessors=frozenset(leaving),
         stands_in=True,
     )
+
+
+def place_of(pod: Uid) -> Uid:
+    """Return the uid of the holding that stands in for a pod."""
+    return Uid(f"place-of-{pod}")
 
 
 def without(room: Room, occupants: Iterable[Occupant]) -> Room:

@@ -1,33 +1,11 @@
 """What the extender believes, whatever it is told first and whatever it cannot read."""
 
-import msgspec
 import pytest
 
 from controller.extender.picture import Picture
-from dra.model.meta import DynamicObject, ObjectMeta, Uid
-from dra.model.placement import Host, PlacedPod
-from tests.dra.api.reservations.manifests import manifest
+from dra.model.meta import Uid
+from tests.controller.extender.examples import NODE, pod, reservation
 from tests.dra.engine.reservations.examples import of
-
-NODE = msgspec.convert(
-    {"metadata": {"name": "n1", "uid": "n"}, "status": {"allocatable": {"cpu": "8", "memory": "16Gi", "pods": "110"}}},
-    Host,
-)
-
-
-def pod(name="p", *, node="n1", **status):
-    container = {"name": "c", "resources": {"requests": {"cpu": "6"}}}
-    metadata = {"name": name, "namespace": "default", "uid": f"uid-{name}", "resourceVersion": "5"}
-    return msgspec.convert(
-        {"metadata": metadata, "spec": {"nodeName": node, "containers": [container]}, "status": status}, PlacedPod
-    )
-
-
-def reservation(*, uid="uid-r", phase="Available", **spec):
-    content = manifest(**spec) | {"status": {"phase": phase, "nodeName": "n1", "allocatable": {"cpu": "5"}}}
-    content["metadata"] |= {"uid": uid, "resourceVersion": "5"}
-    meta = ObjectMeta(name=content["metadata"]["name"], uid=Uid(uid), resource_version="5")
-    return DynamicObject(metadata=meta, content=content)
 
 
 @pytest.fixture
@@ -67,3 +45,37 @@ def test_what_could_not_be_read_holds_what_it_says_once_it_can(picture):
     picture.observe_reservation(reservation())
     assert picture.reservation(Uid("uid-r")) is not None
     assert free(picture) == of(3)["cpu"]
+
+
+def test_a_pod_that_makes_others_leave_has_their_place_from_its_nomination_to_its_binding(picture):
+    picture.observe_node(NODE)
+    victim, urgent = pod("victim"), pod("urgent", node="", nominatedNodeName="n1")
+    picture.observe_pod(victim)
+    picture.nominations.intend(urgent.metadata.uid, {"n1": {victim.metadata.uid}})
+    picture.observe_pod(urgent)
+    picture.forget_pod(victim)
+    assert picture.books.filter(picture.claimant(pod("thief", node=""))) == ()
+    assert picture.books.filter(picture.claimant(urgent)) == ("n1",)
+    picture.observe_pod(pod("urgent"))
+    assert free(picture) == of(2)["cpu"]
+    picture.forget_pod(urgent)
+    assert free(picture) == of(8)["cpu"]
+
+
+@pytest.mark.parametrize(
+    "seen",
+    [
+        pytest.param(lambda picture: picture.observe_pod(pod("urgent", node="")), id="its-nomination-is-taken-back"),
+        pytest.param(lambda picture: picture.forget_pod(pod("urgent", node="")), id="it-is-deleted"),
+        pytest.param(lambda picture: picture.observe_pod(pod("urgent", phase="Failed")), id="it-has-ended"),
+    ],
+)
+def test_who_wants_the_place_no_more_keeps_nothing(picture, seen):
+    picture.observe_node(NODE)
+    picture.observe_pod(pod("victim"))
+    urgent = pod("urgent", node="", nominatedNodeName="n1")
+    picture.nominations.intend(urgent.metadata.uid, {"n1": {Uid("uid-victim")}})
+    picture.observe_pod(urgent)
+    picture.forget_pod(pod("victim"))
+    seen(picture)
+    assert free(picture) == of(8)["cpu"]

@@ -170,10 +170,14 @@ async def preempt(site, chance, number, *, seen):
     if not leaving:
         seen["a preemption would be in vain"] += bool(there)
         return
+    nominated = chance.random() < 0.7  # else the scheduler is ended in between
+    if nominated:
+        path = f"{PODS}/{wanting['metadata']['name']}/status"
+        await site.ask("PATCH", path, {"status": {"nominatedNodeName": node}}, fine=None)
     for pod in there:
         if pod["metadata"]["uid"] in leaving:
             await site.delete(f"{PODS}/{pod['metadata']['name']}")
-    seen["a preemption frees a place"] += 1
+    seen["a preemption frees a place" + (" that is kept" if nominated else "")] += 1
     resized = any("resize" in str(each["metadata"].get("annotations")) for each in await site.reservations())
     for _ in range(20):
         await site.settle(0.25)
