@@ -32,8 +32,7 @@ class Patching:
         if isinstance(write, Enter):
             if uid not in self._unpatchable:
                 return await self._enter(write, uid, priority=priority, within=within())
-            merged = {e.uid: e for e in (*before.entries, *write.entries)}
-            write = SetReservedFor(claim=key, entries=tuple(merged.values()))
+            write = SetReservedFor(claim=key, entries=patches.applied(before, write).entries)
         body, subresource = patches.body(write), patches.subresource(write)
 
         async def rewrite() -> ResourceClaim:

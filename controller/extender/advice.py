@@ -9,7 +9,7 @@ from typing import Final
 
 from controller.extender.picture import Picture
 from controller.extender.wire import HIGHEST_SCORE, FilterResult, HostPriority, MetaPod, MetaVictims
-from dra.engine.reservations import marks, placeholders, preemption, score
+from dra.engine.reservations import placeholders, preemption, score
 from dra.engine.reservations.books import Sifted
 from dra.engine.reservations.claimants import Claimant, MalformedAnnotationError
 from dra.engine.reservations.refusals import UNRESOLVABLE, Refusal, Why
@@ -99,9 +99,7 @@ def _for_reservation(picture: Picture, uid: Uid, names: Sequence[str]) -> Filter
         )
     if (holding := picture.placing(uid)) is not None:
         return FilterResult(node_names=[name for name in names if name == holding.node])
-    wanted = known.holding
-    required = wanted.labels.get(marks.PRE_ALLOCATION_REQUIRED) == marks.TRUE
-    return _told(picture.books.places(wanted, only=placeholders.only_node(known.reservation), required=required), names)
+    return _told(picture.books.places(known.holding, only=known.only, required=known.required), names)
 
 
 def _told(sifted: Sifted, names: Sequence[str]) -> FilterResult:

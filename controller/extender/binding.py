@@ -221,12 +221,7 @@ class Binder:
             return already
         if known.holding.fault:
             raise RefusedError(f"reservation {known.name}: {known.holding.fault}")
-        found = self._picture.books.place(
-            known.holding,
-            node,
-            only=placeholders.only_node(known.reservation),
-            required=known.holding.labels.get(marks.PRE_ALLOCATION_REQUIRED) == marks.TRUE,
-        )
+        found = self._picture.books.place(known.holding, node, only=known.only, required=known.required)
         if not isinstance(found, Place):
             raise RefusedError(_texts(found))
         held = self._picture.books.holding(known.holding.uid)

@@ -24,7 +24,7 @@ from dra.engine.reservations.amounts import Amounts
 from dra.engine.reservations.books import Books
 from dra.engine.reservations.claimants import Claimant, MalformedAnnotationError, allocated
 from dra.engine.reservations.holdings import Holding
-from dra.engine.reservations.marks import ALLOCATED, NODE_RESERVATION
+from dra.engine.reservations.marks import ALLOCATED, NODE_RESERVATION, PRE_ALLOCATION_REQUIRED, TRUE
 from dra.engine.reservations.nodes import NodeReservation
 from dra.engine.reservations.nominations import Nominations
 from dra.model.meta import DynamicObject, Struct, Uid
@@ -47,6 +47,16 @@ class Known(Struct, frozen=True):
     def name(self) -> str:
         """Its name."""
         return self.holding.name
+
+    @property
+    def only(self) -> str:
+        """The node that its template names; empty: any."""
+        return placeholders.only_node(self.reservation)
+
+    @property
+    def required(self) -> bool:
+        """Whether it must be placed over running pods."""
+        return self.holding.labels.get(PRE_ALLOCATION_REQUIRED) == TRUE
 
 
 class Picture:

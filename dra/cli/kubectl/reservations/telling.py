@@ -162,11 +162,7 @@ def _groups(found: Found, reservation: Reservation) -> list[Group]:
     if known is None or reservation.status.phase is not Phase.PENDING:
         return []
     return explaining.of_reservation(
-        found.picture.books,
-        known.holding,
-        found.nodes,
-        only=placeholders.only_node(reservation),
-        required=known.holding.labels.get(marks.PRE_ALLOCATION_REQUIRED) == marks.TRUE,
+        found.picture.books, known.holding, found.nodes, only=known.only, required=known.required
     )
 
 

@@ -15,7 +15,7 @@ from controller.extender.wire import MetaPod, MetaVictims
 from dra.api.reservations.model import MalformedReservationError, Reservation, ReservationStatus, written
 from dra.engine.explain.snapshot import Snapshot
 from dra.engine.instants import WallTime
-from dra.engine.reservations import expiry, marks, placeholders
+from dra.engine.reservations import expiry, marks
 from dra.engine.reservations import status as statuses
 from dra.engine.reservations.amounts import MalformedAmountsError
 from dra.engine.reservations.books import Admission
@@ -116,12 +116,7 @@ class Reserving:
             return "its reservation is gone"
         if known.holding.fault:
             return f"reservation {known.name}: {known.holding.fault}"
-        found = self._picture.books.place(
-            known.holding,
-            node,
-            only=placeholders.only_node(known.reservation),
-            required=known.holding.labels.get(marks.PRE_ALLOCATION_REQUIRED) == marks.TRUE,
-        )
+        found = self._picture.books.place(known.holding, node, only=known.only, required=known.required)
         if not isinstance(found, Place):
             return ", ".join(each.text for each in found)
         held = self._picture.books.holding(uid)
