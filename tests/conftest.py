@@ -10,6 +10,9 @@ import os
 import pytest
 from hypothesis import settings
 
+LONG = 3600
+"""Seconds for a test marked ``long`` and its fixtures; ``timeout`` in pyproject.toml is for all others."""
+
 OFTEN = 10_000, 20, 20
 """After how many new objects, as `gc.set_threshold` takes it."""
 
@@ -18,6 +21,16 @@ os.environ.setdefault("GOGC", "400")  # servers get another environment: tests/c
 settings.register_profile("quick", max_examples=60, derandomize=True, deadline=None, database=None)
 settings.register_profile("deep", max_examples=20_000, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
+
+
+def pytest_collection_modifyitems(items):
+    """Give each test its time limit; a deep profile looks at examples for hours, and has none."""
+    deep = os.environ.get("HYPOTHESIS_PROFILE") == "deep"
+    for item in items:
+        if deep:
+            item.add_marker(pytest.mark.timeout(0))
+        elif item.get_closest_marker("long") and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(LONG))
 
 
 @pytest.hookimpl(wrapper=True)

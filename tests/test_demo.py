@@ -112,5 +112,17 @@ def test_interrupted_it_keeps_no_plane(environment, tmp_path):
 def test_the_readme_begins_with_it():
     first = re.findall(r"^```sh\n(.*?)^```", (ROOT / "README.md").read_text(), re.MULTILINE | re.DOTALL)[0]
     assert first == "make demo\n"
-    would = subprocess.run(["make", "--dry-run", "demo"], cwd=ROOT, capture_output=True, text=True, check=True).stdout  # noqa: S607
+
+
+@pytest.mark.parametrize(
+    "inherited",
+    [
+        pytest.param({}, id="from-a-shell"),
+        pytest.param({"MAKELEVEL": "1", "MAKEFLAGS": "w", "MFLAGS": "-w"}, id="under-make-test"),
+    ],
+)
+def test_make_demo_runs_the_demo(inherited):
+    known = {name: value for name, value in os.environ.items() if name not in {"MAKELEVEL", "MAKEFLAGS", "MFLAGS"}}
+    command = ["make", "--no-print-directory", "--dry-run", "demo"]
+    would = subprocess.run(command, cwd=ROOT, env=known | inherited, capture_output=True, text=True, check=True).stdout
     assert would.splitlines()[-1].split() == [".venv/bin/dra-reserve", "demo"]

@@ -133,3 +133,15 @@ def test_each_fault_is_explained() -> None:
         name for head in re.findall(r"^\| (`[^|]*) \|", table, re.MULTILINE) for name in re.findall(r"`(\w+)`", head)
     }
     assert named == set(Fault)
+
+
+def test_ci_runs_the_commands_of_the_readme_as_they_stand() -> None:
+    run = (ROOT / ".ci/run").read_text()
+    typed = {
+        " ".join(words) for words in commands(ROOT / "README.md") if words[:1] == ["make"] and "=" not in words[-1]
+    }
+    assert {"make demo", "make test", "make lint contracts types", "make test-cluster"} <= typed
+    own_machine = {"make image", "make help"}  # an image needs docker; the list of targets is read by a test above
+    assert [
+        each for each in sorted(typed - own_machine) if not re.search(rf"^step .*{each}\b", run, re.MULTILINE)
+    ] == []

@@ -100,12 +100,13 @@ _MADE_UP = "[bcdfghjklmnpqrstvwxz2456789]"
 _CHANGING = (
     (re.compile(rf"\breplicaset\.apps/([a-z]+)-{_MADE_UP}{{8,10}} "), r"replicaset.apps/\1-SUFFIX "),
     (re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+Z"), "TIME"),
-    (re.compile(r"\b(?:\d+[dhms])+\b"), "AGE"),
+    # Names before ages: a group of a uid may read 194d, the suffix of a generated name 52h9d.
     (re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b"), "UID"),
+    (re.compile(rf"\b([a-z]+)(?:-{_MADE_UP}{{8,10}})?-{_MADE_UP}{{5}}\b"), r"\1-SUFFIX"),
+    (re.compile(r"\b(?:\d+[dhms])+\b"), "AGE"),
     (re.compile(r"127\.0\.0\.1:\d+"), "ADDRESS"),
     (re.compile(r"\bpid \d+"), "pid N"),
     (re.compile(r"\bnode-\d+\b"), "NODE"),
-    (re.compile(rf"\b([a-z]+)(?:-{_MADE_UP}{{8,10}})?-{_MADE_UP}{{5}}\b"), r"\1-SUFFIX"),
     (re.compile(r"v1\.\d+\.\d+\S*"), "VERSION"),
     (re.compile(r"[ \t]+"), " "),
     (re.compile(r" $", re.MULTILINE), ""),

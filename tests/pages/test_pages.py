@@ -4,6 +4,8 @@ import re
 import shutil
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.pages.following import alike
 from tests.pages.reading import ROOT
@@ -38,6 +40,13 @@ def test_each_manifest_of_an_example_is_in_its_page(page):
     [
         pytest.param("NAME   AGE\na      1s\n", "NAME  AGE\na     2m5s\n", True, id="ages"),
         pytest.param("pod web-7d4b8c9f6d-x2x4z\n", "pod web-5c6d7f8b9d-b2c4d\n", True, id="made-up-names"),
+        pytest.param("claim web-gpus-5bd7q\n", "claim web-gpus-52h9d\n", True, id="a-suffix-like-an-age"),
+        pytest.param(
+            "claim a-27a020ed-194e-4717-a0ea-e93b29472a7c-b-5bd7q\n",
+            "claim a-27a020ed-194d-4d2d-8d1d-e93b29472a7c-b-x2x4z\n",
+            True,
+            id="a-uid-with-groups-like-ages",
+        ),
         pytest.param("a\n…\nc\n", "a\nb\nb\nc\n", True, id="left-out"),
         pytest.param("in … s\n", "in 12 s\n", True, id="a-word-left-out"),
         pytest.param("a\nc\n", "a\nb\nc\n", False, id="a-line-too-few"),
@@ -46,3 +55,10 @@ def test_each_manifest_of_an_example_is_in_its_page(page):
 )
 def test_what_changes_from_run_to_run_is_not_compared(shown, printed, same):
     assert alike(shown, printed) is same
+
+
+@given(
+    st.from_regex(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}-gpus-[bcdfghjklmnpqrstvwxz2456789]{5}", fullmatch=True)
+)
+def test_every_generated_name_is_taken_for_one(generated):
+    assert alike("claim 27a020ed-194e-4717-a0ea-e93b29472a7c-gpus-5bd7q\n", f"claim {generated}\n")
