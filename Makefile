@@ -119,8 +119,12 @@ test: $(STAMP) ## tests that need no cluster; says what it leaves out
 	$(BIN)/pytest $(ARGS)
 
 .PHONY: simulate
-simulate: $(STAMP) ## the whole system on virtual time under faults: 20,000 seeds on all cores (ARGS="--seeds 2000", ARGS=4711)
+simulate: $(STAMP) ## the whole system on virtual time under faults: 20,000 seeds, others each time (ARGS="--seeds 2000", ARGS=4711)
 	$(BIN)/python -m tests.simulation $(ARGS)
+
+.PHONY: machine
+machine: $(STAMP) ## the claim rules in a small model of a cluster: 20,000 histories (ARGS="--seeds 2000", ARGS=4711)
+	$(BIN)/python -m tests.dra.engine.simulation $(ARGS)
 
 .PHONY: test-deep
 test-deep: $(STAMP) ## the properties of the engine with 20,000 examples each (hours)

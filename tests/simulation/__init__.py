@@ -13,5 +13,5 @@ nothing more happens), `play` (one seed), `campaign` (many of them, on all cores
 be found).
 
     python -m tests.simulation 4711          # one seed; says what it did, and if it failed the shortest way to fail
-    python -m tests.simulation --seeds 2000  # from 0 on, with figures
+    python -m tests.simulation --seeds 2000  # a campaign, from a first seed that is drawn and printed
 """

@@ -4,6 +4,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
+from tests.seeds import FIRST, first_seed
 from tests.simulation import campaign, mutations
 from tests.simulation.play import Outcome, play
 from tests.simulation.scenario import Scenario, scenario
@@ -16,9 +17,9 @@ def run(arguments: Sequence[str] | None = None) -> None:
     if asked.mutation:
         mutations.BY_NAME[asked.mutation](setattr)
     if asked.seed is None:
-        figures = campaign.run(
-            range(asked.first, asked.first + asked.seeds), jobs=asked.jobs, until_violations=asked.until
-        )
+        first = first_seed() if asked.first is None else asked.first
+        print(f"from seed {first}; again: {FIRST}={first} make simulate ARGS='--seeds {asked.seeds}'", flush=True)
+        figures = campaign.run(range(first, first + asked.seeds), jobs=asked.jobs, until_violations=asked.until)
         print(figures, flush=True)
         for seed in sorted(figures.violations)[: asked.shown]:
             print("\n" + explained(seed, extra=_extra(asked)))
@@ -75,7 +76,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--only", metavar="1,2,…", help="with these of its decisions")
     parser.add_argument("--whole", action="store_true", help="do not shorten a history that fails")
     parser.add_argument("--seeds", type=int, default=20_000, help="play so many (default: %(default)s)")
-    parser.add_argument("--first", type=int, default=0, help="from this one on")
+    parser.add_argument("--first", type=int, help="from this one on (default: drawn)")
     parser.add_argument("--jobs", type=int, default=0, help="processes (default: as many as cores)")
     parser.add_argument("--until", type=int, default=0, metavar="N", help="end after so many violations")
     parser.add_argument("--shown", type=int, default=1, metavar="N", help="failing seeds that are shortened and shown")

@@ -1,32 +1,51 @@
 """Arbitrary interleavings of events, requests and faults break none of the invariants."""
 
 import os
+import subprocess
+import sys
+from pathlib import Path
 
-from hypothesis import HealthCheck, settings
+import pytest
 
-from dra.engine.claims.policy import ALONGSIDE
-from tests.dra.engine.simulation.machine import ClaimMachine
+ROOT = Path(__file__).parents[3]
 
 DEEP = os.environ.get("HYPOTHESIS_PROFILE") == "deep"
-"""``make test-deep``: many histories, and others each time."""
+"""``make test-deep``."""
 
-SETTINGS = settings(
-    max_examples=20_000 if DEEP else 300,
-    stateful_step_count=50,
-    deadline=None,
-    derandomize=not DEEP,
-    print_blob=True,
-    suppress_health_check=list(HealthCheck),
-)
+HISTORIES = 20_000 if DEEP else 400
+"""Other ones in each run; the output of a run that fails names the first seed."""
 
 
-class AlongsideMachine(ClaimMachine):
-    """The stock controller itself is not played: what it would do is the scenarios' matter."""
+def machine(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run the command line in a process of its own, with the hash seed that makes histories repeatable."""
+    command = [sys.executable, "-m", "tests.dra.engine.simulation", *arguments]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 
-    policy = ALONGSIDE
+
+def test_nothing_is_violated_in_any_history():
+    ran = machine("--seeds", str(HISTORIES))
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert f"histories {HISTORIES}," in ran.stdout
+    assert "violations: 0" in ran.stdout
 
 
-TestReplace = ClaimMachine.TestCase
-TestReplace.settings = SETTINGS
-TestAlongside = AlongsideMachine.TestCase
-TestAlongside.settings = settings(SETTINGS, max_examples=5_000 if DEEP else 100)
+@pytest.mark.parametrize("given", ["4711", ""])
+def test_the_first_seed_is_the_given_one_or_another_in_each_run(monkeypatch, given):
+    monkeypatch.setenv("DRA_SIMULATION_FROM", given)
+    first, second = (machine("--seeds", "1", "--shown", "0").stdout.partition(";")[0] for _ in range(2))
+    assert first.startswith("from seed ")
+    assert (first == second) is bool(given)
+
+
+def test_a_seed_is_the_same_history_each_time():
+    first, second = (machine("--first", "7", "--seeds", "20", "--jobs", "1").stdout for _ in range(2))
+    moves = [line for line in first.splitlines() if line.startswith("moves by kind")]
+    assert moves
+    assert moves == [line for line in second.splitlines() if line.startswith("moves by kind")]
+
+
+def test_a_first_seed_that_is_no_number_is_refused(monkeypatch):
+    monkeypatch.setenv("DRA_SIMULATION_FROM", "x")
+    ran = machine("--seeds", "1")
+    assert ran.returncode == 1
+    assert "DRA_SIMULATION_FROM='x' is no seed" in ran.stderr

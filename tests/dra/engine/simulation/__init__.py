@@ -6,5 +6,6 @@ each request, so that anything may happen in between and any request may fail, g
 
 From the bottom up: ``objects`` and ``clock``; ``server``; the actors ``scheduler``, ``kubelets``, ``owners`` and
 ``controller``; ``audit``, which watches every write and knows what must never happen; ``cluster``, which puts them
-together; ``calm``, which says what must hold in the end; ``machine``, Hypothesis' hands on all of it.
+together; ``calm``, which says what must hold in the end; ``moves`` and ``moods``, from which ``machine`` makes the
+history of a seed; ``campaign``, which plays many.
 """

@@ -1,8 +1,6 @@
-"""Histories: what a run was, to be played again and to be made shorter.
+"""Histories: what happens in a run, to be played, played again and made shorter."""
 
-Hypothesis would shrink the choices that made the moves; leaving out moves is what helps, and is quick.
-"""
-
+from collections import Counter
 from collections.abc import Iterator
 
 import msgspec
@@ -26,16 +24,18 @@ class History(Struct, frozen=True):
 
     def __str__(self) -> str:
         lines = (f"    {move}," for move in self.moves)
-        return "\n".join((f"devices {len(self.devices)}, lists {self.lists}", *lines))
+        mode = "replace" if self.policy.prune_started else "alongside"
+        return "\n".join((f"devices {len(self.devices)}, lists {self.lists}, mode {mode}", *lines))
 
 
-def play(history: History) -> None:
-    """Let it happen once more, and come to rest; raises Violation."""
+def play(history: History, *, made: Counter[str] | None = None) -> None:
+    """Let it happen, and come to rest; raises Violation. ``made`` counts the moves that were possible, by kind."""
     limits.set_list_size(*history.lists)
     try:
         cluster = Cluster(devices=history.devices, policy=history.policy)
         for move in history.moves:
-            move.play(cluster)
+            if move.play(cluster) and made is not None:
+                made[move.kind] += 1
         calm.run(cluster)
     finally:
         limits.set_list_size(*limits.USUAL)

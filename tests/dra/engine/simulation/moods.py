@@ -9,6 +9,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Final
 
+from dra.engine.claims.policy import ALONGSIDE, REPLACE, Policy
 from dra.model.meta import Struct
 from tests.dra.engine.simulation import limits
 from tests.dra.engine.simulation.cluster import ONE_DEVICE, TWO_DEVICES, Pace
@@ -123,6 +124,16 @@ CHOICES: Final[tuple[tuple[int, Choice], ...]] = (
 )
 """All moves, with how often they come in a mood without preferences."""
 
+
+def kinds() -> tuple[str, ...]:
+    """Return the kinds of moves that a mood may make, as campaigns count them."""
+    chance = Random(0)
+    return tuple(sorted({choice(chance).kind for _, choice in CHOICES for _ in range(_DRAWS)}))
+
+
+_DRAWS: Final = 200
+"""Moves that are drawn of each choice to know all its variants."""
+
 _LEFT_OUT: Final = 1 / 4
 """How many kinds of moves a mood does without."""
 
@@ -135,6 +146,7 @@ class Beginning(Struct, frozen=True):
     devices: tuple[Device, ...]
     lists: tuple[int, int]
     moves: tuple[Move, ...]
+    policy: Policy
 
 
 class Mood:
@@ -164,4 +176,5 @@ def beginning(chance: Random) -> Beginning:
         devices=chance.choice((ONE_DEVICE, TWO_DEVICES)),
         lists=chance.choice((limits.USUAL, (7, 2), (6, 2), (5, 1))),
         moves=(JobIs(name="train", how="created"), claim, *pods, *[AllWork()] * chance.randrange(4)),
+        policy=ALONGSIDE if chance.random() < 1 / 4 else REPLACE,
     )

@@ -26,8 +26,14 @@ PODS = tuple(f"p{number}" for number in range(12))
 class Move(Struct, frozen=True):
     """Something that may happen."""
 
-    def play(self, cluster: Cluster) -> None:
-        """Let it happen."""
+    @property
+    def kind(self) -> str:
+        """What campaigns count: the move, and which of its variants."""
+        variant = getattr(self, "how", getattr(self, "what", ""))
+        return f"{type(self).__name__} {variant}".rstrip()
+
+    def play(self, cluster: Cluster) -> bool:
+        """Let it happen; return whether it was possible."""
         raise NotImplementedError
 
 
@@ -40,11 +46,12 @@ class AllWork(Move, frozen=True):
     pace: Pace = AT_ONCE
     seconds: float = 1.0
 
-    def play(self, cluster: Cluster) -> None:
+    def play(self, cluster: Cluster) -> bool:
         cluster.advance(self.seconds)
         cluster.controller_works()
         cluster.scheduler_works(self.pace)
         cluster.kubelets_work()
+        return True
 
 
 class ControllerWorks(Move, frozen=True):
@@ -56,9 +63,10 @@ class ControllerWorks(Move, frozen=True):
     fate: Fate = Fate.DONE
     seconds: float = 0.0
 
-    def play(self, cluster: Cluster) -> None:
+    def play(self, cluster: Cluster) -> bool:
         cluster.advance(self.seconds)
         cluster.controller_works(self.fate)
+        return True
 
 
 class SchedulerWorks(Move, frozen=True):
@@ -66,15 +74,17 @@ class SchedulerWorks(Move, frozen=True):
 
     pace: Pace = AT_ONCE
 
-    def play(self, cluster: Cluster) -> None:
+    def play(self, cluster: Cluster) -> bool:
         cluster.scheduler_works(self.pace)
+        return True
 
 
 class KubeletsWork(Move, frozen=True):
     """The kubelets start, end and report their pods."""
 
-    def play(self, cluster: Cluster) -> None:
+    def play(self, cluster: Cluster) -> bool:
         cluster.kubelets_work()
+        return True
 
 
 class TimePasses(Move, frozen=True):
@@ -82,8 +92,9 @@ class TimePasses(Move, frozen=True):
 
     seconds: float
 
-    def play(self, cluster: Cluster) -> None:
+    def play(self, cluster: Cluster) -> bool:
         cluster.advance(self.seconds)
+        return True
 
 
 # Users, and owners of workloads:
@@ -95,10 +106,11 @@ class CreatePods(Move, frozen=True):
     shape: PodShape
     count: int = 1
 
-    def play(self, cluster: Cluster) -> None:
+    def play(self, cluster: Cluster) -> bool:
         free = [name for name in PODS if cluster.server.find(Pod, objects.key(name)) is None]
         for name in free[: self.count]:
             cluster.server.create(objects.pod(name, self.shape), by=Actor.USER)
+        return True
 
 
 PodFate = Literal["ended", "deleted", "killed", "let go"]
@@ -110,10 +122,11 @@ class PodIs(Move, frozen=True):
     how: PodFate
     which: int = 0
 
-    def play(self, cluster: Cluster) -> None:
+    def play(self, cluster: Cluster) -> bool:
         pod = _pick(cluster.server.list(Pod), self.which)
         if pod is not None:
             _do(cluster, pod, self.how)
+        return True
 
 
 class PodsAre(Move, frozen=True):
@@ -122,10 +135,11 @@ class PodsAre(Move, frozen=True):
     how: PodFate
     but: int = 11
 
-    def play(self, cluster: Cluster) -> None:
+    def play(self, cluster: Cluster) -> bool:
         for number, pod in enumerate(cluster.server.list(Pod)):
             if number != self.but:
                 _do(cluster, pod, self.how)
+        return True
 
 
 class CreateClaim(Move, frozen=True):
@@ -136,13 +150,14 @@ class CreateClaim(Move, frozen=True):
     known: bool = False
     pre_list: bool = False
 
-    def play(self, cluster: Cluster) -> None:
+    def play(self, cluster: Cluster) -> bool:
         if cluster.server.find(ResourceClaim, objects.key(self.name)) is not None:
-            return
+            return False
         job = cluster.server.find(Job, objects.key(self.reserved_for)) if self.known else None
         uid = job.metadata.uid if job is not None else Uid("")
         claim = objects.claim(self.name, reserved_for=self.reserved_for, uid=uid, pre_list=self.pre_list)
         cluster.server.create(claim, by=Actor.USER)
+        return True
 
 
 class ClaimIs(Move, frozen=True):
@@ -151,10 +166,10 @@ class ClaimIs(Move, frozen=True):
     name: str
     how: Literal["deleted", "released", "shared", "forced"]
 
-    def play(self, cluster: Cluster) -> None:
+    def play(self, cluster: Cluster) -> bool:
         claim = cluster.server.find(ResourceClaim, objects.key(self.name))
         if claim is None:
-            return
+            return False
         match self.how:
             case "deleted":
                 cluster.server.delete(ResourceClaim, claim.metadata.key, by=Actor.USER)
@@ -164,6 +179,7 @@ class ClaimIs(Move, frozen=True):
                 cluster.add_foreign_entry(claim)
             case "forced":
                 cluster.force(claim)
+        return True
 
 
 class JobIs(Move, frozen=True):
@@ -172,7 +188,7 @@ class JobIs(Move, frozen=True):
     name: str
     how: Literal["created", "finished", "deleted", "replaced"]
 
-    def play(self, cluster: Cluster) -> None:
+    def play(self, cluster: Cluster) -> bool:
         key = objects.key(self.name)
         job = cluster.server.find(Job, key)
         if job is not None and self.how == "finished":
@@ -181,6 +197,7 @@ class JobIs(Move, frozen=True):
             cluster.server.delete(Job, key, by=Actor.OWNER)
         if self.how in {"created", "replaced"} and cluster.server.find(Job, key) is None:
             cluster.server.create(objects.job(self.name), by=Actor.OWNER)
+        return True
 
 
 # Nodes and kubelets:
@@ -192,12 +209,12 @@ class NodeIs(Move, frozen=True):
     how: Literal["cordoned", "uncordoned", "lost", "back", "booted"]
     which: int = 0
 
-    def play(self, cluster: Cluster) -> None:
+    def play(self, cluster: Cluster) -> bool:
         if self.how == "booted":
             cluster.advance(5.0)
         node = _pick(cluster.server.list(Node), self.which)
         if node is None:
-            return
+            return False
         match self.how:
             case "cordoned" | "uncordoned":
                 cluster.cordon(node, cordoned=self.how == "cordoned")
@@ -205,6 +222,7 @@ class NodeIs(Move, frozen=True):
                 cluster.kubelets.set_ready(node, ready=self.how == "back")
             case "booted":
                 cluster.kubelets.boot(node)
+        return True
 
 
 class SandboxIs(Move, frozen=True):
@@ -213,10 +231,10 @@ class SandboxIs(Move, frozen=True):
     how: Literal["synced", "ended", "lost"]
     which: int = 0
 
-    def play(self, cluster: Cluster) -> None:
+    def play(self, cluster: Cluster) -> bool:
         pod = _pick(cluster.kubelets.mine(), self.which)
         if pod is None:
-            return
+            return False
         match self.how:
             case "synced":
                 cluster.kubelets.sync(pod)
@@ -224,6 +242,7 @@ class SandboxIs(Move, frozen=True):
                 cluster.kubelets.end(pod)
             case "lost":
                 cluster.kubelets.lose_sandbox(pod)
+        return True
 
 
 # The scheduler, request by request:
@@ -236,10 +255,11 @@ class Schedule(Move, frozen=True):
     lag: int = 0
     pick: int = 0
 
-    def play(self, cluster: Cluster) -> None:
+    def play(self, cluster: Cluster) -> bool:
         pod = _pick([p for p in cluster.server.list(Pod) if cluster.scheduler.can_try(p)], self.which)
         if pod is not None:
             cluster.scheduler.schedule(pod, lag=self.lag, pick=self.pick)
+        return True
 
 
 class StepCycle(Move, frozen=True):
@@ -248,12 +268,13 @@ class StepCycle(Move, frozen=True):
     which: int = 0
     fate: Fate = Fate.DONE
 
-    def play(self, cluster: Cluster) -> None:
+    def play(self, cluster: Cluster) -> bool:
         cycle = _pick(list(cluster.scheduler.cycles.values()), self.which)
         if cycle is None:
             Schedule(which=self.which).play(cluster)
         else:
             cluster.scheduler.step(cycle, self.fate)
+        return True
 
 
 class FinishCycle(Move, frozen=True):
@@ -261,12 +282,13 @@ class FinishCycle(Move, frozen=True):
 
     which: int = 0
 
-    def play(self, cluster: Cluster) -> None:
+    def play(self, cluster: Cluster) -> bool:
         cycle = _pick(list(cluster.scheduler.cycles.values()), self.which)
         if cycle is None:
             Schedule(which=self.which).play(cluster)
         else:
             cluster.scheduler.finish(cycle)
+        return True
 
 
 class RetryCycle(Move, frozen=True):
@@ -275,23 +297,25 @@ class RetryCycle(Move, frozen=True):
     which: int = 0
     lag: int = 0
 
-    def play(self, cluster: Cluster) -> None:
+    def play(self, cluster: Cluster) -> bool:
         cycle = _pick(list(cluster.scheduler.cycles.values()), self.which)
         if cycle is None:
             Schedule(which=self.which).play(cluster)
-            return
+            return False
         cluster.scheduler.finish(cycle, Fate.REFUSED)
         pod = cluster.server.find(Pod, cycle.pod.metadata.key)
         if pod is not None and cluster.scheduler.can_try(pod):
             cluster.scheduler.schedule(pod, lag=self.lag)
+        return True
 
 
 class WaitToTheBrink(Move, frozen=True):
     """Until just before the first binding cycle runs out of time."""
 
-    def play(self, cluster: Cluster) -> None:
+    def play(self, cluster: Cluster) -> bool:
         first = min((cycle.deadline for cycle in cluster.scheduler.cycles.values()), default=cluster.clock.now)
         cluster.advance(max(first - cluster.clock.now - 0.01, 0.0))
+        return True
 
 
 # Our controller, event by event and request by request:
@@ -303,8 +327,9 @@ class Deliver(Move, frozen=True):
     which: int
     count: int = 1
 
-    def play(self, cluster: Cluster) -> None:
+    def play(self, cluster: Cluster) -> bool:
         cluster.controller.replica.deliver(self.which, self.count)
+        return True
 
 
 class Decide(Move, frozen=True):
@@ -312,8 +337,9 @@ class Decide(Move, frozen=True):
 
     name: str
 
-    def play(self, cluster: Cluster) -> None:
+    def play(self, cluster: Cluster) -> bool:
         cluster.controller.replica.begin(objects.key(self.name))
+        return True
 
 
 class StepTurn(Move, frozen=True):
@@ -322,7 +348,7 @@ class StepTurn(Move, frozen=True):
     which: int = 0
     fate: Fate = Fate.DONE
 
-    def play(self, cluster: Cluster) -> None:
+    def play(self, cluster: Cluster) -> bool:
         replica = cluster.controller.replica
         key = _pick(list(replica.turns), self.which)
         if key is not None:
@@ -330,6 +356,7 @@ class StepTurn(Move, frozen=True):
         else:
             for due in replica.due()[:1]:
                 replica.begin(due)
+        return True
 
 
 class LateRequestArrives(Move, frozen=True):
@@ -337,9 +364,10 @@ class LateRequestArrives(Move, frozen=True):
 
     which: int = 0
 
-    def play(self, cluster: Cluster) -> None:
+    def play(self, cluster: Cluster) -> bool:
         if cluster.controller.late:
             cluster.controller.arrive(self.which % len(cluster.controller.late))
+        return True
 
 
 class Restart(Move, frozen=True):
@@ -348,7 +376,7 @@ class Restart(Move, frozen=True):
     what: Literal["controller", "scheduler", "watch"]
     which: int = 0
 
-    def play(self, cluster: Cluster) -> None:
+    def play(self, cluster: Cluster) -> bool:
         match self.what:
             case "controller":
                 cluster.controller.restart()
@@ -356,6 +384,7 @@ class Restart(Move, frozen=True):
                 cluster.scheduler.restart()
             case "watch":
                 cluster.controller.replica.relist(self.which)
+        return True
 
 
 def _pick(found: Sequence[T], which: int) -> T | None:

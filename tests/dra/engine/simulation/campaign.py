@@ -1,0 +1,95 @@
+"""Many histories on all cores, and what they have come to."""
+
+import multiprocessing
+import os
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from tests.dra.engine.simulation import histories, machine, moods
+from tests.dra.engine.simulation.violation import Violation
+
+CHUNK: Final = 16
+"""Histories that a worker takes at a time."""
+
+ENOUGH: Final = 1000
+"""Histories from which on a campaign is judged by the moves that it has made."""
+
+RARE: Final = 0.02
+"""A kind of move that is made in fewer histories than this part of them is rare: it would find nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a worker tells of one history."""
+
+    seed: int
+    violation: str
+    moves: Counter[str]
+    """How often each kind of move was made; a move that was impossible does not count."""
+
+
+@dataclass(slots=True)
+class Figures:
+    """What a campaign has come to."""
+
+    histories: int = 0
+    seconds: float = 0.0
+    moves: Counter[str] = field(default_factory=Counter)
+    within: Counter[str] = field(default_factory=Counter)
+    """In how many histories each kind of move was made at least once."""
+    violations: dict[int, str] = field(default_factory=dict)
+
+    @property
+    def rare(self) -> tuple[str, ...]:
+        """Return the kinds of moves that hardly any history makes; none of a campaign that is too short to tell."""
+        if self.histories < ENOUGH:
+            return ()
+        return tuple(kind for kind in moods.kinds() if self.within[kind] < RARE * self.histories)
+
+    def __str__(self) -> str:
+        made = ", ".join(f"{kind} {self.moves[kind]}" for kind in sorted({*moods.kinds(), *self.moves}))
+        lines = [
+            f"histories {self.histories}, moves {self.moves.total()} in {self.seconds:.0f} s on {os.cpu_count()} cores",
+            f"moves by kind: {made}",
+            f"rare kinds: {', '.join(self.rare) or 'none'}",
+            f"violations: {len(self.violations)}",
+        ]
+        lines += (f"  seed {seed}: {text.splitlines()[0]}" for seed, text in sorted(self.violations.items()))
+        return "\n".join(lines)
+
+
+def run(seeds: Iterable[int], *, jobs: int = 0, until: int = 0) -> Figures:
+    """Play the histories of the seeds; ends early after so many violations, if that is not 0."""
+    began = time.monotonic()
+    figures = Figures()
+    for report in _reports(seeds, jobs or os.cpu_count() or 1):
+        figures.histories += 1
+        figures.moves += report.moves
+        figures.within.update(report.moves.keys())
+        if report.violation:
+            figures.violations[report.seed] = report.violation
+            if until and len(figures.violations) >= until:
+                break
+    figures.seconds = time.monotonic() - began
+    return figures
+
+
+def _reports(seeds: Iterable[int], jobs: int) -> Iterator[Report]:
+    if jobs == 1:
+        yield from map(one, seeds)
+        return
+    with multiprocessing.get_context("fork").Pool(jobs) as pool:
+        yield from pool.imap_unordered(one, seeds, chunksize=CHUNK)
+
+
+def one(seed: int) -> Report:
+    """Play the history of a seed."""
+    made: Counter[str] = Counter()
+    try:
+        histories.play(machine.history(seed), made=made)
+    except Violation as violation:
+        return Report(seed, str(violation), made)
+    return Report(seed, "", made)
