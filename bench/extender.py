@@ -83,7 +83,7 @@ async def rate(api: Api, pods: int) -> float:
             raise TimeoutError(f"{left} of {pods} pods are not bound after {LONGEST:g} s")
     seconds = time.monotonic() - began
     await creating
-    await api.request("DELETE", PODS.path(namespace="default"))
+    await api.delete_collection(PODS, namespace="default")
 
     async def none() -> bool:
         return not await api.all(PODS, namespace="default")

@@ -12,11 +12,12 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import math
 import statistics
 import time
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import aclosing, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
@@ -188,8 +189,8 @@ async def counting(namespace: Namespace) -> AsyncIterator[Count]:
         following.cancel()
 
 
-async def run(cluster: Cluster, case: Case) -> Outcome:
-    """Run one case once, with its controllers, in a namespace of its own."""
+async def run(cluster: Cluster, case: Case, *, record: Callable[[Outcome], None]) -> None:
+    """Run one case once, with its controllers, in a namespace of its own; record the outcome before cleaning up."""
     mode = MODES.get(case.way)
     stock = case.way in {Way.STOCK, Way.ALONGSIDE}
     cluster.run_controllers(ALL_CONTROLLERS if stock else WITHOUT_CLAIM_CONTROLLER)
@@ -206,34 +207,52 @@ async def run(cluster: Cluster, case: Case) -> Outcome:
             if controller is not None:
                 metrics = await controller.metrics()
                 await controller.stop()
+            writes = total(metrics, "dra_reserve_claim_writes_total")
+            conflicts = total(metrics, "dra_reserve_claim_conflicts_total")
+            record(Outcome(case.way.value, case.pods, round(seconds, 2), writes, conflicts))
         await gone(client, namespace.name)
-    writes = total(metrics, "dra_reserve_claim_writes_total")
-    conflicts = total(metrics, "dra_reserve_claim_conflicts_total")
-    return Outcome(case.way.value, case.pods, round(seconds, 2), writes, conflicts)
 
 
 async def gone(client: Api, namespace: str) -> None:
-    """Wait until what the last case left is deleted: it must not load the next one."""
+    """Wait until the namespace of the last case is deleted, however long that takes: it must not load the next one."""
     await eventually(
         lambda: client.find(NAMESPACES, namespace),
         until=lambda found: found is None,
-        within=300,
+        within=math.inf,
         saying=f"namespace {namespace} is gone",
     )
 
 
-async def measure(cases: Iterable[Case], limits: ClientLimits | None = None) -> list[Outcome]:
-    """Run cases one after the other on one cluster."""
+async def measure(
+    cases: Iterable[Case], *, record: Callable[[Outcome], None], limits: ClientLimits | None = None
+) -> None:
+    """Run cases one after the other on one cluster; record each outcome as soon as it is known."""
     options = Options(nodes=NODES) if limits is None else Options(nodes=NODES, scheduler_limits=limits)
-    outcomes = []
     with Cluster(options) as cluster:
         installation.install(cluster.admin_kubeconfig)
         for case in cases:
             for _ in range(case.times):
-                outcome = await run(cluster, case)
-                print(f"{outcome.rate:8.2f} pods/s  {outcome}", flush=True)
-                outcomes.append(outcome)
-    return outcomes
+                await run(cluster, case, record=record)
+
+
+@dataclass
+class Record:
+    """The outcomes of one cluster, printed one by one, and as a table at the end, also at an early one."""
+
+    title: str = ""
+    outcomes: list[Outcome] = field(default_factory=list)
+
+    def __call__(self, outcome: Outcome) -> None:
+        """Record one outcome."""
+        print(f"{outcome.rate:8.2f} pods/s  {outcome}", flush=True)
+        self.outcomes.append(outcome)
+
+    def measure(self, cases: Iterable[Case], limits: ClientLimits | None = None) -> None:
+        """Run cases; print the table of those that have ended even when one fails."""
+        try:
+            asyncio.run(measure(cases, record=self, limits=limits))
+        finally:
+            print(self.title + table(self.outcomes))
 
 
 def medians(outcomes: Iterable[Outcome]) -> dict[tuple[str, int], float]:
@@ -273,14 +292,12 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="200 pods, once each, without stock")
     parser.add_argument("--write", action="store_true", help=f"keep the outcomes in {RESULTS.name}")
     arguments = parser.parse_args()
-    outcomes = asyncio.run(measure(QUICK if arguments.quick else FULL))
-    print(table(outcomes))
-    fast: list[Outcome] = []
+    default, fast = Record(), Record(f"\nscheduler at {FAST_SCHEDULER.qps} QPS\n")
+    default.measure(QUICK if arguments.quick else FULL)
     if not arguments.quick:
-        fast = asyncio.run(measure(FAST, FAST_SCHEDULER))
-        print(f"\nscheduler at {FAST_SCHEDULER.qps} QPS\n{table(fast)}")
+        fast.measure(FAST, FAST_SCHEDULER)
     if arguments.write:
-        kept = {"default": [vars(o) for o in outcomes], "fast": [vars(o) for o in fast]}
+        kept = {"default": [vars(o) for o in default.outcomes], "fast": [vars(o) for o in fast.outcomes]}
         RESULTS.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 from contextlib import asynccontextmanager
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import aiohttp
@@ -55,6 +56,7 @@ class Api:
         *,
         query: Mapping[str, str] | None = None,
         content_type: str = "application/json",
+        limit: aiohttp.ClientTimeout = TIMEOUT,
     ) -> Json:
         """Send one request and return the decoded answer; raise `ApiError` for anything but a 2xx."""
         async with self._session.request(
@@ -63,7 +65,7 @@ class Api:
             data=body if body is None or isinstance(body, bytes) else _compact(body),
             params=query,
             headers={"Content-Type": content_type},
-            timeout=TIMEOUT,
+            timeout=limit,
         ) as answer:
             found = _decode(await answer.text())
             if not answer.ok:
@@ -149,6 +151,22 @@ class Api:
         except ApiError as error:
             if error.status != 404:
                 raise
+
+    async def delete_collection(self, resource: Resource, *, namespace: str, grace_seconds: int | None = None) -> None:
+        """Delete all objects of a resource in a namespace, however long that takes.
+
+        kube-apiserver answers 504 after 60 seconds, in which it deletes a few thousand pods on a busy machine; the
+        next request goes on where the last one ended.
+        """
+        options = {} if grace_seconds is None else {"gracePeriodSeconds": grace_seconds}
+        while True:
+            try:
+                await self.request("DELETE", resource.path(namespace=namespace), options, limit=UNLIMITED)
+            except ApiError as error:
+                if error.status != HTTPStatus.GATEWAY_TIMEOUT:
+                    raise
+            else:
+                return
 
     async def watch(
         self, resource: Resource, *, namespace: str | None = None, **query: str

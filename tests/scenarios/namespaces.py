@@ -88,7 +88,7 @@ class Namespace:
 
     async def end(self) -> None:
         """Delete everything, and wait for nothing: the namespace controller goes on while the next scenario runs."""
-        await self.api.request("DELETE", PODS.path(namespace=self.name), {"gracePeriodSeconds": 0})
+        await self.api.delete_collection(PODS, namespace=self.name, grace_seconds=0)
         await self.api.delete(NAMESPACES, self.name)
         for resource, name in self._cluster_scoped:
             await self.api.delete(resource, name)

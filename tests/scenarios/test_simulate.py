@@ -151,7 +151,7 @@ async def _played(
                 await eventually(look, until=_settled, within=30, saying=f"case {seed}: the scheduler has decided")
         happened = {each["metadata"]["name"]: each for each in await namespace.all(PODS)}
         claims = await namespace.all(CLAIMS)
-        await namespace.api.request("DELETE", PODS.path(namespace=namespace.name), {"gracePeriodSeconds": 0})
+        await namespace.api.delete_collection(PODS, namespace=namespace.name, grace_seconds=0)
         await eventually(
             lambda: namespace.all(PODS), until=lambda found: not found, within=30, saying="its pods are gone"
         )

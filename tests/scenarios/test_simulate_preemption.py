@@ -125,7 +125,7 @@ async def _played(target: Target, team: Namespace, nodes: list[str], seed: int, 
             verdicts.pods["ends others" if ended else "placed" if node else "waits"] += 1
             if wrong := _difference(snapshot, each, namespace.name, said, node, ended):
                 verdicts.told.append(f"case {seed}, pod {name}: {wrong}")
-        await namespace.api.request("DELETE", PODS.path(namespace=namespace.name), {"gracePeriodSeconds": 0})
+        await namespace.api.delete_collection(PODS, namespace=namespace.name, grace_seconds=0)
         await eventually(
             lambda: namespace.all(PODS), until=lambda found: not found, within=30, saying="its pods are gone"
         )

@@ -50,7 +50,7 @@ class Player:
 
     async def end(self) -> None:
         """Take away the pods: no controller goes on with claims that nobody uses."""
-        await self.api.request("DELETE", PODS.path(namespace=self.namespace), {"gracePeriodSeconds": 0})
+        await self.api.delete_collection(PODS, namespace=self.namespace, grace_seconds=0)
 
     async def _play(self, operation: Operation) -> None:
         """Each of these knows some of the operations, and leaves the others to the next."""

@@ -202,7 +202,7 @@ async def emptied(api: Api, reserving: Process) -> AsyncIterator[Api]:
         await api.delete(RESERVATIONS, each["metadata"]["name"])
     await api.request("DELETE", "/apis/apps/v1/namespaces/default/deployments")
     await api.request("DELETE", "/apis/batch/v1/namespaces/default/jobs?propagationPolicy=Background")
-    await api.request("DELETE", PODS.path(namespace="default"))
+    await api.delete_collection(PODS, namespace="default")
 
     async def gone() -> bool:
         return not await api.all(PODS, namespace="default") and not await api.all(RESERVATIONS)

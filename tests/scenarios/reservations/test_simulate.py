@@ -117,7 +117,7 @@ async def _no_placeholder(api: Api) -> None:
 async def _emptied(api: Api) -> None:
     for each in await api.all(RESERVATIONS):
         await api.delete(RESERVATIONS, each["metadata"]["name"])
-    await api.request("DELETE", PODS.path(namespace="default"), {"gracePeriodSeconds": 0})
+    await api.delete_collection(PODS, namespace="default", grace_seconds=0)
 
     async def gone() -> bool:
         return not await api.all(PODS, namespace="default") and not await api.all(RESERVATIONS)
