@@ -131,9 +131,9 @@ class Application:
         self._election = _election(configuration, client, identity, clock)
         leadership = Leadership(self._election)
         self._recorder = Recorder(client, instance=identity, clock=clock)
-        self._workloads = Workloads(
-            client, world=self.world, rules=rules_of(configuration), woken=self._wake, clock=clock
-        )
+        rules = rules_of(configuration)
+        self.world.always_follow(frozenset(rules))
+        self._workloads = Workloads(client, world=self.world, rules=rules, woken=self._wake, clock=clock)
         self._watches = Watches(client, world=self.world, clock=clock, woken=self._wake)
         self._taints = TaintWatches(client, world=self.world, clock=clock, woken=self._wake)
         self._templates = TemplateWatches(client, owners=self.world.owners, clock=clock, woken=self._wake)

@@ -31,6 +31,10 @@ RETRY: Final = (5.0, 60.0)
 BETWEEN_TURNS: Final = 0.2
 """Seconds between looks for any kinds that were not served when they were looked for before."""
 
+LOOKS: Final = 8
+"""First looks for kinds that are under way at a time: whoever may create claims may name kinds faster than an API
+server tells that it has none of them."""
+
 FORBIDDEN_AFTER: Final = 5.0
 """Seconds for which reading must have been refused before that counts: a restarted API server knows no rights yet."""
 
@@ -82,11 +86,16 @@ class Workloads:
         self._refused_reads = Refusals()
         self._refused_watches = Refusals()
         self._watching: dict[GroupResource, asyncio.Task[None]] = {}
+        self._wanted: frozenset[GroupResource] = frozenset()
+        self._looks = asyncio.Semaphore(LOOKS)
         self._turn = asyncio.Lock()
 
     def follow(self) -> None:
-        """Watch the kinds that claims refer to now: anybody who may create a claim may name one."""
+        """Watch the kinds that claims refer to now, as many as the bound of `dra.engine.kinds` allows."""
         wanted = self._world.workload_kinds()
+        if wanted is self._wanted:
+            return
+        self._wanted = wanted
         for kind in wanted - self._watching.keys():
             self._watching[kind] = asyncio.create_task(self._watch(kind), name=f"watch {kind}")
         for kind in self._watching.keys() - wanted:
@@ -134,7 +143,7 @@ class Workloads:
 
     async def _watch(self, kind: GroupResource) -> None:
         backoff = Backoff(base=RETRY[0], cap=RETRY[1])
-        resolve: Callable[[GroupResource], Awaitable[Resource | None]] = self._discovery.resolve
+        resolve: Callable[[GroupResource], Awaitable[Resource | None]] = self._resolve_first
         while True:
             try:
                 resource = await resolve(kind)
@@ -151,6 +160,11 @@ class Workloads:
                 self._world.forget_kind(kind)
             await asyncio.sleep(backoff.next())
             resolve = self._resolve_in_turn
+
+    async def _resolve_first(self, kind: GroupResource) -> Resource | None:
+        """Look for a kind, a few at a time."""
+        async with self._looks:
+            return await self._discovery.resolve(kind)
 
     async def _resolve_in_turn(self, kind: GroupResource) -> Resource | None:
         """Look for a kind once more, after others: whoever may create claims may invent ten thousand kinds."""

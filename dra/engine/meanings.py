@@ -78,6 +78,15 @@ CODES: Final[Mapping[Code, Guidance]] = {
         "Correct the annotation, or install the CRD; `kubectl api-resources` lists what there is.",
         Kept.YES,
     ),
+    Code.WORKLOAD_KINDS_EXCEEDED: Guidance(
+        "The kind of the workload is not watched, so nobody can tell whether the workload is over; the claim stays "
+        "reserved.",
+        "Claims of the namespace name more kinds of workloads than the controller watches for one namespace "
+        "(docs/reference/limits.md).",
+        "Delete claims that name kinds nobody needs: the next kind is then watched within a minute. Kinds with a "
+        "release rule (`releaseRules` of the configuration) are always watched.",
+        Kept.YES,
+    ),
     Code.IN_DOUBT: Guidance(
         "Nobody can tell whether the workload has already let go of this allocation; it stays reserved.",
         "The allocation is older than the controller, and nothing on the claim says that its workload was entered.",

@@ -27,6 +27,7 @@ class Code(StrEnum):
     WORKLOAD_GONE = "WorkloadGone"
     WORKLOAD_UNREADABLE = "WorkloadUnreadable"
     WORKLOAD_UNKNOWN_KIND = "WorkloadKindUnknown"
+    WORKLOAD_KINDS_EXCEEDED = "WorkloadKindsExceeded"
     IN_DOUBT = "ReservationInDoubt"
     MALFORMED_REFERENCE = "MalformedReference"
     ALLOCATION_STUCK = "AllocationStuck"
@@ -109,6 +110,12 @@ RENDERINGS: Final[dict[Code, Rendering]] = {
         Severity.WARNING,
         "entry {workload} cannot be checked: the API server has no resource {kind}; it stays reserved. "
         "See: kubectl api-resources",
+    ),
+    Code.WORKLOAD_KINDS_EXCEEDED: Rendering(
+        Severity.WARNING,
+        "entry {workload} cannot be checked: claims of namespace {namespace} name more than {limit} kinds of "
+        "workloads, and {kind} is not among those that are watched; it stays reserved. Delete claims that name kinds "
+        "which nobody needs, or ask the administrator for a release rule for {kind}",
     ),
     Code.IN_DOUBT: Rendering(
         Severity.NORMAL,

@@ -6,12 +6,13 @@ from typing import NamedTuple, Self
 import msgspec
 
 from dra.engine.claims.view import Workload, WorkloadPhase
+from dra.engine.kinds import FollowedKinds
 from dra.model.meta import Key, Uid
 from dra.model.references import ConsumerReference, GroupResource
 from dra.model.workloads import NO_UID
 
 _THERE = frozenset({WorkloadPhase.PRESENT, WorkloadPhase.FINISHED})
-_UNREADABLE = frozenset({WorkloadPhase.FORBIDDEN, WorkloadPhase.NO_KIND})
+_UNREADABLE = frozenset({WorkloadPhase.FORBIDDEN, WorkloadPhase.NO_KIND, WorkloadPhase.OVER_LIMIT})
 
 
 class WorkloadKey(NamedTuple):
@@ -31,14 +32,21 @@ class WorkloadIndex:
     """Workloads by name, and the claims that refer to them. Observations return the claims they concern."""
 
     def __init__(self) -> None:
+        self.followed = FollowedKinds()
         self._kinds: dict[GroupResource, WorkloadPhase] = {}
         self._known: dict[WorkloadKey, Workload] = {}
         self._referrers: dict[WorkloadKey, set[Key]] = {}
+        self._of_kind: dict[GroupResource, set[WorkloadKey]] = {}
+        """The keys of `_referrers` by kind: a kind that changes concerns the claims of that kind alone."""
+
+        self._known_of_kind: dict[GroupResource, set[WorkloadKey]] = {}
+        """The keys of `_known` by kind."""
+
         self._referred: dict[Key, frozenset[WorkloadKey]] = {}
 
     def kinds(self) -> frozenset[GroupResource]:
-        """Return the kinds that claims refer to."""
-        return frozenset(key.kind for key in self._referrers)
+        """Return the kinds to watch: those that claims refer to, within the bound of their namespaces."""
+        return self.followed.all()
 
     def refer(self, claim: Key, references: Iterable[ConsumerReference]) -> None:
         """The claim refers to these workloads now, and to no others."""
@@ -47,7 +55,11 @@ class WorkloadIndex:
         if wanted:
             self._referred[claim] = wanted
         for key in wanted - before:
-            self._referrers.setdefault(key, set()).add(claim)
+            if key not in self._referrers:
+                self._referrers[key] = set()
+                self._of_kind.setdefault(key.kind, set()).add(key)
+                self.followed.add(key.namespace, key.kind)
+            self._referrers[key].add(claim)
         for key in before - wanted:
             self._unrefer(claim, key)
 
@@ -56,24 +68,37 @@ class WorkloadIndex:
         referrers.discard(claim)
         if not referrers:
             del self._referrers[key]
+            _discard(self._of_kind, key)
+            self.followed.remove(key.namespace, key.kind)
             if self._known.get(key, Workload()).phase is WorkloadPhase.ABSENT:
-                del self._known[key]
+                self._forget(key)
 
     def kind_is(self, kind: GroupResource, phase: WorkloadPhase) -> set[Key]:
         """Set what is true of every object of a kind that was not observed."""
         if self._kinds.get(kind) is phase:
             return set()
         self._kinds[kind] = phase
-        return {claim for key, claims in self._referrers.items() if key.kind == kind for claim in claims}
+        return self._concerned(kind)
 
     def forget_kind(self, kind: GroupResource) -> set[Key]:
         """The kind is not watched any more: what was seen of it is no knowledge now."""
-        for key in [key for key, known in self._known.items() if key.kind == kind and known.phase in _THERE]:
-            gone = self._known.pop(key).gone
+        for key in [key for key in self._known_of_kind.get(kind, ()) if self._known[key].phase in _THERE]:
+            gone = self._forget(key).gone
             if key in self._referrers:
-                self._known[key] = Workload(phase=WorkloadPhase.ABSENT, gone=gone)
+                self._remember(key, Workload(phase=WorkloadPhase.ABSENT, gone=gone))
         self._kinds.pop(kind, None)
-        return {claim for key, claims in self._referrers.items() if key.kind == kind for claim in claims}
+        return self._concerned(kind)
+
+    def _concerned(self, kind: GroupResource) -> set[Key]:
+        return {claim for key in self._of_kind.get(kind, ()) for claim in self._referrers[key]}
+
+    def _remember(self, key: WorkloadKey, workload: Workload) -> None:
+        self._known[key] = workload
+        self._known_of_kind.setdefault(key.kind, set()).add(key)
+
+    def _forget(self, key: WorkloadKey) -> Workload:
+        _discard(self._known_of_kind, key)
+        return self._known.pop(key)
 
     def observe(self, key: WorkloadKey, *, uid: Uid, finished: bool) -> set[Key]:
         """Take in a workload; an object of the same name with another uid is gone."""
@@ -96,6 +121,8 @@ class WorkloadIndex:
         """Return what is known of a workload; of an unobserved one, what is true of its kind."""
         found = self._known.get(key)
         default = self._kinds.get(key.kind, WorkloadPhase.UNKNOWN)
+        if default is WorkloadPhase.UNKNOWN and key in self._referrers and key.kind not in self.followed:
+            default = WorkloadPhase.OVER_LIMIT
         if found is None:
             return Workload(phase=default)
         if found.phase is WorkloadPhase.ABSENT or default in _UNREADABLE:
@@ -107,7 +134,14 @@ class WorkloadIndex:
             return set()
         referrers = self._referrers.get(key)
         if workload.phase is WorkloadPhase.ABSENT and referrers is None:
-            self._known.pop(key, None)  # nobody asks: remembering every Job that ever was would be a leak
+            if key in self._known:
+                self._forget(key)  # nobody asks: remembering every Job that ever was would be a leak
         else:
-            self._known[key] = workload
+            self._remember(key, workload)
         return set(referrers or ())
+
+
+def _discard(index: dict[GroupResource, set[WorkloadKey]], key: WorkloadKey) -> None:
+    index[key.kind].discard(key)
+    if not index[key.kind]:
+        del index[key.kind]

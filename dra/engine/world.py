@@ -212,8 +212,12 @@ class World:
     # Workloads:
 
     def workload_kinds(self) -> frozenset[GroupResource]:
-        """Return the kinds that claims refer to: those somebody must watch."""
+        """Return the kinds that somebody must watch: those that claims refer to, within the bound of namespaces."""
         return self._workloads.kinds()
+
+    def always_follow(self, kinds: frozenset[GroupResource]) -> None:
+        """Count these kinds against no namespace's bound; to be called before the first claim."""
+        self._workloads.followed.exempt(kinds)
 
     def kind_is(self, kind: GroupResource, phase: WorkloadPhase) -> None:
         """Set what is true of every object of a kind that was not observed: ABSENT once the watch has synced."""

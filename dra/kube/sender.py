@@ -19,6 +19,10 @@ from dra.kube.transport import Request, Response, Transport
 
 ATTEMPTS: Final = 4
 
+UNDER_WAY: Final = 128
+"""Requests that are under way at a time: on a slow API server, requests that are sent at a steady pace pile up, and
+each takes a connection with its buffers. Exempt are renewals of the lease, and watches: there is one for each kind."""
+
 Observer: TypeAlias = Callable[[str, str, int, float], None]
 """Told (method, group-resource, status, seconds) of each request sent. Status 0 stands for `Unreachable`; the method of
 a watch is WATCH, and its seconds end when the answer begins."""
@@ -39,6 +43,7 @@ class Sender:
         self._limiter = limiter
         self._clock = clock
         self._observer = observer
+        self._slots = asyncio.Semaphore(UNDER_WAY)
 
     async def send(self, request: Request, *, what: str, label: str, priority: Priority) -> Response:
         """Return the successful answer, else raise; `request.timeout` covers all attempts and waits."""
@@ -49,7 +54,11 @@ class Sender:
             attempt += 1
             left = await self._turn(priority, deadline, what)
             try:
-                return await self._exchange(replace(request, timeout=left), what, label)
+                try:
+                    return await self._exchange(replace(request, timeout=left), what, label)
+                finally:
+                    if priority is not Priority.LEADERSHIP:
+                        self._slots.release()
             except TooManyRequests as error:
                 self._heed(error)
                 delay = error.retry_after or 0.0
@@ -86,17 +95,26 @@ class Sender:
             raise
 
     async def _turn(self, priority: Priority, deadline: float, what: str) -> float:
-        """Wait for the limiter, not beyond the deadline; return the seconds left."""
+        """Wait for the limiter and for a slot, not beyond the deadline; return the seconds left.
+
+        The slot is the caller's to release, but for LEADERSHIP.
+        """
+        message = ""
         try:
             async with asyncio.timeout(deadline - self._clock.now()):
                 await self._limiter.acquire(priority)
+                if priority is not Priority.LEADERSHIP:
+                    message = f"not sent in time: {UNDER_WAY} requests are under way, and the API server is slow"
+                    await self._slots.acquire()
         except TimeoutError:
-            left = 0.0
-        else:
-            left = deadline - self._clock.now()
+            waiting = self._limiter.waiting
+            message = message or f"not sent in time: {waiting} requests wait for their turn (limits: qps, burst)"
+            raise Unreachable(what, message, ambiguous=False) from None
+        left = deadline - self._clock.now()
         if left <= 0.0:
-            message = f"not sent in time: {self._limiter.waiting} requests wait for their turn (limits: qps, burst)"
-            raise Unreachable(what, message, ambiguous=False)
+            if priority is not Priority.LEADERSHIP:
+                self._slots.release()
+            raise Unreachable(what, "not sent in time: its turn came at its deadline", ambiguous=False)
         return left
 
     async def _exchange(self, request: Request, what: str, label: str) -> Response:

@@ -4,9 +4,10 @@ import contextlib
 import msgspec
 import pytest
 
-from controller.workloads import BETWEEN_TURNS, FORBIDDEN_AFTER, FORBIDDEN_FOR, RETRY, Workloads
+from controller.workloads import BETWEEN_TURNS, FORBIDDEN_AFTER, FORBIDDEN_FOR, LOOKS, RETRY, Workloads
 from dra.cel.rules import Rule
 from dra.engine.claims.view import Workload, WorkloadPhase
+from dra.engine.kinds import KINDS_PER_NAMESPACE
 from dra.engine.workloads import WorkloadKey
 from dra.kube.errors import Forbidden, ServerError
 from dra.model.claims import ResourceClaim
@@ -31,6 +32,7 @@ def cluster():
 @pytest.fixture
 async def workloads(cluster, world, clock):
     """Workloads that are followed from the first claim on; `woken` counts."""
+    world.always_follow(frozenset({KIND}))
     followed = Workloads(client_of(cluster), world=world, rules={KIND: DONE}, woken=lambda: None, clock=clock)
     yield followed
     await followed.close()
@@ -142,12 +144,46 @@ async def test_a_kind_that_does_not_exist_is_looked_for_again(cluster, world, wo
     assert [r.path for r in cluster.requests if "ray" in r.path][:1] == ["/apis/ray.io"]
 
 
-async def test_ten_thousand_invented_kinds_cost_few_requests(cluster, world, workloads):
-    for number in range(500):
-        reference = ConsumerReference.parse(f"things.group-{number}.example.com/x", uid=Uid("1"))
-        annotations = {RESERVED_FOR: f"{reference.group_resource}/x"}
-        raw = cluster.put(CLAIMS, NAMESPACE, f"claim-{number}", metadata={"annotations": annotations})
+def invent(cluster, world, kinds, *, namespace=lambda number: NAMESPACE):  # noqa: ARG005 - it is a default
+    """Let claims name kinds that nobody has."""
+    for number in range(kinds):
+        annotations = {RESERVED_FOR: f"things.group-{number}.example.com/x", RESERVED_FOR_UID: "1"}
+        raw = cluster.put(CLAIMS, namespace(number), f"claim-{number}", metadata={"annotations": annotations})
         world.observe_claim(msgspec.convert(raw, ResourceClaim), now=0.0)
+
+
+async def test_one_namespace_costs_a_bounded_number_of_looks_however_many_kinds_it_names(cluster, world, workloads):
+    invent(cluster, world, 2000)
+    workloads.follow()
+    await settle(RETRY[0] - 1.0)
+    assert len([r for r in cluster.requests if "example.com" in r.path]) == KINDS_PER_NAMESPACE
+    refer(cluster, world)
+    workloads.follow()
+    await settle()
+    assert world.workload(TRAIN).phase is WorkloadPhase.ABSENT, "kinds with a release rule are exempt"
+
+
+async def test_first_looks_are_made_a_few_at_a_time(cluster, world, workloads):
+    """Many namespaces at once, as after a restart: the server answers slowly, and gets no more at a time for it."""
+    under_way, most, answer = 0, 0, cluster.send
+
+    async def slowly(request):
+        nonlocal under_way, most
+        under_way += 1
+        most = max(most, under_way)
+        await asyncio.sleep(0.5)
+        under_way -= 1
+        return await answer(request)
+
+    cluster.send = slowly
+    invent(cluster, world, 200, namespace=lambda number: f"tenant-{number}")
+    workloads.follow()
+    await settle(60.0)
+    assert most == LOOKS + 1, "the one is a second look: these are made one at a time"
+
+
+async def test_ten_thousand_invented_kinds_cost_few_requests(cluster, world, workloads):
+    invent(cluster, world, 500, namespace=lambda number: f"tenant-{number}")
     workloads.follow()
     await settle(1.0)
     first = len(cluster.requests)

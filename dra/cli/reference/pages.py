@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from dra.cli.reference import commands, configuration, definitions, metrics, reasons, rules
+from dra.cli.reference import commands, configuration, definitions, limits, metrics, reasons, rules
 
 PAGES: Final[Mapping[str, Callable[[], str]]] = {
     "docs/explanation/rules.md": rules.page,
@@ -14,6 +14,7 @@ PAGES: Final[Mapping[str, Callable[[], str]]] = {
     "docs/reference/commands.md": commands.page,
     "docs/reference/configuration.md": configuration.page,
     "docs/reference/crds.md": definitions.page,
+    "docs/reference/limits.md": limits.page,
     "docs/reference/metrics.md": metrics.page,
     "docs/reference/reasons.md": reasons.page,
 }

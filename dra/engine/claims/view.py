@@ -57,6 +57,7 @@ class WorkloadPhase(StrEnum):
     FINISHED = "finished"  # its release rule says that it will create no more pods
     FORBIDDEN = "forbidden"  # we may not read the kind
     NO_KIND = "no-kind"  # the API server does not serve the kind
+    OVER_LIMIT = "over-limit"  # claims of the namespace name more kinds than are watched for one namespace
 
 
 class Workload(Struct, frozen=True):

@@ -14,6 +14,7 @@ from dra.engine.claims.desired import Desired
 from dra.engine.claims.policy import Policy
 from dra.engine.claims.view import ClaimView, EntryKind, Workload, WorkloadPhase
 from dra.engine.instants import Instant
+from dra.engine.kinds import KINDS_PER_NAMESPACE
 from dra.engine.reasons import Code
 from dra.model import workloads
 from dra.model.claims import RESERVED_FOR_MAX_SIZE
@@ -31,6 +32,10 @@ class Fate(Enum):
     ASKED = auto()  # the API server must be asked
     DOUBT = auto()
 
+
+_UNREADABLE = frozenset(
+    {WorkloadPhase.FORBIDDEN, WorkloadPhase.NO_KIND, WorkloadPhase.OVER_LIMIT, WorkloadPhase.UNKNOWN}
+)
 
 OVER = {Fate.FINISHED: "has finished", Fate.GONE: "is gone"}
 
@@ -111,8 +116,7 @@ def _entry(view: ClaimView, reference: ConsumerReference, desired: Desired) -> D
 
 def _in_doubt(view: ClaimView, reference: ConsumerReference) -> bool:
     """Whether the workload may have the claim, and nobody here can tell: its kind cannot be read, or see ``unsure``."""
-    unreadable = view.workload.phase in {WorkloadPhase.FORBIDDEN, WorkloadPhase.NO_KIND, WorkloadPhase.UNKNOWN}
-    return view.unsure or (unreadable and not reference.uid)
+    return view.unsure or (view.workload.phase in _UNREADABLE and not reference.uid)
 
 
 def _in_use(view: ClaimView) -> bool:
@@ -161,8 +165,10 @@ def _ask_or_explain(view: ClaimView, reference: ConsumerReference, outcome: Fate
             code = Code.WORKLOAD_UNREADABLE
         case WorkloadPhase.NO_KIND:
             code = Code.WORKLOAD_UNKNOWN_KIND
+        case WorkloadPhase.OVER_LIMIT:
+            code = Code.WORKLOAD_KINDS_EXCEEDED
         case WorkloadPhase.ABSENT if outcome is Fate.PENDING:
             return desired.because(view.reason(Code.WORKLOAD_PENDING, workload=str(reference)))
         case _:
             return desired
-    return desired.because(view.reason(code, workload=str(reference), kind=kind))
+    return desired.because(view.reason(code, workload=str(reference), kind=kind, limit=KINDS_PER_NAMESPACE))

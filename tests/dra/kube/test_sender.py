@@ -4,7 +4,7 @@ import pytest
 
 from dra.kube import errors
 from dra.kube.limits import Limiter, Priority
-from dra.kube.sender import ATTEMPTS, Sender
+from dra.kube.sender import ATTEMPTS, UNDER_WAY, Sender
 from dra.kube.transport import Request
 from tests.dra.kube.scripted import BROKEN, REFUSED, Handling, Scripted, ok, refusal
 
@@ -106,6 +106,34 @@ async def test_who_gets_no_turn_before_the_deadline_has_sent_nothing(clock):
     assert "limits: qps, burst" in str(caught.value)
     assert clock.now() == pytest.approx(3.0)
     assert len(transport.requests) == 1
+
+
+async def test_a_server_that_does_not_answer_has_a_bounded_number_of_requests_to_answer(clock):
+    """Else each second of its silence costs as many connections as requests are sent in a second."""
+    under_way, most = 0, 0
+
+    async def silence(_request):
+        nonlocal under_way, most
+        under_way += 1
+        most = max(most, under_way)
+        await asyncio.sleep(60.0)
+        under_way -= 1
+        return ok({})
+
+    sender = sender_of(Handling(silence), clock, qps=1000, burst=1000)
+    asked = [asyncio.create_task(sent(sender, within=100.0)) for _ in range(UNDER_WAY * 3)]
+    await asyncio.sleep(1.0)
+    assert most == UNDER_WAY
+    with pytest.raises(errors.Unreachable) as caught:
+        await sent(sender, "PATCH", within=10.0)
+    assert not caught.value.ambiguous
+    assert f"{UNDER_WAY} requests are under way" in str(caught.value)
+    renewal = asyncio.create_task(sent(sender, "PATCH", priority=Priority.LEADERSHIP, within=100.0))
+    await asyncio.sleep(1.0)
+    assert most == UNDER_WAY + 1, "the lease is renewed all the same"
+    outcomes = await asyncio.gather(*asked, renewal, return_exceptions=True)
+    assert sum(isinstance(outcome, errors.Unreachable) for outcome in outcomes) == UNDER_WAY
+    assert await sent(sender, within=70.0), "a slot is given back, whatever the outcome"
 
 
 async def test_a_deadline_that_has_passed_sends_nothing(clock):

@@ -33,6 +33,7 @@ OTHERWISE: Final = "is deleted, or its controller takes its entry out of the lis
 PENDING: Final = {"finished": "has finished; another one of that name may have it next"}
 DOUBTS: Final = {
     "no-kind": "the API server has no such kind",
+    "over-limit": "claims of the namespace name too many kinds",
     "forbidden": "no right to read it",
     "unknown": "it could not be read",
 }

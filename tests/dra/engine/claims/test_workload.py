@@ -36,6 +36,7 @@ UNTOLD = ConsumerReference.parse("jobs.batch/train")
 BEFORE = msgspec.structs.replace(JOB, uid=Uid("uid-job-before"))
 ANOTHER = Workload(phase=WorkloadPhase.PRESENT, uid=Uid("uid-job-after"))
 ABSENT = Workload(phase=WorkloadPhase.ABSENT)
+OVER_LIMIT = Workload(phase=WorkloadPhase.OVER_LIMIT)
 LET_THE_OWNER_DECIDE = msgspec.structs.replace(REPLACE, release_finished=False)
 
 
@@ -54,6 +55,7 @@ LET_THE_OWNER_DECIDE = msgspec.structs.replace(REPLACE, release_finished=False)
         pytest.param(JOB, Workload(), Fate.DOUBT, id="not-looked-at"),
         pytest.param(JOB, Workload(phase=WorkloadPhase.FORBIDDEN, uid=JOB.uid), Fate.DOUBT, id="forbidden"),
         pytest.param(JOB, Workload(phase=WorkloadPhase.NO_KIND), Fate.DOUBT, id="no-such-kind"),
+        pytest.param(JOB, Workload(phase=WorkloadPhase.OVER_LIMIT), Fate.DOUBT, id="too-many-kinds"),
         pytest.param(UNTOLD, PRESENT, Fate.PENDING, id="uid-not-known"),
     ],
 )
@@ -139,6 +141,7 @@ def test_on_a_server_with_the_field_nothing_need_be_remembered():
         pytest.param(FINISHED, None, ["a"], id="one-that-finished-is-not-meant"),
         pytest.param(Workload(phase=WorkloadPhase.FORBIDDEN), Code.WORKLOAD_UNREADABLE, ["a"], id="forbidden"),
         pytest.param(Workload(phase=WorkloadPhase.NO_KIND), Code.WORKLOAD_UNKNOWN_KIND, ["a"], id="no-such-kind"),
+        pytest.param(OVER_LIMIT, Code.WORKLOAD_KINDS_EXCEEDED, ["a"], id="too-many-kinds"),
     ],
 )
 def test_a_reference_that_comes_before_its_workload(workload, code, written):
@@ -177,6 +180,7 @@ def test_a_reference_that_cannot_be_read_is_told_and_ignored():
         pytest.param(Workload(), [], None, False, id="not-looked-at"),
         pytest.param(Workload(phase=WorkloadPhase.FORBIDDEN), [], Code.WORKLOAD_UNREADABLE, False, id="forbidden"),
         pytest.param(Workload(phase=WorkloadPhase.NO_KIND), [], Code.WORKLOAD_UNKNOWN_KIND, False, id="no-such-kind"),
+        pytest.param(OVER_LIMIT, [], Code.WORKLOAD_KINDS_EXCEEDED, False, id="too-many-kinds"),
     ],
 )
 def test_what_becomes_of_the_entry(workload, pods, code, freed):
@@ -254,7 +258,10 @@ def test_foreign_entries_are_no_business_of_the_workload():
     assert listed(plan) == ["things/x"]
 
 
-@pytest.mark.parametrize("phase", [WorkloadPhase.FORBIDDEN, WorkloadPhase.NO_KIND, WorkloadPhase.UNKNOWN])
+@pytest.mark.parametrize(
+    "phase",
+    [WorkloadPhase.FORBIDDEN, WorkloadPhase.NO_KIND, WorkloadPhase.OVER_LIMIT, WorkloadPhase.UNKNOWN],
+)
 def test_a_claim_whose_workload_cannot_be_looked_at_is_not_given_back(phase):
     of = claim(workload=UNTOLD, list=[finished("a")])
     plan = decided(view(of, finished("a"), workload=Workload(phase=phase)))
