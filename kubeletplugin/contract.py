@@ -173,6 +173,15 @@ class Ailing(Protocol):
 
 
 @runtime_checkable
+class Upholding(Protocol):
+    """A driver that remembers what it enforces, and can go on with that while the checkpoint cannot be read."""
+
+    async def uphold(self) -> None:
+        """Go on enforcing what `enforce` was last asked for, by this process or one before it; raises Refused."""
+        ...
+
+
+@runtime_checkable
 class Keeping(Protocol):
     """A driver that has something which the Node's annotation may keep from everybody."""
 
@@ -187,7 +196,7 @@ class Keeping(Protocol):
 
 
 class Driver(Protocol):
-    """One DRA driver of this node; it may be `Closable`, `Ailing` and `Keeping`."""
+    """One DRA driver of this node; it may be `Ailing`, `Closable`, `Keeping` and `Upholding`."""
 
     @property
     def name(self) -> str:

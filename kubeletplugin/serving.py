@@ -1,8 +1,10 @@
 """One driver, served: its folder, its claims, its two sockets, its slices; started and stopped in order.
 
-Start: folder → checkpoint read and what a crash left repaired → DRA socket → registration socket → slices. Who cannot
-read the checkpoint serves all the same, and refuses each claim with the reason: that text gets to whoever looks at the
-pod, and a plugin that is not there has no text. Slices are published only after that is settled.
+Start: folder → checkpoint read and what a crash left repaired → DRA socket → registration socket → slices.
+
+While the checkpoint cannot be read, at the start or later, the driver is served all the same: each claim is refused
+with the reason, which the pod's Events show. Slices are withdrawn, so that no further pod is sent to a node that would
+refuse it. What the driver remembers by itself stays enforced (`kubeletplugin.contract.Upholding`).
 
 Stop, in reverse: registration socket (nobody calls any more) → streams end → calls end → DRA socket. Slices stay: the
 kubelet removes them if no other instance registers in time.
@@ -24,10 +26,10 @@ from kubeletplugin.cdi import CdiFolder
 from kubeletplugin.changes import Changes
 from kubeletplugin.checkpoint import FILE, Checkpoint, CheckpointError
 from kubeletplugin.claims import ClaimReader
-from kubeletplugin.contract import Ailing, Closable, Driver, Preparation, Refused
+from kubeletplugin.contract import Ailing, Closable, Driver, Pool, Preparation, Refused, Upholding
 from kubeletplugin.health import HealthService
 from kubeletplugin.listening import Listener, foreign_folder
-from kubeletplugin.metrics import Metrics
+from kubeletplugin.metrics import Impairment, Metrics
 from kubeletplugin.naming import PLUGINS_OPTION, REGISTRY_OPTION, siblings, socket_names
 from kubeletplugin.orphans import Orphans
 from kubeletplugin.preparing import Preparing
@@ -97,7 +99,7 @@ class ServedDriver:
         self._service = DraService(self.preparing, driver=driver.name, observe=self._observe, clock=clock)
         self._health = HealthService(driver, changes=self._changes, well=lambda: not self._unsettled, clock=clock)
         self.registrar = Registrar(driver.name, endpoint=self.names.dra)
-        self.publisher = Publisher(client, driver, node=node, changes=self._changes, clock=clock)
+        self.publisher = Publisher(client, driver, node=node, changes=self._changes, pools=self._offered, clock=clock)
         self._dra = Listener(self.names.dra, option=PLUGINS_OPTION, services=self._serve)
         self._registration = Listener(
             self.names.registration,
@@ -106,14 +108,28 @@ class ServedDriver:
             folder=foreign_folder,
         )
         self._unsettled = f"driver {driver.name}: not started yet"
+        self._unreadable = False
+        """Whether that is because of the checkpoint, which is then for a person to settle."""
+        self._known = asyncio.Event()
+        """Set once the checkpoint has been read, or turned out to be unreadable."""
+        self._unenforced = ""
 
     def troubles(self) -> list[str]:
         """Return what keeps the driver from being of use; empty: nothing. Also sets the gauges."""
         self._metrics.registered.labels(self.driver.name).set(self.registrar.registered)
         self._metrics.published.labels(self.driver.name).set(self.publisher.synced)
         self._metrics.orphans.labels(self.driver.name).set(len(self._orphans.told))
-        ailment = self.driver.trouble if isinstance(self.driver, Ailing) else ""
-        return [text for text in (self._unsettled, ailment, self.registrar.problem, *self.publisher.troubles()) if text]
+        impairments = self._impairments()
+        for cause, text in impairments.items():
+            self._metrics.impaired.labels(self.driver.name, cause.value).set(bool(text))
+        return [text for text in (*impairments.values(), self.registrar.problem, *self.publisher.troubles()) if text]
+
+    def _impairments(self) -> dict[Impairment, str]:
+        return {
+            Impairment.CHECKPOINT: self._unsettled,
+            Impairment.DRIVER: self.driver.trouble if isinstance(self.driver, Ailing) else "",
+            Impairment.ENFORCEMENT: self._unenforced,
+        }
 
     async def run(self) -> None:
         """Serve until cancelled. Raises SocketPathError and OSError when it cannot begin."""
@@ -127,8 +143,7 @@ class ServedDriver:
                 group.create_task(self._dra.keep(), name=f"socket {self.names.dra}")
                 group.create_task(self._registration.keep(), name=f"socket {self.names.registration}")
                 group.create_task(self._changes.run(), name=f"changes of {self.driver.name}")
-                await self._settle()
-                group.create_task(self.publisher.run(), name=f"slices of {self.driver.name}")
+                group.create_task(self._publish(), name=f"slices of {self.driver.name}")
                 group.create_task(self._enforce(), name=f"enforcement of {self.driver.name}")
                 group.create_task(self._orphans.run(), name=f"orphans of {self.driver.name}")
         finally:
@@ -150,6 +165,15 @@ class ServedDriver:
     def _observe(self, operation: str, seconds: float, refused: int) -> None:
         self._metrics.observe(self.driver.name, operation, seconds=seconds, refused=refused)
 
+    async def _publish(self) -> None:
+        """Publish what is offered, once that is known: slices of before stay until then."""
+        await self._known.wait()
+        await self.publisher.run()
+
+    def _offered(self) -> tuple[Pool, ...]:
+        """Return the pools to publish: none while every claim would be refused."""
+        return () if self._unreadable else self.driver.pools()
+
     async def _settle(self) -> None:
         """Try until what was before us is known and repaired."""
         backoff = Backoff(base=1.0, cap=30.0)
@@ -161,34 +185,63 @@ class ServedDriver:
         try:
             await self.preparing.recover()
         except CheckpointError as error:
-            problem = str(error)
+            await self._settles(str(error), unreadable=True)
         except OSError as error:  # BusyError among them
-            problem = f"driver {self.driver.name}: {error}"
+            await self._settles(f"driver {self.driver.name}: {error}", unreadable=self._unreadable)
         else:
-            problem = ""
+            await self._settles("", unreadable=False)
+
+    async def _settles(self, problem: str, *, unreadable: bool) -> None:
+        """Take note of why nothing can be prepared, if so, and have enforced what can be."""
         if problem and problem != self._unsettled:
-            _log.error("%s. Nothing is prepared until then, and no slices are published", problem)
+            withdrawn = f", and the devices of driver {self.driver.name} are withdrawn" if unreadable else ""
+            _log.error("%s. Nothing is prepared until then%s", problem, withdrawn)
         self._unsettled = problem
+        if unreadable != self._unreadable:
+            self._unreadable = unreadable
+            self._changes.ring()
+        if unreadable or not problem:
+            self._known.set()
+        if problem:
+            self._says(await self._upheld())
+
+    async def _upheld(self) -> str:
+        """Have the driver enforce what it remembers by itself; return why it cannot."""
+        try:
+            if isinstance(self.driver, Upholding):
+                await self.driver.uphold()
+        except (Refused, OSError) as error:
+            return str(error)
+        return ""
 
     async def _enforce(self) -> None:
         """Have the driver look at the machine: at each change it tells of, and every few seconds."""
-        told = ""
         with self._changes.bell() as bell:
             while True:
+                await self._settle()
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(bell.wait(), ENFORCE_SECONDS)
                 bell.clear()
-                problem = await self._enforced()
-                if problem and problem != told:
-                    _log.warning("driver %s: %s", self.driver.name, problem)
-                told = problem
+                await self._look()
 
-    async def _enforced(self) -> str:
+    async def _look(self) -> None:
         try:
             await self.preparing.enforce()
-        except (Refused, CheckpointError, OSError) as error:  # BusyError among them
-            return str(error)
-        return ""
+        except CheckpointError as error:
+            await self._settles(str(error), unreadable=True)
+        except OSError as error:  # BusyError among them
+            await self._upheld()
+            self._says(str(error))
+        except Refused as error:
+            self._says(str(error))
+        else:
+            self._says("")
+
+    def _says(self, problem: str) -> None:
+        """Log what is not enforced when it begins and when it changes."""
+        if problem and problem != self._unenforced:
+            _log.warning("driver %s: %s", self.driver.name, problem)
+        self._unenforced = problem
 
     def _sweep(self) -> None:
         """Remove sockets of instances that died: the kubelet would go on asking them."""

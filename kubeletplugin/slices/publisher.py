@@ -15,6 +15,7 @@ selection by both fields (list, watch); create, patch and delete.
 import asyncio
 import contextlib
 import logging
+from collections.abc import Callable
 from random import Random
 from typing import Final, NoReturn
 
@@ -28,7 +29,7 @@ from dra.kube.store import Change, Deleted, Rewound, Upserted, earlier
 from dra.model.meta import OwnerReference, PartialObject, Uid
 from dra.model.slices import ResourceSlice
 from kubeletplugin.changes import Changes
-from kubeletplugin.contract import Driver
+from kubeletplugin.contract import Driver, Pool
 from kubeletplugin.slices.desired import Piece, Place, owner, pieces_of
 from kubeletplugin.slices.diff import FEATURES, Accepted, Create, Delete, Update, Write, dropped, writes
 from kubeletplugin.slices.limits import MalformedPoolError
@@ -45,22 +46,25 @@ _log: Final = logging.getLogger(__name__)
 class Publisher:
     """The slices of one driver on one node. `run` never returns; cancel it: slices stay, the kubelet removes them."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - keyword-only, and half of them have a default
         self,
         client: Client,
         driver: Driver,
         *,
         node: str,
         changes: Changes,
+        pools: Callable[[], tuple[Pool, ...]] | None = None,
         clock: Clock = SYSTEM,
         random: Random | None = None,
     ) -> None:
+        """``pools`` are published, if they are not always the driver's; ``changes`` tells when they change."""
         self.place = Place(driver=driver.name, node=node)
         self.problem = ""
         """Why what is published is not what the driver wants to be published; empty: it is."""
 
         self._client = client
         self._driver = driver
+        self._offered = pools
         self._changes = changes
         self._clock = clock
         self._failures = Backoff(base=0.5, cap=30.0, random=random or JITTER)
@@ -181,7 +185,7 @@ class Publisher:
 
     async def _publish(self) -> int:
         """Write what is to be written; return how much that was."""
-        pieces = pieces_of(self._driver.pools(), driver=self.place.driver)
+        pieces = pieces_of((self._offered or self._driver.pools)(), driver=self.place.driver)
         if self._owner is not None and not self._planned(pieces, self._owner):
             return 0
         node = await self._client.get(NODES, ("", self.place.node), PartialObject)

@@ -11,7 +11,7 @@ from kubeletplugin.contract import Refused
 from kubeletplugin.sockets import FolderLock
 from tests.kubeletplugin.driver import NAME, SmallDriver
 from tests.kubeletplugin.kubelet import until
-from tests.kubeletplugin.node import temporary
+from tests.kubeletplugin.node import temporary, until_async
 
 
 @pytest.fixture
@@ -87,7 +87,67 @@ async def test_a_checkpoint_that_is_put_right_is_taken_without_a_restart(node, c
         node.checkpoint().write_bytes(good)
         await node.published()
         await until(lambda: not kubelet.application.troubles())
-    assert caplog.text.count("Nothing is prepared until then, and no slices are published") == 1
+    assert caplog.text.count(f"Nothing is prepared until then, and the devices of driver {NAME} are withdrawn") == 1
+
+
+class Upholding(SmallDriver):
+    """Remembers by itself what it enforces."""
+
+    upheld = 0
+    fails = ""
+
+    async def uphold(self):
+        self.upheld += 1
+        if self.fails:
+            raise Refused(self.fails)
+
+
+async def test_devices_are_withdrawn_and_what_was_enforced_is_upheld_while_the_checkpoint_cannot_be_read(node):
+    async with node.registered() as kubelet:
+        await kubelet.prepare(await node.claim("a", "gpu-0"))
+        await node.published()
+    good = node.checkpoint().read_bytes()
+    node.checkpoint().write_bytes(b"{")
+    driver = Upholding()
+    async with node.registered(driver) as kubelet:
+        assert driver.upheld
+        assert driver.enforced == []
+        await until_async(lambda: nothing_published(node))
+        assert await kubelet.prepare(await node.claim("b", "gpu-1")) != {}
+        assert impaired(kubelet) == {"checkpoint"}
+        node.checkpoint().write_bytes(good)
+        await node.published()
+        await until(lambda: not kubelet.application.troubles())
+        assert impaired(kubelet) == set()
+        assert driver.enforced[-1] == ["default/a"]
+
+
+async def test_a_checkpoint_that_is_damaged_while_the_plugin_runs_is_told_and_withdraws_the_devices(node, monkeypatch):
+    monkeypatch.setattr(serving, "ENFORCE_SECONDS", 0.01)
+    driver = Upholding()
+    driver.fails = "no cgroups"
+    async with node.registered(driver) as kubelet:
+        await kubelet.prepare(await node.claim("a", "gpu-0"))
+        await node.published()
+        good = node.checkpoint().read_bytes()
+        node.checkpoint().write_bytes(b"{")
+        await until_async(lambda: nothing_published(node))
+        assert impaired(kubelet) == {"checkpoint", "enforcement"}
+        assert "is damaged" in kubelet.application.troubles()[0]
+        node.checkpoint().write_bytes(good)
+        await node.published()
+        await until(lambda: not kubelet.application.troubles())
+
+
+async def nothing_published(node):
+    return await node.user.list("resourceslices") == []
+
+
+def impaired(kubelet):
+    """The causes for which the plugin's metrics say that the driver is of little use."""
+    lines = kubelet.application.render().decode().splitlines()
+    found = [line for line in lines if line.startswith("dra_reserve_plugin_impaired{") and line.endswith(" 1.0")]
+    return {line.partition('cause="')[2].partition('"')[0] for line in found}
 
 
 async def test_a_lock_that_somebody_keeps_is_waited_for(node, monkeypatch):

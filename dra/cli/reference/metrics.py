@@ -18,11 +18,13 @@ from dra.engine import census
 from dra.engine.census import STAGES, HeldBy
 from dra.engine.taints import Source
 from dra.engine.world import World
+from kubeletplugin.metrics import Impairment
 from kubeletplugin.metrics import Metrics as PluginMetrics
 
 LABELS: Final = {
     "admin_access": "`true`, `false`",
     "allocated": "`true`, `false`",
+    "cause": ", ".join(f"`{each.value}`" for each in Impairment),
     "code": "HTTP status of the answer; 0: none came",
     "driver": "a DRA driver, say `gpu.example.com`: as many as are installed",
     "held_by": ", ".join(f"`{each.value}`" for each in HeldBy),

@@ -194,6 +194,11 @@ class CpuDriver:
         }
         await self._enforcement.demand(Demand(requests=requests, apart=self._topology.isolated, kept=self._kept))
 
+    async def uphold(self) -> None:
+        """Keep CPUs apart as ``demand.json`` says, while the checkpoint cannot be read; raises Refused."""
+        if self._enforcement is not None:
+            await self._enforcement.uphold()
+
     async def close(self) -> None:
         """Stop looking after cgroups; containers keep what they have."""
         if self._enforcement is not None:

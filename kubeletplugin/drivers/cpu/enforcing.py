@@ -83,20 +83,48 @@ class Enforcement:
                 await self._stop()
                 return
             changed = before != demand
-            if changed:
-                await asyncio.to_thread(self._records.put_demand, demand)
+            await asyncio.to_thread(self._write_down, demand, changed=changed)
             if changed or not self._clean or time.monotonic() - self._looked > self._interval:
                 await self._until_settled()
-        if self._keeper is not None and self._keeper.done():
-            log.error("cgroups were not looked after, beginning again", exc_info=self._keeper.exception())
-            self._keeper = None
-        if self._keeper is None:
-            self._keeper = asyncio.create_task(self._keep(), name="cpusets")
+        self._look_after()
+
+    async def uphold(self) -> None:
+        """Enforce the demand in the driver's folder, unchanged, while it is unknown which claims are prepared.
+
+        Without a demand no cgroup is touched. Needs no lock: only the demand's writers take turns. Raises Refused.
+        """
+        if self._aside():
+            return
+        async with self._turn:
+            if await asyncio.to_thread(self._records.demand) is None:
+                return
+            if not self._clean or time.monotonic() - self._looked > self._interval:
+                await self._until_settled()
+        self._look_after()
 
     async def close(self) -> None:
         """Look no more; what is written stays: containers keep their CPUs while the plugin restarts."""
         async with self._turn:
             await self._stop()
+
+    def _write_down(self, demand: Demand, *, changed: bool) -> None:
+        try:
+            if changed:
+                self._records.put_demand(demand)
+            gone = self._records.restore(demand)
+        except OSError as error:
+            raise Refused(f"node: CPUs are not enforced: folder {self._records.folder}: {error}") from error
+        if gone:
+            names = ", ".join(str(each.relative_to(self._records.folder)) for each in gone)
+            log.error("folder %s: %s had been removed, written again from memory", self._records.folder, names)
+
+    def _look_after(self) -> None:
+        """Start the task that follows the kernel's reports, or start it again after a defect."""
+        if self._keeper is not None and self._keeper.done():
+            log.error("cgroups were not looked after, beginning again", exc_info=self._keeper.exception())
+            self._keeper = None
+        if self._keeper is None:
+            self._keeper = asyncio.create_task(self._keep(), name="cpusets")
 
     async def _stop(self) -> None:
         if self._keeper is not None:

@@ -8,6 +8,9 @@
 ``kept``                                      the CPUs that the Node's annotation kept when it could last be read
 ============================================  ========================================================================
 
+Files that somebody removes are written again, for what they say is known: owners and demand are remembered, and stay in
+force meanwhile. Only a plugin that is started without them has to do without them.
+
 The demand is a file because there may be two plugins for a while (a rolling update): what one of them has prepared
 the other must not hand back to everybody. It is written under the lock of the driver's folder, like the checkpoint from
 which it follows, and read by whoever looks after the cgroups.
@@ -70,22 +73,45 @@ class Records:
         self._kept = folder / _KEPT
         self._seen: tuple[int, int] | None = None
         self._known: Demand | None = None
+        self._owners: dict[str, frozenset[str]] = {}
+        """Everything that hooks have recorded, but for containers that are gone."""
 
     def install(self) -> None:
-        """Write the hook and make the folders."""
+        """Write the hook and make the folders; the caller has the lock of the folder, or is the first to use it."""
         for each in (self.folder, self._containers, self._failures):
             each.mkdir(mode=0o700, parents=True, exist_ok=True)
         program = resources.files("kubeletplugin.drivers.cpu").joinpath(HOOK).read_bytes()
         put(self.hook, program, mode=0o755, sync=False)
 
+    def restore(self, demand: Demand) -> list[Path]:
+        """Write again what somebody removed, and return it; the caller has the lock of the folder. Raises OSError."""
+        gone = [each for each in (self.hook, self._containers, self._failures) if not each.exists()]
+        if gone:
+            self.install()
+        if not self._demand.exists():
+            gone.append(self._demand)
+            self.put_demand(demand)
+        if demand.kept and not self._kept.exists():
+            gone.append(self._kept)
+            self.put_kept(demand.kept)
+        for container, owners in self._owners.items():
+            for path in (self._containers / container / each for each in owners & demand.requests.keys()):
+                if not path.exists():
+                    gone.append(path)
+                    path.parent.mkdir(mode=0o700, exist_ok=True)
+                    path.write_text(f"{demand.requests[path.name]}\n", encoding="ascii")
+        return gone
+
     def owners(self) -> dict[str, frozenset[str]]:
-        """Return who owns CPUs: container's cgroup → names of requests."""
-        found = {}
+        """Return the owners of CPUs, container's cgroup → names of requests, until `forget`.
+
+        A record that vanishes while its container runs was removed by somebody: nobody owns less than before.
+        """
         for name in _names(self._containers):
             requests = frozenset(_names(self._containers / name))
             if requests:
-                found[name] = requests
-        return found
+                self._owners[name] = self._owners.get(name, frozenset()) | requests
+        return dict(self._owners)
 
     def grown(self, owners: Mapping[str, frozenset[str]], *, look_into: Container[str]) -> bool:
         """Whether there are more owners than these; of containers that are among them, some are looked into."""
@@ -97,6 +123,7 @@ class Records:
 
     def forget(self, container: str) -> None:
         """Remove what is known of a container that is gone."""
+        self._owners.pop(container, None)
         folder = self._containers / container
         for name in _names(folder):
             (folder / name).unlink(missing_ok=True)
@@ -115,11 +142,14 @@ class Records:
         return found
 
     def demand(self) -> Demand | None:
-        """Return what is to be enforced; None if all cgroups are as if there were no such driver."""
+        """Return what is to be enforced; None if all cgroups are as if there were no such driver.
+
+        Only an idle demand is removed by a plugin: another one that vanishes was removed by somebody, and holds.
+        """
         try:
             state = self._demand.stat()
         except FileNotFoundError:
-            return None
+            return None if self._known is None or self._known.idle else self._known
         seen = (state.st_ino, state.st_mtime_ns)
         if seen != self._seen:
             self._known = _demand(self._demand)
@@ -130,6 +160,7 @@ class Records:
         """Remember a demand; the caller has the lock of the folder."""
         if demand is None:
             self._demand.unlink(missing_ok=True)
+            self._seen, self._known = None, None
             return
         requests = {name: str(cpus) for name, cpus in sorted(demand.requests.items())}
         body = {"version": 1, "requests": requests, "apart": str(demand.apart), "kept": str(demand.kept)}

@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import shutil
 import time
 
 import pytest
@@ -272,6 +273,63 @@ async def test_records_of_containers_that_are_gone_are_removed(node):
     node.record("gone", owner("uid-0", "cpus"))
     await node.enforcement().demand(Demand(requests={MINE: parse("2-3")}))
     assert [each.name for each in (node.folder / "containers").iterdir()] == ["mine"]
+
+
+@BOTH
+@pytest.mark.parametrize("removed", [pytest.param("", id="all-of-it"), pytest.param("containers", id="its-records")])
+async def test_owners_keep_their_cpus_though_the_drivers_folder_is_removed(node, removed, caplog):
+    it, demand = node.enforcement(), Demand(requests={MINE: parse("2-3")}, kept=parse("7"))
+    Records(node.folder).put_kept(demand.kept)
+    node.write("burstable/pod1/mine", "2-3")
+    node.record("mine", MINE)
+    await it.demand(demand)
+    shutil.rmtree(node.folder / removed)
+    node.born("besteffort/pod3")  # has the plugin look
+    await becomes(lambda: node.cpus("besteffort/pod3"), "0-1,4-6")
+    assert node.cpus("burstable/pod1/mine") == "2-3"
+
+    await it.demand(demand)
+    names = {str(path.relative_to(node.folder)) for path in node.folder.rglob("*")}
+    assert {"hook.sh", "demand.json", "kept", f"containers/mine/{MINE}", "failures"} <= names
+    again = node.enforcement()
+    await again.demand(demand)
+    assert node.cpus("burstable/pod1/mine") == "2-3"
+    assert caplog.text.count("had been removed, written again from memory") == 1
+
+
+@BOTH
+async def test_what_is_known_of_a_container_goes_with_it_though_its_record_went_before(node):
+    it, demand = node.enforcement(), Demand(requests={MINE: parse("2-3")})
+    node.record("mine", MINE)
+    await it.demand(demand)
+    shutil.rmtree(node.folder / "containers/mine")
+    shutil.rmtree(node.top / "kubepods/burstable/pod1/mine")
+    node.born("besteffort/pod3")
+    await becomes(lambda: node.cpus("besteffort/pod3"), "0-1,4-7")
+    await it.demand(demand)
+    assert list((node.folder / "containers").iterdir()) == []
+
+
+@BOTH
+async def test_a_plugin_that_does_not_know_its_claims_enforces_the_demand_that_is_written_down(node):
+    node.record("mine", MINE)
+    before = node.enforcement()
+    await before.demand(Demand(requests={MINE: parse("2-3")}))
+    await before.close()
+    node.born("burstable/pod3")
+    it = node.enforcement()
+    await it.uphold()
+    assert node.cpus("burstable/pod3") == "0-1,4-7"
+    assert node.cpus("burstable/pod1/mine") == "2-3"
+    node.born("burstable/pod3/new")
+    await becomes(lambda: node.cpus("burstable/pod3/new"), "0-1,4-7")
+
+
+@BOTH
+async def test_a_plugin_that_knows_neither_its_claims_nor_a_demand_touches_nothing(node):
+    node.write("besteffort/pod2/other", "5")
+    await node.enforcement().uphold()
+    assert node.cpus("besteffort/pod2/other") == "5"
 
 
 @BOTH
