@@ -283,6 +283,8 @@ class Writer:
             if pod.metadata.uid != action.uid or stage_of(pod, started=False) is Stage.FINISHED:
                 self._world.pod_absent(claim, action.uid)
             else:
+                if self._world.consumer(action.uid) is not None:  # the pods watch may be behind
+                    self._world.observe_pod(pod, now=self._clock.now())
                 self._world.pod_present(claim, action.uid, now=self._clock.now())
         finally:
             self._asking.discard(question)

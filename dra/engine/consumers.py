@@ -95,6 +95,15 @@ class Consumer(Struct, frozen=True):
         return self.gates == (GATE,)
 
     @property
+    def unlistable(self) -> bool:
+        """Whether nobody lists the pod as it is seen: it is gated, and not by us alone, or its gang is.
+
+        The scheduler lists no gated pod, and we list only those behind our own gate. An entry of such a pod therefore
+        tells of a later state of it.
+        """
+        return self.stage is Stage.GATED and (bool(self.gang) or not self.gated_by_us_only)
+
+    @property
     def bind_horizon(self) -> float:
         """Seconds for which a scheduling cycle that already runs may still bind it."""
         return SLOW_BIND_HORIZON if self.slow_binding else BIND_HORIZON

@@ -178,11 +178,13 @@ class World:
             self.dirty.add(claim)
 
     def pod_present(self, claim: Key, uid: Uid, *, now: Instant) -> None:
-        """A live read showed the pod: it does not reference the claim, or the watch has not told us yet."""
+        """A live read showed the pod: it does not reference the claim, or is gated, or the watch has yet to tell us."""
         record = self._records.get(claim)
-        if record is not None and uid not in record.members:
-            record.present[uid] = now
-            self.dirty.add(claim)
+        if record is not None:
+            member = record.members.get(uid)
+            if member is None or member.unlistable:
+                record.present[uid] = now
+                self.dirty.add(claim)
 
     def consumer(self, uid: Uid) -> Consumer | None:
         """Return what is known of a pod."""
@@ -459,7 +461,7 @@ class World:
             consumer = record.members.get(entry.uid) if entry.uid not in strangers else None
             other = self._consumers.get(entry.uid)
             over = other is not None and other.stage is Stage.FINISHED
-            asked = record.present.get(entry.uid) if other is None else None
+            asked = record.present.get(entry.uid) if other is None or consumer is other else None
             yield classify(
                 entry,
                 reservation=record.reservation,

@@ -503,6 +503,18 @@ async def test_an_entry_nobody_knows_is_settled_by_a_live_read(cluster, world, w
     assert [e.kind for e in world.view(KEY, now=0.0).entries] == [kind]
 
 
+async def test_a_live_read_of_a_listed_pod_that_looks_gated_shows_that_it_is_bound(cluster, world, writer_of):
+    entry = {"resource": "pods", "name": "a", "uid": uid("a")}
+    cluster.put(CLAIMS, NAMESPACE, "train", status={"allocation": ALLOCATION, "reservedFor": [entry]})
+    gates = [{"name": "kueue.x-k8s.io/admission"}]
+    world.observe_pod(pod(cluster, "a", spec={"resourceClaims": USES, "schedulingGates": gates}), now=0.0)
+    view = served(cluster, world)
+    assert [e.kind for e in view.entries] == [EntryKind.UNKNOWN]
+    pod(cluster, "a", spec={"resourceClaims": USES, "nodeName": "n1"})
+    await writer_of().apply(Plan(actions=(LookUpPod(pod=(NAMESPACE, "a"), uid=uid("a")),)), view=view)
+    assert [e.kind for e in world.view(KEY, now=0.0).entries] == [EntryKind.LIVE]
+
+
 async def test_a_read_that_fails_settles_nothing(cluster, world, writer_of):
     view = served(cluster, world)
     cluster.refuse[PODS] = refusal(500)

@@ -129,7 +129,7 @@ def deallocation_rule(view: ClaimView, policy: Policy, now: Instant, desired: De
         or not (view.entries or desired.released)
     ):
         return desired
-    late = still_bindable(view, now)
+    late = still_bindable(view, now, gated=view.gated)
     if not late:
         return _free(view, desired, cause=_why(view, desired))
     until = max(when for _, when in late)
@@ -164,9 +164,8 @@ def still_bindable(
 ) -> list[tuple[Consumer, Instant]]:
     """Return the ungated waiting pods that were listed lately: a cycle that saw them listed binds without a write.
 
-    Or that an entry for many covers still.
-
-    Whoever does not make the edge himself names the ``gated`` pods, too: one of them may have been let go by now.
+    Or that an entry for many covers still. ``gated`` are the gated pods to be counted, too: the pods watch may be late,
+    and one of them may have been let go by now.
     """
     until = ((c, _bindable_until(view, c, now)) for c in (*view.waiting, *gated))
     return [(consumer, when) for consumer, when in until if when > now]
@@ -197,10 +196,12 @@ def _why(view: ClaimView, desired: Desired) -> str:
 
 def _free(view: ClaimView, desired: Desired, *, cause: str) -> Desired:
     freed = view.reason(Code.DEALLOCATED, done=True, cause=cause)
-    # An edge that others made may be newer than our pods: whoever waits may have been bound behind our back. And what
-    # stands for many pods stands for those, too, that we have never seen: a standby's watch may be dead unnoticed.
-    unwatched = (desired.revoking or view.claim.metadata.deleting) and bool(view.waiting or view.gated)
-    confirm = unwatched or desired.released or not view.kinds.isdisjoint(_FOR_MANY)
+    # The pods watch may be behind the claims watch: whoever waits, and was ever listed, may have been bound behind our
+    # back. And what stands for many pods stands for those, too, that we have never seen.
+    unbound = (*view.waiting, *view.gated)
+    promised = any(view.listings.get(c.uid, UNLISTED).last is not None for c in unbound)
+    unwatched = (desired.revoking or view.claim.metadata.deleting) and bool(unbound)
+    confirm = promised or unwatched or desired.released or not view.kinds.isdisjoint(_FOR_MANY)
     return desired.but(allocated=False, confirm=confirm, guard=False, pods=(), urgent=True).because(freed)
 
 

@@ -23,7 +23,7 @@ from dra.model.references import ConsumerReference
 from dra.model.workloads import PRE_LIST
 
 STRANGER_AGAIN: Final = 60.0
-"""Seconds after which a listed pod that does not reference the claim is looked up again."""
+"""Seconds after which a listed pod that does not reference the claim, or is gated, is looked up again."""
 
 GROUP_PATIENCE: Final = 5.0
 """Seconds after which a pod of a listed PodGroup that is bound and has no sandbox is listed itself: its kubelet may be
@@ -40,11 +40,15 @@ def kept_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) -
     kept: list[ConsumerReference] = []
     for entry in view.entries:
         match entry.kind:
+            case EntryKind.UNKNOWN if entry.asked is not None and desired.revoking:
+                pass  # gated by a live read: whoever lets it go from now on starts a new scheduling cycle
+            case EntryKind.FOREIGN | EntryKind.UNKNOWN if entry.asked is not None:
+                # A pod that does not reference the claim, and whose end nobody tells us, or a gated pod.
+                kept.append(entry.reference)
+                when = entry.asked + STRANGER_AGAIN
+                desired = desired.ask(_whether_there(view, entry)) if now >= when else desired.look_at(when)
             case EntryKind.FOREIGN:
                 kept.append(entry.reference)
-                if entry.asked is not None:  # a pod that does not reference the claim, and whose end nobody tells us
-                    when = entry.asked + STRANGER_AGAIN
-                    desired = desired.ask(_whether_there(view, entry)) if now >= when else desired.look_at(when)
             case EntryKind.UNKNOWN:
                 kept.append(entry.reference)
                 desired = desired.ask(_whether_there(view, entry))

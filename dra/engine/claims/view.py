@@ -41,7 +41,7 @@ class EntryKind(StrEnum):
     TOMBSTONE = "tombstone"
     LIVE = "live"  # a pod that is there and unfinished
     FINISHED = "finished"  # a pod that ended, or is certainly gone
-    UNKNOWN = "unknown"  # a pod nobody has looked up yet: it counts as live
+    UNKNOWN = "unknown"  # a pod nobody has looked up yet, or whose entry contradicts what is seen of it: counts as live
     LOST_NODE = "lost-node"  # a node that does not report in, on which pods may run whose objects are gone
     GROUP = "group"  # a PodGroup: its pods need no entries of their own
     RESERVATION = "reservation"  # keeps the claim for pods to come
@@ -78,7 +78,7 @@ class Entry(Struct, frozen=True):
     """Of the entry of a PodGroup, what is known of the object under its name."""
 
     asked: Instant | None = None
-    """When a live read last showed that the pod is there, if it does not reference the claim."""
+    """When a live read last showed that the pod is there, if it does not reference the claim or is not bound."""
 
 
 class OwnerPhase(StrEnum):
@@ -324,10 +324,17 @@ def classify(  # noqa: PLR0913 - keyword-only: what is known of whoever it names
         kind = EntryKind.RESERVATION
     elif entry.is_pod:
         if consumer is not None:
-            kind = EntryKind.FINISHED if consumer.stage is Stage.FINISHED else EntryKind.LIVE
+            kind = _of_pod(consumer)
         elif not stranger:
             kind = EntryKind.FINISHED if gone else EntryKind.UNKNOWN
     return Entry(reference=entry, kind=kind, consumer=consumer, asked=asked)
+
+
+def _of_pod(consumer: Consumer) -> EntryKind:
+    """Tell what a pod's own entry stands for: the claims watch may be ahead of the pods watch."""
+    if consumer.stage is Stage.FINISHED:
+        return EntryKind.FINISHED
+    return EntryKind.UNKNOWN if consumer.unlistable else EntryKind.LIVE
 
 
 def _ours(entry: ConsumerReference) -> EntryKind | None:

@@ -202,6 +202,8 @@ def test_a_pod_that_names_the_claim_itself_may_use_it_whatever_its_status_says(w
     [
         pytest.param([pod("a")], EntryKind.LIVE, id="there"),
         pytest.param([pod("a", phase="Succeeded")], EntryKind.FINISHED, id="ended"),
+        pytest.param([pod("a", gates=(GATE,))], EntryKind.LIVE, id="gated-by-us"),
+        pytest.param([pod("a", gates=(FOREIGN_GATE,))], EntryKind.UNKNOWN, id="gated-by-others-and-yet-listed"),
         pytest.param([], EntryKind.UNKNOWN, id="never-seen"),
         pytest.param([pod("a", claims=("data",))], EntryKind.FOREIGN, id="there-but-uses-another-claim"),
         pytest.param([pod("a", claims=("data",), phase="Failed")], EntryKind.FINISHED, id="ended-with-another-claim"),
@@ -235,6 +237,13 @@ def test_a_pod_without_the_claim_is_looked_up_again_when_somebody_else_has_writt
     assert kinds(world) == [EntryKind.FOREIGN]
     told(world, claim(version=3, list=[waiting("a"), waiting("b")]))
     assert kinds(world) == [EntryKind.UNKNOWN, EntryKind.UNKNOWN]
+
+
+def test_a_live_read_shows_that_a_listed_pod_is_gated_indeed(world):
+    told(world, claim(list=[waiting("a")]), pod("a", gates=(FOREIGN_GATE,)))
+    world.pod_present(KEY, uid("a"), now=NOON)
+    (entry,) = world.view(KEY, now=NOON).entries
+    assert (entry.kind, entry.asked) == (EntryKind.UNKNOWN, NOON)
 
 
 def test_a_live_read_that_is_older_than_the_watch_settles_nothing(world):

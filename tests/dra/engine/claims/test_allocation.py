@@ -67,6 +67,13 @@ def test_the_api_server_is_asked_where_our_copies_may_lack_a_pod(of, pods, asks)
     assert of_type(plan, Deallocate) == [Deallocate(claim=KEY, confirm=asks)]
 
 
+@pytest.mark.parametrize("pod", [waiting("b"), gated("b", gates=("other",))], ids=["waiting", "gated"])
+def test_the_api_server_is_asked_about_a_pod_that_was_ever_listed_and_waits(pod):
+    of = claim(list=[finished("a")])
+    plan = decided(view(of, finished("a"), pod, listings=lately("b", 2 * BIND_HORIZON)))
+    assert of_type(plan, Deallocate) == [Deallocate(claim=KEY, confirm=True)]
+
+
 @pytest.mark.parametrize("policy", [REPLACE, ALONGSIDE], ids=["replace", "alongside"])
 @pytest.mark.parametrize(
     ("of", "pods", "freed"),
@@ -103,7 +110,8 @@ def test_when_a_claim_gives_its_devices_back(of, pods, freed, policy):
         pytest.param(waiting("b"), BIND_HORIZON, True, id="listed-long-ago"),
         pytest.param(waiting("b", slow_binding=True), BIND_HORIZON, False, id="with-volumes-binding-takes-longer"),
         pytest.param(waiting("b", slow_binding=True), SLOW_BIND_HORIZON, True, id="but-not-for-ever"),
-        pytest.param(gated("b", gates=("other",)), 1.0, True, id="a-gated-pod-cannot-be-bound"),
+        pytest.param(gated("b", gates=("other",)), 1.0, False, id="a-gated-pod-may-have-been-let-go"),
+        pytest.param(gated("b", gates=("other",)), BIND_HORIZON, True, id="a-gated-pod-listed-long-ago"),
     ],
 )
 def test_a_pod_that_was_listed_lately_may_still_be_bound_without_a_write(pod, seconds, freed):

@@ -76,6 +76,29 @@ def test_an_entry_of_a_pod_nobody_knows_stays_and_is_looked_up():
     assert plan.actions == (LookUpPod(pod=(NAMESPACE, "a"), uid=uid("a")),)
 
 
+@pytest.mark.parametrize("policy", [REPLACE, ALONGSIDE], ids=["replace", "alongside"])
+@pytest.mark.parametrize(
+    "pod",
+    [
+        pytest.param(gated("a", gates=(FOREIGN_GATE,)), id="behind-the-gate-of-others"),
+        pytest.param(gated("a", gates=(FOREIGN_GATE, GATE)), id="behind-our-gate-and-that-of-others"),
+        pytest.param(gated("a", **GANG), id="in-a-gang-behind-our-gate"),
+    ],
+)
+@pytest.mark.parametrize("of", [claim(list=[waiting("a")]), entered(waiting("a"))], ids=["shared", "with-workload"])
+def test_an_entry_of_a_pod_that_looks_gated_stays_and_the_pod_is_looked_up(of, pod, policy):
+    plan = plan_for(of, pod, policy=policy)
+    assert of_type(plan, LookUpPod) == [LookUpPod(pod=(NAMESPACE, "a"), uid=uid("a"))]
+    assert not plan.claim_writes
+
+
+def test_a_listed_pod_that_is_gated_for_certain_keeps_its_entry_and_is_looked_up_again():
+    of = view(claim(list=[waiting("a")]), gated("a", gates=(FOREIGN_GATE,)), asked=NOON)
+    plan = decided(of)
+    assert (plan.actions, plan.wake_at) == ((), NOON + STRANGER_AGAIN)
+    assert of_type(decided(of, now=NOON + STRANGER_AGAIN), LookUpPod)
+
+
 def test_a_pod_that_uses_another_claim_was_listed_by_somebody_with_a_reason():
     assert plan_for(entered(waiting("a")), strangers=["a"]).actions == ()
 

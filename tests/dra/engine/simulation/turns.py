@@ -221,6 +221,8 @@ class Turn:
         except NotFound:
             lives = False
         if lives:
+            if self._world.consumer(action.uid) is not None:
+                self._world.observe_pod(pod, now=self._clock.now)
             self._world.pod_present(self._key, action.uid, now=self._clock.now)
         else:
             self._world.pod_absent(self._key, action.uid)

@@ -1,0 +1,36 @@
+"""Histories that once broke an invariant, played again with the decisions alone: no seed has to find them."""
+
+import pytest
+
+from dra.local.faults import Fault, Rule
+from tests.simulation.decisions import CreateClaim, CreatePods, EndPod, Misfortune
+from tests.simulation.play import play
+from tests.simulation.scenario import Scenario
+from tests.simulation.world import Beginning
+
+ONE_GPU = Beginning(devices=(("gpu-0", ("n1", "n2", "n3")),))
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("lag", [3.0, 0.1])
+@pytest.mark.parametrize("template", [False, True], ids=["shared-claim", "claim-template"])
+def test_a_claim_is_kept_for_a_listed_pod_that_the_pods_watch_still_shows_gated(seed, lag, template):
+    """Kueue's gate goes, kube-scheduler lists and binds the pod, and the claims watch tells first."""
+    late = Rule(fault=Fault.DELAY, component="controller*", verb="watch", resource="pods", seconds=lag, lasting=30.0)
+    decisions = (
+        CreateClaim(at=1.0, namespace="ml", name="a"),
+        CreatePods(
+            at=2.0,
+            namespace="ml",
+            names=("p",),
+            claims=() if template else ("a",),
+            foreign_gate=True,
+            template=template,
+        ),
+        Misfortune(at=6.0, rule=late),
+        EndPod(at=10.0, namespace="ml", name="p", how="let go"),
+        CreateClaim(at=10.2, namespace="ml", name="b"),
+        CreatePods(at=10.3, namespace="ml", names=("q",), claims=("b",)),
+    )
+    outcome = play(Scenario(seed=seed, beginning=ONE_GPU, decisions=decisions, until=40.0))
+    assert not outcome.violation
