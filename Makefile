@@ -126,6 +126,10 @@ simulate: $(STAMP) ## the whole system on virtual time under faults: 20,000 seed
 machine: $(STAMP) ## the claim rules in a small model of a cluster: 20,000 histories (ARGS="--seeds 2000", ARGS=4711)
 	$(BIN)/python -m tests.dra.engine.simulation $(ARGS)
 
+.PHONY: mutants
+mutants: $(STAMP) ## change random lines of engine and controller, report which changes no test finds: 20 minutes (ARGS="--minutes 60")
+	$(BIN)/python -m tests.mutants $(ARGS)
+
 .PHONY: test-deep
 test-deep: $(STAMP) ## the properties of the engine with 20,000 examples each (hours)
 	HYPOTHESIS_PROFILE=deep $(BIN)/pytest tests/dra/engine $(ARGS)

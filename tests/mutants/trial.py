@@ -1,0 +1,99 @@
+"""One trial: a copy of the tree with one changed file, and the tests that ought to see the change, nearest first."""
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, NamedTuple
+
+ROOT: Final = Path(__file__).parents[2]
+
+LIMIT: Final = 600.0
+"""Seconds for one step of a trial; a mutant that never ends has been found."""
+
+MACHINE: Final = ("-m", "tests.dra.engine.simulation", "--first", "0", "--until", "1", "--shown", "0", "--jobs", "1")
+SIMULATION: Final = ("-m", "tests.simulation", "--first", "0", "--until", "1", "--shown", "0", "--jobs", "1")
+PYTEST: Final = ("-m", "pytest", "-q", "-x", "--no-header", "-p", "no:cacheprovider", "-W", "ignore")
+
+
+class Verdict(NamedTuple):
+    """What a trial has come to."""
+
+    found: bool
+    by: str
+    seconds: float
+
+
+class Tree:
+    """A copy of the tracked files, in which one file at a time is changed."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True)  # noqa: S607
+        for name in filter(None, listed.stdout.split("\0")):
+            with suppress(FileNotFoundError, IsADirectoryError):  # a link to a folder is copied as a link
+                (folder / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(ROOT / name, folder / name, follow_symlinks=False)
+
+    def tried(self, file: str, text: str) -> Verdict:
+        """Return whether a test finds the changed file."""
+        whole = (self.folder / file).read_text()
+        began = time.monotonic()
+        (self.folder / file).write_text(text)
+        try:
+            for step in steps(file):
+                verdict = self._run(step)
+                if verdict:
+                    return Verdict(found=True, by=verdict, seconds=time.monotonic() - began)
+            return Verdict(found=False, by="", seconds=time.monotonic() - began)
+        finally:
+            (self.folder / file).write_text(whole)
+
+    def _run(self, step: tuple[str, ...]) -> str:
+        """Run one step; return what it found, or nothing."""
+        environment = {**os.environ, "PYTHONPATH": str(self.folder), "PYTHONDONTWRITEBYTECODE": "1"}
+        environment |= {"PYTHONHASHSEED": "0", "DRA_SIMULATION_FROM": "0"}
+        try:
+            ran = subprocess.run(
+                ["nice", "-n", "10", sys.executable, *step],  # noqa: S607
+                cwd=self.folder,
+                env=environment,
+                capture_output=True,
+                text=True,
+                timeout=LIMIT,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            return f"no end within {LIMIT:.0f} s"
+        if ran.returncode in {0, 5}:  # 5: pytest has collected no test
+            return ""
+        lines = (ran.stdout + ran.stderr).splitlines()
+        told = [line for line in lines if line.startswith(("FAILED", "ERROR", "  seed"))] or lines[-1:]
+        return told[0][:200] if told else f"exit status {ran.returncode}"
+
+
+def steps(file: str) -> Iterator[tuple[str, ...]]:
+    """Yield the commands of a trial: the test of that name, its folder, the machine, and the shell's tests."""
+    path = Path(file)
+    folder = Path("tests") / path.parent
+    own = folder / f"test_{path.name}"
+    if (ROOT / own).exists():
+        yield *PYTEST, str(own)
+    slow = [f"--ignore={folder / name}" for name in ("test_machine.py", "test_mutations.py")]
+    beside = sorted(str(p.relative_to(ROOT)) for p in (ROOT / folder).glob("test_*.py"))
+    yield *PYTEST, *slow, *(each for each in beside if not each.endswith(("test_machine.py", "test_mutations.py")))
+    if file.startswith("dra/engine/claims") or path.parent == Path("dra/engine"):
+        yield *MACHINE, "--seeds", "400"
+        yield *PYTEST, *slow, "tests/dra/engine/claims", "tests/dra/engine/test_world.py"
+    elif file.startswith("dra/engine"):
+        yield *PYTEST, *slow, str(folder)
+    if file.startswith("dra/engine/reservations"):
+        yield *PYTEST, "tests/controller/reservations", "tests/controller/extender"
+    else:
+        yield *PYTEST, *sorted(str(p.relative_to(ROOT)) for p in (ROOT / "tests/controller").glob("test_*.py"))
+    if file.startswith(("dra/engine/claims", "controller")) or path.parent == Path("dra/engine"):
+        yield *SIMULATION, "--seeds", "60"
