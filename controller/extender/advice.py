@@ -99,17 +99,19 @@ def _for_reservation(picture: Picture, uid: Uid, names: Sequence[str]) -> Filter
         )
     if (holding := picture.placing(uid)) is not None:
         return FilterResult(node_names=[name for name in names if name == holding.node])
-    return _told(picture.books.places(known.holding, only=known.only, required=known.required), names)
+    # A placeholder without requests gains nothing in kube-scheduler's eyes when pods leave: preemption is not tried.
+    sifted = picture.books.places(known.holding, only=known.only, required=known.required)
+    return _told(sifted, names, preemptible=not known.holding.pre_allocates)
 
 
-def _told(sifted: Sifted, names: Sequence[str]) -> FilterResult:
-    """Return of all nodes those that were asked about."""
+def _told(sifted: Sifted, names: Sequence[str], *, preemptible: bool = True) -> FilterResult:
+    """Return of all nodes those that were asked about; `preemptible`: whether preemption may help on the others."""
     fits = frozenset(sifted.fits)
     found = FilterResult(node_names=list(filter(fits.__contains__, names)))
     others = frozenset(filterfalse(fits.__contains__, names))
     failed, final = found.failed_nodes, found.failed_and_unresolvable_nodes
     for each in sifted.refused if others else ():
-        for_good = any(reason.why in _FOR_GOOD for reason in each.why)
+        for_good = not preemptible or any(reason.why in _FOR_GOOD for reason in each.why)
         told = ", ".join(reason.text for reason in each.why)
         (final if for_good else failed).update(dict.fromkeys(filter(others.__contains__, each.nodes), told))
     if len(failed) + len(final) < len(others):

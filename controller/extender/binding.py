@@ -185,6 +185,7 @@ class Binder:
     async def _hold(self, known: Known, node: str, *, deadline: float) -> None:
         holding = self._wanted(known, node)
         over = ",".join(sorted(holding.predecessors))
+        inside = [Consumer.of(pod) for pod in self._picture.books.consumers(holding.uid)]
 
         def change(reservation: Reservation) -> ReservationStatus | None:
             if reservation.status.phase is Phase.AVAILABLE and reservation.status.node_name == node:
@@ -193,7 +194,7 @@ class Binder:
                 raise RefusedError(f"reservation {known.name}: has been resized meanwhile; the scheduler tries again")
             now = self._writing.now().timestamp()
             try:
-                after = statuses.bound(reservation, node=node, now=now)
+                after = statuses.bound(reservation, node=node, now=now, over=inside)
             except (MalformedAmountsError, MalformedAnnotationError) as error:
                 raise RefusedError(f"reservation {known.name}: {error}") from error
             if after is None or expiry.deadline(reservation) <= now:

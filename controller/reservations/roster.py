@@ -108,7 +108,7 @@ class Roster:
             return
         if self.kind is Placeholders.YIELDING:
             self.dirty |= self.waiting.observe(pod)
-            self._look_again(uid, pod)
+        self._look_again(uid, pod)
         before = self._pods.get(uid)
         self._pods[uid] = pod
         for said in {_said(each) for each in (before, pod) if each is not None}:

@@ -37,6 +37,8 @@ class Group(Struct, frozen=True):
     kept: tuple[Kept, ...] = ()
     inside: tuple[str, ...] = ()
     """The reservations that it would run in."""
+    over: int = 0
+    """How many running pods a reservation would be placed over."""
 
 
 class Candidate(Struct, frozen=True):
@@ -76,7 +78,8 @@ def of_pod(books: Books, pod: Claimant, nodes: Sequence[str]) -> Advice:
     for name in nodes:
         room, verdict = books.room(name), books.explain(pod, name)
         inside = tuple(each for uid in verdict.inside if (each := _name(books, uid)))
-        answers.append((name, verdict.refusals, _kept(room, verdict.refusals) if room is not None else (), inside))
+        kept = _kept(room, verdict.refusals) if room is not None else ()
+        answers.append((name, _Answer(refusals=verdict.refusals, kept=kept, inside=inside)))
     return Advice(groups=_grouped(answers), candidates=tuple(sorted(candidates, key=_by_name)), others=others)
 
 
@@ -87,22 +90,37 @@ def of_reservation(books: Books, holding: Holding, nodes: Sequence[str], *, only
         room = books.room(name)
         if room is None:
             continue
-        running = [each.pod for each in books.occupants(name) if each.inside is None]
-        found = place(room, holding, only=only, running=running, required=required)
-        refusals = () if isinstance(found, Place) else found
-        answers.append((name, refusals, _kept(room, refusals), ()))
+        found = place(room, holding, only=only, running=books.running(name), required=required)
+        if isinstance(found, Place):
+            answers.append((name, _Answer(over=len(found.over))))
+        else:
+            answers.append((name, _Answer(refusals=found, kept=_kept(room, found))))
     return list(_grouped(answers))
 
 
-def _grouped(
-    answers: Iterable[tuple[str, tuple[Refusal, ...], tuple[Kept, ...], tuple[str, ...]]],
-) -> tuple[Group, ...]:
-    found: dict[tuple[tuple[Refusal, ...], tuple[Kept, ...], tuple[str, ...]], list[str]] = {}
-    for name, refusals, kept, inside in answers:
-        found.setdefault((refusals, kept, inside), []).append(name)
+class _Answer(Struct, frozen=True):
+    """The answer of one node; fields as in `Group`."""
+
+    refusals: tuple[Refusal, ...] = ()
+    kept: tuple[Kept, ...] = ()
+    inside: tuple[str, ...] = ()
+    over: int = 0
+
+
+def _grouped(answers: Iterable[tuple[str, _Answer]]) -> tuple[Group, ...]:
+    found: dict[_Answer, list[str]] = {}
+    for name, answer in answers:
+        found.setdefault(answer, []).append(name)
     made = [
-        Group(count=len(names), nodes=tuple(names[:NAMED]), refusals=key[0], kept=key[1], inside=key[2])
-        for key, names in found.items()
+        Group(
+            count=len(names),
+            nodes=tuple(names[:NAMED]),
+            refusals=each.refusals,
+            kept=each.kept,
+            inside=each.inside,
+            over=each.over,
+        )
+        for each, names in found.items()
     ]
     return tuple(sorted(made, key=lambda each: (len(each.refusals), -each.count, each.nodes)))
 

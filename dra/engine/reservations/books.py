@@ -230,6 +230,16 @@ class Books:
         """Return the pods of a node."""
         return tuple(Occupant(pod=seat.pod, inside=seat.inside) for seat in self._seats_on(node))
 
+    def running(self, node: str) -> Iterator[Claimant]:
+        """Yield the pods of a node that a reservation may be placed over: each is in none.
+
+        An annotation that names a reservation which is gone, or has ended, puts a pod in none.
+        """
+        for seat in self._seats_on(node):
+            named = self._holdings.get(seat.pod.reservation)
+            if seat.inside is None and (named is None or not named.available):
+                yield seat.pod
+
     def consumers(self, uid: Uid) -> tuple[Claimant, ...]:
         """Return the pods in a reservation, by uid."""
         holding = self._holdings.get(uid)
@@ -355,7 +365,7 @@ class Books:
             yield Refused(nodes=self._fleet.named(those), why=why or (Refusal(why=Why.NO_MATCH),))
 
     def _place(self, holding: Holding, node: str, *, only: str, required: bool) -> Place | tuple[Refusal, ...]:
-        running = (seat.pod for seat in self._seats_on(node) if seat.inside is None)
+        running = self.running(node)
         return placing.place(self._room(node), holding, only=only, running=running, required=required)
 
     def _room(self, node: str) -> Room:

@@ -16,6 +16,7 @@ from dra.api.reservations.model import (
     PreAllocationMode,
     PreAllocationPolicy,
     Reservation,
+    ReservationSpec,
     ReservationStatus,
     Taint,
 )
@@ -101,7 +102,7 @@ def of(reservation: Reservation) -> Holding:
         labels=dict(meta.labels),
         listed=frozenset(Uid(each.uid) for each in status.current_owners),
         predecessors=predecessors(reservation),
-        pre_allocates=spec.pre_allocation and spec.allocate_policy is AllocatePolicy.RESTRICTED,
+        pre_allocates=pre_allocates(spec),
         pre_allocation_mode=policy.mode,
         over_many=policy.enable_multiple,
         priority=_priority(reservation),
@@ -152,6 +153,11 @@ def resized(text: str) -> dict[str, int]:
         return amounts.read(content.get("resources"), path="resources")
     except MalformedAmountsError as error:
         raise MalformedAnnotationError(f"annotation {marks.RESIZE}: {error}") from error
+
+
+def pre_allocates(spec: ReservationSpec) -> bool:
+    """Whether a reservation may be placed over running pods: policy Restricted only, as Koordinator has it."""
+    return spec.pre_allocation and spec.allocate_policy is AllocatePolicy.RESTRICTED
 
 
 def predecessors(reservation: Reservation) -> frozenset[Uid]:

@@ -81,7 +81,7 @@ def without_pods(held: Amounts) -> dict[str, int]:
 
 def first(reservation: Reservation) -> dict[str, Any]:
     """Return the one that finds the place. Raises MalformedAmountsError or MalformedAnnotationError."""
-    made = placeholders.manifest(reservation)
+    made = placeholders.manifest(reservation, stays=True)
     made["metadata"]["labels"] = {marks.PLACEHOLDER: marks.TRUE}
     spec = made["spec"]
     spec.pop("preemptionPolicy", None)

@@ -18,9 +18,19 @@ from typing import Any, Final, TypeAlias
 from dra.api.configuration import Placeholders
 from dra.api.reservations.model import Phase, Reservation, ReservationStatus
 from dra.engine.instants import NEVER, WallTime
-from dra.engine.reservations import collection, devices, expiry, holdings, keepers, phases, placeholders, yielding
+from dra.engine.reservations import (
+    collection,
+    devices,
+    expiry,
+    holdings,
+    keepers,
+    marks,
+    phases,
+    placeholders,
+    yielding,
+)
 from dra.engine.reservations import status as statuses
-from dra.engine.reservations.claimants import Claimant
+from dra.engine.reservations.claimants import Claimant, allocated
 from dra.engine.reservations.keepers import Keeper
 from dra.engine.reservations.phases import TERMINAL, Happening
 from dra.engine.reservations.reasons import ReservationReason
@@ -215,7 +225,7 @@ def _using(view: View, *, now: WallTime) -> tuple[Action, ...]:
         return tuple(Ask(key=(each.namespace, each.name), uid=uid) for uid, each in missing.items())
     status = statuses.synced(reservation, (*view.consumers, *under_way), now=now, never_bound=view.never_bound)
     if status is None:
-        return ()
+        return tuple(_annotated(view, (*view.consumers, *under_way)))
     told = []
     if status.phase is Phase.SUCCEEDED:
         names = (
@@ -223,6 +233,19 @@ def _using(view: View, *, now: WallTime) -> tuple[Action, ...]:
         )
         told = [Told(reason=ReservationReason.SUCCEEDED, text=f"was allocated once, to {names}")]
     return (_written(reservation, status, *told),)
+
+
+def _annotated(view: View, consumers: Iterable[Consumer]) -> Iterator[Welcome]:
+    """Yield the pods that the reservation was placed over and whose annotation does not name the reservation yet.
+
+    The status names such a pod first, so its annotation can be written after a restart as well.
+    """
+    before = holdings.predecessors(view.reservation)
+    for each in consumers:
+        pod = view.pods.get(each.uid)
+        said = allocated(pod.metadata.annotation(marks.ALLOCATED)) if pod is not None else ""
+        if each.uid in before and not each.under_way and said != view.reservation.metadata.uid:
+            yield Welcome(key=each.key, uid=each.uid, nominate=False, label=False)
 
 
 def _placed(view: View, *, now: WallTime) -> tuple[Action, ...]:

@@ -77,8 +77,13 @@ def only_node(reservation: Reservation) -> str:
     return name if isinstance(name, str) else ""
 
 
-def manifest(reservation: Reservation) -> dict[str, Any]:
-    """Return the pod. Raises MalformedAmountsError or MalformedAnnotationError: what is to be held cannot be read."""
+def manifest(reservation: Reservation, *, stays: bool = False) -> dict[str, Any]:
+    """Return the pod. Raises MalformedAmountsError or MalformedAnnotationError: what is to be held cannot be read.
+
+    With pre-allocation the pod requests 0 of cpu and memory: kube-scheduler counts the running pods whose place the
+    reservation is to take, and would refuse their node before the extender is asked. The extender judges the amounts.
+    `stays`: the pod keeps the room itself, so it always requests what is held.
+    """
     _, name = key(reservation)
     template = reservation.spec.template
     given = template.get("spec") or {}
@@ -89,7 +94,13 @@ def manifest(reservation: Reservation) -> dict[str, Any]:
     labels = metadata.get("labels") if isinstance(metadata, Mapping) else None
     spec["schedulerName"] = given.get("schedulerName") or SCHEDULER
     more = {**(labels or {}), **reservation.metadata.labels}
-    return pausing(reservation, name=name, wanted=holdings.wanted(reservation), spec=spec, labels=more)
+    wanted = holdings.wanted(reservation)
+    pod = pausing(reservation, name=name, wanted=wanted, spec=spec, labels=more)
+    if holdings.pre_allocates(reservation.spec) and not stays:
+        # Written as 0, not left out: a ResourceQuota refuses pods without, and a LimitRange would set its defaults.
+        (container,) = pod["spec"]["containers"]
+        container["resources"] = {"requests": dict.fromkeys(("cpu", "memory"), "0")}
+    return pod
 
 
 def pausing(

@@ -4,16 +4,18 @@ It needs what a pod of its template would: free room. Reservations of the defaul
 
 With pre-allocation (policy Restricted only) it may also be placed over running pods that are to be its consumers: their
 place is reserved while they use it, and kept when they end. Those are pods that match its owners (mode Default) or are
-labelled for it (mode Cluster), in no reservation yet; first those with the greatest priority annotation. One of them,
-or with ``enableMultiple`` as many as are needed without overflowing it.
+labelled for it (mode Cluster), are in no reservation yet, and take no more of a restricted resource than it holds. The
+pod that fills it best comes first; in mode Cluster the priority annotation decides before that. One pod, or with
+``enableMultiple`` as many as are needed without overflowing it.
 """
 
 from collections.abc import Iterable, Iterator
+from functools import partial
 
 from dra.api.reservations.model import PreAllocationMode
-from dra.engine.reservations import amounts, eligibility, marks, owners
+from dra.engine.reservations import amounts, eligibility, marks, owners, score
 from dra.engine.reservations import filter as filtering
-from dra.engine.reservations.amounts import Amounts
+from dra.engine.reservations.amounts import PODS, Amounts
 from dra.engine.reservations.claimants import Claimant
 from dra.engine.reservations.holdings import Holding
 from dra.engine.reservations.refusals import Refusal, Why
@@ -74,13 +76,13 @@ def _over(room: Room, holding: Holding, running: Iterable[Claimant]) -> tuple[Cl
     """Return the pods to place it over; none if that does not help."""
     chosen: list[Claimant] = []
     taken: Amounts = {}
-    for pod in sorted((each for each in running if _may(holding, each)), key=_rank):
+    for pod in sorted((each for each in running if _may(holding, each)), key=partial(_rank, holding)):
+        more = amounts.plus(taken, pod.amounts)
+        if any(amount > holding.amounts[name] for name, amount in more.items() if name in holding.restricted):
+            continue
         if not holding.over_many:
             if _fits(room.giving(pod.uid, pod.amounts), holding, pod.amounts):
                 return (pod,)
-            continue
-        more = amounts.plus(taken, pod.amounts)
-        if any(amount > holding.amounts[name] for name, amount in more.items() if name in holding.restricted):
             continue
         chosen.append(pod)
         taken = more
@@ -95,12 +97,14 @@ def _fits(room: Room, holding: Holding, consumed: Amounts) -> bool:
 
 
 def _may(holding: Holding, pod: Claimant) -> bool:
-    if pod.reservation:
-        return False
+    if not any(holding.amounts.get(name) for name, amount in pod.amounts.items() if amount and name != PODS):
+        return False  # the pod uses nothing of what is to be held
     if holding.pre_allocation_mode is PreAllocationMode.CLUSTER:
         return pod.labels.get(marks.PRE_ALLOCATABLE) == marks.TRUE
     return owners.matches((each for each in holding.owners if each.label_selector is not None), pod)
 
 
-def _rank(pod: Claimant) -> tuple[int, str]:
-    return (-pod.pre_allocatable, pod.uid)
+def _rank(holding: Holding, pod: Claimant) -> tuple[int, int, str]:
+    cluster = holding.pre_allocation_mode is PreAllocationMode.CLUSTER
+    priority = pod.pre_allocatable if cluster else 0
+    return (-priority, -score.most_allocated(Held(holding=holding), pod.amounts), pod.uid)

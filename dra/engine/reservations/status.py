@@ -6,7 +6,7 @@ named is gone. A consumer is *under way* while its binding may still fail: it is
 place, yet it has not ended anything. Pods that were here before the reservation (pre-allocation) do not end it.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any
 
@@ -14,6 +14,7 @@ from dra.api.reservations.model import ObjectReference, Phase, Quantities, Reser
 from dra.engine.instants import WallTime
 from dra.engine.reservations import amounts, holdings
 from dra.engine.reservations.amounts import Amounts
+from dra.engine.reservations.claimants import Claimant
 from dra.engine.reservations.phases import Happening, after
 from dra.model.meta import Key, Struct, Uid
 
@@ -27,9 +28,18 @@ class Consumer(Struct, frozen=True):
     under_way: bool = False
     """Whether its binding may still fail."""
 
+    @classmethod
+    def of(cls, pod: Claimant, *, under_way: bool = False) -> "Consumer":
+        """Return what a status says of a pod."""
+        return cls(uid=pod.uid, key=pod.key, amounts=pod.amounts, under_way=under_way)
 
-def bound(reservation: Reservation, *, node: str, now: WallTime) -> ReservationStatus | None:
+
+def bound(
+    reservation: Reservation, *, node: str, now: WallTime, over: Iterable[Consumer] = ()
+) -> ReservationStatus | None:
     """Return the status once it has a place; None if it cannot have one any more.
+
+    `over` are the running pods that it is placed over: its first consumers.
 
     Raises MalformedAmountsError or MalformedAnnotationError, if what it wants cannot be read.
     """
@@ -40,9 +50,10 @@ def bound(reservation: Reservation, *, node: str, now: WallTime) -> ReservationS
     found = after(reservation.status, Happening.BOUND, now=now, message=text)
     if found is None:
         return None
-    return found.model_copy(
-        update={"node_name": node, "allocatable": written(held, like=amounts.texts(reservation.spec.template))}
-    )
+    like = amounts.texts(reservation.spec.template)
+    there = found.model_copy(update={"node_name": node, "allocatable": written(held, like=like)})
+    inside = sorted(over, key=lambda each: each.uid)
+    return there if not inside else _naming(there, inside)
 
 
 def synced(
@@ -60,15 +71,7 @@ def synced(
     if status.phase is not Phase.AVAILABLE:
         return None
     inside = sorted(consumers, key=lambda each: each.uid)
-    taken = amounts.total(each.amounts for each in inside)
-    found = status.model_copy(
-        update={
-            "current_owners": tuple(
-                ObjectReference(namespace=each.key[0], name=each.key[1], uid=each.uid) for each in inside
-            ),
-            "allocated": _allocated(status, taken),
-        }
-    )
+    found = _naming(status, inside)
     if reservation.spec.allocate_once and _used(reservation, inside, never_bound):
         found = after(found, Happening.ALLOCATED, now=now, message="an owner has it") or found
     return None if found == status else found
@@ -127,6 +130,13 @@ def patch(before: ReservationStatus, after: ReservationStatus) -> dict[str, Any]
 
 def _lean(part: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in part.items() if value != ""}
+
+
+def _naming(status: ReservationStatus, inside: Sequence[Consumer]) -> ReservationStatus:
+    """Return a status with these consumers, and with what they take."""
+    taken = amounts.total(each.amounts for each in inside)
+    owners = tuple(ObjectReference(namespace=each.key[0], name=each.key[1], uid=each.uid) for each in inside)
+    return status.model_copy(update={"current_owners": owners, "allocated": _allocated(status, taken)})
 
 
 def _allocated(status: ReservationStatus, taken: Amounts) -> Quantities:

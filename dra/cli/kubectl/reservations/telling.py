@@ -1,6 +1,6 @@
 """``kubectl dra why reservation/x``, and what reservations mean to a pod that waits."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import Any, Final
 
@@ -40,7 +40,7 @@ def tell(snapshot: Snapshot, name: str, style: Style, *, now: datetime) -> None:
     if (reservation := found.reservation(name)) is None:
         raise FailedError(f"{found.unreadable[name]}; nobody can use it. Correct it: kubectl edit reservation {name}")
     groups = _groups(found, reservation)
-    wrong = trouble(found, reservation)
+    wrong = trouble(found, reservation, groups)
     if style.output is Format.TABLE:
         click.echo("\n".join(folded_lines(lines(found, reservation, groups, wrong, now=now))))
     else:
@@ -82,8 +82,11 @@ def lines(
         yield f"  next      {wrong[1]}"
 
 
-def trouble(found: Found, reservation: Reservation) -> tuple[str, str] | None:
-    """Return what is wrong with a reservation, and the command to go on with; None if nothing is."""
+def trouble(found: Found, reservation: Reservation, groups: Iterable[Group] = ()) -> tuple[str, str] | None:
+    """Return what is wrong with a reservation, and the command to go on with; None if nothing is.
+
+    `groups` are the nodes by what the extender says of them.
+    """
     name, status = reservation.metadata.name, reservation.status
     known = found.picture.reservation(found.objects[name].metadata.uid)
     if known is not None and known.holding.fault:
@@ -94,7 +97,7 @@ def trouble(found: Found, reservation: Reservation) -> tuple[str, str] | None:
         return (kept.message, f"kubectl get pods -A --field-selector spec.nodeName={status.node_name}")
     if status.phase is not Phase.PENDING:
         return None
-    return _waiting(found, reservation)
+    return _waiting(found, reservation, groups)
 
 
 def _kept_by(found: Found, reservation: Reservation) -> str:
@@ -106,7 +109,7 @@ def _kept_by(found: Found, reservation: Reservation) -> str:
     return f"placeholders that yield to owners: {counts}" if staying else ""
 
 
-def _waiting(found: Found, reservation: Reservation) -> tuple[str, str]:
+def _waiting(found: Found, reservation: Reservation, groups: Iterable[Group]) -> tuple[str, str]:
     """Return what became of the placeholder of a reservation that has no place."""
     name, status = reservation.metadata.name, reservation.status
     key = placeholders.key(reservation)
@@ -127,6 +130,8 @@ def _waiting(found: Found, reservation: Reservation) -> tuple[str, str]:
     if condition is None:
         scheduler = pod.spec.scheduler_name
         return (f"its placeholder was not looked at yet: no scheduler answers to the name {scheduler}", command)
+    if any(not group.refusals for group in groups):  # room is not what is missing
+        return (f"kube-scheduler has found no node for its placeholder: {condition.message}", command)
     return (f"no node has room for it: {condition.message}", command)
 
 

@@ -95,7 +95,8 @@ def group_line(group: Group) -> str:
     who = f"{group.count} nodes ({', '.join(group.nodes)}{', …' if group.count > len(group.nodes) else ''})"
     if not group.refusals:
         inside = f", in reservation {named(group.inside)}" if group.inside else ""
-        return f"{who}: has room for it{inside}"
+        over = f", over {group.over} running pods that are to be its owners" if group.over else ""
+        return f"{who}: has room for it{inside}{over}"
     kept = {each.resource: each for each in group.kept}
     return f"{who}: {'; '.join(dict.fromkeys(_refusal(each, kept.get(each.subject)) for each in group.refusals))}"
 

@@ -122,7 +122,8 @@ class Reserving:
         held = self._picture.books.holding(uid)
         over = ",".join(sorted(held.predecessors)) if held is not None else ""
         try:
-            status = statuses.bound(known.reservation, node=node, now=self._now)
+            inside = [Consumer.of(pod) for pod in self._picture.books.consumers(uid)]
+            status = statuses.bound(known.reservation, node=node, now=self._now, over=inside)
         except (MalformedAmountsError, MalformedAnnotationError) as error:
             return f"reservation {known.name}: {error}"
         if status is None:

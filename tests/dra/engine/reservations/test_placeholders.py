@@ -1,6 +1,6 @@
 import pytest
 
-from dra.engine.reservations import placeholders
+from dra.engine.reservations import keepers, placeholders
 from dra.model.meta import ObjectMeta, OwnerReference, Uid
 from tests.dra.engine.reservations.examples import reservation
 
@@ -20,6 +20,27 @@ def test_it_asks_for_what_is_to_be_held_and_runs_nothing():
         "requests": {"cpu": "2", "nvidia.com/gpu": "1"},
         "limits": {"nvidia.com/gpu": "1"},
     }
+
+
+OVER_PODS = {"preAllocation": True, "allocatePolicy": "Restricted"}
+
+
+@pytest.mark.parametrize(
+    ("spec", "cpu"),
+    [
+        pytest.param(OVER_PODS, "0", id="pre-allocation"),
+        pytest.param({"preAllocation": True}, "2", id="pre-allocation-needs-policy-Restricted"),
+        pytest.param({"allocatePolicy": "Restricted"}, "2", id="no-pre-allocation"),
+    ],
+)
+def test_a_placeholder_requests_nothing_where_running_pods_may_have_the_room(spec, cpu):
+    """NodeResourcesFit counts the pods over which the reservation is to be placed, and refuses their node."""
+    container = {"name": "a", "image": "b", "resources": {"requests": {"cpu": "2", "nvidia.com/gpu": 1}}}
+    given = reservation(template={"spec": {"containers": [container]}}, **spec)
+    (made,) = placeholders.manifest(given)["spec"]["containers"]
+    assert made["resources"]["requests"]["cpu"] == cpu
+    (keeper,) = keepers.first(given)["spec"]["containers"]
+    assert keeper["resources"]["requests"] == {"cpu": "2", "nvidia.com/gpu": "1"}
 
 
 def test_what_is_resized_is_what_it_asks_for():

@@ -97,11 +97,21 @@ CLUSTER = {marks.PRE_ALLOCATABLE: "true"}
         pytest.param(
             [pod("a", 2, app="a"), pod("b", 4, app="a"), pod("c", 2, app="a"), pod("z", 2)],
             taking_over(over_many=True),
+            ["b"],
+            id="over-as-few-as-are-needed",
+        ),
+        pytest.param(
+            [pod("a", 3, app="a"), pod("b", 2, app="a"), pod("c", 1, app="a"), pod("z", 4)],
+            taking_over(over_many=True),
             ["a", "c"],
             id="without-overflowing",
         ),
+        pytest.param([pod("a", 7, app="a"), pod("z", 3)], taking_over(), None, id="not-over-a-pod-that-overflows-it"),
         pytest.param(
-            [pod("a", 4, app="a", reservation="r0"), pod("z", 6)], taking_over(), None, id="in-another-already"
+            [pod("a", 2, app="a"), pod("b", 4, app="a"), pod("z", 4)], taking_over(), ["b"], id="the-largest-pod-first"
+        ),
+        pytest.param(
+            [pod("a", memory=1, app="a"), pod("z", 10)], taking_over(), None, id="not-over-a-pod-of-other-resources"
         ),
         pytest.param(
             [pod("a", 4, app="a"), pod("b", 4, labels=CLUSTER), pod("z", 2)],
@@ -130,6 +140,24 @@ def test_one_that_must_be_placed_over_pods_is_not_placed_plainly():
     owner = pod("a", 4, app="a")
     assert answer(place(full(owner), taking_over(), running=[owner], required=True)) == ["a"]
     assert not isinstance(place(full(), taking_over(), required=True), Place)
+
+
+@pytest.mark.parametrize(
+    ("known", "over"),
+    [
+        pytest.param([holding("r0", 1, policy=ALIGNED)], None, id="in-another"),
+        pytest.param([], ["a"], id="another-that-is-gone"),
+        pytest.param([holding("r0", 1, policy=ALIGNED, available=False)], ["a"], id="another-that-has-ended"),
+    ],
+)
+def test_a_pod_of_another_reservation_is_left_alone(known, over):
+    books = Books()
+    books.observe_node("n", of(10))
+    for each in known:
+        books.observe_reservation(each)
+    books.observe_pod(pod("a", 4, app="a", reservation="uid-r0"), node="n")
+    books.observe_pod(pod("z", 6), node="n")
+    assert answer(books.place(taking_over(), "n")) == (["Insufficient cpu by node"] if over is None else over)
 
 
 def test_the_place_of_a_dying_pod_is_kept_for_its_successor():

@@ -66,7 +66,7 @@ def asked(made, name):
 def told(made, name):
     meant = made.reservation(name)
     groups = telling._groups(made, meant)
-    return list(telling.lines(made, meant, groups, telling.trouble(made, meant), now=NOON))
+    return list(telling.lines(made, meant, groups, telling.trouble(made, meant, groups), now=NOON))
 
 
 def test_a_pod_that_finds_no_room_hears_who_holds_it_and_how_much():
@@ -160,16 +160,44 @@ def test_only_what_is_of_no_use_is_trouble(phase, expected):
     [
         pytest.param("", [], "no scheduler answers to the name koord-scheduler", id="nobody-looks"),
         pytest.param("n1", [], "without asking our extender", id="no-extender"),
-        pytest.param(
-            "",
-            [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/1 nodes"}],
-            "no node has room for it: 0/1 nodes",
-            id="no-room",
-        ),
     ],
 )
 def test_one_that_waits_says_what_became_of_its_placeholder(node, conditions, expected):
     one = reservation("one", "1")
+    made = found(reservations=[one], nodes=[host("n1")], pods=[placeholder(one, node=node, conditions=conditions)])
+    text, command = telling.trouble(made, made.reservation("one"))
+    assert expected in text
+    assert command.startswith("kubectl ")
+
+
+REFUSED = [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/1 nodes"}]
+
+
+@pytest.mark.parametrize(
+    ("cpu", "nodes", "warning"),
+    [
+        pytest.param("8", "too little cpu of the node: 8 asked for, 7800m of 7800m free", "no node has room", id="no"),
+        pytest.param("7", "has room for it", "kube-scheduler has found no node for its placeholder", id="room"),
+    ],
+)
+def test_nodes_and_warning_do_not_contradict_each_other(cpu, nodes, warning):
+    one = reservation("one", cpu)
+    made = found(reservations=[one], nodes=[host("n1", "7800m")], pods=[placeholder(one, conditions=REFUSED)])
+    lines = told(made, "one")
+    assert f"  nodes     1 nodes (n1): {nodes}" in lines
+    (line,) = (each for each in lines if "warning" in each)
+    assert line.startswith(f"  warning   {warning}")
+
+
+def test_running_pods_that_a_reservation_may_be_placed_over_are_told():
+    one = reservation("one", "7", preAllocation=True, allocatePolicy="Restricted")
+    made = found(reservations=[one], nodes=[host("n1", "7800m")], pods=[pod("old", "7", app="one", node="n1")])
+    assert "  nodes     1 nodes (n1): has room for it, over 1 running pods that are to be its owners" in told(
+        made, "one"
+    )
+
+
+def placeholder(one, *, node="", conditions=()):
     owner = {"apiVersion": one["apiVersion"], "kind": "Reservation", "name": "one", "uid": "uid-one"}
     content = {
         "metadata": {
@@ -179,12 +207,9 @@ def test_one_that_waits_says_what_became_of_its_placeholder(node, conditions, ex
             "ownerReferences": [owner | {"controller": True}],
         },
         "spec": {"schedulerName": "koord-scheduler", "nodeName": node, "containers": []},
-        "status": {"conditions": conditions},
+        "status": {"conditions": list(conditions)},
     }
-    made = found(reservations=[one], nodes=[host("n1")], pods=[msgspec.convert(content, PlacedPod)])
-    text, command = telling.trouble(made, made.reservation("one"))
-    assert expected in text
-    assert command.startswith("kubectl ")
+    return msgspec.convert(content, PlacedPod)
 
 
 def test_a_reservation_that_cannot_be_read_is_told_and_harms_no_other():

@@ -56,6 +56,18 @@ def test_a_reservation_of_the_manifests_is_placed_first_its_owners_land_on_it_an
     assert "cpu" in found["x"]["why"]
 
 
+def test_a_reservation_takes_the_place_of_a_running_pod(simulate):
+    """kube-scheduler counts the running pod, so a placeholder that requests 7 more would be refused first."""
+    seven = [{"name": "main", "resources": {"requests": {"cpu": "7"}}}]
+    running = pod("old", on="n1", containers=seven, metadata={"labels": {"app": "mine"}}, phase="Running")
+    over = reservation("r", cpu=7)
+    over["spec"] |= {"preAllocation": True, "allocatePolicy": "Restricted"}
+    there = reservation("there", cpu=1, on="n2")  # a bundle keeps the labels of pods that selectors in it name
+    cluster = having(there, nodes=[node("n1"), node("n2", cpu="1")], pods=[running])
+    found = simulate(over, mine("a", cpu=7), cluster=cluster)
+    assert (found["r"]["node"], found["a"]["node"]) == ("n1", "")
+
+
 def test_one_that_is_there_counts_as_well(simulate):
     cluster = having(reservation("r", on="n1"))
     assert placed(simulate(others("x"), mine("a"), cluster=cluster)) == {"a"}
