@@ -9,7 +9,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
-from dra.cel.rules import Rule
+from dra.cel.rules import Rule, RuleError
 from dra.engine.claims.view import WorkloadPhase
 from dra.engine.instants import Instant
 from dra.engine.workloads import WorkloadKey
@@ -137,7 +137,7 @@ class Workloads:
             self._refused_reads.over(kind)
             if found.metadata.uid != reference.uid:
                 self._world.forget_workload(key, reference.uid)
-            self._world.observe_workload(key, uid=found.metadata.uid, finished=self._finished(kind, found))
+            self._observe(key, found)
         finally:
             self._woken()
 
@@ -219,7 +219,7 @@ class Workloads:
         match change:
             case Upserted(obj=found):
                 key = WorkloadKey(kind, found.metadata.namespace, found.metadata.name)
-                self._world.observe_workload(key, uid=found.metadata.uid, finished=self._finished(kind, found))
+                self._observe(key, found)
             case Deleted(obj=found, certain=True):
                 key = WorkloadKey(kind, found.metadata.namespace, found.metadata.name)
                 self._world.forget_workload(key, found.metadata.uid)
@@ -228,10 +228,20 @@ class Workloads:
             case _:
                 pass
 
+    def _observe(self, key: WorkloadKey, found: DynamicObject | PartialObject) -> None:
+        """Tell the world of an object; one that its rule gives no answer for is there, and its claims are told."""
+        finished, unjudged = False, ""
+        try:
+            finished = self._finished(key.kind, found)
+        except RuleError as error:  # it must not end the watch of the kind
+            unjudged = str(error)
+        self._world.observe_workload(key, uid=found.metadata.uid, finished=finished, unjudged=unjudged)
+
     def _finished(self, kind: GroupResource, found: DynamicObject | PartialObject) -> bool:
         rule = self._rules.get(kind)
         if rule is None or not isinstance(found, DynamicObject):
             return False
-        finished = rule.holds(found.content)
-        found.content.clear()  # the reflector keeps what it has shown us, and its metadata is all it needs
-        return finished
+        try:
+            return rule.holds(found.content)
+        finally:
+            found.content.clear()  # the reflector keeps what it has shown us, and its metadata is all it needs

@@ -18,6 +18,9 @@ from dra.model.slices import Device
 Facts: TypeAlias = dict[str, Any]
 """What a selector sees as ``device``."""
 
+LONGEST: Final = 10 * 1024
+"""Characters of an expression that an API server takes."""
+
 _LITERAL: Final = re.compile(r"""["']([a-z0-9][-a-z0-9.]*)["']""")
 _ENVIRONMENT: Final = environment({"device": cel.Type.DYN})
 
@@ -37,6 +40,8 @@ class Selector:
 
     def __init__(self, expression: str) -> None:
         self.expression = expression
+        if len(expression) > LONGEST:
+            raise MalformedSelectorError(f"a selector has {LONGEST} characters at most, this one {len(expression)}")
         try:
             self._compiled = Expression(expression, _ENVIRONMENT)
         except Malformed as error:
@@ -51,7 +56,7 @@ class Selector:
     def matches(self, device: Facts) -> bool:
         """Whether a device is meant; raises SelectorError where that cannot be told."""
         try:
-            answer = self._compiled.evaluate({"device": self._completed(device)})
+            answer = self._compiled.evaluate_shallow({"device": self._completed(device)})
         except Failed as error:
             raise SelectorError(f"selector {self.expression!r}: {error}") from error
         if not isinstance(answer, bool):
@@ -98,19 +103,25 @@ def _attribute(value: Mapping[str, Any]) -> Any:  # noqa: ANN401 - any type that
     """Return an attribute's value; None for one of a type that we do not know."""
     for kind in ("string", "int", "bool"):
         if kind in value:
-            return value[kind]
+            return _scalar(value[kind])
     try:
         if "version" in value:
             return library.semver(value["version"])
         if "versions" in value:
             return [library.semver(each) for each in value["versions"]]
-    except ValueError:
+    except (TypeError, ValueError):
         return None
-    return next((value[kind] for kind in ("strings", "ints", "bools") if kind in value), None)
+    several = next((value[kind] for kind in ("strings", "ints", "bools") if kind in value), None)
+    return [_scalar(each) for each in several] if isinstance(several, list) else None
+
+
+def _scalar(value: object) -> object:
+    """Return a value that selectors may see; None for one that no API server holds: files may nest anything."""
+    return value if isinstance(value, str | int) else None
 
 
 def _capacity(value: Mapping[str, Any]) -> Any:  # noqa: ANN401 - a quantity, or None for what is none
     try:
         return library.quantity(value["value"])
-    except (KeyError, ValueError):
+    except (KeyError, TypeError, ValueError):
         return None

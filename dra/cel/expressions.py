@@ -6,12 +6,12 @@ the compiler. Evaluating gives a value or `Failed`, in the words of cel-go, whic
 
 import re
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 from cel_expr_python import cel
 from cel_expr_python.ext import ext_bindings, ext_encoders, ext_math, ext_optional, ext_strings
 
-from dra.cel import library
+from dra.cel import library, nesting
 
 _EXTENSIONS: Final = (
     ext_bindings.ExtBindings(),
@@ -55,10 +55,34 @@ class Expression:
 
     def evaluate(self, data: Mapping[str, Any]) -> Any:  # noqa: ANN401 - whatever it means
         """Return its value as plain Python; raises `Failed`."""
-        answer = self._compiled.eval(data=data)
+        return self.evaluate_shallow(data) if not nesting.too_deep(data) else _refuse()
+
+    def evaluate_shallow(self, data: Mapping[str, Any]) -> Any:  # noqa: ANN401 - whatever it means
+        """Return its value for data whose form shows that they are not nested deep; raises `Failed`."""
+        answer = _answer_to(self._compiled, data)
         if answer.type() == cel.Type.ERROR:
             raise Failed(_as_cel_go(_STATUS.sub("", str(answer.value()))))
         return answer.plain_value()
+
+
+def answer_to(compiled: Any, data: Mapping[str, Any]) -> Any:  # noqa: ANN401 - cel.Expression, cel.Value
+    """Return the evaluator's answer, an error of the expression included; raises `Failed` where there is none."""
+    if nesting.too_deep(data):
+        _refuse()
+    return _answer_to(compiled, data)
+
+
+def _refuse() -> NoReturn:
+    raise Failed(f"the object is nested more than {nesting.NESTING_MAX} levels deep")
+
+
+def _answer_to(compiled: Any, data: Mapping[str, Any]) -> Any:  # noqa: ANN401 - cel.Expression, cel.Value
+    try:
+        return compiled.eval(data=data)
+    except RuntimeError as error:
+        if "Iteration budget exceeded" in str(error):
+            raise Failed("the expression takes more than 10,000 iterations for the object") from error
+        raise Failed(_CODE.sub("", str(error))) from error
 
 
 def _said(text: str) -> str:
@@ -78,7 +102,7 @@ _UNDECLARED: Final = re.compile(
     r"ERROR: <input>:(?P<line>\d+):(?P<column>\d+): undeclared reference to '(?P<name>[^'.]+)\.[^']*'"
     r"(?P<between>[^\n]*\n[^\n]*\n \| )\.*\^"
 )
-_CODE: Final = re.compile(r"^INVALID_ARGUMENT: | \[INVALID_ARGUMENT\]$")
+_CODE: Final = re.compile(r"^(INVALID_ARGUMENT|INTERNAL): | \[(INVALID_ARGUMENT|INTERNAL)\]$")
 _STATUS: Final = re.compile(r"^[A-Z_]+: ")
 _WORDS: Final = (
     (re.compile(r'Key not found in map : "(.*)"', re.DOTALL), r"no such key: \1"),

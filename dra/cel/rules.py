@@ -2,7 +2,8 @@
 
 Release rules are such questions. The evaluator is Google's (cel-cpp, through cel-expr-python); errors of an expression
 are told apart from errors of the data: a rule that cannot be compiled is refused when the configuration is read, one
-that fails on an object (a field that is not there yet) simply does not hold.
+that fails on an object (a field that is not there yet) simply does not hold. An object for which the evaluator gives no
+answer at all (nested too deep, too many items) is told as such: nobody can tell whether the rule holds.
 """
 
 from collections.abc import Mapping
@@ -10,11 +11,17 @@ from typing import Any, Final
 
 from cel_expr_python import cel
 
+from dra.cel.expressions import Failed, answer_to
+
 _ENVIRONMENT: Final = cel.NewEnv(variables={"object": cel.Type.DYN})
 
 
 class MalformedRuleError(ValueError):
     """An expression that is no CEL, or whose answer is no yes or no."""
+
+
+class RuleError(Exception):
+    """An object for which nobody can tell whether the rule holds; the text names the cause and no object."""
 
 
 class Rule:
@@ -36,6 +43,12 @@ class Rule:
         return f"Rule({self.expression!r})"
 
     def holds(self, content: Mapping[str, Any]) -> bool:
-        """Whether the answer for an object is yes; an evaluation error (a missing field) is a no."""
-        answer = self._compiled.eval(data={"object": content})
+        """Whether the answer for an object is yes; an evaluation error (a missing field) is a no.
+
+        Raises RuleError where the evaluator gives up.
+        """
+        try:
+            answer = answer_to(self._compiled, {"object": content})
+        except Failed as error:
+            raise RuleError(str(error)) from error
         return bool(answer.type() == cel.Type.BOOL and answer.value())

@@ -51,14 +51,21 @@ def decide(view: ClaimView, *, policy: Policy, now: Instant, wall: WallTime) -> 
     """Return which pods of the claim are to be evicted now, or when to look again."""
     if not policy.evict or not view.taints:
         return Plan()
-    first = deadline(view.taints)
     pods = unseen(view)
-    if first is None or not pods:
-        return Plan()
-    if first.at > wall:
-        return Plan(wake_at=now + min(first.at - wall, LOOK_AGAIN))
-    evictions = tuple(_evict(consumer, view.claim, first) for consumer in pods[:BATCH])
-    return Plan(actions=evictions, wake_at=now if len(pods) > BATCH else NEVER)
+    deadlines = {node: deadline(on_node(view.taints, node)) for node in {consumer.node for consumer in pods}}
+    due = [(consumer, found) for consumer in pods if (found := deadlines[consumer.node]) and found.at <= wall]
+    ahead = [now + min(found.at - wall, LOOK_AGAIN) for found in deadlines.values() if found and found.at > wall]
+    evictions = tuple(_evict(consumer, view.claim, found) for consumer, found in due[:BATCH])
+    return Plan(actions=evictions, wake_at=now if len(due) > BATCH else min(ahead, default=NEVER))
+
+
+def on_node(taints: Iterable[Tainted], node: str) -> list[Tainted]:
+    """Return the taints that count for pods on a node.
+
+    Stricter than upstream, which compares no nodes: a slice that names a node tells of the devices of that node, and
+    whoever may write slices for one node, as each node's plugin may, must not end pods on another.
+    """
+    return [tainted for tainted in taints if tainted.node in {None, node}]
 
 
 def deadline(taints: Iterable[Tainted]) -> Deadline | None:

@@ -87,6 +87,15 @@ CODES: Final[Mapping[Code, Guidance]] = {
         "release rule (`releaseRules` of the configuration) are always watched.",
         Kept.YES,
     ),
+    Code.RULE_FAILED: Guidance(
+        "The release rule of the workload's kind gives no answer for this object, so the rule cannot tell whether the "
+        "workload is over; the claim stays reserved.",
+        "The object is nested deeper, or the rule takes more iterations for it, than expressions may "
+        "(docs/reference/limits.md).",
+        "Delete the workload when it is over, or have its controller release the claim; make the object smaller, or "
+        "the rule cheaper (`releaseRules` of the configuration).",
+        Kept.YES,
+    ),
     Code.IN_DOUBT: Guidance(
         "Nobody can tell whether the workload has already let go of this allocation; it stays reserved.",
         "The allocation is older than the controller, and nothing on the claim says that its workload was entered.",

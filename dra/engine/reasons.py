@@ -28,6 +28,7 @@ class Code(StrEnum):
     WORKLOAD_UNREADABLE = "WorkloadUnreadable"
     WORKLOAD_UNKNOWN_KIND = "WorkloadKindUnknown"
     WORKLOAD_KINDS_EXCEEDED = "WorkloadKindsExceeded"
+    RULE_FAILED = "ReleaseRuleFailed"
     IN_DOUBT = "ReservationInDoubt"
     MALFORMED_REFERENCE = "MalformedReference"
     ALLOCATION_STUCK = "AllocationStuck"
@@ -116,6 +117,11 @@ RENDERINGS: Final[dict[Code, Rendering]] = {
         "entry {workload} cannot be checked: claims of namespace {namespace} name more than {limit} kinds of "
         "workloads, and {kind} is not among those that are watched; it stays reserved. Delete claims that name kinds "
         "which nobody needs, or ask the administrator for a release rule for {kind}",
+    ),
+    Code.RULE_FAILED: Rendering(
+        Severity.WARNING,
+        "the release rule gives no answer for {workload}: {error}; the claim stays reserved until {workload} is "
+        "deleted, or its controller releases the claim",
     ),
     Code.IN_DOUBT: Rendering(
         Severity.NORMAL,

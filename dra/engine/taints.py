@@ -41,6 +41,9 @@ class Tainted(Struct, frozen=True):
     name: str
     """Of the DeviceTaintRule or ResourceSlice."""
 
+    node: str | None = None
+    """The only node whose pods the taint can end: a slice that names a node says nothing of devices elsewhere."""
+
     @property
     def origin(self) -> str:
         """How texts call where the taint comes from."""
@@ -72,10 +75,22 @@ class _Slice(NamedTuple):
     """What is kept of a slice: nearly always next to nothing."""
 
     pool: Pool
+    node: str | None
     generation: int
     taints: dict[str, Taints]
     devices: int
     """All of them, tainted or not."""
+
+
+class _Marked(NamedTuple):
+    """The taints of one device, and the slice that has them."""
+
+    name: str
+    node: str | None
+    taints: Taints
+
+
+_UNMARKED: Final = _Marked("", None, ())
 
 
 class _Rule(NamedTuple):
@@ -90,8 +105,8 @@ class TaintIndex:
         self._known = False
         self._slices: dict[str, _Slice] = {}
         self._pools: dict[Pool, dict[str, _Slice]] = {}
-        self._tainted: dict[Pool, dict[str, tuple[str, Taints]]] = {}
-        """Pool → device → the slice it is in and its taints; pools without taints are not in it."""
+        self._tainted: dict[Pool, dict[str, _Marked]] = {}
+        """Pool → device → its taints and the slice that it is in; pools without taints are not in it."""
 
         self._rules: dict[str, _Rule] = {}
 
@@ -106,6 +121,7 @@ class TaintIndex:
         evicting = {d.name: tuple(t for t in d.taints or () if t.evicts) for d in spec.devices or ()}
         kept = _Slice(
             pool=(spec.driver, spec.pool.name),
+            node=spec.node_name,
             generation=spec.pool.generation,
             taints={device: taints for device, taints in evicting.items() if taints},
             devices=found.spec.offered,
@@ -163,19 +179,19 @@ class TaintIndex:
         for name, rule in sorted(self._rules.items()):
             if rule.scope.covers(result):
                 yield Tainted(result=result, taint=rule.taint, source=Source.RULE, name=name)
-        name, taints = self._tainted.get((result.driver, result.pool), {}).get(result.device, ("", ()))
-        for taint in taints:
-            yield Tainted(result=result, taint=taint, source=Source.SLICE, name=name)
+        found = self._tainted.get((result.driver, result.pool), {}).get(result.device, _UNMARKED)
+        for taint in found.taints:
+            yield Tainted(result=result, taint=taint, source=Source.SLICE, name=found.name, node=found.node)
 
     def _compare(self, pool: Pool) -> list[Scope]:
         """Bring a pool's taints up to date and return the devices whose taints are others now."""
         before = self._tainted.pop(pool, {})
         slices = self._pools.get(pool, {})
         generation = max((s.generation for s in slices.values()), default=0)
-        after: dict[str, tuple[str, Taints]] = {}
+        after: dict[str, _Marked] = {}
         for name, each in sorted((n, s) for n, s in slices.items() if s.taints and s.generation == generation):
             for device, taints in each.taints.items():
-                after.setdefault(device, (name, taints))
+                after.setdefault(device, _Marked(name, each.node, taints))
         if after:
             self._tainted[pool] = after
         changed = (d for d in before.keys() | after.keys() if before.get(d) != after.get(d))

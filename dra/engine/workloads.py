@@ -100,14 +100,14 @@ class WorkloadIndex:
         _discard(self._known_of_kind, key)
         return self._known.pop(key)
 
-    def observe(self, key: WorkloadKey, *, uid: Uid, finished: bool) -> set[Key]:
+    def observe(self, key: WorkloadKey, *, uid: Uid, finished: bool, unjudged: str = "") -> set[Key]:
         """Take in a workload; an object of the same name with another uid is gone."""
         before = self._known.get(key, Workload())
         if uid in before.gone:
             return set()  # the answer to a request that was slower than the watch
         gone = before.gone | {before.uid} if before.uid else before.gone
         phase = WorkloadPhase.FINISHED if finished else WorkloadPhase.PRESENT
-        return self._set(key, Workload(phase=phase, uid=uid, gone=gone - {uid}))
+        return self._set(key, Workload(phase=phase, uid=uid, gone=gone - {uid}, unjudged=unjudged))
 
     def forget(self, key: WorkloadKey, uid: Uid) -> set[Key]:
         """The object with that uid is certainly gone; another one of its name may be there."""

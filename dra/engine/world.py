@@ -229,9 +229,9 @@ class World:
         """The kind is not watched any more."""
         self.dirty |= self._workloads.forget_kind(kind)
 
-    def observe_workload(self, key: WorkloadKey, *, uid: Uid, finished: bool) -> None:
-        """Take in a workload; ``finished`` is what its release rule says."""
-        self.dirty |= self._workloads.observe(key, uid=uid, finished=finished)
+    def observe_workload(self, key: WorkloadKey, *, uid: Uid, finished: bool, unjudged: str = "") -> None:
+        """Take in a workload; ``finished`` is what its release rule says, ``unjudged`` why the rule cannot tell."""
+        self.dirty |= self._workloads.observe(key, uid=uid, finished=finished, unjudged=unjudged)
 
     def forget_workload(self, key: WorkloadKey, uid: Uid) -> None:
         """The object with that uid is certainly gone."""

@@ -65,6 +65,7 @@ class SliceOfTaintsSpec(Struct, frozen=True):
 
     driver: str = ""
     pool: ResourcePool = ResourcePool()
+    node_name: str | None = None
     devices: list[TaintedDevice] | None = None
     """Those with taints; the others are let go as soon as they are read."""
 

@@ -134,8 +134,9 @@ def asked(operation, *, node="n1", user=ACCOUNT):
     return {"operation": operation, "userInfo": {"username": user, **extra}}
 
 
-def of_node(name):
-    return {"spec": {"nodeName": name} if name else {"allNodes": True}}
+def of_node(name, *, pool=None, driver="cpu.reserve.dra"):
+    where = {"nodeName": name} if name else {"allNodes": True}
+    return {"spec": {**where, "driver": driver, "pool": {"name": pool or name, "generation": 99}}}
 
 
 @pytest.mark.parametrize(
@@ -147,6 +148,10 @@ def of_node(name):
         pytest.param(asked("CREATE"), of_node("n2"), None, False, "n1 may not write slices of node n2", id="other"),
         pytest.param(asked("DELETE"), None, of_node("n2"), False, "slices of node n2", id="other-removed"),
         pytest.param(asked("CREATE"), of_node(""), None, False, "slices of no node", id="of-all-nodes"),
+        pytest.param(asked("CREATE"), of_node("n1", pool="n2"), None, False, "of pool n2", id="in-the-pool-of-another"),
+        pytest.param(asked("DELETE"), None, of_node("n1", pool="n2"), False, "of pool n2", id="removed-from-there"),
+        pytest.param(asked("CREATE"), of_node("n1", driver="net"), None, False, "of driver net", id="another-driver"),
+        pytest.param(asked("CREATE"), of_node("n1", driver="gpu.reserve.dra"), None, True, "", id="of-the-gpu-driver"),
         pytest.param(asked("CREATE", node=None), of_node("n1"), None, False, "names no node", id="token-of-no-node"),
         pytest.param(asked("CREATE", user="admin", node=None), of_node("n1"), None, True, "", id="somebody-else"),
     ],
@@ -185,7 +190,7 @@ NOTHING_ELSE = "except for the status of devices"
         pytest.param(writes(), allocated(), allocated(cpu="a"), "", id="own-devices-removed"),
         pytest.param(writes(), allocated("n2", cpu="a"), allocated("n2"), NOT_THERE, id="on-another-node"),
         pytest.param(writes(), allocated("", cpu="a"), allocated(""), NOT_THERE, id="on-every-node"),
-        pytest.param(writes(), allocated(net="a"), allocated(), "of other drivers", id="of-another-driver"),
+        pytest.param(writes(), allocated(net="a"), allocated(), "of other drivers", id="another-driver"),
         pytest.param(writes(), allocated(), allocated(net="a"), "of other drivers", id="of-another-driver-removed"),
         pytest.param(writes(), allocated(listed=()), allocated(), NOTHING_ELSE, id="the-list"),
         pytest.param(writes(), {"status": {}}, allocated(), NOTHING_ELSE, id="the-allocation"),

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 import controller.workloads
+import dra.cel.nesting
 import dra.engine.kinds
 import dra.kube.discovery
 import dra.kube.sender
@@ -50,6 +51,19 @@ _CONTROLLER: Final = (
         f"{controller.workloads.RETRY[0]:g} to {controller.workloads.RETRY[1]:g} s, "
         f"{1 / controller.workloads.BETWEEN_TURNS:g} kinds a second at most",
         "the claim has no entry of its workload yet",
+    ),
+    Bound(
+        "iterations of a release rule for one object",
+        "10,000",
+        "the object counts as not finished; its claims stay reserved until it is deleted or its controller releases "
+        "them; other objects of the kind are judged as before",
+        "Event `ReleaseRuleFailed` on the claim",
+    ),
+    Bound(
+        "levels of maps and lists in an object that a release rule is evaluated for",
+        str(dra.cel.nesting.NESTING_MAX),
+        "the same",
+        "Event `ReleaseRuleFailed` on the claim",
     ),
     Bound(
         "API groups whose kinds are remembered",

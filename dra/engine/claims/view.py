@@ -66,6 +66,8 @@ class Workload(Struct, frozen=True):
     phase: WorkloadPhase = WorkloadPhase.UNKNOWN
     uid: Uid = workloads.NO_UID
     gone: frozenset[Uid] = frozenset()
+    unjudged: str = ""
+    """Why nobody can tell whether its release rule holds; empty where the rule has an answer, or there is no rule."""
 
 
 class Entry(Struct, frozen=True):

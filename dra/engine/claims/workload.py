@@ -167,6 +167,9 @@ def _ask_or_explain(view: ClaimView, reference: ConsumerReference, outcome: Fate
             code = Code.WORKLOAD_UNKNOWN_KIND
         case WorkloadPhase.OVER_LIMIT:
             code = Code.WORKLOAD_KINDS_EXCEEDED
+        case WorkloadPhase.PRESENT if view.workload.unjudged and outcome is Fate.ALIVE:
+            cause = view.workload.unjudged
+            return desired.because(view.reason(Code.RULE_FAILED, workload=str(reference), error=cause))
         case WorkloadPhase.ABSENT if outcome is Fate.PENDING:
             return desired.because(view.reason(Code.WORKLOAD_PENDING, workload=str(reference)))
         case _:

@@ -202,5 +202,6 @@ def _taints_of(found: ResourceSlice) -> SliceOfTaints:
     spec = found.spec
     devices = [TaintedDevice(name=device.name, taints=device.taints) for device in spec.devices or ()]
     return SliceOfTaints(
-        metadata=found.metadata, spec=SliceOfTaintsSpec(driver=spec.driver, pool=spec.pool, devices=devices)
+        metadata=found.metadata,
+        spec=SliceOfTaintsSpec(driver=spec.driver, pool=spec.pool, node_name=spec.node_name, devices=devices),
     )

@@ -68,3 +68,32 @@ def test_what_is_no_question_is_refused(expression):
 def test_an_expression_is_compiled_once():
     assert selector("true") is selector("true")
     assert repr(selector("true")) == "Selector('true')"
+
+
+def test_a_selector_over_the_budget_is_an_error_of_the_device_and_no_trace_back():
+    many = "[" + ",".join(["1"] * 40) + "]"
+    greedy = Selector(f"{many}.all(a, {many}.all(b, {many}.all(c, true)))")
+    with pytest.raises(SelectorError, match="more than 10,000 iterations"):
+        greedy.matches(facts("gpu.example.com", Device(name="gpu-0")))
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        pytest.param({"string": ["a"]}, id="a-list-for-a-text"),
+        pytest.param({"strings": "a"}, id="a-text-for-a-list"),
+        pytest.param({"version": ["1.0.0"]}, id="a-list-for-a-version"),
+        pytest.param({"versions": 1}, id="a-number-for-versions"),
+        pytest.param({"string": {"a": {}}}, id="a-map"),
+        pytest.param({"capacity": 3}, id="no-type"),
+    ],
+)
+def test_an_attribute_that_no_api_server_holds_is_none(value):
+    """Files are not validated, and what is nested deep enough would end the process."""
+    found = facts("gpu.example.com", Device(name="gpu-0", attributes={"a": value}))
+    assert found["attributes"].get("gpu.example.com", {}).get("a") is None
+
+
+def test_a_selector_is_no_longer_than_an_api_server_takes():
+    with pytest.raises(MalformedSelectorError, match="10240 characters at most"):
+        Selector(" " * 11_000 + "true")

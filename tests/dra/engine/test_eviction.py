@@ -43,11 +43,11 @@ def taint(*, key="sick", value="ecc", at=ADDED):
     return DeviceTaint(key=key, value=value, effect="NoExecute", time_added=datetime.fromtimestamp(at, tz=UTC))
 
 
-def tainted(*tolerations, device="gpu-0", by=Source.SLICE, name="s", admin=None, **of):
+def tainted(*tolerations, device="gpu-0", by=Source.SLICE, name="s", node=None, admin=None, **of):
     result = DeviceRequestAllocationResult(
         driver="gpu.example.com", pool="pool", device=device, tolerations=list(tolerations), admin_access=admin
     )
-    return Tainted(result=result, taint=taint(**of), source=by, name=name)
+    return Tainted(result=result, taint=taint(**of), source=by, name=name, node=node)
 
 
 def tolerating(seconds=None, **toleration):
@@ -94,6 +94,21 @@ def test_the_pods_of_a_listed_gang_are_seen_by_upstream():
 def test_other_entries_hide_nobody():
     job = ConsumerReference.parse("jobs.batch/train", uid=uid("job"))
     assert evicted(decided(started("a"), taints=[tainted()], list=[job, "guard"])) == ["a"]
+
+
+def test_a_slice_of_one_node_ends_no_pod_on_another():
+    """A plugin's token of one node may write slices that name that node, in the pool of any other."""
+    pods = [started("a", node="n1"), started("b", node="n2")]
+    assert evicted(decided(*pods, taints=[tainted(node="n2")])) == ["b"]
+    assert evicted(decided(*pods, taints=[tainted(node="n3")])) == []
+    assert evicted(decided(*pods, taints=[tainted(node=None)])) == ["a", "b"]
+
+
+def test_each_pod_has_the_deadline_of_its_node():
+    pods = [started("a", node="n1"), started("b", node="n2")]
+    plan = decided(*pods, taints=[tainted(node="n1"), tainted(tolerating(25), node="n2")])
+    assert evicted(plan) == ["a"]
+    assert plan.wake_at == NOON + 20.0
 
 
 @pytest.mark.parametrize(

@@ -45,6 +45,13 @@ def found(index, *devices):
     return [(t.result.device, t.taint.key, t.source, t.name) for t in index.on(allocation(*devices))]
 
 
+def test_a_taint_counts_on_the_node_that_its_slice_names():
+    named = slice_of(gpu_0=[SICK])
+    spec = msgspec.structs.replace(named.spec, node_name="n1")
+    index = index_of(msgspec.structs.replace(named, spec=spec), rules=[rule_of(taint=WORSE)])
+    assert [(t.taint.key, t.node) for t in index.on(allocation())] == [("worse", None), ("sick", "n1")]
+
+
 def test_nothing_is_told_before_all_slices_are_known():
     index = TaintIndex()
     index.observe_slice(slice_of(gpu_0=[SICK]))

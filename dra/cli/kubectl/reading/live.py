@@ -5,7 +5,7 @@ depends on it stays unsaid.
 """
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from datetime import datetime
 from enum import Flag, auto
@@ -14,7 +14,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from dra.api.releasing import BUILT_IN
-from dra.cel.rules import Rule
+from dra.cel.rules import Rule, RuleError
 from dra.cli.kubectl.connection import Connection
 from dra.engine.claims.view import GROUP, WorkloadPhase
 from dra.engine.explain.snapshot import Gap, Leader, Presence, SeenWorkload, Snapshot
@@ -235,7 +235,7 @@ class Reader:
                     for item in page.items:
                         key = WorkloadKey(kind, *item.metadata.key)
                         if key in keys:
-                            over = rule is not None and rule.holds(item.content)
+                            over = rule is not None and _holds(rule, item.content)
                             phase = WorkloadPhase.FINISHED if over else WorkloadPhase.PRESENT
                             there[item.metadata.key] = _seen(key, phase, uid=item.metadata.uid)
         except Forbidden as error:
@@ -295,3 +295,11 @@ async def _nothing() -> list[Any] | None:
 
 async def _unknown() -> Leader:
     return Leader()
+
+
+def _holds(rule: Rule, content: Mapping[str, Any]) -> bool:
+    """Whether a rule holds; where it gives no answer, the workload counts as not finished, as for the controller."""
+    try:
+        return rule.holds(content)
+    except RuleError:
+        return False

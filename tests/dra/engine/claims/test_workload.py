@@ -36,6 +36,7 @@ UNTOLD = ConsumerReference.parse("jobs.batch/train")
 BEFORE = msgspec.structs.replace(JOB, uid=Uid("uid-job-before"))
 ANOTHER = Workload(phase=WorkloadPhase.PRESENT, uid=Uid("uid-job-after"))
 ABSENT = Workload(phase=WorkloadPhase.ABSENT)
+UNJUDGED = Workload(phase=WorkloadPhase.PRESENT, uid=JOB.uid, unjudged="the rule takes too many iterations")
 OVER_LIMIT = Workload(phase=WorkloadPhase.OVER_LIMIT)
 LET_THE_OWNER_DECIDE = msgspec.structs.replace(REPLACE, release_finished=False)
 
@@ -181,6 +182,7 @@ def test_a_reference_that_cannot_be_read_is_told_and_ignored():
         pytest.param(Workload(phase=WorkloadPhase.FORBIDDEN), [], Code.WORKLOAD_UNREADABLE, False, id="forbidden"),
         pytest.param(Workload(phase=WorkloadPhase.NO_KIND), [], Code.WORKLOAD_UNKNOWN_KIND, False, id="no-such-kind"),
         pytest.param(OVER_LIMIT, [], Code.WORKLOAD_KINDS_EXCEEDED, False, id="too-many-kinds"),
+        pytest.param(UNJUDGED, [finished("a")], Code.RULE_FAILED, False, id="its-rule-gives-no-answer"),
     ],
 )
 def test_what_becomes_of_the_entry(workload, pods, code, freed):

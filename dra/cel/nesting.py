@@ -1,0 +1,29 @@
+"""How deep data may be nested that expressions are evaluated for.
+
+The evaluator converts data recursively, in C++, and a recursion that is too deep ends the process: 6,500 levels do, on
+the 8 MiB of stack that a thread has. Any object with free-form fields may be nested 10,000 levels deep.
+"""
+
+from typing import Final
+
+NESTING_MAX: Final = 256
+"""Levels of maps and lists. The deepest objects that people write, schemas of CRDs, have some forty."""
+
+
+def too_deep(value: object) -> bool:
+    """Whether plain data are nested deeper than `NESTING_MAX`; looks at each map and list once."""
+    level = [value]
+    for _ in range(NESTING_MAX + 1):
+        below: list[object] = []
+        for each in level:
+            if type(each) is dict:
+                below += [child for child in each.values() if type(child) in _NESTS]
+            elif type(each) is list:
+                below += [child for child in each if type(child) in _NESTS]
+        if not below:
+            return False
+        level = below
+    return True
+
+
+_NESTS: Final = frozenset({dict, list})
