@@ -15,6 +15,7 @@ from dra.telemetry.endpoints import Endpoints
 from kubeletplugin.contract import Driver, Keeping
 from kubeletplugin.keeping import OwnNode
 from kubeletplugin.metrics import Metrics
+from kubeletplugin.node_events import NodeEvents
 from kubeletplugin.serving import Folders, ServedDriver
 from kubeletplugin.steps import Trace, untraced
 
@@ -56,6 +57,7 @@ class Application:
         self._options = options
         self.metrics = Metrics()
         client = Client(transport, Limiter(QPS, BURST, clock=clock), clock=clock)
+        self._events = NodeEvents(client, node=options.node, clock=clock)
         self.served = [
             ServedDriver(
                 driver,
@@ -64,6 +66,7 @@ class Application:
                 folders=options.folders,
                 metrics=self.metrics,
                 clock=clock,
+                tell=self._events.tell,
                 trace=trace,
                 sync=sync,
             )
@@ -90,6 +93,7 @@ class Application:
                 for name, address in endpoints.addresses.items():
                     _log.info("%s on http://%s", name, address)
                 async with asyncio.TaskGroup() as group:
+                    group.create_task(self._events.run(), name=f"events of node {options.node}")
                     if self._own_node is not None:
                         group.create_task(self._own_node.run(), name=f"node {options.node}")
                         await self._own_node.seen()

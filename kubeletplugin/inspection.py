@@ -1,12 +1,12 @@
 """What drivers would publish, for people and for programs: no kubelet and no API server needed."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from dra.kube.resources import SLICES
 from dra.model.meta import Uid
 from dra.model.slices import Device
-from kubeletplugin.contract import Driver
+from kubeletplugin.contract import Ailing, Driver
 from kubeletplugin.slices.desired import Piece, Place, owner, pieces_of
 from kubeletplugin.slices.diff import Create
 
@@ -18,14 +18,15 @@ def manifests(drivers: Iterable[Driver], *, node: str) -> list[dict[str, Any]]:
     return [_manifest(piece, Place(driver=driver.name, node=node)) for driver in drivers for piece in _pieces(driver)]
 
 
-def table(drivers: Iterable[Driver]) -> str:
-    """Return a line for each device; raises MalformedPoolError."""
+def table(drivers: Sequence[Driver]) -> str:
+    """Return a line for each device, and why a driver offers none; raises MalformedPoolError."""
     rows = [_HEAD, *(row for driver in drivers for row in _rows(driver))]
+    troubles = [f"Driver {each.name}: {each.trouble}." for each in drivers if isinstance(each, Ailing) and each.trouble]
     if len(rows) == 1:
-        return "No devices."
+        return "\n".join(["No devices.", *troubles])
     widths = [max(len(row[column]) for row in rows) for column in range(len(_HEAD))]
     lines = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows)
-    return "\n".join(line.rstrip() for line in lines)
+    return "\n".join([*(line.rstrip() for line in lines), *troubles])
 
 
 def _pieces(driver: Driver) -> tuple[Piece, ...]:

@@ -24,6 +24,7 @@ from dra.kube.series import Fact, Regarding, Severity
 from dra.kube.store import Change, Upserted
 from dra.model.placement import Host
 from kubeletplugin.contract import Keeping
+from kubeletplugin.node_events import CONTROLLER
 from kubeletplugin.topologies import NodeTopology
 
 FIRST_LOOK: Final = 5.0
@@ -44,7 +45,7 @@ class OwnNode:
         self._drivers = drivers
         self._fault = ""
         self._topology = NodeTopology(client, node=node)
-        self._recorder = Recorder(client, instance=node, controller="reserve.dra/kubelet-plugin", clock=clock)
+        self._recorder = Recorder(client, instance=node, controller=CONTROLLER, clock=clock)
         selection = Selection(fields=f"metadata.name={node}")
         self._reflector = Reflector(client, NODES, Host, sink=self._take, selection=selection, clock=clock)
 

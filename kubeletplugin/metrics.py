@@ -1,20 +1,10 @@
 """What Prometheus gets to see of the kubelet plugin: by driver, never by claim or pod."""
 
-from enum import StrEnum
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from dra.telemetry import exposition
-
-
-class Impairment(StrEnum):
-    """Why a driver that runs and is registered is of little use."""
-
-    CHECKPOINT = "checkpoint"  # it cannot be read: no claim is prepared or unprepared, no device is published
-    DRIVER = "driver"  # the driver says so itself: the kubelet manages CPUs, or NVIDIA's driver is gone
-    ENFORCEMENT = "enforcement"  # the machine is not as the prepared claims want it
-
 
 _SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 40.0)
 
@@ -51,8 +41,8 @@ class Metrics:
         )
         self.impaired = Gauge(
             "dra_reserve_plugin_impaired",
-            "1 if the driver is of little use for this cause; the log and the readiness probe say more",
-            ["driver", "cause"],
+            "1 if the driver is of little use for this reason; an Event on the Node says more",
+            ["driver", "reason"],
             registry=self.registry,
         )
         self.orphans = Gauge(

@@ -13,11 +13,13 @@ kubelet removes them if no other instance registers in time.
 import asyncio
 import contextlib
 import logging
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
 from grpc import aio
 
+from dra.engine.impairments import Impairment
 from dra.kube.backoff import Backoff
 from dra.kube.client import Client
 from dra.kube.clock import SYSTEM, Clock
@@ -29,7 +31,7 @@ from kubeletplugin.claims import ClaimReader
 from kubeletplugin.contract import Ailing, Closable, Driver, Pool, Preparation, Refused, Upholding
 from kubeletplugin.health import HealthService
 from kubeletplugin.listening import Listener, foreign_folder
-from kubeletplugin.metrics import Impairment, Metrics
+from kubeletplugin.metrics import Metrics
 from kubeletplugin.naming import PLUGINS_OPTION, REGISTRY_OPTION, siblings, socket_names
 from kubeletplugin.orphans import Orphans
 from kubeletplugin.preparing import Preparing
@@ -71,10 +73,13 @@ class ServedDriver:
         folders: Folders,
         metrics: Metrics,
         clock: Clock = SYSTEM,
+        tell: Callable[[Impairment, str], None] = lambda *_: None,
         trace: Trace = untraced,
         sync: bool = True,
     ) -> None:
-        """Raises ValueError and SocketPathError for names and folders that cannot be.
+        """`tell` is told what impairs the driver, when it begins or changes.
+
+        Raises ValueError and SocketPathError for names and folders that cannot be.
 
         Without `sync` a loss of power may lose the checkpoint: for nodes that last as long as a process.
         """
@@ -113,6 +118,8 @@ class ServedDriver:
         self._known = asyncio.Event()
         """Set once the checkpoint has been read, or turned out to be unreadable."""
         self._unenforced = ""
+        self._tell = tell
+        self._reported: dict[Impairment, str] = {}
 
     def troubles(self) -> list[str]:
         """Return what keeps the driver from being of use; empty: nothing. Also sets the gauges."""
@@ -120,16 +127,31 @@ class ServedDriver:
         self._metrics.published.labels(self.driver.name).set(self.publisher.synced)
         self._metrics.orphans.labels(self.driver.name).set(len(self._orphans.told))
         impairments = self._impairments()
-        for cause, text in impairments.items():
-            self._metrics.impaired.labels(self.driver.name, cause.value).set(bool(text))
+        for reason, text in impairments.items():
+            self._metrics.impaired.labels(self.driver.name, reason.value).set(bool(text))
         return [text for text in (*impairments.values(), self.registrar.problem, *self.publisher.troubles()) if text]
 
     def _impairments(self) -> dict[Impairment, str]:
         return {
-            Impairment.CHECKPOINT: self._unsettled,
-            Impairment.DRIVER: self.driver.trouble if isinstance(self.driver, Ailing) else "",
-            Impairment.ENFORCEMENT: self._unenforced,
+            Impairment.NOT_RECOVERED: self._unsettled,
+            Impairment.DRIVER_IMPAIRED: self.driver.trouble if isinstance(self.driver, Ailing) else "",
+            Impairment.NOT_ENFORCED: self._unenforced,
         }
+
+    def _report(self) -> None:
+        """Log what impairs the driver, with an Event, when it begins or changes, not each time it is seen."""
+        for reason, text in self._impairments().items():
+            if text == self._reported.get(reason, ""):
+                continue
+            self._reported[reason] = text
+            if not text:
+                _log.info("driver %s: %s is over", self.driver.name, reason.value)
+                continue
+            about = f"driver {self.driver.name}: {text}"
+            if self._unreadable and reason is Impairment.NOT_RECOVERED:
+                about += ". Nothing is prepared until then, and the node's devices are withdrawn"
+            _log.warning("%s", about)
+            self._tell(reason, about)
 
     async def run(self) -> None:
         """Serve until cancelled. Raises SocketPathError and OSError when it cannot begin."""
@@ -187,15 +209,12 @@ class ServedDriver:
         except CheckpointError as error:
             await self._settles(str(error), unreadable=True)
         except OSError as error:  # BusyError among them
-            await self._settles(f"driver {self.driver.name}: {error}", unreadable=self._unreadable)
+            await self._settles(str(error), unreadable=self._unreadable)
         else:
             await self._settles("", unreadable=False)
 
     async def _settles(self, problem: str, *, unreadable: bool) -> None:
         """Take note of why nothing can be prepared, if so, and have enforced what can be."""
-        if problem and problem != self._unsettled:
-            withdrawn = f", and the devices of driver {self.driver.name} are withdrawn" if unreadable else ""
-            _log.error("%s. Nothing is prepared until then%s", problem, withdrawn)
         self._unsettled = problem
         if unreadable != self._unreadable:
             self._unreadable = unreadable
@@ -203,7 +222,8 @@ class ServedDriver:
         if unreadable or not problem:
             self._known.set()
         if problem:
-            self._says(await self._upheld())
+            self._unenforced = await self._upheld()
+        self._report()
 
     async def _upheld(self) -> str:
         """Have the driver enforce what it remembers by itself; return why it cannot."""
@@ -231,17 +251,12 @@ class ServedDriver:
             await self._settles(str(error), unreadable=True)
         except OSError as error:  # BusyError among them
             await self._upheld()
-            self._says(str(error))
+            self._unenforced = str(error)
         except Refused as error:
-            self._says(str(error))
+            self._unenforced = str(error)
         else:
-            self._says("")
-
-    def _says(self, problem: str) -> None:
-        """Log what is not enforced when it begins and when it changes."""
-        if problem and problem != self._unenforced:
-            _log.warning("driver %s: %s", self.driver.name, problem)
-        self._unenforced = problem
+            self._unenforced = ""
+        self._report()
 
     def _sweep(self) -> None:
         """Remove sockets of instances that died: the kubelet would go on asking them."""

@@ -68,9 +68,30 @@ async def test_a_driver_that_ails_serves_and_is_not_ready(node):
         claim = await node.claim("a", "gpu-0")
         await kubelet.prepare(claim)
         await until(lambda: not kubelet.application.troubles())
-        driver.trouble = "node n1: no GPU is offered"
-        assert kubelet.application.troubles() == ["node n1: no GPU is offered"]
+        driver.trouble = "no GPU is offered"
+        assert kubelet.application.troubles() == ["no GPU is offered"]
         assert await kubelet.unprepare(claim) == {claim["metadata"]["uid"]: ""}
+
+
+async def test_what_impairs_a_driver_is_logged_once_with_an_event_on_the_node_and_so_is_its_end(
+    node, monkeypatch, caplog
+):
+    monkeypatch.setattr(serving, "ENFORCE_SECONDS", 0.01)
+    caplog.set_level(logging.INFO)
+    driver = SmallDriver()
+    driver.trouble = "no GPU is offered"
+    async with node.registered(driver) as kubelet:
+        (event,) = await until_async(lambda: node.user.list("events"))
+        looks = len(driver.enforced)
+        await until(lambda: len(driver.enforced) > looks + 5)
+        assert impaired(kubelet) == {"DriverImpaired"}
+        driver.trouble = ""
+        await until(lambda: f"driver {NAME}: DriverImpaired is over" in caplog.text)
+        assert impaired(kubelet) == set()
+    assert (event["reason"], event["type"]) == ("DriverImpaired", "Warning")
+    assert event["note"] == f"node n1: driver {NAME}: no GPU is offered"
+    assert (event["regarding"]["kind"], event["regarding"]["name"], event["regarding"]["uid"]) == ("Node", "n1", "n1")
+    assert caplog.text.count("no GPU is offered") == 1
 
 
 async def test_a_checkpoint_that_is_put_right_is_taken_without_a_restart(node, caplog):
@@ -87,7 +108,7 @@ async def test_a_checkpoint_that_is_put_right_is_taken_without_a_restart(node, c
         node.checkpoint().write_bytes(good)
         await node.published()
         await until(lambda: not kubelet.application.troubles())
-    assert caplog.text.count(f"Nothing is prepared until then, and the devices of driver {NAME} are withdrawn") == 1
+    assert caplog.text.count("Nothing is prepared until then, and the node's devices are withdrawn") == 1
 
 
 class Upholding(SmallDriver):
@@ -114,7 +135,7 @@ async def test_devices_are_withdrawn_and_what_was_enforced_is_upheld_while_the_c
         assert driver.enforced == []
         await until_async(lambda: nothing_published(node))
         assert await kubelet.prepare(await node.claim("b", "gpu-1")) != {}
-        assert impaired(kubelet) == {"checkpoint"}
+        assert impaired(kubelet) == {"NotRecovered"}
         node.checkpoint().write_bytes(good)
         await node.published()
         await until(lambda: not kubelet.application.troubles())
@@ -132,7 +153,7 @@ async def test_a_checkpoint_that_is_damaged_while_the_plugin_runs_is_told_and_wi
         good = node.checkpoint().read_bytes()
         node.checkpoint().write_bytes(b"{")
         await until_async(lambda: nothing_published(node))
-        assert impaired(kubelet) == {"checkpoint", "enforcement"}
+        assert impaired(kubelet) == {"NotRecovered", "NotEnforced"}
         assert "is damaged" in kubelet.application.troubles()[0]
         node.checkpoint().write_bytes(good)
         await node.published()
@@ -144,10 +165,10 @@ async def nothing_published(node):
 
 
 def impaired(kubelet):
-    """The causes for which the plugin's metrics say that the driver is of little use."""
+    """The reasons for which the plugin's metrics say that the driver is of little use."""
     lines = kubelet.application.render().decode().splitlines()
     found = [line for line in lines if line.startswith("dra_reserve_plugin_impaired{") and line.endswith(" 1.0")]
-    return {line.partition('cause="')[2].partition('"')[0] for line in found}
+    return {line.partition('reason="')[2].partition('"')[0] for line in found}
 
 
 async def test_a_lock_that_somebody_keeps_is_waited_for(node, monkeypatch):

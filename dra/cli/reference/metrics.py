@@ -18,13 +18,11 @@ from dra.engine import census
 from dra.engine.census import STAGES, HeldBy
 from dra.engine.taints import Source
 from dra.engine.world import World
-from kubeletplugin.metrics import Impairment
 from kubeletplugin.metrics import Metrics as PluginMetrics
 
 LABELS: Final = {
     "admin_access": "`true`, `false`",
     "allocated": "`true`, `false`",
-    "cause": ", ".join(f"`{each.value}`" for each in Impairment),
     "code": "HTTP status of the answer; 0: none came",
     "driver": "a DRA driver, say `gpu.example.com`: as many as are installed",
     "held_by": ", ".join(f"`{each.value}`" for each in HeldBy),
@@ -32,7 +30,8 @@ LABELS: Final = {
     "operation": "`prepare`, `unprepare`",
     "outcome": ", ".join(f"`{each}`" for each in OUTCOMES),
     "phase": ", ".join(f"`{each.value}`" for each in Phase if each.value),
-    "reason": "those of [reasons](reasons.md#of-claims-and-pods)",
+    "reason": "those of [reasons](reasons.md#of-claims-and-pods); of the kubelet plugin, "
+    "[its own](reasons.md#of-the-kubelet-plugin)",
     "resource": "a resource of the API that we ask for, say `resourceclaims`",
     "room": "`free`, `full`: whether the list was full meanwhile",
     "source": ", ".join(f"`{each.value}`" for each in Source)

@@ -8,6 +8,7 @@ from dra.cli.reference import markdown
 from dra.engine.cpus.meanings import CPUS
 from dra.engine.explain.meanings import TROUBLES
 from dra.engine.guidance import Guidance
+from dra.engine.impairments import IMPAIRMENTS
 from dra.engine.meanings import CODES
 from dra.engine.reasons import RENDERINGS, Code
 from dra.engine.reservations.meanings import CONDITIONS, REFUSALS
@@ -45,6 +46,10 @@ def page() -> str:
             ("reason", "text", *_HEAD[1:]),
             [(f"`{why.value}`", Refusal(why=why, subject="…").text, *_said(each)) for why, each in REFUSALS.items()],
         ),
+        "## Of the kubelet plugin\n",
+        "Reasons of Events on the Node, and of the metric `dra_reserve_plugin_impaired`. The plugin is not ready\n"
+        "meanwhile.\n",
+        _table(IMPAIRMENTS.items()),
         "## Why no CPUs are given\n",
         _table(CPUS.items()),
     )

@@ -5,15 +5,29 @@ writers of one cpuset undo each other for ever, and a container would run on CPU
 this driver steps aside: it publishes nothing, prepares nothing and writes nothing, until the policy is ``none`` again.
 Its state file says which it is, and is there from the kubelet's first start on.
 
-The kubelet replaces the file when what it says changes. Whoever has it mounted alone, since the folder around it has
-the volumes of all pods, then sees a file without a name, which says no longer what is: in doubt we step aside.
+The kubelet replaces the file when its content changes. A plugin that has the file mounted alone, since the folder
+around it has the volumes of all pods, then sees a file without a name, whose content is out of date. A kubelet with
+policy ``none`` replaces its file only after somebody has removed the file, and no kubelet starts with another policy
+before. So nothing is published or given away until a new pod of the plugin sees the new file. Claims that have CPUs
+keep them meanwhile if the policy was ``none``: draining the node is part of changing the policy, so where claims have
+CPUs the policy has most likely not changed.
 """
 
 import json
 from pathlib import Path
 from typing import Any, Final
 
+from dra.model.meta import Struct
+
 STATE: Final = "cpu_manager_state"
+
+
+class Aside(Struct, frozen=True):
+    """Why no CPUs are given away."""
+
+    why: str
+    written: bool = True
+    """Whether cpusets must be taken to be written by the kubelet; if not, CPUs of claims stay enforced."""
 
 
 class CpuManager:
@@ -25,22 +39,23 @@ class CpuManager:
         self._seen: tuple[int, int, int] | None = None
         self._why: str | None = None
 
-    def active(self) -> str | None:
-        """Return why cpusets are the kubelet's; None if they are not."""
+    def active(self) -> Aside | None:
+        """Return why CPUs are not ours to give away; None if they are."""
         try:
             state = self._file.stat()
         except (FileNotFoundError, NotADirectoryError):
             return None  # it has never started here
-        if state.st_nlink == 0:
-            return (
-                f"{self._file} has been replaced by the kubelet, which may be managing CPUs itself now, "
-                "and its new content cannot be seen here; delete the plugin's pod on this node, for a new one to look"
-            )
         seen = (state.st_ino, state.st_mtime_ns, state.st_size)
         if seen != self._seen:
             self._why = self._read()
             self._seen = seen
-        return self._why
+        if state.st_nlink == 0:
+            return Aside(
+                why=f"{self._file} has been removed or replaced, the kubelet may be managing CPUs itself now, "
+                "and its new content cannot be seen here; delete the plugin's pod on this node, for a new one to look",
+                written=self._why is not None,
+            )
+        return None if self._why is None else Aside(why=self._why)
 
     def _read(self) -> str | None:
         try:

@@ -87,12 +87,24 @@ class CpuDriver:
         self._told = asyncio.Event()
         self._known = NO_CPUS
         self._take(topology)
-        self._enforcement = find_cgroups and Enforcement(self._records, find_cgroups, aside=self._manager.active)
+        self._enforcement = find_cgroups and Enforcement(self._records, find_cgroups, aside=self._untouchable)
 
     @property
     def stepped_aside(self) -> str | None:
         """Why nothing is published, prepared or enforced; None if everything is."""
-        return self._manager.active()
+        aside = self._manager.active()
+        return aside.why if aside else None
+
+    @property
+    def trouble(self) -> str:
+        """Why no CPUs are given away; empty if they are."""
+        why = self.stepped_aside
+        return f"no CPUs are given away on this node: {why}" if why else ""
+
+    def _untouchable(self) -> str | None:
+        """Why cgroups must not be written; None if they may."""
+        aside = self._manager.active()
+        return aside.why if aside and aside.written else None
 
     @property
     def _nobodys(self) -> Division:
@@ -127,20 +139,17 @@ class CpuDriver:
         return self._pools
 
     def health(self) -> tuple[Health, ...]:
-        """Return the health of CPUs as devices: one that has gone offline is not well."""
-        if self._mode is DeviceMode.GROUPED:
-            groups = (device.name for pool in self.pools() for device in pool.devices)
-            return tuple(Health(pool=self._node, device=name, healthy=True) for name in groups)
+        """Return the health of CPUs as devices: not well is one that is offline, or that others may run on."""
+        everybodys = self._untouchable()
         online = self._topology.online
-        return tuple(
-            Health(
-                pool=self._node,
-                device=f"cpu-{cpu}",
-                healthy=cpu in online,
-                message="" if cpu in online else f"CPU {cpu} is offline",
-            )
-            for cpu in self._known
-        )
+
+        def of(device: str, flaw: str) -> Health:
+            flaw = f"other containers may run on it: {everybodys}" if everybodys else flaw
+            return Health(pool=self._node, device=device, healthy=not flaw, message=flaw)
+
+        if self._mode is DeviceMode.GROUPED:
+            return tuple(of(device.name, "") for pool in self._pools for device in pool.devices)
+        return tuple(of(f"cpu-{cpu}", "" if cpu in online else f"CPU {cpu} is offline") for cpu in self._known)
 
     async def changes(self) -> AsyncIterator[None]:
         """Yield when CPUs have come or gone, are kept or free again, or the kubelet's CPU manager was switched."""

@@ -23,7 +23,7 @@ from kubeletplugin.cgroups.watching import Watch
 from kubeletplugin.contract import Refused
 from kubeletplugin.drivers.cpu.quarrels import Quarrels
 from kubeletplugin.drivers.cpu.records import Demand, Records
-from kubeletplugin.drivers.cpu.settling import NoSharedCpuError, Settled, settle
+from kubeletplugin.drivers.cpu.settling import NoSharedCpuError, Settled, settle, widen
 
 log = logging.getLogger(__name__)
 
@@ -66,6 +66,7 @@ class Enforcement:
         self._quarrels = Quarrels()
         self._regaining = Regaining()
         self._said = ""
+        self._gave_way = False
 
     async def demand(self, demand: Demand) -> None:
         """Give each request its CPUs, and nobody else; return when that holds. Raises Refused.
@@ -73,9 +74,13 @@ class Enforcement:
         To be called with the lock of the driver's folder, whenever the demand changes and every few seconds.
         """
         if why := self._aside():
+            async with self._turn:
+                await self._give_way()
+                await asyncio.to_thread(self._records.put_demand, None)
             if demand.requests:
                 raise Refused(f"node: CPUs are not enforced: {why}")
             return
+        self._gave_way = False
         async with self._turn:
             before = self._records.demand()
             if demand.idle and (before is None or (before.idle and self._restored())):
@@ -93,9 +98,11 @@ class Enforcement:
 
         Without a demand no cgroup is touched. Needs no lock: only the demand's writers take turns. Raises Refused.
         """
-        if self._aside():
-            return
         async with self._turn:
+            if self._aside():
+                await self._give_way()
+                return
+            self._gave_way = False
             if await asyncio.to_thread(self._records.demand) is None:
                 return
             if not self._clean or time.monotonic() - self._looked > self._interval:
@@ -106,6 +113,21 @@ class Enforcement:
         """Look no more; what is written stays: containers keep their CPUs while the plugin restarts."""
         async with self._turn:
             await self._stop()
+
+    async def _give_way(self) -> None:
+        """Let QoS classes and pods have all CPUs again, once, if there was a demand; containers are the kubelet's then.
+
+        In classes that stay narrow the kubelet could give no container CPUs of the rest: each new pod would fail.
+        """
+        await self._stop()
+        if self._gave_way:
+            return
+        try:
+            if await asyncio.to_thread(self._records.demand) is not None:
+                await asyncio.to_thread(lambda: widen(self._find()))
+        except (OSError, NoHierarchyError) as error:
+            raise Refused(f"node: cgroups of pods stay narrow, new pods may fail: {error}") from error
+        self._gave_way = True
 
     def _write_down(self, demand: Demand, *, changed: bool) -> None:
         try:

@@ -89,6 +89,15 @@ def settle(
     return Settled(written=written, refused=refused, late=late, cost=time.thread_time() - started)
 
 
+def widen(hierarchy: Hierarchy) -> None:
+    """Let QoS classes and pods have all CPUs of the cgroup of all pods; containers keep theirs. Raises OSError."""
+    tree = hierarchy.read()
+    for each in sorted(tree, key=lambda found: found.path):  # parents first
+        bound = each.cpus or hierarchy.version is Version.V1
+        if naming.level(each.path) in (naming.Level.QOS, naming.Level.POD) and bound and each.cpus != tree[0].cpus:
+            hierarchy.write(each.path, tree[0].cpus)
+
+
 def _regained(
     hierarchy: Hierarchy, demand: Demand, tree: tuple[Cgroup, ...], regaining: Regaining
 ) -> tuple[Cgroup, ...]:

@@ -7,7 +7,6 @@ each asked for a part of its memory. Nothing separates the processes on a GPU: t
 
 import asyncio
 import contextlib
-import logging
 from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import Any, Final
 
@@ -30,8 +29,6 @@ from kubeletplugin.drivers.gpu.edits import Edits, Granted
 from kubeletplugin.drivers.gpu.time_slices import TimeSlicing
 from kubeletplugin.inventory.gpus import Gpu, GpuInventory
 from kubeletplugin.inventory.nvml import NvmlUnavailableError
-
-log = logging.getLogger(__name__)
 
 RETRY_SECONDS: Final = 10.0
 """Between two tries to find an inventory that was not there at the start."""
@@ -72,7 +69,6 @@ class GpuDriver:
                 raise
             self.trouble = f"node {node}: no GPU is offered or prepared, only given back: {error}"
             self._take(())
-            log.error("%s", self.trouble)  # noqa: TRY400 - it is no defect of ours
 
     @property
     def name(self) -> str:

@@ -92,6 +92,14 @@ def test_inspect_shows_the_cpus_of_this_machine_and_leaves_nothing_behind(run):
     assert 0 < len(devices) <= os.cpu_count()
 
 
+def test_inspect_says_why_a_driver_offers_nothing(run, tmp_path):
+    (tmp_path / "cpu_manager_state").write_text('{"policyName": "static"}')
+    shown = run("inspect", "--drivers", "cpu", "--kubelet", str(tmp_path))
+    assert shown.stdout.startswith(
+        "No devices.\nDriver cpu.reserve.dra: no CPUs are given away on this node: the kubelet manages CPUs itself"
+    )
+
+
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [

@@ -8,6 +8,7 @@ from dra.engine.cpus.binding import Reason
 from dra.engine.cpus.meanings import CPUS
 from dra.engine.explain.meanings import TROUBLES
 from dra.engine.explain.problems import Trouble
+from dra.engine.impairments import IMPAIRMENTS, Impairment
 from dra.engine.meanings import CODES
 from dra.engine.reasons import Code
 from dra.engine.reservations.meanings import CONDITIONS, REFUSALS
@@ -16,7 +17,14 @@ from dra.engine.reservations.refusals import Why
 from tests.commands import unknown_commands
 
 ROOT = Path(__file__).parents[3]
-SETS = {Code: CODES, Trouble: TROUBLES, ReservationReason: CONDITIONS, Why: REFUSALS, Reason: CPUS}
+SETS = {
+    Code: CODES,
+    Trouble: TROUBLES,
+    ReservationReason: CONDITIONS,
+    Why: REFUSALS,
+    Impairment: IMPAIRMENTS,
+    Reason: CPUS,
+}
 MEMBERS = [pytest.param(kind, member, id=str(member)) for kind in SETS for member in kind]
 
 

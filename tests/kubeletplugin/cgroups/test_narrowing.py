@@ -40,6 +40,27 @@ def test_owners_have_theirs_others_the_pool_and_what_is_above_both():
     }
 
 
+@pytest.mark.parametrize("owner", ["pod0", "burstable/pod1", "besteffort/pod2"])
+@pytest.mark.parametrize(
+    ("born", "overlaps"),
+    [
+        pytest.param("new", {"pod0", "burstable/pod1", "besteffort/pod2"}, id="a-new-guaranteed-pod-beside-any-owner"),
+        pytest.param("burstable/new", {"burstable/pod1"}, id="a-new-burstable-pod-beside-an-owner-of-its-class"),
+        pytest.param("besteffort/new", {"besteffort/pod2"}, id="a-new-best-effort-pod-beside-an-owner-of-its-class"),
+        pytest.param("pod0/c", {"pod0"}, id="a-container-of-a-guaranteed-pod-that-is-there"),
+        pytest.param("burstable/pod1/c", {"burstable/pod1"}, id="a-container-of-a-burstable-pod-that-is-there"),
+        pytest.param("besteffort/pod2/c", {"besteffort/pod2"}, id="a-container-of-a-best-effort-pod-that-is-there"),
+    ],
+)
+def test_while_no_plugin_runs_those_overlap_with_an_owner_that_the_page_names(owner, born, overlaps):
+    """The table of docs/how-to/cpus.md: a cgroup that is born without us has its parent's CPUs."""
+    pods = ["pod0", "burstable", "burstable/pod1", "besteffort", "besteffort/pod2"]
+    there = dict.fromkeys(["", *pods, f"{owner}/owner"], "0-7")
+    found = targets(tree(there), version=Version.V1, shared=parse("0-1,4-7"), owned={"owner": parse("2-3")})
+    has = {path(""): parse("0-7")} | found
+    assert bool(has[path(born)[:-1]] & parse("2-3")) is (owner in overlaps)
+
+
 def test_in_v2_what_was_never_written_stays_so_and_what_was_gets_all_cpus():
     found = targets(
         tree({"": "0-7", "burstable": "", "besteffort": "0-3", "besteffort/pod1": "0-1", "besteffort/pod2": ""}),

@@ -8,6 +8,7 @@ from dra.engine.cpus.meanings import CPUS
 from dra.engine.explain.meanings import TROUBLES
 from dra.engine.explain.problems import Trouble
 from dra.engine.guidance import Guidance
+from dra.engine.impairments import IMPAIRMENTS
 from dra.engine.meanings import CODES
 from dra.engine.reservations.meanings import CONDITIONS, REFUSALS
 
@@ -16,7 +17,7 @@ NOTHING: Final = "Nothing"
 
 
 def _all() -> Iterator[tuple[StrEnum, Guidance]]:
-    for meanings in (CODES, TROUBLES, CONDITIONS, REFUSALS, CPUS):
+    for meanings in (CODES, TROUBLES, CONDITIONS, REFUSALS, IMPAIRMENTS, CPUS):
         yield from meanings.items()
 
 

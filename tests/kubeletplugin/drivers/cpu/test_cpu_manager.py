@@ -32,8 +32,10 @@ def test_policy_none_leaves_cpus_to_us(tmp_path):
 )
 def test_a_kubelet_that_manages_cpus_is_seen(tmp_path, content, text):
     state(tmp_path, **content)
-    assert text in CpuManager(tmp_path).active()
-    assert str(tmp_path / "cpu_manager_state") in CpuManager(tmp_path).active()
+    aside = CpuManager(tmp_path).active()
+    assert text in aside.why
+    assert str(tmp_path / "cpu_manager_state") in aside.why
+    assert aside.written
 
 
 @pytest.mark.parametrize("content", [b"", b"[]", b"{", b'"none"', b'{"policyName": "none", "entries": 3}'])
@@ -52,10 +54,19 @@ def test_a_change_of_policy_is_seen(tmp_path):
     assert manager.active() is None
 
 
-def test_a_file_that_is_mounted_alone_and_was_replaced_says_nothing_any_more(tmp_path):
-    state(tmp_path, policyName="none")
+@pytest.mark.parametrize(
+    ("policy", "written"),
+    [
+        pytest.param("none", False, id="none-so-claims-keep-their-cpus"),
+        pytest.param("static", True, id="static-so-cpusets-stay-the-kubelets"),
+    ],
+)
+def test_a_file_that_is_mounted_alone_and_was_replaced_gives_nothing_new_away(tmp_path, policy, written):
+    state(tmp_path, policyName=policy)
     path = tmp_path / "cpu_manager_state"
     with path.open() as mounted:
         path.unlink()
         path.symlink_to(f"/proc/self/fd/{mounted.fileno()}")  # a file without a name, as in a mount of it
-        assert "has been replaced by the kubelet" in CpuManager(tmp_path).active()
+        aside = CpuManager(tmp_path).active()
+    assert "has been removed or replaced" in aside.why
+    assert aside.written is written

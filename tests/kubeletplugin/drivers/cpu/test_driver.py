@@ -65,7 +65,11 @@ def names(driver):
 
 
 def static(kubelet):
-    (kubelet / "cpu_manager_state").write_text(json.dumps({"policyName": "static"}))
+    policy(kubelet, "static")
+
+
+def policy(kubelet, name):
+    (kubelet / "cpu_manager_state").write_text(json.dumps({"policyName": name}))
 
 
 def test_a_core_is_reserved_unless_somebody_says_otherwise(make):
@@ -251,6 +255,30 @@ async def test_beside_the_kubelets_static_manager_it_steps_aside_and_says_so(mak
         await driver.enforce([claim])
     await driver.enforce([])
     assert (tmp_path / "cgroup/cpuset/kubepods/pod1/cpuset.cpus").read_text() == "0-7\n"
+    assert "no CPUs are given away on this node: the kubelet manages CPUs itself" in driver.trouble
+    assert {each.healthy for each in driver.health()} == {False}
+    assert "other containers may run on it: the kubelet manages CPUs itself" in driver.health()[0].message
+
+
+@pytest.mark.parametrize("mode", list(DeviceMode))
+async def test_a_state_file_that_was_replaced_leaves_claims_their_cpus_and_gives_no_others_away(
+    make, kubelet, tmp_path, mode
+):
+    policy(kubelet, "none")
+    driver = make(mode=mode)
+    result = cpu(2) if mode is DeviceMode.INDIVIDUAL else part(0, "1")
+    claim = driver.prepare(asks("a", result), [])
+    file = kubelet / "cpu_manager_state"
+    with file.open() as mounted:
+        file.unlink()
+        file.symlink_to(f"/proc/self/fd/{mounted.fileno()}")  # a file without a name, as in a mount of it
+        assert names(driver) == []
+        with pytest.raises(Refused, match="has been removed or replaced"):
+            driver.prepare(asks("b", cpu(3)), [claim])
+        await driver.enforce([claim])
+        assert (tmp_path / "cgroup/cpuset/kubepods/pod1/cpuset.cpus").read_text() == "0-1,3-7\n"
+        assert "delete the plugin's pod on this node" in driver.trouble
+        assert all(each.healthy for each in driver.health())
 
 
 async def test_what_may_change_what_is_published_is_told(make, source, kubelet, monkeypatch):

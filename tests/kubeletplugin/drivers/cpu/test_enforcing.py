@@ -354,6 +354,40 @@ async def test_beside_the_kubelets_static_manager_nothing_is_written(node):
     assert node.cpus("besteffort/pod2/other") == node.untouched
 
 
+@BOTH
+async def test_for_the_kubelets_static_manager_classes_and_pods_are_made_wide_once_and_containers_are_left_to_it(node):
+    it, demand = node.enforcement(), Demand(requests={MINE: parse("2-3")})
+    node.record("mine", MINE)
+    await it.demand(demand)
+    narrow = node.cpus("besteffort/pod2/other")
+    node.why_aside = "the kubelet manages CPUs itself"
+    with pytest.raises(Refused, match="the kubelet manages CPUs itself"):
+        await it.demand(demand)
+    for name in ("burstable", "burstable/pod1", "besteffort", "besteffort/pod2"):
+        assert node.cpus(name) in ("0-7", "")
+    assert node.cpus("besteffort/pod2/other") == narrow
+    assert not (node.folder / "demand.json").exists()
+
+    node.write("besteffort", "4")
+    with pytest.raises(Refused):
+        await it.demand(demand)
+    assert node.cpus("besteffort") == "4"
+
+    node.why_aside = None
+    await it.demand(demand)
+    assert node.cpus("besteffort") == "0-1,4-7"
+
+
+@BOTH
+async def test_classes_are_made_wide_for_the_kubelet_though_it_is_not_known_which_claims_there_are(node):
+    before = node.enforcement()
+    await before.demand(Demand(requests={MINE: parse("2-3")}))
+    await before.close()
+    node.why_aside = "the kubelet manages CPUs itself"
+    await node.enforcement().uphold()
+    assert node.cpus("besteffort") == "0-7"
+
+
 @pytest.mark.parametrize("version", [Version.V1])
 async def test_looking_after_cgroups_begins_again_after_a_defect(node, monkeypatch, caplog):
     it = node.enforcement()
