@@ -5,6 +5,7 @@ from typing import Final
 
 from dra.engine import patches
 from dra.engine.actions import ClaimWrite, Enter, SetReservedFor
+from dra.engine.claims.view import FINISHED_PODS
 from dra.kube.client import Client
 from dra.kube.errors import Conflict, Invalid, Status
 from dra.kube.limits import Priority
@@ -31,7 +32,7 @@ class Patching:
         key, uid = before.metadata.key, before.metadata.uid
         if isinstance(write, Enter):
             if uid not in self._unpatchable:
-                return await self._enter(write, uid, priority=priority, within=within())
+                return await self._enter(write, before, priority=priority, within=within())
             write = SetReservedFor(claim=key, entries=patches.applied(before, write).entries)
         body, subresource = patches.body(write), patches.subresource(write)
 
@@ -61,19 +62,30 @@ class Patching:
         self._unpatchable.add(uid)
         return claim
 
-    async def _enter(self, write: Enter, uid: Uid, *, priority: Priority, within: float) -> ResourceClaim:
-        """Return the claim with these entries, too; an objection comes from what somebody else has made of the list."""
+    async def _enter(self, write: Enter, before: ResourceClaim, *, priority: Priority, within: float) -> ResourceClaim:
+        """Return the claim with these entries, too; an objection comes from what somebody else made of the claim."""
+        subresource = patches.subresource(write)
         try:
-            return await self._client.merge_patch(
+            if all(entry.resource == FINISHED_PODS for entry in write.entries):
+                return await self._client.merge_patch(
+                    CLAIMS,
+                    write.claim,
+                    patches.body(write),
+                    model=ResourceClaim,
+                    subresource=subresource,
+                    uid=before.metadata.uid,
+                    priority=priority,
+                    within=within,
+                    strategic=True,
+                )
+            return await self._client.json_patch(
                 CLAIMS,
                 write.claim,
-                patches.body(write),
+                patches.entering(write, before),
                 model=ResourceClaim,
-                subresource=patches.subresource(write),
-                uid=uid,
+                subresource=subresource,
                 priority=priority,
                 within=within,
-                strategic=True,
             )
         except Invalid as error:
             told = Status(code=409, reason="Conflict", message=error.message)

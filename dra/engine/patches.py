@@ -1,8 +1,9 @@
 """Actions as JSON merge patches.
 
 A merge patch leaves alone what it does not name, so fields that this version does not know survive; the shell adds
-``metadata.resourceVersion``, which makes each of them a compare-and-swap. Only `Enter` goes without: it is a strategic
-merge patch, which adds to a list by its key.
+``metadata.resourceVersion``, which makes each of them a compare-and-swap. Only `Enter` goes without. Tombstones are a
+strategic merge patch, which adds to a list by its key. Other entries are a JSON patch that tests the mark of entering:
+such a patch may arrive late, after the owner of the workload has released the claim.
 """
 
 from typing import Any, assert_never
@@ -10,6 +11,7 @@ from typing import Any, assert_never
 import msgspec
 
 from dra.engine.actions import Annotate, ClaimWrite, Deallocate, Enter, SetReservedFor
+from dra.model import workloads
 from dra.model.claims import ResourceClaim, ResourceClaimStatus
 
 KICKED = "reserve.dra/listed-at"
@@ -39,6 +41,35 @@ def body(write: ClaimWrite) -> dict[str, Any]:
             return {"metadata": metadata}
         case _:
             assert_never(write)
+
+
+def entering(write: Enter, before: ResourceClaim) -> list[dict[str, Any]]:
+    """Return the JSON patch that adds entries, unless an entry was made since ``before``, or the claim is another one.
+
+    The mark `workloads.ENTERED` is written after each entry, so it has changed once the owner could have released one.
+    """
+    meta = before.metadata
+    if meta.annotations:
+        mark = {
+            "path": f"/metadata/annotations/{_escaped(workloads.ENTERED)}",
+            "value": meta.annotation(workloads.ENTERED),
+        }
+    else:
+        mark = {"path": "/metadata/annotations", "value": None}
+    entries = msgspec.to_builtins(write.entries)
+    if before.entries:
+        added = [{"op": "add", "path": "/status/reservedFor/-", "value": entry} for entry in entries]
+    else:
+        added = [
+            {"op": "test", "path": "/status/reservedFor", "value": None},
+            {"op": "add", "path": "/status/reservedFor", "value": entries},
+        ]
+    return [{"op": "test", "path": "/metadata/uid", "value": meta.uid}, {"op": "test", **mark}, *added]
+
+
+def _escaped(key: str) -> str:
+    """Return a key as part of a JSON pointer (RFC 6901)."""
+    return key.replace("~", "~0").replace("/", "~1")
 
 
 def ungating() -> dict[str, Any]:

@@ -4,7 +4,7 @@ Reads are consistent: never with ``resourceVersion=0``, which may show a state o
 JSON merge patches, so that fields we do not know survive; a PUT of our narrow structs would erase them.
 """
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from functools import partial
@@ -19,7 +19,7 @@ from dra.kube.errors import Conflict, Expired, Invalid, Status, Unreadable
 from dra.kube.limits import Limiter, Priority
 from dra.kube.resources import REVIEWS, Resource
 from dra.kube.sender import Observer, Sender
-from dra.kube.transport import APPLY_PATCH, JSON, MERGE_PATCH, STRATEGIC_PATCH, Request, Transport
+from dra.kube.transport import APPLY_PATCH, JSON, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, Request, Transport
 from dra.model.claims import ResourceClaim
 from dra.model.meta import Key, PartialObject, Struct, Uid
 
@@ -84,7 +84,7 @@ class _Write:
 
     method: str
     path: str
-    body: Mapping[str, Any]
+    body: Mapping[str, Any] | Sequence[Mapping[str, Any]]
     what: str
     label: str
     query: Mapping[str, str] = field(default_factory=dict)
@@ -261,6 +261,32 @@ class Client:
             # To the server a patch with another uid tries to change an immutable field; to us it is a precondition.
             message = f"the object with uid {uid} is gone, another one has its name"
             raise Conflict(what, Status(code=409, reason="Conflict", message=message)) from error
+
+    async def json_patch(  # noqa: PLR0913 - keyword-only, and each is one property of a patch
+        self,
+        resource: Resource,
+        key: Key,
+        operations: Sequence[Mapping[str, Any]],
+        *,
+        model: type[T],
+        subresource: str | None = None,
+        priority: Priority = Priority.NORMAL,
+        within: float = WRITE_TIMEOUT,
+    ) -> T:
+        """Change an object with a JSON patch (RFC 6902) and return the object as it is then.
+
+        The operations are done all or none. Raises `Invalid` where one of them fails, a ``test`` for example: the API
+        server does not say which.
+        """
+        write = _Write(
+            method="PATCH",
+            path=resource.path(*key, subresource),
+            body=operations,
+            content_type=JSON_PATCH,
+            what=resource.what(key),
+            label=_label(resource, subresource),
+        )
+        return await self._write(write, codec_of(resource, model), priority=priority, within=within)
 
     async def rewrite(  # noqa: PLR0913 - keyword-only, those of a patch
         self,

@@ -14,6 +14,7 @@ APPLY_PATCH: Final = "application/apply-patch+yaml"
 """Server-side apply; JSON is YAML."""
 
 MERGE_PATCH: Final = "application/merge-patch+json"
+JSON_PATCH: Final = "application/json-patch+json"
 STRATEGIC_PATCH: Final = "application/strategic-merge-patch+json"
 
 

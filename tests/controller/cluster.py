@@ -4,9 +4,12 @@ import asyncio
 import contextlib
 import json
 from collections import defaultdict
+from copy import deepcopy
 
 from dra.kube.errors import raise_for
-from dra.kube.transport import STRATEGIC_PATCH, Response
+from dra.kube.transport import JSON_PATCH, STRATEGIC_PATCH, Response
+from dra.local.patches import json as json_patches
+from dra.local.refusals import Refusal
 from tests.dra.kube.scripted import BROKEN, frame, ok, refusal
 
 CLAIMS = "/apis/resource.k8s.io/v1/resourceclaims"
@@ -168,18 +171,26 @@ class Cluster:
         found, body = self.objects.get(path), json.loads(request.body)
         if found is None:
             return refusal(404, "NotFound")
+        if request.content_type == JSON_PATCH:
+            try:
+                after = json_patches.mutation(body)(deepcopy(found))
+            except Refusal:
+                return refusal(422, "Invalid")
+            return self._written(path, after)
         wanted, uid = body["metadata"].pop("resourceVersion", None), body["metadata"].pop("uid", None)
         if uid not in {None, found["metadata"]["uid"]}:
             return refusal(422, "Invalid", causes=[{"field": "metadata.uid", "reason": "FieldValueInvalid"}])
         if wanted not in {None, found["metadata"]["resourceVersion"]}:
             return refusal(409, "Conflict")
-        self.version += 1
         if request.content_type == STRATEGIC_PATCH:
             ((name, items),) = body["status"].items()
             told = {each[MERGE_KEYS[name]]: each for each in items}
             kept = [each for each in found.get("status", {}).get(name, ()) if each[MERGE_KEYS[name]] not in told]
             body["status"][name] = [*told.values(), *kept]
-        after = merged(found, body)
+        return self._written(path, merged(found, body))
+
+    def _written(self, path, after):
+        self.version += 1
         after["metadata"]["resourceVersion"] = str(self.version)
         self.objects[path] = after
         root, plural = path.rsplit("/", 2)[:2]

@@ -8,6 +8,7 @@ from dra.engine.actions import Annotate, Deallocate, Enter
 from dra.engine.claims.view import tombstone
 from dra.kube.errors import Cause, Conflict, Details, Invalid, Status
 from dra.kube.limits import Priority
+from dra.model import workloads
 from dra.model.claims import ResourceClaim
 from tests.controller.cluster import CLAIMS, Cluster
 from tests.dra.engine.examples import JOB, KEY, NAMESPACE, finished, uid, waiting
@@ -49,13 +50,38 @@ def send(client, claim):
     return sent
 
 
-async def test_an_entry_needs_no_version(cluster, claim, send):
-    pods = [{"resource": "pods", "name": "a", "uid": "uid-a"}]
-    cluster.put(CLAIMS, NAMESPACE, "train", status={"allocation": ALLOCATION, "reservedFor": pods})
+async def test_an_entry_needs_no_version(cluster, send):
+    cluster.put(CLAIMS, NAMESPACE, "train", status={"allocation": ALLOCATION, "future": 1})
     after = await send(ENTER)
-    ((_, subresource, body),) = cluster.writes()
-    assert (subresource, body["metadata"]) == ("status", {"uid": claim.metadata.uid})
-    assert {entry.uid for entry in after.entries} == {JOB.uid, uid("a")}
+    ((_, subresource, operations),) = cluster.writes()
+    assert (subresource, operations[0]) == ("status", {"op": "test", "path": "/metadata/uid", "value": "uid-train"})
+    assert after.entries == (JOB,)
+
+
+@pytest.mark.parametrize("listed", [[], ["a"]], ids=["an-empty-list", "beside-a-pod"])
+@pytest.mark.parametrize("notes", [{}, {"x": "1"}], ids=["without-annotations", "with-annotations"])
+async def test_an_entry_that_arrives_after_one_was_made_and_released_is_refused(cluster, client, listed, notes):
+    pods = [{"resource": "pods", "name": name, "uid": uid(name)} for name in listed]
+    status = {"allocation": ALLOCATION, "reservedFor": pods}
+    before = cluster.put(CLAIMS, NAMESPACE, "train", status=status, metadata={"annotations": notes})
+    entered = {**notes, workloads.ENTERED: "0123456789abcdef"}
+    cluster.put(CLAIMS, NAMESPACE, "train", status=status, metadata={"annotations": entered})
+    with pytest.raises(Conflict):
+        await Patching(client).send(
+            ENTER, msgspec.convert(before, ResourceClaim), priority=Priority.NORMAL, within=lambda: 5.0
+        )
+
+
+async def test_an_entry_is_added_to_a_list_that_has_changed(cluster, client):
+    lists = [[{"resource": "pods", "name": name, "uid": uid(name)} for name in names] for names in ("a", "abc")]
+    before, _ = (
+        cluster.put(CLAIMS, NAMESPACE, "train", status={"allocation": ALLOCATION, "reservedFor": entries})
+        for entries in lists
+    )
+    after = await Patching(client).send(
+        ENTER, msgspec.convert(before, ResourceClaim), priority=Priority.NORMAL, within=lambda: 5.0
+    )
+    assert [entry.uid for entry in after.entries] == [uid("a"), uid("b"), uid("c"), JOB.uid]
 
 
 async def test_an_entry_takes_the_place_of_the_one_with_its_uid(cluster, send):

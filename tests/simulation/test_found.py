@@ -3,7 +3,7 @@
 import pytest
 
 from dra.local.faults import Fault, Rule
-from tests.simulation.decisions import CreateClaim, CreatePods, EndPod, Misfortune
+from tests.simulation.decisions import CreateClaim, CreateJob, CreatePods, EndClaim, EndPod, Misfortune
 from tests.simulation.play import play
 from tests.simulation.scenario import Scenario
 from tests.simulation.world import Beginning
@@ -33,4 +33,28 @@ def test_a_claim_is_kept_for_a_listed_pod_that_the_pods_watch_still_shows_gated(
         CreatePods(at=10.3, namespace="ml", names=("q",), claims=("b",)),
     )
     outcome = play(Scenario(seed=seed, beginning=ONE_GPU, decisions=decisions, until=40.0))
+    assert not outcome.violation
+
+
+def test_an_entry_that_arrives_after_its_owner_has_released_the_claim_is_refused():
+    """The first attempt to enter the workload is 19 s on its way; meanwhile the second one succeeded."""
+    late = Rule(
+        fault=Fault.DELAY,
+        component="controller*",
+        verb="patch",
+        resource="resourceclaims.resource.k8s.io*",
+        times=2,
+        seconds=25.0,
+    )
+    decisions = (
+        CreateClaim(at=1.15, namespace="ml", name="c0", job="eval", pre_list=True),
+        Misfortune(at=5.16, rule=late),
+        CreateJob(at=16.03, namespace="ml", name="eval"),
+        CreatePods(at=18.92, namespace="ml", names=("p0",), claims=("c0",), opted_in=True, seconds=32.25),
+        EndClaim(at=41.42, namespace="ml", name="c0", how="released"),
+    )
+    beginning = Beginning(
+        kep=True, devices=(("gpu-0", ("n1", "n2", "n3")),), namespaces=("ml", "web"), replicas=2, release_finished=False
+    )
+    outcome = play(Scenario(seed=1004828, beginning=beginning, decisions=decisions, until=60.0))
     assert not outcome.violation

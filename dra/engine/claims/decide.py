@@ -90,12 +90,14 @@ def insisting(plan: Plan, view: ClaimView) -> Plan:
     """Return what to do first if somebody else writes the claim faster than a plan for it can be carried out.
 
     A scheduler with many ungated pods enters one every few milliseconds, the stock controller puts finished pods back
-    as fast, and no compare-and-swap gets between. Some entries need none: the workload's and the tombstones are right
-    wherever there is an allocation, and elsewhere the API server takes none.
+    as fast, and no compare-and-swap gets between. Some entries need none: the workload's, as long as none was made, and
+    the tombstones are right wherever there is an allocation, and elsewhere the API server takes none.
     """
     present = {e.reference.uid: e.reference for e in view.entries}
     lists = (w for w in plan.claim_writes if isinstance(w, SetReservedFor))
-    added = tuple(e for w in lists for e in w.entries if present.get(e.uid) != e and _right_in_any_list(e))
+    missing = tuple(e for w in lists for e in w.entries if present.get(e.uid) != e and _right_in_any_list(e))
+    # The two kinds go by patches of two forms (`dra.engine.patches`); what keeps the claim goes first.
+    added = tuple(e for e in missing if e.resource != FINISHED_PODS) or missing
     if not added or len({*present, *(e.uid for e in added)}) > RESERVED_FOR_MAX_SIZE:
         return plan
     reasons = tuple(r for r in plan.reasons if not r.done or r.code is Code.WORKLOAD_ENTERED)

@@ -6,6 +6,7 @@ from dra.kube import errors
 from dra.kube.client import Selection
 from dra.kube.resources import CLAIMS, PODS
 from dra.kube.transport import Response
+from dra.model.claims import ResourceClaim
 from dra.model.meta import PartialObject, Struct
 from tests.dra.kube.scripted import Scripted, body_of, client_of, ok, page, pod, refusal
 
@@ -37,6 +38,15 @@ async def test_a_merge_patch_says_so_and_returns_the_new_state():
     assert (request.method, request.content_type) == ("PATCH", "application/merge-patch+json")
     assert body_of(request) == {"metadata": {"labels": {"a": "b"}}}
     assert request.query == {}
+
+
+async def test_a_json_patch_is_a_list_of_operations():
+    transport = Scripted(ok({"metadata": {"name": "x", "namespace": "ns", "uid": "u"}}))
+    operations = [{"op": "test", "path": "/metadata/uid", "value": "u"}]
+    await client_of(transport).json_patch(CLAIMS, ("ns", "x"), operations, model=ResourceClaim, subresource="status")
+    (request,) = transport.requests
+    assert (request.method, request.path.rpartition("/")[2]) == ("PATCH", "status")
+    assert (request.content_type, json.loads(request.body)) == ("application/json-patch+json", operations)
 
 
 async def test_a_strategic_patch_says_so():

@@ -170,6 +170,13 @@ def test_who_is_overtaken_by_the_stock_controller_enters_the_tombstones(ended, b
     assert not any(reason.done for reason in then.reasons)
 
 
+def test_the_workload_enters_before_the_tombstones():
+    over = finished("a", node="n1")
+    seen = view(claim(workload=JOB, list=[over, started("b")]), over, started("b"), workload=PRESENT)
+    then = insisting(decided(seen, policy=ALONGSIDE), seen)
+    assert list(then.actions) == [Enter(claim=KEY, entries=(JOB,))]
+
+
 def test_what_keeps_the_claim_is_shown_first():
     pods = [waiting("a"), started("b")]
     plan = decided(view(claim(workload=JOB, list=[FOREIGN, waiting("a")]), *pods, workload=PRESENT))
