@@ -8,7 +8,8 @@
    lets it pass all taints, the reverse of what they are for.)
 5. What the affinity selects: labels of the node, overlaid by the reservation's.
 6. Exact match: of each named resource the reservation holds what the pod wants; none on both sides is a match.
-7. A pod that does not ask for a reservation is not concerned by one with which it has no resource in common.
+7. A pod that does not ask for a reservation is not concerned by one with which it has no resource in common; of policy
+   Restricted the restricted resources count.
 """
 
 from collections.abc import Mapping
@@ -56,10 +57,20 @@ def _unwelcome(holding: Holding, affinity: Affinity | None, node_labels: Mapping
 def _unlike(holding: Holding, pod: Claimant) -> Refusal | None:
     if any(holding.amounts.get(name, 0) != pod.amounts.get(name, 0) for name in pod.exact):
         return Refusal(why=Why.NOT_EXACT)
-    common = (name for name, amount in pod.amounts.items() if amount and holding.amounts.get(name) and name != PODS)
-    if pod.affinity is None and not any(common):
+    if pod.affinity is None and not in_common(holding, pod):
         return Refusal(why=Why.NOTHING_IN_COMMON)
     return None
+
+
+def in_common(holding: Holding, pod: Claimant) -> bool:
+    """Whether a pod takes some of what a reservation is for."""
+    return any(amount and name != PODS and holding.serves(name) for name, amount in pod.amounts.items())
+
+
+def suits(holding: Holding, pod: Claimant, *, node_labels: Mapping[str, str]) -> bool:
+    """Whether a running pod may be in a reservation that is about to be placed over it (rules 3 to 7)."""
+    refused = _unwelcome(holding, pod.affinity, node_labels) or _unlike(holding, pod)
+    return refused is None and in_common(holding, pod)
 
 
 def unusable(holding: Holding, *, consumers: int) -> Why | None:

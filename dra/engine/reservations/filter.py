@@ -108,8 +108,8 @@ def into(room: Room, held: Held, pod: Claimant) -> tuple[Refusal, ...]:
                     why=Why.SHORT,
                     subject=name,
                     requested=amount,
-                    used=held.unavailable(name, to=pod.uid),
-                    capacity=holding.amounts.get(name, 0),
+                    used=held.taken(name, to=pod.uid),
+                    capacity=max(0, holding.amounts.get(name, 0) - holding.inner.get(name, 0)),
                     named=named,
                 )
             )

@@ -68,6 +68,12 @@ class Holding(Struct, frozen=True):
     fault: str = ""
     """What of the object cannot be read."""
 
+    def serves(self, resource: str) -> bool:
+        """Whether owners get this resource from it: with policy Restricted those that the policy is about."""
+        if not self.amounts.get(resource):
+            return False
+        return self.policy is not AllocatePolicy.RESTRICTED or resource in self.restricted
+
     @property
     def default_policy(self) -> bool:
         """Whether it is of the policy that goes with no other on a node."""

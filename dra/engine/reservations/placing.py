@@ -15,7 +15,7 @@ from functools import partial
 from dra.api.reservations.model import PreAllocationMode
 from dra.engine.reservations import amounts, eligibility, marks, owners, score
 from dra.engine.reservations import filter as filtering
-from dra.engine.reservations.amounts import PODS, Amounts
+from dra.engine.reservations.amounts import Amounts
 from dra.engine.reservations.claimants import Claimant
 from dra.engine.reservations.holdings import Holding
 from dra.engine.reservations.refusals import Refusal, Why
@@ -76,7 +76,7 @@ def _over(room: Room, holding: Holding, running: Iterable[Claimant]) -> tuple[Cl
     """Return the pods to place it over; none if that does not help."""
     chosen: list[Claimant] = []
     taken: Amounts = {}
-    for pod in sorted((each for each in running if _may(holding, each)), key=partial(_rank, holding)):
+    for pod in sorted((each for each in running if _may(room, holding, each)), key=partial(_rank, holding)):
         more = amounts.plus(taken, pod.amounts)
         if any(amount > holding.amounts[name] for name, amount in more.items() if name in holding.restricted):
             continue
@@ -96,9 +96,9 @@ def _fits(room: Room, holding: Holding, consumed: Amounts) -> bool:
     return not filtering.beside(room, Held(holding=holding, consumed=consumed).charges)
 
 
-def _may(holding: Holding, pod: Claimant) -> bool:
-    if not any(holding.amounts.get(name) for name, amount in pod.amounts.items() if amount and name != PODS):
-        return False  # the pod uses nothing of what is to be held
+def _may(room: Room, holding: Holding, pod: Claimant) -> bool:
+    if not eligibility.suits(holding, pod, node_labels=room.labels):
+        return False
     if holding.pre_allocation_mode is PreAllocationMode.CLUSTER:
         return pod.labels.get(marks.PRE_ALLOCATABLE) == marks.TRUE
     return owners.matches((each for each in holding.owners if each.label_selector is not None), pod)

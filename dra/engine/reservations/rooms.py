@@ -55,11 +55,15 @@ class Held(Struct, frozen=True):
 
     def unavailable(self, resource: str, *, to: Uid = NOBODY) -> int:
         """Return what an owner that enters sees as taken."""
-        consumed = self.consumed.get(resource, 0)
-        kept = consumed + self.holding.inner.get(resource, 0)
+        kept = self.taken(resource, to=to) + self.holding.inner.get(resource, 0)
+        return max(self.consumed.get(resource, 0), min(kept, self.holding.amounts.get(resource, 0)))
+
+    def taken(self, resource: str, *, to: Uid = NOBODY) -> int:
+        """Return what consumers take, and what is promised to others."""
+        taken = self.consumed.get(resource, 0)
         if self.promised:
-            kept += sum(each.get(resource, 0) for uid, each in self.promised.items() if uid != to)
-        return max(consumed, min(kept, self.holding.amounts.get(resource, 0)))
+            taken += sum(each.get(resource, 0) for uid, each in self.promised.items() if uid != to)
+        return taken
 
     def remainder(self, resource: str, *, to: Uid = NOBODY) -> int:
         """Return what is left in it for an owner."""

@@ -59,7 +59,8 @@ class Slow:
         r = self.reservations[uid]
         if r.allocate_once and (self.entered(uid) or r.listed - r.predecessors - {pod.uid}):
             return False
-        common = {name for name, amount in pod.amounts.items() if amount and r.amounts.get(name)} - {PODS}
+        held = r.restricted if r.policy is AllocatePolicy.RESTRICTED else r.amounts.keys()
+        common = {name for name, amount in pod.amounts.items() if amount and r.amounts.get(name)} & held - {PODS}
         if pod.affinity is None and not common:
             return False
         wanted = dict(r.owners[0].label_selector.match_labels)

@@ -8,7 +8,7 @@ from dra.engine.reservations.eligibility import judge
 from dra.engine.reservations.refusals import Why
 from dra.model.nodes import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from dra.model.placement import Toleration
-from tests.dra.engine.reservations.examples import REQUIRED, holding, of, pod
+from tests.dra.engine.reservations.examples import REQUIRED, RESTRICTED, holding, of, pod
 
 REPELS = (Taint(key="team", value="a", effect="NoSchedule"),)
 MAYBE = (Taint(key="team", effect="PreferNoSchedule"),)
@@ -121,6 +121,18 @@ def owner(affinity=None, **fields):
         ),
         pytest.param(holding(gpu=1), owner(), Why.NOTHING_IN_COMMON, id="nothing-in-common"),
         pytest.param(holding(gpu=1), owner(REQUIRED), None, id="nothing-in-common-but-required"),
+        pytest.param(
+            holding(cpu=1, memory=1, policy=RESTRICTED, restricted=frozenset({"cpu"})),
+            pod(memory=1, app="a"),
+            Why.NOTHING_IN_COMMON,
+            id="nothing-restricted-in-common",
+        ),
+        pytest.param(
+            holding(cpu=1, memory=1, policy=RESTRICTED, restricted=frozenset({"cpu"})),
+            pod(cpu=1, memory=1, app="a"),
+            None,
+            id="something-restricted-in-common",
+        ),
     ],
 )
 def test_who_may_take_which(held, claimant, why):

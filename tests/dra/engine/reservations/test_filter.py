@@ -174,6 +174,13 @@ def test_who_names_the_reservation_gets_the_numbers():
     assert check(room, claimant) == ["Reservation(s) Insufficient cpu, requested: 2000, used: 3000, capacity: 4000"]
 
 
+def test_what_is_kept_within_is_no_capacity_and_not_used_either():
+    """As Koordinator prints it, for 7 CPUs of which 1 is kept within and 1 is used."""
+    room = node(10, held=[(holding(cpu=7, inner=of(1), policy=RESTRICTED), 1)])
+    claimant = pod(cpu=6, app="a", affinity=Affinity(name="r"))
+    assert check(room, claimant) == ["Reservation(s) Insufficient cpu, requested: 6000, used: 1000, capacity: 6000"]
+
+
 def test_who_ignores_reservations_gets_all_that_no_pod_uses_and_is_in_none():
     room = node(10, used=4, held=[(holding(cpu=4), 1)])
     verdict = filtering.check(room, pod(cpu=5, app="a", ignores=True))

@@ -6,6 +6,7 @@ from dra.api.reservations.model import PreAllocationMode
 from dra.engine.reservations import filter as filtering
 from dra.engine.reservations import marks, resize
 from dra.engine.reservations.books import Admission, Books
+from dra.engine.reservations.claimants import Affinity
 from dra.engine.reservations.placing import Place, place
 from dra.engine.reservations.preemption import Occupant, in_vain, victims
 from dra.engine.reservations.refusals import UNRESOLVABLE
@@ -129,6 +130,15 @@ CLUSTER = {marks.PRE_ALLOCATABLE: "true"}
             [pod("a", 4, app="a"), pod("z", 6)], holding(cpu=4, policy=DEFAULT), None, id="without-pre-allocation"
         ),
         pytest.param([pod("a", 4, app="a")], taking_over(), [], id="where-there-is-room-over-nobody"),
+        pytest.param(
+            [pod("a", 4, app="a"), pod("z", 6)], taking_over(unschedulable=True), None, id="cordoned-and-not-tolerated"
+        ),
+        pytest.param(
+            [pod("a", 4, app="a", affinity=Affinity(name="other")), pod("z", 6)],
+            taking_over(),
+            None,
+            id="a-pod-that-asks-for-another",
+        ),
     ],
 )
 def test_over_which_running_pods_a_reservation_is_placed(running, new, expected):
