@@ -83,6 +83,7 @@ def first(reservation: Reservation) -> dict[str, Any]:
     """Return the one that finds the place. Raises MalformedAmountsError or MalformedAnnotationError."""
     made = placeholders.manifest(reservation, stays=True)
     made["metadata"]["labels"] = {marks.PLACEHOLDER: marks.TRUE}
+    made["metadata"]["annotations"] = {marks.RESERVATION_NAME: reservation.metadata.name}
     spec = made["spec"]
     spec.pop("preemptionPolicy", None)
     given = (reservation.spec.template.get("spec") or {}).get("schedulerName")

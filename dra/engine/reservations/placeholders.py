@@ -40,6 +40,20 @@ _PLACING: Final = (
 )
 """What of a template says where its pod can go, past whom, and with which devices."""
 
+_OURS: Final = "reserve.dra/"
+
+_NOT_CARRIED: Final = frozenset(
+    {
+        "kubectl.kubernetes.io/last-applied-configuration",  # of the Reservation; as large as that
+        "kubernetes.io/config.hash",  # these four make a pod a static one
+        "kubernetes.io/config.mirror",
+        "kubernetes.io/config.seen",
+        "kubernetes.io/config.source",
+        marks.ALLOCATED,  # written by the scheduler
+    }
+)
+"""Annotations of a template or a Reservation that say nothing about the pod, or something that is not true of it."""
+
 _RESTRICTED: Final = {
     "runAsNonRoot": True,
     "runAsUser": 65535,
@@ -90,17 +104,31 @@ def manifest(reservation: Reservation, *, stays: bool = False) -> dict[str, Any]
     spec = {field: deepcopy(given[field]) for field in _PLACING if given.get(field) is not None}
     if node := only_node(reservation):
         spec["affinity"] = on(node, spec.get("affinity") or {})
-    metadata = template.get("metadata")
-    labels = metadata.get("labels") if isinstance(metadata, Mapping) else None
     spec["schedulerName"] = given.get("schedulerName") or SCHEDULER
-    more = {**(labels or {}), **reservation.metadata.labels}
     wanted = holdings.wanted(reservation)
-    pod = pausing(reservation, name=name, wanted=wanted, spec=spec, labels=more)
+    pod = pausing(
+        reservation,
+        name=name,
+        wanted=wanted,
+        spec=spec,
+        labels={**_written(template, "labels"), **reservation.metadata.labels},
+        annotations=_carried({**_written(template, "annotations"), **reservation.metadata.annotations}),
+    )
     if holdings.pre_allocates(reservation.spec) and not stays:
         # Written as 0, not left out: a ResourceQuota refuses pods without, and a LimitRange would set its defaults.
         (container,) = pod["spec"]["containers"]
         container["resources"] = {"requests": dict.fromkeys(("cpu", "memory"), "0")}
     return pod
+
+
+def _written(template: Mapping[str, Any], field: str) -> Mapping[str, Any]:
+    metadata = template.get("metadata")
+    return (metadata.get(field) if isinstance(metadata, Mapping) else None) or {}
+
+
+def _carried(annotations: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the annotations that describe the pod to schedulers and admission."""
+    return {name: text for name, text in annotations.items() if name not in _NOT_CARRIED and not name.startswith(_OURS)}
 
 
 def pausing(

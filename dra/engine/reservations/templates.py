@@ -22,7 +22,7 @@ _Shape = type | dict[str, Any]
 _TERMS: Final = {"nodeSelectorTerms": list}
 _SHAPE: Final[dict[str, Any]] = {
     "namespace": str,
-    "metadata": {"namespace": str, "labels": dict},
+    "metadata": {"namespace": str, "labels": dict, "annotations": dict},
     "spec": {
         "nodeName": str,
         "schedulerName": str,

@@ -22,6 +22,22 @@ def test_it_asks_for_what_is_to_be_held_and_runs_nothing():
     }
 
 
+def test_annotations_of_the_reservation_come_over_those_of_the_template_as_labels_do():
+    given = of(
+        metadata={"labels": {"a": "1", "b": "1"}, "annotations": {"a": "1", "b": "1"}},
+        annotations={
+            "b": "2",
+            "kubectl.kubernetes.io/last-applied-configuration": "{}",
+            "kubernetes.io/config.mirror": "x",
+            "reserve.dra/placed-over": "u",
+            "scheduling.koordinator.sh/reservation-allocated": "{}",
+        },
+    )
+    made = placeholders.manifest(given)["metadata"]["annotations"]
+    assert made == {"a": "1", "b": "2", "scheduling.koordinator.sh/reservation-name": "demo"}
+    assert keepers.first(given)["metadata"]["annotations"].keys() == {"scheduling.koordinator.sh/reservation-name"}
+
+
 OVER_PODS = {"preAllocation": True, "allocatePolicy": "Restricted"}
 
 
