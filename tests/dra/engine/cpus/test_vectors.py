@@ -102,6 +102,14 @@ def test_exclusivity(topology, holding, asked, expected):
     assert choose(room(topology, used, by=by), request) == parse(expected)
 
 
+def test_cpus_that_are_avoided_do_not_make_their_node_emptier():
+    """Koordinator, on a random machine: node 0 has 2-4 free, of which 4 is avoided, node 1 has 11 and 12."""
+    held = (Holding(cpus=parse("0-1,6-10,13"), exclusivity=NODE), Holding(cpus=parse("5,14-15"), exclusivity=CORE))
+    machine = regular(nodes=2, cores=4, threads=2)
+    there = Room(topology=machine, allocatable=machine.online, holdings=held)
+    assert choose(there, Request(count=1, policy=SPREAD, exclusivity=CORE)) == parse("2")
+
+
 def test_shared_cpus_go_to_the_least_held_first():
     held: tuple[Holding, ...] = ()
     for count, expected in ((4, "0-3"), (5, "0,4-7"), (4, "2-5")):
