@@ -55,7 +55,7 @@ class NodeTopology:
             except (Forbidden, NotFound) as error:
                 _log.log(
                     logging.INFO if cpus else logging.DEBUG,
-                    "node %s: that it keeps CPUs %s is not published (kubectl apply -k deploy/node-topology): %s",
+                    "node %s: that it keeps CPUs %s is not published (deploy/node-topology has its CRD and rights): %s",
                     self._node,
                     cpus or "none",
                     error,

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from dra.engine.remedies import Weigh, changing
 from tests.commands import unknown_commands
 
 ROOT = Path(__file__).parents[1]
@@ -13,6 +14,16 @@ SOURCES = sorted(
     for package in ("dra", "controller", "kubeletplugin")
     for path in (ROOT / package).rglob("*.py")
     if path.name != "meanings.py"  # Markdown, whose commands stand in `marks`: tests/dra/engine/test_meanings.py
+)
+
+EXAMPLES = "dra/cli/kubectl/examples.py"
+"""Shown by ``--help``, of commands that somebody is about to type."""
+
+CHANGING = sorted(
+    path
+    for package in ("dra", "controller", "kubeletplugin")
+    for path in (ROOT / package).rglob("*.py")
+    if str(path.relative_to(ROOT)) != EXAMPLES
 )
 
 
@@ -31,6 +42,54 @@ def texts(tree):
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_the_texts_of_a_module_name_only_commands_that_exist(path):
     assert [each for text in texts(ast.parse(path.read_text())) for each in unknown_commands(text)] == []
+
+
+def pasted(tree):
+    """The strings that are arguments of `Paste`."""
+    calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Paste")
+    return {id(each) for call in calls for each in ast.walk(call)}
+
+
+def told_to_change(tree):
+    """The commands in texts that change something and are no `Paste`."""
+    safe = pasted(tree)
+    for node in ast.walk(tree):
+        if id(node) not in safe and isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield from changing(node.value) if node.value in set(texts(tree)) else ()
+
+
+@pytest.mark.parametrize("path", CHANGING, ids=lambda path: str(path.relative_to(ROOT)))
+def test_no_text_but_a_paste_has_a_command_that_changes_anything(path):
+    assert list(told_to_change(ast.parse(path.read_text()))) == []
+
+
+def test_a_planted_command_is_found():
+    planted = 'TEXT = "is kept for node {node}. If it is off: kubectl delete node {node}"'
+    assert list(told_to_change(ast.parse(planted))) == ["kubectl delete node {node}"]
+    assert list(told_to_change(ast.parse(f"Paste({planted.partition('= ')[2]})"))) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        pytest.param("See: kubectl get pods -n ml", [], id="reading"),
+        pytest.param("kubectl dra explain claim c", [], id="explaining"),
+        pytest.param("kubectl dra release --help", [], id="help"),
+        pytest.param("kubectl dra downgrade", [], id="the-plan-of-a-downgrade"),
+        pytest.param("kubectl dra downgrade --apply", ["kubectl dra downgrade --apply"], id="a-downgrade"),
+        pytest.param("kubectl dra release claim c", ["kubectl dra release claim c"], id="releasing"),
+        pytest.param("kubectl get pods; kubectl drain n1", ["kubectl drain n1"], id="the-second-of-two"),
+        pytest.param("kubectl rollout restart deployment d", ["kubectl rollout restart deployment d"], id="a-restart"),
+        pytest.param("kubectl auth reconcile -f x", ["kubectl auth reconcile -f x"], id="rights"),
+    ],
+)
+def test_commands_that_change_something_are_told_from_those_that_read(text, found):
+    assert changing(text) == found
+
+
+def test_a_decision_is_never_a_command():
+    with pytest.raises(ValueError, match="kubectl delete node n1"):
+        Weigh("if it is off: kubectl delete node n1")
 
 
 @pytest.mark.parametrize(

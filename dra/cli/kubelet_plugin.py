@@ -195,9 +195,8 @@ def _unused(found: "Held", pods: IO[bytes] | None, options: dict[str, Any], *, f
     except (ApiError, ValueError, OSError) as error:
         doubt = f"which pods use it on node {node} is not known: {_first(error)}"
         way_out = (
-            f"Tell it: kubectl get pods -A --field-selector spec.nodeName={node} -o json | kubectl exec -i "
-            "-n dra-reserve-nodes POD -- /opt/dra-reserve/bin/dra-reserve kubelet-plugin release "
-            f"--claim-uid {claim.uid} --pods -"
+            f"Tell it: kubectl get pods -A --field-selector spec.nodeName={node} -o json, as the input of "
+            f"dra-reserve kubelet-plugin release --claim-uid {claim.uid} --pods - in the plugin's pod"
         )
     else:
         if not users:

@@ -9,7 +9,10 @@ from typing import Final
 from dra.engine.guidance import Guidance, Kept
 from dra.engine.reasons import Code
 
-_FREE_IT: Final = "`kubectl dra release claim NAME -n NAMESPACE`"
+_RELEASE: Final = (
+    "Whoever is certain that nobody uses the devices can release the claim (`kubectl dra release --help`); "
+    "if a pod uses them after all, two pods share a device."
+)
 
 CODES: Final[Mapping[Code, Guidance]] = {
     Code.WORKLOAD_ENTERED: Guidance(
@@ -37,7 +40,8 @@ CODES: Final[Mapping[Code, Guidance]] = {
     Code.RELEASE_WAITS: Guidance(
         "The workload is over, and pods that have not finished still name the claim.",
         "Pods outlive their workload: they shut down slowly, their node does not answer, or somebody else made them.",
-        "Wait for the pods it counts, or delete them: `kubectl dra explain claim NAME -n NAMESPACE` names them.",
+        "Wait for the pods that it counts; `kubectl dra explain claim NAME -n NAMESPACE` names them with their owners. "
+        "Deleting them ends their work.",
         Kept.YES,
     ),
     Code.DEALLOCATED: Guidance(
@@ -99,7 +103,7 @@ CODES: Final[Mapping[Code, Guidance]] = {
     Code.IN_DOUBT: Guidance(
         "Nobody can tell whether the workload has already let go of this allocation; it stays reserved.",
         "The allocation is older than the controller, and nothing on the claim says that its workload was entered.",
-        "It ends with the workload. If nobody uses the claim: " + _FREE_IT + ".",
+        "It ends with the workload. " + _RELEASE,
         Kept.YES,
     ),
     Code.MALFORMED_REFERENCE: Guidance(
@@ -110,18 +114,19 @@ CODES: Final[Mapping[Code, Guidance]] = {
     Code.ALLOCATION_STUCK: Guidance(
         "No pod can use the allocation, so it is taken back, and the scheduler chooses again.",
         "Its nodes are gone, cordoned or full while others fit, or a device could not be bound.",
-        "Nothing; to keep the allocation, make room on its nodes: `kubectl uncordon NODE`.",
+        "Nothing. The allocation stays if its nodes take pods again before; a cordon is lifted by whoever set it.",
     ),
     Code.ALLOCATION_LOST: Guidance(
         "A running or starting pod uses devices that nobody holds for it any more; they may be given away.",
         "Somebody else cleared the claim's status under the pod.",
-        "Delete the pod, so that its owner starts it again: `kubectl delete pod NAME -n NAMESPACE`. "
+        "Delete the pod as soon as its work may be interrupted; only its controller, if it has one, makes another one. "
         "Find out who wrote: `kubectl get resourceclaim NAME --show-managed-fields -o yaml`.",
     ),
     Code.POD_OFF_ALLOCATION: Guidance(
         "The pod is bound to a node that has not got the claim's devices; it is not listed and will not start.",
         "Somebody has set its `nodeName`, or another scheduler bound it without looking at claims.",
-        "Delete the pod, so that it is scheduled again: `kubectl delete pod NAME -n NAMESPACE`.",
+        "Delete the pod. Its controller makes another one, which is scheduled; a pod without a controller must be "
+        "created anew, without `nodeName`.",
     ),
     Code.SANDBOX_NOT_READY: Guidance(
         "The pod is bound and cannot start; others take its turn in the list meanwhile.",
@@ -131,32 +136,31 @@ CODES: Final[Mapping[Code, Guidance]] = {
     Code.CONSUMER_LIMIT: Guidance(
         "The list is full, and pods wait for a place in it.",
         "Mode `alongside`: the stock claim controller lists each pod, and finished pods keep their entries.",
-        "Delete finished pods (`kubectl delete pod -n NAMESPACE --field-selector status.phase=Succeeded`), or use mode "
-        "`replace`.",
+        "Delete pods of the claim that have finished and whose logs nobody needs any more, or use mode `replace`.",
         Kept.YES,
     ),
     Code.WAITS_FOR_SLOT: Guidance(
         "The pod waits until its claim's list has room.",
         "A list has 256 entries at most; see `ConsumerLimit` on the claim.",
-        "Delete finished pods of the claim, or use mode `replace`.",
+        "Delete pods of the claim that have finished and whose logs nobody needs, or use mode `replace`.",
     ),
     Code.STOCK_CONTROLLER_ACTIVE: Guidance(
         "Two controllers write the same lists; ours acts on that claim as in mode `alongside`.",
         "Mode `replace`, but a kube-controller-manager runs its resourceclaim-controller all the same.",
         "Append `,-resourceclaim-controller` to `--controllers` of every kube-controller-manager, or use mode "
-        "`alongside`; then restart ours: "
-        "`kubectl rollout restart deployment dra-reserve-controller --namespace=dra-reserve`.",
+        "`alongside`; then restart our controller's pods.",
     ),
     Code.DEVICE_HELD_TWICE: Guidance(
         "Two claims have one device: their pods share what each takes for its own.",
         "Somebody wrote an allocation by hand or restored one, or a scheduler acted on old data.",
-        "End the pods of one of the two, then delete that claim: `kubectl delete resourceclaim NAME -n NAMESPACE`.",
+        "Decide which claim keeps the device. End the pods of the other claim, whose work is lost by that, then delete "
+        "that claim.",
         Kept.YES,
     ),
     Code.DELETION_WAITS: Guidance(
         "Somebody has deleted the claim; it goes when the last pod that uses it has ended.",
         "Pods that use it still run, or may be bound any moment.",
-        "Wait for the pods it counts, or delete them.",
+        "Wait for the pods that it counts. Deleting them ends their work.",
         Kept.YES,
     ),
     Code.EVICTED: Guidance(
@@ -172,13 +176,15 @@ CODES: Final[Mapping[Code, Guidance]] = {
     Code.KEPT_BY_OTHERS: Guidance(
         "Only entries of other controllers keep the claim; nobody here knows what they stand for.",
         "Another controller reserves the claim, or did and is no more.",
-        "Ask whoever listed them. If they are no more: " + _FREE_IT + ".",
+        "Ask whoever runs that controller. " + _RELEASE,
         Kept.YES,
     ),
     Code.NODE_LOST: Guidance(
         "Pods vanished from a node that does not report in, and may still run there.",
         "The node is cut off or off, and somebody deleted its pods by force.",
-        "Bring the node back. If it is certainly off: `kubectl delete node NODE`.",
+        "Bring the node back. If its machine is certainly off, whoever runs the cluster can taint it "
+        "`node.kubernetes.io/out-of-service` or delete the Node: all its pods end, and if the machine runs after all, "
+        "two pods use one device.",
         Kept.YES,
     ),
     Code.FORCE_RELEASED: Guidance(
@@ -189,13 +195,13 @@ CODES: Final[Mapping[Code, Guidance]] = {
     Code.FORCE_RELEASE_IGNORED: Guidance(
         "The annotation to release by force is not for this claim.",
         "Its value is another claim's uid, perhaps that of a former one of this name.",
-        "Set the uid of this claim: " + _FREE_IT + " does it.",
+        "Take the annotation off if another claim was meant. " + _RELEASE,
         Kept.YES,
     ),
     Code.FORCE_RELEASE_BLOCKED: Guidance(
         "Releasing by force is refused: pods use the claim, on nodes that are Ready.",
         "What runs for certain is never overridden.",
-        "Delete the pods that it names.",
+        "Wait for the pods that it names. Deleting them ends their work; their controllers may make others.",
         Kept.YES,
     ),
     Code.FORCE_RELEASE_WAITS: Guidance(
@@ -207,7 +213,7 @@ CODES: Final[Mapping[Code, Guidance]] = {
     Code.HELD: Guidance(
         "A Reservation keeps the devices of the claim for its owners, also while there is no pod.",
         "The claim was allocated for a Reservation's template, or its template names it.",
-        "Nothing. `kubectl delete reservation RESERVATION` gives it up.",
+        "Nothing. Deleting the Reservation gives the devices up, for all its owners to come.",
         Kept.YES,
     ),
     Code.HOLD_ENDED: Guidance(
@@ -218,7 +224,7 @@ CODES: Final[Mapping[Code, Guidance]] = {
     Code.HOLD_LOST: Guidance(
         "The claim that a Reservation holds is not allocated, so no devices are held for its owners.",
         "It was released by force, or a scheduler took the allocation back while the Reservation was being placed.",
-        "Delete the Reservation, and make it anew: `kubectl delete reservation RESERVATION`.",
+        "Delete the Reservation and create it anew; amounts that it holds may be taken by others in between.",
     ),
     Code.HANDED_OVER: Guidance(
         "The claim is that pod's now, with the devices that it has.",
@@ -229,7 +235,7 @@ CODES: Final[Mapping[Code, Guidance]] = {
     Code.WAITS_FOR_HELD: Guidance(
         "The pod gets a held claim as soon as whoever has it still has ended.",
         "Its predecessor is ending just now, or the placeholder of the Reservation is still there.",
-        "Wait for the pod it names to end, or delete it; if its node is lost, by force.",
+        "Wait for the pod that it names to end. If its node is lost, see `NodeLost`.",
         Kept.YES,
     ),
 }

@@ -126,7 +126,7 @@ RENDERINGS: Final[dict[Code, Rendering]] = {
     Code.IN_DOUBT: Rendering(
         Severity.NORMAL,
         "nobody can tell yet whether {workload} has the claim; it stays reserved until that is known or it is deleted. "
-        "If nobody uses it: kubectl annotate resourceclaim -n {namespace} {claim} reserve.dra/force-release={uid}",
+        "Whoever is certain that nobody uses its devices can release it: kubectl dra release --help",
     ),
     Code.MALFORMED_REFERENCE: Rendering(Severity.WARNING, "the workload reference is ignored: {error}"),
     Code.ALLOCATION_STUCK: Rendering(
@@ -136,12 +136,13 @@ RENDERINGS: Final[dict[Code, Rendering]] = {
     Code.ALLOCATION_LOST: Rendering(
         Severity.WARNING,
         "is bound to node {node}, but claim {claim} has no allocation any more; its devices may be given away. "
-        "Delete the pod so that its owner starts it again: kubectl delete pod -n {namespace} {name}",
+        "Delete the pod when its work may be interrupted: only its controller, if it has one, makes another one",
     ),
     Code.POD_OFF_ALLOCATION: Rendering(
         Severity.WARNING,
         "is bound to node {node}, which the allocation of claim {claim} excludes; it is not listed and will not start. "
-        "Delete the pod so that it is scheduled again: kubectl delete pod -n {namespace} {name}",
+        "Delete the pod: only its controller, if it has one, makes another one. "
+        "See: kubectl dra explain pod {name} -n {namespace}",
     ),
     Code.SANDBOX_NOT_READY: Rendering(
         Severity.WARNING,
@@ -165,8 +166,8 @@ RENDERINGS: Final[dict[Code, Rendering]] = {
     ),
     Code.DEVICE_HELD_TWICE: Rendering(
         Severity.WARNING,
-        "device {device} is also allocated to claim {other}; delete the pods of one of them, then that claim: "
-        "kubectl delete resourceclaim -n {namespace} {claim}",
+        "device {device} is also allocated to claim {other}; decide which claim keeps the device, end the pods of the "
+        "other claim, then delete that claim. See: kubectl dra explain claim {claim} -n {namespace}",
     ),
     Code.DELETION_WAITS: Rendering(Severity.NORMAL, "is being deleted and waits for {pods} pods that still use it"),
     Code.EVICTED: Rendering(
@@ -177,14 +178,14 @@ RENDERINGS: Final[dict[Code, Rendering]] = {
     Code.GENERATION_FAILED: Rendering(Severity.WARNING, "{kind} {entry}: {error}"),
     Code.KEPT_BY_OTHERS: Rendering(
         Severity.NORMAL,
-        "stays allocated for {entries}, listed by others; nobody else uses it. If they are no more: "
-        "kubectl annotate resourceclaim -n {namespace} {claim} reserve.dra/force-release={uid}",
+        "stays allocated for {entries}, listed by other controllers; nobody else uses it. Whoever is certain that "
+        "those controllers are gone for good can release it: kubectl dra release --help",
     ),
     Code.NODE_LOST: Rendering(
         Severity.WARNING,
         "stays reserved: pods that vanished from node {node} may still run there, since it did not report in; until "
-        "the node is gone, rebooted, tainted out-of-service or ready for {seconds} s. If it is certainly off: "
-        "kubectl delete node {node}",
+        "the node is gone, rebooted, tainted out-of-service or ready for {seconds} s. If its machine is certainly off, "
+        "whoever runs the cluster can say so with the taint node.kubernetes.io/out-of-service, which ends all its pods",
     ),
     Code.FORCE_RELEASED: Rendering(
         Severity.WARNING,
@@ -212,7 +213,8 @@ RENDERINGS: Final[dict[Code, Rendering]] = {
     Code.HOLD_LOST: Rendering(
         Severity.WARNING,
         "has no devices any more, though reservation {reservation} is Available: nothing is held for its owners. "
-        "Make the reservation anew: kubectl delete reservation {reservation}",
+        "Its owners keep what they run on; to hold devices again, delete the reservation and create it anew. "
+        "See: kubectl dra why reservation/{reservation}",
     ),
     Code.HANDED_OVER: Rendering(
         Severity.NORMAL, "is given to pod {pod}, an owner of reservation {reservation}, with the devices that it has"

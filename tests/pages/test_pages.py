@@ -4,6 +4,7 @@ import re
 import shutil
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -33,6 +34,22 @@ def test_each_manifest_of_an_example_is_in_its_page(page):
     folder = (ROOT / page.path).parent
     named = set(re.findall(r"[\w-]+\.yaml", (ROOT / page.path).read_text()))
     assert named == {path.name for path in folder.glob("*.yaml")}
+
+
+def deleted_kinds(text):
+    """The kinds that a page deletes with ``kubectl delete -f``; all objects of a kind go with its CRD."""
+    for line in re.findall(r"^kubectl delete .*$", text, re.MULTILINE):
+        for path in re.findall(r"-f (\S+\.yaml)", line):
+            for each in yaml.safe_load_all((ROOT / path).read_text()):
+                if each["kind"] == "CustomResourceDefinition":
+                    yield each["metadata"]["name"]
+
+
+@pytest.mark.parametrize(
+    "path", sorted(ROOT.glob("examples/**/README.md")) + sorted(ROOT.glob("docs/**/*.md")), ids=str
+)
+def test_no_page_deletes_a_kind_that_others_use(path):
+    assert [kind for kind in deleted_kinds(path.read_text()) if not kind.endswith(".example.com")] == []
 
 
 @pytest.mark.parametrize(

@@ -14,11 +14,13 @@ import click
 from dra.api.rights import LEASE, NAMESPACE
 from dra.cli.kubectl import findings, standdown
 from dra.cli.kubectl.connection import Connection, FailedError, run
+from dra.cli.kubectl.downgrade.advice import ADOPT
 from dra.cli.kubectl.downgrade.reading import Reader, UnreadableError
 from dra.cli.kubectl.findings import Finding, Verdict
 from dra.cli.kubectl.options import Place, Style, place_options, style_options
 from dra.cli.kubectl.output import say
 from dra.engine.reasons import named
+from dra.engine.remedies import Paste, Weigh
 from dra.kube.election import Lease
 from dra.model.meta import Key
 
@@ -81,11 +83,11 @@ def judge_lease(lease: Lease | None, key: Key) -> Finding:
     where = "/".join(key)
     if lease is not None and lease.stood_down:
         detail = f"they were told to stand down (lease {where})"
-        return Finding(check="controllers", verdict=Verdict.LEFT, detail=detail, command="kubectl dra adopt")
+        return Finding(check="controllers", verdict=Verdict.LEFT, detail=detail, remedy=ADOPT)
     if lease is None or not lease.spec.holder_identity:
         detail = f"none has the lease {where}"
-        command = "kubectl apply -k deploy/kustomize"
-        return Finding(check="controllers", verdict=Verdict.LEFT, detail=detail, command=command)
+        remedy = Weigh("start the controller, or install it as you had it (deploy/kustomize, or the Helm chart)")
+        return Finding(check="controllers", verdict=Verdict.LEFT, detail=detail, remedy=remedy)
     return Finding(check="controllers", verdict=Verdict.OK, detail=f"{lease.spec.holder_identity} acts (lease {where})")
 
 
@@ -95,5 +97,5 @@ def judge_entries(without: Sequence[Key]) -> Finding:
         return Finding(check="claims", verdict=Verdict.OK, detail="each that is in use has the entry of its workload")
     namespace, name = without[0]
     detail = f"{len(without)} are in use without the entry of their workload: {named('/'.join(key) for key in without)}"
-    command = f"kubectl describe resourceclaim {name} -n {namespace}"
-    return Finding(check="claims", verdict=Verdict.LEFT, detail=detail, command=command)
+    remedy = Paste(f"kubectl describe resourceclaim {name} -n {namespace}")
+    return Finding(check="claims", verdict=Verdict.LEFT, detail=detail, remedy=remedy)

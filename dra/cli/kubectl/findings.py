@@ -5,8 +5,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
+from dra.cli.kubectl import remedies
 from dra.cli.kubectl.options import Style
 from dra.cli.kubectl.output import Format, coloured, table
+from dra.engine.remedies import Paste, Remedy, Weigh
 
 
 class Verdict(StrEnum):
@@ -36,14 +38,13 @@ class Finding:
     sure: str = ""
     """By what it is known, where that is not the API server's plain word."""
 
-    command: str = ""
-    """What to do next; empty if nothing is."""
+    remedy: Remedy | None = None
+    """What to do next; None if nothing is."""
 
     def content(self) -> dict[str, Any]:
         """Return it for JSON."""
         told = {"check": self.check, "verdict": self.verdict.value, "detail": self.detail}
-        more = {"sure": self.sure, "command": self.command}
-        return {**told, **{key: value for key, value in more.items() if value}}
+        return {**told, **({"sure": self.sure} if self.sure else {}), **remedies.data(self.remedy)}
 
 
 def ready(findings: Iterable[Finding]) -> bool:
@@ -64,7 +65,7 @@ def written(findings: Sequence[Finding], style: Style) -> str:
         for each in findings
     ]
     text = table(("CHECK", "STATE", "DETAIL"), rows, headers=style.headers)
-    todo = [each for each in findings if each.command]
-    if todo:
-        text += "\n\nTo do:\n" + "\n".join(f"  {each.check}: {each.command}" for each in todo)
+    for title, kind in (("To do", Paste), ("To weigh", Weigh)):
+        todo = [f"  {each.check}: {remedies.said(each.remedy)}" for each in findings if isinstance(each.remedy, kind)]
+        text += f"\n\n{title}:\n" + "\n".join(todo) if todo else ""
     return text

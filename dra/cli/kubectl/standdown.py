@@ -67,8 +67,7 @@ async def in_silence(connection: Connection, key: Key, work: Callable[[Election 
         namespace, name = key
         raise FailedError(
             f"lease {namespace}/{name}: {election.holder or 'its holder'} renews it and does not stand down; nothing"
-            f" was changed. Stop the controllers: kubectl scale -n {namespace} deployment --replicas=0"
-            " -l app.kubernetes.io/name=dra-reserve"
+            f" was changed. Stop that controller and start this command again"
         ) from None
     holding = asyncio.ensure_future(election.hold())
     working = asyncio.ensure_future(work(election))

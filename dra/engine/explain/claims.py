@@ -1,6 +1,6 @@
 """What is to be said of one claim: who holds it, what keeps it, and what is wrong with it."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from dra.engine.allocate.wanted import UnsatisfiableError, prepare
@@ -15,7 +15,7 @@ from dra.engine.explain.snapshot import Presence
 from dra.engine.ledger import Item
 from dra.engine.reasons import named
 from dra.model import workloads
-from dra.model.claims import RESERVED_FOR_MAX_SIZE
+from dra.model.claims import DELETE_PROTECTION, RESERVED_FOR_MAX_SIZE
 from dra.model.meta import Key, Struct, Uid
 from dra.model.references import ConsumerReference
 from dra.model.workloads import FORCE_RELEASE
@@ -153,17 +153,23 @@ class _Told:
         return of_claim(trouble, key=self.view.key, uid=self.claim.metadata.uid, **facts)
 
     def pod_has(self, trouble: Trouble, pod: Consumer, **facts: str | int) -> Problem:
-        named_too: dict[str, str | int] = {"claim": self.claim.metadata.name, "node": pod.node}
+        alone = orphaned(self.scene.snapshot.leader.presence)
+        named_too: dict[str, str | int] = {
+            "claim": self.claim.metadata.name,
+            "node": pod.node,
+            "owner": owner_of(self.scene, pod),
+            "alone": int(alone),
+        }
         return of_pod(trouble, key=pod.key, uid=pod.uid, **(named_too | facts))
 
     def unallocated(self) -> Iterator[Problem]:
         view, meta = self.view, self.claim.metadata
         for pod in (*view.starting, *view.started):
             yield self.pod_has(Trouble.ALLOCATION_LOST, pod)
-        if meta.deleting and self.claim.protected and not view.consuming:
+        if meta.deleting and meta.finalizers == [DELETE_PROTECTION] and not view.consuming:
             yield self.claim_has(Trouble.FINALIZER_LEFT)
         if meta.annotation(workloads.ENTERED) is not None and not meta.deleting:
-            yield self.claim_has(Trouble.MARKS_LEFT)
+            yield self.claim_has(Trouble.MARKS_LEFT, revision=meta.resource_version)
         if not view.unfinished and not meta.deleting and self._ownerless():
             yield self.claim_has(Trouble.ZOMBIE_CLAIM, owner=self._owner())
         yield from self._impossible()
@@ -185,8 +191,10 @@ class _Told:
         view = self.view
         for conflict in view.conflicts:
             other = "/".join(conflict.holder.key)
-            pods = " ".join(f"pod/{c.name}" for c in (*view.starting, *view.started)[:NAMES])
-            yield self.claim_has(Trouble.HELD_TWICE, device=str(conflict.item), other=other, pods=pods)
+            pods = (*view.starting, *view.started)
+            yield self.claim_has(
+                Trouble.HELD_TWICE, device=str(conflict.item), other=other, count=len(pods), whose=self._whose(pods)
+            )
         yield from (self.pod_has(Trouble.OFF_ALLOCATION, c) for c in view.starting if c.uid in view.excluded)
         yield from self._kept()
         yield from self._useless()
@@ -209,7 +217,7 @@ class _Told:
         view = self.view
         over = self._fate() in {Fate.FINISHED, Fate.GONE}
         pods = (*view.starting, *view.started, *view.waiting, *view.gated)
-        waits: dict[str, str | int] = {"pods": " ".join(_names(pods)), "count": len(pods)}
+        waits: dict[str, str | int] = {"pods": " ".join(_names(pods)), "count": len(pods), "whose": self._whose(pods)}
         if self.claim.metadata.deleting:
             yield self.claim_has(Trouble.DELETION_WAITS, **waits)
         elif over and EntryKind.WORKLOAD in view.kinds:
@@ -293,8 +301,10 @@ class _Told:
                 yield self.claim_has(
                     Trouble.KIND_UNKNOWN,
                     workload=str(reference),
-                    guess=self._meant(reference) or guess,
+                    meant=self._meant(reference),
+                    guess=guess,
                     kind=str(reference.group_resource),
+                    revision=meta.resource_version,
                 )
             elif outcome is Fate.PENDING and view.workload.phase is WorkloadPhase.ABSENT:
                 yield self.claim_has(Trouble.WORKLOAD_NOT_FOUND, workload=str(reference), guess=guess)
@@ -308,7 +318,8 @@ class _Told:
         elif value is not None and view.allocation is not None:
             users = [c for c in view.users if c.uid not in view.stranded]
             if users:
-                yield self.claim_has(Trouble.FORCE_BLOCKED, pods=" ".join(_names(users)), count=len(users))
+                names = " ".join(_names(users))
+                yield self.claim_has(Trouble.FORCE_BLOCKED, pods=names, count=len(users), whose=self._whose(users))
 
     def _leader(self) -> dict[str, str | int]:
         leader = self.scene.snapshot.leader
@@ -343,6 +354,13 @@ class _Told:
         seen = self.scene.snapshot.workloads
         found = next((each.meant for each in seen if (each.resource, each.group) == kind), "")
         return f"{found}/{reference.name}" if found else ""
+
+    def _whose(self, pods: Sequence[Consumer]) -> str:
+        """Return pods by what controls them, since that decides who misses a pod and who makes another one."""
+        groups: dict[str, list[str]] = {}
+        for pod in sorted(pods, key=_by_stage):
+            groups.setdefault(owner_of(self.scene, pod, besides=self._resolved()), []).append(pod.name)
+        return "; ".join(f"{named(names)} of {owner or 'no controller'}" for owner, names in groups.items())
 
     def _guess(self) -> str:
         """Return the workload that all pods of the claim belong to, if that is one."""
@@ -401,6 +419,20 @@ def unsatisfiable(scene: Scene, error: UnsatisfiableError) -> str:
         return ""
     known = named(sorted(scene.classes))
     return f"{error}; there are {known}" if known else f"{error}, nor does any other"
+
+
+def owner_of(scene: Scene, consumer: Consumer, *, besides: ConsumerReference | None = None) -> str:
+    """Return the controller of a pod, ``job train``; empty if nothing makes another pod in its place.
+
+    `besides` is a workload that a text names already: another object of its name is told as another one.
+    """
+    pod = scene.pods.get(consumer.key)
+    owners = (pod.metadata.owner_references or ()) if pod is not None else ()
+    owner = next((each for each in owners if each.controller), None)
+    if owner is None:
+        return ""
+    another = besides is not None and besides.uid and owner.name == besides.name and owner.uid != besides.uid
+    return f"{'another ' if another else ''}{owner.kind.lower()} {owner.name}"
 
 
 def orphaned(presence: Presence) -> bool:

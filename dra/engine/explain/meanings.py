@@ -11,8 +11,7 @@ from dra.engine.guidance import Guidance, Kept
 from dra.engine.meanings import CODES
 from dra.engine.reasons import Code
 
-_RELEASE: Final = "`kubectl dra release claim NAME -n NAMESPACE`"
-_DELETE: Final = "`kubectl delete pod NAME -n NAMESPACE`"
+_EXPLAIN: Final = "the command that `kubectl dra explain claim NAME -n NAMESPACE` shows"
 
 _OWN: Final[Mapping[Trouble, Guidance]] = {
     Trouble.UNGUARDED: Guidance(
@@ -24,25 +23,25 @@ _OWN: Final[Mapping[Trouble, Guidance]] = {
     Trouble.NOT_FREED: Guidance(
         "Nothing keeps the devices any more, and nobody gives them back.",
         "No controller is at work: it is stopped, does not lead, or may not write.",
-        "Start it, or give the claim back yourself: " + _RELEASE + ".",
+        "Start the controller, or give the claim back with " + _EXPLAIN + ".",
         Kept.YES,
     ),
     Trouble.LEFT_OVER: Guidance(
         "The claim has devices, nobody in its list and no pods.",
         "A scheduler allocated it for a pod that could not be bound then. The next pod that names it uses the devices.",
-        "If no pod will come: " + _RELEASE + ".",
+        "Nothing has to be done; to free the devices before, run " + _EXPLAIN + ".",
         Kept.YES,
     ),
     Trouble.ZOMBIE_CLAIM: Guidance(
         "A claim that was made for a pod is there, its pod is not.",
         "Whoever makes claims from templates was off when the pod ended, or its finalizer was kept.",
-        "`kubectl delete resourceclaim NAME -n NAMESPACE`.",
+        "Delete the claim with " + _EXPLAIN + ".",
         Kept.YES,
     ),
     Trouble.FINALIZER_LEFT: Guidance(
         "Only a finalizer keeps a deleted claim that has no devices.",
         "No claim controller is at work that would take it off.",
-        "Start one, or run the patch that `kubectl dra explain claim NAME -n NAMESPACE` shows.",
+        "Start a claim controller, or run " + _EXPLAIN + ".",
     ),
     Trouble.STALE_ENTRIES: Guidance(
         "Pods that have ended are still in the list, and take room.",
@@ -59,18 +58,19 @@ _OWN: Final[Mapping[Trouble, Guidance]] = {
     Trouble.MARKS_LEFT: Guidance(
         "The claim has notes of ours about an allocation that is no more.",
         "Somebody else deallocated it while our controller was off.",
-        "Start the controller, or take them off with the command that `kubectl dra explain claim NAME` shows.",
+        "Start the controller, or take the notes off with " + _EXPLAIN + ".",
     ),
     Trouble.IDLE: Guidance(
         "The claim is reserved for a workload that has no pods now.",
         "It is scaled to zero, suspended, or between two runs: that is what a reservation is for.",
-        "Nothing. To give it back, delete the workload, or take its entry off the claim's list.",
+        "Nothing. The claim is given back when the workload is over, or when its controller takes its entry off.",
         Kept.YES,
     ),
     Trouble.NODE_CORDONED: Guidance(
         "The devices are on nodes that take no new pods, and pods wait for them.",
         "Somebody has cordoned the node, say to drain it.",
-        "`kubectl uncordon NODE`, or wait: an allocation that nobody can use is taken back.",
+        "Wait: an allocation that nobody can use is taken back. Whoever cordoned the node decides when it takes pods "
+        "again.",
         Kept.YES,
     ),
     Trouble.DEVICE_GONE: Guidance(
@@ -99,17 +99,26 @@ _OWN: Final[Mapping[Trouble, Guidance]] = {
     Trouble.NODE_NOT_READY: Guidance(
         "The pod is bound to a node that does not report in.",
         "The node is off or cut off.",
-        "Bring the node back, or " + _DELETE + ", so that its owner makes another one.",
+        "Bring the node back. Deleting the pod lets its controller make another one elsewhere; this one stays until "
+        "its node answers, and may run there until then.",
+    ),
+    Trouble.TERMINATING: Guidance(
+        "The pod is being deleted, and its node, which would have to end it, does not report in.",
+        "The node is off or cut off; the pod's containers may still run there.",
+        "Bring the node back: the pod ends then. If its machine is certainly off, whoever runs the cluster can taint "
+        "it `node.kubernetes.io/out-of-service`, which ends all its pods; deleting the pod again changes nothing.",
+        Kept.YES,
     ),
     Trouble.UNLISTED: Guidance(
         "The pod is bound, and its claim's list has not got it: its kubelet refuses it.",
         "No controller is at work, or the list has no room.",
-        "Start the controller: it lists the pod at once. Without one: " + _DELETE + ".",
+        "Start the controller: it lists the pod at once. Without a controller of ours, delete the pod, so that the "
+        "scheduler lists the next one.",
     ),
     Trouble.GATED: Guidance(
         "The pod stands behind our gate, and nobody is known to open it.",
         "No controller is at work, or its lease cannot be read.",
-        "Start the controller, or open the gate with the patch that `kubectl dra explain pod NAME` shows.",
+        "Start the controller, or open the gate with the command that `kubectl dra explain pod NAME` shows.",
     ),
     Trouble.GATED_BY_OTHERS: Guidance(
         "The pod stands behind scheduling gates of others.",
@@ -149,7 +158,7 @@ _OWN: Final[Mapping[Trouble, Guidance]] = {
     Trouble.UNSCHEDULABLE: Guidance(
         "No node can take the pod as things are.",
         "Each group of nodes in the output says what is in the way, and who has the devices.",
-        "The line `next`, if there is one; else wait for the claims that it names, or add nodes.",
+        "The lines `next` and `do`, if there are any; else wait for the claims that it names, or add nodes.",
     ),
 }
 

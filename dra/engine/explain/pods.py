@@ -130,12 +130,14 @@ def _own_problems(scene: Scene, pod: PlacedPod, stage: Stage, consumer: Consumer
     others = [gate for gate in pod.gates if gate != GATE]
     if others:
         yield has(Trouble.GATED_BY_OTHERS, gates=", ".join(others))
-    elif GATE in pod.gates and scene.snapshot.leader.presence is not Presence.RUNNING:
-        yield has(Trouble.GATED, lease=scene.snapshot.leader.name)
-    if stage is Stage.STARTING and consumer is not None:
+    elif GATE in pod.gates and (leader := scene.snapshot.leader).presence is not Presence.RUNNING:
+        yield has(Trouble.GATED, lease=leader.name, alone=int(claims.orphaned(leader.presence)))
+    if consumer is not None and consumer.consuming:
         node = scene.nodes.get(pod.spec.node_name)
         if node is None or not node.ready:
-            yield has(Trouble.NODE_NOT_READY, node=pod.spec.node_name)
+            trouble = Trouble.TERMINATING if pod.metadata.deleting else Trouble.NODE_NOT_READY
+            if stage is Stage.STARTING or pod.metadata.deleting:
+                yield has(trouble, node=pod.spec.node_name, owner=claims.owner_of(scene, consumer))
 
 
 def _missing(scene: Scene, pod: PlacedPod) -> Iterator[Problem]:

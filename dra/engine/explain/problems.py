@@ -45,6 +45,7 @@ class Trouble(StrEnum):
     # Pods that do not get on.
     NOT_STARTED = "NotStarted"
     NODE_NOT_READY = "NodeNotReady"
+    TERMINATING = "TerminatingOnLostNode"
     UNLISTED = "NotListed"
     GATED = "GateWithoutController"
     GATED_BY_OTHERS = "GatedByOthers"

@@ -59,8 +59,8 @@ def test_equal_reasons_are_one_occurrence():
 
 
 def test_a_reason_about_a_pod_can_name_it_in_a_command():
-    note = pod_reason(Code.ALLOCATION_LOST, key=("ml", "a"), uid=uid("a"), node="n1", claim="train").note
-    assert note.endswith("kubectl delete pod -n ml a")
+    note = pod_reason(Code.POD_OFF_ALLOCATION, key=("ml", "a"), uid=uid("a"), node="n1", claim="train").note
+    assert note.endswith("See: kubectl dra explain pod a -n ml")
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from typing import Any, Final
 import click
 
 from dra.api.rights import LEASE, NAMESPACE
-from dra.cli.kubectl import findings, standdown
+from dra.cli.kubectl import findings, remedies, standdown
 from dra.cli.kubectl.connection import Connection, FailedError, run
 from dra.cli.kubectl.downgrade import advice, outside
 from dra.cli.kubectl.downgrade.converting import Converter
@@ -134,7 +134,7 @@ async def _apply(connection: Connection, reader: Reader, order: Order) -> None:
             await asyncio.gather(*(converter.clean(kind, key, names) for kind, key, names in noted))
 
     if await standdown.note(client, lease, "kubectl dra downgrade"):
-        say(f"controllers stand down (lease {'/'.join(lease)}); they go on with: kubectl dra adopt")
+        say(f"controllers stand down (lease {'/'.join(lease)}); they go on with: {advice.ADOPT.command}")
         await standdown.in_silence(connection, lease, work)
     else:
         say(f"namespace {lease[0]} is not there: no controller holds a lease in it")
@@ -145,7 +145,7 @@ async def _refuse_without_lease(connection: Connection, order: Order) -> None:
     """Refuse where controllers run that take no lease: nobody could tell them to stop."""
     step = await outside.controllers(connection.client, order.wish)
     if step.verdict is findings.Verdict.LEFT:
-        raise FailedError(f"controller {step.detail}; nothing was changed. First: {step.command}")
+        raise FailedError(f"controller {step.detail}; nothing was changed. First: {remedies.said(step.remedy)}")
 
 
 def _written(report: Report, style: Style) -> str:
@@ -164,7 +164,7 @@ def _written(report: Report, style: Style) -> str:
         ]
         parts.append(table(HEADER, rows, headers=style.headers))
         advised = [each for each in report.left if each.standing not in MOVABLE]
-        parts += ["\n".join(f"claim {'/'.join(each.claim)}: {advice.command(each)}" for each in advised)]
+        parts += ["\n".join(f"claim {'/'.join(each.claim)}: {remedies.said(advice.remedy(each))}" for each in advised)]
     parts.append(findings.written(report.steps, style))
     return "\n\n".join(filter(None, parts))
 
@@ -180,5 +180,5 @@ def _content(each: Assessment) -> dict[str, Any]:
         "room": each.room,
         "entries": list(each.entries),
         "detail": each.detail,
-        "command": advice.command(each),
+        **remedies.data(advice.remedy(each)),
     }

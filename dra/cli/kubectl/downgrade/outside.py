@@ -6,12 +6,13 @@ from typing import Final
 
 from dra.cli.kubectl import standdown
 from dra.cli.kubectl.connection import Connection
-from dra.cli.kubectl.downgrade.advice import APPLY
+from dra.cli.kubectl.downgrade.advice import APPLY, PURGE
 from dra.cli.kubectl.downgrade.reading import OURS, Survey
 from dra.cli.kubectl.findings import Finding, Verdict
 from dra.cli.kubectl.preflight import checks
 from dra.engine.claims.downgrade import Standing
 from dra.engine.reasons import named
+from dra.engine.remedies import Weigh
 from dra.kube.client import Client, Selection
 from dra.kube.discovery import Discovery
 from dra.kube.election import Lease
@@ -80,7 +81,7 @@ def judge_claims(survey: Survey) -> Finding:
     by_standing = {standing: sum(each.standing is standing for each in left) for standing in Standing}
     detail = ", ".join(f"{count} {standing.value}" for standing, count in by_standing.items() if count)
     movable = any(by_standing[each] for each in (Standing.CONVERTIBLE, Standing.ORPHAN))
-    return Finding(check="claims", verdict=Verdict.LEFT, detail=detail, command=APPLY if movable else "see above")
+    return Finding(check="claims", verdict=Verdict.LEFT, detail=detail, remedy=APPLY if movable else Weigh("see above"))
 
 
 async def controllers(client: Client, wish: Wish) -> Finding:
@@ -94,18 +95,19 @@ def judge_controllers(lease: Lease | None, deployments: Iterable[PartialObject],
     """Judge whether controllers of ours may act."""
     check, where = "controller", "/".join(wish.lease)
     installed = [each.metadata for each in deployments]
-    remove = "; ".join(f"kubectl delete deployment {meta.name} -n {meta.namespace}" for meta in installed)
+    names = named(f"{meta.namespace}/{meta.name}" for meta in installed)
+    remove = Weigh(f"delete Deployment {names} once no claim needs it any more: gates then stay closed, lists unkept")
     holder = lease.spec.holder_identity if lease is not None else ""
     if lease is not None and not lease.stood_down and (holder or installed):
         detail = f"{holder or 'a deployment'} may act (lease {where})"
-        return Finding(check=check, verdict=Verdict.LEFT, detail=detail, command=APPLY)
+        return Finding(check=check, verdict=Verdict.LEFT, detail=detail, remedy=APPLY)
     if lease is None and installed:
         detail = f"is installed, and no lease {where} tells whether it acts"
-        return Finding(check=check, verdict=Verdict.LEFT, detail=detail, command=remove)
+        return Finding(check=check, verdict=Verdict.LEFT, detail=detail, remedy=remove)
     if installed:
         detail = f"stands down (lease {where}); its deployment may be deleted"
         verdict = Verdict.LEFT if wish.purge else Verdict.OK
-        return Finding(check=check, verdict=verdict, detail=detail, command=remove if wish.purge else "")
+        return Finding(check=check, verdict=verdict, detail=detail, remedy=remove if wish.purge else None)
     detail = f"stands down (lease {where})" if lease is not None and lease.stood_down else "none is installed"
     return Finding(check=check, verdict=Verdict.OK, detail=detail)
 
@@ -122,7 +124,7 @@ async def _policies(client: Client, discovery: Discovery) -> Finding:
         check="policies",
         verdict=Verdict.LEFT,
         detail=f"there are still {named(found)}",
-        command=f"kubectl delete {' '.join(found)}",
+        remedy=Weigh(f"delete {' '.join(found)}: from then on they hold for no namespace of the cluster"),
     )
 
 
@@ -130,9 +132,9 @@ async def _namespaces(client: Client, discovery: Discovery) -> Finding:
     asking = [each.metadata.name for each in await _listed(client, discovery, _NAMESPACES, labels=GATE_LABEL)]
     if not asking:
         return Finding(check="namespaces", verdict=Verdict.OK, detail="none asks for our gate")
-    command = f"kubectl label namespaces {' '.join(asking)} {GATE_LABEL}-"
+    remedy = Weigh(f"have whoever runs {named(asking)} take label {GATE_LABEL} off, or no pod made there ever starts")
     detail = f"{named(asking)} ask for our gate"
-    return Finding(check="namespaces", verdict=Verdict.LEFT, detail=detail, command=command)
+    return Finding(check="namespaces", verdict=Verdict.LEFT, detail=detail, remedy=remedy)
 
 
 def judge_gates(survey: Survey) -> Finding:
@@ -141,7 +143,7 @@ def judge_gates(survey: Survey) -> Finding:
         return Finding(check="gates", verdict=Verdict.OK, detail="no pod is behind our gate")
     pods = named("/".join(each.key) for each in survey.gated.values())
     detail = f"{len(survey.gated)} pods wait behind our gate: {pods}"
-    return Finding(check="gates", verdict=Verdict.LEFT, detail=detail, command=APPLY)
+    return Finding(check="gates", verdict=Verdict.LEFT, detail=detail, remedy=APPLY)
 
 
 def judge_notes(survey: Survey, *, purge: bool) -> Finding:
@@ -149,7 +151,12 @@ def judge_notes(survey: Survey, *, purge: bool) -> Finding:
     check, finalized = "annotations", survey.finalized
     if finalized:
         detail = f"finalizers {OURS}* on {named('/'.join(key) for key in sorted(finalized))}"
-        return Finding(check=check, verdict=Verdict.LEFT, detail=detail, command="kubectl edit, and take them off")
+        return Finding(
+            check=check,
+            verdict=Verdict.LEFT,
+            detail=detail,
+            remedy=Weigh("take these finalizers off: no controller of ours will"),
+        )
     by_people = [key for key, noted in survey.noted_claims.items() if _SET_BY_PEOPLE.intersection(noted)]
     left = [f"{len(survey.noted_claims)} claims" if survey.noted_claims else ""]
     left += [f"{len(survey.noted_pods)} pods" if survey.noted_pods else ""]
@@ -157,8 +164,7 @@ def judge_notes(survey: Survey, *, purge: bool) -> Finding:
     if not where:
         return Finding(check=check, verdict=Verdict.OK, detail="none of ours on claims and pods, nor finalizers")
     if purge:
-        command = f"{APPLY} --purge"
-        return Finding(check=check, verdict=Verdict.LEFT, detail=f"{OURS}* on {where}", command=command)
+        return Finding(check=check, verdict=Verdict.LEFT, detail=f"{OURS}* on {where}", remedy=PURGE)
     detail = f"{OURS}* on {where}: without effect now, and the way back ({len(by_people)} claims name a workload)"
     return Finding(check=check, verdict=Verdict.OK, detail=detail)
 
@@ -168,8 +174,8 @@ async def _definitions(client: Client, discovery: Discovery) -> Finding:
     names = [each.metadata.name for each in found]
     if not names:
         return Finding(check="CRDs", verdict=Verdict.OK, detail="none of ours")
-    command = f"kubectl delete customresourcedefinitions {' '.join(names)}"
-    return Finding(check="CRDs", verdict=Verdict.LEFT, detail=f"{named(names)}, and all objects", command=command)
+    remedy = Weigh(f"delete {named(names)} when no object of theirs is needed: all objects go, in every namespace")
+    return Finding(check="CRDs", verdict=Verdict.LEFT, detail=f"{named(names)}, and all objects", remedy=remedy)
 
 
 async def _installation(client: Client, discovery: Discovery, wish: Wish) -> Finding:
@@ -181,8 +187,8 @@ async def _installation(client: Client, discovery: Discovery, wish: Wish) -> Fin
     found += [f"namespaces/{name}" for name in namespaces if name == wish.lease[0]]
     if not found:
         return Finding(check="installation", verdict=Verdict.OK, detail="no role, no namespace of ours")
-    command = f"kubectl delete {' '.join(found)}"
-    return Finding(check="installation", verdict=Verdict.LEFT, detail=named(found), command=command)
+    remedy = Weigh(f"delete {' '.join(found)}; with a namespace goes everything that is in it")
+    return Finding(check="installation", verdict=Verdict.LEFT, detail=named(found), remedy=remedy)
 
 
 async def _listed(

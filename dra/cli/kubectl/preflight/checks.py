@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from datetime import datetime
 from email.utils import parsedate_to_datetime
+from functools import partial
 from typing import Final
 
 from dra.api.rights import Purpose
@@ -14,6 +15,7 @@ from dra.cli.kubectl.findings import Finding, Verdict
 from dra.cli.kubectl.preflight import granting, probe, stock
 from dra.cli.kubectl.preflight.granting import Identity, Missing
 from dra.cli.kubectl.preflight.stock import Sign, Stock, Traced
+from dra.engine.remedies import Paste, Weigh
 from dra.kube.client import Client, Selection, Version
 from dra.kube.clock import SYSTEM
 from dra.kube.discovery import Discovery
@@ -103,7 +105,9 @@ def judge_version(version: Version) -> Finding:
     oldest, newest = (".".join(map(str, each)) for each in (OLDEST, NEWEST))
     if number < OLDEST:
         detail = f"Kubernetes {version.git_version}: older than {oldest}, where resource.k8s.io/v1 begins"
-        return Finding(check="version", verdict=Verdict.LEFT, detail=detail, command=f"upgrade to {oldest} or later")
+        return Finding(
+            check="version", verdict=Verdict.LEFT, detail=detail, remedy=Weigh(f"upgrade to {oldest} or later")
+        )
     if number > NEWEST:
         detail = f"Kubernetes {version.git_version}: newer than {newest}, the last that this was tried on"
         return Finding(check="version", verdict=Verdict.WARNING, detail=detail)
@@ -115,8 +119,8 @@ async def _dra(discovery: Discovery) -> Finding:
     if found is not None and found.version == "v1":
         return Finding(check="api", verdict=Verdict.OK, detail="resource.k8s.io/v1 is served")
     detail = "resource.k8s.io/v1 is not served" + (f", only {found.version}" if found is not None else "")
-    command = "start kube-apiserver with --runtime-config=resource.k8s.io/v1=true"
-    return Finding(check="api", verdict=Verdict.LEFT, detail=detail, command=command)
+    remedy = Weigh("start kube-apiserver with --runtime-config=resource.k8s.io/v1=true")
+    return Finding(check="api", verdict=Verdict.LEFT, detail=detail, remedy=remedy)
 
 
 def judge_rights(lacking: Missing, wish: Wish) -> Finding:
@@ -132,7 +136,7 @@ def judge_rights(lacking: Missing, wish: Wish) -> Finding:
         check="rights",
         verdict=Verdict.WARNING if only_watches else Verdict.LEFT,
         detail=f"{wish.identity} may not: {', '.join(dict.fromkeys(named))}",
-        command=f"kubectl dra preflight{mode}{options} --missing-rights | kubectl apply -f -",
+        remedy=Paste(f"kubectl dra preflight{mode}{options} --missing-rights | kubectl apply -f -"),
     )
 
 
@@ -173,16 +177,16 @@ async def _manager_pods(client: Client) -> list[dict[str, object]]:
 
 def judge_stock(sign: Sign, *, replace: bool, back: bool = False) -> Finding:
     """Judge the stock claim controller against the mode that is wanted; ``back``: nobody of ours will be there."""
-    check, told = "stock controller", {"detail": sign.detail, "sure": sign.sure}
+    told = partial(Finding, check="stock controller", detail=sign.detail, sure=sign.sure)
     on = f"take ,-{stock.CONTROLLER} out of --controllers of every kube-controller-manager"
-    off = f"append ,-{stock.CONTROLLER} to --controllers of every kube-controller-manager, or use mode alongside"
+    off = Weigh(f"append ,-{stock.CONTROLLER} to --controllers of every kube-controller-manager, or use mode alongside")
     if back and sign.stock is not Stock.ON:
-        return Finding(check=check, verdict=Verdict.LEFT, command=on, **told)
+        return told(verdict=Verdict.LEFT, remedy=Weigh(on))
     if sign.stock is Stock.MIXED or (replace and sign.stock is Stock.ON):
-        return Finding(check=check, verdict=Verdict.LEFT, command=off, **told)
+        return told(verdict=Verdict.LEFT, remedy=off)
     if not replace and sign.stock is Stock.OFF:
-        return Finding(check=check, verdict=Verdict.LEFT, command=f"{on}, or use mode replace", **told)
-    return Finding(check=check, verdict=Verdict.OK, **told)
+        return told(verdict=Verdict.LEFT, remedy=Weigh(f"{on}, or use mode replace"))
+    return told(verdict=Verdict.OK)
 
 
 async def _gate(client: Client, discovery: Discovery) -> Finding:
@@ -204,7 +208,7 @@ async def _gate(client: Client, discovery: Discovery) -> Finding:
         check="gate policy",
         verdict=Verdict.WARNING,
         detail=f"{served}, policy {GATE_POLICY} is not installed: pods start slower, unless they bring the gate",
-        command="kubectl apply -f deploy/policies/gate.yaml",
+        remedy=Weigh("apply deploy/policies/gate.yaml: pods of namespaces labelled for it then get the gate"),
     )
 
 
@@ -239,8 +243,8 @@ def judge_runtimes(nodes: Counter[str]) -> Finding:
     sure = "by the runtime's version: its configuration is not to be seen from here"
     if lacking:
         detail = f"off by default in {', '.join(sorted(lacking))}; nodes: {counted}"
-        command = "set enable_cdi = true in containerd's configuration on those nodes, or update them to containerd 2"
-        return Finding(check="CDI", verdict=Verdict.WARNING, detail=detail, sure=sure, command=command)
+        todo = "set enable_cdi = true in containerd's configuration on those nodes, or update them to containerd 2"
+        return Finding(check="CDI", verdict=Verdict.WARNING, detail=detail, sure=sure, remedy=Weigh(todo))
     if unknown:
         return Finding(check="CDI", verdict=Verdict.UNKNOWN, detail=f"nodes: {counted}", sure=sure)
     return Finding(check="CDI", verdict=Verdict.OK, detail=f"on by default; nodes: {counted}", sure=sure)
@@ -276,5 +280,7 @@ def judge_skew(there: datetime | None, here: datetime) -> Finding:
     apart = (here - there).total_seconds()
     if abs(apart) > SKEW:
         detail = f"this machine is {abs(apart):.0f} s {'ahead of' if apart > 0 else 'behind'} the API server"
-        return Finding(check="clock", verdict=Verdict.WARNING, detail=detail, command="synchronise the clocks (NTP)")
+        return Finding(
+            check="clock", verdict=Verdict.WARNING, detail=detail, remedy=Weigh("synchronise the clocks (NTP)")
+        )
     return Finding(check="clock", verdict=Verdict.OK, detail="this machine and the API server agree within seconds")

@@ -55,7 +55,7 @@ async def _namespace(client: Client) -> AsyncIterator[str]:
         try:
             await asyncio.shield(client.delete(NAMESPACES, ("", name), uid=made.metadata.uid))
         except ApiError as error:
-            say(f"namespace {name} is left over ({error}); delete it: kubectl delete namespace {name}")
+            say(f"namespace {name} is left over ({error}); delete it: this command has made it, for one pod of its own")
 
 
 async def _create_pod(client: Client, namespace: str) -> None:

@@ -63,6 +63,7 @@ class _DryRun(click.Command):
     default="none",
     help="client, server, or nothing behind it: say what would be done, and do nothing.",
 )
+@click.option("--if-unused", is_flag=True, help="Vouch for nothing: refuse where anything keeps the claim.")
 @click.option("--lease-namespace", default=NAMESPACE, show_default=True, help="Where our controller's lease is.")
 def release(  # noqa: PLR0913 - one for each option
     *,
@@ -72,6 +73,7 @@ def release(  # noqa: PLR0913 - one for each option
     namespace: str | None,
     timeout: float,
     dry_run: str,
+    if_unused: bool,
     lease_namespace: str,
 ) -> None:
     """Give a claim back: you vouch that nobody uses it any more.
@@ -80,7 +82,13 @@ def release(  # noqa: PLR0913 - one for each option
     Our controller does it where it runs, else this command. Exit code: 0 released, 1 refused, 2 an error.
     """
     meant = Source(place=place, given=namespace).namespace or DEFAULT
-    wish = Wish(key=(meant, _named(what, name)), lease=(lease_namespace, LEASE), within=timeout, dry=dry_run != "none")
+    wish = Wish(
+        key=(meant, _named(what, name)),
+        lease=(lease_namespace, LEASE),
+        within=timeout,
+        dry=dry_run != "none",
+        unused=if_unused,
+    )
     try:
         click.echo(run(place, lambda connection: give_back(connection, wish, say=say)))
     except RefusedError as error:

@@ -19,7 +19,8 @@ from dra.cli.kubectl.reading.live import Parts, Reader
 from dra.engine.actions import Deallocate, Plan
 from dra.engine.claims.decide import decide
 from dra.engine.claims.policy import ALONGSIDE
-from dra.engine.explain.scene import Scene
+from dra.engine.explain import claims
+from dra.engine.explain.scene import Hold, Scene
 from dra.engine.explain.snapshot import Presence, Snapshot
 from dra.engine.reasons import Code
 from dra.engine.world import World
@@ -50,6 +51,8 @@ class Wish:
     lease: Key
     within: float
     dry: bool = False
+    unused: bool = False
+    """Whether to refuse where anything keeps the claim: nobody vouches, and the command may be an old one."""
 
 
 async def give_back(connection: Connection, wish: Wish, *, say: Callable[[str], None]) -> str:
@@ -62,6 +65,10 @@ async def give_back(connection: Connection, wish: Wish, *, say: Callable[[str], 
         raise FailedError(f"claim {name}: not found")
     if claim.status.allocation is None:
         return f"claim {name}: has no devices"
+    if wish.unused and (kept := _kept(snapshot, wish.key)):
+        raise RefusedError(
+            f"claim {name}: is not unused, {kept}. See: kubectl dra explain claim {wish.key[1]} -n {wish.key[0]}"
+        )
     if snapshot.leader.presence is Presence.RUNNING:
         return await _by_controller(connection, wish, claim, snapshot)
     return await _from_here(connection, wish, reader=reader, first=snapshot, say=say)
@@ -69,6 +76,18 @@ async def give_back(connection: Connection, wish: Wish, *, say: Callable[[str], 
 
 def _claim(snapshot: Snapshot, key: Key) -> ResourceClaim | None:
     return next((each for each in snapshot.claims if each.metadata.key == key), None)
+
+
+def _kept(snapshot: Snapshot, key: Key) -> str:
+    """Return what keeps a claim, but for time that passes; empty if nothing does."""
+    scene = Scene(snapshot)
+    view = scene.view(key)
+    if view is None:
+        return ""
+    found = set(claims.kept_by(scene, view))
+    if Hold.NOTHING in found and view.unfinished:
+        return "pods are about to use it"
+    return ", ".join(sorted(found - {Hold.NOTHING, Hold.TIME}))
 
 
 async def _by_controller(connection: Connection, wish: Wish, claim: ResourceClaim, snapshot: Snapshot) -> str:

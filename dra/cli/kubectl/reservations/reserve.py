@@ -17,7 +17,7 @@ from dra.kube.resources import RESERVATIONS
 from dra.model.meta import DynamicObject
 from dra.model.references import GroupResource
 
-INSTALL: Final = "the server knows no Reservations; install them with: kubectl apply -k deploy/reservations"
+INSTALL: Final = "the server knows no Reservations; deploy/reservations has their CRD and the scheduler's extender"
 
 _SUFFIX: Final = {"none": "", "client": " (dry run)", "server": " (server dry run)"}
 

@@ -8,6 +8,7 @@ import click
 import msgspec
 
 from dra.api.reservations.model import Phase, Reservation
+from dra.cli.kubectl import remedies
 from dra.cli.kubectl.connection import FailedError
 from dra.cli.kubectl.options import Style
 from dra.cli.kubectl.output import Format, folded_lines
@@ -18,6 +19,7 @@ from dra.engine.explain import reservations as explaining
 from dra.engine.explain.reservations import Advice, Group
 from dra.engine.explain.snapshot import Snapshot
 from dra.engine.instants import NEVER
+from dra.engine.remedies import Paste, Remedy, Weigh
 from dra.engine.reservations import expiry, keepers, marks, phases, placeholders
 from dra.engine.reservations.claimants import MalformedAnnotationError
 from dra.model.meta import Key
@@ -44,13 +46,14 @@ def tell(snapshot: Snapshot, name: str, style: Style, *, now: datetime) -> None:
     if style.output is Format.TABLE:
         click.echo("\n".join(folded_lines(lines(found, reservation, groups, wrong, now=now))))
     else:
-        style.write({**found.objects[name].content, "nodes": [_group(each) for each in groups], "problem": wrong})
+        problem = {"text": wrong[0], **remedies.data(wrong[1])} if wrong is not None else None
+        style.write({**found.objects[name].content, "nodes": [_group(each) for each in groups], "problem": problem})
     if wrong:
         raise SystemExit(1)
 
 
 def lines(
-    found: Found, reservation: Reservation, groups: list[Group], wrong: tuple[str, str] | None, *, now: datetime
+    found: Found, reservation: Reservation, groups: list[Group], wrong: tuple[str, Remedy] | None, *, now: datetime
 ) -> Iterator[str]:
     """Yield what is to be said of a reservation."""
     status, spec = reservation.status, reservation.spec
@@ -79,22 +82,23 @@ def lines(
         yield f"  nodes     {words.group_line(group)}"
     if wrong is not None:
         yield f"  warning   {wrong[0]}"
-        yield f"  next      {wrong[1]}"
+        yield from remedies.lines(wrong[1])
 
 
-def trouble(found: Found, reservation: Reservation, groups: Iterable[Group] = ()) -> tuple[str, str] | None:
-    """Return what is wrong with a reservation, and the command to go on with; None if nothing is.
+def trouble(found: Found, reservation: Reservation, groups: Iterable[Group] = ()) -> tuple[str, Remedy] | None:
+    """Return what is wrong with a reservation, and its remedy; None if nothing is.
 
     `groups` are the nodes by what the extender says of them.
     """
     name, status = reservation.metadata.name, reservation.status
     known = found.picture.reservation(found.objects[name].metadata.uid)
     if known is not None and known.holding.fault:
-        return (f"nobody can use it: {known.holding.fault}", f"kubectl edit reservation {name}")
+        return (f"nobody can use it: {known.holding.fault}", Paste(f"kubectl edit reservation {name}"))
     if status.phase is Phase.FAILED:
-        return ("it has ended and holds nothing any more; it can be deleted", f"kubectl delete reservation {name}")
+        ended = Weigh("nothing, or delete it: it holds nothing, and pods that entered run on")
+        return ("it has ended and holds nothing any more", ended)
     if (kept := status.condition(phases.HELD)) is not None and kept.status == "False":
-        return (kept.message, f"kubectl get pods -A --field-selector spec.nodeName={status.node_name}")
+        return (kept.message, Paste(f"kubectl get pods -A --field-selector spec.nodeName={status.node_name}"))
     if status.phase is not Phase.PENDING:
         return None
     return _waiting(found, reservation, groups)
@@ -109,7 +113,7 @@ def _kept_by(found: Found, reservation: Reservation) -> str:
     return f"placeholders that yield to owners: {counts}" if staying else ""
 
 
-def _waiting(found: Found, reservation: Reservation, groups: Iterable[Group]) -> tuple[str, str]:
+def _waiting(found: Found, reservation: Reservation, groups: Iterable[Group]) -> tuple[str, Remedy]:
     """Return what became of the placeholder of a reservation that has no place."""
     name, status = reservation.metadata.name, reservation.status
     key = placeholders.key(reservation)
@@ -119,13 +123,16 @@ def _waiting(found: Found, reservation: Reservation, groups: Iterable[Group]) ->
         text = (
             f"it has no placeholder pod: {said or 'the controller does not run with reservations: true, or just began'}"
         )
-        return (text, f"kubectl describe reservation {name}")
-    command = f"kubectl describe pod {key[1]} -n {key[0]}"
+        return (text, Paste(f"kubectl describe reservation {name}"))
+    command = Paste(f"kubectl describe pod {key[1]} -n {key[0]}")
     if pod.spec.node_name and not keepers.stays(pod):
         where = f"its placeholder is bound to node {pod.spec.node_name}, and the node is not held"
-        return (f"{where}: kube-scheduler has bound it without asking our extender", EXTENDER)
+        return (f"{where}: kube-scheduler has bound it without asking our extender", Paste(EXTENDER))
     if pod.spec.node_name:
-        return (f"its placeholder has come to node {pod.spec.node_name} just now", f"kubectl get reservation {name}")
+        return (
+            f"its placeholder has come to node {pod.spec.node_name} just now",
+            Paste(f"kubectl get reservation {name}"),
+        )
     condition = pod.condition(_SCHEDULED)
     if condition is None:
         scheduler = pod.spec.scheduler_name

@@ -7,6 +7,7 @@ from typing import Final
 import click
 
 from dra.cli.kubectl import listings
+from dra.cli.kubectl import remedies as printed
 from dra.cli.kubectl.listings import Listing, Row
 from dra.cli.kubectl.options import Style, rows_options
 from dra.cli.kubectl.output import Format, coloured, say, table, terminal_width
@@ -17,6 +18,7 @@ from dra.cli.kubectl.why.words import COLOURS
 from dra.engine.explain.audit import audit as judged
 from dra.engine.explain.problems import Grade, Problem, Trouble
 from dra.engine.explain.scene import Scene
+from dra.engine.remedies import Remedy, Weigh
 
 HEADER: Final = ("GRADE", "PROBLEM", "OBJECT", "WHAT")
 
@@ -68,7 +70,7 @@ def audit(*, source: Source, style: Style, fail_on: str, settle: float) -> None:
             "taken": snapshot.taken,
             "claims": len(snapshot.claims),
             "pods": len(snapshot.pods),
-            "problems": [words.problem_data(each) for each in found],
+            "problems": [words.problem_data(each, within=None) for each in found],
             "unknown": [{"resource": gap.resource, "why": gap.why} for gap in snapshot.gaps],
         }
         style.write(content)
@@ -91,8 +93,8 @@ def _row(problem: Problem) -> Row:
     return Row(
         name=words.resource_name(problem.subject.kind, problem.subject.key[1]),
         cells=cells,
-        wide=(remedies.command(problem) or "<none>",),
-        content=lambda: words.problem_data(problem),
+        wide=(printed.said(remedies.found(problem)) or "<none>",),
+        content=lambda: words.problem_data(problem, within=None),
     )
 
 
@@ -108,8 +110,18 @@ def _written(found: tuple[Problem, ...], style: Style) -> str:
     counts = Counter(each.trouble for each in found)
     more = counts - Counter(each.trouble for each in shown)
     text += "".join(f"\n… {count:,} more {trouble}: -o json shows all" for trouble, count in more.items())
-    todo = dict.fromkeys(command for each in shown if (command := remedies.command(each)))
-    return text + ("\n\nTo do:\n" + "\n".join(f"  {command}" for command in todo) if todo else "")
+    paste = dict.fromkeys(command for each in shown if (command := remedies.command(each)))
+    weigh = dict.fromkeys(
+        f"{each.subject}: {decision.text}" for each in shown if isinstance(decision := _decision(each), Weigh)
+    )
+    for title, lines in (("To do", paste), ("To weigh", weigh)):
+        text += f"\n\n{title}:\n" + "\n".join(f"  {line}" for line in lines) if lines else ""
+    return text
+
+
+def _decision(problem: Problem) -> Remedy | None:
+    """Return what is to be weighed; of what is no more than noted, nothing is."""
+    return words.remedy(problem, within=None) if problem.grade is not Grade.INFO else None
 
 
 def _few(found: tuple[Problem, ...]) -> list[Problem]:

@@ -32,7 +32,7 @@ def tell(scene: Scene, kind: str, name: str, style: Style) -> bool:
         if facts is not None:
             until = f"; released when {words.until(facts)}" if facts.holds else ""
             lines.append(f"  claim     {'/'.join(key)}: {words.state(facts)}{until}")
-            lines += words.problem_lines(facts.problems)
+            lines += words.problem_lines(facts.problems, within="")
     lines += words.unsaid(scene.snapshot)
     click.echo("\n".join(folded_lines(lines)))
     return True

@@ -8,10 +8,13 @@ from typing import Final
 from dra.cli.kubectl.why.remedies import WORDS
 from dra.engine.explain.problems import Problem, Trouble
 from dra.engine.reasons import Subject
+from dra.engine.remedies import Paste, Weigh
 from dra.model.meta import Uid
 
 BEGIN: Final = "<!-- problems -->\n"
 END: Final = "<!-- /problems -->\n"
+
+_REMEDIES: Final = {Paste: "`next`", Weigh: "`do`"}
 
 _NOBODY: Final = Subject(kind="", key=("", ""), uid=Uid(""))
 
@@ -23,7 +26,9 @@ def table() -> str:
         words = WORDS[trouble]
         grade = Problem(trouble=trouble, subject=_NOBODY).grade.value
         said = words.text.replace("{", "*").replace("}", "*")
-        lines.append(f"| `{trouble.value}` | {grade} | {said} | {'command' if words.command else ''} |")
+        kinds = {type(each): None for each in (words.remedy, words.otherwise) if each is not None}
+        remedy = " or ".join(_REMEDIES[each] for each in kinds)
+        lines.append(f"| `{trouble.value}` | {grade} | {said} | {remedy} |")
     return "\n".join(lines) + "\n"
 
 

@@ -1,7 +1,8 @@
-"""The words for each kind of problem, and the next command: one that can be pasted and does it.
+"""The words for each kind of problem, and its remedy: a command to paste, or a decision to weigh.
 
-A command names what it is about by name and namespace; ``{pods}`` and the like stand for several. A problem without a
-command is one that waiting ends, or that nobody can end from here; then the text says so.
+`dra.engine.remedies` says which command may be a `Paste`. A command about a pod names its node and its phase, too: it
+does nothing if the pod has started, or is another one of that name, by the time that somebody pastes the command. A
+problem without a remedy here is one that waiting ends, or of which `dra.engine.explain.meanings` says what to do.
 """
 
 import shlex
@@ -12,34 +13,80 @@ from dra.engine.explain.pods import Advice, Way
 from dra.engine.explain.problems import Problem, Trouble
 from dra.engine.grammar import agreeing
 from dra.engine.reasons import named
+from dra.engine.remedies import Paste, Remedy, Weigh, harmless
 
 
 class Words(NamedTuple):
-    """What is told of a problem."""
+    """What is told of a problem. All texts are templates, filled with the facts of the problem."""
 
     text: str
-    command: str = ""
+    remedy: Remedy | None = None
+    needs: tuple[str, ...] = ()
+    """Facts without which `remedy` does not apply: those that are empty or 0."""
+
+    otherwise: Remedy | None = None
+    """What applies then."""
 
 
-RELEASE: Final = "kubectl dra release claim {name} -n {namespace}"
-DELETE_POD: Final = "kubectl delete pod -n {namespace} {name}"
-DELETE_PODS: Final = "kubectl delete pod -n {namespace} --ignore-not-found {pods}"
-ANNOTATE: Final = "kubectl annotate resourceclaim -n {namespace} {name} --overwrite "
-FREE_FINALIZER: Final = (
-    'kubectl patch resourceclaim -n {namespace} {name} --type=merge -p \'{{"metadata":{{"finalizers":null}}}}\''
+RELEASE: Final = Paste("kubectl dra release claim {name} -n {namespace} --if-unused")
+DELETE_POD: Final = Paste(
+    "kubectl delete pods -n {namespace} --wait=false "
+    "--field-selector metadata.name={name},spec.nodeName={node},status.phase=Pending"
 )
+OPEN_GATE: Final = Paste(
+    "kubectl patch pod -n {namespace} {name} --type=json -p "
+    '\'[{{"op":"test","path":"/spec/schedulingGates","value":[{{"name":"reserve.dra/claim"}}]}},'
+    '{{"op":"remove","path":"/spec/schedulingGates"}}]\''
+)
+TAKE_OFF_FINALIZER: Final = Paste(
+    "kubectl patch resourceclaim -n {namespace} {name} --type=json -p "
+    '\'[{{"op":"test","path":"/metadata/uid","value":"{uid}"}},'
+    '{{"op":"test","path":"/metadata/finalizers","value":["resource.kubernetes.io/delete-protection"]}},'
+    '{{"op":"remove","path":"/metadata/finalizers"}}]\''
+)
+AS_IT_IS: Final = "resourceclaim -n {namespace} {name} --resource-version={revision} "
+"""For kubectl annotate: the claim, unless somebody has written it since."""
+
+RELEASED_BY_FORCE: Final = (
+    "if a pod uses the devices after all, two pods share a device. How to release it: kubectl dra release --help"
+)
+END_PODS: Final = Weigh(
+    "wait for these pods to end: {whose}. Deleting a pod ends its work, and a controller makes another one"
+)
+MEANT: Final = "Its pods belong to {guess}: if that is the workload, write it there"
 
 WORDS: Final[Mapping[Trouble, Words]] = {
     Trouble.HELD_TWICE: Words(
         "device {device} is also allocated to claim {other}: end the pods of one of the two, and that claim",
-        "kubectl delete -n {namespace} --wait=false {pods} resourceclaim/{name}",
+        Weigh(
+            "decide which claim keeps the device, end the pods of the other claim and delete that claim; what those "
+            "pods do is lost. {count} pods use this claim: {whose}"
+        ),
+        needs=("count",),
+        otherwise=Weigh(
+            "decide which claim keeps the device, end the pods of the other claim and delete that claim; no pod uses "
+            "this one"
+        ),
     ),
     Trouble.ALLOCATION_LOST: Words(
         "is bound to node {node}, but claim {claim} has no allocation any more: its devices may be given away",
-        DELETE_POD,
+        Weigh(
+            "delete the pod as soon as its work may be interrupted, since another pod may get its devices any moment; "
+            "its controller, {owner}, makes another pod"
+        ),
+        needs=("owner",),
+        otherwise=Weigh(
+            "delete the pod as soon as its work may be interrupted, since another pod may get its devices any moment; "
+            "it has no controller that makes another one"
+        ),
     ),
     Trouble.OFF_ALLOCATION: Words(
-        "is bound to node {node}, which the allocation of claim {claim} excludes: it will not start", DELETE_POD
+        "is bound to node {node}, which the allocation of claim {claim} excludes: it will not start",
+        DELETE_POD,
+        needs=("owner",),
+        otherwise=Weigh(
+            "delete the pod and create it anew, without spec.nodeName; it has no controller that would do so"
+        ),
     ),
     Trouble.UNGUARDED: Words(
         "{count} pods use it without an entry, and nothing in the list stands for them: a scheduler may give its "
@@ -54,23 +101,34 @@ WORDS: Final[Mapping[Trouble, Words]] = {
         RELEASE,
     ),
     Trouble.KEPT_BY_OTHERS: Words(
-        "is kept by {entries} alone, listed by others; nobody here can tell whether they still use it. If not", RELEASE
+        "is kept by {entries} alone, listed by others; nobody here can tell whether they still use it",
+        Weigh(
+            "ask whoever runs the controller that listed {entries}. If that controller is gone for good, the claim can "
+            "be released by force; " + RELEASED_BY_FORCE
+        ),
     ),
     Trouble.NODE_LOST: Words(
-        "is kept for pods that vanished from node {node} while it did not report in; if it is off for certain",
-        "kubectl delete node {node}",
+        "is kept for pods that vanished from node {node} while it did not report in",
+        Weigh(
+            "bring node {node} back; the claim is free some minutes later. If its machine is certainly off, whoever "
+            "runs the cluster can taint the node node.kubernetes.io/out-of-service or delete it: all its pods end, and "
+            "if the machine runs after all, two pods share a device"
+        ),
     ),
-    Trouble.IN_DOUBT: Words("nobody can tell whether {workload} still has the claim; if nobody uses it", RELEASE),
+    Trouble.IN_DOUBT: Words(
+        "nobody can tell whether {workload} still has the claim",
+        Weigh("the claim is released with {workload}. It can be released by force before; " + RELEASED_BY_FORCE),
+    ),
     Trouble.RELEASE_WAITS: Words(
-        "{workload} is over, but {count} unfinished pods reference the claim: {pods}", DELETE_PODS
+        "{workload} is over, but {count} unfinished pods reference the claim: {pods}", END_PODS
     ),
-    Trouble.DELETION_WAITS: Words("is being deleted and waits for {count} pods: {pods}", DELETE_PODS),
+    Trouble.DELETION_WAITS: Words("is being deleted and waits for {count} pods: {pods}", END_PODS),
     Trouble.ZOMBIE_CLAIM: Words(
         "was made for {owner}, which needs it no more",
-        "kubectl delete resourceclaim -n {namespace} {name} --wait=false",
+        Paste("kubectl delete resourceclaim -n {namespace} {name} --wait=false"),
     ),
     Trouble.FINALIZER_LEFT: Words(
-        "is being deleted and has no allocation: only a finalizer that nobody takes off keeps it", FREE_FINALIZER
+        "is being deleted and has no allocation: only a finalizer that nobody takes off keeps it", TAKE_OFF_FINALIZER
     ),
     Trouble.STALE_ENTRIES: Words(
         "lists {count} pods that have ended: {entries}; a controller takes them off, meanwhile they take room"
@@ -78,46 +136,74 @@ WORDS: Final[Mapping[Trouble, Words]] = {
     Trouble.TOMBSTONES: Words("has {count} tombstones of pods that are gone; a controller takes them off"),
     Trouble.MARKS_LEFT: Words(
         "has notes about an allocation that is no more",
-        "kubectl annotate resourceclaim -n {namespace} {name} reserve.dra/entered-allocation- "
-        "reserve.dra/reserved-for-any-pod-",
+        Paste("kubectl annotate " + AS_IT_IS + "reserve.dra/entered-allocation- reserve.dra/reserved-for-any-pod-"),
     ),
     Trouble.IDLE: Words(
-        "is reserved for {workload}, which has no pods now: that is what a reservation is for. To give it back, delete "
-        "the workload, or let go of the claim",
+        "is reserved for {workload}, which has no pods now: that is what a reservation is for. It is given back when "
+        "the workload is over"
     ),
     Trouble.MALFORMED: Words(
-        "the workload reference is ignored: {error}", ANNOTATE + "reserve.dra/reserved-for={guess}"
+        "the workload reference is ignored: {error}",
+        Weigh("correct annotation reserve.dra/reserved-for. " + MEANT),
+        needs=("guess",),
+        otherwise=Weigh("correct annotation reserve.dra/reserved-for; until then the claim is reserved for nobody"),
     ),
     Trouble.WORKLOAD_NOT_FOUND: Words(
-        "is to be reserved for {workload}, which does not exist", ANNOTATE + "reserve.dra/reserved-for={guess}"
+        "is to be reserved for {workload}, which does not exist",
+        Weigh("create {workload}, or correct annotation reserve.dra/reserved-for. " + MEANT),
+        needs=("guess",),
+        otherwise=Weigh("create {workload}: the claim is reserved for it from then on"),
     ),
     Trouble.WRONG_UID: Words(
         "is reserved for {workload} with uid {expected}, which is gone; the one there now has uid {actual}",
-        ANNOTATE + "reserve.dra/reserved-for-uid={actual}",
+        Weigh(
+            "if the claim is for the {workload} that is there now, set annotation reserve.dra/reserved-for-uid to "
+            "{actual}; the claim then stays reserved until that one is over"
+        ),
     ),
     Trouble.KIND_UNKNOWN: Words(
         "is to be reserved for {workload}, but the API server has no resource {kind}",
-        ANNOTATE + "reserve.dra/reserved-for={guess}",
+        Paste("kubectl annotate " + AS_IT_IS + "--overwrite reserve.dra/reserved-for={meant}"),
+        needs=("meant",),
+        otherwise=Weigh(
+            "correct annotation reserve.dra/reserved-for, or have the CRD installed that defines {kind}; "
+            "kubectl api-resources lists what the API server has"
+        ),
     ),
     Trouble.FORCE_IGNORED: Words(
         "annotation reserve.dra/force-release is not the uid of this claim, so nothing is done",
-        ANNOTATE + "reserve.dra/force-release={uid}",
+        Weigh(
+            "take the annotation off if it was meant for another claim, perhaps a former one of this name. If this "
+            "claim is to be released by force: " + RELEASED_BY_FORCE
+        ),
     ),
     Trouble.FORCE_BLOCKED: Words(
-        "is to be released by force, but {count} pods use it on nodes that are Ready: {pods}", DELETE_PODS
+        "is to be released by force, but {count} pods use it on nodes that are Ready: {pods}", END_PODS
     ),
     Trouble.NODE_CORDONED: Words(
-        "is allocated on {nodes}, where no new pod may go, and {pods} pods wait for it", "kubectl uncordon {nodes}"
+        "is allocated on {nodes}, where no new pod may go, and {pods} pods wait for it",
+        Weigh(
+            "wait: an allocation that nobody can use is taken back. Whoever cordoned {nodes}, most often to drain it, "
+            "decides when it takes pods again"
+        ),
     ),
     Trouble.STUCK: Words(
         "no pod can use its allocation ({cause}) and {pods} pods wait; a controller takes it back in a minute or so",
-        RELEASE,
+        Weigh(
+            "wait: our controller takes the allocation back, and the scheduler chooses again. Other claims may get the "
+            "devices first"
+        ),
     ),
     Trouble.DEVICE_GONE: Words("device {device} is allocated, but no driver offers it any more"),
     Trouble.DEVICE_TAINTED: Words("device {device} has the taint {taint} by {origin}: pods that use it are evicted"),
     Trouble.LIST_FULL: Words(
         "{pods} pods wait: {listed} of 256 entries are taken, {finished} of them by pods that have finished",
-        "kubectl delete pod -n {namespace} --field-selector status.phase=Succeeded",
+        Weigh(
+            "delete pods of this claim that have finished, if nobody needs their logs; beside the stock "
+            "resourceclaim-controller each keeps its entry until it is deleted"
+        ),
+        needs=("finished",),
+        otherwise=Weigh("wait for pods that use the claim to end, or run our controller in mode replace"),
     ),
     Trouble.TIMELESS: Words(
         "its allocation has no timestamp (Kubernetes before 1.36): a controller that starts anew may be in doubt"
@@ -125,17 +211,37 @@ WORDS: Final[Mapping[Trouble, Words]] = {
     Trouble.NOT_STARTED: Words("is bound to node {node} and has no sandbox yet"),
     Trouble.NODE_NOT_READY: Words(
         "is bound to node {node}, which does not report in: it cannot start there, and elsewhere only as another pod",
-        DELETE_POD,
+        Weigh(
+            "bring node {node} back, or delete the pod: its controller, {owner}, makes another one, and this one stays "
+            "until its node answers, where it may run meanwhile"
+        ),
+        needs=("owner",),
+        otherwise=Weigh("bring node {node} back; the pod has no controller that would create another one elsewhere"),
+    ),
+    Trouble.TERMINATING: Words(
+        "is being deleted, but its node {node} does not report in: nothing ends it there, and it keeps its devices",
+        Weigh(
+            "bring node {node} back: the pod ends then. If its machine is certainly off, whoever runs the cluster can "
+            "taint the node node.kubernetes.io/out-of-service: all its pods end, and if the machine runs after all, "
+            "two pods share a device"
+        ),
     ),
     Trouble.UNLISTED: Words(
         "is bound to node {node} and not listed in claim {claim}: its kubelet refuses it. A controller lists it; "
         "without one, let its owner start it again",
         DELETE_POD,
+        needs=("owner", "alone"),
+        otherwise=Weigh(
+            "start our controller: it lists the pod at once. Where none is to run, delete the pod and create it anew, "
+            "without spec.nodeName"
+        ),
     ),
     Trouble.GATED: Words(
         "stands behind the gate reserve.dra/claim, and no controller is known to run (lease {lease}) that would take "
         "it off; without one",
-        'kubectl patch pod -n {namespace} {name} --type=merge -p \'{{"spec":{{"schedulingGates":null}}}}\'',
+        OPEN_GATE,
+        needs=("alone",),
+        otherwise=Weigh("find out whether our controller runs: kubectl get pods -n dra-reserve; it opens the gate"),
     ),
     Trouble.GATED_BY_OTHERS: Words("stands behind scheduling gates of others, which they take off: {gates}"),
     Trouble.CLAIM_MISSING: Words("names claim {claim}, which does not exist: create it, or correct the name"),
@@ -152,14 +258,48 @@ WORDS: Final[Mapping[Trouble, Words]] = {
     Trouble.UNSCHEDULABLE: Words("none of {nodes} nodes can take it"),
 }
 
-_WITHOUT_GUESS: Final = "kubectl annotate resourceclaim -n {namespace} {name} reserve.dra/reserved-for-"
-
-WAYS: Final[Mapping[Way, str]] = {
-    Way.UNCORDON: "kubectl uncordon {node}",
-    Way.UNTAINT: "kubectl taint node {node} {detail}-",
-    Way.LABEL: "kubectl label node {node} {detail} --overwrite",
-    Way.WAIT: "kubectl dra wait claim {name} -n {namespace} --for=released",
+WAYS: Final[Mapping[Way, Remedy]] = {
+    Way.UNCORDON: Weigh(
+        "node {node} could take the pod, but is cordoned: whoever cordoned it, most often to drain it, decides when it "
+        "takes pods again"
+    ),
+    Way.UNTAINT: Weigh(
+        "node {node} could take the pod, but has the taint {detail}: a pod that may run there says so by a toleration "
+        "in its template; somebody has set the taint to keep other pods away"
+    ),
+    Way.LABEL: Weigh(
+        "node {node} could take the pod, but has no label {detail}: correct the node selector in the pod's template, "
+        "or ask whoever runs the cluster whether the node should have that label"
+    ),
+    Way.WAIT: Paste("kubectl dra wait claim {name} -n {namespace} --for=released"),
 }
+
+
+def found(problem: Problem, *, within: str | None = None) -> Remedy | None:
+    """Return the remedy of a problem, with names; None if none is known here.
+
+    `within` is the namespace that the question was about, None for all of them: a command for an object elsewhere is
+    its owner's to run.
+    """
+    numbers, words = problem.numbers, WORDS[problem.trouble]
+    remedy = words.remedy if all(numbers.get(each) for each in words.needs) else words.otherwise
+    namespace = problem.subject.key[0]
+    if isinstance(remedy, Paste) and within not in {None, namespace}:
+        return Weigh(f"ask whoever runs namespace {namespace}: {problem.subject} is theirs")
+    return _filled(remedy, numbers)
+
+
+def advised(advice: Advice) -> Remedy | None:
+    """Return what would help a pod that waits; None if nothing is known that would."""
+    namespace, _, name = advice.claim.partition("/")
+    facts = {"node": advice.node, "detail": advice.detail, "namespace": namespace, "name": name}
+    return _filled(WAYS.get(advice.way), facts)
+
+
+def command(problem: Problem, *, within: str | None = None) -> str:
+    """Return the command that is safe to paste; empty if there is none."""
+    remedy = found(problem, within=within)
+    return remedy.command if isinstance(remedy, Paste) else ""
 
 
 def text(problem: Problem) -> str:
@@ -177,25 +317,12 @@ def note(problem: Problem) -> str:
     return agreeing(WORDS[problem.trouble].text.format(**numbers))
 
 
-def command(problem: Problem) -> str:
-    """Return the next command; empty if there is none."""
-    numbers = problem.numbers
-    template = WORDS[problem.trouble].command
-    if problem.trouble is Trouble.LIST_FULL and not numbers["finished"]:
-        return ""  # they all use it: waiting helps, or mode replace
-    if "{guess}" in template and not numbers.get("guess"):
-        template = _WITHOUT_GUESS
-    return _filled(template, numbers)
-
-
-def advised(advice: Advice) -> str:
-    """Return the command for an advice; empty if there is none."""
-    template = WAYS.get(advice.way, "")
-    namespace, _, name = advice.claim.partition("/")
-    return _filled(template, {"node": advice.node, "detail": advice.detail, "namespace": namespace, "name": name})
-
-
-def _filled(template: str, facts: Mapping[str, str | int]) -> str:
-    """Fill names into a command; whoever made an object must not be able to write commands."""
-    quoted = {key: " ".join(shlex.quote(word) for word in str(value).split()) for key, value in facts.items()}
-    return " ".join(template.format(**quoted).split())
+def _filled(remedy: Remedy | None, facts: Mapping[str, str | int]) -> Remedy | None:
+    """Fill in names; whoever made an object must not be able to write commands, nor to end a line."""
+    if isinstance(remedy, Weigh):
+        said = {key: harmless(" ".join(str(value).split())) for key, value in facts.items()}
+        return Weigh(agreeing(remedy.text.format(**said)))
+    if isinstance(remedy, Paste):
+        quoted = {key: " ".join(shlex.quote(word) for word in str(value).split()) for key, value in facts.items()}
+        return Paste(" ".join(remedy.command.format(**quoted).split()))
+    return None

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import msgspec
 
+from dra.cli.kubectl import remedies as printed
 from dra.cli.kubectl.output import coloured
 from dra.cli.kubectl.why import meanings, remedies
 from dra.engine.claims.view import EntryKind
@@ -17,6 +18,7 @@ from dra.engine.explain.scene import Hold
 from dra.engine.explain.snapshot import Leader, Presence, Snapshot
 from dra.engine.grammar import agreeing
 from dra.engine.reasons import NAMED, named
+from dra.engine.remedies import Remedy, Weigh
 from dra.model.meta import Key
 
 COLOURS: Final = {Grade.ERROR: "red", Grade.LEAK: "red", Grade.WARNING: "yellow", Grade.INFO: "cyan"}
@@ -87,7 +89,7 @@ def claim_lines(facts: ClaimFacts, snapshot: Snapshot) -> Iterator[str]:
         yield f"  kept      {BY_RULE[hold]}: {_kept(hold, facts)}"
     if facts.holds:
         yield f"  released  when {until(facts)}"
-    yield from problem_lines(facts.problems)
+    yield from problem_lines(facts.problems, within=facts.key[0])
     if not facts.allocated and facts.waiters:
         yield f"  next      kubectl dra explain pod {facts.waiters[0]} -n {facts.key[0]}"
     yield from unsaid(snapshot)
@@ -106,10 +108,8 @@ def pod_lines(facts: PodFacts, snapshot: Snapshot) -> Iterator[str]:
     holders = {each.key: each for each in facts.holders}
     for group in facts.groups:
         yield f"  nodes     {group_line(group, holders)}"
-    yield from problem_lines(facts.problems)
-    advised = remedies.advised(facts.advice)
-    if advised:
-        yield f"  next      {advised}"
+    yield from problem_lines(facts.problems, within=facts.key[0])
+    yield from printed.lines(remedies.advised(facts.advice))
     yield from unsaid(snapshot)
 
 
@@ -143,16 +143,20 @@ def group_line(group: NodeGroup, holders: dict[Key, ClaimFacts]) -> str:
     return f"{who}: {said}" + (f"; held: {', '.join(held)}{more}" if held else "")
 
 
-def problem_lines(problems: Iterable[Problem]) -> Iterator[str]:
-    """Yield each problem, and what to do about it."""
+def problem_lines(problems: Iterable[Problem], *, within: str | None) -> Iterator[str]:
+    """Yield each problem, and what to do about it; `within` as in `remedies.found`."""
     for problem in problems:
         grade = coloured(problem.grade.value.ljust(9), COLOURS[problem.grade])
         yield f"  {grade} {problem.trouble}: {remedies.text(problem)}"
-        command = remedies.command(problem)
-        if command:
-            yield f"  next      {command}"
-        elif todo := meanings.remedy(problem.trouble):
-            yield f"  do        {todo}"
+        yield from printed.lines(remedy(problem, within=within))
+
+
+def remedy(problem: Problem, *, within: str | None) -> Remedy | None:
+    """Return the remedy of a problem: its own, or what is said of all problems of that name."""
+    found = remedies.found(problem, within=within)
+    if found is None and (todo := meanings.remedy(problem.trouble)):
+        return Weigh(todo)
+    return found
 
 
 def unsaid(snapshot: Snapshot) -> Iterator[str]:
@@ -182,27 +186,30 @@ def data(facts: ClaimFacts | PodFacts, snapshot: Snapshot) -> dict[str, Any]:
     named = {"namespace": facts.key[0], "name": facts.key[1], "uid": facts.uid}
     kind = "Pod" if isinstance(facts, PodFacts) else "ResourceClaim"
     told: dict[str, Any] = {"kind": kind, "metadata": named, **msgspec.to_builtins(facts)}
-    told["problems"] = [problem_data(each) for each in facts.problems]
+    told["problems"] = [problem_data(each, within=facts.key[0]) for each in facts.problems]
     told["unknown"] = [{"resource": gap.resource, "why": gap.why} for gap in snapshot.gaps]
     told["controller"] = leader(snapshot.leader)
     if isinstance(facts, PodFacts):
-        told["next"] = remedies.advised(facts.advice)
+        advised = printed.data(remedies.advised(facts.advice))
+        told["next"] = advised.get("command", "")
+        told["decision"] = advised.get("decision", "")
         holders = {each.key: each for each in facts.holders}
         told["nodes"] = [group_line(group, holders) for group in facts.groups]
     else:
         told["until"] = until(facts) if facts.holds else ""
-        told["next"] = next(filter(None, (remedies.command(each) for each in facts.problems)), "")
+        commands = (remedies.command(each, within=facts.key[0]) for each in facts.problems)
+        told["next"] = next(filter(None, commands), "")
     return told
 
 
-def problem_data(problem: Problem) -> dict[str, Any]:
-    """Return a problem for JSON."""
+def problem_data(problem: Problem, *, within: str | None) -> dict[str, Any]:
+    """Return a problem for JSON; `within` as in `remedies.found`."""
     found = {
         "trouble": problem.trouble.value,
         "grade": problem.grade.value,
         "object": str(problem.subject),
         "text": remedies.text(problem),
-        "command": remedies.command(problem),
+        **printed.data(remedies.found(problem, within=within)),
         "remedy": meanings.remedy(problem.trouble),
         "facts": problem.numbers,
     }

@@ -8,6 +8,7 @@ from dra.cli.kubectl import output
 from dra.cli.kubectl.findings import Finding, Verdict, ready, written
 from dra.cli.kubectl.options import Style
 from dra.cli.kubectl.output import Format, coloured, folded, folded_lines, structured, table, terminal_width
+from dra.engine.remedies import Paste, Weigh
 
 
 def test_a_table_is_written_as_kubectl_does():
@@ -52,23 +53,31 @@ def test_data_is_json_or_yaml():
     assert yaml.safe_load(structured(content, Format.YAML)) == content
 
 
-LEFT = Finding(check="rights", verdict=Verdict.LEFT, detail="may not", sure="by asking", command="kubectl get pods")
+LEFT = Finding(
+    check="rights", verdict=Verdict.LEFT, detail="may not", sure="by asking", remedy=Paste("kubectl get pods")
+)
+WAITS = Finding(check="gates", verdict=Verdict.LEFT, detail="shut", remedy=Weigh("open them: pods start"))
 FINE = Finding(check="api", verdict=Verdict.OK, detail="served")
 
 
 def test_a_checklist_is_a_table_and_what_to_do():
-    assert written([FINE, LEFT], Style()).splitlines() == [
+    assert written([FINE, LEFT, WAITS], Style()).splitlines() == [
         "CHECK    STATE     DETAIL",
         "api      ok        served",
         "rights   missing   may not (by asking)",
+        "gates    missing   shut",
         "",
         "To do:",
         "  rights: kubectl get pods",
+        "",
+        "To weigh:",
+        "  gates: open them: pods start",
     ]
 
 
 def test_a_checklist_as_data_says_the_same():
-    told = json.loads(written([FINE, LEFT], Style(output=Format.JSON)))
+    told = json.loads(written([FINE, LEFT, WAITS], Style(output=Format.JSON)))
+    assert told["checks"][2]["decision"] == "open them: pods start"
     assert told["ready"] is False
     assert told["checks"][1] == {
         "check": "rights",

@@ -302,7 +302,7 @@ def test_a_bound_pod_whose_claim_lost_its_allocation_is_warned_with_the_way_out(
         (Code.ALLOCATION_LOST, "a"),
         (Code.ALLOCATION_LOST, "b"),
     ]
-    assert "kubectl delete pod -n ml a" in plan.reasons[0].note
+    assert "only its controller, if it has one, makes another one" in plan.reasons[0].note
 
 
 def test_a_device_that_two_claims_hold_is_told():
@@ -314,9 +314,9 @@ def test_a_device_that_two_claims_hold_is_told():
     plan = decided(view(claim(), conflicts=(conflict,)))
     (reason,) = plan.reasons
     assert reason.note.startswith(
-        "device d/p/gpu-0 is also allocated to claim ml/other; delete the pods of one of them"
+        "device d/p/gpu-0 is also allocated to claim ml/other; decide which claim keeps the device"
     )
-    assert reason.note.endswith("kubectl delete resourceclaim -n ml train")
+    assert reason.note.endswith("See: kubectl dra explain claim train -n ml")
     assert not plan.actions
 
 
@@ -403,4 +403,4 @@ def test_a_claim_that_only_others_keep_says_for_whom(of, pods, told):
     plan = decided(view(of, *pods, workload=PRESENT))
     notes = [r.note for r in plan.reasons if r.code is Code.KEPT_BY_OTHERS]
     assert bool(notes) is told
-    assert all("things.example.com/x" in n and "reserve.dra/force-release=uid-claim-train" in n for n in notes)
+    assert all("things.example.com/x" in n and "kubectl dra release --help" in n for n in notes)

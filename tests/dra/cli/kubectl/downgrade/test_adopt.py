@@ -5,6 +5,7 @@ import pytest
 from dra.cli.kubectl import standdown
 from dra.cli.kubectl.adopt import Order, judge_entries, judge_lease, work
 from dra.cli.kubectl.findings import Verdict, ready
+from dra.engine.remedies import Paste
 from dra.kube.election import STAND_DOWN, Lease, LeaseSpec
 from dra.kube.lease import Election
 from dra.model.meta import ObjectMeta
@@ -33,7 +34,7 @@ def test_controllers_act_if_one_has_the_lease_and_may_have_it(found, verdict):
 def test_claims_without_the_entry_of_their_workload_are_named():
     assert judge_entries([]).verdict is Verdict.OK
     left = judge_entries([("ml", "train")])
-    assert left.command == "kubectl describe resourceclaim train -n ml"
+    assert left.remedy == Paste("kubectl describe resourceclaim train -n ml")
 
 
 async def test_the_note_is_taken_off_and_a_controller_waited_for(cluster):

@@ -4,6 +4,7 @@ from dra.cli.kubectl.downgrade import advice, outside
 from dra.cli.kubectl.downgrade.outside import Wish
 from dra.cli.kubectl.downgrade.reading import Gated, Survey
 from dra.cli.kubectl.findings import Verdict
+from dra.cli.kubectl.remedies import said
 from dra.engine.claims.downgrade import Assessment, Standing
 from dra.engine.consumers import GATE
 from dra.kube.election import STAND_DOWN, Lease, LeaseSpec
@@ -81,35 +82,39 @@ RAY = ConsumerReference.parse("rayclusters.ray.io/llm", uid="uid-of-llm")
         pytest.param(assessment(Standing.ORPHAN), "kubectl dra downgrade --apply", id="orphan"),
         pytest.param(
             assessment(Standing.TOO_MANY, workload=JOB, room=255),
-            """kubectl patch jobs.batch train -n ml --type=merge -p '{"spec":{"parallelism":255}}'""",
+            "let at most 255 pods use the claim, by which the work of the others ends, or wait for them to end: "
+            "spec.parallelism 255 of jobs.batch/train in ml",
             id="too-many-of-a-job",
         ),
         pytest.param(
             assessment(Standing.TOO_MANY, workload=WEB),
-            "kubectl scale deployments.apps/web -n ml --replicas=256",
+            "let at most 256 pods use the claim, by which the work of the others ends, or wait for them to end: "
+            "spec.replicas 256 of deployments.apps/web in ml",
             id="too-many-of-a-deployment",
         ),
         pytest.param(
             assessment(Standing.TOO_MANY, workload=RAY),
-            "kubectl get pods -n ml; let at most 256 of them use it, or wait for them to end",
+            "let at most 256 pods use the claim, by which the work of the others ends, or wait for them to end. "
+            "See: kubectl get pods -n ml",
             id="too-many-of-anything",
         ),
         pytest.param(
             assessment(Standing.OWNER, workload=JOB),
-            "kubectl dra downgrade --apply --give-up ml/train",
+            "have the workload's controller let go of claim train, or give the reservation up: option --give-up "
+            "ml/train beside --apply; the workload's next pods may find its devices taken",
             id="without-pods",
         ),
         pytest.param(assessment(Standing.OWNER, pending=2), "kubectl get pods -n ml", id="pods-that-wait"),
         pytest.param(
             assessment(Standing.OWNER, strays=(RAY,)),
-            "kubectl patch resourceclaims train -n ml --subresource=status --type=strategic"
-            """ -p '{"status":{"reservedFor":[{"$patch":"delete","uid":"uid-of-llm"}]}}'""",
+            "take rayclusters.ray.io/llm (uid uid-of-llm) off status.reservedFor of claim train in ml if nothing of "
+            "theirs uses its devices; if something does, two share them",
             id="somebody-elses",
         ),
         pytest.param(assessment(Standing.NODE, nodes=("n7",)), "kubectl get nodes n7", id="lost-node"),
         pytest.param(assessment(Standing.READY), "", id="ready"),
     ],
 )
-def test_each_claim_comes_with_the_command_that_leads_on(found, command):
-    assert advice.command(found) == command
+def test_each_claim_comes_with_what_leads_on(found, command):
+    assert said(advice.remedy(found)) == command
     assert unknown_commands(command) == []

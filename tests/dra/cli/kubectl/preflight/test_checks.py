@@ -130,7 +130,7 @@ def test_without_a_date_the_clock_is_unknown():
 def test_the_stock_controller_must_be_as_the_mode_needs_it(stock, replace, verdict):
     found = checks.judge_stock(Sign(stock=stock, detail="", sure=""), replace=replace)
     assert found.verdict is verdict
-    assert bool(found.command) == (verdict is Verdict.LEFT)
+    assert bool(found.remedy) == (verdict is Verdict.LEFT)
 
 
 LACKING = Missing(

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 import msgspec
 import pytest
 
+from dra.cli.kubectl.remedies import said
 from dra.cli.kubectl.reservations import listing, reading, telling, words
 from dra.engine.explain import reservations as explaining
 from dra.model.meta import DynamicObject, ObjectMeta
@@ -165,9 +166,9 @@ def test_only_what_is_of_no_use_is_trouble(phase, expected):
 def test_one_that_waits_says_what_became_of_its_placeholder(node, conditions, expected):
     one = reservation("one", "1")
     made = found(reservations=[one], nodes=[host("n1")], pods=[placeholder(one, node=node, conditions=conditions)])
-    text, command = telling.trouble(made, made.reservation("one"))
+    text, remedy = telling.trouble(made, made.reservation("one"))
     assert expected in text
-    assert command.startswith("kubectl ")
+    assert said(remedy).startswith("kubectl ")
 
 
 REFUSED = [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/1 nodes"}]

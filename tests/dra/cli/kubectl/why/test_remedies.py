@@ -1,4 +1,4 @@
-"""Each kind of problem has words and, where anything can be done, a command; names cannot smuggle in another one."""
+"""Each kind of problem has words and, where anything can be done, a remedy; names cannot smuggle in a command."""
 
 import re
 import shlex
@@ -9,7 +9,15 @@ from dra.cli.kubectl.why import remedies, words
 from dra.cli.kubectl.why.remedies import WAYS, WORDS
 from dra.engine.explain.pods import Advice, Way
 from dra.engine.explain.problems import Trouble, of_claim, of_pod
+from dra.engine.remedies import Paste, Weigh
 from dra.model.meta import Uid
+
+PASTED = [
+    (trouble, each)
+    for trouble in Trouble
+    for each in (WORDS[trouble].remedy, WORDS[trouble].otherwise)
+    if isinstance(each, Paste)
+]
 
 
 @pytest.mark.parametrize("trouble", Trouble)
@@ -17,61 +25,111 @@ def test_each_trouble_has_words(trouble):
     assert WORDS[trouble].text
 
 
-@pytest.mark.parametrize("trouble", [each for each in Trouble if WORDS[each].command])
-def test_a_command_names_what_it_is_about(trouble):
-    fields = set(re.findall(r"(?<!\{)\{(\w+)\}", WORDS[trouble].command))
-    assert fields & {"namespace", "nodes", "node"}
+@pytest.mark.parametrize(("trouble", "paste"), PASTED, ids=lambda each: getattr(each, "value", ""))
+def test_a_command_names_one_object_and_its_namespace(trouble, paste):
+    del trouble
+    fields = set(re.findall(r"(?<!\{)\{(\w+)\}", paste.command))
+    assert {"namespace", "name"} <= fields
+
+
+@pytest.mark.parametrize("trouble", [each for each in Trouble if WORDS[each].needs])
+def test_a_remedy_that_needs_a_fact_has_another_one_beside_it(trouble):
+    assert WORDS[trouble].otherwise is not None
 
 
 @pytest.mark.parametrize("way", [each for each in Way if each is not Way.NONE])
-def test_each_way_has_a_command(way):
+def test_each_way_has_a_remedy(way):
     assert way in WAYS
 
 
+@pytest.mark.parametrize("way", [Way.UNCORDON, Way.UNTAINT, Way.LABEL])
+def test_what_somebody_did_to_a_node_is_told_and_not_undone(way):
+    found = remedies.advised(Advice(way=way, node="n1", detail="team=red"))
+    assert isinstance(found, Weigh)
+    assert "n1" in found.text
+
+
+def problem(trouble, **facts):
+    return of_claim(trouble, key=("ml", "c"), uid=Uid("u"), **facts)
+
+
 def test_names_are_quoted():
-    problem = of_claim(Trouble.WRONG_UID, key=("ml", "c"), uid=Uid("u"), workload="w", expected="x", actual="$(reboot)")
-    words = shlex.split(remedies.command(problem))
-    assert words[-1] == "reserve.dra/reserved-for-uid=$(reboot)"
-    assert "'$(reboot)'" in remedies.command(problem)
+    found = remedies.command(problem(Trouble.KIND_UNKNOWN, workload="w", kind="k", meant="$(reboot)", revision="7"))
+    assert shlex.split(found)[-1] == "reserve.dra/reserved-for=$(reboot)"
+    assert "'$(reboot)'" in found
+
+
+def test_what_somebody_wrote_on_a_claim_never_becomes_a_command():
+    told = problem(Trouble.KEPT_BY_OTHERS, entries="widgets.example.com/kubectl delete node n1")
+    found = remedies.found(told)
+    assert isinstance(found, Weigh)
+    assert "kubectl: delete node n1" in found.text
 
 
 @pytest.mark.parametrize(
-    ("guess", "ending"),
-    [("jobs.batch/train", "reserve.dra/reserved-for=jobs.batch/train"), ("", "reserve.dra/reserved-for-")],
-    ids=["one-owner", "nobody-knows"],
+    ("trouble", "facts"),
+    [
+        pytest.param(Trouble.MALFORMED, {"error": "no"}, id="a-reference-with-a-wrong-form"),
+        pytest.param(Trouble.WORKLOAD_NOT_FOUND, {"workload": "jobs.batch/x"}, id="a-workload-that-is-not-there-yet"),
+        pytest.param(Trouble.WRONG_UID, {"workload": "w", "expected": "x", "actual": "y"}, id="the-uid-of-another"),
+    ],
 )
-def test_a_wrong_reference_is_corrected_if_one_can_tell_what_was_meant(guess, ending):
-    problem = of_claim(Trouble.MALFORMED, key=("ml", "c"), uid=Uid("u"), error="no", guess=guess)
-    assert remedies.command(problem).endswith(ending)
+@pytest.mark.parametrize("guess", ["", "jobs.batch/train"])
+def test_what_a_person_wrote_on_a_claim_is_corrected_by_a_person(trouble, facts, guess):
+    found = remedies.found(problem(trouble, guess=guess, **facts))
+    assert isinstance(found, Weigh)
+    assert not guess or trouble is Trouble.WRONG_UID or guess in found.text
 
 
 def test_a_text_names_the_object_first():
-    problem = of_pod(Trouble.ALLOCATION_LOST, key=("ml", "a"), uid=Uid("u"), node="n1", claim="c")
-    assert remedies.text(problem).startswith("pod ml/a: is bound to node n1")
-    assert remedies.command(problem) == "kubectl delete pod -n ml a"
+    told = of_pod(Trouble.ALLOCATION_LOST, key=("ml", "a"), uid=Uid("u"), node="n1", claim="c", owner="job train")
+    assert remedies.text(told).startswith("pod ml/a: is bound to node n1")
+    assert "its controller, job train, makes another pod" in words.remedy(told, within="ml").text
 
 
-def test_a_text_names_a_few_pods_and_the_command_all():
+def test_a_pod_that_does_not_start_is_deleted_only_while_it_does_not():
+    told = of_pod(Trouble.OFF_ALLOCATION, key=("ml", "a"), uid=Uid("u"), node="n1", claim="c", owner="job train")
+    assert remedies.command(told) == (
+        "kubectl delete pods -n ml --wait=false --field-selector metadata.name=a,spec.nodeName=n1,status.phase=Pending"
+    )
+
+
+def test_a_pod_that_nobody_makes_again_is_not_deleted_by_a_pasted_command():
+    told = of_pod(Trouble.OFF_ALLOCATION, key=("ml", "a"), uid=Uid("u"), node="n1", claim="c", owner="")
+    assert remedies.command(told) == ""
+
+
+def test_a_text_names_a_few_pods_and_the_decision_whose_they_are():
     pods = [f"a-{number}" for number in range(20)]
-    problem = of_claim(
-        Trouble.RELEASE_WAITS, key=("ml", "c"), uid=Uid("u"), workload="w", pods=" ".join(pods), count=642
+    told = problem(
+        Trouble.RELEASE_WAITS,
+        workload="w",
+        pods=" ".join(pods),
+        count=642,
+        whose="a-0 of job train; b of another job x",
     )
-    assert remedies.text(problem).endswith("reference the claim: a-0, a-1, a-2, a-3, a-4 and 637 more")
-    assert remedies.command(problem) == f"kubectl delete pod -n ml --ignore-not-found {' '.join(pods)}"
+    assert remedies.text(told).endswith("reference the claim: a-0, a-1, a-2, a-3, a-4 and 637 more")
+    found = remedies.found(told)
+    assert isinstance(found, Weigh)
+    assert "a-0 of job train; b of another job x" in found.text
 
 
-def test_an_advice_is_a_command():
-    assert remedies.advised(Advice(way=Way.UNTAINT, node="n1", detail="team=red:NoSchedule")) == (
-        "kubectl taint node n1 team=red:NoSchedule-"
-    )
-    assert remedies.advised(Advice()) == ""
+def test_a_claim_of_another_namespace_is_its_owners_to_mend():
+    told = problem(Trouble.NOT_FREED, presence="absent", lease="l")
+    assert remedies.command(told, within="ml") == "kubectl dra release claim c -n ml --if-unused"
+    assert remedies.command(told) == "kubectl dra release claim c -n ml --if-unused"
+    assert remedies.found(told, within="other") == Weigh("ask whoever runs namespace ml: claim ml/c is theirs")
+
+
+def test_no_advice_is_nothing():
+    assert remedies.advised(Advice()) is None
 
 
 def test_a_problem_without_a_command_says_what_to_do():
     missing = of_pod(Trouble.CLAIM_MISSING, key=("ml", "p"), uid=Uid("u"), claim="c")
-    idle = of_claim(Trouble.IDLE, key=("ml", "c"), uid=Uid("u"), workload="jobs.batch/train")
-    gated = of_pod(Trouble.GATED, key=("ml", "p"), uid=Uid("u"), lease="l")
-    _, todo = words.problem_lines([missing])
+    idle = problem(Trouble.IDLE, workload="jobs.batch/train")
+    gated = of_pod(Trouble.GATED, key=("ml", "p"), uid=Uid("u"), lease="l", alone=1)
+    _, todo = words.problem_lines([missing], within="ml")
     assert todo == "  do        Create the claim; a pod that names the wrong one must be made anew."
-    assert len(list(words.problem_lines([idle]))) == 1
-    assert [line.split()[0] for line in words.problem_lines([gated])][1:] == ["next"]
+    assert len(list(words.problem_lines([idle], within="ml"))) == 1
+    assert [line.split()[0] for line in words.problem_lines([gated], within="ml")][1:] == ["next"]

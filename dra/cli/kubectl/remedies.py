@@ -1,0 +1,27 @@
+"""Remedies as lines of text and as data: ``next`` is a command to paste, ``do`` a decision to weigh."""
+
+from collections.abc import Iterator
+
+from dra.engine.remedies import Paste, Remedy, Weigh
+
+
+def said(found: Remedy | None) -> str:
+    """Return the command or the words; empty for None."""
+    match found:
+        case Paste(command=command):
+            return command
+        case Weigh(text=text):
+            return text
+        case _:
+            return ""
+
+
+def lines(found: Remedy | None) -> Iterator[str]:
+    """Yield the line of a remedy, as the explaining commands print it."""
+    if found is not None:
+        yield f"  {'next' if isinstance(found, Paste) else 'do'}".ljust(12) + said(found)
+
+
+def data(found: Remedy | None) -> dict[str, str]:
+    """Return a remedy for JSON: ``command`` or ``decision``."""
+    return {} if found is None else {"command" if isinstance(found, Paste) else "decision": said(found)}
