@@ -34,6 +34,7 @@ import os
 import shutil
 import signal
 import subprocess
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -88,7 +89,7 @@ class RealNode:
             self.folder, self._enclosure, programs=programs | {"runc": runc, "busybox": busybox}
         )
         (port,) = free(1)
-        self._settings: Final = Kubelet(
+        self._settings = Kubelet(
             binary=kubelet,
             node=name,
             folder=self.folder.path,
@@ -168,6 +169,12 @@ class RealNode:
         """Stop and start the kubelet, as an upgrade does; containers run on."""
         self.stop_kubelet()
         self.start_kubelet()
+
+    def reconfigure(self, configuration: Mapping[str, Any]) -> None:
+        """Write other fields of KubeletConfiguration, which count from the kubelet's next start."""
+        self._settings = replace(self._settings, configuration=configuration)
+        self._settings.write_configuration()
+        self.kubelet.command = self._enclosure.within(*self._settings.command())
 
     def containers(self, namespace: str, pod: str) -> list[Container]:
         """Return the containers of a pod that run now, by name; its sandbox has none and comes first."""

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator
 from typing import Any, Final
 
 import pytest
 
 from tests.cluster.node import RealNode
-from tests.scenarios import installation, namespaces
+from tests.scenarios import installation, namespaces, objects
 from tests.scenarios.api import Api
 from tests.scenarios.conftest import NODE
 from tests.scenarios.eventually import eventually
 from tests.scenarios.namespaces import Namespace
+from tests.scenarios.real_node import cpus
 from tests.scenarios.real_node.plugin import Plugin, cdi_files
 from tests.scenarios.target import Target
 
@@ -94,3 +96,32 @@ async def namespace(start_plugin: StartPlugin, api: Api, request: pytest.Fixture
 async def plugin(start_plugin: StartPlugin) -> Plugin:
     """One plugin with one GPU."""
     return await start_plugin()
+
+
+@pytest.fixture
+async def start_cpus(real_node: RealNode, request: pytest.FixtureRequest) -> AsyncIterator[cpus.StartCpus]:
+    """Makes plugins with the CPU driver; they end after the namespace."""
+    plugins: list[cpus.CpuPlugin] = []
+
+    def make(instance: str, **settings: Any) -> cpus.CpuPlugin:
+        plugins.append(cpus.CpuPlugin(real_node, instance, **settings))
+        request.node.stash.setdefault(PLUGINS, []).append(plugins[-1])
+        return plugins[-1]
+
+    yield make
+    for each in plugins:
+        each.process.stop()
+    shutil.rmtree(real_node.plugins / cpus.DRIVER, ignore_errors=True)
+    for file in (*real_node.cdi.glob(f"{cpus.DRIVER}*"), *real_node.plugins_registry.glob(f"{cpus.DRIVER}*")):
+        file.unlink(missing_ok=True)
+
+
+@pytest.fixture
+async def cpu_namespace(
+    start_cpus: cpus.StartCpus, api: Api, request: pytest.FixtureRequest
+) -> AsyncIterator[Namespace]:
+    """A namespace with a class of CPUs; it ends before the plugins do."""
+    del start_cpus
+    async with namespaces.temporary(api, purpose=request.node.originalname.removeprefix("test_")[:40]) as found:
+        await found.create(objects.device_class(cpus.device_class(found), driver=cpus.DRIVER))
+        yield found

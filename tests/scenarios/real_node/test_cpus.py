@@ -5,36 +5,26 @@ A machine of two CPUs has one to give: three containers share a claim on it, thr
 
 from __future__ import annotations
 
-import os
-import shutil
-import signal
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 import pytest
 
-from tests.cluster import keeper
 from tests.cluster.node import RealNode
-from tests.cluster.ports import LOOPBACK, free
-from tests.scenarios import namespaces, objects
-from tests.scenarios.api import Api
+from tests.scenarios import objects
 from tests.scenarios.eventually import eventually
 from tests.scenarios.namespaces import Namespace
-from tests.scenarios.objects import PodShape
 from tests.scenarios.real_node import plugin as gpus
+from tests.scenarios.real_node.cpus import DRIVER, WITHIN, Sight, StartCpus, device_class, kill, run, sees, sights
 from tests.scenarios.resources import NODES, PODS
 from tests.scenarios.target import Capability, Mode
 
 pytestmark = [pytest.mark.needs(Capability.KUBELET, Capability.COMPONENTS), pytest.mark.modes(Mode.ALONGSIDE)]
 
-DRIVER: Final = "cpu.reserve.dra"
 OWNERS: Final = ("owner-0", "owner-1", "owner-2")
 OTHERS: Final = ("other-0", "other-1", "other-2")
-
-WITHIN: Final = 40.0
-"""Seconds for what the kubelet does."""
 
 CHURN: Final = 30.0
 """Seconds during which others come and go."""
@@ -42,109 +32,11 @@ CHURN: Final = 30.0
 WIDE_AGAIN: Final = 1.0
 """Seconds from a claim's end on the node to containers that have its CPUs again."""
 
-TELL: Final = """
-while :; do
-  while read -r key mask; do [ "$key" = Cpus_allowed_list: ] && break; done </proc/self/status
-  read -r now _ </proc/uptime
-  echo "$now $mask"
-  sleep 0.05
-done
-"""
-
-
-StartCpus = Callable[..., "CpuPlugin"]
-
-
-class CpuPlugin(gpus.Plugin):
-    """The plugin with its CPU driver alone."""
-
-    def __init__(self, node: RealNode, instance: str, *, devices: str = "individual") -> None:
-        self.node = node
-        self.folder = node.plugins / DRIVER
-        self._probes, self._metrics = free(2)
-        pods = f"{keeper.cgroup_of(node.folder.path)}/kubepods"
-        self.process = node.folder.process(
-            f"cpu-plugin-{instance}",
-            [
-                *gpus.COMMAND,
-                "--drivers=cpu",
-                "--reserved-cpus=0",
-                f"--cpu-devices={devices}",
-                f"--kubepods-cgroup={pods}",
-                f"--kubelet={node.plugins.parent}",
-                f"--node-name={node.name}",
-                f"--kubeconfig={node.kubeconfig}",
-                f"--plugins={node.plugins}",
-                f"--registry={node.plugins_registry}",
-                f"--cdi={node.cdi}",
-                f"--probes={LOOPBACK}:{self._probes}",
-                "--log-format=text",
-                f"--pod-uid={instance}",
-            ],
-        )
-
-
-class Sight(NamedTuple):
-    """A line of a container."""
-
-    at: float
-    """Seconds since the machine's start."""
-    mask: str
-
-
-def sights(node: RealNode, namespace: Namespace, pod: str) -> list[Sight]:
-    """Return what a pod's container has seen so far, over all its restarts."""
-    lines = (line.split(" ") for line in node.output(namespace.name, pod).splitlines())
-    return [Sight(float(at), mask) for at, mask in lines]
-
-
-async def sees(node: RealNode, namespace: Namespace, pod: str, mask: str, *, within: float = WITHIN) -> Sight:
-    """Wait until a container sees a mask, and return the sight."""
-    found = await eventually(
-        lambda: [each for each in sights(node, namespace, pod)[-1:] if each.mask == mask],
-        within=within,
-        saying=f"pod {pod} runs on CPUs {mask}",
-    )
-    return found[0]
-
 
 @pytest.fixture
-async def start_cpus(real_node: RealNode) -> AsyncIterator[StartCpus]:
-    """Makes plugins; they end after the namespace."""
-    plugins: list[CpuPlugin] = []
-
-    def make(instance: str, **settings: str) -> CpuPlugin:
-        plugins.append(CpuPlugin(real_node, instance, **settings))
-        return plugins[-1]
-
-    yield make
-    for each in plugins:
-        each.process.stop()
-    shutil.rmtree(real_node.plugins / DRIVER, ignore_errors=True)
-    for file in (*real_node.cdi.glob(f"{DRIVER}*"), *real_node.plugins_registry.glob(f"{DRIVER}*")):
-        file.unlink(missing_ok=True)
-
-
-@pytest.fixture
-async def namespace(start_cpus: StartCpus, api: Api, request: pytest.FixtureRequest) -> AsyncIterator[Namespace]:
-    """As everywhere, but it ends before the plugins do."""
-    del start_cpus
-    async with namespaces.temporary(api, purpose=request.node.originalname.removeprefix("test_")) as found:
-        await found.create(objects.device_class(device_class(found), driver=DRIVER))
-        yield found
-
-
-def device_class(namespace: Namespace) -> str:
-    return f"{namespace.name}-cpus"
-
-
-def shape(claim: str | None = None) -> PodShape:
-    return PodShape(spec=objects.ON_REAL_NODE | {"restartPolicy": "Always"}, script=TELL, claim=claim)
-
-
-async def run(namespace: Namespace, *pods: str, claim: str | None = None) -> None:
-    for each in pods:
-        await namespace.create(objects.pod(each, shape(claim)))
+def namespace(cpu_namespace: Namespace) -> Namespace:
+    """One with a class of CPUs."""
+    return cpu_namespace
 
 
 async def test_owners_and_others_are_apart_from_their_first_line_through_churn_and_restarts(
@@ -253,13 +145,6 @@ async def test_a_cpu_that_the_node_keeps_is_no_containers_over_a_restart_and_an_
 
 
 KEPT: Final = "node.koordinator.sh/reservation"
-
-
-def kill(namespace: Namespace, node: RealNode, pod: str) -> None:
-    """Kill a pod's container; the kubelet starts it again."""
-    for each in node.containers(namespace.name, pod):
-        if each.name:
-            os.kill(each.pid, signal.SIGKILL)
 
 
 def wide_from(seen: list[Sight], since: float) -> float:

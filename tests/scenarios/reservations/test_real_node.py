@@ -15,9 +15,9 @@ from tests.scenarios.api import Api
 from tests.scenarios.claims import allocated
 from tests.scenarios.eventually import eventually
 from tests.scenarios.namespaces import Namespace
+from tests.scenarios.real_node.cpus import DRIVER as CPUS
+from tests.scenarios.real_node.cpus import CpuPlugin
 from tests.scenarios.real_node.plugin import DRIVER, Plugin, cdi_files
-from tests.scenarios.real_node.test_cpus import DRIVER as CPUS
-from tests.scenarios.real_node.test_cpus import CpuPlugin
 from tests.scenarios.reservations.test_devices import (
     claim_of,
     device_ids,
