@@ -9,7 +9,7 @@ from typing import Final
 
 from controller.extender.picture import Picture
 from controller.extender.wire import HIGHEST_SCORE, FilterResult, HostPriority, MetaPod, MetaVictims
-from dra.engine.reservations import placeholders, preemption, score
+from dra.engine.reservations import marks, placeholders, preemption, refusals, score
 from dra.engine.reservations.books import Sifted
 from dra.engine.reservations.claimants import Claimant, MalformedAnnotationError
 from dra.engine.reservations.refusals import UNRESOLVABLE, Refusal, Why
@@ -38,6 +38,17 @@ def sift(picture: Picture, pod: PlacedPod, names: Sequence[str]) -> FilterResult
     return _told(picture.books.sift(claimant), names)
 
 
+def unfit(picture: Picture, pod: PlacedPod) -> str:
+    """Return what keeps reservations from a pod that must run in one; nothing for any other pod."""
+    if pod.metadata.annotation(marks.AFFINITY) is None or placeholders.stands_for(pod.metadata) is not None:
+        return ""
+    try:
+        owned, why = picture.books.unfit(picture.claimant(pod))
+    except MalformedAnnotationError:
+        return ""
+    return refusals.summary(why, owned=owned)
+
+
 def rank(picture: Picture, pod: PlacedPod, names: Sequence[str]) -> list[HostPriority]:
     """Return how good nodes are: those whose reservation the pod fills best come first.
 
@@ -50,7 +61,7 @@ def rank(picture: Picture, pod: PlacedPod, names: Sequence[str]) -> list[HostPri
         scores = picture.books.scores(picture.claimant(pod), names)
     except MalformedAnnotationError:
         return []
-    return [HostPriority(host=name, score=_scaled(points)) for name, points in scores.items()]
+    return [HostPriority(host=name, score=_scaled(points)) for name, points in scores.items() if points]
 
 
 def worthwhile(picture: Picture, pod: PlacedPod, victims: Mapping[str, MetaVictims]) -> dict[str, MetaVictims]:
@@ -121,5 +132,5 @@ def _told(sifted: Sifted, names: Sequence[str], *, preemptible: bool = True) -> 
 
 
 def _scaled(points: int) -> int:
-    """Return 1 to 10: a node with a reservation for the pod never counts for nothing."""
+    """Return 1 to 10: a node with a reservation into which the pod fits never counts for nothing."""
     return max(1, HIGHEST_SCORE * points // score.HIGHEST)

@@ -41,8 +41,12 @@ class Calls:
         clock: Clock,
         troubles: Callable[[], list[str]],
         binds: Callable[[], bool],
+        unfit: Callable[[PlacedPod, str], None] = lambda _pod, _why: None,
     ) -> None:
-        """``troubles``: why nothing can be answered; ``binds``: whether this replica does."""
+        """``troubles``: why nothing can be answered; ``binds``: whether this replica does.
+
+        ``unfit`` is told of each pod that must run in a reservation and finds no node, and what keeps reservations.
+        """
         self._picture = picture
         self._binder = binder
         self._refused = refused
@@ -50,6 +54,7 @@ class Calls:
         self._clock = clock
         self._troubles = troubles
         self._binds = binds
+        self._unfit = unfit
         self._verbs: dict[str, Callable[[bytes], Awaitable[object]]] = {
             "filter": self._filter,
             "prioritize": self._prioritize,
@@ -74,6 +79,8 @@ class Calls:
         found = advice.sift(self._picture, pod, names)
         if len(found.node_names) < len(names):
             self._refused.note(pod)
+        if not found.node_names and (why := advice.unfit(self._picture, pod)):
+            self._unfit(pod, why)
         return found
 
     def prioritize(self, pod: PlacedPod, names: Sequence[str]) -> list[wire.HostPriority]:

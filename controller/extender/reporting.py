@@ -50,6 +50,10 @@ class Reporting:
         _log.warning("%s", text)
         self._record(Regarding.of(PODS, pod.metadata), ReservationReason.TAKEN, text)
 
+    def unfit(self, pod: PlacedPod, why: str) -> None:
+        """A pod must run in a reservation, and none can take it now."""
+        self._record(Regarding.of(PODS, pod.metadata), ReservationReason.FAILED_SCHEDULING_POD, why)
+
     def not_resized(self, known: Known, lacking: str) -> None:
         """A reservation is to hold more than there is."""
         name = known.name

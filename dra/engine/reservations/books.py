@@ -214,6 +214,21 @@ class Books:
             entered = held.entered if held is not None else 0
             yield holding, eligibility.judge(holding, pod, node_labels=labels, consumers=entered)
 
+    def unfit(self, pod: Claimant) -> tuple[int, tuple[Refusal, ...]]:
+        """Return how many available reservations name a pod as an owner, and what keeps each of them from the pod."""
+        owned = 0
+        found: list[Refusal] = []
+        for uid in self._candidates.of(pod):
+            holding = self._holdings[uid]
+            if not owners.matches(holding.owners, pod):
+                continue
+            owned += 1
+            there = self._rooms[holding.node]
+            held = there.held[uid]
+            refusal = eligibility.judge(holding, pod, node_labels=there.labels, consumers=held.entered)
+            found += (refusal,) if refusal is not None else filtering.into(there, held, pod)
+        return owned, tuple(found)
+
     def room(self, node: str) -> Room | None:
         """Return a node."""
         return self._rooms.get(node)

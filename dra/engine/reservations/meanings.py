@@ -42,6 +42,11 @@ CONDITIONS: Final[Mapping[ReservationReason, Guidance]] = {
         "The text is kube-scheduler's about the placeholder, or the API server's that refused it.",
         "As for `Unschedulable`.",
     ),
+    ReservationReason.FAILED_SCHEDULING_POD: Guidance(
+        "On a pod that must run in a reservation: none of those that name the pod as an owner can take it now.",
+        "The annotation `reservation-affinity` requires one; the text counts the reservations by what keeps them.",
+        "Make room in one of them, make another one, or take the annotation off the pod.",
+    ),
     ReservationReason.RESIZE_WAITS: Guidance(
         "The reservation is to hold more than its node has free; it holds what it held.",
         "Its template was changed, and pods use what it would need.",

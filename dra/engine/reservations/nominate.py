@@ -27,4 +27,4 @@ def nominee(room: Room, pod: Claimant, verdict: Verdict) -> Nominee | None:
     if uid is None:
         return None
     held = room.held[uid]
-    return Nominee(node=room.name, score=score.most_allocated(held, pod.amounts), order=held.holding.order)
+    return Nominee(node=room.name, score=score.preference(held, pod.amounts), order=held.holding.order)

@@ -19,6 +19,7 @@ class ReservationReason(StrEnum):
     VALID = "Valid"
     # of Events alone
     FAILED_SCHEDULING = "FailedScheduling"
+    FAILED_SCHEDULING_POD = "FailedScheduling-Reservation"
     RESIZE_WAITS = "ResizeWaits"
     NODE_UNREADABLE = "InvalidNodeReservation"
     TAKEN = "ReservedCapacityTaken"

@@ -105,15 +105,19 @@ def counted(refusals: Iterable[Refusal]) -> list[str]:
 
     Reservations of other owners are not among them: what does not concern the pod would hide what does.
     """
-    tally = Counter(
-        f"Reservation(s) {_told(each)}" if each.why in _COUNTED or each.why is Why.TAINTED else each.text
-        for each in refusals
-        if each.why is not Why.NOT_OWNER
-    )
+    tally = Counter(_of_reservation(each) for each in refusals if each.why is not Why.NOT_OWNER)
     return [f"{count} {text}" for text, count in sorted(tally.items(), key=lambda item: (-item[1], item[0]))]
 
 
 def summary(refusals: Iterable[Refusal], *, owned: int) -> str:
     """Return the message of Event ``FailedScheduling-Reservation``: of the reservations that name the pod as owner."""
-    parts = [*counted(refusals), f"{owned} Reservation(s) matched owner total"]
-    return f"0/{owned} reservations are available: {', '.join(parts)}."
+    parts = counted(refusals)
+    return f"0/{owned} reservations are available{': ' if parts else ''}{', '.join(parts)}."
+
+
+def _of_reservation(refusal: Refusal) -> str:
+    if refusal.why in _COUNTED or refusal.why is Why.TAINTED:
+        return f"Reservation(s) {_told(refusal)}"
+    if refusal.why is Why.SHORT:
+        return refusal.text
+    return f"Reservation(s) for node reason that {refusal.text}"

@@ -34,6 +34,20 @@ def most_allocated(held: Held, wanted: Amounts) -> int:
     return sum(parts) // len(parts) if parts else 0
 
 
+def preference(held: Held, wanted: Amounts) -> int:
+    """Return how much a reservation speaks for its node, from 0 to 100.
+
+    0: of no resource there is enough left, so the pod may as well go to another node. A pod that fits prefers the node,
+    however little of the reservation it uses.
+    """
+    fits = any(
+        0 < wanted.get(name, 0) <= amount - held.consumed.get(name, 0)
+        for name, amount in held.holding.amounts.items()
+        if name != PODS or held.holding.counts_pods
+    )
+    return max(most_allocated(held, wanted), 1 if fits else 0)
+
+
 def of_nodes(nominees: Iterable[Nominee]) -> Mapping[str, int]:
     """Return node → score, from 0 to 100; nodes that are not named have 0."""
     found = tuple(nominees)

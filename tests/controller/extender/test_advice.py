@@ -1,8 +1,11 @@
 """What kube-scheduler is told when it asks whom to end for a pod."""
 
+import msgspec
+
 from controller.extender import advice
 from controller.extender.picture import Picture
 from controller.extender.wire import MetaPod, MetaVictims
+from dra.model.placement import PlacedPod
 from tests.controller.extender.examples import NODE, pod, reservation
 
 VICTIM = pod("victim")
@@ -33,3 +36,24 @@ def test_what_they_free_is_the_pod_s_as_soon_as_it_is_nominated():
     picture.forget_pod(VICTIM)
     assert picture.books.filter(picture.claimant(pod("thief", node=""))) == ()
     assert picture.books.filter(picture.claimant(pod("urgent", node=""))) == ("n1",)
+
+
+def test_a_reservation_that_an_owner_overflows_does_not_speak_for_its_node():
+    """Koordinator scores 0, so that other scores decide; an owner that is pinned to the node may enter."""
+    owner = pod("pod-demo-0", node="")
+    picture = seen(reservation())
+    picture.forget_pod(VICTIM)
+    assert advice.sift(picture, owner, ["n1"]).node_names == ["n1"]
+    assert advice.rank(picture, owner, ["n1"]) == []
+
+
+def test_a_reservation_of_which_an_owner_uses_little_speaks_for_its_node():
+    owner = msgspec.convert(
+        {
+            "metadata": {"name": "pod-demo-0", "namespace": "default", "uid": "u"},
+            "spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1m"}}}]},
+        },
+        PlacedPod,
+    )
+    (told,) = advice.rank(seen(reservation()), owner, ["n1"])
+    assert (told.host, told.score) == ("n1", 10)

@@ -5,6 +5,8 @@ import pytest
 from tests.controller.reservations.site import PODS, RESERVATIONS, Site
 
 VIRTUAL_TIME = True
+EVENT = "FailedScheduling-Reservation"
+AFFINITY = "scheduling.koordinator.sh/reservation-affinity"
 ALLOCATED = "scheduling.koordinator.sh/reservation-allocated"
 ORDER = "scheduling.koordinator.sh/reservation-order"
 
@@ -113,3 +115,24 @@ async def test_a_reservation_of_a_full_node_waits_and_says_why():
 
 async def _uid(site):
     return (await site.ask("GET", f"{PODS}/there"))["metadata"]["uid"]
+
+
+async def test_a_pod_that_must_run_in_a_reservation_hears_what_keeps_them():
+    async with Site() as site:
+        await site.reserve("r", "4", allocatePolicy="Restricted")
+        await site.place("r")
+        await site.pod("owner", "5", app="r", **{AFFINITY: "{}"})
+        await site.pod("stranger", "1", **{AFFINITY: "{}"})
+        await site.pod("anybody", "20", app="r")
+        await site.turn()
+        await site.settle()
+        found = (await site.ask("GET", "/apis/events.k8s.io/v1/namespaces/default/events"))["items"]
+        told = {
+            each["regarding"]["name"]: each["note"]
+            for each in found
+            if each["reason"] == "FailedScheduling-Reservation"
+        }
+        assert told == {
+            "owner": "0/1 reservations are available: 1 Reservation(s) Insufficient cpu.",
+            "stranger": "0/0 reservations are available.",
+        }

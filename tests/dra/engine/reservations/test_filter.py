@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from dra.engine.reservations import filter as filtering
 from dra.engine.reservations.amounts import ONE, PODS
 from dra.engine.reservations.claimants import Affinity
-from dra.engine.reservations.refusals import counted, summary
+from dra.engine.reservations.refusals import Refusal, Why, counted, summary
 from dra.engine.reservations.rooms import Held
 from dra.model.meta import Uid
 from tests.dra.engine.reservations.examples import (
@@ -210,6 +210,10 @@ def test_a_refusal_of_all_nodes_is_counted_as_upstream_does():
         ).refusals,
     ] * 2
     assert counted(refusals) == ["2 Reservation(s) Insufficient cpu"]
-    assert summary(refusals, owned=2) == (
-        "0/2 reservations are available: 2 Reservation(s) Insufficient cpu, 2 Reservation(s) matched owner total."
+    assert summary(refusals, owned=2) == "0/2 reservations are available: 2 Reservation(s) Insufficient cpu."
+    of_node = [Refusal(why=Why.UNSCHEDULABLE), Refusal(why=Why.NODE_SHORT, subject="memory")]
+    assert summary(of_node, owned=2) == (
+        "0/2 reservations are available: 1 Reservation(s) for node reason that Insufficient memory by node, "
+        "1 Reservation(s) is unschedulable."
     )
+    assert summary((), owned=0) == "0/0 reservations are available."
