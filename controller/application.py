@@ -14,6 +14,7 @@ from controller.eviction import Evictor
 from controller.generation import GenerationLoop
 from controller.leadership import Leadership
 from controller.metrics import Metrics
+from controller.placements import PlacementReader
 from controller.publisher import Publisher
 from controller.queue import Queue
 from controller.reservations.loop import ReservationLoop
@@ -139,6 +140,7 @@ class Application:
         self._templates = TemplateWatches(client, owners=self.world.owners, clock=clock, woken=self._wake)
         self._policy = policy_of(configuration)
         publisher = Publisher(EventRecorder(self._recorder), self.metrics)
+        self._placements = PlacementReader(client, world=self.world, clock=clock, woken=self._wake)
         writer = Writer(
             client,
             world=self.world,
@@ -146,6 +148,7 @@ class Application:
             workloads=self._workloads,
             metrics=self.metrics,
             leadership=leadership,
+            placements=self._placements.ask,
         )
         self._loop = ClaimLoop(
             world=self.world,
@@ -252,6 +255,7 @@ class Application:
         _log.info("acting on %d claims", sum(1 for _ in self.world.claims()))
         async with asyncio.TaskGroup() as group:
             group.create_task(self._loop.run(), name="claims")
+            group.create_task(self._placements.run(), name="placements")
             if self._policy.generate_claims:
                 group.create_task(self._generate(), name="generation")
             if self._reservations is not None:

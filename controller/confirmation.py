@@ -30,7 +30,8 @@ class Confirmation:
     async def ask(self, write: Deallocate) -> None:
         """Raise BoundMeanwhileError if any pod of the claim is bound, or nominated by a binding cycle.
 
-        Pods that were given up do not count, as long as no kubelet of theirs reports in.
+        Pods that were given up do not count, as long as no kubelet of theirs reports in; nor do nominations that are
+        older than any binding cycle.
         """
         if not write.confirm:
             return
@@ -38,7 +39,7 @@ class Confirmation:
         async for pod in self._pods(write.claim):
             if pod.metadata.uid in write.given_up:
                 given_up.add(pod.spec.node_name)
-            elif pod.bound_or_nominated:
+            elif pod.bound_or_nominated and not _long_nominated(pod, write):
                 raise BoundMeanwhileError(f"claim {'/'.join(write.claim)}: pod {pod.metadata.name} is being bound")
         if given_up:
             await self._ask_nodes(write.claim, given_up)
@@ -61,3 +62,7 @@ class Confirmation:
                     self._world.observe_node(node, now=self._clock.now())
                     if node.ready:
                         raise BoundMeanwhileError(f"claim {'/'.join(claim)}: node {node.metadata.name} reports in")
+
+
+def _long_nominated(pod: Pod, write: Deallocate) -> bool:
+    return not pod.spec.node_name and (pod.metadata.uid, pod.status.nominated_node_name) in write.nominated

@@ -22,6 +22,7 @@ from dra.engine.actions import (
     Deallocate,
     DeleteClaim,
     Kick,
+    LookUpPlacements,
     LookUpPod,
     LookUpWorkload,
     Plan,
@@ -68,7 +69,7 @@ class PartlyDoneError(Exception):
 class Writer:
     """Applies plans through one client."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - keyword-only: the parts it works with
         self,
         client: Client,
         *,
@@ -77,8 +78,11 @@ class Writer:
         workloads: Workloads,
         metrics: Metrics,
         leadership: Leadership,
+        placements: Callable[[LookUpPlacements], None] = lambda _: None,
     ) -> None:
+        """``placements`` takes questions whose answers the world will be told sometime."""
         self._client = client
+        self._placements = placements
         self._world = world
         self._clock = clock
         self._workloads = workloads
@@ -110,6 +114,8 @@ class Writer:
                     rest.append(partial(self._look_up_pod, action, view.key))
                 case LookUpWorkload():
                     rest.append(partial(self._look_up_workload, action))
+                case LookUpPlacements():
+                    self._placements(action)
                 case _:
                     pass
         await together(rest)

@@ -57,6 +57,7 @@ CLUSTER: Final[dict[Purpose, tuple[Rule, ...]]] = {
         Rule(_DRA, ("resourceclaims/binding",), ("patch", "update")),
         Rule("", ("pods",), ("get", "list", "watch", "patch")),
         Rule("", ("nodes",), ("list", "watch")),
+        Rule(_DRA, ("resourceslices", "deviceclasses"), ("list",)),
         Rule("events.k8s.io", ("events",), ("create", "patch")),
     ),
     Purpose.WORKLOADS: (

@@ -33,6 +33,9 @@ class Deallocate(Struct, frozen=True):
     given_up: frozenset[Uid] = frozenset()
     """Pods for which it is enough that their nodes do not report in: a person vouches that they are no more."""
 
+    nominated: frozenset[tuple[Uid, str]] = frozenset()
+    """Pods and the nodes that they were nominated for since long before any cycle that may still bind one began."""
+
 
 class Annotate(Struct, frozen=True):
     """Change annotations (None removes one) and, if given, the finalizers or owners of the claim."""
@@ -79,6 +82,14 @@ class LookUpWorkload(Struct, frozen=True):
     reference: ConsumerReference
 
 
+class LookUpPlacements(Struct, frozen=True):
+    """Ask whether pods that wait for a claim could run elsewhere if its allocation were taken back (rule 9)."""
+
+    claim: Key
+    pods: tuple[Uid, ...]
+    """The pods that a scheduler has found unschedulable."""
+
+
 class Evict(Struct, frozen=True):
     """Delete a pod because of a taint on its device, and tell why once that is done."""
 
@@ -88,9 +99,8 @@ class Evict(Struct, frozen=True):
     reason: Reason
 
 
-Action: TypeAlias = (
-    SetReservedFor | Enter | Deallocate | Annotate | DeleteClaim | Ungate | Kick | LookUpPod | LookUpWorkload | Evict
-)
+Look: TypeAlias = LookUpPod | LookUpWorkload | LookUpPlacements
+Action: TypeAlias = SetReservedFor | Enter | Deallocate | Annotate | DeleteClaim | Ungate | Kick | Look | Evict
 ClaimWrite: TypeAlias = SetReservedFor | Enter | Deallocate | Annotate
 
 

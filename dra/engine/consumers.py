@@ -55,7 +55,9 @@ class Consumer(Struct, frozen=True):
     """Whether we let it go: its entry was our promise to the scheduler."""
     opted_in: bool = False
     deleting: bool = False
-    nominated: bool = False
+    nominated: str = ""
+    """The node of ``status.nominatedNodeName``: a binding cycle is under way, or somebody plans with that node."""
+    nominated_since: Instant | None = None
     slow_binding: bool = False
     unschedulable_since: Instant | None = None
     unschedulable_text: str = ""
@@ -125,6 +127,10 @@ def observe(pod: Pod, *, before: Consumer | None, started: bool, now: Instant) -
     meta, spec = pod.metadata, pod.spec
     stage = stage_of(pod, started=started)
     unschedulable_since, unschedulable_text = None, ""
+    nominated, nominated_since = pod.status.nominated_node_name, None
+    if nominated:
+        same = before is not None and before.nominated == nominated
+        nominated_since = before.nominated_since if before is not None and same else now
     if stage is Stage.WAITING:
         condition = pod.condition(pods.SCHEDULED)
         if condition is not None and condition.status == "False" and condition.reason == "Unschedulable":
@@ -148,7 +154,8 @@ def observe(pod: Pod, *, before: Consumer | None, started: bool, now: Instant) -
         was_gated=before is not None and (before.was_gated or before.gated_by_us_only),
         opted_in=meta.annotation(PRE_LIST) == "true",
         deleting=meta.deleting,
-        nominated=bool(pod.status.nominated_node_name),
+        nominated=nominated,
+        nominated_since=nominated_since,
         slow_binding=any(v.persistent_volume_claim or v.ephemeral for v in spec.volumes or ()),
         unschedulable_since=unschedulable_since,
         unschedulable_text=unschedulable_text,

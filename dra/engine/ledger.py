@@ -136,6 +136,15 @@ class Ledger:
         """Return what a holder has."""
         return self._items.get(uid, frozenset())
 
+    def without(self, uid: Uid) -> "Ledger":
+        """Return a copy in which the holder has nothing: what would be free if it gave everything back."""
+        copy = Ledger()
+        copy._holders = dict(self._holders)
+        copy._shares = {whole: set(shares) for whole, shares in self._shares.items()}
+        copy._items = dict(self._items)
+        copy.release(uid)
+        return copy
+
     def consumers(self, uid: Uid) -> frozenset[Uid]:
         """Return who uses what a holder has."""
         return frozenset(self._consumers.get(uid, ()))

@@ -113,8 +113,17 @@ CODES: Final[Mapping[Code, Guidance]] = {
     ),
     Code.ALLOCATION_STUCK: Guidance(
         "No pod can use the allocation, so it is taken back, and the scheduler chooses again.",
-        "Its nodes are gone, cordoned or full while others fit, or a device could not be bound.",
+        "Its nodes or devices are gone, cordoned, tainted or full, and other devices would do for a pod that waits; or "
+        "a device could not be bound.",
         "Nothing. The allocation stays if its nodes take pods again before; a cordon is lifted by whoever set it.",
+    ),
+    Code.ALLOCATION_UNUSABLE: Guidance(
+        "No pod that waits can use the allocation, and giving it back would help none of them; it stays.",
+        "Its nodes are full, cordoned or gone, and no other node has both such devices and room; or a pod fits no node "
+        "by its own requests. The text says so if the controller could not find out.",
+        "Make room on the allocation's nodes, or change the pods: `kubectl dra why pod NAME -n NAMESPACE` tells what "
+        "is in the way on each node.",
+        Kept.YES,
     ),
     Code.ALLOCATION_LOST: Guidance(
         "A running or starting pod uses devices that nobody holds for it any more; they may be given away.",

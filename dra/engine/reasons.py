@@ -32,6 +32,7 @@ class Code(StrEnum):
     IN_DOUBT = "ReservationInDoubt"
     MALFORMED_REFERENCE = "MalformedReference"
     ALLOCATION_STUCK = "AllocationStuck"
+    ALLOCATION_UNUSABLE = "AllocationUnusable"
     ALLOCATION_LOST = "AllocationLost"
     POD_OFF_ALLOCATION = "PodOffAllocation"
     SANDBOX_NOT_READY = "SandboxNotReady"
@@ -132,6 +133,10 @@ RENDERINGS: Final[dict[Code, Rendering]] = {
     Code.ALLOCATION_STUCK: Rendering(
         Severity.WARNING,
         "no pod can use its allocation ({cause}) and {pods} pods wait; it is taken back within {seconds} s",
+    ),
+    Code.ALLOCATION_UNUSABLE: Rendering(
+        Severity.WARNING,
+        "{pods} pods wait and no node of its allocation takes one; it stays allocated: {why}",
     ),
     Code.ALLOCATION_LOST: Rendering(
         Severity.WARNING,

@@ -4,7 +4,7 @@ from typing import Final
 
 import msgspec
 
-from dra.engine.claims.view import History, NodeFit, lost_boot
+from dra.engine.claims.view import History, NodeFit, Placements, lost_boot
 from dra.engine.consumers import Consumer, Stage
 from dra.engine.instants import BIND_HORIZON, SLOW_BIND_HORIZON, Instant
 from dra.engine.ledger import Conflict
@@ -38,6 +38,7 @@ class Record:
         "lost",
         "malformed",
         "members",
+        "placements",
         "present",
         "reservation",
         "stages",
@@ -69,6 +70,9 @@ class Record:
         Who did it is not asked: the watch may show our write, and the stock controller's answer to it, before the
         response tells that it was ours.
         """
+
+        self.placements: Placements | None = None
+        """The last answer to rule 9's question."""
 
         self.conflicts: tuple[Conflict, ...] = ()
         self.history = History()
@@ -141,6 +145,16 @@ class Record:
         self._compare_lost(before, claim, ours=ours)
         self._advance_history(before, claim, now=now, ours=ours)
 
+    def place(self, found: Placements) -> bool:
+        """Take in an answer to rule 9's question; return whether it is about the present allocation."""
+        claim, before = self.claim, self.placements
+        if claim is None or claim.status.allocation != found.allocation:
+            return False
+        again = before is not None and before.allocation == found.allocation
+        repeated = before.repeated + 1 if before is not None and again and not found.elsewhere else 0
+        self.placements = msgspec.structs.replace(found, repeated=repeated)
+        return True
+
     @property
     def forced(self) -> bool:
         """Whether somebody asks for a release by force."""
@@ -167,6 +181,7 @@ class Record:
         self.present.clear()
         self.lost.clear()
         self.unlisted.clear()
+        self.placements = None
         self.history = History()
 
     def _read_reservation(self, claim: ResourceClaim) -> None:

@@ -14,7 +14,17 @@ import msgspec
 from dra.api.reservations.model import Reservation
 from dra.engine import consumers, ledger
 from dra.engine.claims import gates
-from dra.engine.claims.view import ClaimView, Entry, LostNode, NodeFit, OwnerPhase, Workload, WorkloadPhase, classify
+from dra.engine.claims.view import (
+    ClaimView,
+    Entry,
+    LostNode,
+    NodeFit,
+    OwnerPhase,
+    Placements,
+    Workload,
+    WorkloadPhase,
+    classify,
+)
 from dra.engine.consumers import Consumer, Stage
 from dra.engine.generation.index import Owners
 from dra.engine.generation.owners import OwnerView
@@ -186,6 +196,12 @@ class World:
                 record.present[uid] = now
                 self.dirty.add(claim)
 
+    def observe_placements(self, claim: Key, found: Placements) -> None:
+        """Take in where pods that wait for a claim could run."""
+        record = self._records.get(claim)
+        if record is not None and record.place(found):
+            self.dirty.add(claim)
+
     def consumer(self, uid: Uid) -> Consumer | None:
         """Return what is known of a pod."""
         return self._consumers.get(uid)
@@ -316,6 +332,7 @@ class World:
             conflicts=record.conflicts,
             taints=self.taints.on(record.claim.status.allocation),
             nodes=record.fit,
+            placements=_about(record.placements, record.claim),
             lost_nodes=tuple(self._lost_nodes(record)),
             other_users=self._other_users(record) if record.forced else (),
             stranded=self._stranded(record) if record.forced else frozenset(),
@@ -541,6 +558,11 @@ class World:
                 if reservation is None or not (reservation.native and reservation.any_pod):
                     return True
         return False
+
+
+def _about(found: Placements | None, claim: ResourceClaim) -> Placements | None:
+    """Return what is known of placements if it is about the present allocation."""
+    return found if found is not None and found.allocation == claim.status.allocation else None
 
 
 def _matters(before: Consumer, after: Consumer) -> bool:

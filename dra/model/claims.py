@@ -66,6 +66,7 @@ class AllocatedDeviceStatus(Struct, frozen=True):
     driver: str = ""
     pool: str = ""
     device: str = ""
+    share_id: str | None = msgspec.field(default=None, name="shareID")
     conditions: list[Condition] | None = None
 
 
@@ -120,15 +121,40 @@ class ResourceClaim(Struct, frozen=True):
 
 
 def binding_failed(claim: ResourceClaim) -> bool:
-    """Whether a device of the allocation reports one of its bindingFailureConditions (KEP-5007)."""
-    allocation = claim.status.allocation
-    if allocation is None or not claim.status.devices:
-        return False
-    true_conditions = {
-        (d.driver, d.pool, d.device): {c.type for c in d.conditions or () if c.status == "True"}
-        for d in claim.status.devices
-    }
+    """Whether a device of the allocation reports one of its bindingFailureConditions (KEP-5007).
+
+    As kube-scheduler decides it (``isClaimReadyForBinding``, 1.34 to 1.36): only results with bindingConditions count,
+    and of several statuses for one device, one per share, the first one.
+    """
+    found = _statuses(claim)
     return any(
-        not true_conditions.get((r.driver, r.pool, r.device), set()).isdisjoint(r.binding_failure_conditions or ())
-        for r in allocation.devices.results or ()
+        not found.get((r.driver, r.pool, r.device), _NO_CONDITIONS).isdisjoint(r.binding_failure_conditions or ())
+        for r in _conditional(claim)
     )
+
+
+def binding_awaited(claim: ResourceClaim) -> bool:
+    """Whether a device of the allocation has not yet reported all of its bindingConditions (KEP-5007)."""
+    found = _statuses(claim)
+    return any(
+        not found.get((r.driver, r.pool, r.device), _NO_CONDITIONS).issuperset(r.binding_conditions or ())
+        for r in _conditional(claim)
+    )
+
+
+_NO_CONDITIONS: Final[frozenset[str]] = frozenset()
+
+
+def _conditional(claim: ResourceClaim) -> list[DeviceRequestAllocationResult]:
+    allocation = claim.status.allocation
+    results = allocation.devices.results if allocation is not None else None
+    return [r for r in results or () if r.binding_conditions]
+
+
+def _statuses(claim: ResourceClaim) -> dict[tuple[str, str, str], frozenset[str]]:
+    """Return the conditions that are true of each device: by the first status that names the device."""
+    found: dict[tuple[str, str, str], frozenset[str]] = {}
+    for each in claim.status.devices or ():
+        true = frozenset(c.type for c in each.conditions or () if c.status == "True")
+        found.setdefault((each.driver, each.pool, each.device), true)
+    return found

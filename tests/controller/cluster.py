@@ -5,6 +5,7 @@ import contextlib
 import json
 from collections import defaultdict
 from copy import deepcopy
+from types import MappingProxyType
 
 from dra.kube.errors import raise_for
 from dra.kube.transport import JSON_PATCH, STRATEGIC_PATCH, Response
@@ -17,6 +18,7 @@ PODS = "/api/v1/pods"
 NODES = "/api/v1/nodes"
 JOBS = "/apis/batch/v1/jobs"
 SLICES = "/apis/resource.k8s.io/v1/resourceslices"
+CLASSES = "/apis/resource.k8s.io/v1/deviceclasses"
 RULES = "/apis/resource.k8s.io/v1beta2/devicetaintrules"
 TEMPLATES = "/apis/resource.k8s.io/v1/resourceclaimtemplates"
 GROUPS = "/apis/scheduling.k8s.io/v1alpha2/podgroups"
@@ -145,14 +147,15 @@ class Cluster:
             return ok(self.discovery[path])
         if path in self._moved:
             return self._list(self._moved[path], self._moved[path])
-        for collection in (CLAIMS, PODS, NODES, JOBS, SLICES, RULES, TEMPLATES, GROUPS):
+        for collection in (CLAIMS, PODS, NODES, JOBS, SLICES, CLASSES, RULES, TEMPLATES, GROUPS):
             plural = collection.rpartition("/")[2]
             if path == collection or path.endswith(f"/{plural}"):
-                return self.refuse.get(collection) or self._list(collection, path)
+                return self.refuse.get(collection) or self._list(collection, path, request.query)
         found = self.objects.get(path)
         return ok(found) if found else refusal(404, "NotFound", name=path.rpartition("/")[2])
 
-    def _list(self, collection, path):
+    def _list(self, collection, path, query=MappingProxyType({})):
+        """Return the objects of a collection; of field selectors the one on a pod's node is heeded."""
         root, plural = collection.rpartition("/")[::2]
         namespace = path.removeprefix(f"{root}/namespaces/").partition("/")[0] if "/namespaces/" in path else ""
         items = [
@@ -162,6 +165,10 @@ class Cluster:
             and f"/{plural}/" in key
             and (not namespace or f"/namespaces/{namespace}/" in key)
         ]
+        for wanted in query.get("fieldSelector", "").split(","):
+            field, _, node = wanted.partition("=")
+            if field == "spec.nodeName":
+                items = [each for each in items if each.get("spec", {}).get("nodeName", "") == node]
         return ok({"metadata": {"resourceVersion": str(self.version)}, "items": items})
 
     def _patch(self, request):

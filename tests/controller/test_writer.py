@@ -481,6 +481,24 @@ async def test_nobody_is_left_to_be_kicked(cluster, writer_of, form):
     )
 
 
+@pytest.mark.parametrize(
+    ("status", "known", "freed"),
+    [
+        pytest.param({"nominatedNodeName": "n1"}, (), False, id="a-binding-cycle-may-be-under-way"),
+        pytest.param({"nominatedNodeName": "n1"}, [("a", "n1")], True, id="nominated-since-long-ago"),
+        pytest.param({"nominatedNodeName": "n2"}, [("a", "n1")], False, id="nominated-anew"),
+    ],
+)
+async def test_a_nomination_that_is_older_than_any_cycle_does_not_keep_the_claim(
+    cluster, world, writer_of, status, known, freed
+):
+    pod(cluster, "a", status={"phase": "Pending", **status})
+    write = Deallocate(claim=KEY, confirm=True, nominated=frozenset((uid(name), node) for name, node in known))
+    with contextlib.nullcontext() if freed else pytest.raises(BoundMeanwhileError):
+        await writer_of().apply(Plan(actions=(write,)), view=served(cluster, world))
+    assert bool(cluster.writes()) is freed
+
+
 # Questions
 
 

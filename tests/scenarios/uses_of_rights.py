@@ -35,6 +35,9 @@ READY_WITHIN: Final = 6.0
 SOON: Final = 4.0
 """Seconds: four times what these scenarios take with all rights, and what one of them costs without."""
 
+PATIENCE: Final = 10.0
+"""Seconds for which a pod must have been unschedulable before its claim's allocation is doubted."""
+
 LEASE_GROUP: Final = "coordination.k8s.io"
 
 
@@ -152,6 +155,16 @@ async def it_heeds_nodes(work: Workplace) -> None:
     await steps.force_release(namespace, "shared")
     await steps.lose_node(namespace, node)
     await steps.freed(namespace, "shared", within=SOON)
+    await _nothing_was_refused(controller)
+
+
+async def it_looks_for_other_devices(work: Workplace) -> None:
+    """A claim is allocated on a node that is gone, and other nodes have such devices."""
+    controller, namespace = await work.start(), work.namespace
+    await work.claim("shared")
+    await steps.allocate(namespace, "shared", devices=work.devices, pool="gone", node="gone")
+    await namespace.create(objects.pod("worker", PodShape(claim="shared", gated=True)))
+    await steps.told(namespace, "shared", "AllocationStuck", within=PATIENCE + 2 * SOON)
     await _nothing_was_refused(controller)
 
 
@@ -463,6 +476,7 @@ USES: Final[dict[Right, Scenario]] = {
     **dict.fromkeys(_rights("resourceclaims", "get", group=CLAIM_GROUP), it_is_forestalled),
     **dict.fromkeys(_rights("pods", "get"), it_looks_up_a_pod),
     **dict.fromkeys(_rights("nodes", "watch"), it_heeds_nodes),
+    **dict.fromkeys(_rights("deviceclasses", "list", group=CLAIM_GROUP), it_looks_for_other_devices),
     **dict.fromkeys(_rights("events", "patch", group="events.k8s.io"), it_counts_what_it_repeats),
     **dict.fromkeys(_rights("leases", "create", group=LEASE_GROUP, everywhere=False), it_leads),
     **dict.fromkeys(

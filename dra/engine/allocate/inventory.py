@@ -283,6 +283,11 @@ class Inventory:
             return None
         return next((c for c in pool.candidates if c.item.device == item.device), None)
 
+    def settled(self, item: Item) -> bool:
+        """Whether a device that is not to be found is gone: nobody offers its pool, or all of the pool is there."""
+        pool = self._pools.get((item.driver, item.pool))
+        return pool is None or pool.state is State.COMPLETE
+
     def _list(self, pool: Pool) -> None:
         self.version += 1
         nodes = pool.nodes()

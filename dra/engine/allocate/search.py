@@ -12,7 +12,8 @@ it from trying everything:
 What is left can still be exponential (constraints over many unlike devices); after `STEPS_MAX` picks it gives up and
 says so, which counts as a refusal.
 
-Not known here, and therefore never allocated: devices that report binding conditions.
+Devices that report binding conditions are refused unless the caller names them as usable (``conditional``): nobody here
+could wait for such a condition, but rule 9 only asks whether a scheduler could allocate the device.
 """
 
 from collections.abc import Sequence
@@ -57,19 +58,28 @@ class _GaveUpError(Exception):
     """It takes too long."""
 
 
-def allocate(wanted: Sequence[Wanted], *, offer: Offer, ledger: Ledger, shares: Shares) -> Solution | Refusal:
+def allocate(
+    wanted: Sequence[Wanted],
+    *,
+    offer: Offer,
+    ledger: Ledger,
+    shares: Shares,
+    conditional: bool = False,
+    steps: int = STEPS_MAX,
+) -> Solution | Refusal:
     """Return devices of one node for all claims at once, or why there are none.
 
-    `ledger` says which devices somebody has, `shares` how much is given away of those that are shared.
+    `ledger` says which devices somebody has, `shares` how much is given away of those that are shared. `conditional`
+    admits devices with binding conditions; after `steps` picks the search gives up, which counts as a refusal.
     """
-    search = _Search(wanted, offer, ledger, shares)
+    search = _Search(wanted, offer, ledger, shares, conditional=conditional, steps=steps)
     try:
         if search.solve(0):
             return search.solution()
     except (SelectorError, _UnsuitableError) as error:
         return Refusal(str(error))
     except _GaveUpError:
-        return Refusal(f"gave up after {STEPS_MAX} steps")
+        return Refusal(f"gave up after {steps} steps")
     return Refusal(str(search.error) if search.error is not None else "cannot allocate all claims")
 
 
@@ -88,8 +98,19 @@ class _Step:
 class _Search:
     """The state of one search: what is picked so far."""
 
-    def __init__(self, wanted: Sequence[Wanted], offer: Offer, ledger: Ledger, shares: Shares) -> None:
+    def __init__(
+        self,
+        wanted: Sequence[Wanted],
+        offer: Offer,
+        ledger: Ledger,
+        shares: Shares,
+        *,
+        conditional: bool,
+        steps: int,
+    ) -> None:
         self._wanted = wanted
+        self._conditional = conditional
+        self._steps_max = steps
         self._offer = offer
         self._ledger = ledger
         self._shares = shares
@@ -153,7 +174,7 @@ class _Search:
             if failed and self._look(candidate) in failed:
                 continue
             self._tried += 1
-            if self._tried > STEPS_MAX:
+            if self._tried > self._steps_max:
                 raise _GaveUpError
             self._take(candidate, ask, claim)
             next_one = i if again and _shared(candidate) else i + 1
@@ -190,7 +211,9 @@ class _Search:
     def _possible(self, candidate: Candidate, ask: Ask, claim: int) -> bool:
         """Whether a device can be had beside what is picked so far."""
         item, device = candidate.item, candidate.device
-        if device.binding_conditions or ((claim, item) in self._used and (ask.admin or not _shared(candidate))):
+        if device.binding_conditions and not self._conditional:
+            return False
+        if (claim, item) in self._used and (ask.admin or not _shared(candidate)):
             return False
         if device.taints and not ask.tolerates(device.taints):
             return False

@@ -5,35 +5,19 @@ deallocation is an edge, never a conclusion from a state: "allocated and unused"
 """
 
 from collections.abc import Iterator
-from enum import StrEnum
 from typing import Final
 
 from dra.engine.claims.desired import Desired
-from dra.engine.claims.lost import unsettled
 from dra.engine.claims.policy import Policy
+from dra.engine.claims.stuck import BY_EVIDENCE, asked_at, conditions_end, proven, question, stuck, useless
 from dra.engine.claims.view import ClaimView, EntryKind, WorkloadPhase
 from dra.engine.consumers import Consumer, Stage
-from dra.engine.instants import BIND_HORIZON, NEVER, Instant
+from dra.engine.instants import BIND_HORIZON, NEVER, SLOW_BIND_HORIZON, Instant
 from dra.engine.reasons import Code, Reason, named, pod_reason
 from dra.engine.reservations.devices import Standing
 from dra.engine.window import UNLISTED
-from dra.model import claims, workloads
+from dra.model import workloads
 from dra.model.claims import DELETE_PROTECTION
-
-PATIENCE: Final = 10.0
-"""Seconds for which a pod must have been unschedulable before its claim's allocation is doubted; doubles each time."""
-
-FULL_PATIENCE: Final = 30.0
-"""The same where the allocation's nodes are there but have no room."""
-
-LONGEST_PATIENCE: Final = 600.0
-
-VERDICT: Final = 5.0
-"""Seconds within which the scheduler has looked at a new pod: a younger one does not keep an allocation from going."""
-
-UNAVAILABLE: Final = "resourceclaim not available on the node"
-"""The scheduler's words for a node that the allocation excludes (dynamicresources.go, Filter, 1.34 to 1.36)."""
-
 
 _FOR_MANY: Final = frozenset(
     {EntryKind.WORKLOAD, EntryKind.FORMER, EntryKind.GUARD, EntryKind.GROUP, EntryKind.RESERVATION}
@@ -41,66 +25,18 @@ _FOR_MANY: Final = frozenset(
 """Entries beside which pods need none of their own."""
 
 
-_FOR_OTHERS: Final = frozenset({EntryKind.FOREIGN, EntryKind.UNKNOWN, EntryKind.RESERVATION})
-"""Entries that keep an allocation whoever waits for it."""
-
-
-class Stuck(StrEnum):
-    """Why no pod can use an allocation."""
-
-    NODES_LOST = "its nodes are gone, not ready or cordoned"
-    NODES_FULL = "its nodes have no room, others are excluded"
-    BINDING_FAILED = "a device reports a binding failure"
-
-
-def stuck(view: ClaimView, *, now: Instant) -> tuple[Stuck, Instant] | None:
-    """Return why the allocation itself keeps pods waiting, and since when it may be taken back; None if it does not.
-
-    Only where nobody consumes, no foreign entry or doubt is in the list, and every ungated waiting pod has had the
-    scheduler's verdict. Gated pods do not count: they have not been tried. And only where pods can be taken off the
-    list one by one: whom an entry for many lets in may be bound at any moment.
-    """
-    if view.allocation is None or view.consuming or not view.waiting or view.claim.metadata.deleting:
-        return None
-    if view.any_pod or view.groups or not view.kinds.isdisjoint(_FOR_OTHERS):
-        return None
-    if unsettled(view, now):  # its pods may be the last on a node that is lost to the waiting ones
-        return None
-    if any(c.nominated or (c.unschedulable_since is None and now - c.stage_since >= VERDICT) for c in view.waiting):
-        return None  # a binding cycle is under way, or may be
-    judged = [c for c in view.waiting if c.unschedulable_since is not None]
-    since = min((c.unschedulable_since for c in judged if c.unschedulable_since is not None), default=None)
-    cause = _cause(view, judged)
-    if since is None or cause is None:
-        return None
-    patience = FULL_PATIENCE if cause is Stuck.NODES_FULL else PATIENCE
-    return cause, since + min(patience * 2.0 ** min(view.history.unstuck, 16), LONGEST_PATIENCE)
-
-
-def _cause(view: ClaimView, judged: list[Consumer]) -> Stuck | None:
-    if claims.binding_failed(view.claim):
-        return Stuck.BINDING_FAILED
-    if not view.nodes.outside:
-        return None
-    if not view.nodes.inside:
-        return Stuck.NODES_LOST
-    if judged and all(UNAVAILABLE in c.unschedulable_text for c in judged):
-        return Stuck.NODES_FULL
-    return None
-
-
 def revocation_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) -> Desired:
     """Rule 9: un-list the waiting pods behind a guard, wait until no cycle can still bind one, then take it back."""
     del policy
+    desired = _ask(view, now, desired)
     found = stuck(view, now=now)
     if found is None:
-        return desired
+        return desired.because(*useless(view, now))
     cause, at = found
     if now < at:
         return desired.look_at(at)
-    horizon = max((view.bind_horizon(c) for c in view.waiting), default=BIND_HORIZON)
+    horizon = max((_revocable_after(view, c) for c in view.waiting), default=BIND_HORIZON)
     quiet = view.history.podless_since
-    ready = quiet is not None and now >= quiet + horizon
     explained = view.reason(
         Code.ALLOCATION_STUCK,
         cause=cause.value,
@@ -108,9 +44,28 @@ def revocation_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desi
         seconds=int(horizon),
     )
     desired = desired.but(revoking=True, urgent=True).because(explained)
-    if ready:
-        return _free(view, desired, cause=cause.value)
-    return desired if quiet is None else desired.look_at(quiet + horizon)
+    if quiet is None:
+        return desired
+    if now < quiet + horizon:
+        return desired.look_at(quiet + horizon)
+    if not proven(view, cause, now):
+        return desired.ask(question(view)) if cause in BY_EVIDENCE else desired
+    lasting = frozenset((c.uid, c.nominated) for c in view.waiting if c.nominated)
+    return _free(view, desired.but(nominated=lasting), cause=cause.value)
+
+
+def _ask(view: ClaimView, now: Instant, desired: Desired) -> Desired:
+    """Ask where the waiting pods could run when they have waited for long enough, and again from time to time."""
+    when = asked_at(view, now=now)
+    if when is None:
+        return desired
+    desired = desired.look_at(conditions_end(view))
+    return desired.look_at(when) if now < when else desired.ask(question(view))
+
+
+def _revocable_after(view: ClaimView, consumer: Consumer) -> float:
+    """Return for how long a cycle may still bind the pod; a lasting nomination hides one from the live read."""
+    return SLOW_BIND_HORIZON if consumer.nominated else view.bind_horizon(consumer)
 
 
 def deallocation_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) -> Desired:

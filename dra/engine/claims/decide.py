@@ -64,7 +64,9 @@ def plan(view: ClaimView, desired: Desired, *, now: Instant) -> Plan:
     actions: list[Action] = list(desired.lookups)
     wake_at = desired.wake_at
     if view.allocation is not None and not desired.allocated:
-        actions.append(Deallocate(claim=view.key, confirm=desired.confirm, given_up=desired.given_up))
+        actions.append(
+            Deallocate(claim=view.key, confirm=desired.confirm, given_up=desired.given_up, nominated=desired.nominated)
+        )
     elif view.allocation is not None:
         entries = compose(view, desired)
         due = _due(view, entries, desired, now=now)

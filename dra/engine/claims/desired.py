@@ -6,7 +6,7 @@ from typing import Final, Self
 
 import msgspec
 
-from dra.engine.actions import LookUpPod, LookUpWorkload
+from dra.engine.actions import Look
 from dra.engine.consumers import Consumer
 from dra.engine.instants import NEVER, Instant
 from dra.engine.reasons import Reason
@@ -38,6 +38,9 @@ class Desired(Struct, frozen=True):
     given_up: frozenset[Uid] = frozenset()
     """Bound pods that do not count for that read: a person vouches that they are no more."""
 
+    nominated: frozenset[tuple[Uid, str]] = frozenset()
+    """Pods with nominations, and their nodes, that do not count for that read either: they are older than any cycle."""
+
     released: bool = False
     """Whether the workload's owner removed the entry of this allocation."""
 
@@ -59,7 +62,7 @@ class Desired(Struct, frozen=True):
     """Whose the claim is to be; None: as it is."""
 
     ungate: tuple[Consumer, ...] = ()
-    lookups: tuple[LookUpPod | LookUpWorkload, ...] = ()
+    lookups: tuple[Look, ...] = ()
     reasons: tuple[Reason, ...] = ()
     wake_at: Instant = NEVER
 
@@ -75,6 +78,6 @@ class Desired(Struct, frozen=True):
         """Return a copy that looks again at ``when`` at the latest."""
         return self.but(wake_at=min(self.wake_at, when))
 
-    def ask(self, *lookups: LookUpPod | LookUpWorkload) -> Self:
+    def ask(self, *lookups: Look) -> Self:
         """Return a copy with more questions to the API server."""
         return self.but(lookups=self.lookups + lookups)

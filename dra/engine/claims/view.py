@@ -112,6 +112,35 @@ class NodeFit(Struct, frozen=True):
     outside: int = 0
 
 
+class Placements(Struct, frozen=True):
+    """Evidence for rule 9: where the pods that wait for an allocated claim could run, by a live read."""
+
+    allocation: AllocationResult
+    """The allocation that the question was about."""
+
+    at: Instant
+    pods: frozenset[Uid] = frozenset()
+    """The pods that were looked at."""
+
+    here: frozenset[Uid] = frozenset()
+    """Pods that a node of the allocation could take as things are."""
+
+    elsewhere: frozenset[Uid] = frozenset()
+    """Pods that could run with other devices, if the allocation were taken back."""
+
+    roomless: bool = False
+    """Whether a node of the allocation would suit a pod, and only lacks room."""
+
+    gone: str = ""
+    """A device of the allocation that no driver offers any more, or that a taint ends pods on."""
+
+    fault: str = ""
+    """Why the question could not be answered; empty if it was."""
+
+    repeated: int = 0
+    """How often in a row no other placement was found."""
+
+
 class History(Struct, frozen=True):
     """What was observed of the claim over time; lost at a restart, so every rule must be safe without it."""
 
@@ -175,6 +204,9 @@ class ClaimView(msgspec.Struct, frozen=True, dict=True, kw_only=True):
     """The reservations that hold the claim, or did; none where nobody tells of reservations."""
 
     nodes: NodeFit = NodeFit()
+    placements: Placements | None = None
+    """Where waiting pods could run, if that was asked for the present allocation."""
+
     lost_nodes: tuple[LostNode, ...] = ()
     other_users: tuple[Consumer, ...] = ()
     """Listed pods that are there and do not reference the claim, if a release by force is asked for."""

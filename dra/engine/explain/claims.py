@@ -3,8 +3,10 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
+import msgspec
+
 from dra.engine.allocate.wanted import UnsatisfiableError, prepare
-from dra.engine.claims.allocation import Stuck, stuck
+from dra.engine.claims.stuck import Stuck, stuck, waiting_since
 from dra.engine.claims.view import ClaimView, EntryKind, OwnerPhase, WorkloadPhase
 from dra.engine.claims.workload import Fate, fate, resolve
 from dra.engine.consumers import Consumer, Stage
@@ -243,6 +245,8 @@ class _Told:
     def _useless(self) -> Iterator[Problem]:
         """Tell of allocations with which pods cannot do anything."""
         view = self.view
+        if waiting_since(view, now=LATER) is not None:
+            view = msgspec.structs.replace(view, placements=self.scene.placements(view))
         cause = stuck(view, now=LATER)
         cordoned = [n for n in _nodes(self.scene, view) if self.scene.nodes[n].spec.unschedulable]
         if view.waiting and not view.consuming and cordoned and not view.nodes.inside:

@@ -12,9 +12,10 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Final
 
-from dra.engine.allocate import Inventory, Shares
+from dra.engine.allocate import Inventory, Shares, UnsatisfiableError
+from dra.engine.claims.placements import Picture, Search
 from dra.engine.claims.policy import ALONGSIDE, Policy
-from dra.engine.claims.view import ClaimView, WorkloadPhase
+from dra.engine.claims.view import ClaimView, Placements, WorkloadPhase
 from dra.engine.consumers import GATE
 from dra.engine.explain.snapshot import SeenWorkload, Snapshot
 from dra.engine.fit import Room, amounts_of
@@ -32,6 +33,9 @@ from dra.model.workloads import reservation
 
 SEEN: Final[Instant] = 0.0
 LATER: Final[Instant] = 2 * SLOW_BIND_HORIZON
+
+_PLACES: Final = frozenset({"pods", "nodes", "resourceslices", "deviceclasses"})
+"""Resources of which all objects decide where a pod can run."""
 
 _THERE: Final = frozenset({WorkloadPhase.PRESENT, WorkloadPhase.FINISHED})
 
@@ -124,6 +128,21 @@ class Scene:
             if room is not None and not pod.terminal:
                 room.add(pod.metadata.uid, amounts_of(pod))
         return rooms
+
+    def placements(self, view: ClaimView) -> Placements | None:
+        """Return where the pods could run that wait for an allocated claim; None if not enough was read to tell."""
+        read = {gap.resource.partition(".")[0] for gap in self.snapshot.gaps}
+        if self.snapshot.namespace is not None or not read.isdisjoint(_PLACES):
+            return None
+        ready = {name: room for name, room in self.rooms.items() if self.nodes[name].ready}
+        picture = Picture(ready, self.inventory, self.classes, self.world.ledger, self.shares, taints=self.world.taints)
+        pods = (self.pods[c.key] for c in view.waiting if c.unschedulable_since is not None and c.key in self.pods)
+        try:
+            search = Search(view.claim, pods, picture=picture, claim_of=self.world.claim)
+        except UnsatisfiableError:
+            return None
+        search.nodes()
+        return search.placements(at=self.now)
 
     @cached_property
     def users(self) -> dict[Key, list[PlacedPod]]:

@@ -156,6 +156,10 @@ class Holders:
         known = self._known.get(uid)
         return None if known is None else known.holding
 
+    def available(self) -> Iterator[Holding]:
+        """Yield the reservations that hold something on a node."""
+        return (each.holding for each in self._known.values() if each.standing is Standing.AVAILABLE)
+
     def holds(self, claim: ResourceClaim) -> tuple[Hold, ...]:
         """Return the reservations that hold a claim, or did."""
         if not self.following:

@@ -22,7 +22,7 @@ from dra.kube.clock import SYSTEM, Clock
 from dra.kube.errors import ApiError
 from dra.kube.reflector import Reflector
 from dra.kube.reflectors import Reflectors
-from dra.kube.resources import CLAIMS, NODES, PODS, SLICES, Resource
+from dra.kube.resources import CLAIMS, CLASSES, NODES, PODS, SLICES, Resource
 from dra.kube.store import Change, Deleted, Rewound, RewoundError, Upserted
 from dra.local.scheduler.binding import Binder, BindingError, BoundElsewhereError
 from dra.local.scheduler.cluster import Cluster
@@ -34,8 +34,6 @@ from dra.model.claims import ResourceClaim
 from dra.model.classes import DeviceClass
 from dra.model.placement import DEFAULT_SCHEDULER, Host, PlacedPod
 from dra.model.slices import ResourceSlice
-
-CLASSES: Final = Resource("resource.k8s.io", "v1", "deviceclasses", "DeviceClass", namespaced=False)
 
 UNDER_WAY_MAX: Final = 100
 """Pods that are being bound, or told why not, at once: more would wait for their turn until they are too late."""

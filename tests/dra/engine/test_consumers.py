@@ -73,7 +73,7 @@ def test_what_else_the_rules_ask_for():
         )
     )
     assert (found.key, found.claims, found.gang, found.priority) == (("ml", "a"), ("train", "data"), "workers", 7)
-    assert (found.opted_in, found.nominated, found.gated_by_us_only, found.resource_version) == (True, True, True, "12")
+    assert (found.opted_in, found.nominated, found.gated_by_us_only, found.resource_version) == (True, "n1", True, "12")
     assert found.entry.is_pod
     assert (found.entry.name, found.entry.uid) == ("a", "uid-a")
 

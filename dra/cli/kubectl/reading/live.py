@@ -25,7 +25,7 @@ from dra.kube.codec import ApiObject
 from dra.kube.discovery import Discovery
 from dra.kube.election import Lease
 from dra.kube.errors import ApiError, Forbidden, NotFound
-from dra.kube.resources import CLAIMS, LEASES, NODES, PODS, RESERVATIONS, SLICES, TEMPLATES, Resource
+from dra.kube.resources import CLAIMS, CLASSES, LEASES, NODES, PODS, RESERVATIONS, SLICES, TEMPLATES, Resource
 from dra.model.claims import ResourceClaim
 from dra.model.classes import DeviceClass
 from dra.model.meta import DynamicObject, Key, PartialObject, Struct
@@ -37,7 +37,6 @@ from dra.model.taints import DeviceTaintRule
 from dra.model.templates import ResourceClaimTemplate
 from dra.model.workloads import reservation
 
-CLASSES: Final = Resource("resource.k8s.io", "v1", "deviceclasses", "DeviceClass", namespaced=False)
 PRIORITIES: Final = Resource("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False)
 BUDGETS: Final = Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", namespaced=True)
 TAINT_RULES: Final = GroupResource(resource="devicetaintrules", group=SLICES.group)

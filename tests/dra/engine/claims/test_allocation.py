@@ -4,10 +4,9 @@ import msgspec
 import pytest
 
 from dra.engine.actions import Annotate, Deallocate
-from dra.engine.claims.allocation import FULL_PATIENCE, LONGEST_PATIENCE, PATIENCE, UNAVAILABLE, VERDICT, stuck
 from dra.engine.claims.decide import decide
 from dra.engine.claims.policy import ALONGSIDE, REPLACE
-from dra.engine.claims.view import History, NodeFit
+from dra.engine.claims.view import History
 from dra.engine.instants import BIND_HORIZON, NEVER, SLOW_BIND_HORIZON
 from dra.engine.ledger import Conflict, Holder, Item
 from dra.engine.reasons import Code
@@ -15,9 +14,6 @@ from dra.engine.window import Listing
 from dra.model import workloads
 from dra.model.claims import (
     DELETE_PROTECTION,
-    AllocatedDeviceStatus,
-    Condition,
-    DeviceAllocationResult,
 )
 from tests.dra.engine.examples import (
     FINISHED,
@@ -37,7 +33,6 @@ from tests.dra.engine.examples import (
     started,
     starting,
     uid,
-    unschedulable,
     view,
     waiting,
 )
@@ -182,115 +177,12 @@ def test_a_finalizer_that_was_left_behind_goes_later(pods, at, goes, wake_at):
     assert plan.wake_at == wake_at
 
 
-# Rule 9: unstick
-
-LOST = NodeFit(inside=0, outside=3)
-FULL = NodeFit(inside=1, outside=3)
-EXCLUDED = {"unschedulable_text": f"0/4 nodes are available: 3 {UNAVAILABLE}"}
-FULL_UP = {"unschedulable_text": "0/4 nodes are available: 1 Insufficient cpu"}
-
-
-def long_unschedulable(name, *, seconds=PATIENCE, **known):
-    return unschedulable(name, since=NOON - seconds, stage_since=NOON - seconds, **known)
-
-
-def broken():
-    """A claim with a device that reports that it cannot be bound."""
-    of = claim()
-    result = msgspec.structs.replace(allocation().devices.results[0], binding_failure_conditions=["Broken"])
-    found = msgspec.structs.replace(allocation(), devices=DeviceAllocationResult(results=[result]))
-    failed = AllocatedDeviceStatus(
-        driver=result.driver,
-        pool=result.pool,
-        device=result.device,
-        conditions=[Condition(type="Broken", status="True")],
-    )
-    return msgspec.structs.replace(of, status=msgspec.structs.replace(of.status, allocation=found, devices=[failed]))
-
-
-@pytest.mark.parametrize(
-    ("of", "pods", "nodes", "cause"),
-    [
-        pytest.param(claim(), [long_unschedulable("a")], LOST, "NODES_LOST", id="its-nodes-are-gone"),
-        pytest.param(
-            claim(), [long_unschedulable("a", seconds=FULL_PATIENCE, **EXCLUDED)], FULL, "NODES_FULL", id="nodes-full"
-        ),
-        pytest.param(broken(), [long_unschedulable("a")], NodeFit(), "BINDING_FAILED", id="binding-failed"),
-        pytest.param(claim(), [long_unschedulable("a", **FULL_UP)], FULL, None, id="another-shortage"),
-        pytest.param(claim(), [long_unschedulable("a")], NodeFit(inside=0, outside=0), None, id="no-node-is-better"),
-        pytest.param(claim(), [waiting("a")], LOST, None, id="not-tried-yet"),
-        pytest.param(claim(), [gated("a")], LOST, None, id="gated-pods-have-not-been-tried"),
-        pytest.param(claim(), [long_unschedulable("a"), started("b")], LOST, None, id="somebody-consumes"),
-        pytest.param(claim(list=[FOREIGN]), [long_unschedulable("a")], LOST, None, id="a-foreign-entry"),
-        pytest.param(claim(list=[waiting("x")]), [long_unschedulable("a")], LOST, None, id="a-doubtful-entry"),
-        pytest.param(claim(deleting=True), [long_unschedulable("a")], LOST, None, id="being-deleted-anyway"),
-        pytest.param(
-            claim(),
-            [long_unschedulable("a"), waiting("b", stage_since=NOON - VERDICT)],
-            LOST,
-            None,
-            id="a-pod-that-the-scheduler-does-not-complain-about",
-        ),
-        pytest.param(
-            claim(), [long_unschedulable("a"), waiting("b")], LOST, "NODES_LOST", id="a-new-pod-does-not-keep-it"
-        ),
-    ],
-)
-def test_when_the_claim_itself_is_the_cause(of, pods, nodes, cause):
-    found = stuck(view(of, *pods, nodes=nodes), now=NOON)
-    assert (found[0].name if found else None) == cause
-
-
-@pytest.mark.parametrize(
-    ("nodes", "text", "unstuck", "patience"),
-    [
-        pytest.param(LOST, {}, 0, PATIENCE, id="first-time"),
-        pytest.param(LOST, {}, 2, 4 * PATIENCE, id="third-time"),
-        pytest.param(LOST, {}, 30, LONGEST_PATIENCE, id="for-the-n-th-time"),
-        pytest.param(FULL, EXCLUDED, 0, FULL_PATIENCE, id="full-nodes-may-become-free"),
-    ],
-)
-def test_patience_grows_with_each_attempt(nodes, text, unstuck, patience):
-    pod = unschedulable("a", since=NOON, **text)
-    found = view(claim(list=[pod]), pod, nodes=nodes, history=History(unstuck=unstuck))
-    assert stuck(found, now=NOON)[1] == NOON + patience
-    assert not decided(found, now=NOON + min(patience, 59.0) - 1.0).claim_writes
-
-
-def test_an_allocation_is_taken_back_in_three_steps():
-    pod = long_unschedulable("a")
-
-    def step(*entries, podless_since, now):
-        of = claim(workload=JOB, entered=True, list=[JOB, *entries])
-        history = History(podless_since=podless_since)
-        plan = decided(view(of, pod, workload=PRESENT, nodes=LOST, history=history), now=now)
-        assert Code.ALLOCATION_STUCK in codes(plan)
-        return plan
-
-    assert listed(step(pod, podless_since=None, now=NOON)) == ["jobs/train", "guards/train"]
-    waits = step("guard", podless_since=NOON, now=NOON + 1.0)
-    assert (waits.actions, waits.wake_at) == ((), NOON + BIND_HORIZON)
-    freed = step("guard", podless_since=NOON, now=NOON + BIND_HORIZON)
-    assert of_type(freed, Deallocate) == [Deallocate(claim=KEY, confirm=True)]
-
-
-def test_while_it_is_taken_back_nobody_new_is_let_in():
-    pods = [long_unschedulable("a"), gated("b"), waiting("c")]
-    plan = decided(view(claim(workload=JOB, entered=True, list=[JOB, "guard"]), *pods, workload=PRESENT, nodes=LOST))
-    assert not plan.claim_writes
-    assert not [a for a in plan.actions if type(a).__name__ == "Ungate"]
-
-
-def test_a_pod_with_volumes_may_be_bound_for_long():
-    pod = long_unschedulable("a", slow_binding=True)
-    of = view(claim(list=["guard"]), pod, nodes=LOST, history=History(podless_since=NOON))
-    assert not of_type(decided(of, now=NOON + BIND_HORIZON), Deallocate)
-    assert of_type(decided(of, now=NOON + SLOW_BIND_HORIZON), Deallocate)
+# Rule 9: what must never be, beside tests/dra/engine/claims/test_stuck.py
 
 
 def test_a_pod_that_gets_bound_after_all_ends_it():
     pod = starting("a")
-    of = view(claim(list=["guard"]), pod, nodes=LOST, history=History(podless_since=NOON - 100.0))
+    of = view(claim(list=["guard"]), pod, history=History(podless_since=NOON - 100.0))
     plan = decided(of)
     assert not of_type(plan, Deallocate)
     assert listed(plan) == ["guards/train", "a"]
@@ -380,12 +272,6 @@ def test_no_tombstone_is_put_into_the_list_of_a_claim_under_deletion():
     of = claim(workload=JOB, list=[JOB, finished("b"), started("a")], deleting=True)
     plan = decide(view(of, started("a"), finished("b"), workload=PRESENT), policy=ALONGSIDE, now=NOON)
     assert listed(plan) == ["jobs/train", "a"]
-
-
-def test_patience_has_an_end():
-    of = claim(list=[], allocation=allocation(nodes=("n1",)))
-    often = view(of, unschedulable("a"), nodes=NodeFit(inside=0, outside=1), history=History(unstuck=5000))
-    assert stuck(often, now=NOON) is not None
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import pytest
 from dra.engine.actions import Deallocate, Kick, LookUpWorkload
 from dra.engine.claims.listing import GROUP_PATIENCE
 from dra.engine.claims.policy import ALONGSIDE, REPLACE
-from dra.engine.claims.view import History, NodeFit, Workload, WorkloadPhase
+from dra.engine.claims.view import History, Placements, Workload, WorkloadPhase
 from dra.engine.instants import BIND_HORIZON
 from dra.engine.reasons import Code
 from dra.engine.workloads import WorkloadKey
@@ -16,6 +16,7 @@ from tests.dra.engine.examples import (
     KEY,
     NAMESPACE,
     NOON,
+    allocation,
     claim,
     codes,
     decided,
@@ -91,7 +92,17 @@ def test_the_world_remembers_who_was_covered():
 def test_an_allocation_of_a_group_is_not_taken_back_while_the_group_is_there():
     stuck = unschedulable("a", gang="g", since=NOON - 10_000.0)
     long_ago = History(podless_since=NOON - 10_000.0)
-    plan = decided(view(claim(list=[ENTRY]), stuck, group=THERE, nodes=NodeFit(outside=3), history=long_ago))
+    plan = decided(
+        view(
+            claim(list=[ENTRY]),
+            stuck,
+            group=THERE,
+            placements=Placements(
+                allocation=allocation(), at=NOON, pods=frozenset({uid("a")}), elsewhere=frozenset({uid("a")})
+            ),
+            history=long_ago,
+        )
+    )
     assert plan.claim_writes == ()
 
 
@@ -123,7 +134,17 @@ def test_an_allocation_of_a_claim_that_is_reserved_for_a_group_is_not_taken_back
     stuck = unschedulable("a", gang="g", since=NOON - 10_000.0)
     long_ago = History(podless_since=NOON - 10_000.0)
     of = claim(workload=ENTRY, list=[ENTRY], entered=True)
-    plan = decided(view(of, stuck, workload=THERE, nodes=NodeFit(outside=3), history=long_ago))
+    plan = decided(
+        view(
+            of,
+            stuck,
+            workload=THERE,
+            placements=Placements(
+                allocation=allocation(), at=NOON, pods=frozenset({uid("a")}), elsewhere=frozenset({uid("a")})
+            ),
+            history=long_ago,
+        )
+    )
     assert plan.claim_writes == ()
 
 

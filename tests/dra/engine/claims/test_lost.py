@@ -6,9 +6,21 @@ import pytest
 from dra.engine.actions import Deallocate
 from dra.engine.claims.lost import SETTLED
 from dra.engine.claims.policy import ALONGSIDE, REPLACE
-from dra.engine.claims.view import History, LostNode, NodeFit, lost_entry
+from dra.engine.claims.view import History, LostNode, Placements, lost_entry
 from dra.engine.reasons import Code
-from tests.dra.engine.examples import NOON, claim, codes, decided, finished, listed, of_type, unschedulable, view
+from tests.dra.engine.examples import (
+    NOON,
+    allocation,
+    claim,
+    codes,
+    decided,
+    finished,
+    listed,
+    of_type,
+    uid,
+    unschedulable,
+    view,
+)
 
 AWAY = LostNode(name="n1", boot="b1")
 ENTRY = lost_entry("n1", "b1")
@@ -41,7 +53,15 @@ def test_whoever_waits_for_other_nodes_does_not_free_the_claim_of_a_lost_one(ent
     """The owner's new pod cannot run where the old one may: that its allocation is stuck there is no news."""
     pod = unschedulable("b", since=NOON - 10_000.0)
     long_ago = History(podless_since=NOON - 10_000.0)
-    of = view(claim(list=entries), pod, lost_nodes=(AWAY,), nodes=NodeFit(outside=3), history=long_ago)
+    of = view(
+        claim(list=entries),
+        pod,
+        lost_nodes=(AWAY,),
+        placements=Placements(
+            allocation=allocation(), at=NOON, pods=frozenset({uid("b")}), elsewhere=frozenset({uid("b")})
+        ),
+        history=long_ago,
+    )
     plan = decided(of)
     assert not of_type(plan, Deallocate)
     assert Code.NODE_LOST in codes(plan)

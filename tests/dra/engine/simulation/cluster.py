@@ -57,7 +57,7 @@ class Cluster:
         history = ClaimHistory(self.server, self.clock)
         self.scheduler = Scheduler(self.server, self.clock, history, devices=devices, on_bound=self.audit.bound)
         self.policy = policy
-        self.controller = Controller(self.server, self.clock, policy)
+        self.controller = Controller(self.server, self.clock, policy, self.scheduler.places)
         self.conduct = Conduct(self.server, self.audit.tenures, lambda: self.controller.replica)
         for name in NODES:
             self.server.create(objects.node(name), by=Actor.USER)

@@ -18,13 +18,13 @@ from tests.dra.engine.simulation.feeds import Feed
 from tests.dra.engine.simulation.objects import JOBS, Job
 from tests.dra.engine.simulation.requests import Fate, Process, resume, start
 from tests.dra.engine.simulation.server import Server
-from tests.dra.engine.simulation.turns import Turn
+from tests.dra.engine.simulation.turns import Places, Turn
 
 
 class Replica:
     """One process: watches, world, turns."""
 
-    def __init__(self, server: Server, clock: Clock, policy: Policy) -> None:
+    def __init__(self, server: Server, clock: Clock, policy: Policy, places: Places) -> None:
         self.world = World()
         self.turns: dict[Key, Process[None]] = {}
         self.ready = False
@@ -34,6 +34,7 @@ class Replica:
         self._server = server
         self._clock = clock
         self._policy = policy
+        self._places = places
         self._running: dict[Key, Turn] = {}
         self.nodes = Feed(server, Node, upserted=self._node, deleted=lambda n: self.world.forget_node(n.metadata.name))
         self.claims = Feed(server, ResourceClaim, upserted=self._claim, deleted=self._claim_gone)
@@ -76,7 +77,13 @@ class Replica:
         self.world.dirty.discard(key)
         self.wakes.pop(key, None)
         turn = Turn(
-            key, world=self.world, policy=self._policy, server=self._server, clock=self._clock, wake=self._wake_at
+            key,
+            world=self.world,
+            policy=self._policy,
+            server=self._server,
+            clock=self._clock,
+            wake=self._wake_at,
+            places=self._places,
         )
         process = turn.run()
         if start(process):
@@ -127,19 +134,20 @@ class Replica:
 class Controller:
     """The present process, and what the ones before it have left."""
 
-    def __init__(self, server: Server, clock: Clock, policy: Policy) -> None:
+    def __init__(self, server: Server, clock: Clock, policy: Policy, places: Places) -> None:
         self.late: list[Process[None]] = []
         """Turns of processes that died: their next request may still arrive."""
 
         self._server = server
         self._clock = clock
         self._policy = policy
-        self.replica = Replica(server, clock, policy)
+        self._places = places
+        self.replica = Replica(server, clock, policy, places)
 
     def restart(self) -> None:
         """Die in the middle of whatever is under way, and begin with an empty memory."""
         self.late.extend(self.replica.turns.values())
-        self.replica = Replica(self._server, self._clock, self._policy)
+        self.replica = Replica(self._server, self._clock, self._policy, self._places)
 
     def arrive(self, index: int) -> None:
         """Let a request of a process that is no more reach the server. Nobody hears the answer."""

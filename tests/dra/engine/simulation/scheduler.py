@@ -122,6 +122,21 @@ class Scheduler:
         cycle.process = self._bind(cycle)
         start(cycle.process)
 
+    def places(self, claim: ResourceClaim, pod: Pod) -> tuple[bool, bool]:
+        """Return whether a pod could run where its claim is allocated, and whether elsewhere if it were not."""
+        seen = {name: self._server.find(ResourceClaim, key(name)) for name in pods.claim_names(pod)}
+        others = {n: c for n, c in seen.items() if c is not None and n != claim.metadata.name}
+        if len(others) + 1 < len(seen) or any(c.metadata.deleting for c in others.values()):
+            return False, False
+        allocated = [c.status.allocation for c in self._claims() if c.metadata.uid != claim.metadata.uid]
+        taken = {name for found in allocated if found is not None for name in devices_of(found)}
+        free = [device for device in self._devices if device.name not in taken]
+        own = [device for device in free if device.name not in devices_of(claim.status.allocation)]
+        again = {**others, claim.metadata.name: msgspec.structs.replace(claim, status=ResourceClaimStatus())}
+        passing = [n for n in self._server.list(Node) if self._has_room(n) and _reaches(others, n)]
+        here = any(_covers(claim, node) and _finds(others, own, node) for node in passing)
+        return here, any(not _covers(claim, node) and _finds(again, free, node) for node in passing)
+
     def step(self, cycle: Cycle, fate: Fate) -> None:
         """Let a binding cycle make its next request."""
         cycle.running = resume(cycle.process, fate)

@@ -6,20 +6,20 @@ world before the next decision.
 
 from collections.abc import Callable
 from functools import partial
-from typing import Final
+from typing import Final, TypeAlias
 
 from dra.engine import patches
-from dra.engine.actions import ClaimWrite, Deallocate, Kick, LookUpPod, LookUpWorkload, Plan, Ungate
+from dra.engine.actions import ClaimWrite, Deallocate, Kick, LookUpPlacements, LookUpPod, LookUpWorkload, Plan, Ungate
 from dra.engine.claims import gates
 from dra.engine.claims.decide import decide
 from dra.engine.claims.policy import Policy
-from dra.engine.claims.view import ClaimView
+from dra.engine.claims.view import ClaimView, Placements
 from dra.engine.consumers import Stage, stage_of
 from dra.engine.instants import Instant
 from dra.engine.workloads import WorkloadKey
 from dra.engine.world import World
 from dra.model.claims import ResourceClaim
-from dra.model.meta import Key, Uid
+from dra.model.meta import Key
 from dra.model.nodes import Node
 from dra.model.pods import Pod, claim_names
 from tests.dra.engine.simulation.clock import Clock
@@ -33,6 +33,10 @@ ROUNDS: Final = 4
 
 RETRY: Final = 0.2
 """Seconds before a claim whose plan failed is decided again."""
+
+
+Places: TypeAlias = Callable[[ResourceClaim, Pod], tuple[bool, bool]]
+"""Whether a pod that waits for a claim could run where the claim is allocated, and whether elsewhere."""
 
 
 class BoundMeanwhile(ApiError):  # noqa: N818 - named like the errors of dra.kube
@@ -51,6 +55,7 @@ class Turn:
         server: Server,
         clock: Clock,
         wake: Callable[[Key, Instant], None],
+        places: Places,
     ) -> None:
         self.disturbed = False
         """Whether the world has changed since the last decision by something else than this turn."""
@@ -61,6 +66,7 @@ class Turn:
         self._server = server
         self._clock = clock
         self._wake = wake
+        self._places = places
 
     def run(self) -> Process[None]:
         """Decide and apply."""
@@ -98,6 +104,8 @@ class Turn:
                     yield from self._kick(action)
                 case LookUpPod():
                     yield from self._look_up_pod(action)
+                case LookUpPlacements():
+                    yield from self._look_up_placements(action)
                 case LookUpWorkload():
                     yield from self._look_up_workload(action)
                 case _:
@@ -109,7 +117,7 @@ class Turn:
         version, decided = view.claim.metadata.resource_version, self._clock.now
         for write in plan.claim_writes:
             if isinstance(write, Deallocate) and write.confirm:
-                yield from self._confirm_unbound(write.given_up)
+                yield from self._confirm_unbound(write)
             version = yield from self._patch_claim(write, view.claim, version)
         if not self.disturbed and self._clock.now == decided:
             self._check_idempotent(plan)
@@ -148,7 +156,7 @@ class Turn:
             return
         self._world.observe_claim(claim, now=self._clock.now)
 
-    def _confirm_unbound(self, given_up: frozenset[Uid]) -> Process[None]:
+    def _confirm_unbound(self, write: Deallocate) -> Process[None]:
         """Read the pods live: any that is bound, or nominated by a binding cycle, forbids the deallocation."""
         found = yield from send(partial(self._server.list, Pod))
         self.disturbed = True
@@ -156,9 +164,10 @@ class Turn:
         for pod in found:
             if self._key[1] in claim_names(pod):
                 self._world.observe_pod(pod, now=self._clock.now)
-                if pod.metadata.uid in given_up:
+                nominated = (pod.metadata.uid, pod.status.nominated_node_name)
+                if pod.metadata.uid in write.given_up:
                     lost.add(pod.spec.node_name)
-                elif pod.bound_or_nominated:
+                elif pod.bound_or_nominated and (pod.spec.node_name or nominated not in write.nominated):
                     raise BoundMeanwhile(f"pod {pod.metadata.name} is being bound")
         if lost:
             yield from self._confirm_lost(lost)
@@ -226,6 +235,28 @@ class Turn:
             self._world.pod_present(self._key, action.uid, now=self._clock.now)
         else:
             self._world.pod_absent(self._key, action.uid)
+
+    def _look_up_placements(self, action: LookUpPlacements) -> Process[None]:
+        """Find out where pods could run by the rules of the simulated scheduler, whatever the engine thinks of them."""
+        found: ResourceClaim = yield from send(partial(self._server.get, ResourceClaim, self._key))
+        if found.status.allocation is None:
+            return
+        here, elsewhere = set(), set()
+        for pod in (yield from send(partial(self._server.list, Pod))):
+            if pod.metadata.uid in action.pods:
+                inside, outside = self._places(found, pod)
+                if inside:
+                    here.add(pod.metadata.uid)
+                elif outside:
+                    elsewhere.add(pod.metadata.uid)
+        answer = Placements(
+            allocation=found.status.allocation,
+            at=self._clock.now,
+            pods=frozenset(action.pods),
+            here=frozenset(here),
+            elsewhere=frozenset(elsewhere),
+        )
+        self._world.observe_placements(self._key, answer)
 
     def _look_up_workload(self, action: LookUpWorkload) -> Process[None]:
         key, uid = WorkloadKey.of(action.reference, action.claim[0]), action.reference.uid

@@ -1,0 +1,199 @@
+"""Answers rule 9's question: where pods could run that wait for an allocated claim, if the allocation were taken back.
+
+The nodes are asked as a scheduler asks them: taints, affinity and room (`dra.engine.fit`), then devices
+(`dra.engine.allocate`), with the devices of the claim itself counted as free. What this engine does not decide
+(volumes, other pods, topology) can only exclude more nodes; a pod with such constraints counts as able to run elsewhere
+only if kube-scheduler itself says that a claim is all that stands in its way on some node.
+
+Reading a cluster is expensive, so the question comes in two steps: `Search.nodes` names the nodes on which everything
+but room would do, and only the pods of those nodes have to be known for `Search.placements`.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import msgspec
+
+from dra.engine.allocate import Inventory, Refusal, Shares, UnsatisfiableError, Wanted, allocate, allocations, prepare
+from dra.engine.claims.view import Placements
+from dra.engine.eviction import tolerated
+from dra.engine.fit import Demand, Room, lacks, unsuited
+from dra.engine.instants import NEVER, Instant
+from dra.engine.ledger import Item, Ledger
+from dra.engine.taints import TaintIndex
+from dra.model import nodes
+from dra.model.claims import AllocationResult, ResourceClaim
+from dra.model.classes import DeviceClass
+from dra.model.constraints import beyond
+from dra.model.meta import Key, Uid
+from dra.model.placement import PlacedPod
+from dra.model.pods import SCHEDULED, claim_names
+
+STEPS: Final = 1_000
+"""Picks per node after which the allocator gives up: the answer may be too cautious, but never blocks the process."""
+
+SHAPES: Final = 32
+"""Unlike pods that are looked at for one claim."""
+
+UNAVAILABLE: Final = "resourceclaim not available on the node"
+"""kube-scheduler's words for a node on which only a claim is in the way (dynamicresources.go, Filter, 1.34 to 1.36)."""
+
+
+@dataclass(slots=True)
+class Picture:
+    """What a live read showed: nodes, the pods on some of them, devices, and who has which."""
+
+    rooms: dict[str, Room]
+    inventory: Inventory
+    classes: dict[str, DeviceClass]
+    ledger: Ledger
+    shares: Shares
+    taints: TaintIndex = field(default_factory=TaintIndex)
+
+
+@dataclass(slots=True)
+class _Shape:
+    """Pods that are alike in all that matters here."""
+
+    demand: Demand
+    pod: PlacedPod
+    uids: list[Uid]
+    inside: list[Room] = field(default_factory=list)
+    outside: list[Room] = field(default_factory=list)
+
+
+class Search:
+    """One question about one allocated claim."""
+
+    def __init__(
+        self,
+        claim: ResourceClaim,
+        pods: Iterable[PlacedPod],
+        *,
+        picture: Picture,
+        claim_of: Callable[[Key], ResourceClaim | None],
+    ) -> None:
+        """Raises UnsatisfiableError if nobody here can tell what the claim asks for, ValueError if nothing is taken."""
+        allocation = claim.status.allocation
+        if allocation is None:
+            raise ValueError(f"claim {'/'.join(claim.metadata.key)} is not allocated")
+        self.claim = claim.metadata.key
+        self._claim = claim
+        self._allocation: AllocationResult = allocation
+        self._picture = picture
+        self._claim_of = claim_of
+        self._wanted = prepare(claim, picture.classes)
+        self._ledger = picture.ledger.without(claim.metadata.uid)
+        self._gone = self._broken()
+        self._shapes = self._grouped(pods)
+
+    def nodes(self) -> frozenset[str]:
+        """Return the nodes on which a pod could run if there were room."""
+        shares, uid = self._picture.shares, self._claim.metadata.uid
+        shares.put(uid, None)
+        try:
+            for shape in self._shapes:
+                self._find(shape)
+        finally:
+            shares.put(uid, self._allocation)
+        return frozenset(room.name for shape in self._shapes for room in (*shape.inside, *shape.outside))
+
+    def placements(self, *, at: Instant) -> Placements:
+        """Return the answer; the pods of all `nodes` must be in their rooms."""
+        here: set[Uid] = set()
+        elsewhere: set[Uid] = set()
+        for shape in self._shapes:
+            if any(not lacks(room, shape.demand) for room in shape.inside):
+                here.update(shape.uids)
+            elif any(not lacks(room, shape.demand) for room in shape.outside):
+                elsewhere.update(shape.uids)
+        return Placements(
+            allocation=self._allocation,
+            at=at,
+            pods=frozenset(uid for shape in self._shapes for uid in shape.uids),
+            here=frozenset(here),
+            elsewhere=frozenset(elsewhere),
+            roomless=any(shape.inside for shape in self._shapes),
+            gone=self._gone,
+        )
+
+    def _grouped(self, pods: Iterable[PlacedPod]) -> list[_Shape]:
+        found: dict[object, _Shape] = {}
+        served = {each.spec.extended_resource_name for each in self._picture.classes.values()}
+        for pod in pods:
+            demand = _without(Demand.of(pod), served)
+            key = (
+                tuple(sorted(demand.amounts.items())),
+                msgspec.json.encode((pod.spec.node_selector, pod.spec.affinity, pod.spec.tolerations)),
+                claim_names(pod),
+                beyond(pod) and UNAVAILABLE in _verdict(pod),
+                beyond(pod),
+            )
+            shape = found.get(key)
+            if shape is not None:
+                shape.uids.append(pod.metadata.uid)
+            elif len(found) < SHAPES:
+                found[key] = _Shape(demand, pod, [pod.metadata.uid])
+        return list(found.values())
+
+    def _find(self, shape: _Shape) -> None:
+        """Find the nodes that suit pods of a shape, inside the allocation and outside."""
+        others = [self._claim_of((shape.pod.metadata.namespace, name)) for name in claim_names(shape.pod)]
+        if any(other is None or other.metadata.deleting for other in others):
+            return  # the pod cannot be scheduled anyhow
+        beside = [c for c in others if c is not None and c.metadata.uid != self._claim.metadata.uid]
+        try:
+            more = [prepare(c, self._picture.classes) for c in beside if c.status.allocation is None]
+        except UnsatisfiableError:
+            return
+        placed = [c.status.allocation for c in beside if c.status.allocation is not None]
+        vouched = not beyond(shape.pod) or UNAVAILABLE in _verdict(shape.pod)
+        for room in self._picture.rooms.values():
+            if not room.known or unsuited(room, shape.demand) is not None:
+                continue
+            if not all(_reaches(each, room) for each in placed):
+                continue
+            if _reaches(self._allocation, room) and not self._gone:
+                if not more or self._finds(more, room):
+                    shape.inside.append(room)
+            elif vouched and self._finds([self._wanted, *more], room):
+                shape.outside.append(room)
+
+    def _finds(self, wanted: Sequence[Wanted], room: Room) -> bool:
+        picture = self._picture
+        offer = picture.inventory.offer(room.name, room.labels)
+        if not offer.shares and any(each.requests for each in wanted):
+            return False
+        solution = allocate(
+            wanted, offer=offer, ledger=self._ledger, shares=picture.shares, conditional=True, steps=STEPS
+        )
+        if isinstance(solution, Refusal):
+            return False
+        made = allocations(wanted, solution, node=room.name, share_id=lambda: "")
+        return not any(tolerated(t) < NEVER for each in made for t in picture.taints.on(each))
+
+    def _broken(self) -> str:
+        """Return the first device of the allocation that is offered no more, or that a taint ends pods on."""
+        for result in self._allocation.devices.results or ():
+            item = Item(driver=result.driver, pool=result.pool, device=result.device)
+            if self._picture.inventory.candidate(item) is None and self._picture.inventory.settled(item):
+                return str(item)
+        return next((t.device for t in self._picture.taints.on(self._allocation) if tolerated(t) < NEVER), "")
+
+
+def _reaches(allocation: AllocationResult, room: Room) -> bool:
+    return nodes.matches(allocation.node_selector, name=room.name, labels=room.labels)
+
+
+def _without(demand: Demand, resources: set[str | None]) -> Demand:
+    """Return the demand without extended resources that devices stand for: no node has those in its capacity."""
+    if not any(resource in resources for resource in demand.amounts):
+        return demand
+    left = {resource: amount for resource, amount in demand.amounts.items() if resource not in resources}
+    return Demand(demand.pod, left, demand.weight, demand.tolerations)
+
+
+def _verdict(pod: PlacedPod) -> str:
+    condition = pod.condition(SCHEDULED)
+    return condition.message if condition is not None else ""

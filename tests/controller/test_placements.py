@@ -1,0 +1,135 @@
+"""Where waiting pods could run is read when it is asked for, once for all questions."""
+
+import asyncio
+
+import msgspec
+import pytest
+
+from controller.placements import ONE_BY_ONE, PAUSE, PlacementReader
+from dra.api.reservations.model import Reservation
+from dra.engine.actions import LookUpPlacements
+from dra.model.claims import ResourceClaim
+from dra.model.meta import Uid
+from tests.controller.cluster import CLAIMS, CLASSES, NODES, PODS, SLICES, Cluster
+from tests.dra.kube.scripted import client_of, refusal
+
+DRIVER = "gpu.example.com"
+SPEC = {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu"}}]}}
+READY = {"conditions": [{"type": "Ready", "status": "True"}], "allocatable": {"cpu": "4", "pods": "9"}}
+
+
+def only(node):
+    return {"nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}]}
+
+
+@pytest.fixture
+def cluster():
+    """Claim ``train`` has the only device of ``n1``, which is full; ``n2`` has another one, and room."""
+    found = Cluster()
+    found.put(CLASSES, None, "gpu", spec={})
+    for node in ("n1", "n2"):
+        found.put(NODES, None, node, status=READY)
+        pool = {"name": node, "generation": 1, "resourceSliceCount": 1}
+        found.put(
+            SLICES, None, node, spec={"driver": DRIVER, "pool": pool, "nodeName": node, "devices": [{"name": "g"}]}
+        )
+    result = {"request": "gpu", "driver": DRIVER, "pool": "n1", "device": "g"}
+    status = {"allocation": {"devices": {"results": [result]}, "nodeSelector": only("n1")}}
+    found.put(CLAIMS, "ml", "train", spec=SPEC, status=status)
+    fill(found, "n1")
+    entries = [{"name": "gpu", "resourceClaimName": "train"}]
+    found.put(PODS, "ml", "a", spec={"resourceClaims": entries, "containers": [asks("1")]}, status={"phase": "Pending"})
+    return found
+
+
+def asks(cpu):
+    return {"resources": {"requests": {"cpu": cpu}}}
+
+
+def fill(cluster, node):
+    cluster.put(
+        PODS, "other", f"on-{node}", spec={"nodeName": node, "containers": [asks("4")]}, status={"phase": "Running"}
+    )
+
+
+@pytest.fixture
+async def ask(cluster, world, clock):
+    """Put the question about the claim, and return what the world hears."""
+    claim = cluster.objects[cluster.path(CLAIMS, "ml", "train")]
+    world.observe_claim(msgspec.convert(claim, ResourceClaim), now=0.0)
+    world.taints.slices_known()
+    woken = asyncio.Event()
+    reader = PlacementReader(client_of(cluster), world=world, clock=clock, woken=woken.set)
+    running = asyncio.create_task(reader.run())
+
+    async def answer(times=1):
+        woken.clear()
+        for _ in range(times):
+            reader.ask(LookUpPlacements(claim=("ml", "train"), pods=(Uid("uid-a"),)))
+        await woken.wait()
+        return world.view(("ml", "train"), now=clock.now()).placements
+
+    yield answer
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_a_pod_could_run_on_another_node(ask):
+    found = await ask()
+    assert (found.here, found.elsewhere, found.roomless) == (frozenset(), {"uid-a"}, True)
+
+
+async def test_nowhere_if_that_node_is_full(ask, cluster):
+    fill(cluster, "n2")
+    found = await ask()
+    assert (found.here, found.elsewhere, found.pods) == (frozenset(), frozenset(), {"uid-a"})
+
+
+async def test_nor_if_a_reservation_holds_its_room(ask, world):
+    world.follow_reservations()
+    content = {
+        "metadata": {"name": "r", "uid": "uid-r"},
+        "spec": {"template": {"spec": {"containers": [asks("4")]}}, "owners": [{"labelSelector": {}}]},
+        "status": {"phase": "Available", "nodeName": "n2", "allocatable": {"cpu": "4"}},
+    }
+    world.observe_reservation(Uid("uid-r"), Reservation.model_validate(content))
+    assert (await ask()).elsewhere == frozenset()
+
+
+async def test_nor_if_its_kubelet_does_not_report_in(ask, cluster):
+    cluster.put(NODES, None, "n2", status={**READY, "conditions": [{"type": "Ready", "status": "Unknown"}]})
+    assert (await ask()).elsewhere == frozenset()
+
+
+@pytest.mark.parametrize(("nodes", "reads"), [(ONE_BY_ONE - 2, ONE_BY_ONE), (ONE_BY_ONE, 1)], ids=["few", "many"])
+async def test_pods_are_read_of_the_nodes_that_matter(ask, cluster, nodes, reads):
+    for number in range(nodes):
+        node = f"more-{number}"
+        cluster.put(NODES, None, node, status=READY)
+        pool = {"name": node, "generation": 1, "resourceSliceCount": 1}
+        cluster.put(
+            SLICES, None, node, spec={"driver": DRIVER, "pool": pool, "nodeName": node, "devices": [{"name": "g"}]}
+        )
+    await ask()
+    assert sum(r.path == PODS for r in cluster.requests) == reads
+
+
+async def test_several_questions_cost_one_read_and_the_next_one_waits(ask, cluster, clock):
+    await ask(times=50)
+    first = clock.now()
+    assert sum(r.path == SLICES for r in cluster.requests) == 1
+    await ask()
+    assert clock.now() - first == pytest.approx(PAUSE)
+    assert sum(r.path == SLICES for r in cluster.requests) == 2
+
+
+async def test_what_may_not_be_read_is_told_as_the_answer(ask, cluster):
+    cluster.refuse[CLASSES] = refusal(403, "Forbidden")
+    found = await ask()
+    assert (found.elsewhere, found.pods) == (frozenset(), {"uid-a"})
+    assert "where else they could run is not known" in found.fault
+
+
+async def test_a_claim_that_nobody_understands_is_told_as_well(ask, cluster):
+    cluster.drop(CLASSES, None, "gpu")
+    assert "device class gpu does not exist" in (await ask()).fault

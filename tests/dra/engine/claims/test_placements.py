@@ -1,0 +1,190 @@
+"""Where pods could run that wait for an allocated claim: asked of the engine's own allocator."""
+
+from datetime import UTC, datetime
+
+import msgspec
+import pytest
+
+from dra.engine.allocate import Shares, UnsatisfiableError
+from dra.engine.claims.placements import UNAVAILABLE, Picture, Search
+from dra.engine.fit import Room, amounts_of
+from dra.engine.ledger import Holder, Ledger, items_of
+from dra.engine.taints import TaintIndex
+from dra.model.claims import AllocationResult, ResourceClaimStatus
+from dra.model.constraints import ConstrainedPod
+from dra.model.placement import Host, PlacedPod
+from dra.model.slices import SliceOfTaints
+from dra.model.taints import DeviceTaint
+from tests.dra.engine.allocate.worlds import CLASSES, DRIVER, claim, device, exactly, inventory, slice_of
+
+NODES = ("n1", "n2", "n3")
+NOW = 100.0
+
+
+def own(node, *devices, **known):
+    """The slice of a node's own devices."""
+    return slice_of(*devices, name=f"s-{node}", pool=node, node_name=node, **known)
+
+
+def offered(**numbers):
+    """Slices with so many devices on nodes: gpu-0, gpu-1 ... each."""
+    return [own(node, *(device(f"gpu-{i}") for i in range(number))) for node, number in numbers.items()]
+
+
+def allocated(*requests, node="n1", device="gpu-0", name="c"):
+    result = {"request": "r", "driver": DRIVER, "pool": node, "device": device}
+    only = {"key": "metadata.name", "operator": "In", "values": [node]}
+    content = {
+        "devices": {"results": [result]},
+        "nodeSelector": {"nodeSelectorTerms": [{"matchFields": [only]}]},
+    }
+    status = ResourceClaimStatus(allocation=msgspec.convert(content, AllocationResult))
+    return msgspec.structs.replace(claim(*(requests or (exactly(),)), name=name), status=status)
+
+
+def pod(name="a", *, cpu="1", text="", claims=("c",), **spec):
+    entries = [{"name": f"by-{each}", "resourceClaimName": each} for each in claims]
+    verdict = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": text}
+    content = {
+        "metadata": {"name": name, "namespace": "ml", "uid": name},
+        "spec": {"containers": [{"resources": {"requests": {"cpu": cpu}}}], "resourceClaims": entries, **spec},
+        "status": {"conditions": [verdict]},
+    }
+    return msgspec.convert(content, ConstrainedPod)
+
+
+def host(name, *, taints=(), cordoned=False):
+    content = {
+        "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}},
+        "spec": {"unschedulable": cordoned, "taints": [{"key": key, "effect": "NoExecute"} for key in taints]},
+        "status": {"allocatable": {"cpu": "4", "pods": "10"}},
+    }
+    return msgspec.convert(content, Host)
+
+
+def asked(*pods, of=None, slices=None, hosts=None, full=("n1",), others=(), tainted=()):
+    """What is found of the pods: here, elsewhere or nowhere; nodes in ``full`` have no CPU left."""
+    of = allocated() if of is None else of
+    ledger = Ledger()
+    for each in (of, *others):
+        if each.status.allocation is not None:
+            holder = Holder(kind="claim", key=each.metadata.key, uid=each.metadata.uid)
+            ledger.hold(holder, items_of(each.status.allocation))
+    taints = TaintIndex()
+    for each in tainted:
+        taints.observe_slice(each)
+    taints.slices_known()
+    rooms = {}
+    for each in hosts if hosts is not None else [host(name) for name in NODES]:
+        rooms[each.metadata.name] = Room(each.metadata.name)
+        rooms[each.metadata.name].observe(each)
+    filler = msgspec.convert(
+        {"metadata": {"name": "f"}, "spec": {"containers": [{"resources": {"requests": {"cpu": "4"}}}]}}, PlacedPod
+    )
+    offers = inventory(*(slices if slices is not None else offered(n1=1, n2=1)))
+    picture = Picture(rooms, offers, CLASSES, ledger, Shares(), taints=taints)
+    by_key = {each.metadata.key: each for each in (of, *others)}
+    search = Search(of, pods or [pod()], picture=picture, claim_of=by_key.get)
+    names = search.nodes()
+    for name in full:
+        if name in rooms:
+            rooms[name].add("filler", amounts_of(filler))
+    found = search.placements(at=NOW)
+    assert found.allocation == of.status.allocation
+    assert found.here | found.elsewhere <= found.pods
+    assert bool(found.here | found.elsewhere) <= bool(names)
+    return found
+
+
+def verdict(found, name="a"):
+    return "here" if name in found.here else "elsewhere" if name in found.elsewhere else "nowhere"
+
+
+SPREAD = {"topologySpreadConstraints": [{"whenUnsatisfiable": "DoNotSchedule", "topologyKey": "zone", "maxSkew": 1}]}
+SOFTLY = {"topologySpreadConstraints": [{"whenUnsatisfiable": "ScheduleAnyway", "topologyKey": "zone", "maxSkew": 1}]}
+ALONE = {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "zone"}]}}}
+VOLUME = {"volumes": [{"persistentVolumeClaim": {"claimName": "data"}}]}
+
+
+@pytest.mark.parametrize(
+    ("case", "expected"),
+    [
+        pytest.param({}, "elsewhere", id="another-node-has-a-device"),
+        pytest.param({"slices": offered(n1=1)}, "nowhere", id="no-other-node-has-one"),
+        pytest.param({"slices": offered(n1=2)}, "nowhere", id="another-device-of-the-full-node"),
+        pytest.param({"full": ()}, "here", id="there-is-room-again"),
+        pytest.param({"full": ("n1", "n2")}, "nowhere", id="all-are-full"),
+        pytest.param(
+            {"others": [allocated(node="n2", name="d")]}, "nowhere", id="somebody-else-has-the-device-of-the-other-node"
+        ),
+        pytest.param({"hosts": [host("n1", cordoned=True), host("n2")], "full": ()}, "elsewhere", id="cordoned"),
+        pytest.param({"hosts": [host("n1", taints=["down"]), host("n2")], "full": ()}, "elsewhere", id="node-tainted"),
+        pytest.param({"hosts": [host("n1"), host("n2", taints=["gold"])]}, "nowhere", id="not-tolerated-there"),
+        pytest.param({"hosts": [host("n2")]}, "elsewhere", id="node-gone"),
+        pytest.param({"slices": offered(n2=1), "full": ()}, "elsewhere", id="devices-gone"),
+        pytest.param(
+            {"slices": [own("n1", device("gpu-1")), *offered(n2=1)], "full": ("n2",)}, "elsewhere", id="device-replaced"
+        ),
+        pytest.param(
+            {"slices": [own("n1", count=2), *offered(n2=1)], "full": ()}, "here", id="its-pool-is-being-updated"
+        ),
+    ],
+)
+def test_where_a_pod_could_run(case, expected):
+    assert verdict(asked(**case)) == expected
+
+
+@pytest.mark.parametrize(
+    ("of", "expected"),
+    [
+        pytest.param(pod(), "elsewhere", id="plain"),
+        pytest.param(pod(cpu="5"), "nowhere", id="bigger-than-any-node"),
+        pytest.param(pod(nodeSelector={"kubernetes.io/hostname": "n3"}), "nowhere", id="wants-a-node-without-devices"),
+        pytest.param(pod(nodeSelector={"kubernetes.io/hostname": "n9"}), "nowhere", id="wants-no-node-there-is"),
+        pytest.param(pod(claims=("c", "other")), "nowhere", id="another-of-its-claims-is-not-there"),
+        pytest.param(pod(claims=("c", "d")), "nowhere", id="another-of-its-claims-is-allocated-here"),
+        pytest.param(pod(claims=("c", "e")), "elsewhere", id="another-of-its-claims-is-allocated-there"),
+        pytest.param(pod(**VOLUME), "nowhere", id="volumes-may-exclude-that-node"),
+        pytest.param(pod(**SPREAD), "nowhere", id="topology-may-exclude-that-node"),
+        pytest.param(pod(**ALONE), "nowhere", id="other-pods-may-exclude-that-node"),
+        pytest.param(pod(**SOFTLY), "elsewhere", id="topology-that-excludes-nothing"),
+        pytest.param(pod(text=f"1 {UNAVAILABLE}", **ALONE), "elsewhere", id="unless-the-scheduler-says-they-do-not"),
+    ],
+)
+def test_which_pods_could_run_elsewhere(of, expected):
+    others = [allocated(node="n1", device="gpu-1", name="d"), allocated(node="n2", device="gpu-1", name="e")]
+    assert verdict(asked(of, slices=offered(n1=2, n2=2), others=others)) == expected
+
+
+def test_devices_with_binding_conditions_count():
+    conditional = msgspec.structs.replace(device("gpu-0"), binding_conditions=["Attached"])
+    assert verdict(asked(slices=[*offered(n1=1), own("n2", conditional)])) == "elsewhere"
+
+
+@pytest.mark.parametrize(
+    ("node", "full", "expected"),
+    [
+        pytest.param("n1", (), ("elsewhere", True), id="here"),
+        pytest.param("n2", ("n1",), ("nowhere", False), id="there"),
+    ],
+)
+def test_a_taint_that_ends_pods_is_heeded_on_both_sides(node, full, expected):
+    taint = DeviceTaint(key="broken", effect="NoExecute", time_added=datetime(2026, 11, 20, tzinfo=UTC))
+    content = msgspec.to_builtins(own(node, msgspec.structs.replace(device("gpu-0"), taints=[taint])))
+    found = asked(tainted=[msgspec.convert(content, SliceOfTaints)], full=full)
+    assert (verdict(found), bool(found.gone)) == expected
+
+
+def test_pods_that_are_alike_are_looked_at_once_and_told_each():
+    found = asked(pod("a"), pod("b"), pod("c", cpu="5"))
+    assert (found.elsewhere, found.pods) == ({"a", "b"}, {"a", "b", "c"})
+
+
+def test_what_the_nodes_of_the_allocation_lack_is_room_or_they_do_not_suit():
+    assert asked().roomless
+    assert not asked(hosts=[host("n1", cordoned=True), host("n2")]).roomless
+
+
+def test_a_claim_that_cannot_be_read_is_no_answer():
+    with pytest.raises(UnsatisfiableError):
+        asked(of=allocated(exactly(cls="unheard-of")))
