@@ -198,6 +198,7 @@ class Application:
             metrics=configuration.metrics,
             registry=self.metrics,
             troubles=self._troubles,
+            observer=self.metrics.dropped,
         )
 
     async def run(self) -> None:

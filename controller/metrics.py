@@ -17,7 +17,7 @@ from dra.engine.taints import Source
 from dra.engine.window import UNLISTED
 from dra.model.claims import EXTENDED_RESOURCE_CLAIM, POD_CLAIM_NAME, ResourceClaim
 from dra.model.templates import asks_for_admin_access
-from dra.telemetry import exposition
+from dra.telemetry import dropped, exposition
 
 _SECONDS: Final = (0.05, 0.1, 0.25, 0.5, 1.0, 1.5, 2.5, 5.0, 10.0, 30.0, 60.0)
 _COST: Final = (0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5)
@@ -139,6 +139,7 @@ class Metrics:
             ["method", "resource", "code"],
             registry=self.registry,
         )
+        self.dropped = dropped.observer(self.registry, "probes", "metrics")
         self.listing = Histogram(
             "dra_reserve_pod_listing_seconds",
             "From the first sight of a pod and its allocated claim to its first entry, by whether the list had room",

@@ -88,7 +88,11 @@ class Application:
         options = self._options
         try:
             async with Endpoints(
-                probes=options.probes, metrics=options.metrics, registry=self, troubles=self.troubles
+                probes=options.probes,
+                metrics=options.metrics,
+                registry=self,
+                troubles=self.troubles,
+                observer=self.metrics.dropped,
             ) as endpoints:
                 for name, address in endpoints.addresses.items():
                     _log.info("%s on http://%s", name, address)

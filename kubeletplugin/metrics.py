@@ -4,7 +4,7 @@ from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from dra.telemetry import exposition
+from dra.telemetry import dropped, exposition
 
 _SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 40.0)
 
@@ -45,6 +45,7 @@ class Metrics:
             ["driver", "reason"],
             registry=self.registry,
         )
+        self.dropped = dropped.observer(self.registry, "probes", "metrics")
         self.orphans = Gauge(
             "dra_reserve_plugin_orphans",
             "Claims that have devices here still, though they are gone or not allocated any more",

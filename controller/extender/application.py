@@ -88,12 +88,13 @@ class Extender:
             binds=lambda: self.binds,
             unfit=reporting.unfit,
         )
-        self._server = Server(configuration, self.calls)
+        self._server = Server(configuration, self.calls, observer=self.metrics.dropped)
         self._endpoints = Endpoints(
             probes=configuration.probes,
             metrics=configuration.metrics,
             registry=self.metrics,
             troubles=self.troubles,
+            observer=self.metrics.dropped,
         )
 
     async def run(self) -> None:

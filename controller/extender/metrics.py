@@ -7,7 +7,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from dra.telemetry import exposition
+from dra.telemetry import dropped, exposition
 
 _COST: Final = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1.0, 5.0)
 OUTCOMES: Final = ("bound", "refused", "unknown", "failed")
@@ -64,6 +64,7 @@ class Metrics:
             ["method", "resource", "code"],
             registry=self.registry,
         )
+        self.dropped = dropped.observer(self.registry, "extender", "probes", "metrics")
         for outcome in OUTCOMES:
             self.binds.labels(outcome)
 

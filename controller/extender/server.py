@@ -1,4 +1,4 @@
-"""The calls of kube-scheduler, over HTTP or HTTPS."""
+"""Serves the calls of kube-scheduler over HTTP or HTTPS, to the client that may make them."""
 
 import asyncio
 import contextlib
@@ -9,37 +9,50 @@ from aiohttp import web
 
 from controller.extender.calls import VERBS, Calls
 from controller.extender.certificates import Certificates
+from controller.extender.clients import Clients
 from dra.api.extender import ExtenderConfiguration
+from dra.serving.connections import Bounds
+from dra.serving.listener import Listener, Observer
 
-LARGEST: Final = 64 << 20
+LARGEST: Final = 16 << 20
 """Bytes of a call: 5,000 nodes by name are half a megabyte."""
+
+BOUNDS: Final = Bounds(connections=512, opening=256)
+"""A TLS connection takes 300 KiB: 150 MiB in all. kube-scheduler opens one for each call that is under way."""
 
 
 class Server:
     """Answers calls; use as a context manager."""
 
-    def __init__(self, configuration: ExtenderConfiguration, calls: Calls) -> None:
+    def __init__(self, configuration: ExtenderConfiguration, calls: Calls, *, observer: Observer) -> None:
+        """``observer``: told of connections that are dropped."""
         self._configuration = configuration
         self._calls = calls
-        self._runner: web.AppRunner | None = None
+        self._observer = observer
+        self._listener: Listener | None = None
         self._renewing: asyncio.Task[None] | None = None
         self.address = ""
 
     async def __aenter__(self) -> Self:
         tls = self._configuration.tls
         certificates = Certificates(tls) if tls else None
-        application = web.Application(client_max_size=LARGEST)
+        named = tls is not None and tls.client_authority and tls.client_names
+        clients = [Clients(tls.client_names).only] if tls is not None and named else []
+        application = web.Application(client_max_size=LARGEST, middlewares=clients)
         for verb in VERBS:
             application.router.add_post(f"/{verb}", self._handler(verb))
-        self._runner = web.AppRunner(application, access_log=None)
-        await self._runner.setup()
-        serve = self._configuration.serve
-        context = certificates.context if certificates else None
-        await web.TCPSite(self._runner, serve.address, serve.port, ssl_context=context).start()
+        listener = Listener(
+            application,
+            name="extender",
+            endpoint=self._configuration.serve,
+            bounds=BOUNDS,
+            observer=self._observer,
+            context=certificates.context if certificates else None,
+        )
+        self._listener = await listener.__aenter__()
         if certificates is not None:
             self._renewing = asyncio.create_task(certificates.run(), name="certificates")
-        host, port = self._runner.addresses[0][:2]
-        self.address = f"{'https' if tls else 'http'}://{host}:{port}"
+        self.address = f"{'https' if tls else 'http'}://{listener.address}"
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -47,8 +60,8 @@ class Server:
             self._renewing.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._renewing
-        if self._runner is not None:
-            await self._runner.cleanup()
+        if self._listener is not None:
+            await self._listener.__aexit__(None, None, None)
 
     def _handler(self, verb: str) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
         async def handle(request: web.Request) -> web.Response:

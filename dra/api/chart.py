@@ -155,6 +155,8 @@ class SchedulerExtender(Values):
     """One binds and is ready; the others take over when the lease is free."""
     tls_secret: Annotated[str, Field(min_length=1, max_length=253)] = "dra-reserve-extender-tls"  # noqa: S105 - its name
     """With tls.crt and tls.key; ca.crt: who signs the scheduler's client certificate."""
+    client_names: list[Annotated[str, Field(min_length=1)]] = ["kube-scheduler"]
+    """Names, one of which the scheduler's client certificate must have; none: any certificate of the authority."""
     bind_seconds: Annotated[float, Field(gt=0, le=8)] = 4
     """How long a bind may take; less than httpTimeout in the scheduler's file."""
     node_name: str = ""
@@ -166,6 +168,10 @@ class SchedulerExtender(Values):
     node_selector: Labels = {}
     tolerations: list[Object] = []
     affinity: Object = {}
+    topology_spread_constraints: list[Object] = [
+        {"maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "ScheduleAnyway"}
+    ]
+    """Those without a labelSelector get the extender's."""
     pod_labels: Labels = {}
     pod_annotations: Labels = {}
 
@@ -193,8 +199,10 @@ class NetworkPolicy(Values):
     """Who may connect to the pods; the kubelet's probes are always let through."""
 
     enabled: bool = True
-    metrics_from: list[Object] = []
-    """Peers that may read metrics, as in a NetworkPolicy's `from`; none: everybody."""
+    metrics_from: list[Object] = [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}]
+    """Peers that may read metrics, as in a NetworkPolicy's `from`; an empty list: everybody."""
+    scheduler_from: list[Object] = []
+    """Peers that may ask the extender: an ipBlock for each node of the control plane; an empty list: everybody."""
 
 
 class PodMonitor(Values):

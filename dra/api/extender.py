@@ -15,6 +15,10 @@ class Tls(Section):
     client_authority: str = ""
     """Who signs the scheduler's client certificate; without it anybody who reaches us may ask and bind."""
 
+    client_names: tuple[str, ...] = ("kube-scheduler",)
+    """Common names or DNS names, one of which the client certificate must have: others that the same authority has
+    signed may not ask or bind. An empty list lets in every certificate of the authority."""
+
 
 class BinderElection(LeaderElection):
     """The Lease that keeps two replicas from binding at once."""

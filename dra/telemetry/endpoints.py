@@ -1,11 +1,21 @@
-"""Probes and metrics over HTTP."""
+"""Probes and metrics over HTTP, for whoever reaches the port: what their clients may cost is bounded."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
 from typing import Final, Protocol, Self, TypeAlias
 
 from aiohttp import web
 
 from dra.api.configuration import Endpoint
+from dra.serving.connections import Bounds
+from dra.serving.listener import Listener, Observer
+
+BOUNDS: Final = Bounds(connections=64, opening=64, request=10.0, idle=10.0, pace=100.0, once=True)
+"""A kubelet or Prometheus opens one connection at a time, and asks at once."""
+
+RENDERED_FOR: Final = 1.0
+"""Seconds for which metrics that were rendered are given to whoever asks."""
 
 TEXT_FORMAT: Final = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -30,42 +40,40 @@ class Endpoints:
         metrics: Endpoint | None,
         registry: Rendered,
         troubles: Callable[[], list[str]],
+        observer: Observer,
     ) -> None:
-        """None serves nothing: then no socket is opened."""
+        """None serves nothing: then no socket is opened. ``observer``: told of connections that are dropped."""
         self._probes = probes
         self._metrics = metrics
         self._registry = registry
         self._troubles = troubles
-        self._runners: list[web.AppRunner] = []
+        self._observer = observer
+        self._listening = AsyncExitStack()
+        self._text = b""
+        self._text_until = float("-inf")
         self.addresses: dict[str, str] = {}
         """What is served where, ports filled in."""
 
     async def __aenter__(self) -> Self:
-        try:
-            await self._serve("probes", self._probes, {"/healthz": self._healthz, "/readyz": self._readyz})
-            await self._serve("metrics", self._metrics, {"/metrics": self._render})
-        except OSError:
-            await self.__aexit__()
-            raise
+        async with AsyncExitStack() as stack:
+            await self._serve(stack, "probes", self._probes, {"/healthz": self._healthz, "/readyz": self._readyz})
+            await self._serve(stack, "metrics", self._metrics, {"/metrics": self._render})
+            self._listening = stack.pop_all()
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        for runner in self._runners:
-            await runner.cleanup()
+        await self._listening.aclose()
 
-    async def _serve(self, name: str, endpoint: Endpoint | None, routes: dict[str, Answer]) -> None:
+    async def _serve(
+        self, stack: AsyncExitStack, name: str, endpoint: Endpoint | None, routes: dict[str, Answer]
+    ) -> None:
         if endpoint is None:
             return
-        application = web.Application()
+        application = web.Application(client_max_size=1024)
         for path, answer in routes.items():
             application.router.add_get(path, _handler(answer))
-        runner = web.AppRunner(application, access_log=None)
-        await runner.setup()
-        self._runners.append(runner)
-        site = web.TCPSite(runner, endpoint.address, endpoint.port)
-        await site.start()
-        host, port = runner.addresses[0][:2]
-        self.addresses[name] = f"{host}:{port}"
+        listener = Listener(application, name=name, endpoint=endpoint, bounds=BOUNDS, observer=self._observer)
+        self.addresses[name] = (await stack.enter_async_context(listener)).address
 
     def _healthz(self, request: web.Request) -> web.Response:
         del request
@@ -80,7 +88,11 @@ class Endpoints:
 
     def _render(self, request: web.Request) -> web.Response:
         del request
-        return web.Response(body=self._registry.render(), headers={"Content-Type": TEXT_FORMAT})
+        now = asyncio.get_running_loop().time()
+        if now >= self._text_until:
+            self._text = self._registry.render()
+            self._text_until = now + RENDERED_FOR
+        return web.Response(body=self._text, headers={"Content-Type": TEXT_FORMAT})
 
 
 def _handler(answer: Answer) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:

@@ -3,12 +3,16 @@
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
+import controller.extender.clients
+import controller.extender.server
 import controller.workloads
 import dra.cel.nesting
 import dra.engine.kinds
 import dra.kube.discovery
 import dra.kube.sender
 from dra.cli.reference import markdown
+from dra.serving.connections import Bounds
+from dra.telemetry import endpoints
 
 
 class Bound(NamedTuple):
@@ -34,6 +38,82 @@ _CLIENT: Final = (
     ),
 )
 """Bounds of every process that talks to an API server."""
+
+_DROPPED: Final = (
+    "metric `dra_reserve_connections_dropped_total`, and the log once a minute with the address that has most"
+)
+
+
+def _listening(bounds: Bounds) -> tuple[Bound, ...]:
+    """Return what the clients of a listener may cost."""
+    return (
+        Bound(
+            "connections at a time",
+            str(bounds.connections),
+            "the oldest connection that waits for a request is closed, of the address that has most of them; where every "
+            "connection is being answered, the new connection is closed",
+            f"{_DROPPED} (`Crowded`, `Full`)",
+        ),
+        *(
+            [
+                Bound(
+                    "connections at a time whose first request has not come",
+                    str(bounds.opening),
+                    "the oldest is closed, of the address that has most of them",
+                    f"{_DROPPED} (`Crowded`)",
+                )
+            ]
+            if bounds.opening < bounds.connections
+            else []
+        ),
+        *(
+            [
+                Bound(
+                    "new connections of one address",
+                    f"{bounds.pace:g} a second, {2 * bounds.pace:g} at once",
+                    "further connections of the address are closed",
+                    f"{_DROPPED} (`Pace`)",
+                )
+            ]
+            if bounds.pace is not None
+            else []
+        ),
+        Bound(
+            "time for the TLS handshake; for the first request, its body included; between two requests, or until an answer "
+            "has been read" + ("; a connection is closed after one answer" if bounds.once else ""),
+            f"{bounds.handshake:g} s; {bounds.request:g} s; {bounds.idle:g} s",
+            "the connection is closed",
+            f"{_DROPPED} (`Slow`)",
+        ),
+    )
+
+
+_TELEMETRY: Final = (
+    *_listening(endpoints.BOUNDS),
+    Bound(
+        "renderings of metrics",
+        f"1 in {endpoints.RENDERED_FOR:g} s",
+        "the text that was rendered last is given once more",
+        "–",
+    ),
+)
+"""Bounds of each port, that of the probes and that of the metrics."""
+
+_EXTENDER: Final = (
+    *_listening(controller.extender.server.BOUNDS),
+    Bound(
+        "bytes of one call",
+        f"{controller.extender.server.LARGEST >> 20} MiB",
+        "the call is answered with 413, and nothing of it is kept",
+        "kube-scheduler's Event on the pod: `code 413`",
+    ),
+    Bound(
+        "clients, where `tls.clientAuthority` is set",
+        "those with a name of `tls.clientNames` (`kube-scheduler`)",
+        "the call is answered with 403 before it is read",
+        f"the log, for the first {controller.extender.clients.TOLD} names",
+    ),
+)
 
 _CONTROLLER: Final = (
     Bound(
@@ -75,7 +155,9 @@ _CONTROLLER: Final = (
 
 PROCESSES: Final = {
     "Every process that talks to an API server": _CLIENT,
+    "Every process that serves probes and metrics, for each of the two ports": _TELEMETRY,
     "The controller": _CONTROLLER,
+    "The scheduler extender": _EXTENDER,
 }
 
 

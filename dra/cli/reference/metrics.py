@@ -18,14 +18,17 @@ from dra.engine import census
 from dra.engine.census import STAGES, HeldBy
 from dra.engine.taints import Source
 from dra.engine.world import World
+from dra.serving.connections import Drop
 from kubeletplugin.metrics import Metrics as PluginMetrics
 
 LABELS: Final = {
     "admin_access": "`true`, `false`",
     "allocated": "`true`, `false`",
+    "cause": ", ".join(f"`{each.value}`" for each in Drop),
     "code": "HTTP status of the answer; 0: none came",
     "driver": "a DRA driver, say `gpu.example.com`: as many as are installed",
     "held_by": ", ".join(f"`{each.value}`" for each in HeldBy),
+    "listener": "`probes`, `metrics`; of the extender `extender`, too",
     "method": "HTTP method",
     "operation": "`prepare`, `unprepare`",
     "outcome": ", ".join(f"`{each}`" for each in OUTCOMES),

@@ -46,10 +46,10 @@ def renew(tls, authority):
     shutil.copy(authority.certificate, tls.client_authority)
 
 
-def client(authority, *, shown=True):
+def client(authority, *, shown=True, name="kube-scheduler"):
     context = ssl.create_default_context(cafile=authority.certificate)
     if shown:
-        context.load_cert_chain(*authority.sign("scheduler", usage="clientAuth"))
+        context.load_cert_chain(*authority.sign(name, usage="clientAuth"))
     return context
 
 
@@ -59,12 +59,12 @@ async def asked(server, context):
         aiohttp.ClientSession(trust_env=False, connector=connector) as session,
         session.post(f"{server.address}/filter", data=b"!", server_hostname=SERVER) as got,
     ):
-        return await got.text()
+        return await got.text() if got.status == 200 else f"{got.status} {await got.text()}"
 
 
 def served(tls):
     configuration = ExtenderConfiguration.model_validate({"serve": {"address": "127.0.0.1", "port": 0}})
-    return Server(configuration.model_copy(update={"tls": tls}), Calls())
+    return Server(configuration.model_copy(update={"tls": tls}), Calls(), observer=lambda *_: None)
 
 
 async def test_only_who_shows_a_certificate_of_the_authority_is_answered(tls, authorities):
@@ -76,6 +76,31 @@ async def test_only_who_shows_a_certificate_of_the_authority_is_answered(tls, au
             await asked(server, client(first, shown=False))
         with pytest.raises(aiohttp.ClientConnectorCertificateError):
             await asked(server, client(second))
+
+
+async def test_another_client_of_the_same_authority_is_refused_and_told_what_to_do(tls, authorities, caplog):
+    async with served(tls) as server:
+        with caplog.at_level(logging.WARNING):
+            said = [await asked(server, client(authorities[0], name="kubelet")) for _ in range(3)]
+        assert await asked(server, client(authorities[0])) == "filter!"
+    text = (
+        "403 the client certificate has the name kubelet, and only kube-scheduler may call; add the name to "
+        "tls.clientNames of the extender, or have a certificate made with the name"
+    )
+    assert said == [text] * 3
+    assert len(caplog.messages) == 1
+
+
+@pytest.mark.parametrize(
+    "allowed",
+    [
+        pytest.param(("kubelet", "other"), id="one-of-the-names-that-are-configured"),
+        pytest.param((), id="no-names-are-configured"),
+    ],
+)
+async def test_a_client_is_answered_whose_name_is_allowed(tls, authorities, allowed):
+    async with served(tls.model_copy(update={"client_names": allowed})) as server:
+        assert await asked(server, client(authorities[0], name="kubelet")) == "filter!"
 
 
 async def test_without_an_authority_for_clients_anybody_is_answered(tls, authorities):

@@ -69,7 +69,10 @@ async def ask(binder, picture, metrics, troubles):
         troubles=lambda: troubles,
         binds=lambda: True,
     )
-    async with Server(CONFIGURATION, calls) as server, aiohttp.ClientSession(trust_env=False) as session:
+    async with (
+        Server(CONFIGURATION, calls, observer=metrics.dropped) as server,
+        aiohttp.ClientSession(trust_env=False) as session,
+    ):
 
         async def ask(verb, body):
             async with session.post(
