@@ -149,6 +149,7 @@ class Listener:
 
     async def _open(self, accepted: socket.socket, protocol: "_Protocol", address: str) -> None:
         """Bring a connection to where requests can come. Raises OSError (ssl.SSLError, too)."""
+        await _readable(accepted)
         secure = {"ssl_handshake_timeout": self._bounds.handshake, "ssl_shutdown_timeout": GOODBYE}
         try:
             await asyncio.get_running_loop().connect_accepted_socket(
@@ -165,6 +166,9 @@ class Listener:
             if failure is None:
                 return
             self._connections.discard(connection)
+            connection.drop = (
+                _nothing  # else task and connection keep each other, and 256 KiB of asyncio's, until collected
+            )
             accepted.close()  # a task that was cancelled before it began has made no transport that would do it
             if not isinstance(failure, OSError | asyncio.CancelledError):
                 _log.error("%s: a connection failed", self._name, exc_info=failure)
@@ -181,6 +185,7 @@ class Listener:
         def lost(handler: object) -> None:
             self._by_handler.pop(handler, None)
             self._connections.discard(connection)
+            connection.drop = _nothing  # likewise
 
         return lost
 
@@ -280,6 +285,26 @@ class _Protocol(asyncio.Protocol):
         self._lost(handler)
         if handler is not None:
             handler.connection_lost(exc)
+
+
+async def _readable(accepted: socket.socket) -> None:
+    """Return once the client has said something: until then its connection costs neither buffers nor TLS state."""
+    loop = asyncio.get_running_loop()
+    there = loop.create_future()
+    loop.add_reader(accepted, _settle, there)
+    try:
+        await there
+    finally:
+        loop.remove_reader(accepted)
+
+
+def _nothing() -> None:
+    """Drop a connection that is gone."""
+
+
+def _settle(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
 
 
 def _listening(endpoint: Endpoint) -> socket.socket:

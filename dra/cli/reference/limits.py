@@ -50,8 +50,8 @@ def _listening(bounds: Bounds) -> tuple[Bound, ...]:
         Bound(
             "connections at a time",
             str(bounds.connections),
-            "the oldest connection that waits for a request is closed, of the address that has most of them; where every "
-            "connection is being answered, the new connection is closed",
+            "the oldest connection that waits for a request is closed, of the address that has most of them; where "
+            "every connection is being answered, the new connection is closed",
             f"{_DROPPED} (`Crowded`, `Full`)",
         ),
         *(
@@ -79,8 +79,8 @@ def _listening(bounds: Bounds) -> tuple[Bound, ...]:
             else []
         ),
         Bound(
-            "time for the TLS handshake; for the first request, its body included; between two requests, or until an answer "
-            "has been read" + ("; a connection is closed after one answer" if bounds.once else ""),
+            "time for the TLS handshake; for the first request, its body included; between two requests, or until an "
+            "answer has been read" + ("; a connection is closed after one answer" if bounds.once else ""),
             f"{bounds.handshake:g} s; {bounds.request:g} s; {bounds.idle:g} s",
             "the connection is closed",
             f"{_DROPPED} (`Slow`)",

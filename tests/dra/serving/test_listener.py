@@ -2,9 +2,11 @@
 
 import asyncio
 import contextlib
+import gc
 import resource
 import socket
 import ssl
+from asyncio.sslproto import SSLProtocol
 from collections import Counter
 
 import aiohttp
@@ -112,6 +114,29 @@ async def test_of_hundreds_of_silent_connections_ten_stay_and_others_are_answere
             for each in silent:
                 each.close()
         await serving.until(lambda: len(serving.listener) == 0)
+
+
+async def test_what_a_dropped_connection_had_is_free_at_once_and_not_when_garbage_is_collected(contexts):
+    gc.collect()
+    gc.disable()
+    before = there()
+    try:
+        async with Serving(bounds(connections=3, opening=2), contexts[0]) as serving:
+            begun = []
+            for _ in range(30):
+                begun.append(await asyncio.to_thread(serving.connect))
+                begun[-1].sendall(b"\x16\x03\x01\x02\x00\x01")
+            assert await serving.ask(context=contexts[1]) == "hello"
+            await serving.until(lambda: sum(serving.dropped.values()) >= 28 and there() - before <= 3)
+            for each in begun:
+                each.close()
+    finally:
+        gc.enable()
+
+
+def there():
+    """Return how many TLS connections are in memory."""
+    return sum(isinstance(each, SSLProtocol) for each in gc.get_objects())
 
 
 async def test_a_handshake_without_an_end_is_given_up(contexts):
