@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 from dra.engine.grammar import agreeing
+from dra.engine.remedies import harmless
 from dra.model.meta import Key, Struct, Uid
 
 
@@ -282,7 +283,7 @@ def _shown(value: str | int) -> str | int:
     """Return an argument as people can read it: names in lists may be of any length and in any characters."""
     if isinstance(value, int):
         return value
-    text = "".join(c if c.isprintable() else repr(c)[1:-1] for c in value[:LONGEST_ARGUMENT])
+    text = harmless("".join(c if c.isprintable() else repr(c)[1:-1] for c in value[:LONGEST_ARGUMENT]))
     return text if len(value) <= LONGEST_ARGUMENT else f"{text}…"
 
 

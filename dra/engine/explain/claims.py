@@ -197,7 +197,8 @@ class _Told:
             yield self.claim_has(
                 Trouble.HELD_TWICE, device=str(conflict.item), other=other, count=len(pods), whose=self._whose(pods)
             )
-        yield from (self.pod_has(Trouble.OFF_ALLOCATION, c) for c in view.starting if c.uid in view.excluded)
+        off = (c for c in view.starting if c.uid in view.excluded and not c.deleting)
+        yield from (self.pod_has(Trouble.OFF_ALLOCATION, c) for c in off)
         yield from self._kept()
         yield from self._useless()
         yield from self._entries()

@@ -111,8 +111,13 @@ async def _by_controller(connection: Connection, wish: Wish, claim: ResourceClai
         if claim.status.allocation is None or claim.metadata.uid != uid:
             return f"claim {name}: released by the controller"
         await asyncio.sleep(PAUSE)
+    stays = "the wish stays on the claim"
+    if wish.unused:  # nobody has vouched: by the time that a controller sees the wish, the claim may be used again
+        gone = {"metadata": {"annotations": {FORCE_RELEASE: None}}}
+        await connection.client.merge_patch(CLAIMS, wish.key, gone, model=ResourceClaim, uid=uid)
+        stays = "the wish was taken off again"
     raise FailedError(
-        f"claim {name}: not released within {wish.within:.0f} s; the wish stays on the claim. "
+        f"claim {name}: not released within {wish.within:.0f} s; {stays}. "
         f"See: kubectl dra explain claim {wish.key[1]} -n {wish.key[0]}"
     )
 

@@ -309,7 +309,7 @@ def text(problem: Problem) -> str:
 
 def note(problem: Problem) -> str:
     """Return the same without the object; a command has all the names, a text only some."""
-    numbers = problem.numbers
+    numbers = {key: harmless(value) if isinstance(value, str) else value for key, value in problem.numbers.items()}
     pods = str(numbers.get("pods", "")).split()
     if len(pods) > 1:
         rest = int(numbers.get("count", 0)) - len(pods)

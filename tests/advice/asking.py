@@ -1,0 +1,82 @@
+"""Everything that is printed about a world, and the commands in it with what they are about."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from dra.cli.kubectl.connection import Connection
+from dra.cli.kubectl.options import Style
+from dra.cli.kubectl.reading.live import Parts, Reader
+from dra.cli.kubectl.why import audit as auditing
+from dra.cli.kubectl.why import words
+from dra.engine.explain import claims, pods
+from dra.engine.explain.audit import audit
+from dra.engine.explain.scene import Scene
+from dra.engine.remedies import changing
+from dra.kube.client import Client
+from dra.kube.limits import Limiter
+from dra.local.transport import LocalTransport
+
+if TYPE_CHECKING:
+    from dra.engine.explain.snapshot import Snapshot
+    from dra.local.server import ApiServer
+    from tests.advice.comparing import Name
+
+LEASE: Final = ("dra-reserve", "dra-reserve-controller")
+_PLURALS: Final = {"claim": "resourceclaims", "pod": "pods"}
+_PROBLEM: Final = re.compile(r"^ +\S+ +(?P<trouble>\w+): (?P<kind>claim|pod) (?P<key>[^ :]+): ")
+_NEXT: Final = re.compile(r"^ +next +(?P<command>.*)$")
+
+
+class Printed(NamedTuple):
+    """A command that was printed to be pasted."""
+
+    command: str
+    about: Name
+    asked: str
+    trouble: str
+
+
+async def snapshot(server: ApiServer) -> Snapshot:
+    """Read a world as `kubectl dra` does."""
+    transport = LocalTransport(server)
+    connection = Connection(client=Client(transport, Limiter(1e6, 1e6)), transport=transport)
+    return await Reader(connection, namespace=None, lease=LEASE).read(Parts.ALL)
+
+
+def printed(found: Snapshot) -> list[Printed]:
+    """Return all commands that any question about a world is answered with; each once for each question."""
+    scene = Scene(found)
+    answers: list[Printed] = []
+    for claim in found.claims:
+        facts = claims.explain(scene, claim.metadata.key)
+        assert facts is not None
+        answers += _in([*words.claim_lines(facts, found)], asked=claim.metadata.namespace)
+    for key in scene.pods:
+        about = pods.explain(scene, key)
+        assert about is not None
+        answers += _in([*words.pod_lines(about, found)], asked=key[0])
+    for problem in audit(scene):
+        text = auditing._written((problem,), Style())
+        _, _, todo = text.partition("\n\nTo do:\n")
+        todo = todo.partition("\n\nTo weigh:\n")[0]
+        name = (_PLURALS["claim" if problem.subject.kind == "ResourceClaim" else "pod"], *problem.subject.key)
+        answers += [Printed(line.strip(), name, name[1], problem.trouble) for line in todo.splitlines()]
+        left = [each for each in changing(text) if each not in todo]
+        assert not left, f"{left}: a command that changes something, and not to be pasted"
+    return answers
+
+
+def _in(lines: list[str], *, asked: str) -> Iterator[Printed]:
+    """Yield the commands of an answer, each with the problem above it; nothing else in it may change anything."""
+    about, trouble = ("", "", ""), ""
+    for line in lines:
+        if found := _NEXT.match(line):
+            yield Printed(found["command"], about, asked, trouble)
+            continue
+        assert not changing(line), f"{line}: a command that changes something, and not to be pasted"
+        if problem := _PROBLEM.match(line):
+            about = (_PLURALS[problem["kind"]], *problem["key"].split("/"))  # type: ignore[assignment]
+            trouble = problem["trouble"]
