@@ -48,7 +48,7 @@ CODES: Final[Mapping[Code, Guidance]] = {
         "The devices are free.", "Nobody used the claim any more, and its reservation had ended.", "Nothing."
     ),
     Code.DEALLOCATION_WAITS: Guidance(
-        "Nobody uses the claim, but a pod that was listed lately may still be bound to its devices.",
+        "Nobody uses the claim, but a pod that was listed or let in lately may still be bound to its devices.",
         "A scheduler that began before may still be at work; it is given a minute, 21 where pods wait for volumes.",
         "Wait.",
         Kept.YES,

@@ -90,7 +90,7 @@ RENDERINGS: Final[dict[Code, Rendering]] = {
     Code.DEALLOCATED: Rendering(Severity.NORMAL, "has no consumer left: its devices are free ({cause})"),
     Code.DEALLOCATION_WAITS: Rendering(
         Severity.NORMAL,
-        "has no consumer left, but {pods} pods may still be bound; it stays allocated for up to {seconds} s",
+        "has no consumer left, but pods may still be bound (known: {pods}); it stays allocated for up to {seconds} s",
     ),
     Code.LEADER_CHANGED: Rendering(
         Severity.NORMAL,
@@ -207,7 +207,8 @@ RENDERINGS: Final[dict[Code, Rendering]] = {
         "they end. See: kubectl get pods -n {namespace} -o wide",
     ),
     Code.FORCE_RELEASE_WAITS: Rendering(
-        Severity.NORMAL, "is released by force as soon as {pods} pods cannot be bound any more, within {seconds} s"
+        Severity.NORMAL,
+        "is released by force as soon as no pod can be bound any more (known: {pods}), within {seconds} s",
     ),
     Code.HELD: Rendering(
         Severity.NORMAL, "is held for reservation {reservation}: its devices stay allocated for the owners to come"

@@ -217,16 +217,20 @@ class Record:
         self.present = {uid: when for uid, when in self.present.items() if uid in listed}
 
     def _covered(self, claim: ResourceClaim | None) -> frozenset[Uid]:
-        """Return the waiting pods that an entry for many lets in, their PodGroup's or any pod's."""
+        """Return the unbound pods that an entry for many lets in, their PodGroup's or any pod's.
+
+        Gated ones are among them: the pods watch may be late.
+        """
         if claim is None or not claim.entries:
             return frozenset()
         allocation = claim.status.allocation
         if allocation is not None and allocation.reserved_for_any_pod and self._lists_workload(claim):
-            return frozenset(self.stages[Stage.WAITING])
+            return frozenset((*self.stages[Stage.WAITING], *self.stages[Stage.GATED]))
         groups = {e.name for e in claim.entries if e.is_pod_group}
         if not groups:
             return frozenset()
-        return frozenset(uid for uid, c in self.stages[Stage.WAITING].items() if c.gang in groups)
+        unbound = (*self.stages[Stage.WAITING].items(), *self.stages[Stage.GATED].items())
+        return frozenset(uid for uid, c in unbound if c.gang in groups)
 
     def _came_back(self, uid: Uid, now: Instant) -> bool:
         """Whether somebody put back what was pruned; a waiting pod's entry is the scheduler's to write."""
@@ -263,6 +267,11 @@ class Record:
         known = made or (same and history.seen_allocated) or self._lists_workload(claim)
         written = ours and before is not None and before.status != claim.status
         taken_back = earlier is not None and allocation is None and bool(self.stages[Stage.WAITING])
+        closed = history.closed_since if same else None
+        if allocation is None or self._opens(claim):
+            closed = None
+        elif closed is None and self._may_have_been_open(before, same=same):
+            closed = now
         deleting = claim.metadata.deleting
         since = history.deleting_since if history.deleting_since is not None else now
         self.history = msgspec.structs.replace(
@@ -271,11 +280,26 @@ class Record:
             allocated_at=None if allocation is None else allocated_at,
             podless_since=kept if podless else None,
             seen_allocated=known,
+            closed_since=closed,
             deleting_since=since if deleting else None,
             leftover_at=_leftover_at(history.leftover_at, claim, freed=ours and earlier is not None, now=now),
             written_at=now if written else history.written_at,
             unstuck=history.unstuck + 1 if taken_back else history.unstuck,
         )
+
+    def _opens(self, claim: ResourceClaim) -> bool:
+        """Whether an entry lets unlisted pods in: a PodGroup's, or the workload's where the API has fields."""
+        return any(e.is_pod_group for e in claim.entries) or (self._native_any_pod() and self._lists_workload(claim))
+
+    def _native_any_pod(self) -> bool:
+        found = self.reservation
+        return found is not None and found.native and found.any_pod
+
+    def _may_have_been_open(self, before: ResourceClaim | None, *, same: bool) -> bool:
+        """Whether an entry for many may have been there until a moment ago: it was, or nobody knows."""
+        if before is None or not same:
+            return self._native_any_pod()
+        return self._opens(before)
 
     def _lists_workload(self, claim: ResourceClaim) -> bool:
         reference = self.reservation.reference if self.reservation is not None else None

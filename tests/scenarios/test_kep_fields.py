@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import pytest
 
+from dra.engine.instants import BIND_HORIZON
 from tests.scenarios import objects, steps
 from tests.scenarios.claims import allocated, condition, entries, listed
 from tests.scenarios.eventually import eventually, steadily
@@ -26,6 +27,9 @@ Json = dict[str, Any]
 MANY: Final = 300
 """More pods than a list may hold."""
 
+FREED_WITHIN: Final = BIND_HORIZON + 10.0
+"""Seconds: binding a pod writes nothing on such a claim, so a bind horizon lies between release and deallocation."""
+
 
 def _claim(name: str, *, devices: str, owner: Json, resource: str, group: str) -> Json:
     claim = objects.claim(name, device_class=devices)
@@ -34,11 +38,15 @@ def _claim(name: str, *, devices: str, owner: Json, resource: str, group: str) -
 
 
 def _enters_with_the_allocation(history: WatchHistory, wanted: Json) -> bool:
-    """Tell whether each version that is allocated says so to any pod, and names the workload alone."""
+    """Tell whether each version that is allocated says so to any pod, and names the workload alone, then the guard."""
     versions = [version.object for version in history.versions if allocated(version.object)]
-    return bool(versions) and all(
-        claim["status"]["allocation"].get("reservedForAnyPod") is True and entries(claim) == [wanted]
-        for claim in versions
+    lists = [[entry["resource"] for entry in entries(claim)] for claim in versions]
+    begun = lists.index(["guards"]) if ["guards"] in lists else len(lists)
+    return (
+        begun > 0
+        and all(claim["status"]["allocation"].get("reservedForAnyPod") is True for claim in versions)
+        and all(entries(claim) == [wanted] for claim in versions[:begun])
+        and all(found == ["guards"] for found in lists[begun:])
     )
 
 
@@ -63,7 +71,7 @@ async def test_a_job_of_more_pods_than_a_list_holds_is_the_only_entry_until_it_e
             within=60,
             saying="the job is complete",
         )
-        await steps.freed(namespace, "train")
+        await steps.freed(namespace, "train", within=FREED_WITHIN)
         await steps.pods_run(namespace, "next")
     assert _enters_with_the_allocation(history, claim["spec"]["reservedFor"])
 
@@ -79,7 +87,7 @@ async def test_a_deployment_of_no_pods_keeps_its_claim_until_it_is_deleted(names
     await steadily(lambda: _is_allocated(namespace, "shared"), lasting=2.0, saying="the deployment may scale up again")
 
     await namespace.delete(DEPLOYMENTS, "crew")
-    await steps.freed(namespace, "shared", within=10.0)
+    await steps.freed(namespace, "shared", within=FREED_WITHIN)
 
 
 async def test_what_its_owner_has_released_is_freed_when_the_last_pod_has_ended(namespace: Namespace) -> None:
@@ -91,7 +99,7 @@ async def test_what_its_owner_has_released_is_freed_when_the_last_pod_has_ended(
     await steps.unlist(namespace, "train", job["metadata"]["uid"])
     await steadily(lambda: _is_allocated(namespace, "train"), lasting=2.0, saying="two pods use it")
     await steps.end_pods(namespace)
-    await steps.freed(namespace, "train", within=10.0)
+    await steps.freed(namespace, "train", within=FREED_WITHIN)
 
 
 async def test_a_claim_may_name_a_job_that_does_not_exist_yet(namespace: Namespace) -> None:
@@ -105,7 +113,7 @@ async def test_a_claim_may_name_a_job_that_does_not_exist_yet(namespace: Namespa
     assert job["metadata"]["uid"] in steps.uids(found)
 
     await steps.end_pods(namespace)
-    await steps.freed(namespace, "train", within=10.0)
+    await steps.freed(namespace, "train", within=FREED_WITHIN)
 
 
 async def _pods_of(namespace: Namespace, job: str) -> list[Json]:

@@ -58,3 +58,24 @@ def test_an_entry_that_arrives_after_its_owner_has_released_the_claim_is_refused
     )
     outcome = play(Scenario(seed=1004828, beginning=beginning, decisions=decisions, until=60.0))
     assert not outcome.violation
+
+
+def test_a_pod_that_is_bound_while_a_release_is_under_way_keeps_its_devices():
+    """With the KEP's fields, binding writes nothing on the claim: no resourceVersion stops a late deallocation."""
+    late = Rule(
+        fault=Fault.DELAY,
+        component="controller*",
+        verb="patch",
+        resource="resourceclaims.resource.k8s.io*",
+        times=2,
+        seconds=8.0,
+    )
+    decisions = (
+        CreateJob(at=0.0, namespace="ml", name="train", pods=4, claims=("c0",), seconds=52.65),
+        CreateClaim(at=27.6, namespace="ml", name="c0", job="train", known=True, pre_list=True),
+        Misfortune(at=70.83, rule=late),
+        CreatePods(at=80.63, namespace="ml", names=("p3",), claims=("c0",)),
+    )
+    beginning = Beginning(kep=True, devices=(("gpu-0", ("n1", "n2")),))
+    outcome = play(Scenario(seed=701112, beginning=beginning, decisions=decisions, until=120.0))
+    assert not outcome.violation

@@ -85,9 +85,10 @@ def deallocation_rule(view: ClaimView, policy: Policy, now: Instant, desired: De
     ):
         return desired
     late = still_bindable(view, now, gated=view.gated)
-    if not late:
+    until = max((when for _, when in late), default=now)
+    until = max(until, view.unseen_bindable_until(now=now))
+    if until <= now:
         return _free(view, desired, cause=_why(view, desired))
-    until = max(when for _, when in late)
     waits = view.reason(
         Code.DEALLOCATION_WAITS,
         pods=len(late),
@@ -109,6 +110,7 @@ def _deletion(view: ClaimView, now: Instant, desired: Desired) -> Desired:
     late = still_bindable(view, now, gated=view.gated)
     unlisted = (when for c, when in late if c.uid not in view.listed)
     until = max((*listed, *unlisted), default=now)
+    until = max(until, view.unseen_bindable_until(now=now))
     if now < until:
         return desired.but(guard=EntryKind.GUARD in view.kinds).look_at(until)
     return _free(view, desired, cause="the claim is being deleted")

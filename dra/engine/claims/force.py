@@ -38,9 +38,11 @@ def force_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) 
     for_many = view.any_pod or (desired.workload is not None and desired.workload.is_pod_group)
     desired = desired.but(revoking=True, urgent=True, workload=None if for_many else desired.workload)
     late = still_bindable(view, now, gated=view.gated)
-    if late:
+    until = max((when for _, when in late), default=now)
+    until = max(until, view.unseen_bindable_until(now=now))
+    if until > now:
         waits = view.reason(Code.FORCE_RELEASE_WAITS, pods=len(late), seconds=int(BIND_HORIZON))
-        return desired.look_at(max(when for _, when in late)).because(waits)
+        return desired.look_at(until).because(waits)
     freed = view.reason(Code.FORCE_RELEASED, done=True, overridden=named(_overridden(view)) or "nothing")
     return _obeyed(desired).but(allocated=False, confirm=True, given_up=view.stranded).because(freed)
 

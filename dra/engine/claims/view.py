@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from dra.engine.consumers import Consumer, Stage
-from dra.engine.instants import SLOW_BIND_HORIZON, Instant
+from dra.engine.instants import BIND_HORIZON, NEVER, SLOW_BIND_HORIZON, Instant
 from dra.engine.ledger import Conflict
 from dra.engine.reasons import Code, Reason, claim_reason
 from dra.engine.reservations.devices import Hold
@@ -157,6 +157,12 @@ class History(Struct, frozen=True):
     podless_since: Instant | None = None
     """Since when no pod has been in the list of the present allocation; None while one is."""
 
+    closed_since: Instant | None = None
+    """Since when no entry of the present allocation lets pods in that are not listed; None while one does, or none did.
+
+    Where nobody knows, as after a restart, that is since the claim was first seen.
+    """
+
     deleting_since: Instant | None = None
     """When the deletion timestamp was first seen."""
 
@@ -280,6 +286,26 @@ class ClaimView(msgspec.Struct, frozen=True, dict=True, kw_only=True):
         results = self.allocation.devices.results if self.allocation is not None else None
         slow = any(result.binding_conditions for result in results or ())
         return SLOW_BIND_HORIZON if slow else consumer.bind_horizon
+
+    @property
+    def open(self) -> bool:
+        """Whether an entry lets pods in that are not listed, so that binding them writes nothing on the claim."""
+        return bool(self.groups) or (self.any_pod and EntryKind.WORKLOAD in self.kinds)
+
+    def unseen_bindable_until(self, *, now: Instant) -> Instant:
+        """Return until when pods may be bound without a write of the claim, pods that nobody has seen included.
+
+        While an entry for many is in the list, that is a bind horizon from now. A claim under deletion lets no pod in.
+        """
+        results = self.allocation.devices.results if self.allocation is not None else None
+        slow = any(result.binding_conditions for result in results or ())
+        horizon = SLOW_BIND_HORIZON if slow else BIND_HORIZON
+        closed = now if self.open else self.history.closed_since
+        if closed is None:
+            return -NEVER
+        if self.claim.metadata.deleting and self.history.deleting_since is not None:
+            closed = min(closed, self.history.deleting_since)
+        return closed + horizon
 
     def covers(self, consumer: Consumer) -> bool:
         """Whether an entry for many lets the pod in, so that it is bound without a write: its PodGroup's, or any pod's.

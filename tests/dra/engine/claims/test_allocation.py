@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from dra.engine.actions import Annotate, Deallocate
+from dra.engine.actions import Annotate, Deallocate, SetReservedFor
 from dra.engine.claims.decide import decide
 from dra.engine.claims.policy import ALONGSIDE, REPLACE
 from dra.engine.claims.view import History
@@ -11,10 +11,13 @@ from dra.engine.instants import BIND_HORIZON, NEVER, SLOW_BIND_HORIZON
 from dra.engine.ledger import Conflict, Holder, Item
 from dra.engine.reasons import Code
 from dra.engine.window import Listing
+from dra.engine.world import World
 from dra.model import workloads
 from dra.model.claims import (
     DELETE_PROTECTION,
 )
+from dra.model.references import ConsumerReference
+from dra.model.workloads import FORCE_RELEASE
 from tests.dra.engine.examples import (
     FINISHED,
     FOREIGN,
@@ -122,6 +125,68 @@ def test_while_that_is_so_the_guard_keeps_the_edge():
     assert listed(plan) == ["guards/train"]
     waits = decided(view(claim(list=["guard"]), waiting("b"), listings=lately("b", 10.0)))
     assert (waits.claim_writes, waits.wake_at) == ((), NOON + 50.0)
+
+
+# Rule 8, where an entry for many lets pods in that nobody lists: binding them writes nothing on the claim
+
+GROUP = ConsumerReference.parse("podgroups.scheduling.k8s.io/g", uid=uid("g"))
+NATIVE = {"workload": JOB, "native": True, "any_pod": True}
+
+
+def stages(*versions):
+    """Show the world one version of the claim after the other, and return a function that decides at an instant."""
+    world = World()
+    for number, of in enumerate(versions):
+        world.observe_claim(of, now=NOON + number, ours=number > 0)
+
+    def at(now):
+        return decided(msgspec.structs.replace(world.view(KEY, now=now), workload=FINISHED), now=now)
+
+    return at
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        pytest.param({**NATIVE, "list": [JOB]}, id="the-job-has-finished"),
+        pytest.param({**NATIVE, "list": [JOB], "deleting": True}, id="the-claim-is-deleted"),
+        pytest.param(
+            {**NATIVE, "list": [JOB], "annotations": {FORCE_RELEASE: "uid-claim-train"}}, id="it-is-released-by-force"
+        ),
+    ],
+)
+def test_the_entry_that_lets_any_pod_in_goes_before_the_allocation(form):
+    plan = stages(claim(version=1, **form))(NOON)
+    assert not of_type(plan, Deallocate)
+    assert JOB.uid not in {entry.uid for write in of_type(plan, SetReservedFor) for entry in write.entries}
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param({**NATIVE, "list": [JOB]}, {**NATIVE, "list": ["guard"]}, id="we-took-it-off"),
+        pytest.param({**NATIVE, "list": [JOB]}, {**NATIVE}, id="its-owner-took-it-off"),
+        pytest.param({"list": [GROUP, "guard"]}, {"list": ["guard"]}, id="its-group-is-gone"),
+    ],
+)
+def test_a_bind_horizon_lies_between_that_entry_and_the_allocation(before, after):
+    at = stages(claim(version=1, **before), claim(version=2, **after))
+    first = at(NOON + 1.0)
+    assert (of_type(first, Deallocate), codes(first)[-1]) == ([], Code.DEALLOCATION_WAITS)
+    end = NOON + 1.0 + BIND_HORIZON
+    assert not of_type(at(end - 0.1), Deallocate)
+    assert of_type(at(end), Deallocate) == [Deallocate(claim=KEY, confirm=True)]
+
+
+def test_after_a_restart_the_entry_may_have_gone_a_moment_ago():
+    at = stages(claim(version=1, **NATIVE))
+    assert not of_type(at(NOON + BIND_HORIZON - 0.1), Deallocate)
+    assert of_type(at(NOON + BIND_HORIZON), Deallocate)
+
+
+def test_where_binding_writes_the_claim_nothing_waits():
+    at = stages(claim(version=1, workload=JOB, entered=True, list=[JOB]))
+    assert of_type(at(NOON), Deallocate) == [Deallocate(claim=KEY, confirm=True)]
 
 
 def test_the_finalizer_and_our_marks_go_in_the_write_after():
