@@ -9,7 +9,7 @@ from typing import Final
 
 from controller.extender.picture import Picture
 from controller.extender.wire import HIGHEST_SCORE, FilterResult, HostPriority, MetaPod, MetaVictims
-from dra.engine.reservations import marks, placeholders, preemption, refusals, score
+from dra.engine.reservations import marks, placeholders, preemption, refusals, score, spreading
 from dra.engine.reservations.books import Sifted
 from dra.engine.reservations.claimants import Claimant, MalformedAnnotationError
 from dra.engine.reservations.refusals import UNRESOLVABLE, Refusal, Why
@@ -49,14 +49,16 @@ def unfit(picture: Picture, pod: PlacedPod) -> str:
     return refusals.summary(why, owned=owned)
 
 
-def rank(picture: Picture, pod: PlacedPod, names: Sequence[str]) -> list[HostPriority]:
+def rank(picture: Picture, pod: PlacedPod, names: Sequence[str], *, spreads: bool = True) -> list[HostPriority]:
     """Return how good nodes are: those whose reservation the pod fills best come first.
+
+    For a placeholder the emptiest nodes come first; `spreads`: whether they do.
 
     A node that is not named counts for nothing, and most never do: naming thousands of them, for each pod, is work for
     us and for the scheduler.
     """
-    if placeholders.stands_for(pod.metadata) is not None:
-        return []
+    if (uid := placeholders.stands_for(pod.metadata)) is not None:
+        return _spread(picture, uid, names) if spreads else []
     try:
         scores = picture.books.scores(picture.claimant(pod), names)
     except MalformedAnnotationError:
@@ -113,6 +115,17 @@ def _for_reservation(picture: Picture, uid: Uid, names: Sequence[str]) -> Filter
     # A placeholder without requests gains nothing in kube-scheduler's eyes when pods leave: preemption is not tried.
     sifted = picture.books.places(known.holding, only=known.only, required=known.required)
     return _told(sifted, names, preemptible=not known.holding.pre_allocates)
+
+
+def _spread(picture: Picture, uid: Uid, names: Sequence[str]) -> list[HostPriority]:
+    """Return the best nodes for a reservation, if some are better than others."""
+    known = picture.reservation(uid)
+    if known is None or known.holding.fault or spreading.states_preferences(known.reservation.spec.template):
+        return []
+    welcome = [name for name in names if name not in picture.shunned]
+    options = picture.books.options(known.holding, welcome, only=known.only, required=known.required)
+    best = spreading.best(options, known.holding.amounts)
+    return [HostPriority(host=name, score=HIGHEST_SCORE) for name in best] if len(best) < len(names) else []
 
 
 def _told(sifted: Sifted, names: Sequence[str], *, preemptible: bool = True) -> FilterResult:

@@ -86,6 +86,7 @@ class Extender:
             clock=clock,
             troubles=self._watching.troubles,
             binds=lambda: self.binds,
+            spreads=configuration.spread_reservations,
             unfit=reporting.unfit,
         )
         self._server = Server(configuration, self.calls, observer=self.metrics.dropped)

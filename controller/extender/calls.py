@@ -41,9 +41,12 @@ class Calls:
         clock: Clock,
         troubles: Callable[[], list[str]],
         binds: Callable[[], bool],
+        spreads: bool = True,
         unfit: Callable[[PlacedPod, str], None] = lambda _pod, _why: None,
     ) -> None:
         """``troubles``: why nothing can be answered; ``binds``: whether this replica does.
+
+        ``spreads``: whether reservations go to the emptiest nodes; else kube-scheduler's scores alone decide.
 
         ``unfit`` is told of each pod that must run in a reservation and finds no node, and what keeps reservations.
         """
@@ -54,6 +57,7 @@ class Calls:
         self._clock = clock
         self._troubles = troubles
         self._binds = binds
+        self._spreads = spreads
         self._unfit = unfit
         self._verbs: dict[str, Callable[[bytes], Awaitable[object]]] = {
             "filter": self._filter,
@@ -85,7 +89,7 @@ class Calls:
 
     def prioritize(self, pod: PlacedPod, names: Sequence[str]) -> list[wire.HostPriority]:
         """Return how good nodes are."""
-        return advice.rank(self._picture, pod, names)
+        return advice.rank(self._picture, pod, names, spreads=self._spreads)
 
     async def bind(self, call: wire.BindArgs) -> None:
         """Bind a pod. Raises RefusedError and UnknownOutcomeError."""

@@ -18,7 +18,7 @@ from typing import Final
 
 import msgspec
 
-from dra.api.reservations.model import MalformedReservationError, Phase, Reservation, read
+from dra.api.reservations.model import MalformedReservationError, Phase, Reservation, TaintEffect, read
 from dra.engine.reservations import amounts, holdings, nodes, placeholders
 from dra.engine.reservations.amounts import Amounts
 from dra.engine.reservations.books import Books
@@ -67,6 +67,8 @@ class Picture:
         self.nominations = Nominations(self.books)
         self.faults: dict[str, str] = {}
         """Node → what is wrong with its annotation; the last valid one counts."""
+        self.shunned: set[str] = set()
+        """Nodes with a taint PreferNoSchedule."""
         self.remembered: dict[str, str] = {}
         """Node → the last valid annotation, as a process before this one knew it; empty: there was none."""
         self._reservations: dict[Uid, Known] = {}
@@ -93,6 +95,10 @@ class Picture:
         """Take in a node: what it keeps for itself is not there."""
         name = node.metadata.name
         self._resources.update(node.status.allocatable or ())
+        if any(taint.effect == TaintEffect.PREFER_NO_SCHEDULE for taint in node.spec.taints or ()):
+            self.shunned.add(name)
+        else:
+            self.shunned.discard(name)
         heeded = nodes.heed(node, before=self._kept.get(name) or self._recalled(name))
         if heeded.left:
             self._kept[name] = heeded.reservation
@@ -108,6 +114,7 @@ class Picture:
         """A node is gone."""
         for memory in (self._kept, self._valid, self.remembered, self.faults):
             memory.pop(name, None)
+        self.shunned.discard(name)
         self.books.forget_node(name)
 
     def last_valid(self) -> dict[str, str]:

@@ -38,6 +38,10 @@ class ExtenderConfiguration(Section):
     bind_seconds: Annotated[float, Field(gt=0, le=8)] = 4.0
     """How long a bind may take; less than the httpTimeout of the scheduler's file, which must not give up before us."""
 
+    spread_reservations: bool = True
+    """Whether Reservations go to the emptiest nodes, by cpu and memory. False, where kube-scheduler packs pods
+    (MostAllocated): then its scores alone decide, which do not see what Reservations hold."""
+
     qps: Annotated[float, Field(gt=0)] = 500.0
     """API requests per second: one for each pod, two for those that enter a reservation …"""
 

@@ -29,6 +29,7 @@ from dra.engine.reservations.preemption import Occupant
 from dra.engine.reservations.ranking import NodeSet
 from dra.engine.reservations.refusals import Refusal, Why
 from dra.engine.reservations.rooms import Held, Room, room
+from dra.engine.reservations.spreading import Option
 from dra.model.meta import Struct, Uid
 
 
@@ -187,6 +188,22 @@ class Books:
         else:
             refused.extend(self._lacking(holding.amounts, left))
         return Sifted(fits=fleet.named(fits), refused=tuple(refused))
+
+    def options(
+        self, holding: Holding, nodes: Iterable[str], *, only: str = "", required: bool = False
+    ) -> Iterator[Option]:
+        """Yield those of these nodes on which a reservation can be placed now.
+
+        Without pre-allocation the nodes are taken as checked (`places`): thousands are asked about each time.
+        """
+        for node in nodes:
+            if not holding.pre_allocates:
+                if (there := self._rooms.get(node)) is not None:
+                    yield Option(room=there)
+                continue
+            found = self._place(holding, node, only=only, required=required)
+            if isinstance(found, Place):
+                yield Option(room=self._rooms[node], over=len(found.over))
 
     def explain(self, pod: Claimant, node: str) -> Verdict:
         """Return what one node says to a pod, with all numbers."""

@@ -540,3 +540,25 @@ async def again_and_again(site):
             if pod["metadata"]["name"] != "rival" and not pod["spec"].get("nodeName"):
                 await site.schedule(pod)
         await site.settle(0.05)
+
+
+async def test_reservations_are_spread_over_empty_nodes():
+    """kube-scheduler forgets what is held as soon as a placeholder is gone: the extender's scores remember."""
+    nodes = {f"n{number}": "16" for number in range(6)}
+    async with Site(nodes=nodes) as site:
+        for name in nodes:
+            await site.reserve(f"r-{name}", "1")
+            await site.place(f"r-{name}")
+        placed = [each["status"]["nodeName"] for each in await site.reservations()]
+        assert sorted(placed) == sorted(nodes)
+
+
+async def test_a_node_that_repels_softly_is_no_better_for_being_empty():
+    async with Site(nodes={"n1": "16", "n2": "16"}) as site:
+        taint = {"key": "k", "effect": "PreferNoSchedule"}
+        await site.ask("PATCH", "/api/v1/nodes/n2", {"spec": {"taints": [taint]}})
+        await site.settle()
+        await site.reserve("first", "1")
+        assert (await site.place("first"))["status"]["nodeName"] == "n1"
+        await site.reserve("second", "1")
+        assert (await site.place("second"))["status"]["nodeName"] == "n1"
