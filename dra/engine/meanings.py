@@ -153,6 +153,13 @@ CODES: Final[Mapping[Code, Guidance]] = {
         "A list has 256 entries at most; see `ConsumerLimit` on the claim.",
         "Delete pods of the claim that have finished and whose logs nobody needs, or use mode `replace`.",
     ),
+    Code.LIST_TAKEN: Guidance(
+        "Pods wait for a place in the claim's list, and entries of others take all of them.",
+        "Somebody's controller lists its own objects in `status.reservedFor`, nearly 256 of them; such entries are "
+        "never touched.",
+        "Ask whoever makes these entries to remove those that are not needed any more, or use several claims.",
+        Kept.YES,
+    ),
     Code.STOCK_CONTROLLER_ACTIVE: Guidance(
         "Two controllers write the same lists; ours acts on that claim as in mode `alongside`.",
         "Mode `replace`, but a kube-controller-manager runs its resourceclaim-controller all the same.",

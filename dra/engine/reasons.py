@@ -39,6 +39,7 @@ class Code(StrEnum):
     SANDBOX_NOT_READY = "SandboxNotReady"
     CONSUMER_LIMIT = "ConsumerLimit"
     WAITS_FOR_SLOT = "WaitsForSlot"
+    LIST_TAKEN = "ListTakenByOthers"
     STOCK_CONTROLLER_ACTIVE = "StockControllerActive"
     DEVICE_HELD_TWICE = "DeviceHeldTwice"
     DELETION_WAITS = "DeletionWaitsForPods"
@@ -164,6 +165,11 @@ RENDERINGS: Final[dict[Code, Rendering]] = {
         Severity.NORMAL,
         "waits until claim {claim} has a slot: 256 entries are all that it can have. "
         "See: kubectl describe resourceclaim -n {namespace} {claim}",
+    ),
+    Code.LIST_TAKEN: Rendering(
+        Severity.WARNING,
+        "{pods} pods wait: {taken} of 256 entries of its list were made by others, who alone may remove these entries: "
+        "{entries}",
     ),
     Code.STOCK_CONTROLLER_ACTIVE: Rendering(
         Severity.WARNING,

@@ -18,6 +18,9 @@ from dra.model.workloads import WorkloadReservation
 _NEARLY_FULL: Final = CAPACITY - SCHEDULER_HEADROOM
 """Entries from which on waiting pods may be waiting for room."""
 
+ANSWER_HOLDS: Final = 10.0
+"""Seconds for which a live read of a listed pod is believed, however often others write the claim meanwhile."""
+
 _RETURN_WITHIN: Final = 5.0
 """Seconds within which a removed entry must be back to count as returned; the stock controller needs 3 ms."""
 
@@ -86,7 +89,17 @@ class Record:
         if self.claim is None:
             return ()
         groups = tuple(entry for entry in self.claim.entries if entry.is_pod_group)
-        return groups if self.reservation is None else (self.reservation.reference, *groups)
+        if self.reservation is None:
+            return groups
+        former = self.former
+        return (self.reservation.reference, *([former] if former is not None else ()), *groups)
+
+    @property
+    def former(self) -> ConsumerReference | None:
+        """The listed object that the claim was reserved for before its reference was edited."""
+        if self.claim is None or self.reservation is None or not self.reservation.former:
+            return None
+        return next((e for e in self.claim.entries if e.uid == self.reservation.former and not e.is_pod), None)
 
     @property
     def strangers(self) -> frozenset[Uid]:
@@ -135,8 +148,8 @@ class Record:
             self._forget_history()
             before = None
         self.claim = claim
-        if not ours:
-            self.present.clear()
+        if not ours:  # whoever wrote it may have had news of them
+            self.present = {uid: when for uid, when in self.present.items() if now < when + ANSWER_HOLDS}
         covered = self._covered(before)
         self._read_reservation(claim)
         self._compare_lists(claim, now=now, ours=ours)

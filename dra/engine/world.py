@@ -314,12 +314,14 @@ class World:
         self._fit(record)
         found = record.reservation
         workload = self.workload(WorkloadKey.of(found.reference, key[0])) if found is not None else Workload()
+        former = record.former
         starting, gated = record.users(Stage.STARTING), record.users(Stage.GATED)
         return ClaimView(
             claim=record.claim,
             reservation=found,
             malformed=record.malformed,
             workload=workload,
+            former=self.workload(WorkloadKey.of(former, key[0])) if former is not None else Workload(),
             entries=tuple(self._entries(record)),
             gated=gated,
             waiting=record.users(Stage.WAITING),

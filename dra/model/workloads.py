@@ -23,6 +23,9 @@ RESERVED_FOR_UID: Final = "reserve.dra/reserved-for-uid"
 RESOLVED_UID: Final = "reserve.dra/resolved-uid"
 """The same uid again if the controller filled it in: such a one is forgotten at release, the creator's never."""
 
+RESOLVED_FOR: Final = "reserve.dra/resolved-for"
+"""The reference for which the controller found that uid: after the reference is edited the uid is another object's."""
+
 ANY_POD: Final = "reserve.dra/reserved-for-any-pod"
 """``"true"`` stands for ``status.allocation.reservedForAnyPod``."""
 
@@ -37,6 +40,9 @@ FORCE_RELEASE: Final = "reserve.dra/force-release"
 
 NO_UID: Final = Uid("")
 """An identity that is not known yet."""
+
+MARKS_OF_UID: Final = frozenset({RESERVED_FOR_UID, RESOLVED_UID, RESOLVED_FOR})
+"""Annotations that remember a uid found by the controller."""
 
 _MARKS: Final = (ANY_POD, ENTERED)
 
@@ -59,6 +65,9 @@ class WorkloadReservation(Struct, frozen=True):
     resolved: bool = False
     """Whether the uid was found by the controller rather than told by the creator."""
 
+    former: Uid = NO_UID
+    """The uid that the controller found before the reference was edited; empty if it was not."""
+
 
 def reservation(claim: ResourceClaim) -> WorkloadReservation | None:
     """Return the workload reservation of a claim, or None if it has none.
@@ -75,12 +84,15 @@ def reservation(claim: ResourceClaim) -> WorkloadReservation | None:
     if text is None:
         return None
     uid = Uid(meta.annotation(RESERVED_FOR_UID) or NO_UID)
+    resolved = bool(uid) and meta.annotation(RESOLVED_UID) == uid
+    if resolved and meta.annotation(RESOLVED_FOR) not in {None, text}:
+        return WorkloadReservation(reference=ConsumerReference.parse(text), former=uid)
     reference = ConsumerReference.parse(text, uid=uid)
     return WorkloadReservation(
         reference=reference,
         any_pod=meta.annotation(ANY_POD) == "true",
         entered=entered,
-        resolved=bool(uid) and meta.annotation(RESOLVED_UID) == uid,
+        resolved=resolved,
     )
 
 
@@ -95,9 +107,9 @@ def marks_of_entry(allocation: AllocationResult) -> dict[str, str | None]:
     return {ANY_POD: "true", ENTERED: digest(allocation)}
 
 
-def marks_of_uid(uid: Uid) -> dict[str, str | None]:
-    """Return the annotations that remember a uid found by the controller."""
-    return {RESERVED_FOR_UID: uid, RESOLVED_UID: uid}
+def marks_of_uid(claim: ResourceClaim, uid: Uid) -> dict[str, str | None]:
+    """Return the annotations that remember a uid found by the controller for the claim's reference."""
+    return {RESERVED_FOR_UID: uid, RESOLVED_UID: uid, RESOLVED_FOR: claim.metadata.annotation(RESERVED_FOR)}
 
 
 def forgotten(claim: ResourceClaim, *, uid_too: bool) -> dict[str, str | None]:
@@ -108,7 +120,7 @@ def forgotten(claim: ResourceClaim, *, uid_too: bool) -> dict[str, str | None]:
     meta = claim.metadata
     stale = [key for key in _MARKS if meta.annotation(key) is not None]
     if uid_too and meta.annotation(RESOLVED_UID) is not None:
-        stale.append(RESOLVED_UID)
+        stale += [key for key in (RESOLVED_UID, RESOLVED_FOR) if meta.annotation(key) is not None]
         if meta.annotation(RESERVED_FOR_UID) == meta.annotation(RESOLVED_UID):
             stale.append(RESERVED_FOR_UID)
     return dict.fromkeys(stale)

@@ -35,7 +35,12 @@ def on(node: str) -> Json:
 def free(claim: Json) -> bool:
     """Tell whether nothing is left of an allocation: neither devices nor the finalizer nor our notes about it."""
     ours = {key for key in claim["metadata"].get("annotations", {}) if key.startswith("reserve.dra/")}
-    whose = {objects.RESERVED_FOR, objects.RESERVED_FOR_UID, "reserve.dra/resolved-uid"}  # not about an allocation
+    whose = {
+        objects.RESERVED_FOR,
+        objects.RESERVED_FOR_UID,
+        "reserve.dra/resolved-uid",
+        "reserve.dra/resolved-for",
+    }  # not about an allocation
     return not allocated(claim) and not claim["metadata"].get("finalizers") and ours <= whose
 
 

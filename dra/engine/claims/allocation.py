@@ -171,10 +171,10 @@ def metadata_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desire
     finalizers = None
     if allocation is None or not desired.allocated:
         if desired.over:  # of a workload that is over nothing is noted any more
-            marks = {key: value for key, value in marks.items() if key not in workloads.marks_of_uid(workloads.NO_UID)}
+            marks = {key: value for key, value in marks.items() if key not in workloads.MARKS_OF_UID}
         marks |= workloads.forgotten(view.claim, uid_too=bool(desired.over))
         if marks.get(workloads.RESOLVED_UID, "") is None and view.workload.phase is WorkloadPhase.PRESENT:
-            marks |= workloads.marks_of_uid(view.workload.uid)  # the next one of that name is there already
+            marks |= workloads.marks_of_uid(view.claim, view.workload.uid)  # the next one of that name is there already
         if view.claim.protected and (allocation is not None or meta.deleting or now >= leftover_at):
             finalizers = tuple(f for f in meta.finalizers or () if f != DELETE_PROTECTION)
     elif desired.workload is not None and not meta.deleting and not view.any_pod:

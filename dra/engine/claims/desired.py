@@ -10,6 +10,7 @@ from dra.engine.actions import Look
 from dra.engine.consumers import Consumer
 from dra.engine.instants import NEVER, Instant
 from dra.engine.reasons import Reason
+from dra.model.claims import RESERVED_FOR_MAX_SIZE
 from dra.model.meta import OwnerReference, Struct, Uid
 from dra.model.references import ConsumerReference
 
@@ -65,6 +66,11 @@ class Desired(Struct, frozen=True):
     lookups: tuple[Look, ...] = ()
     reasons: tuple[Reason, ...] = ()
     wake_at: Instant = NEVER
+
+    @property
+    def has_room(self) -> bool:
+        """Whether an entry for many can still be added to what must stay in the list."""
+        return len(self.kept) + (self.workload is not None) < RESERVED_FOR_MAX_SIZE
 
     def but(self, **changes: object) -> Self:
         """Return a copy with the given fields changed."""

@@ -16,11 +16,14 @@ from dra.engine.claims.policy import Policy
 from dra.engine.claims.view import FINISHED_PODS, ClaimView, Entry, EntryKind, tombstone
 from dra.engine.consumers import Consumer, Stage
 from dra.engine.instants import NEVER, Instant
-from dra.engine.reasons import Code, Reason, pod_reason
+from dra.engine.reasons import Code, Reason, named, pod_reason
 from dra.engine.window import UNLISTED, Need
 from dra.model.claims import RESERVED_FOR_MAX_SIZE
 from dra.model.references import ConsumerReference
 from dra.model.workloads import PRE_LIST
+
+LOOKUPS: Final = 32
+"""Listed pods that one decision looks up; the answers bring about the next decision."""
 
 STRANGER_AGAIN: Final = 60.0
 """Seconds after which a listed pod that does not reference the claim, or is gated, is looked up again."""
@@ -38,6 +41,7 @@ def kept_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) -
     if view.allocation is None:
         return desired
     kept: list[ConsumerReference] = []
+    asked: list[LookUpPod] = []
     for entry in view.entries:
         match entry.kind:
             case EntryKind.UNKNOWN if entry.asked is not None and desired.revoking:
@@ -46,12 +50,15 @@ def kept_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) -
                 # A pod that does not reference the claim, and whose end nobody tells us, or a gated pod.
                 kept.append(entry.reference)
                 when = entry.asked + STRANGER_AGAIN
-                desired = desired.ask(_whether_there(view, entry)) if now >= when else desired.look_at(when)
+                if now >= when:
+                    asked.append(_whether_there(view, entry))
+                else:
+                    desired = desired.look_at(when)
             case EntryKind.FOREIGN:
                 kept.append(entry.reference)
             case EntryKind.UNKNOWN:
                 kept.append(entry.reference)
-                desired = desired.ask(_whether_there(view, entry))
+                asked.append(_whether_there(view, entry))
             case EntryKind.FINISHED | EntryKind.TOMBSTONE if _needs_tombstone(view, entry.consumer, policy, desired):
                 kept.append(tombstone(entry.reference))
             case _:
@@ -60,7 +67,7 @@ def kept_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) -
         # The stock controller adds and removes the others just now: whoever is not in the list at this moment will be.
         others = (c for c in view.finished if c.uid not in view.listed and _needs_tombstone(view, c, policy, desired))
         kept.extend(tombstone(consumer.entry) for consumer in others)
-    return desired.but(kept=desired.kept + tuple(kept))
+    return desired.but(kept=desired.kept + tuple(kept)).ask(*asked[:LOOKUPS])
 
 
 def _whether_there(view: ClaimView, entry: Entry) -> LookUpPod:
@@ -102,7 +109,9 @@ def listing_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired
         wake_at = min(wake_at, when)
     desired = desired.look_at(wake_at)
     chosen = _choose(view, policy, now, desired, candidates)
-    if not policy.prune_started:
+    if _room(desired) < 1:
+        desired = desired.because(*_no_room(view, candidates, chosen))
+    elif not policy.prune_started:
         desired = _explain_limit(view, desired, candidates, chosen)
     desired = desired.because(*_troubles(view, now))
     return desired.but(pods=chosen)
@@ -262,6 +271,16 @@ def _explain_limit(
         for c in left_out[:TOLD_OF_LIMIT]
     )
     return desired.because(limit, *waits)
+
+
+def _no_room(view: ClaimView, candidates: list[Consumer], chosen: tuple[Consumer, ...]) -> Iterator[Reason]:
+    """Tell that entries of others take all slots: only whoever made these entries may remove them."""
+    slots = {c.uid for c in chosen}
+    left_out = [c for c in candidates if c.uid not in slots and c.uid not in view.listed]
+    others = [e for e in view.entries if e.kind in {EntryKind.FOREIGN, EntryKind.UNKNOWN}]
+    if left_out and others:
+        whose = named(str(e.reference) for e in others)
+        yield view.reason(Code.LIST_TAKEN, pods=len(left_out), taken=len(others), entries=whose)
 
 
 def _troubles(view: ClaimView, now: Instant) -> Iterator[Reason]:

@@ -43,4 +43,6 @@ def _keep(view: ClaimView, node: LostNode, desired: Desired) -> Desired:
     reason = view.reason(Code.NODE_LOST, node=node.name, seconds=int(SETTLED))
     if view.claim.metadata.deleting and entry.uid not in view.listed:
         return desired.but(held=True).because(reason)  # under deletion nothing can be added to the list
+    if entry.uid not in view.listed and not desired.has_room:
+        return desired.but(held=True).because(reason)  # a list full of others' entries keeps everybody off
     return desired.but(kept=(*desired.kept, entry)).because(reason)

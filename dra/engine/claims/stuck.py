@@ -17,7 +17,7 @@ from typing import Final
 
 from dra.engine.actions import LookUpPlacements
 from dra.engine.claims.lost import unsettled
-from dra.engine.claims.view import ClaimView, EntryKind, Placements
+from dra.engine.claims.view import ClaimView, Entry, EntryKind, Placements
 from dra.engine.consumers import Consumer
 from dra.engine.instants import NEVER, Instant
 from dra.engine.reasons import Code, Reason
@@ -93,7 +93,7 @@ def waiting_since(view: ClaimView, *, now: Instant) -> Instant | None:
     """
     if view.allocation is None or view.consuming or not view.waiting or view.claim.metadata.deleting:
         return None
-    if view.any_pod or view.groups or not view.kinds.isdisjoint(_FOR_OTHERS):
+    if view.any_pod or view.groups or any(_for_others(entry) for entry in view.entries):
         return None
     if unsettled(view, now):  # its pods may be the last on a node that is lost to the waiting ones
         return None
@@ -135,6 +135,12 @@ def useless(view: ClaimView, now: Instant) -> Iterator[Reason]:
         return
     why = found.fault or "no other node has devices and room for one of them"
     yield view.reason(Code.ALLOCATION_UNUSABLE, pods=len(judged), why=why)
+
+
+def _for_others(entry: Entry) -> bool:
+    """Whether an entry keeps the allocation; one of a pod that is gated by a live read goes with the waiting ones."""
+    gated = entry.kind is EntryKind.UNKNOWN and entry.asked is not None
+    return entry.kind in _FOR_OTHERS and not gated
 
 
 def _judged(view: ClaimView) -> list[Consumer]:

@@ -36,7 +36,7 @@ class EntryKind(StrEnum):
     """What an entry of ``status.reservedFor`` stands for."""
 
     WORKLOAD = "workload"  # the claim's own reference, by uid
-    FORMER = "former"  # the same name, another uid: entered for an object of that name before this one
+    FORMER = "former"  # entered for an object of that name before this one, or before the reference was edited
     GUARD = "guard"
     TOMBSTONE = "tombstone"
     LIVE = "live"  # a pod that is there and unfinished
@@ -186,6 +186,9 @@ class ClaimView(msgspec.Struct, frozen=True, dict=True, kw_only=True):
     reservation: WorkloadReservation | None = None
     malformed: str = ""
     workload: Workload = Workload()
+    former: Workload = Workload()
+    """What is known of the object that the claim was reserved for before its reference was edited."""
+
     entries: tuple[Entry, ...] = ()
     gated: tuple[Consumer, ...] = ()
     waiting: tuple[Consumer, ...] = ()
@@ -374,6 +377,8 @@ def classify(  # noqa: PLR0913 - keyword-only: what is known of whoever it names
     kind = EntryKind.FOREIGN
     if reservation is not None and entry.uid == reservation.reference.uid:
         kind = EntryKind.WORKLOAD
+    elif reservation is not None and reservation.former and entry.uid == reservation.former and not entry.is_pod:
+        kind = EntryKind.FORMER
     elif reservation is not None and _same_name(entry, reservation.reference):
         kind = EntryKind.FORMER if reservation.reference.uid else EntryKind.WORKLOAD
     elif (ours := _ours(entry)) is not None:

@@ -90,7 +90,7 @@ def workload_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desire
     over = OVER.get(outcome, "") if policy.release_finished or outcome is Fate.GONE else ""
     desired = desired.but(over=over)
     if reference.uid and not view.reservation.reference.uid:
-        desired = desired.but(marks={**desired.marks, **workloads.marks_of_uid(reference.uid)})
+        desired = desired.but(marks={**desired.marks, **workloads.marks_of_uid(view.claim, reference.uid)})
     if view.allocation is None:
         return desired
     return _settle_former(view, _entry(view, reference, desired))
@@ -103,6 +103,8 @@ def _entry(view: ClaimView, reference: ConsumerReference, desired: Desired) -> D
     if not desired.over and _in_doubt(view, reference):
         desired = desired.but(unsure=True)
         return desired.because(view.reason(Code.IN_DOUBT, workload=str(reference))) if view.unsure else desired
+    if desired.over and not view.entries and not view.unfinished:  # a failed binding has left it behind
+        return desired.but(released=True)
     if view.entered_before:
         desired = desired.but(released=True)
         if not desired.over:  # else it was us who took the entry away, and somebody else's keeps the claim
@@ -148,10 +150,11 @@ def _settle_former(view: ClaimView, desired: Desired) -> Desired:
     if view.claim.metadata.deleting and not view.consuming:
         return desired
     for entry in view.of(EntryKind.FORMER):
-        if desired.workload is not None or (entry.reference.uid in view.workload.gone and not view.unfinished):
+        gone = entry.reference.uid in view.workload.gone or entry.reference.uid in view.former.gone
+        if desired.workload is not None or (gone and not view.unfinished):
             continue
         desired = desired.but(kept=(*desired.kept, entry.reference))
-        if entry.reference.uid not in view.workload.gone:
+        if not gone:
             desired = desired.ask(LookUpWorkload(claim=view.key, reference=entry.reference))
     return desired
 

@@ -25,6 +25,7 @@ OURS = (
     "reserved-for",
     "reserved-for-uid",
     "resolved-uid",
+    "resolved-for",
     "reserved-for-any-pod",
     "entered-allocation",
     "pre-list",

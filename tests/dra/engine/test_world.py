@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from dra.engine.claims.view import EntryKind, Workload, WorkloadPhase
 from dra.engine.consumers import GATE, Stage
 from dra.engine.instants import BIND_HORIZON, SLOW_BIND_HORIZON
+from dra.engine.record import ANSWER_HOLDS
 from dra.engine.workloads import WorkloadKey
 from dra.engine.world import NO_CLAIM, World
 from dra.model import workloads
@@ -235,7 +236,9 @@ def test_a_pod_without_the_claim_is_looked_up_again_when_somebody_else_has_writt
     world.pod_present(KEY, uid("a"), now=NOON)
     world.observe_claim(claim(version=2, list=[waiting("a")]), now=NOON, ours=True)
     assert kinds(world) == [EntryKind.FOREIGN]
-    told(world, claim(version=3, list=[waiting("a"), waiting("b")]))
+    told(world, claim(version=3, list=[waiting("a"), waiting("b")]), now=NOON + ANSWER_HOLDS - 1.0)
+    assert kinds(world) == [EntryKind.FOREIGN, EntryKind.UNKNOWN]
+    told(world, claim(version=4, list=[waiting("a"), waiting("b")]), now=NOON + ANSWER_HOLDS)
     assert kinds(world) == [EntryKind.UNKNOWN, EntryKind.UNKNOWN]
 
 

@@ -16,7 +16,13 @@ def failing(*results, reported):
     found = allocation()
     devices = DeviceAllocationResult(
         results=[
-            DeviceRequestAllocationResult(driver="d", pool="p", device=device, binding_failure_conditions=list(bad))
+            DeviceRequestAllocationResult(
+                driver="d",
+                pool="p",
+                device=device,
+                binding_conditions=["Attached"],
+                binding_failure_conditions=list(bad),
+            )
             for device, bad in results
         ]
     )

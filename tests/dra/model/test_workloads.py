@@ -132,5 +132,28 @@ def test_the_marks_of_an_entry_are_what_the_accessor_reads():
 
 
 def test_the_marks_of_a_uid_are_what_the_accessor_reads():
-    found = workloads.reservation(claim(workload=UNTOLD, annotations=workloads.marks_of_uid(JOB.uid)))
+    found = workloads.reservation(
+        claim(workload=UNTOLD, annotations=workloads.marks_of_uid(claim(workload=UNTOLD), JOB.uid))
+    )
     assert (found.reference, found.resolved) == (JOB, True)
+
+
+@pytest.mark.parametrize(
+    ("annotations", "uid", "former"),
+    [
+        pytest.param({workloads.RESOLVED_FOR: "jobs.batch/train"}, JOB.uid, "", id="found-for-this-reference"),
+        pytest.param({}, JOB.uid, "", id="found-before-that-was-noted"),
+        pytest.param({workloads.RESOLVED_FOR: "jobs.batch/eval"}, "", JOB.uid, id="found-for-another-one"),
+        pytest.param(
+            {workloads.RESOLVED_FOR: "jobs.batch/eval", workloads.RESOLVED_UID: "uid-other"},
+            JOB.uid,
+            "",
+            id="the-creator-has-told-the-uid",
+        ),
+    ],
+)
+def test_a_uid_that_was_found_does_not_stick_to_another_name(annotations, uid, former):
+    of = claim(workload=JOB, entered=True, annotations={workloads.RESOLVED_UID: JOB.uid, **annotations})
+    found = workloads.reservation(of)
+    assert (found.reference.name, found.reference.uid, found.former) == ("train", uid, former)
+    assert bool(found.entered) is not bool(former)

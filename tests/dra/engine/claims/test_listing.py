@@ -5,13 +5,15 @@ from functools import partial
 import pytest
 
 from dra.engine.actions import Deallocate, Kick, LookUpPod
-from dra.engine.claims.listing import STRANGER_AGAIN, TOLD_OF_LIMIT
+from dra.engine.claims.listing import LOOKUPS, STRANGER_AGAIN, TOLD_OF_LIMIT
 from dra.engine.claims.policy import ALONGSIDE, REPLACE
+from dra.engine.claims.view import LostNode
 from dra.engine.consumers import GATE
 from dra.engine.instants import NEVER
 from dra.engine.reasons import Code
 from dra.engine.window import CAPACITY, SCHEDULER_HEADROOM, Listing
 from dra.model.claims import RESERVED_FOR_MAX_SIZE
+from dra.model.meta import Uid
 from dra.model.references import ConsumerReference
 from dra.model.workloads import PRE_LIST
 from tests.dra.engine.examples import (
@@ -442,3 +444,49 @@ def test_a_bound_pod_off_the_nodes_of_the_allocation_is_never_listed():
     assert "a" not in listed(plan)
     assert "b" in listed(plan)
     assert [(r.code, r.subject.key) for r in plan.reasons] == [(Code.POD_OFF_ALLOCATION, (NAMESPACE, "a"))]
+
+
+# Lists full of entries of others
+
+
+def things(count):
+    kind = {"api_group": "example.com", "resource": "things"}
+    return [ConsumerReference(**kind, name=f"t{i}", uid=Uid(f"t{i}")) for i in range(count)]
+
+
+@pytest.mark.parametrize("policy", [REPLACE, ALONGSIDE], ids=["replace", "alongside"])
+@pytest.mark.parametrize("pod", [gated("a"), waiting("a"), starting("a")], ids=lambda pod: pod.stage.name.lower())
+@pytest.mark.parametrize(("taken", "told"), [(253, False), (254, True), (255, True), (256, True)])
+def test_pods_that_entries_of_others_leave_no_slot_are_told(taken, told, pod, policy):
+    plan = plan_for(claim(workload=JOB, list=things(taken)), pod, policy=policy)
+    assert (Code.LIST_TAKEN in codes(plan)) is told
+    if told:
+        (note,) = (r.note for r in plan.reasons if r.code is Code.LIST_TAKEN)
+        assert note.startswith(f"1 pod waits: {taken} of 256 entries")
+
+
+@pytest.mark.parametrize("policy", [REPLACE, ALONGSIDE], ids=["replace", "alongside"])
+@pytest.mark.parametrize("entries", [[*things(256)], ["guard", *things(255)], [JOB, *things(255)]], ids=len)
+@pytest.mark.parametrize("nodes", [1, 3])
+def test_a_list_never_grows_beyond_what_the_api_server_takes(entries, nodes, policy):
+    lost = tuple(LostNode(name=f"n{i}", boot="b") for i in range(nodes))
+    of = claim(workload=JOB, entered=JOB in entries, list=entries)
+    plan = decided(view(of, started("a"), workload=PRESENT, lost_nodes=lost), policy=policy)
+    written = listed(plan)
+    assert not of_type(plan, Deallocate)
+    assert written is None or len(written) <= RESERVED_FOR_MAX_SIZE
+    assert written is None or set(written) >= {f"things/{e.name}" for e in of.entries if e.resource == "things"}
+
+
+def test_a_lost_node_that_cannot_be_listed_keeps_the_claim_all_the_same():
+    of = view(claim(list=[*things(255), finished("a")]), finished("a"), lost_nodes=(LostNode(name="n1", boot="b"),))
+    full = view(claim(list=things(256)), lost_nodes=(LostNode(name="n1", boot="b"),))
+    assert "lostnodes/n1" in listed(decided(of))
+    assert (decided(full).claim_writes, Code.NODE_LOST in codes(decided(full))) == ((), True)
+
+
+def test_a_decision_looks_up_a_bounded_number_of_pods():
+    pods = many(waiting, 200)
+    plan = decided(view(claim(list=pods)))
+    assert len(of_type(plan, LookUpPod)) == LOOKUPS
+    assert not plan.claim_writes

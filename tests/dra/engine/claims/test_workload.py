@@ -8,6 +8,8 @@ from dra.engine.claims.policy import REPLACE
 from dra.engine.claims.view import EntryKind, Workload, WorkloadPhase
 from dra.engine.claims.workload import Fate, fate
 from dra.engine.reasons import Code
+from dra.engine.workloads import WorkloadKey
+from dra.engine.world import World
 from dra.model import workloads
 from dra.model.meta import Uid
 from dra.model.references import ConsumerReference
@@ -17,7 +19,10 @@ from tests.dra.engine.examples import (
     GONE,
     GUARD,
     JOB,
+    JOBS,
     KEY,
+    NAMESPACE,
+    NOON,
     PRESENT,
     allocation,
     claim,
@@ -28,6 +33,7 @@ from tests.dra.engine.examples import (
     listed,
     of_type,
     started,
+    uid,
     view,
     waiting,
 )
@@ -152,8 +158,9 @@ def test_a_reference_that_comes_before_its_workload(workload, code, written):
 
 
 def test_a_uid_that_was_found_is_written_back_even_before_the_allocation():
-    plan = decided(view(claim(workload=UNTOLD, allocation=None), workload=PRESENT))
-    assert [dict(a.annotations) for a in plan.actions] == [workloads.marks_of_uid(JOB.uid)]
+    of = claim(workload=UNTOLD, allocation=None)
+    plan = decided(view(of, workload=PRESENT))
+    assert [dict(a.annotations) for a in plan.actions] == [workloads.marks_of_uid(of, JOB.uid)]
 
 
 def test_a_reference_that_cannot_be_read_is_told_and_ignored():
@@ -231,7 +238,7 @@ def test_an_entry_whose_uid_could_not_be_noted_tells_it_itself(workload, freed, 
     assert bool(of_type(plan, LookUpWorkload)) is asks
     forgotten = dict.fromkeys((workloads.ANY_POD, workloads.ENTERED))
     noted = dict(of_type(plan, Annotate)[0].annotations)
-    assert noted == (forgotten if freed else workloads.marks_of_uid(JOB.uid))
+    assert noted == (forgotten if freed else workloads.marks_of_uid(of, JOB.uid))
 
 
 @pytest.mark.parametrize(
@@ -287,3 +294,69 @@ def test_a_guard_that_doubt_left_behind_makes_way_for_the_workload():
 def test_a_claim_that_names_somebody_who_is_gone_says_so_to_those_who_want_it(of, pods, told):
     plan = decided(view(of, *pods, workload=GONE))
     assert (Code.WORKLOAD_GONE in codes(plan)) is told
+
+
+# The reference is edited while the claim is allocated
+
+EVAL = ConsumerReference.parse("jobs.batch/eval", uid=uid("eval"))
+EDITED = {
+    workloads.RESERVED_FOR: "jobs.batch/eval",
+    workloads.RESOLVED_UID: JOB.uid,
+    workloads.RESOLVED_FOR: "jobs.batch/train",
+}
+
+
+def edited(*entries):
+    """The claim was entered for the Job ``train``, whose uid we found, and names the Job ``eval`` now."""
+    of = claim(workload=JOB, entered=True, list=entries)
+    return msgspec.structs.replace(
+        of, metadata=msgspec.structs.replace(of.metadata, annotations={**of.metadata.annotations, **EDITED})
+    )
+
+
+def test_after_the_reference_is_edited_the_new_workload_is_entered_in_place_of_the_old_one():
+    there = Workload(phase=WorkloadPhase.PRESENT, uid=EVAL.uid)
+    plan = decided(view(edited(JOB), started("a"), workload=there))
+    assert listed(plan) == ["jobs/eval", "guards/train"]
+    noted = dict(of_type(plan, Annotate)[0].annotations)
+    assert noted[workloads.RESERVED_FOR_UID] == noted[workloads.RESOLVED_UID] == EVAL.uid
+    assert noted[workloads.RESOLVED_FOR] == "jobs.batch/eval"
+
+
+@pytest.mark.parametrize(
+    ("former", "freed"),
+    [
+        pytest.param(Workload(), False, id="the-old-one-may-be-there"),
+        pytest.param(Workload(phase=WorkloadPhase.ABSENT, gone=frozenset({JOB.uid})), True, id="the-old-one-is-gone"),
+    ],
+)
+def test_until_the_new_workload_is_there_the_old_one_keeps_the_claim(former, freed):
+    plan = decided(view(edited(JOB), workload=Workload(phase=WorkloadPhase.ABSENT), former=former))
+    assert bool(of_type(plan, Deallocate)) is freed
+    assert bool(of_type(plan, LookUpWorkload)) is not freed
+    assert Code.OWNER_RELEASED not in codes(plan)
+
+
+def test_the_world_follows_the_old_workload_as_long_as_it_is_listed():
+    world = World()
+    world.observe_claim(edited(JOB), now=NOON)
+    world.kind_is(JOBS, WorkloadPhase.ABSENT)
+    world.forget_workload(WorkloadKey(JOBS, NAMESPACE, "train"), JOB.uid)
+    assert of_type(decided(world.view(KEY, now=NOON)), Deallocate)
+
+
+@pytest.mark.parametrize(
+    ("list_", "pods", "workload", "freed"),
+    [
+        pytest.param([], [], GONE, True, id="its-workload-is-gone"),
+        pytest.param([], [], FINISHED, True, id="its-workload-has-finished"),
+        pytest.param([], [], PRESENT, False, id="its-workload-is-there"),
+        pytest.param([], [], Workload(), False, id="nobody-knows"),
+        pytest.param([], [waiting("a")], GONE, False, id="a-pod-wants-it"),
+        pytest.param([FOREIGN], [], GONE, False, id="others-keep-it"),
+    ],
+)
+def test_what_a_failed_binding_left_behind_is_free_once_the_workload_is_over(list_, pods, workload, freed):
+    """kube-scheduler's Unreserve empties the list before the workload was ever entered: no edge will come."""
+    plan = decided(view(claim(workload=JOB, list=list_), *pods, workload=workload))
+    assert of_type(plan, Deallocate) == ([Deallocate(claim=KEY, confirm=True)] if freed else [])

@@ -11,6 +11,7 @@ from dra.model.meta import Key, Uid
 from dra.model.nodes import Node
 from dra.model.pods import Pod
 from dra.model.references import ConsumerReference
+from dra.model.workloads import RESERVED_FOR
 from tests.dra.engine.simulation.controller import Replica
 from tests.dra.engine.simulation.objects import Job
 from tests.dra.engine.simulation.server import Actor, Event, Server
@@ -73,7 +74,7 @@ class Conduct:
             workload = entry.api_group == "batch"
             if not (entry.is_pod or ours or workload):
                 raise Violation(f"claim {name}: the foreign entry {entry} was removed")
-            if workload and entry.uid in working and not deleting:
+            if workload and entry.uid in working and not deleting and _names(claim, entry):
                 raise Violation(f"claim {name}: {entry} was removed while its workload is at work")
             self._check_settled(name, entry)
             pod = self._pod(entry.uid) if entry.is_pod and deleting else None
@@ -105,3 +106,8 @@ class Conduct:
 
     def _pod(self, uid: Uid) -> Pod | None:
         return next((pod for pod in self._replica().pods.seen.values() if pod.metadata.uid == uid), None)
+
+
+def _names(claim: ResourceClaim, entry: ConsumerReference) -> bool:
+    """Whether the claim still names that workload; somebody may have edited it."""
+    return (claim.metadata.annotation(RESERVED_FOR) or "").endswith(f"/{entry.name}")
