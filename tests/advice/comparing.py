@@ -133,6 +133,8 @@ def _same_workload(old: str, new: str) -> bool:
     """Tell whether a reference was put right: the same name, of the kind that kubectl takes the old one for."""
     kind, _, name = old.partition("/")
     plural, _, now = new.partition("/")
+    if "." in kind and kind.partition(".")[2] != plural.partition(".")[2]:
+        return False  # a group that is not served is perhaps not served yet
     return bool(name) and name == now and plural.partition(".")[0].startswith(kind.partition(".")[0].rstrip("s"))
 
 

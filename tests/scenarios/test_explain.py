@@ -1,6 +1,8 @@
-"""Broken situations: `kubectl dra explain` names the cause, and the command that it tells repairs it.
+"""Broken situations: `kubectl dra explain` names the cause, and what it prints to be pasted repairs it or is not there.
 
-Most are what is left when nobody of ours runs: each is prepared by hand, as somebody's mistake or a crash would have
+Every command of every answer is run, and the cluster compared before and after (`tests.advice.comparing`): nothing that
+works ends, nothing of others changes. Where a remedy would do either, a decision is told in words, and no command. Most
+are what is left when nobody of ours runs: each is prepared by hand, as somebody's mistake or a crash would have
 left it. Where the repair is the controller's work, one runs.
 """
 
@@ -13,6 +15,8 @@ from typing import Any, Final
 import pytest
 
 from dra.engine.explain.problems import Trouble
+from dra.engine.remedies import changing
+from tests.advice import comparing
 from tests.scenarios import objects, plugin_of_kubectl, steps
 from tests.scenarios.api import ApiError
 from tests.scenarios.claims import allocated, finished, started
@@ -20,7 +24,7 @@ from tests.scenarios.conftest import ALONE, StartController
 from tests.scenarios.eventually import eventually
 from tests.scenarios.namespaces import Namespace
 from tests.scenarios.objects import PodShape
-from tests.scenarios.resources import CLAIMS, JOBS, NODES, PODS
+from tests.scenarios.resources import CLAIMS, DEPLOYMENTS, DEVICE_CLASSES, JOBS, NODES, PODS, RESOURCE_SLICES
 from tests.scenarios.target import Mode, Target
 
 pytestmark = pytest.mark.modes(Mode.REPLACE)
@@ -99,6 +103,34 @@ async def a_stray_pod_outlives_the_job(namespace: Namespace) -> str:
     await namespace.create(objects.job("train", PodShape(claim="c", run_seconds=0)))
     await _runs(namespace)
     await steps.told(namespace, "c", "ReleaseWaitsForPods")
+    return "claim/c"
+
+
+async def orphans_and_the_next_job_of_the_name(namespace: Namespace) -> str:
+    await _claim(namespace, reserved_for="jobs.batch/train")
+    await namespace.create(objects.job("train", PodShape(claim="c")))
+    await steps.pods_run(namespace)
+    await steps.claim_is(namespace, "c", lambda found: "jobs" in str(found["status"]), saying="the Job is entered")
+    (orphan,) = await namespace.all(PODS)
+    job = JOBS.path(namespace=namespace.name, name="train")
+    await namespace.api.request("DELETE", job, {"propagationPolicy": "Orphan"})
+    await eventually(lambda: namespace.find(JOBS, "train"), until=lambda found: found is None, saying="the Job is gone")
+    await namespace.create(objects.job("train", PodShape(claim="c")))
+    await steps.pods_run(namespace, count=2)
+    await steps.told(namespace, "c", "ReleaseWaitsForPods")
+    assert orphan["metadata"]["uid"] in {each["metadata"]["uid"] for each in await namespace.all(PODS)}
+    return "claim/c"
+
+
+async def a_drained_node(namespace: Namespace) -> str:
+    """Its pods were evicted, and their claim has a device of the node that takes no pods any more."""
+    node = await steps.add_node(namespace, "own")
+    await _claim(namespace, node=node)
+    await _runs(namespace, name="first")
+    await steps.cordon(namespace, node)
+    await namespace.delete(PODS, "first", grace_seconds=0)
+    await steps.list_too(namespace, "c", steps.foreign_entry("dam"))  # else the scheduler takes it back
+    await _waits(namespace)
     return "claim/c"
 
 
@@ -258,6 +290,14 @@ async def bound_to_a_silent_node(namespace: Namespace) -> str:
     return "pod/a"
 
 
+async def a_jobs_pod_off_the_allocation(namespace: Namespace) -> str:
+    await _claim(namespace, node="node-000")
+    await _runs(namespace, name="first")
+    await namespace.create(objects.job("train", PodShape(claim="c", hold=True, spec={"nodeName": "node-001"})))
+    pod = await eventually(lambda: _of_job(namespace), until=bool, saying="the Job has a pod")
+    return f"pod/{pod['metadata']['name']}"
+
+
 async def bound_and_not_listed(namespace: Namespace) -> str:
     await _allocated(namespace, node="node-000")
     await namespace.create(objects.pod("a", PodShape(claim="c", hold=True, spec={"nodeName": "node-000"})))
@@ -319,19 +359,37 @@ def _complete(job: Json) -> bool:
     return any(each["type"] == "Complete" for each in job["status"].get("conditions", ()))
 
 
+async def _of_job(namespace: Namespace) -> Json:
+    found = (each for each in await namespace.all(PODS) if each["metadata"]["name"].startswith("train-"))
+    return next(found, {})
+
+
+async def another_pod(namespace: Namespace) -> object:
+    """The Job has made another pod."""
+    return await eventually(
+        lambda: namespace.all(PODS),
+        until=lambda pods: any(each["metadata"].get("deletionTimestamp") for each in pods) or len(pods) > 2,
+        within=WITHIN,
+        saying="the pod is being replaced",
+    )
+
+
 @dataclass(frozen=True, kw_only=True)
 class Situation:
-    """One line of the table."""
+    """One line of the table: a remedy repairs, or words say what there is to weigh."""
 
     prepare: Prepare
     named: Trouble | str
-    repaired: Repaired
+    repaired: Repaired | None = None
+    weighs: str = ""
     controller: bool = False
 
 
-def situation(prepare: Prepare, named: Trouble | str, repaired: Repaired, *marks: str, name: str = "") -> Any:
+def situation(prepare: Prepare, named: Trouble | str, outcome: Repaired | str, *marks: str, name: str = "") -> Any:
     """Return a line; the quick ones are tried in every test run, with a controller where that is to repair it."""
-    found = Situation(prepare=prepare, named=named, repaired=repaired, controller="controller" in marks)
+    repaired, weighs = (None, outcome) if isinstance(outcome, str) else (outcome, "")
+    controller = "controller" in marks
+    found = Situation(prepare=prepare, named=named, repaired=repaired, weighs=weighs, controller=controller)
     slow = [] if "quick" in marks else [pytest.mark.long]
     return pytest.param(found, marks=slow, id=name or prepare.__name__.replace("_", "-"))
 
@@ -343,51 +401,85 @@ def situation(prepare: Prepare, named: Trouble | str, repaired: Repaired, *marks
         situation(an_allocation_left_behind, Trouble.LEFT_OVER, freed, "quick"),
         situation(its_job_has_finished, Trouble.NOT_FREED, freed),
         situation(its_deployment_is_gone, Trouble.NOT_FREED, freed),
-        situation(kept_by_others, Trouble.KEPT_BY_OTHERS, freed, "quick"),
-        situation(kept_for_a_lost_node, Trouble.NODE_LOST, freed, "controller"),
-        situation(a_stray_pod_outlives_the_job, Trouble.RELEASE_WAITS, freed, "controller"),
-        situation(deleted_under_a_pod, Trouble.DELETION_WAITS, gone, "controller"),
+        situation(kept_by_others, Trouble.KEPT_BY_OTHERS, "two pods share a device", "quick"),
+        situation(kept_for_a_lost_node, Trouble.NODE_LOST, "out-of-service", "controller"),
+        situation(a_stray_pod_outlives_the_job, Trouble.RELEASE_WAITS, "a of no controller", "controller"),
+        situation(
+            orphans_and_the_next_job_of_the_name, Trouble.RELEASE_WAITS, "of another job train", "controller", "quick"
+        ),
+        situation(deleted_under_a_pod, Trouble.DELETION_WAITS, "a of no controller", "controller"),
         situation(only_a_finalizer_is_left, Trouble.FINALIZER_LEFT, gone, "quick"),
         situation(made_for_a_pod_that_has_ended, Trouble.ZOMBIE_CLAIM, gone),
         situation(notes_about_nothing, Trouble.MARKS_LEFT, no_notes),
-        situation(wrongly_reserved("the Job train"), Trouble.MALFORMED, reserved_for_the_job, name="no-reference"),
+        situation(wrongly_reserved("the Job train"), Trouble.MALFORMED, "jobs.batch/train", name="no-reference"),
         situation(
-            wrongly_reserved("jobs.batch/trian"), Trouble.WORKLOAD_NOT_FOUND, reserved_for_the_job, name="no-such-job"
+            wrongly_reserved("jobs.batch/x"), Trouble.WORKLOAD_NOT_FOUND, "create jobs.batch/x", name="no-such-job"
         ),
         situation(
-            wrongly_reserved("jobs.btach/train"), Trouble.KIND_UNKNOWN, reserved_for_the_job, name="no-such-kind"
+            wrongly_reserved("jobs.btach/train"), Trouble.KIND_UNKNOWN, "correct annotation", name="no-such-kind"
         ),
-        situation(reserved_for_the_one_before, Trouble.WRONG_UID, reserved_for_the_job),
-        situation(force_with_a_wrong_uid, Trouble.FORCE_IGNORED, freed, "controller"),
-        situation(force_against_a_pod, Trouble.FORCE_BLOCKED, freed, "controller"),
-        situation(a_pod_off_the_allocation, Trouble.OFF_ALLOCATION, pod_gone),
-        situation(a_pod_without_its_allocation, Trouble.ALLOCATION_LOST, pod_gone),
-        situation(a_device_given_twice, Trouble.HELD_TWICE, gone, "controller"),
+        situation(wrongly_reserved("jobs/train"), Trouble.KIND_UNKNOWN, reserved_for_the_job, name="no-group"),
+        situation(reserved_for_the_one_before, Trouble.WRONG_UID, "set annotation reserve.dra/reserved-for-uid"),
+        situation(force_with_a_wrong_uid, Trouble.FORCE_IGNORED, "take the annotation off", "controller"),
+        situation(force_against_a_pod, Trouble.FORCE_BLOCKED, "a of no controller", "controller"),
+        situation(a_pod_off_the_allocation, Trouble.OFF_ALLOCATION, "create it anew"),
+        situation(a_jobs_pod_off_the_allocation, Trouble.OFF_ALLOCATION, another_pod),
+        situation(a_pod_without_its_allocation, Trouble.ALLOCATION_LOST, "no controller"),
+        situation(a_device_given_twice, Trouble.HELD_TWICE, "decide which claim keeps the device", "controller"),
         situation(a_gate_that_nobody_opens, Trouble.GATED, running, "quick"),
-        situation(a_cordoned_node, ADVICE, running, "quick"),
-        situation(a_tainted_node, ADVICE, running),
-        situation(a_label_that_no_node_has, ADVICE, running),
+        situation(a_drained_node, Trouble.NODE_CORDONED, "Whoever cordoned", "quick"),
+        situation(a_cordoned_node, ADVICE, "whoever cordoned it", "quick"),
+        situation(a_tainted_node, ADVICE, "a toleration in its template"),
+        situation(a_label_that_no_node_has, ADVICE, "correct the node selector"),
         situation(a_device_in_dead_hands, Trouble.NOT_FREED, running),
-        situation(a_device_kept_by_others, Trouble.KEPT_BY_OTHERS, running),
-        situation(allocated_on_a_cordoned_node, Trouble.NODE_CORDONED, running),
-        situation(bound_to_a_silent_node, Trouble.NODE_NOT_READY, pod_gone),
-        situation(bound_and_not_listed, Trouble.UNLISTED, pod_gone),
+        situation(a_device_kept_by_others, Trouble.KEPT_BY_OTHERS, "two pods share a device"),
+        situation(allocated_on_a_cordoned_node, Trouble.NODE_CORDONED, "Whoever cordoned"),
+        situation(bound_to_a_silent_node, Trouble.NODE_NOT_READY, "bring node"),
+        situation(bound_and_not_listed, Trouble.UNLISTED, "start our controller"),
     ],
 )
-async def test_the_cause_is_named_and_the_command_repairs_it(
+async def test_the_cause_is_named_and_what_is_pasted_repairs_it_and_harms_nothing(
     target: Target, namespace: Namespace, start_controller: StartController, case: Situation
 ) -> None:
     if case.controller:
         await start_controller(configuration=ALONE)
     what = await case.prepare(namespace)
     told = await plugin_of_kubectl.explained(target.admin, what, namespace.name)
-    commands = {problem["trouble"]: problem.get("command", "") for problem in told["problems"]}
-    command = told["next"] if case.named == ADVICE else commands[case.named]
-    assert command, f"{case.named}: no command among {told}"
+    problems = {problem["trouble"]: problem for problem in told["problems"]}
+    found = told if case.named == ADVICE else problems[case.named]
     serious = {each["trouble"] for each in told["problems"] if each["grade"] in {"error", "leak"}}
     assert serious <= {case.named}, "nothing else is called broken"
-    await plugin_of_kubectl.run(target.admin, command)
-    await case.repaired(namespace)
+    before = await _state(namespace)
+    commands = {each["command"]: each["object"] for each in told["problems"] if "command" in each}
+    if told["next"]:
+        commands.setdefault(told["next"], told["kind"])
+    for command, about in commands.items():
+        if not changing(command):
+            continue  # it looks, or waits for what somebody else is to do
+        await plugin_of_kubectl.run(target.admin, command)
+        after = await _state(namespace)
+        plural = "pods" if about.startswith(("pod ", "Pod")) else "resourceclaims"
+        name = (plural, namespace.name, about.rpartition("/")[2])
+        harms = comparing.harms(before, after, about=name, asked=namespace.name, consequences=True)
+        assert [*harms] == []
+    if case.repaired is not None:
+        assert found["next" if case.named == ADVICE else "command"], f"{case.named}: no command among {told}"
+        await case.repaired(namespace)
+    else:
+        assert "command" not in found
+        assert case.weighs in found["decision"], f"{case.named}: {found['decision']}"
+
+
+async def _state(namespace: Namespace) -> dict[comparing.Name, Json]:
+    """Return what the test has made, and the nodes and devices of the cluster."""
+    found: dict[comparing.Name, Json] = {}
+    for resource in (PODS, CLAIMS, JOBS, DEPLOYMENTS):
+        for each in await namespace.all(resource):
+            found[resource.plural, namespace.name, each["metadata"]["name"]] = each
+    for resource in (NODES, RESOURCE_SLICES, DEVICE_CLASSES):
+        for each in await namespace.api.all(resource):
+            found[resource.plural, "", each["metadata"]["name"]] = each
+    return found
 
 
 async def test_what_is_right_is_not_called_wrong(

@@ -354,11 +354,15 @@ class _Told:
         return self.scene.complete(self.view.key[0]) and self.scene.world.consumer(entry.uid) is None
 
     def _meant(self, reference: ConsumerReference) -> str:
-        """Return the reference as it should be written, where somebody wrote ``job/train`` or ``deploy/web``."""
+        """Return the reference as it should be written, where somebody wrote ``job/train`` or ``deploy/web``.
+
+        A group that somebody wrote is meant, also where its CRD is not installed yet.
+        """
         kind = (reference.resource, reference.api_group)
         seen = self.scene.snapshot.workloads
         found = next((each.meant for each in seen if (each.resource, each.group) == kind), "")
-        return f"{found}/{reference.name}" if found else ""
+        another = reference.api_group and found.partition(".")[2] != reference.api_group
+        return f"{found}/{reference.name}" if found and not another else ""
 
     def _whose(self, pods: Sequence[Consumer]) -> str:
         """Return pods by what controls them, since that decides who misses a pod and who makes another one."""
