@@ -12,6 +12,7 @@ GPU: Final = "gpu"
 KNOWN: Final = (CPU, GPU)
 
 NOT_ENFORCED: Final = "none"
+NOT_TAINTED: Final = "none"
 
 
 class UnknownDriverError(ValueError):
@@ -38,6 +39,9 @@ class Choice(Struct, frozen=True, kw_only=True):
     """The kubelet's cgroup of all pods; empty: it is found; `NOT_ENFORCED`: CPUs are only named."""
 
     gpu_shares: bool = False
+    gpu_taint_effect: str = "NoSchedule"
+    """Of the taints of a GPU that fails; `NOT_TAINTED`: it gets none."""
+
     nvidia_root: Path = Path("/")
     """Where NVIDIA's driver is seen from here; its path on the host is `nvidia_root_on_host`."""
 
@@ -101,7 +105,10 @@ def _gpu(choice: Choice) -> Driver:
             choice.inventory,
             node=choice.node,
             folder=private_folder(choice.plugins / DRIVER),
-            publication=Publication(shares=choice.gpu_shares),
+            publication=Publication(
+                taint_effect="" if choice.gpu_taint_effect == NOT_TAINTED else choice.gpu_taint_effect,
+                shares=choice.gpu_shares,
+            ),
             root=DriverRoot(here=choice.nvidia_root, host=choice.nvidia_root_on_host),
         )
     except NvmlUnavailableError as error:

@@ -20,6 +20,10 @@ class Refused(Exception):  # noqa: N818 - an answer, as in HTTP, not a defect
     """A claim is not prepared; the text begins with the object and says what to do. The kubelet shows it on the pod."""
 
 
+class Occupied(Refused):
+    """Other claims have what the claim needs; they may be about to give it back."""
+
+
 class NotEnforced(Refused):
     """Some claims cannot have what they want, each for a reason of its own; all others have what they should."""
 
@@ -173,6 +177,15 @@ class Ailing(Protocol):
 
 
 @runtime_checkable
+class Rechecking(Protocol):
+    """A driver whose devices may vanish while a claim has them."""
+
+    def recheck(self, preparation: Preparation) -> None:
+        """Raise Refused if another pod of a prepared claim could not use what was prepared."""
+        ...
+
+
+@runtime_checkable
 class Upholding(Protocol):
     """A driver that remembers what it enforces, and can go on with that while the checkpoint cannot be read."""
 
@@ -196,7 +209,7 @@ class Keeping(Protocol):
 
 
 class Driver(Protocol):
-    """One DRA driver of this node; it may be `Ailing`, `Closable`, `Keeping` and `Upholding`."""
+    """One DRA driver of this node; it may be `Ailing`, `Closable`, `Keeping`, `Rechecking` and `Upholding`."""
 
     @property
     def name(self) -> str:

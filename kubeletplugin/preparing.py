@@ -24,7 +24,15 @@ from dra.model.meta import Uid
 from kubeletplugin import releases
 from kubeletplugin.cdi import CdiFolder, document, names_a_file
 from kubeletplugin.checkpoint import Checkpoint, CheckpointError
-from kubeletplugin.contract import ClaimIdentity, NotEnforced, Preparation, PrepareRequest, Refused
+from kubeletplugin.contract import (
+    ClaimIdentity,
+    NotEnforced,
+    Occupied,
+    Preparation,
+    PrepareRequest,
+    Rechecking,
+    Refused,
+)
 from kubeletplugin.gathering import Begin, Gathering
 from kubeletplugin.holdings import DoubledError, Holdings, items_of
 from kubeletplugin.sockets import FolderLock
@@ -37,6 +45,11 @@ log = logging.getLogger(__name__)
 
 LOCK_SECONDS: Final = 15.0
 """For the other instance of a rolling update to come to an end; with the reads it is below the kubelet's 45 s."""
+
+HANDOVER_SECONDS: Final = 5.0
+"""For which a claim waits for devices that another one still has. A pod that is deleted without a grace period is gone
+from the API while its containers end: the next claim comes before the unprepare of the last one, within a second or two
+as a rule. The kubelet would try again after ten. With the lock and the reads it is below the kubelet's 45 s."""
 
 
 class Reader(Protocol):
@@ -88,6 +101,8 @@ class Preparing:
         self._forgotten = forgotten
         self._holdings: Holdings | None = None
         self._under_way: set[asyncio.Task[None]] = set()
+        self._released = asyncio.Event()
+        """Set when devices are given back, and replaced by a new one."""
         self._to_prepare = Gathering(self._prepare_together)
         self._to_unprepare = Gathering(self._unprepare_together)
 
@@ -105,6 +120,17 @@ class Preparing:
                 wanted[claim.uid] = claim
             else:
                 answers[claim.uid] = Refused(f"{claim}: no file can be named after that uid")
+        patience = asyncio.get_running_loop().time() + HANDOVER_SECONDS
+        while wanted:
+            released = self._released
+            answers |= await self._read_and_prepare(wanted)
+            wanted = {uid: claim for uid, claim in wanted.items() if isinstance(answers[uid], Occupied)}
+            if wanted and not await _rings(released, until=patience):
+                break
+        return answers
+
+    async def _read_and_prepare(self, wanted: Mapping[Uid, ClaimIdentity]) -> Mapping[Uid, Preparation | Refused]:
+        answers: dict[Uid, Preparation | Refused] = {}
         requests: dict[Uid, PrepareRequest] = {}
         for uid, read in (await self._claims.read(wanted.values())).items():
             if isinstance(read, Refused):
@@ -113,7 +139,7 @@ class Preparing:
                 requests[uid] = read
         self._trace(Step.READ)
         if requests:
-            answers.update(await self._to_prepare.ask(requests))
+            answers |= await self._to_prepare.ask(requests)
         return answers
 
     async def unprepare(self, claims: Iterable[ClaimIdentity]) -> Mapping[Uid, Refused | None]:
@@ -192,6 +218,8 @@ class Preparing:
                     fresh.append(prepared)
                 else:
                     prepared = _unchanged(known, request)
+                    if isinstance(self._driver, Rechecking):
+                        self._driver.recheck(known)
                 answers[request.claim.uid] = prepared
             except Refused as refused:
                 answers[request.claim.uid] = refused
@@ -212,7 +240,7 @@ class Preparing:
         if conflict is not None:
             until = self._forgotten(conflict.holder.uid)
             until = until or "it starts once the pods of the other claim on this node have ended"
-            raise Refused(f"{claim}: {conflict}; {until}")
+            raise Occupied(f"{claim}: {conflict}; {until}")
         try:
             prepared = _as_remembered(self._driver.prepare(request, others))
             _complete(prepared, request)
@@ -272,6 +300,8 @@ class Preparing:
         for uid in going:
             holdings.release(uid)
         self._trace(Step.RELEASED)
+        self._released.set()
+        self._released = asyncio.Event()
         try:
             await self._enforce(holdings)
         except Refused as refused:
@@ -409,6 +439,15 @@ class Preparing:
         self._under_way.discard(task)
         if not task.cancelled():
             task.exception()  # the caller has it, or gave up on it
+
+
+async def _rings(event: asyncio.Event, *, until: float) -> bool:
+    """Wait for an event, at most until then by the loop's clock; return whether it came."""
+    try:
+        async with asyncio.timeout_at(until):
+            return await event.wait()
+    except TimeoutError:
+        return False
 
 
 def _unchanged(known: Preparation, request: PrepareRequest) -> Preparation:

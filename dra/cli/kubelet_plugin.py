@@ -47,6 +47,13 @@ _of_drivers: Final = _all(
     ),
     click.option("--gpu-shares", is_flag=True, help="Offer shares of GPUs (needs DRAConsumableCapacity)."),
     click.option(
+        "--gpu-taint-effect",
+        type=click.Choice(["NoSchedule", "NoExecute", "none"]),
+        default="NoSchedule",
+        show_default=True,
+        help="Of the taints of a GPU that fails: NoExecute ends pods that use it and do not tolerate them.",
+    ),
+    click.option(
         "--cpu-devices",
         type=click.Choice(["individual", "grouped"]),
         default="individual",
@@ -290,6 +297,7 @@ def _choice(options: dict[str, Any], *, plugins: Path) -> "Choice":
         reserved_cpus=options["reserved_cpus"],
         kubepods_cgroup=options["kubepods_cgroup"],
         gpu_shares=options["gpu_shares"],
+        gpu_taint_effect=options["gpu_taint_effect"],
         nvidia_root=options["nvidia_root"],
         nvidia_root_on_host=options["nvidia_root_on_host"],
     )

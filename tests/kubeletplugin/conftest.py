@@ -2,7 +2,16 @@
 
 import asyncio
 
+import pytest
+
+from kubeletplugin import preparing
 from tests.dra.kube.virtual import VirtualLoop
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch):
+    """A claim whose device another one has is refused at once, but where a test is about waiting."""
+    monkeypatch.setattr(preparing, "HANDOVER_SECONDS", 0.0)
 
 
 def pytest_asyncio_loop_factories(config, item):  # noqa: ARG001 - the hook's signature

@@ -10,6 +10,7 @@ import signal
 import sys
 from pathlib import Path
 
+from kubeletplugin import preparing
 from kubeletplugin.contract import Refused
 from kubeletplugin.holdings import Holdings
 from tests.kubeletplugin.fakes import FakeDriver, FakeNode
@@ -136,5 +137,6 @@ def walk(folder, call, killed):
 
 
 if __name__ == "__main__":
+    preparing.HANDOVER_SECONDS = 0.0
     for each in CALLS:
         print(each, *walk(Path(sys.argv[1]), each, killed_by_signal), sep=",")  # noqa: T201 - a program

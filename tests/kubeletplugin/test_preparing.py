@@ -3,9 +3,11 @@ import json
 import logging
 import shutil
 import subprocess
+from unittest.mock import Mock
 
 import pytest
 
+from kubeletplugin import preparing
 from kubeletplugin.checkpoint import CheckpointError
 from kubeletplugin.contract import NotEnforced, Refused
 from kubeletplugin.sockets import FolderLock
@@ -83,6 +85,57 @@ async def test_a_device_has_one_claim_and_the_refusal_names_both(node):
         "refused to claim ml/b (uid uid-b); it starts once the pods of the other claim on this node have ended"
     )
     assert set(node.remembered) == {a.uid} == node.cdi.uids()
+
+
+@pytest.mark.parametrize("together", [pytest.param(False, id="alone"), pytest.param(True, id="with-another-claim")])
+async def test_a_claim_waits_a_moment_for_a_device_that_is_about_to_be_given_back(node, monkeypatch, together):
+    monkeypatch.setattr(preparing, "HANDOVER_SECONDS", 30.0)
+    plugin = node.instance()
+    a, b, c = (node.claims.allocate(name, gpu) for name, gpu in (("a", "gpu-3"), ("b", "gpu-3"), ("c", "gpu-4")))
+    await plugin.prepare([a])
+    waiting = asyncio.create_task(plugin.prepare([b, c] if together else [b]))
+    while node.claims.reads < 2:  # noqa: ASYNC110 - a reader makes no event
+        await asyncio.sleep(0)
+    await plugin.enforce()  # the lock is free meanwhile
+    assert not waiting.done()
+    assert await plugin.unprepare([a]) == {a.uid: None}
+    answers = await asyncio.wait_for(waiting, 10)
+    assert not any(isinstance(each, Refused) for each in answers.values())
+    assert set(node.remembered) == set(answers)
+
+
+async def test_what_is_not_given_back_is_refused_in_the_end_and_a_claim_that_is_gone_is_not_waited_for(
+    node, monkeypatch
+):
+    monkeypatch.setattr(preparing, "HANDOVER_SECONDS", 0.2)
+    plugin = node.instance()
+    a, b, c = (node.claims.allocate(name, gpu) for name, gpu in (("a", "gpu-3"), ("b", "gpu-3"), ("c", "gpu-4")))
+    await plugin.prepare([a, c])
+    waiting = asyncio.create_task(plugin.prepare([b]))
+    while node.claims.reads < 2:  # noqa: ASYNC110 - a reader makes no event
+        await asyncio.sleep(0)
+    await plugin.unprepare([c])  # another device: it looks, and waits on
+    assert "is held by claim ml/a" in str((await waiting)[b.uid])
+
+    monkeypatch.setattr(preparing, "HANDOVER_SECONDS", 30.0)
+    waiting = asyncio.create_task(plugin.prepare([b]))
+    reads = node.claims.reads
+    while node.claims.reads == reads:  # noqa: ASYNC110 - a reader makes no event
+        await asyncio.sleep(0)
+    del node.claims.requests[b.uid]
+    await plugin.unprepare([a])
+    assert "is gone" in str((await asyncio.wait_for(waiting, 10))[b.uid])
+    assert node.remembered == {}
+
+
+async def test_another_pod_of_a_prepared_claim_is_refused_what_has_vanished(node, driver):
+    plugin = node.instance(driver=driver)
+    a = node.claims.allocate("a", "gpu-3")
+    await plugin.prepare([a])
+    driver.recheck = Mock(side_effect=Refused("claim ml/a: gpu-3 is not there"))
+    assert str(await one(plugin.prepare, a)) == "claim ml/a: gpu-3 is not there"
+    assert set(node.remembered) == {a.uid}
+    assert await plugin.unprepare([a]) == {a.uid: None}
 
 
 async def test_one_bad_claim_never_fails_the_others(node, driver, caplog):

@@ -19,7 +19,7 @@ from dra.engine.ledger import Holder
 from dra.model import quantities
 from dra.model.claims import DeviceRequestAllocationResult
 from dra.model.meta import Struct
-from kubeletplugin.contract import ClaimIdentity, Preparation, PrepareRequest, Refused, base_name
+from kubeletplugin.contract import ClaimIdentity, Occupied, Preparation, PrepareRequest, Refused, base_name
 from kubeletplugin.drivers.cpu.devices import CAPACITY, cpus_of, is_group
 
 
@@ -47,10 +47,10 @@ def shares(nobodys: Division, request: PrepareRequest, others: Iterable[Preparat
         if result.admin_access:
             found.append(Share(cpus=NO_CPUS))
             continue
-        share = _share(division, request, result, taken=taken)
+        share = _share(division, request, result, taken=taken, others=held)
         now = division.hold(me, division.holdings.get(me, NO_CPUS) | share.cpus)
         if isinstance(now, str):
-            raise Refused(now)
+            raise (Occupied if share.cpus & division.held else Refused)(now)
         division = now
         taken.append(Holding(cpus=share.cpus, exclusivity=share.exclusivity))
         found.append(share)
@@ -83,7 +83,12 @@ def holdings(preparation: Preparation) -> tuple[Holding, ...]:
 
 
 def _share(
-    division: Division, request: PrepareRequest, result: DeviceRequestAllocationResult, *, taken: list[Holding]
+    division: Division,
+    request: PrepareRequest,
+    result: DeviceRequestAllocationResult,
+    *,
+    taken: list[Holding],
+    others: Iterable[Preparation],
 ) -> Share:
     where = f"{request.claim}: device {result.device}"
     all_of = cpus_of(result.device, division.topology)
@@ -106,8 +111,20 @@ def _share(
         return Share(cpus=all_of, exclusivity=wish.exclusivity)
     chosen = choose(room, wish)
     if isinstance(chosen, Refusal):
-        raise Refused(f"{where}: {chosen}")
+        alone = choose(Room(topology=room.topology, allocatable=room.allocatable, holdings=()), wish)
+        holders = _holders(others, of=all_of)
+        if isinstance(alone, Refusal) or not holders:
+            raise Refused(f"{where}: {chosen}")
+        raise Occupied(
+            f"{where}: {chosen}; held are {holders}; it starts once pods of these claims on this node have ended"
+        )
     return Share(cpus=chosen, exclusivity=wish.exclusivity)
+
+
+def _holders(others: Iterable[Preparation], *, of: CpuSet) -> str:
+    """Return which claims have CPUs of a group; empty if none has."""
+    theirs = ((each.claim, _together(holding.cpus for holding in holdings(each)) & of) for each in others)
+    return ", ".join(f"{cpus} by {claim}" for claim, cpus in theirs if cpus)
 
 
 def _check(room: Room, request: PrepareRequest, wish: Request, *, where: str) -> None:

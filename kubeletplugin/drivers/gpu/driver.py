@@ -7,6 +7,7 @@ each asked for a part of its memory. Nothing separates the processes on a GPU: t
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import Any, Final
 
@@ -29,6 +30,8 @@ from kubeletplugin.drivers.gpu.edits import Edits, Granted
 from kubeletplugin.drivers.gpu.time_slices import TimeSlicing
 from kubeletplugin.inventory.gpus import Gpu, GpuInventory
 from kubeletplugin.inventory.nvml import NvmlUnavailableError
+
+log = logging.getLogger(__name__)
 
 RETRY_SECONDS: Final = 10.0
 """Between two tries to find an inventory that was not there at the start."""
@@ -61,6 +64,8 @@ class GpuDriver:
         self._publication = publication
         self._gpus: dict[str, Gpu] = {}
         self._pools: tuple[Pool, ...] = ()
+        self._had: frozenset[str] = frozenset()
+        """Devices that this process has offered, or that claims have."""
         self.trouble = ""
         try:
             self._take(self._look())
@@ -80,8 +85,14 @@ class GpuDriver:
         return self._pools
 
     def health(self) -> tuple[Health, ...]:
-        """Return how the GPUs are."""
-        return tuple(_health(gpu, self._node) for gpu in self._gpus.values() if not gpu.mig_enabled)
+        """Return how the GPUs are, those included that have vanished since they were offered or given away."""
+        usable = [gpu for gpu in self._gpus.values() if not gpu.mig_enabled]
+        gone = sorted(self._had - {gpu.name for gpu in usable})
+        known, text = (None, self.trouble) if self.trouble else (False, "is not on the node any more, or partitioned")
+        return (
+            *(_health(gpu, self._node) for gpu in usable),
+            *(Health(pool=self._node, device=name, healthy=known, message=text) for name in gone),
+        )
 
     async def changes(self) -> AsyncIterator[None]:
         """Yield whenever the inventory has changed."""
@@ -104,7 +115,7 @@ class GpuDriver:
         wanted: dict[str, str] = {}
         for result in request.results:
             where = f"{claim}: request {result.request}"
-            gpu = self._gpu(result, where)
+            gpu = self._gpu(result.pool, result.device, where)
             granted = self._granted(gpu, result, strongest(configs, result.request) or GpuConfig(), where)
             if granted.time_slice is not TimeSlice.DEFAULT:
                 set_before = slices.get(gpu.name) or wanted.get(gpu.name, granted.time_slice)
@@ -134,9 +145,17 @@ class GpuDriver:
             state={"timeSlices": wanted} if wanted else {},
         )
 
+    def recheck(self, preparation: Preparation) -> None:
+        """Raise Refused if a GPU of a prepared claim has vanished; one that fails is told in the log."""
+        if self.trouble:
+            return  # which GPUs there are is not known: the claim's pods have what they had
+        for each in preparation.devices:
+            self._gpu(each.pool, each.device, str(preparation.claim))
+
     async def enforce(self, preparations: Iterable[Preparation]) -> None:
         """Set time slices where claims want them, and set them back. Raises NotEnforced."""
         held = tuple(preparations)
+        self._had |= {device.device for each in held for device in each.devices if device.pool == self._node}
         wanted = _time_slices(held)
         uuids = {gpu.name: gpu.uuid for gpu in self._gpus.values() if gpu.uuid}
         failed = await self._time_slicing.apply(
@@ -156,17 +175,18 @@ class GpuDriver:
 
     def _take(self, gpus: Iterable[Gpu]) -> None:
         self._gpus = {gpu.name: gpu for gpu in gpus}
+        self._had |= {gpu.name for gpu in self._gpus.values() if not gpu.mig_enabled}
         self._pools = (Pool(name=self._node, devices=devices(self._gpus.values(), self._publication)),)
 
-    def _gpu(self, result: DeviceRequestAllocationResult, where: str) -> Gpu:
-        if result.pool != self._node:
-            raise Refused(f"{where}: device {result.device} is in pool {result.pool}, this is node {self._node}")
-        gpu = self._gpus.get(result.device)
+    def _gpu(self, pool: str, device: str, where: str) -> Gpu:
+        if pool != self._node:
+            raise Refused(f"{where}: device {device} is in pool {pool}, this is node {self._node}")
+        gpu = self._gpus.get(device)
         if gpu is None:
             names = [each.name for each in self._gpus.values()]
             listed = ", ".join(names[:_NAMED]) + (", …" if len(names) > _NAMED else "") if names else "none"
             raise Refused(
-                f"{where}: device {result.device} is not on node {self._node} now (there are: {listed}); "
+                f"{where}: device {device} is not on node {self._node} now (there are: {listed}); "
                 "if it does not come back, delete the claim or its pods, so that another one is allocated"
             )
         if gpu.mig_enabled:
@@ -174,6 +194,8 @@ class GpuDriver:
                 f"{where}: device {gpu.name} has been partitioned (MIG mode is on) and cannot be used as a whole; "
                 f"switch MIG mode off, or delete the claim"
             )
+        if gpu.faults:
+            log.warning("%s: device %s is unhealthy, its pod starts all the same: %s", where, device, _said(gpu))
         return gpu
 
     def _granted(self, gpu: Gpu, result: DeviceRequestAllocationResult, config: GpuConfig, where: str) -> Granted:
@@ -215,12 +237,15 @@ def _time_slices(preparations: Iterable[Preparation]) -> Mapping[str, str]:
     return found
 
 
+def _said(gpu: Gpu) -> str:
+    """Return what is the matter with a GPU."""
+    texts = (f"{f.reason}{f' {f.value}' if f.value else ''}{f': {f.message}' if f.message else ''}" for f in gpu.faults)
+    return "; ".join(texts)[:1024]
+
+
 def _health(gpu: Gpu, node: str) -> Health:
     if gpu.faults:
-        said = "; ".join(
-            f"{f.reason}{f' {f.value}' if f.value else ''}{f': {f.message}' if f.message else ''}" for f in gpu.faults
-        )
-        return Health(pool=node, device=gpu.name, healthy=False, message=said[:1024])
+        return Health(pool=node, device=gpu.name, healthy=False, message=_said(gpu))
     if not gpu.monitored:
         return Health(pool=node, device=gpu.name, healthy=None, message="nobody watches this GPU")
     return Health(pool=node, device=gpu.name, healthy=True)

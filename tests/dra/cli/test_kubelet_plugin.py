@@ -92,6 +92,13 @@ def test_inspect_shows_the_cpus_of_this_machine_and_leaves_nothing_behind(run):
     assert 0 < len(devices) <= os.cpu_count()
 
 
+@pytest.mark.parametrize("effect", ["NoSchedule", "NoExecute", "none"])
+def test_the_effect_of_a_failed_gpus_taint_can_be_chosen(run, effect):
+    shown = run("inspect", *GPUS, "--gpu-taint-effect", effect).stdout
+    assert (f"{DRIVER}/ecc:{effect}" in shown) is (effect != "none")
+    assert shown.count(f"{DRIVER}/ecc") == (effect != "none")
+
+
 def test_inspect_says_why_a_driver_offers_nothing(run, tmp_path):
     (tmp_path / "cpu_manager_state").write_text('{"policyName": "static"}')
     shown = run("inspect", "--drivers", "cpu", "--kubelet", str(tmp_path))

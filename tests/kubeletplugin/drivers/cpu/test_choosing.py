@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from dra.engine.cpus.cpusets import NO_CPUS, CpuSet, parse
 from dra.engine.cpus.shares import Division
 from dra.engine.cpus.topology import regular
-from kubeletplugin.contract import Preparation, Refused
+from kubeletplugin.contract import Occupied, Preparation, Refused
 from kubeletplugin.drivers.cpu.choosing import holdings, requests, shares, state
 from tests.kubeletplugin.drivers.cpu.claims import asks, cpu, part
 
@@ -97,6 +97,24 @@ def test_refusals_name_claim_and_reason(request_, text):
     with pytest.raises(Refused, match=text) as refused:
         chosen(request_, first)
     assert str(refused.value).startswith("claim ml/b (uid uid-b): ")
+
+
+@pytest.mark.parametrize(
+    ("wanted", "kind"),
+    [
+        pytest.param(asks("b", part(0, "6")), Occupied, id="held-by-others"),
+        pytest.param(asks("b", part(0, "7")), Refused, id="more-than-there-ever-are"),
+        pytest.param(asks("b", part(1, "9")), Refused, id="of-a-numa-node-of-which-nobody-has-any"),
+        pytest.param(asks("b", cpu(3)), Occupied, id="a-single-one-that-is-held"),
+        pytest.param(asks("b", cpu(1)), Refused, id="a-single-one-that-is-reserved"),
+    ],
+)
+def test_only_what_others_may_give_back_is_waited_for_and_these_are_named(wanted, kind):
+    first = prepared(asks("a", part(0, "2")))
+    with pytest.raises(Refused) as refused:
+        chosen(wanted, first)
+    assert type(refused.value) is kind
+    assert ("by claim ml/a (uid uid-a)" in str(refused.value)) is (kind is Occupied)
 
 
 def test_the_last_cpu_for_all_others_is_not_given_away():

@@ -11,7 +11,7 @@ from dra.cel.devices import Selector, facts
 from dra.model.claims import DeviceRequestAllocationResult
 from dra.model.meta import Uid
 from kubeletplugin import cdi
-from kubeletplugin.contract import ClaimIdentity, OpaqueParameters, PrepareRequest
+from kubeletplugin.contract import ClaimIdentity, OpaqueParameters, Preparation, PreparedDevice, PrepareRequest
 from kubeletplugin.drivers.gpu.assembly import UnknownInventoryError, assemble
 from kubeletplugin.drivers.gpu.driver_root import DriverRoot
 from kubeletplugin.inventory.nvml import NvmlUnavailableError
@@ -109,6 +109,15 @@ def test_a_node_without_gpus_offers_an_empty_pool(tmp_path):
     assert pool.name == "n1"
 
 
+def prepared_before():
+    """A claim that has a GPU since NVML was there."""
+    return Preparation(
+        claim=ClaimIdentity(key=("ml", "train"), uid="uid-train"),
+        driver="gpu.reserve.dra",
+        devices=(PreparedDevice(requests=("gpu",), pool="n1", device="gpu-0"),),
+    )
+
+
 class Reborn:
     """NVML that is not there at first."""
 
@@ -131,7 +140,9 @@ async def test_a_node_whose_driver_is_gone_lets_pods_end_and_offers_its_gpus_whe
     driver = assemble("nvml", node="n1", folder=tmp_path, root=DriverRoot(here=tmp_path))
     assert driver.trouble == "node n1: no GPU is offered or prepared, only given back: NVML cannot be loaded: no driver"
     assert [pool.devices for pool in driver.pools()] == [()]
-    await driver.enforce(())
+    await driver.enforce((held := prepared_before(),))
+    assert [(each.healthy, each.message) for each in driver.health()] == [(None, driver.trouble)]
+    driver.recheck(held)  # its other pods have what it had
     changes = driver.changes()
     waiting = asyncio.ensure_future(anext(changes))
     await asyncio.sleep(0.05)

@@ -285,6 +285,35 @@ def test_health_is_told_with_the_reason():
     )
 
 
+@pytest.mark.parametrize("now", [(), (gpu(1, mig_enabled=True),)], ids=["vanished", "partitioned"])
+async def test_a_gpu_that_cannot_be_used_any_more_is_unhealthy_at_once(now):
+    shelf = Shelf(gpu(0), gpu(1))
+    subject = GpuDriver(shelf, node="n1", edits=SimulatedEdits(), time_slicing=SimulatedTimeSlicing())
+    claim = subject.prepare(ask(result("gpu-1")), ())
+    changes = subject.changes()
+    shelf.news.put_nowait((gpu(0), *now))
+    await asyncio.wait_for(anext(changes), 10)
+    gone = Health(pool="n1", device="gpu-1", healthy=False, message="is not on the node any more, or partitioned")
+    assert subject.health() == (Health(pool="n1", device="gpu-0", healthy=True), gone)
+
+    again = driver(gpu(0), *now)  # has never seen it
+    await again.enforce([claim])
+    assert again.health()[-1] == gone
+    with pytest.raises(Refused, match=r"claim ml/train .*device gpu-1 (is not on node n1 now|has been partitioned)"):
+        again.recheck(claim)
+
+
+def test_another_pod_of_a_claim_on_a_failed_gpu_starts_and_the_log_says_that_it_is_unhealthy(caplog):
+    claim = driver(gpu(1)).prepare(ask(result("gpu-1")), ())
+    ill = driver(gpu(1, faults=(Fault(reason="xid", value="79"),)))
+    ill.recheck(claim)
+    ill.prepare(ask(result("gpu-1"), claim="next"), ())
+    said = [record.getMessage() for record in caplog.records]
+    assert len(said) == 2
+    assert all("device gpu-1 is unhealthy, its pod starts all the same: xid 79" in each for each in said)
+    assert [each.partition(" ")[2].partition(" ")[0].strip(":") for each in said] == ["ml/train", "ml/next"]
+
+
 async def test_what_changes_is_published():
     shelf = Shelf(gpu(0))
     subject = GpuDriver(shelf, node="n1", edits=SimulatedEdits(), time_slicing=SimulatedTimeSlicing())
