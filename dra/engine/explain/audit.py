@@ -4,10 +4,14 @@ from collections.abc import Iterator
 from typing import Final
 
 from dra.engine.explain import claims, pods
-from dra.engine.explain.problems import Grade, Problem, Trouble
+from dra.engine.explain.problems import Grade, Problem, Trouble, of_controller
 from dra.engine.explain.scene import Scene
+from dra.engine.reasons import named
 
 _ORDER: Final = {grade: index for index, grade in enumerate(Grade)}
+
+_WORK: Final = frozenset({Trouble.GATED, Trouble.NOT_ENTERED})
+"""What a controller does at once."""
 
 SKIPPED: Final = frozenset({Trouble.UNSCHEDULABLE, Trouble.NOT_TRIED, Trouble.NODE_NOT_READY})
 """Of pods that wait: nothing is wrong with a full cluster."""
@@ -15,7 +19,30 @@ SKIPPED: Final = frozenset({Trouble.UNSCHEDULABLE, Trouble.NOT_TRIED, Trouble.NO
 
 def audit(scene: Scene) -> tuple[Problem, ...]:
     """Return all problems of all claims and of the pods that use them, the worst first."""
-    return tuple(sorted(dict.fromkeys(_found(scene)), key=_by_grade))
+    found = dict.fromkeys(_found(scene))
+    return tuple(sorted((*_without_controller(scene, found), *found), key=_by_grade))
+
+
+def _without_controller(scene: Scene, found: dict[Problem, None]) -> Iterator[Problem]:
+    """Take out what one controller would do at once, and tell of it as one problem.
+
+    A thousand pods behind our gate are one thing to do: start the controller.
+    """
+    leader = scene.snapshot.leader
+    work = [each for each in found if each.trouble in _WORK]
+    if not work or not claims.orphaned(leader.presence):
+        return
+    for each in work:
+        del found[each]
+    pods_waiting = sum(each.trouble is Trouble.GATED for each in work)
+    yield of_controller(
+        Trouble.NO_CONTROLLER,
+        lease=leader.name,
+        presence=leader.presence.value,
+        gated=pods_waiting,
+        claims=len(work) - pods_waiting,
+        objects=named(str(each.subject) for each in work),
+    )
 
 
 def _found(scene: Scene) -> Iterator[Problem]:

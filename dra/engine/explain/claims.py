@@ -294,8 +294,12 @@ class _Told:
             yield self.claim_has(Trouble.TIMELESS)
 
     def written(self) -> Iterator[Problem]:
-        """Tell of annotations that do not mean what they should."""
+        """Tell of annotations that do not mean what they should, and of finalizers that keep a deleted claim."""
         view, meta = self.view, self.claim.metadata
+        others = [each for each in meta.finalizers or () if each != DELETE_PROTECTION]
+        if meta.deleting and others and not view.consuming:
+            yield self.claim_has(Trouble.FINALIZER_FOREIGN, finalizers=", ".join(others))
+        yield from self._not_entered()
         guess = self._guess()
         if view.malformed:
             yield self.claim_has(Trouble.MALFORMED, error=view.malformed, guess=guess)
@@ -325,6 +329,15 @@ class _Told:
             if users:
                 names = " ".join(_names(users))
                 yield self.claim_has(Trouble.FORCE_BLOCKED, pods=names, count=len(users), whose=self._whose(users))
+
+    def _not_entered(self) -> Iterator[Problem]:
+        """Tell of a workload that a controller would have entered."""
+        view = self.view
+        working = not orphaned(self.scene.snapshot.leader.presence)
+        if working or view.allocation is None or view.conflicts or not view.unfinished or self.claim.metadata.deleting:
+            return
+        if self._fate() is Fate.ALIVE and EntryKind.WORKLOAD not in view.kinds and not view.entered_before:
+            yield self.claim_has(Trouble.NOT_ENTERED, workload=self._reference(), lease=self.scene.snapshot.leader.name)
 
     def _leader(self) -> dict[str, str | int]:
         leader = self.scene.snapshot.leader

@@ -25,6 +25,9 @@ class DeviceFacts(Struct, frozen=True):
     consumers: int = 0
     """Pods that use it now."""
 
+    known: bool = True
+    """Whether all claims could be read: a device without a holder is free only then."""
+
 
 def devices(scene: Scene) -> Iterator[DeviceFacts]:
     """Yield all devices: those that slices offer, and those that claims have though no slice does."""
@@ -55,7 +58,10 @@ def _facts(
 ) -> DeviceFacts:
     views = (scene.view(key) for key in keys)
     consumers = sum(view.consuming for view in views if view is not None)
-    return DeviceFacts(item=item, node=node, holders=tuple(keys), taints=taints, offered=offered, consumers=consumers)
+    known = not any(gap.resource.startswith("resourceclaims.") for gap in scene.snapshot.gaps)
+    return DeviceFacts(
+        item=item, node=node, holders=tuple(keys), taints=taints, offered=offered, consumers=consumers, known=known
+    )
 
 
 def _name(found: ResourceSlice) -> str:

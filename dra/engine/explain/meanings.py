@@ -43,6 +43,22 @@ _OWN: Final[Mapping[Trouble, Guidance]] = {
         "No claim controller is at work that would take it off.",
         "Start a claim controller, or run " + _EXPLAIN + ".",
     ),
+    Trouble.FINALIZER_FOREIGN: Guidance(
+        "The claim is deleted as soon as a finalizer goes that is not Kubernetes' own.",
+        "Another controller has work to do for the claim before it goes, and does not, or is no more.",
+        "Ask whoever runs that controller: what a finalizer stands for is left undone if it is taken off by hand.",
+    ),
+    Trouble.NO_CONTROLLER: Guidance(
+        "No controller of ours is known to run, and there is work for one.",
+        "It was never installed, is scaled to zero, stands down or has no leader.",
+        "Start the controller; `kubectl get pods -n dra-reserve` shows whether one is there, `kubectl dra preflight` "
+        "what keeps one from working.",
+    ),
+    Trouble.NOT_ENTERED: Guidance(
+        "Pods use a claim that is to be reserved for their workload, and the list has no entry of the workload.",
+        "No controller of ours is known to run: nothing reserves the claim beyond the pods that are listed.",
+        "Start the controller: it enters the workload within a second.",
+    ),
     Trouble.STALE_ENTRIES: Guidance(
         "Pods that have ended are still in the list, and take room.",
         "No controller is at work, or one that has not come to it yet.",
@@ -154,6 +170,11 @@ _OWN: Final[Mapping[Trouble, Guidance]] = {
         "There are nodes that could take the pod, and it is not bound.",
         "Its scheduler has not come to it yet, does not run, or has a rule that is not known here.",
         "Look at `spec.schedulerName`, and whether that one runs: `kubectl get leases -n kube-system`.",
+    ),
+    Trouble.REFUSED: Guidance(
+        "The scheduler finds no node, for a reason that nodes, devices and claims do not show.",
+        "Affinity between pods, volumes, a quota, a plugin of the scheduler: its own words say which.",
+        "Read what the scheduler says: `kubectl describe pod NAME -n NAMESPACE`.",
     ),
     Trouble.UNSCHEDULABLE: Guidance(
         "No node can take the pod as things are.",

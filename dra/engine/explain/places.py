@@ -51,6 +51,8 @@ class Devices(Struct, frozen=True):
 
     held: int = 0
     tainted: int = 0
+    shared: int = 0
+    """Those that several requests may use at a time."""
 
 
 class Barrier(Struct, frozen=True):
@@ -181,7 +183,10 @@ def _count(scene: Scene, offer: Offer, ask: Ask, having: Counter[Key]) -> Device
                 having[holder.key] += 1
         elif candidate.device.taints and not ask.tolerates(candidate.device.taints):
             tainted += 1
-    return Devices(request=ask.name, asked=ask.count or 0, offered=len(meant), held=held, tainted=tainted)
+    shared = sum(bool(candidate.device.allow_multiple_allocations) for candidate in meant)
+    return Devices(
+        request=ask.name, asked=ask.count or 0, offered=len(meant), held=held, tainted=tainted, shared=shared
+    )
 
 
 def _means(ask: Ask, candidate: Candidate) -> bool:

@@ -8,7 +8,7 @@ from dra.engine.allocate import UnsatisfiableError, Wanted, prepare
 from dra.engine.consumers import GATE, Consumer, Stage, stage_of
 from dra.engine.explain import claims
 from dra.engine.explain.claims import ClaimFacts
-from dra.engine.explain.places import NodeGroup, Obstacle, groups
+from dra.engine.explain.places import Barrier, Devices, NodeGroup, Obstacle, groups
 from dra.engine.explain.problems import Grade, Problem, Trouble, of_pod
 from dra.engine.explain.scene import Scene
 from dra.engine.explain.snapshot import Presence
@@ -82,7 +82,7 @@ def explain(scene: Scene, key: Key) -> PodFacts | None:
         found += unsatisfied
         holders = _holders(scene, places, own)
         advice = _advice(places, holders)
-        found += list(_unscheduled(pod, places))
+        found += list(_unscheduled(pod, places, message, missing=bool(found)))
     related = [p for each in own for p in each.problems if _concerns(p, pod, stage)]
     leaks = [p for each in holders for p in each.problems if p.grade in _OF_LEAKS]
     return PodFacts(
@@ -130,8 +130,9 @@ def _own_problems(scene: Scene, pod: PlacedPod, stage: Stage, consumer: Consumer
     others = [gate for gate in pod.gates if gate != GATE]
     if others:
         yield has(Trouble.GATED_BY_OTHERS, gates=", ".join(others))
-    elif GATE in pod.gates and (leader := scene.snapshot.leader).presence is not Presence.RUNNING:
-        yield has(Trouble.GATED, lease=leader.name, alone=int(claims.orphaned(leader.presence)))
+    if GATE in pod.gates and (leader := scene.snapshot.leader).presence is not Presence.RUNNING:
+        alone = claims.orphaned(leader.presence) and not others
+        yield has(Trouble.GATED, lease=leader.name, alone=int(alone))
     if consumer is not None and consumer.consuming:
         node = scene.nodes.get(pod.spec.node_name)
         if node is None or not node.ready:
@@ -201,8 +202,8 @@ def _advice(places: tuple[NodeGroup, ...], holders: tuple[ClaimFacts, ...]) -> A
             if obstacle is not Obstacle.SELECTOR or barrier.detail:
                 return Advice(way=way, node=group.nodes[0], detail=barrier.detail.replace(",", " "))
     if Obstacle.DEVICES in single:
-        group, _ = single[Obstacle.DEVICES]
-        if group.holders and any(each.key == group.holders[0].claim for each in holders):
+        group, barrier = single[Obstacle.DEVICES]
+        if not _too_few(barrier) and group.holders and any(each.key == group.holders[0].claim for each in holders):
             return Advice(way=Way.WAIT, claim="/".join(group.holders[0].claim))
     return Advice()
 
@@ -211,12 +212,32 @@ def _single(group: NodeGroup) -> bool:
     return len(group.barriers) == 1
 
 
-def _unscheduled(pod: PlacedPod, places: tuple[NodeGroup, ...]) -> Iterator[Problem]:
+def _too_few(barrier: Barrier) -> bool:
+    """Whether a node will never do as it is: a request wants more devices than the node has, free or not."""
+    return any(not each.shared and each.offered < max(each.asked, 1) for each in barrier.devices)
+
+
+def _unscheduled(pod: PlacedPod, places: tuple[NodeGroup, ...], message: str, *, missing: bool) -> Iterator[Problem]:
+    """Tell why no node has the pod. `message` is the scheduler's, `missing` whether the pod's claims say it all."""
     key, uid = pod.metadata.key, pod.metadata.uid
     fitting = sum(group.count for group in places if not group.barriers)
-    if fitting:
-        tried = pod.condition(model.SCHEDULED) is not None
-        scheduler = pod.spec.scheduler_name
-        yield of_pod(Trouble.NOT_TRIED, key=key, uid=uid, nodes=fitting, scheduler=scheduler, tried=int(tried))
+    devices = [barrier for group in places for barrier in group.barriers if barrier.obstacle is Obstacle.DEVICES]
+    if missing:
+        return
+    if fitting and message:
+        yield of_pod(
+            Trouble.REFUSED, key=key, uid=uid, nodes=fitting, scheduler=pod.spec.scheduler_name, message=message
+        )
+    elif fitting:
+        yield of_pod(Trouble.NOT_TRIED, key=key, uid=uid, nodes=fitting, scheduler=pod.spec.scheduler_name)
+    elif places and len(devices) == len(places) and all(_too_few(each) for each in devices):
+        most = max((each for barrier in devices for each in barrier.devices), key=_wanting)
+        error = f"request {most.request} wants {max(most.asked, 1)} devices, and no node has more than {most.offered}"
+        claims_of = ", ".join(model.claim_names(pod))
+        yield of_pod(Trouble.UNSATISFIABLE, key=key, uid=uid, claim=claims_of, error=error)
     elif places:
         yield of_pod(Trouble.UNSCHEDULABLE, key=key, uid=uid, nodes=sum(group.count for group in places))
+
+
+def _wanting(devices: Devices) -> tuple[bool, int]:
+    return (not devices.shared and devices.offered < max(devices.asked, 1), devices.offered)

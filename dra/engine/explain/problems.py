@@ -4,6 +4,7 @@ from enum import StrEnum
 
 from dra.engine.reasons import Subject
 from dra.model.meta import Key, Struct, Uid
+from dra.model.workloads import NO_UID
 
 
 class Trouble(StrEnum):
@@ -24,6 +25,7 @@ class Trouble(StrEnum):
     DELETION_WAITS = "DeletionWaitsForPods"
     ZOMBIE_CLAIM = "ZombieClaim"
     FINALIZER_LEFT = "FinalizerLeft"
+    FINALIZER_FOREIGN = "ForeignFinalizer"
     STALE_ENTRIES = "StaleEntries"
     TOMBSTONES = "Tombstones"
     MARKS_LEFT = "MarksLeft"
@@ -42,6 +44,9 @@ class Trouble(StrEnum):
     DEVICE_TAINTED = "DeviceTainted"
     LIST_FULL = "ConsumerLimit"
     TIMELESS = "NoAllocationTimestamp"
+    # Nobody does the work.
+    NO_CONTROLLER = "NoController"
+    NOT_ENTERED = "NotEntered"
     # Pods that do not get on.
     NOT_STARTED = "NotStarted"
     NODE_NOT_READY = "NodeNotReady"
@@ -55,6 +60,7 @@ class Trouble(StrEnum):
     CLAIM_DELETING = "ClaimDeleting"
     UNSATISFIABLE = "Unsatisfiable"
     NOT_TRIED = "NotTried"
+    REFUSED = "RefusedByScheduler"
     UNSCHEDULABLE = "Unschedulable"
 
 
@@ -114,6 +120,12 @@ def of_claim(trouble: Trouble, *, key: Key, uid: Uid, **facts: str | int) -> Pro
 def of_pod(trouble: Trouble, *, key: Key, uid: Uid, **facts: str | int) -> Problem:
     """Return a problem of a pod."""
     return _problem(trouble, "Pod", key, uid, facts)
+
+
+def of_controller(trouble: Trouble, *, lease: str, **facts: str | int) -> Problem:
+    """Return a problem of the whole cluster; `lease` is NAMESPACE/NAME of our controller's."""
+    namespace, _, name = lease.partition("/")
+    return _problem(trouble, "Lease", (namespace, name), NO_UID, facts)
 
 
 def _problem(trouble: Trouble, kind: str, key: Key, uid: Uid, facts: dict[str, str | int]) -> Problem:

@@ -57,7 +57,7 @@ def audit(*, source: Source, style: Style, fail_on: str, settle: float) -> None:
         again = {_identity(problem) for problem in judged(Scene(snapshot))}
         found = tuple(problem for problem in found if _identity(problem) in again)
     if source.given and not source.everywhere:
-        found = tuple(problem for problem in found if problem.subject.key[0] == source.given)
+        found = tuple(each for each in found if each.subject.kind == "Lease" or each.subject.key[0] == source.given)
     if style.output is Format.TABLE:
         click.echo(_written(found, style))
         for gap in snapshot.gaps:

@@ -147,11 +147,18 @@ def _state(facts: ClaimFacts) -> str:
 
 
 def _device_row(found: DeviceFacts) -> Row:
-    state = "Gone" if not found.offered else ("Tainted" if found.taints else ("Held" if found.holders else "Free"))
+    free, nobody = ("Free", "<none>") if found.known else ("Unknown", "<unknown>")
+    state = "Gone" if not found.offered else ("Tainted" if found.taints else ("Held" if found.holders else free))
     holders = ",".join("/".join(key) for key in found.holders)
     return Row(
         name=f"device/{found.item}",
-        cells=(str(found.item), found.node or "<any>", holders or "<none>", str(found.consumers), state),
+        cells=(
+            str(found.item),
+            found.node or "<any>",
+            holders or nobody,
+            str(found.consumers),
+            state,
+        ),
         wide=(",".join(found.taints) or "<none>",),
         content=lambda: {"kind": "Device", "name": str(found.item), **msgspec.to_builtins(found), "state": state},
     )

@@ -75,7 +75,8 @@ def _who(found: DeviceFacts) -> str:
     taints = f", tainted {', '.join(found.taints)}" if found.taints else ""
     gone = "" if found.offered else ", offered by no driver any more"
     if not found.holders:
-        return f"free{where}{taints}{gone}"
+        held = "free" if found.known else "held by no claim that can be read from here"
+        return f"{held}{where}{taints}{gone}"
     names = ", ".join("/".join(key) for key in found.holders)
     return f"held by claim {names}{where}, used by {found.consumers} pods{taints}{gone}"
 

@@ -130,6 +130,22 @@ WORDS: Final[Mapping[Trouble, Words]] = {
     Trouble.FINALIZER_LEFT: Words(
         "is being deleted and has no allocation: only a finalizer that nobody takes off keeps it", TAKE_OFF_FINALIZER
     ),
+    Trouble.FINALIZER_FOREIGN: Words(
+        "is being deleted, and waits for whoever takes off finalizer {finalizers}",
+        Weigh(
+            "ask whoever runs the controller of {finalizers} what it waits for: what a finalizer stands for is left "
+            "undone if somebody takes it off by hand"
+        ),
+    ),
+    Trouble.NO_CONTROLLER: Words(
+        "is {presence}: no controller of ours is known to run. {gated} pods stand behind its gate, {claims} claims in "
+        "use are not entered for their workloads: {objects}",
+        Weigh("start our controller; whether one is there: kubectl get pods -n {namespace}"),
+    ),
+    Trouble.NOT_ENTERED: Words(
+        "is to be reserved for {workload}, whose pods use it, and no controller of ours is known to run (lease "
+        "{lease}) that would enter the workload",
+    ),
     Trouble.STALE_ENTRIES: Words(
         "lists {count} pods that have ended: {entries}; a controller takes them off, meanwhile they take room"
     ),
@@ -253,7 +269,10 @@ WORDS: Final[Mapping[Trouble, Words]] = {
     Trouble.CLAIM_DELETING: Words("names claim {claim}, which is being deleted: no new pod can use it"),
     Trouble.UNSATISFIABLE: Words("claim {claim} cannot be satisfied anywhere: {error}"),
     Trouble.NOT_TRIED: Words(
-        "{nodes} nodes could take it: scheduler {scheduler} has not bound it yet, or does not run",
+        "{nodes} nodes could take it: scheduler {scheduler} has not tried it yet, or does not run",
+    ),
+    Trouble.REFUSED: Words(
+        "scheduler {scheduler} finds no node, though {nodes} nodes have what is known here: {message}",
     ),
     Trouble.UNSCHEDULABLE: Words("none of {nodes} nodes can take it"),
 }

@@ -32,7 +32,10 @@ ENDS: Final = {
 
 OTHERWISE: Final = "is deleted, or its controller takes its entry out of the list"
 
-PENDING: Final = {"finished": "has finished; another one of that name may have it next"}
+PENDING: Final = {
+    "finished": "has finished; another one of that name may have it next",
+    "no-kind": "the API server has no such kind",
+}
 DOUBTS: Final = {
     "no-kind": "the API server has no such kind",
     "over-limit": "claims of the namespace name too many kinds",
@@ -230,8 +233,6 @@ def _nodes(names: tuple[str, ...]) -> str:
 
 
 def _fate(facts: ClaimFacts) -> str:
-    if facts.released:
-        return "let go by its controller"
     told = {
         "alive": "exists",
         "pending": PENDING.get(facts.phase, "does not exist yet"),
@@ -240,6 +241,8 @@ def _fate(facts: ClaimFacts) -> str:
         "asked": "exists, as another object",
         "doubt": f"nobody can tell ({DOUBTS.get(facts.phase, facts.phase)})",
     }
+    if facts.released:
+        return told[facts.fate] + ", its entry was taken off the list"
     return told[facts.fate] + (", entered in the list" if facts.entered else ", not entered in the list")
 
 

@@ -85,6 +85,20 @@ def annotated(**values):
             id="deletion-waits",
         ),
         pytest.param(scene(claim("c", **GOING)), [Trouble.FINALIZER_LEFT], id="only-a-finalizer-is-left"),
+        pytest.param(
+            scene(claim("c", **(GOING | {"finalizers": ["example.com/hold"]}))),
+            [Trouble.FINALIZER_FOREIGN],
+            id="only-a-finalizer-of-others-is-left",
+        ),
+        pytest.param(
+            scene(
+                claim("c", "n1/gpu-0", listed=(entry("a"),), **RESERVED),
+                pods=(pod("a", "c", **RUNS),),
+                workloads=THERE,
+            ),
+            [Trouble.NO_CONTROLLER],
+            id="in-use-and-nobody-enters-the-workload",
+        ),
         pytest.param(scene(claim("c", **MADE_FOR)), [Trouble.ZOMBIE_CLAIM], id="made-for-a-pod-that-is-gone"),
         pytest.param(
             scene(claim("c", **annotated(entered_allocation="abc"))), [Trouble.MARKS_LEFT], id="notes-about-nothing"

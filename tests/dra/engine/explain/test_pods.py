@@ -25,8 +25,15 @@ ALIVE = (workload(WorkloadPhase.PRESENT),)
 GATE = {"schedulingGates": [{"name": "reserve.dra/claim"}]}
 
 
-def told(*claims, waits=("c",), more=(), spec=None, **cluster):
-    found = pods.explain(scene(*claims, pods=(pod("a", *waits, **(spec or {})), *more), **cluster), KEY)
+SAID = {
+    "phase": "Pending",
+    "conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3: affinity"}],
+}
+
+
+def told(*claims, waits=("c",), more=(), spec=None, status=None, **cluster):
+    asking = pod("a", *waits, **(spec or {})) | ({"status": status} if status else {})
+    found = pods.explain(scene(*claims, pods=(asking, *more), **cluster), KEY)
     assert found is not None
     return found
 
@@ -101,7 +108,7 @@ def test_a_group_has_numbers_and_says_who_has_the_devices():
 @pytest.mark.parametrize(
     ("facts", "troubles"),
     [
-        pytest.param(told(waits=("c",)), {Trouble.CLAIM_MISSING, Trouble.NOT_TRIED}, id="no-such-claim"),
+        pytest.param(told(waits=("c",)), {Trouble.CLAIM_MISSING}, id="no-such-claim"),
         pytest.param(told(claim("c"), spec=GATE), {Trouble.GATED}, id="gated-and-nobody-there"),
         pytest.param(told(claim("c"), spec=GATE, leader=SOMEBODY), set(), id="gated-and-somebody-there"),
         pytest.param(
@@ -110,8 +117,30 @@ def test_a_group_has_numbers_and_says_who_has_the_devices():
             id="gate-of-others",
         ),
         pytest.param(
+            told(claim("c"), spec={"schedulingGates": [{"name": "kueue"}, {"name": "reserve.dra/claim"}]}),
+            {Trouble.GATED_BY_OTHERS, Trouble.GATED},
+            id="a-second-gate-does-not-hide-ours",
+        ),
+        pytest.param(told(claim("c", count=9)), {Trouble.UNSATISFIABLE}, id="more-devices-than-any-node-has"),
+        pytest.param(
+            told(claim("c", count=9), *FULL, workloads=ALIVE),
+            {Trouble.UNSATISFIABLE},
+            id="more-devices-than-any-node-has-whoever-holds-them",
+        ),
+        pytest.param(told(claim("c")), {Trouble.NOT_TRIED}, id="no-scheduler-has-tried"),
+        pytest.param(told(claim("c"), status=SAID), {Trouble.REFUSED}, id="the-scheduler-has-a-reason-of-its-own"),
+        pytest.param(
+            told(
+                claim("c", "n1/gpu-0", listed=(entry("a"),)),
+                spec={"on": "n1", "metadata": {"deletionTimestamp": "2026-11-20T12:00:00Z"}},
+                nodes=[node("n1", ready=False), node("n2")],
+            ),
+            {Trouble.TERMINATING},
+            id="being-deleted-on-a-silent-node",
+        ),
+        pytest.param(
             told(spec={"resourceClaims": [{"name": "x", "resourceClaimTemplateName": "t"}]}, waits=()),
-            {Trouble.TEMPLATE_MISSING, Trouble.NOT_TRIED},
+            {Trouble.TEMPLATE_MISSING},
             id="no-such-template",
         ),
         pytest.param(
@@ -120,7 +149,7 @@ def test_a_group_has_numbers_and_says_who_has_the_devices():
                 waits=(),
                 templates=[{"metadata": {"namespace": "ml", "name": "t"}}],
             ),
-            {Trouble.CLAIM_NOT_MADE, Trouble.NOT_TRIED},
+            {Trouble.CLAIM_NOT_MADE},
             id="nobody-makes-its-claim",
         ),
         pytest.param(
@@ -145,6 +174,26 @@ def test_a_group_has_numbers_and_says_who_has_the_devices():
 )
 def test_what_is_wrong_with_a_pod(facts, troubles):
     assert {problem.trouble for problem in facts.problems} == troubles
+
+
+def test_what_is_impossible_is_not_waited_for():
+    facts = told(claim("c", count=9), *FULL, workloads=ALIVE)
+    (problem,) = facts.problems
+    assert problem.numbers["error"] == "request gpu wants 9 devices, and no node has more than 2"
+    assert facts.advice.way is Way.NONE
+
+
+def test_what_the_scheduler_says_is_told_where_nothing_else_is_known():
+    (problem,) = told(claim("c"), status=SAID).problems
+    assert problem.numbers["message"] == "0/3: affinity"
+
+
+def test_a_thousand_pods_behind_our_gate_are_one_thing_to_do():
+    gated = tuple(pod(f"p{number}", "c", **GATE) for number in range(1000))
+    (problem,) = audit(scene(claim("c"), pods=gated))
+    assert (problem.trouble, problem.subject.kind) == (Trouble.NO_CONTROLLER, "Lease")
+    assert problem.numbers["gated"] == 1000
+    assert audit(scene(claim("c"), pods=gated, leader=SOMEBODY)) == ()
 
 
 def test_a_class_that_is_not_there_is_named():

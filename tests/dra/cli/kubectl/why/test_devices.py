@@ -1,0 +1,27 @@
+"""Who has which device, and whether that can be known."""
+
+import msgspec
+import pytest
+
+from dra.cli.kubectl.why.listing import _device_row
+from dra.engine.explain.devices import devices
+from dra.engine.explain.scene import Scene
+from dra.engine.explain.snapshot import Gap
+from tests.dra.engine.explain.scenes import claim, snapshot
+
+NARROWED = (Gap(resource="resourceclaims.resource.k8s.io of other namespaces", why="no right to list them"),)
+
+
+@pytest.mark.parametrize(
+    ("gaps", "held", "other"),
+    [
+        pytest.param((), "Held", "Free", id="all-claims-were-read"),
+        pytest.param(NARROWED, "Held", "Unknown", id="claims-of-one-namespace-only"),
+        pytest.param((Gap(resource="nodes", why="no right"),), "Held", "Free", id="something-else-could-not-be-read"),
+    ],
+)
+def test_a_device_is_free_only_if_all_claims_could_be_read(gaps, held, other):
+    found = msgspec.structs.replace(snapshot(claim("c", "n1/gpu-0")), gaps=gaps)
+    states = {str(each.item): _device_row(each).cells[-1] for each in devices(Scene(found))}
+    assert states["gpu.example.com/n1/gpu-0"] == held
+    assert states["gpu.example.com/n1/gpu-1"] == other
