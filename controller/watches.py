@@ -60,8 +60,10 @@ class Watches(Reflectors):
             match change:
                 case Upserted(obj=pod):
                     self._world.observe_pod(pod, now=now)
-                case Deleted(obj=pod, certain=certain):
-                    self._world.forget_pod(pod.metadata.uid, certain=certain)
+                case Deleted(obj=pod, certain=True):
+                    self._world.pod_deleted(pod, now=now)
+                case Deleted(obj=pod):
+                    self._world.forget_pod(pod.metadata.uid, certain=False)
                 case Rewound():
                     raise RewoundError(change)
                 case _:

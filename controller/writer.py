@@ -7,7 +7,7 @@ the chain; nothing is repeated here, the claim is decided again with a newer vie
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Final, TypeAlias
 
@@ -18,10 +18,13 @@ from controller.patching import Patching
 from controller.workloads import Workloads
 from dra.engine import patches
 from dra.engine.actions import (
+    Action,
     ClaimWrite,
     Deallocate,
     DeleteClaim,
     Kick,
+    Look,
+    LookUpNode,
     LookUpPlacements,
     LookUpPod,
     LookUpWorkload,
@@ -33,14 +36,15 @@ from dra.engine.claims.view import ClaimView
 from dra.engine.consumers import GATE, Stage, stage_of
 from dra.engine.world import World
 from dra.kube.backoff import Backoff
-from dra.kube.client import WRITE_TIMEOUT, Client
+from dra.kube.client import WRITE_TIMEOUT, Client, Selection
 from dra.kube.clock import Clock, micro_time
 from dra.kube.errors import ApiError, Conflict, NotFound
 from dra.kube.limits import Priority
-from dra.kube.resources import CLAIMS, PODS, RESERVATIONS, InvalidNameError
+from dra.kube.resources import CLAIMS, NODES, PODS, RESERVATIONS, InvalidNameError
 from dra.kube.store import Rewound, RewoundError, earlier
 from dra.model.claims import ResourceClaim
 from dra.model.meta import Key, PartialObject, Uid
+from dra.model.nodes import Node
 from dra.model.pods import Pod, claim_names
 from dra.model.references import ConsumerReference
 
@@ -90,7 +94,7 @@ class Writer:
         self._leadership = leadership
         self._confirmation = Confirmation(client, world=world, clock=clock)
         self._patching = Patching(client)
-        self._asking: set[tuple[Key, LookUpPod | LookUpWorkload]] = set()
+        self._asking: set[tuple[Key, Look]] = set()
         """Questions that are under way, with the claim that wants the answer: a pod may be listed in several."""
 
     async def apply(self, plan: Plan, *, view: ClaimView | None = None) -> None:
@@ -110,15 +114,23 @@ class Writer:
                     rest.append(partial(self._kick, action))
                 case DeleteClaim():
                     rest.append(partial(self._delete_claim, action))
-                case LookUpPod() if view is not None:
-                    rest.append(partial(self._look_up_pod, action, view.key))
-                case LookUpWorkload():
-                    rest.append(partial(self._look_up_workload, action))
                 case LookUpPlacements():
                     self._placements(action)
                 case _:
-                    pass
+                    rest.extend(self._looks(action, view))
         await together(rest)
+
+    def _looks(self, action: Action, view: ClaimView | None) -> Iterator[Request]:
+        """Yield the request that answers a question, if the action is one."""
+        match action:
+            case LookUpPod() if view is not None:
+                yield partial(self._look_up_pod, action, view.key)
+            case LookUpNode():
+                yield partial(self._look_up_node, action)
+            case LookUpWorkload():
+                yield partial(self._look_up_workload, action)
+            case _:
+                pass
 
     async def _kick_listed(self, plan: Plan, view: ClaimView) -> None:
         """The chain broke behind the list: who is listed now will not be kicked by the next plan."""
@@ -283,15 +295,39 @@ class Writer:
         self._asking.add(question)
         try:
             pod = await self._client.get(PODS, action.pod, Pod)
-        except (NotFound, InvalidNameError):  # the API server checks no names in a claim's list
+        except InvalidNameError:  # the API server checks no names in a claim's list
             self._world.pod_absent(claim, action.uid)
+        except NotFound:
+            self._world.pod_vanished(claim, action.uid)
         else:
-            if pod.metadata.uid != action.uid or stage_of(pod, started=False) is Stage.FINISHED:
+            if pod.metadata.uid != action.uid:
+                self._world.pod_vanished(claim, action.uid)
+            elif stage_of(pod, started=False) is Stage.FINISHED:
                 self._world.pod_absent(claim, action.uid)
             else:
                 if self._world.consumer(action.uid) is not None:  # the pods watch may be behind
                     self._world.observe_pod(pod, now=self._clock.now())
                 self._world.pod_present(claim, action.uid, now=self._clock.now())
+        finally:
+            self._asking.discard(question)
+
+    async def _look_up_node(self, action: LookUpNode) -> None:
+        """Read a node live, by a list: more rights than that are not needed."""
+        question = (action.claim, action)
+        if question in self._asking:
+            return
+        self._asking.add(question)
+        try:
+            found = False
+            selection = Selection(fields=f"metadata.name={action.node}")
+            async for page in self._client.list_pages(NODES, Node, selection=selection):
+                for node in page.items:
+                    if node.metadata.name == action.node:
+                        self._world.observe_node(node, now=self._clock.now())
+                        found = True
+            if not found:
+                self._world.forget_node(action.node)
+            self._world.node_read(action.claim, action.node, now=self._clock.now())
         finally:
             self._asking.discard(question)
 

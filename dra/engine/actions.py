@@ -82,6 +82,13 @@ class LookUpWorkload(Struct, frozen=True):
     reference: ConsumerReference
 
 
+class LookUpNode(Struct, frozen=True):
+    """Ask the API server for a node that consuming pods of the claim have vanished from."""
+
+    claim: Key
+    node: str
+
+
 class LookUpPlacements(Struct, frozen=True):
     """Ask whether pods that wait for a claim could run elsewhere if its allocation were taken back (rule 9)."""
 
@@ -99,7 +106,7 @@ class Evict(Struct, frozen=True):
     reason: Reason
 
 
-Look: TypeAlias = LookUpPod | LookUpWorkload | LookUpPlacements
+Look: TypeAlias = LookUpPod | LookUpWorkload | LookUpNode | LookUpPlacements
 Action: TypeAlias = SetReservedFor | Enter | Deallocate | Annotate | DeleteClaim | Ungate | Kick | Look | Evict
 ClaimWrite: TypeAlias = SetReservedFor | Enter | Deallocate | Annotate
 

@@ -16,6 +16,9 @@ from dra.model.references import ConsumerReference
 from dra.model.templates import POD_GROUP
 from dra.model.workloads import PRE_LIST
 
+DEFAULT_GRACE: Final = 30.0
+"""Seconds of ``terminationGracePeriodSeconds`` where a pod does not say (upstream's default)."""
+
 GATE: Final = "reserve.dra/claim"
 """Our scheduling gate: the pod is not tried before it is listed."""
 
@@ -59,6 +62,9 @@ class Consumer(Struct, frozen=True):
     """The node of ``status.nominatedNodeName``: a binding cycle is under way, or somebody plans with that node."""
     nominated_since: Instant | None = None
     slow_binding: bool = False
+    grace: float = DEFAULT_GRACE
+    """Seconds that its kubelet gives its containers to end."""
+
     unschedulable_since: Instant | None = None
     unschedulable_text: str = ""
 
@@ -156,7 +162,17 @@ def observe(pod: Pod, *, before: Consumer | None, started: bool, now: Instant) -
         deleting=meta.deleting,
         nominated=nominated,
         nominated_since=nominated_since,
+        grace=_grace(pod),
         slow_binding=any(v.persistent_volume_claim or v.ephemeral for v in spec.volumes or ()),
         unschedulable_since=unschedulable_since,
         unschedulable_text=unschedulable_text,
     )
+
+
+def _grace(pod: Pod) -> float:
+    """Return the grace period, as the kubelet counts it (``calculateEffectiveGracePeriod`` in pod_workers.go).
+
+    A deletion may shorten the grace period; one of 0 is taken for that of the spec.
+    """
+    asked, given = pod.metadata.deletion_grace_period_seconds, pod.spec.termination_grace_period_seconds
+    return float(asked or (DEFAULT_GRACE if given is None else given))

@@ -203,6 +203,12 @@ CODES: Final[Mapping[Code, Guidance]] = {
         "two pods use one device.",
         Kept.YES,
     ),
+    Code.PODS_VANISHED: Guidance(
+        "Pods were deleted before their kubelets told that the containers had ended.",
+        "Somebody deleted them by force, or they went while no controller ran.",
+        "Wait: a kubelet needs the grace period, and its node counts as Ready for up to 50 s after its last word.",
+        Kept.YES,
+    ),
     Code.FORCE_RELEASED: Guidance(
         "The claim was freed because somebody asked for it; the text says what was overridden.",
         "The annotation `reserve.dra/force-release` carried the claim's uid.",

@@ -95,6 +95,11 @@ class NodeIndex:
             return None
         return LostNode(name=name, boot=boot, ready_since=state.ready_since)
 
+    def silent(self, names: frozenset[str] | None) -> tuple[str, ...]:
+        """Return those of the nodes (None: of all) that do not report in and may run pods all the same."""
+        asked = self._states if names is None else sorted(names & self._states.keys())
+        return tuple(n for n in asked if not self._states[n].ready and not self._states[n].out_of_service)
+
     def __contains__(self, name: str) -> bool:
         return name in self._states
 

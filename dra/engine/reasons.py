@@ -47,6 +47,7 @@ class Code(StrEnum):
     GENERATION_FAILED = "FailedResourceClaimCreation"
     KEPT_BY_OTHERS = "KeptByForeignEntries"
     NODE_LOST = "NodeLost"
+    PODS_VANISHED = "PodsVanished"
     FORCE_RELEASED = "ForceReleased"
     FORCE_RELEASE_IGNORED = "ForceReleaseIgnored"
     FORCE_RELEASE_BLOCKED = "ForceReleaseBlocked"
@@ -198,6 +199,11 @@ RENDERINGS: Final[dict[Code, Rendering]] = {
         "stays reserved: pods that vanished from node {node} may still run there, since it did not report in; until "
         "the node is gone, rebooted, tainted out-of-service or ready for {seconds} s. If its machine is certainly off, "
         "whoever runs the cluster can say so with the taint node.kubernetes.io/out-of-service, which ends all its pods",
+    ),
+    Code.PODS_VANISHED: Rendering(
+        Severity.NORMAL,
+        "stays reserved: {pods} pods were deleted without a word of their kubelets that the containers have ended; "
+        "their nodes are asked after the grace period, within {seconds} s",
     ),
     Code.FORCE_RELEASED: Rendering(
         Severity.WARNING,

@@ -4,7 +4,7 @@ from typing import Final
 
 import msgspec
 
-from dra.engine.claims.view import History, NodeFit, Placements, lost_boot
+from dra.engine.claims.view import History, NodeFit, Placements, Vanished, lost_boot
 from dra.engine.consumers import Consumer, Stage
 from dra.engine.instants import BIND_HORIZON, SLOW_BIND_HORIZON, Instant
 from dra.engine.ledger import Conflict
@@ -47,6 +47,7 @@ class Record:
         "stages",
         "suspects",
         "unlisted",
+        "vanished",
     )
 
     def __init__(self, key: Key) -> None:
@@ -66,6 +67,9 @@ class Record:
 
         self.lost: dict[str, str] = {}
         """Nodes that did not report in when pods vanished from them, with the bootID of that time."""
+
+        self.vanished: dict[Uid, Vanished] = {}
+        """Pods whose containers may still run although their objects are gone."""
 
         self.unlisted: dict[Uid, Instant] = {}
         """Started and finished pods whose entries were removed, and when: by us, as a rule.
@@ -193,6 +197,7 @@ class Record:
         self.absent.clear()
         self.present.clear()
         self.lost.clear()
+        self.vanished.clear()
         self.unlisted.clear()
         self.placements = None
         self.history = History()
@@ -208,6 +213,7 @@ class Record:
         named = {e.name: boot for e in claim.entries if (boot := lost_boot(e)) is not None}
         if claim.status.allocation is None:
             self.lost.clear()
+            self.vanished.clear()
         for entry in before.entries if before is not None and ours else ():
             if lost_boot(entry) is not None and entry.name not in named:
                 self.lost.pop(entry.name, None)

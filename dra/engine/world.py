@@ -21,6 +21,7 @@ from dra.engine.claims.view import (
     NodeFit,
     OwnerPhase,
     Placements,
+    Vanished,
     Workload,
     WorkloadPhase,
     classify,
@@ -179,6 +180,11 @@ class World:
             if certain and consumer.consuming:
                 self._may_still_run(consumer, (consumer.namespace, name))
 
+    def pod_deleted(self, pod: Pod, *, now: Instant) -> None:
+        """The pod is gone, and this is the last that was seen of it: it may tell that the containers had ended."""
+        self.observe_pod(pod, now=now)
+        self.forget_pod(pod.metadata.uid)
+
     def pod_absent(self, claim: Key, uid: Uid) -> None:
         """A live read showed no pod of that uid that will ever run: the entry in that claim's list is nobody's."""
         record = self._records.get(claim)
@@ -186,6 +192,29 @@ class World:
             record.absent.add(uid)
             record.present.pop(uid, None)
             self.dirty.add(claim)
+
+    def pod_vanished(self, claim: Key, uid: Uid) -> None:
+        """A live read showed no pod of that uid, and nobody saw how it ended, nor where it ran."""
+        record = self._records.get(claim)
+        if record is None or uid in self._consumers or uid in record.absent:
+            return
+        self.pod_absent(claim, uid)
+        if record.claim is not None and record.claim.status.allocation is not None:
+            self._fit(record)
+            (node,) = record.inside if record.inside is not None and len(record.inside) == 1 else ("",)
+            record.vanished[uid] = Vanished(uid, node=node)
+            self._settle(record)
+
+    def node_read(self, claim: Key, name: str, *, now: Instant) -> None:
+        """A live read of a node is taken in: pods that vanished from it long enough ago have ended if it is Ready."""
+        record = self._records.get(claim)
+        if record is None:
+            return
+        for uid, pod in tuple(record.vanished.items()):
+            if pod.node == name and self._nodes.ready(name) and now >= pod.ended_at:
+                del record.vanished[uid]
+        self._settle(record, gone=name)
+        self.dirty.add(claim)
 
     def pod_present(self, claim: Key, uid: Uid, *, now: Instant) -> None:
         """A live read showed the pod: it does not reference the claim, or is gated, or the watch has yet to tell us."""
@@ -312,6 +341,7 @@ class World:
         if record is None or record.claim is None:
             return None
         self._fit(record)
+        vanished = self._vanished(record, now)
         found = record.reservation
         workload = self.workload(WorkloadKey.of(found.reference, key[0])) if found is not None else Workload()
         former = record.former
@@ -336,6 +366,8 @@ class World:
             nodes=record.fit,
             placements=_about(record.placements, record.claim),
             lost_nodes=tuple(self._lost_nodes(record)),
+            vanished=vanished,
+            silent_nodes=self._silent(record) if any(not pod.node for pod in vanished) else (),
             other_users=self._other_users(record) if record.forced else (),
             stranded=self._stranded(record) if record.forced else frozenset(),
             history=record.history,
@@ -405,9 +437,25 @@ class World:
         record, node = self._records.get(claim), consumer.node
         if record is None or record.claim is None or record.claim.status.allocation is None:
             return
-        boot = self._nodes.boot(node)
-        if not self._nodes.ready(node) and self._nodes.lost(node, boot) is not None:
-            record.lost[node] = boot
+        record.vanished[consumer.uid] = Vanished(
+            consumer.uid, node=node, boot=self._nodes.boot(node), grace=consumer.grace
+        )
+        self._settle(record)
+
+    def _settle(self, record: Record, *, gone: str = "") -> None:
+        """Go through the vanished pods by what is known of their nodes.
+
+        From a node that was rebooted or is out of service they have gone; a node that does not report in takes their
+        place. One that nobody knows may be new; ``gone`` is one that a live read has not shown.
+        """
+        for uid, pod in tuple(record.vanished.items()):
+            if not pod.node or (self._nodes.ready(pod.node) and self._nodes.lost(pod.node, pod.boot) is not None):
+                continue
+            if pod.node not in self._nodes and pod.node != gone:
+                continue
+            del record.vanished[uid]
+            if self._nodes.lost(pod.node, pod.boot) is not None:
+                record.lost[pod.node] = pod.boot
 
     def _tidy(self, record: Record) -> None:
         if record.claim is None and not record.members:
@@ -432,6 +480,9 @@ class World:
 
     def _reach_changed(self, node: str) -> None:
         for key, record in self._records.items():
+            if record.vanished:
+                self._settle(record)
+                self.dirty.add(key)
             if node in record.lost:
                 self.dirty.add(key)
                 if self._nodes.lost(node, record.lost[node]) is None:
@@ -486,6 +537,7 @@ class World:
                 reservation=record.reservation,
                 consumer=consumer,
                 gone=over or entry.uid in record.absent,
+                vanished=entry.uid in record.vanished and not over,
                 stranger=not over and (other is not None or asked is not None),
                 asked=asked,
                 group=self.workload(WorkloadKey.of(entry, record.key[0])) if entry.is_pod_group else None,
@@ -507,6 +559,19 @@ class World:
     def _lost_nodes(self, record: Record) -> Iterator[LostNode]:
         found = (self._nodes.lost(name, boot) for name, boot in record.lost.items())
         return (node for node in found if node is not None)
+
+    def _vanished(self, record: Record, now: Instant) -> tuple[Vanished, ...]:
+        """Return the vanished pods whose containers may still run; what is new is looked at from now on."""
+        for uid, pod in tuple(record.vanished.items()):
+            if pod.since is None:
+                record.vanished[uid] = msgspec.structs.replace(pod, since=now)
+            elif not pod.node and now >= pod.ended_at and not self._silent(record):
+                del record.vanished[uid]
+        return tuple(record.vanished.values())
+
+    def _silent(self, record: Record) -> tuple[str, ...]:
+        """Return the nodes of the allocation that do not report in."""
+        return self._nodes.silent(record.inside)
 
     def _other_users(self, record: Record) -> tuple[Consumer, ...]:
         assert record.claim is not None  # noqa: S101 - the caller has looked

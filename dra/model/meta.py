@@ -39,6 +39,7 @@ class ObjectMeta(Struct, frozen=True):
     generation: int = 0
     creation_timestamp: str = ""
     deletion_timestamp: str | None = None
+    deletion_grace_period_seconds: int | None = None
     labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None
     finalizers: list[str] | None = None

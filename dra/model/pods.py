@@ -52,6 +52,7 @@ class PodSpec(Struct, frozen=True):
     resource_claims: list[PodResourceClaim] | None = None
     scheduling_group: SchedulingGroup | None = None
     volumes: list[Volume] | None = None
+    termination_grace_period_seconds: int | None = None
 
 
 class PodCondition(Struct, frozen=True):

@@ -12,6 +12,7 @@ from dra.engine.actions import (
     Annotate,
     Deallocate,
     Kick,
+    LookUpNode,
     LookUpPod,
     LookUpWorkload,
     Plan,
@@ -26,6 +27,7 @@ from dra.kube.errors import Conflict, Forbidden, NotFound, ServerError, Unreacha
 from dra.kube.store import RewoundError
 from dra.model.claims import ResourceClaim
 from dra.model.meta import Uid
+from dra.model.nodes import Node
 from dra.model.pods import Pod
 from tests.controller.cluster import CLAIMS, NODES, PODS, Cluster
 from tests.dra.engine.examples import GUARD, JOB, KEY, NAMESPACE, uid, waiting
@@ -36,6 +38,7 @@ ALLOCATION = {"devices": {"results": [{"driver": "d", "pool": "p", "device": "gp
 LIST = SetReservedFor(claim=KEY, entries=(JOB, GUARD))
 NOTE = Annotate(claim=KEY, annotations=(("x", "1"),))
 FREE = Deallocate(claim=KEY)
+READY = {"nodeInfo": {"bootID": "boot-1"}, "conditions": [{"type": "Ready", "status": "True"}]}
 USES = [{"name": "gpu", "resourceClaimName": "train"}]
 
 
@@ -505,8 +508,8 @@ async def test_a_nomination_that_is_older_than_any_cycle_does_not_keep_the_claim
 @pytest.mark.parametrize(
     ("content", "kind"),
     [
-        pytest.param(None, EntryKind.FINISHED, id="gone"),
-        pytest.param({"metadata": {"uid": "second"}}, EntryKind.FINISHED, id="another-of-that-name"),
+        pytest.param(None, EntryKind.VANISHED, id="gone"),
+        pytest.param({"metadata": {"uid": "second"}}, EntryKind.VANISHED, id="another-of-that-name"),
         pytest.param({"spec": {}}, EntryKind.FOREIGN, id="there-and-uses-another-claim"),
         pytest.param({"spec": {}, "status": {"phase": "Failed"}}, EntryKind.FINISHED, id="ended"),
     ],
@@ -531,6 +534,30 @@ async def test_a_live_read_of_a_listed_pod_that_looks_gated_shows_that_it_is_bou
     pod(cluster, "a", spec={"resourceClaims": USES, "nodeName": "n1"})
     await writer_of().apply(Plan(actions=(LookUpPod(pod=(NAMESPACE, "a"), uid=uid("a")),)), view=view)
     assert [e.kind for e in world.view(KEY, now=0.0).entries] == [EntryKind.LIVE]
+
+
+@pytest.mark.parametrize(
+    ("status", "lost"),
+    [
+        pytest.param(READY, [], id="its-kubelet-reports-in"),
+        pytest.param({**READY, "conditions": []}, ["n1"], id="its-kubelet-does-not"),
+        pytest.param(None, [], id="there-is-no-such-node"),
+    ],
+)
+async def test_the_node_of_a_vanished_pod_is_read_live(cluster, world, writer_of, status, lost):
+    served(cluster, world)
+    world.observe_node(msgspec.convert(cluster.put(NODES, "", "n1", status=READY), Node), now=0.0)
+    cluster.drop(NODES, "", "n1")
+    world.observe_pod(pod(cluster, "a", spec={"resourceClaims": USES, "nodeName": "n1"}), now=0.0)
+    world.forget_pod(uid("a"))
+    view = world.view(KEY, now=-1000.0)
+    assert [each.node for each in view.vanished] == ["n1"]
+    cluster.put(NODES, "", "n2", status=READY)
+    if status is not None:
+        cluster.put(NODES, "", "n1", status=status)
+    await writer_of().apply(Plan(actions=(LookUpNode(claim=KEY, node="n1"),)), view=view)
+    after = world.view(KEY, now=0.0)
+    assert ([each.name for each in after.lost_nodes], after.vanished) == (lost, ())
 
 
 async def test_a_read_that_fails_settles_nothing(cluster, world, writer_of):
@@ -562,7 +589,7 @@ async def test_each_claim_gets_its_answer_about_a_pod_that_several_list(cluster,
     plan = Plan(actions=(LookUpPod(pod=(NAMESPACE, "a"), uid=uid("a")),))
     await asyncio.gather(*(writer.apply(plan, view=view) for view in views))
     found = [world.view(view.key, now=0.0).entries[0].kind for view in views]
-    assert found == [EntryKind.FINISHED, EntryKind.FINISHED]
+    assert found == [EntryKind.VANISHED, EntryKind.VANISHED]
 
 
 RESERVATIONS = "/apis/scheduling.koordinator.sh/v1alpha1/reservations"

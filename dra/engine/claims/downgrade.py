@@ -32,7 +32,9 @@ WAITING_MAX: Final = 16
 they are bound would be nobody's to give back; with all, pods that fit nowhere would keep out those that do."""
 
 _OURS: Final = frozenset({EntryKind.WORKLOAD, EntryKind.FORMER, EntryKind.GUARD, EntryKind.TOMBSTONE})
-_STAYING: Final = frozenset({EntryKind.FOREIGN, EntryKind.GROUP, EntryKind.UNKNOWN, EntryKind.LOST_NODE})
+_STAYING: Final = frozenset(
+    {EntryKind.FOREIGN, EntryKind.GROUP, EntryKind.UNKNOWN, EntryKind.VANISHED, EntryKind.LOST_NODE}
+)
 
 
 class Standing(StrEnum):

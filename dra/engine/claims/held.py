@@ -12,6 +12,7 @@ from typing import Final
 
 from dra.engine.actions import LookUpWorkload
 from dra.engine.claims.desired import Desired
+from dra.engine.claims.lost import unseen
 from dra.engine.claims.policy import Policy
 from dra.engine.claims.view import ClaimView, OwnerPhase
 from dra.engine.instants import Instant
@@ -75,9 +76,10 @@ def _being_placed(view: ClaimView, hold: Hold) -> bool:
 
 def return_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) -> Desired:
     """Of reservations: whoever had the claim and has ended is its controller no more."""
-    del now
     controller = view.claim.controller
     if not policy.generate_claims or controller is None or view.claim.metadata.deleting or view.consuming:
+        return desired
+    if unseen(view, now):  # the next owner would share the devices with containers that still run
         return desired
     if view.owner not in _ENDED or not any(h.owns and h.standing is not Standing.OVER for h in view.holds):
         return desired

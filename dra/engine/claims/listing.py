@@ -54,7 +54,7 @@ def kept_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) -
                     asked.append(_whether_there(view, entry))
                 else:
                     desired = desired.look_at(when)
-            case EntryKind.FOREIGN:
+            case EntryKind.FOREIGN | EntryKind.VANISHED:
                 kept.append(entry.reference)
             case EntryKind.UNKNOWN:
                 kept.append(entry.reference)
@@ -124,14 +124,16 @@ def guard_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) 
         return desired
     present = EntryKind.GUARD in view.kinds
     if view.claim.metadata.deleting:
-        return desired.but(guard=present and bool(view.consuming or desired.pods or desired.kept))
+        return desired.but(guard=present and bool(view.consuming or desired.pods or desired.kept or desired.held))
     if _any_pod(view, desired):
         return desired
     listed = sum(1 for c in desired.pods if c.consuming)
     of_groups = sum(1 for c in (*view.starting, *view.started) if covered(c, desired))
     unlisted = view.consuming > listed + of_groups
     last = bool(view.entries) and not (desired.workload or desired.kept or desired.pods)
+    last_of_vanished = desired.held and not (desired.workload or desired.kept or desired.pods)
     wanted = desired.revoking or unlisted or (desired.unsure and last) or (present and view.consuming > 0)
+    wanted = wanted or last_of_vanished
     if unlisted and not present and desired.workload is None:
         windowed = view.reason(Code.LIST_WINDOWED, done=True, consuming=view.consuming)
         desired = desired.because(windowed)

@@ -4,14 +4,18 @@ A pod leaves the API without its kubelet's word when somebody deletes it by forc
 its node, in the list, so that it outlives us and nobody else takes the list for empty. That entry goes when nothing can
 be left of the pod: the Node object is gone, has the out-of-service taint or another bootID, or its kubelet has reported
 in for long enough to end what the API server does not know any more.
+
+On a node that does report in the kubelet ends such a pod within its grace period. A node counts as Ready for up to 50 s
+after its kubelet's last word, so the claim is kept for that long besides, and then the node is read live.
 """
 
 from typing import Final
 
+from dra.engine.actions import LookUpNode
 from dra.engine.claims.desired import Desired
 from dra.engine.claims.policy import Policy
-from dra.engine.claims.view import ClaimView, LostNode, lost_entry
-from dra.engine.instants import UNNOTICED, Instant
+from dra.engine.claims.view import REPORTED_WITHIN, ClaimView, LostNode, lost_entry
+from dra.engine.instants import NEVER, UNNOTICED, Instant
 from dra.engine.reasons import Code
 
 ENDED_WITHIN: Final = 120.0
@@ -30,7 +34,30 @@ def lost_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) -
         desired = _keep(view, node, desired)
         if node.ready_since is not None:
             desired = desired.look_at(node.ready_since + SETTLED)
-    return desired
+    return _keep_for_vanished(view, now, desired)
+
+
+def _keep_for_vanished(view: ClaimView, now: Instant, desired: Desired) -> Desired:
+    """Keep the claim until the containers of vanished pods have certainly ended; their nodes are read live then."""
+    if not view.vanished:
+        return desired
+    due = sorted({pod.node for pod in view.vanished if pod.node and now >= pod.ended_at})
+    for node in due:
+        desired = desired.ask(LookUpNode(claim=view.key, node=node))
+    later = [pod.ended_at for pod in view.vanished if now < pod.ended_at]
+    desired = desired.look_at(min(later, default=NEVER))
+    desired = desired.but(held=True)
+    if desired.workload is not None or view.unfinished:  # they are not what keeps the claim
+        return desired
+    reasons = [view.reason(Code.NODE_LOST, node=node, seconds=int(SETTLED)) for node in view.silent_nodes]
+    seconds = max(int(pod.grace + REPORTED_WITHIN) for pod in view.vanished)
+    reasons.append(view.reason(Code.PODS_VANISHED, pods=len(view.vanished), seconds=seconds))
+    return desired.because(*reasons)
+
+
+def unseen(view: ClaimView, now: Instant) -> bool:
+    """Whether pods whose objects are gone may still run with the devices."""
+    return bool(view.vanished or unsettled(view, now))
 
 
 def unsettled(view: ClaimView, now: Instant) -> tuple[LostNode, ...]:

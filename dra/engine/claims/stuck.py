@@ -16,7 +16,7 @@ from enum import StrEnum
 from typing import Final
 
 from dra.engine.actions import LookUpPlacements
-from dra.engine.claims.lost import unsettled
+from dra.engine.claims.lost import unseen
 from dra.engine.claims.view import ClaimView, Entry, EntryKind, Placements
 from dra.engine.consumers import Consumer
 from dra.engine.instants import NEVER, Instant
@@ -95,7 +95,7 @@ def waiting_since(view: ClaimView, *, now: Instant) -> Instant | None:
         return None
     if view.any_pod or view.groups or any(_for_others(entry) for entry in view.entries):
         return None
-    if unsettled(view, now):  # its pods may be the last on a node that is lost to the waiting ones
+    if unseen(view, now):  # its pods may be the last on a node that is lost to the waiting ones
         return None
     return min((c.unschedulable_since for c in view.waiting if c.unschedulable_since is not None), default=None)
 

@@ -7,8 +7,8 @@ from typing import Final
 
 import msgspec
 
-from dra.engine.consumers import Consumer, Stage
-from dra.engine.instants import BIND_HORIZON, NEVER, SLOW_BIND_HORIZON, Instant
+from dra.engine.consumers import DEFAULT_GRACE, Consumer, Stage
+from dra.engine.instants import BIND_HORIZON, NEVER, SLOW_BIND_HORIZON, UNNOTICED, Instant
 from dra.engine.ledger import Conflict
 from dra.engine.reasons import Code, Reason, claim_reason
 from dra.engine.reservations.devices import Hold
@@ -23,6 +23,10 @@ from dra.model.workloads import WorkloadReservation
 GROUP: Final = "reserve.dra"
 GUARDS: Final = "guards"
 """Resource of the guard entry: no scheduler deallocates a list that holds an entry it does not understand."""
+
+REPORTED_WITHIN: Final = 70.0
+"""Seconds within which the kubelet of a node that is Ready has been at work: the node controller's patience (40 s, 50 s
+since 1.32) and its period of 5 s, and some for the kubelet to end what it was told to."""
 
 FINISHED_PODS: Final = "finishedpods"
 """Resource of a tombstone: stands in for a finished pod that the stock controller would list again and again."""
@@ -42,6 +46,7 @@ class EntryKind(StrEnum):
     LIVE = "live"  # a pod that is there and unfinished
     FINISHED = "finished"  # a pod that ended, or is certainly gone
     UNKNOWN = "unknown"  # a pod nobody has looked up yet, or whose entry contradicts what is seen of it: counts as live
+    VANISHED = "vanished"  # a pod whose object went before its containers had ended, as far as anybody has told
     LOST_NODE = "lost-node"  # a node that does not report in, on which pods may run whose objects are gone
     GROUP = "group"  # a PodGroup: its pods need no entries of their own
     RESERVATION = "reservation"  # keeps the claim for pods to come
@@ -103,6 +108,30 @@ class LostNode(Struct, frozen=True):
 
     ready_since: Instant | None = None
     """Since when its kubelet reports in again; None while it does not."""
+
+
+class Vanished(Struct, frozen=True):
+    """A pod whose object went before anybody told that its containers had ended: by force, or while we were away.
+
+    Its kubelet learns of that by a watch, and then gives the containers their grace period.
+    """
+
+    uid: Uid
+    node: str = ""
+    """Where it ran; empty if that is not known."""
+
+    boot: str = ""
+    """The bootID that it ran under; empty if that is not known."""
+
+    grace: float = DEFAULT_GRACE
+    since: Instant | None = None
+    """Since when it is known; None: since the next look."""
+
+    @property
+    def ended_at(self) -> Instant:
+        """Return from when on a kubelet that reports in then has ended the containers."""
+        since = NEVER if self.since is None else self.since
+        return since + self.grace + REPORTED_WITHIN + (0.0 if self.node else UNNOTICED)
 
 
 class NodeFit(Struct, frozen=True):
@@ -217,6 +246,12 @@ class ClaimView(msgspec.Struct, frozen=True, dict=True, kw_only=True):
     """Where waiting pods could run, if that was asked for the present allocation."""
 
     lost_nodes: tuple[LostNode, ...] = ()
+    vanished: tuple[Vanished, ...] = ()
+    """Pods whose containers may still run although their objects are gone."""
+
+    silent_nodes: tuple[str, ...] = ()
+    """Nodes that do not report in and that such a pod may have run on, where nobody knows on which it did."""
+
     other_users: tuple[Consumer, ...] = ()
     """Listed pods that are there and do not reference the claim, if a release by force is asked for."""
 
@@ -362,6 +397,7 @@ def classify(  # noqa: PLR0913 - keyword-only: what is known of whoever it names
     reservation: WorkloadReservation | None,
     consumer: Consumer | None,
     gone: bool = False,
+    vanished: bool = False,
     stranger: bool = False,
     asked: Instant | None = None,
     group: Workload | None = None,
@@ -369,7 +405,8 @@ def classify(  # noqa: PLR0913 - keyword-only: what is known of whoever it names
 ) -> Entry:
     """Tell what an entry stands for by what is known of the pod of that uid.
 
-    ``consumer`` is that pod if it references the claim, ``gone`` tells that it certainly ended or exists no more,
+    ``consumer`` is that pod if it references the claim, ``gone`` tells that it certainly ended or exists no more, and
+    ``vanished`` that it exists no more and its containers may run all the same,
     ``stranger`` that it is there and does not reference the claim: whoever listed it had a reason that we do not know.
     ``group`` is what is known of the PodGroup that the entry names, if it names one. ``holders`` tells whether anybody
     knows of reservations.
@@ -391,7 +428,7 @@ def classify(  # noqa: PLR0913 - keyword-only: what is known of whoever it names
         if consumer is not None:
             kind = _of_pod(consumer)
         elif not stranger:
-            kind = EntryKind.FINISHED if gone else EntryKind.UNKNOWN
+            kind = EntryKind.VANISHED if vanished else EntryKind.FINISHED if gone else EntryKind.UNKNOWN
     return Entry(reference=entry, kind=kind, consumer=consumer, asked=asked)
 
 

@@ -204,6 +204,7 @@ def view(of, *consumers, **known):
             reservation=found,
             consumer=by_uid.get(entry.uid),
             gone=entry.uid in {uid(name) for name in gone},
+            vanished=entry.uid in {each.uid for each in known.get("vanished", ())},
             stranger=entry.uid in {uid(name) for name in strangers},
             asked=asked,
             group=group if entry.is_pod_group else None,
@@ -262,7 +263,8 @@ def pod(name, *, version=1, **form):
 
     ``node``; ``ready``: since when its sandbox is (a text), False if the kubelet says that it is not; ``phase``;
     ``claims``; ``templates``: entry of the spec → generated claim, or None; ``gates``; ``deleting``; ``unschedulable``:
-    the scheduler's message; ``nominated``; ``gang``; ``volumes``; ``priority``; ``annotations``; ``created``.
+    the scheduler's message; ``nominated``; ``gang``; ``volumes``; ``priority``; ``annotations``; ``created``;
+    ``grace``: the grace period of the spec; ``asked``: that of the deletion.
     """
     conditions = []
     if "ready" in form:
@@ -287,9 +289,11 @@ def pod(name, *, version=1, **form):
             resource_version=str(version),
             creation_timestamp=form.get("created", "2026-11-20T12:00:00Z"),
             deletion_timestamp="2026-11-20T12:00:00Z" if form.get("deleting") else None,
+            deletion_grace_period_seconds=form.get("asked"),
             annotations=form.get("annotations"),
         ),
         spec=PodSpec(
+            termination_grace_period_seconds=form.get("grace"),
             node_name=form.get("node", ""),
             priority=form.get("priority", 0),
             scheduling_gates=[SchedulingGate(name=gate) for gate in form.get("gates", ())] or None,

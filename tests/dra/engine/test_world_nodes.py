@@ -2,7 +2,7 @@
 
 import pytest
 
-from dra.engine.claims.view import LostNode, NodeFit, lost_entry
+from dra.engine.claims.view import EntryKind, LostNode, NodeFit, lost_entry
 from dra.engine.workloads import WorkloadKey
 from dra.model.nodes import OUT_OF_SERVICE
 from dra.model.workloads import FORCE_RELEASE
@@ -123,6 +123,7 @@ def vanished(world, *, at, after=()):
 
 
 AWAY = node("n1", ready=False)
+AWAY_2 = node("n2", ready=False)
 
 
 @pytest.mark.parametrize(
@@ -138,6 +139,76 @@ AWAY = node("n1", ready=False)
 )
 def test_a_pod_may_still_run_if_nobody_could_end_it(world, at, after, lost):
     assert vanished(world, at=at, after=after) == ((LostNode(name="n1", boot="boot-1"),) if lost else ())
+
+
+# Pods that vanish from nodes that do report in:
+
+
+def test_a_pod_that_vanished_counts_as_consumer_until_its_kubelet_must_have_ended_it(world):
+    told(world, node("n1"), claim(list=[started("a")]), pod("a", node="n1", ready="12:00", grace=40))
+    world.forget_pod(uid("a"))
+    view = world.view(KEY, now=NOON)
+    (gone,) = view.vanished
+    assert ([e.kind for e in view.entries], gone.node, gone.ended_at) == ([EntryKind.VANISHED], "n1", NOON + 110.0)
+    world.node_read(KEY, "n1", now=NOON + 109.0)
+    assert world.view(KEY, now=NOON + 109.0).vanished
+    world.node_read(KEY, "n1", now=NOON + 110.0)
+    view = world.view(KEY, now=NOON + 110.0)
+    assert ([e.kind for e in view.entries], view.vanished) == ([EntryKind.FINISHED], ())
+
+
+def test_a_pod_whose_last_state_tells_that_it_has_ended_has_not_vanished(world):
+    told(world, node("n1"), claim(list=[started("a")]), pod("a", node="n1", ready="12:00"))
+    world.pod_deleted(pod("a", node="n1", phase="Failed", version=2), now=NOON)
+    view = world.view(KEY, now=NOON)
+    assert ([e.kind for e in view.entries], view.vanished) == ([EntryKind.FINISHED], ())
+
+
+@pytest.mark.parametrize(
+    ("news", "lost"),
+    [
+        pytest.param(AWAY, [LostNode(name="n1", boot="boot-1")], id="falls-silent"),
+        pytest.param(node("n1", boot="boot-2"), [], id="is-rebooted"),
+        pytest.param(node("n1", ready=False, taints=[OUT_OF_SERVICE]), [], id="is-vouched-for"),
+    ],
+)
+def test_what_the_node_of_a_vanished_pod_does_settles_it(world, news, lost):
+    told(world, node("n1"), claim(), pod("a", node="n1", ready="12:00"))
+    world.forget_pod(uid("a"))
+    world.dirty.clear()
+    world.observe_node(news, now=NOON)
+    view = world.view(KEY, now=NOON)
+    assert (list(view.lost_nodes), view.vanished, world.dirty) == (lost, (), {KEY})
+
+
+def test_a_vanished_pod_that_nobody_saw_may_have_run_on_any_node_of_the_allocation(world):
+    told(world, node("n1"), AWAY_2, claim(allocation=allocation(nodes=("n1", "n2")), list=[started("a")]))
+    world.pod_vanished(KEY, uid("a"))
+    view = world.view(KEY, now=NOON)
+    assert ([e.kind for e in view.entries], view.silent_nodes) == ([EntryKind.VANISHED], ("n2",))
+    assert world.view(KEY, now=NOON + 10_000.0).vanished, "n2 does not report in"
+    told(world, node("n2"))
+    assert not world.view(KEY, now=NOON + 10_000.0).vanished
+
+
+def test_where_an_allocation_has_one_node_that_is_where_it_ran(world):
+    told(world, node("n1"), claim(allocation=allocation(nodes=("n1",)), list=[started("a")]))
+    world.pod_vanished(KEY, uid("a"))
+    assert [gone.node for gone in world.view(KEY, now=NOON).vanished] == ["n1"]
+
+
+@pytest.mark.parametrize(
+    ("form", "grace"),
+    [
+        pytest.param({}, 30.0, id="by-default"),
+        pytest.param({"grace": 600}, 600.0, id="of-the-spec"),
+        pytest.param({"grace": 600, "deleting": True, "asked": 5}, 5.0, id="of-the-deletion"),
+        pytest.param({"grace": 600, "deleting": True, "asked": 0}, 600.0, id="a-deletion-at-once"),
+    ],
+)
+def test_the_grace_period_of_a_pod(world, form, grace):
+    told(world, pod("a", node="n1", **form))
+    assert world.consumer(uid("a")).grace == grace
 
 
 @pytest.mark.parametrize(

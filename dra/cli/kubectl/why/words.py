@@ -67,6 +67,7 @@ ENTRIES: Final = {
     EntryKind.LIVE: "pods that are starting, run, or may be bound any moment",
     EntryKind.FINISHED: "pods that have ended, or are gone",
     EntryKind.UNKNOWN: "pods of which nothing is known here",
+    EntryKind.VANISHED: "pods that were deleted before anybody told that their containers had ended",
     EntryKind.LOST_NODE: "pods that vanished from a node which did not report in",
     EntryKind.GROUP: "all pods of a PodGroup",
     EntryKind.RESERVATION: "a reservation, which keeps it for its owners",

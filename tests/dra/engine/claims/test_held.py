@@ -5,7 +5,7 @@ import pytest
 
 from dra.engine.actions import Annotate, Deallocate, DeleteClaim, LookUpWorkload
 from dra.engine.claims.policy import ALONGSIDE, REPLACE
-from dra.engine.claims.view import OwnerPhase
+from dra.engine.claims.view import LostNode, OwnerPhase, Vanished
 from dra.engine.reasons import Code
 from dra.engine.reservations import devices, placeholders
 from dra.engine.reservations.devices import Hold, Standing
@@ -187,6 +187,18 @@ def test_else_it_stays_its_pods(pods, owner, policy):
     of = made(list=[ENTRY, *pods], controller="a")
     plan = decided(view(of, *pods, holds=held(), owner=owner), policy=policy)
     assert not of_type(plan, Annotate) + of_type(plan, DeleteClaim) + of_type(plan, Deallocate)
+
+
+@pytest.mark.parametrize(
+    "known",
+    [
+        pytest.param({"vanished": (Vanished(uid("a"), node="n1", since=NOON),)}, id="deleted-by-force"),
+        pytest.param({"lost_nodes": (LostNode(name="n1"),)}, id="its-node-does-not-report-in"),
+    ],
+)
+def test_it_stays_a_vanished_pods_while_that_may_run(known):
+    plan = decided(view(made(list=[ENTRY], controller="a"), holds=held(), owner=OwnerPhase.GONE, **known))
+    assert not of_type(plan, Annotate)
 
 
 def test_an_owner_that_cannot_run_does_not_take_the_devices_from_the_reservation():

@@ -3,12 +3,13 @@
 import msgspec
 import pytest
 
-from dra.engine.actions import Deallocate
+from dra.engine.actions import Deallocate, LookUpNode
 from dra.engine.claims.lost import SETTLED
 from dra.engine.claims.policy import ALONGSIDE, REPLACE
-from dra.engine.claims.view import History, LostNode, Placements, lost_entry
+from dra.engine.claims.view import History, LostNode, Placements, Vanished, lost_entry
 from dra.engine.reasons import Code
 from tests.dra.engine.examples import (
+    KEY,
     NOON,
     allocation,
     claim,
@@ -17,6 +18,7 @@ from tests.dra.engine.examples import (
     finished,
     listed,
     of_type,
+    started,
     uid,
     unschedulable,
     view,
@@ -89,3 +91,39 @@ def test_under_deletion_nothing_can_be_listed_and_the_claim_stays_all_the_same()
     assert not of_type(plan, Deallocate)
     assert listed(plan) == []
     assert Code.NODE_LOST in codes(plan)
+
+
+# Pods that vanished from nodes that do report in
+
+VANISHED = Vanished(uid("a"), node="n1", since=NOON)
+
+
+@pytest.mark.parametrize("policy", [REPLACE, ALONGSIDE], ids=["replace", "alongside"])
+@pytest.mark.parametrize(
+    ("entries", "after"),
+    [
+        pytest.param([started("a")], None, id="its-own-entry-stays"),
+        pytest.param([finished("b")], ["guards/train"], id="a-guard-stands-for-a-pod-that-was-not-listed"),
+        pytest.param(["guard"], None, id="or-the-guard-that-is-there"),
+    ],
+)
+def test_a_claim_stays_until_the_containers_of_a_vanished_pod_have_ended(entries, after, policy):
+    of = view(claim(list=entries), finished("b"), gone=["a"], vanished=(VANISHED,))
+    plan = decided(of, policy=policy)
+    assert (listed(plan), of_type(plan, Deallocate)) == (after, [])
+    assert Code.PODS_VANISHED in codes(plan)
+    early = decided(of, policy=policy, now=VANISHED.ended_at - 0.1)
+    assert not of_type(early, LookUpNode)
+    late = decided(of, policy=policy, now=VANISHED.ended_at)
+    assert of_type(late, LookUpNode) == [LookUpNode(claim=KEY, node="n1")]
+    assert not of_type(late, Deallocate), "the live read decides"
+
+
+def test_so_does_a_claim_under_deletion():
+    of = view(claim(list=["guard"], deleting=True), vanished=(VANISHED,))
+    assert decided(of).claim_writes == ()
+
+
+def test_nobody_is_told_while_other_pods_use_the_claim():
+    of = view(claim(list=[started("a"), started("b")]), started("b"), gone=["a"], vanished=(VANISHED,))
+    assert Code.PODS_VANISHED not in codes(decided(of))

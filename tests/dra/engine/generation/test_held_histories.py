@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dra.engine import patches
-from dra.engine.actions import DeleteClaim, LookUpPod, LookUpWorkload
+from dra.engine.actions import DeleteClaim, LookUpNode, LookUpPod, LookUpWorkload
 from dra.engine.claims.decide import decide as decide_claim
 from dra.engine.claims.policy import REPLACE
 from dra.engine.generation import manifests
@@ -190,6 +190,8 @@ class History:
                     self.world.pod_present(key, uid, now=self.now)
                 else:
                     self.world.pod_absent(key, uid)
+            case LookUpNode(node=node):
+                self.world.node_read(key, node, now=self.now)
             case LookUpWorkload() if self.reservation is None:
                 self.world.forget_reservation(R)
 

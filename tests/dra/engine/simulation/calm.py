@@ -162,7 +162,7 @@ def check_nothing_left(cluster: Cluster) -> None:
 def _lost_nodes(cluster: Cluster, claim: ResourceClaim) -> list[str]:
     """Return the nodes that keep the claim until they report in, of those that do not."""
     view = cluster.controller.replica.world.view(claim.metadata.key, now=cluster.clock.now)
-    lost = {node.name for node in view.lost_nodes} if view is not None else set()
+    lost = {*(node.name for node in view.lost_nodes), *view.silent_nodes} if view is not None else set()
     return [node.metadata.name for node in cluster.server.list(Node) if node.metadata.name in lost and not node.ready]
 
 

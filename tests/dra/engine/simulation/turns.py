@@ -9,7 +9,17 @@ from functools import partial
 from typing import Final, TypeAlias
 
 from dra.engine import patches
-from dra.engine.actions import ClaimWrite, Deallocate, Kick, LookUpPlacements, LookUpPod, LookUpWorkload, Plan, Ungate
+from dra.engine.actions import (
+    ClaimWrite,
+    Deallocate,
+    Kick,
+    LookUpNode,
+    LookUpPlacements,
+    LookUpPod,
+    LookUpWorkload,
+    Plan,
+    Ungate,
+)
 from dra.engine.claims import gates
 from dra.engine.claims.decide import decide
 from dra.engine.claims.policy import Policy
@@ -106,6 +116,8 @@ class Turn:
                     yield from self._look_up_pod(action)
                 case LookUpPlacements():
                     yield from self._look_up_placements(action)
+                case LookUpNode():
+                    yield from self._look_up_node(action)
                 case LookUpWorkload():
                     yield from self._look_up_workload(action)
                 case _:
@@ -226,15 +238,27 @@ class Turn:
     def _look_up_pod(self, action: LookUpPod) -> Process[None]:
         try:
             pod = yield from send(partial(self._server.get, Pod, action.pod))
-            lives = pod.metadata.uid == action.uid and stage_of(pod, started=False) is not Stage.FINISHED
         except NotFound:
-            lives = False
-        if lives:
+            self._world.pod_vanished(self._key, action.uid)
+            return
+        if pod.metadata.uid != action.uid:
+            self._world.pod_vanished(self._key, action.uid)
+        elif stage_of(pod, started=False) is Stage.FINISHED:
+            self._world.pod_absent(self._key, action.uid)
+        else:
             if self._world.consumer(action.uid) is not None:
                 self._world.observe_pod(pod, now=self._clock.now)
             self._world.pod_present(self._key, action.uid, now=self._clock.now)
-        else:
-            self._world.pod_absent(self._key, action.uid)
+
+    def _look_up_node(self, action: LookUpNode) -> Process[None]:
+        found = yield from send(partial(self._server.list, Node))
+        self.disturbed = True
+        named = [node for node in found if node.metadata.name == action.node]
+        for node in named:
+            self._world.observe_node(node, now=self._clock.now)
+        if not named:
+            self._world.forget_node(action.node)
+        self._world.node_read(self._key, action.node, now=self._clock.now)
 
     def _look_up_placements(self, action: LookUpPlacements) -> Process[None]:
         """Find out where pods could run by the rules of the simulated scheduler, whatever the engine thinks of them."""
