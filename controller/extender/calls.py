@@ -15,6 +15,7 @@ from controller.extender.binding import Binder
 from controller.extender.metrics import Metrics
 from controller.extender.picture import Picture
 from controller.extender.refusals import Refused
+from controller.extender.turns import Turns
 from controller.extender.wire import BindResult, FilterResult, MalformedCallError, PreemptResult
 from controller.extender.writing import RefusedError, UnknownOutcomeError
 from dra.kube.clock import Clock
@@ -41,6 +42,7 @@ class Calls:
         clock: Clock,
         troubles: Callable[[], list[str]],
         binds: Callable[[], bool],
+        turns: Turns,
         spreads: bool = True,
         unfit: Callable[[PlacedPod, str], None] = lambda _pod, _why: None,
     ) -> None:
@@ -58,6 +60,7 @@ class Calls:
         self._troubles = troubles
         self._binds = binds
         self._spreads = spreads
+        self._turns = turns
         self._unfit = unfit
         self._verbs: dict[str, Callable[[bytes], Awaitable[object]]] = {
             "filter": self._filter,
@@ -110,6 +113,7 @@ class Calls:
             self._metrics.binds.labels(outcome).inc()
 
     async def _filter(self, body: bytes) -> FilterResult:
+        await self._turns.room()  # the scheduler asks for one pod after the other: it binds no faster than we do
         return self.filter(*wire.filter_args(body))
 
     async def _prioritize(self, body: bytes) -> list[wire.HostPriority]:
