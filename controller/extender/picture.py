@@ -19,7 +19,7 @@ from typing import Final
 import msgspec
 
 from dra.api.reservations.model import MalformedReservationError, Phase, Reservation, TaintEffect, read
-from dra.engine.reservations import amounts, holdings, nodes, placeholders
+from dra.engine.reservations import amounts, holdings, nodes, placeholders, ports
 from dra.engine.reservations.amounts import Amounts
 from dra.engine.reservations.books import Books
 from dra.engine.reservations.claimants import Claimant, MalformedAnnotationError, allocated
@@ -304,6 +304,7 @@ class Picture:
                 key=meta.key,
                 uid=meta.uid,
                 amounts=amounts.of_pod(pod),
+                ports=ports.of_pod(pod),
                 labels=meta.labels or {},
                 owners=tuple(meta.owner_references or ()),
                 priority=pod.spec.priority,
