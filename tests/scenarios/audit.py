@@ -25,8 +25,9 @@ LONGEST_LIST: Final = 256
 
 
 def uses(pod: Json, claim: str) -> bool:
-    """Tell whether the pod references the claim by its name."""
-    return any(each.get("resourceClaimName") == claim for each in pod["spec"].get("resourceClaims", ()))
+    """Tell whether the pod references the claim, by its name or by a template from which it was made."""
+    named = [*pod["spec"].get("resourceClaims", ()), *pod["status"].get("resourceClaimStatuses", ())]
+    return any(each.get("resourceClaimName") == claim for each in named)
 
 
 def deallocations(history: WatchHistory) -> list[str]:
@@ -47,6 +48,11 @@ async def assert_no_device_was_taken(namespace: Namespace, claim: WatchHistory, 
     for moment in deallocations(claim):
         users = await _consuming(namespace, name, moment)
         assert not users, f"claim {name}: deallocated at {moment} under {users}"
+    return assert_pods_kept_their_devices(claim, pods, name)
+
+
+def assert_pods_kept_their_devices(claim: WatchHistory, pods: WatchHistory, name: str) -> int:
+    """Assert the same of what the watches have shown alone, however long ago that was; return the same number."""
     users = [versions for versions in pods.by_object().values() if uses(versions[-1].object, name)]
     served = sum(_assert_kept(versions, claim) for versions in users)
     assert claim.longest_list() <= LONGEST_LIST
