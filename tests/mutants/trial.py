@@ -45,7 +45,7 @@ class Tree:
         began = time.monotonic()
         (self.folder / file).write_text(text)
         try:
-            for step in steps(file):
+            for step in steps(file, root=self.folder):
                 verdict = self._run(step)
                 if verdict:
                     return Verdict(found=True, by=verdict, seconds=time.monotonic() - began)
@@ -76,15 +76,15 @@ class Tree:
         return told[0][:200] if told else f"exit status {ran.returncode}"
 
 
-def steps(file: str) -> Iterator[tuple[str, ...]]:
+def steps(file: str, *, root: Path) -> Iterator[tuple[str, ...]]:
     """Yield the commands of a trial: the test of that name, its folder, the machine, and the shell's tests."""
     path = Path(file)
     folder = Path("tests") / path.parent
     own = folder / f"test_{path.name}"
-    if (ROOT / own).exists():
+    if (root / own).exists():
         yield *PYTEST, str(own)
     slow = [f"--ignore={folder / name}" for name in ("test_machine.py", "test_mutations.py")]
-    beside = sorted(str(p.relative_to(ROOT)) for p in (ROOT / folder).glob("test_*.py"))
+    beside = sorted(str(p.relative_to(root)) for p in (root / folder).glob("test_*.py"))
     yield *PYTEST, *slow, *(each for each in beside if not each.endswith(("test_machine.py", "test_mutations.py")))
     if file.startswith("dra/engine/claims") or path.parent == Path("dra/engine"):
         yield *MACHINE, "--seeds", "400"
@@ -94,6 +94,6 @@ def steps(file: str) -> Iterator[tuple[str, ...]]:
     if file.startswith("dra/engine/reservations"):
         yield *PYTEST, "tests/controller/reservations", "tests/controller/extender"
     else:
-        yield *PYTEST, *sorted(str(p.relative_to(ROOT)) for p in (ROOT / "tests/controller").glob("test_*.py"))
+        yield *PYTEST, *sorted(str(p.relative_to(root)) for p in (root / "tests/controller").glob("test_*.py"))
     if file.startswith(("dra/engine/claims", "controller")) or path.parent == Path("dra/engine"):
         yield *SIMULATION, "--seeds", "60"

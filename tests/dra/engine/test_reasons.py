@@ -14,7 +14,6 @@ ABOUT_PODS = {
     Code.EVICTED,
     Code.WAITS_FOR_SLOT,
     Code.WAITS_FOR_HELD,
-    Code.WAITS_FOR_GROUP,
 }
 
 

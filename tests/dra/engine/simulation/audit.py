@@ -10,7 +10,7 @@ from dra.model.meta import Uid
 from dra.model.nodes import Node
 from dra.model.pods import Pod, claim_names
 from tests.dra.engine.simulation.kubelets import Kubelets
-from tests.dra.engine.simulation.objects import devices_of
+from tests.dra.engine.simulation.objects import Device, devices_of
 from tests.dra.engine.simulation.scheduler import Cycle
 from tests.dra.engine.simulation.server import Actor, Event, Server
 from tests.dra.engine.simulation.tenures import Tenure, Tenures
@@ -20,7 +20,8 @@ from tests.dra.engine.simulation.violation import Violation
 class Audit:
     """Follows every write."""
 
-    def __init__(self, server: Server, kubelets: Kubelets) -> None:
+    def __init__(self, server: Server, kubelets: Kubelets, devices: tuple[Device, ...]) -> None:
+        self._devices = {device.name: device for device in devices}
         self.tenures = Tenures()
         self.relies: dict[Uid, tuple[Tenure, ...]] = {}
         """What the bound pods rely on: the allocations with which the scheduler bound them."""
@@ -77,16 +78,25 @@ class Audit:
 
     def _allocated(self, claim: ResourceClaim) -> None:
         """No device twice: neither by two allocations, nor while containers have it through another."""
-        mine = claim.metadata
-        allocation = claim.status.allocation
+        mine, allocation = claim.metadata, claim.status.allocation
         assert allocation is not None
-        devices = devices_of(allocation)
+        holders: dict[str, set[tuple[Uid, str]]] = {}
         for other in self._server.list(ResourceClaim):
             if other.metadata.uid != mine.uid and other.status.allocation is not None:
-                twice = devices & devices_of(other.status.allocation)
-                if twice:
-                    raise Violation(f"{sorted(twice)} allocated to claims {mine.name} and {other.metadata.name}")
+                for name in devices_of(other.status.allocation):
+                    holders.setdefault(name, set()).add((other.metadata.uid, f"claim {other.metadata.name}"))
         for uid, sandbox in self._kubelets.sandboxes.items():
-            held = {d for owner, found in sandbox.devices.items() if owner != mine.uid for d in found & devices}
-            if held and any(tenure.breaks_promise(uid) for tenure in self.relies.get(uid, ())):
-                raise Violation(f"claim {mine.name} was given {sorted(held)}, which pod {uid} still has")
+            if any(tenure.breaks_promise(uid) for tenure in self.relies.get(uid, ())):
+                for owner, names in sandbox.devices.items():
+                    for name in names if owner != mine.uid else ():
+                        holders.setdefault(name, set()).add((owner, f"pod {uid}, which still runs"))
+        for name in devices_of(allocation):
+            device = self._devices[name]
+            others = [
+                h for each in self._devices.values() if each.parts & device.parts for h in holders.get(each.name, ())
+            ]
+            same = len({owner for owner, _ in holders.get(name, ())})
+            if len({owner for owner, _ in others}) > same or same >= device.shares:
+                raise Violation(
+                    f"{name} is allocated to claim {mine.name} and held by {', '.join(t for _, t in others)}"
+                )

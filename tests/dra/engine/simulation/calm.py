@@ -7,36 +7,48 @@ end: after each, what nobody uses any more is free, and nothing of ours is left 
 from typing import Final
 
 from dra.engine import window
+from dra.engine.actions import Plan
 from dra.engine.claims import listing
+from dra.engine.claims.decide import decide
 from dra.engine.claims.view import GROUP, GUARDS
 from dra.engine.consumers import GATE
+from dra.engine.reasons import Code
 from dra.model import nodes, workloads
 from dra.model.claims import ResourceClaim
 from dra.model.nodes import Node
 from dra.model.pods import Pod, claim_names
+from tests.dra.engine.simulation import limits
 from tests.dra.engine.simulation.cluster import Cluster
 from tests.dra.engine.simulation.objects import Job, key
 from tests.dra.engine.simulation.server import Actor
 from tests.dra.engine.simulation.violation import Violation
 
-PATIENCE: Final = 1800.0
-"""Seconds for which it is watched whether something still happens by itself; the longest bind horizon is shorter."""
+PATIENCE: Final = 4000.0
+"""Seconds for which it is watched whether something still happens by itself: longer than the longest waits together."""
 
 BACKOFF: Final = 10.0
 """Seconds at most between two attempts of the scheduler at one pod (``podMaxBackoffSeconds``)."""
 
-RESTLESS: Final = 120
-"""Our writes on claims in that time beyond which we evidently work against somebody, or ourselves: a window rotates,
-and each of its few slots does so once a minute."""
+SETTLING: Final = 60
+"""Our writes on claims that it takes to come to rest at most, however long that takes."""
+
+TURN: Final = 60.0
+"""Seconds for which a pod keeps its slot in a list that is too short for all (rule 3), at least."""
 
 
 def run(cluster: Cluster) -> None:
     """Let the cluster come to rest, four times over, and look."""
     cluster.controller.late.clear()
-    for cycle in list(cluster.scheduler.cycles.values()):
-        cluster.scheduler.finish(cycle)
+    cluster.controller.lag([0.0] * len(cluster.setting.lags))
+    for cycle in cluster.cycles:
+        cycle.scheduler.permit(cycle)
+        cycle.scheduler.finish(cycle)
     settle(cluster)
     check_nobody_stuck(cluster)
+    check_allocations_are_of_use(cluster)
+    check_workloads_are_entered(cluster)
+    check_force_is_obeyed(cluster)
+    check_trouble_is_told(cluster)
     check_nothing_left(cluster)
     end_pods(cluster)
     settle(cluster)
@@ -51,16 +63,20 @@ def run(cluster: Cluster) -> None:
 
 def settle(cluster: Cluster) -> None:
     """Work until nothing changes and nothing will, or until nothing but failing attempts of the scheduler is left."""
-    until = cluster.clock.now + PATIENCE
-    written = cluster.conduct.writes
+    began, written = cluster.clock.now, cluster.conduct.writes
+    until = began + PATIENCE
     pause = 1.0
     while cluster.clock.now < until:
         before = cluster.server.version
         cluster.controller_works()
+        cluster.drivers_work()
         cluster.scheduler_works()
+        cluster.cycles_go_on()
         cluster.kubelets_work()
-        if cluster.conduct.writes > written + RESTLESS:
-            raise Violation(f"no rest: {cluster.conduct.writes - written} writes of ours on claims")
+        cluster.collect_pods()
+        cluster.stock_works()
+        if cluster.conduct.writes > written + SETTLING + _turns(cluster, cluster.clock.now - began):
+            raise Violation(f"no rest: {cluster.conduct.writes - written} writes in {cluster.clock.now - began:.0f} s")
         replica = cluster.controller.replica
         if cluster.server.version != before or replica.due() or any(feed.behind for feed in replica.feeds):
             cluster.advance(pause)
@@ -68,6 +84,17 @@ def settle(cluster: Cluster) -> None:
             continue
         cluster.advance(min(replica.wakes.values(), default=until) - cluster.clock.now)
         pause = 1.0
+
+
+def _turns(cluster: Cluster, seconds: float) -> float:
+    """Return how many writes it takes in that time that pods take turns: each slot changes hands once in a turn.
+
+    Lists of the usual length have a slot for each pod there is.
+    """
+    size, _ = cluster.setting.lists
+    if cluster.setting.lists == limits.USUAL:
+        return 0
+    return len(cluster.server.list(ResourceClaim)) * size * seconds / TURN
 
 
 def end_pods(cluster: Cluster) -> None:
@@ -123,6 +150,86 @@ def check_nobody_stuck(cluster: Cluster) -> None:
             raise Violation(f"pod {pod.metadata.name} is bound to {node.metadata.name} and not let in")
 
 
+def check_allocations_are_of_use(cluster: Cluster) -> None:
+    """An allocation that keeps its pods waiting, while they could run with another, has been taken back.
+
+    Where drivers never attach a device, it is taken back and allocated anew without end: there is no such rest.
+    """
+    if not cluster.setting.drivers:
+        return
+    for pod in cluster.server.list(Pod):
+        if pod.spec.node_name or pod.terminal or pod.metadata.deleting or pod.spec.scheduling_gates:
+            continue
+        scheduler = next((s for s in cluster.schedulers if s.serves(pod)), None)
+        found = [cluster.server.find(ResourceClaim, key(name)) for name in claim_names(pod)]
+        claims = {claim.metadata.name: claim for claim in found if claim is not None and not claim.metadata.deleting}
+        if len(claims) < len(found) or scheduler is None:
+            continue
+        in_vain = [claim for claim in claims.values() if claim.status.allocation is not None and _idle(cluster, claim)]
+        for claim in in_vain:
+            here, elsewhere = scheduler.places(claim, pod)
+            if elsewhere and not here:
+                name = claim.metadata.name
+                raise Violation(f"claim {name} keeps pod {pod.metadata.name} waiting, which could run without it")
+
+
+def _idle(cluster: Cluster, claim: ResourceClaim) -> bool:
+    """Whether nobody consumes a claim, and nobody else than pods and our own entries keeps it."""
+    users = [pod for pod in cluster.server.list(Pod) if claim.metadata.name in claim_names(pod) and not pod.terminal]
+    if any(pod.spec.node_name for pod in users) or _lost_nodes(cluster, claim):
+        return False
+    return all(e.is_pod or e.api_group == "batch" or e.resource == GUARDS for e in claim.entries)
+
+
+def check_workloads_are_entered(cluster: Cluster) -> None:
+    """An allocated claim with pods has the entry of its workload, unless the workload's owner removed it."""
+    working = {job.metadata.name: job.metadata.uid for job in cluster.server.list(Job) if not job.finished}
+    for claim in cluster.server.list(ResourceClaim):
+        meta, name = claim.metadata, claim.metadata.name
+        wanted = (meta.annotation(workloads.RESERVED_FOR) or "").partition("/")[2]
+        known = meta.annotation(workloads.RESERVED_FOR_UID) or meta.annotation(workloads.RESOLVED_UID)
+        uid = working.get(wanted)
+        tenure = cluster.audit.tenures.of(claim)
+        if uid is None or known not in {None, uid} or tenure is None or meta.deleting:
+            continue
+        if tenure.unlisted.get(uid) is Actor.OWNER or _full(claim, pruned=cluster.policy.prune_started):
+            continue
+        users = [pod for pod in cluster.server.list(Pod) if name in claim_names(pod) and not _over(pod)]
+        if any(not pod.spec.scheduling_gates for pod in users) and all(e.uid != uid for e in claim.entries):
+            raise Violation(f"claim {name} has no entry of jobs/{wanted}, whose pods use it")
+
+
+def check_force_is_obeyed(cluster: Cluster) -> None:
+    """A claim that a person vouches for is not allocated, unless a pod is bound to a node whose kubelet reports in."""
+    for claim in cluster.server.list(ResourceClaim):
+        meta, allocated = claim.metadata, claim.status.allocation is not None
+        if not allocated or meta.deleting or meta.annotation(workloads.FORCE_RELEASE) != meta.uid:
+            continue
+        users = [pod for pod in cluster.server.list(Pod) if meta.name in claim_names(pod) and not _over(pod)]
+        users += [pod for pod in cluster.server.list(Pod) if any(e.uid == pod.metadata.uid for e in claim.entries)]
+        if not any(cluster.kubelets.up(pod.spec.node_name) or pod.status.nominated_node_name for pod in users):
+            raise Violation(f"claim {meta.name} is to be released by force, and stays allocated")
+
+
+def check_trouble_is_told(cluster: Cluster) -> None:
+    """Whose claim lost its allocation, or cannot be given back, is told so."""
+    for pod in cluster.server.list(Pod):
+        if not pod.spec.node_name or pod.terminal or pod.metadata.deleting:
+            continue
+        for name in claim_names(pod):
+            claim = cluster.server.find(ResourceClaim, key(name))
+            if claim is not None and claim.status.allocation is None:
+                view = cluster.controller.replica.world.view(key(name), now=cluster.clock.now)
+                plan = decide(view, policy=cluster.policy, now=cluster.clock.now) if view is not None else Plan()
+                if all(reason.code is not Code.ALLOCATION_LOST for reason in plan.reasons):
+                    raise Violation(f"pod {pod.metadata.name} is bound, claim {name} is not allocated, nobody says so")
+
+
+def _over(pod: Pod) -> bool:
+    """Whether a pod has ended, or was deleted before it was bound: nobody can bind it any more."""
+    return pod.terminal or (pod.metadata.deleting and not pod.spec.node_name)
+
+
 def _full(claim: ResourceClaim | None, *, pruned: bool) -> bool:
     """Whether a list has no slot for one more pod: such short ones are soon full of what must stay.
 
@@ -154,7 +261,9 @@ def check_nothing_left(cluster: Cluster) -> None:
         if meta.deleting and not users and not foreign:
             raise Violation(f"claim {name} is being deleted for ever")
         guarded = any(e.resource == GUARDS for e in claim.entries)
-        waits = meta.deleting and users  # a nomination whose scheduler died is never taken back while the claim goes
+        # A nomination whose scheduler died is never taken back while the claim goes; a device that is never attached is
+        # taken back behind a guard again and again.
+        waits = users and (meta.deleting or not cluster.setting.drivers)
         if guarded and not foreign and not waits and not any(pod.spec.node_name for pod in users):
             raise Violation(f"claim {name}: the guard guards nobody")
 

@@ -29,6 +29,8 @@ class Report:
     violation: str
     moves: Counter[str]
     """How often each kind of move was made; a move that was impossible does not count."""
+    told: Counter[str]
+    """How often the controller gave each reason."""
 
 
 @dataclass(slots=True)
@@ -40,6 +42,8 @@ class Figures:
     moves: Counter[str] = field(default_factory=Counter)
     within: Counter[str] = field(default_factory=Counter)
     """In how many histories each kind of move was made at least once."""
+    told: Counter[str] = field(default_factory=Counter)
+    """In how many histories the controller gave each reason."""
     violations: dict[int, str] = field(default_factory=dict)
 
     @property
@@ -54,6 +58,7 @@ class Figures:
         lines = [
             f"histories {self.histories}, moves {self.moves.total()} in {self.seconds:.0f} s on {os.cpu_count()} cores",
             f"moves by kind: {made}",
+            f"histories by reason: {', '.join(f'{code} {count}' for code, count in sorted(self.told.items()))}",
             f"rare kinds: {', '.join(self.rare) or 'none'}",
             f"violations: {len(self.violations)}",
         ]
@@ -69,6 +74,7 @@ def run(seeds: Iterable[int], *, jobs: int = 0, until: int = 0) -> Figures:
         figures.histories += 1
         figures.moves += report.moves
         figures.within.update(report.moves.keys())
+        figures.told.update(report.told.keys())
         if report.violation:
             figures.violations[report.seed] = report.violation
             if until and len(figures.violations) >= until:
@@ -88,8 +94,9 @@ def _reports(seeds: Iterable[int], jobs: int) -> Iterator[Report]:
 def one(seed: int) -> Report:
     """Play the history of a seed."""
     made: Counter[str] = Counter()
+    told: Counter[str] = Counter()
     try:
-        histories.play(machine.history(seed), made=made)
+        histories.play(machine.history(seed), made=made, told=told)
     except Violation as violation:
-        return Report(seed, str(violation), made)
-    return Report(seed, "", made)
+        return Report(seed, str(violation), made, told)
+    return Report(seed, "", made, told)

@@ -4,11 +4,11 @@ from typing import Final
 
 import msgspec
 
-from dra.engine.claims.policy import Policy
+from dra.engine.claims.policy import REPLACE, Policy
 from dra.engine.instants import Instant
 from dra.model import workloads
-from dra.model.claims import ResourceClaim
-from dra.model.meta import Struct
+from dra.model.claims import AllocatedDeviceStatus, AllocationResult, Condition, ResourceClaim
+from dra.model.meta import Struct, Uid
 from dra.model.nodes import Node
 from dra.model.pods import Pod
 from dra.model.references import ConsumerReference
@@ -19,19 +19,20 @@ from tests.dra.engine.simulation.conduct import Conduct
 from tests.dra.engine.simulation.controller import Controller
 from tests.dra.engine.simulation.history import ClaimHistory
 from tests.dra.engine.simulation.kubelets import Kubelets
-from tests.dra.engine.simulation.objects import Device, Job
+from tests.dra.engine.simulation.objects import ONE_DEVICE, TWO_DEVICES, Device, Job
 from tests.dra.engine.simulation.requests import Fate, Invalid
-from tests.dra.engine.simulation.scheduler import Scheduler
+from tests.dra.engine.simulation.scheduler import Cycle, Scheduler
 from tests.dra.engine.simulation.server import Actor, Server
+from tests.dra.engine.simulation.setting import Setting
+from tests.dra.engine.simulation.stock import Stock
 from tests.dra.engine.simulation.validation import check_status_update
 
 NODES: Final = ("n1", "n2", "n3")
 
-ONE_DEVICE: Final = (Device(name="gpu-0", nodes=("n1", "n2")),)
-"""One device that two of three nodes reach: claims compete for it, and pods may be stuck outside."""
+SECOND: Final = "second"
+"""``schedulerName`` of pods that the default scheduler leaves alone."""
 
-TWO_DEVICES: Final = (Device(name="gpu-0", nodes=("n1", "n2")), Device(name="gpu-1", nodes=("n3",)))
-"""A second one elsewhere: an allocation that is taken back can come out elsewhere."""
+__all__ = ["ONE_DEVICE", "TWO_DEVICES", "Cluster", "Pace"]
 
 
 class Pace(Struct, frozen=True):
@@ -41,6 +42,8 @@ class Pace(Struct, frozen=True):
     pick: int = 0
     requests: int = 99
     fails: bool = False
+    permit: float = 0.0
+    """Seconds for which a Permit plugin makes each pod wait."""
 
 
 AT_ONCE: Final = Pace()
@@ -49,27 +52,74 @@ AT_ONCE: Final = Pace()
 class Cluster:
     """A cluster of three nodes."""
 
-    def __init__(self, *, devices: tuple[Device, ...], policy: Policy) -> None:
+    def __init__(
+        self,
+        *,
+        devices: tuple[Device, ...] = ONE_DEVICE,
+        policy: Policy = REPLACE,
+        setting: Setting | None = None,
+    ) -> None:
+        self.setting = setting = setting or Setting(devices=devices, policy=policy)
         self.clock = Clock()
         self.server = Server(self.clock)
-        self.kubelets = Kubelets(self.server, self.clock)
-        self.audit = Audit(self.server, self.kubelets)
+        self.kubelets = Kubelets(self.server, self.clock, setting.devices)
+        self.audit = Audit(self.server, self.kubelets, setting.devices)
         history = ClaimHistory(self.server, self.clock)
-        self.scheduler = Scheduler(self.server, self.clock, history, devices=devices, on_bound=self.audit.bound)
-        self.policy = policy
-        self.controller = Controller(self.server, self.clock, policy, self.scheduler.places)
+        in_flight: dict[Uid, AllocationResult] = {}
+        names = ("", *[SECOND] * setting.second_scheduler)
+        self.schedulers = tuple(
+            Scheduler(
+                self.server,
+                self.clock,
+                history,
+                setting=setting,
+                on_bound=self.audit.bound,
+                in_flight=in_flight,
+                name=name,
+            )
+            for name in names
+        )
+        self.scheduler = self.schedulers[0]
+        self.stock = Stock(self.server, history) if setting.stock else None
+        self.policy = setting.policy
+        self.controller = Controller(self.server, self.clock, self.policy, self.places)
+        self.controller.lag(setting.lags)
         self.conduct = Conduct(self.server, self.audit.tenures, lambda: self.controller.replica)
+        self.backup = self.server.backup()
         for name in NODES:
-            self.server.create(objects.node(name), by=Actor.USER)
+            self.server.create(objects.node(name, setting.devices), by=Actor.USER)
+
+    @property
+    def cycles(self) -> list[Cycle]:
+        """The binding cycles of all schedulers."""
+        return [cycle for scheduler in self.schedulers for cycle in scheduler.cycles.values()]
+
+    def schedulable(self) -> list[Pod]:
+        """Return the pods that some scheduler would try."""
+        return [pod for pod in self.server.list(Pod) if self.scheduler_of(pod) is not None]
+
+    def scheduler_of(self, pod: Pod) -> Scheduler | None:
+        """Return who would try a pod now, if anybody would."""
+        return next((scheduler for scheduler in self.schedulers if scheduler.can_try(pod)), None)
+
+    def places(self, claim: ResourceClaim, pod: Pod) -> tuple[bool, bool]:
+        """Return whether a pod could run where its claim is allocated, and whether elsewhere if it were not.
+
+        Whoever asks does not know which schedulers run: the answer is the default one's for pods of any.
+        """
+        scheduler = next((each for each in self.schedulers if each.serves(pod)), self.scheduler)
+        return scheduler.places(claim, pod)
 
     def advance(self, seconds: float) -> None:
         """Let time pass; binding cycles that it is too long for fail when their time is over."""
         until: Instant = self.clock.now + seconds
         while True:
-            deadlines = [cycle.deadline for cycle in self.scheduler.cycles.values() if cycle.deadline <= until]
+            deadlines = [cycle.deadline for cycle in self.cycles if cycle.deadline <= until]
             self.clock.now = max(self.clock.now, min(deadlines, default=until))
-            self.scheduler.expire()
+            for scheduler in self.schedulers:
+                scheduler.expire()
             if not deadlines:
+                self.kubelets.pass_time()
                 return
 
     # Everybody at work:
@@ -86,15 +136,33 @@ class Cluster:
 
     def scheduler_works(self, pace: Pace = AT_ONCE) -> None:
         """Try every pod that waits. Binding cycles that are under way are left alone: one may be slow, others fast."""
-        for pod in self.server.list(Pod):
-            if self.scheduler.can_try(pod):
-                self.scheduler.schedule(pod, lag=pace.lag, pick=pace.pick)
-                cycle = self.scheduler.cycles.get(pod.metadata.uid)
-                for _ in range(pace.requests):
-                    if cycle is not None and cycle.running:
-                        self.scheduler.step(cycle, Fate.DONE)
-                if cycle is not None and pace.fails:
-                    self.scheduler.finish(cycle, Fate.REFUSED)
+        for pod in self.schedulable():
+            scheduler = self.scheduler_of(pod)
+            if scheduler is None:
+                continue
+            scheduler.schedule(pod, lag=pace.lag, pick=pace.pick, permit=pace.permit)
+            cycle = scheduler.cycles.get(pod.metadata.uid)
+            for _ in range(pace.requests):
+                if cycle is not None and cycle.running:
+                    scheduler.step(cycle, Fate.DONE)
+            if cycle is not None and pace.fails:
+                scheduler.finish(cycle, Fate.REFUSED)
+
+    def cycles_go_on(self) -> None:
+        """Let the binding cycles that wait for nothing any more make their requests."""
+        for cycle in self.cycles:
+            cycle.scheduler.finish(cycle)
+
+    def stock_works(self) -> None:
+        """The stock claim controller, if it is there, does what there is to do."""
+        if self.stock is not None:
+            self.stock.work()
+
+    def drivers_work(self) -> None:
+        """Drivers attach the devices that somebody waits to bind."""
+        if self.setting.drivers:
+            for claim in self.server.list(ResourceClaim):
+                self.report_device(claim, objects.ATTACHED)
 
     def kubelets_work(self) -> None:
         """Start, end and report what can be."""
@@ -163,10 +231,84 @@ class Cluster:
         self.server.patch(Pod, pod.metadata.key, pod.metadata.uid, change, by=Actor.USER)
 
     def kill(self, pod: Pod) -> None:
-        """Delete a pod by force: the object goes at once, whatever its node does."""
+        """Delete a pod by force: the object goes at once; what its containers do is the kubelet's business."""
         self.server.delete(Pod, pod.metadata.key, by=Actor.USER, force=True)
         if self.server.find(Pod, pod.metadata.key) is None:
-            self.kubelets.forget(pod.metadata.uid)
+            self.kubelets.removed(pod)
+            self.kubelets.pass_time()
+
+    def collect_pods(self) -> None:
+        """PodGC: delete the pods by force whose node is gone."""
+        names = {node.metadata.name for node in self.server.list(Node)}
+        for pod in self.server.list(Pod):
+            if pod.spec.node_name and pod.spec.node_name not in names:
+                self.let_go(pod)
+                self.kill(pod)
+
+    def remove_node(self, node: Node) -> None:
+        """A machine is given back: it is no more, and then its Node object goes."""
+        self.kubelets.machine_gone(node.metadata.name)
+        self.server.delete(Node, node.metadata.key, by=Actor.USER)
+
+    def add_node(self) -> bool:
+        """A machine of a name that is missing joins, in another boot."""
+        for name in NODES:
+            if self.server.find(Node, ("", name)) is None:
+                boot = self.kubelets.boots.get(name, 1)
+                self.server.create(objects.node(name, self.setting.devices, boot=boot), by=Actor.KUBELET)
+                return True
+        return False
+
+    def relabel(self, node: Node) -> bool:
+        """Somebody takes the labels off a node by which devices are reached from it, or puts them back."""
+        right = objects.node(node.metadata.name, self.setting.devices).metadata.labels
+        if right is None:
+            return False
+        labels = None if node.metadata.labels else right
+
+        def change(found: Node) -> Node:
+            return msgspec.structs.replace(found, metadata=msgspec.structs.replace(found.metadata, labels=labels))
+
+        self.server.patch(Node, node.metadata.key, node.metadata.uid, change, by=Actor.USER)
+        return True
+
+    def report_device(self, claim: ResourceClaim, condition: str) -> bool:
+        """A driver reports a condition of a device that is bound on conditions."""
+        results = claim.status.allocation.devices.results or () if claim.status.allocation is not None else ()
+        asked = [r for r in results if r.binding_conditions]
+        if not asked or claim.status.devices:
+            return False
+        said = [Condition(type=condition, status="True")]
+        devices = [AllocatedDeviceStatus(driver=r.driver, pool=r.pool, device=r.device, conditions=said) for r in asked]
+
+        def change(found: ResourceClaim) -> ResourceClaim:
+            return msgspec.structs.replace(found, status=msgspec.structs.replace(found.status, devices=devices))
+
+        self.server.patch(ResourceClaim, claim.metadata.key, claim.metadata.uid, change, by=Actor.KUBELET)
+        return True
+
+    def nominate(self, pod: Pod) -> None:
+        """Some other component than the scheduler expects a pod on a node, and says so for good."""
+
+        def change(found: Pod) -> Pod:
+            status = msgspec.structs.replace(found.status, nominated_node_name=NODES[0])
+            return msgspec.structs.replace(found, status=status)
+
+        self.server.patch(Pod, pod.metadata.key, pod.metadata.uid, change, by=Actor.USER)
+
+    def take_backup(self) -> None:
+        """Somebody saves the state of the API server."""
+        self.backup = self.server.backup()
+
+    def restore_backup(self) -> None:
+        """Somebody restores it: every client lists anew, and controllers and schedulers are started anew."""
+        self.server.restore(self.backup)
+        self.controller.late.clear()
+        self.controller.restart()
+        self.controller.late.clear()
+        for scheduler in self.schedulers:
+            scheduler.restart()
+        self.kubelets.restored()
 
     def cordon(self, node: Node, *, cordoned: bool) -> None:
         """Take a node out of scheduling, or put it back."""

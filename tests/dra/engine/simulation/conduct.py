@@ -5,12 +5,13 @@ from collections.abc import Callable
 from dra.engine.claims.lost import ENDED_WITHIN
 from dra.engine.claims.view import FINISHED_PODS, GROUP, GUARDS, LOST_NODES, lost_boot
 from dra.engine.instants import NEVER, UNNOTICED, Instant
-from dra.model import nodes
+from dra.model import nodes, workloads
 from dra.model.claims import ResourceClaim
 from dra.model.meta import Key, Uid
 from dra.model.nodes import Node
 from dra.model.pods import Pod
 from dra.model.references import ConsumerReference
+from dra.model.templates import PodGroup
 from dra.model.workloads import RESERVED_FOR
 from tests.dra.engine.simulation.controller import Replica
 from tests.dra.engine.simulation.objects import Job
@@ -72,7 +73,8 @@ class Conduct:
         for entry in removed:
             ours = entry.api_group == GROUP and entry.resource in {GUARDS, FINISHED_PODS, LOST_NODES}
             workload = entry.api_group == "batch"
-            if not (entry.is_pod or ours or workload):
+            group = entry.is_pod_group and (self._forced(claim) or not self._group_lives(entry))
+            if not (entry.is_pod or ours or workload or group):
                 raise Violation(f"claim {name}: the foreign entry {entry} was removed")
             if workload and entry.uid in working and not deleting and _names(claim, entry):
                 raise Violation(f"claim {name}: {entry} was removed while its workload is at work")
@@ -80,6 +82,13 @@ class Conduct:
             pod = self._pod(entry.uid) if entry.is_pod and deleting else None
             if pod is not None and not pod.terminal and not (pod.metadata.deleting and not pod.spec.node_name):
                 raise Violation(f"claim {name}: it is being deleted, and the entry of {entry} was removed")
+
+    def _forced(self, claim: ResourceClaim) -> bool:
+        """Whether a person vouches that nobody uses the claim."""
+        return claim.metadata.annotation(workloads.FORCE_RELEASE) == claim.metadata.uid
+
+    def _group_lives(self, entry: ConsumerReference) -> bool:
+        return any(group.metadata.uid == entry.uid for group in self._server.list(PodGroup))
 
     def _check_settled(self, claim: str, entry: ConsumerReference) -> None:
         """The entry of a lost node stays while its kubelet may have pods that nobody knows any more."""

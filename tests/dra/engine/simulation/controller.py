@@ -4,6 +4,9 @@ A process that dies leaves the request that it was about to make on the way: it 
 process has long decided something else.
 """
 
+from collections import Counter
+from collections.abc import Iterable
+
 from dra.engine.claims.policy import Policy
 from dra.engine.claims.view import WorkloadPhase
 from dra.engine.instants import NEVER, Instant
@@ -13,6 +16,8 @@ from dra.model.claims import ResourceClaim
 from dra.model.meta import Key
 from dra.model.nodes import Node
 from dra.model.pods import Pod
+from dra.model.references import POD_GROUPS
+from dra.model.templates import PodGroup
 from tests.dra.engine.simulation.clock import Clock
 from tests.dra.engine.simulation.feeds import Feed
 from tests.dra.engine.simulation.objects import JOBS, Job
@@ -24,8 +29,9 @@ from tests.dra.engine.simulation.turns import Places, Turn
 class Replica:
     """One process: watches, world, turns."""
 
-    def __init__(self, server: Server, clock: Clock, policy: Policy, places: Places) -> None:
+    def __init__(self, server: Server, clock: Clock, policy: Policy, *, places: Places, told: Counter[str]) -> None:
         self.world = World()
+        self._told = told
         self.turns: dict[Key, Process[None]] = {}
         self.ready = False
         """Whether everything has been listed: nothing is decided before."""
@@ -40,7 +46,8 @@ class Replica:
         self.claims = Feed(server, ResourceClaim, upserted=self._claim, deleted=self._claim_gone)
         self.pods = Feed(server, Pod, upserted=self._pod, deleted=lambda pod: self.world.forget_pod(pod.metadata.uid))
         self.jobs = Feed(server, Job, upserted=self._job, deleted=self._job_gone)
-        self.feeds = (self.nodes, self.claims, self.pods, self.jobs)
+        self.groups = Feed(server, PodGroup, upserted=self._group, deleted=self._group_gone)
+        self.feeds = (self.nodes, self.claims, self.pods, self.jobs, self.groups)
 
     def deliver(self, which: int, count: int) -> None:
         """Deliver events of one watch; decisions begin when all of them have listed."""
@@ -48,6 +55,7 @@ class Replica:
         self.feeds[which].deliver(count)
         if not self.ready and all(feed.listed for feed in self.feeds):
             self.world.kind_is(JOBS, WorkloadPhase.ABSENT)
+            self.world.kind_is(POD_GROUPS, WorkloadPhase.ABSENT)
             self.world.started_watching(now=self._clock.now)
             self.ready = True
 
@@ -58,10 +66,10 @@ class Replica:
             self.feeds[which].list()
 
     def catch_up(self) -> None:
-        """Deliver everything."""
+        """Deliver everything that has arrived."""
         for which, feed in enumerate(self.feeds):
-            if feed.behind or not feed.listed:
-                self.deliver(which, feed.behind)
+            if feed.arrived or not feed.listed:
+                self.deliver(which, feed.arrived)
 
     def due(self) -> list[Key]:
         """Return the claims that wait for a decision, in order."""
@@ -84,6 +92,7 @@ class Replica:
             clock=self._clock,
             wake=self._wake_at,
             places=self._places,
+            told=self._told,
         )
         process = turn.run()
         if start(process):
@@ -127,6 +136,13 @@ class Replica:
     def _job(self, job: Job) -> None:
         self.world.observe_workload(WorkloadKey(JOBS, *job.metadata.key), uid=job.metadata.uid, finished=job.finished)
 
+    def _group(self, group: PodGroup) -> None:
+        key = WorkloadKey(POD_GROUPS, *group.metadata.key)
+        self.world.observe_workload(key, uid=group.metadata.uid, finished=False)
+
+    def _group_gone(self, group: PodGroup) -> None:
+        self.world.forget_workload(WorkloadKey(POD_GROUPS, *group.metadata.key), group.metadata.uid)
+
     def _job_gone(self, job: Job) -> None:
         self.world.forget_workload(WorkloadKey(JOBS, *job.metadata.key), job.metadata.uid)
 
@@ -142,12 +158,25 @@ class Controller:
         self._clock = clock
         self._policy = policy
         self._places = places
-        self.replica = Replica(server, clock, policy, places)
+        self.told: Counter[str] = Counter()
+        """How often each reason was given."""
+
+        self.replica = self._fresh()
 
     def restart(self) -> None:
-        """Die in the middle of whatever is under way, and begin with an empty memory."""
+        """Die in the middle of whatever is under way, and begin with an empty memory; the network stays as slow."""
         self.late.extend(self.replica.turns.values())
-        self.replica = Replica(self._server, self._clock, self._policy, self._places)
+        lags = [feed.lag for feed in self.replica.feeds]
+        self.replica = self._fresh()
+        self.lag(lags)
+
+    def _fresh(self) -> Replica:
+        return Replica(self._server, self._clock, self._policy, places=self._places, told=self.told)
+
+    def lag(self, seconds: Iterable[float]) -> None:
+        """Let the watches be behind by so much, in the order of the replica's."""
+        for feed, lag in zip(self.replica.feeds, seconds, strict=True):
+            feed.lag = lag
 
     def arrive(self, index: int) -> None:
         """Let a request of a process that is no more reach the server. Nobody hears the answer."""

@@ -20,6 +20,9 @@ class Feed(Generic[T]):
         self, server: Server, kind: type[T], *, upserted: Callable[[T], None], deleted: Callable[[T], None]
     ) -> None:
         self.listed = False
+        self.lag = 0.0
+        """Seconds by which the watch is behind; only the machine sets it."""
+
         self.seen: dict[Key, T] = {}
         self._server = server
         self._kind = kind
@@ -31,6 +34,15 @@ class Feed(Generic[T]):
     def behind(self) -> int:
         """How many events have not been delivered."""
         return len(self._server.log[self._kind]) - self._position
+
+    @property
+    def arrived(self) -> int:
+        """How many events that have not been delivered are old enough to have arrived."""
+        log, due = self._server.log[self._kind], self._server.now - self.lag
+        position = self._position
+        while position < len(log) and log[position].at <= due:
+            position += 1
+        return position - self._position
 
     def list(self) -> None:
         """List everything and go on from there; it is the beginning, or the watch was too old (410)."""

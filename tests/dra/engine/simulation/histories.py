@@ -5,38 +5,38 @@ from collections.abc import Iterator
 
 import msgspec
 
-from dra.engine.claims.policy import REPLACE, Policy
 from dra.model.meta import Struct
 from tests.dra.engine.simulation import calm, limits
-from tests.dra.engine.simulation.cluster import ONE_DEVICE, Cluster
+from tests.dra.engine.simulation.cluster import Cluster
 from tests.dra.engine.simulation.moves import Move
-from tests.dra.engine.simulation.objects import Device
+from tests.dra.engine.simulation.setting import Setting
 from tests.dra.engine.simulation.violation import Violation
 
 
 class History(Struct, frozen=True):
-    """How a cluster began, and the moves."""
+    """What a cluster is like, and the moves."""
 
     moves: tuple[Move, ...]
-    devices: tuple[Device, ...] = ONE_DEVICE
-    lists: tuple[int, int] = limits.USUAL
-    policy: Policy = REPLACE
+    setting: Setting = Setting()
 
     def __str__(self) -> str:
-        lines = (f"    {move}," for move in self.moves)
-        mode = "replace" if self.policy.prune_started else "alongside"
-        return "\n".join((f"devices {len(self.devices)}, lists {self.lists}, mode {mode}", *lines))
+        return "\n".join((str(self.setting), *(f"    {move}," for move in self.moves)))
 
 
-def play(history: History, *, made: Counter[str] | None = None) -> None:
-    """Let it happen, and come to rest; raises Violation. ``made`` counts the moves that were possible, by kind."""
-    limits.set_list_size(*history.lists)
+def play(history: History, *, made: Counter[str] | None = None, told: Counter[str] | None = None) -> None:
+    """Let it happen, and come to rest; raises Violation.
+
+    ``made`` counts the moves that were possible, by kind, ``told`` the reasons that the controller gave.
+    """
+    limits.set_list_size(*history.setting.lists)
     try:
-        cluster = Cluster(devices=history.devices, policy=history.policy)
+        cluster = Cluster(setting=history.setting)
         for move in history.moves:
             if move.play(cluster) and made is not None:
                 made[move.kind] += 1
         calm.run(cluster)
+        if told is not None:
+            told += cluster.controller.told
     finally:
         limits.set_list_size(*limits.USUAL)
 

@@ -7,7 +7,6 @@ shortened by leaving out moves (``histories.reduced``), and what is left still m
 from random import Random
 from typing import Final
 
-from tests.dra.engine.simulation import moods
 from tests.dra.engine.simulation.histories import History
 from tests.dra.engine.simulation.moods import Mood
 
@@ -19,10 +18,5 @@ def history(seed: int) -> History:
     """Return the history that a seed stands for."""
     chance = Random(seed)
     mood = Mood(chance)
-    start = moods.beginning(chance)
-    return History(
-        moves=(*start.moves, *mood.moves(chance, MOVES)),
-        devices=start.devices,
-        lists=start.lists,
-        policy=start.policy,
-    )
+    start = mood.beginning(chance)
+    return History(moves=(*start.moves, *mood.moves(chance, MOVES)), setting=start.setting)

@@ -1,34 +1,44 @@
-"""How moves are chosen: at random, but each run in a mood of its own.
+"""How moves are chosen: at random, but each history in a mood of its own.
 
-A run in which everything may happen gets nowhere: what one move builds up, the next tears down. So each run leaves out
-some kinds of moves and prefers others (swarm testing, Groce et al. 2012), and what is rare in one run is common in
-another.
+A history in which everything may happen gets nowhere: what one move builds up, the next tears down. So each history
+leaves out some kinds of moves and prefers others (swarm testing, Groce et al. 2012), and what is rare in one history is
+common in another: how often each kind comes, which features the cluster has, and how likely each property of a pod is,
+all of that is drawn for the history.
 """
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Mapping
 from random import Random
+from types import MappingProxyType
 from typing import Final
 
-from dra.engine.claims.policy import ALONGSIDE, REPLACE, Policy
+from dra.engine.claims.policy import ALONGSIDE, REPLACE
 from dra.model.meta import Struct
 from tests.dra.engine.simulation import limits
-from tests.dra.engine.simulation.cluster import ONE_DEVICE, TWO_DEVICES, Pace
+from tests.dra.engine.simulation.cluster import SECOND, Pace
 from tests.dra.engine.simulation.moves import (
+    GANG,
+    WATCHES,
     AllWork,
+    Backup,
     ClaimIs,
     ControllerWorks,
     CreateClaim,
     CreatePods,
     Decide,
     Deliver,
+    DeviceIs,
     FinishCycle,
     JobIs,
     KubeletsWork,
     LateRequestArrives,
     Move,
     NodeIs,
+    Permits,
+    PodGroupIs,
     PodIs,
     PodsAre,
+    PodsAreCollected,
     Restart,
     RetryCycle,
     SandboxIs,
@@ -36,16 +46,105 @@ from tests.dra.engine.simulation.moves import (
     SchedulerWorks,
     StepCycle,
     StepTurn,
+    StockWorks,
     TimePasses,
     WaitToTheBrink,
+    WatchLags,
 )
-from tests.dra.engine.simulation.objects import Device, PodShape
+from tests.dra.engine.simulation.objects import ONE_DEVICE, TWO_DEVICES, Device, PodShape
 from tests.dra.engine.simulation.requests import Fate
-
-Choice = Callable[[Random], Move]
+from tests.dra.engine.simulation.setting import GRACE, PERMIT, Setting
 
 WAITS: Final = (0.3, 1.0, 2.5, 10.0, 11.0, 31.0, 60.0, 120.0, 1300.0)
-"""Around the engine's own times."""
+
+LAGS: Final = (0.0, 0.1, 3.0, 20.0, 80.0)
+"""Seconds by which a watch may be behind; one that shows nothing for longer is noticed, and listed anew."""
+
+FEATURES: Final[Mapping[str, float]] = MappingProxyType(
+    {
+        "lagging watches": 0.5,
+        "lost nodes": 0.6,
+        "silent nodes": 0.3,
+        "grace periods": 0.4,
+        "removed nodes": 0.3,
+        "labels": 0.25,
+        "shares": 0.25,
+        "partitions": 0.25,
+        "conditions": 0.25,
+        "dead drivers": 0.15,
+        "node selectors": 0.3,
+        "second scheduler": 0.25,
+        "pods never judged": 0.2,
+        "nominations": 0.2,
+        "permits": 0.25,
+        "slow clients": 0.2,
+        "no nominations": 0.2,
+        "stock controller": 0.2,
+        "pod groups": 0.25,
+        "backups": 0.15,
+        "force": 0.5,
+    }
+)
+"""What a cluster may have, and in how many histories it has."""
+
+UNMENDED: Final[Mapping[tuple[str, ...], str]] = MappingProxyType(
+    {
+        ("grace periods",): "D2: a device is free while containers of a pod that was deleted by force still run",
+        ("silent nodes",): "D2: likewise, where the node only seems to be ready",
+        ("nominations",): "a claim stays allocated for a pod that is nominated for good and that nobody schedules",
+        ("lagging watches", "stock controller"): "an entry that the scheduler made is taken off a full list",
+        ("slow clients",): "D7: a cycle that takes longer than the bind horizon",
+        ("pod groups",): "D12: gated pods that a PodGroup's entry covered are forgotten once the entry goes",
+    }
+)
+"""Features that find, together, a fault that is not mended yet. ``DRA_MACHINE_ALL=1`` plays them all the same."""
+
+
+def unmended(feature: str) -> bool:
+    """Whether no history has a feature, since what it finds is known."""
+    return (feature,) in UNMENDED and not _ALL
+
+
+_ALL: Final = bool(os.environ.get("DRA_MACHINE_ALL"))
+
+
+class Traits:
+    """The properties of one history's cluster and pods."""
+
+    def __init__(self, chance: Random) -> None:
+        self.features = {name for name in FEATURES if chance.random() < FEATURES[name]}
+        for together in () if _ALL else UNMENDED:
+            if self.features.issuperset(together):
+                self.features.discard(chance.choice(together))
+        self.likely = {name: most * chance.choice(_LIKELIHOODS) for name, most in _PROPERTIES.items()}
+
+    def has(self, feature: str) -> bool:
+        """Whether the cluster has a feature."""
+        return feature in self.features
+
+    def maybe(self, chance: Random, name: str) -> bool:
+        """Draw a property of a pod."""
+        return chance.random() < self.likely[name]
+
+
+_PROPERTIES: Final[Mapping[str, float]] = MappingProxyType(
+    {
+        "gated": 1.0,
+        "foreign": 0.5,
+        "opted in": 1.0,
+        "volumes": 0.7,
+        "tracked": 1.0,
+        "second": 0.7,
+        "selector": 0.7,
+        "gang": 0.9,
+        "two claims": 0.3,
+    }
+)
+"""How likely each property of a pod is in a history in which it is common."""
+
+_LIKELIHOODS: Final = (0.0, 0.2, 0.5, 0.9)
+
+Choice = Callable[[Random, Traits], Move]
 
 
 def _which(chance: Random) -> int:
@@ -72,109 +171,175 @@ def _fate(chance: Random) -> Fate:
     return chance.choice((Fate.DONE, Fate.DONE, Fate.DONE, Fate.REFUSED, Fate.LOST))
 
 
-def _pace(chance: Random) -> Pace:
+def _permit(chance: Random, traits: Traits) -> float:
+    return chance.choice((0.0, 5.0, 90.0, PERMIT)) if traits.has("permits") else 0.0
+
+
+def _pace(chance: Random, traits: Traits) -> Pace:
     return Pace(
         lag=_lag(chance),
         pick=chance.randrange(3),
         requests=chance.choice((99, 99, 99, 1, 2)),
         fails=chance.random() < 1 / 3,
+        permit=_permit(chance, traits),
     )
 
 
-def _shape(chance: Random) -> PodShape:
+def _shape(chance: Random, traits: Traits) -> PodShape:
+    second = traits.has("second scheduler") or traits.has("pods never judged")
     return PodShape(
-        claims=chance.choice((("a",), ("a",), ("a",), ("a",), ("a",), ("b",), ("a", "b"))),
-        gated=chance.random() < 1 / 2,
-        gated_by_another=chance.random() < 1 / 6,
-        opted_in=chance.random() < 1 / 2,
-        has_volumes=chance.random() < 1 / 5,
-        tracked=chance.random() < 1 / 2,
+        claims=("a", "b") if traits.maybe(chance, "two claims") else (_name(chance),),
+        gated=traits.maybe(chance, "gated"),
+        gated_by_another=traits.maybe(chance, "foreign"),
+        opted_in=traits.maybe(chance, "opted in"),
+        has_volumes=traits.maybe(chance, "volumes"),
+        tracked=traits.maybe(chance, "tracked"),
         priority=chance.randrange(2),
+        scheduler=SECOND if second and traits.maybe(chance, "second") else "",
+        node=chance.choice(("n1", "n2", "n3", "n9"))
+        if traits.has("node selectors") and traits.maybe(chance, "selector")
+        else "",
+        gang=GANG if traits.has("pod groups") and traits.maybe(chance, "gang") else "",
+        grace=chance.choice((GRACE, GRACE, 1, 300)) if traits.has("grace periods") else 0,
     )
 
 
-CHOICES: Final[tuple[tuple[int, Choice], ...]] = (
-    (14, lambda c: AllWork(pace=_pace(c), seconds=_seconds(c))),
-    (10, lambda c: ControllerWorks(fate=_fate(c), seconds=_seconds(c))),
-    (8, lambda c: SchedulerWorks(pace=_pace(c))),
-    (5, lambda _: KubeletsWork()),
-    (4, lambda c: TimePasses(seconds=c.choice(WAITS))),
+CHOICES: Final[tuple[tuple[int, str, Choice], ...]] = (
+    (14, "", lambda c, t: AllWork(pace=_pace(c, t), seconds=_seconds(c))),
+    (10, "", lambda c, _: ControllerWorks(fate=_fate(c), seconds=_seconds(c))),
+    (8, "", lambda c, t: SchedulerWorks(pace=_pace(c, t))),
+    (5, "", lambda _, __: KubeletsWork()),
+    (4, "", lambda c, _: TimePasses(seconds=c.choice(WAITS))),
     # Users, and owners of workloads:
-    (7, lambda c: CreatePods(shape=_shape(c), count=c.randint(1, 4))),
-    (4, lambda c: PodIs(how=c.choice(("ended", "deleted", "killed", "let go")), which=_which(c))),
-    (5, lambda c: PodsAre(how=c.choice(("ended", "ended", "deleted", "killed", "let go")), but=_which(c))),
-    (2, lambda c: CreateClaim(name=_name(c), reserved_for=c.choice(("", "train", "eval")), known=c.random() < 1 / 2)),
-    (4, lambda c: ClaimIs(name=_name(c), how=c.choice(("deleted", "released", "released", "shared", "forced")))),
-    (4, lambda c: JobIs(name=_job(c), how=c.choice(("created", "finished", "deleted", "replaced")))),
+    (14, "", lambda c, t: CreatePods(shape=_shape(c, t), count=c.randint(1, 4))),
+    (3, "", lambda c, _: PodIs(how=c.choice(("ended", "deleted", "killed", "let go")), which=_which(c))),
+    (3, "", lambda c, _: PodsAre(how=c.choice(("ended", "ended", "deleted", "killed", "let go")), but=_which(c))),
+    (1, "nominations", lambda c, _: PodIs(how="nominated", which=_which(c))),
+    (
+        4,
+        "",
+        lambda c, _: CreateClaim(name=_name(c), reserved_for=c.choice(("", "train", "eval")), known=c.random() < 1 / 2),
+    ),
+    (
+        4,
+        "",
+        lambda c, _: ClaimIs(name=_name(c), how=c.choice(("deleted", "released", "released", "released", "shared"))),
+    ),
+    (2, "force", lambda c, _: ClaimIs(name=_name(c), how="forced")),
+    (5, "", lambda c, _: JobIs(name=_job(c), how=c.choice(("created", "finished", "deleted", "replaced")))),
+    (2, "pod groups", lambda c, _: PodGroupIs(how=c.choice(("created", "created", "deleted")), claim=_name(c))),
+    (2, "backups", lambda c, _: Backup(how=c.choice(("taken", "taken", "restored")))),
     # Nodes and kubelets:
-    (4, lambda c: NodeIs(how=c.choice(("cordoned", "uncordoned", "lost", "back", "booted")), which=_which(c))),
-    (3, lambda c: SandboxIs(how=c.choice(("synced", "ended", "lost")), which=_which(c))),
-    # The scheduler, request by request:
-    (4, lambda c: Schedule(which=_which(c), lag=_lag(c), pick=c.randrange(3))),
-    (6, lambda c: StepCycle(which=_which(c), fate=_fate(c))),
-    (4, lambda c: FinishCycle(which=_which(c))),
-    (4, lambda c: RetryCycle(which=_which(c), lag=_lag(c))),
-    (2, lambda _: WaitToTheBrink()),
-    # Our controller, event by event and request by request:
-    (5, lambda c: Deliver(which=c.randrange(4), count=c.randint(1, 3))),
-    (4, lambda c: Decide(name=_name(c))),
-    (6, lambda c: StepTurn(which=_which(c), fate=_fate(c))),
-    (2, lambda c: Restart(what=c.choice(("controller", "scheduler", "watch")), which=c.randrange(4))),
-    (1, lambda c: LateRequestArrives(which=_which(c))),
+    (2, "", lambda c, _: NodeIs(how=c.choice(("cordoned", "uncordoned", "booted")), which=_which(c))),
+    (3, "lost nodes", lambda c, _: NodeIs(how=c.choice(("lost", "back")), which=_which(c))),
+    (2, "silent nodes", lambda c, _: NodeIs(how=c.choice(("silent", "back")), which=_which(c))),
+    (2, "labels", lambda c, _: NodeIs(how="relabelled", which=_which(c))),
+    (2, "removed nodes", lambda c, _: NodeIs(how=c.choice(("removed", "added", "added")), which=_which(c))),
+    (16, "removed nodes", lambda _, __: PodsAreCollected()),
+    (3, "", lambda c, _: SandboxIs(how=c.choice(("synced", "ended", "lost")), which=_which(c))),
+    (10, "conditions", lambda c, _: DeviceIs(how=c.choice(("attached", "broken")), which=_which(c))),
+    # Schedulers, request by request:
+    (4, "", lambda c, t: Schedule(which=_which(c), lag=_lag(c), pick=c.randrange(3), permit=_permit(c, t))),
+    (6, "", lambda c, _: StepCycle(which=_which(c), fate=_fate(c))),
+    (4, "", lambda c, _: FinishCycle(which=_which(c))),
+    (4, "", lambda c, _: RetryCycle(which=_which(c), lag=_lag(c))),
+    (3, "permits", lambda c, _: Permits(which=_which(c))),
+    (4, "", lambda _, __: WaitToTheBrink()),
+    # Claim controllers, event by event and request by request:
+    (14, "stock controller", lambda c, _: StockWorks(lag=_lag(c))),
+    (5, "", lambda c, _: Deliver(which=c.randrange(len(WATCHES)), count=c.randint(1, 3))),
+    (4, "lagging watches", lambda c, _: WatchLags(what=c.choice(WATCHES), seconds=c.choice(LAGS))),
+    (4, "", lambda c, _: Decide(name=_name(c))),
+    (6, "", lambda c, _: StepTurn(which=_which(c), fate=_fate(c))),
+    (2, "", lambda c, _: Restart(what=c.choice(("controller", "scheduler", "watch")), which=c.randrange(5))),
+    (5, "", lambda _, __: Restart(what="writer")),
+    (8, "", lambda c, _: LateRequestArrives(which=_which(c))),
 )
-"""All moves, with how often they come in a mood without preferences."""
-
-
-def kinds() -> tuple[str, ...]:
-    """Return the kinds of moves that a mood may make, as campaigns count them."""
-    chance = Random(0)
-    return tuple(sorted({choice(chance).kind for _, choice in CHOICES for _ in range(_DRAWS)}))
-
-
-_DRAWS: Final = 200
-"""Moves that are drawn of each choice to know all its variants."""
+"""All moves: how often they come in a mood without preferences, the feature that they need, and how one is made."""
 
 _LEFT_OUT: Final = 1 / 4
 """How many kinds of moves a mood does without."""
 
 _PREFERENCES: Final = (1 / 3, 1.0, 1.0, 3.0)
 
+_FAVOURITE: Final = 8.0
+"""How much more often the favourite kind of a mood comes."""
+
+_DRAWS: Final = 200
+"""Moves that are drawn of each choice to know all its variants."""
+
+
+def kinds() -> tuple[str, ...]:
+    """Return the kinds of moves that some mood makes, as campaigns count them."""
+    chance = Random(0)
+    traits = Traits(chance)
+    played = [choice for _, feature, choice in CHOICES if not unmended(feature)]
+    return tuple(sorted({choice(chance, traits).kind for choice in played for _ in range(_DRAWS)}))
+
 
 class Beginning(Struct, frozen=True):
-    """What a run begins with."""
+    """What a history begins with."""
 
-    devices: tuple[Device, ...]
-    lists: tuple[int, int]
+    setting: Setting
     moves: tuple[Move, ...]
-    policy: Policy
 
 
 class Mood:
-    """The preferences of one run."""
+    """The preferences of one history."""
 
     def __init__(self, chance: Random) -> None:
-        everybody_works, *others = CHOICES
-        kept = [everybody_works, *(choice for choice in others if chance.random() >= _LEFT_OUT)]
-        self._choices = [choice for _, choice in kept]
-        self._weights = [weight * chance.choice(_PREFERENCES) for weight, _ in kept]
+        self._traits = traits = Traits(chance)
+        everybody_works, *others = [each for each in CHOICES if not each[1] or traits.has(each[1])]
+        kept = [everybody_works, *(each for each in others if chance.random() >= _LEFT_OUT)]
+        self._choices = [choice for _, _, choice in kept]
+        self._weights = [weight * chance.choice(_PREFERENCES) for weight, _, _ in kept]
+        self._weights[chance.randrange(len(kept))] *= _FAVOURITE
 
     def moves(self, chance: Random, count: int) -> list[Move]:
         """Return so many moves."""
-        return [choice(chance) for choice in chance.choices(self._choices, self._weights, k=count)]
+        return [choice(chance, self._traits) for choice in chance.choices(self._choices, self._weights, k=count)]
+
+    def beginning(self, chance: Random) -> Beginning:
+        """Begin in the middle of a life: with pods that are at work already, and perhaps with a short list."""
+        traits = self._traits
+        claim = CreateClaim(
+            name="a",
+            reserved_for=chance.choice(("", "train", "train")),
+            known=chance.random() < 1 / 2,
+            pre_list=chance.random() < 1 / 2,
+        )
+        second = [CreateClaim(name="b", reserved_for=chance.choice(("", "train", "eval")))] * (chance.random() < 1 / 2)
+        pods = [CreatePods(shape=_shape(chance, traits)) for _ in range(chance.randint(1, 6))]
+        group = [PodGroupIs(how="created", claim="a")] * traits.has("pod groups")
+        stock = traits.has("stock controller")
+        setting = Setting(
+            devices=_devices(chance, traits),
+            lists=chance.choice((limits.USUAL, (7, 2), (6, 2), (5, 1))),
+            policy=ALONGSIDE if stock or chance.random() < 1 / 5 else REPLACE,
+            binds_within=150.0 if traits.has("slow clients") else chance.choice((10.0, 30.0, 50.0)),
+            nominates=not traits.has("no nominations"),
+            stock=stock,
+            second_scheduler=traits.has("second scheduler"),
+            drivers=not traits.has("dead drivers"),
+            lags=tuple(chance.choice(LAGS) if traits.has("lagging watches") else 0.0 for _ in WATCHES),
+        )
+        moves = (JobIs(name="train", how="created"), *group, claim, *second, *pods, *[AllWork()] * chance.randrange(4))
+        return Beginning(setting=setting, moves=moves)
 
 
-def beginning(chance: Random) -> Beginning:
-    """Begin in the middle of a life: with pods that are at work already, and perhaps with a short list."""
-    claim = CreateClaim(
-        name="a",
-        reserved_for=chance.choice(("", "train", "train")),
-        known=chance.random() < 1 / 2,
-        pre_list=chance.random() < 1 / 2,
+def _devices(chance: Random, traits: Traits) -> tuple[Device, ...]:
+    """Draw the devices: plain ones, shares and partitions, conditional ones, some reached by labels."""
+    devices = chance.choice((ONE_DEVICE, TWO_DEVICES))
+    if traits.has("partitions"):
+        halves = [Device(name=f"half-{n}", nodes=("n1", "n2"), units=(f"unit-{n}",)) for n in range(2)]
+        devices = (Device(name="gpu-0", nodes=("n1", "n2"), units=("unit-0", "unit-1")), *halves, *devices[1:])
+    first, *others = devices
+    shared = Device(
+        name=first.name,
+        nodes=first.nodes,
+        units=first.units,
+        shares=2 if traits.has("shares") else 1,
+        conditional=traits.has("conditions") or traits.has("dead drivers"),
+        by_label=traits.has("labels"),
     )
-    pods = [CreatePods(shape=_shape(chance)) for _ in range(chance.randint(1, 6))]
-    return Beginning(
-        devices=chance.choice((ONE_DEVICE, TWO_DEVICES)),
-        lists=chance.choice((limits.USUAL, (7, 2), (6, 2), (5, 1))),
-        moves=(JobIs(name="train", how="created"), claim, *pods, *[AllWork()] * chance.randrange(4)),
-        policy=ALONGSIDE if chance.random() < 1 / 4 else REPLACE,
-    )
+    return (shared, *others)

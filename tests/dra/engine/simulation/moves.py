@@ -5,12 +5,13 @@ interesting places soon. ``which`` counts round and round through what is there;
 """
 
 from collections.abc import Sequence
-from typing import Literal, TypeVar
+from typing import Final, Literal, TypeVar
 
 from dra.model.claims import ResourceClaim
 from dra.model.meta import Struct, Uid
 from dra.model.nodes import Node
 from dra.model.pods import Pod
+from dra.model.templates import PodGroup
 from tests.dra.engine.simulation import objects
 from tests.dra.engine.simulation.cluster import AT_ONCE, Cluster, Pace
 from tests.dra.engine.simulation.objects import Job, PodShape
@@ -21,6 +22,9 @@ T = TypeVar("T")
 
 PODS = tuple(f"p{number}" for number in range(12))
 """Few names, so that they come back with other uids."""
+
+GANG: Final = "gang"
+"""The only PodGroup."""
 
 
 class Move(Struct, frozen=True):
@@ -79,6 +83,15 @@ class SchedulerWorks(Move, frozen=True):
         return True
 
 
+class StockWorks(Move, frozen=True):
+    """The stock claim controller looks at everything, with an informer that is ``lag`` versions behind."""
+
+    lag: int = 0
+
+    def play(self, cluster: Cluster) -> bool:
+        return cluster.stock is not None and cluster.stock.work(lag=self.lag)
+
+
 class KubeletsWork(Move, frozen=True):
     """The kubelets start, end and report their pods."""
 
@@ -110,10 +123,10 @@ class CreatePods(Move, frozen=True):
         free = [name for name in PODS if cluster.server.find(Pod, objects.key(name)) is None]
         for name in free[: self.count]:
             cluster.server.create(objects.pod(name, self.shape), by=Actor.USER)
-        return True
+        return bool(free)
 
 
-PodFate = Literal["ended", "deleted", "killed", "let go"]
+PodFate = Literal["ended", "deleted", "killed", "let go", "nominated"]
 
 
 class PodIs(Move, frozen=True):
@@ -123,10 +136,10 @@ class PodIs(Move, frozen=True):
     which: int = 0
 
     def play(self, cluster: Cluster) -> bool:
-        pod = _pick(cluster.server.list(Pod), self.which)
+        pod = _pick([pod for pod in cluster.server.list(Pod) if _can(pod, self.how)], self.which)
         if pod is not None:
             _do(cluster, pod, self.how)
-        return True
+        return pod is not None
 
 
 class PodsAre(Move, frozen=True):
@@ -136,10 +149,11 @@ class PodsAre(Move, frozen=True):
     but: int = 11
 
     def play(self, cluster: Cluster) -> bool:
-        for number, pod in enumerate(cluster.server.list(Pod)):
-            if number != self.but:
-                _do(cluster, pod, self.how)
-        return True
+        found = [pod for number, pod in enumerate(cluster.server.list(Pod)) if number != self.but]
+        found = [pod for pod in found if _can(pod, self.how)]
+        for pod in found:
+            _do(cluster, pod, self.how)
+        return bool(found)
 
 
 class CreateClaim(Move, frozen=True):
@@ -170,6 +184,7 @@ class ClaimIs(Move, frozen=True):
         claim = cluster.server.find(ResourceClaim, objects.key(self.name))
         if claim is None:
             return False
+        before = cluster.server.version
         match self.how:
             case "deleted":
                 cluster.server.delete(ResourceClaim, claim.metadata.key, by=Actor.USER)
@@ -179,7 +194,7 @@ class ClaimIs(Move, frozen=True):
                 cluster.add_foreign_entry(claim)
             case "forced":
                 cluster.force(claim)
-        return True
+        return cluster.server.version != before
 
 
 class JobIs(Move, frozen=True):
@@ -191,12 +206,44 @@ class JobIs(Move, frozen=True):
     def play(self, cluster: Cluster) -> bool:
         key = objects.key(self.name)
         job = cluster.server.find(Job, key)
+        if (job is None) is not (self.how == "created"):
+            return False
         if job is not None and self.how == "finished":
             cluster.finish_job(job)
         if job is not None and self.how in {"deleted", "replaced"}:
             cluster.server.delete(Job, key, by=Actor.OWNER)
-        if self.how in {"created", "replaced"} and cluster.server.find(Job, key) is None:
+        if self.how in {"created", "replaced"}:
             cluster.server.create(objects.job(self.name), by=Actor.OWNER)
+        return True
+
+
+class PodGroupIs(Move, frozen=True):
+    """A PodGroup whose pods share a claim comes or goes."""
+
+    how: Literal["created", "deleted"]
+    claim: str = "a"
+
+    def play(self, cluster: Cluster) -> bool:
+        there = cluster.server.find(PodGroup, objects.key(GANG)) is not None
+        if there is (self.how == "created"):
+            return False
+        if self.how == "created":
+            cluster.server.create(objects.pod_group(GANG, (self.claim,)), by=Actor.OWNER)
+        else:
+            cluster.server.delete(PodGroup, objects.key(GANG), by=Actor.OWNER)
+        return True
+
+
+class Backup(Move, frozen=True):
+    """The state of the API server is saved, or restored from what was saved last."""
+
+    how: Literal["taken", "restored"]
+
+    def play(self, cluster: Cluster) -> bool:
+        if self.how == "taken":
+            cluster.take_backup()
+        else:
+            cluster.restore_backup()
         return True
 
 
@@ -204,25 +251,45 @@ class JobIs(Move, frozen=True):
 
 
 class NodeIs(Move, frozen=True):
-    """A node is cordoned, lost, or starts anew, which takes longer than the second that timestamps can tell apart."""
+    """What becomes of a node. To start anew takes longer than the second that timestamps can tell apart.
 
-    how: Literal["cordoned", "uncordoned", "lost", "back", "booted"]
+    A node that is silent is called not ready later; one that is lost has been silent for long enough.
+    """
+
+    how: Literal["cordoned", "uncordoned", "silent", "lost", "back", "booted", "relabelled", "removed", "added"]
     which: int = 0
 
     def play(self, cluster: Cluster) -> bool:
         if self.how == "booted":
             cluster.advance(5.0)
+        if self.how == "added":
+            return cluster.add_node()
         node = _pick(cluster.server.list(Node), self.which)
         if node is None:
             return False
         match self.how:
             case "cordoned" | "uncordoned":
                 cluster.cordon(node, cordoned=self.how == "cordoned")
+            case "silent":
+                cluster.kubelets.fall_silent(node.metadata.name)
             case "lost" | "back":
                 cluster.kubelets.set_ready(node, ready=self.how == "back")
             case "booted":
                 cluster.kubelets.boot(node)
+            case "relabelled":
+                return cluster.relabel(node)
+            case "removed":
+                cluster.remove_node(node)
         return True
+
+
+class PodsAreCollected(Move, frozen=True):
+    """PodGC deletes the pods of nodes that are gone."""
+
+    def play(self, cluster: Cluster) -> bool:
+        before = cluster.server.version
+        cluster.collect_pods()
+        return cluster.server.version != before
 
 
 class SandboxIs(Move, frozen=True):
@@ -245,7 +312,19 @@ class SandboxIs(Move, frozen=True):
         return True
 
 
-# The scheduler, request by request:
+class DeviceIs(Move, frozen=True):
+    """A driver reports that a device can be bound, or that it cannot."""
+
+    how: Literal["attached", "broken"]
+    which: int = 0
+
+    def play(self, cluster: Cluster) -> bool:
+        claim = _pick([c for c in cluster.server.list(ResourceClaim) if c.status.allocation is not None], self.which)
+        condition = objects.ATTACHED if self.how == "attached" else objects.BROKEN
+        return claim is not None and cluster.report_device(claim, condition)
+
+
+# Schedulers, request by request:
 
 
 class Schedule(Move, frozen=True):
@@ -254,11 +333,14 @@ class Schedule(Move, frozen=True):
     which: int = 0
     lag: int = 0
     pick: int = 0
+    permit: float = 0.0
 
     def play(self, cluster: Cluster) -> bool:
-        pod = _pick([p for p in cluster.server.list(Pod) if cluster.scheduler.can_try(p)], self.which)
-        if pod is not None:
-            cluster.scheduler.schedule(pod, lag=self.lag, pick=self.pick)
+        pod = _pick(cluster.schedulable(), self.which)
+        scheduler = cluster.scheduler_of(pod) if pod is not None else None
+        if pod is None or scheduler is None:
+            return False
+        scheduler.schedule(pod, lag=self.lag, pick=self.pick, permit=self.permit)
         return True
 
 
@@ -269,11 +351,10 @@ class StepCycle(Move, frozen=True):
     fate: Fate = Fate.DONE
 
     def play(self, cluster: Cluster) -> bool:
-        cycle = _pick(list(cluster.scheduler.cycles.values()), self.which)
+        cycle = _pick(cluster.cycles, self.which)
         if cycle is None:
-            Schedule(which=self.which).play(cluster)
-        else:
-            cluster.scheduler.step(cycle, self.fate)
+            return Schedule(which=self.which).play(cluster)
+        cycle.scheduler.step(cycle, self.fate)
         return True
 
 
@@ -283,11 +364,10 @@ class FinishCycle(Move, frozen=True):
     which: int = 0
 
     def play(self, cluster: Cluster) -> bool:
-        cycle = _pick(list(cluster.scheduler.cycles.values()), self.which)
+        cycle = _pick(cluster.cycles, self.which)
         if cycle is None:
-            Schedule(which=self.which).play(cluster)
-        else:
-            cluster.scheduler.finish(cycle)
+            return Schedule(which=self.which).play(cluster)
+        cycle.scheduler.finish(cycle)
         return True
 
 
@@ -298,22 +378,35 @@ class RetryCycle(Move, frozen=True):
     lag: int = 0
 
     def play(self, cluster: Cluster) -> bool:
-        cycle = _pick(list(cluster.scheduler.cycles.values()), self.which)
+        cycle = _pick(cluster.cycles, self.which)
         if cycle is None:
-            Schedule(which=self.which).play(cluster)
-            return False
-        cluster.scheduler.finish(cycle, Fate.REFUSED)
+            return Schedule(which=self.which).play(cluster)
+        cycle.scheduler.finish(cycle, Fate.REFUSED)
         pod = cluster.server.find(Pod, cycle.pod.metadata.key)
-        if pod is not None and cluster.scheduler.can_try(pod):
-            cluster.scheduler.schedule(pod, lag=self.lag)
+        if pod is not None and cycle.scheduler.can_try(pod):
+            cycle.scheduler.schedule(pod, lag=self.lag)
         return True
+
+
+class Permits(Move, frozen=True):
+    """A Permit plugin lets a pod go on that it has made wait."""
+
+    which: int = 0
+
+    def play(self, cluster: Cluster) -> bool:
+        cycle = _pick([cycle for cycle in cluster.cycles if cycle.permitted > cluster.clock.now], self.which)
+        if cycle is not None:
+            cycle.scheduler.permit(cycle)
+        return cycle is not None
 
 
 class WaitToTheBrink(Move, frozen=True):
     """Until just before the first binding cycle runs out of time."""
 
     def play(self, cluster: Cluster) -> bool:
-        first = min((cycle.deadline for cycle in cluster.scheduler.cycles.values()), default=cluster.clock.now)
+        first = min((cycle.deadline for cycle in cluster.cycles), default=None)
+        if first is None:
+            return False
         cluster.advance(max(first - cluster.clock.now - 0.01, 0.0))
         return True
 
@@ -322,14 +415,32 @@ class WaitToTheBrink(Move, frozen=True):
 
 
 class Deliver(Move, frozen=True):
-    """Some events of one watch arrive: of nodes, claims, pods, jobs."""
+    """Some events of one watch arrive: of nodes, claims, pods, Jobs, PodGroups."""
 
     which: int
     count: int = 1
 
     def play(self, cluster: Cluster) -> bool:
+        news = cluster.controller.replica.feeds[self.which].behind
         cluster.controller.replica.deliver(self.which, self.count)
-        return True
+        return bool(news)
+
+
+Watch = Literal["nodes", "claims", "pods", "jobs", "groups"]
+WATCHES: Final[tuple[Watch, ...]] = ("nodes", "claims", "pods", "jobs", "groups")
+
+
+class WatchLags(Move, frozen=True):
+    """From now on a watch is behind by so many seconds; 0: by nothing more than its events take."""
+
+    what: Watch
+    seconds: float = 0.0
+
+    def play(self, cluster: Cluster) -> bool:
+        feed = cluster.controller.replica.feeds[WATCHES.index(self.what)]
+        changed = feed.lag != self.seconds
+        feed.lag = self.seconds
+        return changed
 
 
 class Decide(Move, frozen=True):
@@ -353,10 +464,11 @@ class StepTurn(Move, frozen=True):
         key = _pick(list(replica.turns), self.which)
         if key is not None:
             replica.step(key, self.fate)
-        else:
-            for due in replica.due()[:1]:
-                replica.begin(due)
-        return True
+            return True
+        for due in replica.due()[:1]:
+            replica.begin(due)
+            return True
+        return False
 
 
 class LateRequestArrives(Move, frozen=True):
@@ -365,23 +477,36 @@ class LateRequestArrives(Move, frozen=True):
     which: int = 0
 
     def play(self, cluster: Cluster) -> bool:
-        if cluster.controller.late:
-            cluster.controller.arrive(self.which % len(cluster.controller.late))
-        return True
+        late = cluster.controller.late
+        if late:
+            cluster.controller.arrive(self.which % len(late))
+        return bool(late)
 
 
 class Restart(Move, frozen=True):
-    """A process dies and comes back, or a watch is lost and listed anew."""
+    """A process dies and comes back, or a watch is lost and listed anew.
 
-    what: Literal["controller", "scheduler", "watch"]
+    A writer dies with a request of each plan that is due on its way.
+    """
+
+    what: Literal["controller", "writer", "scheduler", "watch"]
     which: int = 0
 
     def play(self, cluster: Cluster) -> bool:
         match self.what:
+            case "writer":
+                replica = cluster.controller.replica
+                for key in replica.due():
+                    replica.begin(key)
+                busy = bool(replica.turns)
+                cluster.controller.restart()
+                return busy
             case "controller":
                 cluster.controller.restart()
             case "scheduler":
-                cluster.scheduler.restart()
+                scheduler = _pick(cluster.schedulers, self.which)
+                assert scheduler is not None
+                scheduler.restart()
             case "watch":
                 cluster.controller.replica.relist(self.which)
         return True
@@ -391,14 +516,31 @@ def _pick(found: Sequence[T], which: int) -> T | None:
     return found[which % len(found)] if found else None
 
 
+def _can(pod: Pod, how: PodFate) -> bool:
+    """Whether that can happen to a pod."""
+    match how:
+        case "ended":
+            return bool(pod.spec.node_name) and not pod.terminal
+        case "deleted":
+            return not pod.metadata.deleting
+        case "let go":
+            return objects.FOREIGN_GATE in pod.gates or bool(pod.metadata.finalizers)
+        case "nominated":
+            return not pod.spec.node_name and not pod.terminal
+    return True
+
+
 def _do(cluster: Cluster, pod: Pod, how: PodFate) -> None:
     match how:
         case "ended":
             cluster.kubelets.end(pod)
-            cluster.kubelets.report(pod)
+            if cluster.kubelets.up(pod.spec.node_name):
+                cluster.kubelets.report(pod)
         case "deleted":
             cluster.server.delete(Pod, pod.metadata.key, by=Actor.USER)
         case "killed":
             cluster.kill(pod)
         case "let go":
             cluster.let_go(pod)
+        case "nominated":
+            cluster.nominate(pod)

@@ -3,7 +3,7 @@
 from typing import Final
 
 from dra.engine.consumers import GATE
-from dra.model import workloads
+from dra.model import nodes, workloads
 from dra.model.claims import AllocationResult, DeviceAllocationResult, DeviceRequestAllocationResult, ResourceClaim
 from dra.model.meta import Key, ObjectMeta, Struct, Uid
 from dra.model.nodes import (
@@ -15,8 +15,9 @@ from dra.model.nodes import (
     NodeStatus,
     NodeSystemInfo,
 )
-from dra.model.pods import Pod, PodCondition, PodResourceClaim, PodSpec, SchedulingGate, Volume
-from dra.model.references import ConsumerReference, GroupResource
+from dra.model.pods import Pod, PodCondition, PodResourceClaim, PodSpec, SchedulingGate, SchedulingGroup, Volume
+from dra.model.references import POD_GROUPS, ConsumerReference, GroupResource
+from dra.model.templates import PodGroup, PodGroupSpec
 
 NAMESPACE: Final = "ml"
 JOBS: Final = GroupResource(resource="jobs", group="batch")
@@ -37,12 +38,58 @@ class Device(Struct, frozen=True):
 
     name: str
     nodes: tuple[str, ...]
+    units: tuple[str, ...] = ()
+    """The parts of the hardware that it takes: partitions overlap (KEP-4815). Empty: the hardware has its name."""
+
+    shares: int = 1
+    """How many claims may have it at the same time, each a share of its capacity (KEP-5075)."""
+
+    conditional: bool = False
+    """Whether binding waits until the driver reports that it is attached (KEP-5007)."""
+
+    by_label: bool = False
+    """Whether allocations select its nodes by a label, which may change, instead of by name."""
+
+    @property
+    def parts(self) -> frozenset[str]:
+        """The hardware that nobody else may have."""
+        return frozenset(self.units or (self.name,))
+
+    @property
+    def label(self) -> str:
+        """The label of the nodes that reach it."""
+        return f"reaches-{self.name}"
 
     @property
     def selector(self) -> NodeSelector:
         """The nodeSelector of an allocation of this device."""
+        if self.by_label:
+            by_label = NodeSelectorRequirement(key=self.label, operator="In", values=["true"])
+            return NodeSelector(node_selector_terms=[NodeSelectorTerm(match_expressions=[by_label])])
         by_name = NodeSelectorRequirement(key="metadata.name", operator="In", values=list(self.nodes))
         return NodeSelector(node_selector_terms=[NodeSelectorTerm(match_fields=[by_name])])
+
+    def reached_from(self, node: Node) -> bool:
+        """Whether the scheduler finds the device for a pod on that node."""
+        return nodes.matches(self.selector, name=node.metadata.name, labels=node.metadata.labels)
+
+    def __str__(self) -> str:
+        marks = [f"parts {'+'.join(self.units)}"] * bool(self.units) + [f"{self.shares} shares"] * (self.shares > 1)
+        marks += ["conditional"] * self.conditional + ["by label"] * self.by_label
+        return f"{self.name}@{'+'.join(self.nodes)}" + (f" ({', '.join(marks)})" if marks else "")
+
+
+ONE_DEVICE: Final = (Device(name="gpu-0", nodes=("n1", "n2")),)
+"""One device that two of three nodes reach: claims compete for it, and pods may be stuck outside."""
+
+TWO_DEVICES: Final = (Device(name="gpu-0", nodes=("n1", "n2")), Device(name="gpu-1", nodes=("n3",)))
+"""A second one elsewhere: an allocation that is taken back can come out elsewhere."""
+
+ATTACHED: Final = "Attached"
+"""The condition that binding a conditional device waits for."""
+
+BROKEN: Final = "Broken"
+"""The condition that says that a conditional device cannot be bound."""
 
 
 def key(name: str) -> Key:
@@ -72,9 +119,18 @@ def claim(name: str, *, reserved_for: str = "", uid: Uid = workloads.NO_UID, pre
     return ResourceClaim(metadata=ObjectMeta(name=name, namespace=NAMESPACE, annotations=annotations))
 
 
-def allocation(device: Device, *, stamp: str) -> AllocationResult:
-    """Return the allocation of a device."""
-    result = DeviceRequestAllocationResult(request="gpu", driver="gpu.example", pool="pool", device=device.name)
+def allocation(device: Device, *, stamp: str, share: str | None = None) -> AllocationResult:
+    """Return the allocation of a device, or of a share of it."""
+    result = DeviceRequestAllocationResult(
+        request="gpu",
+        driver="gpu.example",
+        pool="pool",
+        device=device.name,
+        share_id=share,
+        consumed_capacity={"memory": "1"} if share else None,
+        binding_conditions=[ATTACHED] if device.conditional else None,
+        binding_failure_conditions=[BROKEN] if device.conditional else None,
+    )
     return AllocationResult(
         devices=DeviceAllocationResult(results=[result]), node_selector=device.selector, allocation_timestamp=stamp
     )
@@ -83,6 +139,12 @@ def allocation(device: Device, *, stamp: str) -> AllocationResult:
 def devices_of(found: AllocationResult) -> frozenset[str]:
     """Return the names of the devices of an allocation."""
     return frozenset(r.device for r in found.devices.results or ())
+
+
+SCHEDULER: Final = "test/scheduler"
+NODE: Final = "test/node"
+END: Final = "test/grace"
+"""Annotations in the place of fields of a pod's spec that the engine does not read."""
 
 
 class PodShape(Struct, frozen=True):
@@ -95,16 +157,31 @@ class PodShape(Struct, frozen=True):
     has_volumes: bool = False
     tracked: bool = False
     priority: int = 0
+    scheduler: str = ""
+    """``schedulerName``; empty: the default one."""
+
+    node: str = ""
+    """``nodeSelector``: the only node that it may run on; perhaps one that is not there."""
+
+    gang: str = ""
+    """``schedulingGroup``: its PodGroup."""
+
+    grace: int = 30
+    """``terminationGracePeriodSeconds``."""
 
 
 def pod(name: str, shape: PodShape) -> Pod:
     """Return a pod."""
     gates = [GATE] * shape.gated + [FOREIGN_GATE] * shape.gated_by_another
+    annotations = {workloads.PRE_LIST: "true"} if shape.opted_in else {}
+    annotations |= {NODE: shape.node} if shape.node else {}
+    annotations |= {SCHEDULER: shape.scheduler} if shape.scheduler else {}
+    annotations |= {END: str(shape.grace)}
     return Pod(
         metadata=ObjectMeta(
             name=name,
             namespace=NAMESPACE,
-            annotations={workloads.PRE_LIST: "true"} if shape.opted_in else None,
+            annotations=annotations,
             finalizers=[JOB_TRACKING] if shape.tracked else None,
         ),
         spec=PodSpec(
@@ -112,13 +189,33 @@ def pod(name: str, shape: PodShape) -> Pod:
             scheduling_gates=[SchedulingGate(name=gate) for gate in gates] or None,
             resource_claims=[PodResourceClaim(name=name, resource_claim_name=name) for name in shape.claims],
             volumes=[Volume(persistent_volume_claim={"claimName": "data"})] if shape.has_volumes else None,
+            scheduling_group=SchedulingGroup(pod_group_name=shape.gang) if shape.gang else None,
         ),
     )
 
 
-def node(name: str) -> Node:
-    """Return a node that is ready, in its first boot."""
-    return Node(metadata=ObjectMeta(name=name), status=node_status(ready=True, boot=1))
+def grace_of(found: Pod) -> float:
+    """Return how many seconds the containers of a pod have to end."""
+    return float(found.metadata.annotation(END) or 30)
+
+
+def pod_group(name: str, claims: tuple[str, ...]) -> PodGroup:
+    """Return a PodGroup whose pods share claims."""
+    uses = [PodResourceClaim(name=claim, resource_claim_name=claim) for claim in claims]
+    return PodGroup(metadata=ObjectMeta(name=name, namespace=NAMESPACE), spec=PodGroupSpec(resource_claims=uses))
+
+
+def group_entry(found: PodGroup) -> ConsumerReference:
+    """Return the entry that stands for all pods of a PodGroup."""
+    return ConsumerReference(
+        api_group=POD_GROUPS.group, resource=POD_GROUPS.resource, name=found.metadata.name, uid=found.metadata.uid
+    )
+
+
+def node(name: str, devices: tuple[Device, ...] = (), *, boot: int = 1) -> Node:
+    """Return a node that is ready, with the labels of the devices that it reaches."""
+    labels = {device.label: "true" for device in devices if device.by_label and name in device.nodes}
+    return Node(metadata=ObjectMeta(name=name, labels=labels or None), status=node_status(ready=True, boot=boot))
 
 
 def node_status(*, ready: bool, boot: int) -> NodeStatus:

@@ -1,4 +1,4 @@
-"""The scheduler, as far as claims go: one scheduling cycle at a time, any number of binding cycles beside it.
+"""Schedulers, as far as claims go: one scheduling cycle at a time, any number of binding cycles beside it.
 
 Read from pkg/scheduler (framework/plugins/dynamicresources/dynamicresources.go and schedule_one.go) of 1.36.3:
 
@@ -8,9 +8,14 @@ Read from pkg/scheduler (framework/plugins/dynamicresources/dynamicresources.go 
 * PostFilter takes an allocation back whose list is empty or holds this pod alone.
 * Unreserve removes the pod's entry, whatever else has become of the pod: a binding of which only the answer was lost
   leaves a bound pod without an entry.
+* A Permit plugin may make a pod wait before PreBind, volumes and binding conditions make it wait in PreBind; since 1.35
+  nominatedNodeName is written before such waits, and a failure of that write is only logged.
+* Preemption ends pods of lower priority and nominates the pod that they make room for.
+* A pod of a PodGroup that names the claim is entered by its group's entry (KEP-5729).
 
-Left out: pod groups, preemption, ``AssumedClaimRestore``, which is a known bug (k/k#140053), and that an allocation of
-which only the answer was lost is forgotten before the watch brings it: so the scheduler alone gives a device twice.
+Left out: pods of a group that are scheduled all together, ``AssumedClaimRestore``, which is a known bug (k/k#140053),
+and that an allocation of which only the answer was lost is forgotten before the watch brings it: so the scheduler alone
+gives a device twice.
 """
 
 from collections.abc import Callable
@@ -19,17 +24,35 @@ from typing import Final
 
 import msgspec
 
-from dra.engine.instants import BIND_HORIZON, SLOW_BIND_HORIZON, Instant
+from dra.engine.instants import Instant
 from dra.model import nodes, pods
 from dra.model.claims import DELETE_PROTECTION, AllocationResult, ResourceClaim, ResourceClaimStatus
 from dra.model.meta import Uid
 from dra.model.nodes import Node
 from dra.model.pods import Pod, PodCondition
+from dra.model.references import ConsumerReference
+from dra.model.templates import PodGroup
 from tests.dra.engine.simulation.clock import Clock
 from tests.dra.engine.simulation.history import ClaimHistory
-from tests.dra.engine.simulation.objects import Device, allocation, devices_of, entry_of, key, with_condition
+from tests.dra.engine.simulation.objects import (
+    ATTACHED,
+    BROKEN,
+    NODE,
+    SCHEDULER,
+    Device,
+    allocation,
+    devices_of,
+    entry_of,
+    group_entry,
+    key,
+    with_condition,
+)
 from tests.dra.engine.simulation.requests import ApiError, Conflict, Fate, Invalid, Process, resume, send, start
 from tests.dra.engine.simulation.server import Actor, Server
+from tests.dra.engine.simulation.setting import CONDITIONS, VOLUMES, Setting
+
+UNAVAILABLE: Final = "resourceclaim not available on the node"
+"""What DynamicResources says of a node that an allocation excludes; other schedulers have other words."""
 
 SLOTS: Final = 3
 """Pods that a node has room for."""
@@ -41,11 +64,18 @@ _ATTEMPTS: Final = 5
 class Cycle:
     """A pod on its way to a node."""
 
-    def __init__(self, pod: Pod, node: str, *, deadline: Instant) -> None:
+    def __init__(self, scheduler: "Scheduler", pod: Pod, node: str, *, deadline: Instant) -> None:
+        self.scheduler = scheduler
         self.pod = pod
         self.node = node
         self.deadline = deadline
-        """Until when it may bind. Upstream has no such number: this is what the engine's bind horizon assumes."""
+        """Until when it binds or fails. Upstream has no such number: it is the setting's."""
+
+        self.permitted: Instant = 0.0
+        """Until when a Permit plugin makes it wait."""
+
+        self.awaits: Callable[[], bool] = lambda: False
+        """Whether it waits for the conditions of a device."""
 
         self.claims: dict[str, ResourceClaim] = {}
         """The claims of the pod as the cycle knows them: from PreFilter, or as PreBind has written them."""
@@ -67,84 +97,123 @@ class Scheduler:
         clock: Clock,
         history: ClaimHistory,
         *,
-        devices: tuple[Device, ...],
+        setting: Setting,
         on_bound: Callable[[Cycle], None],
+        in_flight: dict[Uid, AllocationResult],
+        name: str = "",
     ) -> None:
+        self.name = name
         self.cycles: dict[Uid, Cycle] = {}
+        self._setting = setting
         self._on_bound = on_bound
         self._server = server
         self._clock = clock
         self._history = history
-        self._devices = devices
+        self._devices = {device.name: device for device in setting.devices}
         self._cache: dict[str, int] = {}
-        self._in_flight: dict[Uid, AllocationResult] = {}
+        self._in_flight = in_flight
+        self._shares = 0
 
     def restart(self) -> None:
         """Lose the memory: cycles, allocations in flight, and the cache, which is listed anew."""
+        for cycle in self.cycles.values():
+            for name in cycle.allocations:
+                self._in_flight.pop(cycle.claims[name].metadata.uid, None)
         self.cycles.clear()
-        self._in_flight.clear()
         self._cache = {claim.metadata.name: self._history.newest(claim.metadata.name) for claim in self._claims()}
 
     def can_try(self, pod: Pod) -> bool:
-        """Whether the pod would be taken from the queue."""
+        """Whether the pod would be taken from this scheduler's queue."""
+        if not self.serves(pod):
+            return False
         unbound = not pod.spec.node_name and not pod.terminal and not pod.metadata.deleting
         return unbound and not pod.spec.scheduling_gates and pod.metadata.uid not in self.cycles
 
-    def schedule(self, pod: Pod, *, lag: int = 0, pick: int = 0) -> None:
+    def serves(self, pod: Pod) -> bool:
+        """Whether the pod names this scheduler."""
+        return (pod.metadata.annotation(SCHEDULER) or "") == self.name
+
+    def places(self, claim: ResourceClaim, pod: Pod) -> tuple[bool, bool]:
+        """Return whether a pod could run where its claim is allocated, and whether elsewhere if it were not."""
+        seen = {name: self._server.find(ResourceClaim, key(name)) for name in pods.claim_names(pod)}
+        claims = {n: c for n, c in seen.items() if c is not None and not c.metadata.deleting}
+        if len(claims) < len(seen) or claim.status.allocation is None:
+            return False, False
+        allocated = [c.status.allocation for c in self._claims() if c.status.allocation is not None]
+        free = self._left(allocated)
+        again = {**claims, claim.metadata.name: msgspec.structs.replace(claim, status=ResourceClaimStatus())}
+        others = [c.status.allocation for c in self._claims() if c.metadata.uid != claim.metadata.uid]
+        freed = self._left([found for found in others if found is not None])
+        passing = [n for n in self._server.list(Node) if self._suits(pod, n) and self._room(n) > 0]
+        here = any(self._reaches(claims, n) and self._places(claims, free, n) is not None for n in passing)
+        off = [n for n in passing if not self._covers(claim, n)]
+        return here, any(self._reaches(again, n) and self._places(again, freed, n) is not None for n in off)
+
+    def schedule(self, pod: Pod, *, lag: int = 0, pick: int = 0, permit: float = 0.0) -> None:
         """Run the scheduling cycle; if a node is found, the binding cycle begins, up to its first request.
 
-        ``lag`` is how many versions of its claims the cache may be behind, ``pick`` which of the fitting nodes wins.
+        ``lag`` is how many versions of its claims the cache may be behind, ``pick`` which of the fitting nodes wins,
+        ``permit`` for how many seconds a plugin makes the pod wait.
         """
         seen = {name: self._look(name, lag=lag) for name in pods.claim_names(pod)}
         claims = {name: claim for name, claim in seen.items() if claim is not None}
         if len(claims) < len(seen) or any(c.metadata.deleting for c in claims.values()):
             return  # PreEnqueue
-        if any(c.status.allocation is None and c.metadata.uid in self._in_flight for c in claims.values()):
+        new = [c for c in claims.values() if c.status.allocation is None]
+        if any(c.metadata.uid in self._in_flight for c in new):
             self._report(pod, "Unschedulable", "resource claim is in the process of being allocated")
             return
         free = self._free_devices()
-        passing = [node for node in self._server.list(Node) if self._has_room(node)]
-        fitting = [node for node in passing if _reaches(claims, node) and _finds(claims, free, node)]
+        nodes_ = self._server.list(Node)
+        suited = [node for node in nodes_ if self._suits(pod, node)]
+        passing = [node for node in suited if self._room(node) > 0]
+        fitting = [n for n in passing if self._reaches(claims, n) and self._places(claims, free, n) is not None]
         if not fitting:
-            self._post_filter(pod, claims, passing)
+            self._post_filter(pod, claims, suited, passing)
             return
-        node = fitting[pick % len(fitting)].metadata.name
-        horizon = SLOW_BIND_HORIZON if any(v.persistent_volume_claim for v in pod.spec.volumes or ()) else BIND_HORIZON
-        since = min((self._history.current_until(n, self._cache[n]) for n in claims), default=self._clock.now)
-        cycle = Cycle(pod, node, deadline=since + horizon)
+        node = fitting[pick % len(fitting)]
+        cycle = Cycle(self, pod, node.metadata.name, deadline=self._deadline(pod, claims, permit=permit))
+        cycle.permitted = self._clock.now + permit
         cycle.claims = claims
-        for name, claim in claims.items():
-            if claim.status.allocation is None:
-                device = next(d for d in free if node in d.nodes)
-                free.remove(device)
-                cycle.allocations[name] = self._in_flight[claim.metadata.uid] = allocation(device, stamp="")
+        for name, device in (self._places(claims, free, node) or {}).items():
+            self._shares += 1
+            share = f"share-{self._shares}" if device.shares > 1 else None
+            chosen = allocation(device, stamp="", share=share)
+            cycle.allocations[name] = self._in_flight[claims[name].metadata.uid] = chosen
+            if device.conditional:
+                cycle.deadline += CONDITIONS
         self.cycles[pod.metadata.uid] = cycle
         cycle.process = self._bind(cycle)
         start(cycle.process)
 
-    def places(self, claim: ResourceClaim, pod: Pod) -> tuple[bool, bool]:
-        """Return whether a pod could run where its claim is allocated, and whether elsewhere if it were not."""
-        seen = {name: self._server.find(ResourceClaim, key(name)) for name in pods.claim_names(pod)}
-        others = {n: c for n, c in seen.items() if c is not None and n != claim.metadata.name}
-        if len(others) + 1 < len(seen) or any(c.metadata.deleting for c in others.values()):
-            return False, False
-        allocated = [c.status.allocation for c in self._claims() if c.metadata.uid != claim.metadata.uid]
-        taken = {name for found in allocated if found is not None for name in devices_of(found)}
-        free = [device for device in self._devices if device.name not in taken]
-        own = [device for device in free if device.name not in devices_of(claim.status.allocation)]
-        again = {**others, claim.metadata.name: msgspec.structs.replace(claim, status=ResourceClaimStatus())}
-        passing = [n for n in self._server.list(Node) if self._has_room(n) and _reaches(others, n)]
-        here = any(_covers(claim, node) and _finds(others, own, node) for node in passing)
-        return here, any(not _covers(claim, node) and _finds(again, free, node) for node in passing)
+    def _deadline(self, pod: Pod, claims: dict[str, ResourceClaim], *, permit: float) -> Instant:
+        since = min((self._history.current_until(n, self._cache[n]) for n in claims), default=self._clock.now)
+        within = self._setting.binds_within + permit
+        if any(v.persistent_volume_claim for v in pod.spec.volumes or ()):
+            within += VOLUMES
+        if any(self._conditional(claim) for claim in claims.values()):
+            within += CONDITIONS
+        return since + within
+
+    def waits(self, cycle: Cycle) -> bool:
+        """Whether a plugin makes the cycle wait now, or a device that is not attached yet."""
+        return self._clock.now < min(cycle.permitted, cycle.deadline) or (
+            cycle.awaits() and self._clock.now < cycle.deadline
+        )
 
     def step(self, cycle: Cycle, fate: Fate) -> None:
         """Let a binding cycle make its next request."""
-        cycle.running = resume(cycle.process, fate)
+        if not self.waits(cycle):
+            cycle.running = resume(cycle.process, fate)
 
     def finish(self, cycle: Cycle, fate: Fate = Fate.DONE) -> None:
         """Let a binding cycle make all its requests; with another fate than DONE, until it fails."""
-        while cycle.running:
+        while cycle.running and not self.waits(cycle):
             self.step(cycle, Fate.DONE if cycle.failing else fate)
+
+    def permit(self, cycle: Cycle) -> None:
+        """Let the plugin have the pod go on."""
+        cycle.permitted = self._clock.now
 
     def expire(self) -> None:
         """End the binding cycles whose time is over."""
@@ -156,7 +225,7 @@ class Scheduler:
     def _look(self, name: str, *, lag: int) -> ResourceClaim | None:
         """PreFilter: take a claim from the cache, which never goes back."""
         index = max(self._cache.get(name, 0), self._history.newest(name) - lag)
-        while self._history.current_until(name, index) + BIND_HORIZON <= self._clock.now:
+        while self._history.current_until(name, index) + self._setting.binds_within <= self._clock.now:
             index += 1
         self._cache[name] = index
         return self._history.version(name, index)
@@ -164,24 +233,68 @@ class Scheduler:
     def _claims(self) -> list[ResourceClaim]:
         return self._server.list(ResourceClaim)
 
-    def _free_devices(self) -> list[Device]:
-        """GatherAllocatedState: what no claim in the cache and no allocation in flight has."""
-        cached = (self._look(name, lag=len(self._server.log[ResourceClaim])) for name in self._history.names())
-        allocated = [c.status.allocation for c in cached if c is not None and c.status.allocation is not None]
-        taken = {name for found in (*allocated, *self._in_flight.values()) for name in devices_of(found)}
-        return [device for device in self._devices if device.name not in taken]
+    def _free_devices(self) -> dict[str, int]:
+        """GatherAllocatedState: how many shares are left of each device, by the claims in the cache and in flight.
 
-    def _has_room(self, node: Node) -> bool:
-        """What comes before our plugin: NodeUnschedulable, the taint of a node that is not ready, NodeResourcesFit."""
-        if not node.ready or node.spec.unschedulable:
-            return False
+        Two schedulers that allocate give a device twice between them; that is nobody's fault here, so both look live.
+        """
+        lag = 0 if self._setting.second_scheduler else len(self._server.log[ResourceClaim])
+        cached = (self._look(name, lag=lag) for name in self._history.names())
+        allocated = [c.status.allocation for c in cached if c is not None and c.status.allocation is not None]
+        return self._left([*allocated, *self._in_flight.values()])
+
+    def _left(self, allocated: list[AllocationResult]) -> dict[str, int]:
+        """Return how many shares are left of each device beside these allocations."""
+        taken = [self._devices[name] for found in allocated for name in devices_of(found)]
+        left = {}
+        for device in self._devices.values():
+            others = any(each.name != device.name and each.parts & device.parts for each in taken)
+            left[device.name] = 0 if others else device.shares - taken.count(device)
+        return left
+
+    def _suits(self, pod: Pod, node: Node) -> bool:
+        """NodeUnschedulable, the taint of a node that is not ready, NodeAffinity."""
+        wanted = pod.metadata.annotation(NODE)
+        return node.ready and not node.spec.unschedulable and wanted in {None, node.metadata.name}
+
+    def _room(self, node: Node) -> int:
+        """NodeResourcesFit: for how many pods there is room."""
         name = node.metadata.name
         bound = sum(1 for pod in self._server.list(Pod) if pod.spec.node_name == name and not pod.terminal)
-        return bound + sum(1 for cycle in self.cycles.values() if cycle.node == name) < SLOTS
+        return SLOTS - bound - sum(1 for cycle in self.cycles.values() if cycle.node == name)
 
-    def _post_filter(self, pod: Pod, claims: dict[str, ResourceClaim], passing: list[Node]) -> None:
-        excluded = [claim for claim in claims.values() if any(not _covers(claim, node) for node in passing)]
-        for claim in excluded:
+    def _reaches(self, claims: dict[str, ResourceClaim], node: Node) -> bool:
+        return all(self._covers(claim, node) for claim in claims.values())
+
+    def _covers(self, claim: ResourceClaim, node: Node) -> bool:
+        """Whether the claim's allocation can be used on the node; a claim without one can be anywhere."""
+        found = claim.status.allocation
+        meta = node.metadata
+        if found is None:
+            return True
+        if self._broken(claim) or self._timed_out(claim):
+            return False
+        return nodes.matches(found.node_selector, name=meta.name, labels=meta.labels)
+
+    def _places(self, claims: dict[str, ResourceClaim], free: dict[str, int], node: Node) -> dict[str, Device] | None:
+        """Return a device on the node for each claim that needs one; None if there are too few."""
+        left = dict(free)
+        chosen: dict[str, Device] = {}
+        wanted = [name for name, claim in claims.items() if claim.status.allocation is None]
+        for name in wanted:
+            for device in self._devices.values():
+                overlaps = any(device.name != each.name and device.parts & each.parts for each in chosen.values())
+                if left[device.name] > 0 and not overlaps and device.reached_from(node):
+                    left[device.name] -= 1
+                    chosen[name] = device
+                    break
+            else:
+                return None
+        return chosen
+
+    def _post_filter(self, pod: Pod, claims: dict[str, ResourceClaim], suited: list[Node], passing: list[Node]) -> None:
+        excluded = [claim for claim in claims.values() if any(not self._covers(claim, node) for node in passing)]
+        for claim in excluded if not self.name else ():
             entries = claim.entries
             if not entries or (len(entries) == 1 and entries[0].uid == pod.metadata.uid):
                 taken_back = msgspec.structs.replace(claim, status=ResourceClaimStatus())
@@ -191,24 +304,87 @@ class Scheduler:
                     self._report(pod, "SchedulerError", "conflict")
                     return
                 break
-        text = "resourceclaim not available on the node" if excluded else "Insufficient pods"
-        self._report(pod, "Unschedulable", f"0/3 nodes are available: {text}.")
+        self._report(pod, "Unschedulable", self._text(claims, suited, passing), nominated=self._preempt(pod, claims))
+
+    def _text(self, claims: dict[str, ResourceClaim], suited: list[Node], passing: list[Node]) -> str:
+        """Say how many nodes lack what, in the words of the scheduler."""
+        total = len(self._server.list(Node))
+        if self.name:
+            return f"0/{total} nodes are unavailable: {total} plugin predicates failed."
+        off = sum(1 for node in passing if not self._reaches(claims, node))
+        counts = {
+            "node(s) didn't match Pod's node affinity/selector": total - len(suited),
+            "Insufficient pods": len(suited) - len(passing),
+            UNAVAILABLE: off,
+            "cannot allocate all claims": len(passing) - off,
+        }
+        return f"0/{total} nodes are available: " + ", ".join(f"{n} {text}" for text, n in counts.items() if n) + "."
+
+    def _preempt(self, pod: Pod, claims: dict[str, ResourceClaim]) -> str:
+        """DefaultPreemption: end a pod of lower priority where room is all that is missing; return its node."""
+        free = self._free_devices()
+        for node in self._server.list(Node):
+            if self._room(node) > 0 or not self._suits(pod, node) or not self._reaches(claims, node):
+                continue
+            if self._places(claims, free, node) is None:
+                continue
+            for victim in self._server.list(Pod):
+                there = victim.spec.node_name == node.metadata.name and not victim.terminal
+                if there and not victim.metadata.deleting and victim.spec.priority < pod.spec.priority:
+                    self._server.delete(Pod, victim.metadata.key, by=Actor.SCHEDULER)
+                    return node.metadata.name
+        return ""
+
+    # Binding conditions:
+
+    def _conditional(self, claim: ResourceClaim) -> bool:
+        found = claim.status.allocation
+        return found is not None and any(r.binding_conditions for r in found.devices.results or ())
+
+    def _attached(self, claim: ResourceClaim) -> bool:
+        return not self._conditional(claim) or _reports(claim, ATTACHED)
+
+    def _broken(self, claim: ResourceClaim) -> bool:
+        return self._conditional(claim) and _reports(claim, BROKEN)
+
+    def _timed_out(self, claim: ResourceClaim) -> bool:
+        """``isClaimTimeout``: counted from the allocation's timestamp."""
+        found = claim.status.allocation
+        if found is None or self._attached(claim):
+            return False
+        return self._clock.now > float((found.allocation_timestamp or "0").rstrip("s")) + CONDITIONS
 
     # The binding cycle:
 
     def _bind(self, cycle: Cycle) -> Process[None]:
         pod = cycle.pod
         try:
-            yield from _tried(send(partial(self._nominate, pod, cycle.node)))
+            if self._setting.nominates:
+                yield from _tried(send(partial(self._nominate, pod, cycle.node)))
             for name, claim in cycle.claims.items():
                 if not _lists(claim, pod):
                     cycle.claims[name] = yield from self._bind_claim(cycle, name, claim)
+            for name, claim in cycle.claims.items():
+                if self._conditional(claim):
+                    yield from self._await_device(cycle, name)
             yield from send(partial(self._post_binding, cycle))
         except ApiError as error:
             cycle.failing = True
             yield from self._unreserve(cycle)
             self._report(pod, "SchedulerError", str(error))
         del self.cycles[pod.metadata.uid]
+
+    def _await_device(self, cycle: Cycle, name: str) -> Process[None]:
+        """``bindClaim``'s end: wait until the device is attached, reported as broken, or time is over."""
+        cycle.awaits = lambda: not self._decided(name)
+        claim = yield from send(partial(self._server.get, ResourceClaim, key(name)))
+        cycle.awaits = lambda: False
+        if self._broken(claim) or not self._attached(claim) or claim.status.allocation is None:
+            raise Invalid(f"claim {name}: device is not attached")
+
+    def _decided(self, name: str) -> bool:
+        claim = self._server.find(ResourceClaim, key(name))
+        return claim is None or claim.status.allocation is None or self._broken(claim) or self._attached(claim)
 
     def _bind_claim(self, cycle: Cycle, name: str, claim: ResourceClaim) -> Process[ResourceClaim]:
         chosen = cycle.allocations.get(name)
@@ -221,7 +397,7 @@ class Scheduler:
                     meta = msgspec.structs.replace(claim.metadata, finalizers=guarded)
                     claim = msgspec.structs.replace(claim, metadata=meta)
                     claim = yield from send(partial(self._server.update, claim, by=Actor.SCHEDULER))
-                entries = [*claim.entries, entry_of(cycle.pod)]
+                entries = [*claim.entries, self._entry(cycle.pod, name)]
                 status = msgspec.structs.replace(claim.status, reserved_for=entries)
                 if chosen is not None:
                     stamped = msgspec.structs.replace(chosen, allocation_timestamp=self._clock.stamp)
@@ -241,8 +417,16 @@ class Scheduler:
             if name in cycle.allocations:
                 self._cache[name] = self._history.newest(name)
             self._forget_allocation(cycle, name)
-            if claim.status.allocation is not None and _lists(claim, cycle.pod):
+            if claim.status.allocation is not None and _lists_pod(claim, cycle.pod):
                 yield from _tried(send(partial(self._drop_entry, claim, cycle.pod)))
+
+    def _entry(self, pod: Pod, claim: str) -> ConsumerReference:
+        """The entry that lets a pod in: its PodGroup's, if that names the claim."""
+        gang = pod.spec.scheduling_group
+        group = self._server.find(PodGroup, key(gang.pod_group_name or "")) if gang is not None else None
+        if group is None or all(c.resource_claim_name != claim for c in group.spec.resource_claims or ()):
+            return entry_of(pod)
+        return group_entry(group)
 
     def _forget_allocation(self, cycle: Cycle, name: str) -> None:
         uid = cycle.claims[name].metadata.uid
@@ -282,15 +466,15 @@ class Scheduler:
         key, uid = claim.metadata.key, claim.metadata.uid
         self._server.patch(ResourceClaim, key, uid, change, by=Actor.SCHEDULER)
 
-    def _report(self, pod: Pod, reason: str, message: str) -> None:
-        """``handleSchedulingFailure``: the condition, and the nomination is cleared. A failure of it is only logged."""
+    def _report(self, pod: Pod, reason: str, message: str, *, nominated: str = "") -> None:
+        """``handleSchedulingFailure``: the condition and the nomination. A failure of it is only logged."""
         failed = PodCondition(type=pods.SCHEDULED, status="False", reason=reason, message=message)
 
         def change(found: Pod) -> Pod:
             if found.spec.node_name:
                 return found
             conditions = with_condition(found.status.conditions, failed)
-            status = msgspec.structs.replace(found.status, conditions=conditions, nominated_node_name="")
+            status = msgspec.structs.replace(found.status, conditions=conditions, nominated_node_name=nominated)
             return msgspec.structs.replace(found, status=status)
 
         try:
@@ -308,21 +492,16 @@ def _tried(process: Process[None]) -> Process[None]:
 
 
 def _lists(claim: ResourceClaim, pod: Pod) -> bool:
-    """``resourceclaim.IsReservedForPod``: by uid, nothing else."""
+    """``resourceclaim.IsReservedForPod``: by uid, or by the name of the pod's PodGroup."""
+    gang = pod.spec.scheduling_group.pod_group_name if pod.spec.scheduling_group is not None else None
+    return _lists_pod(claim, pod) or any(e.is_pod_group and e.name == gang for e in claim.entries)
+
+
+def _lists_pod(claim: ResourceClaim, pod: Pod) -> bool:
     return any(entry.uid == pod.metadata.uid for entry in claim.entries)
 
 
-def _covers(claim: ResourceClaim, node: Node) -> bool:
-    """Whether the claim's allocation admits the node; a claim without one admits all."""
-    found = claim.status.allocation
-    meta = node.metadata
-    return found is None or nodes.matches(found.node_selector, name=meta.name, labels=meta.labels)
-
-
-def _reaches(claims: dict[str, ResourceClaim], node: Node) -> bool:
-    return all(_covers(claim, node) for claim in claims.values())
-
-
-def _finds(claims: dict[str, ResourceClaim], free: list[Device], node: Node) -> bool:
-    wanted = sum(1 for claim in claims.values() if claim.status.allocation is None)
-    return wanted <= sum(1 for device in free if node.metadata.name in device.nodes)
+def _reports(claim: ResourceClaim, condition: str) -> bool:
+    """Whether the driver reports a condition of the share that is allocated."""
+    found = (c for device in claim.status.devices or () for c in device.conditions or ())
+    return any(c.type == condition and c.status == "True" for c in found)

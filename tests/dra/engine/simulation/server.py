@@ -8,7 +8,7 @@ Deletion waits for finalizers, and for the kubelet if a pod is bound and not fin
 from collections.abc import Callable
 from enum import StrEnum
 from itertools import count
-from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar, cast
 
 import msgspec
 
@@ -16,12 +16,13 @@ from dra.model.claims import ResourceClaim
 from dra.model.meta import Key, ObjectMeta, Uid
 from dra.model.nodes import Node
 from dra.model.pods import Pod
+from dra.model.templates import PodGroup
 from tests.dra.engine.simulation.clock import Clock
 from tests.dra.engine.simulation.objects import Job
 from tests.dra.engine.simulation.requests import Conflict, NotFound
 from tests.dra.engine.simulation.validation import check_status_update
 
-Object: TypeAlias = ResourceClaim | Pod | Node | Job
+Object: TypeAlias = ResourceClaim | Pod | Node | Job | PodGroup
 T = TypeVar("T", bound=Object)
 
 
@@ -33,6 +34,8 @@ class Actor(StrEnum):
     KUBELET = "a kubelet"
     OWNER = "the owner of a workload"
     USER = "a user"
+    STOCK = "the stock claim controller"
+    BACKUP = "whoever restored a backup"
 
 
 class Event(NamedTuple):
@@ -46,11 +49,14 @@ class Event(NamedTuple):
     by: Actor
 
 
+KINDS: Final[tuple[type[Object], ...]] = (ResourceClaim, Pod, Node, Job, PodGroup)
+
+
 class Server:
     """The truth."""
 
     def __init__(self, clock: Clock) -> None:
-        self.log: dict[type[Object], list[Event]] = {kind: [] for kind in (ResourceClaim, Pod, Node, Job)}
+        self.log: dict[type[Object], list[Event]] = {kind: [] for kind in KINDS}
         self.listeners: list[Callable[[Event], None]] = []
         self._clock = clock
         self._objects: dict[type[Object], dict[Key, Object]] = {kind: {} for kind in self.log}
@@ -132,6 +138,31 @@ class Server:
             self._commit(found, None, by)
         elif not found.metadata.deleting:
             self._write(found, _with_meta(found, deletion_timestamp=self._clock.stamp), by)
+
+    # Backups:
+
+    def backup(self) -> dict[type[Object], dict[Key, Object]]:
+        """Return everything as it is."""
+        return {kind: dict(found) for kind, found in self._objects.items()}
+
+    def restore(self, backup: dict[type[Object], dict[Key, Object]]) -> None:
+        """Be as at the time of a backup, with versions that go on from now (``etcdutl --bump-revision``).
+
+        Nodes stay as they are: their kubelets register and report anew within seconds.
+        """
+        for kind in KINDS:
+            if kind is Node:
+                continue
+            for key, present in list(self._objects[kind].items()):
+                if key not in backup[kind]:
+                    self._commit(present, None, Actor.BACKUP)
+            for key, known in backup[kind].items():
+                now = self._objects[kind].get(key)
+                if now is not None and now.metadata.uid != known.metadata.uid:
+                    self._commit(now, None, Actor.BACKUP)
+                    now = None
+                if now != known:
+                    self._commit(now, known, Actor.BACKUP)
 
     # Below: how a write is stored and told.
 

@@ -30,8 +30,8 @@ class Tenure:
 
     def breaks_promise(self, uid: Uid) -> bool:
         """Whether it is our doing that the allocation on which this pod relied is gone."""
-        if self.ended_by is Actor.SCHEDULER:
-            return self.unlisted.get(uid) is Actor.US  # PostFilter did not know of the pod because of us
+        if self.ended_by in {Actor.SCHEDULER, Actor.STOCK}:
+            return self.unlisted.get(uid) is Actor.US  # they did not know of the pod because of us
         return self.ended_by is Actor.US
 
 

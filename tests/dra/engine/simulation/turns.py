@@ -4,6 +4,7 @@ Claim writes are a chain of resourceVersions, then comes the rest. Whatever fail
 world before the next decision.
 """
 
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from typing import Final, TypeAlias
@@ -32,6 +33,7 @@ from dra.model.claims import ResourceClaim
 from dra.model.meta import Key
 from dra.model.nodes import Node
 from dra.model.pods import Pod, claim_names
+from dra.model.templates import PodGroup
 from tests.dra.engine.simulation.clock import Clock
 from tests.dra.engine.simulation.objects import Job
 from tests.dra.engine.simulation.requests import ApiError, Conflict, Invalid, NotFound, Process, send
@@ -66,6 +68,7 @@ class Turn:
         clock: Clock,
         wake: Callable[[Key, Instant], None],
         places: Places,
+        told: Counter[str],
     ) -> None:
         self.disturbed = False
         """Whether the world has changed since the last decision by something else than this turn."""
@@ -77,6 +80,7 @@ class Turn:
         self._clock = clock
         self._wake = wake
         self._places = places
+        self._told = told
 
     def run(self) -> Process[None]:
         """Decide and apply."""
@@ -85,6 +89,7 @@ class Turn:
                 view = self._world.view(self._key, now=self._clock.now)
                 self.disturbed = False
                 plan = self._decide(view)
+                self._told.update(reason.code for reason in plan.reasons)
                 yield from self._apply(plan, view)
                 self._wake(self._key, plan.wake_at)
                 if not plan.claim_writes:
@@ -284,11 +289,13 @@ class Turn:
 
     def _look_up_workload(self, action: LookUpWorkload) -> Process[None]:
         key, uid = WorkloadKey.of(action.reference, action.claim[0]), action.reference.uid
+        kind: type[Job | PodGroup] = PodGroup if action.reference.is_pod_group else Job
         try:
-            job = yield from send(partial(self._server.get, Job, (key.namespace, key.name)))
+            job = yield from send(partial(self._server.get, kind, (key.namespace, key.name)))
         except NotFound:
             self._world.forget_workload(key, uid)
             return
         if job.metadata.uid != uid:
             self._world.forget_workload(key, uid)
-        self._world.observe_workload(key, uid=job.metadata.uid, finished=job.finished)
+        finished = isinstance(job, Job) and job.finished
+        self._world.observe_workload(key, uid=job.metadata.uid, finished=finished)

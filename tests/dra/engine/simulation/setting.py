@@ -1,0 +1,63 @@
+"""What a history happens in, and what does not change in it: devices, components that are there, and how slow each is.
+
+No number here is a constant of the engine. What upstream promises is named after its place there; what upstream does
+not bound is drawn for each history, and `docs/explanation/guarantees.md` says up to where we promise anything.
+"""
+
+from typing import Final
+
+from dra.engine.claims.policy import REPLACE, Policy
+from dra.model.meta import Struct
+from tests.dra.engine.simulation import limits
+from tests.dra.engine.simulation.objects import ONE_DEVICE, Device
+
+VOLUMES: Final = 600.0
+"""Seconds for which PreBind waits for volumes (``VolumeBindingArgs.bindTimeoutSeconds``)."""
+
+CONDITIONS: Final = 600.0
+"""Seconds for which PreBind waits for binding conditions (``DynamicResourcesArgs.bindingTimeout``)."""
+
+PERMIT: Final = 900.0
+"""Seconds for which a Permit plugin can make a pod wait at most (``maxTimeout``, framework/runtime/framework.go)."""
+
+NOTICED: Final = 50.0
+"""Seconds of silence after which the node controller calls a node not ready (``--node-monitor-grace-period``)."""
+
+GRACE: Final = 30
+"""Seconds that a pod's containers have to end (``terminationGracePeriodSeconds``)."""
+
+
+class Setting(Struct, frozen=True):
+    """The cluster of a history."""
+
+    devices: tuple[Device, ...] = ONE_DEVICE
+    lists: tuple[int, int] = limits.USUAL
+    policy: Policy = REPLACE
+    binds_within: float = 50.0
+    """Seconds from a scheduler's last look into its cache to the last request of the cycle, waits by plugins apart."""
+
+    nominates: bool = True
+    """Whether the scheduler writes nominatedNodeName before it binds (on since 1.35)."""
+
+    stock: bool = False
+    """Whether the stock claim controller runs as well."""
+
+    second_scheduler: bool = False
+    """Whether the scheduler of pods that name another one runs; else nobody ever judges these pods."""
+
+    drivers: bool = True
+    """Whether drivers report that devices are ready to be bound."""
+
+    lags: tuple[float, ...] = (0.0, 0.0, 0.0, 0.0, 0.0)
+    """Seconds by which the watches of nodes, claims, pods, Jobs and PodGroups are behind in the beginning."""
+
+    def __str__(self) -> str:
+        usual = Setting()
+        told = {
+            "devices": " ".join(str(device) for device in self.devices),
+            "lists": self.lists,
+            "mode": "replace" if self.policy.prune_started else "alongside",
+        }
+        others = ("binds_within", "nominates", "stock", "second_scheduler", "drivers", "lags")
+        told |= {name: getattr(self, name) for name in others if getattr(self, name) != getattr(usual, name)}
+        return ", ".join(f"{name} {value}" for name, value in told.items())
