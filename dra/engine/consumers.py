@@ -56,6 +56,8 @@ class Consumer(Struct, frozen=True):
     gang: str = ""
     was_gated: bool = False
     """Whether we let it go: its entry was our promise to the scheduler."""
+    was_started: bool = False
+    """Whether it had started before its sandbox went, on a node that is up: it may be about to end."""
     opted_in: bool = False
     deleting: bool = False
     nominated: str = ""
@@ -158,6 +160,9 @@ def observe(pod: Pod, *, before: Consumer | None, started: bool, now: Instant) -
         gates=pod.gates,
         gang=(spec.scheduling_group.pod_group_name or "") if spec.scheduling_group else "",
         was_gated=before is not None and (before.was_gated or before.gated_by_us_only),
+        was_started=stage is Stage.STARTING
+        and before is not None
+        and (before.stage is Stage.STARTED or before.was_started),
         opted_in=meta.annotation(PRE_LIST) == "true",
         deleting=meta.deleting,
         nominated=nominated,

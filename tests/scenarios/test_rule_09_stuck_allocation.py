@@ -167,7 +167,8 @@ async def _case(api: Api, name: str) -> AsyncIterator[Case]:
         await namespace.create(objects.pod("first", PodShape(claim="shared")))
         await steps.pods_run(namespace, "first")
         await steps.claim_is(namespace, "shared", lambda found: listed(found, "deployments"), saying="it is reserved")
-        await namespace.delete(PODS, "first", grace_seconds=0)
+        await steps.end_pods(namespace, "first")  # not by force: then nobody could tell when its containers end
+        await steps.pod_is(namespace, "first", lambda pod: pod["status"]["phase"] == "Succeeded", saying="it has ended")
         await namespace.offer_devices(node=ELSEWHERE)
         yield Case(namespace, node, claim, tuple(workers))
 

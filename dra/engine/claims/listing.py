@@ -32,6 +32,10 @@ GROUP_PATIENCE: Final = 5.0
 """Seconds after which a pod of a listed PodGroup that is bound and has no sandbox is listed itself: its kubelet may be
 older than the entry, or run without the feature."""
 
+FINISHING: Final = 2.0
+"""Seconds for which a started pod may be without a sandbox before it is listed. When all containers have ended, its
+kubelet stops the sandbox and says that it is not ready; only then it says that the pod has ended."""
+
 TOLD_OF_LIMIT: Final = 16
 """Waiting pods that are told themselves, those that follow next: thousands of Events would help nobody."""
 
@@ -195,7 +199,9 @@ def _pre_listed(view: ClaimView, consumer: Consumer) -> bool:
 
 
 def _later(view: ClaimView, consumer: Consumer) -> Instant:
-    """Return when a pod may be listed: at once, but for one that waits and that the scheduler took off the list."""
+    """Return when a pod may be listed: at once, unless a scheduler took it off the list, or it may be about to end."""
+    if consumer.was_started and consumer.uid not in view.listed:
+        return consumer.stage_since + FINISHING
     if consumer.stage is not Stage.WAITING or consumer.uid in view.listed:
         return -NEVER
     return view.listings.get(consumer.uid, UNLISTED).relist_at()

@@ -109,3 +109,20 @@ def test_waiting_pods_are_ordered_by_priority_then_age_then_uid():
     pods = [waiting("d", created="2"), waiting("c", created="1"), waiting("b", created="1"), waiting("a", priority=-1)]
     urgent = waiting("e", created="9", priority=1)
     assert [c.name for c in sorted([*pods, urgent], key=lambda c: c.order)] == ["e", "b", "c", "d", "a"]
+
+
+@pytest.mark.parametrize(
+    ("earlier", "was_started"),
+    [
+        pytest.param([False], False, id="it-never-started"),
+        pytest.param([True], True, id="its-sandbox-went"),
+        pytest.param([True, False], True, id="and-is-still-away"),
+        pytest.param([True, False, True], True, id="for-the-second-time"),
+    ],
+)
+def test_a_pod_whose_sandbox_went_is_told_from_one_that_never_had_any(earlier, was_started):
+    known = None
+    for started in [*earlier, False]:
+        known = observe(pod("a", node="n1"), before=known, started=started, now=0.0)
+    assert (known.stage, known.was_started) == (Stage.STARTING, was_started)
+    assert not observe(pod("a", node="n1"), before=known, started=True, now=0.0).was_started

@@ -5,7 +5,7 @@ from functools import partial
 import pytest
 
 from dra.engine.actions import Deallocate, Kick, LookUpPod
-from dra.engine.claims.listing import LOOKUPS, STRANGER_AGAIN, TOLD_OF_LIMIT
+from dra.engine.claims.listing import FINISHING, LOOKUPS, STRANGER_AGAIN, TOLD_OF_LIMIT
 from dra.engine.claims.policy import ALONGSIDE, REPLACE
 from dra.engine.claims.view import LostNode
 from dra.engine.consumers import GATE
@@ -490,3 +490,16 @@ def test_a_decision_looks_up_a_bounded_number_of_pods():
     plan = decided(view(claim(list=pods)))
     assert len(of_type(plan, LookUpPod)) == LOOKUPS
     assert not plan.claim_writes
+
+
+@pytest.mark.parametrize("seconds", [0.0, FINISHING - 0.1, FINISHING])
+def test_a_started_pod_that_loses_its_sandbox_is_listed_unless_it_ends_at_once(seconds):
+    """A kubelet says that the sandbox is gone before it says that the pod has ended."""
+    pod = starting("a", was_started=True, stage_since=NOON - seconds)
+    of = claim(workload=JOB, entered=True, list=[JOB, "guard"])
+    plan = decided(view(of, pod, workload=PRESENT))
+    if seconds < FINISHING:
+        assert (plan.actions, plan.wake_at) == ((), pod.stage_since + FINISHING)
+    else:
+        assert "a" in listed(plan)
+        assert of_type(plan, Kick) == [Kick(pod=(NAMESPACE, "a"), uid=uid("a"))]
