@@ -9,7 +9,7 @@ from dra.kube.clock import Clock
 from dra.kube.reflector import Reflector
 from dra.kube.reflectors import Reflectors
 from dra.kube.resources import CLAIMS, NODES, PODS
-from dra.kube.store import Change, Deleted, Rewound, RewoundError, Upserted
+from dra.kube.store import Change, Deleted, Rewound, RewoundError, Synced, Upserted
 from dra.model.claims import ResourceClaim
 from dra.model.nodes import Node
 from dra.model.pods import Pod
@@ -48,10 +48,11 @@ class Watches(Reflectors):
                     self._world.observe_claim(claim, now=now)
                 case Deleted(obj=claim):
                     self._world.forget_claim(claim.metadata.key, claim.metadata.uid)
+                case Synced(resource_version=version):
+                    there = {key: claim.metadata.uid for key, claim in self.claims.objects.items()}
+                    self._world.claims_listed(there, version)
                 case Rewound():
                     raise RewoundError(change)
-                case _:
-                    pass
         self._woken()
 
     def _pods(self, changes: list[Change[Pod]]) -> None:
@@ -64,10 +65,10 @@ class Watches(Reflectors):
                     self._world.pod_deleted(pod, now=now)
                 case Deleted(obj=pod):
                     self._world.forget_pod(pod.metadata.uid, certain=False)
+                case Synced(resource_version=version):
+                    self._world.pods_listed({pod.metadata.uid for pod in self.pods.objects.values()}, version)
                 case Rewound():
                     raise RewoundError(change)
-                case _:
-                    pass
         self._woken()
 
     def _nodes(self, changes: list[Change[Node]]) -> None:
@@ -78,8 +79,8 @@ class Watches(Reflectors):
                     self._world.observe_node(node, now=now)
                 case Deleted(obj=node):
                     self._world.forget_node(node.metadata.name)
+                case Synced(resource_version=version):
+                    self._world.nodes_listed({name for _, name in self.nodes.objects}, version)
                 case Rewound():
                     raise RewoundError(change)
-                case _:
-                    pass
         self._woken()

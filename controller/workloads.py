@@ -179,6 +179,8 @@ class Workloads:
         def take(changes: list[Change[DynamicObject]] | list[Change[PartialObject]]) -> None:
             for change in changes:
                 self._take(kind, change)
+                if isinstance(change, Synced):
+                    self._world.workloads_listed(kind, reflector.objects.keys())
             self._woken()
 
         reflector: Reflector[DynamicObject] | Reflector[PartialObject] = (

@@ -181,3 +181,18 @@ def _grace(pod: Pod) -> float:
     """
     asked, given = pod.metadata.deletion_grace_period_seconds, pod.spec.termination_grace_period_seconds
     return float(asked or (DEFAULT_GRACE if given is None else given))
+
+
+def matters(before: Consumer, after: Consumer) -> bool:
+    """Whether a rule could decide otherwise: most pod events change only what nobody asks for."""
+    return (
+        before.stage is not after.stage
+        or before.claims != after.claims
+        or before.gates != after.gates
+        or before.deleting != after.deleting
+        or before.unschedulable_since != after.unschedulable_since
+        or before.unschedulable_text != after.unschedulable_text
+        or before.priority != after.priority
+        or before.nominated != after.nominated
+        or before.opted_in != after.opted_in
+    )

@@ -25,6 +25,9 @@ class _NodeState(NamedTuple):
     ready: bool
     out_of_service: bool
     boot: str
+    version: str
+    """The resourceVersion that was last seen."""
+
     ready_since: Instant | None
     """Since when its kubelet reports in without a break, as far as we have seen."""
 
@@ -53,6 +56,7 @@ class NodeIndex:
             ready=node.ready,
             out_of_service=node.out_of_service,
             boot=node.status.node_info.boot_id,
+            version=node.metadata.resource_version,
             ready_since=since if node.ready else None,
         )
         self._states[name] = state
@@ -73,6 +77,10 @@ class NodeIndex:
         self._usable.discard(name)
         self.version += 1
         return NodeChange.REACH
+
+    def versions(self) -> tuple[tuple[str, str], ...]:
+        """Return the names of all nodes, and the resourceVersion last seen of each."""
+        return tuple((name, state.version) for name, state in self._states.items())
 
     def boot(self, name: str) -> str:
         """Return the bootID of a node, empty if it is not known."""

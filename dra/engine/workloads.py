@@ -1,6 +1,7 @@
 """The objects that claims are reserved for: what is known of each, and which claims want to hear of it."""
 
 from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
 from typing import NamedTuple, Self
 
 import msgspec
@@ -88,6 +89,15 @@ class WorkloadIndex:
                 self._remember(key, Workload(phase=WorkloadPhase.ABSENT, gone=gone))
         self._kinds.pop(kind, None)
         return self._concerned(kind)
+
+    def listed(self, kind: GroupResource, there: AbstractSet[Key]) -> set[Key]:
+        """Take in that a complete list shows these: what a live read has shown besides is read anew."""
+        concerned: set[Key] = set()
+        for key in tuple(self._known_of_kind.get(kind, ())):
+            known = self._known[key]
+            if known.phase in _THERE and (key.namespace, key.name) not in there:
+                concerned |= self._set(key, Workload(phase=WorkloadPhase.ABSENT, gone=known.gone))
+        return concerned
 
     def _concerned(self, kind: GroupResource) -> set[Key]:
         return {claim for key in self._of_kind.get(kind, ()) for claim in self._referrers[key]}

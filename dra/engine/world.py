@@ -5,14 +5,14 @@ claim has, and marks only the claims it concerns as ``dirty``. Observations of o
 backwards: an older resourceVersion is ignored, since the responses to our own writes overtake the watch.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from typing import Final
 
 import msgspec
 
 from dra.api.reservations.model import Reservation
-from dra.engine import consumers, ledger
+from dra.engine import consumers, vanishing
 from dra.engine.claims import gates
 from dra.engine.claims.view import (
     ClaimView,
@@ -26,15 +26,17 @@ from dra.engine.claims.view import (
     WorkloadPhase,
     classify,
 )
+from dra.engine.conflicts import Conflicts
 from dra.engine.consumers import Consumer, Stage
 from dra.engine.generation.index import Owners
 from dra.engine.generation.owners import OwnerView
 from dra.engine.instants import Instant
-from dra.engine.ledger import Holder, Ledger
+from dra.engine.ledger import Ledger
 from dra.engine.nodes import NodeChange, NodeIndex, Sandboxes
 from dra.engine.record import Record
 from dra.engine.reservations import placeholders
 from dra.engine.taints import Scope, TaintIndex
+from dra.engine.versions import later, told_by
 from dra.engine.window import UNLISTED
 from dra.engine.workloads import WorkloadIndex, WorkloadKey
 from dra.model.claims import ResourceClaim
@@ -74,7 +76,7 @@ class World:
         self._on_node: dict[str, set[Uid]] = {}
         self._nodes = NodeIndex()
         self._workloads = WorkloadIndex()
-        self._twice: set[Key] = set()
+        self._conflicts = Conflicts(self.ledger, records=self._records, dirty=self.dirty)
 
     # Claims:
 
@@ -91,7 +93,7 @@ class World:
         if record is None:
             record = self._records[key] = Record(key)
         known = record.claim
-        if known is not None and not _newer(claim, known):
+        if known is not None and not later(claim.metadata.resource_version, known.metadata.resource_version):
             if ours and known.metadata.uid == uid:
                 record.wrote(now=now)  # the watch was faster than the answer, maybe with somebody's next version
             return
@@ -101,7 +103,7 @@ class World:
             self.ledger.release(known.metadata.uid)
         record.replace(claim, now=now, ours=ours)
         self._workloads.refer(key, record.references)
-        self._record_holding(record)
+        self._conflicts.record(record)
         self.dirty.add(key)
         if known is None or known.status.allocation != claim.status.allocation or known.entries != claim.entries:
             self._dirty_companions(record)
@@ -115,11 +117,9 @@ class World:
         self.owners.forget_claim(record.claim)
         self.holders.forget_claim(record.claim)
         self._workloads.refer(key, ())
-        self.ledger.release(uid)
-        self._twice.discard(key)
         record.vanish()
         self.dirty.add(key)
-        self._retry_conflicts()
+        self._conflicts.forget(key, uid)
         self._tidy(record)
 
     def claim(self, key: Key) -> ResourceClaim | None:
@@ -147,7 +147,7 @@ class World:
         if uid in self._gone:
             return
         before = self._consumers.get(uid)
-        if before is not None and not _later(pod.metadata.resource_version, before.resource_version):
+        if before is not None and not later(pod.metadata.resource_version, before.resource_version):
             return
         after = consumers.observe(
             pod, before=before, started=self._sandboxes.started(pod, boot=self._nodes.boot(pod.spec.node_name)), now=now
@@ -203,17 +203,14 @@ class World:
             self._fit(record)
             (node,) = record.inside if record.inside is not None and len(record.inside) == 1 else ("",)
             record.vanished[uid] = Vanished(uid, node=node)
-            self._settle(record)
+            vanishing.settle(record, self._nodes)
 
     def node_read(self, claim: Key, name: str, *, now: Instant) -> None:
         """A live read of a node is taken in: pods that vanished from it long enough ago have ended if it is Ready."""
         record = self._records.get(claim)
         if record is None:
             return
-        for uid, pod in tuple(record.vanished.items()):
-            if pod.node == name and self._nodes.ready(name) and now >= pod.ended_at:
-                del record.vanished[uid]
-        self._settle(record, gone=name)
+        vanishing.node_read(record, self._nodes, name, now=now)
         self.dirty.add(claim)
 
     def pod_present(self, claim: Key, uid: Uid, *, now: Instant) -> None:
@@ -234,6 +231,34 @@ class World:
     def consumer(self, uid: Uid) -> Consumer | None:
         """Return what is known of a pod."""
         return self._consumers.get(uid)
+
+    # Lists, after a watch was lost. Live reads show objects that no watch has told of; what a list that is not older
+    # lacks is gone, and no watch will ever tell:
+
+    def claims_listed(self, there: Mapping[Key, Uid], version: str) -> None:
+        """Forget the claims that a complete list lacks."""
+        for key, record in tuple(self._records.items()):
+            claim = record.claim
+            if claim is None or there.get(key) == claim.metadata.uid:
+                continue
+            if told_by(version, claim.metadata.resource_version):
+                self.forget_claim(key, claim.metadata.uid)
+
+    def pods_listed(self, there: AbstractSet[Uid], version: str) -> None:
+        """Forget the pods that a complete list lacks."""
+        for uid in self._consumers.keys() - there:
+            if told_by(version, self._consumers[uid].resource_version):
+                self.forget_pod(uid)
+
+    def nodes_listed(self, there: AbstractSet[str], version: str) -> None:
+        """Forget the nodes that a complete list lacks."""
+        for name, seen in self._nodes.versions():
+            if name not in there and told_by(version, seen):
+                self.forget_node(name)
+
+    def workloads_listed(self, kind: GroupResource, there: AbstractSet[Key]) -> None:
+        """Doubt the workloads that a complete list lacks: they are read live before anything follows from that."""
+        self.dirty |= self._workloads.listed(kind, there)
 
     # Nodes:
 
@@ -341,7 +366,7 @@ class World:
         if record is None or record.claim is None:
             return None
         self._fit(record)
-        vanished = self._vanished(record, now)
+        vanished = vanishing.running(record, self._nodes, now=now)
         found = record.reservation
         workload = self.workload(WorkloadKey.of(found.reference, key[0])) if found is not None else Workload()
         former = record.former
@@ -367,7 +392,7 @@ class World:
             placements=_about(record.placements, record.claim),
             lost_nodes=tuple(self._lost_nodes(record)),
             vanished=vanished,
-            silent_nodes=self._silent(record) if any(not pod.node for pod in vanished) else (),
+            silent_nodes=self._nodes.silent(record.inside) if any(not pod.node for pod in vanished) else (),
             other_users=self._other_users(record) if record.forced else (),
             stranded=self._stranded(record) if record.forced else frozenset(),
             history=record.history,
@@ -407,7 +432,7 @@ class World:
             self._enroll(consumer, after)
 
     def _enroll(self, before: Consumer | None, after: Consumer) -> None:
-        concerns = before is None or _matters(before, after)
+        concerns = before is None or consumers.matters(before, after)
         if before is not None and before.claims != after.claims:
             for name in set(before.claims) - set(after.claims):
                 self._withdraw(before, name, gone=False)
@@ -440,22 +465,7 @@ class World:
         record.vanished[consumer.uid] = Vanished(
             consumer.uid, node=node, boot=self._nodes.boot(node), grace=consumer.grace
         )
-        self._settle(record)
-
-    def _settle(self, record: Record, *, gone: str = "") -> None:
-        """Go through the vanished pods by what is known of their nodes.
-
-        From a node that was rebooted or is out of service they have gone; a node that does not report in takes their
-        place. One that nobody knows may be new; ``gone`` is one that a live read has not shown.
-        """
-        for uid, pod in tuple(record.vanished.items()):
-            if not pod.node or (self._nodes.ready(pod.node) and self._nodes.lost(pod.node, pod.boot) is not None):
-                continue
-            if pod.node not in self._nodes and pod.node != gone:
-                continue
-            del record.vanished[uid]
-            if self._nodes.lost(pod.node, pod.boot) is not None:
-                record.lost[pod.node] = pod.boot
+        vanishing.settle(record, self._nodes)
 
     def _tidy(self, record: Record) -> None:
         if record.claim is None and not record.members:
@@ -481,7 +491,7 @@ class World:
     def _reach_changed(self, node: str) -> None:
         for key, record in self._records.items():
             if record.vanished:
-                self._settle(record)
+                vanishing.settle(record, self._nodes)
                 self.dirty.add(key)
             if node in record.lost:
                 self.dirty.add(key)
@@ -489,38 +499,6 @@ class World:
                     del record.lost[node]  # for good, whatever comes under that name
             elif record.stages[Stage.WAITING] or record.stages[Stage.STARTING] or record.forced:
                 self.dirty.add(key)
-
-    def _record_holding(self, record: Record) -> None:
-        claim = record.claim
-        if claim is None:
-            return
-        uid, allocation = claim.metadata.uid, claim.status.allocation
-        wanted = ledger.items_of(allocation) if allocation is not None else frozenset()
-        if wanted == self.ledger.items(uid) and not record.conflicts:
-            return
-        shrunk = bool(self.ledger.items(uid) - wanted)
-        self._hold(record, Holder(kind="claim", key=record.key, uid=uid), wanted)
-        if shrunk:
-            self._retry_conflicts()
-
-    def _hold(self, record: Record, holder: Holder, wanted: frozenset[ledger.Item]) -> None:
-        conflict = self.ledger.hold(holder, wanted)
-        if conflict is not None:
-            self.ledger.release(holder.uid)
-        found = (conflict,) if conflict is not None else ()
-        if found != record.conflicts:
-            record.conflicts = found
-            self.dirty.add(record.key)
-        (self._twice.add if found else self._twice.discard)(record.key)
-
-    def _retry_conflicts(self) -> None:
-        for key in tuple(self._twice):
-            record = self._records.get(key)
-            if record is not None and record.claim is not None and record.claim.status.allocation is not None:
-                holder = Holder(kind="claim", key=key, uid=record.claim.metadata.uid)
-                self._hold(record, holder, ledger.items_of(record.claim.status.allocation))
-            else:
-                self._twice.discard(key)
 
     # Parts of a view, below:
 
@@ -559,19 +537,6 @@ class World:
     def _lost_nodes(self, record: Record) -> Iterator[LostNode]:
         found = (self._nodes.lost(name, boot) for name, boot in record.lost.items())
         return (node for node in found if node is not None)
-
-    def _vanished(self, record: Record, now: Instant) -> tuple[Vanished, ...]:
-        """Return the vanished pods whose containers may still run; what is new is looked at from now on."""
-        for uid, pod in tuple(record.vanished.items()):
-            if pod.since is None:
-                record.vanished[uid] = msgspec.structs.replace(pod, since=now)
-            elif not pod.node and now >= pod.ended_at and not self._silent(record):
-                del record.vanished[uid]
-        return tuple(record.vanished.values())
-
-    def _silent(self, record: Record) -> tuple[str, ...]:
-        """Return the nodes of the allocation that do not report in."""
-        return self._nodes.silent(record.inside)
 
     def _other_users(self, record: Record) -> tuple[Consumer, ...]:
         assert record.claim is not None  # noqa: S101 - the caller has looked
@@ -630,32 +595,3 @@ class World:
 def _about(found: Placements | None, claim: ResourceClaim) -> Placements | None:
     """Return what is known of placements if it is about the present allocation."""
     return found if found is not None and found.allocation == claim.status.allocation else None
-
-
-def _matters(before: Consumer, after: Consumer) -> bool:
-    """Whether a rule could decide otherwise: most pod events change only what nobody asks for."""
-    return (
-        before.stage is not after.stage
-        or before.claims != after.claims
-        or before.gates != after.gates
-        or before.deleting != after.deleting
-        or before.unschedulable_since != after.unschedulable_since
-        or before.unschedulable_text != after.unschedulable_text
-        or before.priority != after.priority
-        or before.nominated != after.nominated
-        or before.opted_in != after.opted_in
-    )
-
-
-def _newer(claim: ResourceClaim, known: ResourceClaim) -> bool:
-    return _later(claim.metadata.resource_version, known.metadata.resource_version)
-
-
-def _later(version: str, known: str) -> bool:
-    """Whether a resourceVersion is later; upstream promises since 1.35 that they compare as numbers."""
-    if version == known:
-        return False
-    try:
-        return int(version) > int(known)
-    except ValueError:
-        return True

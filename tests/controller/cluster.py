@@ -92,6 +92,13 @@ class Cluster:
         while self._watches[collection]:
             self._watches[collection].pop().put_nowait(BROKEN)
 
+    def expire(self, *collections):
+        """End watches: what they would have told is not kept any more, and must be listed."""
+        for collection in collections:
+            queues = self._watches[collection]
+            while queues:
+                queues.pop().put_nowait(frame("ERROR", {"kind": "Status", "code": 410, "reason": "Expired"}))
+
     def restore(self, objects, version):
         """Go back to what was, as from a backup; all watches break."""
         self.objects, self.version = dict(objects), version

@@ -1,6 +1,7 @@
 import asyncio
 import contextlib
 
+import msgspec
 import pytest
 
 from controller.watches import Watches, concerns_claims
@@ -8,10 +9,12 @@ from dra.engine.consumers import GATE
 from dra.engine.world import World
 from dra.kube.reflectors import STALE_AFTER
 from dra.kube.store import RewoundError
+from dra.model.meta import ObjectMeta, Uid
 from tests.controller.cluster import CLAIMS, NODES, PODS, Cluster
-from tests.dra.engine.examples import FOREIGN_GATE, NAMESPACE, pod
+from tests.dra.engine.examples import FOREIGN_GATE, NAMESPACE, claim, node, pod, selector, uid
 from tests.dra.kube.scripted import client_of, refusal
 
+BY_NAME = selector("late", "n1")
 USES = {"resourceClaims": [{"name": "gpu", "resourceClaimName": "train"}]}
 
 
@@ -107,3 +110,30 @@ async def test_a_watch_that_has_fallen_silent_is_told(cluster, clock):
             "resourceclaims.resource.k8s.io",
             "pods",
         ]
+
+
+async def test_what_only_a_live_read_has_shown_is_forgotten_when_a_list_lacks_it(cluster, clock):
+    """A watch that was lost tells of nothing that came and went meanwhile."""
+    async with watching(cluster, clock) as (watches, world, _):
+        await watches.synced()
+        unseen = ObjectMeta(name="late", namespace=NAMESPACE, uid=Uid("uid-late"), resource_version="102")
+        world.observe_pod(msgspec.structs.replace(pod("late"), metadata=unseen), now=0.0)
+        world.observe_claim(msgspec.structs.replace(claim("late"), metadata=unseen), now=0.0)
+        bare = msgspec.structs.replace(unseen, namespace="")
+        world.observe_node(msgspec.structs.replace(node("late"), metadata=bare), now=0.0)
+        assert "late" in world.reach(BY_NAME)[0]
+        cluster.version += 10
+        cluster.expire(PODS, CLAIMS, NODES)
+        await asyncio.sleep(5.0)
+        assert world.consumer(unseen.uid) is None
+        assert world.claim(unseen.key) is None
+        assert "late" not in world.reach(BY_NAME)[0]
+        assert [c.name for c in world.view((NAMESPACE, "train"), now=0.0).waiting] == ["a"]
+
+
+async def test_what_is_newer_than_the_list_is_not_forgotten(world):
+    world.observe_pod(pod("new", version=12), now=0.0)
+    world.pods_listed(frozenset(), "11")
+    assert world.consumer(uid("new")) is not None
+    world.pods_listed(frozenset(), "12")
+    assert world.consumer(uid("new")) is None

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dra.engine.actions import LookUpWorkload
 from dra.engine.claims.view import EntryKind, Workload, WorkloadPhase
 from dra.engine.consumers import GATE, Stage
 from dra.engine.instants import BIND_HORIZON, SLOW_BIND_HORIZON
@@ -24,7 +25,9 @@ from tests.dra.engine.examples import (
     NOON,
     allocation,
     claim,
+    decided,
     finished,
+    of_type,
     pod,
     stages,
     started,
@@ -592,3 +595,17 @@ def test_whom_the_entry_of_a_workload_let_in_counts_as_listed_until_it_goes():
     assert before.covers(waits)
     assert not after.covers(waits)
     assert after.listings[waits.uid].last == NOON + 5
+
+
+def test_a_workload_that_a_list_lacks_is_read_anew(world):
+    """A live read had shown it; it went while the watch was lost."""
+    key = WorkloadKey(JOBS, NAMESPACE, "train")
+    world.kind_is(JOBS, WorkloadPhase.ABSENT)
+    told(world, claim(workload=JOB, list=[JOB]))
+    world.observe_workload(key, uid=JOB.uid, finished=False)
+    world.dirty.clear()
+    world.workloads_listed(JOBS, {(NAMESPACE, "train")})
+    assert (world.workload(key).phase, world.dirty) == (WorkloadPhase.PRESENT, set())
+    world.workloads_listed(JOBS, set())
+    assert (world.workload(key), world.dirty) == (Workload(phase=WorkloadPhase.ABSENT), {KEY})
+    assert of_type(decided(world.view(KEY, now=NOON)), LookUpWorkload) == [LookUpWorkload(claim=KEY, reference=JOB)]

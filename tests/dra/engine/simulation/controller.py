@@ -64,6 +64,20 @@ class Replica:
         if self.ready:
             self._disturb(None)
             self.feeds[which].list()
+            self._reconcile(which)
+
+    def _reconcile(self, which: int) -> None:
+        """Tell the world all that the list of one kind has shown."""
+        version = str(self._server.version)
+        match which:
+            case 0:
+                self.world.nodes_listed({name for _, name in self.nodes.seen}, version)
+            case 1:
+                self.world.claims_listed({key: c.metadata.uid for key, c in self.claims.seen.items()}, version)
+            case 2:
+                self.world.pods_listed({pod.metadata.uid for pod in self.pods.seen.values()}, version)
+            case _:
+                self.world.workloads_listed(JOBS, self.jobs.seen.keys())
 
     def catch_up(self) -> None:
         """Deliver everything that has arrived."""

@@ -1,0 +1,45 @@
+"""Pods whose objects went before anybody told that their containers had ended, by what is known of their nodes.
+
+The claim rules wait for such pods (`dra.engine.claims.lost`).
+"""
+
+import msgspec
+
+from dra.engine.claims.view import Vanished
+from dra.engine.instants import Instant
+from dra.engine.nodes import NodeIndex
+from dra.engine.record import Record
+
+
+def settle(record: Record, nodes: NodeIndex, *, gone: str = "") -> None:
+    """Go through the vanished pods of a claim by what is known of their nodes.
+
+    A pod has gone with a node that was rebooted or is out of service; a node that does not report in takes the place of
+    its pods. A node that nobody knows may be new; ``gone`` is a node that a live read has not shown.
+    """
+    for uid, pod in tuple(record.vanished.items()):
+        if not pod.node or (nodes.ready(pod.node) and nodes.lost(pod.node, pod.boot) is not None):
+            continue
+        if pod.node not in nodes and pod.node != gone:
+            continue
+        del record.vanished[uid]
+        if nodes.lost(pod.node, pod.boot) is not None:
+            record.lost[pod.node] = pod.boot
+
+
+def node_read(record: Record, nodes: NodeIndex, name: str, *, now: Instant) -> None:
+    """A live read of a node is taken in: pods that vanished from it long enough ago have ended if it is Ready."""
+    for uid, pod in tuple(record.vanished.items()):
+        if pod.node == name and nodes.ready(name) and now >= pod.ended_at:
+            del record.vanished[uid]
+    settle(record, nodes, gone=name)
+
+
+def running(record: Record, nodes: NodeIndex, *, now: Instant) -> tuple[Vanished, ...]:
+    """Return the vanished pods whose containers may still run; what is new is looked at from now on."""
+    for uid, pod in tuple(record.vanished.items()):
+        if pod.since is None:
+            record.vanished[uid] = msgspec.structs.replace(pod, since=now)
+        elif not pod.node and now >= pod.ended_at and not nodes.silent(record.inside):
+            del record.vanished[uid]
+    return tuple(record.vanished.values())

@@ -1,0 +1,16 @@
+"""Order of resourceVersions: upstream promises since 1.35 that they compare as numbers."""
+
+
+def later(version: str, known: str) -> bool:
+    """Whether a resourceVersion is later than another one; where nobody can tell, each other one is."""
+    if version == known:
+        return False
+    try:
+        return int(version) > int(known)
+    except ValueError:
+        return True
+
+
+def told_by(list_version: str, version: str) -> bool:
+    """Whether a list certainly is not older than a version of an object."""
+    return list_version.isdecimal() and version.isdecimal() and int(list_version) >= int(version)
