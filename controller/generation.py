@@ -40,6 +40,9 @@ ROUNDS: Final = 3
 RETRY: Final = (0.2, 60.0)
 """Seconds, first and longest, before an owner is tried again; events come at once."""
 
+NO_ADMIN_ACCESS: Final = "admin access is requested, but the feature is disabled"
+"""Upstream's words, for a template that is older than the feature's switching off (DRAAdminAccess, 1.34 and 1.35)."""
+
 _log: Final = logging.getLogger(__name__)
 
 
@@ -106,24 +109,25 @@ class GenerationLoop:
             if plan.done:
                 return not plan.reasons
             for action in plan.create:
-                await self._create(action, view)
+                if not await self._create(action, view):
+                    return False
             for taken in plan.take:
                 await self._take(taken)
             if plan.record is not None:
                 await self._record(plan.record)
         return True
 
-    async def _create(self, action: CreateClaim, view: OwnerView) -> None:
-        key = view.owner.key
+    async def _create(self, action: CreateClaim, view: OwnerView) -> bool:
+        """Make a claim; return False if the API server cannot have it as it was asked for."""
         admin = "true" if asks_for_admin_access(action.template.spec.spec.get("devices")) else "false"
         try:
-            claim = await self._client.create(
-                CLAIMS,
-                manifests.claim(action, group_version=self._world.owners.groups_in),
-                model=ResourceClaim,
-                namespace=key[0],
-                within=self._leadership.within(WRITE_TIMEOUT, now=self._clock.now()),
-            )
+            if admin == "true" and not await self._keeps_admin_access(action):
+                self._metrics.creations.labels("failure", admin).inc()
+                self._publisher.publish(
+                    ("", view.owner.uid), [failure(view.owner, action.entry, NO_ADMIN_ACCESS)], now=self._clock.now()
+                )
+                return False
+            claim = await self._post(action, dry_run=False)
         except ApiError as error:
             self._metrics.creations.labels("failure", admin).inc()
             # Upstream names the claim there, which has no name yet.
@@ -132,6 +136,21 @@ class GenerationLoop:
             raise
         self._metrics.creations.labels("success", admin).inc()
         self._world.observe_claim(claim, now=self._clock.now(), ours=True)
+        return True
+
+    async def _post(self, action: CreateClaim, *, dry_run: bool) -> ResourceClaim:
+        return await self._client.create(
+            CLAIMS,
+            manifests.claim(action, group_version=self._world.owners.groups_in),
+            model=ResourceClaim,
+            namespace=action.owner.key[0],
+            within=self._leadership.within(WRITE_TIMEOUT, now=self._clock.now()),
+            dry_run=dry_run,
+        )
+
+    async def _keeps_admin_access(self, action: CreateClaim) -> bool:
+        """Ask whether the API server would keep adminAccess: without the feature the claim would take whole devices."""
+        return asks_for_admin_access((await self._post(action, dry_run=True)).spec.devices)
 
     async def _take(self, action: HandOver) -> None:
         """Give a held claim to its owner. Raises Conflict if somebody was faster: then it is decided anew."""

@@ -21,6 +21,9 @@ T = TypeVar("T", bound=ApiObject)
 ASK_AGAIN: Final = (10.0, 300.0)
 """Seconds, first and longest, between looks for a kind that is not served: gates change when an API server restarts."""
 
+ASK_AFTER_ERROR: Final = (1.0, 10.0)
+"""The same where the API server gave no answer, or refused one: whether the kind is served is not known then."""
+
 LOOK: Final = 1.0
 """Seconds between looks at how its watch fares."""
 
@@ -42,18 +45,20 @@ class OptionalWatch(Generic[T]):
         model: type[T],
         sink: Sink[T],
         served: Callable[[Resource | None], None] = lambda _: None,
+        settled: Callable[[str], None] = lambda _: None,
         gone: Callable[[Iterable[T]], None],
         clock: Clock,
     ) -> None:
-        """``served`` hears in which version the kind is served, ``gone`` which objects are no more without an event."""
-        self.known = asyncio.Event()
-        """Set once it is known that the kind is not served, or what objects there are."""
+        """``served`` hears in which version the kind is served, ``gone`` which objects are no more without an event.
 
+        ``settled`` hears "" once it is known that the kind is not served, or what objects there are; or why it is not.
+        """
         self._client = client
         self._kind = kind
         self._model = model
         self._sink = sink
         self._served = served
+        self._settled = settled
         self._gone = gone
         self._clock = clock
         self._discovery = Discovery(client, clock=clock)
@@ -62,14 +67,18 @@ class OptionalWatch(Generic[T]):
 
     async def run(self) -> None:
         """Watch the kind for as long as it is served, and look for it else, until cancelled."""
-        backoff = Backoff(*ASK_AGAIN)
+        backoff, after_error = Backoff(*ASK_AGAIN), Backoff(*ASK_AFTER_ERROR)
         missed = False
         while True:
             try:
                 resource = await self._discovery.resolve(self._kind)
             except ApiError as error:
                 _log.warning("%s: not resolved (%s)", self._kind, error)
+                self._settled(str(error))
+                await asyncio.sleep(after_error.next())
+                continue
             else:
+                after_error.reset()
                 if resource is not None:
                     missed = False
                     if await self._reflect(resource):
@@ -79,7 +88,8 @@ class OptionalWatch(Generic[T]):
                     self._served(None)
                     self._bury()
                 missed = resource is None
-                self.known.set()
+                if missed:
+                    self._settled("")
             await asyncio.sleep(backoff.next())
 
     def _bury(self) -> None:
@@ -98,9 +108,9 @@ class OptionalWatch(Generic[T]):
                 if reflector.synced.is_set():
                     self._left = {key: obj for key, obj in self._left.items() if key not in reflector.objects}
                     self._bury()
-                    self.known.set()
+                    self._settled("")
                 elif reflector.failure is not None:
-                    self.known.set()
+                    self._settled(str(reflector.failure))
                 if isinstance(reflector.failure, NotFound):
                     self._discovery.forget(self._kind.group)
                     self._left |= reflector.objects

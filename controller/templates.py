@@ -20,6 +20,7 @@ class TemplateWatches:
 
     def __init__(self, client: Client, *, owners: Owners, clock: Clock, woken: Callable[[], None]) -> None:
         self._owners = owners
+        owners.groups_known = False
         self._woken = woken
         self.templates = Reflector(client, TEMPLATES, ResourceClaimTemplate, sink=self._templates, clock=clock)
         self.groups = OptionalWatch(
@@ -28,6 +29,7 @@ class TemplateWatches:
             model=PodGroup,
             sink=self._groups,
             served=self._groups_served,
+            settled=self._groups_settled,
             gone=self._groups_gone,
             clock=clock,
         )
@@ -39,9 +41,11 @@ class TemplateWatches:
             group.create_task(self.groups.run(), name=f"watch {POD_GROUPS}")
 
     async def synced(self) -> None:
-        """Wait until a template that is not to be seen is not there, and likewise a PodGroup."""
+        """Wait until a template that is not to be seen is not there.
+
+        Not for PodGroups: only pods that name one depend on them, and each of these waits for itself.
+        """
         await self.templates.synced.wait()
-        await self.groups.known.wait()
 
     def troubles(self) -> list[str]:
         """Return what keeps us from knowing the templates; empty when ready."""
@@ -70,7 +74,12 @@ class TemplateWatches:
         self._woken()
 
     def _groups_served(self, resource: Resource | None) -> None:
-        self._owners.groups_in = resource.version if resource is not None else ""
+        if self._owners.groups_served(resource.version if resource is not None else ""):
+            self._woken()
+
+    def _groups_settled(self, trouble: str) -> None:
+        if self._owners.groups_settled(trouble):
+            self._woken()
 
     def _groups_gone(self, groups: Iterable[PodGroup]) -> None:
         for group in groups:

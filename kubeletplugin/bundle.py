@@ -5,6 +5,7 @@ part that cannot be had is replaced by the reason; a bundle of a broken node is 
 """
 
 import io
+import itertools
 import json
 import os
 import platform
@@ -13,6 +14,7 @@ import stat
 import tarfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 from typing import Any, Final
@@ -28,8 +30,14 @@ FILE_LIMIT: Final = 8 * 2**20
 CGROUPS: Final = Path("/sys/fs/cgroup")
 CGROUP_FILES: Final = ("cgroup.controllers", "cpuset.cpus.effective", "cpuset.cpus", "cpuset/cpuset.cpus")
 CPU_MANAGER_STATE: Final = "cpu_manager_state"
-_BESIDE: Final = (JOURNAL, "demand.json", "time-slices.json")
+_BESIDE: Final = (JOURNAL, "demand.json", "hook.sh", "kept", "time-slices.json")
 """What drivers, and releases by hand, leave beside the checkpoint."""
+
+_FOLDERS: Final = ("containers", "failures")
+"""What hooks of containers leave there: many small files, of which a bundle has one document each."""
+
+FILES_LIMIT: Final = 10_000
+"""Of a folder."""
 
 _MODE: Final = 0o600
 
@@ -93,9 +101,17 @@ def _files(sources: Sources) -> Iterator[tuple[str, bytes]]:
     for driver in sources.drivers:
         for name in (FILE, f"{FILE}.previous", *_BESIDE):
             yield f"plugins/{driver}/{name}", _content(sources.plugins / driver / name)
+        for name in _FOLDERS:
+            yield f"plugins/{driver}/{name}.json", _json(_attempt(partial(_texts, sources.plugins / driver / name)))
         for path in sorted(sources.cdi.glob(f"{driver}-claim-*")):
             yield f"cdi/{path.name}", _content(path)
     yield f"kubelet/{CPU_MANAGER_STATE}", _content(sources.kubelet / CPU_MANAGER_STATE)
+
+
+def _texts(folder: Path) -> Mapping[str, str]:
+    """Return the files below a folder and what they say; none where there is no such folder."""
+    found = itertools.islice((path for path in folder.rglob("*") if path.is_file()), FILES_LIMIT)
+    return {str(path.relative_to(folder)): _content(path).decode(errors="replace") for path in found}
 
 
 def _content(path: Path) -> bytes:

@@ -3,7 +3,7 @@
 A pod whose binding is under way is told no node but that one: it may come true any moment.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import filterfalse
 from typing import Final
 
@@ -36,6 +36,25 @@ def sift(picture: Picture, pod: PlacedPod, names: Sequence[str]) -> FilterResult
             failed_and_unresolvable_nodes={name: elsewhere for name in names if name != seat.node},
         )
     return _told(picture.books.sift(claimant), names)
+
+
+def awaited(picture: Picture, pod: PlacedPod, names: Sequence[str]) -> Iterator[Uid]:
+    """Yield reservations that would take a pod, on nodes that kube-scheduler left out because of their placeholders."""
+    if not picture.vacating or placeholders.stands_for(pod.metadata) is not None:
+        return
+    try:
+        claimant = picture.claimant(pod)
+    except MalformedAnnotationError:
+        return
+    for uid in picture.vacating:
+        holding = picture.books.holding(uid)
+        if holding is not None and holding.node not in names and picture.books.awaits(claimant, uid):
+            yield uid
+
+
+def put_off(names: Sequence[str]) -> FilterResult:
+    """Return that no node takes a pod yet."""
+    return FilterResult(node_names=[], failed_nodes=dict.fromkeys(names, Refusal(why=Why.VACATING).text))
 
 
 def unfit(picture: Picture, pod: PlacedPod) -> str:

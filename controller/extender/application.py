@@ -16,6 +16,7 @@ from controller.extender.remembering import Remembering
 from controller.extender.reporting import Reporting
 from controller.extender.resizing import Resizing
 from controller.extender.server import Server
+from controller.extender.turns import Turns
 from controller.extender.watching import Watching
 from controller.extender.writing import Writing
 from controller.leadership import Leadership
@@ -74,7 +75,10 @@ class Extender:
         )
         seconds = configuration.bind_seconds
         self._doubts = Doubts(picture=self.picture, writing=writing, clock=clock, seconds=seconds)
-        self._binder = Binder(picture=self.picture, writing=writing, doubts=self._doubts, clock=clock, seconds=seconds)
+        self._turns = Turns(clock=clock, seconds=seconds)
+        self._binder = Binder(
+            picture=self.picture, writing=writing, doubts=self._doubts, turns=self._turns, clock=clock, seconds=seconds
+        )
         self._resizing = Resizing(
             picture=self.picture, writing=writing, clock=clock, reporting=reporting, seconds=seconds
         )
@@ -84,6 +88,7 @@ class Extender:
             refused=self._refused,
             metrics=self.metrics,
             clock=clock,
+            turns=self._turns,
             troubles=self._watching.troubles,
             binds=lambda: self.binds,
             spreads=configuration.spread_reservations,
@@ -161,6 +166,8 @@ class Extender:
     async def _measure(self) -> None:
         while True:
             self.metrics.doubts.set(len(self._doubts))
+            self.metrics.under_way.set(self._turns.under_way)
+            self.metrics.turns.set(self._turns.limit)
             self.metrics.faults.set(len(self.picture.faults))
             await asyncio.sleep(EVERY)
 

@@ -16,6 +16,7 @@ from collections.abc import Iterable
 
 from controller.extender.doubts import Doubt, Doubts
 from controller.extender.picture import Known, Picture
+from controller.extender.turns import Turns
 from controller.extender.wire import BindArgs
 from controller.extender.writing import PodChangedError, RefusedError, UnknownOutcomeError, Writing
 from dra.api.reservations.model import Phase, Reservation, ReservationStatus
@@ -40,8 +41,11 @@ _log = logging.getLogger(__name__)
 class Binder:
     """Binds pods, each by one call at a time."""
 
-    def __init__(self, *, picture: Picture, writing: Writing, doubts: Doubts, clock: Clock, seconds: float) -> None:
+    def __init__(
+        self, *, picture: Picture, writing: Writing, doubts: Doubts, turns: Turns, clock: Clock, seconds: float
+    ) -> None:
         """``seconds``: how long a bind may take."""
+        self._turns = turns
         self._picture = picture
         self._writing = writing
         self._doubts = doubts
@@ -59,11 +63,12 @@ class Binder:
         self._busy.add(call.pod_uid)
         deadline = self._clock.now() + self._seconds
         try:
-            pod = await self._found(call, deadline=deadline)
-            if (uid := placeholders.stands_for(pod.metadata)) is not None:
-                await self._place(pod, uid, call.node, deadline=deadline)
-            else:
-                await self._bind(pod, call.node, deadline=deadline)
+            async with self._turns.turn(deadline=deadline):
+                pod = await self._found(call, deadline=deadline)
+                if (uid := placeholders.stands_for(pod.metadata)) is not None:
+                    await self._place(pod, uid, call.node, deadline=deadline)
+                else:
+                    await self._bind(pod, call.node, deadline=deadline)
         finally:
             self._busy.discard(call.pod_uid)
 

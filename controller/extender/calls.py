@@ -4,6 +4,7 @@ A call that fails says so in its answer, with 200, as the protocol has it: the p
 known the answer is 503.
 """
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, TypeAlias
@@ -15,10 +16,15 @@ from controller.extender.binding import Binder
 from controller.extender.metrics import Metrics
 from controller.extender.picture import Picture
 from controller.extender.refusals import Refused
+from controller.extender.turns import Turns
 from controller.extender.wire import BindResult, FilterResult, MalformedCallError, PreemptResult
 from controller.extender.writing import RefusedError, UnknownOutcomeError
 from dra.kube.clock import Clock
+from dra.model.meta import Uid
 from dra.model.placement import PlacedPod
+
+PATIENCE: Final = 3.0
+"""Seconds for which owners wait for a placeholder to leave; the controller deletes it within a tenth of a second."""
 
 VERBS: Final = ("filter", "prioritize", "preempt", "bind")
 
@@ -41,6 +47,7 @@ class Calls:
         clock: Clock,
         troubles: Callable[[], list[str]],
         binds: Callable[[], bool],
+        turns: Turns,
         spreads: bool = True,
         unfit: Callable[[PlacedPod, str], None] = lambda _pod, _why: None,
     ) -> None:
@@ -58,7 +65,10 @@ class Calls:
         self._troubles = troubles
         self._binds = binds
         self._spreads = spreads
+        self._turns = turns
         self._unfit = unfit
+        self._vacating: dict[Uid, float] = {}
+        """Reservation → since when owners have been waiting for its placeholder to leave."""
         self._verbs: dict[str, Callable[[bytes], Awaitable[object]]] = {
             "filter": self._filter,
             "prioritize": self._prioritize,
@@ -80,12 +90,25 @@ class Calls:
 
     def filter(self, pod: PlacedPod, names: Sequence[str]) -> FilterResult:
         """Return the nodes on which a pod can run now; one that was refused some is told when that may have changed."""
+        if self._picture.vacating and self._put_off(pod, names):
+            return advice.put_off(names)
         found = advice.sift(self._picture, pod, names)
         if len(found.node_names) < len(names):
             self._refused.note(pod)
         if not found.node_names and (why := advice.unfit(self._picture, pod)):
             self._unfit(pod, why)
         return found
+
+    def _put_off(self, pod: PlacedPod, names: Sequence[str]) -> bool:
+        """Whether a pod is to wait until its reservation's placeholder has left the node; not for long."""
+        now = self._clock.now()
+        self._vacating = {uid: since for uid, since in self._vacating.items() if uid in self._picture.vacating}
+        for uid in advice.awaited(self._picture, pod, names):
+            if now < self._vacating.setdefault(uid, now) + PATIENCE:
+                self._refused.note(pod)
+                asyncio.get_running_loop().call_later(PATIENCE, self._refused.freed)  # should the placeholder stay
+                return True
+        return False
 
     def prioritize(self, pod: PlacedPod, names: Sequence[str]) -> list[wire.HostPriority]:
         """Return how good nodes are."""
@@ -110,6 +133,7 @@ class Calls:
             self._metrics.binds.labels(outcome).inc()
 
     async def _filter(self, body: bytes) -> FilterResult:
+        await self._turns.room()  # the scheduler asks for one pod after the other: it binds no faster than we do
         return self.filter(*wire.filter_args(body))
 
     async def _prioritize(self, body: bytes) -> list[wire.HostPriority]:

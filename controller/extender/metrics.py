@@ -43,6 +43,16 @@ class Metrics:
             ["outcome"],
             registry=self.registry,
         )
+        self.under_way = Gauge(
+            "dra_reserve_extender_binds_under_way",
+            "Bindings under way now; while they are as many as turns, answers to filter wait",
+            registry=self.registry,
+        )
+        self.turns = Gauge(
+            "dra_reserve_extender_turns",
+            "How many bindings may be under way now: fewer, the longer the API server takes for them",
+            registry=self.registry,
+        )
         self.doubts = Gauge(
             "dra_reserve_extender_doubts",
             "Bindings whose outcome is not known; their place stays held. For a minute: the API server does not answer",

@@ -19,7 +19,7 @@ from typing import Final
 import msgspec
 
 from dra.api.reservations.model import MalformedReservationError, Phase, Reservation, TaintEffect, read
-from dra.engine.reservations import amounts, holdings, nodes, placeholders
+from dra.engine.reservations import amounts, holdings, keepers, nodes, placeholders, ports
 from dra.engine.reservations.amounts import Amounts
 from dra.engine.reservations.books import Books
 from dra.engine.reservations.claimants import Claimant, MalformedAnnotationError, allocated
@@ -67,6 +67,8 @@ class Picture:
         self.nominations = Nominations(self.books)
         self.faults: dict[str, str] = {}
         """Node → what is wrong with its annotation; the last valid one counts."""
+        self.vacating: set[Uid] = set()
+        """Available reservations whose placeholder is still there: kube-scheduler counts the room as taken."""
         self.shunned: set[str] = set()
         """Nodes with a taint PreferNoSchedule."""
         self.remembered: dict[str, str] = {}
@@ -304,6 +306,7 @@ class Picture:
                 key=meta.key,
                 uid=meta.uid,
                 amounts=amounts.of_pod(pod),
+                ports=ports.of_pod(pod),
                 labels=meta.labels or {},
                 owners=tuple(meta.owner_references or ()),
                 priority=pod.spec.priority,
@@ -330,6 +333,14 @@ class Picture:
                 self.books.observe_pod(self.claimant_of(pod), node=pod.spec.node_name)
             else:
                 self.books.forget_pod(uid)
+        self._vacates(reservation, holds=holds)
+
+    def _vacates(self, reservation: Uid, *, holds: bool) -> None:
+        there = self._placeholders.get(reservation, {}).values()
+        if holds and any(pod.spec.node_name and not pod.terminal and not keepers.stays(pod) for pod in there):
+            self.vacating.add(reservation)
+        else:
+            self.vacating.discard(reservation)
 
     def _nominated(self, pod: PlacedPod) -> None:
         uid, node = pod.metadata.uid, pod.status.nominated_node_name
@@ -350,6 +361,7 @@ class Picture:
             known.pop(uid, None)
             if not known:
                 del self._placeholders[reservation]
+                self.vacating.discard(reservation)
         self.books.forget_pod(uid)
 
     def _bury(self, uid: Uid) -> None:

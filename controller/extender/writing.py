@@ -4,7 +4,9 @@ A status is compared and swapped: when somebody else was faster, it is read agai
 time. All deadlines lie before the scheduler stops waiting, and before the lease can be another's.
 """
 
+import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final, TypeAlias
 
@@ -50,6 +52,7 @@ class Writing:
         self._picture = picture
         self._clock = clock
         self._leadership = leadership
+        self._lines: dict[Uid, _Line] = {}
 
     def within(self, deadline: float) -> float:
         """Return how long a write that begins now may take. Raises RefusedError if that is no time at all."""
@@ -68,21 +71,67 @@ class Writing:
     ) -> None:
         """Bring a reservation's status to what `change` makes of it, whoever else writes it meanwhile.
 
-        `change` may raise RefusedError: what was decided on has changed. `annotations` are written before.
+        `change` may raise RefusedError: what was decided on has changed. `annotations` are written before. Changes that
+        wait for the same reservation go out in one write: each for itself, they would overtake each other.
         """
+        line = self._lines.setdefault(uid, _Line())
+        wish = _Wish(change, annotations)
+        line.wishes.append(wish)
+        try:
+            await self._turn(line, wish, deadline=deadline)
+            try:
+                if not wish.settled:
+                    await self._swap_all(uid, line.group(wish), deadline=deadline)
+            finally:
+                line.lock.release()
+        finally:
+            if wish in line.wishes:
+                line.wishes.remove(wish)
+            if not line.wishes and self._lines.get(uid) is line:
+                del self._lines[uid]
+        if wish.failure is not None:
+            raise wish.failure
+
+    async def _turn(self, line: "_Line", wish: "_Wish", *, deadline: float) -> None:
+        """Wait for the lock of a reservation. Raises RefusedError or UnknownOutcomeError if it comes too late."""
+        try:
+            async with asyncio.timeout(self.within(deadline)):
+                await line.lock.acquire()
+        except TimeoutError as error:
+            if wish.sent:
+                raise UnknownOutcomeError("its reservation's status was not written in time") from error
+            raise RefusedError("not done in time, nothing was written; the scheduler tries again") from error
+
+    async def _swap_all(self, uid: Uid, group: "list[_Wish]", *, deadline: float) -> None:
+        """Carry out the changes of a group; each is settled afterwards."""
+        try:
+            await self._attempt(uid, group, deadline=deadline)
+        except (RefusedError, UnknownOutcomeError) as error:
+            for wish in group:
+                wish.settle(error)
+        except BaseException:  # called off in the middle, or a mistake of ours
+            for wish in group:
+                wish.settle(UnknownOutcomeError("its reservation's status was being written when that was called off"))
+            raise
+        for wish in group:
+            wish.settle(None)
+
+    async def _attempt(self, uid: Uid, group: "list[_Wish]", *, deadline: float) -> None:
         for _ in range(ATTEMPTS):
             found = self._picture.reservation(uid)
             if found is None:
                 raise RefusedError("cannot find target reservation")
             known = found
-            after = change(known.reservation)
-            if after is None:
+            after = _applied(known.reservation, group)
+            if after is known.reservation.status:
                 return
             body = statuses.patch(known.reservation.status, after)
             try:
-                if annotations:
+                if annotations := group[0].annotations:
                     known = await self._annotate(known, annotations, deadline=deadline)
-                    annotations = None
+                    group[0].annotations = None
+                for wish in group:
+                    wish.sent = True
                 answer = await self._client.merge_patch(
                     RESERVATIONS,
                     ("", known.name),
@@ -184,6 +233,53 @@ class Writing:
         )
         self._picture.observe_reservation(answer)
         return msgspec.structs.replace(known, version=answer.metadata.resource_version)
+
+
+@dataclass(eq=False, slots=True)
+class _Wish:
+    """A change of a status that somebody waits for."""
+
+    change: Change
+    annotations: dict[str, str] | None
+    sent: bool = False
+    """Whether a write of it may have been sent."""
+
+    settled: bool = False
+    failure: Exception | None = None
+
+    def settle(self, failure: Exception | None) -> None:
+        """Tell how it ended; what was told first counts."""
+        if not self.settled:
+            self.settled, self.failure = True, failure
+
+
+@dataclass(eq=False, slots=True)
+class _Line:
+    """The changes that wait for one reservation."""
+
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    wishes: list[_Wish] = field(default_factory=list)
+
+    def group(self, first: _Wish) -> list[_Wish]:
+        """Return the changes that go out with one of them: all that wait, but for those that write annotations."""
+        if first.annotations:
+            return [first]
+        return [each for each in self.wishes if not each.settled and not each.annotations]
+
+
+def _applied(reservation: Reservation, group: list[_Wish]) -> ReservationStatus:
+    """Return the status after the changes of a group; a change that is refused is settled, and not in it."""
+    for wish in group:
+        if wish.settled:
+            continue
+        try:
+            after = wish.change(reservation)
+        except RefusedError as error:
+            wish.settle(error)
+            continue
+        if after is not None:
+            reservation = reservation.model_copy(update={"status": after})
+    return reservation.status
 
 
 class _Answer(msgspec.Struct):

@@ -151,6 +151,33 @@ ALERTS: Final = (
         ),
     ),
     Alert(
+        "DraReservePluginNotEnforced",
+        'sum by (driver) (dra_reserve_plugin_impaired{reason="NotEnforced"}) > 0',
+        "2m",
+        Severity.CRITICAL,
+        "On some nodes containers may run on CPUs that others have claimed.",
+        Samples(
+            (('dra_reserve_plugin_impaired{driver="cpu.reserve.dra",reason="NotEnforced",instance="n1"}', "1x60"),),
+            (
+                ('dra_reserve_plugin_impaired{driver="cpu.reserve.dra",reason="NotEnforced",instance="n1"}', "0x60"),
+                ('dra_reserve_plugin_impaired{driver="cpu.reserve.dra",reason="DriverImpaired",instance="n1"}', "1x60"),
+            ),
+            labels={"driver": "cpu.reserve.dra"},
+        ),
+    ),
+    Alert(
+        "DraReservePluginImpaired",
+        'sum by (driver, reason) (dra_reserve_plugin_impaired{reason=~"NotRecovered|DriverImpaired"}) > 0',
+        "5m",
+        Severity.WARNING,
+        "On some nodes a driver runs and gives no devices away.",
+        Samples(
+            (('dra_reserve_plugin_impaired{driver="cpu.reserve.dra",reason="DriverImpaired",instance="n1"}', "1x60"),),
+            (('dra_reserve_plugin_impaired{driver="cpu.reserve.dra",reason="DriverImpaired",instance="n1"}', "0x60"),),
+            labels={"driver": "cpu.reserve.dra", "reason": "DriverImpaired"},
+        ),
+    ),
+    Alert(
         "DraReserveOrphans",
         "sum by (driver) (dra_reserve_plugin_orphans) > 0",
         "15m",

@@ -13,7 +13,7 @@ from dra.model.claims import ResourceClaim
 from dra.model.meta import Key, Struct, Uid
 from dra.model.pods import Pod
 from dra.model.references import ConsumerReference
-from dra.model.templates import POD_GROUP
+from dra.model.templates import is_pod_group
 from dra.model.workloads import PRE_LIST
 
 DEFAULT_GRACE: Final = 30.0
@@ -97,7 +97,7 @@ class Consumer(Struct, frozen=True):
         owner = claim.controller
         if owner is None:
             return False
-        return owner.uid == self.uid or (bool(self.gang) and (owner.kind, owner.name) == (POD_GROUP, self.gang))
+        return owner.uid == self.uid or (bool(self.gang) and is_pod_group(owner) and owner.name == self.gang)
 
     @property
     def gated_by_us_only(self) -> bool:

@@ -189,6 +189,12 @@ CODES: Final[Mapping[Code, Guidance]] = {
         "The template is missing, or the API server refuses the claim (quota, admission, an invalid spec).",
         "Do what the text says; `kubectl get resourceclaimtemplates -n NAMESPACE` lists the templates.",
     ),
+    Code.WAITS_FOR_GROUP: Guidance(
+        "The pod gets no claims from templates until its PodGroup can be read.",
+        "`/apis/scheduling.k8s.io` answers with an error, or the controller may not list PodGroups. A PodGroup may ask "
+        "for the same claims, and then they are made once for all its pods. Pods without a PodGroup are served.",
+        "Look at the error in the Event; `kubectl dra preflight` says which right is missing.",
+    ),
     Code.KEPT_BY_OTHERS: Guidance(
         "Only entries of other controllers keep the claim; nobody here knows what they stand for.",
         "Another controller reserves the claim, or did and is no more.",

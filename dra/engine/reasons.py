@@ -45,6 +45,7 @@ class Code(StrEnum):
     DELETION_WAITS = "DeletionWaitsForPods"
     EVICTED = "DeviceTaintManagerEviction"  # upstream's word for the same: whoever looks for it finds both
     GENERATION_FAILED = "FailedResourceClaimCreation"
+    WAITS_FOR_GROUP = "WaitsForPodGroup"
     KEPT_BY_OTHERS = "KeptByForeignEntries"
     NODE_LOST = "NodeLost"
     PODS_VANISHED = "PodsVanished"
@@ -189,6 +190,10 @@ RENDERINGS: Final[dict[Code, Rendering]] = {
         "for {seconds} s",
     ),
     Code.GENERATION_FAILED: Rendering(Severity.WARNING, "{kind} {entry}: {error}"),
+    Code.WAITS_FOR_GROUP: Rendering(
+        Severity.WARNING,
+        "waits for its claims: PodGroup {group} may ask for the same claims and cannot be read: {error}",
+    ),
     Code.KEPT_BY_OTHERS: Rendering(
         Severity.NORMAL,
         "stays allocated for {entries}, listed by other controllers; nobody else uses it. Whoever is certain that "

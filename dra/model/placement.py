@@ -2,6 +2,8 @@
 
 from typing import Final
 
+import msgspec
+
 from dra.model.meta import Struct
 from dra.model.nodes import Node, NodeSelector, NodeStatus
 from dra.model.pods import Pod, PodSpec, PodStatus
@@ -16,6 +18,14 @@ class ResourceRequirements(Struct, frozen=True):
     requests: dict[str, str | int] | None = None
 
 
+class ContainerPort(Struct, frozen=True):
+    """``containers[].ports[]``, as far as the host is concerned."""
+
+    host_port: int = 0
+    host_ip: str = msgspec.field(default="", name="hostIP")
+    protocol: str = ""
+
+
 class Container(Struct, frozen=True):
     """``containers[]`` and ``initContainers[]``."""
 
@@ -23,6 +33,7 @@ class Container(Struct, frozen=True):
     resources: ResourceRequirements = ResourceRequirements()
     restart_policy: str = ""
     """``Always`` makes an init container run beside the others."""
+    ports: list[ContainerPort] | None = None
 
 
 class Toleration(Struct, frozen=True):

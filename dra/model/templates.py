@@ -4,10 +4,16 @@ from typing import Any, Final
 
 import msgspec
 
-from dra.model.meta import ObjectMeta, Struct
+from dra.model.meta import ObjectMeta, OwnerReference, Struct
 from dra.model.pods import PodResourceClaim, PodResourceClaimStatus
+from dra.model.references import POD_GROUPS
 
 POD_GROUP: Final = "PodGroup"
+
+
+def is_pod_group(owner: OwnerReference) -> bool:
+    """Whether an owner is a PodGroup of Kubernetes: kinds of other API groups may bear that name (Volcano's does)."""
+    return owner.kind == POD_GROUP and owner.api_version.partition("/")[0] == POD_GROUPS.group
 
 
 class TemplateMetadata(Struct, frozen=True):

@@ -1,11 +1,13 @@
 import asyncio
 
 import msgspec
+import pytest
 
-from controller.generation import RETRY
+from controller.generation import NO_ADMIN_ACCESS, RETRY
 from dra.engine.generation import manifests
 from dra.engine.reasons import Code
 from dra.kube.transport import APPLY_PATCH
+from dra.model.templates import ResourceClaimTemplateSpec
 from tests.dra.engine.examples import NAMESPACE
 from tests.dra.engine.generation.examples import entry, group, pod, template
 from tests.dra.kube.scripted import body_of, ok, refusal
@@ -145,3 +147,22 @@ async def test_one_that_cannot_be_decided_stops_no_other(world, generating, metr
     async with generating(Server(pod(entry("a"), name="q"))) as transport:
         assert len(steps(transport)) == 2
         assert metrics.failures._value.get() >= 1
+
+
+@pytest.mark.parametrize("dropped", [False, True], ids=["kept", "dropped-by-the-server"])
+async def test_a_claim_with_admin_access_is_only_made_where_the_server_keeps_that(world, generating, dropped):
+    class Old(Server):
+        def create(self, claim):
+            if dropped:
+                for request in claim["spec"]["devices"]["requests"]:
+                    request["exactly"].pop("adminAccess", None)
+            return super().create(claim)
+
+    spec = {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "c", "adminAccess": True}}]}}
+    asks = msgspec.structs.replace(template(), spec=ResourceClaimTemplateSpec(spec=spec))
+    see(world, asks, pod(entry("a")))
+    async with generating(Old(pod(entry("a")))) as transport:
+        posts = [request.query for request in transport.requests if request.method == "POST"]
+        assert posts == ([{"dryRun": "All"}] if dropped else [{"dryRun": "All"}, {}])
+        told = [reason.note for reason in transport.reasons if reason.code is Code.GENERATION_FAILED]
+        assert [NO_ADMIN_ACCESS in note for note in told] == ([True] if dropped else [])

@@ -3,7 +3,7 @@ import contextlib
 
 import pytest
 
-from controller.optional import ASK_AGAIN
+from controller.optional import ASK_AFTER_ERROR, ASK_AGAIN
 from controller.templates import TemplateWatches
 from tests.controller.cluster import GROUPS, SCHEDULING, SCHEDULING_V1ALPHA2, TEMPLATES, Cluster
 from tests.dra.engine.examples import NAMESPACE
@@ -102,3 +102,50 @@ async def test_groups_that_are_served_later_are_found_and_later_no_more(cluster,
         cluster.refuse[GROUPS] = refusal(404, "NotFound")
         await asyncio.sleep(120.0)
         assert (world.owners.groups_in, world.owner_view("uid-g")) == ("", None)
+
+
+async def test_claims_of_pods_without_a_group_do_not_wait_for_groups(cluster, world, clock):
+    cluster.answer["GET", "/apis/scheduling.k8s.io"] = refusal(500, "InternalError")
+    world.observe_pod(pod(entry("a"), name="alone"), now=0.0)
+    world.observe_pod(pod(entry("a"), group="g"), now=0.0)
+    async with watching(cluster, world, clock) as (watches, _):
+        await asyncio.wait_for(watches.synced(), 1.0)
+        assert not world.owner_view("uid-alone").group_unknown
+        waits = world.owner_view("uid-p")
+        assert (waits.group_unknown, "scheduling.k8s.io" in waits.group_trouble) == (True, True)
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [pytest.param("/apis/scheduling.k8s.io", 500, id="discovery"), pytest.param(GROUPS, 403, id="no-right-to-list")],
+)
+async def test_soon_after_an_error_the_groups_are_known_and_their_pods_looked_at(cluster, world, clock, path, status):
+    serve_groups(cluster)
+    cluster.answer["GET", path] = refusal(status, "x")
+    world.observe_pod(pod(entry("a"), group="g"), now=0.0)
+    async with watching(cluster, world, clock) as (_, wakings):
+        await asyncio.sleep(300.0)  # an outage
+        assert world.owner_view("uid-p").group_trouble
+        world.owners.dirty.clear()
+        del cluster.answer["GET", path]
+        put_group(cluster)
+        began = clock.now()
+        await asyncio.sleep(35.0 if status == 403 else ASK_AFTER_ERROR[1] + 1.5)
+        assert world.owner_view("uid-p").group is not None
+        assert "uid-p" in world.owners.dirty
+        assert any(when > began for when in wakings)
+
+
+async def test_pods_of_groups_that_are_served_no_more_get_their_own_claims(cluster, world, clock):
+    serve_groups(cluster)
+    put_group(cluster)
+    world.observe_pod(pod(entry("a"), group="g"), now=0.0)
+    world.observe_pod(pod(entry("a"), group="h", name="q"), now=0.0)
+    async with watching(cluster, world, clock):
+        assert [world.owner_view(uid).group_unknown for uid in ("uid-p", "uid-q")] == [False, True]
+        world.owners.dirty.clear()
+        del cluster.discovery["/apis/scheduling.k8s.io"]
+        cluster.refuse[GROUPS] = refusal(404, "NotFound")
+        await asyncio.sleep(120.0)
+        assert world.owners.dirty >= {"uid-p", "uid-q"}
+        assert [world.owner_view(uid).group_unknown for uid in ("uid-p", "uid-q")] == [False, False]

@@ -18,6 +18,7 @@ from deploy.monitoring.alerts import tests as unit_tests
 from deploy.monitoring.dashboard import PANELS, dashboard
 from dra.cli.reference.metrics import families
 from dra.engine.census import STAGES, HeldBy
+from dra.engine.impairments import Impairment
 from dra.engine.reasons import Code
 from tests.cluster import binaries
 
@@ -31,7 +32,7 @@ FUNCTIONS = {"histogram_quantile", "last_over_time"}
 VALUES = {
     "held_by": {each.value for each in HeldBy},
     "stage": set(STAGES.values()),
-    "reason": {each.value for each in Code},
+    "reason": {each.value for each in (*Code, *Impairment)},
     "room": {"free", "full"},
     "code": {str(code) for code in (0, 200, 201, 403, 404, 409, 422, 429, 500, 503)},
 }

@@ -62,6 +62,8 @@ FOLLOWED = (
     Page("docs/runbooks/DraReserveLeak.md"),
     Page("docs/runbooks/DraReserveNobodyLeads.md"),
     Page("docs/runbooks/DraReserveOrphans.md"),
+    Page("docs/runbooks/DraReservePluginImpaired.md"),
+    Page("docs/runbooks/DraReservePluginNotEnforced.md"),
     Page("docs/runbooks/DraReservePluginNotRegistered.md"),
     Page("docs/runbooks/DraReserveSlowListing.md"),
     Page("docs/runbooks/DraReserveTwoControllers.md"),

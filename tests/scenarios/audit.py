@@ -25,8 +25,9 @@ LONGEST_LIST: Final = 256
 
 
 def uses(pod: Json, claim: str) -> bool:
-    """Tell whether the pod references the claim by its name."""
-    return any(each.get("resourceClaimName") == claim for each in pod["spec"].get("resourceClaims", ()))
+    """Tell whether the pod references the claim, by its name or by a template from which it was made."""
+    named = [*pod["spec"].get("resourceClaims", ()), *pod["status"].get("resourceClaimStatuses", ())]
+    return any(each.get("resourceClaimName") == claim for each in named)
 
 
 def deallocations(history: WatchHistory) -> list[str]:
@@ -47,7 +48,12 @@ async def assert_no_device_was_taken(namespace: Namespace, claim: WatchHistory, 
     for moment in deallocations(claim):
         users = await _consuming(namespace, name, moment)
         assert not users, f"claim {name}: deallocated at {moment} under {users}"
-    users = [versions for versions in pods.by_object().values() if uses(versions[-1].object, name)]
+    return assert_pods_kept_their_devices(claim, pods, name)
+
+
+def assert_pods_kept_their_devices(claim: WatchHistory, pods: WatchHistory, name: str) -> int:
+    """Assert the same of what the watches have shown alone, however long ago that was; return the same number."""
+    users = [versions for versions in pods.by_object().values() if _was_bound_with(versions, name)]
     served = sum(_assert_kept(versions, claim) for versions in users)
     assert claim.longest_list() <= LONGEST_LIST
     return served
@@ -63,6 +69,16 @@ async def _consuming(namespace: Namespace, claim: str, moment: str) -> list[str]
     ]
 
 
+def _was_bound_with(pod: list[Version], claim: str) -> bool:
+    """Tell whether the pod referenced the claim when it was bound.
+
+    Later versions may name another claim: the stock controller makes one more from the template of a pod that has
+    ended, and deletes it.
+    """
+    first = next((version.object for version in pod if bound(version.object)), pod[-1].object)
+    return uses(first, claim)
+
+
 def _assert_kept(pod: list[Version], claim: WatchHistory) -> bool:
     """Assert that the claim was allocated when the pod was bound, and stayed so, unchanged, until it ended."""
     using = [version for version in pod if bound(version.object)]
@@ -72,7 +88,8 @@ def _assert_kept(pod: list[Version], claim: WatchHistory) -> bool:
     ends = (int(revision(v.object)) for v in using if finished(v.object) or v.change == "DELETED")
     last = min(ends, default=sys.maxsize)
     had = _in_force(claim.versions, first)
-    assert had is not None, f"pod {name} was bound without its claim"
+    seen = [(v.change, revision(v.object)) for v in claim.versions]
+    assert had is not None, f"pod {name} was bound at {first} without its claim, whose versions are {seen}"
     assert allocated(had), f"pod {name} was bound while its claim had no allocation"
     for version in claim.versions:
         if first < int(revision(version.object)) < last:

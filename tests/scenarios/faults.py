@@ -36,6 +36,7 @@ class Kind(StrEnum):
     ENDED = "ended"  # the server ends a watch early, as it does with slow clients
     EXPIRED = "expired"  # 410: an ERROR event in a watch, or the answer to a further page of a list
     STALL = "stall"  # done, but not a byte of the answer comes for a while; then it goes on
+    LATE = "late"  # each event of a watch comes later, by a time that is drawn for it, and the events stay in order
     HELD = "held"  # reaches the server only when it is let go, whether its client still waits or not
 
 
@@ -54,7 +55,7 @@ class Fault:
     times: int | None = None
     """How often at most."""
     seconds: float = 1.0
-    """Of Retry-After, of silence, or until a watch ends."""
+    """Of Retry-After, of silence, or until a watch ends; at most, for how late an event comes."""
 
     def befalls(self, call: Call) -> bool:
         """Tell whether it is about such a request."""
@@ -62,6 +63,7 @@ class Fault:
             call.verb in self.verbs
             and re.search(self.path, call.path) is not None
             and re.search(self.body, call.body) is not None
+            and (self.kind is not Kind.LATE or call.verb == "watch")
             and (self.kind is not Kind.EXPIRED or call.verb == "watch" or call.continued)
         )
 
@@ -126,6 +128,10 @@ class Faults:
     def pages(self) -> bool:
         """Whether lists are to have further pages, so that asking for one can come too late."""
         return any(fault.kind is Kind.EXPIRED and "list" in fault.verbs for fault in self._in_force)
+
+    def delay(self, fault: Fault) -> float:
+        """Draw how many seconds later the next event of a watch comes."""
+        return self._chance.uniform(0, fault.seconds)
 
     def draw(self, call: Call) -> Fault | None:
         """Return what befalls this request: the first that applies, by chance."""

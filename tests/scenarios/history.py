@@ -98,6 +98,16 @@ class WatchHistory:
             found.setdefault(version.object["metadata"]["uid"], []).append(version)
         return found
 
+    def names(self) -> set[str]:
+        """Return the names of all objects that were there."""
+        return {version.object["metadata"]["name"] for version in self.versions}
+
+    def only(self, name: str) -> WatchHistory:
+        """Return what is recorded of one object."""
+        found = WatchHistory(self._api, self._resource, name, namespace=self._namespace)
+        found.versions.extend(each for each in self.versions if each.object["metadata"]["name"] == name)
+        return found
+
     def longest_list(self) -> int:
         """Return the largest number of entries that the recorded claim ever had in its list."""
         return max((len(entries(version.object)) for version in self.versions), default=0)

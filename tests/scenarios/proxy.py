@@ -24,7 +24,7 @@ from tests.scenarios.eventually import eventually
 from tests.scenarios.faults import Call, Fault, Faults, Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import AsyncGenerator, Mapping
     from pathlib import Path
     from types import TracebackType
 
@@ -191,7 +191,10 @@ class Proxy:
             try:
                 async with asyncio.timeout(ends) as until:
                     self._watches.add(until)
-                    async for chunk in found.content.iter_any():
+                    chunks = found.content.iter_any()
+                    if fault is not None and kind is Kind.LATE:
+                        chunks = self._late(found.content, fault)
+                    async for chunk in chunks:
                         await self._line.wait()
                         await answer.write(chunk)
             except TimeoutError:
@@ -201,6 +204,36 @@ class Proxy:
             finally:
                 self._watches.discard(until)
         return answer
+
+    async def _late(self, content: aiohttp.StreamReader, fault: Fault) -> AsyncGenerator[bytes]:
+        """Yield the events of a watch, each some time after it came, and none before the one that came before it."""
+        waiting: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue()
+
+        async def take() -> None:
+            async for line in _lines(content):
+                waiting.put_nowait((time.monotonic() + self.faults.delay(fault), line))
+            waiting.put_nowait((0.0, b""))
+
+        taking = asyncio.create_task(take())
+        try:
+            while True:
+                due, line = await waiting.get()
+                if not line:
+                    taking.result()
+                    return
+                await asyncio.sleep(max(0.0, due - time.monotonic()))
+                yield line
+        finally:
+            taking.cancel()
+
+
+async def _lines(content: aiohttp.StreamReader) -> AsyncGenerator[bytes]:
+    """Yield whole lines; not `readline`, which gives up on lines above 64 KiB."""
+    rest = b""
+    async for chunk in content.iter_any():
+        *lines, rest = (rest + chunk).split(b"\n")
+        for line in lines:
+            yield line + b"\n"
 
 
 def _instead(fault: Fault, call: Call) -> web.Response | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,7 @@ class Server:
     def __init__(self) -> None:
         self.asked: list[tuple[str, str, Any]] = []
         self.queries: list[dict[str, str]] = []
+        self.frames = (FRAME,)
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         body = await request.read()
@@ -38,7 +40,8 @@ class Server:
             return web.json_response({"by": "server"})
         answer = web.StreamResponse()
         await answer.prepare(request)
-        await answer.write(FRAME)
+        for frame in self.frames:
+            await answer.write(frame)
         await asyncio.Event().wait()
         return answer
 
@@ -118,6 +121,21 @@ async def test_a_write_is_forestalled_by_a_write(proxy: Proxy, client: aiohttp.C
     (_, touched, annotations), (_, path, _) = server.asked
     assert (touched, path) == (CLAIM, f"{CLAIM}/status")
     assert list(annotations["metadata"]["annotations"]) == [TOUCHED]
+
+
+async def test_late_events_come_in_order_and_each_after_its_time(
+    proxy: Proxy, client: aiohttp.ClientSession, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.frames = (b'{"n":1}\n', b'{"n":2}\n{"n":3', b"}\n")
+    delays = iter([0.3, 0.0, 0.0])
+    monkeypatch.setattr(proxy.faults, "delay", lambda fault: next(delays) * fault.seconds)
+    proxy.inject(Fault(kind=Kind.LATE, seconds=1.0))
+    began, found = time.monotonic(), b""
+    async with client.get(PODS, params={"watch": "true"}) as answer:
+        while found.count(b"\n") < 3:
+            found += await answer.content.readany()
+            assert time.monotonic() - began >= 0.3
+    assert found == b'{"n":1}\n{"n":2}\n{"n":3}\n'
 
 
 async def test_what_is_held_arrives_when_its_client_is_long_gone(

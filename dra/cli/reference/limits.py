@@ -5,6 +5,7 @@ from typing import Final, NamedTuple
 
 import controller.extender.clients
 import controller.extender.server
+import controller.extender.turns
 import controller.workloads
 import dra.cel.nesting
 import dra.engine.kinds
@@ -100,6 +101,16 @@ _TELEMETRY: Final = (
 """Bounds of each port, that of the probes and that of the metrics."""
 
 _EXTENDER: Final = (
+    Bound(
+        "bindings under way at a time",
+        f"{controller.extender.turns.LEAST} to {controller.extender.turns.MOST}, fewer on a slow API server: one third "
+        f"less when a binding takes longer than {controller.extender.turns.SLOW:g} of `bindSeconds`",
+        f"an answer to `filter` waits, up to {controller.extender.turns.HOLD:g} of `bindSeconds`, so that "
+        "kube-scheduler starts no further binding; a binding that comes nevertheless waits for its turn until "
+        "`bindSeconds` are over, and is refused then, without any write",
+        "metrics `dra_reserve_extender_binds_under_way` and `dra_reserve_extender_turns`; `bindings are under way on a "
+        "slow API server` in the scheduler's Event on the pod",
+    ),
     *_listening(controller.extender.server.BOUNDS),
     Bound(
         "bytes of one call",

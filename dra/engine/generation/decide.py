@@ -75,8 +75,10 @@ Finding: TypeAlias = PodResourceClaimStatus | CreateClaim | HandOver | Awaited |
 
 def decide(view: OwnerView) -> GenerationPlan:
     """Return what to do for the owner. Idempotent: after its own writes it wants no more."""
-    if view.owner.done or view.group_unknown:
+    if view.owner.done:
         return GenerationPlan()
+    if view.group_unknown:
+        return GenerationPlan(reasons=(_unread(view),) if view.group_trouble else ())
     plan = _plan(view, replace_foreign=False)
     if plan.done and not plan.reasons:
         return plan
@@ -151,6 +153,11 @@ def _no_template(owner: Owner, entry: PodResourceClaim) -> Reason:
         entry.name,
         f'resource claim template "{name}": resourceclaimtemplate.resource.k8s.io "{name}" not found',
     )
+
+
+def _unread(view: OwnerView) -> Reason:
+    arguments = (("group", view.owner.group), ("error", view.group_trouble))
+    return Reason(code=Code.WAITS_FOR_GROUP, subject=_subject(view.owner), arguments=arguments)
 
 
 def _awaited(owner: Owner, held: Held) -> Reason:

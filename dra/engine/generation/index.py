@@ -24,6 +24,12 @@ class Owners:
         self.groups_in = ""
         """The version in which the API server has PodGroups; empty if it has none."""
 
+        self.groups_known = True
+        """Whether a PodGroup that is not to be seen is not there."""
+
+        self.groups_trouble = ""
+        """Why that is not known; empty if it only takes a moment."""
+
         self._owners: dict[Uid, Owner] = {}
         self._groups: dict[Key, Uid] = {}
         self._templates: dict[Key, ResourceClaimTemplate] = {}
@@ -62,12 +68,33 @@ class Owners:
         self.dirty |= self._members.get(owner.key, _NOBODY)
 
     def forget(self, uid: Uid) -> None:
-        """The owner is gone."""
+        """The owner is gone; pods that wait for claims of a PodGroup may have to get their own."""
         owner = self._owners.get(uid)
         self._put(uid, None)
         self.dirty.discard(uid)
         if owner is not None and self._groups.get(owner.key) == uid:
             del self._groups[owner.key]
+            self.dirty |= self._members.get(owner.key, _NOBODY)
+
+    def groups_served(self, version: str) -> bool:
+        """Take in whether the API server has PodGroups; return whether that is news, which concerns all their pods."""
+        if version == self.groups_in:
+            return False
+        self.groups_in = version
+        self._look_at_members()
+        return True
+
+    def groups_settled(self, trouble: str) -> bool:
+        """Take in that all PodGroups are known, or why not; return whether that is news."""
+        if (self.groups_known, self.groups_trouble) == (not trouble, trouble):
+            return False
+        self.groups_known, self.groups_trouble = not trouble, trouble
+        self._look_at_members()
+        return True
+
+    def _look_at_members(self) -> None:
+        for members in self._members.values():
+            self.dirty |= members
 
     def start_over(self) -> None:
         """All owners have to be looked at: nobody has until now."""
@@ -154,7 +181,8 @@ class Owners:
         templates = {name: self._templates.get((namespace, name)) for name in names if name}
         return OwnerView(
             owner=owner,
-            group_unknown=bool(owner.group) and group is None and bool(self.groups_in),
+            group_unknown=bool(owner.group) and group is None and (bool(self.groups_in) or not self.groups_known),
+            group_trouble=self.groups_trouble,
             named={name: c for name, c in found.items() if c is not None},
             owned=self._claims(uid),
             templates={name: t for name, t in templates.items() if t is not None},

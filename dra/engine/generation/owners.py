@@ -12,7 +12,7 @@ from dra.engine.reservations.claimants import Claimant, MalformedAnnotationError
 from dra.model.claims import POD_CLAIM_NAME, ResourceClaim
 from dra.model.meta import Key, OwnerReference, Struct, Uid
 from dra.model.pods import Pod, PodResourceClaim, PodResourceClaimStatus
-from dra.model.templates import POD_GROUP, PodGroup, ResourceClaimTemplate
+from dra.model.templates import POD_GROUP, PodGroup, ResourceClaimTemplate, is_pod_group
 
 NO_TEMPLATES: Final[Mapping[str, ResourceClaimTemplate]] = MappingProxyType({})
 NO_CLAIMS: Final[Mapping[str, ResourceClaim]] = MappingProxyType({})
@@ -124,6 +124,9 @@ class OwnerView(Struct, frozen=True):
     group_unknown: bool = False
     """Whether the pod's PodGroup has not been seen, on a server that has them: it may ask for the same claims."""
 
+    group_trouble: str = ""
+    """Why PodGroups cannot be read; empty if they can, or nobody has tried for long enough."""
+
     group_owned: tuple[ResourceClaim, ...] = ()
     """The claims whose controller its PodGroup is."""
 
@@ -143,4 +146,4 @@ def belongs(claim: ResourceClaim, view: OwnerView) -> bool:
         return False
     if controller.uid == view.owner.uid:
         return True
-    return bool(view.owner.group) and controller.kind == POD_GROUP and controller.name == view.owner.group
+    return bool(view.owner.group) and is_pod_group(controller) and controller.name == view.owner.group

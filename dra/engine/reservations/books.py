@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 
 import msgspec
 
-from dra.engine.reservations import eligibility, nominate, owners, placing, preemption, score
+from dra.engine.reservations import eligibility, nominate, owners, placing, ports, preemption, score
 from dra.engine.reservations import filter as filtering
 from dra.engine.reservations.amounts import Amounts
 from dra.engine.reservations.candidates import Candidates
@@ -25,6 +25,7 @@ from dra.engine.reservations.filter import Verdict
 from dra.engine.reservations.fleet import Fleet
 from dra.engine.reservations.holdings import Holding, placed
 from dra.engine.reservations.placing import Place
+from dra.engine.reservations.ports import Ports
 from dra.engine.reservations.preemption import Occupant
 from dra.engine.reservations.ranking import NodeSet
 from dra.engine.reservations.refusals import Refusal, Why
@@ -74,6 +75,8 @@ class Books:
         self._holdings: dict[Uid, Holding] = {}
         self._candidates = Candidates()
         self._seats: dict[Uid, Seat] = {}
+        self._port_holders: set[Uid] = set()
+        """Available reservations that hold host ports: few, if any."""
         self._on_node: dict[str, dict[Uid, None]] = {}
 
     # Telling them
@@ -99,7 +102,12 @@ class Books:
         self._holdings[holding.uid] = holding
         if not holding.available:
             self._candidates.drop(holding.uid)
+            self._port_holders.discard(holding.uid)
             return
+        if holding.ports:
+            self._port_holders.add(holding.uid)
+        else:
+            self._port_holders.discard(holding.uid)
         self._candidates.put(holding)
         there = self._room(holding.node)
         held = there.held.get(holding.uid, Held(holding=holding))
@@ -113,6 +121,7 @@ class Books:
         if (before := self._holdings.pop(uid, None)) is not None and before.available:
             self._unhold(before)
         self._candidates.drop(uid)
+        self._port_holders.discard(uid)
 
     def observe_pod(self, pod: Claimant, *, node: str, assumed: bool = False) -> None:
         """Take in a pod that has a node and has not finished; or one that may be about to get it (`assumed`)."""
@@ -162,6 +171,9 @@ class Books:
                 left ^= one
                 why = filtering.check(self._rooms[node], pod, eligible.get(node)).refusals
                 refused.append(Refused(nodes=(node,), why=why))
+        if pod.affinity is None and (held := left & self._port_held(pod.ports)):
+            refused.append(Refused(nodes=fleet.named(held), why=(Refusal(why=Why.HOST_PORT),)))
+            left ^= held
         wanted = pod.amounts if pod.affinity is None else {}
         return Sifted(fits=fleet.named(fits), refused=(*refused, *self._lacking(wanted, left)))
 
@@ -170,11 +182,12 @@ class Books:
         fleet = self._fleet
         elsewhere = fleet.known & ~fleet.only(only) if only else 0
         clashing = fleet.clashing(default_policy=holding.default_policy) & fleet.known & ~elsewhere
-        left = fleet.known & ~elsewhere & ~clashing
+        port_held = self._port_held(holding.ports) & fleet.known & ~elsewhere & ~clashing
+        left = fleet.known & ~elsewhere & ~clashing & ~port_held
         fits = 0 if required else left & fleet.with_room(holding.amounts)
         refused = [
             Refused(nodes=fleet.named(nodes), why=(Refusal(why=why),))
-            for nodes, why in ((elsewhere, Why.OTHER_NODE), (clashing, Why.POLICY_CONFLICT))
+            for nodes, why in ((elsewhere, Why.OTHER_NODE), (clashing, Why.POLICY_CONFLICT), (port_held, Why.HOST_PORT))
             if nodes
         ]
         left &= ~fits
@@ -230,6 +243,16 @@ class Books:
             labels = there.labels if there is not None else {}
             entered = held.entered if held is not None else 0
             yield holding, eligibility.judge(holding, pod, node_labels=labels, consumers=entered)
+
+    def awaits(self, pod: Claimant, uid: Uid) -> bool:
+        """Whether a reservation would take a pod now."""
+        holding = self._holdings.get(uid)
+        if holding is None or not holding.available:
+            return False
+        there = self._rooms[holding.node]
+        held = there.held[uid]
+        refusal = eligibility.judge(holding, pod, node_labels=there.labels, consumers=held.entered)
+        return refusal is None and not filtering.into(there, held, pod)
 
     def unfit(self, pod: Claimant) -> tuple[int, tuple[Refusal, ...]]:
         """Return how many available reservations name a pod as an owner, and what keeps each of them from the pod."""
@@ -382,12 +405,21 @@ class Books:
         fleet = self._fleet
         if pod.ignores:
             return sum(fleet.only(name) for name, each in self._rooms.items() if filtering.check(each, pod).fits)
-        fits = fleet.with_room(pod.amounts) if pod.affinity is None else 0
+        fits = fleet.with_room(pod.amounts) & ~self._port_held(pod.ports) if pod.affinity is None else 0
         for node, uids in eligible.items():
             one = fleet.only(node)
             if not fits & one and filtering.check(self._rooms[node], pod, uids).fits:
                 fits |= one
         return fits
+
+    def _port_held(self, wanted: Ports) -> NodeSet:
+        """Return the nodes where a reservation holds one of these host ports."""
+        found = 0
+        if wanted:
+            for uid in self._port_holders:
+                if ports.clash(wanted, (holding := self._holdings[uid]).ports):
+                    found |= self._fleet.only(holding.node)
+        return found
 
     def _lacking(self, wanted: Amounts, nodes: NodeSet) -> Iterator[Refused]:
         if not nodes:

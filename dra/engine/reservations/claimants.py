@@ -9,8 +9,9 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from dra.engine.reservations import amounts, marks
+from dra.engine.reservations import amounts, marks, ports
 from dra.engine.reservations.amounts import Amounts
+from dra.engine.reservations.ports import NO_PORTS, Ports
 from dra.model.meta import Key, ObjectMeta, OwnerReference, Struct, Uid
 from dra.model.nodes import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from dra.model.placement import PlacedPod, Toleration
@@ -49,6 +50,8 @@ class Claimant(Struct, frozen=True):
     """Whether it may use what is reserved for others."""
     reservation: Uid = Uid("")
     """The one it was let into, as its annotation says."""
+    ports: Ports = NO_PORTS
+    """The host ports that it uses."""
     pre_allocatable: int = 0
     """Which of several pods a reservation is placed over first: the greatest."""
 
@@ -60,16 +63,21 @@ class Claimant(Struct, frozen=True):
     @classmethod
     def of(cls, pod: PlacedPod) -> "Claimant":
         """Read a pod. Raises MalformedAnnotationError."""
-        return cls.from_metadata(pod.metadata, amounts=amounts.of_pod(pod), priority=pod.spec.priority)
+        return cls.from_metadata(
+            pod.metadata, amounts=amounts.of_pod(pod), ports=ports.of_pod(pod), priority=pod.spec.priority
+        )
 
     @classmethod
-    def from_metadata(cls, meta: ObjectMeta, *, amounts: Amounts, priority: int = 0) -> "Claimant":
+    def from_metadata(
+        cls, meta: ObjectMeta, *, amounts: Amounts, ports: Ports = NO_PORTS, priority: int = 0
+    ) -> "Claimant":
         """Read a pod's metadata. Raises MalformedAnnotationError."""
         labels = meta.labels or {}
         return cls(
             key=meta.key,
             uid=meta.uid,
             amounts=amounts,
+            ports=ports,
             labels=labels,
             owners=tuple(meta.owner_references or ()),
             priority=priority,

@@ -8,9 +8,10 @@ must fit into one; another may also run beside them all, of what is free.
 from collections.abc import Iterable
 
 from dra.api.reservations.model import AllocatePolicy
-from dra.engine.reservations import eligibility
+from dra.engine.reservations import eligibility, ports
 from dra.engine.reservations.amounts import Amounts
 from dra.engine.reservations.claimants import Claimant
+from dra.engine.reservations.ports import Ports
 from dra.engine.reservations.refusals import Refusal, Why
 from dra.engine.reservations.rooms import Held, Room
 from dra.model.meta import Struct, Uid
@@ -52,7 +53,7 @@ def check(room: Room, pod: Claimant, eligible: Iterable[Uid] | None = None) -> V
         if not inside:
             refusals = refusals or [Refusal(why=Why.NO_MATCH)]
         return Verdict(node=room.name, inside=tuple(inside), refusals=() if inside else _once(refusals))
-    short = beside(room, pod.amounts)
+    short = (*beside(room, pod.amounts), *port_held(room, pod.ports))
     fits = not short or inside
     return Verdict(
         node=room.name, inside=tuple(inside), beside=not short, refusals=() if fits else _once([*short, *refusals])
@@ -84,6 +85,13 @@ def beside(room: Room, wanted: Amounts) -> tuple[Refusal, ...]:
     )
 
 
+def port_held(room: Room, wanted: Ports, *, but: Uid | None = None) -> tuple[Refusal, ...]:
+    """Return what a node lacks where reservations hold one of these host ports; one of them may be left out."""
+    if wanted and any(ports.clash(wanted, held.holding.ports) for uid, held in room.held.items() if uid != but):
+        return (Refusal(why=Why.HOST_PORT),)
+    return ()
+
+
 def into(room: Room, held: Held, pod: Claimant) -> tuple[Refusal, ...]:
     """Return what is lacking for a pod that enters a reservation; who may is not asked here."""
     found = [
@@ -98,6 +106,7 @@ def into(room: Room, held: Held, pod: Claimant) -> tuple[Refusal, ...]:
         if amount > 0 and amount > room.with_one(held, name, to=pod.uid)
     ]
     holding = held.holding
+    found += port_held(room, pod.ports, but=holding.uid)
     if holding.policy is not AllocatePolicy.RESTRICTED:
         return tuple(found)
     named = pod.affinity is not None and pod.affinity.name == holding.name

@@ -20,9 +20,10 @@ from dra.api.reservations.model import (
     ReservationStatus,
     Taint,
 )
-from dra.engine.reservations import amounts, marks, nodes, owners, templates
+from dra.engine.reservations import amounts, marks, nodes, owners, ports, templates
 from dra.engine.reservations.amounts import NOTHING, ONE, PODS, Amounts, MalformedAmountsError
 from dra.engine.reservations.claimants import MalformedAnnotationError, decoded
+from dra.engine.reservations.ports import NO_PORTS, Ports
 from dra.model.meta import Struct, Uid
 from dra.model.quantities import MalformedQuantityError
 
@@ -39,6 +40,8 @@ class Holding(Struct, frozen=True):
     """One of ``pods`` is held at least: the place of the pod to come."""
     counts_pods: bool = False
     """Whether ``pods`` were asked for, as any resource."""
+    ports: Ports = NO_PORTS
+    """The host ports that nobody else may use on its node."""
     node: str = ""
     available: bool = True
     owners: tuple[Owner, ...] = ()
@@ -94,6 +97,7 @@ def of(reservation: Reservation) -> Holding:
         uid=Uid(meta.uid),
         amounts={**held, PODS: held.get(PODS, ONE)},
         counts_pods=PODS in held,
+        ports=ports.of_template(spec.template),
         node=status.node_name,
         available=available,
         owners=spec.owners,

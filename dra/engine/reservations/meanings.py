@@ -130,6 +130,16 @@ REFUSALS: Final[Mapping[Why, Guidance]] = {
         "Others use them, or each lacks something.",
         "The Event has the numbers of each; wait, or make them larger.",
     ),
+    Why.HOST_PORT: Guidance(
+        "A host port that the pod, or the reservation, asks for is held on the node.",
+        "The template of another reservation there has the same `hostPort`.",
+        f"Wait until that reservation ends, or use another port: {_SHOW}.",
+    ),
+    Why.VACATING: Guidance(
+        "The reservation for the pod became available a moment ago, and its placeholder is still on the node.",
+        "kube-scheduler counts both, so it left that node out; any other node would be beside the reservation.",
+        "Nothing: kube-scheduler tries again when the placeholder is gone.",
+    ),
     Why.OTHER_NODE: Guidance(
         "The reservation may be placed on one node only, and this is another.",
         "Its template names a node.",

@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from dra.api.reservations.model import API_VERSION, KIND, Reservation
-from dra.engine.reservations import amounts, holdings, marks
+from dra.engine.reservations import amounts, holdings, marks, ports
 from dra.engine.reservations.amounts import Amounts
 from dra.model.meta import Key, ObjectMeta, Uid
 
@@ -118,6 +118,9 @@ def manifest(reservation: Reservation, *, stays: bool = False) -> dict[str, Any]
         # Written as 0, not left out: a ResourceQuota refuses pods without, and a LimitRange would set its defaults.
         (container,) = pod["spec"]["containers"]
         container["resources"] = {"requests": dict.fromkeys(("cpu", "memory"), "0")}
+    elif not stays and (used := ports.of_template(template)):
+        (container,) = pod["spec"]["containers"]
+        container["ports"] = ports.manifest(used)
     return pod
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 
 from dra.api.reservations.model import PreAllocationMode
-from dra.engine.reservations import amounts, eligibility, marks, owners, score
+from dra.engine.reservations import amounts, eligibility, marks, owners, ports, score
 from dra.engine.reservations import filter as filtering
 from dra.engine.reservations.amounts import Amounts
 from dra.engine.reservations.claimants import Claimant
@@ -46,11 +46,17 @@ def place(
     """
     if refusal := _barred(room, holding, only):
         return (refusal,)
+    if held := filtering.port_held(room, holding.ports, but=holding.uid):
+        return held
+    there = tuple(running) if holding.pre_allocates else ()
     lacking = filtering.beside(room, holding.amounts)
-    if not lacking and not required:
+    if not lacking and not required and not _ports_used(holding, there):
         return Place(node=room.name)
-    if holding.pre_allocates and (over := _over(room, holding, running)):
+    over = _over(room, holding, there)
+    if over and not _ports_used(holding, (each for each in there if each not in over)):
         return Place(node=room.name, over=over)
+    if _ports_used(holding, there):
+        return (*lacking, Refusal(why=Why.HOST_PORT))
     return lacking or (Refusal(why=Why.NO_MATCH),)
 
 
@@ -92,6 +98,11 @@ def _over(room: Room, holding: Holding, running: Iterable[Claimant]) -> tuple[Cl
     return ()
 
 
+def _ports_used(holding: Holding, pods: Iterable[Claimant]) -> bool:
+    """Whether a pod uses a host port that a placeholder without ports does not make kube-scheduler look at."""
+    return bool(holding.ports) and any(ports.clash(holding.ports, each.ports) for each in pods)
+
+
 def _fits(room: Room, holding: Holding, consumed: Amounts) -> bool:
     return not filtering.beside(room, Held(holding=holding, consumed=consumed).charges)
 
@@ -104,7 +115,12 @@ def _may(room: Room, holding: Holding, pod: Claimant) -> bool:
     return owners.matches((each for each in holding.owners if each.label_selector is not None), pod)
 
 
-def _rank(holding: Holding, pod: Claimant) -> tuple[int, int, str]:
+def _rank(holding: Holding, pod: Claimant) -> tuple[bool, int, int, str]:
     cluster = holding.pre_allocation_mode is PreAllocationMode.CLUSTER
     priority = pod.pre_allocatable if cluster else 0
-    return (-priority, -score.most_allocated(Held(holding=holding), pod.amounts), pod.uid)
+    return (
+        not _ports_used(holding, (pod,)),
+        -priority,
+        -score.most_allocated(Held(holding=holding), pod.amounts),
+        pod.uid,
+    )

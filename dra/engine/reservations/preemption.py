@@ -80,6 +80,7 @@ def stand_in(pod: Claimant, node: str, leaving: Iterable[Uid]) -> Holding:
         uid=place_of(pod.uid),
         amounts=pod.amounts,
         counts_pods=True,
+        ports=pod.ports,
         node=node,
         owners=(Owner(object=ObjectReference(uid=pod.uid)),),
         predecessors=frozenset(leaving),

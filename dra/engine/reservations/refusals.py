@@ -30,6 +30,8 @@ class Why(StrEnum):
     NODE_SHORT = "NodeInsufficient"
     NO_MATCH = "NoReservationsMatch"
     NO_ROOM_IN_ANY = "NoReservationFits"
+    HOST_PORT = "HostPortHeld"
+    VACATING = "PlaceholderLeaving"
     OTHER_NODE = "OtherNode"
     POLICY_CONFLICT = "AllocatePolicyConflict"
     NO_SUCH_NODE = "NodeUnknown"
@@ -41,6 +43,8 @@ class Why(StrEnum):
 _NODE: Final = {
     Why.NO_MATCH: "node(s) no reservations match reservation affinity",
     Why.NO_ROOM_IN_ANY: "node(s) no reservation(s) to meet the requirements",
+    Why.HOST_PORT: "node(s) didn't have free ports for the requested pod ports",
+    Why.VACATING: "the pod's reservation is on another node, which its placeholder is about to leave",
     Why.OTHER_NODE: "node(s) didn't match the nodeName specified by reservation",
     Why.POLICY_CONFLICT: "node(s) reservation allocate policy conflict",
     Why.NO_SUCH_NODE: "node(s) not found",

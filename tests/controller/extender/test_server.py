@@ -1,6 +1,9 @@
 """The calls as kube-scheduler makes them, over HTTP."""
 
+import asyncio
+import contextlib
 import json
+import math
 
 import aiohttp
 import pytest
@@ -10,6 +13,7 @@ from controller.extender.metrics import Metrics
 from controller.extender.picture import Picture
 from controller.extender.refusals import Refused
 from controller.extender.server import Server
+from controller.extender.turns import FIRST, Turns
 from controller.extender.writing import RefusedError, UnknownOutcomeError
 from dra.api.extender import ExtenderConfiguration
 from dra.api.reservations.model import Owner
@@ -59,13 +63,19 @@ def metrics(picture):
 
 
 @pytest.fixture
-async def ask(binder, picture, metrics, troubles):
+def turns():
+    return Turns(clock=SYSTEM, seconds=4.0)
+
+
+@pytest.fixture
+async def ask(binder, picture, metrics, troubles, turns):
     calls = Calls(
         picture=picture,
         binder=binder,
         refused=Refused(picture=picture, writing=None, clock=SYSTEM),
         metrics=metrics,
         clock=SYSTEM,
+        turns=turns,
         troubles=lambda: troubles,
         binds=lambda: True,
     )
@@ -98,6 +108,16 @@ async def test_filter_names_the_nodes_that_are_left_and_why_not_the_others(ask):
         "FailedAndUnresolvableNodes": {"unknown": "node(s) not found"},
         "Error": "",
     }
+
+
+async def test_filter_is_answered_when_a_binding_would_get_its_turn_at_once(ask, turns):
+    async with contextlib.AsyncExitStack() as under_way:
+        for _ in range(FIRST):
+            await under_way.enter_async_context(turns.turn(deadline=math.inf))
+        asking = asyncio.create_task(ask("filter", {"Pod": POD, "NodeNames": ["a"]}))
+        assert (await ask("prioritize", {"Pod": POD, "NodeNames": ["a"]}))[0] == 200
+        assert not asking.done()
+    assert json.loads((await asking)[1])["NodeNames"] == ["a"]
 
 
 async def test_prioritize_names_nodes_that_hold_something_for_the_pod(ask, picture):

@@ -102,9 +102,16 @@ class Site:
         self.controller = ReservationLoop(
             client, recorder=recorder, nodes=nodes, clock=self.clock, leadership=Leadership()
         )
-        for work in (nodes.run(), self.controller.watch(), self.controller.run(), recorder.run()):
-            task = asyncio.ensure_future(work)
-            self._tasks.push_async_callback(ended, task)
+        self._controlling = [
+            asyncio.ensure_future(work)
+            for work in (nodes.run(), self.controller.watch(), self.controller.run(), recorder.run())
+        ]
+        self._tasks.push_async_callback(self.stop_controller)
+
+    async def stop_controller(self):
+        """End it between two instructions, as a crash does."""
+        while self._controlling:
+            await ended(self._controlling.pop())
 
     async def start_extender(self):
         transport, _ = self.client("extender")

@@ -136,3 +136,16 @@ async def test_a_pod_that_must_run_in_a_reservation_hears_what_keeps_them():
             "owner": "0/1 reservations are available: 1 Reservation(s) Insufficient cpu.",
             "stranger": "0/0 reservations are available.",
         }
+
+
+async def test_a_host_port_of_the_template_is_held_for_owners():
+    """Case 22 beside Koordinator 1.6: the stranger is refused, the owner gets the port."""
+    async with Site() as site:
+        container = {"name": "c", "image": "i", "ports": [{"containerPort": 80, "hostPort": 80}]}
+        container["resources"] = {"requests": {"cpu": "1"}}
+        await site.reserve("r", "1", template={"spec": {"containers": [container]}})
+        await site.place("r")
+        for name, app in (("stranger", ""), ("owner", "r")):
+            metadata = {"name": name, "labels": {"app": app}}
+            await site.ask("POST", PODS, {"metadata": metadata, "spec": {"containers": [container]}})
+        assert await site.turn() == {"stranger": None, "owner": "n1"}

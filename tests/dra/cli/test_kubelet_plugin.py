@@ -147,6 +147,9 @@ def test_a_bundle_has_what_is_there_and_says_what_is_not(run, short_path):
     own = short_path / "plugins" / DRIVER
     own.mkdir(parents=True)
     (own / "checkpoint.json").write_text("{broken")
+    (own / "containers" / "c1").mkdir(parents=True)
+    (own / "containers" / "c1" / "uid-1.cpus").write_text("2-3\n")
+    (own / "hook.sh").write_text("#!/bin/sh")
     (short_path / "cdi").mkdir()
     (short_path / "cdi" / f"{DRIVER}-claim-1.json").write_text("{}")
     (short_path / "cdi" / "others.json").write_text("secret")
@@ -160,6 +163,9 @@ def test_a_bundle_has_what_is_there_and_says_what_is_not(run, short_path):
         parts = {each.name.removeprefix("dra-reserve/"): archive.extractfile(each).read() for each in archive}
     assert parts[f"plugins/{DRIVER}/checkpoint.json"] == b"{broken"
     assert b"No such file" in parts[f"plugins/{DRIVER}/checkpoint.json.previous"]
+    assert parts[f"plugins/{DRIVER}/hook.sh"] == b"#!/bin/sh"
+    assert json.loads(parts[f"plugins/{DRIVER}/containers.json"]) == {"c1/uid-1.cpus": "2-3\n"}
+    assert json.loads(parts[f"plugins/{DRIVER}/failures.json"]) == {}
     assert parts[f"cdi/{DRIVER}-claim-1.json"] == b"{}"
     assert "cdi/others.json" not in parts
     assert b"no kubeconfig" in parts["resourceslices.json"]

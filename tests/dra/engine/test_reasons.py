@@ -14,6 +14,7 @@ ABOUT_PODS = {
     Code.EVICTED,
     Code.WAITS_FOR_SLOT,
     Code.WAITS_FOR_HELD,
+    Code.WAITS_FOR_GROUP,
 }
 
 

@@ -52,6 +52,8 @@ QUIET: Final = {
     "DraReserveSlowListing": "no pod waits for ten seconds while there is room",
     "DraReserveLeak": "nothing leaks",
     "DraReservePluginNotRegistered": "the nodes have taken both plugins",
+    "DraReservePluginNotEnforced": "the nodes enforce what is claimed",
+    "DraReservePluginImpaired": "both drivers give devices away",
     "DraReserveOrphans": "no claim is forgotten on a node",
     "DraReserveExtenderInDoubt": "all binds are answered",
     "DraReserveExtenderNobodyBinds": "the extender binds",

@@ -1,10 +1,14 @@
 """Which claims an owner lacks, and what its status should name."""
 
+import msgspec
 import pytest
 
+from dra.engine import consumers
 from dra.engine.generation.decide import decide
+from dra.engine.generation.owners import belongs
 from dra.engine.reasons import Code
-from tests.dra.engine.generation.examples import by_name, claim, entry, group, pod, record, template, view
+from dra.model.meta import Uid
+from tests.dra.engine.generation.examples import by_name, claim, entry, group, owners, pod, record, template, view
 
 A, B = entry("a"), entry("b")
 MADE_A, MADE_B = claim("p-a-1", made_for="a"), claim("p-b-1", made_for="b")
@@ -110,3 +114,29 @@ def test_a_group_has_claims_of_its_own():
     assert recorded(plan) == {"a": "g-a-1"}
     plan = decide(view(group(A), of="g", groups_in="v1alpha2"))
     assert plan.reasons[0].note.startswith("PodGroupResourceClaim a: ")
+
+
+def test_a_pod_whose_group_cannot_be_read_is_told_and_gets_nothing_yet():
+    index, claims = owners(pod(A, group="g"), template())
+    index.groups_settled("podgroups.scheduling.k8s.io: no right")
+    plan = decide(index.view(Uid("uid-p"), claim=claims.get))
+    assert plan.done
+    (reason,) = plan.reasons
+    assert (reason.code, "no right" in reason.note) == (Code.WAITS_FOR_GROUP, True)
+    index.groups_settled("")
+    assert index.dirty == {"uid-p"}
+    assert decide(index.view(Uid("uid-p"), claim=claims.get)).create
+
+
+def test_a_claim_of_another_kind_of_pod_group_is_somebody_elses():
+    """Volcano has PodGroups, too: a claim that is controlled by one is not the Kubernetes PodGroup's."""
+    of = claim("theirs", owner="g", kind="PodGroup")
+    owner = msgspec.structs.replace(of.controller, api_version="scheduling.volcano.sh/v1beta1")
+    theirs = msgspec.structs.replace(of, metadata=msgspec.structs.replace(of.metadata, owner_references=[owner]))
+    for each, whose in ((of, True), (theirs, False)):
+        found = view(pod(A, records=[record("a", "theirs")], group="g"), template(), each)
+        assert belongs(each, found) is whose
+        consumer = consumers.observe(
+            pod(A, records=[record("a", "theirs")], group="g"), before=None, started=False, now=0.0
+        )
+        assert consumer.may_use(each) is whose

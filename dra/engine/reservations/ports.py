@@ -1,0 +1,95 @@
+"""Host ports that pods use and reservations hold: two of one protocol and number exclude each other on a node.
+
+kube-scheduler looks after the ports of pods itself (NodePorts). It does not see those that a reservation holds once its
+placeholder is gone, so they are looked after here.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final, TypeAlias
+
+from dra.model.meta import Struct
+from dra.model.placement import ContainerPort, PlacedPod
+
+ANY_ADDRESS: Final = "0.0.0.0"  # noqa: S104 - as upstream reads an empty hostIP
+TCP: Final = "TCP"
+
+
+class Port(Struct, frozen=True, order=True):
+    """A host port; fields as in ``containers[].ports[]``."""
+
+    number: int
+    protocol: str = TCP
+    address: str = ANY_ADDRESS
+
+
+Ports: TypeAlias = frozenset[Port]
+NO_PORTS: Final[Ports] = frozenset()
+
+_SIDECAR: Final = "Always"
+
+
+def of_pod(pod: PlacedPod) -> Ports:
+    """Return the host ports of a pod; those of its init containers count only if they run beside the others."""
+    found: Ports = NO_PORTS
+    for each in pod.spec.containers or ():
+        if each.ports:
+            found |= _used(each.ports)
+    for each in pod.spec.init_containers or ():
+        if each.ports and each.restart_policy == _SIDECAR:
+            found |= _used(each.ports)
+    return found
+
+
+def of_template(template: Mapping[str, Any]) -> Ports:
+    """Return the host ports that a template asks for; what has another form than in a Pod is none.
+
+    With ``hostNetwork`` each port of a container is one of the host: the API server fills that in for pods.
+    """
+    spec = template.get("spec")
+    return frozenset(_written(spec)) if isinstance(spec, Mapping) else NO_PORTS
+
+
+def clash(one: Ports, other: Ports) -> bool:
+    """Whether two cannot be on one node."""
+    return any(
+        (a.number, a.protocol) == (b.number, b.protocol)
+        and (ANY_ADDRESS in {a.address, b.address} or a.address == b.address)
+        for a in one
+        for b in other
+    )
+
+
+def manifest(ports: Ports) -> list[dict[str, Any]]:
+    """Return the ``ports`` of a container."""
+    return [
+        {
+            "containerPort": each.number,
+            "hostPort": each.number,
+            "protocol": each.protocol,
+            **({} if each.address == ANY_ADDRESS else {"hostIP": each.address}),
+        }
+        for each in sorted(ports)
+    ]
+
+
+def _used(ports: Iterable[ContainerPort]) -> Ports:
+    return frozenset(
+        Port(each.host_port, each.protocol or TCP, each.host_ip or ANY_ADDRESS) for each in ports if each.host_port
+    )
+
+
+def _written(spec: Mapping[str, Any]) -> Iterator[Port]:
+    on_host = spec.get("hostNetwork") is True
+    for each in (*_objects(spec.get("containers")), *_sidecars(spec)):
+        for port in _objects(each.get("ports")):
+            number = port.get("hostPort") or (port.get("containerPort") if on_host else None)
+            if isinstance(number, int) and not isinstance(number, bool):
+                yield Port(number, str(port.get("protocol") or TCP), str(port.get("hostIP") or ANY_ADDRESS))
+
+
+def _sidecars(spec: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    return (each for each in _objects(spec.get("initContainers")) if each.get("restartPolicy") == _SIDECAR)
+
+
+def _objects(given: object) -> Iterable[Mapping[str, Any]]:
+    return [each for each in given if isinstance(each, Mapping)] if isinstance(given, list) else ()

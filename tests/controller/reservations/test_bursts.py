@@ -1,0 +1,143 @@
+"""Many owners at once: how many requests they cost, and what becomes of them on a slow API server."""
+
+import asyncio
+from collections import Counter
+
+import pytest
+
+from controller.extender.turns import FIRST
+from dra.local.faults import Fault, Rule
+from tests.controller.reservations.site import Site
+
+VIRTUAL_TIME = True
+STATUS = "reservations.scheduling.koordinator.sh/status"
+OWNERS = 40
+
+
+def delayed(seconds):
+    return Rule(fault=Fault.DELAY, component="extender", verb="*", resource="*", seconds=seconds)
+
+
+class Counted:
+    """Counts what the extender writes: (method, last part of the path, status)."""
+
+    def __init__(self, site):
+        self.requests = Counter()
+        self._site, self._handle = site, site.server.handle
+
+    def __enter__(self):
+        async def handle(request):
+            answer = await self._handle(request)
+            if request.method != "GET":
+                self.requests[request.method, request.path.rpartition("/")[2], answer.status] += 1
+            return answer
+
+        self._site.server.handle = handle
+        return self
+
+    def __exit__(self, *_):
+        self._site.server.handle = self._handle
+
+
+async def scheduled(site, owners):
+    """Have pods scheduled as kube-scheduler does: it waits for answers to filter, and for no binding."""
+    bindings = []
+    for pod in owners:
+        nodes = {"Pod": pod, "NodeNames": ["n1"]}
+        found = await site.call("filter", nodes)
+        assert found["NodeNames"] == ["n1"], found
+        metadata = pod["metadata"]
+        call = {"PodName": metadata["name"], "PodNamespace": "default", "PodUID": metadata["uid"], "Node": "n1"}
+        bindings.append(asyncio.create_task(site.call("bind", call)))
+        await asyncio.sleep(0.002)  # its own work for the next pod
+    return [(await each)["Error"] for each in bindings]
+
+
+async def owners_of(site, name):
+    return {each["name"] for each in (await site.reservation(name))["status"].get("currentOwners", ())}
+
+
+async def test_owners_that_enter_a_reservation_at_once_are_named_by_few_writes():
+    async with Site(nodes={"n1": "64"}) as site:
+        await site.reserve("r", "40", allocateOnce=False)
+        await site.place("r")
+        owners = [await site.pod(f"p-{number}", "1", app="r") for number in range(OWNERS)]
+        await site.settle()
+        site.faults.set((delayed(0.05),))
+        with Counted(site) as counted:
+            assert await scheduled(site, owners) == [""] * OWNERS
+        statuses = {key: count for key, count in counted.requests.items() if key[1] == "status"}
+        assert set(statuses) == {("PATCH", "status", 200)}  # none was forestalled by another pod's
+        assert sum(statuses.values()) <= OWNERS / 2
+        assert counted.requests["POST", "binding", 201] == OWNERS
+        assert await owners_of(site, "r") == {f"p-{number}" for number in range(OWNERS)}
+
+
+async def test_of_two_owners_that_enter_together_a_reservation_for_once_takes_one():
+    async with Site(nodes={"n1": "64"}) as site:
+        await site.reserve("r", "4", allocateOnce=True)
+        await site.place("r")
+        owners = [await site.pod(f"p-{number}", "1", app="r") for number in range(3)]
+        await site.settle()
+        site.faults.set((delayed(0.05),))
+        await scheduled(site, owners)
+        await site.settle(15)
+        (named,) = await owners_of(site, "r")
+        inside = [
+            each["metadata"]["name"]
+            for each in await site.pods()
+            if "scheduling.koordinator.sh/reservation-allocated" in each["metadata"].get("annotations", {})
+        ]
+        assert inside == [named]
+
+
+async def test_a_write_that_is_not_answered_leaves_every_pod_of_it_in_doubt_and_none_lost():
+    async with Site(nodes={"n1": "64"}) as site:
+        await site.reserve("r", "40", allocateOnce=False)
+        await site.place("r")
+        owners = [await site.pod(f"p-{number}", "1", app="r") for number in range(FIRST)]
+        await site.settle()
+        lost = Rule(fault=Fault.LOST, component="extender", verb="patch", resource=STATUS, after=True, times=2)
+        site.faults.set((delayed(0.05), lost))
+        said = await scheduled(site, owners)
+        assert any("nobody knows yet" in each for each in said)
+        site.faults.set(())
+        await site.settle(15)
+        for _ in range(3):
+            await site.turn()
+            await site.settle(2)
+        assert [await site.node_of(f"p-{number}") for number in range(FIRST)] == ["n1"] * FIRST
+        assert await owners_of(site, "r") == {f"p-{number}" for number in range(FIRST)}
+
+
+class Paced:
+    """Has the API server carry out so many requests a second, one after the other."""
+
+    def __init__(self, site, *, rate):
+        self._site, self._handle = site, site.server.handle
+        self._every, self._free_at = 1 / rate, 0.0
+
+    def __enter__(self):
+        async def handle(request):
+            now = asyncio.get_running_loop().time()
+            self._free_at = max(self._free_at, now) + self._every
+            await asyncio.sleep(self._free_at - now)
+            return await self._handle(request)
+
+        self._site.server.handle = handle
+        return self
+
+    def __exit__(self, *_):
+        self._site.server.handle = self._handle
+
+
+@pytest.mark.parametrize("rate", [400, 40], ids=["usual", "ten-times-slower"])
+async def test_every_binding_of_a_burst_is_answered_and_succeeds_however_slow_the_server_is(rate):
+    async with Site(nodes={"n1": "200"}) as site:
+        for number in range(30):
+            await site.reserve(f"r-{number}", "4", allocateOnce=False)
+            await site.place(f"r-{number}")
+        owners = [await site.pod(f"p-{n}-{k}", "1", app=f"r-{n}") for k in range(3) for n in range(30)]
+        await site.settle()
+        with Paced(site, rate=rate):
+            assert await scheduled(site, owners) == [""] * len(owners)
