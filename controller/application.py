@@ -131,7 +131,7 @@ class Application:
         identity = identity or f"{socket.gethostname()}_{secrets.token_hex(4)}"
         self._election = _election(configuration, client, identity, clock)
         leadership = Leadership(self._election)
-        self._recorder = Recorder(client, instance=identity, clock=clock)
+        self._recorder = Recorder(client, instance=identity, clock=clock, discarding=self.metrics.events_discarded.inc)
         rules = rules_of(configuration)
         self.world.always_follow(frozenset(rules))
         self._workloads = Workloads(client, world=self.world, rules=rules, woken=self._wake, clock=clock)

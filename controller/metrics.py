@@ -133,6 +133,11 @@ class Metrics:
             ["reason"],
             registry=self.registry,
         )
+        self.events_discarded = Counter(
+            "dra_reserve_events_discarded",
+            "Events that were not posted: too many of one namespace wait, or the API server refused or was away",
+            registry=self.registry,
+        )
         self.requests = Counter(
             "dra_reserve_api_requests",
             "Requests to the API server, by method, resource and status",

@@ -10,6 +10,7 @@ from dra.kube.reflector import Reflector
 from dra.kube.reflectors import Reflectors
 from dra.kube.resources import CLAIMS, NODES, PODS
 from dra.kube.store import Change, Deleted, Rewound, RewoundError, Synced, Upserted
+from dra.model import annotations
 from dra.model.claims import ResourceClaim
 from dra.model.nodes import Node
 from dra.model.pods import Pod
@@ -60,6 +61,7 @@ class Watches(Reflectors):
         for change in changes:
             match change:
                 case Upserted(obj=pod):
+                    annotations.trim(pod.metadata)  # the reflector keeps what it has shown us
                     self._world.observe_pod(pod, now=now)
                 case Deleted(obj=pod, certain=True):
                     self._world.pod_deleted(pod, now=now)

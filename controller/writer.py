@@ -42,6 +42,7 @@ from dra.kube.errors import ApiError, Conflict, NotFound
 from dra.kube.limits import Priority
 from dra.kube.resources import CLAIMS, NODES, PODS, RESERVATIONS, InvalidNameError
 from dra.kube.store import Rewound, RewoundError, earlier
+from dra.model import annotations
 from dra.model.claims import ResourceClaim
 from dra.model.meta import Key, PartialObject, Uid
 from dra.model.nodes import Node
@@ -204,6 +205,7 @@ class Writer:
         except NotFound:
             self._world.forget_claim(view.key, view.claim.metadata.uid)
             return None
+        annotations.trim(claim.metadata)  # it is compared with what is known
         before, version = known.metadata.resource_version if known is not None else "", claim.metadata.resource_version
         if earlier(version, before):
             raise RewoundError(Rewound(CLAIMS.what(view.key), version, before))

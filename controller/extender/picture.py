@@ -19,7 +19,7 @@ from typing import Final
 import msgspec
 
 from dra.api.reservations.model import MalformedReservationError, Phase, Reservation, TaintEffect, read
-from dra.engine.reservations import amounts, holdings, keepers, nodes, placeholders, ports
+from dra.engine.reservations import amounts, holdings, keepers, marks, nodes, placeholders, ports
 from dra.engine.reservations.amounts import Amounts
 from dra.engine.reservations.books import Books
 from dra.engine.reservations.claimants import Claimant, MalformedAnnotationError, allocated
@@ -27,6 +27,7 @@ from dra.engine.reservations.holdings import Holding
 from dra.engine.reservations.marks import ALLOCATED, NODE_RESERVATION, PRE_ALLOCATION_REQUIRED, TRUE
 from dra.engine.reservations.nodes import NodeReservation
 from dra.engine.reservations.nominations import Nominations
+from dra.model import annotations
 from dra.model.meta import DynamicObject, Struct, Uid
 from dra.model.placement import Host, PlacedPod
 
@@ -232,6 +233,7 @@ class Picture:
 
     def observe_pod(self, pod: PlacedPod) -> None:
         """Take in a pod."""
+        annotations.trim(pod.metadata, asked_for=marks.ASKED_FOR, longest=marks.LONGEST)
         uid = pod.metadata.uid
         if uid in self._gone:
             return

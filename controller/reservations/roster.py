@@ -17,6 +17,7 @@ from dra.engine.reservations.claimants import Claimant, MalformedAnnotationError
 from dra.engine.reservations.lifecycle import View
 from dra.engine.reservations.phases import TERMINAL
 from dra.engine.reservations.status import Consumer
+from dra.model import annotations
 from dra.model.meta import Key, Struct, Uid
 from dra.model.nodes import Node
 from dra.model.placement import PlacedPod
@@ -100,6 +101,7 @@ class Roster:
 
     def observe_pod(self, pod: PlacedPod) -> None:
         """Take in a pod."""
+        annotations.trim(pod.metadata, asked_for=marks.ASKED_FOR, longest=marks.LONGEST)
         uid = pod.metadata.uid
         if (reservation := placeholders.stands_for(pod.metadata)) is not None:
             self._placeholders.setdefault(reservation, {})[uid] = pod

@@ -39,6 +39,7 @@ from dra.engine.taints import Scope, TaintIndex
 from dra.engine.versions import later, told_by
 from dra.engine.window import UNLISTED
 from dra.engine.workloads import WorkloadIndex, WorkloadKey
+from dra.model import annotations
 from dra.model.claims import ResourceClaim
 from dra.model.meta import Key, Uid
 from dra.model.nodes import Node, NodeSelector
@@ -89,6 +90,7 @@ class World:
             # The last finalizer's removal deletes the object; the answer bears the version of before.
             self.forget_claim(key, uid)
             return
+        annotations.trim(claim.metadata)
         record = self._records.get(key)
         if record is None:
             record = self._records[key] = Record(key)

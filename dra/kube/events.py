@@ -7,8 +7,7 @@ nothing that decides may depend on it. What must not be lost is in conditions an
 import asyncio
 import itertools
 import logging
-from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final, NoReturn
 
 import msgspec
@@ -17,6 +16,7 @@ from dra.kube.backoff import Backoff
 from dra.kube.client import Client
 from dra.kube.clock import SYSTEM, Clock, micro_time
 from dra.kube.errors import AlreadyExists, ApiError, NotFound, ServerError, TooManyRequests, Unreachable
+from dra.kube.fairness import FairQueue
 from dra.kube.limits import Priority
 from dra.kube.resources import EVENTS
 from dra.kube.series import COUNT_EVERY, Fact, Memory, Series, shortened
@@ -25,6 +25,8 @@ from dra.model.meta import PartialObject
 CONTROLLER: Final = "reserve.dra/controller"
 
 QUEUE_MAX: Final = 1000
+"""Events that wait to be posted; of more, those of the namespace that has most of them are discarded."""
+
 ATTEMPTS: Final = 3
 FLUSH_WITHIN: Final = 5.0
 _NAME_MAX: Final = 200
@@ -35,7 +37,16 @@ _log: Final = logging.getLogger(__name__)
 class Recorder:
     """Writes events one after the other. `record` from anywhere; `run` beside the work; `close` at the end."""
 
-    def __init__(self, client: Client, *, instance: str, controller: str = CONTROLLER, clock: Clock = SYSTEM) -> None:
+    def __init__(
+        self,
+        client: Client,
+        *,
+        instance: str,
+        controller: str = CONTROLLER,
+        clock: Clock = SYSTEM,
+        discarding: Callable[[int], None] = lambda _: None,
+    ) -> None:
+        """``discarding`` hears how many facts were discarded just now."""
         self.posted = 0
         self.discarded = 0
         """Facts that were not written: queue full, no right, namespace going away, server away."""
@@ -44,8 +55,10 @@ class Recorder:
         self._instance = instance
         self._controller = controller
         self._clock = clock
+        self._discarding = discarding
         self._memory = Memory()
-        self._queue: deque[Series] = deque()
+        self._queue: FairQueue[Series] = FairQueue(QUEUE_MAX)
+        self._posting: Series | None = None
         self._news = asyncio.Event()
         self._numbers = itertools.count()
 
@@ -54,12 +67,15 @@ class Recorder:
         series = self._memory.state(fact, now=self._clock.now())
         if series is None:
             return
-        if len(self._queue) >= QUEUE_MAX:
-            self.discarded += 1
-            self._memory.forget(series)
-            return
-        self._queue.append(series)
+        refused = self._queue.put(series, namespace=fact.regarding.event_namespace)
+        if refused is not None:
+            self._discard(refused)
         self._news.set()
+
+    def _discard(self, series: Series) -> None:
+        self.discarded += 1
+        self._discarding(1)
+        self._memory.forget(series)
 
     async def run(self) -> NoReturn:
         """Write what is recorded, until cancelled."""
@@ -84,14 +100,16 @@ class Recorder:
                 for series in self._memory.due(now=self._clock.now(), all_of_them=True):
                     await self._count(series)
         except TimeoutError:
-            self.discarded += len(self._queue)
-            self._queue.clear()
+            left = self._queue.clear() + (self._posting is not None)
+            self._posting = None
+            self.discarded += left
+            self._discarding(left)
 
     async def _drain(self) -> None:
-        while self._queue:
-            series = self._queue[0]
-            await self._post(series)
-            self._queue.popleft()  # only now: a cancelled post is done again by `close`, under the same name
+        while self._posting is not None or self._queue:
+            self._posting = self._posting or self._queue.pop()
+            await self._post(self._posting)
+            self._posting = None  # only now: a cancelled post is done again by `close`, under the same name
 
     async def _post(self, series: Series) -> None:
         """Create the Event."""
@@ -104,8 +122,7 @@ class Recorder:
                 _log.debug("%s", error)
             else:
                 _log.exception("event %r is not written, by a mistake of ours", fact.note)
-            self.discarded += 1
-            self._memory.forget(series)
+            self._discard(series)
         else:
             self.posted += 1
             series.posted = True

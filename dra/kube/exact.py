@@ -14,6 +14,7 @@ from typing import Any, Final, TypeAlias
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
+from dra.model import annotations
 from dra.model.claims import ResourceClaim
 
 PROTOBUF: Final = "application/vnd.kubernetes.protobuf"
@@ -118,7 +119,8 @@ class ExactClaim:
         entries = [(each.api_group, each.resource, each.name, each.uid) for each in status.reserved_for]
         return (
             metadata.uid == claim.metadata.uid
-            and {pair.key: pair.value for pair in metadata.annotations} == (claim.metadata.annotations or {})
+            and annotations.kept({pair.key: pair.value for pair in metadata.annotations})
+            == annotations.kept(claim.metadata.annotations or {})
             and list(metadata.finalizers) == list(claim.metadata.finalizers or ())
             and metadata.HasField("deletion_timestamp") == claim.metadata.deleting
             and status.HasField("allocation") == (claim.status.allocation is not None)

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from dra.api.configuration import LogFormat, Logging
+from dra.model.printable import plain, shown
 
 flow: Final[contextvars.ContextVar[str]] = contextvars.ContextVar("flow", default="")
 """Which decision the present log line belongs to."""
@@ -24,7 +25,7 @@ class JsonFormatter(logging.Formatter):
             "time": datetime.fromtimestamp(record.created, tz=UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": record.getMessage(),
+            "message": shown(record.getMessage(), on_a_terminal=True),
         }
         if flow.get():
             line["flow"] = flow.get()
@@ -41,7 +42,7 @@ class TextFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """Return the line."""
         at = datetime.fromtimestamp(record.created, tz=UTC).strftime("%H:%M:%S.%f")[:-3]
-        line = " ".join(filter(None, (at, record.levelname.lower(), flow.get(), record.getMessage())))
+        line = " ".join(filter(None, (at, record.levelname.lower(), flow.get(), plain(record.getMessage()))))
         return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from dra.cel import expressions
 from dra.cli.main import main
+from tests.deploy import judging
 
 FOLDER = Path(__file__).parents[2] / "deploy" / "kubelet-plugin"
 ACCOUNT = "system:serviceaccount:dra-reserve-nodes:dra-reserve-kubelet-plugin"
@@ -97,7 +97,7 @@ def test_ports_are_those_of_the_arguments(container):
     assert {name: told[name].rpartition(":")[2] for name in ports} == ports
 
 
-@pytest.mark.parametrize("file", ["own-slices.yaml", "own-claims.yaml"])
+@pytest.mark.parametrize("file", ["own-slices.yaml", "own-claims.yaml", "own-events.yaml"])
 def test_the_policies_are_about_the_account_that_the_pods_have(pod, file):
     policy, binding = documents(file)
     (account,) = documents("service-account.yaml")
@@ -111,22 +111,7 @@ def test_the_policies_are_about_the_account_that_the_pods_have(pod, file):
 
 def judge(request, *, obj=None, old=None, file="own-slices.yaml"):
     """Return whether the policy lets a request pass, and what it says."""
-    spec = documents(file)[0]["spec"]
-    dynamic = expressions.cel.Type.DYN
-    within = expressions.environment(dict.fromkeys(("request", "object", "oldObject", "variables"), dynamic))
-    data = {"request": request, "object": obj, "oldObject": old, "variables": {}}
-
-    def value(text):
-        return expressions.Expression(text, within).evaluate(data)
-
-    if not all(value(each["expression"]) for each in spec["matchConditions"]):
-        return True, ""
-    for variable in spec["variables"]:
-        data["variables"][variable["name"]] = value(variable["expression"])
-    for each in spec["validations"]:
-        if not value(each["expression"]):
-            return False, each.get("message") or value(each["messageExpression"])
-    return True, ""
+    return judging.judge(documents(file)[0]["spec"], request, obj=obj, old=old)
 
 
 def asked(operation, *, node="n1", user=ACCOUNT):

@@ -139,7 +139,6 @@ def own_cluster() -> Iterator[Cluster | None]:
         yield None
         return
     with Cluster(Options(nodes=SOUND_NODES, broken_nodes=BROKEN_NODES)) as cluster:
-        installation.guard(cluster.admin_kubeconfig)
         yield cluster
 
 
@@ -153,8 +152,6 @@ def visited() -> Iterator[RunFolder | None]:
     with RunFolder() as folder:
         found = planes.start(folder, api=place.api) if place.api else os.environ["KUBECONFIG"]
         admin = kubeconfig.flatten(folder.path / ADMIN, kubeconfig=str(found))
-        if not place.api:  # a plane of ours evaluates no policies
-            installation.guard(admin)
         nodes = FakeNodes(folder, binaries.build(binaries.kwok()), kubeconfig=admin)
         nodes.kwok.start()
         try:
@@ -178,6 +175,8 @@ def target(mode: Mode, own_cluster: Cluster | None, visited: RunFolder | None) -
     # Helm is for clusters that are there for the tests alone.
     way = installation.Way.KUSTOMIZE if own_cluster is None else installation.way(mode)
     installation.change_over(admin, mode=mode, way=way)
+    if not place.api:  # a plane of ours evaluates no policies
+        installation.guard(admin)
     # A plane of ours knows one token, and keeps nobody from anything.
     installed = admin if place.api else installation.controller_kubeconfig(admin, folder.path)
     return Target(mode=mode, admin=admin, controller=installed, folder=folder, own=own_cluster)

@@ -269,12 +269,18 @@ async def test_every_kind_of_kubernetes_without_a_namespace_is_refused_by_name(
             await namespace.create(_claim(f"{name}/x"))
 
 
-async def test_what_a_controller_makes_from_a_template_is_never_refused(api: Api, namespace: Namespace) -> None:
+async def test_what_a_claim_controller_makes_from_a_template_is_never_refused_and_a_tenants_claim_is(
+    place: Place,
+) -> None:
+    """Anybody may write that a controller owns the claim."""
     claim = _claim("nodes/node-000")
     claim["metadata"]["ownerReferences"] = [
         {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u", "controller": True}
     ]
-    await api.request("POST", CLAIMS.path(namespace=namespace.name), claim, query={"dryRun": "All"})
+    path, query = CLAIMS.path(namespace=place.namespace.name), {"dryRun": "All"}
+    await place.admin.request("POST", path, claim, query=query)
+    with pytest.raises(ApiError, match=NOWHERE):
+        await place.tenant.request("POST", path, claim, query=query)
 
 
 async def test_the_api_server_finds_nothing_to_warn_of_in_the_policies(api: Api) -> None:

@@ -10,6 +10,7 @@ from typing import Any, Final
 import click
 
 from dra.cli.kubectl.examples import epilog
+from dra.cli.kubectl.terminal import printable
 from dra.cli.lazily import Lazily, Places
 
 COMMANDS: Final[Places] = {
@@ -102,7 +103,8 @@ class _Verbs(Lazily):
         return found
 
     def main(self, *arguments: Any, **settings: Any) -> Any:  # noqa: ANN401 - click's
-        return super().main(*arguments, **{**settings, "prog_name": NAME})
+        with printable():
+            return super().main(*arguments, **{**settings, "prog_name": NAME})
 
     def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401 - click's
         """Run a command; one that cannot be watched says what can."""

@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from dra.cli.kubectl.connection import FailedError
 
@@ -16,16 +16,81 @@ def documents(paths: Sequence[str]) -> Iterator[Any]:
     """Yield what is in the files; ends the command where one cannot be read."""
     import yaml  # noqa: PLC0415 - help needs none
 
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     for path in paths:
         for file in _files(path):
             try:
                 text = sys.stdin.read() if file is None else file.read_text(encoding="utf-8")
-                yield from yaml.load_all(text, Loader=loader)
+                yield from _loaded(text, path)
             except (OSError, UnicodeDecodeError) as error:
                 raise FailedError(f"{path}: {getattr(error, 'strerror', None) or error}") from error
             except yaml.YAMLError as error:
                 raise FailedError(f"{path}: is no YAML: {error}") from error
+
+
+VALUES_MAX: Final = 1_000_000
+"""Values of one document, counting what an alias stands for each time: 1 KB of aliases may stand for any number."""
+
+LEVELS_MAX: Final = 256
+"""Levels of maps and lists of one document."""
+
+
+def _loaded(text: str, path: str) -> Iterator[Any]:
+    """Yield the documents of a text, each of them measured before anybody walks through it."""
+    import yaml  # noqa: PLC0415 - help needs none
+
+    made = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    _look_at_levels(yaml.parse(text, Loader=made), path)
+    loader = made(text)
+    try:
+        while loader.check_node():
+            node = loader.get_node()
+            _measure(node, path)
+            yield loader.construct_document(node)
+    finally:
+        loader.dispose()
+
+
+def _look_at_levels(events: Iterable[Any], path: str) -> None:
+    """Refuse what is nested too deep while it is still flat: composing it recurses, in C. Ends the command."""
+    level = 0
+    for event in events:
+        kind = type(event).__name__
+        level += kind.endswith("StartEvent") - kind.endswith("EndEvent")
+        if level > LEVELS_MAX + 2:  # the stream and the document are two
+            raise FailedError(f"{path}: is nested more than {LEVELS_MAX} levels deep")
+
+
+def _measure(root: Any, path: str) -> None:  # noqa: ANN401 - a node of YAML
+    """Refuse a document that aliases make endless, too large or too deep. Ends the command."""
+    sizes: dict[int, tuple[int, int]] = {}
+    """Values in a node, and levels."""
+
+    open_: set[int] = set()
+    stack: list[tuple[Any, bool]] = [(root, False)]
+    while stack:
+        node, done = stack.pop()
+        children = _children(node)
+        if done:
+            open_.discard(id(node))
+            below = [sizes[id(child)] for child in children]
+            sizes[id(node)] = (1 + sum(size for size, _ in below), 1 + max((levels for _, levels in below), default=0))
+            if sizes[id(node)][0] > VALUES_MAX:
+                raise FailedError(f"{path}: its aliases stand for more than {VALUES_MAX:,} values")
+            if sizes[id(node)][1] > LEVELS_MAX + 1:
+                raise FailedError(f"{path}: is nested more than {LEVELS_MAX} levels deep")
+        elif id(node) in open_:
+            raise FailedError(f"{path}: an alias stands for a part of itself")
+        elif id(node) not in sizes:
+            open_.add(id(node))
+            stack.append((node, True))
+            stack += [(child, False) for child in children]
+
+
+def _children(node: Any) -> list[Any]:  # noqa: ANN401 - likewise
+    value = node.value
+    if not isinstance(value, list):
+        return []
+    return [part for each in value for part in (each if isinstance(each, tuple) else (each,))]
 
 
 def _files(path: str) -> Sequence[Path | None]:

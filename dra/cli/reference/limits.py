@@ -6,11 +6,15 @@ from typing import Final, NamedTuple
 import controller.extender.clients
 import controller.extender.server
 import controller.extender.turns
+import controller.publisher
 import controller.workloads
 import dra.cel.nesting
 import dra.engine.kinds
+import dra.engine.reservations.marks
 import dra.kube.discovery
+import dra.kube.events
 import dra.kube.sender
+import dra.model.annotations
 from dra.cli.reference import markdown
 from dra.serving.connections import Bounds
 from dra.telemetry import endpoints
@@ -126,7 +130,17 @@ _EXTENDER: Final = (
     ),
 )
 
+_MEMORY: Final = Bound(
+    "characters of annotations kept in memory of each claim and pod",
+    f"{dra.model.annotations.FEW}",
+    "only annotations that a rule reads are kept, each cut off after "
+    f"{dra.model.annotations.LONGEST} characters ({dra.engine.reservations.marks.LONGEST} of pods in Reservations); "
+    "a held claim is not given to a pod whose template asks for other ones",
+    "–",
+)
+
 _CONTROLLER: Final = (
+    _MEMORY,
     Bound(
         "kinds of workloads watched for the claims of one namespace; kinds with a release rule and built-in kinds are "
         "not counted",
@@ -142,6 +156,13 @@ _CONTROLLER: Final = (
         f"{controller.workloads.RETRY[0]:g} to {controller.workloads.RETRY[1]:g} s, "
         f"{1 / controller.workloads.BETWEEN_TURNS:g} kinds a second at most",
         "the claim has no entry of its workload yet",
+    ),
+    Bound(
+        "Events that wait to be posted; namespaces take turns",
+        str(dra.kube.events.QUEUE_MAX),
+        "an Event of the namespace that has most of them is discarded; what it tells is told again after "
+        f"{controller.publisher.AGAIN_AFTER / 60:g} minutes, if it still is the case",
+        "metric `dra_reserve_events_discarded_total`",
     ),
     Bound(
         "iterations of a release rule for one object",

@@ -49,6 +49,13 @@ GATE: Final = "reserve.dra/reservation"
 RESERVATION_NAME: Final = f"{_GROUP}/reservation-name"
 """Annotation of such a pod: which one."""
 
+ASKED_FOR: Final = frozenset(
+    {AFFINITY, EXACT_MATCH, ALLOCATED, PRE_ALLOCATABLE_PRIORITY, HEIR_OF, REPLACES, RESERVATION_NAME, LOOK_AGAIN}
+)
+"""Annotations of pods that are kept in memory where a pod has many (`dra.model.annotations`)."""
+LONGEST: Final = 16_384
+"""Characters of one of these that are kept; a longer one cannot be read, and refuses its pod by name."""
+
 # On nodes, and on reservations for what is held within them.
 NODE_RESERVATION: Final = "node.koordinator.sh/reservation"
 

@@ -147,6 +147,24 @@ async def test_a_full_queue_drops_the_newest(clock):
     assert recorder.posted == QUEUE_MAX
 
 
+async def test_a_tenant_that_fills_the_queue_keeps_no_event_of_another_back(clock):
+    """3,000 claims of one namespace, and the Event of another namespace's claim never came."""
+    heard = []
+    transport = always(ACCEPTED)
+    recorder = Recorder(client_of(transport), instance="i", clock=clock, discarding=heard.append)
+    for number in range(3 * QUEUE_MAX):
+        recorder.record(fact(str(number)))
+    theirs = fact("the other one")
+    elsewhere = msgspec.structs.replace(theirs.regarding, namespace="alice", uid="alice")
+    recorder.record(msgspec.structs.replace(theirs, regarding=elsewhere))
+    running = asyncio.create_task(recorder.run())
+    await asyncio.sleep(1.0)
+    assert [r.path for r in transport.requests].index("/apis/events.k8s.io/v1/namespaces/alice/events") <= 1
+    assert sum(heard) == recorder.discarded == 2 * QUEUE_MAX + 1
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+
 async def test_closing_writes_what_is_left_and_the_counts(clock):
     transport = always(ACCEPTED)
     recorder = Recorder(client_of(transport), instance="i", clock=clock)

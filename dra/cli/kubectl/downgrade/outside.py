@@ -25,8 +25,21 @@ GATE_LABEL: Final = "reserve.dra/gate"
 PART_OF: Final = "app.kubernetes.io/part-of=dra-reserve"
 CONTROLLERS: Final = "app.kubernetes.io/name=dra-reserve"
 
-OF_THE_PLUGIN: Final = frozenset({"own-claims.reserve.dra", "own-slices.reserve.dra"})
+OF_THE_PLUGIN: Final = frozenset(
+    f"{name}.reserve.dra" for name in ("own-claims", "own-events", "own-slices", "own-topologies")
+)
 """Policies that belong to the node plugin, which goes on working."""
+
+OF_THE_INSTALLATION: Final = frozenset(
+    f"{name}.reserve.dra"
+    for name in (
+        *("entries", "releases", "annotations", "references", "controller-pods"),
+        *("reservations", "preemption", "placeholders"),
+        *("extender-writes", "extender-objects", "controller-reservations"),
+    )
+)
+"""Policies that come with the manifests and go with them. No stock component is limited by one, and no pod waits for
+one: they may stay until the manifests are deleted."""
 
 _ADMISSION: Final = "admissionregistration.k8s.io"
 _POLICIES: Final = (
@@ -62,7 +75,7 @@ async def look(connection: Connection, survey: Survey, wish: Wish) -> list[Findi
         judge_claims(survey),
         await controllers(client, wish),
         checks.judge_stock(sign, replace=False, back=True),
-        await _policies(client, discovery),
+        await _policies(client, discovery, wish),
         await _namespaces(client, discovery),
         judge_gates(survey),
         judge_notes(survey, purge=wish.purge),
@@ -112,14 +125,14 @@ def judge_controllers(lease: Lease | None, deployments: Iterable[PartialObject],
     return Finding(check=check, verdict=Verdict.OK, detail=detail)
 
 
-async def _policies(client: Client, discovery: Discovery) -> Finding:
-    found = []
+async def _policies(client: Client, discovery: Discovery, wish: Wish) -> Finding:
+    found, theirs = [], OF_THE_PLUGIN if wish.purge else OF_THE_PLUGIN | OF_THE_INSTALLATION
     for plural in _POLICIES:
         objects = await _listed(client, discovery, GroupResource(resource=plural, group=_ADMISSION))
         names = (each.metadata.name for each in objects)
-        found += [f"{plural}/{name}" for name in names if name.endswith(".reserve.dra") and name not in OF_THE_PLUGIN]
+        found += [f"{plural}/{name}" for name in names if name.endswith(".reserve.dra") and name not in theirs]
     if not found:
-        return Finding(check="policies", verdict=Verdict.OK, detail="none of ours")
+        return Finding(check="policies", verdict=Verdict.OK, detail="none that makes pods wait")
     return Finding(
         check="policies",
         verdict=Verdict.LEFT,

@@ -6,6 +6,7 @@ What is nobody's business is not in it (`redaction`).
 import gzip
 import io
 import tarfile
+import zlib
 from pathlib import Path
 from typing import Final
 
@@ -20,8 +21,10 @@ VERSION: Final = 2
 
 MANIFEST: Final = "bundle.json"
 SNAPSHOT: Final = "snapshot.json"
-LARGEST: Final = 512 * 2**20
-"""Bytes of a snapshot that are read: a file that somebody sent may claim to be anything."""
+FILES: Final = 2
+
+LARGEST: Final = 256 * 2**20
+"""Bytes of a bundle that are unpacked: a file that somebody sent may claim to be anything."""
 
 
 class MalformedBundleError(Exception):
@@ -56,21 +59,52 @@ def write(snapshot: Snapshot, path: Path) -> None:
 def read(path: Path) -> Snapshot:
     """Return what a bundle holds. Raises MalformedBundleError."""
     try:
-        with tarfile.open(path, mode="r:gz") as archive:
-            manifest = msgspec.json.decode(_member(archive, MANIFEST), type=Manifest)
-            if manifest.version != VERSION:
-                raise MalformedBundleError(
-                    f"{path}: is a bundle of version {manifest.version}, this program reads version {VERSION}"
-                )
-            return msgspec.json.decode(_member(archive, SNAPSHOT), type=Snapshot)
-    except (tarfile.TarError, OSError, EOFError, KeyError, msgspec.DecodeError) as error:
+        with gzip.open(path) as zipped, tarfile.open(fileobj=_Limited(zipped), mode="r|") as archive:
+            contents = _contents(archive)
+        manifest = msgspec.json.decode(contents[MANIFEST], type=Manifest)
+        if manifest.version != VERSION:
+            raise MalformedBundleError(
+                f"{path}: is a bundle of version {manifest.version}, this program reads version {VERSION}"
+            )
+        return msgspec.json.decode(contents[SNAPSHOT], type=Snapshot)
+    except KeyError as error:
+        raise MalformedBundleError(f"{path}: is no bundle of kubectl dra: it has no file {error}") from error
+    except (tarfile.TarError, OSError, EOFError, ValueError, zlib.error, msgspec.MsgspecError) as error:
         raise MalformedBundleError(f"{path}: is no bundle of kubectl dra: {error}") from error
+    except RecursionError as error:
+        raise MalformedBundleError(f"{path}: is no bundle of kubectl dra: it is nested too deep") from error
 
 
-def _member(archive: tarfile.TarFile, name: str) -> bytes:
-    """Return a file of an archive; nothing is ever unpacked to a path."""
-    info = archive.getmember(name)
-    opened = archive.extractfile(info)
-    if opened is None or info.size > LARGEST:
-        raise MalformedBundleError(f"{name} is no file of a bundle")
-    return opened.read()
+class _Limited(io.RawIOBase):
+    """An unpacked archive, of which `LARGEST` bytes and no more are read, whatever its headers say."""
+
+    def __init__(self, stream: gzip.GzipFile) -> None:
+        self._stream = stream
+        self._left = LARGEST
+
+    def read(self, size: int = -1, /) -> bytes:
+        """Read as the stream does; raises ValueError once there was too much."""
+        found = self._stream.read(min(size, _AT_ONCE) if size >= 0 else _AT_ONCE)
+        self._left -= len(found)
+        if self._left < 0:
+            raise ValueError(f"it unpacks to more than {LARGEST >> 20} MiB")
+        return found
+
+
+_AT_ONCE: Final = 2**20
+
+
+def _contents(archive: tarfile.TarFile) -> dict[str, bytes]:
+    """Return the two files of a bundle, in the order in which they stand there; nothing is unpacked to a path.
+
+    Links are no files: of one that is linked to another the size says nothing, and links may lead in a circle.
+    """
+    found: dict[str, bytes] = {}
+    for info in archive:
+        opened = archive.extractfile(info) if info.isreg() and info.name in {MANIFEST, SNAPSHOT} else None
+        if opened is None or info.name in found:
+            raise MalformedBundleError(f"{info.name!r:.60} is no file of a bundle")
+        found[info.name] = opened.read()
+        if len(found) == FILES:
+            break
+    return found

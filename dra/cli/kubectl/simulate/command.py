@@ -79,10 +79,10 @@ def simulate(  # noqa: PLR0913 - one for each option
     try:
         _prioritize(wishes, snapshot)
         outcome = play(snapshot, wishes)
-    except UnknownClassError as error:
+    except (MalformedManifestError, UnknownClassError) as error:
         raise FailedError(str(error)) from error
     _tell(outcome, choice, style)
-    for each in wishes.ignored:
+    for each in (*wishes.ignored, *outcome.unread):
         say(f"not simulated: {each}")
     for gap in snapshot.gaps:
         say(f"not looked at: {gap.resource}: {gap.why}")

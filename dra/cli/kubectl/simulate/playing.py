@@ -81,10 +81,12 @@ class Outcome:
 
     fates: tuple[Fate, ...]
     after: Snapshot
+    unread: tuple[str, ...] = ()
+    """Reservations of the cluster that cannot be placed, and why: anybody may annotate one so."""
 
 
 def play(snapshot: Snapshot, wishes: Wishes) -> Outcome:
-    """Return what a scheduler would do."""
+    """Return what a scheduler would do; raises MalformedManifestError for a Reservation of the manifests."""
     return _Play(snapshot, wishes).run()
 
 
@@ -102,6 +104,7 @@ class _Play:
         self._pods: dict[Uid, PlacedPod] = {pod.metadata.uid: pod for pod in self._snapshot.pods}
         self._generation = Generation(self._snapshot, (*self._snapshot.templates, *wishes.templates))
         self._reserving: Reserving | None = None
+        self._unread: list[str] = []
         for host in self._snapshot.nodes:
             self._cluster.observe_host(host)
         for each in self._snapshot.slices:
@@ -127,7 +130,13 @@ class _Play:
         there = {placeholders.stands_for(pod.metadata) for pod in self._pods.values()}
         for reservation in reserving.waiting():
             if Uid(reservation.metadata.uid) not in there:
-                pod = self._placeholder(reservation)
+                try:
+                    pod = self._placeholder(reservation)
+                except MalformedManifestError as error:
+                    if reservation.metadata.name in self._first:
+                        raise
+                    self._unread.append(str(error))
+                    continue
                 self._pods[pod.metadata.uid] = pod
 
     def _placeholder(self, reservation: Reservation) -> PlacedPod:
@@ -146,7 +155,9 @@ class _Play:
             self._rounds([entry for entry in self._queue() if entry.pod.metadata.uid not in self._new])
         self._equip(lambda _: True)
         self._rounds(self._queue())
-        return Outcome(tuple(self._fates[uid] for uid in self._order if uid in self._fates), self._after())
+        return Outcome(
+            tuple(self._fates[uid] for uid in self._order if uid in self._fates), self._after(), (*self._unread,)
+        )
 
     def _equip(self, whom: Callable[[PlacedPod], bool]) -> None:
         """Make claims for new pods, and for those that look for a reservation's place."""

@@ -9,7 +9,7 @@ import yaml
 from dra.cli.kubectl import standdown
 from dra.cli.kubectl.connection import FailedError
 from dra.cli.kubectl.downgrade.command import Order, _work, _written
-from dra.cli.kubectl.downgrade.outside import OF_THE_PLUGIN, Wish
+from dra.cli.kubectl.downgrade.outside import OF_THE_INSTALLATION, OF_THE_PLUGIN, Wish
 from dra.cli.kubectl.findings import ready
 from dra.cli.kubectl.options import Style
 from dra.engine.claims.downgrade import Standing
@@ -196,7 +196,16 @@ async def test_a_deployment_without_a_lease_is_not_worked_against(cluster):
         await _work(cluster.connection(), order())
 
 
+def policies(*folders):
+    """The names of all admission policies in some folders of deploy/."""
+    files = (file for folder in folders for file in (ROOT / "deploy" / folder).glob("*.yaml"))
+    objects = [obj for file in files for obj in yaml.safe_load_all(file.read_text())]
+    return {obj["metadata"]["name"] for obj in objects if obj and "AdmissionPolicy" in obj.get("kind", "")}
+
+
 def test_the_policies_of_the_plugin_are_known():
-    manifests = (each.read_text() for each in (ROOT / "deploy" / "kubelet-plugin").glob("*.yaml"))
-    objects = [obj for text in manifests for obj in yaml.safe_load_all(text)]
-    assert {obj["metadata"]["name"] for obj in objects if "AdmissionPolicy" in obj["kind"]} == OF_THE_PLUGIN
+    assert policies("kubelet-plugin", "node-topology") == OF_THE_PLUGIN
+
+
+def test_the_policies_that_come_with_the_manifests_are_known_and_that_of_the_gate_is_none_of_them():
+    assert policies("kustomize/base", "policies", "reservations") == OF_THE_INSTALLATION | {"gate.reserve.dra"}

@@ -169,11 +169,53 @@ def _archive(path, **members):
         ),
         pytest.param({"bundle_json": b"{}"}, "is no bundle", id="without-a-snapshot"),
         pytest.param({"bundle_json": b"[", "snapshot_json": b"{}"}, "is no bundle", id="no-json"),
+        pytest.param({"bundle_json": b'{"format": "\xff"}', "snapshot_json": b"{}"}, "is no bundle", id="no-text"),
+        pytest.param({"bundle_json": b"{}", "snapshot_json": b"\xff"}, "is no bundle", id="no-text-in-the-snapshot"),
+        pytest.param(
+            {"bundle_json": b"{}", "snapshot_json": b'{"claims": ' + b"[" * 100_000}, "is no bundle", id="nested-deep"
+        ),
+        pytest.param(
+            {"bundle_json": b"{}", "other_json": b"{}"}, "'other.json' is no file of a bundle", id="a-stranger"
+        ),
     ],
 )
 def test_what_is_no_bundle_is_refused(tmp_path, members, told):
     _archive(tmp_path / "b.tgz", **members)
     with pytest.raises(bundle.MalformedBundleError, match=told):
+        bundle.read(tmp_path / "b.tgz")
+
+
+LINKS = {
+    "hard": [("bundle.json", tarfile.LNKTYPE, "big"), ("snapshot.json", tarfile.LNKTYPE, "big")],
+    "symbolic": [("bundle.json", tarfile.SYMTYPE, "big")],
+    "in-a-circle": [
+        ("bundle.json", tarfile.SYMTYPE, "snapshot.json"),
+        ("snapshot.json", tarfile.SYMTYPE, "bundle.json"),
+    ],
+    "a-device": [("bundle.json", tarfile.CHRTYPE, "")],
+}
+
+
+@pytest.mark.parametrize("links", LINKS.values(), ids=LINKS)
+def test_what_is_linked_to_something_is_no_file_of_a_bundle(tmp_path, links):
+    """The size in the header of a link says nothing of the file: 6.7 MB became 1.6 GB."""
+    with tarfile.open(tmp_path / "b.tgz", "w:gz") as archive:
+        for name, kind, target in links:
+            info = tarfile.TarInfo(name)
+            info.type, info.linkname = kind, target
+            archive.addfile(info)
+    with pytest.raises(bundle.MalformedBundleError, match="is no file of a bundle"):
+        bundle.read(tmp_path / "b.tgz")
+
+
+@pytest.mark.parametrize("claimed", ["the-size-it-has", "a-size-it-has-not"])
+def test_of_a_bomb_no_more_is_unpacked_than_bundles_have(tmp_path, monkeypatch, claimed):
+    monkeypatch.setattr(bundle, "LARGEST", 1 << 20)
+    info = tarfile.TarInfo("bundle.json")
+    info.size = (1 << 24) if claimed == "the-size-it-has" else (1 << 40)
+    packed = gzip.compress(info.tobuf() + bytes(1 << 24))
+    (tmp_path / "b.tgz").write_bytes(packed)
+    with pytest.raises(bundle.MalformedBundleError, match="unpacks to more than 1 MiB"):
         bundle.read(tmp_path / "b.tgz")
 
 

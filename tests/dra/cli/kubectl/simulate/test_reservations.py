@@ -163,3 +163,23 @@ def test_an_added_node_takes_a_reservation_too(simulate):
     cluster = having(reservation("r", on="n1"), slices=[offer("n1")])
     found = simulate(reservation("s", cpu=8), cluster=cluster, options=("--add-nodes=n1=1",))
     assert found["s"]["node"] == "n1-more-1"
+
+
+RESIZE = "scheduling.koordinator.sh/reservation-resize-allocatable"
+
+
+@pytest.mark.parametrize("text", ["{bad", "[]", '{"resources": {"cpu": "x"}}'], ids=["no-json", "a-list", "no-amount"])
+def test_a_reservation_that_somebody_annotated_badly_is_left_out_and_no_reason_to_give_up(simulate, text):
+    """Whoever may annotate one Reservation ended every simulation of the cluster with a trace back."""
+    bad = reservation("bad")
+    bad["metadata"] |= {"uid": "uid-bad", "resourceVersion": "1", "annotations": {RESIZE: text}}
+    found = simulate(others("x"), cluster=having(bad))
+    assert placed(found) == {"x"}
+
+
+def test_a_reservation_of_the_manifests_that_is_annotated_badly_is_an_error_with_its_name(simulate):
+    bad = reservation("bad")
+    bad["metadata"]["annotations"] = {RESIZE: "{bad"}
+    done = simulate(bad, cluster=having())
+    assert done.exit_code == 2
+    assert "reservation bad: annotation " in done.stderr

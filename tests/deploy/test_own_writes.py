@@ -1,0 +1,342 @@
+"""What the accounts of dra-reserve may write, by the policies that limit them: what they do, and nothing else.
+
+A stolen token of the controller changed images in kube-system and made privileged pods. That the accounts can do their
+work under these policies is shown by all scenarios; a real API server judges the same rows in
+tests/scenarios/test_own_writes.py.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+from dra.api.reservations.model import Reservation
+from dra.engine import patches
+from dra.engine.reservations import marks, placeholders
+from tests.deploy.judging import judge, policy
+from tests.dra.api.reservations.manifests import manifest
+
+Json = dict[str, Any]
+
+CONTROLLER = "system:serviceaccount:dra-reserve:dra-reserve-controller"
+EXTENDER = "system:serviceaccount:dra-reserve:dra-reserve-extender"
+PLUGIN = "system:serviceaccount:dra-reserve-nodes:dra-reserve-kubelet-plugin"
+PODS = policy("kustomize/base/own-writes.yaml")
+EVICTED = {"type": "DisruptionTarget", "status": "True", "reason": "DeletionByDeviceTaintManager"}
+
+
+def pod(**spec: Any) -> Json:
+    return {
+        "metadata": {"name": "p", "namespace": "ml", "labels": {"app": "a"}, "annotations": {"other": "x"}},
+        "spec": {
+            "containers": [{"name": "main", "image": "registry.k8s.io/pause:3.10"}],
+            "schedulingGates": [{"name": "reserve.dra/claim"}, {"name": "example.com/gate"}],
+            "resourceClaims": [{"name": "gpu", "resourceClaimName": "gpu"}],
+            **spec,
+        },
+        "status": {"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "False"}]},
+    }
+
+
+def placeholder() -> Json:
+    made = manifest()
+    made["metadata"]["uid"] = "0c3f1e9a-5f6b-4f0e-9f3c-1d2a3b4c5d6e"
+    return copy.deepcopy(placeholders.manifest(Reservation.model_validate(made)))
+
+
+def changed(obj: Json, **paths: Any) -> Json:
+    """A copy with other values; paths with ``__`` for dots, a number for an index, and None for nothing there."""
+    made = copy.deepcopy(obj)
+    for path, value in paths.items():
+        *parents, last = path.split("__")
+        at: Any = made
+        for each in parents:
+            at = at[int(each)] if isinstance(at, list) else at.setdefault(each, {})
+        if value is None:
+            at.pop(last, None)
+        else:
+            at[last] = value
+    return made
+
+
+def asked(operation: str, *, part: str = "", user: str = CONTROLLER, **more: Any) -> Json:
+    found = {"operation": operation, "namespace": "ml", "name": "p", "userInfo": {"username": user}, **more}
+    return {**found, "subResource": part} if part else found
+
+
+def patched(patch: Json) -> Json:
+    """The pod after a merge patch of ours."""
+    made = pod()
+    for section, fields in patch.items():
+        for name, value in fields.items():
+            if value is None:
+                made[section].pop(name)
+            elif isinstance(value, dict):
+                made[section].setdefault(name, {}).update(value)
+            else:
+                made[section][name] = value
+    return made
+
+
+def annotated(**values: str) -> Json:
+    return {**pod(), "metadata": {**pod()["metadata"], "annotations": {"other": "x", **values}}}
+
+
+WORK = [
+    pytest.param(
+        "UPDATE", "", pod(), patched({"spec": {"schedulingGates": [{"name": "example.com/gate"}]}}), id="ungates"
+    ),
+    pytest.param("UPDATE", "", pod(), patched(patches.kick("1")), id="touches"),
+    pytest.param("UPDATE", "", pod(), annotated(**{marks.ALLOCATED: "{}"}), id="lets-into-a-reservation"),
+    pytest.param("UPDATE", "", annotated(**{marks.ALLOCATED: "{}"}), pod(), id="lets-out-of-a-reservation"),
+    pytest.param("UPDATE", "", pod(), changed(pod(), metadata__labels={"app": "a", marks.INSIDE: "u"}), id="labels"),
+    pytest.param("UPDATE", "status", pod(), changed(pod(), status__nominatedNodeName="n"), id="nominates"),
+    pytest.param("UPDATE", "status", pod(), changed(pod(), status__resourceClaimStatuses=[{}]), id="names-claims"),
+    pytest.param(
+        "UPDATE",
+        "status",
+        pod(),
+        changed(pod(), status__conditions=[*pod()["status"]["conditions"], EVICTED]),
+        id="says-why",
+    ),
+    pytest.param("DELETE", "", changed(pod(), status__conditions=[EVICTED]), None, id="evicts"),
+    pytest.param("DELETE", "", placeholder(), None, id="takes-a-placeholder-away"),
+    pytest.param("CREATE", "", None, placeholder(), id="makes-a-placeholder"),
+]
+
+PRIVILEGED = {"privileged": True, "allowPrivilegeEscalation": False}
+
+ATTACKS = [
+    pytest.param(
+        "UPDATE", "", pod(), changed(pod(), spec__containers__0__image="evil"), "gates", id="changes-an-image"
+    ),
+    pytest.param("UPDATE", "", pod(), changed(pod(), spec__tolerations=[{}]), "gates", id="adds-a-toleration"),
+    pytest.param("UPDATE", "", pod(), changed(pod(), spec__nodeSelector={"a": "b"}), "gates", id="chooses-a-node"),
+    pytest.param(
+        "UPDATE",
+        "",
+        pod(),
+        changed(pod(), spec__schedulingGates=[{"name": "reserve.dra/claim"}]),
+        "gates",
+        id="takes-a-foreign-gate-off",
+    ),
+    pytest.param("UPDATE", "", pod(), changed(pod(), metadata__labels={"app": "b"}), "metadata", id="relabels"),
+    pytest.param("UPDATE", "", pod(), changed(pod(), metadata__labels={}), "metadata", id="takes-labels-off"),
+    pytest.param("UPDATE", "", pod(), annotated(**{"example.com/x": "y"}), "metadata", id="annotates-for-others"),
+    pytest.param("UPDATE", "", pod(), changed(pod(), metadata__annotations={}), "metadata", id="takes-annotations-off"),
+    pytest.param("UPDATE", "", pod(), changed(pod(), metadata__finalizers=["a/b"]), "metadata", id="holds-it-back"),
+    pytest.param("UPDATE", "", pod(), changed(pod(), metadata__ownerReferences=[{}]), "metadata", id="gives-it-away"),
+    pytest.param("UPDATE", "status", pod(), changed(pod(), status__phase="Failed"), "condition", id="ends-it-on-paper"),
+    pytest.param(
+        "UPDATE",
+        "status",
+        pod(),
+        changed(pod(), status__podIPs=[{"ip": "1.2.3.4"}]),
+        "condition",
+        id="takes-its-traffic",
+    ),
+    pytest.param(
+        "UPDATE",
+        "status",
+        pod(),
+        changed(pod(), status__conditions=[{"type": "PodScheduled", "status": "True"}]),
+        "condition",
+        id="another-condition",
+    ),
+    pytest.param(
+        "UPDATE",
+        "status",
+        pod(),
+        changed(pod(), metadata__labels={"app": "b"}),
+        "metadata",
+        id="relabels-by-the-status",
+    ),
+    pytest.param("DELETE", "", pod(), None, "deletes", id="deletes-what-is-not-evicted"),
+    pytest.param(
+        "DELETE",
+        "",
+        changed(pod(), spec__resourceClaims=None, status__conditions=[EVICTED]),
+        None,
+        "deletes",
+        id="deletes-a-pod-without-claims",
+    ),
+    pytest.param(
+        "DELETE",
+        "",
+        changed(pod(), metadata__labels={"reserve.dra/placeholder": "true"}),
+        None,
+        "deletes",
+        id="deletes-what-is-labelled-only",
+    ),
+    pytest.param("CREATE", "", None, pod(), "placeholders", id="makes-a-pod"),
+    pytest.param(
+        "CREATE", "", None, changed(placeholder(), spec__hostNetwork=True), "placeholders", id="on-the-hosts-network"
+    ),
+    pytest.param(
+        "CREATE", "", None, changed(placeholder(), spec__hostPID=True), "placeholders", id="among-the-hosts-processes"
+    ),
+    pytest.param(
+        "CREATE",
+        "",
+        None,
+        changed(placeholder(), spec__volumes=[{"name": "a", "hostPath": {"path": "/"}}]),
+        "placeholders",
+        id="with-the-hosts-files",
+    ),
+    pytest.param(
+        "CREATE",
+        "",
+        None,
+        changed(placeholder(), spec__containers__0__securityContext=PRIVILEGED),
+        "placeholders",
+        id="privileged",
+    ),
+    pytest.param(
+        "CREATE",
+        "",
+        None,
+        changed(placeholder(), spec__containers__0__image="evil"),
+        "placeholders",
+        id="another-image",
+    ),
+    pytest.param(
+        "CREATE",
+        "",
+        None,
+        changed(placeholder(), spec__containers__0__image="evil/notpause:1"),
+        "placeholders",
+        id="almost-the-image",
+    ),
+    pytest.param(
+        "CREATE",
+        "",
+        None,
+        changed(placeholder(), spec__containers__0__command=["sh"]),
+        "placeholders",
+        id="another-command",
+    ),
+    pytest.param(
+        "CREATE",
+        "",
+        None,
+        changed(placeholder(), spec__initContainers=[{"name": "a"}]),
+        "placeholders",
+        id="with-an-init-container",
+    ),
+    pytest.param(
+        "CREATE",
+        "",
+        None,
+        changed(placeholder(), spec__serviceAccountName="admin"),
+        "placeholders",
+        id="as-another-account",
+    ),
+    pytest.param(
+        "CREATE",
+        "",
+        None,
+        changed(placeholder(), spec__automountServiceAccountToken=True),
+        "placeholders",
+        id="with-a-token",
+    ),
+    pytest.param(
+        "CREATE", "", None, changed(placeholder(), metadata__ownerReferences=[]), "placeholders", id="of-no-reservation"
+    ),
+]
+
+
+@pytest.mark.parametrize(("operation", "part", "old", "new"), WORK)
+def test_the_controller_does_its_work(operation, part, old, new):
+    assert judge(PODS, asked(operation, part=part), obj=new, old=old) == (True, "")
+
+
+@pytest.mark.parametrize(("operation", "part", "old", "new", "text"), ATTACKS)
+def test_a_token_of_the_controller_is_good_for_nothing_else(operation, part, old, new, text):
+    passed, said = judge(PODS, asked(operation, part=part), obj=new, old=old)
+    assert not passed
+    assert said.startswith(f"the controller may not {operation} pod ml/p: ")
+    assert text in said
+    assert judge(PODS, asked(operation, part=part, user="kubelet"), obj=new, old=old)[0], "others are not limited"
+
+
+OF_THE_EXTENDER = policy("reservations/own-writes.yaml", "extender-writes.reserve.dra")
+
+
+@pytest.mark.parametrize(
+    ("new", "passes"),
+    [
+        pytest.param(annotated(**{marks.LOOK_AGAIN: "1"}), True, id="touches-a-pod"),
+        pytest.param(annotated(**{"example.com/x": "1"}), False, id="annotates-for-others"),
+        pytest.param(changed(pod(), spec__containers__0__image="evil"), False, id="changes-an-image"),
+        pytest.param(changed(pod(), spec__schedulingGates=None), False, id="takes-gates-off"),
+        pytest.param(changed(pod(), metadata__labels={}), False, id="relabels"),
+        pytest.param(changed(pod(), metadata__finalizers=["a/b"]), False, id="holds-it-back"),
+    ],
+)
+def test_a_token_of_the_extender_annotates(new, passes):
+    request = {**asked("UPDATE", user=EXTENDER), "resource": {"resource": "pods"}}
+    passed, said = judge(OF_THE_EXTENDER, request, obj=new, old=pod())
+    assert passed is passes
+    assert ("may not change pods p" in said) is not passes
+
+
+@pytest.mark.parametrize("phase", ["Succeeded", "Failed", "Available", "Pending", ""])
+def test_a_token_of_the_controller_deletes_reservations_that_have_ended(phase):
+    spec = policy("reservations/own-writes.yaml", "controller-reservations.reserve.dra")
+    old = {"status": {"phase": phase} if phase else {}}
+    assert judge(spec, asked("DELETE"), old=old)[0] is (phase in {"Succeeded", "Failed"})
+
+
+@pytest.mark.parametrize(("name", "passes"), [("dra-reserve-extender", True), ("another", False)])
+def test_a_token_of_the_extender_makes_its_own_objects(name, passes):
+    spec = policy("reservations/own-writes.yaml", "extender-objects.reserve.dra")
+    request = {**asked("CREATE", user=EXTENDER), "resource": {"resource": "leases"}}
+    assert judge(spec, request, obj={"metadata": {"name": name}})[0] is passes
+
+
+def event(kind="Node", name="n1", by="reserve.dra/kubelet-plugin"):
+    return {"regarding": {"kind": kind, "name": name}, "reportingController": by}
+
+
+@pytest.mark.parametrize(
+    ("group", "obj", "passes"),
+    [
+        pytest.param("events.k8s.io", event(), True, id="its-node"),
+        pytest.param("events.k8s.io", event(name="n2"), False, id="another-node"),
+        pytest.param("events.k8s.io", event(kind="Pod"), False, id="a-pod"),
+        pytest.param("events.k8s.io", event(by="kubelet"), False, id="as-somebody-else"),
+        pytest.param("", {"involvedObject": {"kind": "Node", "name": "n1"}}, False, id="in-the-old-form"),
+    ],
+)
+def test_a_token_of_a_plugin_tells_of_its_own_node(group, obj, passes):
+    extra = {"authentication.kubernetes.io/node-name": ["n1"]}
+    request = asked("CREATE", userInfo={"username": PLUGIN, "extra": extra}, resource={"group": group})
+    assert judge(policy("kubelet-plugin/own-events.yaml"), request, obj=obj)[0] is passes
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "namespace", "passes"),
+    [
+        pytest.param(None, "true", {}, False, id="a-tenants-pod"),
+        pytest.param(None, "true", {"reserve.dra/disable-preemptible": "allowed"}, True, id="where-it-is-allowed"),
+        pytest.param("", "true", {}, False, id="labelled-later"),
+        pytest.param("true", "true", {}, True, id="that-is-there-already"),
+        pytest.param(None, "false", {}, True, id="that-may-be-preempted"),
+        pytest.param(None, "", {}, True, id="without-the-label"),
+    ],
+)
+def test_a_namespace_says_whether_its_pods_may_refuse_to_be_preempted(before, after, namespace, passes):
+    """The label shielded a tenant's pods on every node."""
+
+    def labelled(value):
+        return {"metadata": {"name": "p", "labels": {marks.DISABLE_PREEMPTIBLE: value} if value else {}}}
+
+    spec = policy("reservations/admission.yaml", "preemption.reserve.dra")
+    old = None if before is None else labelled(before)
+    passed, said = judge(
+        spec, asked("CREATE"), obj=labelled(after), old=old, namespace={"metadata": {"labels": namespace}}
+    )
+    assert passed is passes
+    assert passes or "kubectl label namespace ml reserve.dra/disable-preemptible=allowed" in said
