@@ -17,6 +17,7 @@ import msgspec
 import pytest
 
 from dra.cli.main import main
+from dra.engine.explain.problems import Trouble
 from dra.engine.impairments import Impairment
 from dra.engine.reasons import Code
 from dra.local.faults import Fault, Rule
@@ -103,7 +104,7 @@ def test_the_reasons_to_know_first_exist() -> None:
 @each_document
 def test_reasons_that_are_mentioned_exist(document: Path) -> None:
     told = set(re.findall(r"\(?Events?\)? `([A-Z][A-Za-z]+)`|\(`([A-Z][a-z]+[A-Z][A-Za-z]+)`\)", document.read_text()))
-    assert {word for words in told for word in words if word} <= {*Code, *Impairment}
+    assert {word for words in told for word in words if word} <= {*Code, *Impairment, *Trouble}
 
 
 def test_make_help_lists_every_target() -> None:

@@ -106,7 +106,7 @@ def _undone(then: Json, now: Json | None) -> Iterator[str]:
             yield f"{field} were changed"
     old, new = then["metadata"].get("annotations", {}), now["metadata"].get("annotations", {})
     for key in old.keys() | new.keys():
-        if old.get(key) == new.get(key) or key in NOTES or key == RESOLVED:
+        if old.get(key) == new.get(key) or key in NOTES or key.startswith("reserve.dra/resolved-"):
             continue
         if key == f"{REFERENCE}-uid" and (key not in old or old[key] == old.get(RESOLVED)):
             continue  # found and written by a controller, beside its note that it has done so

@@ -36,6 +36,16 @@ def test_each_manifest_of_an_example_is_in_its_page(page):
     assert named == {path.name for path in folder.glob("*.yaml")}
 
 
+STORIES = sorted(ROOT.glob("examples/reservations/*/README.md"))
+
+
+@pytest.mark.parametrize("path", STORIES, ids=lambda path: path.parent.name)
+def test_a_story_about_reservations_takes_its_pod_along(path):
+    """The next story begins with that pod, which must be a new one then."""
+    text = path.read_text()
+    assert ("quick-start-pod.yaml" in text) == ("kubectl delete pod pod-demo-0" in text)
+
+
 def deleted_kinds(text):
     """The kinds that a page deletes with ``kubectl delete -f``; all objects of a kind go with its CRD."""
     for line in re.findall(r"^kubectl delete .*$", text, re.MULTILINE):

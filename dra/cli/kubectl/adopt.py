@@ -12,7 +12,7 @@ from typing import Final
 import click
 
 from dra.api.rights import LEASE, NAMESPACE
-from dra.cli.kubectl import findings, standdown
+from dra.cli.kubectl import findings, plane, standdown
 from dra.cli.kubectl.connection import Connection, FailedError, run
 from dra.cli.kubectl.downgrade.advice import ADOPT
 from dra.cli.kubectl.downgrade.reading import Reader, UnreadableError
@@ -60,15 +60,21 @@ async def work(connection: Connection, order: Order) -> Sequence[Finding]:
     if not order.dry_run and await standdown.note(connection.client, order.lease, None):
         say(f"controllers may act (lease {'/'.join(order.lease)})")
     until = connection.clock.now() + (0.0 if order.dry_run else order.seconds)
+    told = ""
     while True:
         steps = await _look(connection, order)
         if findings.ready(steps) or connection.clock.now() >= until:
             return steps
+        left = "; ".join(f"{each.check}: {each.detail}" for each in steps if each.verdict is Verdict.LEFT)
+        if left != told:
+            say(f"{left}; waiting up to {until - connection.clock.now():.0f} s")
+            told = left
         await asyncio.sleep(LOOK_EVERY)
 
 
 async def _look(connection: Connection, order: Order) -> Sequence[Finding]:
-    acting = judge_lease(await standdown.lease(connection.client, order.lease), order.lease)
+    lease, pid = await standdown.lease(connection.client, order.lease), await plane.controller(connection.client)
+    acting = judge_lease(lease, order.lease, pid=pid)
     if acting.verdict is Verdict.LEFT and not order.dry_run:
         return [acting]
     try:
@@ -78,9 +84,12 @@ async def _look(connection: Connection, order: Order) -> Sequence[Finding]:
     return [acting, judge_entries(survey.without_entry)]
 
 
-def judge_lease(lease: Lease | None, key: Key) -> Finding:
-    """Judge whether a controller acts."""
+def judge_lease(lease: Lease | None, key: Key, *, pid: int | None = None) -> Finding:
+    """Judge whether a controller acts. `pid` is that of a local plane's controller, which takes no lease."""
     where = "/".join(key)
+    if lease is None and pid is not None:
+        detail = f"the controller of the local plane acts (pid {pid})"
+        return Finding(check="controllers", verdict=Verdict.OK, detail=detail)
     if lease is not None and lease.stood_down:
         detail = f"they were told to stand down (lease {where})"
         return Finding(check="controllers", verdict=Verdict.LEFT, detail=detail, remedy=ADOPT)

@@ -10,6 +10,7 @@ from dra.engine.claims.stuck import Stuck, stuck, waiting_since
 from dra.engine.claims.view import ClaimView, EntryKind, OwnerPhase, WorkloadPhase
 from dra.engine.claims.workload import Fate, fate, resolve
 from dra.engine.consumers import Consumer, Stage
+from dra.engine.explain import annotations
 from dra.engine.explain.holds import holds
 from dra.engine.explain.problems import Problem, Trouble, of_claim, of_pod
 from dra.engine.explain.scene import LATER, SEEN, Hold, Scene
@@ -296,9 +297,7 @@ class _Told:
     def written(self) -> Iterator[Problem]:
         """Tell of annotations that do not mean what they should, and of finalizers that keep a deleted claim."""
         view, meta = self.view, self.claim.metadata
-        others = [each for each in meta.finalizers or () if each != DELETE_PROTECTION]
-        if meta.deleting and others and not view.consuming:
-            yield self.claim_has(Trouble.FINALIZER_FOREIGN, finalizers=", ".join(others))
+        yield from self._metadata()
         yield from self._not_entered()
         guess = self._guess()
         if view.malformed:
@@ -329,6 +328,15 @@ class _Told:
             if users:
                 names = " ".join(_names(users))
                 yield self.claim_has(Trouble.FORCE_BLOCKED, pods=names, count=len(users), whose=self._whose(users))
+
+    def _metadata(self) -> Iterator[Problem]:
+        """Tell of finalizers and annotation keys that no process of ours knows."""
+        meta = self.claim.metadata
+        others = [each for each in meta.finalizers or () if each != DELETE_PROTECTION]
+        if meta.deleting and others and not self.view.consuming:
+            yield self.claim_has(Trouble.FINALIZER_FOREIGN, finalizers=", ".join(others))
+        for key, meant in annotations.unknown(meta.annotations):
+            yield self.claim_has(Trouble.UNKNOWN_ANNOTATION, annotation=key, meant=meant)
 
     def _not_entered(self) -> Iterator[Problem]:
         """Tell of a workload that a controller would have entered."""

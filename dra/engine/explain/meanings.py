@@ -48,6 +48,11 @@ _OWN: Final[Mapping[Trouble, Guidance]] = {
         "Another controller has work to do for the claim before it goes, and does not, or is no more.",
         "Ask whoever runs that controller: what a finalizer stands for is left undone if it is taken off by hand.",
     ),
+    Trouble.UNKNOWN_ANNOTATION: Guidance(
+        "An annotation of `reserve.dra` has a key that nothing reads.",
+        "A slip in the key, or another version of this project knows it.",
+        "Correct the key: the README lists those that people write.",
+    ),
     Trouble.NO_CONTROLLER: Guidance(
         "No controller of ours is known to run, and there is work for one.",
         "It was never installed, is scaled to zero, stands down or has no leader.",

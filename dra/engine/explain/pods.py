@@ -6,7 +6,7 @@ from typing import Final
 
 from dra.engine.allocate import UnsatisfiableError, Wanted, prepare
 from dra.engine.consumers import GATE, Consumer, Stage, stage_of
-from dra.engine.explain import claims
+from dra.engine.explain import annotations, claims
 from dra.engine.explain.claims import ClaimFacts
 from dra.engine.explain.places import Barrier, Devices, NodeGroup, Obstacle, groups
 from dra.engine.explain.problems import Grade, Problem, Trouble, of_pod
@@ -127,6 +127,8 @@ def _own_problems(scene: Scene, pod: PlacedPod, stage: Stage, consumer: Consumer
     if stage is Stage.FINISHED:
         return
     yield from _missing(scene, pod)
+    for key, meant in annotations.unknown(pod.metadata.annotations):
+        yield has(Trouble.UNKNOWN_ANNOTATION, annotation=key, meant=meant)
     others = [gate for gate in pod.gates if gate != GATE]
     if others:
         yield has(Trouble.GATED_BY_OTHERS, gates=", ".join(others))

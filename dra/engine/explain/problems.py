@@ -37,6 +37,7 @@ class Trouble(StrEnum):
     KIND_UNKNOWN = "WorkloadKindUnknown"
     FORCE_IGNORED = "ForceReleaseIgnored"
     FORCE_BLOCKED = "ForceReleaseBlocked"
+    UNKNOWN_ANNOTATION = "UnknownAnnotation"
     # Allocations that are of no use.
     NODE_CORDONED = "AllocationOnCordonedNode"
     STUCK = "AllocationStuck"

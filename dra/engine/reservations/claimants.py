@@ -135,6 +135,14 @@ def allocated(text: str | None) -> Uid:
         return Uid("")
 
 
+def allocated_name(text: str | None) -> str:
+    """Return the name of the reservation that a pod came by; empty if the annotation cannot be read."""
+    try:
+        return decoded(marks.ALLOCATED, text, _Allocated).name if text is not None else ""
+    except MalformedAnnotationError:
+        return ""
+
+
 def _exact(text: str | None) -> tuple[str, ...]:
     return tuple(decoded(marks.EXACT_MATCH, text, _Exact).resource_names or ()) if text is not None else ()
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from dra.cli.kubectl import standdown
+from dra.cli.kubectl import plane, standdown
 from dra.cli.kubectl.connection import Connection
 from dra.cli.kubectl.downgrade.advice import APPLY, PURGE
 from dra.cli.kubectl.downgrade.reading import OURS, Survey
@@ -101,16 +101,21 @@ async def controllers(client: Client, wish: Wish) -> Finding:
     """Look at the controllers of ours; raises ApiError."""
     found = await standdown.lease(client, wish.lease)
     deployments = await _listed(client, Discovery(client), _DEPLOYMENTS, labels=CONTROLLERS)
-    return judge_controllers(found, deployments, wish)
+    return judge_controllers(found, deployments, wish, pid=await plane.controller(client))
 
 
-def judge_controllers(lease: Lease | None, deployments: Iterable[PartialObject], wish: Wish) -> Finding:
-    """Judge whether controllers of ours may act."""
+def judge_controllers(
+    lease: Lease | None, deployments: Iterable[PartialObject], wish: Wish, *, pid: int | None = None
+) -> Finding:
+    """Judge whether controllers of ours may act. `pid` is that of a local plane's controller, which takes no lease."""
     check, where = "controller", "/".join(wish.lease)
     installed = [each.metadata for each in deployments]
     names = named(f"{meta.namespace}/{meta.name}" for meta in installed)
     remove = Weigh(f"delete Deployment {names} once no claim needs it any more: gates then stay closed, lists unkept")
     holder = lease.spec.holder_identity if lease is not None else ""
+    if pid is not None:
+        detail = f"the controller of the local plane acts (pid {pid}): it takes no lease, and enters claims again"
+        return Finding(check=check, verdict=Verdict.WARNING, detail=detail)
     if lease is not None and not lease.stood_down and (holder or installed):
         detail = f"{holder or 'a deployment'} may act (lease {where})"
         return Finding(check=check, verdict=Verdict.LEFT, detail=detail, remedy=APPLY)

@@ -10,6 +10,7 @@ from functools import partial
 from typing import Final
 
 from dra.api.rights import Purpose
+from dra.cli.kubectl import plane
 from dra.cli.kubectl.connection import Connection
 from dra.cli.kubectl.findings import Finding, Verdict
 from dra.cli.kubectl.preflight import granting, probe, stock
@@ -147,6 +148,8 @@ async def _stock(client: Client, wish: Wish, *, now: datetime | None) -> Finding
 
 async def stock_sign(client: Client, *, now: datetime, probing: bool) -> Sign:
     """Find out whether the stock claim controller runs; raises ApiError."""
+    if (processes := await plane.beside(client)) is not None:
+        return stock.by_plane(processes)
     flags = stock.by_flags(await _manager_pods(client))
     if flags is not None:
         return flags
@@ -180,10 +183,16 @@ def judge_stock(sign: Sign, *, replace: bool, back: bool = False) -> Finding:
     told = partial(Finding, check="stock controller", detail=sign.detail, sure=sign.sure)
     on = f"take ,-{stock.CONTROLLER} out of --controllers of every kube-controller-manager"
     off = Weigh(f"append ,-{stock.CONTROLLER} to --controllers of every kube-controller-manager, or use mode alongside")
+    if back and sign.local:
+        return told(
+            verdict=Verdict.WARNING, remedy=Weigh("a local plane has no claim controller but ours to go back to")
+        )
     if back and sign.stock is not Stock.ON:
         return told(verdict=Verdict.LEFT, remedy=Weigh(on))
     if sign.stock is Stock.MIXED or (replace and sign.stock is Stock.ON):
         return told(verdict=Verdict.LEFT, remedy=off)
+    if sign.stock is Stock.OFF and sign.local and not replace:
+        return told(verdict=Verdict.OK)
     if not replace and sign.stock is Stock.OFF:
         return told(verdict=Verdict.LEFT, remedy=Weigh(f"{on}, or use mode replace"))
     return told(verdict=Verdict.OK)

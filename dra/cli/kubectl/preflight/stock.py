@@ -31,6 +31,9 @@ one where a distribution has put all of Kubernetes into one."""
 OURS: Final = "dra-reserve"
 """The name of our controller there."""
 
+UNKNOWN: Final = "unknown"
+"""The maker of an object without managedFields."""
+
 PATIENCE: Final = timedelta(seconds=60)
 """How long a bound pod must have been unlisted: far longer than the stock controller takes, with its retries."""
 
@@ -62,7 +65,7 @@ class Traced(Struct, frozen=True):
     def maker(self) -> str:
         """Who created it: whoever has its spec."""
         shares = self.metadata.managed_fields or ()
-        return next((s.manager for s in shares if not s.subresource and "f:spec" in (s.fields or {})), "unknown")
+        return next((s.manager for s in shares if not s.subresource and "f:spec" in (s.fields or {})), UNKNOWN)
 
 
 class Stock(StrEnum):
@@ -80,6 +83,8 @@ class Sign:
     stock: Stock
     detail: str
     sure: str
+    local: bool = False
+    """Whether the server is a local plane: its controller works in mode replace."""
 
 
 def switched_on(controllers: str) -> bool:
@@ -126,6 +131,15 @@ def _flag(container: Mapping[str, Any]) -> str:
     return ""
 
 
+def by_plane(processes: Mapping[str, int]) -> Sign:
+    """Judge a local plane: it has no kube-controller-manager, and claims are the work of our controller alone."""
+    pid = processes.get("controller")
+    works = f"; the controller of the plane works (pid {pid})" if pid else "; no controller of ours works, either"
+    return Sign(
+        stock=Stock.OFF, detail=f"off: a local plane has none{works}", sure="certain: the plane tells", local=True
+    )
+
+
 def by_neglect(claims: Mapping[tuple[str, str], ResourceClaim], pods: Iterable[Pod], *, now: datetime) -> Sign | None:
     """Judge by bound pods that nobody lists: where it is on, there are none for longer than a moment."""
     for pod in pods:
@@ -169,6 +183,9 @@ def by_maker(manager: str | None, *, seconds: float) -> Sign:
     sure = "certain: by trial"
     if manager is None:
         return Sign(stock=Stock.OFF, detail=f"off: nobody made a claim from a template for {seconds:g} s", sure=sure)
+    if manager == UNKNOWN:
+        detail = "on: somebody made a claim from a template, and the API server does not tell who"
+        return Sign(stock=Stock.ON, detail=detail, sure="likely: managedFields are missing")
     if manager != OURS:
         return Sign(stock=Stock.ON, detail=f"on: {manager} made a claim from a template", sure=sure)
     likely = "nearly certain: it would most often have been faster"

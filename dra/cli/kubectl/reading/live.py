@@ -11,10 +11,9 @@ from datetime import datetime
 from enum import Flag, auto
 from typing import Any, Final, TypeVar
 
-import msgspec
-
 from dra.api.releasing import BUILT_IN
 from dra.cel.rules import Rule, RuleError
+from dra.cli.kubectl import plane
 from dra.cli.kubectl.connection import Connection
 from dra.engine.claims.view import GROUP, WorkloadPhase
 from dra.engine.explain.snapshot import Gap, Leader, Presence, SeenWorkload, Snapshot
@@ -28,7 +27,7 @@ from dra.kube.errors import ApiError, Forbidden, NotFound
 from dra.kube.resources import CLAIMS, CLASSES, LEASES, NODES, PODS, RESERVATIONS, SLICES, TEMPLATES, Resource
 from dra.model.claims import ResourceClaim
 from dra.model.classes import DeviceClass
-from dra.model.meta import DynamicObject, Key, PartialObject, Struct
+from dra.model.meta import DynamicObject, Key, PartialObject
 from dra.model.placement import Host, PlacedPod
 from dra.model.preemption import PodDisruptionBudget, PriorityClass
 from dra.model.references import GroupResource, MalformedReferenceError
@@ -41,14 +40,7 @@ PRIORITIES: Final = Resource("scheduling.k8s.io", "v1", "priorityclasses", "Prio
 BUDGETS: Final = Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", namespaced=True)
 TAINT_RULES: Final = GroupResource(resource="devicetaintrules", group=SLICES.group)
 
-PLANE: Final = "/dra"
-"""Where a local plane tells what runs."""
-
 Found = TypeVar("Found", bound=ApiObject)
-
-
-class _Plane(Struct, frozen=True):
-    beside: dict[str, int] = msgspec.field(default_factory=dict)
 
 
 class Parts(Flag):
@@ -200,11 +192,7 @@ class Reader:
 
     async def _beside(self, name: str) -> Leader:
         """Return what is known without a lease: the controller of the local plane needs none, and the plane tells."""
-        try:
-            plane = await self._client.read(PLANE, _Plane)
-        except ApiError:  # any other server
-            return Leader(presence=Presence.ABSENT, name=name)
-        if pid := plane.beside.get("controller"):
+        if pid := await plane.controller(self._client):
             return Leader(presence=Presence.RUNNING, name=name, holder=f"the controller of the local plane (pid {pid})")
         return Leader(presence=Presence.ABSENT, name=name)
 

@@ -8,8 +8,10 @@ from dra.engine.explain.snapshot import Snapshot
 from dra.engine.reservations import placeholders
 from dra.kube.client import Client
 from dra.kube.resources import NODES, PODS, RESERVATIONS
+from dra.model.claims import ResourceClaim
 from dra.model.meta import DynamicObject, Uid
 from dra.model.placement import Host, PlacedPod
+from dra.model.references import RESERVATIONS as OF_RESERVATIONS
 
 
 @dataclass(slots=True)
@@ -22,6 +24,7 @@ class Found:
     """Name → what is wrong with the object."""
     pods: dict[Uid, PlacedPod] = field(default_factory=dict)
     nodes: tuple[str, ...] = ()
+    claims: tuple[ResourceClaim, ...] = ()
     installed: bool = True
     gap: str = ""
     """Why reservations could not be read."""
@@ -31,6 +34,15 @@ class Found:
         found = self.objects.get(name)
         known = self.picture.reservation(found.metadata.uid) if found is not None else None
         return known.reservation if known is not None else None
+
+    def held_claims(self, reservation: Reservation) -> list[ResourceClaim]:
+        """Return the claims that a reservation keeps allocated: those whose list names it."""
+        uid = reservation.metadata.uid
+        return [
+            each
+            for each in self.claims
+            if any(e.group_resource == OF_RESERVATIONS and e.uid == uid for e in each.entries)
+        ]
 
     def placeholder(self, key: tuple[str, str]) -> PlacedPod | None:
         """Return the pod that looks for a place."""
@@ -54,7 +66,7 @@ async def objects(client: Client) -> list[DynamicObject]:
 
 def found(snapshot: Snapshot) -> Found:
     """Return what a snapshot says of reservations."""
-    told = Found()
+    told = Found(claims=snapshot.claims)
     if snapshot.reservations is None:
         told.installed = False
         return told

@@ -19,9 +19,12 @@ from dra.engine.explain import reservations as explaining
 from dra.engine.explain.reservations import Advice, Group
 from dra.engine.explain.snapshot import Snapshot
 from dra.engine.instants import NEVER
+from dra.engine.ledger import Item, items_of
+from dra.engine.reasons import named
 from dra.engine.remedies import Paste, Remedy, Weigh
-from dra.engine.reservations import expiry, keepers, marks, phases, placeholders
+from dra.engine.reservations import claimants, expiry, keepers, marks, phases, placeholders
 from dra.engine.reservations.claimants import MalformedAnnotationError
+from dra.model.claims import ResourceClaim
 from dra.model.meta import Key
 from dra.model.placement import PlacedPod
 
@@ -47,7 +50,12 @@ def tell(snapshot: Snapshot, name: str, style: Style, *, now: datetime) -> None:
         click.echo("\n".join(folded_lines(lines(found, reservation, groups, wrong, now=now))))
     else:
         problem = {"text": wrong[0], **remedies.data(wrong[1])} if wrong is not None else None
-        style.write({**found.objects[name].content, "nodes": [_group(each) for each in groups], "problem": problem})
+        claims = [
+            {"namespace": each.metadata.namespace, "name": each.metadata.name, "devices": [*map(str, _devices(each))]}
+            for each in found.held_claims(reservation)
+        ]
+        nodes = [_group(each) for each in groups]
+        style.write({**found.objects[name].content, "nodes": nodes, "claims": claims, "problem": problem})
     if wrong:
         raise SystemExit(1)
 
@@ -71,6 +79,8 @@ def lines(
     yield f"  for       {words.whole(spec.owners)}{once}"
     for each in status.current_owners:
         yield f"  owner     pod {each.namespace}/{each.name}"
+    for claim in found.held_claims(reservation):
+        yield f"  claim     {'/'.join(claim.metadata.key)}: {named(map(str, _devices(claim))) or 'has no devices'}"
     at = expiry.deadline(reservation)
     if at != NEVER:
         yield f"  ends      {words.ends(reservation, now=now)}, at {words.moment(at)}"
@@ -85,6 +95,11 @@ def lines(
         yield from remedies.lines(wrong[1])
 
 
+def _devices(claim: ResourceClaim) -> list[Item]:
+    allocation = claim.status.allocation
+    return [*items_of(allocation)] if allocation is not None else []
+
+
 def trouble(found: Found, reservation: Reservation, groups: Iterable[Group] = ()) -> tuple[str, Remedy] | None:
     """Return what is wrong with a reservation, and its remedy; None if nothing is.
 
@@ -95,8 +110,8 @@ def trouble(found: Found, reservation: Reservation, groups: Iterable[Group] = ()
     if known is not None and known.holding.fault:
         return (f"nobody can use it: {known.holding.fault}", Paste(f"kubectl edit reservation {name}"))
     if status.phase is Phase.FAILED:
-        ended = Weigh("nothing, or delete it: it holds nothing, and pods that entered run on")
-        return ("it has ended and holds nothing any more", ended)
+        ended = Weigh("delete it when nobody looks at its status any more; pods that entered run on")
+        return ("it has ended and holds nothing any more; it can be deleted", ended)
     if (kept := status.condition(phases.HELD)) is not None and kept.status == "False":
         return (kept.message, Paste(f"kubectl get pods -A --field-selector spec.nodeName={status.node_name}"))
     if status.phase is not Phase.PENDING:
@@ -154,6 +169,10 @@ def about_pod(snapshot: Snapshot, key: Key) -> tuple[list[str], dict[str, Any]]:
         advice = explaining.of_pod(found.picture.books, found.picture.claimant(pod), found.nodes)
     except MalformedAnnotationError as error:
         return [f"  warning   no node takes it: {error}"], {DATA: {"problem": str(error)}}
+    if not advice.inside and (
+        used := pod.spec.node_name and claimants.allocated_name(pod.metadata.annotation(marks.ALLOCATED))
+    ):
+        return [f"  inside    reservation {used}, which is over"], {DATA: {"inside": used}}
     if not _concerned(advice, pod):
         return [], {}
     content = msgspec.to_builtins(advice)

@@ -137,6 +137,12 @@ WORDS: Final[Mapping[Trouble, Words]] = {
             "undone if somebody takes it off by hand"
         ),
     ),
+    Trouble.UNKNOWN_ANNOTATION: Words(
+        "annotation {annotation} means nothing: no process of ours knows that key",
+        Weigh("correct the key, most likely to {meant}"),
+        needs=("meant",),
+        otherwise=Weigh("correct the key, or take the annotation off"),
+    ),
     Trouble.NO_CONTROLLER: Words(
         "is {presence}: no controller of ours is known to run. {gated} pods stand behind its gate, {claims} claims in "
         "use are not entered for their workloads: {objects}",

@@ -86,6 +86,11 @@ def annotated(**values):
         ),
         pytest.param(scene(claim("c", **GOING)), [Trouble.FINALIZER_LEFT], id="only-a-finalizer-is-left"),
         pytest.param(
+            scene(claim("c", **annotated(reservedfor="jobs.batch/train"))),
+            [Trouble.UNKNOWN_ANNOTATION],
+            id="a-key-with-a-slip",
+        ),
+        pytest.param(
             scene(claim("c", **(GOING | {"finalizers": ["example.com/hold"]}))),
             [Trouble.FINALIZER_FOREIGN],
             id="only-a-finalizer-of-others-is-left",
@@ -181,6 +186,14 @@ def test_a_claim_is_told_with_its_users_its_entries_and_what_keeps_it():
     assert facts.holds == (Hold.WORKLOAD, Hold.CONSUMING)
     assert (facts.workload, facts.fate, facts.entered) == ("jobs.batch/train", "alive", True)
     assert facts.nodes == ("n1",)
+
+
+def test_a_key_with_a_slip_is_told_with_the_one_that_is_meant():
+    (problem,) = audit(scene(claim("c", **annotated(reservedfor="jobs.batch/train"))))
+    assert (problem.numbers["annotation"], problem.numbers["meant"]) == (
+        "reserve.dra/reservedfor",
+        "reserve.dra/reserved-for",
+    )
 
 
 def test_there_is_nothing_to_tell_of_a_claim_that_is_not_there():

@@ -31,6 +31,16 @@ def test_controllers_act_if_one_has_the_lease_and_may_have_it(found, verdict):
     assert judge_lease(found, KEY).verdict is verdict
 
 
+def test_the_controller_of_a_local_plane_acts_without_a_lease():
+    assert judge_lease(None, KEY, pid=7).verdict is Verdict.OK
+    assert judge_lease(lease(told=True), KEY, pid=7).verdict is Verdict.LEFT
+
+
+async def test_whoever_waits_is_told_for_what(cluster, capsys):
+    await work(cluster.connection(), Order(lease=KEY, seconds=3.0, dry_run=False))
+    assert "none has the lease dra-reserve/dra-reserve-controller; waiting up to 3 s" in capsys.readouterr().err
+
+
 def test_claims_without_the_entry_of_their_workload_are_named():
     assert judge_entries([]).verdict is Verdict.OK
     left = judge_entries([("ml", "train")])

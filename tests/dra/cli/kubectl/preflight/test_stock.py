@@ -3,7 +3,8 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 import pytest
 
-from dra.cli.kubectl.preflight import stock
+from dra.cli.kubectl.findings import Verdict
+from dra.cli.kubectl.preflight import checks, stock
 from dra.cli.kubectl.preflight.stock import Stock, Traced
 from dra.model.claims import ResourceClaim
 from dra.model.pods import Pod
@@ -25,6 +26,20 @@ OFF = "*,-resourceclaim-controller"
 )
 def test_the_flag_is_read_as_the_controller_manager_does(controllers, on):
     assert stock.switched_on(controllers) == on
+
+
+def test_a_local_plane_has_no_stock_controller_and_says_whose_claims_are():
+    found = stock.by_plane({"controller": 7})
+    assert (found.stock, found.sure) == (Stock.OFF, "certain: the plane tells")
+    assert "pid 7" in found.detail
+    assert checks.judge_stock(found, replace=True).verdict is Verdict.OK
+    assert checks.judge_stock(found, replace=False).verdict is Verdict.OK
+    assert checks.judge_stock(found, replace=False, back=True).verdict is Verdict.WARNING
+
+
+def test_who_made_a_claim_is_not_certain_where_the_server_does_not_tell():
+    assert stock.by_maker("unknown", seconds=1).sure.startswith("likely")
+    assert stock.by_maker("kube-controller-manager", seconds=1).sure == "certain: by trial"
 
 
 def manager(name, *command):

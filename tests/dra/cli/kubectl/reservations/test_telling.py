@@ -1,5 +1,6 @@
 """What `kubectl dra why` and `kubectl dra reservations` say of reservations."""
 
+import json
 from datetime import UTC, datetime
 
 import msgspec
@@ -8,9 +9,12 @@ import pytest
 from dra.cli.kubectl.remedies import said
 from dra.cli.kubectl.reservations import listing, reading, telling, words
 from dra.engine.explain import reservations as explaining
+from dra.engine.explain.snapshot import Snapshot
+from dra.model.claims import ResourceClaim
 from dra.model.meta import DynamicObject, ObjectMeta
 from dra.model.placement import Host, PlacedPod
 from tests.dra.api.reservations.manifests import manifest
+from tests.dra.engine.explain import scenes
 
 NOON = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 BORN = "2026-11-21T11:30:00Z"
@@ -269,3 +273,31 @@ def test_where_the_extender_keeps_it_no_placeholder_is_spoken_of():
     assert not [
         line for line in told(found(reservations=[reservation("one", "6", node="n1")]), "one") if "kept" in line
     ]
+
+
+def test_a_reservation_is_told_with_the_claims_that_it_holds_and_their_devices():
+    made = found(reservations=[reservation("one", "4", node="n1")], nodes=[host("n1")])
+    uid = made.objects["one"].metadata.uid
+    keeps = {"apiGroup": "scheduling.koordinator.sh", "resource": "reservations", "name": "one", "uid": uid}
+    others = keeps | {"uid": "of-another"}
+    content = [
+        scenes.claim("gpus", "n1/gpu-0", "n1/gpu-1", listed=(keeps,)),
+        scenes.claim("x", "n1/gpu-2", listed=(others,)),
+    ]
+    made.claims = tuple(msgspec.convert(each, ResourceClaim) for each in content)
+    (line,) = (each for each in told(made, "one") if each.startswith("  claim"))
+    assert line == "  claim     ml/gpus: gpu.example.com/n1/gpu-0, gpu.example.com/n1/gpu-1"
+
+
+def test_a_pod_names_the_reservation_that_it_came_by_also_when_that_is_over():
+    gone = json.dumps({"name": "one", "uid": "uid-of-one"})
+    came = pod("a", "1", node="n1", annotations={"scheduling.koordinator.sh/reservation-allocated": gone})
+    taken = Snapshot(pods=(came,), nodes=(host("n1"),), reservations=(other(),))
+    lines, content = telling.about_pod(taken, ("default", "a"))
+    assert lines == ["  inside    reservation one, which is over"]
+    assert content == {"reservations": {"inside": "one"}}
+
+
+def other():
+    content = reservation("other", "4", node="n1")
+    return DynamicObject(metadata=msgspec.convert(content["metadata"], ObjectMeta), content=content)
