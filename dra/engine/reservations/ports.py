@@ -30,14 +30,16 @@ _SIDECAR: Final = "Always"
 
 def of_pod(pod: PlacedPod) -> Ports:
     """Return the host ports of a pod; those of its init containers count only if they run beside the others."""
-    found: Ports = NO_PORTS
+    found: set[Port] | None = None  # of hardly any pod: this is read for each pod that is scheduled
     for each in pod.spec.containers or ():
-        if each.ports:
-            found |= _used(each.ports)
+        for port in each.ports or ():
+            if port.host_port:
+                found = (found or set()) | {_used(port)}
     for each in pod.spec.init_containers or ():
-        if each.ports and each.restart_policy == _SIDECAR:
-            found |= _used(each.ports)
-    return found
+        for port in each.ports or ():
+            if port.host_port and each.restart_policy == _SIDECAR:
+                found = (found or set()) | {_used(port)}
+    return frozenset(found) if found else NO_PORTS
 
 
 def of_template(template: Mapping[str, Any]) -> Ports:
@@ -72,10 +74,8 @@ def manifest(ports: Ports) -> list[dict[str, Any]]:
     ]
 
 
-def _used(ports: Iterable[ContainerPort]) -> Ports:
-    return frozenset(
-        Port(each.host_port, each.protocol or TCP, each.host_ip or ANY_ADDRESS) for each in ports if each.host_port
-    )
+def _used(port: ContainerPort) -> Port:
+    return Port(port.host_port, port.protocol or TCP, port.host_ip or ANY_ADDRESS)
 
 
 def _written(spec: Mapping[str, Any]) -> Iterator[Port]:
