@@ -9,16 +9,17 @@ import pytest
 from tests.cluster.cluster import Cluster
 from tests.cluster.fake_nodes import FAKE
 from tests.cluster.kubectl import kubectl
+from tests.cluster.node import RealNode
 from tests.cluster.options import WITHOUT_CLAIM_CONTROLLER, Options
 from tests.cluster.ports import LOOPBACK, free
 from tests.cluster.processes import Process
-from tests.scenarios import installation
+from tests.scenarios import installation, objects
 from tests.scenarios.api import Api, Json
 from tests.scenarios.eventually import eventually, steadily
 from tests.scenarios.reservations.conftest import _running
 from tests.scenarios.reservations.test_manual import conditions, reaches, reservation, stranger
-from tests.scenarios.resources import PODS, RESERVATIONS
-from tests.scenarios.target import Mode, Place, Target
+from tests.scenarios.resources import NODES, PODS, RESERVATIONS
+from tests.scenarios.target import Capability, Mode, Place, Target
 
 pytestmark = pytest.mark.long  # a cluster of its own
 
@@ -174,3 +175,53 @@ async def test_what_is_over_keeps_nothing(emptied: Api) -> None:
     assert conditions(over)["Ready"] == ("False", "Expired")
     await kept(emptied)
     assert await bound(emptied, "patient") == node
+
+
+@pytest.fixture(scope="module")
+def real_node(target: Target) -> Iterator[RealNode]:
+    """A node whose kubelet runs what is bound to it; only pods that tolerate its taint come there."""
+    assert target.own is not None
+    with RealNode(target.own) as node:
+        yield node
+
+
+def really(name: str, cpu: int, *, app: str) -> Json:
+    """Return a pod of some thousandths of a CPU that really runs."""
+    spec = {**objects.ON_REAL_NODE, "terminationGracePeriodSeconds": 1}
+    made = objects.pod(name, objects.PodShape(labels={"app": app}, spec=spec))
+    made["spec"]["containers"][0]["resources"] = {"requests": {"cpu": f"{cpu}m"}}
+    return made
+
+
+@pytest.mark.needs(Capability.KUBELET, Capability.COMPONENTS)
+async def test_a_real_kubelet_admits_each_owner_in_the_room_that_a_placeholder_has_left(
+    emptied: Api, real_node: RealNode
+) -> None:
+    """A kubelet counts by itself what runs on its node: too early, and it refuses the owner (OutOfcpu)."""
+    node = await emptied.get(NODES, real_node.name)
+    whole = cpus(node["status"]["allocatable"]["cpu"])
+    held = whole - 100
+    over = reservation("held", cpu=f"{held}m", allocateOnce=False)
+    over["spec"]["template"]["spec"] |= {each: objects.ON_REAL_NODE[each] for each in ("nodeSelector", "tolerations")}
+    await emptied.create(over)
+    assert (await reaches(emptied, "held", "Available"))["status"]["nodeName"] == real_node.name
+    await emptied.create(really("patient", 200, app="patient"), namespace="default")
+    for turn in range(3):
+        name = f"owner-{turn}"
+        await emptied.create(really(name, held, app="held"), namespace="default")
+        await eventually(
+            lambda name=name: emptied.get(PODS, name, namespace="default"),
+            until=lambda pod: pod["status"].get("phase") not in (None, "Pending"),
+            within=60,
+            saying=f"the kubelet has decided about {name}",
+        )
+        pod = await emptied.get(PODS, name, namespace="default")
+        assert (pod["status"]["phase"], pod["status"].get("reason")) == ("Running", None)
+        await emptied.delete(PODS, name, namespace="default", grace_seconds=1)
+        await kept(emptied, (f"{held}m", real_node.name))
+    await never_bound(emptied, "patient")
+
+
+def cpus(text: str) -> int:
+    """Return thousandths of a CPU."""
+    return int(text.removesuffix("m")) if text.endswith("m") else 1000 * int(text)
