@@ -20,6 +20,8 @@ from dra.cli.main import main
 from dra.engine.explain.problems import Trouble
 from dra.engine.impairments import Impairment
 from dra.engine.reasons import Code
+from dra.engine.reservations.reasons import ReservationReason
+from dra.engine.reservations.refusals import Why
 from dra.local.faults import Fault, Rule
 from dra.local.plane.admin import Rules
 
@@ -104,7 +106,8 @@ def test_the_reasons_to_know_first_exist() -> None:
 @each_document
 def test_reasons_that_are_mentioned_exist(document: Path) -> None:
     told = set(re.findall(r"\(?Events?\)? `([A-Z][A-Za-z]+)`|\(`([A-Z][a-z]+[A-Z][A-Za-z]+)`\)", document.read_text()))
-    assert {word for words in told for word in words if word} <= {*Code, *Impairment, *Trouble}
+    known = {*Code, *Impairment, *Trouble, *ReservationReason, *Why}
+    assert {word for words in told for word in words if word} <= known
 
 
 def test_make_help_lists_every_target() -> None:

@@ -137,7 +137,7 @@ REFUSALS: Final[Mapping[Why, Guidance]] = {
     ),
     Why.VACATING: Guidance(
         "The reservation for the pod became available a moment ago, and its placeholder is still on the node.",
-        "kube-scheduler counts both, so it left that node out; any other node would be beside the reservation.",
+        "The scheduler counts both, so it left that node out; any other node would be beside the reservation.",
         "Nothing: kube-scheduler tries again when the placeholder is gone.",
     ),
     Why.OTHER_NODE: Guidance(
