@@ -85,6 +85,7 @@ def test_a_list_has_room_for_256(count, standing):
     found = view(entered("guard"), *pods, workload=PRESENT)
     assert assess(found).standing is standing
     steps, after = converted(entered("guard"), *pods, workload=PRESENT)
+    assert all(len(step) <= RESERVED_FOR_MAX_SIZE for step in steps if isinstance(step, list))
     if standing is Standing.TOO_MANY:
         assert steps == []
         assert f"{count} pods" in assess(found).detail

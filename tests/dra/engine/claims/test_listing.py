@@ -503,3 +503,8 @@ def test_a_started_pod_that_loses_its_sandbox_is_listed_unless_it_ends_at_once(s
     else:
         assert "a" in listed(plan)
         assert of_type(plan, Kick) == [Kick(pod=(NAMESPACE, "a"), uid=uid("a"))]
+
+
+def test_a_bound_pod_that_the_scheduler_took_off_the_list_is_listed_again_at_once():
+    taken_off = {uid("a"): Listing(last=NOON - 1, drops=6)}
+    assert "a" in listed(plan_for(entered(), starting("a"), listings=taken_off))

@@ -360,3 +360,9 @@ def test_what_a_failed_binding_left_behind_is_free_once_the_workload_is_over(lis
     """kube-scheduler's Unreserve empties the list before the workload was ever entered: no edge will come."""
     plan = decided(view(claim(workload=JOB, list=list_), *pods, workload=workload))
     assert of_type(plan, Deallocate) == ([Deallocate(claim=KEY, confirm=True)] if freed else [])
+
+
+def test_under_deletion_the_entry_of_an_earlier_workload_of_that_name_stays_as_it_is():
+    of = claim(workload=UNTOLD, list=[JOB, started("a")], deleting=True)
+    plan = decided(view(of, started("a"), workload=ANOTHER))
+    assert listed(plan) is None

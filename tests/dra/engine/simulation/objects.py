@@ -189,6 +189,7 @@ def pod(name: str, shape: PodShape) -> Pod:
             scheduling_gates=[SchedulingGate(name=gate) for gate in gates] or None,
             resource_claims=[PodResourceClaim(name=name, resource_claim_name=name) for name in shape.claims],
             volumes=[Volume(persistent_volume_claim={"claimName": "data"})] if shape.has_volumes else None,
+            termination_grace_period_seconds=shape.grace or None,
             scheduling_group=SchedulingGroup(pod_group_name=shape.gang) if shape.gang else None,
         ),
     )

@@ -71,6 +71,9 @@ class Cycle:
         self.deadline = deadline
         """Until when it binds or fails. Upstream has no such number: it is the setting's."""
 
+        self.permit = 0.0
+        """Seconds for which a Permit plugin makes it wait."""
+
         self.permitted: Instant = 0.0
         """Until when a Permit plugin makes it wait."""
 
@@ -173,7 +176,7 @@ class Scheduler:
             return
         node = fitting[pick % len(fitting)]
         cycle = Cycle(self, pod, node.metadata.name, deadline=self._deadline(pod, claims, permit=permit))
-        cycle.permitted = self._clock.now + permit
+        cycle.permit = permit
         cycle.claims = claims
         for name, device in (self._places(claims, free, node) or {}).items():
             self._shares += 1
@@ -361,6 +364,7 @@ class Scheduler:
         try:
             if self._setting.nominates:
                 yield from _tried(send(partial(self._nominate, pod, cycle.node)))
+            cycle.permitted = self._clock.now + cycle.permit  # WaitOnPermit
             for name, claim in cycle.claims.items():
                 if not _lists(claim, pod):
                     cycle.claims[name] = yield from self._bind_claim(cycle, name, claim)
