@@ -43,6 +43,8 @@ BULK: Final = "x" * 250_000
 
 JOBSETS: Final = Resource("jobset.x-k8s.io/v1alpha2", "JobSet", "jobsets")
 AT_ONCE: Final = 32
+DEVICES: Final = 120
+"""One for each pod that is served: devices of pods that were deleted are kept for a while."""
 
 QUICK: Final = {"leaderElection": {"enabled": True, "leaseSeconds": 15, "renewSeconds": 10, "retrySeconds": 2}}
 
@@ -134,7 +136,7 @@ async def stage(target: Target, api: Api) -> AsyncIterator[Stage]:
                 cgroup.take_in(controller.process.pid)
                 try:
                     await controller.is_ready(within=40)
-                    devices = await other.offer_devices(8)
+                    devices = await other.offer_devices(DEVICES)
                     async with tenant_of(target, api, own) as tenant:
                         yield Stage(api, tenant, own, other, devices, controller, cgroup)
                     await controller.stop()
@@ -228,7 +230,7 @@ async def test_an_object_that_no_release_rule_can_be_evaluated_for(
 ) -> None:
     del jobsets
     other, own = stage.other, stage.own
-    train = await other.create(jobset("train"))
+    train = await stage.api.request("POST", JOBSETS.path(namespace=other.name), jobset("train"))
     uid = train["metadata"]["uid"]
     await other.create(
         objects.claim("shared", device_class=stage.devices, reserved_for="jobsets.jobset.x-k8s.io/train", uid=uid)
