@@ -46,10 +46,9 @@ def awaited(picture: Picture, pod: PlacedPod, names: Sequence[str]) -> Iterator[
         claimant = picture.claimant(pod)
     except MalformedAnnotationError:
         return
-    for uid in picture.vacating:
-        holding = picture.books.holding(uid)
-        if holding is not None and holding.node not in names and picture.books.awaits(claimant, uid):
-            yield uid
+    for holding in picture.books.awaiting(claimant, picture.vacating):
+        if holding.node not in names:
+            yield holding.uid
 
 
 def put_off(names: Sequence[str]) -> FilterResult:

@@ -13,6 +13,7 @@ that comes after can be given the same. It is taken back with `withdraw`.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 
 import msgspec
 
@@ -244,15 +245,16 @@ class Books:
             entered = held.entered if held is not None else 0
             yield holding, eligibility.judge(holding, pod, node_labels=labels, consumers=entered)
 
-    def awaits(self, pod: Claimant, uid: Uid) -> bool:
-        """Whether a reservation would take a pod now."""
-        holding = self._holdings.get(uid)
-        if holding is None or not holding.available:
-            return False
-        there = self._rooms[holding.node]
-        held = there.held[uid]
-        refusal = eligibility.judge(holding, pod, node_labels=there.labels, consumers=held.entered)
-        return refusal is None and not filtering.into(there, held, pod)
+    def awaiting(self, pod: Claimant, among: AbstractSet[Uid]) -> Iterator[Holding]:
+        """Yield those of some reservations that would take a pod now."""
+        for uid in self._candidates.of(pod):
+            if uid in among:
+                holding = self._holdings[uid]
+                there = self._rooms[holding.node]
+                held = there.held[uid]
+                refusal = eligibility.judge(holding, pod, node_labels=there.labels, consumers=held.entered)
+                if refusal is None and not filtering.into(there, held, pod):
+                    yield holding
 
     def unfit(self, pod: Claimant) -> tuple[int, tuple[Refusal, ...]]:
         """Return how many available reservations name a pod as an owner, and what keeps each of them from the pod."""
