@@ -79,6 +79,7 @@ class PlacementReader:
         picture = await self._picture()
         waiting: dict[str, dict[Uid, ConstrainedPod]] = {}
         searches: list[Search] = []
+        wanted: set[str] = set()
         for question in questions:
             claim = self._world.claim(question.claim)
             if claim is None or claim.status.allocation is None:
@@ -88,12 +89,15 @@ class PlacementReader:
                 waiting[namespace] = await self._unbound(namespace)
             pods = [pod for uid in question.pods if (pod := waiting[namespace].get(uid)) is not None]
             try:
-                searches.append(Search(claim, pods, picture=picture, claim_of=self._world.claim))
+                search = Search(claim, pods, picture=picture, claim_of=self._world.claim)
+                wanted |= search.nodes()
             except UnsatisfiableError as error:
                 self._tell(question, fault=str(error))
-        wanted: set[str] = set()
-        for search in searches:
-            wanted |= search.nodes()
+            except Exception as error:  # noqa: BLE001 - what one tenant has written must not end the answers for others
+                _log.exception("claim %s/%s: placements cannot be found", *question.claim)
+                self._tell(question, fault=f"{type(error).__name__}, see the controller's log")
+            else:
+                searches.append(search)
             await asyncio.sleep(0)  # each may take long, and others have a lease to renew
         await self._fill(picture, wanted)
         for search in searches:

@@ -133,3 +133,13 @@ async def test_what_may_not_be_read_is_told_as_the_answer(ask, cluster):
 async def test_a_claim_that_nobody_understands_is_told_as_well(ask, cluster):
     cluster.drop(CLASSES, None, "gpu")
     assert "device class gpu does not exist" in (await ask()).fault
+
+
+async def test_what_one_claim_breaks_is_told_and_the_next_question_answered(ask, monkeypatch):
+    def fails(*_, **__):
+        raise KeyError("value")
+
+    with monkeypatch.context() as broken:
+        broken.setattr("dra.engine.claims.placements.allocate", fails)
+        assert "KeyError" in (await ask()).fault
+    assert (await ask()).elsewhere == {"uid-a"}

@@ -6,6 +6,7 @@ from typing import Final, NamedTuple
 import controller.extender.clients
 import controller.extender.server
 import controller.extender.turns
+import controller.placements
 import controller.publisher
 import controller.workloads
 import dra.cel.nesting
@@ -16,6 +17,8 @@ import dra.kube.events
 import dra.kube.sender
 import dra.model.annotations
 from dra.cli.reference import markdown
+from dra.engine import record
+from dra.engine.claims import listing, placements, stuck
 from dra.serving.connections import Bounds
 from dra.telemetry import endpoints
 
@@ -141,6 +144,24 @@ _MEMORY: Final = Bound(
 
 _CONTROLLER: Final = (
     _MEMORY,
+    Bound(
+        "reads of nodes, devices and pods for rule 9, for all claims together",
+        f"1 in {controller.placements.PAUSE:g} s, and a fifth of the time",
+        "further questions are answered by the next read",
+        "Event `AllocationUnusable` or `AllocationStuck` comes later",
+    ),
+    Bound(
+        "pods that rule 9 looks at for one claim; unlike ones among them; picks of the allocator for a node",
+        f"{stuck.ASKED_ABOUT}; {placements.SHAPES}; {placements.STEPS:,}",
+        "further pods are not looked at; a node on which the allocator gives up counts as one without devices",
+        "Event `AllocationUnusable` on the claim",
+    ),
+    Bound(
+        "listed pods that do not use the claim, read by one decision",
+        str(listing.LOOKUPS),
+        f"the others are read by the next decision; an answer is believed for {record.ANSWER_HOLDS:g} s",
+        "–",
+    ),
     Bound(
         "kinds of workloads watched for the claims of one namespace; kinds with a release rule and built-in kinds are "
         "not counted",
