@@ -33,6 +33,9 @@ class Choice(Struct, frozen=True, kw_only=True):
 
     plugins: Path
     kubelet: Path = Path("/var/lib/kubelet")
+    cdi: Path | None = None
+    """Where CDI files are; None: nothing is run, only looked at."""
+
     cpu_devices: str = "individual"
     reserved_cpus: str = ""
     kubepods_cgroup: str = ""
@@ -85,6 +88,7 @@ def _cpu(choice: Choice) -> Driver:
             node=choice.node,
             folder=private_folder(choice.plugins / NAME),
             kubelet=choice.kubelet,
+            volatile=choice.cdi,
             mode=DeviceMode(choice.cpu_devices),
             reserved=cpusets.parse(choice.reserved_cpus) if choice.reserved_cpus else None,
             find_cgroups=None if choice.kubepods_cgroup == NOT_ENFORCED else find,

@@ -284,7 +284,7 @@ def _node(options: dict[str, Any]) -> str:
     return options["node_name"] or socket.gethostname().lower()
 
 
-def _choice(options: dict[str, Any], *, plugins: Path) -> "Choice":
+def _choice(options: dict[str, Any], *, plugins: Path, cdi: Path | None = None) -> "Choice":
     from kubeletplugin import assembly  # noqa: PLC0415
 
     return assembly.Choice(
@@ -292,6 +292,7 @@ def _choice(options: dict[str, Any], *, plugins: Path) -> "Choice":
         node=_node(options),
         inventory=options["inventory"],
         plugins=plugins,
+        cdi=cdi,
         kubelet=options["kubelet"],
         cpu_devices=options["cpu_devices"],
         reserved_cpus=options["reserved_cpus"],
@@ -317,7 +318,7 @@ def _application(options: dict[str, Any]) -> "Application":
         probes=_endpoint("--probes", options["probes"]),
         metrics=_endpoint("--metrics", options["metrics"]),
     )
-    drivers = assembly.assemble(_choice(options, plugins=plugins))
+    drivers = assembly.assemble(_choice(options, plugins=plugins, cdi=options["cdi"].absolute()))
     transport = HttpTransport(credentials.find(options["kubeconfig"], context=options["context"]))
     return Application(drivers, transport, settings)
 

@@ -60,8 +60,11 @@ class CpuDriver:
         mode: DeviceMode = DeviceMode.INDIVIDUAL,
         reserved: CpuSet | None = None,
         find_cgroups: Callable[[], Hierarchy] | None = lambda: find(ROOT),
+        volatile: Path | None = None,
     ) -> None:
         """Take the machine and the driver's own folder. Reserved CPUs are never given away; none named: one core.
+
+        `volatile`: a folder that is empty after a reboot, as cgroups are, and apart from the driver's own.
 
         Without cgroups CPUs are only named, for nodes of the local plane, whose containers are none.
 
@@ -80,7 +83,7 @@ class CpuDriver:
         self._mode = mode
         self._faults: set[str] = set()
         self._manager = CpuManager(kubelet)
-        self._records = Records(folder)
+        self._records = Records(folder, mark=volatile and volatile / f".{NAME}.narrowed")
         self._records.install()
         self._system = kept
         self._kept = self._records.kept()

@@ -6,7 +6,8 @@ cgroup and of each write into a cpuset (`kubeletplugin.cgroups.watching`); besid
 what the kernel does not tell. How often follows from what a look costs, so that idling is cheap on any node.
 
 As long as no claim has been prepared, and the node keeps no CPUs, nothing is read, watched or written: somebody else
-may be managing cpusets. After the last claim is given back, cgroups are looked after until nothing has had to be
+may be managing cpusets. A mark outside of the driver's folder tells where that was otherwise before the folder was made
+anew. After the last claim is given back, cgroups are looked after until nothing has had to be
 written for a while, since a container may have been born narrow at the wrong moment; then the demand is forgotten.
 """
 
@@ -83,7 +84,9 @@ class Enforcement:
         self._gave_way = False
         async with self._turn:
             before = self._records.demand()
-            if demand.idle and (before is None or (before.idle and self._restored())):
+            if before is None and self._records.narrowed:
+                log.warning("folder %s: was made anew; cgroups of pods are made wide again", self._records.folder)
+            elif demand.idle and (before is None or (before.idle and self._restored())):
                 await asyncio.to_thread(self._records.put_demand, None)
                 await self._stop()
                 return
@@ -123,7 +126,7 @@ class Enforcement:
         if self._gave_way:
             return
         try:
-            if await asyncio.to_thread(self._records.demand) is not None:
+            if await asyncio.to_thread(self._records.demand) is not None or self._records.narrowed:
                 await asyncio.to_thread(lambda: widen(self._find()))
         except (OSError, NoHierarchyError) as error:
             raise Refused(f"node: cgroups of pods stay narrow, new pods may fail: {error}") from error

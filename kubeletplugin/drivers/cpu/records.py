@@ -8,6 +8,10 @@
 ``kept``                                      the CPUs that the Node's annotation kept when it could last be read
 ============================================  ========================================================================
 
+Elsewhere, among the CDI files: ``.DRIVER.narrowed``, an empty file that is there whenever ``demand.json`` is. Like
+cgroups, the folder of CDI files does not survive a reboot, and stays when somebody removes the driver's folder to start
+afresh: then cgroups are made wide again. Container runtimes read files that end in ``.json`` or ``.yaml``, and so not this.
+
 Files that somebody removes are written again, for what they say is known: owners and demand are remembered, and stay in
 force meanwhile. Only a plugin that is started without them has to do without them.
 
@@ -64,8 +68,10 @@ class Demand(Struct, frozen=True):
 class Records:
     """The driver's folder, as far as CPUs are concerned."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, mark: Path | None = None) -> None:
+        """``mark``: the file that tells, outside of the folder, that cgroups may be narrow."""
         self.folder = folder
+        self._mark = mark
         self.hook = folder / HOOK
         self._containers = folder / _CONTAINERS
         self._failures = folder / _FAILURES
@@ -91,6 +97,7 @@ class Records:
         if not self._demand.exists():
             gone.append(self._demand)
             self.put_demand(demand)
+        self._put_mark()
         if demand.kept and not self._kept.exists():
             gone.append(self._kept)
             self.put_kept(demand.kept)
@@ -156,16 +163,29 @@ class Records:
             self._seen = seen
         return self._known
 
+    @property
+    def narrowed(self) -> bool:
+        """Whether cgroups may be narrow, whatever became of the demand."""
+        return self._mark is not None and self._mark.exists()
+
     def put_demand(self, demand: Demand | None) -> None:
         """Remember a demand; the caller has the lock of the folder."""
         if demand is None:
             self._demand.unlink(missing_ok=True)
+            if self._mark is not None:
+                self._mark.unlink(missing_ok=True)  # last: while in doubt, cgroups are made wide once more
             self._seen, self._known = None, None
             return
+        self._put_mark()
         requests = {name: str(cpus) for name, cpus in sorted(demand.requests.items())}
         body = {"version": 1, "requests": requests, "apart": str(demand.apart), "kept": str(demand.kept)}
         # Not synced: it need not survive a power cut, containers do not either.
         put(self._demand, json.dumps(body, indent=1).encode(), mode=0o600, sync=False)
+
+    def _put_mark(self) -> None:
+        if self._mark is not None and not self._mark.exists():
+            self._mark.parent.mkdir(parents=True, exist_ok=True)
+            self._mark.touch(mode=0o600)
 
     def kept(self) -> CpuSet:
         """Return the CPUs that the Node's annotation kept when it could last be read."""

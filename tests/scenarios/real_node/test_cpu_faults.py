@@ -205,3 +205,22 @@ async def test_a_state_file_that_is_made_anew_takes_no_owner_its_cpu(
     await offers(api, real_node, devices=True)
     await others_are_kept_off(real_node, namespace, "later")
     await ends(again, namespace)
+
+
+async def test_a_plugin_that_is_started_afresh_gives_all_containers_their_cpus_back(
+    start_cpus: StartCpus, namespace: Namespace, real_node: RealNode
+) -> None:
+    plugin = start_cpus("one")
+    await owner(plugin, namespace)
+    await others_are_kept_off(real_node, namespace, "before")
+    plugin.stop()
+    shutil.rmtree(plugin.folder)
+    for file in real_node.cdi.glob(f"{DRIVER}*"):
+        file.unlink()
+
+    again = start_cpus("two")
+    await again.start()
+    for quality in QUALITIES:
+        await sees(real_node, namespace, f"before-{quality}", "0-1")
+    await run(namespace, "after", quality="burstable")
+    await sees(real_node, namespace, "after", "0-1")

@@ -45,7 +45,7 @@ class Node:
         self.started = []
 
     def enforcement(self, find_cgroups=None):
-        records = Records(self.folder)
+        records = Records(self.folder, mark=self.root.parent / "run" / ".narrowed")
         records.install()
         it = Enforcement(records, find_cgroups or (lambda: find(self.root)), aside=lambda: self.why_aside)
         self.started.append(it)
@@ -252,6 +252,26 @@ async def test_the_older_of_two_plugins_does_not_undo_what_the_newer_one_has_pre
     await newer.close()
     node.write("besteffort/pod2/other", "0-7")
     await becomes(lambda: node.cpus("besteffort/pod2/other"), "0-1,4-5,7")
+
+
+@BOTH
+async def test_a_plugin_whose_folder_was_removed_before_its_start_makes_cgroups_wide(node, monkeypatch, caplog):
+    before = node.enforcement()
+    await before.demand(Demand(requests={MINE: parse("2-3")}))
+    await before.close()
+    shutil.rmtree(node.folder)
+    monkeypatch.setattr(enforcing, "AFTERCARE", -1.0)
+    it = node.enforcement()
+    await it.uphold()  # which claims there are is not known: nothing is taken from an owner
+    assert node.cpus("besteffort") == "0-1,4-7"
+    for _ in range(3):
+        await it.demand(Demand(requests={}))
+    for name in ("burstable", "besteffort", "besteffort/pod2", "besteffort/pod2/other"):
+        assert node.cpus(name) == "0-7"
+    assert caplog.text.count("was made anew; cgroups of pods are made wide again") == 1
+    node.write("besteffort/pod2/other", "5")
+    await node.enforcement().demand(Demand(requests={}))  # the mark is gone, too
+    assert node.cpus("besteffort/pod2/other") == "5"
 
 
 @BOTH
