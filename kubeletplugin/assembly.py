@@ -42,6 +42,9 @@ class Choice(Struct, frozen=True, kw_only=True):
     """The kubelet's cgroup of all pods; empty: it is found; `NOT_ENFORCED`: CPUs are only named."""
 
     gpu_shares: bool = False
+    gpu_ignored_xids: frozenset[int] = frozenset()
+    """Beside those that are always ignored."""
+
     gpu_taint_effect: str = "NoSchedule"
     """Of the taints of a GPU that fails; `NOT_TAINTED`: it gets none."""
 
@@ -58,6 +61,15 @@ def words(text: str) -> tuple[str, ...]:
     if unknown or not found:
         raise UnknownDriverError(f"drivers {text!r}: there are {', '.join(KNOWN)}; name one, or several as cpu,gpu")
     return found
+
+
+def xids(text: str) -> frozenset[int]:
+    """Return the XIDs that a text such as ``48,63`` names; raises ValueError."""
+    found = [word.strip() for word in text.split(",") if word.strip()]
+    wrong = [word for word in found if not (word.isascii() and word.isdigit())]
+    if wrong:
+        raise ValueError(f"XIDs {text!r}: {wrong[0]!r} is no number; write them as 48,63")
+    return frozenset(map(int, found))
 
 
 def assemble(choice: Choice) -> list[Driver]:
@@ -114,6 +126,7 @@ def _gpu(choice: Choice) -> Driver:
                 shares=choice.gpu_shares,
             ),
             root=DriverRoot(here=choice.nvidia_root, host=choice.nvidia_root_on_host),
+            ignored_xids=choice.gpu_ignored_xids,
         )
     except NvmlUnavailableError as error:
         raise UnusableDriverError(str(error)) from error

@@ -39,6 +39,24 @@ class Metrics:
             ["driver"],
             registry=self.registry,
         )
+        self.prepared = Gauge(
+            "dra_reserve_plugin_claims_prepared",
+            "Claims that have devices of the driver on the node",
+            ["driver"],
+            registry=self.registry,
+        )
+        self.devices = Gauge(
+            "dra_reserve_plugin_devices",
+            "Devices that the driver offers on the node",
+            ["driver"],
+            registry=self.registry,
+        )
+        self.held = Gauge(
+            "dra_reserve_plugin_devices_held",
+            "Devices, shares of one device counted once, that claims have on the node",
+            ["driver"],
+            registry=self.registry,
+        )
         self.impaired = Gauge(
             "dra_reserve_plugin_impaired",
             "1 if the driver is of little use for this reason; an Event on the Node says more",

@@ -126,6 +126,12 @@ class ServedDriver:
         self._metrics.registered.labels(self.driver.name).set(self.registrar.registered)
         self._metrics.published.labels(self.driver.name).set(self.publisher.synced)
         self._metrics.orphans.labels(self.driver.name).set(len(self._orphans.told))
+        held, offered = self.preparing.held, self._offered()
+        self._metrics.prepared.labels(self.driver.name).set(len(held))
+        self._metrics.held.labels(self.driver.name).set(
+            len({(item.pool, item.device) for each in held for item in each.items})
+        )
+        self._metrics.devices.labels(self.driver.name).set(sum(len(pool.devices) for pool in offered))
         impairments = self._impairments()
         for reason, text in impairments.items():
             self._metrics.impaired.labels(self.driver.name, reason.value).set(bool(text))

@@ -47,6 +47,11 @@ _of_drivers: Final = _all(
     ),
     click.option("--gpu-shares", is_flag=True, help="Offer shares of GPUs (needs DRAConsumableCapacity)."),
     click.option(
+        "--gpu-ignored-xids",
+        default="",
+        help="XIDs after which a GPU stays in use, such as 48,63, beside those that are an application's error.",
+    ),
+    click.option(
         "--gpu-taint-effect",
         type=click.Choice(["NoSchedule", "NoExecute", "none"]),
         default="NoSchedule",
@@ -298,6 +303,7 @@ def _choice(options: dict[str, Any], *, plugins: Path, cdi: Path | None = None) 
         reserved_cpus=options["reserved_cpus"],
         kubepods_cgroup=options["kubepods_cgroup"],
         gpu_shares=options["gpu_shares"],
+        gpu_ignored_xids=assembly.xids(options["gpu_ignored_xids"]),
         gpu_taint_effect=options["gpu_taint_effect"],
         nvidia_root=options["nvidia_root"],
         nvidia_root_on_host=options["nvidia_root_on_host"],

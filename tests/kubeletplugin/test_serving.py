@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import re
 import socket
 
 import pytest
@@ -60,6 +61,23 @@ async def test_what_keeps_it_from_being_of_use_is_told_until_it_is(node):
         await kubelet.register(NAME)
         await until(lambda: not application.troubles(), saying="no troubles")
         assert f'dra_reserve_plugin_published{{driver="{NAME}"}} 1.0' in application.render().decode()
+
+
+async def test_how_many_devices_there_are_and_how_many_claims_have_is_counted(node):
+    async with node.registered() as kubelet:
+        claims = [await node.claim(name, device) for name, device in (("a", "gpu-0"), ("b", "gpu-1"))]
+        await kubelet.prepare(*claims)
+        assert counted(kubelet) == {"claims_prepared": 2.0, "devices": 2.0, "devices_held": 2.0}
+        await kubelet.unprepare(claims[0])
+        assert counted(kubelet) == {"claims_prepared": 1.0, "devices": 2.0, "devices_held": 1.0}
+
+
+def counted(kubelet):
+    text = kubelet.application.render().decode()
+    found = re.findall(
+        rf'^dra_reserve_plugin_(claims_prepared|devices|devices_held){{driver="{NAME}"}} (\S+)$', text, re.MULTILINE
+    )
+    return {name: float(value) for name, value in found}
 
 
 async def test_a_driver_that_ails_serves_and_is_not_ready(node):

@@ -10,7 +10,7 @@
 
 Elsewhere, among the CDI files: ``.DRIVER.narrowed``, an empty file that is there whenever ``demand.json`` is. Like
 cgroups, the folder of CDI files does not survive a reboot, and stays when somebody removes the driver's folder to start
-afresh: then cgroups are made wide again. Container runtimes read files that end in ``.json`` or ``.yaml``, and so not this.
+afresh: then cgroups are made wide again. Container runtimes read only files that end in ``.json`` or ``.yaml``.
 
 Files that somebody removes are written again, for what they say is known: owners and demand are remembered, and stay in
 force meanwhile. Only a plugin that is started without them has to do without them.

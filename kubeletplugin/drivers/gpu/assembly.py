@@ -17,6 +17,7 @@ from kubeletplugin.drivers.gpu.time_slice_record import FILE, TimeSliceRecord
 from kubeletplugin.drivers.gpu.time_slices import SimulatedTimeSlicing, SmiTimeSlicing
 from kubeletplugin.inventory.gpus import GpuInventory
 from kubeletplugin.inventory.nvml import NvmlGpus, library
+from kubeletplugin.inventory.nvml_events import IGNORED_XIDS
 from kubeletplugin.inventory.simulated import SimulatedGpus
 from kubeletplugin.inventory.sysfs_gpus import SysfsGpus
 
@@ -27,7 +28,7 @@ class UnknownInventoryError(ValueError):
     """A word that names no inventory."""
 
 
-def assemble(
+def assemble(  # noqa: PLR0913 - keyword-only, and half of them have a default
     source: str,
     *,
     node: str,
@@ -35,8 +36,11 @@ def assemble(
     publication: Publication = Publication(),  # noqa: B008 - frozen
     root: DriverRoot | None = None,
     host: DriverRoot | None = None,
+    ignored_xids: frozenset[int] = frozenset(),
 ) -> GpuDriver:
     """Return a driver; `folder` is its own, `root` is where NVIDIA's driver is installed, `host` where its toolkit is.
+
+    After `ignored_xids` a GPU stays in use, as after those that are an application's error.
 
     Raises UnknownInventoryError, MalformedInventoryError, NvmlUnavailableError or OSError: texts for whoever starts it.
     """
@@ -50,7 +54,7 @@ def assemble(
         )
     root = root or DriverRoot()
     return GpuDriver(
-        _real(source, root),
+        _real(source, root, ignored_xids),
         node=node,
         edits=NvidiaEdits(root, host=host),
         time_slicing=SmiTimeSlicing(root, TimeSliceRecord(folder / FILE)),
@@ -59,10 +63,11 @@ def assemble(
     )
 
 
-def _real(source: str, root: DriverRoot) -> GpuInventory:
+def _real(source: str, root: DriverRoot, ignored_xids: frozenset[int]) -> GpuInventory:
     if source == "nvml":
         elsewhere = root.here != Path("/")
-        return NvmlGpus(partial(library, root.management_library() if elsewhere else None))
+        load = partial(library, root.management_library() if elsewhere else None)
+        return NvmlGpus(load, ignored_xids=IGNORED_XIDS | ignored_xids)
     if source == "sysfs":
         return SysfsGpus()
     raise UnknownInventoryError(f"inventory {source!r} is not known; there are nvml, sysfs and simulated:FILE")

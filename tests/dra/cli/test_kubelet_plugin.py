@@ -117,6 +117,7 @@ def test_inspect_says_why_a_driver_offers_nothing(run, tmp_path):
             ["inspect", "--drivers", "gpu", "--inventory", "simulated:/nowhere"], "/nowhere: No such file", id="file"
         ),
         pytest.param(["inspect", "--drivers", "cpu", "--reserved-cpus", "x"], "'x'", id="reserved-cpus"),
+        pytest.param(["inspect", "--gpu-ignored-xids", "48,x"], "XIDs '48,x': 'x' is no number", id="xids"),
         pytest.param([*GPUS], "no kubeconfig", id="no-cluster"),
     ],
 )
