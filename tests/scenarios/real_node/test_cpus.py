@@ -18,7 +18,8 @@ from tests.scenarios.eventually import eventually
 from tests.scenarios.namespaces import Namespace
 from tests.scenarios.real_node import plugin as gpus
 from tests.scenarios.real_node.cpus import DRIVER, WITHIN, Sight, StartCpus, device_class, kill, run, sees, sights
-from tests.scenarios.resources import NODES, PODS
+from tests.scenarios.real_node.pods import failures
+from tests.scenarios.resources import CLAIMS, NODES, PODS
 from tests.scenarios.target import Capability, Mode
 
 pytestmark = [pytest.mark.needs(Capability.KUBELET, Capability.COMPONENTS), pytest.mark.modes(Mode.ALONGSIDE)]
@@ -114,6 +115,29 @@ async def test_cpus_of_a_numa_node_are_taken_by_number(
 
     await namespace.delete(PODS, "owner")
     await sees(real_node, namespace, "other", "0-1")
+
+
+@pytest.mark.long
+async def test_the_next_owner_of_a_cpu_starts_when_the_last_one_has_ended(
+    start_cpus: StartCpus, namespace: Namespace, real_node: RealNode, remark: Callable[[str], None]
+) -> None:
+    await start_cpus("one").start()
+    for name in ("first", "second"):
+        await namespace.create(objects.claim(name, device_class=device_class(namespace)))
+    await run(namespace, "owner", claim="first")
+    await sees(real_node, namespace, "owner", "1")
+    await run(namespace, "next", claim="second")  # waits for a CPU
+    deleted = uptime()
+    await namespace.delete(PODS, "owner")  # without a grace period: its object is gone before its container is
+    await namespace.delete(CLAIMS, "first")
+    await sees(real_node, namespace, "next", "1")
+    first, *_ = sights(real_node, namespace, "next")
+    last = sights(real_node, namespace, "owner")[-1]
+    assert last.at < first.at, "never both at once"
+    refusals = [each for each in await failures(namespace) if "held by" in each]
+    remark(
+        f"CPUs: the next owner runs {first.at - deleted:.1f} s after the last one was deleted, {len(refusals)} refusals"
+    )
 
 
 @pytest.mark.long
