@@ -11,7 +11,7 @@ WallTime: TypeAlias = float
 NEVER: Final[Instant] = float("inf")
 
 BIND_HORIZON: Final = 60.0
-"""Seconds for which a scheduling cycle that began earlier may still bind its pod."""
+"""Seconds for which a scheduling cycle that began earlier may still bind its pod, at least: see `dra.engine.pace`."""
 
 UNNOTICED: Final = 90.0
 """Seconds for which one of our watches may be dead before that is noticed, and what it missed is read anew."""

@@ -207,7 +207,7 @@ RENDERINGS: Final[dict[Code, Rendering]] = {
     ),
     Code.PODS_VANISHED: Rendering(
         Severity.NORMAL,
-        "stays reserved: {pods} pods were deleted without a word of their kubelets that the containers have ended; "
+        "stays reserved: {pods} pods vanished before their kubelets told that the containers had ended; "
         "their nodes are asked after the grace period, within {seconds} s",
     ),
     Code.FORCE_RELEASED: Rendering(

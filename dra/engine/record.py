@@ -162,6 +162,13 @@ class Record:
         self._compare_lost(before, claim, ours=ours)
         self._advance_history(before, claim, now=now, ours=ours)
 
+    @property
+    def placed(self) -> Placements | None:
+        """What is known of placements, if it is about the present allocation."""
+        found = self.placements
+        allocation = self.claim.status.allocation if self.claim is not None else None
+        return found if found is not None and found.allocation == allocation else None
+
     def place(self, found: Placements) -> bool:
         """Take in an answer to rule 9's question; return whether it is about the present allocation."""
         claim, before = self.claim, self.placements

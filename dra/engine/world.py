@@ -33,6 +33,7 @@ from dra.engine.generation.owners import OwnerView
 from dra.engine.instants import Instant
 from dra.engine.ledger import Ledger
 from dra.engine.nodes import NodeChange, NodeIndex, Sandboxes
+from dra.engine.pace import Pace
 from dra.engine.record import Record
 from dra.engine.reservations import placeholders
 from dra.engine.taints import Scope, TaintIndex
@@ -76,6 +77,7 @@ class World:
         self._sandboxes = Sandboxes()
         self._on_node: dict[str, set[Uid]] = {}
         self._nodes = NodeIndex()
+        self._pace = Pace()
         self._workloads = WorkloadIndex()
         self._conflicts = Conflicts(self.ledger, records=self._records, dirty=self.dirty)
 
@@ -163,6 +165,8 @@ class World:
             self._names[after.key] = uid
         self._place(uid, before.node if before is not None else "", after.node)
         self._enroll(before, after)
+        if before is not None and before.stage is Stage.WAITING and after.consuming:
+            self._pace.bound(before, self._records, now=now)
 
     def forget_pod(self, uid: Uid, *, certain: bool = True) -> None:
         """The pod with that uid is gone; if not for ``certain``, it only is of no concern to any claim any more."""
@@ -234,8 +238,7 @@ class World:
         """Return what is known of a pod."""
         return self._consumers.get(uid)
 
-    # Lists, after a watch was lost. Live reads show objects that no watch has told of; what a list that is not older
-    # lacks is gone, and no watch will ever tell:
+    # Complete lists: what only a live read had shown, and a list that is not older lacks, no watch will ever tell of.
 
     def claims_listed(self, there: Mapping[Key, Uid], version: str) -> None:
         """Forget the claims that a complete list lacks."""
@@ -391,7 +394,7 @@ class World:
             conflicts=record.conflicts,
             taints=self.taints.on(record.claim.status.allocation),
             nodes=record.fit,
-            placements=_about(record.placements, record.claim),
+            placements=record.placed,
             lost_nodes=tuple(self._lost_nodes(record)),
             vanished=vanished,
             silent_nodes=self._nodes.silent(record.inside) if any(not pod.node for pod in vanished) else (),
@@ -400,6 +403,7 @@ class World:
             history=record.history,
             owner=self._owner(record.claim),
             holds=self.holders.holds(record.claim),
+            pace=self._pace.horizon(now=now),
         )
 
     def owner_view(self, uid: Uid) -> OwnerView | None:
@@ -592,8 +596,3 @@ class World:
                 if reservation is None or not (reservation.native and reservation.any_pod):
                     return True
         return False
-
-
-def _about(found: Placements | None, claim: ResourceClaim) -> Placements | None:
-    """Return what is known of placements if it is about the present allocation."""
-    return found if found is not None and found.allocation == claim.status.allocation else None

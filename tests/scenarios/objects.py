@@ -205,7 +205,7 @@ def _pod_template(shape: PodShape, *, restart_policy: str) -> Json:
     spec: Json = {
         "containers": [container],
         "restartPolicy": restart_policy,
-        "terminationGracePeriodSeconds": 0,
+        "terminationGracePeriodSeconds": 1,  # with 0 the object goes before its kubelet has ended the pod
         "automountServiceAccountToken": False,
         **ON_SOUND_NODES,
         **shape.spec,

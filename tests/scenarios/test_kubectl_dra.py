@@ -117,7 +117,7 @@ async def test_a_watch_prints_what_changes_and_ends_with_ctrl_c(target: Target, 
         await eventually(lambda: len(lines) == 2, within=20, saying="the list is printed")
         await namespace.create(objects.pod("p", PodShape(claim="a")))
         await eventually(lambda: "InUse" in lines[-1], within=20, saying="the change is printed")
-        await namespace.delete(PODS, "p", grace_seconds=0)
+        await namespace.delete(PODS, "p", grace_seconds=1)
         await namespace.create(objects.claim("b", device_class=devices))
         await eventually(lambda: lines[-1].split()[0] == "b", within=20, saying="the new one is printed")
         await namespace.delete(CLAIMS, "b")

@@ -105,7 +105,7 @@ async def test_a_pod_that_may_still_be_bound_keeps_the_allocation(namespace: Nam
         for _ in range(2):  # the second pause is longer than the end of a pod takes
             await steps.claim_is(namespace, "shared", lambda found: "second" in listed(found), saying="it is listed")
             await steps.unlist(namespace, "shared", pod["metadata"]["uid"])
-        await namespace.delete(PODS, "first", grace_seconds=0)
+        await namespace.delete(PODS, "first", grace_seconds=1)
         await steps.told(namespace, "shared", "DeallocationWaits")
         await steps.claim_is(
             namespace, "shared", lambda found: listed(found) == {"second"}, saying="it is listed again"
@@ -128,8 +128,8 @@ async def test_a_pod_that_is_deleted_before_it_is_bound_keeps_nothing(namespace:
     target.cluster.scheduler.freeze()
     await namespace.create(objects.pod("second", PodShape(claim="shared", gated=True)))
     await steps.pod_is(namespace, "second", lambda pod: not steps.gates(pod), saying="it is listed and let go")
-    await namespace.delete(PODS, "first", grace_seconds=0)
-    await namespace.delete(PODS, "second", grace_seconds=0)
+    await namespace.delete(PODS, "first", grace_seconds=1)
+    await namespace.delete(PODS, "second", grace_seconds=1)
     await steps.freed(namespace, "shared")
 
 

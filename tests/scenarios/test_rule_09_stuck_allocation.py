@@ -138,7 +138,7 @@ async def test_a_binding_cycle_that_takes_almost_too_long_still_finds_the_alloca
         scheduler.freeze()
         others = PodShape(labels={"app": "other"}, spec={"priorityClassName": urgent["metadata"]["name"]})
         await case.namespace.create_all(objects.pods("other", OTHERS, others))
-        await case.namespace.delete(PODS, "filler", grace_seconds=0)  # now there is room, but the others are first
+        await case.namespace.delete(PODS, "filler", grace_seconds=1)  # now there is room, but the others are first
         scheduler.thaw()
         await eventually(lambda: _bound_others(case), until=lambda count: count >= OTHERS // 2, saying="half are bound")
         scheduler.freeze()

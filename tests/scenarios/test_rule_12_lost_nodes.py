@@ -32,7 +32,7 @@ async def test_a_claim_is_released_by_force_by_its_own_uid_only(namespace: Names
     await namespace.create(objects.pod("worker", PodShape(claim="shared")))
     await steps.pods_run(namespace, "worker")
     await steps.list_too(namespace, "shared", steps.foreign_entry("dam"))
-    await namespace.delete(PODS, "worker", grace_seconds=0)
+    await namespace.delete(PODS, "worker", grace_seconds=1)
     await steps.claim_is(namespace, "shared", lambda found: not listed(found), saying="nobody uses it")
 
     await steps.force_release(namespace, "shared", value="true")
@@ -159,7 +159,7 @@ async def test_a_release_by_force_waits_for_pods_that_may_be_bound(namespace: Na
     misfit = PodShape(claim="shared", annotations={objects.PRE_LIST: "true"}, spec=steps.UNSCHEDULABLE)
     await namespace.create(objects.pod("misfit", misfit))
     await steps.claim_is(namespace, "shared", lambda found: "misfit" in listed(found), saying="who waits is listed")
-    await namespace.delete(PODS, "first", grace_seconds=0)
+    await namespace.delete(PODS, "first", grace_seconds=1)
 
     await steps.force_release(namespace, "shared")
     await steps.told(namespace, "shared", "ForceReleaseWaits")

@@ -36,7 +36,7 @@ async def test_a_pod_on_an_excluded_node_is_never_listed(namespace: Namespace, r
         assert "PodOffAllocation" not in await steps.reasons(namespace, "beside")
 
         for name in ("astray", "beside", "first"):
-            await namespace.delete(PODS, name, grace_seconds=0)
+            await namespace.delete(PODS, name, grace_seconds=1)
         if reserved_for is None:
             await steps.freed(namespace, "shared")
     assert "astray" not in {name for version in history.versions for name in listed(version.object)}

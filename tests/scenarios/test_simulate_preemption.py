@@ -156,7 +156,7 @@ async def _over(namespace: Namespace, name: str, seed: int) -> str:
     found = await eventually(partial(namespace.get, PODS, name), until=settled, within=30, saying=saying)
     node = str(found["spec"].get("nodeName") or "")
     if not node:
-        await namespace.delete(PODS, name, grace_seconds=0)
+        await namespace.delete(PODS, name, grace_seconds=1)
     return node
 
 

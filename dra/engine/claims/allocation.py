@@ -12,7 +12,7 @@ from dra.engine.claims.policy import Policy
 from dra.engine.claims.stuck import BY_EVIDENCE, asked_at, conditions_end, proven, question, stuck, useless
 from dra.engine.claims.view import ClaimView, EntryKind, WorkloadPhase
 from dra.engine.consumers import Consumer, Stage
-from dra.engine.instants import BIND_HORIZON, NEVER, SLOW_BIND_HORIZON, Instant
+from dra.engine.instants import NEVER, SLOW_BIND_HORIZON, Instant
 from dra.engine.reasons import Code, Reason, named, pod_reason
 from dra.engine.reservations.devices import Standing
 from dra.engine.window import UNLISTED
@@ -35,7 +35,7 @@ def revocation_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desi
     cause, at = found
     if now < at:
         return desired.look_at(at)
-    horizon = max((_revocable_after(view, c) for c in view.waiting), default=BIND_HORIZON)
+    horizon = max((_revocable_after(view, c) for c in view.waiting), default=view.horizon)
     quiet = view.history.podless_since
     explained = view.reason(
         Code.ALLOCATION_STUCK,
@@ -92,7 +92,7 @@ def deallocation_rule(view: ClaimView, policy: Policy, now: Instant, desired: De
     waits = view.reason(
         Code.DEALLOCATION_WAITS,
         pods=len(late),
-        seconds=int(BIND_HORIZON),
+        seconds=int(view.horizon),
     )
     # The guard keeps the edge: with an empty list nobody could tell this claim from one that is merely unused.
     return desired.but(guard=True).look_at(until).because(waits)

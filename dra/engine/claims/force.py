@@ -12,7 +12,7 @@ from dra.engine.claims.allocation import still_bindable
 from dra.engine.claims.desired import Desired
 from dra.engine.claims.policy import Policy
 from dra.engine.claims.view import ClaimView, EntryKind
-from dra.engine.instants import BIND_HORIZON, Instant
+from dra.engine.instants import Instant
 from dra.engine.reasons import Code, named
 from dra.model.workloads import FORCE_RELEASE
 
@@ -41,7 +41,7 @@ def force_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) 
     until = max((when for _, when in late), default=now)
     until = max(until, view.unseen_bindable_until(now=now))
     if until > now:
-        waits = view.reason(Code.FORCE_RELEASE_WAITS, pods=len(late), seconds=int(BIND_HORIZON))
+        waits = view.reason(Code.FORCE_RELEASE_WAITS, pods=len(late), seconds=int(view.horizon))
         return desired.look_at(until).because(waits)
     freed = view.reason(Code.FORCE_RELEASED, done=True, overridden=named(_overridden(view)) or "nothing")
     return _obeyed(desired).but(allocated=False, confirm=True, given_up=view.stranded).because(freed)

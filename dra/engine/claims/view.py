@@ -259,6 +259,8 @@ class ClaimView(msgspec.Struct, frozen=True, dict=True, kw_only=True):
     """Bound pods whose node is gone or does not report in; looked up only if a release by force is asked for."""
 
     history: History = History()
+    pace: float = BIND_HORIZON
+    """Seconds for which a scheduling cycle that already runs may still bind its pod, by what was observed lately."""
 
     @property
     def key(self) -> Key:
@@ -319,11 +321,16 @@ class ClaimView(msgspec.Struct, frozen=True, dict=True, kw_only=True):
         """Return a reason about the claim; ``done`` if it tells of something that a write of this decision does."""
         return claim_reason(code, key=self.key, uid=self.claim.metadata.uid, done=done, **numbers)
 
-    def bind_horizon(self, consumer: Consumer) -> float:
-        """Return for how many seconds a cycle that already runs may still bind the pod to this allocation."""
+    @property
+    def horizon(self) -> float:
+        """For how many seconds a cycle that already runs may still bind a pod that nobody has seen."""
         results = self.allocation.devices.results if self.allocation is not None else None
         slow = any(result.binding_conditions for result in results or ())
-        return SLOW_BIND_HORIZON if slow else consumer.bind_horizon
+        return SLOW_BIND_HORIZON if slow else self.pace
+
+    def bind_horizon(self, consumer: Consumer) -> float:
+        """Return for how many seconds a cycle that already runs may still bind the pod to this allocation."""
+        return max(self.horizon, consumer.bind_horizon)
 
     @property
     def open(self) -> bool:
@@ -335,15 +342,12 @@ class ClaimView(msgspec.Struct, frozen=True, dict=True, kw_only=True):
 
         While an entry for many is in the list, that is a bind horizon from now. A claim under deletion lets no pod in.
         """
-        results = self.allocation.devices.results if self.allocation is not None else None
-        slow = any(result.binding_conditions for result in results or ())
-        horizon = SLOW_BIND_HORIZON if slow else BIND_HORIZON
         closed = now if self.open else self.history.closed_since
         if closed is None:
             return -NEVER
         if self.claim.metadata.deleting and self.history.deleting_since is not None:
             closed = min(closed, self.history.deleting_since)
-        return closed + horizon
+        return closed + self.horizon
 
     def covers(self, consumer: Consumer) -> bool:
         """Whether an entry for many lets the pod in, so that it is bound without a write: its PodGroup's, or any pod's.

@@ -32,7 +32,7 @@ async def devices(emptied: Api, namespace: Namespace) -> AsyncIterator[Namespace
     await namespace.create(objects.claim_template("pair", device_class=of, devices=2))
     yield namespace
     for each in await namespace.all(PODS):
-        await namespace.delete(PODS, each["metadata"]["name"], grace_seconds=0)
+        await namespace.delete(PODS, each["metadata"]["name"], grace_seconds=1)
 
 
 async def test_held_devices_go_from_owner_to_owner_and_come_back(devices: Namespace) -> None:
@@ -60,7 +60,7 @@ async def test_held_devices_go_from_owner_to_owner_and_come_back(devices: Namesp
                 until=lambda found: len(found["status"].get("currentOwners", ())) == 1,
                 saying="the reservation names its owner",
             )
-            await devices.delete(PODS, owner, grace_seconds=0)
+            await devices.delete(PODS, owner, grace_seconds=1)
             back = await kept_by(devices, "held")
             assert (back["metadata"]["name"], device_ids(back)) == (name, ids)
         await waits(devices, "other-1")
@@ -90,7 +90,7 @@ async def test_what_an_owner_uses_at_the_end_is_free_when_that_owner_ends(device
     await runs(devices, "other")
     await devices.create(pod("next", app="stranger"))
     await waits(devices, "next")
-    await devices.delete(PODS, "owner", grace_seconds=0)
+    await devices.delete(PODS, "owner", grace_seconds=1)
     assert device_ids(await claim_of(devices, "next")) == device_ids(held)
 
 
@@ -132,7 +132,7 @@ async def test_whoever_restarts_nothing_that_is_held_is_given_away(devices: Name
         await devices.create(pod("first", app="restart"))
         await runs(devices, "first")
         reserving.kill()
-        await devices.delete(PODS, "first", grace_seconds=0)
+        await devices.delete(PODS, "first", grace_seconds=1)
         await devices.create(pod("second", app="restart"))
         await devices.create(pod("other-0", app="stranger"))
         await eventually(
@@ -157,7 +157,7 @@ async def test_a_claim_that_the_template_names_is_shared_by_the_owners(devices: 
         await devices.create(pod(owner, app="common", claim="common"))
         await runs(devices, owner)
     for owner in ("first", "second"):
-        await devices.delete(PODS, owner, grace_seconds=0)
+        await devices.delete(PODS, owner, grace_seconds=1)
     again = await kept_by(devices, "common", owned=False)
     assert again["status"]["allocation"] == kept["status"]["allocation"]
     await devices.api.delete(RESERVATIONS, rsv(devices, "common"))

@@ -112,7 +112,7 @@ async def test_what_is_held_is_nobody_elses(emptied: Api) -> None:
     (owner,) = await running(emptied, 1, labelSelector="app=half")
     assert owner["spec"]["nodeName"] == node
 
-    await emptied.delete(PODS, "owner", namespace="default", grace_seconds=0)
+    await emptied.delete(PODS, "owner", namespace="default", grace_seconds=1)
     # It was for once: nothing is held any more, and the scheduler is told to look again.
     await running(emptied, 1, labelSelector="app=stranger")
 

@@ -99,7 +99,7 @@ async def test_containers_get_exactly_the_devices_that_are_held(
             given = await claim_of(namespace, owner)
             assert (given["metadata"]["name"], device_ids(given)) == (name, ids)
             seen.append(await said(real_node, namespace, owner))
-            await namespace.delete(PODS, owner, grace_seconds=0)
+            await namespace.delete(PODS, owner, grace_seconds=1)
             await kept_by(namespace, "held")
         assert seen[0] == seen[1]
         assert seen[0].isdisjoint(others)
@@ -138,7 +138,7 @@ async def test_the_cpus_that_are_held_are_the_cpus_that_containers_run_on(
             await runs(namespace, owner, within=WITHIN)
             assert device_ids(await claim_of(namespace, owner)) == device_ids(held)
             seen.append(await said(real_node, namespace, owner))
-            await namespace.delete(PODS, owner, grace_seconds=0)
+            await namespace.delete(PODS, owner, grace_seconds=1)
             await kept_by(namespace, "held")
     assert all(without_a_gap(version) for version in history.versions)
     assert seen[0] == seen[1]

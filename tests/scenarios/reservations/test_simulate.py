@@ -83,7 +83,7 @@ async def _pod_comes(target: Target, api: Api, chance: Random, pod: str, name: s
     verdicts.compare(f"{name}, pod {pod}", (bool(said.node), said.inside), (bound, inside))
     verdicts.counts["pods in reservations" if inside else "pods placed" if bound else "pods wait"] += 1
     if not bound:
-        await api.delete(PODS, pod, namespace="default", grace_seconds=0)
+        await api.delete(PODS, pod, namespace="default", grace_seconds=1)
     if inside:
         await eventually(
             partial(api.get, RESERVATIONS, inside), until=partial(_names, pod=pod), saying=f"{inside} names {pod}"

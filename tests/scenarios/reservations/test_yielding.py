@@ -120,7 +120,7 @@ async def test_an_owner_gets_what_is_kept_and_nobody_else_and_it_is_over_for_onc
     assert [each["name"] for each in done["status"]["currentOwners"]] == ["owner"]
     await kept(emptied)
     await never_bound(emptied, "patient")
-    await emptied.delete(PODS, "owner", namespace="default", grace_seconds=0)
+    await emptied.delete(PODS, "owner", namespace="default", grace_seconds=1)
     assert await bound(emptied, "patient") == node
 
 
@@ -142,7 +142,7 @@ async def test_the_rest_stays_kept_and_comes_back_when_an_owner_ends_before_anyb
     assert shared["status"]["allocated"] == {"cpu": "50"}
     assert {each["name"] for each in shared["status"]["currentOwners"]} == {"first", "second"}
 
-    await emptied.delete(PODS, "first", namespace="default", grace_seconds=0)
+    await emptied.delete(PODS, "first", namespace="default", grace_seconds=1)
     await kept(emptied, ("10", node), ("20", node), ("30", ""))
     await emptied.create(stranger("third", cpu="25", app="many"), namespace="default")
     assert await bound(emptied, "third") == node
