@@ -145,6 +145,8 @@ class Picture:
         before = self._reservations.get(meta.uid)
         if meta.uid in self._gone or (before is not None and _older(meta.resource_version, before.version)):
             return
+        if before is not None and meta.resource_version == before.version:
+            return  # the watch shows what the answer to a write has shown: reading it once more is half a millisecond
         try:
             reservation = read(obj.content)
             holding = holdings.of(reservation)

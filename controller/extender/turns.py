@@ -18,12 +18,12 @@ from typing import Final
 from controller.extender.writing import RefusedError
 from dra.kube.clock import Clock
 
-LEAST: Final = 2
+LEAST: Final = 4
 FIRST: Final = 8
 MOST: Final = 32
 """Turns: as few as ever, at the start, as many as ever."""
 
-SLOW: Final = 1 / 8
+SLOW: Final = 1 / 4
 """Part of the time that a binding may take from which on it is slow; below half of that it is fast."""
 
 SHRINKING: Final = 2 / 3

@@ -39,6 +39,15 @@ def test_a_reservation_that_cannot_be_read_and_has_no_place_holds_nothing(pictur
     assert free(picture) == of(8)["cpu"]
 
 
+def test_what_the_watch_shows_once_more_after_the_answer_to_a_write_is_not_read_again(picture, monkeypatch):
+    picture.observe_node(NODE)
+    picture.observe_reservation(reservation())
+    with monkeypatch.context() as patched:
+        patched.setattr("controller.extender.picture.read", pytest.fail)
+        picture.observe_reservation(reservation())
+    assert free(picture) == of(3)["cpu"]
+
+
 def test_what_could_not_be_read_holds_what_it_says_once_it_can(picture):
     picture.observe_node(NODE)
     picture.observe_reservation(reservation(nonsense=True))
