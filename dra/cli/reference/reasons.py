@@ -5,7 +5,7 @@ from enum import StrEnum
 from typing import Final
 
 from dra.cli.reference import markdown
-from dra.engine.cpus.meanings import CPUS
+from dra.engine.cpus.meanings import CPUS, GIVEN
 from dra.engine.explain.meanings import TROUBLES
 from dra.engine.guidance import Guidance
 from dra.engine.impairments import IMPAIRMENTS
@@ -51,7 +51,7 @@ def page() -> str:
         "meanwhile.\n",
         _table(IMPAIRMENTS.items()),
         "## Why no CPUs are given\n",
-        _table(CPUS.items()),
+        _table((each, CPUS[each]) for each in GIVEN),
     )
 
 

@@ -58,7 +58,6 @@ class Reason(StrEnum):
     NOT_WHOLE_CORES = "node(s) requested cpus not multiple cpus per core"
     POLICY_CONFLICT = "node(s) cpu bind policy conflicts with pod's required cpu bind policy"
     NUMA_POLICY_CONFLICT = "node(s) NUMA Topology policy not match"
-    NO_TOPOLOGY = "node(s) invalid CPU Topology"
     SHORTAGE = "not enough cpus available to satisfy request"
     POLICY_UNSATISFIED = "insufficient CPUs to satisfy required cpu bind policy"
     NUMA_SHORTAGE = "Insufficient NUMA"

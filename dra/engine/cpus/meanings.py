@@ -27,11 +27,6 @@ CPUS: Final[Mapping[Reason, Guidance]] = {
         "The node's own topology policy.",
         "Drop the pod's policy, or choose other nodes.",
     ),
-    Reason.NO_TOPOLOGY: Guidance(
-        "How the node's CPUs lie on cores and sockets is not known.",
-        "`/sys/devices/system/cpu` could not be read.",
-        "See what the plugin sees: `dra-reserve kubelet-plugin inspect --drivers cpu`.",
-    ),
     Reason.SHORTAGE: Guidance(
         "The node has not enough CPUs left.",
         "Other claims have them, or they are reserved for the system.",
@@ -54,3 +49,7 @@ CPUS: Final[Mapping[Reason, Guidance]] = {
         "See what the plugin sees: `dra-reserve kubelet-plugin inspect --drivers cpu`.",
     ),
 }
+
+GIVEN: Final = (Reason.NOT_INTEGER, Reason.NOT_WHOLE_CORES, Reason.SHORTAGE, Reason.POLICY_UNSATISFIED)
+"""The reasons that a process gives. The others are results of functions which play Koordinator's vectors, and which no
+process calls as long as its requests are not translated."""

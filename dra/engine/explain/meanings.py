@@ -112,11 +112,6 @@ _OWN: Final[Mapping[Trouble, Guidance]] = {
         "Nothing; a controller that starts anew may be in doubt, and then keeps the claim reserved.",
         Kept.YES,
     ),
-    Trouble.NOT_STARTED: Guidance(
-        "The pod is bound and has no sandbox yet.",
-        "It was bound just now, or its node cannot make the sandbox.",
-        "Wait; if it lasts, look at its Events: `kubectl describe pod NAME -n NAMESPACE`.",
-    ),
     Trouble.NODE_NOT_READY: Guidance(
         "The pod is bound to a node that does not report in.",
         "The node is off or cut off.",

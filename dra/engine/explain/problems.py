@@ -49,7 +49,6 @@ class Trouble(StrEnum):
     NO_CONTROLLER = "NoController"
     NOT_ENTERED = "NotEntered"
     # Pods that do not get on.
-    NOT_STARTED = "NotStarted"
     NODE_NOT_READY = "NodeNotReady"
     TERMINATING = "TerminatingOnLostNode"
     UNLISTED = "NotListed"

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from enum import StrEnum
 from typing import Final
 
-from dra.engine.cpus.meanings import CPUS
+from dra.engine.cpus.meanings import CPUS, GIVEN
 from dra.engine.explain.meanings import TROUBLES
 from dra.engine.explain.problems import Trouble
 from dra.engine.guidance import Guidance
@@ -17,8 +17,9 @@ NOTHING: Final = "Nothing"
 
 
 def _all() -> Iterator[tuple[StrEnum, Guidance]]:
-    for meanings in (CODES, TROUBLES, CONDITIONS, REFUSALS, IMPAIRMENTS, CPUS):
+    for meanings in (CODES, TROUBLES, CONDITIONS, REFUSALS, IMPAIRMENTS):
         yield from meanings.items()
+    yield from ((each, CPUS[each]) for each in GIVEN)
 
 
 def names() -> list[str]:

@@ -230,7 +230,6 @@ WORDS: Final[Mapping[Trouble, Words]] = {
     Trouble.TIMELESS: Words(
         "its allocation has no timestamp (Kubernetes before 1.36): a controller that starts anew may be in doubt"
     ),
-    Trouble.NOT_STARTED: Words("is bound to node {node} and has no sandbox yet"),
     Trouble.NODE_NOT_READY: Words(
         "is bound to node {node}, which does not report in: it cannot start there, and elsewhere only as another pod",
         Weigh(
