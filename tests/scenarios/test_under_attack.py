@@ -175,18 +175,11 @@ async def test_3000_claims_that_are_each_worth_an_event(stage: Stage, remark: To
     things = [named(n, reference="jobs.batch/none", **{"reserve.dra/force-release": "x"}) for n in range(EVENTFUL)]
     await _withstands(stage, things, remark, "S8, Events")
     began = time.monotonic()
-    claim = objects.claim("told", device_class=stage.devices, reserved_for="train")
-    await _create_unguarded(stage, claim)
-    await steps.told(stage.other, "told", "MalformedReference", within=30)
+    claim = objects.claim("told", device_class=stage.devices, reserved_for="things.nowhere.example.com/x")
+    await stage.other.create(claim)
+    await steps.told(stage.other, "told", "WorkloadKindUnknown", within=30)
     remark(f"S8, Events: another namespace's Event came after {time.monotonic() - began:.2f} s")
     assert time.monotonic() - began <= 2 * SERVED_WITHIN
-
-
-async def _create_unguarded(stage: Stage, claim: Json) -> None:
-    """Guards refuse such a reference; a claim controller's account is exempt, with an owner."""
-    owner = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u", "controller": True}
-    claim["metadata"]["ownerReferences"] = [owner]
-    await stage.other.create(claim)
 
 
 async def test_400_claims_of_250_kilobytes_of_annotations(stage: Stage, remark: Told) -> None:
@@ -229,6 +222,8 @@ async def test_an_object_that_no_release_rule_can_be_evaluated_for(
     stage: Stage, jobsets: None, remark: Told, attack: str
 ) -> None:
     del jobsets
+    if attack == "deep" and Place.chosen().api:
+        pytest.skip("a plane of ours takes no object that is nested as deep")
     other, own = stage.other, stage.own
     train = await stage.api.request("POST", JOBSETS.path(namespace=other.name), jobset("train"))
     uid = train["metadata"]["uid"]
@@ -250,8 +245,8 @@ async def test_an_object_that_no_release_rule_can_be_evaluated_for(
     await steps.told(own, "claim-0", "ReleaseRuleFailed", within=30)
     await other.patch(JOBSETS, "train", {"status": {"conditions": [{"type": "Completed", "status": "True"}]}})
     began = time.monotonic()
-    await other.delete(PODS, "worker")
-    await steps.freed(other, "shared", within=30)
-    remark(f"S4/S5, {attack}: the other's claim is freed after {time.monotonic() - began:.2f} s; {stage.alive()}")
+    await steps.end_pods(other, "worker")
+    await steps.told(other, "shared", "WorkloadReleased", within=30)
+    remark(f"S4/S5, {attack}: the other's claim is released after {time.monotonic() - began:.2f} s; {stage.alive()}")
     assert await stage.served() <= SERVED_WITHIN
     assert made["metadata"]["name"] == "mallory"
