@@ -213,11 +213,11 @@ class Books:
         for node in nodes:
             if not holding.pre_allocates:
                 if (there := self._rooms.get(node)) is not None:
-                    yield Option(room=there)
+                    yield there, 0
                 continue
             found = self._place(holding, node, only=only, required=required)
             if isinstance(found, Place):
-                yield Option(room=self._rooms[node], over=len(found.over))
+                yield self._rooms[node], len(found.over)
 
     def explain(self, pod: Claimant, node: str) -> Verdict:
         """Return what one node says to a pod, with all numbers."""
