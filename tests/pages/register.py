@@ -116,7 +116,9 @@ NOBODY_ANSWERS = {
         r"^dra-reserve local up --plugins own"
     ): "one more plane: tests/dra/cli/local/test_plugins.py starts such",
     re.compile(r"^kubectl exec\b|\| kubectl exec\b"): "no container runs on a plane",
-    re.compile(r"-k deploy/(kubelet-plugin|reservations)|-f deploy/policies/"): "a plane has no admission policies",
+    re.compile(
+        r"-k deploy/(kustomize|kubelet-plugin|reservations)|-f deploy/policies/"
+    ): "a plane has no admission policies",
     re.compile(r"rollout status daemonset"): "a plane only stores DaemonSets",
     re.compile(r"^kubectl get podgroups"): "a plane has no PodGroups: tests/scenarios/behind_gates/test_pod_groups.py",
     re.compile(r"^helm "): "there is no release of it on the plane; tests/deploy/test_chart.py reads such commands",
