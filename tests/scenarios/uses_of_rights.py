@@ -159,9 +159,10 @@ async def it_heeds_nodes(work: Workplace) -> None:
 
 
 async def it_looks_for_other_devices(work: Workplace) -> None:
-    """A claim is allocated on a node that is gone, and other nodes have such devices."""
+    """A claim of a workload is allocated on a node that is gone, and other nodes have such devices."""
     controller, namespace = await work.start(), work.namespace
-    await work.claim("shared")
+    await _create(namespace, KINDS["jobs"], "train")
+    await work.claim("shared", reserved_for="jobs.batch/train")  # else the scheduler's PostFilter takes it back at once
     await steps.allocate(namespace, "shared", devices=work.devices, pool="gone", node="gone")
     await namespace.create(objects.pod("worker", PodShape(claim="shared", gated=True)))
     await steps.told(namespace, "shared", "AllocationStuck", within=PATIENCE + 2 * SOON)
