@@ -25,6 +25,7 @@ from tests.cluster.ports import LOOPBACK, free
 from tests.cluster.probes import healthy
 from tests.cluster.processes import Process
 from tests.cluster.run_folder import RunFolder
+from tests.cluster.waiting import until
 from tests.controller.extender.authority import SERVER, Authority
 from tests.scenarios import planes
 
@@ -178,7 +179,8 @@ async def test_scrapers_cost_a_process_no_more_than_its_limit(
     flood = [asyncio.create_task(scrape()) for _ in range(SCRAPERS)]
     took = []
     while not all(each.done() for each in flood):
-        assert await asyncio.to_thread(healthy, flooded.ports["probes"], "/healthz", tls=False)
+        alive = partial(healthy, flooded.ports["probes"], "/healthz", tls=False)
+        await asyncio.to_thread(until, alive, within=PATIENCE, saying="the kubelet's probe is answered")
         if "scheduler-extender" in flooded.process.name:
             took.append(await called(scheduler, flooded.ports["serve"]))
         await asyncio.sleep(0.1)
