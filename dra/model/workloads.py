@@ -6,11 +6,11 @@ outside this module knows that there are two forms.
 """
 
 import hashlib
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
-from dra.model.claims import AllocationResult, ResourceClaim
+from dra.model.claims import AllocationResult, DeviceRequestAllocationResult, ResourceClaim
 from dra.model.meta import Struct, Uid
 from dra.model.references import ConsumerReference
 
@@ -96,10 +96,35 @@ def reservation(claim: ResourceClaim) -> WorkloadReservation | None:
     )
 
 
+class _DigestedResult(Struct, frozen=True):
+    """The fields of a device result that have always been part of a digest, under their names and in their order.
+
+    A release that learns of further fields must make the same digest of an allocation as the release before, or each
+    workload that has released its claim would be entered again.
+    """
+
+    request: str = ""
+    driver: str = ""
+    pool: str = ""
+    device: str = ""
+    admin_access: bool | None = None
+    share_id: str | None = msgspec.field(default=None, name="shareID")
+    consumed_capacity: dict[str, str] | None = None
+    binding_conditions: list[str] | None = None
+    binding_failure_conditions: list[str] | None = None
+    tolerations: list[dict[str, Any]] | None = None
+
+
 def digest(allocation: AllocationResult) -> str:
     """Return 16 hex digits that tell one allocation of a claim from the next (devices, nodes and timestamp)."""
-    identity = (allocation.devices.results, allocation.node_selector, allocation.allocation_timestamp)
+    results = allocation.devices.results
+    digested = None if results is None else [_digested(each) for each in results]
+    identity = (digested, allocation.node_selector, allocation.allocation_timestamp)
     return hashlib.sha256(msgspec.json.encode(identity)).hexdigest()[:16]
+
+
+def _digested(result: DeviceRequestAllocationResult) -> _DigestedResult:
+    return _DigestedResult(**{name: getattr(result, name) for name in _DigestedResult.__struct_fields__})
 
 
 def marks_of_entry(allocation: AllocationResult) -> dict[str, str | None]:

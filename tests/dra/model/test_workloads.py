@@ -2,7 +2,12 @@ import msgspec
 import pytest
 
 from dra.model import workloads
-from dra.model.claims import DeviceAllocationResult, ResourceClaim
+from dra.model.claims import (
+    AllocationResult,
+    DeviceAllocationResult,
+    DeviceRequestAllocationResult,
+    ResourceClaim,
+)
 from dra.model.references import ConsumerReference, MalformedReferenceError
 from tests.dra.engine.examples import JOB, allocation, claim
 
@@ -157,3 +162,44 @@ def test_a_uid_that_was_found_does_not_stick_to_another_name(annotations, uid, f
     found = workloads.reservation(of)
     assert (found.reference.name, found.reference.uid, found.former) == ("train", uid, former)
     assert bool(found.entered) is not bool(former)
+
+
+EVERYTHING = DeviceRequestAllocationResult(
+    request="gpu",
+    driver="gpu.example.com",
+    pool="n1",
+    device="gpu-0",
+    admin_access=False,
+    share_id="s",
+    consumed_capacity={"memory": "1Gi"},
+    binding_conditions=["a"],
+    binding_failure_conditions=["b"],
+    tolerations=[{"key": "k"}],
+)
+
+
+class ResultOfLater(DeviceRequestAllocationResult, frozen=True):
+    """A result with a field that a later Kubernetes has."""
+
+    network: str = "eth0"
+
+
+@pytest.mark.parametrize(
+    ("results", "digest"),
+    [
+        pytest.param([EVERYTHING], "01a1700bde0c0392", id="all-fields"),
+        pytest.param(
+            [
+                ResultOfLater(
+                    network="eth1", **{name: getattr(EVERYTHING, name) for name in EVERYTHING.__struct_fields__}
+                )
+            ],
+            "01a1700bde0c0392",
+            id="a-field-of-a-later-release",
+        ),
+        pytest.param(None, "fe44a8cccd89edae", id="none"),
+    ],
+)
+def test_a_digest_is_the_same_in_every_release(results, digest):
+    """Marks on claims outlive the release that wrote them: an owner's release would be forgotten by an upgrade."""
+    assert workloads.digest(AllocationResult(devices=DeviceAllocationResult(results=results))) == digest
