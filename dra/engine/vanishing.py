@@ -3,12 +3,17 @@
 The claim rules wait for such pods (`dra.engine.claims.lost`).
 """
 
+from typing import Final
+
 import msgspec
 
 from dra.engine.claims.view import Vanished
 from dra.engine.instants import Instant
 from dra.engine.nodes import NodeIndex
 from dra.engine.record import Record
+
+NODES_LISTED: Final = 16
+"""Nodes that may get entries where nobody knows on which of them a pod ran."""
 
 
 def settle(record: Record, nodes: NodeIndex, *, gone: str = "") -> None:
@@ -40,6 +45,9 @@ def running(record: Record, nodes: NodeIndex, *, now: Instant) -> tuple[Vanished
     for uid, pod in tuple(record.vanished.items()):
         if pod.since is None:
             record.vanished[uid] = msgspec.structs.replace(pod, since=now)
-        elif not pod.node and now >= pod.ended_at and not nodes.silent(record.inside):
-            del record.vanished[uid]
+        elif not pod.node and now >= pod.ended_at:
+            silent = nodes.silent(record.inside)
+            if len(silent) <= NODES_LISTED:  # one entry for each of them instead of one for each pod
+                record.lost.update((name, nodes.boot(name)) for name in silent if name not in record.lost)
+                del record.vanished[uid]
     return tuple(record.vanished.values())

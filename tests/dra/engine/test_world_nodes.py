@@ -186,9 +186,16 @@ def test_a_vanished_pod_that_nobody_saw_may_have_run_on_any_node_of_the_allocati
     world.pod_vanished(KEY, uid("a"))
     view = world.view(KEY, now=NOON)
     assert ([e.kind for e in view.entries], view.silent_nodes) == ([EntryKind.VANISHED], ("n2",))
-    assert world.view(KEY, now=NOON + 10_000.0).vanished, "n2 does not report in"
-    told(world, node("n2"))
-    assert not world.view(KEY, now=NOON + 10_000.0).vanished
+    view = world.view(KEY, now=NOON + 10_000.0)
+    assert (view.vanished, [lost.name for lost in view.lost_nodes]) == ((), ["n2"]), "n2 does not report in"
+
+
+def test_where_all_nodes_report_in_a_pod_that_nobody_saw_has_ended(world):
+    told(world, node("n1"), node("n2"), claim(allocation=allocation(nodes=("n1", "n2")), list=[started("a")]))
+    world.pod_vanished(KEY, uid("a"))
+    assert world.view(KEY, now=NOON).vanished
+    view = world.view(KEY, now=NOON + 190.0)
+    assert (view.vanished, view.lost_nodes) == ((), ())
 
 
 def test_where_an_allocation_has_one_node_that_is_where_it_ran(world):
