@@ -89,12 +89,9 @@ FEATURES: Final[Mapping[str, float]] = MappingProxyType(
 
 UNMENDED: Final[Mapping[tuple[str, ...], str]] = MappingProxyType(
     {
-        ("grace periods",): "D2: a device is free while containers of a pod that was deleted by force still run",
-        ("silent nodes",): "D2: likewise, where the node only seems to be ready",
         ("nominations",): "a claim stays allocated for a pod that is nominated for good and that nobody schedules",
         ("lagging watches", "stock controller"): "an entry that the scheduler made is taken off a full list",
         ("slow clients",): "D7: a cycle that takes longer than the bind horizon",
-        ("pod groups",): "D12: gated pods that a PodGroup's entry covered are forgotten once the entry goes",
     }
 )
 """Features that find, together, a fault that is not mended yet. ``DRA_MACHINE_ALL=1`` plays them all the same."""
