@@ -21,6 +21,7 @@ from tests.dra.engine.simulation import limits
 from tests.dra.engine.simulation.cluster import Cluster
 from tests.dra.engine.simulation.objects import Job, key
 from tests.dra.engine.simulation.server import Actor
+from tests.dra.engine.simulation.setting import NOTICED
 from tests.dra.engine.simulation.violation import Violation
 
 PATIENCE: Final = 4000.0
@@ -40,6 +41,7 @@ def run(cluster: Cluster) -> None:
     """Let the cluster come to rest, four times over, and look."""
     cluster.controller.late.clear()
     cluster.controller.lag([0.0] * len(cluster.setting.lags))
+    cluster.advance(NOTICED)
     for cycle in cluster.cycles:
         cycle.scheduler.permit(cycle)
         cycle.scheduler.finish(cycle)

@@ -91,6 +91,7 @@ UNMENDED: Final[Mapping[tuple[str, ...], str]] = MappingProxyType(
     {
         ("nominations",): "a claim stays allocated for a pod that is nominated for good and that nobody schedules",
         ("lagging watches", "stock controller"): "an entry that the scheduler made is taken off a full list",
+        ("labels", "stock controller"): "rule 14 takes entries off that the stock controller puts back, for ever",
         ("slow clients",): "D7: a cycle that takes longer than the bind horizon",
     }
 )
