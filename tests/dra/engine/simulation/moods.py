@@ -90,8 +90,7 @@ FEATURES: Final[Mapping[str, float]] = MappingProxyType(
 UNMENDED: Final[Mapping[tuple[str, ...], str]] = MappingProxyType(
     {
         ("nominations",): "a claim stays allocated for a pod that is nominated for good and that nobody schedules",
-        ("lagging watches", "stock controller"): "an entry that the scheduler made is taken off a full list",
-        ("labels", "stock controller"): "rule 14 takes entries off that the stock controller puts back, for ever",
+        ("stock controller",): "full lists, labels of nodes and guards: see docs/design/simulation.md, open faults",
         ("slow clients",): "D7: a cycle that takes longer than the bind horizon",
     }
 )
