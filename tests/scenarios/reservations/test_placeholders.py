@@ -95,7 +95,14 @@ async def test_a_tenant_makes_no_placeholder_and_everything_else(tenant: Target)
         ORDINARY, ""
     )
     ours = ("--as=system:serviceaccount:dra-reserve:dra-reserve-controller",)
-    assert refused(tenant, "create", SPURIOUS["all-of-it"], who=ours) == ""
+    assert "which run a pause image and nothing else" in refused(tenant, "create", SPURIOUS["all-of-it"], who=ours)
+    genuine = pod(NAME, labels={LABEL: "true"}, ownerReferences=[OWNER])
+    unprivileged = {"allowPrivilegeEscalation": False}
+    genuine["spec"] |= {
+        "containers": [{"name": "placeholder", "image": "registry.k8s.io/pause:3.10", "securityContext": unprivileged}],
+        "automountServiceAccountToken": False,
+    }
+    assert refused(tenant, "create", genuine, who=ours) == ""
 
 
 async def test_a_tenant_turns_no_pod_into_one_and_relabels_none(tenant: Target, emptied: Api) -> None:
