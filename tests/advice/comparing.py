@@ -164,8 +164,9 @@ def _lost(then: Json, now: Json | None) -> bool:
 
 def _unfinished(state: State) -> Iterator[Json]:
     for name, found in state.items():
-        if name[0] == "pods" and found.get("status", {}).get("phase") not in {"Succeeded", "Failed"}:
-            yield found
+        never = found["metadata"].get("deletionTimestamp") and not found.get("spec", {}).get("nodeName")
+        if name[0] == "pods" and not never and found.get("status", {}).get("phase") not in {"Succeeded", "Failed"}:
+            yield found  # a pod that was deleted before it was bound never runs
 
 
 def _claims(pod: Json) -> list[tuple[str, str]]:

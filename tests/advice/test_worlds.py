@@ -84,16 +84,17 @@ class Play:
 
     async def _run(self, command: str) -> int:
         program, *arguments = shlex.split(command)
-        assert program == "kubectl", command
-        if arguments[0] == "dra":
+        assert program == "kubectl" or " | kubectl " in command, command
+        if program == "kubectl" and arguments[0] == "dra":
             limit = ["--timeout=0s"] if arguments[1] in {"release", "wait"} else []
             words = [*arguments[1:], *limit, f"--kubeconfig={self.kubeconfig}"]
             done = await asyncio.to_thread(CliRunner().invoke, main, words)
             assert done.exit_code in {0, 1, 2}, f"{command}: {done.output}{done.exception!r}"
             return done.exit_code
         process = await asyncio.create_subprocess_exec(
-            "kubectl",
-            *arguments,
+            "/bin/bash",
+            "-c",
+            command,
             stdout=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.DEVNULL,
             env=os.environ | {"KUBECONFIG": str(self.kubeconfig), "KUBECACHEDIR": f"{self.kubeconfig}.cache"},

@@ -34,10 +34,12 @@ async def explained(kubeconfig: Path, what: str, namespace: str) -> Json:
 
 async def run(kubeconfig: Path, command: str) -> None:
     """Run a command line that a text told one to run."""
-    program, *words = shlex.split(command)
+    fed, _, rest = command.rpartition(" | ")
+    program, *words = shlex.split(rest)
     assert program == "kubectl", command
     if words[0] == "dra":
         code, text = await dra(kubeconfig, *words[1:])
         assert code == 0, f"{command}: {text}"
     else:
-        await asyncio.to_thread(kubectl, *words, kubeconfig=kubeconfig)
+        stdin = " ".join(shlex.split(fed)[1:])  # echo
+        await asyncio.to_thread(kubectl, *words, kubeconfig=kubeconfig, stdin=stdin)

@@ -174,7 +174,7 @@ class _Told:
         if meta.annotation(workloads.ENTERED) is not None and not meta.deleting:
             yield self.claim_has(Trouble.MARKS_LEFT, revision=meta.resource_version)
         if not view.unfinished and not meta.deleting and self._ownerless():
-            yield self.claim_has(Trouble.ZOMBIE_CLAIM, owner=self._owner())
+            yield self.claim_has(Trouble.ZOMBIE_CLAIM, owner=self._owner(), revision=meta.resource_version)
         yield from self._impossible()
 
     def _impossible(self) -> Iterator[Problem]:

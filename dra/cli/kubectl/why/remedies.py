@@ -44,6 +44,12 @@ TAKE_OFF_FINALIZER: Final = Paste(
     '{{"op":"test","path":"/metadata/finalizers","value":["resource.kubernetes.io/delete-protection"]}},'
     '{{"op":"remove","path":"/metadata/finalizers"}}]\''
 )
+DELETE_CLAIM: Final = Paste(
+    'echo \'{{"preconditions":{{"uid":"{uid}","resourceVersion":"{revision}"}}}}\' | '
+    "kubectl delete --raw /apis/resource.k8s.io/v1/namespaces/{namespace}/resourceclaims/{name} -f -"
+)
+"""A claim that somebody has written since, say allocated, is another one's by now."""
+
 AS_IT_IS: Final = "resourceclaim -n {namespace} {name} --resource-version={revision} "
 """For kubectl annotate: the claim, unless somebody has written it since."""
 
@@ -125,7 +131,7 @@ WORDS: Final[Mapping[Trouble, Words]] = {
     Trouble.DELETION_WAITS: Words("is being deleted and waits for {count} pods: {pods}", END_PODS),
     Trouble.ZOMBIE_CLAIM: Words(
         "was made for {owner}, which needs it no more",
-        Paste("kubectl delete resourceclaim -n {namespace} {name} --wait=false"),
+        DELETE_CLAIM,
     ),
     Trouble.FINALIZER_LEFT: Words(
         "is being deleted and has no allocation: only a finalizer that nobody takes off keeps it", TAKE_OFF_FINALIZER
