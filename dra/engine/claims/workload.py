@@ -123,7 +123,7 @@ def _in_doubt(view: ClaimView, reference: ConsumerReference) -> bool:
 
 def _in_use(view: ClaimView) -> bool:
     """Whether somebody uses the claim or will; "allocated, empty, no pods" is what a failed binding leaves behind."""
-    return bool(view.unfinished) or EntryKind.GUARD in view.kinds
+    return bool(view.unfinished or view.vanished) or EntryKind.GUARD in view.kinds
 
 
 def _has_room(view: ClaimView) -> bool:

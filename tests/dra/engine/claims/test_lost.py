@@ -9,8 +9,10 @@ from dra.engine.claims.policy import ALONGSIDE, REPLACE
 from dra.engine.claims.view import History, LostNode, Placements, Vanished, lost_entry
 from dra.engine.reasons import Code
 from tests.dra.engine.examples import (
+    JOB,
     KEY,
     NOON,
+    PRESENT,
     allocation,
     claim,
     codes,
@@ -127,3 +129,10 @@ def test_so_does_a_claim_under_deletion():
 def test_nobody_is_told_while_other_pods_use_the_claim():
     of = view(claim(list=[started("a"), started("b")]), started("b"), gone=["a"], vanished=(VANISHED,))
     assert Code.PODS_VANISHED not in codes(decided(of))
+
+
+def test_a_workload_is_entered_for_a_pod_that_vanished_before_that():
+    """Else a guard would be listed first, and the workload in the next write (machine, seed 631170948)."""
+    of = claim(workload=JOB, list=[finished("a")])
+    plan = decided(view(of, gone=["a"], vanished=(VANISHED,), workload=PRESENT))
+    assert listed(plan) == ["jobs/train", "a"]
