@@ -133,6 +133,7 @@ def stage_of(pod: Pod, *, started: bool) -> Stage:
 def observe(pod: Pod, *, before: Consumer | None, started: bool, now: Instant) -> Consumer:
     """Return the consumer a pod is now; what is remembered from ``before`` are the instants of first observation."""
     meta, spec = pod.metadata, pod.spec
+    given = spec.termination_grace_period_seconds
     stage = stage_of(pod, started=started)
     unschedulable_since, unschedulable_text = None, ""
     nominated, nominated_since = pod.status.nominated_node_name, None
@@ -167,20 +168,12 @@ def observe(pod: Pod, *, before: Consumer | None, started: bool, now: Instant) -
         deleting=meta.deleting,
         nominated=nominated,
         nominated_since=nominated_since,
-        grace=_grace(pod),
+        # As the kubelet counts it (``calculateEffectiveGracePeriod``): a deletion may shorten it, one of 0 does not.
+        grace=meta.deletion_grace_period_seconds or (DEFAULT_GRACE if given is None else given),
         slow_binding=any(v.persistent_volume_claim or v.ephemeral for v in spec.volumes or ()),
         unschedulable_since=unschedulable_since,
         unschedulable_text=unschedulable_text,
     )
-
-
-def _grace(pod: Pod) -> float:
-    """Return the grace period, as the kubelet counts it (``calculateEffectiveGracePeriod`` in pod_workers.go).
-
-    A deletion may shorten the grace period; one of 0 is taken for that of the spec.
-    """
-    asked, given = pod.metadata.deletion_grace_period_seconds, pod.spec.termination_grace_period_seconds
-    return float(asked or (DEFAULT_GRACE if given is None else given))
 
 
 def matters(before: Consumer, after: Consumer) -> bool:
