@@ -97,7 +97,7 @@ def lines(
 
 def _devices(claim: ResourceClaim) -> list[Item]:
     allocation = claim.status.allocation
-    return [*items_of(allocation)] if allocation is not None else []
+    return sorted(items_of(allocation), key=str) if allocation is not None else []
 
 
 def trouble(found: Found, reservation: Reservation, groups: Iterable[Group] = ()) -> tuple[str, Remedy] | None:
