@@ -93,7 +93,7 @@ async def kept_for_a_lost_node(namespace: Namespace) -> str:
     await _claim(namespace, node=node)
     await _runs(namespace)
     await steps.lose_node(namespace, node)
-    await namespace.delete(PODS, "a", grace_seconds=1)
+    await namespace.delete(PODS, "a", grace_seconds=0)
     await steps.claim_is(namespace, "c", lambda found: "lostnodes" in str(found["status"]), saying="its node is listed")
     return "claim/c"
 
