@@ -11,9 +11,9 @@ from typing import Final
 from dra.engine.claims.allocation import still_bindable
 from dra.engine.claims.desired import Desired
 from dra.engine.claims.policy import Policy
-from dra.engine.claims.view import ClaimView, EntryKind
+from dra.engine.claims.view import REPORTED_WITHIN, ClaimView, EntryKind
 from dra.engine.instants import Instant
-from dra.engine.reasons import Code, named
+from dra.engine.reasons import Code, Reason, named
 from dra.model.workloads import FORCE_RELEASE
 
 _DOUBTFUL: Final = frozenset(
@@ -31,9 +31,9 @@ def force_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) 
         return desired.because(view.reason(Code.FORCE_RELEASE_IGNORED))
     if view.allocation is None:
         return _obeyed(desired)  # there is nothing to free, and the next allocation is not meant
-    users = sorted(c.name for c in view.users if c.uid not in view.stranded)
-    if users:
-        return desired.because(view.reason(Code.FORCE_RELEASE_BLOCKED, pods=len(users), names=named(users)))
+    obstacle = _obstacle(view)
+    if obstacle is not None:
+        return desired.because(obstacle)
     # Nobody new may come to rely on the allocation.
     for_many = view.any_pod or (desired.workload is not None and desired.workload.is_pod_group)
     desired = desired.but(revoking=True, urgent=True, workload=None if for_many else desired.workload)
@@ -45,6 +45,18 @@ def force_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) 
         return desired.look_at(until).because(waits)
     freed = view.reason(Code.FORCE_RELEASED, done=True, overridden=named(_overridden(view)) or "nothing")
     return _obeyed(desired).but(allocated=False, confirm=True, given_up=view.stranded).because(freed)
+
+
+def _obstacle(view: ClaimView) -> Reason | None:
+    """Return what a person cannot vouch for: pods on nodes whose kubelets report in use the claim."""
+    users = sorted(c.name for c in view.users if c.uid not in view.stranded)
+    if users:
+        return view.reason(Code.FORCE_RELEASE_BLOCKED, pods=len(users), names=named(users))
+    running = [pod for pod in view.vanished if pod.node]
+    if not running:
+        return None
+    seconds = max(int(pod.grace + REPORTED_WITHIN) for pod in running)  # `lost_rule` looks at the end of that
+    return view.reason(Code.FORCE_RELEASE_WAITS, pods=len(running), seconds=seconds)
 
 
 def _obeyed(desired: Desired) -> Desired:

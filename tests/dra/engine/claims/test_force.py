@@ -4,7 +4,7 @@ import pytest
 
 from dra.engine.actions import Annotate, Deallocate, SetReservedFor
 from dra.engine.claims.policy import ALONGSIDE, REPLACE
-from dra.engine.claims.view import LostNode, Workload, WorkloadPhase, lost_entry
+from dra.engine.claims.view import LostNode, Vanished, Workload, WorkloadPhase, lost_entry
 from dra.engine.instants import BIND_HORIZON
 from dra.engine.reasons import Code
 from dra.engine.window import Listing
@@ -172,3 +172,12 @@ def test_foreign_entries_that_are_references_of_any_form_can_be_named():
     strange = ConsumerReference(api_group="Ü", resource="\n", name="x" * 4000, uid="u")
     plan = asked(forced(list=[strange]))
     assert of_type(plan, Deallocate)
+
+
+def test_a_pod_that_vanished_from_a_node_that_reports_in_is_waited_for():
+    asked = claim(list=["guard"], annotations={FORCE_RELEASE: "uid-claim-train"})
+    plan = decided(view(asked, vanished=(Vanished(uid("a"), node="n1", since=NOON),)))
+    assert not of_type(plan, Deallocate)
+    assert Code.FORCE_RELEASE_WAITS in codes(plan)
+    unknown = decided(view(asked, vanished=(Vanished(uid("a"), since=NOON),)))
+    assert of_type(unknown, Deallocate), "nobody could ever tell: a person has vouched"
