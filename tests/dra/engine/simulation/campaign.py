@@ -17,7 +17,7 @@ CHUNK: Final = 16
 ENOUGH: Final = 1000
 """Histories from which on a campaign is judged by the moves that it has made."""
 
-RARE: Final = 0.02
+RARE: Final = 0.01
 """A kind of move that is made in fewer histories than this part of them is rare: it would find nothing."""
 
 

@@ -233,7 +233,7 @@ CHOICES: Final[tuple[tuple[int, str, Choice], ...]] = (
     (2, "silent nodes", lambda c, _: NodeIs(how=c.choice(("silent", "back")), which=_which(c))),
     (2, "labels", lambda c, _: NodeIs(how="relabelled", which=_which(c))),
     (2, "removed nodes", lambda c, _: NodeIs(how=c.choice(("removed", "added", "added")), which=_which(c))),
-    (16, "removed nodes", lambda _, __: PodsAreCollected()),
+    (30, "removed nodes", lambda _, __: PodsAreCollected()),
     (3, "", lambda c, _: SandboxIs(how=c.choice(("synced", "ended", "lost")), which=_which(c))),
     (10, "conditions", lambda c, _: DeviceIs(how=c.choice(("attached", "broken")), which=_which(c))),
     # Schedulers, request by request:
@@ -251,7 +251,7 @@ CHOICES: Final[tuple[tuple[int, str, Choice], ...]] = (
     (6, "", lambda c, _: StepTurn(which=_which(c), fate=_fate(c))),
     (2, "", lambda c, _: Restart(what=c.choice(("controller", "scheduler", "watch")), which=c.randrange(5))),
     (5, "", lambda _, __: Restart(what="writer")),
-    (8, "", lambda c, _: LateRequestArrives(which=_which(c))),
+    (16, "", lambda c, _: LateRequestArrives(which=_which(c))),
 )
 """All moves: how often they come in a mood without preferences, the feature that they need, and how one is made."""
 
