@@ -89,7 +89,7 @@ def _assert_kept(pod: list[Version], claim: WatchHistory) -> bool:
     last = min(ends, default=sys.maxsize)
     had = _in_force(claim.versions, first)
     seen = [(v.change, revision(v.object)) for v in claim.versions]
-    assert had is not None, f"pod {name} was bound at {first} without its claim, whose versions are {seen}"
+    assert had is not None, f"pod {name} was bound without its claim: at {first}, and the claim's versions are {seen}"
     assert allocated(had), f"pod {name} was bound while its claim had no allocation"
     for version in claim.versions:
         if first < int(revision(version.object)) < last:
