@@ -216,15 +216,19 @@ class Record:
             self.reservation, self.malformed = None, str(error)
 
     def _compare_lost(self, before: ResourceClaim | None, claim: ResourceClaim, *, ours: bool) -> None:
-        """Take over the nodes that the list names; those that we have taken off it are no longer in doubt."""
+        """Take over the nodes that the list names; those that we have taken off it are no longer in doubt.
+
+        What is remembered of a node is newer than the list: a pod may have vanished from its present boot since.
+        """
         named = {e.name: boot for e in claim.entries if (boot := lost_boot(e)) is not None}
         if claim.status.allocation is None:
             self.lost.clear()
             self.vanished.clear()
         for entry in before.entries if before is not None and ours else ():
-            if lost_boot(entry) is not None and entry.name not in named:
-                self.lost.pop(entry.name, None)
-        self.lost |= named
+            boot = lost_boot(entry)
+            if boot is not None and entry.name not in named and self.lost.get(entry.name) == boot:
+                del self.lost[entry.name]
+        self.lost = named | self.lost
 
     def _compare_lists(self, claim: ResourceClaim, *, now: Instant, ours: bool) -> None:
         listed = {e.uid for e in claim.entries}

@@ -14,7 +14,7 @@ from typing import Final
 from dra.engine.actions import LookUpNode
 from dra.engine.claims.desired import Desired
 from dra.engine.claims.policy import Policy
-from dra.engine.claims.view import REPORTED_WITHIN, ClaimView, LostNode, lost_entry
+from dra.engine.claims.view import REPORTED_WITHIN, ClaimView, EntryKind, LostNode, lost_entry
 from dra.engine.instants import NEVER, UNNOTICED, Instant
 from dra.engine.reasons import Code
 
@@ -66,10 +66,13 @@ def unsettled(view: ClaimView, now: Instant) -> tuple[LostNode, ...]:
 
 
 def _keep(view: ClaimView, node: LostNode, desired: Desired) -> Desired:
-    entry = lost_entry(node.name, node.boot)
     reason = view.reason(Code.NODE_LOST, node=node.name, seconds=int(SETTLED))
+    entry = lost_entry(node.name, node.boot)
     if view.claim.metadata.deleting and entry.uid not in view.listed:
-        return desired.but(held=True).because(reason)  # under deletion nothing can be added to the list
+        # Under deletion nothing can be added to the list. An entry of the node with another bootID, or none, which
+        # another pod has left that vanished before, keeps the claim as well, and outlives us.
+        listed = tuple(e.reference for e in view.of(EntryKind.LOST_NODE) if e.reference.name == node.name)
+        return desired.but(held=True, kept=(*desired.kept, *listed)).because(reason)
     if entry.uid not in view.listed and not desired.has_room:
         return desired.but(held=True).because(reason)  # a list full of others' entries keeps everybody off
     return desired.but(kept=(*desired.kept, entry)).because(reason)

@@ -250,6 +250,17 @@ def test_a_lost_node_is_known_from_the_list_after_a_restart(world):
     assert not world.view(KEY, now=NOON).lost_nodes
 
 
+def test_an_entry_that_names_no_boot_settles_nothing_of_the_boot_that_a_pod_vanished_from_later(world):
+    told(world, AWAY, claim(list=[lost_entry("n1", "")]), pod("a", node="n1", ready="12:00"))
+    world.forget_pod(uid("a"))
+    lost = (LostNode(name="n1", boot="boot-1"),)
+    assert world.view(KEY, now=NOON).lost_nodes == lost
+    told(world, claim(version=2, list=[lost_entry("n1", "")]))
+    assert world.view(KEY, now=NOON).lost_nodes == lost, "the list is older than the news of the pod"
+    world.observe_claim(claim(version=3), now=NOON, ours=True)
+    assert world.view(KEY, now=NOON).lost_nodes == lost, "the write was decided before the news of the pod"
+
+
 def test_who_asks_for_a_release_by_force_is_told_where_the_pods_are(world):
     told(world, AWAY, node("n2"), pod("a", node="n1"), pod("b", node="n2"), pod("c", node="n3"), pod("d"))
     told(world, claim())

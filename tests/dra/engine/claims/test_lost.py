@@ -73,6 +73,15 @@ def test_whoever_waits_for_other_nodes_does_not_free_the_claim_of_a_lost_one(ent
     assert of_type(settled, Deallocate) or Code.ALLOCATION_STUCK in codes(settled)
 
 
+@pytest.mark.parametrize("known", ["", "b0"], ids=["no-boot", "an-earlier-boot"])
+def test_under_deletion_the_entry_of_another_boot_of_the_node_stays(known):
+    """A list under deletion takes no new entry; and whoever comes after us knows of the node by the list only."""
+    pod = finished("a")
+    plan = decided(view(claim(list=[lost_entry("n1", known), pod], deleting=True), pod, lost_nodes=(AWAY,)))
+    assert not of_type(plan, Deallocate)
+    assert listed(plan) == ["lostnodes/n1"]
+
+
 def test_the_entry_stays_and_costs_no_further_write():
     plan = decided(view(claim(list=[ENTRY]), lost_nodes=(AWAY,)))
     assert plan.claim_writes == ()
