@@ -170,15 +170,20 @@ class Reserving:
         self, uid: Uid, status: ReservationStatus, *, annotations: Mapping[str, str] | None = None
     ) -> Reservation:
         obj = self._objects[uid]
-        content = {**obj.content, "status": written(status)}
-        metadata = obj.metadata
-        if annotations:
-            merged = {**(metadata.annotations or {}), **annotations}
-            metadata = msgspec.structs.replace(metadata, annotations=merged)
-            content["metadata"] = {**content["metadata"], "annotations": merged}
+        merged = {**(obj.metadata.annotations or {}), **(annotations or {})}
+        # Each write has a version of its own, as on an API server: the picture reads each version once.
+        version = _next(obj.metadata.resource_version)
+        metadata = msgspec.structs.replace(obj.metadata, annotations=merged, resource_version=version)
+        about = {**obj.content["metadata"], "annotations": merged, "resourceVersion": version}
+        content = {**obj.content, "metadata": about, "status": written(status)}
         self._objects[uid] = found = DynamicObject(metadata=metadata, content=content)
         self._picture.observe_reservation(found)
         reservation = self.known(uid)
         if reservation is None:
             raise MalformedReservationError(f"reservation {metadata.name}: cannot be read any more")
         return reservation
+
+
+def _next(version: str) -> str:
+    """Return the version after one; versions of simulated objects start from nothing."""
+    return str(int(version) + 1) if version.isdecimal() else "1"
