@@ -353,7 +353,7 @@ USED: Final = (
     Row(name="foreign-entry-with-a-pods-uid", play=_foreign_entry_with_a_pods_uid),
     Row(name="entry-of-a-pod-that-names-no-claim", play=_stranger, told=KEPT),
     Row(name="reference-taken-off", play=_reference_taken_off, told=("ReservedForWorkload",)),
-    Row(name="reference-changed", play=_reference_changed, told=("ReservedForWorkload", "ReleaseWaitsForPods")),
+    Row(name="reference-changed", play=_reference_changed, told=("ReservedForWorkload", "WorkloadNotFound")),
     Row(name="three-hundred-consumers", play=_too_many, told=("ConsumerLimit",), modes=ALONGSIDE),
 )
 
