@@ -11,7 +11,7 @@ from typing import Final
 from dra.engine.claims.allocation import still_bindable
 from dra.engine.claims.desired import Desired
 from dra.engine.claims.policy import Policy
-from dra.engine.claims.view import REPORTED_WITHIN, ClaimView, EntryKind
+from dra.engine.claims.view import ClaimView, EntryKind
 from dra.engine.instants import Instant
 from dra.engine.reasons import Code, Reason, named
 from dra.model.workloads import FORCE_RELEASE
@@ -31,7 +31,7 @@ def force_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) 
         return desired.because(view.reason(Code.FORCE_RELEASE_IGNORED))
     if view.allocation is None:
         return _obeyed(desired)  # there is nothing to free, and the next allocation is not meant
-    obstacle = _obstacle(view)
+    obstacle = _obstacle(view, now)
     if obstacle is not None:
         return desired.because(obstacle)
     # Nobody new may come to rely on the allocation.
@@ -47,15 +47,19 @@ def force_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) 
     return _obeyed(desired).but(allocated=False, confirm=True, given_up=view.stranded).because(freed)
 
 
-def _obstacle(view: ClaimView) -> Reason | None:
-    """Return what a person cannot vouch for: pods on nodes whose kubelets report in use the claim."""
+def _obstacle(view: ClaimView, now: Instant) -> Reason | None:
+    """Return what a person cannot vouch for: pods on nodes whose kubelets report in use the claim.
+
+    A pod that vanished has ended on any such node when its time is over. Where nobody knows the node, too: the nodes of
+    the allocation that do not report in are known then, and take the place of the pod (`dra.engine.vanishing`).
+    """
     users = sorted(c.name for c in view.users if c.uid not in view.stranded)
     if users:
         return view.reason(Code.FORCE_RELEASE_BLOCKED, pods=len(users), names=named(users))
-    running = [pod for pod in view.vanished if pod.node]
+    running = [pod for pod in view.vanished if pod.node or now < pod.ended_at]
     if not running:
         return None
-    seconds = max(int(pod.grace + REPORTED_WITHIN) for pod in running)  # `lost_rule` looks at the end of that
+    seconds = max(int(pod.patience) for pod in running)  # `lost_rule` looks at the end of that
     return view.reason(Code.FORCE_RELEASE_WAITS, pods=len(running), seconds=seconds)
 
 

@@ -128,10 +128,14 @@ class Vanished(Struct, frozen=True):
     """Since when it is known; None: since the next look."""
 
     @property
+    def patience(self) -> float:
+        """Seconds within which a kubelet that reports in ends the containers."""
+        return self.grace + REPORTED_WITHIN + (0.0 if self.node else UNNOTICED)
+
+    @property
     def ended_at(self) -> Instant:
         """Return from when on a kubelet that reports in then has ended the containers."""
-        since = NEVER if self.since is None else self.since
-        return since + self.grace + REPORTED_WITHIN + (0.0 if self.node else UNNOTICED)
+        return (NEVER if self.since is None else self.since) + self.patience
 
 
 class NodeFit(Struct, frozen=True):

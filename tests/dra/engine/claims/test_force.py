@@ -174,10 +174,18 @@ def test_foreign_entries_that_are_references_of_any_form_can_be_named():
     assert of_type(plan, Deallocate)
 
 
-def test_a_pod_that_vanished_from_a_node_that_reports_in_is_waited_for():
-    asked = claim(list=["guard"], annotations={FORCE_RELEASE: "uid-claim-train"})
-    plan = decided(view(asked, vanished=(Vanished(uid("a"), node="n1", since=NOON),)))
-    assert not of_type(plan, Deallocate)
-    assert Code.FORCE_RELEASE_WAITS in codes(plan)
-    unknown = decided(view(asked, vanished=(Vanished(uid("a"), since=NOON),)))
-    assert of_type(unknown, Deallocate), "nobody could ever tell: a person has vouched"
+@pytest.mark.parametrize(
+    ("node", "after", "freed"),
+    [
+        pytest.param("n1", 99.0, False, id="from-a-node-that-reports-in"),
+        pytest.param("n1", 101.0, False, id="until-that-node-has-been-read"),
+        pytest.param("", 189.0, False, id="from-a-node-that-nobody-knows"),
+        pytest.param("", 190.0, True, id="until-time-has-told-all-that-it-can"),
+    ],
+)
+def test_a_pod_that_vanished_is_waited_for(node, after, freed):
+    """A person vouches for what cannot be known: where all nodes report in, such a pod has ended before long."""
+    of = view(forced(list=["guard"]), vanished=(Vanished(uid("a"), node=node, since=NOON - after),))
+    plan = decided(of)
+    assert bool(of_type(plan, Deallocate)) is freed
+    assert (Code.FORCE_RELEASE_WAITS in codes(plan)) is not freed
