@@ -4,15 +4,18 @@ A bug of upstream is no finding. Where two actors share a step, the one whose wr
 scheduler may take back an allocation whose list is empty, and it is our doing if we emptied it under a running pod.
 """
 
+from collections.abc import Callable
+
 from dra.model import workloads
 from dra.model.claims import ResourceClaim
 from dra.model.meta import Uid
 from dra.model.nodes import Node
 from dra.model.pods import Pod, claim_names
-from tests.dra.engine.simulation.kubelets import Kubelets
+from tests.dra.engine.simulation.kubelets import Kubelets, Sandbox
 from tests.dra.engine.simulation.objects import Device, devices_of
 from tests.dra.engine.simulation.scheduler import Cycle
 from tests.dra.engine.simulation.server import Actor, Event, Server
+from tests.dra.engine.simulation.setting import GRACE
 from tests.dra.engine.simulation.tenures import Tenure, Tenures
 from tests.dra.engine.simulation.violation import Violation
 
@@ -20,7 +23,9 @@ from tests.dra.engine.simulation.violation import Violation
 class Audit:
     """Follows every write."""
 
-    def __init__(self, server: Server, kubelets: Kubelets, devices: tuple[Device, ...]) -> None:
+    def __init__(
+        self, server: Server, kubelets: Kubelets, devices: tuple[Device, ...], *, known: Callable[[Uid], bool]
+    ) -> None:
         self._devices = {device.name: device for device in devices}
         self.tenures = Tenures()
         self.relies: dict[Uid, tuple[Tenure, ...]] = {}
@@ -28,6 +33,7 @@ class Audit:
 
         self._server = server
         self._kubelets = kubelets
+        self._known = known
         server.listeners.append(self._take)
 
     def bound(self, cycle: Cycle) -> None:
@@ -69,12 +75,32 @@ class Audit:
                     f"{by} deallocated claim {claim.metadata.name} under pod {pod.metadata.name}, which is bound to "
                     f"{pod.spec.node_name}"
                 )
+        self._forget_vouched_for(claim, tenure)
+
+    def _forget_vouched_for(self, claim: ResourceClaim, tenure: Tenure) -> None:
+        """A person vouches for pods whose objects are gone, too, on nodes that do not report in."""
+        present = {pod.metadata.uid for pod in self._server.list(Pod)}
+        for uid, sandbox in self._kubelets.sandboxes.items():
+            if uid not in present and self._vouched(claim, sandbox.node):
+                self.relies[uid] = tuple(each for each in self.relies.get(uid, ()) if each is not tenure)
 
     def _given_up(self, claim: ResourceClaim, pod: Pod) -> bool:
         """Whether somebody has vouched that the pod is no more, and its kubelet does not say otherwise."""
-        node = self._server.find(Node, ("", pod.spec.node_name))
+        return self._vouched(claim, pod.spec.node_name)
+
+    def _vouched(self, claim: ResourceClaim, name: str) -> bool:
+        node = self._server.find(Node, ("", name))
         vouched = claim.metadata.annotation(workloads.FORCE_RELEASE) == claim.metadata.uid
         return vouched and (node is None or not node.ready)
+
+    def _outlasts(self, uid: Uid, sandbox: Sandbox) -> bool:
+        """Whether a pod that our process has never seen runs on, deleted by force, beyond the default grace period.
+
+        Nobody can know the grace period of such a pod (docs/explanation/guarantees.md).
+        """
+        if sandbox.doomed is None or self._known(uid):
+            return False
+        return self._server.now >= sandbox.doomed - max(sandbox.grace - GRACE, 0.0)
 
     def _allocated(self, claim: ResourceClaim) -> None:
         """No device twice: neither by two allocations, nor while containers have it through another."""
@@ -86,7 +112,8 @@ class Audit:
                 for name in devices_of(other.status.allocation):
                     holders.setdefault(name, set()).add((other.metadata.uid, f"claim {other.metadata.name}"))
         for uid, sandbox in self._kubelets.sandboxes.items():
-            if any(tenure.breaks_promise(uid) for tenure in self.relies.get(uid, ())):
+            relied = () if self._outlasts(uid, sandbox) else self.relies.get(uid, ())
+            if any(tenure.breaks_promise(uid) for tenure in relied):
                 for owner, names in sandbox.devices.items():
                     for name in names if owner != mine.uid else ():
                         holders.setdefault(name, set()).add((owner, f"pod {uid}, which still runs"))

@@ -63,7 +63,9 @@ class Cluster:
         self.clock = Clock()
         self.server = Server(self.clock)
         self.kubelets = Kubelets(self.server, self.clock, setting.devices)
-        self.audit = Audit(self.server, self.kubelets, setting.devices)
+        self.audit = Audit(
+            self.server, self.kubelets, setting.devices, known=lambda uid: uid in self.controller.replica.pods.known
+        )
         history = ClaimHistory(self.server, self.clock)
         in_flight: dict[Uid, AllocationResult] = {}
         names = ("", *[SECOND] * setting.second_scheduler)
@@ -299,6 +301,7 @@ class Cluster:
     def take_backup(self) -> None:
         """Somebody saves the state of the API server."""
         self.backup = self.server.backup()
+        self.audit.tenures.save(self.server.list(ResourceClaim))
 
     def restore_backup(self) -> None:
         """Somebody restores it: every client lists anew, and controllers and schedulers are started anew."""

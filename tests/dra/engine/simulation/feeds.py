@@ -7,7 +7,7 @@ and a list is compared with what is known, so that objects that vanished in a ga
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-from dra.model.meta import Key
+from dra.model.meta import Key, Uid
 from tests.dra.engine.simulation.server import Object, Server
 
 T = TypeVar("T", bound=Object)
@@ -24,6 +24,9 @@ class Feed(Generic[T]):
         """Seconds by which the watch is behind; only the machine sets it."""
 
         self.seen: dict[Key, T] = {}
+        self.known: set[Uid] = set()
+        """The uids of all objects that were ever shown."""
+
         self._server = server
         self._kind = kind
         self._upserted = upserted
@@ -73,4 +76,5 @@ class Feed(Generic[T]):
         if known is not None and known.metadata.uid != obj.metadata.uid:
             self._deleted(known)
         self.seen[obj.metadata.key] = obj
+        self.known.add(obj.metadata.uid)
         self._upserted(obj)

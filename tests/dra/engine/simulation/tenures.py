@@ -4,6 +4,7 @@ Two allocations of one claim may be equal in every field (the timestamp has whol
 when they were made. Whoever relies on an allocation relies on a tenure.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from dra.model import workloads
@@ -40,10 +41,17 @@ class Tenures:
 
     def __init__(self) -> None:
         self._of: dict[str, Tenure] = {}
+        self._saved: dict[Uid, dict[Uid, Actor]] = {}
+        """Of each claim in the backup, who had removed which entry until then."""
 
     def of(self, claim: ResourceClaim) -> Tenure | None:
         """Return the tenure of a version of a claim; None if it is not allocated."""
         return self._of.get(claim.metadata.resource_version)
+
+    def save(self, claims: Iterable[ResourceClaim]) -> None:
+        """Take a backup: what was done to a list counts again when that list is restored."""
+        known = {claim.metadata.uid: self.of(claim) for claim in claims}
+        self._saved = {uid: dict(tenure.unlisted) for uid, tenure in known.items() if tenure is not None}
 
     def record(self, event: Event) -> None:
         """Take in a write on a claim."""
@@ -62,6 +70,7 @@ class Tenures:
         for entry in before.entries if before is not None else ():
             if entry.uid not in listed:
                 tenure.unlisted[entry.uid] = event.by
+        tenure.unlisted |= self._saved.get(after.metadata.uid, {}) if event.by is Actor.BACKUP else {}
         for uid in listed:
             tenure.unlisted.pop(uid, None)
         if before is not None and before.entries and not listed:
