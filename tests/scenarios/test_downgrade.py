@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from functools import partial
 from typing import Final
 
 import pytest
 
-from tests.scenarios import installation, objects, plugin, steps
+from tests.scenarios import objects, plugin, steps
 from tests.scenarios.api import Json
 from tests.scenarios.audit import (
     assert_everybody_stays_listed,
@@ -40,21 +39,13 @@ PODS_OF_EACH: Final = 120
 """Of the two Jobs that go on while much else changes."""
 
 
-@pytest.fixture
-def guards_taken_off(target: Target) -> Iterator[Callable[[], Awaitable[None]]]:
-    """Deletes deploy/policies/guards.yaml; after the test it is there again."""
-    yield partial(asyncio.to_thread, installation.unguard, target.admin)
-    installation.guard(target.admin)
-
-
 @pytest.mark.needs(Capability.COMPONENTS)
 @pytest.mark.parametrize("count", [pytest.param(40), pytest.param(200, marks=pytest.mark.long)])
-async def test_pods_under_a_workload_entry_go_on_under_stock_rules(  # noqa: PLR0917 - fixtures
+async def test_pods_under_a_workload_entry_go_on_under_stock_rules(
     namespace: Namespace,
     start_controller: StartController,
     dra: Run,
     stock: StockController,
-    guards_taken_off: Callable[[], Awaitable[None]],
     remark: Callable[[str], None],
     count: int,
 ) -> None:
@@ -81,9 +72,7 @@ async def test_pods_under_a_workload_entry_go_on_under_stock_rules(  # noqa: PLR
         assert {entry["resource"] for entry in entries(now)} == {"pods"}
 
         await stock.switch(on=True)
-        assert (await dra("downgrade", "--probe")).missing() == ["policies"]
-        await guards_taken_off()
-        assert (await dra("downgrade", "--probe")).missing() == []
+        assert (await dra("downgrade", "--probe")).missing() == []  # guards limit no stock component, and stay
         ended = time.monotonic()
         await shared.end()
         await shared.complete(within=120)
