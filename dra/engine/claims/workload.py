@@ -37,6 +37,18 @@ _UNREADABLE = frozenset(
     {WorkloadPhase.FORBIDDEN, WorkloadPhase.NO_KIND, WorkloadPhase.OVER_LIMIT, WorkloadPhase.UNKNOWN}
 )
 
+_STAYING = frozenset(
+    {
+        EntryKind.FOREIGN,
+        EntryKind.UNKNOWN,
+        EntryKind.VANISHED,
+        EntryKind.LOST_NODE,
+        EntryKind.GROUP,
+        EntryKind.RESERVATION,
+    }
+)
+"""Entries that do not make way for the workload's."""
+
 OVER = {Fate.FINISHED: "has finished", Fate.GONE: "is gone"}
 
 
@@ -77,7 +89,6 @@ def resolve(view: ClaimView, found: WorkloadReservation) -> ConsumerReference:
 
 def workload_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) -> Desired:
     """Rules 2 and 7: enter, keep, or release the workload entry."""
-    del now
     if view.malformed:
         desired = desired.because(view.reason(Code.MALFORMED_REFERENCE, error=view.malformed))
     if view.reservation is None:
@@ -93,10 +104,10 @@ def workload_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desire
         desired = desired.but(marks={**desired.marks, **workloads.marks_of_uid(view.claim, reference.uid)})
     if view.allocation is None:
         return desired
-    return _settle_former(view, _entry(view, reference, desired))
+    return _settle_former(view, _entry(view, reference, now, desired))
 
 
-def _entry(view: ClaimView, reference: ConsumerReference, desired: Desired) -> Desired:
+def _entry(view: ClaimView, reference: ConsumerReference, now: Instant, desired: Desired) -> Desired:
     """Decide about the entry of an allocated claim: keep or release it, respect its absence, or make it."""
     if EntryKind.WORKLOAD in view.kinds:
         return _keep_or_release(view, reference, desired)
@@ -110,7 +121,8 @@ def _entry(view: ClaimView, reference: ConsumerReference, desired: Desired) -> D
         if not desired.over:  # else it was us who took the entry away, and somebody else's keeps the claim
             desired = desired.because(view.reason(Code.OWNER_RELEASED, workload=str(reference)))
         return desired
-    if reference.uid and not desired.over and not view.claim.metadata.deleting and _in_use(view) and _has_room(view):
+    comes = reference.uid and not desired.over and not view.claim.metadata.deleting
+    if comes and _in_use(view, now) and _has_room(view):
         entered = view.reason(Code.WORKLOAD_ENTERED, done=True, workload=str(reference))
         return desired.but(workload=reference).because(entered)
     return desired
@@ -121,14 +133,19 @@ def _in_doubt(view: ClaimView, reference: ConsumerReference) -> bool:
     return view.unsure or (view.workload.phase in _UNREADABLE and not reference.uid)
 
 
-def _in_use(view: ClaimView) -> bool:
-    """Whether somebody uses the claim or will; "allocated, empty, no pods" is what a failed binding leaves behind."""
-    return bool(view.unfinished or view.vanished) or EntryKind.GUARD in view.kinds
+def _in_use(view: ClaimView, now: Instant) -> bool:
+    """Whether somebody uses the claim or will; "allocated, empty, no pods" is what a failed binding leaves behind.
+
+    Pods that nobody has seen may use the claim as long as a binding that an entry for many let in may be under way. The
+    deallocation that waits for the end of that time leaves a guard, and a guard counts as use.
+    """
+    used = bool(view.unfinished or view.vanished) or EntryKind.GUARD in view.kinds
+    return used or view.unseen_bindable_until(now=now) > now
 
 
 def _has_room(view: ClaimView) -> bool:
     """Whether the list could take one more entry if pods made way; what others made, or may have, stays."""
-    stay = sum(len(view.of(kind)) for kind in (EntryKind.FOREIGN, EntryKind.UNKNOWN, EntryKind.LOST_NODE))
+    stay = sum(1 for entry in view.entries if entry.kind in _STAYING)
     return stay < RESERVED_FOR_MAX_SIZE
 
 

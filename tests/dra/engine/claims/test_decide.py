@@ -19,7 +19,7 @@ from dra.engine.claims.decide import (
     insisting,
 )
 from dra.engine.claims.policy import ALONGSIDE, REPLACE
-from dra.engine.claims.view import EntryKind, History, Workload, WorkloadPhase, tombstone
+from dra.engine.claims.view import EntryKind, History, Vanished, Workload, WorkloadPhase, tombstone
 from dra.engine.consumers import GATE
 from dra.engine.instants import NEVER
 from dra.engine.reasons import Code
@@ -341,6 +341,12 @@ def test_a_list_full_of_others_entries_is_left_as_it_is(mine, written):
     assert plan.claim_writes == ()
     assert Code.WORKLOAD_ENTERED not in codes(plan)
     assert len(of.entries) == len(others) + written
+
+
+def test_a_list_full_of_pods_that_vanished_is_left_as_it_is():
+    gone = tuple(Vanished(uid(f"p{number:04}"), since=NOON) for number in range(RESERVED_FOR_MAX_SIZE))
+    of = claim(workload=JOB, list=many(started, RESERVED_FOR_MAX_SIZE))
+    assert decided(view(of, waiting("a"), vanished=gone, workload=PRESENT)).claim_writes == ()
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,11 @@ from dra.engine.world import World
 from dra.model.references import POD_GROUPS, ConsumerReference
 from dra.model.workloads import FORCE_RELEASE
 from tests.dra.engine.examples import (
+    JOB,
     KEY,
     NAMESPACE,
     NOON,
+    PRESENT,
     allocation,
     claim,
     codes,
@@ -54,6 +56,12 @@ def test_the_entry_of_a_group_stays_until_the_group_is_certainly_gone(group, sta
     plan = decided(view(claim(list=[ENTRY]), group=group), policy=policy)
     assert of_type(plan, Deallocate) is not stays
     assert of_type(plan, LookUpWorkload) == ([LookUpWorkload(claim=KEY, reference=ENTRY)] if asks else [])
+
+
+def test_a_workload_that_was_not_entered_yet_takes_the_place_of_the_group_at_once():
+    """A guard first, and the workload in the next decision, would be two writes for one piece of news."""
+    plan = decided(view(claim(workload=JOB, list=[ENTRY]), group=GONE, workload=PRESENT))
+    assert listed(plan) == ["jobs/train"]
 
 
 @pytest.mark.parametrize("policy", [REPLACE, ALONGSIDE], ids=["replace", "alongside"])
