@@ -78,7 +78,8 @@ class Conduct:
                 raise Violation(f"claim {name}: the foreign entry {entry} was removed")
             if workload and entry.uid in working and not deleting and _names(claim, entry):
                 raise Violation(f"claim {name}: {entry} was removed while its workload is at work")
-            self._check_settled(name, entry)
+            if not any(lost_boot(e) == "" and e.name == entry.name for e in claim.entries):  # for all boots of the node
+                self._check_settled(name, entry)
             pod = self._pod(entry.uid) if entry.is_pod and deleting else None
             if pod is not None and not pod.terminal and not (pod.metadata.deleting and not pod.spec.node_name):
                 raise Violation(f"claim {name}: it is being deleted, and the entry of {entry} was removed")
