@@ -464,9 +464,16 @@ class World:
         self._tidy(record)
 
     def _may_still_run(self, consumer: Consumer, claim: Key) -> None:
-        """A consuming pod has vanished: if its kubelet does not report in, nobody has ended its containers."""
+        """A consuming pod has vanished: if its kubelet does not report in, nobody has ended its containers.
+
+        The placeholder of a reservation that holds the claim is deleted by force as soon as the reservation has its
+        place: the container of a placeholder only pauses, and uses no device.
+        """
         record, node = self._records.get(claim), consumer.node
         if record is None or record.claim is None or record.claim.status.allocation is None:
+            return
+        holds = self.holders.holds(record.claim)
+        if any(consumer.name == placeholders.name_for(hold.reference.uid) for hold in holds):
             return
         record.vanished[consumer.uid] = Vanished(
             consumer.uid, node=node, boot=self._nodes.boot(node), grace=consumer.grace

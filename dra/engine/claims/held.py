@@ -70,7 +70,7 @@ def _wanted(view: ClaimView, hold: Hold, *, listed: bool) -> bool:
 
 def _being_placed(view: ClaimView, hold: Hold) -> bool:
     """Whether its placeholder is there and not bound: scheduler and rule 9 may take the allocation elsewhere."""
-    name = f"{placeholders.PREFIX}{hold.reference.uid}"
+    name = placeholders.name_for(hold.reference.uid)
     return any(consumer.name == name for consumer in (*view.gated, *view.waiting))
 
 

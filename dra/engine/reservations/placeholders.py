@@ -71,7 +71,12 @@ def key(reservation: Reservation) -> Key:
     metadata = template.get("metadata")
     named = metadata.get("namespace") if isinstance(metadata, Mapping) else None
     namespace = named or template.get("namespace") or NAMESPACE
-    return (str(namespace), f"{PREFIX}{reservation.metadata.uid}")
+    return (str(namespace), name_for(reservation.metadata.uid))
+
+
+def name_for(uid: str) -> str:
+    """Return the name of the placeholder of the reservation with that uid."""
+    return f"{PREFIX}{uid}"
 
 
 def stands_for(metadata: ObjectMeta) -> Uid | None:

@@ -1,8 +1,10 @@
 """What the world makes of nodes: sandboxes, reboots, reach, and nodes that do not report in."""
 
+import msgspec
 import pytest
 
 from dra.engine.claims.view import EntryKind, LostNode, NodeFit, lost_entry
+from dra.engine.reservations import devices, placeholders
 from dra.engine.workloads import WorkloadKey
 from dra.model.nodes import OUT_OF_SERVICE
 from dra.model.workloads import FORCE_RELEASE
@@ -155,6 +157,24 @@ def test_a_pod_that_vanished_counts_as_consumer_until_its_kubelet_must_have_ende
     world.node_read(KEY, "n1", now=NOON + 110.0)
     view = world.view(KEY, now=NOON + 110.0)
     assert ([e.kind for e in view.entries], view.vanished) == ([EntryKind.FINISHED], ())
+
+
+@pytest.mark.parametrize(
+    ("name", "waits"),
+    [
+        pytest.param(placeholders.name_for(uid("r")), False, id="the-placeholder"),
+        pytest.param(placeholders.name_for(uid("other")), True, id="the-placeholder-of-another-reservation"),
+        pytest.param("owner", True, id="an-owner"),
+    ],
+)
+def test_a_placeholder_that_is_deleted_by_force_has_used_no_device_of_its_reservation(world, name, waits):
+    world.follow_reservations()
+    made = claim(list=[started(name)])
+    metadata = msgspec.structs.replace(made.metadata, owner_references=[devices.owner("r", uid("r"))])
+    made = msgspec.structs.replace(made, metadata=metadata)
+    told(world, node("n1"), made, pod(name, node="n1", ready="12:00", grace=0))
+    world.forget_pod(uid(name))
+    assert bool(world.view(KEY, now=NOON).vanished) is waits
 
 
 def test_a_pod_whose_last_state_tells_that_it_has_ended_has_not_vanished(world):
