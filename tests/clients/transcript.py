@@ -15,7 +15,7 @@ _VOLATILE: Final = (
     (re.compile(r"(Resource Version: +)\d+"), r"\1VERSION"),
     (re.compile(r"(remainingItemCount\"?: )\d+"), r"\1N"),
     (re.compile(r"https://[\w.]+:\d+"), "SERVER"),
-    (re.compile(r"/tmp/(LIVE|MERGED)-\d+"), r"\1"),  # noqa: S108 - of kubectl diff
+    (re.compile(r"(?:/[\w.-]+)+/(LIVE|MERGED)-\d+"), r"\1"),  # of kubectl diff, below TMPDIR
     (re.compile(r"\t\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+ [+-]\d{4}"), ""),
     (re.compile(r"(kube-api-access-)[a-z0-9]{5}"), r"\1XXXXX"),
     (re.compile(r"(?<![\w.-])(\d+[smhd])+(?![\w.-])(?! *\|)"), "AGE"),
