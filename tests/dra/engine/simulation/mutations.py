@@ -5,7 +5,7 @@ from typing import Final, TypeAlias
 
 import pytest
 
-from dra.engine import consumers, record
+from dra.engine import record
 from dra.engine.claims import allocation, listing, rules, view, workload
 from dra.engine.claims.view import WorkloadPhase
 
@@ -14,9 +14,8 @@ Mutation: TypeAlias = Callable[[pytest.MonkeyPatch], None]
 
 def skip_the_bind_horizon(patch: pytest.MonkeyPatch) -> None:
     """Deallocate without waiting for the scheduling cycles that may still bind a pod."""
-    patch.setattr(consumers, "BIND_HORIZON", 0.0)
-    patch.setattr(consumers, "SLOW_BIND_HORIZON", 0.0)
-    patch.setattr(allocation, "BIND_HORIZON", 0.0)
+    patch.setattr(view.ClaimView, "bind_horizon", lambda *_: 0.0)
+    patch.setattr(allocation, "SLOW_BIND_HORIZON", 0.0)
 
 
 def drop_the_guard(patch: pytest.MonkeyPatch) -> None:
