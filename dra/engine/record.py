@@ -235,7 +235,9 @@ class Record:
         for uid in listed:
             listing = self.listings.get(uid, UNLISTED)
             if listing.since is None:
-                self.listings[uid] = msgspec.structs.replace(listing, since=now, last=now, assumed=False)
+                self.listings[uid] = msgspec.structs.replace(
+                    listing, since=now, last=now, assumed=False, by_others=not ours
+                )
                 if not ours and self._came_back(uid, now):
                     self.history = msgspec.structs.replace(self.history, returned=self.history.returned + 1)
         for uid, listing in tuple(self.listings.items()):

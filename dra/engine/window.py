@@ -56,6 +56,9 @@ class Listing(Struct, frozen=True):
     assumed: bool = False
     """Whether ``last`` is a precaution: nobody knows what was listed before we started."""
 
+    by_others: bool = False
+    """Whether somebody else made the entry, as far as we know: a scheduler lists a pod right before it binds it."""
+
     @property
     def seen(self) -> bool:
         """Whether the pod was in the list at some time, for certain."""

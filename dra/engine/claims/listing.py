@@ -15,7 +15,7 @@ from dra.engine.claims.groups import covered
 from dra.engine.claims.policy import Policy
 from dra.engine.claims.view import FINISHED_PODS, ClaimView, Entry, EntryKind, tombstone
 from dra.engine.consumers import Consumer, Stage
-from dra.engine.instants import NEVER, Instant
+from dra.engine.instants import NEVER, UNNOTICED, Instant
 from dra.engine.reasons import Code, Reason, named, pod_reason
 from dra.engine.window import UNLISTED, Need
 from dra.model.claims import RESERVED_FOR_MAX_SIZE
@@ -123,7 +123,6 @@ def listing_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired
 
 def guard_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) -> Desired:
     """Rule 4: a guard as soon as a consuming pod is unlisted, and for as long as anybody consumes after that."""
-    del policy, now
     if view.allocation is None or not desired.allocated:
         return desired
     present = EntryKind.GUARD in view.kinds
@@ -138,10 +137,30 @@ def guard_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) 
     last_of_vanished = desired.held and not (desired.workload or desired.kept or desired.pods)
     wanted = desired.revoking or unlisted or (desired.unsure and last) or (present and view.consuming > 0)
     wanted = wanted or last_of_vanished
+    if not policy.prune_started and desired.workload is None:
+        until = _maybe_bound_until(view, now, desired, present=present)
+        if until > now:
+            desired, wanted = desired.look_at(until), True
     if unlisted and not present and desired.workload is None:
         windowed = view.reason(Code.LIST_WINDOWED, done=True, consuming=view.consuming)
         desired = desired.because(windowed)
     return desired.but(guard=wanted)
+
+
+def _maybe_bound_until(view: ClaimView, now: Instant, desired: Desired, *, present: bool) -> Instant:
+    """Return until when a pod that looks unbound, and that we take off the list, may be bound without our knowledge.
+
+    A scheduler lists a pod right before it binds it, and the pods watch may be behind. The stock controller frees the
+    claim with the last pod of the list, so a guard has to stay until that binding must have been seen. After a restart
+    a guard that is there may be such a one.
+    """
+    chosen = {c.uid for c in desired.pods}
+    until = -NEVER
+    for consumer in (*view.gated, *view.waiting):
+        listing = view.listings.get(consumer.uid, UNLISTED)
+        if consumer.uid not in chosen and (listing.by_others or (present and listing.assumed)):
+            until = max(until, listing.bindable_until(view.bind_horizon(consumer), now=now) + UNNOTICED)
+    return until
 
 
 def _any_pod(view: ClaimView, desired: Desired) -> bool:

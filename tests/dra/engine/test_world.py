@@ -609,3 +609,10 @@ def test_a_workload_that_a_list_lacks_is_read_anew(world):
     world.workloads_listed(JOBS, set())
     assert (world.workload(key), world.dirty) == (Workload(phase=WorkloadPhase.ABSENT), {KEY})
     assert of_type(decided(world.view(KEY, now=NOON)), LookUpWorkload) == [LookUpWorkload(claim=KEY, reference=JOB)]
+
+
+@pytest.mark.parametrize("ours", [False, True], ids=["somebody-elses", "ours"])
+def test_an_entry_is_remembered_as_whose_it_is(world, ours):
+    told(world, claim(), pod("a"))
+    world.observe_claim(claim(version=2, list=[waiting("a")]), now=NOON, ours=ours)
+    assert world.view(KEY, now=NOON).listings[uid("a")].by_others is not ours
