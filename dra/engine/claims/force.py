@@ -56,6 +56,9 @@ def _obstacle(view: ClaimView, now: Instant) -> Reason | None:
     users = sorted(c.name for c in view.users if c.uid not in view.stranded)
     if users:
         return view.reason(Code.FORCE_RELEASE_BLOCKED, pods=len(users), names=named(users))
+    unread = sum(1 for e in view.entries if e.kind is EntryKind.UNKNOWN and e.asked is None)
+    if unread:  # our watch may be behind, and the answer to `kept_rule`'s question tells whether such a pod runs
+        return view.reason(Code.FORCE_RELEASE_WAITS, pods=unread, seconds=int(view.horizon))
     running = [pod for pod in view.vanished if pod.node or now < pod.ended_at]
     if not running:
         return None

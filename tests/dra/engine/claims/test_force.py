@@ -2,7 +2,7 @@
 
 import pytest
 
-from dra.engine.actions import Annotate, Deallocate, SetReservedFor
+from dra.engine.actions import Annotate, Deallocate, LookUpPod, SetReservedFor
 from dra.engine.claims.policy import ALONGSIDE, REPLACE
 from dra.engine.claims.view import LostNode, Vanished, Workload, WorkloadPhase, lost_entry
 from dra.engine.instants import BIND_HORIZON
@@ -53,7 +53,9 @@ def told(plan, code):
         pytest.param(
             forced(list=[FOREIGN]), [], {}, "entry things.example.com/x", id="an-entry-of-somebody-nobody-knows"
         ),
-        pytest.param(forced(list=[waiting("a")]), [], {}, "entry pods/a", id="a-pod-that-nobody-could-look-up"),
+        pytest.param(
+            forced(list=[waiting("a")]), [], {"asked": NOON}, "entry pods/a", id="a-pod-that-contradicts-its-entry"
+        ),
         pytest.param(
             forced(workload=JOB, entered=True, list=[JOB]),
             [],
@@ -172,6 +174,13 @@ def test_foreign_entries_that_are_references_of_any_form_can_be_named():
     strange = ConsumerReference(api_group="Ü", resource="\n", name="x" * 4000, uid="u")
     plan = asked(forced(list=[strange]))
     assert of_type(plan, Deallocate)
+
+
+def test_a_listed_pod_that_our_watch_has_not_shown_is_looked_up_first():
+    plan = asked(forced(list=[waiting("a")]))
+    assert [look.uid for look in of_type(plan, LookUpPod)] == [uid("a")]
+    assert not plan.claim_writes
+    assert Code.FORCE_RELEASE_WAITS in codes(plan)
 
 
 @pytest.mark.parametrize(
