@@ -18,6 +18,7 @@ from typing import Final
 from dra.engine.actions import LookUpPlacements
 from dra.engine.claims.lost import unseen
 from dra.engine.claims.view import ClaimView, Entry, EntryKind, Placements
+from dra.engine.claims.workload import Fate, fate_in
 from dra.engine.consumers import Consumer
 from dra.engine.instants import NEVER, Instant
 from dra.engine.reasons import Code, Reason
@@ -93,7 +94,11 @@ def waiting_since(view: ClaimView, *, now: Instant) -> Instant | None:
     """
     if view.allocation is None or view.consuming or not view.waiting or view.claim.metadata.deleting:
         return None
-    if view.any_pod or view.groups or any(_for_others(entry) for entry in view.entries):
+    if (
+        view.any_pod
+        or any(entry.reference.is_pod_group and not _goes(entry) for entry in view.entries)
+        or any(_for_others(entry) for entry in view.entries)
+    ):
         return None
     if unseen(view, now):  # its pods may be the last on a node that is lost to the waiting ones
         return None
@@ -141,6 +146,11 @@ def _for_others(entry: Entry) -> bool:
     """Whether an entry keeps the allocation; one of a pod that is gated by a live read goes with the waiting ones."""
     gated = entry.kind is EntryKind.UNKNOWN and entry.asked is not None
     return entry.kind in _FOR_OTHERS and not gated
+
+
+def _goes(entry: Entry) -> bool:
+    """Whether the entry of a PodGroup goes with the next write: its PodGroup is certainly gone."""
+    return entry.kind is EntryKind.GROUP and fate_in(entry.group, entry.reference) is Fate.GONE
 
 
 def _judged(view: ClaimView) -> list[Consumer]:

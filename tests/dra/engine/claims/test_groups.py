@@ -5,6 +5,7 @@ import pytest
 from dra.engine.actions import Deallocate, Kick, LookUpWorkload
 from dra.engine.claims.listing import GROUP_PATIENCE
 from dra.engine.claims.policy import ALONGSIDE, REPLACE
+from dra.engine.claims.stuck import waiting_since
 from dra.engine.claims.view import History, Placements, Workload, WorkloadPhase
 from dra.engine.instants import BIND_HORIZON
 from dra.engine.reasons import Code
@@ -176,3 +177,10 @@ def test_a_pod_of_the_group_whose_kubelet_does_not_start_it_is_listed_itself(of)
     refused = decided(view_of(starting("a", gang="g", stage_since=NOON - GROUP_PATIENCE)))
     assert sorted(listed(refused)) == ["a", "podgroups/g"]
     assert [each.pod for each in of_type(refused, Kick)] == [("ml", "a")]
+
+
+@pytest.mark.parametrize(("group", "doubted"), [(THERE, False), (GONE, True)], ids=["there", "certainly-gone"])
+def test_the_entry_of_a_group_that_is_gone_keeps_no_allocation_from_being_doubted(group, doubted):
+    """The entry goes with this decision: doubt in the next decision would be a second write for one piece of news."""
+    of = view(claim(list=[ENTRY]), unschedulable("a", gang="g"), group=group)
+    assert (waiting_since(of, now=NOON) is not None) is doubted
