@@ -176,7 +176,8 @@ async def it_looks_up_a_pod(work: Workplace) -> None:
     await steps.allocate(namespace, "shared", devices=work.devices, pool=f"{namespace.name}-shared")
     nobody = {"resource": "pods", "name": "nobody", "uid": "uid-of-nobody"}
     await namespace.patch_status(CLAIMS, "shared", {"reservedFor": [nobody]})
-    await steps.freed(namespace, "shared", within=SOON)
+    # Nobody has seen how the pod ended, so the devices follow only when its containers have certainly ended.
+    await steps.told(namespace, "shared", "PodsVanished", within=SOON)
     await _nothing_was_refused(controller)
 
 

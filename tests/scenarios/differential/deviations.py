@@ -77,6 +77,10 @@ class Deviation(StrEnum):
     devices go while it may be running. The same may happen in the moment before it lists a bound pod, when the last
     one that is listed ends. Ours keeps the claim until the pod has ended, behind a guard if it cannot be listed."""
 
+    FREES_VANISHED_PODS_CLAIM = "stock frees the claim of a pod that was deleted by force"
+    """Its kubelet ends the containers of such a pod only after a grace period. Ours keeps the claim until they have
+    certainly ended."""
+
 
 PATIENCE: Final = 30.0
 """Seconds after which stock would have settled, if it did."""
@@ -150,6 +154,9 @@ def _serves_ended_pod(stock: Settling, other: Settling) -> bool:
 
 EXPLANATIONS: Final[dict[Deviation, Callable[[Settling, Settling], bool]]] = {
     Deviation.FREES_USED_CLAIM: _frees_used_claim,
+    Deviation.FREES_VANISHED_PODS_CLAIM: lambda stock, other: bool(
+        symptoms.kept_for_vanished_pods(other) - symptoms.kept_for_vanished_pods(stock)
+    ),
     Deviation.MIXES_UP_ENTRIES: lambda stock, _: symptoms.notes_wrong_entry(stock),
     Deviation.REMEMBERS_DELETED_CLAIM: _remembers_deleted_claim,
     Deviation.DROPS_RECORDS: lambda stock, other: bool(

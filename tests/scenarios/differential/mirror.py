@@ -9,7 +9,7 @@ from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from tests.scenarios.claims import finished, revision
+from tests.scenarios.claims import bound, finished, revision
 from tests.scenarios.resources import CLAIMS, EVENTS, PODS
 
 if TYPE_CHECKING:
@@ -35,6 +35,8 @@ class Sight:
     """Versions of each pod and claim, by uid."""
     ended: dict[str, int] = field(default_factory=dict)
     """The resourceVersion with which each pod that ended was first seen to have ended."""
+    vanished: dict[str, Json] = field(default_factory=dict)
+    """By uid, each pod that was bound and had not ended when its object went, as it last was."""
     claim_versions: list[Json] = field(default_factory=list)
     changed_at: float = field(default_factory=time.monotonic)
     """When a pod or a claim last changed."""
@@ -61,6 +63,8 @@ class Sight:
             self.claim_versions.append(obj)
         elif finished(obj):
             self.ended.setdefault(uid, int(revision(obj)))
+        elif change == "DELETED" and bound(obj):
+            self.vanished[uid] = obj
 
 
 class Mirror:

@@ -184,6 +184,20 @@ def bound_pods(side: Settling) -> set[str]:
     return {_name(pod) for pod in side.sight.of(PODS) if _uses(pod)}
 
 
+def kept_for_vanished_pods(side: Settling) -> set[str]:
+    """Return the claims that are allocated or list somebody, and that a pod used whose object went by force.
+
+    Each with the vanished pods that it lists.
+    """
+    found = set()
+    for claim in side.sight.of(CLAIMS):
+        uids = {entry["uid"] for entry in entries(claim)} & side.sight.vanished.keys()
+        wanted = any(_name(claim) in _wanted(pod) for pod in side.sight.vanished.values())
+        if uids or (wanted and (allocated(claim) or entries(claim))):
+            found.add(f"{_role(claim)} {sorted(_name(side.sight.vanished[uid]) for uid in uids)}")
+    return found
+
+
 def _living(side: Settling) -> list[Json]:
     return [pod for pod in side.sight.of(PODS) if not _deleting(pod)]
 
