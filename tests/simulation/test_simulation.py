@@ -12,7 +12,7 @@ from tests.simulation import mutations
 ROOT = Path(__file__).parents[2]
 
 SEEDS = int(os.environ.get("DRA_SIMULATION_SEEDS", "120"))
-"""As many as a plain ``make test`` can afford, other ones in each run; ``make simulate`` plays 20,000, CI 2,000."""
+"""As many as a plain ``make test`` can afford, other ones in each run; ``make simulate`` plays 20,000, CI 500 more."""
 
 FINDS = {
     "forget_the_entered_marker": 8,
