@@ -106,6 +106,7 @@ async def test_who_does_nothing_differs_from_stock(stock: Mirror, nobody: Mirror
     assert (verdict.rounds, bool(verdict.difference)) == (2, True), str(verdict)
 
 
+@pytest.mark.long  # since D2 ours keeps claims of pods deleted by force for minutes: scripts wait for that
 async def test_ours_is_equal_to_stock(stock: Mirror, ours: Mirror, remark: Remark) -> None:
     first, end = map(int, SEEDS.split("-"))
     turn = asyncio.Semaphore(AT_ONCE)

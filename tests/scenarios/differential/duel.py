@@ -119,7 +119,7 @@ class Comparison:
     @property
     def is_over(self) -> bool:
         """Whether both sides are equal, or stock is on a way of its own."""
-        self.deviation = next(filter(None, map(deviations.found, self._stocks)), None)
+        self.deviation = next(filter(None, map(deviations.found, self._stocks)), None) or self._vanished()
         if self.deviation is None and all(side.at_rest for side in self._sides):
             self._compare()
             if not self._equal:
@@ -131,6 +131,11 @@ class Comparison:
         sides = zip(("stock", "other"), self._sides, strict=True)
         restless = [f"{name} is not at rest" for name, side in sides if not side.at_rest]
         return "\n".join([*restless, _diff(*(side.look().splitlines() for side in self._sides))])
+
+    def _vanished(self) -> Deviation | None:
+        """Ours comes to rest only minutes after a deletion by force: that is not waited for."""
+        pairs = [(stock, other) for stock in self._stocks for other in self._sides if other is not stock]
+        return next(filter(None, (deviations.waits_for_vanished_pods(*pair) for pair in pairs)), None)
 
     def _explanation(self) -> Deviation | None:
         pairs = [(stock, other) for stock in self._stocks for other in self._sides if other is not stock]
