@@ -16,6 +16,12 @@ NODES_LISTED: Final = 16
 """Nodes that may get entries where nobody knows on which of them a pod ran."""
 
 
+def add(record: Record, nodes: NodeIndex, pod: Vanished) -> None:
+    """Take in that a pod has vanished."""
+    record.vanished[pod.uid] = pod
+    settle(record, nodes)
+
+
 def settle(record: Record, nodes: NodeIndex, *, gone: str = "") -> None:
     """Go through the vanished pods of a claim by what is known of their nodes.
 

@@ -208,8 +208,7 @@ class World:
         if record.claim is not None and record.claim.status.allocation is not None:
             self._fit(record)
             (node,) = record.inside if record.inside is not None and len(record.inside) == 1 else ("",)
-            record.vanished[uid] = Vanished(uid, node=node)
-            vanishing.settle(record, self._nodes)
+            vanishing.add(record, self._nodes, Vanished(uid, node=node))
 
     def node_read(self, claim: Key, name: str, *, now: Instant) -> None:
         """A live read of a node is taken in: pods that vanished from it long enough ago have ended if it is Ready."""
@@ -464,21 +463,15 @@ class World:
         self._tidy(record)
 
     def _may_still_run(self, consumer: Consumer, claim: Key) -> None:
-        """A consuming pod has vanished: if its kubelet does not report in, nobody has ended its containers.
-
-        The placeholder of a reservation that holds the claim is deleted by force as soon as the reservation has its
-        place: the container of a placeholder only pauses, and uses no device.
-        """
+        """A consuming pod has vanished: if its kubelet does not report in, nobody has ended its containers."""
         record, node = self._records.get(claim), consumer.node
         if record is None or record.claim is None or record.claim.status.allocation is None:
             return
         holds = self.holders.holds(record.claim)
         if any(consumer.name == placeholders.name_for(hold.reference.uid) for hold in holds):
-            return
-        record.vanished[consumer.uid] = Vanished(
-            consumer.uid, node=node, boot=self._nodes.boot(node), grace=consumer.grace
-        )
-        vanishing.settle(record, self._nodes)
+            return  # deleted by force once its reservation has its place: a placeholder only pauses, and uses no device
+        pod = Vanished(consumer.uid, node=node, boot=self._nodes.boot(node), grace=consumer.grace)
+        vanishing.add(record, self._nodes, pod)
 
     def _tidy(self, record: Record) -> None:
         if record.claim is None and not record.members:
