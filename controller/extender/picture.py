@@ -258,10 +258,6 @@ class Picture:
         if pod.metadata.uid not in self._gone:
             self._learned[pod.metadata.uid] = pod.metadata.resource_version
 
-    def shown_pod(self, uid: Uid) -> None:
-        """The watch shows a pod: it will show its end, too."""
-        self._learned.pop(uid, None)
-
     def listed_pods(self, shown: Collection[Uid], version: str) -> None:
         """A list is complete: forget the pods that it should have shown and did not."""
         learned, self._learned = self._learned, {}

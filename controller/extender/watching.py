@@ -121,7 +121,6 @@ class Watching(Reflectors):
                 case Upserted(obj=pod):
                     asked = not pod.spec.node_name or self._picture.books.seat(pod.metadata.uid) is not None
                     self._picture.observe_pod(pod)
-                    self._picture.shown_pod(pod.metadata.uid)
                     room = self._picture.books.room(pod.spec.node_name)
                     if self._known and not asked and room is not None:
                         self._reporting.overfull(pod, room)

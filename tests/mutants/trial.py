@@ -20,6 +20,17 @@ SIMULATION: Final = ("-m", "tests.simulation", "--first", "0", "--until", "1", "
 PYTEST: Final = ("-m", "pytest", "-q", "-x", "--no-header", "-p", "no:cacheprovider", "-W", "ignore")
 
 
+USERS: Final = (
+    ("dra/engine/reservations", ("tests/controller/reservations", "tests/controller/extender")),
+    ("controller/reservations", ("tests/controller/extender",)),
+    ("controller/extender", ("tests/controller/reservations",)),
+    ("dra/engine/explain", ("tests/dra/cli/kubectl/why",)),
+    ("dra/engine/cpus", ("tests/kubeletplugin/drivers",)),
+    ("dra/engine/allocate", ("tests/dra/local/scheduler",)),
+)
+"""Files and the tests of their users elsewhere in the tree."""
+
+
 class Verdict(NamedTuple):
     """What a trial has come to."""
 
@@ -54,7 +65,7 @@ class Tree:
             (self.folder / file).write_text(whole)
 
     def _run(self, step: tuple[str, ...]) -> str:
-        """Run one step; return what it found, or nothing."""
+        """Run one step; return what it found, or nothing. Raises InterruptedError: somebody has ended the step."""
         environment = {**os.environ, "PYTHONPATH": str(self.folder), "PYTHONDONTWRITEBYTECODE": "1"}
         environment |= {"PYTHONHASHSEED": "0", "DRA_SIMULATION_FROM": "0"}
         try:
@@ -71,6 +82,8 @@ class Tree:
             return f"no end within {LIMIT:.0f} s"
         if ran.returncode in {0, 5}:  # 5: pytest has collected no test
             return ""
+        if ran.returncode < 0:
+            raise InterruptedError(f"a signal ended {' '.join(step)}: {-ran.returncode}")
         lines = (ran.stdout + ran.stderr).splitlines()
         told = [line for line in lines if line.startswith(("FAILED", "ERROR", "  seed"))] or lines[-1:]
         return told[0][:200] if told else f"exit status {ran.returncode}"
@@ -91,9 +104,13 @@ def steps(file: str, *, root: Path) -> Iterator[tuple[str, ...]]:
         yield *PYTEST, *slow, "tests/dra/engine/claims", "tests/dra/engine/test_world.py"
     elif file.startswith("dra/engine"):
         yield *PYTEST, *slow, str(folder)
-    if file.startswith("dra/engine/reservations"):
-        yield *PYTEST, "tests/controller/reservations", "tests/controller/extender"
-    else:
+    if file.startswith("dra/engine"):
+        yield *PYTEST, "tests/dra/engine/test_values.py"
+    if users := [test for prefix, tests in USERS if file.startswith(prefix) for test in tests]:
+        yield *PYTEST, *users
+    if not users or file.startswith("controller"):
         yield *PYTEST, *sorted(str(p.relative_to(root)) for p in (root / "tests/controller").glob("test_*.py"))
+    if file.startswith(("controller/extender", "controller/reservations")):
+        return  # the simulation plays neither
     if file.startswith(("dra/engine/claims", "controller")) or path.parent == Path("dra/engine"):
         yield *SIMULATION, "--seeds", "60"

@@ -38,3 +38,17 @@ def test_a_pod_that_is_asked_about_again_when_it_is_due_is_not_due_again_at_the_
     assert consumer.uid == P
     roster.answer(R, P, WAITS, now=again)
     assert roster.ask_again(R) == (NEVER, ())
+
+
+def test_nothing_is_left_of_a_reservation_that_is_gone():
+    roster = Roster()
+    roster.observe(R, "1", available())
+    roster.answer(R, P, WAITS, now=0.0)
+    roster.refused(R, "no such namespace")
+    roster.forget(R)
+    assert (roster.get(R), roster.uids(), roster.view(R, nodes={})) == (None, (), None)
+    assert roster.ask_again(R) == (NEVER, ())
+    assert R in roster.dirty
+    roster.observe(R, "2", available())
+    seen = roster.view(R, nodes={})
+    assert (seen.asked, seen.refused) == ((), "")

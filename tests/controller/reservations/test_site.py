@@ -82,6 +82,21 @@ async def test_a_reservation_for_once_is_used_once_also_when_the_extender_dies_i
         assert (await site.turn())["first"] == "n1"
 
 
+async def test_a_read_that_fails_is_tried_again_until_it_tells_what_became_of_a_binding():
+    async with Site() as site:
+        await site.reserve("r", "10", allocateOnce=False)
+        await site.place("r")
+        site.faults.add(Rule(fault=Fault.LOST, component="extender", resource="pods/binding", times=1))
+        owner = await site.pod("owner", "9", app="r")
+        assert (await site.schedule(owner))[0] is None
+        site.faults.set([Rule(fault=Fault.ERROR, component="extender", verb="get", resource="pods", lasting=12.0)])
+        await site.settle(11.0)
+        assert len(site.extender._doubts) == 1
+        await site.settle(9.0)
+        assert len(site.extender._doubts) == 0
+        assert (await site.schedule(owner))[0] == "n1"
+
+
 @pytest.mark.parametrize("after", [True, False], ids=["done", "not-done"])
 @pytest.mark.parametrize("lost", ["pods/binding", "reservations.*/status"])
 async def test_what_was_not_answered_stays_held_until_a_read_tells(lost, after):
@@ -381,6 +396,26 @@ async def test_of_two_replicas_one_binds_and_the_other_takes_over_when_no_write_
         assert second.binds
         await site.pod("owner", "8", app="r")
         assert (await site.turn())["owner"] == "n1"
+
+
+async def test_a_replica_that_takes_over_knows_reservations_that_its_watch_has_not_shown():
+    async with Site(elect=True) as site:
+        first, running = site.extender, site.detach()
+        await site.reserve("r", "10")
+        await site.settle()
+        site.faults.add(Rule(fault=Fault.SILENCE, component="extender", verb="watch", resource="reservations.*"))
+        starting = asyncio.ensure_future(site.start_extender())
+        await site.settle(5.0)
+        site.extender, second = first, site.extender
+        (placeholder,) = await site.pods()
+        assert (await site.schedule(placeholder))[0] == "n1"
+        await ended(running)
+        site.extender = second
+        await site.settle(60.0)
+        await starting
+        await site.pod("stranger", "8")
+        await site.pod("owner", "8", app="r")
+        assert await site.turn() == {"stranger": None, "owner": "n1"}
 
 
 RESIZE = "scheduling.koordinator.sh/reservation-resize-allocatable"

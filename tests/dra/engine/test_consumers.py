@@ -1,6 +1,6 @@
 import pytest
 
-from dra.engine.consumers import GATE, Stage, observe
+from dra.engine.consumers import GATE, Stage, matters, observe
 from dra.engine.instants import BIND_HORIZON, SLOW_BIND_HORIZON
 from dra.model.pods import Volume
 from dra.model.workloads import PRE_LIST
@@ -126,3 +126,24 @@ def test_a_pod_whose_sandbox_went_is_told_from_one_that_never_had_any(earlier, w
         known = observe(pod("a", node="n1"), before=known, started=started, now=0.0)
     assert (known.stage, known.was_started) == (Stage.STARTING, was_started)
     assert not observe(pod("a", node="n1"), before=known, started=True, now=0.0).was_started
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        pytest.param({}, {}, False, id="nothing"),
+        pytest.param({}, {"node": "n1"}, True, id="stage"),
+        pytest.param({"claims": ("train",)}, {"claims": ("train", "data")}, True, id="claims"),
+        pytest.param({"gates": [GATE, FOREIGN_GATE]}, {"gates": [GATE]}, True, id="gates"),
+        pytest.param({"node": "n1"}, {"node": "n1", "deleting": True}, True, id="deletion"),
+        pytest.param({}, {"unschedulable": "no node"}, True, id="unschedulable"),
+        pytest.param({}, {"unschedulable": ""}, True, id="unschedulable-without-a-text"),
+        pytest.param({"unschedulable": "no node"}, {"unschedulable": "no device"}, True, id="unschedulable-otherwise"),
+        pytest.param({}, {"priority": 7}, True, id="priority"),
+        pytest.param({}, {"nominated": "n1"}, True, id="nomination"),
+        pytest.param({}, {"annotations": {PRE_LIST: "true"}}, True, id="opted-in"),
+    ],
+)
+def test_which_changes_of_a_pod_matter_to_the_rules(before, after, expected):
+    first = seen(pod("a", **before))
+    assert matters(first, seen(pod("a", version=2, **after), before=first)) is expected
