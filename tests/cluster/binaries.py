@@ -175,6 +175,8 @@ def containerd() -> dict[str, Program]:
 
 def build(program: Program) -> Path:
     """Return the executable, building it first unless it is there and current; one process builds at a time."""
+    if _current(program):  # no wait for another process that builds something else for minutes
+        return program.path
     OUTPUT.mkdir(parents=True, exist_ok=True)
     with (OUTPUT / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import re
 from pathlib import Path
 
@@ -71,6 +72,15 @@ def test_what_is_current_is_not_built_again(monkeypatch: pytest.MonkeyPatch, tmp
     program.path.touch()
     program.path.with_name(f"{program.path.name}.sha256").write_text(program.digest())
     assert binaries.build(program) == program.path
+
+
+def test_what_is_current_is_there_while_another_process_builds_something(tmp_path: Path) -> None:
+    program = binaries.kwok()
+    program.path.touch()
+    program.path.with_name(f"{program.path.name}.sha256").write_text(program.digest())
+    with (tmp_path / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert binaries.build(program) == program.path
 
 
 def test_what_was_made_from_other_sources_is_built_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
