@@ -15,7 +15,7 @@ from google.protobuf.message import DecodeError
 
 from dra.kube.clock import SYSTEM, Clock
 from dra.kube.codec import UNDECODABLE, Codec, Page, codec_of
-from dra.kube.errors import Conflict, Expired, Invalid, Status, Unreadable
+from dra.kube.errors import Conflict, Expired, Invalid, Status, TooLong, Unreadable
 from dra.kube.limits import Limiter, Priority
 from dra.kube.resources import REVIEWS, Resource
 from dra.kube.sender import Observer, Sender
@@ -26,6 +26,21 @@ from dra.model.meta import Key, PartialObject, Struct, Uid
 T = TypeVar("T")
 
 PAGE_SIZE: Final = 500
+"""Objects in a page of a list."""
+
+PAGE_BYTES: Final = 8 << 20
+"""Bytes of a page. An object may have a megabyte, and whoever may create objects may create hundreds of such ones: a
+page of those would take all the memory of a process. A page that is longer is asked for again, with fewer objects."""
+
+WHOLE_BYTES: Final = 64 << 20
+"""Bytes of a list that comes in one piece."""
+
+_ALL: Final = 0
+"""What asks for all objects in one page."""
+
+FEWER: Final = 8
+"""Part of the objects of a page that was too long, in the next attempt."""
+
 """Items per page of a list; what kubectl and client-go ask for."""
 
 READ_TIMEOUT: Final = 30.0
@@ -143,16 +158,20 @@ class Client:
 
         When the server has forgotten the state that the pages are cut from (410 after a few minutes), everything comes
         once more and in one piece, as in client-go: a list that was too slow in pages would be so again.
+
+        No page is longer than `PAGE_BYTES`; where objects are large, pages have fewer of them. Raises TooLong where
+        everything in one piece is longer than `WHOLE_BYTES`.
         """
         codec = codec_of(resource, model)
-        query = {**selection.query(), "limit": str(PAGE_SIZE)}
+        query, most = selection.query(), PAGE_SIZE
         token = ""
         while True:
             request = Request(
                 method="GET",
                 path=resource.path(selection.namespace),
-                query={**query, "continue": token} if token else query,
+                query=query | ({"limit": str(most)} if most else {}) | ({"continue": token} if token else {}),
                 accept=codec.accept_list,
+                most=PAGE_BYTES if most else WHOLE_BYTES,
                 timeout=READ_TIMEOUT,
             )
             try:
@@ -162,7 +181,12 @@ class Client:
             except Expired:
                 if not token:
                     raise
-                query, token = selection.query(), ""
+                most, token = _ALL, ""
+                continue
+            except TooLong:
+                if most <= 1:
+                    raise
+                most = max(1, most // FEWER)
                 continue
             page = _decoded(partial(codec.page, first=not token), response.body, resource.label)
             del response

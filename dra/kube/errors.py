@@ -113,6 +113,13 @@ class TooManyRequests(ApiError):  # noqa: N818 - as above
         return self.retry_after is not None and not self.has_cause("DisruptionBudget")
 
 
+class TooLong(ApiError):  # noqa: N818 - as above
+    """A successful answer that is longer than the client was ready to take; what it says is not known."""
+
+    def __init__(self, what: str, most: int) -> None:
+        super().__init__(what, Status(code=200, message=f"the answer is longer than {most >> 20} MiB"))
+
+
 class ServerError(ApiError):
     """5xx: whether a write has happened is not known."""
 

@@ -21,7 +21,7 @@ from typing import Any, Final
 import aiohttp
 
 from dra.kube.credentials import Access, Credentials
-from dra.kube.errors import Unreachable, raise_for, shortened
+from dra.kube.errors import TooLong, Unreachable, raise_for, shortened
 from dra.kube.transport import Blocks, Request, Response
 
 CONNECT_TIMEOUT: Final = 10.0
@@ -55,7 +55,22 @@ class HttpTransport:
         """Return the answer, see `Transport.send`."""
         with self._failures(request):
             async with await self._answer(request, total=request.timeout) as answer:
-                return Response(answer.status, _headers(answer), await answer.read())
+                return Response(answer.status, _headers(answer), await self._body(request, answer))
+
+    @staticmethod
+    async def _body(request: Request, answer: aiohttp.ClientResponse) -> bytes:
+        """Read the answer to its end. Raises TooLong, and closes the connection then: the rest is still to come."""
+        if request.most is None:
+            return await answer.read()
+        parts: list[bytes] = []
+        size = 0
+        async for part in answer.content.iter_any():
+            size += len(part)
+            if size > request.most:
+                answer.close()
+                raise TooLong(request.path, request.most)
+            parts.append(part)
+        return b"".join(parts)
 
     @asynccontextmanager
     async def stream(self, request: Request, /) -> AsyncIterator[AsyncIterator[bytes]]:

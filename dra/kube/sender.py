@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 
 from dra.kube.backoff import Backoff
 from dra.kube.clock import Clock
-from dra.kube.errors import ApiError, ServerError, TooManyRequests, Unreachable, raise_for
+from dra.kube.errors import ApiError, ServerError, TooLong, TooManyRequests, Unreachable, raise_for
 from dra.kube.limits import Limiter, Priority
 from dra.kube.transport import Request, Response, Transport
 
@@ -129,6 +129,10 @@ class Sender:
             if error.ambiguous:
                 self._gave_up(request)
             self._observe(request.method, label, 0, began)
+            error.what = what
+            raise
+        except TooLong as error:
+            self._observe(request.method, label, error.status, began)
             error.what = what
             raise
         self._observe(request.method, label, response.status, began)

@@ -30,6 +30,8 @@ class Request:
     accept: str = JSON
     agent: str = ""
     """The User-Agent that a server saw; on the way there the transport has one of its own."""
+    most: int | None = None
+    """Bytes of an answer's body that the client is ready to take; None: as many as come."""
     timeout: float
     """Seconds: for `Transport.send` until the answer is complete, for `Transport.stream` until it begins."""
 
@@ -50,7 +52,7 @@ class Transport(Protocol):
         """Return the answer, also an error answer; raise `Unreachable` when there is none within the timeout.
 
         `Unreachable.ambiguous` tells whether the server may have got the request: after that a write may or may
-        not have happened, and may still happen.
+        not have happened, and may still happen. Raise `TooLong` when the body is longer than ``request.most``.
         """
         ...
 

@@ -3,7 +3,7 @@ import json
 import pytest
 
 from dra.kube import errors
-from dra.kube.client import Selection
+from dra.kube.client import PAGE_BYTES, WHOLE_BYTES, Selection
 from dra.kube.resources import CLAIMS, PODS
 from dra.kube.transport import Response
 from dra.model.claims import ResourceClaim
@@ -187,6 +187,30 @@ async def test_a_list_that_expires_half_way_comes_again_in_one_piece():
     )
     assert await listed(transport) == [(["a"], True, "10"), (["a", "b", "c"], True, "20")]
     assert transport.requests[-1].query == {}
+
+
+def too_long(request):
+    return errors.TooLong(request.path, request.most)
+
+
+async def test_a_page_that_is_too_long_is_asked_for_again_with_fewer_objects():
+    transport = Scripted(page(pod("a"), more="t"), too_long, too_long, page(pod("b"), more="u"), page(pod("c")))
+    assert await listed(transport) == [(["a"], True, "10"), (["b"], False, "10"), (["c"], False, "10")]
+    asked = [(request.query["limit"], request.query.get("continue", "")) for request in transport.requests]
+    assert asked == [("500", ""), ("500", "t"), ("62", "t"), ("7", "t"), ("7", "u")]
+    assert {request.most for request in transport.requests} == {PAGE_BYTES}
+
+
+async def test_an_object_that_is_too_long_is_an_error():
+    with pytest.raises(errors.TooLong, match=r"^pods: the answer is longer than 8 MiB$"):
+        await listed(Scripted(*[too_long] * 4))
+
+
+async def test_a_list_in_one_piece_that_is_too_long_is_an_error():
+    transport = Scripted(page(pod("a"), more="t"), refusal(410, "Expired"), too_long)
+    with pytest.raises(errors.TooLong):
+        await listed(transport)
+    assert transport.requests[-1].most == WHOLE_BYTES
 
 
 async def test_a_list_that_expires_at_once_is_an_error():

@@ -8,7 +8,7 @@ import pytest
 from aiohttp import web
 
 from dra.kube.credentials import Access, Fixed
-from dra.kube.errors import Expired, Forbidden, Unreachable
+from dra.kube.errors import Expired, Forbidden, TooLong, Unreachable
 from dra.kube.http import HttpTransport, probing_socket, user_agent
 from dra.kube.transport import Request
 
@@ -306,3 +306,26 @@ async def test_a_token_is_in_no_text_of_an_error(unused_port):
         await transport.send(asking())
     assert "secret" not in repr(caught.value) + str(caught.value) + repr(caught.value.__cause__)
     await transport.close()
+
+
+@pytest.mark.parametrize("packed", [False, True], ids=["plain", "compressed"])
+async def test_of_an_answer_that_is_too_long_no_more_is_read_than_the_client_takes(packed):
+    written = 0
+
+    async def handler(request):
+        nonlocal written
+        answer = web.StreamResponse()
+        if packed:
+            answer.enable_compression()
+        await answer.prepare(request)
+        with contextlib.suppress(ConnectionError):
+            for _ in range(64):
+                await answer.write(b"x" * (1 << 20))
+                written += 1
+        return answer
+
+    async with serving(handler) as transport:
+        with pytest.raises(TooLong, match="longer than 2 MiB"):
+            await transport.send(asking(most=2 << 20))
+        assert len((await transport.send(asking(most=64 << 20))).body) == 64 << 20
+    assert packed or written < 2 * 64, "the first answer was not written to its end"
