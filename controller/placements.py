@@ -7,6 +7,7 @@ one does.
 """
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Iterable
 from typing import Final
@@ -23,6 +24,7 @@ from dra.kube.clock import Clock
 from dra.kube.errors import ApiError
 from dra.kube.limits import Priority
 from dra.kube.resources import CLASSES, NODES, PODS, SLICES
+from dra.model.claims import ResourceClaim
 from dra.model.classes import DeviceClass
 from dra.model.constraints import ConstrainedPod
 from dra.model.meta import Key, Uid
@@ -35,12 +37,23 @@ PAUSE: Final = 5.0
 SHARE: Final = 4.0
 """A pause is this many times as long as the read before it: reading takes a fifth of the time at most."""
 
+PIECE: Final = 0.02
+"""Seconds of work after which everything else of the process gets as long: users write selectors that take long, and
+there may be thousands of nodes."""
+
+WORK: Final = 10.0
+"""Seconds of work for one question at most, and for a round: what is not asked by then is asked in the next one."""
+
 ONE_BY_ONE: Final = 16
 """Nodes whose pods are read node by node; for more of them, all pods of the cluster are read at once."""
 
 _BOUND_AND_UNFINISHED: Final = "status.phase!=Succeeded,status.phase!=Failed"
 
 _log: Final = logging.getLogger(__name__)
+
+
+class _TooMuchError(Exception):
+    """A search takes too long."""
 
 
 class PlacementReader:
@@ -52,6 +65,9 @@ class PlacementReader:
         self._clock = clock
         self._woken = woken
         self._questions: dict[Key, LookUpPlacements] = {}
+        self._worked: dict[str, float] = {}
+        """Namespace → seconds of work that its questions have taken; halved in each round."""
+
         self._asked = asyncio.Event()
 
     def ask(self, question: LookUpPlacements) -> None:
@@ -64,23 +80,32 @@ class PlacementReader:
         while True:
             await self._asked.wait()
             self._asked.clear()
-            questions, self._questions = self._questions, {}
+            # Who has asked for less work lately comes first: what is left of a round is for the next one.
+            questions = sorted(self._questions.values(), key=lambda question: self._worked.get(question.claim[0], 0.0))
             began = self._clock.now()
             try:
-                await self._answer(questions.values())
+                await self._answer(questions)
             except ApiError as error:
                 _log.warning("where waiting pods could run was not to be found out: %s", error)
-                for question in questions.values():
+                for question in questions:
+                    self._done(question)
                     self._tell(question, fault=str(error))
+            if self._questions:
+                self._asked.set()
             self._woken()
             await asyncio.sleep(max(PAUSE, SHARE * (self._clock.now() - began)))
 
     async def _answer(self, questions: Iterable[LookUpPlacements]) -> None:
         picture = await self._picture()
+        self._worked = {namespace: worked / 2 for namespace, worked in self._worked.items() if worked > PIECE}
         waiting: dict[str, dict[Uid, ConstrainedPod]] = {}
         searches: list[Search] = []
         wanted: set[str] = set()
+        left = WORK
         for question in questions:
+            if left <= 0.0:
+                break
+            self._done(question)
             claim = self._world.claim(question.claim)
             if claim is None or claim.status.allocation is None:
                 continue
@@ -88,20 +113,52 @@ class PlacementReader:
             if namespace not in waiting:
                 waiting[namespace] = await self._unbound(namespace)
             pods = [pod for uid in question.pods if (pod := waiting[namespace].get(uid)) is not None]
+            before = self._worked.get(namespace, 0.0)
             try:
-                search = Search(claim, pods, picture=picture, claim_of=self._world.claim)
-                wanted |= search.nodes()
-            except UnsatisfiableError as error:
+                search = await self._find(claim, pods, picture)
+            except (UnsatisfiableError, _TooMuchError) as error:
                 self._tell(question, fault=str(error))
             except Exception as error:  # noqa: BLE001 - what one tenant has written must not end the answers for others
                 _log.exception("claim %s/%s: placements cannot be found", *question.claim)
                 self._tell(question, fault=f"{type(error).__name__}, see the controller's log")
             else:
+                wanted |= search.nodes()
                 searches.append(search)
-            await asyncio.sleep(0)  # each may take long, and others have a lease to renew
+            left -= self._worked.get(namespace, 0.0) - before
         await self._fill(picture, wanted)
         for search in searches:
             self._world.observe_placements(search.claim, search.placements(at=self._clock.now()))
+
+    async def _find(self, claim: ResourceClaim, pods: Iterable[ConstrainedPod], picture: Picture) -> Search:
+        """Run a search, and leave others as much time as it takes. Raises UnsatisfiableError, _TooMuchError."""
+        namespace, work = claim.metadata.namespace, 0.0
+        began = self._clock.now()
+
+        async def pause() -> None:
+            nonlocal work, began
+            piece = self._clock.now() - began
+            work += piece
+            self._worked[namespace] = self._worked.get(namespace, 0.0) + piece
+            await asyncio.sleep(piece)
+            began = self._clock.now()
+
+        try:
+            search = Search(claim, pods, picture=picture, claim_of=self._world.claim)
+            with contextlib.closing(search.steps()) as steps:
+                for _ in steps:
+                    if self._clock.now() - began < PIECE:
+                        continue
+                    await pause()
+                    if work >= WORK:
+                        raise _TooMuchError(f"to look for devices and nodes takes more than {WORK:.0f} s")
+        finally:
+            await pause()
+        return search
+
+    def _done(self, question: LookUpPlacements) -> None:
+        """Forget a question, unless another one about the same claim has come meanwhile."""
+        if self._questions.get(question.claim) is question:
+            del self._questions[question.claim]
 
     def _tell(self, question: LookUpPlacements, *, fault: str) -> None:
         claim = self._world.claim(question.claim)

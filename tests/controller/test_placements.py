@@ -53,6 +53,12 @@ def fill(cluster, node):
 
 
 @pytest.fixture
+def observe(world):
+    """Show the world a claim once more."""
+    return lambda claim: world.observe_claim(msgspec.convert(claim, ResourceClaim), now=0.0)
+
+
+@pytest.fixture
 async def ask(cluster, world, clock):
     """Put the question about the claim, and return what the world hears."""
     claim = cluster.objects[cluster.path(CLAIMS, "ml", "train")]
@@ -103,13 +109,7 @@ async def test_nor_if_its_kubelet_does_not_report_in(ask, cluster):
 
 @pytest.mark.parametrize(("nodes", "reads"), [(ONE_BY_ONE - 2, ONE_BY_ONE), (ONE_BY_ONE, 1)], ids=["few", "many"])
 async def test_pods_are_read_of_the_nodes_that_matter(ask, cluster, nodes, reads):
-    for number in range(nodes):
-        node = f"more-{number}"
-        cluster.put(NODES, None, node, status=READY)
-        pool = {"name": node, "generation": 1, "resourceSliceCount": 1}
-        cluster.put(
-            SLICES, None, node, spec={"driver": DRIVER, "pool": pool, "nodeName": node, "devices": [{"name": "g"}]}
-        )
+    more_nodes(cluster, nodes)
     await ask()
     assert sum(r.path == PODS for r in cluster.requests) == reads
 
@@ -143,3 +143,74 @@ async def test_what_one_claim_breaks_is_told_and_the_next_question_answered(ask,
         broken.setattr("dra.engine.claims.placements.allocate", fails)
         assert "KeyError" in (await ask()).fault
     assert (await ask()).elsewhere == {"uid-a"}
+
+
+@pytest.fixture
+def slow_selectors(monkeypatch):
+    """Each selector takes 0.3 s for a device: CEL of ten thousand iterations does."""
+
+    def matches(self, device):
+        del self, device
+        asyncio.get_running_loop().pass_without_rest(0.3)
+        return True
+
+    monkeypatch.setattr("dra.cel.devices.Selector.matches", matches)
+
+
+async def longest_wait(during):
+    """Return for how long another task has waited for its turn at most."""
+    loop, gaps = asyncio.get_running_loop(), []
+
+    async def work():
+        while True:
+            began = loop.time()
+            await asyncio.sleep(0.01)
+            gaps.append(loop.time() - began)
+
+    working = asyncio.create_task(work())
+    found = await during
+    working.cancel()
+    return found, max(gaps)
+
+
+def selecting(cluster, *selectors, claim="train"):
+    """Have a claim ask for a device with selectors of its user's."""
+    asked = [{"cel": {"expression": f"{text} > 0"}} for text in selectors]
+    exactly = {"deviceClassName": "gpu", "selectors": asked}
+    status = cluster.objects[cluster.path(CLAIMS, "ml", "train")]["status"]
+    spec = {"devices": {"requests": [{"name": "gpu", "exactly": exactly}]}}
+    return cluster.put(CLAIMS, "ml", claim, spec=spec, status=status)
+
+
+def more_nodes(cluster, number):
+    for n in range(number):
+        node = f"more-{n}"
+        cluster.put(NODES, None, node, status=READY)
+        pool = {"name": node, "generation": 1, "resourceSliceCount": 1}
+        cluster.put(
+            SLICES, None, node, spec={"driver": DRIVER, "pool": pool, "nodeName": node, "devices": [{"name": "g"}]}
+        )
+
+
+@pytest.mark.usefixtures("slow_selectors")
+async def test_selectors_that_take_long_keep_nobody_else_waiting(ask, cluster, observe):
+    observe(selecting(cluster, 1, 2, 3))
+    more_nodes(cluster, 5)
+    found, waited = await longest_wait(ask())
+    assert found.elsewhere == {"uid-a"}
+    assert waited == pytest.approx(0.3, abs=0.05)
+
+
+@pytest.mark.usefixtures("slow_selectors")
+async def test_a_search_that_takes_too_long_is_given_up_and_told(ask, cluster, observe):
+    observe(selecting(cluster, *range(1, 21)))
+    more_nodes(cluster, 20)
+    found, waited = await longest_wait(ask())
+    assert (found.elsewhere, found.pods) == (frozenset(), {"uid-a"})
+    assert "takes more than 10 s" in found.fault
+    assert waited == pytest.approx(0.3, abs=0.05)
+
+
+async def test_more_selectors_than_answers_are_kept_of_are_told(ask, cluster, observe):
+    observe(selecting(cluster, *range(1, 70)))
+    assert "69 selectors are more than the 64" in (await ask()).fault

@@ -10,8 +10,10 @@ import controller.placements
 import controller.publisher
 import controller.workloads
 import dra.cel.nesting
+import dra.engine.allocate.inventory
 import dra.engine.kinds
 import dra.engine.reservations.marks
+import dra.kube.client
 import dra.kube.discovery
 import dra.kube.events
 import dra.kube.sender
@@ -43,6 +45,13 @@ _CLIENT: Final = (
         str(dra.kube.sender.UNDER_WAY),
         "a request waits until another one is answered, up to its own deadline",
         "the log: `not sent in time`",
+    ),
+    Bound(
+        "bytes of a page of a list; of a list that comes in one piece since the server forgot where its pages were",
+        f"{dra.kube.client.PAGE_BYTES >> 20} MiB; {dra.kube.client.WHOLE_BYTES >> 20} MiB",
+        f"no more is read; a page is asked for again with 1 in {dra.kube.client.FEWER} of its "
+        f"{dra.kube.client.PAGE_SIZE} objects, then with fewer again; the list in one piece is begun again in pages",
+        "the log: `the answer is longer than`",
     ),
 )
 """Bounds of every process that talks to an API server."""
@@ -149,6 +158,20 @@ _CONTROLLER: Final = (
         f"1 in {controller.placements.PAUSE:g} s, and a fifth of the time",
         "further questions are answered by the next read",
         "Event `AllocationUnusable` or `AllocationStuck` comes later",
+    ),
+    Bound(
+        "seconds of work of rule 9, selectors of users included: in one go; for one claim; between two reads",
+        f"{controller.placements.PIECE:g} s, and one selector for one device; {controller.placements.WORK:g} s; "
+        f"{controller.placements.WORK:g} s",
+        "everything else of the controller gets as long; the claim stays reserved; further questions are answered by "
+        "the next read, those of namespaces first that have taken less",
+        "Event `AllocationUnusable` on the claim: `takes more than`",
+    ),
+    Bound(
+        "different selectors in the requests of a claim, and of the claims of the same pod, for rule 9",
+        str(dra.engine.allocate.inventory.REMEMBERED),
+        "the claim stays reserved",
+        "Event `AllocationUnusable` on the claim: `selectors are more than`",
     ),
     Bound(
         "pods that rule 9 looks at for one claim; unlike ones among them; picks of the allocator for a node",

@@ -8,7 +8,7 @@ Nodes are asked for one at a time and most slices are of one node, so they are f
 kept until a slice of that pool changes.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from fractions import Fraction
@@ -66,6 +66,22 @@ class Candidate:
                     return False
                 raise answer
         return True
+
+    def judge(self, asks: Sequence[Sequence[Selector]]) -> Iterator[None]:
+        """Ask as `satisfies` does for each of the asks, a selector at a time, so that it finds all answers.
+
+        The asks have at most `REMEMBERED` different selectors.
+        """
+        wanted = {selector.expression for selectors in asks for selector in selectors}
+        if len(wanted | self._answers.keys()) > REMEMBERED:
+            self._answers.clear()
+        for selectors in asks:
+            for selector in selectors:
+                if selector.expression not in self._answers:
+                    self._answers[selector.expression] = self._ask(selector)
+                    yield
+                if self._answers[selector.expression] is not True:
+                    break
 
     def attribute(self, name: str) -> tuple[str, object] | None:
         """Return type and value of the attribute ``domain/name``; the driver is the domain of names without one.

@@ -9,13 +9,14 @@ Reading a cluster is expensive, so the question comes in two steps: `Search.node
 but room would do, and only the pods of those nodes have to be known for `Search.placements`.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 import msgspec
 
 from dra.engine.allocate import Inventory, Refusal, Shares, UnsatisfiableError, Wanted, allocate, allocations, prepare
+from dra.engine.allocate.inventory import REMEMBERED
 from dra.engine.claims.view import Placements
 from dra.engine.eviction import tolerated
 from dra.engine.fit import Demand, Room, lacks, unsuited
@@ -84,20 +85,27 @@ class Search:
         self._picture = picture
         self._claim_of = claim_of
         self._wanted = prepare(claim, picture.classes)
+        _few_selectors(self._wanted)
         self._ledger = picture.ledger.without(claim.metadata.uid)
         self._gone = self._broken()
         self._shapes = self._grouped(pods)
 
     def nodes(self) -> frozenset[str]:
-        """Return the nodes on which a pod could run if there were room."""
+        """Return the nodes on which a pod could run if there were room, as far as `steps` has looked for them."""
+        return frozenset(room.name for shape in self._shapes for room in (*shape.inside, *shape.outside))
+
+    def steps(self) -> Generator[None, None, None]:
+        """Look for `nodes`, a piece of work at a time: a selector of the claim's user for one device, or one node.
+
+        Both may take long, and others have work to do. To be closed if it is not run to its end.
+        """
         shares, uid = self._picture.shares, self._claim.metadata.uid
         shares.put(uid, None)
         try:
             for shape in self._shapes:
-                self._find(shape)
+                yield from self._find(shape)
         finally:
             shares.put(uid, self._allocation)
-        return frozenset(room.name for shape in self._shapes for room in (*shape.inside, *shape.outside))
 
     def placements(self, *, at: Instant) -> Placements:
         """Return the answer; the pods of all `nodes` must be in their rooms."""
@@ -137,7 +145,7 @@ class Search:
                 found[key] = _Shape(demand, pod, [pod.metadata.uid])
         return list(found.values())
 
-    def _find(self, shape: _Shape) -> None:
+    def _find(self, shape: _Shape) -> Iterator[None]:
         """Find the nodes that suit pods of a shape, inside the allocation and outside."""
         others = [self._claim_of((shape.pod.metadata.namespace, name)) for name in claim_names(shape.pod)]
         if any(other is None or other.metadata.deleting for other in others):
@@ -145,20 +153,33 @@ class Search:
         beside = [c for c in others if c is not None and c.metadata.uid != self._claim.metadata.uid]
         try:
             more = [prepare(c, self._picture.classes) for c in beside if c.status.allocation is None]
+            _few_selectors(self._wanted, *more)
         except UnsatisfiableError:
             return
         placed = [c.status.allocation for c in beside if c.status.allocation is not None]
         vouched = not beyond(shape.pod) or UNAVAILABLE in _verdict(shape.pod)
         for room in self._picture.rooms.values():
+            yield
             if not room.known or unsuited(room, shape.demand) is not None:
                 continue
             if not all(_reaches(each, room) for each in placed):
                 continue
-            if _reaches(self._allocation, room) and not self._gone:
-                if not more or self._finds(more, room):
-                    shape.inside.append(room)
-            elif vouched and self._finds([self._wanted, *more], room):
-                shape.outside.append(room)
+            inside = _reaches(self._allocation, room) and not self._gone
+            if not inside and not vouched:
+                continue
+            wanted = more if inside else [self._wanted, *more]
+            yield from self._judge(wanted, room)
+            if not wanted or self._finds(wanted, room):
+                (shape.inside if inside else shape.outside).append(room)
+
+    def _judge(self, wanted: Sequence[Wanted], room: Room) -> Iterator[None]:
+        """Have the selectors asked about the devices of a node, before the allocator asks them all at once."""
+        asks = [ask.selectors for each in wanted for alternatives in each.requests for ask in alternatives]
+        if not any(asks):
+            return
+        for share in self._picture.inventory.offer(room.name, room.labels).shares:
+            for candidate in share.candidates:
+                yield from candidate.judge(asks)
 
     def _finds(self, wanted: Sequence[Wanted], room: Room) -> bool:
         picture = self._picture
@@ -180,6 +201,14 @@ class Search:
             if self._picture.inventory.candidate(item) is None and self._picture.inventory.settled(item):
                 return str(item)
         return next((t.device for t in self._picture.taints.on(self._allocation) if tolerated(t) < NEVER), "")
+
+
+def _few_selectors(*wanted: Wanted) -> None:
+    """Raise UnsatisfiableError if claims have more selectors than answers are kept of: each would be asked again."""
+    asks = (ask for each in wanted for alternatives in each.requests for ask in alternatives)
+    found = {selector.expression for ask in asks for selector in ask.selectors}
+    if len(found) > REMEMBERED:
+        raise UnsatisfiableError(f"its {len(found)} selectors are more than the {REMEMBERED} that are looked at")
 
 
 def _reaches(allocation: AllocationResult, room: Room) -> bool:

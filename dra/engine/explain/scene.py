@@ -141,7 +141,8 @@ class Scene:
             search = Search(view.claim, pods, picture=picture, claim_of=self.world.claim)
         except UnsatisfiableError:
             return None
-        search.nodes()
+        for _ in search.steps():
+            pass
         return search.placements(at=self.now)
 
     @cached_property

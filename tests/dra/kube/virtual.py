@@ -67,6 +67,10 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def time(self):
         return self._jumping.now
 
+    def pass_without_rest(self, seconds):
+        """Have time pass in which nobody else has a turn: whoever is running works as long."""
+        self._jumping.now += seconds
+
     def busy(self):
         """Tell who is ready to run, for messages."""
         return [repr(task) for task in asyncio.all_tasks(self) if task._fut_waiter is None or task._fut_waiter.done()]

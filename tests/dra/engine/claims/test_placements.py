@@ -85,6 +85,8 @@ def asked(*pods, of=None, slices=None, hosts=None, full=("n1",), others=(), tain
     picture = Picture(rooms, offers, CLASSES, ledger, Shares(), taints=taints)
     by_key = {each.metadata.key: each for each in (of, *others)}
     search = Search(of, pods or [pod()], picture=picture, claim_of=by_key.get)
+    for _ in search.steps():
+        pass
     names = search.nodes()
     for name in full:
         if name in rooms:
