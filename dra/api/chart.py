@@ -148,6 +148,14 @@ class KubeletPlugin(Values):
     pod_annotations: Labels = {}
 
 
+class OwnersOfAnyNamespace(StrEnum):
+    """What the API server answers to a Reservation with an owner that names no namespace."""
+
+    WARN = "Warn"
+    DENY = "Deny"
+    ALLOW = "Allow"
+
+
 class SchedulerExtender(Values):
     """The pods that kube-scheduler asks, and has bind."""
 
@@ -184,6 +192,9 @@ class Reservations(Values):
     placeholders: Placeholders = Placeholders.REPLACED
     """replaced: the extender is installed and holds the room, kube-scheduler must be told to ask it; yielding: pods of
     ours keep the room and give way to owners, for clusters whose kube-scheduler cannot be configured."""
+    owners_of_any_namespace: OwnersOfAnyNamespace = OwnersOfAnyNamespace.WARN
+    """Owners without a namespace let pods of every namespace in, as in Koordinator. Warn: the client is told; Deny:
+    such Reservations are refused; Allow: nothing is said."""
     extender: SchedulerExtender = SchedulerExtender()
 
 

@@ -269,7 +269,7 @@ class Subject(Struct, frozen=True):
     uid: Uid
 
     def __str__(self) -> str:
-        return f"{_SHOWN.get(self.kind, self.kind.lower())} {'/'.join(self.key)}"
+        return f"{_SHOWN.get(self.kind, self.kind.lower())} {'/'.join(filter(None, self.key))}"
 
 
 class Reason(Struct, frozen=True):

@@ -252,6 +252,15 @@ def test_a_kind_is_there_when_it_is_asked_for_and_only_then(kind, when):
     }
 
 
+def test_what_is_answered_to_owners_of_any_namespace_follows_the_values():
+    for values, objects in renderings():
+        found = [obj for obj in objects if obj["metadata"]["name"] == "owners.reserve.dra"]
+        answer = values["reservations"]["ownersOfAnyNamespace"]
+        told = [obj["spec"]["validationActions"] for obj in found if obj["kind"].endswith("Binding")]
+        wanted = values["reservations"]["enabled"] and answer != "Allow"
+        assert (len(found), told) == ((2, [[answer]]) if wanted else (0, []))
+
+
 def test_alerts_and_dashboard_are_those_of_the_files():
     for values, objects in renderings():
         found = {(obj["kind"], obj["metadata"]["name"]): obj for obj in objects}

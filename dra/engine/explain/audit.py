@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
-from dra.engine.explain import claims, pods
+from dra.engine.explain import claims, pods, reservations
 from dra.engine.explain.problems import Grade, Problem, Trouble, of_controller
 from dra.engine.explain.scene import Scene
 from dra.engine.reasons import named
@@ -18,7 +18,7 @@ SKIPPED: Final = frozenset({Trouble.UNSCHEDULABLE, Trouble.NOT_TRIED, Trouble.NO
 
 
 def audit(scene: Scene) -> tuple[Problem, ...]:
-    """Return all problems of all claims and of the pods that use them, the worst first."""
+    """Return all problems of claims, of the pods that use them, and of Reservations; the worst first."""
     found = dict.fromkeys(_found(scene))
     return tuple(sorted((*_without_controller(scene, found), *found), key=_by_grade))
 
@@ -53,6 +53,8 @@ def _found(scene: Scene) -> Iterator[Problem]:
     for key, pod in scene.pods.items():
         if pod.spec.resource_claims or pod.gates:
             yield from pods.standing(scene, key)
+    for reservation in scene.snapshot.reservations or ():
+        yield from reservations.problems(reservation)
 
 
 def _by_grade(problem: Problem) -> tuple[int, str, tuple[str, str]]:

@@ -181,6 +181,13 @@ _OWN: Final[Mapping[Trouble, Guidance]] = {
         "Each group of nodes in the output says what is in the way, and who has the devices.",
         "The lines `next` and `do`, if there are any; else wait for the claims that it names, or add nodes.",
     ),
+    Trouble.OPEN_TO_ALL: Guidance(
+        "Pods of every namespace can use the Reservation.",
+        "An owner names neither a namespace nor the uid of a pod. Whoever creates a pod writes its name, its labels "
+        "and its owner references, so tenants of other namespaces can take what is reserved.",
+        "Write the namespace: `object.namespace`, which goes with `labelSelector` too, or `controller.namespace`. To "
+        "have the API server refuse such owners: `reservations.ownersOfAnyNamespace: Deny` in the chart's values.",
+    ),
 }
 
 TROUBLES: Final[Mapping[Trouble, Guidance]] = {

@@ -62,6 +62,8 @@ class Trouble(StrEnum):
     NOT_TRIED = "NotTried"
     REFUSED = "RefusedByScheduler"
     UNSCHEDULABLE = "Unschedulable"
+    # Reservations.
+    OPEN_TO_ALL = "OwnersOfAnyNamespace"
 
 
 class Grade(StrEnum):
@@ -87,7 +89,7 @@ _LEAKS = frozenset(
         Trouble.FINALIZER_LEFT,
     }
 )
-_NOTES = frozenset({Trouble.TIMELESS, Trouble.IDLE, Trouble.TOMBSTONES, Trouble.GATED_BY_OTHERS})
+_NOTES = frozenset({Trouble.TIMELESS, Trouble.IDLE, Trouble.TOMBSTONES, Trouble.GATED_BY_OTHERS, Trouble.OPEN_TO_ALL})
 
 
 class Problem(Struct, frozen=True):
@@ -120,6 +122,11 @@ def of_claim(trouble: Trouble, *, key: Key, uid: Uid, **facts: str | int) -> Pro
 def of_pod(trouble: Trouble, *, key: Key, uid: Uid, **facts: str | int) -> Problem:
     """Return a problem of a pod."""
     return _problem(trouble, "Pod", key, uid, facts)
+
+
+def of_reservation(trouble: Trouble, *, name: str, uid: Uid, **facts: str | int) -> Problem:
+    """Return a problem of a Reservation, which has no namespace."""
+    return _problem(trouble, "Reservation", ("", name), uid, facts)
 
 
 def of_controller(trouble: Trouble, *, lease: str, **facts: str | int) -> Problem:

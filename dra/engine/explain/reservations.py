@@ -4,18 +4,23 @@ Asked are the books of the scheduler's extender (`dra.engine.reservations`), so 
 answer now. Nodes with the same answer, for the same reasons and numbers, are one group.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
+from dra.api.reservations.model import MalformedReservationError, read
 from dra.engine.explain.places import NAMED
+from dra.engine.explain.problems import Problem, Trouble
+from dra.engine.explain.problems import of_reservation as problem_of
+from dra.engine.reasons import named
 from dra.engine.reservations import owners
 from dra.engine.reservations.amounts import PODS
 from dra.engine.reservations.books import Books
 from dra.engine.reservations.claimants import Claimant
 from dra.engine.reservations.holdings import Holding
+from dra.engine.reservations.phases import TERMINAL
 from dra.engine.reservations.placing import Place, place
 from dra.engine.reservations.refusals import Refusal, Why
 from dra.engine.reservations.rooms import Room
-from dra.model.meta import Struct, Uid
+from dra.model.meta import DynamicObject, Struct, Uid
 
 
 class Kept(Struct, frozen=True):
@@ -60,6 +65,18 @@ class Advice(Struct, frozen=True):
     """How many reservations are for others."""
     inside: str = ""
     """The one that it is in."""
+
+
+def problems(found: DynamicObject) -> Iterator[Problem]:
+    """Yield what an audit tells of a Reservation; one that cannot be read tells so in its own condition."""
+    try:
+        reservation = read(found.content)
+    except MalformedReservationError:
+        return
+    paths = owners.open_to_all(reservation.spec.owners)
+    if paths and reservation.status.phase not in TERMINAL:
+        meta = found.metadata
+        yield problem_of(Trouble.OPEN_TO_ALL, name=meta.name, uid=meta.uid, owners=named(paths))
 
 
 def of_pod(books: Books, pod: Claimant, nodes: Sequence[str]) -> Advice:

@@ -5,6 +5,9 @@ is compared by uid, name, namespace and apiVersion, a controller with each owner
 flag, uid, name, kind and apiVersion; both only where they are not empty, since the workload may not exist yet. Label
 selectors look at pods of all namespaces.
 
+Labels, names and owner references of a pod are written by whoever creates the pod. So an owner that names no namespace
+lets pods of every namespace in, as in Koordinator; `open_to_all` finds such owners, so that people are told.
+
 A selector that cannot be read makes the whole reservation nobody's: half of what somebody meant may be another meaning.
 """
 
@@ -34,6 +37,19 @@ _VALUE: Final = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
 def matches(owners: Iterable[Owner], pod: Claimant) -> bool:
     """Whether a pod is one of the owners; of none nobody is, and everybody is an owner of whom nothing is said."""
     return any(_one(owner, pod) for owner in owners)
+
+
+def open_to_all(owners: Iterable[Owner]) -> list[str]:
+    """Return the paths of the owners that pods of every namespace can match: those without a namespace or a pod's uid.
+
+    The API server sets the uid of a pod. Its owner references, uids included, are written by whoever creates the pod.
+    """
+    return [f"spec.owners[{index}]" for index, owner in enumerate(owners) if not _bound(owner)]
+
+
+def _bound(owner: Owner) -> bool:
+    named = owner.object is not None and (owner.object.namespace or owner.object.uid)
+    return bool(named or (owner.controller is not None and owner.controller.namespace))
 
 
 def faults(owners: Iterable[Owner]) -> list[str]:

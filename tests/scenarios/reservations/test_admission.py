@@ -147,6 +147,26 @@ async def test_thirty_kinds_of_mistakes_are_known() -> None:
 
 
 @pytest.mark.needs(Capability.POLICIES)
+async def test_whoever_names_owners_without_a_namespace_is_warned(clean: Api, target: Target) -> None:
+    def warning(owner: dict[str, Any]) -> str:
+        command = ("create", "--filename=-", "--dry-run=server", "--warnings-as-errors")
+        try:
+            kubectl(*command, kubeconfig=target.admin, stdin=yaml.safe_dump(owned_by(**owner)))
+        except KubectlError as told:
+            return str(told)
+        return ""
+
+    web = {"labelSelector": {"matchLabels": {"app": "web"}}}
+    await eventually(
+        lambda: "1 of 1 name no namespace: whoever can create pods in any namespace" in warning(web),
+        within=30,
+        saying="the policy about owners warns",
+    )
+    assert warning(web | {"object": {"namespace": "default"}}) == ""
+    assert await clean.all(RESERVATIONS) == []
+
+
+@pytest.mark.needs(Capability.POLICIES)
 async def test_what_has_its_place_keeps_its_template(clean: Api) -> None:
     await clean.create(manifest())
     await clean.patch(RESERVATIONS, "demo", {"status": {"nodeName": "n", "phase": "Available"}}, subresource="status")

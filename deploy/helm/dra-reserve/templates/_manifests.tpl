@@ -3,7 +3,8 @@ The manifests of one file below files/, which are those of deploy/kustomize, dep
 themselves, with this release's labels and in its namespaces. So whatever is granted has one source, with its reasons
 beside it.
 
-Takes a dict: root, file; namespace, where the objects go (default: the release's); annotations to add.
+Takes a dict: root, file; namespace, where the objects go (default: the release's); annotations to add; validationActions
+of the policies' bindings, if they are not those of the file.
 */}}
 {{- define "dra-reserve.manifests" -}}
 {{- $root := .root }}
@@ -24,6 +25,9 @@ Takes a dict: root, file; namespace, where the objects go (default: the release'
 {{- $_ := set $object.metadata "labels" $labels }}
 {{- with $.annotations }}
 {{- $_ := set $object.metadata "annotations" (merge (default dict $object.metadata.annotations) .) }}
+{{- end }}
+{{- if and $.validationActions (eq $object.kind "ValidatingAdmissionPolicyBinding") }}
+{{- $_ := set $object.spec "validationActions" $.validationActions }}
 {{- end }}
 {{- if has $object.kind $namespaced }}
 {{- $_ := set $object.metadata "namespace" (default $root.Release.Namespace $.namespace) }}

@@ -1,8 +1,8 @@
 """The Reservation that a command line means; nothing is asked of a cluster here.
 
 Owners are said as people name workloads. A pod is an owner by its name, pods of a workload by their controller, which
-may come later. What is selected by labels is limited to one namespace, unless all are meant: labels can be set by
-anybody who may make pods somewhere.
+may come later. Names and labels are limited to one namespace, since they can be set by anybody who may make pods
+somewhere; only labels may be meant in all of them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -64,8 +64,10 @@ class Wish(Struct, frozen=True, kw_only=True):
     resources: Mapping[str, str]
     owners: tuple[str, ...] = ()
     labels: str = ""
-    namespace: str | None = None
-    """Of the owners; None: any."""
+    namespace: str
+    """Of the owners."""
+    everywhere: bool = False
+    """Whether pods with the labels are owners in every namespace."""
     ttl: str | None = None
     expires: str | None = None
     node: str | None = None
@@ -83,16 +85,18 @@ def manifest(wish: Wish, *, kinds: Mapping[str, tuple[str, str]] = CONTROLLERS) 
     """Return the object; `kinds` are those that can be owners. Raises MalformedWishError."""
     if not wish.resources:
         raise MalformedWishError("what is to be held? --cpu 6, --memory 20Gi, --resource NAME=AMOUNT")
+    if wish.everywhere and not wish.labels:
+        raise MalformedWishError("-A goes with -l; --owner names an object of one namespace")
     owners = [_owner(each, wish.namespace, kinds) for each in wish.owners]
     if wish.labels:
-        limited = {"object": {"namespace": wish.namespace}} if wish.namespace else {}
+        limited = {} if wish.everywhere else {"object": {"namespace": wish.namespace}}
         owners.append({**limited, "labelSelector": {"matchLabels": _labels(wish.labels)}})
     if not owners:
         raise MalformedWishError("for whom? --owner jobs.batch/train, --owner pod/NAME, or -l app=web")
     container = {"name": "held", "resources": {"requests": dict(wish.resources)}}
     where = {"nodeName": wish.node} if wish.node else {}
     # The placeholder that looks for room is made where the owners are: their quota counts.
-    metadata = {"metadata": {"namespace": wish.namespace}} if wish.namespace else {}
+    metadata = {} if wish.everywhere else {"metadata": {"namespace": wish.namespace}}
     optional = {"ttl": wish.ttl, "expires": wish.expires, "allocatePolicy": wish.policy}
     template = {**metadata, "spec": {**where, "containers": [container]}}
     made = {
@@ -142,16 +146,15 @@ def _parsed(text: str) -> ConsumerReference:
     return found
 
 
-def _owner(text: str, namespace: str | None, kinds: Mapping[str, tuple[str, str]]) -> dict[str, Any]:
+def _owner(text: str, namespace: str, kinds: Mapping[str, tuple[str, str]]) -> dict[str, Any]:
     found = _parsed(text)
-    there = {"namespace": namespace} if namespace else {}
     if found.group_resource == POD:
-        return {"object": {"kind": "Pod", **there, "name": found.name}}
+        return {"object": {"kind": "Pod", "namespace": namespace, "name": found.name}}
     known = kinds.get(str(found.group_resource))
     if known is None:
         raise MalformedWishError(f"--owner {text}: no such kind is known here; write it as in: jobs.batch/train")
     api_version, kind = known
-    return {"controller": {"apiVersion": api_version, "kind": kind, "name": found.name, **there}}
+    return {"controller": {"apiVersion": api_version, "kind": kind, "name": found.name, "namespace": namespace}}
 
 
 def _labels(text: str) -> dict[str, str]:

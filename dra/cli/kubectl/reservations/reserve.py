@@ -36,7 +36,7 @@ _SUFFIX: Final = {"none": "", "client": " (dry run)", "server": " (server dry ru
 )
 @click.option("-l", "--selector", "labels", metavar="SELECTOR", default="", help="Pods with these labels may use it.")
 @click.option("-n", "--namespace", metavar="NAMESPACE", help="Where the owners are. Else that of the context.")
-@click.option("-A", "--all-namespaces", is_flag=True, help="Owners of any namespace: whoever sets the labels there.")
+@click.option("-A", "--all-namespaces", is_flag=True, help="With -l: pods of any namespace that have the labels.")
 @click.option("--ttl", metavar="DURATION", help="How long it lasts from now: 1h, 30m; 0s: for ever. Else 24h.")
 @click.option("--expires", metavar="TIME", help="When it ends: 2026-11-21T15:00:00Z.")
 @click.option("--node", metavar="NODE", help="On this node only.")
@@ -91,7 +91,8 @@ def reserve(  # noqa: PLR0913 - one for each option
             resources=making.resources(cpu=cpu, memory=memory, others=others),
             owners=owners,
             labels=labels,
-            namespace=None if all_namespaces else _namespace(place, namespace, dry_run),
+            namespace=_namespace(place, namespace, dry_run),
+            everywhere=all_namespaces,
             ttl=ttl,
             expires=expires,
             node=node,

@@ -22,7 +22,7 @@ from dra.engine.instants import NEVER
 from dra.engine.ledger import Item, items_of
 from dra.engine.reasons import named
 from dra.engine.remedies import Paste, Remedy, Weigh
-from dra.engine.reservations import claimants, expiry, keepers, marks, phases, placeholders
+from dra.engine.reservations import claimants, expiry, keepers, marks, owners, phases, placeholders
 from dra.engine.reservations.claimants import MalformedAnnotationError
 from dra.model.claims import ResourceClaim
 from dra.model.meta import Key
@@ -55,7 +55,8 @@ def tell(snapshot: Snapshot, name: str, style: Style, *, now: datetime) -> None:
             for each in found.held_claims(reservation)
         ]
         nodes = [_group(each) for each in groups]
-        style.write({**found.objects[name].content, "nodes": nodes, "claims": claims, "problem": problem})
+        told = {"nodes": nodes, "claims": claims, "problem": problem}
+        style.write(found.objects[name].content | told | {"openOwners": owners.open_to_all(reservation.spec.owners)})
     if wrong:
         raise SystemExit(1)
 
@@ -64,7 +65,7 @@ def lines(
     found: Found, reservation: Reservation, groups: list[Group], wrong: tuple[str, Remedy] | None, *, now: datetime
 ) -> Iterator[str]:
     """Yield what is to be said of a reservation."""
-    status, spec = reservation.status, reservation.spec
+    status = reservation.status
     where = f" on node {status.node_name}" if status.node_name else ""
     yield f"reservation {reservation.metadata.name}: {status.phase.value}{where}"
     books = found.picture.books
@@ -75,10 +76,7 @@ def lines(
             held = room.held[known.holding.uid]
             left = {name: held.remainder(name) for name in known.holding.amounts}
             yield f"  used      {words.held(held.consumed)} by {held.consumers} pods; {words.held(left)} left"
-    once = "; the first one has it for good" if spec.allocate_once else "; one after another"
-    yield f"  for       {words.whole(spec.owners)}{once}"
-    for each in status.current_owners:
-        yield f"  owner     pod {each.namespace}/{each.name}"
+    yield from _owners(reservation)
     for claim in found.held_claims(reservation):
         yield f"  claim     {'/'.join(claim.metadata.key)}: {named(map(str, _devices(claim))) or 'has no devices'}"
     at = expiry.deadline(reservation)
@@ -93,6 +91,16 @@ def lines(
     if wrong is not None:
         yield f"  warning   {wrong[0]}"
         yield from remedies.lines(wrong[1])
+
+
+def _owners(reservation: Reservation) -> Iterator[str]:
+    spec = reservation.spec
+    once = "; the first one has it for good" if spec.allocate_once else "; one after another"
+    yield f"  for       {words.whole(spec.owners)}{once}"
+    if paths := owners.open_to_all(spec.owners):
+        yield f"  note      {named(paths)}: no namespace; whoever can create pods in any namespace can use it"
+    for each in reservation.status.current_owners:
+        yield f"  owner     pod {each.namespace}/{each.name}"
 
 
 def _devices(claim: ResourceClaim) -> list[Item]:

@@ -8,7 +8,7 @@ from dra.api.reservations.model import Owner, Reservation
 from dra.engine.explain.reservations import Advice, Group, Kept
 from dra.engine.instants import NEVER
 from dra.engine.reasons import named
-from dra.engine.reservations import amounts, expiry
+from dra.engine.reservations import amounts, expiry, owners
 from dra.engine.reservations.amounts import PODS, Amounts
 from dra.engine.reservations.refusals import Refusal, Why
 
@@ -67,7 +67,8 @@ def owner(found: Owner) -> str:
         wanted = [f"{key}={value}" for key, value in labels.match_labels.items()]
         wanted += [f"{each.key} {each.operator} {','.join(each.values)}".strip() for each in labels.match_expressions]
         parts.append(f"{'' if parts else 'pods '}with labels {','.join(wanted)}")
-    return " ".join(parts) or "nobody"
+    whose = " ".join(parts) or "nobody"
+    return f"{whose}, of any namespace" if parts and owners.open_to_all([found]) else whose
 
 
 def pod_lines(advice: Advice) -> Iterator[str]:

@@ -286,6 +286,9 @@ WORDS: Final[Mapping[Trouble, Words]] = {
         "scheduler {scheduler} finds no node, though {nodes} nodes have what is known here: {message}",
     ),
     Trouble.UNSCHEDULABLE: Words("none of {nodes} nodes can take it"),
+    Trouble.OPEN_TO_ALL: Words(
+        "{owners}: no namespace is named, so whoever can create pods in any namespace can use it",
+    ),
 }
 
 WAYS: Final[Mapping[Way, Remedy]] = {

@@ -38,9 +38,17 @@ def wish(**given):
             id="labels-of-one-namespace",
         ),
         pytest.param(
-            {"labels": "app=web", "namespace": None},
+            {"labels": "app=web", "everywhere": True},
             [{"labelSelector": {"matchLabels": {"app": "web"}}}],
             id="labels-of-all-namespaces",
+        ),
+        pytest.param(
+            {"labels": "app=web", "everywhere": True, "owners": ("pod/one",)},
+            [
+                {"object": {"kind": "Pod", "namespace": "ml", "name": "one"}},
+                {"labelSelector": {"matchLabels": {"app": "web"}}},
+            ],
+            id="a-name-is-of-one-namespace-even-beside-labels-of-all",
         ),
     ],
 )
@@ -86,6 +94,7 @@ def test_all_that_is_asked_for_is_in_the_object_and_nothing_else():
         pytest.param({"owners": ("deployments.apps/web",)}, "its ReplicaSets", id="a-deployment"),
         pytest.param({"owners": ("train",)}, "jobs.batch/train", id="no-kind"),
         pytest.param({"owners": ("crews.example.com/x",)}, "no such kind is known", id="unknown-kind"),
+        pytest.param({"owners": ("pods/p",), "everywhere": True}, "-A goes with -l", id="a-name-in-all-namespaces"),
         pytest.param({"labels": "a in (b)"}, "-l a in (b)", id="selector"),
         pytest.param({"labels": "a!=b"}, "-l a!=b", id="not-equal"),
         pytest.param({"labels": "a=b c"}, "no value of a label", id="label-value"),

@@ -124,7 +124,8 @@ def test_a_reservation_says_where_it_is_who_has_it_and_until_when():
         "reservation many: Available on node n1",
         "  held      cpu=6",
         "  used      cpu=2 by 1 pods; cpu=4 left",
-        "  for       pods with labels app=many; one after another",
+        "  for       pods with labels app=many, of any namespace; one after another",
+        "  note      spec.owners[0]: no namespace; whoever can create pods in any namespace can use it",
         "  owner     pod default/a",
         "  ends      in 30m, at 2026-11-21T12:30:00Z",
     ]
@@ -233,7 +234,7 @@ def test_a_row_has_what_is_used_of_what_is_held_and_when_it_ends():
     made = found(reservations=[one], nodes=[host("n1")])
     row = listing.row(made.objects["one"], now=NOON)
     assert row.cells == ("one", "Available", "n1", "cpu=200m", "cpu=500m", "0", "in 23h")
-    assert row.wide == ("24h0m0s", "<none>", "pods with labels app=one")
+    assert row.wide == ("24h0m0s", "<none>", "pods with labels app=one, of any namespace")
     assert row.name == "reservation.scheduling.koordinator.sh/one"
 
 

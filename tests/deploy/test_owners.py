@@ -1,0 +1,50 @@
+"""The policy about owners of Reservations tells the same owners as `kubectl dra`: those that name no namespace."""
+
+import pytest
+
+from dra.api.reservations.model import Owner
+from dra.engine.reservations.owners import open_to_all
+from tests.deploy.judging import judge, policy
+
+OWNERS = [
+    pytest.param({"labelSelector": {"matchLabels": {"app": "web"}}}, True, id="labels"),
+    pytest.param({"object": {"kind": "Pod", "name": "x"}}, True, id="a-name"),
+    pytest.param({"object": {"name": "x", "namespace": ""}}, True, id="an-empty-namespace"),
+    pytest.param({"controller": {"apiVersion": "batch/v1", "kind": "Job", "name": "x"}}, True, id="a-controller"),
+    pytest.param({"controller": {"kind": "Job", "name": "x", "uid": "u"}}, True, id="a-forged-uid"),
+    pytest.param({"object": {"uid": "u"}}, False, id="uid-of-a-pod-is-given-by-the-api-server"),
+    pytest.param({"object": {"name": "x", "namespace": "ml"}}, False, id="a-name-in-a-namespace"),
+    pytest.param(
+        {"object": {"namespace": "ml"}, "labelSelector": {"matchLabels": {"app": "web"}}},
+        False,
+        id="labels-in-a-namespace",
+    ),
+    pytest.param({"controller": {"kind": "Job", "name": "x", "namespace": "ml"}}, False, id="a-namespaced-controller"),
+]
+
+
+def reservation(*owners):
+    return {"metadata": {"name": "r"}, "spec": {"owners": list(owners)}}
+
+
+@pytest.mark.parametrize(("owner", "opened"), OWNERS)
+def test_an_owner_without_a_namespace_is_told_by_policy_and_command_alike(owner, opened):
+    """A tenant of another namespace took the name, and with it what was reserved."""
+    assert open_to_all([Owner.model_validate(owner)]) == (["spec.owners[0]"] if opened else [])
+    passed, said = judge(policy("reservations/owners.yaml"), {}, obj=reservation(owner))
+    assert passed is not opened
+    assert not opened or "can use reservation r" in said
+
+
+def test_of_several_owners_each_has_to_name_a_namespace():
+    bound, opened = {"object": {"namespace": "ml", "name": "x"}}, {"object": {"name": "x"}}
+    passed, said = judge(policy("reservations/owners.yaml"), {}, obj=reservation(bound, opened))
+    assert not passed
+    assert said.startswith("spec.owners: 1 of 2 name no namespace")
+
+
+def test_an_update_that_leaves_the_owners_as_they_are_passes():
+    """Else a Reservation from before the policy could not lose its finalizer."""
+    before = reservation({"object": {"name": "x"}})
+    after = before | {"metadata": {"name": "r", "labels": {"a": "b"}}}
+    assert judge(policy("reservations/owners.yaml"), {}, obj=after, old=before) == (True, "")
