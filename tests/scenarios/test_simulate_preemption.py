@@ -13,14 +13,12 @@ from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
-import msgspec
 import pytest
 
-from dra.cli.kubectl.simulate.playing import Fate
-from dra.local.scheduler.preemption import Eviction, cost
 from tests.cluster import fake_nodes
 from tests.scenarios import namespaces, objects, simulated, steps
 from tests.scenarios.eventually import eventually
+from tests.scenarios.preempted import difference
 from tests.scenarios.resources import DISRUPTION_BUDGETS, NODES, PODS
 from tests.scenarios.target import Capability, Mode, Target
 from tests.scenarios.test_simulate import TEAM, nodes_of_a_team
@@ -28,7 +26,6 @@ from tests.scenarios.test_simulate import TEAM, nodes_of_a_team
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dra.engine.explain.snapshot import Snapshot
     from tests.scenarios.api import Api
     from tests.scenarios.namespaces import Namespace
 
@@ -123,7 +120,7 @@ async def _played(target: Target, team: Namespace, nodes: list[str], seed: int, 
             node = await _over(namespace, name, seed)
             ended = before - {pod["metadata"]["name"] for pod in await namespace.all(PODS)}
             verdicts.pods["ends others" if ended else "placed" if node else "waits"] += 1
-            if wrong := _difference(snapshot, each, namespace.name, said, node, ended):
+            if wrong := difference(snapshot, each, namespace.name, said, node, ended):
                 verdicts.told.append(f"case {seed}, pod {name}: {wrong}")
         await namespace.api.delete_collection(PODS, namespace=namespace.name, grace_seconds=0)
         await eventually(
@@ -177,44 +174,6 @@ async def _counted(namespace: Namespace, budgets: int) -> None:
 
     if budgets:
         await eventually(right, within=60, saying="budgets are counted")
-
-
-def _difference(
-    snapshot: Snapshot, manifest: Json, namespace: str, said: Fate, node: str, ended: set[str]
-) -> str | None:
-    """Return what was otherwise than said; which of pods or nodes that are alike is chance."""
-    victims = {each.metadata.name for each in said.victims}
-    if (said.node, victims) == (node, ended):
-        return None
-    told = f"said {said.node or said.why!r}, ending {sorted(victims)}; is on {node or 'no node'}, ended {sorted(ended)}"
-    if bool(said.node) != bool(node) or bool(victims) != bool(ended):
-        return told
-    there = simulated.fate(simulated.only(_less_important(snapshot, ended), node), manifest, namespace=namespace)
-    if not there.node or {each.metadata.name for each in there.victims} != ended:
-        return f"{told}; which could not be"
-    if ended and _cost(there) != _cost(said):
-        return f"{told}; which is not as good: {_cost(there)}, {_cost(said)}"
-    return None
-
-
-def _less_important(snapshot: Snapshot, ended: set[str]) -> Snapshot:
-    """Return the cluster with some pods a trifle younger: behind those that began in the same second."""
-
-    def younger(pod: Any) -> Any:
-        if pod.metadata.name not in ended or not pod.status.start_time:
-            return pod
-        status = msgspec.structs.replace(pod.status, start_time=f"{pod.status.start_time}{_TRIFLE}")
-        return msgspec.structs.replace(pod, status=status)
-
-    return msgspec.structs.replace(snapshot, pods=tuple(map(younger, snapshot.pods)))
-
-
-_TRIFLE: Final = "~"
-
-
-def _cost(fate: Fate) -> tuple[object, ...]:
-    *numbers, began = cost(Eviction(fate.node, fate.victims, fate.violating))
-    return (*numbers, str(began).removesuffix(_TRIFLE))
 
 
 @pytest.mark.parametrize("count", [pytest.param(3, id="some"), pytest.param(100, id="many", marks=pytest.mark.long)])
