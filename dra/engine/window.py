@@ -84,34 +84,35 @@ class Listing(Struct, frozen=True):
 
 UNLISTED: Final = Listing()
 NO_LISTINGS: Final[Mapping[Uid, Listing]] = MappingProxyType({})
+NOBODY: Final[AbstractSet[Uid]] = frozenset()
 
 
-def need(consumer: Consumer, *, now: Instant, listing: Listing = UNLISTED) -> Need | None:
+def need(consumer: Consumer, *, now: Instant, listing: Listing = UNLISTED, held_up: bool = False) -> Need | None:
     """Return why the pod wants a slot; None if it wants none.
 
     A kubelet creates no sandbox for a pod with a deletion timestamp, so such a pod will not ask. The scheduler says
     nothing of a pod that it does not even try (another of its claims is missing): it has had its chance when it had a
-    slot for a minute.
+    slot for a minute. So has a gated pod that another of its claims is not ready for (``held_up``).
     """
     match consumer.stage:
         case Stage.STARTING:
             if consumer.deleting:
                 return Need.RUNNING
             return Need.PARKED if _idle(consumer.stage_since, now) else Need.STARTING
-        case Stage.GATED:
-            return Need.WAITING if consumer.gated_by_us_only else None
+        case Stage.GATED if consumer.gated_by_us_only:
+            return Need.PARKED if held_up and (_idle(listing.since, now) or listing.lost) else Need.WAITING
         case Stage.WAITING:
             idle = _idle(consumer.unschedulable_since, now) or _idle(listing.since, now) or listing.lost
             return Need.PARKED if idle else Need.WAITING
         case Stage.STARTED:
             return Need.RUNNING
-        case Stage.FINISHED:
+        case Stage.GATED | Stage.FINISHED:
             return None
 
 
-def turns_at(consumer: Consumer, listing: Listing, *, now: Instant) -> Instant:
+def turns_at(consumer: Consumer, listing: Listing, *, now: Instant, held_up: bool = False) -> Instant:
     """Return when the pod's claim on a slot changes without an event: it parks, or its minute of a turn is over."""
-    if consumer.stage not in {Stage.STARTING, Stage.WAITING}:
+    if consumer.stage not in {Stage.STARTING, Stage.WAITING} and not (consumer.stage is Stage.GATED and held_up):
         return NEVER
     idle = consumer.stage_since if consumer.stage is Stage.STARTING else consumer.unschedulable_since
     turn = listing.last if listing.since is None else listing.since
@@ -136,11 +137,16 @@ def _turn(listing: Listing, now: Instant) -> tuple[int, Instant]:
 
 
 def urgency(
-    consumer: Consumer, *, listed: AbstractSet[Uid], listings: Mapping[Uid, Listing], now: Instant
+    consumer: Consumer,
+    *,
+    listed: AbstractSet[Uid],
+    listings: Mapping[Uid, Listing],
+    now: Instant,
+    held_up: AbstractSet[Uid] = NOBODY,
 ) -> tuple[int, tuple[int, Instant], int, bool, tuple[int, str, Uid]]:
     """Return the sort key of a slot: need, turn, priority, whether it is listed already, age."""
     listing = listings.get(consumer.uid, UNLISTED)
-    reason = need(consumer, now=now, listing=listing) or Need.PARKED
+    reason = need(consumer, now=now, listing=listing, held_up=consumer.uid in held_up) or Need.PARKED
     turn = _turn(listing, now) if reason is Need.PARKED else (0, 0.0)
     return (reason, turn, -consumer.priority, consumer.uid not in listed, consumer.order)
 
@@ -151,15 +157,18 @@ def choose(
     listed: AbstractSet[Uid],
     now: Instant,
     listings: Mapping[Uid, Listing] = NO_LISTINGS,
+    held_up: AbstractSet[Uid] = NOBODY,
     capacity: int = CAPACITY,
 ) -> tuple[Consumer, ...]:
     """Return the consumers to list, at most ``capacity``: by need, then priority, then age.
+
+    ``held_up`` are the gated pods that another of their claims is not ready for.
 
     Among equals those in ``listed`` come first: every swap is a write, and each write of the claim wakes all
     pods that the scheduler has put aside because of it.
     """
     needy = [c for c in consumers if need(c, now=now) is not None]
-    key = partial(urgency, listed=listed, listings=listings, now=now)
+    key = partial(urgency, listed=listed, listings=listings, now=now, held_up=held_up)
     if len(needy) <= capacity:
         return tuple(sorted(needy, key=key))
     return tuple(nsmallest(max(capacity, 0), needy, key=key))

@@ -109,7 +109,8 @@ def listing_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired
         when = _may_be_listed(view, consumer, policy, desired)
         if when <= now:
             candidates.append(consumer)
-            when = window.turns_at(consumer, view.listings.get(consumer.uid, UNLISTED), now=now)
+            listing, held_up = view.listings.get(consumer.uid, UNLISTED), consumer.uid in view.held_up
+            when = window.turns_at(consumer, listing, now=now, held_up=held_up)
         wake_at = min(wake_at, when)
     desired = desired.look_at(wake_at)
     chosen = _choose(view, policy, now, desired, candidates)
@@ -240,7 +241,7 @@ def _choose(
     """
     pinned = [c for c in candidates if c.stage is Stage.STARTED and not policy.prune_started]
     others = [c for c in candidates if c.stage is not Stage.STARTED or policy.prune_started]
-    choose = partial(window.choose, listed=view.listed, listings=view.listings, now=now)
+    choose = partial(window.choose, listed=view.listed, listings=view.listings, held_up=view.held_up, now=now)
     room = _room(desired)
     stay = choose(pinned, capacity=room)
     chosen = choose(others, capacity=room - len(stay))
@@ -258,7 +259,8 @@ def _choose(
 
 
 def _parked(view: ClaimView, consumer: Consumer, now: Instant) -> bool:
-    return window.need(consumer, now=now, listing=view.listings.get(consumer.uid, UNLISTED)) is Need.PARKED
+    listing, held_up = view.listings.get(consumer.uid, UNLISTED), consumer.uid in view.held_up
+    return window.need(consumer, now=now, listing=listing, held_up=held_up) is Need.PARKED
 
 
 def _crowded(candidates: list[Consumer], chosen: tuple[Consumer, ...]) -> bool:

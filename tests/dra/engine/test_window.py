@@ -92,6 +92,20 @@ def test_parked_pods_take_turns(listings, chosen):
 
 
 @pytest.mark.parametrize(
+    ("listing", "held_up", "wanted"),
+    [
+        pytest.param(UNLISTED, True, Need.WAITING, id="it-has-had-no-slot"),
+        pytest.param(Listing(since=NOON - 59.0), True, Need.WAITING, id="it-has-had-one-for-less-than-a-minute"),
+        pytest.param(Listing(since=NOON - 60.0), True, Need.PARKED, id="it-has-had-one-for-a-minute"),
+        pytest.param(Listing(last=NOON - 10.0), True, Need.PARKED, id="it-was-made-to-yield"),
+        pytest.param(Listing(since=NOON - 60.0), False, Need.WAITING, id="its-other-claims-are-ready"),
+    ],
+)
+def test_a_gated_pod_that_another_claim_is_not_ready_for_takes_turns(listing, held_up, wanted):
+    assert need(gated("a"), now=NOON, listing=listing, held_up=held_up) is wanted
+
+
+@pytest.mark.parametrize(
     ("of", "listing", "when"),
     [
         pytest.param(waiting("a"), UNLISTED, NEVER, id="waiting-pods-keep-their-rank"),

@@ -11,7 +11,7 @@ from dra.engine.claims.view import LostNode
 from dra.engine.consumers import GATE
 from dra.engine.instants import BIND_HORIZON, NEVER, UNNOTICED
 from dra.engine.reasons import Code
-from dra.engine.window import CAPACITY, SCHEDULER_HEADROOM, Listing
+from dra.engine.window import CAPACITY, PARKED_AFTER, SCHEDULER_HEADROOM, Listing
 from dra.model.claims import RESERVED_FOR_MAX_SIZE
 from dra.model.meta import Uid
 from dra.model.references import ConsumerReference
@@ -193,6 +193,16 @@ def test_a_node_where_sandboxes_never_get_ready_does_not_hold_the_window():
 def test_unschedulable_pods_do_not_hold_it_either():
     stuck = many(parked, CAPACITY)
     assert "a" in listed(plan_for(entered(*stuck[: CAPACITY - 2]), *stuck, waiting("a")))
+
+
+@pytest.mark.parametrize(("seconds", "slots"), [(PARKED_AFTER - 1.0, 0), (PARKED_AFTER, 1)])
+def test_gated_pods_that_wait_for_another_claim_hold_it_for_a_minute(seconds, slots):
+    held_up = many(gated, CAPACITY - 2, claims=("train", "other"))
+    listings = {c.uid: Listing(since=NOON - seconds, last=NOON - seconds) for c in held_up}
+    known = {"held_up": frozenset(listings), "listings": listings}
+    plan = plan_for(entered(*held_up), *held_up, gated("z"), **known)
+    assert (listed(plan) or []).count("z") == slots
+    assert plan.wake_at == (NEVER if slots else NOON + 1.0)
 
 
 # Rule 4: prune
