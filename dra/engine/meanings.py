@@ -49,7 +49,8 @@ CODES: Final[Mapping[Code, Guidance]] = {
     ),
     Code.DEALLOCATION_WAITS: Guidance(
         "Nobody uses the claim, but a pod that was listed or let in lately may still be bound to its devices.",
-        "A scheduler that began before may still be at work; it is given a minute, 21 where pods wait for volumes.",
+        "A scheduler that began before may still be at work; it is given a minute, 21 where pods are nominated or wait "
+        "for volumes.",
         "Wait.",
         Kept.YES,
     ),

@@ -18,6 +18,7 @@ from dra.engine.reservations.devices import Standing
 from dra.engine.window import UNLISTED
 from dra.model import workloads
 from dra.model.claims import DELETE_PROTECTION
+from dra.model.meta import Uid
 
 _FOR_MANY: Final = frozenset(
     {EntryKind.WORKLOAD, EntryKind.FORMER, EntryKind.GUARD, EntryKind.GROUP, EntryKind.RESERVATION}
@@ -35,7 +36,7 @@ def revocation_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desi
     cause, at = found
     if now < at:
         return desired.look_at(at)
-    horizon = max((_revocable_after(view, c) for c in view.waiting), default=view.horizon)
+    horizon = max((_horizon(view, c) for c in view.waiting), default=view.horizon)
     quiet = view.history.podless_since
     explained = view.reason(
         Code.ALLOCATION_STUCK,
@@ -50,8 +51,7 @@ def revocation_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desi
         return desired.look_at(quiet + horizon)
     if not proven(view, cause, now):
         return desired.ask(question(view)) if cause in BY_EVIDENCE else desired
-    lasting = frozenset((c.uid, c.nominated) for c in view.waiting if c.nominated)
-    return _free(view, desired.but(nominated=lasting), cause=cause.value)
+    return _free(view, desired, cause=cause.value)
 
 
 def _ask(view: ClaimView, now: Instant, desired: Desired) -> Desired:
@@ -63,9 +63,22 @@ def _ask(view: ClaimView, now: Instant, desired: Desired) -> Desired:
     return desired.look_at(when) if now < when else desired.ask(question(view))
 
 
-def _revocable_after(view: ClaimView, consumer: Consumer) -> float:
-    """Return for how long a cycle may still bind the pod; a lasting nomination hides one from the live read."""
+def _horizon(view: ClaimView, consumer: Consumer) -> float:
+    """Return for how long a cycle that saw the pod's entry may still bind the pod.
+
+    As long as it is nominated: a live read cannot tell a nomination that lasts, with no cycle behind it, from the sign
+    of a cycle that waits for a Permit plugin or a volume.
+    """
     return SLOW_BIND_HORIZON if consumer.nominated else view.bind_horizon(consumer)
+
+
+def nominations(view: ClaimView) -> frozenset[tuple[Uid, str]]:
+    """Return the pods that are nominated, and for which nodes: what the live read need not heed.
+
+    To be asked once `still_bindable` has no pod left: no cycle that saw an entry of theirs runs any more, whoever has
+    nominated them, and a cycle that saw none writes the claim before it binds.
+    """
+    return frozenset((c.uid, c.nominated) for c in (*view.waiting, *view.gated) if c.nominated)
 
 
 def deallocation_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) -> Desired:
@@ -92,7 +105,7 @@ def deallocation_rule(view: ClaimView, policy: Policy, now: Instant, desired: De
     waits = view.reason(
         Code.DEALLOCATION_WAITS,
         pods=len(late),
-        seconds=int(view.horizon),
+        seconds=int(max((_horizon(view, c) for c, _ in late), default=view.horizon)),
     )
     # The guard keeps the edge: with an empty list nobody could tell this claim from one that is merely unused.
     return desired.but(guard=True).look_at(until).because(waits)
@@ -106,7 +119,7 @@ def _deletion(view: ClaimView, now: Instant, desired: Desired) -> Desired:
     if desired.kept:
         return desired
     since = now if view.history.deleting_since is None else view.history.deleting_since
-    listed = (since + view.bind_horizon(c) for c in desired.pods if c.stage in {Stage.GATED, Stage.WAITING})
+    listed = (since + _horizon(view, c) for c in desired.pods if c.stage in {Stage.GATED, Stage.WAITING})
     late = still_bindable(view, now, gated=view.gated)
     unlisted = (when for c, when in late if c.uid not in view.listed)
     until = max((*listed, *unlisted), default=now)
@@ -129,10 +142,12 @@ def still_bindable(
 
 
 def _bindable_until(view: ClaimView, consumer: Consumer, now: Instant) -> Instant:
-    horizon = view.bind_horizon(consumer)
+    horizon = _horizon(view, consumer)
     if view.covers(consumer):
         return now + horizon
-    return view.listings.get(consumer.uid, UNLISTED).bindable_until(horizon, now=now)
+    until = view.listings.get(consumer.uid, UNLISTED).bindable_until(horizon, now=now)
+    closed = view.history.closed_since  # the pods watch may have been behind when that entry for many went
+    return until if closed is None else max(until, closed + horizon)
 
 
 def _kept_by_others(view: ClaimView, desired: Desired) -> Iterator[Reason]:
@@ -159,7 +174,8 @@ def _free(view: ClaimView, desired: Desired, *, cause: str) -> Desired:
     promised = any(view.listings.get(c.uid, UNLISTED).last is not None for c in unbound)
     unwatched = (desired.revoking or view.claim.metadata.deleting) and bool(unbound)
     confirm = promised or unwatched or desired.released or not view.kinds.isdisjoint(_FOR_MANY)
-    return desired.but(allocated=False, confirm=confirm, guard=False, pods=(), urgent=True).because(freed)
+    desired = desired.but(allocated=False, confirm=confirm, nominated=nominations(view))
+    return desired.but(guard=False, pods=(), urgent=True).because(freed)
 
 
 def metadata_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) -> Desired:

@@ -8,7 +8,7 @@ one that was listed lately may be bound any moment.
 from collections.abc import Iterator
 from typing import Final
 
-from dra.engine.claims.allocation import still_bindable
+from dra.engine.claims.allocation import nominations, still_bindable
 from dra.engine.claims.desired import Desired
 from dra.engine.claims.policy import Policy
 from dra.engine.claims.view import ClaimView, EntryKind
@@ -44,7 +44,8 @@ def force_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) 
         waits = view.reason(Code.FORCE_RELEASE_WAITS, pods=len(late), seconds=int(view.horizon))
         return desired.look_at(until).because(waits)
     freed = view.reason(Code.FORCE_RELEASED, done=True, overridden=named(_overridden(view)) or "nothing")
-    return _obeyed(desired).but(allocated=False, confirm=True, given_up=view.stranded).because(freed)
+    desired = _obeyed(desired).but(allocated=False, confirm=True)
+    return desired.but(given_up=view.stranded, nominated=nominations(view)).because(freed)
 
 
 def _obstacle(view: ClaimView, now: Instant) -> Reason | None:

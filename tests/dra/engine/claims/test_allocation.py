@@ -46,6 +46,10 @@ def lately(name, seconds):
     return {uid(name): Listing(last=NOON - seconds, assumed=True)}
 
 
+def nominated(name):
+    return waiting(name, nominated="n1", nominated_since=NOON - 1e4)
+
+
 # Rule 8: an edge, not a state
 
 
@@ -108,6 +112,8 @@ def test_when_a_claim_gives_its_devices_back(of, pods, freed, policy):
         pytest.param(waiting("b"), BIND_HORIZON, True, id="listed-long-ago"),
         pytest.param(waiting("b", slow_binding=True), BIND_HORIZON, False, id="with-volumes-binding-takes-longer"),
         pytest.param(waiting("b", slow_binding=True), SLOW_BIND_HORIZON, True, id="but-not-for-ever"),
+        pytest.param(nominated("b"), BIND_HORIZON, False, id="nominated-so-a-cycle-may-wait-for-a-plugin"),
+        pytest.param(nominated("b"), SLOW_BIND_HORIZON, True, id="nominated-for-good"),
         pytest.param(gated("b", gates=("other",)), 1.0, False, id="a-gated-pod-may-have-been-let-go"),
         pytest.param(gated("b", gates=("other",)), BIND_HORIZON, True, id="a-gated-pod-listed-long-ago"),
     ],
@@ -118,6 +124,38 @@ def test_a_pod_that_was_listed_lately_may_still_be_bound_without_a_write(pod, se
     assert bool(of_type(plan, Deallocate)) is freed
     assert listed(plan) == (None if freed else ["guards/train"])
     assert codes(plan) == [Code.DEALLOCATED if freed else Code.DEALLOCATION_WAITS]
+
+
+@pytest.mark.parametrize(
+    ("pods", "listings", "known"),
+    [
+        pytest.param([nominated("b")], lately("b", SLOW_BIND_HORIZON), ["b"], id="listed-before-any-cycle-that-runs"),
+        pytest.param([nominated("b")], {}, ["b"], id="never-listed-so-that-binding-it-writes-the-claim"),
+        pytest.param([waiting("b")], {}, [], id="not-nominated-as-far-as-our-copy-knows"),
+    ],
+)
+def test_the_live_read_need_not_heed_a_nomination_that_no_binding_cycle_stands_behind(pods, listings, known):
+    plan = decided(view(claim(list=["guard"]), *pods, listings=listings))
+    (write,) = of_type(plan, Deallocate)
+    assert write.nominated == {(uid(name), "n1") for name in known}
+
+
+@pytest.mark.parametrize(
+    ("pod", "seconds", "freed"),
+    [
+        pytest.param(waiting("b"), BIND_HORIZON, True, id="waiting"),
+        pytest.param(nominated("b"), BIND_HORIZON, False, id="nominated"),
+        pytest.param(nominated("b"), SLOW_BIND_HORIZON, True, id="nominated-for-good"),
+    ],
+)
+def test_a_pod_that_was_seen_late_may_have_been_let_in_by_an_entry_for_many(pod, seconds, freed):
+    known = view(claim(list=["guard"]), pod, history=History(closed_since=NOON - seconds))
+    assert bool(of_type(decided(known), Deallocate)) is freed
+
+
+def test_how_long_a_nominated_pod_keeps_the_claim_is_told():
+    (reason,) = decided(view(claim(list=["guard"]), nominated("b"), listings=lately("b", 10.0))).reasons
+    assert f"{SLOW_BIND_HORIZON:.0f} s" in reason.text
 
 
 def test_while_that_is_so_the_guard_keeps_the_edge():

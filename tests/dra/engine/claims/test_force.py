@@ -5,7 +5,7 @@ import pytest
 from dra.engine.actions import Annotate, Deallocate, LookUpPod, SetReservedFor
 from dra.engine.claims.policy import ALONGSIDE, REPLACE
 from dra.engine.claims.view import LostNode, Vanished, Workload, WorkloadPhase, lost_entry
-from dra.engine.instants import BIND_HORIZON
+from dra.engine.instants import BIND_HORIZON, SLOW_BIND_HORIZON
 from dra.engine.reasons import Code
 from dra.engine.window import Listing
 from dra.model.references import ConsumerReference
@@ -198,3 +198,10 @@ def test_a_pod_that_vanished_is_waited_for(node, after, freed):
     plan = decided(of)
     assert bool(of_type(plan, Deallocate)) is freed
     assert (Code.FORCE_RELEASE_WAITS in codes(plan)) is not freed
+
+
+@pytest.mark.parametrize(("seconds", "freed"), [(BIND_HORIZON, False), (SLOW_BIND_HORIZON, True)])
+def test_a_pod_that_is_nominated_for_good_does_not_keep_the_claim_for_ever(seconds, freed):
+    pod = waiting("a", nominated="n1", nominated_since=NOON - seconds)
+    plan = asked(forced(list=["guard"]), pod, listings={pod.uid: Listing(last=NOON - seconds)})
+    assert [write.nominated for write in of_type(plan, Deallocate)] == [frozenset({(pod.uid, "n1")})] * freed

@@ -209,7 +209,7 @@ def check_force_is_obeyed(cluster: Cluster) -> None:
             continue
         users = [pod for pod in cluster.server.list(Pod) if meta.name in claim_names(pod) and not _over(pod)]
         users += [pod for pod in cluster.server.list(Pod) if any(e.uid == pod.metadata.uid for e in claim.entries)]
-        if not any(cluster.kubelets.up(pod.spec.node_name) or pod.status.nominated_node_name for pod in users):
+        if not any(cluster.kubelets.up(pod.spec.node_name) for pod in users):
             raise Violation(f"claim {meta.name} is to be released by force, and stays allocated")
 
 
@@ -263,9 +263,8 @@ def check_nothing_left(cluster: Cluster) -> None:
         if meta.deleting and not users and not foreign:
             raise Violation(f"claim {name} is being deleted for ever")
         guarded = any(e.resource == GUARDS for e in claim.entries)
-        # A nomination whose scheduler died is never taken back while the claim goes; a device that is never attached is
-        # taken back behind a guard again and again.
-        waits = users and (meta.deleting or not cluster.setting.drivers)
+        # A device that is never attached is taken back behind a guard again and again.
+        waits = users and not cluster.setting.drivers
         if guarded and not foreign and not waits and not any(pod.spec.node_name for pod in users):
             raise Violation(f"claim {name}: the guard guards nobody")
 

@@ -89,7 +89,6 @@ FEATURES: Final[Mapping[str, float]] = MappingProxyType(
 
 UNMENDED: Final[Mapping[tuple[str, ...], str]] = MappingProxyType(
     {
-        ("nominations",): "a claim stays allocated for a pod that is nominated for good and that nobody schedules",
         ("stock controller",): "full lists, labels of nodes and guards: see docs/design/simulation.md, open faults",
         ("slow clients",): "D7: a cycle that takes longer than the bind horizon",
     }
