@@ -104,7 +104,7 @@ def listing_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired
     candidates: list[Consumer] = []
     wake_at = desired.wake_at
     for consumer in (*view.gated, *view.waiting, *view.starting, *view.started):
-        if consumer.uid in view.excluded or window.need(consumer, now=now) is None:
+        if _excluded(view, consumer, policy) or window.need(consumer, now=now) is None:
             continue
         when = _may_be_listed(view, consumer, policy, desired)
         if when <= now:
@@ -176,6 +176,11 @@ def _shrinking(view: ClaimView, desired: Desired) -> Desired:
         return desired.but(pods=tuple(live))
     waits = view.reason(Code.DELETION_WAITS, pods=view.unfinished)
     return desired.but(pods=tuple(live)).because(waits)
+
+
+def _excluded(view: ClaimView, consumer: Consumer, policy: Policy) -> bool:
+    """Whether rule 14 keeps the pod off the list. What the stock controller has listed it would list again for ever."""
+    return consumer.uid in view.excluded and (policy.prune_started or consumer.uid not in view.listed)
 
 
 def _eligible(view: ClaimView, consumer: Consumer, policy: Policy, desired: Desired) -> bool:

@@ -456,6 +456,22 @@ def test_a_bound_pod_off_the_nodes_of_the_allocation_is_never_listed():
     assert [(r.code, r.subject.key) for r in plan.reasons] == [(Code.POD_OFF_ALLOCATION, (NAMESPACE, "a"))]
 
 
+@pytest.mark.parametrize(
+    ("entries", "policy", "written"),
+    [
+        pytest.param(["a", "b"], REPLACE, ["b"], id="replace"),
+        pytest.param(["a", "b"], ALONGSIDE, None, id="alongside-what-the-stock-controller-would-list-again-stays"),
+        pytest.param(["b"], ALONGSIDE, ["b"], id="alongside-it-is-not-listed-by-us"),
+    ],
+)
+def test_the_entry_of_a_bound_pod_off_the_nodes_of_the_allocation(entries, policy, written):
+    pods = [starting("a"), starting("b")]
+    of = claim(list=[pod for pod in pods if pod.name in entries])
+    plan = plan_for(of, *pods, excluded=frozenset({uid("a")}), policy=policy)
+    assert Code.POD_OFF_ALLOCATION in codes(plan)
+    assert listed(plan) == (None if written is None else ["guards/train", *written])
+
+
 # Lists full of entries of others
 
 
