@@ -11,7 +11,7 @@ from dra.engine.claims.desired import Desired
 from dra.engine.claims.policy import Policy
 from dra.engine.claims.stuck import BY_EVIDENCE, asked_at, conditions_end, proven, question, stuck, useless
 from dra.engine.claims.view import ClaimView, EntryKind, WorkloadPhase
-from dra.engine.consumers import Consumer, Stage
+from dra.engine.consumers import Consumer
 from dra.engine.instants import NEVER, SLOW_BIND_HORIZON, Instant
 from dra.engine.reasons import Code, Reason, named, pod_reason
 from dra.engine.reservations.devices import Standing
@@ -112,17 +112,10 @@ def deallocation_rule(view: ClaimView, policy: Policy, now: Instant, desired: De
 
 
 def _deletion(view: ClaimView, now: Instant, desired: Desired) -> Desired:
-    """A claim under deletion takes no new pods: what still waits can be bound only by a cycle that already runs.
-
-    Or by one on a copy of the claim that is older than its deletion, and with the claim the gates go.
-    """
+    """A claim under deletion goes once no cycle can bind a pod that still waits; with the claim the gates go."""
     if desired.kept:
         return desired
-    since = now if view.history.deleting_since is None else view.history.deleting_since
-    listed = (since + _horizon(view, c) for c in desired.pods if c.stage in {Stage.GATED, Stage.WAITING})
-    late = still_bindable(view, now, gated=view.gated)
-    unlisted = (when for c, when in late if c.uid not in view.listed)
-    until = max((*listed, *unlisted), default=now)
+    until = max((when for _, when in still_bindable(view, now, gated=view.gated)), default=now)
     until = max(until, view.unseen_bindable_until(now=now))
     if now < until:
         return desired.but(guard=EntryKind.GUARD in view.kinds).look_at(until)
@@ -142,12 +135,18 @@ def still_bindable(
 
 
 def _bindable_until(view: ClaimView, consumer: Consumer, now: Instant) -> Instant:
-    horizon = _horizon(view, consumer)
-    if view.covers(consumer):
-        return now + horizon
+    """Return until when a cycle that saw an entry for the pod may bind it.
+
+    No cycle that begins after the deletion of the claim does, unless on a copy of the claim that is older.
+    """
+    horizon, history = _horizon(view, consumer), view.history
     until = view.listings.get(consumer.uid, UNLISTED).bindable_until(horizon, now=now)
-    closed = view.history.closed_since  # the pods watch may have been behind when that entry for many went
-    return until if closed is None else max(until, closed + horizon)
+    if history.closed_since is not None:  # the pods watch may have been behind when that entry for many went
+        until = max(until, history.closed_since + horizon)
+    if view.covers(consumer):
+        until = now + horizon
+    deleted = history.deleting_since if view.claim.metadata.deleting else None
+    return until if deleted is None else min(until, deleted + horizon)
 
 
 def _kept_by_others(view: ClaimView, desired: Desired) -> Iterator[Reason]:

@@ -4,7 +4,7 @@ import pytest
 
 from dra.engine.actions import Annotate, Deallocate, LookUpPod, SetReservedFor
 from dra.engine.claims.policy import ALONGSIDE, REPLACE
-from dra.engine.claims.view import LostNode, Vanished, Workload, WorkloadPhase, lost_entry
+from dra.engine.claims.view import History, LostNode, Vanished, Workload, WorkloadPhase, lost_entry
 from dra.engine.instants import BIND_HORIZON, SLOW_BIND_HORIZON
 from dra.engine.reasons import Code
 from dra.engine.window import Listing
@@ -205,3 +205,10 @@ def test_a_pod_that_is_nominated_for_good_does_not_keep_the_claim_for_ever(secon
     pod = waiting("a", nominated="n1", nominated_since=NOON - seconds)
     plan = asked(forced(list=["guard"]), pod, listings={pod.uid: Listing(last=NOON - seconds)})
     assert [write.nominated for write in of_type(plan, Deallocate)] == [frozenset({(pod.uid, "n1")})] * freed
+
+
+@pytest.mark.parametrize(("seconds", "freed"), [(BIND_HORIZON - 1.0, False), (BIND_HORIZON, True)])
+def test_pods_that_stay_listed_under_deletion_do_not_keep_the_claim_for_ever(seconds, freed):
+    pod = waiting("a")
+    plan = asked(forced(deleting=True, list=["guard", pod]), pod, history=History(deleting_since=NOON - seconds))
+    assert bool(of_type(plan, Deallocate)) is freed
