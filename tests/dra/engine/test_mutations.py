@@ -5,8 +5,10 @@ import pytest
 from dra.engine.claims import rules
 from dra.engine.claims.generated import generated_rule
 from dra.engine.claims.held import held_rule, return_rule
-from tests.dra.engine.simulation import histories, machine
-from tests.dra.engine.simulation.mutations import MUTATIONS
+from tests.dra.engine.simulation import histories, machine, moods, moves
+from tests.dra.engine.simulation.mutations import MUTATIONS, take_every_scheduler_for_prompt
+from tests.dra.engine.simulation.objects import PodShape
+from tests.dra.engine.simulation.setting import Setting
 from tests.dra.engine.simulation.violation import Violation
 
 UNPLAYED = {held_rule, return_rule, generated_rule}
@@ -29,6 +31,33 @@ def test_a_broken_rule_is_found(mutation, monkeypatch):
     mutation(monkeypatch)
     with pytest.raises(Violation):
         search()
+
+
+SLOWER_THAN_A_MINUTE = histories.History(
+    setting=Setting(binds_within=moods.SLOW),
+    moves=(
+        moves.CreateClaim(name="a"),
+        *moods.SLOWER_AND_SLOWER,
+        moves.CreatePods(shape=PodShape(claims=("a",), opted_in=True)),
+        moves.ControllerWorks(seconds=1.0),
+        moves.Schedule(),
+        moves.ClaimIs(name="a", how="forced"),
+        moves.PodsAre(how="ended"),
+        moves.ControllerWorks(),
+        moves.TimePasses(seconds=70.0),
+        moves.ControllerWorks(),
+        moves.WaitToTheBrink(),
+        moves.FinishCycle(),
+    ),
+)
+"""A pod is bound so late that only the bindings before it could tell; drawn histories come to that too rarely."""
+
+
+def test_a_bind_horizon_that_does_not_follow_slow_bindings_is_found(monkeypatch):
+    histories.play(SLOWER_THAN_A_MINUTE)
+    take_every_scheduler_for_prompt(monkeypatch)
+    with pytest.raises(Violation, match="was bound on an allocation of claim a that us had taken back"):
+        histories.play(SLOWER_THAN_A_MINUTE)
 
 
 def search():

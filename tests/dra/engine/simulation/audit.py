@@ -5,12 +5,15 @@ scheduler may take back an allocation whose list is empty, and it is our doing i
 """
 
 from collections.abc import Callable
+from typing import Final
 
+from dra.engine.instants import Instant
 from dra.model import workloads
 from dra.model.claims import ResourceClaim
 from dra.model.meta import Uid
 from dra.model.nodes import Node
 from dra.model.pods import Pod, claim_names
+from tests.dra.engine.simulation.controller import Replica
 from tests.dra.engine.simulation.kubelets import Kubelets, Sandbox
 from tests.dra.engine.simulation.objects import Device, devices_of
 from tests.dra.engine.simulation.scheduler import Cycle
@@ -19,12 +22,15 @@ from tests.dra.engine.simulation.setting import GRACE
 from tests.dra.engine.simulation.tenures import Tenure, Tenures
 from tests.dra.engine.simulation.violation import Violation
 
+NOTED: Final = 120.0
+"""Seconds within which a process that saw a pod vanish has noted that in the claim, watches that lag included."""
+
 
 class Audit:
     """Follows every write."""
 
     def __init__(
-        self, server: Server, kubelets: Kubelets, devices: tuple[Device, ...], *, known: Callable[[Uid], bool]
+        self, server: Server, kubelets: Kubelets, devices: tuple[Device, ...], *, process: Callable[[], Replica]
     ) -> None:
         self._devices = {device.name: device for device in devices}
         self.tenures = Tenures()
@@ -33,7 +39,10 @@ class Audit:
 
         self._server = server
         self._kubelets = kubelets
-        self._known = known
+        self._process = process
+        self._vanished: dict[Uid, Instant] = {}
+        """Pods that were deleted while no list had an entry of theirs, and when."""
+
         server.listeners.append(self._take)
 
     def bound(self, cycle: Cycle) -> None:
@@ -50,6 +59,10 @@ class Audit:
 
     def _take(self, event: Event) -> None:
         known = event.after if event.after is not None else event.before
+        if isinstance(known, Pod) and event.after is None:
+            uid = known.metadata.uid
+            if not any(entry.uid == uid for claim in self._server.list(ResourceClaim) for entry in claim.entries):
+                self._vanished[uid] = event.at
         if not isinstance(known, ResourceClaim):
             return
         self.tenures.record(event)
@@ -58,8 +71,8 @@ class Audit:
         if before is not None and before.status.allocation is not None:
             if after is None or after.status.allocation is None:
                 self._deallocated(before, event.by)
-        elif after is not None and after.status.allocation is not None:
-            self._allocated(after)
+        elif after is not None and after.status.allocation is not None and event.by is not Actor.BACKUP:
+            self._allocated(after)  # a backup takes the place of all objects at once
 
     def _deallocated(self, claim: ResourceClaim, by: Actor) -> None:
         """No deallocation under a consuming pod."""
@@ -93,14 +106,19 @@ class Audit:
         vouched = claim.metadata.annotation(workloads.FORCE_RELEASE) == claim.metadata.uid
         return vouched and (node is None or not node.ready)
 
-    def _outlasts(self, uid: Uid, sandbox: Sandbox) -> bool:
-        """Whether a pod that our process has never seen runs on, deleted by force, beyond the default grace period.
+    def _unknowable(self, uid: Uid, sandbox: Sandbox) -> bool:
+        """Whether our process cannot know of a pod that was deleted by force, and whose containers run on.
 
-        Nobody can know the grace period of such a pod (docs/explanation/guarantees.md).
+        Nobody can know the grace period of a pod that the process has never seen, nor of such a pod at all if it had no
+        entry and the process before had no time to note its node (docs/explanation/guarantees.md).
         """
-        if sandbox.doomed is None or self._known(uid):
+        process = self._process()
+        if uid in process.pods.known:
             return False
-        return self._server.now >= sandbox.doomed - max(sandbox.grace - GRACE, 0.0)
+        since = self._vanished.get(uid)
+        if since is not None and process.began - since <= NOTED:
+            return True
+        return sandbox.doomed is not None and self._server.now >= sandbox.doomed - max(sandbox.grace - GRACE, 0.0)
 
     def _allocated(self, claim: ResourceClaim) -> None:
         """No device twice: neither by two allocations, nor while containers have it through another."""
@@ -112,7 +130,7 @@ class Audit:
                 for name in devices_of(other.status.allocation):
                     holders.setdefault(name, set()).add((other.metadata.uid, f"claim {other.metadata.name}"))
         for uid, sandbox in self._kubelets.sandboxes.items():
-            relied = () if self._outlasts(uid, sandbox) else self.relies.get(uid, ())
+            relied = () if self._unknowable(uid, sandbox) else self.relies.get(uid, ())
             if any(tenure.breaks_promise(uid) for tenure in relied):
                 for owner, names in sandbox.devices.items():
                     for name in names if owner != mine.uid else ():

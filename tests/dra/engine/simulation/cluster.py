@@ -63,9 +63,7 @@ class Cluster:
         self.clock = Clock()
         self.server = Server(self.clock)
         self.kubelets = Kubelets(self.server, self.clock, setting.devices)
-        self.audit = Audit(
-            self.server, self.kubelets, setting.devices, known=lambda uid: uid in self.controller.replica.pods.known
-        )
+        self.audit = Audit(self.server, self.kubelets, setting.devices, process=lambda: self.controller.replica)
         history = ClaimHistory(self.server, self.clock)
         in_flight: dict[Uid, AllocationResult] = {}
         names = ("", *[SECOND] * setting.second_scheduler)
@@ -77,6 +75,7 @@ class Cluster:
                 setting=setting,
                 on_bound=self.audit.bound,
                 in_flight=in_flight,
+                allowed=lambda seconds: self.controller.replica.sights.allow(seconds, now=self.clock.now),
                 name=name,
             )
             for name in names
@@ -123,6 +122,12 @@ class Cluster:
             if not deadlines:
                 self.kubelets.pass_time()
                 return
+
+    def restart_controller(self) -> None:
+        """Our controller dies and comes back: what it had seen of slow schedulers, nobody knows any more."""
+        self.controller.restart()
+        for scheduler in self.schedulers:
+            scheduler.hurry()
 
     # Everybody at work:
 
@@ -307,7 +312,7 @@ class Cluster:
         """Somebody restores it: every client lists anew, and controllers and schedulers are started anew."""
         self.server.restore(self.backup)
         self.controller.late.clear()
-        self.controller.restart()
+        self.restart_controller()
         self.controller.late.clear()
         for scheduler in self.schedulers:
             scheduler.restart()

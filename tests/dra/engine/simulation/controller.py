@@ -23,6 +23,7 @@ from tests.dra.engine.simulation.feeds import Feed
 from tests.dra.engine.simulation.objects import JOBS, Job
 from tests.dra.engine.simulation.requests import Fate, Process, resume, start
 from tests.dra.engine.simulation.server import Server
+from tests.dra.engine.simulation.sights import Sights
 from tests.dra.engine.simulation.turns import Places, Turn
 
 
@@ -30,7 +31,9 @@ class Replica:
     """One process: watches, world, turns."""
 
     def __init__(self, server: Server, clock: Clock, policy: Policy, *, places: Places, told: Counter[str]) -> None:
+        self.began = clock.now
         self.world = World()
+        self.sights = Sights()
         self._told = told
         self.turns: dict[Key, Process[None]] = {}
         self.ready = False
@@ -107,6 +110,7 @@ class Replica:
             wake=self._wake_at,
             places=self._places,
             told=self._told,
+            sights=self.sights,
         )
         process = turn.run()
         if start(process):
@@ -139,12 +143,14 @@ class Replica:
         self.world.observe_node(node, now=self._clock.now)
 
     def _claim(self, claim: ResourceClaim) -> None:
+        self.sights.claim(claim, now=self._clock.now)
         self.world.observe_claim(claim, now=self._clock.now)
 
     def _claim_gone(self, claim: ResourceClaim) -> None:
         self.world.forget_claim(claim.metadata.key, claim.metadata.uid)
 
     def _pod(self, pod: Pod) -> None:
+        self.sights.pod(pod, now=self._clock.now)
         self.world.observe_pod(pod, now=self._clock.now)
 
     def _job(self, job: Job) -> None:

@@ -6,7 +6,6 @@ common in another: how often each kind comes, which features the cluster has, an
 all of that is drawn for the history.
 """
 
-import os
 from collections.abc import Callable, Mapping
 from random import Random
 from types import MappingProxyType
@@ -60,6 +59,22 @@ WAITS: Final = (0.3, 1.0, 2.5, 10.0, 11.0, 31.0, 60.0, 120.0, 1300.0)
 LAGS: Final = (0.0, 0.1, 3.0, 20.0, 80.0)
 """Seconds by which a watch may be behind; one that shows nothing for longer is noticed, and listed anew."""
 
+SLOW: Final = 150.0
+"""Seconds that a binding cycle may take where the client of its scheduler is slow, once somebody can know that."""
+
+SLOWER_AND_SLOWER: Final[tuple[Move, ...]] = (
+    CreatePods(shape=PodShape(claims=("a",))),
+    AllWork(),
+) + 2 * (
+    CreatePods(shape=PodShape(claims=("a",), opted_in=True)),
+    ControllerWorks(seconds=1.0),
+    Schedule(which=11),
+    WaitToTheBrink(),
+    FinishCycle(),
+    ControllerWorks(),
+)
+"""Bindings that show that a client is slow, the second slower than the first."""
+
 FEATURES: Final[Mapping[str, float]] = MappingProxyType(
     {
         "lagging watches": 0.5,
@@ -87,31 +102,12 @@ FEATURES: Final[Mapping[str, float]] = MappingProxyType(
 )
 """What a cluster may have, and in how many histories it has."""
 
-UNMENDED: Final[Mapping[tuple[str, ...], str]] = MappingProxyType(
-    {
-        ("stock controller",): "full lists, labels of nodes and guards: see docs/design/simulation.md, open faults",
-        ("slow clients",): "D7: a cycle that takes longer than the bind horizon",
-    }
-)
-"""Features that find, together, a fault that is not mended yet. ``DRA_MACHINE_ALL=1`` plays them all the same."""
-
-
-def unmended(feature: str) -> bool:
-    """Whether no history has a feature, since what it finds is known."""
-    return (feature,) in UNMENDED and not _ALL
-
-
-_ALL: Final = bool(os.environ.get("DRA_MACHINE_ALL"))
-
 
 class Traits:
     """The properties of one history's cluster and pods."""
 
     def __init__(self, chance: Random) -> None:
         self.features = {name for name in FEATURES if chance.random() < FEATURES[name]}
-        for together in () if _ALL else UNMENDED:
-            if self.features.issuperset(together):
-                self.features.discard(chance.choice(together))
         self.likely = {name: most * chance.choice(_LIKELIHOODS) for name, most in _PROPERTIES.items()}
 
     def has(self, feature: str) -> bool:
@@ -269,8 +265,7 @@ def kinds() -> tuple[str, ...]:
     """Return the kinds of moves that some mood makes, as campaigns count them."""
     chance = Random(0)
     traits = Traits(chance)
-    played = [choice for _, feature, choice in CHOICES if not unmended(feature)]
-    return tuple(sorted({choice(chance, traits).kind for choice in played for _ in range(_DRAWS)}))
+    return tuple(sorted({choice(chance, traits).kind for _, _, choice in CHOICES for _ in range(_DRAWS)}))
 
 
 class Beginning(Struct, frozen=True):
@@ -308,18 +303,21 @@ class Mood:
         pods = [CreatePods(shape=_shape(chance, traits)) for _ in range(chance.randint(1, 6))]
         group = [PodGroupIs(how="created", claim="a")] * traits.has("pod groups")
         stock = traits.has("stock controller")
+        slow = SLOWER_AND_SLOWER if traits.has("slow clients") else ()
+        lags = traits.has("lagging watches") and not slow
         setting = Setting(
             devices=_devices(chance, traits),
             lists=chance.choice((limits.USUAL, (7, 2), (6, 2), (5, 1))),
             policy=ALONGSIDE if stock or chance.random() < 1 / 5 else REPLACE,
-            binds_within=150.0 if traits.has("slow clients") else chance.choice((10.0, 30.0, 50.0)),
+            binds_within=SLOW if slow else chance.choice((10.0, 30.0, 50.0)),
             nominates=not traits.has("no nominations"),
             stock=stock,
             second_scheduler=traits.has("second scheduler"),
             drivers=not traits.has("dead drivers"),
-            lags=tuple(chance.choice(LAGS) if traits.has("lagging watches") else 0.0 for _ in WATCHES),
+            lags=tuple(chance.choice(LAGS) if lags else 0.0 for _ in WATCHES),
         )
-        moves = (JobIs(name="train", how="created"), *group, claim, *second, *pods, *[AllWork()] * chance.randrange(4))
+        works = [AllWork()] * chance.randrange(4)
+        moves = (JobIs(name="train", how="created"), *group, claim, *slow, *second, *pods, *works)
         return Beginning(setting=setting, moves=moves)
 
 

@@ -499,10 +499,10 @@ class Restart(Move, frozen=True):
                 for key in replica.due():
                     replica.begin(key)
                 busy = bool(replica.turns)
-                cluster.controller.restart()
+                cluster.restart_controller()
                 return busy
             case "controller":
-                cluster.controller.restart()
+                cluster.restart_controller()
             case "scheduler":
                 scheduler = _pick(cluster.schedulers, self.which)
                 assert scheduler is not None

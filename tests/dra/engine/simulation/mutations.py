@@ -5,9 +5,10 @@ from typing import Final, TypeAlias
 
 import pytest
 
-from dra.engine import record
+from dra.engine import pace, record
 from dra.engine.claims import allocation, listing, rules, view, workload
 from dra.engine.claims.view import WorkloadPhase
+from dra.engine.instants import BIND_HORIZON
 
 Mutation: TypeAlias = Callable[[pytest.MonkeyPatch], None]
 
@@ -16,6 +17,11 @@ def skip_the_bind_horizon(patch: pytest.MonkeyPatch) -> None:
     """Deallocate without waiting for the scheduling cycles that may still bind a pod."""
     patch.setattr(view.ClaimView, "bind_horizon", lambda *_: 0.0)
     patch.setattr(allocation, "SLOW_BIND_HORIZON", 0.0)
+
+
+def take_every_scheduler_for_prompt(patch: pytest.MonkeyPatch) -> None:
+    """Wait for a minute and no more, however late bindings come."""
+    patch.setattr(pace.Pace, "horizon", lambda *_, **__: BIND_HORIZON)
 
 
 def drop_the_guard(patch: pytest.MonkeyPatch) -> None:

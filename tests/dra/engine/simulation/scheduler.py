@@ -50,6 +50,7 @@ from tests.dra.engine.simulation.objects import (
 from tests.dra.engine.simulation.requests import ApiError, Conflict, Fate, Invalid, Process, resume, send, start
 from tests.dra.engine.simulation.server import Actor, Server
 from tests.dra.engine.simulation.setting import CONDITIONS, VOLUMES, Setting
+from tests.dra.engine.simulation.sights import PROMPT
 
 UNAVAILABLE: Final = "resourceclaim not available on the node"
 """What DynamicResources says of a node that an allocation excludes; other schedulers have other words."""
@@ -103,11 +104,13 @@ class Scheduler:
         setting: Setting,
         on_bound: Callable[[Cycle], None],
         in_flight: dict[Uid, AllocationResult],
+        allowed: Callable[[float], float],
         name: str = "",
     ) -> None:
         self.name = name
         self.cycles: dict[Uid, Cycle] = {}
         self._setting = setting
+        self._allowed = allowed
         self._on_bound = on_bound
         self._server = server
         self._clock = clock
@@ -175,7 +178,7 @@ class Scheduler:
             self._post_filter(pod, claims, suited, passing)
             return
         node = fitting[pick % len(fitting)]
-        cycle = Cycle(self, pod, node.metadata.name, deadline=self._deadline(pod, claims, permit=permit))
+        cycle = Cycle(self, pod, node.metadata.name, deadline=self._deadline(pod, claims))
         cycle.permit = permit
         cycle.claims = claims
         for name, device in (self._places(claims, free, node) or {}).items():
@@ -189,14 +192,30 @@ class Scheduler:
         cycle.process = self._bind(cycle)
         start(cycle.process)
 
-    def _deadline(self, pod: Pod, claims: dict[str, ResourceClaim], *, permit: float) -> Instant:
+    @property
+    def _within(self) -> float:
+        return self._allowed(self._setting.binds_within)
+
+    def _deadline(self, pod: Pod, claims: dict[str, ResourceClaim]) -> Instant:
         since = min((self._history.current_until(n, self._cache[n]) for n in claims), default=self._clock.now)
-        within = self._setting.binds_within + permit
+        return since + self._within + self._waits(pod, claims)
+
+    def _waits(self, pod: Pod, claims: dict[str, ResourceClaim]) -> float:
+        """Return for how many seconds plugins may make a cycle wait besides."""
+        within = 0.0
         if any(v.persistent_volume_claim for v in pod.spec.volumes or ()):
             within += VOLUMES
         if any(self._conditional(claim) for claim in claims.values()):
             within += CONDITIONS
-        return since + within
+        return within
+
+    def hurry(self) -> None:
+        """Bind no later than the slowest cycle that begins now: nobody knows any more that the client is slow."""
+        for cycle in self.cycles.values():
+            slow = self._setting.binds_within > PROMPT
+            until = self._clock.now + PROMPT + self._waits(cycle.pod, cycle.claims) + cycle.permit
+            if slow:
+                cycle.deadline = min(cycle.deadline, until)
 
     def waits(self, cycle: Cycle) -> bool:
         """Whether a plugin makes the cycle wait now, or a device that is not attached yet."""
@@ -228,7 +247,7 @@ class Scheduler:
     def _look(self, name: str, *, lag: int) -> ResourceClaim | None:
         """PreFilter: take a claim from the cache, which never goes back."""
         index = max(self._cache.get(name, 0), self._history.newest(name) - lag)
-        while self._history.current_until(name, index) + self._setting.binds_within <= self._clock.now:
+        while self._history.current_until(name, index) + self._within <= self._clock.now:
             index += 1
         self._cache[name] = index
         return self._history.version(name, index)
@@ -363,7 +382,7 @@ class Scheduler:
         pod = cycle.pod
         try:
             if self._setting.nominates:
-                yield from _tried(send(partial(self._nominate, pod, cycle.node)))
+                yield from _tried(send(partial(self._nominate, cycle)))
             cycle.permitted = self._clock.now + cycle.permit  # WaitOnPermit
             for name, claim in cycle.claims.items():
                 if not _lists(claim, pod):
@@ -437,13 +456,16 @@ class Scheduler:
         if name in cycle.allocations and self._in_flight.get(uid) is cycle.allocations[name]:
             del self._in_flight[uid]
 
-    def _nominate(self, pod: Pod, node: str) -> None:
+    def _nominate(self, cycle: Cycle) -> None:
+        """From now on everybody sees that a plugin may make the pod wait; what waits unseen has the client's time."""
+
         def change(found: Pod) -> Pod:
             return msgspec.structs.replace(
-                found, status=msgspec.structs.replace(found.status, nominated_node_name=node)
+                found, status=msgspec.structs.replace(found.status, nominated_node_name=cycle.node)
             )
 
-        self._server.patch(Pod, pod.metadata.key, pod.metadata.uid, change, by=Actor.SCHEDULER)
+        self._server.patch(Pod, cycle.pod.metadata.key, cycle.pod.metadata.uid, change, by=Actor.SCHEDULER)
+        cycle.deadline += cycle.permit
 
     def _post_binding(self, cycle: Cycle) -> None:
         """``BindingREST.setPodNodeAndMetadata`` (pkg/registry/core/pod/storage/storage.go)."""

@@ -38,6 +38,7 @@ from tests.dra.engine.simulation.clock import Clock
 from tests.dra.engine.simulation.objects import Job
 from tests.dra.engine.simulation.requests import ApiError, Conflict, Invalid, NotFound, Process, send
 from tests.dra.engine.simulation.server import Actor, Server
+from tests.dra.engine.simulation.sights import Sights
 from tests.dra.engine.simulation.violation import Violation
 
 ROUNDS: Final = 4
@@ -69,6 +70,7 @@ class Turn:
         wake: Callable[[Key, Instant], None],
         places: Places,
         told: Counter[str],
+        sights: Sights,
     ) -> None:
         self.disturbed = False
         """Whether the world has changed since the last decision by something else than this turn."""
@@ -81,6 +83,7 @@ class Turn:
         self._wake = wake
         self._places = places
         self._told = told
+        self._sights = sights
 
     def run(self) -> Process[None]:
         """Decide and apply."""
@@ -156,6 +159,7 @@ class Turn:
             yield from self._reread_claim(claim)
             raise
         self._world.observe_claim(written, now=self._clock.now, ours=True)
+        self._sights.claim(written, now=self._clock.now)
         return written.metadata.resource_version
 
     def _check_idempotent(self, plan: Plan) -> None:
