@@ -68,7 +68,13 @@ class Extender:
         writing = Writing(client, picture=self.picture, clock=clock, leadership=leadership)
         self._refused = Refused(picture=self.picture, writing=writing, clock=clock)
         self._remembering = Remembering(client, picture=self.picture, namespace=configuration.leader_election.namespace)
-        self._recorder = Recorder(client, instance=identity, controller="reserve.dra/extender", clock=clock)
+        self._recorder = Recorder(
+            client,
+            instance=identity,
+            controller="reserve.dra/extender",
+            clock=clock,
+            discarding=self.metrics.events_discarded.inc,
+        )
         reporting = Reporting(self._recorder)
         self._watching = Watching(
             client, picture=self.picture, clock=clock, freed=self._refused.freed, reporting=reporting

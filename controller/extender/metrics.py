@@ -74,6 +74,11 @@ class Metrics:
             ["method", "resource", "code"],
             registry=self.registry,
         )
+        self.events_discarded = Counter(
+            "dra_reserve_events_discarded",
+            "Events that were not posted: too many of one namespace wait, or the API server refused or was away",
+            registry=self.registry,
+        )
         self.dropped = dropped.observer(self.registry, "extender", "probes", "metrics")
         for outcome in OUTCOMES:
             self.binds.labels(outcome)

@@ -59,3 +59,14 @@ async def test_nodes_whose_annotation_cannot_be_read_are_counted():
         )
         await site.settle(GAUGES)
         assert told(site, "dra_reserve_node_reservation_faults") == 0
+
+
+async def test_events_that_are_not_posted_are_counted():
+    """The controller counted its own, the extender none: a flood of Events, or a right that is missing, went unseen."""
+    async with Site() as site:
+        assert told(site, "dra_reserve_events_discarded_total") == 0
+        site.faults.add(Rule(fault=Fault.REFUSED, component="extender", resource="events"))
+        kept = {"metadata": {"annotations": {"node.koordinator.sh/reservation": "{"}}}
+        await site.ask("PATCH", "/api/v1/nodes/n1", kept)
+        await site.settle(60.0)
+        assert told(site, "dra_reserve_events_discarded_total") == 1
