@@ -84,12 +84,13 @@ class Discovery:
         return (await self._group(wanted)).resources.get(wanted.resource)
 
     async def meant(self, wanted: GroupResource) -> GroupResource | None:
-        """Return what somebody meant who wrote ``deploy`` or ``job.batch``, as kubectl would; raises `ApiError`.
+        """Return what somebody meant who wrote ``deploy`` or ``jobs.v1.batch``, as kubectl would; raises `ApiError`.
 
-        For error texts: a reference is taken literally. The group that was written comes first, then the built-in ones.
+        For command lines and error texts: a reference in an object is taken literally. The group that was written comes
+        first, then the built-in ones.
         """
         served = sorted(each.name for each in (await self._client.read("/apis", _Groups)).groups or ())
-        for group in dict.fromkeys((wanted.group, "", "apps", "batch", *served)):
+        for group in dict.fromkeys((wanted.group, wanted.unversioned.group, "", "apps", "batch", *served)):
             known = await self._group(GroupResource(resource=wanted.resource, group=group))
             name = wanted.resource.lower()
             found = known.resources.get(name) or known.nicknames.get(name)

@@ -14,6 +14,7 @@ _LABEL: Final = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 _MAX_SUBDOMAIN: Final = 253
 _MAX_LABEL: Final = 63
 _QUOTED: Final = 60
+_VERSION: Final = re.compile(r"v[0-9]+((alpha|beta)[0-9]+)?")
 _UNKNOWN: Final = Uid("")
 
 
@@ -50,6 +51,12 @@ class GroupResource(Struct, frozen=True):
             wrong = f"{_quoted(text)}: {_quoted(group)} is no API group"
             raise MalformedReferenceError(f"{wrong}; write it as in: jobs.batch")
         return cls(resource=resource, group=group)
+
+    @property
+    def unversioned(self) -> "GroupResource":
+        """The same without a version, which kubectl takes between resource and group: ``jobs.v1.batch``."""
+        version, _, group = self.group.partition(".")
+        return GroupResource(resource=self.resource, group=group) if _VERSION.fullmatch(version) else self
 
 
 POD_GROUPS: Final = GroupResource(resource="podgroups", group="scheduling.k8s.io")

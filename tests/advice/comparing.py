@@ -6,6 +6,7 @@ read from the objects as kubectl shows them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -132,6 +133,7 @@ def _undone(then: Json, now: Json | None) -> Iterator[str]:
 def _same_workload(old: str, new: str) -> bool:
     """Tell whether a reference was put right: the same name, of the kind that kubectl takes the old one for."""
     kind, _, name = old.partition("/")
+    kind = re.sub(r"\.v[0-9]+((alpha|beta)[0-9]+)?(?=\.|$)", "", kind)  # kubectl takes a version there
     plural, _, now = new.partition("/")
     if "." in kind and kind.partition(".")[2] != plural.partition(".")[2]:
         return False  # a group that is not served is perhaps not served yet

@@ -419,6 +419,9 @@ def situation(prepare: Prepare, named: Trouble | str, outcome: Repaired | str, *
             wrongly_reserved("jobs.btach/train"), Trouble.KIND_UNKNOWN, "correct annotation", name="no-such-kind"
         ),
         situation(wrongly_reserved("jobs/train"), Trouble.KIND_UNKNOWN, reserved_for_the_job, name="no-group"),
+        situation(
+            wrongly_reserved("jobs.v1.batch/train"), Trouble.KIND_UNKNOWN, reserved_for_the_job, name="with-a-version"
+        ),
         situation(reserved_for_the_one_before, Trouble.WRONG_UID, "set annotation reserve.dra/reserved-for-uid"),
         situation(force_with_a_wrong_uid, Trouble.FORCE_IGNORED, "take the annotation off", "controller"),
         situation(force_against_a_pod, Trouble.FORCE_BLOCKED, "a of no controller", "controller"),

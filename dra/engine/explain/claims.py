@@ -382,7 +382,8 @@ class _Told:
         kind = (reference.resource, reference.api_group)
         seen = self.scene.snapshot.workloads
         found = next((each.meant for each in seen if (each.resource, each.group) == kind), "")
-        another = reference.api_group and found.partition(".")[2] != reference.api_group
+        group = reference.group_resource.unversioned.group
+        another = group and found.partition(".")[2] != group
         return f"{found}/{reference.name}" if found and not another else ""
 
     def _whose(self, pods: Sequence[Consumer]) -> str:

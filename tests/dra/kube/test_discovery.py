@@ -165,6 +165,7 @@ async def test_a_slow_group_does_not_hold_up_the_others(discovery, server, clock
         pytest.param("job", "jobs.batch", id="singular-without-a-group"),
         pytest.param("jobs", "jobs.batch", id="plural-without-a-group"),
         pytest.param("job.batch", "jobs.batch", id="singular"),
+        pytest.param("jobs.v1.batch", "jobs.batch", id="with-a-version"),
         pytest.param("jobs.btach", "jobs.batch", id="typo-in-the-group"),
         pytest.param("po", "pods", id="short-name"),
         pytest.param("no", None, id="not-in-a-namespace"),

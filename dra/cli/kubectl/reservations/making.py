@@ -48,6 +48,9 @@ _SHORT: Final = {
     "deploy": "deployments.apps",
     "deployment": "deployments.apps",
     "deployments": "deployments.apps",
+    "rc": "replicationcontrollers",
+    "replicationcontroller": "replicationcontrollers",
+    "cj": "cronjobs.batch",
     "cronjob": "cronjobs.batch",
     "cronjobs": "cronjobs.batch",
 }
@@ -134,9 +137,13 @@ def resources(*, cpu: str | None, memory: str | None, others: Sequence[str]) -> 
 
 
 def _parsed(text: str) -> ConsumerReference:
+    """Read an owner as kubectl does: ``jobs.batch/train``, ``job/train``, ``jobs.v1.batch/train``."""
     kind, slash, name = text.partition("/")
     try:
-        found = ConsumerReference.parse(f"{_SHORT.get(kind.lower(), kind)}{slash}{name}")
+        wanted = GroupResource.parse(kind.lower()).unversioned
+        known = GroupResource.parse(_SHORT.get(wanted.resource, str(wanted)))
+        meant = known if wanted.group in {"", known.group} else wanted
+        found = ConsumerReference.parse(f"{meant}{slash}{name}")
     except MalformedReferenceError as error:
         raise MalformedWishError(f"--owner {error}") from error
     if behind := _INDIRECT.get(str(found.group_resource)):

@@ -1,13 +1,15 @@
 """Reads reservations, and the nodes and pods that matter to them, into the books that the extender keeps."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from controller.extender.picture import Picture
 from dra.api.reservations.model import MalformedReservationError, Reservation, read
 from dra.engine.explain.snapshot import Snapshot
+from dra.engine.ledger import Item, items_of
 from dra.engine.reservations import placeholders
 from dra.kube.client import Client
-from dra.kube.resources import NODES, PODS, RESERVATIONS
+from dra.kube.resources import CLAIMS, NODES, PODS, RESERVATIONS
 from dra.model.claims import ResourceClaim
 from dra.model.meta import DynamicObject, Uid
 from dra.model.placement import Host, PlacedPod
@@ -37,12 +39,7 @@ class Found:
 
     def held_claims(self, reservation: Reservation) -> list[ResourceClaim]:
         """Return the claims that a reservation keeps allocated: those whose list names it."""
-        uid = reservation.metadata.uid
-        return [
-            each
-            for each in self.claims
-            if any(e.group_resource == OF_RESERVATIONS and e.uid == uid for e in each.entries)
-        ]
+        return kept_by(self.claims, Uid(reservation.metadata.uid))
 
     def placeholder(self, key: tuple[str, str]) -> PlacedPod | None:
         """Return the pod that looks for a place."""
@@ -62,6 +59,31 @@ async def objects(client: Client) -> list[DynamicObject]:
             listed.clear()
         listed += page.items
     return listed
+
+
+async def claims(client: Client) -> list[ResourceClaim]:
+    """Return all claims; raises ApiError."""
+    listed: list[ResourceClaim] = []
+    async for page in client.list_pages(CLAIMS, ResourceClaim):
+        if page.first:
+            listed.clear()
+        listed += page.items
+    return listed
+
+
+def kept_by(claims: Iterable[ResourceClaim], reservation: Uid) -> list[ResourceClaim]:
+    """Return the claims that a reservation keeps allocated: those whose list names it."""
+    return [
+        each
+        for each in claims
+        if any(e.group_resource == OF_RESERVATIONS and e.uid == reservation for e in each.entries)
+    ]
+
+
+def devices(claim: ResourceClaim) -> list[Item]:
+    """Return the devices that a claim has."""
+    allocation = claim.status.allocation
+    return sorted(items_of(allocation), key=str) if allocation is not None else []
 
 
 def found(snapshot: Snapshot) -> Found:

@@ -32,7 +32,8 @@ _SUFFIX: Final = {"none": "", "client": " (dry run)", "server": " (server dry ru
     "owners",
     metavar="RESOURCE/NAME",
     multiple=True,
-    help="Who may use it: jobs.batch/train for its pods, pod/NAME for one; may be repeated, may not exist yet.",
+    help="Who may use it, named as for kubectl get: jobs.batch/train or job/train for its pods, pod/NAME for one pod; "
+    "may be repeated, need not exist yet.",
 )
 @click.option("-l", "--selector", "labels", metavar="SELECTOR", default="", help="Pods with these labels may use it.")
 @click.option("-n", "--namespace", metavar="NAMESPACE", help="Where the owners are. Else that of the context.")
@@ -132,7 +133,10 @@ async def _create(
     discovery = Discovery(connection.client)
     kinds = dict(making.CONTROLLERS)
     for each in foreign:
-        if (found := await discovery.resolve(each)) is not None:
+        meant = await discovery.meant(each)
+        if meant is None or each.group not in {"", meant.group}:
+            continue  # a namesake of another group is another kind
+        if (found := await discovery.resolve(meant)) is not None:
             kinds[str(each)] = (found.api_version, found.kind)
     made = making.manifest(wish, kinds=kinds)
     try:

@@ -19,7 +19,6 @@ from dra.engine.explain import reservations as explaining
 from dra.engine.explain.reservations import Advice, Group
 from dra.engine.explain.snapshot import Snapshot
 from dra.engine.instants import NEVER
-from dra.engine.ledger import Item, items_of
 from dra.engine.reasons import named
 from dra.engine.remedies import Paste, Remedy, Weigh
 from dra.engine.reservations import claimants, expiry, keepers, marks, owners, phases, placeholders
@@ -50,10 +49,7 @@ def tell(snapshot: Snapshot, name: str, style: Style, *, now: datetime) -> None:
         click.echo("\n".join(folded_lines(lines(found, reservation, groups, wrong, now=now))))
     else:
         problem = {"text": wrong[0], **remedies.data(wrong[1])} if wrong is not None else None
-        claims = [
-            {"namespace": each.metadata.namespace, "name": each.metadata.name, "devices": [*map(str, _devices(each))]}
-            for each in found.held_claims(reservation)
-        ]
+        claims = [*map(_claim, found.held_claims(reservation))]
         nodes = [_group(each) for each in groups]
         told = {"nodes": nodes, "claims": claims, "problem": problem}
         style.write(found.objects[name].content | told | {"openOwners": owners.open_to_all(reservation.spec.owners)})
@@ -78,7 +74,8 @@ def lines(
             yield f"  used      {words.held(held.consumed)} by {held.consumers} pods; {words.held(left)} left"
     yield from _owners(reservation)
     for claim in found.held_claims(reservation):
-        yield f"  claim     {'/'.join(claim.metadata.key)}: {named(map(str, _devices(claim))) or 'has no devices'}"
+        devices = named(map(str, reading.devices(claim))) or "has no devices"
+        yield f"  claim     {'/'.join(claim.metadata.key)}: {devices}"
     at = expiry.deadline(reservation)
     if at != NEVER:
         yield f"  ends      {words.ends(reservation, now=now)}, at {words.moment(at)}"
@@ -93,6 +90,11 @@ def lines(
         yield from remedies.lines(wrong[1])
 
 
+def _claim(found: ResourceClaim) -> dict[str, Any]:
+    meta = found.metadata
+    return {"namespace": meta.namespace, "name": meta.name, "devices": [*map(str, reading.devices(found))]}
+
+
 def _owners(reservation: Reservation) -> Iterator[str]:
     spec = reservation.spec
     once = "; the first one has it for good" if spec.allocate_once else "; one after another"
@@ -101,11 +103,6 @@ def _owners(reservation: Reservation) -> Iterator[str]:
         yield f"  note      {named(paths)}: no namespace; whoever can create pods in any namespace can use it"
     for each in reservation.status.current_owners:
         yield f"  owner     pod {each.namespace}/{each.name}"
-
-
-def _devices(claim: ResourceClaim) -> list[Item]:
-    allocation = claim.status.allocation
-    return sorted(items_of(allocation), key=str) if allocation is not None else []
 
 
 def trouble(found: Found, reservation: Reservation, groups: Iterable[Group] = ()) -> tuple[str, Remedy] | None:

@@ -8,7 +8,8 @@ from dra.engine.explain import claims
 from dra.engine.explain.audit import audit
 from dra.engine.explain.problems import Trouble
 from dra.engine.explain.scene import Hold, Scene
-from dra.engine.explain.snapshot import Gap
+from dra.engine.explain.snapshot import Gap, SeenWorkload
+from dra.model.references import GroupResource
 from tests.dra.engine.explain.scenes import DRIVER, JOB, claim, entry, node, offer, pod, scene, workload
 
 FOREIGN = {"apiGroup": "example.com", "resource": "widgets", "name": "dam", "uid": "uid-dam"}
@@ -194,6 +195,29 @@ def test_a_key_with_a_slip_is_told_with_the_one_that_is_meant():
         "reserve.dra/reservedfor",
         "reserve.dra/reserved-for",
     )
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        pytest.param("jobs", "jobs.batch/train", id="without-the-group"),
+        pytest.param("jobs.v1.batch", "jobs.batch/train", id="with-a-version"),
+        pytest.param("jobs.batch.volcano.sh", "", id="a-namesake-of-another-group"),
+    ],
+)
+def test_a_kind_in_another_of_kubectls_forms_is_told_as_it_should_be_written(written, meant):
+    kind = GroupResource.parse(written)
+    seen = SeenWorkload(
+        resource=kind.resource,
+        group=kind.group,
+        namespace="ml",
+        name="train",
+        phase=WorkloadPhase.NO_KIND,
+        meant="jobs.batch",
+    )
+    waits = scene(claim("c", **annotated(reserved_for=f"{written}/train")), pods=(pod("a", "c"),), workloads=(seen,))
+    (problem,) = (each for each in audit(waits) if each.subject.kind == "ResourceClaim")
+    assert (problem.trouble, problem.numbers["meant"]) == (Trouble.KIND_UNKNOWN, meant)
 
 
 def test_there_is_nothing_to_tell_of_a_claim_that_is_not_there():

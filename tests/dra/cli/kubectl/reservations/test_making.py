@@ -32,6 +32,14 @@ def wish(**given):
             ],
             id="several-by-short-names",
         ),
+        *(
+            pytest.param(
+                {"owners": (written,)},
+                [{"controller": {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "namespace": "ml"}}],
+                id=written,
+            )
+            for written in ("job/train", "jobs/train", "Job/train", "job.batch/train", "jobs.v1.batch/train")
+        ),
         pytest.param(
             {"labels": "app=web,tier==front"},
             [{"object": {"namespace": "ml"}, "labelSelector": {"matchLabels": {"app": "web", "tier": "front"}}}],
@@ -93,6 +101,9 @@ def test_all_that_is_asked_for_is_in_the_object_and_nothing_else():
         pytest.param({"resources": {}, "labels": "a=b"}, "what is to be held?", id="nothing"),
         pytest.param({"owners": ("deployments.apps/web",)}, "its ReplicaSets", id="a-deployment"),
         pytest.param({"owners": ("train",)}, "jobs.batch/train", id="no-kind"),
+        pytest.param(
+            {"owners": ("jobs.batch.volcano.sh/x",)}, "no such kind is known", id="a-namesake-of-another-group"
+        ),
         pytest.param({"owners": ("crews.example.com/x",)}, "no such kind is known", id="unknown-kind"),
         pytest.param({"owners": ("pods/p",), "everywhere": True}, "-A goes with -l", id="a-name-in-all-namespaces"),
         pytest.param({"labels": "a in (b)"}, "-l a in (b)", id="selector"),

@@ -288,6 +288,9 @@ def test_a_reservation_is_told_with_the_claims_that_it_holds_and_their_devices()
     made.claims = tuple(msgspec.convert(each, ResourceClaim) for each in content)
     (line,) = (each for each in told(made, "one") if each.startswith("  claim"))
     assert line == "  claim     ml/gpus: gpu.example.com/n1/gpu-0, gpu.example.com/n1/gpu-1"
+    row = listing.row(made.objects["one"], now=NOON, claims=made.claims)
+    assert row.wide[-2:] == ("ml/gpus", "gpu.example.com/n1/gpu-0,gpu.example.com/n1/gpu-1")
+    assert listing.row(made.objects["one"], now=NOON, claims=()).wide[-2:] == ("<none>", "<none>")
 
 
 def test_a_pod_names_the_reservation_that_it_came_by_also_when_that_is_over():
