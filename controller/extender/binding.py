@@ -1,8 +1,10 @@
 """Bind: the transaction. A pod gets its place in the books, then in the reservation's status, then on the node.
 
 1. The books admit the pod: from here on nobody else is given the same.
-2. Into a reservation: its status names the pod, compared and swapped. Whoever acts on an older state fails here: a
-   replica that thinks it leads, a reservation that has ended meanwhile.
+2. Into a reservation for once, or one that holds devices: its status names the pod, compared and swapped. A replica
+   that thinks it leads, and a reservation that has ended meanwhile, fail here. Where owners share amounts, the books
+   read these from the annotations of bound pods: such a status names the pod after the binding, in one write with
+   others (`controller.reservations.loop`).
 3. One Binding, with the annotation that names the reservation.
 
 What is refused is taken back at once, in reverse. What was not answered stays held (`doubts`), until a read tells.
@@ -148,6 +150,10 @@ class Binder:
                 raise RefusedError("reservation has allocateOnce enabled and has already been allocated")
             return statuses.entering(reservation, consumer)
 
+        known = self._picture.reservation(inside)
+        if known is not None and not statuses.named_first(known.reservation):
+            change(known.reservation)
+            return known
         await self._writing.swap(inside, change, deadline=deadline)
         return self._picture.reservation(inside)
 

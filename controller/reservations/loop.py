@@ -47,6 +47,9 @@ RETRY_REFUSED: Final = (2.0, 60.0)
 BAD_REQUEST: Final = 400
 """A pod that the API server cannot decode: a field of the template has a value of another type."""
 
+SETTLES: Final = 1.0
+"""Seconds from an owner's binding or end to the status that says so, where owners share: one write for all of them."""
+
 NODES_EVERY: Final = 5.0
 """Seconds between two looks at whether reservations have lost their nodes."""
 
@@ -196,7 +199,7 @@ class ReservationLoop:
                 self._listener.reservation_unreadable(uid)
             return
         self._unreadable.pop(uid, None)
-        before = self.roster.observe(uid, obj.metadata.resource_version, reservation)
+        before = self.roster.observe(uid, obj.metadata.resource_version, reservation, now=self._clock.now())
         if self._listener is not None and before is not reservation:  # else older than what is known
             self._listener.observe_reservation(uid, reservation)
         placed = reservation.status.phase is Phase.AVAILABLE
@@ -217,14 +220,17 @@ class ReservationLoop:
     def _wake(self) -> None:
         if self._listener is not None:
             self._listener.woken()
-        dirty = self.roster.dirty
+        dirty, settling = self.roster.dirty, self.roster.settling
         if not self._acting:
             dirty.clear()
+            settling.clear()
             return
         if dirty or self.roster.waiting.news:
             self._gates.wake()
         while dirty:
             self._queue.touch(dirty.pop())
+        while settling:
+            self._queue.at(settling.pop(), self._clock.now() + SETTLES)
 
     # What is done
 
@@ -274,6 +280,8 @@ class ReservationLoop:
                 continue
             self.roster.note_short(uid, wall.timestamp() if plan.short else None)
             self._sleep(uid, plan, wall=wall)
+            if view.expected:
+                self._queue.at(uid, self.roster.expects_until(uid))
             if not any(isinstance(action, WriteStatus | Ask) for action in plan.actions):
                 return
 

@@ -13,6 +13,7 @@ from dra.api.configuration import Placeholders
 from dra.api.reservations.model import Phase, Reservation
 from dra.engine.instants import BIND_HORIZON, NEVER, Instant, WallTime
 from dra.engine.reservations import amounts, lifecycle, marks, owners, placeholders, yielding
+from dra.engine.reservations import status as statuses
 from dra.engine.reservations.claimants import Claimant, MalformedAnnotationError, allocated
 from dra.engine.reservations.lifecycle import View
 from dra.engine.reservations.phases import TERMINAL
@@ -25,6 +26,10 @@ from dra.model.placement import PlacedPod
 ASKED_FOR: Final = BIND_HORIZON
 """Seconds for which a pod that a status names, and that is not bound, may still be."""
 
+
+EXPECTED: Final = 5.0
+"""Seconds for which a pod that a status names is expected to be shown bound, before it is read: a bind takes less, and
+one read for each owner would be a request for each owner."""
 
 PASSED_OVER: Final = 300.0
 """Seconds for which a pod that was given room and did not take it is given none: others may want it."""
@@ -53,6 +58,8 @@ class Roster:
     def __init__(self, *, kind: Placeholders = Placeholders.REPLACED) -> None:
         self.dirty: set[Uid] = set()
         """The reservations about which there is news."""
+        self.settling: set[Uid] = set()
+        """Those whose owners come and go: their news may wait for more."""
         self.kind = kind
         self.waiting = Waiting()
         self._short: dict[Uid, WallTime] = {}
@@ -63,11 +70,13 @@ class Roster:
         self._inside: dict[Uid, dict[Uid, None]] = {}
         self._placeholders: dict[Uid, dict[Uid, PlacedPod]] = {}
         self._asked: dict[Uid, dict[Uid, _Asked]] = {}
+        self._named: dict[Uid, dict[Uid, Instant]] = {}
+        """Reservation → since when its status has named each pod."""
         self._ended: dict[Uid, set[Uid]] = {}
         self._never_bound: dict[Uid, set[Uid]] = {}
         self._refused: dict[Uid, str] = {}
 
-    def observe(self, uid: Uid, version: str, reservation: Reservation) -> Reservation | None:
+    def observe(self, uid: Uid, version: str, reservation: Reservation, *, now: Instant) -> Reservation | None:
         """Take in a reservation; return what was known of it. Older news than what is known are ignored."""
         before = self._reservations.get(uid)
         known = self._versions.get(uid, "")
@@ -78,6 +87,8 @@ class Roster:
         for memory in (self._ended, self._never_bound):
             if uid in memory:
                 memory[uid] &= listed
+        named = self._named.get(uid, {})
+        self._named[uid] = {each: named.get(each, now) for each in listed}
         self.dirty.add(uid)
         if self.kind is Placeholders.YIELDING:
             self.dirty |= self.waiting.observe_reservation(uid, reservation)
@@ -87,6 +98,7 @@ class Roster:
         """A reservation is gone."""
         for memory in (self._reservations, self._versions, self._asked, self._ended, self._never_bound, self._refused):
             memory.pop(uid, None)
+        self._named.pop(uid, None)
         self._short.pop(uid, None)
         self.dirty |= {uid} | self.waiting.forget_reservation(uid)
 
@@ -117,7 +129,7 @@ class Roster:
             if said:
                 self._inside.setdefault(said, {})[uid] = None
                 self._never_bound.get(said, set()).discard(uid)
-                self.dirty.add(said)
+                self._stirred(said)
 
     def homeless(self, nodes: Mapping[Key, object]) -> tuple[Uid, ...]:
         """Return the reservations whose node is not among those that there are."""
@@ -144,9 +156,15 @@ class Roster:
                 del inside[uid]
                 if certain:  # else it is asked about
                     self._ended.setdefault(said, set()).add(uid)
-                self.dirty.add(said)
+                self._stirred(said)
                 if not inside:
                     del self._inside[said]
+
+    def _stirred(self, uid: Uid) -> None:
+        """An owner has come or gone. A reservation that many may use hears of all owners of a second at once."""
+        reservation = self._reservations.get(uid)
+        shared = reservation is not None and not statuses.named_first(reservation)
+        (self.settling if shared and self.kind is Placeholders.REPLACED else self.dirty).add(uid)
 
     def _look_again(self, uid: Uid, pod: PlacedPod | None) -> None:
         """A pod that was not bound when it was read is bound, or gone: what was read is not true any more."""
@@ -195,6 +213,10 @@ class Roster:
             tuple(each.consumer for each in asked.values()),
         )
 
+    def expects_until(self, uid: Uid) -> Instant:
+        """Return when the last pod that the status names is expected no more; `NEVER` if it names none."""
+        return max(self._named.get(uid, {}).values(), default=NEVER) + EXPECTED
+
     def refused(self, uid: Uid, text: str) -> None:
         """The API server would not have the placeholder."""
         if self._refused.get(uid) != text:  # the same once more is no news: it is tried again in a while
@@ -214,6 +236,11 @@ class Roster:
         `devices` is whether the claims of its template can be held.
         """
         found = self._view(uid, nodes=nodes, devices=devices)
+        if found is not None and self.kind is Placeholders.REPLACED:
+            named = self._named.get(uid, {}).items()
+            found = msgspec.structs.replace(
+                found, expected=frozenset(each for each, since in named if now < since + EXPECTED)
+            )
         if found is None or self.kind is Placeholders.REPLACED or found.reservation.status.phase is not Phase.AVAILABLE:
             return found
         return msgspec.structs.replace(

@@ -3,6 +3,7 @@
 ``spec.ttl`` is one. Kept in nanoseconds, as Go does: what is read is exact, and no two texts of one length differ.
 """
 
+import functools
 import re
 from fractions import Fraction
 from typing import Final
@@ -21,6 +22,7 @@ class MalformedDurationError(ValueError):
     """A text that is no duration."""
 
 
+@functools.lru_cache(maxsize=1024)  # a reservation is read for each of its versions, its ttl is the same in all
 def parse(text: str) -> int:
     """Return the nanoseconds: ``"1h30m"`` → 5400000000000. Raises MalformedDurationError."""
     match = _WHOLE.fullmatch(text) if len(text) <= 64 else None  # noqa: PLR2004 - no duration is longer in earnest

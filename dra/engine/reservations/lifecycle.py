@@ -127,6 +127,8 @@ class View(Struct, frozen=True):
     """Pods that were read live for long enough, and were not bound."""
     asked: tuple[Consumer, ...] = ()
     """Pods that were read live and were not bound yet: their binding may be under way."""
+    expected: frozenset[Uid] = frozenset()
+    """Pods that the status has named for moments only: the watch is about to show these bound."""
     refused: str = ""
     """What the API server said when the placeholder was to be made."""
     devices: bool = False
@@ -222,7 +224,9 @@ def _using(view: View, *, now: WallTime) -> tuple[Action, ...]:
     for each in under_way:
         del missing[each.uid]
     if missing:  # what they take is not known either
-        return tuple(Ask(key=(each.namespace, each.name), uid=uid) for uid, each in missing.items())
+        expected = view.expected - holdings.predecessors(reservation)  # those run already, and name it later
+        asked = {uid: each for uid, each in missing.items() if uid not in expected}
+        return tuple(Ask(key=(each.namespace, each.name), uid=uid) for uid, each in asked.items())
     status = statuses.synced(reservation, (*view.consumers, *under_way), now=now, never_bound=view.never_bound)
     if status is None:
         return tuple(_annotated(view, (*view.consumers, *under_way)))

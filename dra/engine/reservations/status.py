@@ -12,7 +12,7 @@ from typing import Any
 
 from dra.api.reservations.model import ObjectReference, Phase, Quantities, Reservation, ReservationStatus
 from dra.engine.instants import WallTime
-from dra.engine.reservations import amounts, holdings
+from dra.engine.reservations import amounts, devices, holdings
 from dra.engine.reservations.amounts import Amounts
 from dra.engine.reservations.claimants import Claimant
 from dra.engine.reservations.phases import Happening, after
@@ -75,6 +75,17 @@ def synced(
     if reservation.spec.allocate_once and _used(reservation, inside, never_bound):
         found = after(found, Happening.ALLOCATED, now=now, message="an owner has it") or found
     return None if found == status else found
+
+
+def named_first(reservation: Reservation) -> bool:
+    """Whether the status names an owner before the owner is bound.
+
+    A reservation for once is given to nobody else from that write on; the controller gives a reservation's devices to
+    the pods that the status names, and keeps the room of those that it was placed over. Elsewhere the annotation of the
+    bound pod says the same, in the same write as the binding: the status may follow.
+    """
+    spec = reservation.spec
+    return spec.allocate_once or holdings.pre_allocates(spec) or bool(devices.asked_for(reservation))
 
 
 def entering(reservation: Reservation, pod: Consumer) -> ReservationStatus | None:

@@ -33,6 +33,8 @@ DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 RESERVATIONS = "/apis/scheduling.koordinator.sh/v1alpha1/reservations"
 PODS = "/api/v1/namespaces/default/pods"
 UNLIMITED = 1e6
+NAMED_FIRST = {"allocateOnce": False, "preAllocation": True, "allocatePolicy": "Restricted"}
+"""A reservation that many pods use and whose status names each before the pod is bound."""
 
 
 class Site:

@@ -17,7 +17,9 @@ WAITS = PlacedPod(metadata=ObjectMeta(namespace="default", name="p", uid=P))
 def test_a_pod_that_only_a_read_has_shown_is_in_until_another_read_shows_its_end():
     """Its annotation was taken off, or it came and went while the watch had to begin anew."""
     roster = Roster()
-    roster.observe(R, "1", available(status={"currentOwners": [{"namespace": "default", "name": "p", "uid": P}]}))
+    roster.observe(
+        R, "1", available(status={"currentOwners": [{"namespace": "default", "name": "p", "uid": P}]}), now=0.0
+    )
     roster.answer(R, P, replace(WAITS, spec=PlacedPodSpec(node_name="n")), now=0.0)
     (inside,) = roster.view(R, nodes={}).asked
     assert (inside.uid, inside.under_way) == (P, False)
@@ -32,7 +34,7 @@ def test_a_pod_that_only_a_read_has_shown_is_in_until_another_read_shows_its_end
 def test_a_pod_that_is_asked_about_again_when_it_is_due_is_not_due_again_at_the_same_instant(began):
     """Else time stands still in a simulation, and a core is busy outside (seed 382 of the histories, once)."""
     roster = Roster()
-    roster.observe(R, "1", available())
+    roster.observe(R, "1", available(), now=0.0)
     roster.answer(R, P, WAITS, now=began)
     again, (consumer,) = roster.ask_again(R)
     assert consumer.uid == P
@@ -42,13 +44,13 @@ def test_a_pod_that_is_asked_about_again_when_it_is_due_is_not_due_again_at_the_
 
 def test_nothing_is_left_of_a_reservation_that_is_gone():
     roster = Roster()
-    roster.observe(R, "1", available())
+    roster.observe(R, "1", available(), now=0.0)
     roster.answer(R, P, WAITS, now=0.0)
     roster.refused(R, "no such namespace")
     roster.forget(R)
     assert (roster.get(R), roster.uids(), roster.view(R, nodes={})) == (None, (), None)
     assert roster.ask_again(R) == (NEVER, ())
     assert R in roster.dirty
-    roster.observe(R, "2", available())
+    roster.observe(R, "2", available(), now=0.0)
     seen = roster.view(R, nodes={})
     assert (seen.asked, seen.refused) == ((), "")

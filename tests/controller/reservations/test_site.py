@@ -7,7 +7,7 @@ import pytest
 from controller.extender.refusals import AT_ONCE
 from dra.local.faults import Fault, Rule
 from tests.controller.reservations import malformed
-from tests.controller.reservations.site import PODS, RESERVATIONS, Site, ended
+from tests.controller.reservations.site import NAMED_FIRST, PODS, RESERVATIONS, Site, ended
 
 ALLOCATED = "scheduling.koordinator.sh/reservation-allocated"
 AFFINITY = "scheduling.koordinator.sh/reservation-affinity"
@@ -101,7 +101,7 @@ async def test_a_read_that_fails_is_tried_again_until_it_tells_what_became_of_a_
 @pytest.mark.parametrize("lost", ["pods/binding", "reservations.*/status"])
 async def test_what_was_not_answered_stays_held_until_a_read_tells(lost, after):
     async with Site() as site:
-        await site.reserve("r", "10", allocateOnce=False)
+        await site.reserve("r", "10", **NAMED_FIRST)
         await site.place("r")
         site.faults.add(Rule(fault=Fault.LOST, component="extender", resource=lost, after=after))
         owner = await site.pod("owner", "9", app="r")
@@ -489,7 +489,7 @@ LATE = {"fault": Fault.DELAY, "component": "extender", "seconds": 1.9}
 @pytest.mark.parametrize("seed", range(5))
 async def test_a_place_that_is_being_taken_back_is_not_given_to_the_same_pod_meanwhile(seed):
     async with Site(seed=seed) as site:
-        await site.reserve("r", "10", allocateOnce=False)
+        await site.reserve("r", "10", **NAMED_FIRST)
         await site.place("r")
         site.faults.add(Rule(fault=Fault.REFUSED, component="extender", resource="pods/binding", times=1))
         owner = await site.pod("owner", "9", app="r")
@@ -501,7 +501,7 @@ async def test_a_place_that_is_being_taken_back_is_not_given_to_the_same_pod_mea
 @pytest.mark.parametrize("seed", range(5))
 async def test_a_pod_that_is_bound_again_while_its_doubt_is_looked_into_keeps_its_place(seed):
     async with Site(seed=seed) as site:
-        await site.reserve("r", "10", allocateOnce=False)
+        await site.reserve("r", "10", **NAMED_FIRST)
         await site.place("r")
         site.faults.add(Rule(fault=Fault.LOST, component="extender", resource="pods/binding", times=1))
         owner = await site.pod("owner", "9", app="r")
