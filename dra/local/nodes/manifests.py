@@ -103,9 +103,9 @@ class Pod(Struct, frozen=True):
 
     @property
     def grace_seconds(self) -> float:
-        """How long its containers may take to stop."""
-        asked = self.metadata.deletion_grace_period_seconds
-        return float(self.spec.termination_grace_period_seconds if asked is None else asked)
+        """How long its containers may take to stop; a deletion that asks for none gets what the spec says."""
+        asked = self.metadata.deletion_grace_period_seconds or self.spec.termination_grace_period_seconds
+        return max(float(asked), 1.0)
 
     def ready(self, condition: str) -> bool:
         """Whether a condition is True."""

@@ -11,6 +11,8 @@ Rules, all of them the real kubelet's:
 2. A lost sandbox is told (`PodReadyToStartContainers` False) before a new one is tried; a pod that is never restarted
    fails instead.
 3. A refused pod is tried again after 60 to 90 seconds, or at once when anything but its status changes.
+4. A deletion by force removes the object, not the containers: they have the pod's grace period, and a second at least
+   (``calculateEffectiveGracePeriod`` in pkg/kubelet/pod_workers.go).
 """
 
 from dataclasses import dataclass, field
@@ -246,7 +248,7 @@ def _stop_if_asked(resident: Resident, *, now: float, wall: str) -> None:
     """Begin to stop a pod that is deleted; a shorter grace period that comes later counts."""
     if not (resident.gone or resident.pod.metadata.deleting):
         return
-    grace = 0.0 if resident.gone else resident.pod.grace_seconds
+    grace = resident.pod.grace_seconds
     if resident.stage is Stage.WAITING:
         resident.stage = Stage.ENDED
     elif resident.stage is Stage.UP:

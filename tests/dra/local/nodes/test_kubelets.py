@@ -322,5 +322,7 @@ async def test_a_pod_deleted_by_force_gives_its_devices_back():
         await asyncio.sleep(1)
         await plane.user.delete("pods", "p", gracePeriodSeconds=0)
         assert not await plane.user.names("pods")
-        await asyncio.sleep(1)
+        await asyncio.sleep(5)
+        assert list(kubelets.preparations)
+        await asyncio.sleep(6)
         assert not list(kubelets.preparations)

@@ -123,10 +123,35 @@ def test_a_pod_that_never_started_fails_when_it_is_deleted():
 
 
 def test_a_pod_deleted_by_force_ends_without_a_word():
-    subject = resident(**{STOP_SECONDS: "100"})
+    subject = resident()
     steps(subject, 0.0)
     subject.gone = True
     assert steps(subject, 1.0) == [Step.RELEASE, Step.FORGET]
+
+
+@pytest.mark.parametrize(
+    ("first", "spec", "ends"),
+    [
+        pytest.param(None, 30, 31.0, id="the-grace-period-of-its-spec"),
+        pytest.param(None, 0, 2.0, id="a-second-at-least"),
+        pytest.param(0, 30, 31.0, id="a-deletion-without-a-grace-period-before"),
+        pytest.param(7, 30, 8.0, id="a-deletion-with-a-grace-period-before"),
+    ],
+)
+def test_containers_of_a_pod_deleted_by_force_have_its_grace_period(first, spec, ends):
+    subject = resident(**{STOP_SECONDS: "100"})
+    subject.pod = Pod(
+        metadata=subject.pod.metadata,
+        spec=Spec(containers=[Container(name="main")], termination_grace_period_seconds=spec),
+    )
+    steps(subject, 0.0)
+    if first is not None:
+        deleted(subject, grace=first)
+        steps(subject, 1.0)
+    subject.gone = True
+    steps(subject, 1.0)
+    assert subject.wake == ends
+    assert steps(subject, ends) == [Step.RELEASE, Step.FORGET]
 
 
 def test_a_lost_sandbox_is_told_before_a_new_one_is_made():
