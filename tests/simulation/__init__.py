@@ -7,6 +7,10 @@ of decisions (`scenario`, `decisions`): who arrives when, which requests fail ho
 write, which node is lost. So a failing history is made shorter by leaving out decisions (`shrink`), and the same seed
 always gives the same writes.
 
+`upheavals` draws what is rare by itself: nodes that are removed or lose their labels, backups that are restored,
+watches that lag, preemption, pods of a scheduler that does not run, containers that outlive their pods. A campaign
+counts decisions by kind, and fails where one is rare.
+
 From the bottom up: `loop` (time), `processes` (who can crash), `world` (everything together), `chronicle` (what was
 written), `audit` (safety: what must never be, looked at after each write), `calm` (liveness: what must hold once
 nothing more happens), `play` (one seed), `campaign` (many of them, on all cores), `mutations` (broken rules that must

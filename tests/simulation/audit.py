@@ -5,8 +5,10 @@ possible answers for it: a scheduler may take back an allocation whose list is e
 if that emptied it under a running pod. Every other breach is a finding, whoever committed it.
 """
 
+from collections.abc import Iterable
+from copy import deepcopy
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -21,6 +23,7 @@ from dra.model.references import ConsumerReference
 from tests.simulation.violation import Violation
 
 if TYPE_CHECKING:
+    from controller.application import Application
     from tests.simulation.world import World
 
 CONTROLLER: Final = "controller"
@@ -64,6 +67,26 @@ class Tenure:
         return bool(self.ended_by)
 
 
+class Vanished(NamedTuple):
+    """A pod that was removed, and who could know."""
+
+    pod: Uid
+    listed: bool
+    watched_by: "tuple[Application, ...]"
+
+    @property
+    def seen(self) -> bool:
+        """Whether its entry told of it, or a controller has seen it go; else nobody can know (guarantees.md)."""
+        return self.listed or any(self.pod not in each.world._consumers for each in self.watched_by)
+
+
+class Saved(NamedTuple):
+    """What an audit knows that no object tells."""
+
+    tenures: dict[Uid, Tenure]
+    past: dict[Key, Tenure]
+
+
 class Audit:
     """Follows all writes."""
 
@@ -77,12 +100,45 @@ class Audit:
         """Of the claims that are allocated now."""
         self.past: dict[Key, Tenure] = {}
         """The last tenure of each name that is over."""
-        self.vanished: set[tuple[str, Uid]] = set()
-        """Nodes that did not report in when a pod vanished from them, with the claims that such pods had."""
+        self.vanished: dict[tuple[str, Uid], list[Vanished]] = {}
+        """Pods that were removed whose containers had not ended, by their nodes and claims."""
         self.given_up: set[Uid] = set()
-        """Pods that a person has vouched for, wrongly or not: what becomes of them is nobody's fault."""
+        """Pods of which nobody can know better: a person has vouched for them, or a backup says that they still run."""
         self.checks = 0
         self._world = world
+
+    def saved(self) -> Saved:
+        """Return what a backup of the API server does not hold."""
+        return Saved(deepcopy(self.tenures), deepcopy(self.past))
+
+    def restored(self, saved: Saved, objects: Iterable[tuple[str, bytes]]) -> None:
+        """The API server is what it was: what the time between has ended has ended, though objects say otherwise."""
+        ran = {pod.metadata.uid for pod in self.pods.values() if not pod.terminal}
+        for known in (self.claims, self.pods, self.nodes, self.jobs):
+            known.clear()
+        before = Saved(deepcopy(saved.tenures), deepcopy(saved.past))  # it may be restored once more
+        self.tenures, self.past = before.tenures, before.past
+        self.vanished.clear()
+        for collection, raw in objects:
+            self._know(collection, raw)
+        bound = (pod.metadata.uid for pod in self.pods.values() if pod.spec.node_name)
+        self.given_up |= {uid for uid in bound if uid not in ran}
+
+    def _know(self, collection: str, raw: bytes) -> None:
+        match collection:
+            case "resourceclaims.resource.k8s.io":
+                claim = _claim.decode(raw)
+                self.claims[claim.metadata.key] = claim
+            case "pods":
+                pod = _pod.decode(raw)
+                self.pods[pod.metadata.key] = pod
+            case "nodes":
+                node = _node.decode(raw)
+                self.nodes[node.metadata.name] = node
+            case "jobs.batch":
+                self._job(msgspec.json.decode(raw), gone=False)
+            case _:
+                pass
 
     def take(self, event: Event, *, actor: str, at: float) -> None:
         """Look at a write; raises Violation."""
@@ -104,9 +160,10 @@ class Audit:
                     self._pod(known, pod, at)
             case "nodes":
                 node = _node.decode(event.now.raw)
-                self.nodes[node.metadata.name] = node
-                if node.ready:
-                    self.vanished = {(name, uid) for name, uid in self.vanished if name != node.metadata.name}
+                if gone:
+                    self.nodes.pop(node.metadata.name, None)
+                else:
+                    self.nodes[node.metadata.name] = node
             case "jobs.batch":
                 found = msgspec.json.decode(event.now.raw)
                 self._job(found, gone=gone)
@@ -155,7 +212,7 @@ class Audit:
         tenure.ended_by = actor
         self.past[claim.metadata.key] = tenure
         for pod in self._users(claim):
-            if self._given_up(claim, pod):
+            if pod.metadata.uid in self.given_up or self._given_up(claim, pod):
                 continue
             if pod.spec.node_name and tenure.broken_for(pod.metadata.uid) and self._admits(tenure.allocation, pod):
                 raise Violation(
@@ -232,14 +289,17 @@ class Audit:
             self._started(pod, at)
 
     def _vanished(self, pod: Pod) -> None:
-        """A pod that was deleted by force from a node that does not report in may run there for long."""
+        """A pod that was deleted by force runs on for its grace period, longer where its node does not report in."""
         node = self.nodes.get(pod.spec.node_name)
-        if node is None or node.ready or pod.terminal or not _ready(pod):
+        if node is None or pod.terminal or pod.metadata.uid in self.given_up:
             return
         for name in claim_names(pod):
             claim = self.claims.get((pod.metadata.namespace, name))
             if claim is not None:
-                self.vanished.add((node.metadata.name, claim.metadata.uid))
+                uid = pod.metadata.uid
+                listed = any(entry.uid == uid for entry in claim.entries)
+                vanished = Vanished(uid, listed=listed, watched_by=self._world.watchers())
+                self.vanished.setdefault((node.metadata.name, claim.metadata.uid), []).append(vanished)
 
     def _bound(self, pod: Pod) -> None:
         """Whoever is bound relies on allocations: nobody may have taken them back meanwhile."""

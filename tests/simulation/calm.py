@@ -97,7 +97,7 @@ def stuck(world: "World", pod: Pod) -> str:  # noqa: PLR0911 - one reason after 
         return f"pod {name} is being deleted for ever"
     if (pod.spec.node_name and ready is not None and ready.status == "True") or meta.uid in audit.given_up:
         return ""
-    if world.is_foreign_gated(pod):
+    if world.is_foreign_gated(pod) or world.is_never_judged(pod):
         return ""
     taken = {r.device for t in audit.tenures.values() for r in t.allocation.devices.results or ()}
     here, wanted = set(world.beginning.nodes), 0

@@ -13,6 +13,15 @@ from tests.simulation.scenario import scenario
 CHUNK = 8
 """Seeds that a worker takes at a time."""
 
+ENOUGH = 500
+"""Seeds from which on a campaign is judged by the decisions that had an effect."""
+
+RARE = 0.01
+"""A kind of decision that has an effect in fewer seeds than this part of them is rare: it would find nothing."""
+
+DRAWN = 400
+"""Seeds that are drawn, not played, to know all kinds of decisions."""
+
 
 @dataclass(slots=True)
 class Figures:
@@ -23,14 +32,26 @@ class Figures:
     virtual_seconds: float = 0.0
     seconds: float = 0.0
     faults: Counter[str] = field(default_factory=Counter)
+    within: Counter[str] = field(default_factory=Counter)
+    """In how many seeds each kind of decision had an effect."""
     violations: dict[int, str] = field(default_factory=dict)
 
+    @property
+    def rare(self) -> tuple[str, ...]:
+        """Return the kinds of decisions that hardly any seed has; none of a campaign that is too short to tell."""
+        if self.seeds < ENOUGH:
+            return ()
+        return tuple(kind for kind in kinds() if self.within[kind] < RARE * self.seeds)
+
     def __str__(self) -> str:
+        made = ", ".join(f"{kind} {count}" for kind, count in sorted(self.within.items()))
         faults = ", ".join(f"{name} {count}" for name, count in sorted(self.faults.items()))
         days, cores = self.virtual_seconds / 86400, os.cpu_count()
         lines = [
             f"seeds {self.seeds}, steps {self.steps}, {days:.1f} virtual days in {self.seconds:.0f} s on {cores} cores",
             f"faults: {faults or 'none'}",
+            f"seeds by kind of decision: {made or 'none'}",
+            f"rare kinds: {', '.join(self.rare) or 'none'}",
             f"violations: {len(self.violations)}",
         ]
         lines += (f"  seed {seed}: {text.splitlines()[0]}" for seed, text in sorted(self.violations.items()))
@@ -46,6 +67,12 @@ class Report:
     steps: int
     seconds: float
     faults: Counter[str]
+    made: Counter[str]
+
+
+def kinds() -> tuple[str, ...]:
+    """Return the kinds of decisions that seeds draw."""
+    return tuple(sorted({decision.kind for seed in range(DRAWN) for decision in scenario(seed).decisions}))
 
 
 def run(seeds: Iterable[int], *, jobs: int = 0, until_violations: int = 0) -> Figures:
@@ -58,6 +85,7 @@ def run(seeds: Iterable[int], *, jobs: int = 0, until_violations: int = 0) -> Fi
         figures.steps += report.steps
         figures.virtual_seconds += report.seconds
         figures.faults += report.faults
+        figures.within.update(report.made.keys())
         if report.violation:
             figures.violations[report.seed] = report.violation
             if until_violations and len(figures.violations) >= until_violations:
@@ -78,4 +106,4 @@ def _reports(seeds: Iterable[int], jobs: int, *, chunk: int) -> Iterator[Report]
 def one(seed: int) -> Report:
     """Play one seed."""
     outcome = play(scenario(seed))
-    return Report(seed, outcome.violation, outcome.steps, outcome.seconds, outcome.faults)
+    return Report(seed, outcome.violation, outcome.steps, outcome.seconds, outcome.faults, outcome.made)

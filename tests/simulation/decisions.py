@@ -10,8 +10,8 @@ import msgspec
 
 from dra.engine.consumers import GATE
 from dra.kube.resources import CLAIMS, JOBS, PODS
-from dra.local.faults import Rule
-from dra.local.nodes.programs import RUN_SECONDS
+from dra.local.faults import Fault, Rule
+from dra.local.nodes.programs import RUN_SECONDS, STOP_SECONDS
 from dra.model import workloads
 
 if TYPE_CHECKING:
@@ -31,8 +31,13 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, ta
 
     at: float
 
-    async def play(self, world: "World") -> None:
-        """Let it happen."""
+    @property
+    def kind(self) -> str:
+        """As what it is counted."""
+        return " ".join(filter(None, (type(self).__name__, getattr(self, "how", ""))))
+
+    async def play(self, world: "World") -> bool:
+        """Let it happen; return whether it could."""
         raise NotImplementedError
 
     def __str__(self) -> str:
@@ -50,7 +55,7 @@ class CreateClaim(Decision):
     known: bool = False
     pre_list: bool = False
 
-    async def play(self, world: "World") -> None:
+    async def play(self, world: "World") -> bool:
         annotations = {workloads.PRE_LIST: "true"} if self.pre_list else {}
         spec: dict[str, Any] = {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu"}}]}}
         found = world.find(JOBS, self.namespace, self.job) if self.job else None
@@ -62,7 +67,7 @@ class CreateClaim(Decision):
             if uid:
                 annotations[workloads.RESERVED_FOR_UID] = uid
         meta = {"name": self.name, **({"annotations": annotations} if annotations else {})}
-        await world.create(CLAIMS, self.namespace, {"metadata": meta, "spec": spec})
+        return await world.create(CLAIMS, self.namespace, {"metadata": meta, "spec": spec})
 
 
 class CreateJob(Decision):
@@ -76,11 +81,11 @@ class CreateJob(Decision):
     seconds: float | None = None
     """How long its pods run; None: until somebody ends them."""
 
-    async def play(self, world: "World") -> None:
+    async def play(self, world: "World") -> bool:
         annotations = {RUN_SECONDS: str(self.seconds)} if self.seconds is not None else {}
         template = {"metadata": {"annotations": annotations}, "spec": pod_spec(self.claims, gated=self.gated)}
         spec = {"parallelism": self.pods, "completions": max(self.pods, 1), "template": template}
-        await world.create(JOBS, self.namespace, {"metadata": {"name": self.name}, "spec": spec})
+        return await world.create(JOBS, self.namespace, {"metadata": {"name": self.name}, "spec": spec})
 
 
 class EndJob(Decision):
@@ -90,10 +95,11 @@ class EndJob(Decision):
     name: str
     how: Literal["finished", "deleted", "replaced"]
 
-    async def play(self, world: "World") -> None:
-        await world.end_job(self.namespace, self.name, finished=self.how == "finished")
+    async def play(self, world: "World") -> bool:
+        ended = await world.end_job(self.namespace, self.name, finished=self.how == "finished")
         if self.how == "replaced":
             await CreateJob(at=self.at, namespace=self.namespace, name=self.name).play(world)
+        return ended
 
 
 class CreatePods(Decision):
@@ -110,19 +116,35 @@ class CreatePods(Decision):
     """Whether each of them has a claim of its own besides, made from a template."""
     seconds: float | None = None
     """How long they run; None: until somebody ends them."""
+    grace: int = 5
+    """Their ``terminationGracePeriodSeconds``."""
+    stop: float = 0.0
+    """Seconds that their containers take to end."""
+    scheduler: str = ""
+    """Their ``schedulerName``, if it is not the default one's."""
 
-    async def play(self, world: "World") -> None:
+    @property
+    def kind(self) -> str:
+        return "CreatePods of a scheduler that does not run" if self.scheduler else "CreatePods"
+
+    async def play(self, world: "World") -> bool:
         annotations = {workloads.PRE_LIST: "true"} if self.opted_in else {}
+        if self.stop:
+            annotations[STOP_SECONDS] = str(self.stop)
         if self.seconds is not None:
             annotations[RUN_SECONDS] = str(self.seconds)
-        spec = pod_spec(self.claims, gated=self.gated, foreign_gate=self.foreign_gate)
+        spec = pod_spec(self.claims, gated=self.gated, foreign_gate=self.foreign_gate, grace=self.grace)
+        if self.scheduler:
+            spec["schedulerName"] = self.scheduler
         if self.template:
             spec["resourceClaims"].append({"name": "own", "resourceClaimTemplateName": TEMPLATE})
         if self.priority:
             spec["priorityClassName"] = URGENT
+        created = False
         for name in self.names:
             meta = {"name": name, **({"annotations": annotations} if annotations else {})}
-            await world.create(PODS, self.namespace, {"metadata": meta, "spec": spec})
+            created |= await world.create(PODS, self.namespace, {"metadata": meta, "spec": spec})
+        return created
 
 
 class EndPod(Decision):
@@ -132,11 +154,10 @@ class EndPod(Decision):
     name: str
     how: Literal["deleted", "forced", "let go"]
 
-    async def play(self, world: "World") -> None:
+    async def play(self, world: "World") -> bool:
         if self.how == "let go":
-            await world.let_go(self.namespace, self.name)
-        else:
-            await world.delete(PODS, self.namespace, self.name, grace=0 if self.how == "forced" else None)
+            return await world.let_go(self.namespace, self.name)
+        return await world.delete(PODS, self.namespace, self.name, grace=0 if self.how == "forced" else None)
 
 
 class EndClaim(Decision):
@@ -146,27 +167,70 @@ class EndClaim(Decision):
     name: str
     how: Literal["deleted", "released", "forced", "shared"]
 
-    async def play(self, world: "World") -> None:
+    async def play(self, world: "World") -> bool:
         match self.how:
             case "deleted":
-                await world.delete(CLAIMS, self.namespace, self.name)
+                return await world.delete(CLAIMS, self.namespace, self.name)
             case "released":
-                await world.release(self.namespace, self.name)
+                return await world.release(self.namespace, self.name)
             case "forced":
-                await world.force(self.namespace, self.name)
+                return await world.force(self.namespace, self.name)
             case "shared":
-                await world.share(self.namespace, self.name)
+                return await world.share(self.namespace, self.name)
 
 
 class NodeIs(Decision):
-    """A node falls silent for some seconds, starts anew, or is cordoned for some time."""
+    """A node falls silent for some seconds, starts anew, is cordoned, loses its labels, or is removed with its machine.
+
+    After ``seconds`` it is as before; a machine that was removed comes back as a new one.
+    """
 
     name: str
-    how: Literal["lost", "booted", "cordoned"]
+    how: Literal["lost", "booted", "cordoned", "relabelled", "removed"]
     seconds: float = 0.0
 
-    async def play(self, world: "World") -> None:
-        await world.disturb_node(self.name, self.how, self.seconds)
+    async def play(self, world: "World") -> bool:
+        return await world.disturb_node(self.name, self.how, self.seconds)
+
+
+class WatchLags(Decision):
+    """A watch of the controller is behind for some time, up to so many seconds each time."""
+
+    what: Literal["nodes", "pods", "resourceclaims.resource.k8s.io", "jobs.batch"]
+    seconds: float
+    lasting: float
+
+    @property
+    def kind(self) -> str:
+        return f"WatchLags {self.what.partition('.')[0]}"
+
+    async def play(self, world: "World") -> bool:
+        late = {"component": "controller*", "verb": "watch", "resource": self.what}
+        world.faults.add(Rule(fault=Fault.DELAY, seconds=self.seconds, lasting=self.lasting, **late))
+        return True
+
+
+class Preempt(Decision):
+    """A pod makes another one leave, as a scheduler does: nominated for its node, and the other one is deleted."""
+
+    namespace: str
+    name: str
+    victim: str
+
+    async def play(self, world: "World") -> bool:
+        return await world.preempt(self.namespace, self.name, self.victim)
+
+
+class Backup(Decision):
+    """The state of the API server is saved, or put back as it was saved last."""
+
+    how: Literal["taken", "restored"]
+
+    async def play(self, world: "World") -> bool:
+        if self.how == "taken":
+            world.take_backup()
+            return True
+        return world.restore_backup()
 
 
 class SandboxIsLost(Decision):
@@ -175,8 +239,8 @@ class SandboxIsLost(Decision):
     namespace: str
     name: str
 
-    async def play(self, world: "World") -> None:
-        await world.lose_sandbox(self.namespace, self.name)
+    async def play(self, world: "World") -> bool:
+        return await world.lose_sandbox(self.namespace, self.name)
 
 
 class Misfortune(Decision):
@@ -184,8 +248,13 @@ class Misfortune(Decision):
 
     rule: Rule
 
-    async def play(self, world: "World") -> None:
+    async def play(self, world: "World") -> bool:
         world.faults.add(self.rule)
+        return True
+
+    @property
+    def kind(self) -> str:
+        return f"Misfortune {self.rule.fault}"
 
     def __str__(self) -> str:
         fields = ((f.name, getattr(self.rule, f.name), f.default) for f in msgspec.structs.fields(self.rule))
@@ -199,8 +268,8 @@ class Death(Decision):
     component: str
     seconds: float
 
-    async def play(self, world: "World") -> None:
-        world.kill(self.component, down=self.seconds)
+    async def play(self, world: "World") -> bool:
+        return world.kill(self.component, down=self.seconds)
 
 
 class EndPodOf(Decision):
@@ -211,15 +280,16 @@ class EndPodOf(Decision):
     number: int
     forced: bool = False
 
-    async def play(self, world: "World") -> None:
+    async def play(self, world: "World") -> bool:
         found = [s.key.name for s in world.all(PODS) if s.key.namespace == self.namespace]
         mine = [name for name in found if name.startswith(f"{self.job}-")]
-        if mine:
-            name = mine[self.number % len(mine)]
-            await world.delete(PODS, self.namespace, name, grace=0 if self.forced else None)
+        if not mine:
+            return False
+        name = mine[self.number % len(mine)]
+        return await world.delete(PODS, self.namespace, name, grace=0 if self.forced else None)
 
 
-def pod_spec(claims: tuple[str, ...], *, gated: bool, foreign_gate: bool = False) -> dict[str, Any]:
+def pod_spec(claims: tuple[str, ...], *, gated: bool, foreign_gate: bool = False, grace: int = 5) -> dict[str, Any]:
     """Return the spec of a pod that uses claims."""
     gates = [GATE] * gated + [FOREIGN_GATE] * foreign_gate
     uses = [{"name": name, "resourceClaimName": name} for name in claims]
@@ -233,7 +303,7 @@ def pod_spec(claims: tuple[str, ...], *, gated: bool, foreign_gate: bool = False
     spec: dict[str, Any] = {
         "containers": [container],
         "restartPolicy": "Never",
-        "terminationGracePeriodSeconds": 5,
+        "terminationGracePeriodSeconds": grace,
         "resourceClaims": uses,
     }
     return spec | ({"schedulingGates": [{"name": gate} for gate in gates]} if gates else {})

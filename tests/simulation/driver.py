@@ -59,11 +59,20 @@ class Driver:
         """Nothing runs there any more."""
         self._held.pop(node, None)
 
-    def _matters(self, node: str, holder: ClaimIdentity) -> bool:
-        """Whether anybody could have known: a pod that is there, or a node that does not report in.
+    def forget_orphans(self, *, but: Collection[str]) -> None:
+        """Kubelets start anew: what has no pod any more is ended before anything else, where they can."""
+        for node, held in self._held.items():
+            if node not in but:
+                for device in [device for device, holder in held.items() if not self._used(node, holder)]:
+                    del held[device]
 
-        Who deletes a pod by force says that its containers are no more, and nobody waits for its kubelet.
-        """
+    def _matters(self, node: str, holder: ClaimIdentity) -> bool:
+        """Whether anybody could have known: of a pod that is there, or that was removed while its containers ran on."""
+        vanished = self._world.audit.vanished.get((node, holder.uid), ())
+        return self._used(node, holder) or any(each.seen for each in vanished)
+
+    def _used(self, node: str, holder: ClaimIdentity) -> bool:
+        """Whether a pod on a node uses a claim, as the API server has it."""
         namespace, name = holder.key
         for pod in self._world.audit.pods.values():
             if pod.metadata.uid in self._world.audit.given_up:
@@ -72,4 +81,4 @@ class Driver:
                 claim = self._world.audit.claims.get(holder.key)
                 if name in claim_names(pod) and claim is not None and claim.metadata.uid == holder.uid:
                     return True
-        return (node, holder.uid) in self._world.audit.vanished
+        return False

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias
 from controller.confirmation import Confirmation
 from controller.leadership import Leadership
 from controller.writer import Writer
-from dra.engine import consumers
+from dra.engine import consumers, vanishing
 from dra.engine.claims.view import ClaimView
 from dra.engine.instants import NEVER
 from dra.kube.client import Client
@@ -91,6 +91,15 @@ def succeed_without_a_pause(put: Put) -> None:
     put(Leadership, "quiet_until", lambda _: -NEVER)
 
 
+def free_under_vanished_pods(put: Put) -> None:
+    """Take a pod that was deleted by force for one whose containers have ended."""
+
+    def running(*_: object, **__: object) -> tuple[()]:
+        return ()
+
+    put(vanishing, "running", running)
+
+
 MUTATIONS: Final[tuple[Mutation, ...]] = (
     *map(of_engine, engine.MUTATIONS),
     prune_unstarted_pods,
@@ -99,6 +108,7 @@ MUTATIONS: Final[tuple[Mutation, ...]] = (
     write_whatever_the_version,
     forget_lost_answers,
     succeed_without_a_pause,
+    free_under_vanished_pods,
 )
 
 BY_NAME: Final[Mapping[str, Mutation]] = MappingProxyType({mutation.__name__: mutation for mutation in MUTATIONS})

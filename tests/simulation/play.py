@@ -31,6 +31,8 @@ class Outcome:
     seconds: float = 0.0
     """Virtual ones."""
     faults: Counter[str] = field(default_factory=Counter)
+    made: Counter[str] = field(default_factory=Counter)
+    """How often each kind of decision has had an effect."""
     digest: str = ""
     chronicle: Chronicle = field(default_factory=Chronicle)
 
@@ -80,7 +82,7 @@ def play(scenario: Scenario) -> Outcome:
     if errors.found and not outcome.violation:
         outcome.violation = errors.found[0]
     outcome.steps, outcome.seconds = world.chronicle.writes, world.clock.now()
-    outcome.faults = world.counts()
+    outcome.faults, outcome.made = world.counts(), world.made
     outcome.digest, outcome.chronicle = world.chronicle.digest, world.chronicle
     return outcome
 
@@ -89,7 +91,8 @@ async def _live(world: World, scenario: Scenario) -> None:
     await world.begin()
     for decision in sorted(scenario.decisions, key=lambda d: d.at):
         await asyncio.sleep(max(decision.at - world.clock.now(), 0.0))
-        await decision.play(world)
+        if await decision.play(world):
+            world.made[decision.kind] += 1
     await asyncio.sleep(max(scenario.until - world.clock.now(), 0.0))
     await calm.run(world)
 

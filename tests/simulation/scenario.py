@@ -25,6 +25,7 @@ from tests.simulation.decisions import (
     SandboxIsLost,
 )
 from tests.simulation.limits import USUAL
+from tests.simulation.upheavals import Upheavals
 from tests.simulation.world import Beginning
 
 ARRIVALS: Final = 40.0
@@ -63,12 +64,13 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
 
 def scenario(seed: int) -> Scenario:
     """Return what the seed stands for."""
-    return _Draft(Random(seed)).scenario(seed)
+    return _Draft(Random(seed), Upheavals(seed)).scenario(seed)
 
 
 class _Draft:
-    def __init__(self, chance: Random) -> None:
+    def __init__(self, chance: Random, upheavals: Upheavals) -> None:
         self._chance = chance
+        self._upheavals = upheavals
         self._decisions: list[Decision] = []
         replicas = 2 if self._maybe(0.15) else 1
         self._beginning = Beginning(
@@ -78,6 +80,7 @@ class _Draft:
             replicas=replicas,
             release_finished=self._maybe(0.9),
             lists=chance.choice((USUAL, (7, 2), (6, 2), (5, 1))),
+            by_label=upheavals.by_label,
         )
         self._controllers = "controller*"
         self._components = (self._controllers, self._controllers, "scheduler", "nodes", "workloads")
@@ -93,6 +96,7 @@ class _Draft:
             self._deaths()
         if self._maybe(0.5):
             self._nodes()
+        self._add(*self._upheavals.decisions(self._beginning.nodes, self._pods))
         ordered = tuple(sorted(self._decisions, key=lambda d: d.at))
         until = max((d.at for d in ordered), default=0.0)
         return Scenario(seed=seed, beginning=self._beginning, decisions=ordered, until=until)
@@ -155,6 +159,7 @@ class _Draft:
                     priority=self._chance.randrange(2),
                     template=self._maybe(0.1),
                     seconds=self._when(0.5, 60.0) if self._maybe(0.5) else None,
+                    **self._upheavals.traits(),
                 )
             )
 

@@ -20,6 +20,7 @@ FINDS = {
     "prune_unstarted_pods": 31,
     "compare_names_instead_of_uids": 90,
     "leave_the_finalizer": 223,
+    "free_under_vanished_pods": 1010,
 }
 """Broken rules, and from which seed on they are found at once, to save time: any other below `WITHIN` would do."""
 

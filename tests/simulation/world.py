@@ -18,16 +18,17 @@ from dra.kube.resources import CLAIMS, JOBS, NODES, PODS, TEMPLATES, Resource
 from dra.kube.transport import JSON, MERGE_PATCH, Request, Response, Transport
 from dra.local.faults import Faults
 from dra.local.nodes.inventory import NodeSpec
-from dra.local.nodes.kubelets import Kubelets
+from dra.local.nodes.kubelets import REBOOT_SECONDS, Kubelets
 from dra.local.objects import Object
 from dra.local.scheduler.scheduler import Scheduler
 from dra.local.schemas.structures import Dialect
 from dra.local.server import ApiServer, Watch
 from dra.local.store import Event, Key, Stored
 from dra.local.workloads.controllers import WorkloadControllers
+from dra.model.placement import DEFAULT_SCHEDULER
 from dra.model.pods import Pod
 from dra.model.workloads import FORCE_RELEASE
-from tests.simulation.audit import FOREIGN, Audit
+from tests.simulation.audit import FOREIGN, Audit, Saved
 from tests.simulation.chronicle import Chronicle
 from tests.simulation.decisions import FOREIGN_GATE, TEMPLATE, URGENT
 from tests.simulation.driver import DRIVER, Driver
@@ -47,6 +48,18 @@ DOWN: Final = 3.0
 UNLIMITED: Final = 1e6
 """Requests per second of everybody but the controller."""
 
+PREEMPTOR: Final = "scheduler"
+DISRUPTION: Final = "DisruptionTarget"
+
+NOMINATED: Final = 30.0
+"""Seconds after which a scheduler takes a nomination back that has come to nothing."""
+
+COLLECTED: Final = 45.0
+"""Seconds after which the pods of a node that is gone are removed (podgc: a quarantine of 40 s, a look each 20 s)."""
+
+LABEL: Final = "reach.example.com/{}"
+"""The label by which nodes reach a device, where they do so by labels."""
+
 SILENT: Final = 40.0
 """Seconds after which the node controller takes a silent kubelet for lost (``--node-monitor-grace-period``)."""
 
@@ -58,6 +71,8 @@ class Beginning(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the API server knows the KEP's fields."""
     devices: tuple[tuple[str, tuple[str, ...]], ...] = (("gpu-0", ("n1", "n2", "n3")),)
     """Names of devices, and of the nodes that reach each."""
+    by_label: bool = False
+    """Whether nodes reach devices by labels of theirs, which may change."""
     nodes: tuple[str, ...] = ("n1", "n2", "n3")
     namespaces: tuple[str, ...] = ("ml",)
     replicas: int = 1
@@ -113,12 +128,14 @@ class World:
         self.driver = Driver(self)
         self.lost: dict[str, float] = {}
         """Nodes that are silent, and since when."""
-        self.strokes: Counter[str] = Counter()
-        """How often what else can go wrong has happened."""
+        self.made: Counter[str] = Counter()
+        """How often each kind of decision has had an effect."""
         self.kubelets: Kubelets | None = None
         self._loop = loop
+        self._backup: tuple[int, list[Stored], Saved] | None = None
         self._chance = Random(seed + 2)
-        self._hand = {actor: _Attributed(self, actor) for actor in (USER, OWNER, NODE_CONTROLLER, STRANGER)}
+        hands = (USER, OWNER, NODE_CONTROLLER, STRANGER, PREEMPTOR)
+        self._hand = {actor: _Attributed(self, actor) for actor in hands}
         self._listen()
         starts: dict[str, Callable[[Transport], Any]] = {
             "scheduler": self._scheduler,
@@ -133,7 +150,7 @@ class World:
             name: Process(name, start, server=_Attributed(self, name), faults=self.faults)
             for name, start in starts.items()
         }
-        self.applications: list[Application] = []
+        self._controllers: dict[str, Application] = {}
 
     async def begin(self) -> None:
         """Make what there is at the beginning, and start everybody."""
@@ -143,7 +160,8 @@ class World:
         await self.create_at("/apis/scheduling.k8s.io/v1/priorityclasses", {"metadata": {"name": URGENT}, "value": 1})
         await self.create_at("/apis/resource.k8s.io/v1/deviceclasses", _CLASS)
         for device, reached in self.beginning.devices:
-            await self.create_at("/apis/resource.k8s.io/v1/resourceslices", _slice(device, reached))
+            slices = _slice(device, reached, by_label=self.beginning.by_label)
+            await self.create_at("/apis/resource.k8s.io/v1/resourceslices", slices)
         for process in self.processes.values():
             process.begin()
 
@@ -153,8 +171,13 @@ class World:
         identity = f"{name}_{self.processes[name].lives}"
         settings = configuration(replicas=self.beginning.replicas, release_finished=self.beginning.release_finished)
         application = Application(settings, transport, clock=self.clock, identity=identity)
-        self.applications.append(application)
+        self._controllers[name] = application
         await application.run()
+
+    def watchers(self) -> tuple[Application, ...]:
+        """Return the controllers that run, and have listed everything."""
+        running = [each for name, each in self._controllers.items() if self.processes[name].up]
+        return tuple(each for each in running if not each._watches.troubles())
 
     async def _scheduler(self, transport: Transport) -> None:
         await Scheduler(self._client(transport), clock=self.clock, chance=self._chance).run()
@@ -165,7 +188,7 @@ class World:
     async def _nodes(self, transport: Transport) -> None:
         self.kubelets = Kubelets(
             self._client(transport),
-            nodes=[NodeSpec(name=name) for name in self.beginning.nodes],
+            nodes=[NodeSpec(name=name, labels=self._labels(name)) for name in self.beginning.nodes],
             clock=self.clock,
             chance=self._chance,
             api="kep" if self.kep else "stock",
@@ -174,7 +197,12 @@ class World:
         )
         for name in self.lost:
             self.kubelets.silence(name)
+        self.driver.forget_orphans(but=self.lost)
         await self.kubelets.run()
+
+    def _labels(self, node: str) -> dict[str, str]:
+        """Return by which labels a node reaches devices."""
+        return {LABEL.format(device): "true" for device, nodes in self.beginning.devices if node in nodes}
 
     def _client(self, transport: Transport) -> Client:
         return Client(transport, Limiter(UNLIMITED, int(UNLIMITED), clock=self.clock), clock=self.clock)
@@ -185,7 +213,6 @@ class World:
         killed = [p for p in hit if p.kill(down=down)]
         for process in killed:
             self.note(f"{process.name} dies, back in {down:g} s")
-            self.strokes["death"] += 1
         return bool(killed)
 
     def _crash(self, component: str) -> bool:
@@ -196,8 +223,8 @@ class World:
         self.chronicle.note(text, actor="fate", at=self.clock.now())
 
     def counts(self) -> Counter[str]:
-        """Return how often each kind of bad luck has happened."""
-        return Counter({str(fault): count for fault, count in self.faults.counts.items()}) + self.strokes
+        """Return how often each kind of fault has happened."""
+        return Counter({str(fault): count for fault, count in self.faults.counts.items()})
 
     # What is there:
 
@@ -212,23 +239,24 @@ class World:
 
     # Users, and owners of workloads:
 
-    async def create(self, resource: Resource, namespace: str, body: Object) -> None:
+    async def create(self, resource: Resource, namespace: str, body: Object) -> bool:
         """Create an object; a name that is taken stays with whoever has it."""
-        await self.create_at(resource.path(namespace or None), body)
+        return await self.create_at(resource.path(namespace or None), body)
 
-    async def create_at(self, path: str, body: Object) -> None:
-        await self._ask(USER, "POST", path, body, but=(409,))
+    async def create_at(self, path: str, body: Object) -> bool:
+        return await self._ask(USER, "POST", path, body, but=(409,))
 
-    async def delete(self, resource: Resource, namespace: str, name: str, *, grace: int | None = None) -> None:
+    async def delete(
+        self, resource: Resource, namespace: str, name: str, *, grace: int | None = None, actor: str = USER
+    ) -> bool:
         """Ask for the deletion of an object, if it is there."""
         options = {"gracePeriodSeconds": grace} if grace is not None else {}
-        await self._ask(USER, "DELETE", resource.path(namespace or None, name), options, but=(404,))
+        return await self._ask(actor, "DELETE", resource.path(namespace or None, name), options, but=(404,))
 
-    async def end_job(self, namespace: str, name: str, *, finished: bool) -> None:
+    async def end_job(self, namespace: str, name: str, *, finished: bool) -> bool:
         """Finish a Job for good, or delete it."""
         if not finished:
-            await self.delete(JOBS, namespace, name)
-            return
+            return await self.delete(JOBS, namespace, name)
         now = second_time(self.clock.wall())
         conditions = [
             {
@@ -241,33 +269,37 @@ class World:
             for kind in ("SuccessCriteriaMet", "Complete")
         ]
         status = {"conditions": conditions, "startTime": now, "completionTime": now}
-        await self.patch(JOBS, namespace, name, {"status": status}, "status", actor=OWNER)
+        return await self.patch(JOBS, namespace, name, {"status": status}, "status", actor=OWNER)
 
-    async def let_go(self, namespace: str, name: str) -> None:
+    async def let_go(self, namespace: str, name: str) -> bool:
         """Take a foreign gate off a pod."""
         found = self.find(PODS, namespace, name)
         gates = (found or {}).get("spec", {}).get("schedulingGates", [])
         kept = [gate for gate in gates if gate["name"] != FOREIGN_GATE]
-        if found is not None and len(kept) < len(gates):
-            await self.patch(PODS, namespace, name, {"spec": {"schedulingGates": kept or None}})
+        if found is None or len(kept) == len(gates):
+            return False
+        return await self.patch(PODS, namespace, name, {"spec": {"schedulingGates": kept or None}})
 
-    async def release(self, namespace: str, name: str) -> None:
+    async def release(self, namespace: str, name: str) -> bool:
         """The owner of a workload takes its entry away."""
         found = self.find(CLAIMS, namespace, name)
         entries = (found or {}).get("status", {}).get("reservedFor", [])
         kept = [entry for entry in entries if entry.get("apiGroup") != "batch"]
-        if len(kept) < len(entries):
-            await self.patch(CLAIMS, namespace, name, {"status": {"reservedFor": kept or None}}, "status", actor=OWNER)
+        if len(kept) == len(entries):
+            return False
+        body = {"status": {"reservedFor": kept or None}}
+        return await self.patch(CLAIMS, namespace, name, body, "status", actor=OWNER)
 
-    async def share(self, namespace: str, name: str) -> None:
+    async def share(self, namespace: str, name: str) -> bool:
         """Let some other controller list something that only it understands."""
         found = self.find(CLAIMS, namespace, name)
         status = (found or {}).get("status", {})
-        if found is not None and status.get("allocation") is not None:
-            thing = {"apiGroup": FOREIGN, "resource": "things", "name": "x", "uid": f"{found['metadata']['uid']}-x"}
-            entries = [e for e in status.get("reservedFor", []) if e["uid"] != thing["uid"]]
-            body = {"status": {"reservedFor": [*entries, thing]}}
-            await self.patch(CLAIMS, namespace, name, body, "status", actor=STRANGER)
+        if found is None or status.get("allocation") is None:
+            return False
+        thing = {"apiGroup": FOREIGN, "resource": "things", "name": "x", "uid": f"{found['metadata']['uid']}-x"}
+        entries = [e for e in status.get("reservedFor", []) if e["uid"] != thing["uid"]]
+        body = {"status": {"reservedFor": [*entries, thing]}}
+        return await self.patch(CLAIMS, namespace, name, body, "status", actor=STRANGER)
 
     async def take_foreign_entries_back(self) -> None:
         """Let whoever made them remove them."""
@@ -278,20 +310,42 @@ class World:
                 body = {"status": {"reservedFor": kept or None}}
                 await self.patch(CLAIMS, stored.key.namespace, stored.key.name, body, "status", actor=STRANGER)
 
-    async def force(self, namespace: str, name: str) -> None:
+    async def force(self, namespace: str, name: str) -> bool:
         """Let a person vouch that nobody uses a claim any more."""
         found = self.find(CLAIMS, namespace, name)
-        if found is not None:
-            mark = {FORCE_RELEASE: found["metadata"]["uid"]}
-            await self.patch(CLAIMS, namespace, name, {"metadata": {"annotations": mark}})
+        if found is None:
+            return False
+        mark = {FORCE_RELEASE: found["metadata"]["uid"]}
+        return await self.patch(CLAIMS, namespace, name, {"metadata": {"annotations": mark}})
+
+    async def preempt(self, namespace: str, name: str, victim: str) -> bool:
+        """Let a pod that waits take the place of one that runs, as a scheduler's PostFilter does; see `Preempt`."""
+        waiting, leaving = self.find(PODS, namespace, name), self.find(PODS, namespace, victim)
+        node = (leaving or {}).get("spec", {}).get("nodeName", "")
+        if waiting is None or waiting["spec"].get("nodeName") or waiting["spec"].get("schedulingGates") or not node:
+            return False
+        self.note(f"pod {name} preempts pod {victim}")
+        await self.patch(PODS, namespace, victim, {"status": {"conditions": _preempted(leaving)}}, "status")
+        await self.delete(PODS, namespace, victim, actor=PREEMPTOR)
+        await self._nominate(namespace, name, node)
+        self._later(NOMINATED, lambda: self._nominate(namespace, name, None))
+        return True
+
+    async def _nominate(self, namespace: str, name: str, node: str | None) -> None:
+        """Write where a pod is to run, unless it is bound."""
+        found = self.find(PODS, namespace, name)
+        if found is not None and not found["spec"].get("nodeName"):
+            body = {"status": {"nominatedNodeName": node}}
+            await self.patch(PODS, namespace, name, body, "status", actor=PREEMPTOR)
 
     async def patch(
         self, resource: Resource, namespace: str, name: str, body: Object, part: str | None = None, *, actor: str = USER
-    ) -> None:
+    ) -> bool:
         """Change an object, if it is there."""
-        await self._ask(actor, "PATCH", resource.path(namespace or None, name, part), body, but=(404, 409, 422))
+        return await self._ask(actor, "PATCH", resource.path(namespace or None, name, part), body, but=(404, 409, 422))
 
-    async def _ask(self, actor: str, method: str, path: str, body: Object, *, but: tuple[int, ...] = ()) -> None:
+    async def _ask(self, actor: str, method: str, path: str, body: Object, *, but: tuple[int, ...] = ()) -> bool:
+        """Ask the server; return whether it did what it was asked for."""
         kind = MERGE_PATCH if method == "PATCH" else JSON
         raw = msgspec.json.encode(body)
         request = Request(method=method, path=path, body=raw, content_type=kind, timeout=30.0)
@@ -299,30 +353,89 @@ class World:
         assert isinstance(answer, Response)
         if answer.status >= 300 and answer.status not in but:
             raise Violation(f"{method} {path}: {answer.status} {answer.body.decode()}")
+        return answer.status < 300
 
     # Nodes:
 
-    async def disturb_node(self, name: str, how: str, seconds: float) -> None:
-        """Let a node fall silent for a while, start anew, or be cordoned for a while."""
+    async def disturb_node(self, name: str, how: str, seconds: float) -> bool:
+        """Let a node fall silent for a while, start anew, be cordoned, lose its labels or be removed; see `NodeIs`."""
+        if self.find(NODES, "", name) is None:
+            return False
         self.note(f"node {name} is {how} ({seconds:g} s)")
-        self.strokes[f"node {how}"] += 1
-        if how == "lost":
-            self.lost[name] = self.clock.now()
-            if self.kubelets is not None:
-                self.kubelets.silence(name)
-            self._later(SILENT, lambda: self._judge(name))
-            self._later(seconds, lambda: self._bring_back(name))
-        elif how == "booted":
-            if self.kubelets is not None and self.processes["nodes"].up:
-                self.kubelets.reboot(name)
-                self.driver.rebooted(name)
-        else:
-            await self._cordon(name, cordoned=True)
-            self._later(seconds, lambda: self._cordon(name, cordoned=False))
+        match how:
+            case "lost":
+                self.lost[name] = self.clock.now()
+                if self.kubelets is not None:
+                    self.kubelets.silence(name)
+                self._later(SILENT, lambda: self._judge(name))
+                self._later(seconds, lambda: self._bring_back(name))
+            case "booted":
+                return self._boot(name)
+            case "cordoned":
+                await self._cordon(name, cordoned=True)
+                self._later(seconds, lambda: self._cordon(name, cordoned=False))
+            case "relabelled" if not self.beginning.by_label:
+                return False
+            case "relabelled":
+                await self._label(name, labelled=False)
+                self._later(seconds, lambda: self._label(name, labelled=True))
+            case _:
+                return await self._remove_node(name, seconds)
+        return True
+
+    def _boot(self, name: str, *, seconds: float = REBOOT_SECONDS) -> bool:
+        if self.kubelets is None or not self.processes["nodes"].up:
+            return False
+        self.kubelets.reboot(name, seconds=seconds)
+        self.driver.rebooted(name)
+        return True
+
+    async def _remove_node(self, name: str, seconds: float) -> bool:
+        """Take a machine away with its Node; after some seconds there is a new one of the name."""
+        if name in self.lost or not self._boot(name, seconds=seconds):
+            return False
+        await self.delete(NODES, "", name)
+        self._later(COLLECTED, lambda: self._collect(name))
+        return True
+
+    async def _collect(self, name: str) -> None:
+        """Remove the pods of a node that is gone, as the pod garbage collector does."""
+        if self.find(NODES, "", name) is not None:
+            return
+        for stored in self.all(PODS):
+            if msgspec.json.decode(stored.raw)["spec"].get("nodeName") == name:
+                await self.delete(PODS, stored.key.namespace, stored.key.name, grace=0, actor=NODE_CONTROLLER)
+
+    async def _label(self, name: str, *, labelled: bool) -> None:
+        labels = {label: value if labelled else None for label, value in self._labels(name).items()}
+        await self.patch(NODES, "", name, {"metadata": {"labels": labels}})
+
+    def take_backup(self) -> None:
+        """Save the state of the API server."""
+        store = self.server.store
+        objects = [stored for name in store.collections() for stored in store.snapshot(name)]
+        self._backup = (store.revision, objects, self.audit.saved())
+
+    def restore_backup(self) -> bool:
+        """Put the saved state back; kubelets and workload controllers list anew, the others find out by themselves."""
+        if self._backup is None:
+            return False
+        revision, objects, saved = self._backup
+        self.note(f"the backup of revision {revision} is restored")
+        self.server.store.restore(objects, revision=revision)
+        self.audit.restored(saved, [(stored.key.collection, stored.raw) for stored in objects])
+        for name in ("nodes", "workloads"):
+            self.processes[name].kill(down=1.0)
+        return True
 
     def is_foreign_gated(self, pod: Pod) -> bool:
         """Whether a pod waits for somebody who is not here."""
         return FOREIGN_GATE in pod.gates
+
+    def is_never_judged(self, pod: Pod) -> bool:
+        """Whether a pod names a scheduler that is not here."""
+        found = self.find(PODS, *pod.metadata.key)
+        return found is not None and found["spec"].get("schedulerName") not in {None, DEFAULT_SCHEDULER}
 
     async def bring_nodes_back(self) -> None:
         """End all that is the matter with nodes."""
@@ -330,14 +443,16 @@ class World:
             if name in self.lost:
                 await self._bring_back(name)
             await self._cordon(name, cordoned=False)
+            await self._label(name, labelled=True)
 
-    async def lose_sandbox(self, namespace: str, name: str) -> None:
+    async def lose_sandbox(self, namespace: str, name: str) -> bool:
         """Let the runtime of a node lose a sandbox."""
         found = self.find(PODS, namespace, name)
-        if found is not None and found["spec"].get("nodeName") and self.kubelets is not None:
-            self.note(f"pod {name} loses its sandbox")
-            self.strokes["sandbox lost"] += 1
-            self.kubelets.lose_sandbox(found["metadata"]["uid"])
+        if found is None or not found["spec"].get("nodeName") or self.kubelets is None:
+            return False
+        self.note(f"pod {name} loses its sandbox")
+        self.kubelets.lose_sandbox(found["metadata"]["uid"])
+        return True
 
     def _later(self, seconds: float, act: Callable[[], Any]) -> None:
         self._loop.call_later(seconds, lambda: self._loop.create_task(act()))
@@ -406,9 +521,17 @@ _TEMPLATE: Final[Object] = {
 }
 
 
-def _slice(device: str, reached: tuple[str, ...]) -> Object:
+def _preempted(pod: Object | None) -> list[Object]:
+    """Return the conditions of a pod that has to leave."""
+    others = [c for c in (pod or {}).get("status", {}).get("conditions", []) if c["type"] != DISRUPTION]
+    return [*others, {"type": DISRUPTION, "status": "True", "reason": "PreemptionByScheduler"}]
+
+
+def _slice(device: str, reached: tuple[str, ...], *, by_label: bool) -> Object:
     """Return the slice of a device in a network: a pool of its own, reached from some nodes."""
     term = {"key": "kubernetes.io/hostname", "operator": "In", "values": list(reached)}
+    if by_label:
+        term = {"key": LABEL.format(device), "operator": "In", "values": ["true"]}
     return {
         "metadata": {"name": f"{device}-{DRIVER}"},
         "spec": {
