@@ -83,6 +83,7 @@ class Recorder:
             await self._drain()
             for series in self._memory.due(now=self._clock.now()):
                 await self._count(series)
+                await self._drain()  # thousands of counts of one namespace must not keep the Events of others
             self._news.clear()
             if self._queue:
                 continue

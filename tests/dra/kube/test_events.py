@@ -91,6 +91,25 @@ async def test_an_event_that_the_server_has_dropped_is_posted_again(clock):
     assert methods[:3] == ["POST", "PATCH", "POST"]
 
 
+async def test_an_event_waits_for_one_count_at_most(clock):
+    """One namespace may have two thousand series, each with a count to be written."""
+
+    async def answer(request):
+        await asyncio.sleep(1.0 if request.method == "PATCH" else 0.0)
+        return ACCEPTED
+
+    transport = Handling(answer)
+    async with recording(transport, clock) as recorder:
+        for _ in range(2):
+            for number in range(100):
+                recorder.record(fact(f"{number}"))
+            await asyncio.sleep(COUNT_EVERY + 1.0)
+        assert any(request.method == "PATCH" for request in transport.requests)
+        recorder.record(fact("of somebody else"))
+        await asyncio.sleep(2.0)
+        assert "of somebody else" in [body_of(request).get("note") for request in transport.requests]
+
+
 @pytest.mark.parametrize(
     "answers",
     [
