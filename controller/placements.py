@@ -12,6 +12,7 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Final
 
+from dra.cel import losses
 from dra.engine.actions import LookUpPlacements
 from dra.engine.allocate import Inventory, Shares, UnsatisfiableError
 from dra.engine.claims.placements import Picture, Search
@@ -44,6 +45,14 @@ there may be thousands of nodes."""
 WORK: Final = 10.0
 """Seconds of work for one question at most, and for a round: what is not asked by then is asked in the next one."""
 
+LOST: Final = 128 << 20
+LOST_BY_NAMESPACE: Final = 32 << 20
+"""Bytes that selectors may lose (`dra.cel.losses`), for all questions and for those of one namespace, as long as the
+process lives: 65,000 comparisons of quantities, and 16,000."""
+
+_LOST: Final = "selectors with quantities, versions or addresses have used up their memory until the next start"
+
+
 ONE_BY_ONE: Final = 16
 """Nodes whose pods are read node by node; for more of them, all pods of the cluster are read at once."""
 
@@ -67,6 +76,9 @@ class PlacementReader:
         self._questions: dict[Key, LookUpPlacements] = {}
         self._worked: dict[str, float] = {}
         """Namespace → seconds of work that its questions have taken; halved in each round."""
+
+        self._lost: dict[str, int] = {}
+        """Namespace → bytes that selectors have lost for its questions."""
 
         self._asked = asyncio.Event()
 
@@ -132,7 +144,7 @@ class PlacementReader:
     async def _find(self, claim: ResourceClaim, pods: Iterable[ConstrainedPod], picture: Picture) -> Search:
         """Run a search, and leave others as much time as it takes. Raises UnsatisfiableError, _TooMuchError."""
         namespace, work = claim.metadata.namespace, 0.0
-        began = self._clock.now()
+        began, lost = self._clock.now(), losses.lost()
 
         async def pause() -> None:
             nonlocal work, began
@@ -144,8 +156,15 @@ class PlacementReader:
 
         try:
             search = Search(claim, pods, picture=picture, claim_of=self._world.claim)
+            if search.loses and self._lost_too_much(namespace):
+                raise _TooMuchError(_LOST)
             with contextlib.closing(search.steps()) as steps:
                 for _ in steps:
+                    if losses.lost() > lost:
+                        self._lost[namespace] = self._lost.get(namespace, 0) + losses.lost() - lost
+                        lost = losses.lost()
+                        if self._lost_too_much(namespace):
+                            raise _TooMuchError(_LOST)
                     if self._clock.now() - began < PIECE:
                         continue
                     await pause()
@@ -154,6 +173,9 @@ class PlacementReader:
         finally:
             await pause()
         return search
+
+    def _lost_too_much(self, namespace: str) -> bool:
+        return self._lost.get(namespace, 0) > LOST_BY_NAMESPACE or losses.lost() > LOST
 
     def _done(self, question: LookUpPlacements) -> None:
         """Forget a question, unless another one about the same claim has come meanwhile."""

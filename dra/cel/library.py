@@ -28,6 +28,7 @@ from google.protobuf import (
     wrappers_pb2,
 )
 
+from dra.cel.losses import counted
 from dra.model import quantities
 
 Message: TypeAlias = Any
@@ -258,7 +259,7 @@ def _extreme(pick: Callable[[Iterable[Any]], Any], name: str) -> Callable[[list[
 
 def _function(name: str, *overloads: tuple[Sequence[Any], Any, Callable[..., Any]], member: bool = True) -> Any:  # noqa: ANN401
     declared = [
-        cel.Overload(f"{name}_{index}".replace(".", "_"), result, list(parameters), member, run)
+        cel.Overload(f"{name}_{index}".replace(".", "_"), result, list(parameters), member, counted(name, run))
         for index, (parameters, result, run) in enumerate(overloads)
     ]
     return cel.FunctionDecl(name, declared)

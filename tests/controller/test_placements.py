@@ -7,6 +7,7 @@ import pytest
 
 from controller.placements import ONE_BY_ONE, PAUSE, PlacementReader
 from dra.api.reservations.model import Reservation
+from dra.cel import losses
 from dra.engine.actions import LookUpPlacements
 from dra.model.claims import ResourceClaim
 from dra.model.meta import Uid
@@ -214,3 +215,18 @@ async def test_a_search_that_takes_too_long_is_given_up_and_told(ask, cluster, o
 async def test_more_selectors_than_answers_are_kept_of_are_told(ask, cluster, observe):
     observe(selecting(cluster, *range(1, 70)))
     assert "69 selectors are more than the 64" in (await ask()).fault
+
+
+async def test_selectors_lose_no_more_memory_than_their_namespace_may(ask, cluster, observe, monkeypatch):
+    monkeypatch.setattr("controller.placements.LOST_BY_NAMESPACE", 20_000)
+    before = losses.lost()
+    text = "x" * 3_000
+    observe(selecting(cluster, *(f"(isQuantity('{n}{text}') ? 0 : 1)" for n in range(3))))
+    more_nodes(cluster, 30)
+    assert "have used up their memory" in (await ask()).fault
+    lost = losses.lost() - before
+    assert 20_000 < lost < 20_000 + 4_000, "one selector for one device goes beyond"
+    assert "have used up their memory" in (await ask()).fault
+    assert losses.lost() - before == lost, "no selector is asked any more"
+    observe(selecting(cluster, 1))
+    assert (await ask()).elsewhere == {"uid-a"}, "others are"

@@ -168,6 +168,13 @@ _CONTROLLER: Final = (
         "Event `AllocationUnusable` on the claim: `takes more than`",
     ),
     Bound(
+        "memory that rule 9 loses for good by selectors which call `quantity`, `semver`, `ip`, `cidr`, `url` or "
+        "functions of their values (2 KiB for a comparison, and long texts as they are); for claims of one namespace",
+        f"{controller.placements.LOST >> 20} MiB; {controller.placements.LOST_BY_NAMESPACE >> 20} MiB",
+        "claims with such selectors stay reserved until the controller is started again",
+        "Event `AllocationUnusable` on the claim: `have used up their memory`",
+    ),
+    Bound(
         "different selectors in the requests of a claim, and of the claims of the same pod, for rule 9",
         str(dra.engine.allocate.inventory.REMEMBERED),
         "the claim stays reserved",

@@ -15,6 +15,8 @@ from typing import Final
 
 import msgspec
 
+from dra.cel.devices import Selector
+from dra.cel.losses import loses
 from dra.engine.allocate import Inventory, Refusal, Shares, UnsatisfiableError, Wanted, allocate, allocations, prepare
 from dra.engine.allocate.inventory import REMEMBERED
 from dra.engine.claims.view import Placements
@@ -93,6 +95,13 @@ class Search:
     def nodes(self) -> frozenset[str]:
         """Return the nodes on which a pod could run if there were room, as far as `steps` has looked for them."""
         return frozenset(room.name for shape in self._shapes for room in (*shape.inside, *shape.outside))
+
+    @property
+    def loses(self) -> bool:
+        """Whether selectors may lose memory (`dra.cel.losses`): those of the claim, and of others beside it."""
+        return any(loses(selector.expression) for selector in _selectors(self._wanted)) or any(
+            len(claim_names(shape.pod)) > 1 for shape in self._shapes
+        )
 
     def steps(self) -> Generator[None, None, None]:
         """Look for `nodes`, a piece of work at a time: a selector of the claim's user for one device, or one node.
@@ -203,10 +212,13 @@ class Search:
         return next((t.device for t in self._picture.taints.on(self._allocation) if tolerated(t) < NEVER), "")
 
 
+def _selectors(wanted: Wanted) -> Iterator[Selector]:
+    return (selector for alternatives in wanted.requests for ask in alternatives for selector in ask.selectors)
+
+
 def _few_selectors(*wanted: Wanted) -> None:
     """Raise UnsatisfiableError if claims have more selectors than answers are kept of: each would be asked again."""
-    asks = (ask for each in wanted for alternatives in each.requests for ask in alternatives)
-    found = {selector.expression for ask in asks for selector in ask.selectors}
+    found = {selector.expression for each in wanted for selector in _selectors(each)}
     if len(found) > REMEMBERED:
         raise UnsatisfiableError(f"its {len(found)} selectors are more than the {REMEMBERED} that are looked at")
 
