@@ -4,10 +4,24 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+import shlex
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+import yaml
+
+DEPLOY: Final = Path(__file__).resolve().parents[2] / "deploy"
+
+MANIFESTS: Final = {
+    "controller": DEPLOY / "kustomize" / "base" / "deployment.yaml",
+    "scheduler-extender": DEPLOY / "reservations" / "extender.yaml",
+    "kubelet-plugin": DEPLOY / "kubelet-plugin" / "daemonset.yaml",
+}
+"""Process → the manifest with its container."""
+
+_UNITS: Final = {"Mi": 1, "Gi": 1024}
 
 _V1: Final = Path("/sys/fs/cgroup/memory")
 _V2: Final = Path("/sys/fs/cgroup")
@@ -19,6 +33,15 @@ class NoCgroupError(Exception):
     """No cgroup can be made here: the tests run without the right to, or on another system."""
 
 
+def installed(process: str) -> int:
+    """Return the mebibytes that a process is installed with."""
+    objects = yaml.safe_load_all(MANIFESTS[process].read_text(encoding="utf-8"))
+    (workload,) = (obj for obj in objects if obj["kind"] in {"Deployment", "DaemonSet"})
+    (container,) = workload["spec"]["template"]["spec"]["containers"]
+    limit: str = container["resources"]["limits"]["memory"]
+    return int(limit[:-2]) * _UNITS[limit[-2:]]
+
+
 @dataclass(frozen=True)
 class Limited:
     """A cgroup with a memory limit."""
@@ -26,8 +49,12 @@ class Limited:
     folder: Path
     root: Path
 
+    def within(self, command: Sequence[str]) -> list[str]:
+        """Return a command that runs another one in the cgroup, from its first byte on."""
+        return ["sh", "-c", f"echo $$ > {shlex.quote(str(self.folder))}/cgroup.procs; exec {shlex.join(command)}"]
+
     def take_in(self, pid: int) -> None:
-        """Limit a process, and those that it starts."""
+        """Limit a process that runs, and those that it starts; what it has already does not count."""
         (self.folder / "cgroup.procs").write_text(f"{pid}\n")
 
     @property
@@ -37,10 +64,10 @@ class Limited:
 
 
 @contextlib.contextmanager
-def limited(*, mebibytes: int) -> Iterator[Limited]:
+def limited(name: str, *, mebibytes: int) -> Iterator[Limited]:
     """Yield a cgroup; all its processes must have ended at the end. Raises NoCgroupError."""
     root = _V1 if _V1.is_dir() else _V2
-    folder = root / f"dra-reserve-{os.getpid()}"
+    folder = root / f"dra-reserve-{name}-{os.getpid()}"
     try:
         folder.mkdir()
         (folder / _LIMIT[root]).write_text(f"{mebibytes << 20}\n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import AsyncIterator, Iterator
 from functools import partial
@@ -15,6 +16,7 @@ from tests.cluster import binaries, kubeconfig
 from tests.cluster.cluster import Cluster
 from tests.cluster.fake_nodes import FAKE, FakeNodes
 from tests.cluster.kubectl import kubectl
+from tests.cluster.memory import Limited, NoCgroupError, installed, limited
 from tests.cluster.options import WITHOUT_CLAIM_CONTROLLER, Options
 from tests.cluster.ports import LOOPBACK, free
 from tests.cluster.probes import healthy
@@ -34,6 +36,9 @@ ROOT: Final = Path(__file__).parents[3]
 EXAMPLES: Final = ROOT / "examples" / "reservations"
 PROGRAM: Final = (str(ROOT / ".venv" / "bin" / "python"), "-m", "dra.cli.main")
 """What is installed, run from the working tree."""
+
+PEAKS: Final[dict[str, Limited]] = {}
+"""The memory of what runs; nothing where it cannot be limited."""
 
 
 @pytest.fixture(scope="package")
@@ -177,20 +182,27 @@ def reserving(target: Target, request: pytest.FixtureRequest) -> Iterator[Proces
 def _running(
     folder: RunFolder, name: str, command: str, credentials: Path, configuration: dict[str, Any], *, probes: int
 ) -> Iterator[Process]:
+    """Run a process, with the memory that it is installed with if that can be limited here."""
     file = folder.path / f"{name}.yaml"
     file.write_text(json.dumps(configuration), encoding="utf-8")
-    process = folder.process(
-        name,
-        [*PROGRAM, command, f"--kubeconfig={credentials}", f"--config={file}"],
-        ready=partial(healthy, probes, "/readyz", tls=False),
-    )
-    process.env = {**process.env, "PYTHONPATH": str(ROOT)}
-    try:
-        process.start(within=40)
-    except TimeoutError as error:
-        raise TimeoutError(f"{error}\n{process.tail()}") from error
-    yield process
-    assert process.stop() == 0, process.tail()
+    started = [*PROGRAM, command, f"--kubeconfig={credentials}", f"--config={file}"]
+    with contextlib.ExitStack() as stack:
+        with contextlib.suppress(NoCgroupError):
+            memory = stack.enter_context(limited(name, mebibytes=installed(command)))
+            started = memory.within(started)
+            PEAKS[name] = memory
+        process = folder.process(name, started, ready=partial(healthy, probes, "/readyz", tls=False))
+        process.env = {**process.env, "PYTHONPATH": str(ROOT)}
+        try:
+            process.start(within=40)
+        except TimeoutError as error:
+            raise TimeoutError(f"{error}\n{process.tail()}") from error
+        try:
+            yield process
+        finally:
+            code = process.stop()
+            PEAKS.pop(name, None)
+        assert code == 0, process.tail()
 
 
 @pytest.fixture
