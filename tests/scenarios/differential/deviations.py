@@ -77,9 +77,13 @@ class Deviation(StrEnum):
     devices go while it may be running. The same may happen in the moment before it lists a bound pod, when the last
     one that is listed ends. Ours keeps the claim until the pod has ended, behind a guard if it cannot be listed."""
 
-    FREES_VANISHED_PODS_CLAIM = "stock frees the claim of a pod that was deleted by force"
-    """Its kubelet ends the containers of such a pod only after a grace period. Ours keeps the claim until they have
-    certainly ended."""
+    LEAVES_FINALIZER = "stock leaves the finalizer on a claim that is not allocated"
+    """A scheduler that fails between the finalizer and the allocation leaves the finalizer there, and so does stock
+    until the claim is deleted. Ours removes it a minute later, when no scheduler can be about to allocate the claim."""
+
+    DROPS_UNSEEN_POD = "stock drops the entry of a pod that neither controller has ever seen"
+    """The pod may have been deleted by force while no controller ran, and its kubelet ends its containers only after a
+    grace period. Ours keeps the entry for minutes: nobody knows the node or the grace period (rule 12)."""
 
 
 PATIENCE: Final = 30.0
@@ -98,12 +102,13 @@ def found(stock: Settling) -> Deviation | None:
     return Deviation.OVERLOOKS_STRANGER if stock.at_rest and symptoms.lists_nobody(stock) else None
 
 
-def waits_for_vanished_pods(stock: Settling, other: Settling) -> Deviation | None:
-    """Return the deviation where stock has settled, and the other side keeps more for pods deleted by force."""
-    if not stock.at_rest or stock.resting < SURE:
-        return None
-    more = symptoms.kept_for_vanished_pods(other) - symptoms.kept_for_vanished_pods(stock)
-    return Deviation.FREES_VANISHED_PODS_CLAIM if more else None
+def waits_for_vanished_pods(stock: Settling, other: Settling) -> bool:
+    """Tell whether the other side keeps more for pods that were deleted by force: it will be equal a while later.
+
+    The kubelet ends the containers of such a pod only after a grace period. Stock frees the claim at once, ours when
+    they have certainly ended (rule 12).
+    """
+    return bool(symptoms.kept_for_vanished_pods(other) - symptoms.kept_for_vanished_pods(stock))
 
 
 def explains_difference(stock: Settling, other: Settling) -> Deviation | None:
@@ -162,6 +167,12 @@ def _serves_ended_pod(stock: Settling, other: Settling) -> bool:
 
 EXPLANATIONS: Final[dict[Deviation, Callable[[Settling, Settling], bool]]] = {
     Deviation.FREES_USED_CLAIM: _frees_used_claim,
+    Deviation.DROPS_UNSEEN_POD: lambda stock, other: bool(
+        symptoms.entries_of_unseen_pods(other) - symptoms.entries_of_unseen_pods(stock)
+    ),
+    Deviation.LEAVES_FINALIZER: lambda stock, other: bool(
+        symptoms.protected_for_nothing(stock) - symptoms.protected_for_nothing(other)
+    ),
     Deviation.MIXES_UP_ENTRIES: lambda stock, _: symptoms.notes_wrong_entry(stock),
     Deviation.REMEMBERS_DELETED_CLAIM: _remembers_deleted_claim,
     Deviation.DROPS_RECORDS: lambda stock, other: bool(

@@ -43,6 +43,10 @@ class Draft:
     pods: dict[str, ops.CreatePod] = field(default_factory=dict)
     bound: set[str] = field(default_factory=set)
     over: set[str] = field(default_factory=set)
+    running: set[str] = field(default_factory=set)
+    """Pods that were bound and have not ended, whether or not they are being deleted."""
+    waited: bool = False
+    """Whether such a pod was deleted by force already: for more than a minute ours then keeps its claims."""
     nodes: set[str] = field(default_factory=set)
     linked: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     """By pod, the names of claims that it was listed in, or was told to use."""
@@ -57,6 +61,10 @@ class Draft:
         """Return a pod that is there and not over."""
         found = [name for name in self.pods if name not in self.over and bound in (None, name in self.bound)]
         return self.chance.choice(found) if found else None
+
+    def may_go(self, pod: str) -> bool:
+        """Tell whether the pod's object may go: only one running pod of a script vanishes, since that takes time."""
+        return not self.waited or pod not in self.running
 
     def claim(self, *, of: str | None = None) -> Claim:
         """Return a claim: mostly one that a pod wants, or that one."""
@@ -118,6 +126,7 @@ class Draft:
         self._note_thing(operation)
 
     def _note_pod(self, operation: Operation) -> None:
+        self._note_run(operation)
         match operation:
             case ops.CreatePod(name, _, node) if name not in self.pods:
                 self.pods[name] = operation
@@ -131,6 +140,19 @@ class Draft:
                 self.bound.add(name)
             case ops.Finish(name):
                 self.over.add(name)
+            case _:
+                pass
+
+    def _note_run(self, operation: Operation) -> None:
+        match operation:
+            case ops.CreatePod(name, _, node) if name not in self.pods:
+                self.running = self.running - {name} | ({name} if node else set())
+            case ops.Bind(name) | ops.Schedule(name):
+                self.running.add(name)
+            case ops.Finish(name):
+                self.running.discard(name)
+            case ops.DeletePod(name, Way.FORCED) | ops.LetGo(name) if name in self.running:
+                self.waited = True
             case _:
                 pass
 

@@ -9,7 +9,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from tests.scenarios.differential import deviations
+from tests.scenarios.differential import deviations, symptoms
 from tests.scenarios.differential.play import DONE, Player
 from tests.scenarios.differential.settling import Settling
 from tests.scenarios.eventually import eventually
@@ -99,11 +99,16 @@ class Duel:
             raise DifferentError(_diff(*(_lines(operations, each) for each in answers)))
         self._done.update(type(each) for each, answer in zip(operations, answers[0], strict=True) if answer == DONE)
         comparison = Comparison(sides, stocks=self._stocks)
-        try:
-            await eventually(lambda: comparison.is_over, saying="both are equal", within=self._patience)
-        except AssertionError:
-            raise DifferentError(comparison.difference()) from None
-        return comparison.deviation
+        patience = self._patience
+        while True:
+            try:
+                await eventually(lambda: comparison.is_over, saying="both are equal", within=patience)
+            except AssertionError:
+                if not comparison.waits_for_vanished_pods:
+                    raise DifferentError(comparison.difference()) from None
+                patience = symptoms.VANISHED_FOR
+            else:
+                return comparison.deviation
 
 
 class Comparison:
@@ -119,10 +124,10 @@ class Comparison:
     @property
     def is_over(self) -> bool:
         """Whether both sides are equal, or stock is on a way of its own."""
-        self.deviation = next(filter(None, map(deviations.found, self._stocks)), None) or self._vanished()
+        self.deviation = next(filter(None, map(deviations.found, self._stocks)), None)
         if self.deviation is None and all(side.at_rest for side in self._sides):
             self._compare()
-            if not self._equal:
+            if not self._equal and not self.waits_for_vanished_pods:
                 self.deviation = self._explanation()
         return self._equal or self.deviation is not None
 
@@ -132,14 +137,16 @@ class Comparison:
         restless = [f"{name} is not at rest" for name, side in sides if not side.at_rest]
         return "\n".join([*restless, _diff(*(side.look().splitlines() for side in self._sides))])
 
-    def _vanished(self) -> Deviation | None:
-        """Ours comes to rest only minutes after a deletion by force: that is not waited for."""
-        pairs = [(stock, other) for stock in self._stocks for other in self._sides if other is not stock]
-        return next(filter(None, (deviations.waits_for_vanished_pods(*pair) for pair in pairs)), None)
+    @property
+    def waits_for_vanished_pods(self) -> bool:
+        """Whether the side that is not stock still keeps claims for pods that a deletion by force has just taken."""
+        return any(deviations.waits_for_vanished_pods(*pair) for pair in self._pairs())
 
     def _explanation(self) -> Deviation | None:
-        pairs = [(stock, other) for stock in self._stocks for other in self._sides if other is not stock]
-        return next(filter(None, (deviations.explains_difference(*pair) for pair in pairs)), None)
+        return next(filter(None, (deviations.explains_difference(*pair) for pair in self._pairs())), None)
+
+    def _pairs(self) -> list[tuple[Settling, Settling]]:
+        return [(stock, other) for stock in self._stocks for other in self._sides if other not in self._stocks]
 
     def _compare(self) -> None:
         versions = [side.sight.version for side in self._sides]

@@ -23,6 +23,15 @@ Json = dict[str, Any]
 WATCHED: Final = (PODS, CLAIMS, EVENTS)
 
 
+@dataclass(frozen=True)
+class Vanished:
+    """A pod whose containers may still run although its object is gone."""
+
+    pod: Json
+    """The pod as it last was."""
+    at: float = field(default_factory=time.monotonic)
+
+
 @dataclass
 class Sight:
     """One namespace as it is now."""
@@ -35,8 +44,8 @@ class Sight:
     """Versions of each pod and claim, by uid."""
     ended: dict[str, int] = field(default_factory=dict)
     """The resourceVersion with which each pod that ended was first seen to have ended."""
-    vanished: dict[str, Json] = field(default_factory=dict)
-    """By uid, each pod that was bound and had not ended when its object went, as it last was."""
+    vanished: dict[str, Vanished] = field(default_factory=dict)
+    """By uid, each pod that was bound and had not ended when its object went."""
     claim_versions: list[Json] = field(default_factory=list)
     changed_at: float = field(default_factory=time.monotonic)
     """When a pod or a claim last changed."""
@@ -64,7 +73,7 @@ class Sight:
         elif finished(obj):
             self.ended.setdefault(uid, int(revision(obj)))
         elif change == "DELETED" and bound(obj):
-            self.vanished[uid] = obj
+            self.vanished[uid] = Vanished(obj)
 
 
 class Mirror:

@@ -26,6 +26,9 @@ TOGETHER: Final = 0.2
 What becomes of things done to one object in a row depends on who is faster, with stock as with ours.
 """
 
+UNSEEN: Final = 0.1
+"""How often a script ends with an entry of a pod that nobody has ever seen: ours keeps it for minutes."""
+
 
 def write(seed: int, *, templates: bool = True) -> Script:
     """Return the script of a seed."""
@@ -39,6 +42,8 @@ def write(seed: int, *, templates: bool = True) -> Script:
             another = _next(draft, ideas)
             apart = draft.concerns(script[-1]).isdisjoint(draft.concerns(another))
             script[-1:] = [script[-1] + another] if apart else [script[-1], another]
+    if draft.chance.random() < UNSEEN:
+        script.append(_noted(draft, (an_unseen_pod(draft),)))
     return tuple(script)
 
 
@@ -88,7 +93,8 @@ def a_held_pod(draft: Draft) -> Operation | None:
 
 def a_forced_deletion(draft: Draft) -> Operation | None:
     """A pod is gone at once."""
-    return ops.DeletePod(draft.chance.choice(list(draft.pods)), Way.FORCED) if draft.pods else None
+    pods = [name for name in draft.pods if draft.may_go(name)]
+    return ops.DeletePod(draft.chance.choice(pods), Way.FORCED) if pods else None
 
 
 def a_deletion(draft: Draft) -> Operation | None:
@@ -98,15 +104,16 @@ def a_deletion(draft: Draft) -> Operation | None:
 
 def a_release(draft: Draft) -> Operation | None:
     """A held pod may go."""
-    held = [pod.name for pod in draft.pods.values() if pod.held]
+    held = [pod.name for pod in draft.pods.values() if pod.held and draft.may_go(pod.name)]
     return ops.LetGo(draft.chance.choice(held)) if held else None
 
 
 def a_replacement(draft: Draft) -> Round | None:
     """A pod of the same name, as StatefulSets make them; not born bound, or stock may free the claim under it."""
-    if not draft.pods:
+    pods = [pod for pod in draft.pods.values() if draft.may_go(pod.name)]
+    if not pods:
         return None
-    old = draft.pods[draft.chance.choice(list(draft.pods))]
+    old = draft.chance.choice(pods)
     return (ops.DeletePod(old.name, Way.FORCED), ops.CreatePod(old.name, old.wants))
 
 
@@ -189,8 +196,14 @@ def a_listing(draft: Draft) -> Operation | None:
 
 
 def a_stranger(draft: Draft) -> Operation:
-    """Somebody else is listed."""
-    return ops.ListStranger(draft.claim(), draft.chance.choice(list(Stranger)), draft.chance.choice((*PODS, "dam")))
+    """Somebody else is listed who is no pod."""
+    return ops.ListStranger(draft.claim(), Stranger.FOREIGN, draft.chance.choice((*PODS, "dam")))
+
+
+def an_unseen_pod(draft: Draft) -> Operation:
+    """A pod is listed that neither controller has ever seen."""
+    kind = draft.chance.choice((Stranger.UNKNOWN_POD, Stranger.FORMER_POD))
+    return ops.ListStranger(draft.claim(), kind, draft.chance.choice((*PODS, "dam")))
 
 
 def an_unlisting(draft: Draft) -> Operation:

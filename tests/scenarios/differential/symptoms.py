@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Final
 
 from tests.scenarios.claims import allocated, bound, entries, finished, listed, revision
 from tests.scenarios.differential.observation import STOCK_EVENTS
+from tests.scenarios.differential.things import FINALIZER
 from tests.scenarios.resources import CLAIMS, EVENTS, PODS
 
 if TYPE_CHECKING:
     from tests.scenarios.differential.settling import Settling
 
 Json = dict[str, Any]
+
+VANISHED_FOR: Final = 100.0
+"""Seconds for which a claim may be kept for a pod that was deleted by force: its grace period of a second, 70 s in
+which its node may be silent and still count as Ready, and some on a busy machine."""
 
 _ENTRY: Final = "resource.kubernetes.io/pod-claim-name"
 
@@ -179,23 +185,45 @@ def allocations(side: Settling) -> set[str]:
     return {_role(claim) for claim in side.sight.of(CLAIMS) if allocated(claim)}
 
 
+def protected_for_nothing(side: Settling) -> set[str]:
+    """Return the claims with the finalizer that are not allocated: of users by name, generated ones by their reason."""
+    return {
+        _role(claim)
+        for claim in side.sight.of(CLAIMS)
+        if FINALIZER in claim["metadata"].get("finalizers", ()) and not allocated(claim)
+    }
+
+
 def bound_pods(side: Settling) -> set[str]:
     """Return the pods that are bound and have not ended."""
     return {_name(pod) for pod in side.sight.of(PODS) if _uses(pod)}
 
 
 def kept_for_vanished_pods(side: Settling) -> set[str]:
-    """Return the claims that are allocated or list somebody, and that a pod used whose object went by force.
+    """Return the claims that are allocated or list somebody, and that a pod used whose object has just gone by force.
 
     Each with the vanished pods that it lists.
     """
+    since = time.monotonic() - VANISHED_FOR
+    vanished = {uid: each.pod for uid, each in side.sight.vanished.items() if each.at > since}
     found = set()
     for claim in side.sight.of(CLAIMS):
-        uids = {entry["uid"] for entry in entries(claim)} & side.sight.vanished.keys()
-        wanted = any(_name(claim) in _wanted(pod) for pod in side.sight.vanished.values())
+        uids = {entry["uid"] for entry in entries(claim)} & vanished.keys()
+        wanted = any(_name(claim) in _wanted(pod) for pod in vanished.values())
         if uids or (wanted and (allocated(claim) or entries(claim))):
-            found.add(f"{_role(claim)} {sorted(_name(side.sight.vanished[uid]) for uid in uids)}")
+            found.add(f"{_role(claim)} {sorted(_name(vanished[uid]) for uid in uids)}")
     return found
+
+
+def entries_of_unseen_pods(side: Settling) -> set[str]:
+    """Return the uids of the entries for pods that have never been there."""
+    listed_pods = {
+        entry["uid"]
+        for claim in side.sight.of(CLAIMS)
+        for entry in entries(claim)
+        if entry["resource"] == "pods" and not entry.get("apiGroup")
+    }
+    return listed_pods - side.sight.ever.keys()
 
 
 def _living(side: Settling) -> list[Json]:

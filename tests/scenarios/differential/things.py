@@ -31,7 +31,11 @@ def pod(operation: CreatePod, *, node: str) -> Json:
     if operation.extended:
         container["resources"] |= {"requests": {RESOURCE: "1"}, "limits": {RESOURCE: "1"}}
     metadata: Json = {"name": operation.name, "finalizers": [HELD] if operation.held else []}
-    spec: Json = {"containers": [container], "resourceClaims": [_source(want) for want in operation.wants]}
+    spec: Json = {
+        "containers": [container],
+        "resourceClaims": [_source(want) for want in operation.wants],
+        "terminationGracePeriodSeconds": 1,  # ours keeps the claims of pods deleted by force for as long
+    }
     if node:
         spec["nodeName"] = node
     return {"metadata": metadata, "spec": spec}
