@@ -16,7 +16,7 @@ from controller.reservations.roster import Roster, concerns_reservations, may_co
 from controller.retries import Retries
 from dra.api.configuration import Placeholders
 from dra.api.reservations.model import MalformedReservationError, Phase, Reservation, read
-from dra.engine.instants import NEVER
+from dra.engine.instants import NEVER, Instant
 from dra.engine.reservations import lifecycle
 from dra.engine.reservations.lifecycle import Ask, Dismiss, Place, Plan, Remove, Severity, Told, Unplace, WriteStatus
 from dra.engine.reservations.phases import READABLE
@@ -49,6 +49,9 @@ BAD_REQUEST: Final = 400
 
 SETTLES: Final = 1.0
 """Seconds from an owner's binding or end to the status that says so, where owners share: one write for all of them."""
+
+RESTS: Final = 5.0
+"""Seconds between two such writes of one status, as long as owners come and go."""
 
 NODES_EVERY: Final = 5.0
 """Seconds between two looks at whether reservations have lost their nodes."""
@@ -124,6 +127,8 @@ class ReservationLoop:
             ),
         )
         self._unreadable: dict[Uid, tuple[DynamicObject, str]] = {}
+        self._written: dict[Uid, Instant] = {}
+        """When each reservation's status was last written."""
 
     async def watch(self) -> None:
         """Watch until cancelled; raises RewoundError."""
@@ -213,6 +218,7 @@ class ReservationLoop:
 
     def _forget(self, uid: Uid) -> None:
         self._unreadable.pop(uid, None)
+        self._written.pop(uid, None)
         self.roster.forget(uid)
         if self._listener is not None:
             self._listener.forget_reservation(uid)
@@ -229,8 +235,10 @@ class ReservationLoop:
             self._gates.wake()
         while dirty:
             self._queue.touch(dirty.pop())
+        now = self._clock.now()
         while settling:
-            self._queue.at(settling.pop(), self._clock.now() + SETTLES)
+            uid = settling.pop()
+            self._queue.at(uid, max(now + SETTLES, self._written.get(uid, float("-inf")) + RESTS))
 
     # What is done
 
@@ -334,6 +342,7 @@ class ReservationLoop:
             uid=uid,
             within=self._within(),
         )
+        self._written[uid] = self._clock.now()
         self._observe(answer)
         for told in action.told:
             self._tell(answer.metadata, told)

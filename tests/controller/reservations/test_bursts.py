@@ -116,6 +116,21 @@ async def test_an_owner_costs_one_request_of_the_extender_and_none_of_the_contro
         assert sum(requests.values()) <= 4, requests
 
 
+async def test_the_status_of_a_reservation_whose_owners_come_one_by_one_is_not_written_for_each():
+    async with Site(nodes={"n1": "64"}) as site:
+        await site.reserve("r", "40", allocateOnce=False)
+        await site.place("r")
+        with Counted(site) as counted:
+            for number in range(20):
+                owner = await site.pod(f"p-{number}", "1", app="r")
+                await site.settle(0.5)
+                assert await scheduled(site, [owner]) == [""]
+                await site.settle(0.5)
+            await site.settle(6)
+        assert counted.requests["PATCH", "status", 200] <= 6
+        assert len(await owners_of(site, "r")) == 20
+
+
 async def test_an_owner_of_a_reservation_for_once_is_not_read_while_it_is_being_bound():
     async with Site(nodes={"n1": "64"}) as site:
         await site.reserve("r", "4", allocateOnce=True)

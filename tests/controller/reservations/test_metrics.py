@@ -65,7 +65,7 @@ async def test_events_that_are_not_posted_are_counted():
     """The controller counted its own, the extender none: a flood of Events, or a right that is missing, went unseen."""
     async with Site() as site:
         assert told(site, "dra_reserve_events_discarded_total") == 0
-        site.faults.add(Rule(fault=Fault.REFUSED, component="extender", resource="events"))
+        site.faults.add(Rule(fault=Fault.REFUSED, component="extender", resource="events.events.k8s.io"))
         kept = {"metadata": {"annotations": {"node.koordinator.sh/reservation": "{"}}}
         await site.ask("PATCH", "/api/v1/nodes/n1", kept)
         await site.settle(60.0)
