@@ -7,12 +7,11 @@ end: after each, what nobody uses any more is free, and nothing of ours is left 
 from typing import Final
 
 from dra.engine import window
-from dra.engine.actions import Plan
 from dra.engine.claims import listing
 from dra.engine.claims.decide import decide
 from dra.engine.claims.view import GROUP, GUARDS
 from dra.engine.consumers import GATE
-from dra.engine.reasons import Code
+from dra.engine.reasons import Code, Reason
 from dra.model import nodes, workloads
 from dra.model.claims import ResourceClaim
 from dra.model.nodes import Node
@@ -51,6 +50,7 @@ def run(cluster: Cluster) -> None:
     check_workloads_are_entered(cluster)
     check_force_is_obeyed(cluster)
     check_trouble_is_told(cluster)
+    check_waits_are_told(cluster)
     check_nothing_left(cluster)
     end_pods(cluster)
     settle(cluster)
@@ -196,7 +196,7 @@ def check_workloads_are_entered(cluster: Cluster) -> None:
             continue
         if tenure.unlisted.get(uid) is Actor.OWNER or _full(claim, pruned=cluster.policy.prune_started):
             continue
-        users = [pod for pod in cluster.server.list(Pod) if name in claim_names(pod) and not _over(pod)]
+        users = _users(cluster, claim)
         if any(not pod.spec.scheduling_gates for pod in users) and all(e.uid != uid for e in claim.entries):
             raise Violation(f"claim {name} has no entry of jobs/{wanted}, whose pods use it")
 
@@ -207,7 +207,7 @@ def check_force_is_obeyed(cluster: Cluster) -> None:
         meta, allocated = claim.metadata, claim.status.allocation is not None
         if not allocated or meta.deleting or meta.annotation(workloads.FORCE_RELEASE) != meta.uid:
             continue
-        users = [pod for pod in cluster.server.list(Pod) if meta.name in claim_names(pod) and not _over(pod)]
+        users = _users(cluster, claim)
         users += [pod for pod in cluster.server.list(Pod) if any(e.uid == pod.metadata.uid for e in claim.entries)]
         if not any(cluster.kubelets.up(pod.spec.node_name) for pod in users):
             raise Violation(f"claim {meta.name} is to be released by force, and stays allocated")
@@ -220,11 +220,66 @@ def check_trouble_is_told(cluster: Cluster) -> None:
             continue
         for name in claim_names(pod):
             claim = cluster.server.find(ResourceClaim, key(name))
-            if claim is not None and claim.status.allocation is None:
-                view = cluster.controller.replica.world.view(key(name), now=cluster.clock.now)
-                plan = decide(view, policy=cluster.policy, now=cluster.clock.now) if view is not None else Plan()
-                if all(reason.code is not Code.ALLOCATION_LOST for reason in plan.reasons):
-                    raise Violation(f"pod {pod.metadata.name} is bound, claim {name} is not allocated, nobody says so")
+            lost = claim is not None and claim.status.allocation is None
+            if lost and Code.ALLOCATION_LOST not in _codes(cluster, name):
+                raise Violation(f"pod {pod.metadata.name} is bound, claim {name} is not allocated, nobody says so")
+
+
+def check_waits_are_told(cluster: Cluster) -> None:
+    """Of a pod that waits for us, or for an allocation that is of no use, somebody says why."""
+    for pod in cluster.server.list(Pod):
+        meta, names = pod.metadata, claim_names(pod)
+        if (
+            pod.terminal
+            or meta.deleting
+            or any(cluster.server.find(ResourceClaim, key(name)) is None for name in names)
+        ):
+            continue
+        subjects = {reason.subject.key for name in names for reason in _told(cluster, name)}
+        if _waits_for_us(cluster, pod) and subjects.isdisjoint({meta.key, *map(key, names)}):
+            raise Violation(f"pod {meta.name} waits for its claims, and nobody says why")
+    for claim in cluster.server.list(ResourceClaim):
+        name = claim.metadata.name
+        if _useless(cluster, claim) and Code.ALLOCATION_UNUSABLE not in _codes(cluster, name):
+            raise Violation(f"no pod that waits for claim {name} can use its allocation, and nobody says so")
+
+
+def _codes(cluster: Cluster, name: str) -> set[Code]:
+    return {reason.code for reason in _told(cluster, name)}
+
+
+def _told(cluster: Cluster, name: str) -> tuple[Reason, ...]:
+    """Return what our controller says now about a claim and its pods."""
+    view = cluster.controller.replica.world.view(key(name), now=cluster.clock.now)
+    return decide(view, policy=cluster.policy, now=cluster.clock.now).reasons if view is not None else ()
+
+
+def _waits_for_us(cluster: Cluster, pod: Pod) -> bool:
+    """Whether a pod is behind our gate, or bound and not let in though its node is ready."""
+    if not pod.spec.node_name:
+        return pod.gates == (GATE,)
+    sandbox = cluster.kubelets.sandboxes.get(pod.metadata.uid)
+    return cluster.kubelets.up(pod.spec.node_name) and (sandbox is None or not (sandbox.ready or sandbox.ended))
+
+
+def _useless(cluster: Cluster, claim: ResourceClaim) -> bool:
+    """Whether pods wait for an allocation that nobody consumes, a scheduler has judged them, and none fits anywhere.
+
+    Where drivers never attach a device, it is taken back and allocated anew without end.
+    """
+    quiet = cluster.setting.drivers and claim.status.allocation is not None and not claim.metadata.deleting
+    if not quiet or not _idle(cluster, claim):
+        return False
+    waiting = [pod for pod in _users(cluster, claim) if not pod.spec.node_name and not pod.spec.scheduling_gates]
+    judged = [pod for pod in waiting if any(c.reason == "Unschedulable" for c in pod.status.conditions or ())]
+    schedulers = [next((s for s in cluster.schedulers if s.serves(pod)), None) for pod in judged]
+    found = [s.places(claim, pod) for s, pod in zip(schedulers, judged, strict=True) if s is not None]
+    return bool(found) and not any(here or elsewhere for here, elsewhere in found)
+
+
+def _users(cluster: Cluster, claim: ResourceClaim) -> list[Pod]:
+    """Return the pods that name a claim and have not ended."""
+    return [pod for pod in cluster.server.list(Pod) if claim.metadata.name in claim_names(pod) and not _over(pod)]
 
 
 def _over(pod: Pod) -> bool:
@@ -281,7 +336,11 @@ def _check_unused(cluster: Cluster, claim: ResourceClaim) -> None:
     tenure = cluster.audit.tenures.of(claim)
     assert tenure is not None
     released = any(by is Actor.OWNER and uid in tenure.remembered for uid, by in tenure.unlisted.items())
-    if claim.entries or tenure.left_by is Actor.US or released:
+    meta = claim.metadata
+    workload = meta.annotation(workloads.RESERVED_FOR_UID) or meta.annotation(workloads.RESOLVED_UID)
+    working = {job.metadata.uid for job in cluster.server.list(Job) if not job.finished}
+    over = workload is not None and workload not in working
+    if claim.entries or tenure.left_by is Actor.US or released or over:
         raise Violation(f"claim {claim.metadata.name} stays allocated for nobody: {[str(e) for e in claim.entries]}")
 
 
