@@ -114,9 +114,9 @@ def listing_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired
         wake_at = min(wake_at, when)
     desired = desired.look_at(wake_at)
     chosen = _choose(view, policy, now, desired, candidates)
-    if _room(desired) < 1:
-        desired = desired.because(*_no_room(view, candidates, chosen))
-    elif not policy.prune_started:
+    taken = tuple(_no_room(view, candidates, chosen)) if _room(desired) < 1 else ()
+    desired = desired.because(*taken)
+    if not taken and not policy.prune_started:
         desired = _explain_limit(view, desired, candidates, chosen)
     desired = desired.because(*_troubles(view, now))
     return desired.but(pods=chosen)

@@ -7,7 +7,7 @@ import pytest
 from dra.engine.actions import Deallocate, Kick, LookUpPod
 from dra.engine.claims.listing import FINISHING, LOOKUPS, STRANGER_AGAIN, TOLD_OF_LIMIT
 from dra.engine.claims.policy import ALONGSIDE, REPLACE
-from dra.engine.claims.view import LostNode
+from dra.engine.claims.view import LostNode, tombstone
 from dra.engine.consumers import GATE
 from dra.engine.instants import BIND_HORIZON, NEVER, UNNOTICED
 from dra.engine.reasons import Code
@@ -378,6 +378,12 @@ def test_alongside_pods_that_have_finished_take_slots_and_are_counted():
     plan = plan_for(entered(*done, started("a")), *done, started("a"), *many(gated, 100, prefix="w"), policy=ALONGSIDE)
     assert len(listed(plan)) == RESERVED_FOR_MAX_SIZE - 1
     assert "202 of 256 entries are taken, 200 of them by pods that have finished" in told(plan, Code.CONSUMER_LIMIT)[0]
+
+
+def test_alongside_pods_that_have_finished_may_take_all_slots_and_the_rest_is_told():
+    ended = many(finished, RESERVED_FOR_MAX_SIZE - 1, node="n1")
+    plan = plan_for(entered(*(tombstone(pod.entry) for pod in ended)), *ended, gated("z"), policy=ALONGSIDE)
+    assert codes(plan) == [Code.CONSUMER_LIMIT, Code.WAITS_FOR_SLOT]
 
 
 def test_alongside_who_consumes_has_a_slot_before_who_waits():
