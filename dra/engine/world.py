@@ -537,7 +537,9 @@ class World:
         if found is None:
             return OwnerPhase.GONE if owner.uid in self._gone else OwnerPhase.UNKNOWN
         if found.uid != owner.uid:
-            return OwnerPhase.REPLACED
+            # The claims watch may be ahead of the pods watch: then the pod of that name is the one before the owner.
+            after = later(found.resource_version, claim.metadata.resource_version)
+            return OwnerPhase.REPLACED if after or owner.uid in self._gone else OwnerPhase.UNKNOWN
         return OwnerPhase.DONE if found.stage is Stage.FINISHED else OwnerPhase.PRESENT
 
     def _lost_nodes(self, record: Record) -> Iterator[LostNode]:
