@@ -76,6 +76,7 @@ def settle(cluster: Cluster) -> None:
         cluster.cycles_go_on()
         cluster.kubelets_work()
         cluster.collect_pods()
+        cluster.collect_claims()
         cluster.stock_works()
         if cluster.conduct.writes > written + SETTLING + _turns(cluster, cluster.clock.now - began):
             raise Violation(f"no rest: {cluster.conduct.writes - written} writes in {cluster.clock.now - began:.0f} s")
@@ -317,6 +318,9 @@ def check_nothing_left(cluster: Cluster) -> None:
             _check_unused(cluster, claim)
         if meta.deleting and not users and not foreign:
             raise Violation(f"claim {name} is being deleted for ever")
+        owner = next((pod for pod in cluster.server.list(Pod) if pod.metadata.uid == claim.generated_for), None)
+        if owner is not None and _over(owner) and cluster.policy.generate_claims and not foreign:
+            raise Violation(f"claim {name} was made for pod {owner.metadata.name}, which has ended, and stays")
         guarded = any(e.resource == GUARDS for e in claim.entries)
         # A device that is never attached is taken back behind a guard again and again.
         waits = users and not cluster.setting.drivers

@@ -19,7 +19,7 @@ from tests.dra.engine.simulation.conduct import Conduct
 from tests.dra.engine.simulation.controller import Controller
 from tests.dra.engine.simulation.history import ClaimHistory
 from tests.dra.engine.simulation.kubelets import Kubelets
-from tests.dra.engine.simulation.objects import ONE_DEVICE, TWO_DEVICES, Device, Job
+from tests.dra.engine.simulation.objects import ONE_DEVICE, TWO_DEVICES, Device, Job, PodShape
 from tests.dra.engine.simulation.requests import Fate, Invalid
 from tests.dra.engine.simulation.scheduler import Cycle, Scheduler
 from tests.dra.engine.simulation.server import Actor, Server
@@ -243,6 +243,21 @@ class Cluster:
         if self.server.find(Pod, pod.metadata.key) is None:
             self.kubelets.removed(pod)
             self.kubelets.pass_time()
+
+    def create_pod(self, name: str, shape: PodShape) -> None:
+        """Somebody creates a pod, and whoever makes claims from templates makes its own."""
+        pod = self.server.create(objects.pod(name, shape), by=Actor.USER)
+        if shape.template:
+            claim = self.server.create(objects.generated(pod), by=Actor.USER).metadata.name
+            meta = pod.metadata
+            self.server.patch(Pod, meta.key, meta.uid, lambda found: objects.with_claim(found, claim), by=Actor.USER)
+
+    def collect_claims(self) -> None:
+        """The garbage collector: delete the claims whose pods are gone."""
+        present = {pod.metadata.uid for pod in self.server.list(Pod)}
+        for claim in self.server.list(ResourceClaim):
+            if claim.generated_for not in {None, *present}:
+                self.server.delete(ResourceClaim, claim.metadata.key, by=Actor.USER)
 
     def collect_pods(self) -> None:
         """PodGC: delete the pods by force whose node is gone."""

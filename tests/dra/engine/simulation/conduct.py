@@ -39,11 +39,20 @@ class Conduct:
         if not isinstance(before, ResourceClaim):
             return
         self.writes += 1
+        if not before.metadata.deleting and (not isinstance(after, ResourceClaim) or after.metadata.deleting):
+            self._check_deleted(before)
         if isinstance(after, ResourceClaim) and after.status.allocation is not None:
             added = [e for e in after.entries if e not in before.entries]
             kept = {e.uid for e in after.entries}
             self._check_added(after, added)
             self._check_removed(after, [e for e in before.entries if e.uid not in kept])
+
+    def _check_deleted(self, claim: ResourceClaim) -> None:
+        """Only claims that were made for pods are deleted by us, and only when the pod has ended."""
+        owner = claim.generated_for
+        pods = [pod for pod in self._server.list(Pod) if pod.metadata.uid == owner]
+        if owner is None or any(not p.terminal and not (p.metadata.deleting and not p.spec.node_name) for p in pods):
+            raise Violation(f"claim {claim.metadata.name} was deleted, and nobody may do that but its owner")
 
     def _check_added(self, claim: ResourceClaim, added: list[ConsumerReference]) -> None:
         name = claim.metadata.name

@@ -21,6 +21,7 @@ from tests.dra.engine.simulation.moves import (
     AllWork,
     Backup,
     ClaimIs,
+    ClaimsAreCollected,
     ControllerWorks,
     CreateClaim,
     CreatePods,
@@ -96,6 +97,7 @@ FEATURES: Final[Mapping[str, float]] = MappingProxyType(
         "no nominations": 0.2,
         "stock controller": 0.2,
         "pod groups": 0.25,
+        "templates": 0.25,
         "backups": 0.15,
         "force": 0.5,
     }
@@ -130,6 +132,7 @@ _PROPERTIES: Final[Mapping[str, float]] = MappingProxyType(
         "selector": 0.7,
         "gang": 0.9,
         "two claims": 0.3,
+        "template": 0.7,
     }
 )
 """How likely each property of a pod is in a history in which it is common."""
@@ -193,6 +196,7 @@ def _shape(chance: Random, traits: Traits) -> PodShape:
         else "",
         gang=GANG if traits.has("pod groups") and traits.maybe(chance, "gang") else "",
         grace=chance.choice((GRACE, GRACE, 1, 300)) if traits.has("grace periods") else 0,
+        template=traits.has("templates") and traits.maybe(chance, "template"),
     )
 
 
@@ -228,6 +232,7 @@ CHOICES: Final[tuple[tuple[int, str, Choice], ...]] = (
     (2, "labels", lambda c, _: NodeIs(how="relabelled", which=_which(c))),
     (2, "removed nodes", lambda c, _: NodeIs(how=c.choice(("removed", "added", "added")), which=_which(c))),
     (30, "removed nodes", lambda _, __: PodsAreCollected()),
+    (5, "templates", lambda _, __: ClaimsAreCollected()),
     (3, "", lambda c, _: SandboxIs(how=c.choice(("synced", "ended", "lost")), which=_which(c))),
     (10, "conditions", lambda c, _: DeviceIs(how=c.choice(("attached", "broken")), which=_which(c))),
     # Schedulers, request by request:

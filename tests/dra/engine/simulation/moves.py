@@ -122,7 +122,7 @@ class CreatePods(Move, frozen=True):
     def play(self, cluster: Cluster) -> bool:
         free = [name for name in PODS if cluster.server.find(Pod, objects.key(name)) is None]
         for name in free[: self.count]:
-            cluster.server.create(objects.pod(name, self.shape), by=Actor.USER)
+            cluster.create_pod(name, self.shape)
         return bool(free)
 
 
@@ -322,6 +322,15 @@ class DeviceIs(Move, frozen=True):
         claim = _pick([c for c in cluster.server.list(ResourceClaim) if c.status.allocation is not None], self.which)
         condition = objects.ATTACHED if self.how == "attached" else objects.BROKEN
         return claim is not None and cluster.report_device(claim, condition)
+
+
+class ClaimsAreCollected(Move, frozen=True):
+    """The garbage collector deletes the claims that were made for pods which are gone."""
+
+    def play(self, cluster: Cluster) -> bool:
+        before = cluster.server.version
+        cluster.collect_claims()
+        return cluster.server.version != before
 
 
 # Schedulers, request by request:

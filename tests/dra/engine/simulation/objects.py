@@ -2,10 +2,18 @@
 
 from typing import Final
 
+from msgspec.structs import replace
+
 from dra.engine.consumers import GATE
 from dra.model import nodes, workloads
-from dra.model.claims import AllocationResult, DeviceAllocationResult, DeviceRequestAllocationResult, ResourceClaim
-from dra.model.meta import Key, ObjectMeta, Struct, Uid
+from dra.model.claims import (
+    POD_CLAIM_NAME,
+    AllocationResult,
+    DeviceAllocationResult,
+    DeviceRequestAllocationResult,
+    ResourceClaim,
+)
+from dra.model.meta import Key, ObjectMeta, OwnerReference, Struct, Uid
 from dra.model.nodes import (
     Node,
     NodeCondition,
@@ -15,7 +23,16 @@ from dra.model.nodes import (
     NodeStatus,
     NodeSystemInfo,
 )
-from dra.model.pods import Pod, PodCondition, PodResourceClaim, PodSpec, SchedulingGate, SchedulingGroup, Volume
+from dra.model.pods import (
+    Pod,
+    PodCondition,
+    PodResourceClaim,
+    PodResourceClaimStatus,
+    PodSpec,
+    SchedulingGate,
+    SchedulingGroup,
+    Volume,
+)
 from dra.model.references import POD_GROUPS, ConsumerReference, GroupResource
 from dra.model.templates import PodGroup, PodGroupSpec
 
@@ -147,6 +164,10 @@ END: Final = "test/grace"
 """Annotations in the place of fields of a pod's spec that the engine does not read."""
 
 
+OWN: Final = "own"
+"""The entry of a pod's spec that names a template."""
+
+
 class PodShape(Struct, frozen=True):
     """What a pod is created with."""
 
@@ -169,6 +190,9 @@ class PodShape(Struct, frozen=True):
     grace: int = 30
     """``terminationGracePeriodSeconds``."""
 
+    template: bool = False
+    """Whether it has a claim of its own, too, made from a template."""
+
 
 def pod(name: str, shape: PodShape) -> Pod:
     """Return a pod."""
@@ -187,12 +211,34 @@ def pod(name: str, shape: PodShape) -> Pod:
         spec=PodSpec(
             priority=shape.priority,
             scheduling_gates=[SchedulingGate(name=gate) for gate in gates] or None,
-            resource_claims=[PodResourceClaim(name=name, resource_claim_name=name) for name in shape.claims],
+            resource_claims=[
+                *(PodResourceClaim(name=name, resource_claim_name=name) for name in shape.claims),
+                *[PodResourceClaim(name=OWN, resource_claim_template_name="gpu")] * shape.template,
+            ],
             volumes=[Volume(persistent_volume_claim={"claimName": "data"})] if shape.has_volumes else None,
             termination_grace_period_seconds=shape.grace or None,
             scheduling_group=SchedulingGroup(pod_group_name=shape.gang) if shape.gang else None,
         ),
     )
+
+
+def generated(found: Pod) -> ResourceClaim:
+    """Return the claim that is made for a pod from its template."""
+    meta = found.metadata
+    owner = OwnerReference(api_version="v1", kind="Pod", name=meta.name, uid=meta.uid, controller=True)
+    made = ObjectMeta(
+        name=f"{meta.name}-{meta.uid}",
+        namespace=NAMESPACE,
+        annotations={POD_CLAIM_NAME: OWN},
+        owner_references=[owner],
+    )
+    return ResourceClaim(metadata=made)
+
+
+def with_claim(found: Pod, name: str) -> Pod:
+    """Return the pod with the name of its own claim in its status."""
+    named = [PodResourceClaimStatus(name=OWN, resource_claim_name=name)]
+    return replace(found, status=replace(found.status, resource_claim_statuses=named))
 
 
 def grace_of(found: Pod) -> float:

@@ -139,6 +139,12 @@ class Server:
         elif not found.metadata.deleting:
             self._write(found, _with_meta(found, deletion_timestamp=self._clock.stamp), by)
 
+    def remove(self, kind: type[T], key: Key, uid: Uid, *, by: Actor) -> None:
+        """Ask for the deletion of the very object of that uid; raises NotFound, or Conflict if it has another uid."""
+        if self.get(kind, key).metadata.uid != uid:
+            raise Conflict(f"{kind.__name__} {key} has another uid")
+        self.delete(kind, key, by=by)
+
     # Backups:
 
     def backup(self) -> dict[type[Object], dict[Key, Object]]:

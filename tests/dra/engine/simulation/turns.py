@@ -13,6 +13,7 @@ from dra.engine import patches
 from dra.engine.actions import (
     ClaimWrite,
     Deallocate,
+    DeleteClaim,
     Kick,
     LookUpNode,
     LookUpPlacements,
@@ -120,6 +121,8 @@ class Turn:
                     yield from self._ungate(action)
                 case Kick():
                     yield from self._kick(action)
+                case DeleteClaim():
+                    yield from self._delete_claim(action)
                 case LookUpPod():
                     yield from self._look_up_pod(action)
                 case LookUpPlacements():
@@ -243,6 +246,12 @@ class Turn:
             yield from send(patch)
         except (Conflict, NotFound):
             return
+
+    def _delete_claim(self, action: DeleteClaim) -> Process[None]:
+        try:
+            yield from send(partial(self._server.remove, ResourceClaim, action.claim, action.uid, by=Actor.US))
+        except (Conflict, NotFound):
+            self._world.forget_claim(action.claim, action.uid)
 
     def _look_up_pod(self, action: LookUpPod) -> Process[None]:
         try:
