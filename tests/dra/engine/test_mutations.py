@@ -3,7 +3,6 @@
 import pytest
 
 from dra.engine.claims import rules
-from dra.engine.claims.generated import generated_rule
 from dra.engine.claims.held import held_rule, return_rule
 from tests.dra.engine.simulation import histories, machine, moods, moves
 from tests.dra.engine.simulation.mutations import MUTATIONS, take_every_scheduler_for_prompt
@@ -11,8 +10,8 @@ from tests.dra.engine.simulation.objects import PodShape
 from tests.dra.engine.simulation.setting import Setting
 from tests.dra.engine.simulation.violation import Violation
 
-UNPLAYED = {held_rule, return_rule, generated_rule}
-"""Rules of reservations and of claims from templates, which the machine does not play; others have histories of their
+UNPLAYED = {held_rule, return_rule}
+"""Rules of reservations, which the machine does not play; they have histories of their
 own (tests/dra/engine/reservations/test_histories.py, tests/dra/engine/generation/test_held_histories.py)."""
 
 RUNS = 2000
