@@ -73,6 +73,20 @@ def test_a_lease_that_cannot_be_kept_is_refused():
         Application(configuration(**content), Cluster())
 
 
+async def test_what_is_there_is_decided_at_the_start_though_nothing_happens():
+    cluster = Cluster()
+    cluster.put(PODS, NAMESPACE, "a", spec={"resourceClaims": USES, "schedulingGates": [{"name": GATE}]})
+    path = cluster.path(PODS, NAMESPACE, "a")
+    running = asyncio.create_task(Application(configuration(), cluster).run())
+    try:
+        async with asyncio.timeout(10.0):
+            while cluster.objects[path]["spec"].get("schedulingGates"):  # noqa: ASYNC110 - the state of a server
+                await asyncio.sleep(0.01)
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+
 class JumpingClock(SystemClock):
     """Each look at the time of day is a day off, before or after."""
 

@@ -288,3 +288,21 @@ async def test_a_past_that_never_was_ends_all_decisions(world, writes, loop_of):
     with pytest.raises(ExceptionGroup) as caught:
         await loop.run()
     assert caught.group_contains(RewoundError)
+
+
+class Ticking:
+    """A clock that is a quarter of a second later at each look."""
+
+    def __init__(self, now):
+        self._now = now
+
+    def now(self):
+        self._now += 0.25
+        return self._now
+
+
+async def test_a_reconciliation_tells_the_seconds_that_its_dearest_decision_took(world, loop_of, monkeypatch):
+    loop = loop_of()
+    world.dirty.clear()
+    monkeypatch.setattr(loop, "_clock", Ticking(1000.0))
+    assert await loop.reconcile(("ml", "nobody")) == 0.5

@@ -4,5 +4,18 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-EQUIVALENT: Final[Mapping[tuple[str, str, str], str]] = MappingProxyType({})
+EQUIVALENT: Final[Mapping[tuple[str, str, str], str]] = MappingProxyType(
+    {
+        (
+            "dra/engine/record.py",
+            "2",
+            "(3)",
+        ): "how large the map of pruned pods grows before entries that are too old to count are dropped",
+        (
+            "dra/engine/cpus/accumulator.py",
+            "room.max_holders > 1",
+            "(room.max_holders >= 1)",
+        ): "where a CPU has one holder at most, CPUs that can be chosen have none: all are sorted alike",
+    }
+)
 """(file, code before, code after) → why nobody can tell the difference."""

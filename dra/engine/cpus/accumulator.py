@@ -82,11 +82,9 @@ def choose(room: Room, request: Request, *, preferred: CpuSet = NO_CPUS) -> CpuS
 
 def satisfies(room: Room, request: Request, chosen: CpuSet) -> bool:
     """Whether CPUs are what the request requires."""
-    if not request.required:
-        return True
-    if request.policy is BindPolicy.FULL_PCPUS:
+    if _whole_required(request):
         return room.topology.whole_cores(chosen) == chosen
-    if request.policy is BindPolicy.SPREAD_BY_PCPUS:
+    if request.required and request.policy is BindPolicy.SPREAD_BY_PCPUS:
         return len({room.topology.by_id[cpu].core for cpu in chosen}) == len(chosen)
     return True
 

@@ -1,12 +1,15 @@
 """What the controller remembers of pods that it has asked about."""
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from controller.reservations.roster import Roster
+from dra.api.reservations.model import API_VERSION, KIND
 from dra.engine.instants import NEVER
-from dra.model.meta import ObjectMeta, Uid
+from dra.engine.reservations import placeholders
+from dra.model.meta import ObjectMeta, OwnerReference, Uid
 from dra.model.placement import PlacedPod, PlacedPodSpec
 from tests.dra.engine.reservations.examples import available
 
@@ -54,3 +57,20 @@ def test_nothing_is_left_of_a_reservation_that_is_gone():
     roster.observe(R, "2", available(), now=0.0)
     seen = roster.view(R, nodes={})
     assert (seen.asked, seen.refused) == ((), "")
+
+
+def placeholder(uid, *, number=""):
+    owner = OwnerReference(api_version=API_VERSION, kind=KIND, name="demo", uid=Uid("uid-demo"), controller=True)
+    name = f"{placeholders.name_for('uid-demo')}{number}"
+    return PlacedPod(metadata=ObjectMeta(namespace="default", name=name, uid=Uid(uid), owner_references=[owner]))
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)], ids=["first-seen-first", "first-seen-last"])
+def test_the_first_placeholder_is_told_from_its_successors_by_its_name(order):
+    both = (placeholder("first"), placeholder("heir", number="-1"))
+    roster = Roster()
+    roster.observe(Uid("uid-demo"), "1", available(), now=0.0)
+    for each in order:
+        roster.observe_pod(both[each])
+    view = roster.view(Uid("uid-demo"), nodes={})
+    assert (view.placeholder, view.others) == (both[0], (both[1],))

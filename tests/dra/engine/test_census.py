@@ -5,6 +5,7 @@ import pytest
 from dra.engine import census
 from dra.engine.census import HeldBy
 from dra.engine.claims.view import guard, lost_entry
+from dra.engine.consumers import GATE
 from dra.engine.world import World
 from tests.dra.engine.examples import FOREIGN, JOB, allocation, claim, pod, told
 from tests.dra.engine.test_taints import slice_of
@@ -18,6 +19,7 @@ USED = claim(workload=JOB, allocation=allocation("gpu-0", "gpu-1"), list=[JOB])
     [
         pytest.param(USED, [pod("a", node="n1"), pod("b")], HeldBy.PODS, id="pods-that-are-bound"),
         pytest.param(USED, [pod("a")], HeldBy.WAITING, id="pods-that-wait"),
+        pytest.param(USED, [pod("a", gates=[GATE])], HeldBy.WAITING, id="pods-behind-gates"),
         pytest.param(USED, [], HeldBy.WORKLOAD, id="a-workload-without-pods"),
         pytest.param(claim(allocation=allocation("gpu-0", "gpu-1"), list=[FOREIGN]), [], HeldBy.OTHERS, id="others"),
         pytest.param(claim(allocation=allocation("gpu-0", "gpu-1"), list=[]), [], HeldBy.NOTHING, id="nothing"),

@@ -2,7 +2,8 @@
 
 import pytest
 
-from dra.engine.allocate.inventory import State
+from dra.cel.devices import Selector
+from dra.engine.allocate.inventory import REMEMBERED, State
 from dra.model.nodes import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from dra.model.slices import Device
 from tests.dra.engine.allocate.worlds import DRIVER, NODE, device, inventory, item, slice_of
@@ -108,3 +109,11 @@ def test_attributes_are_found_with_and_without_the_drivers_domain():
     assert candidate.attribute(f"{DRIVER}/numa") == ("int", 1)
     assert candidate.attribute("other.org/rack") == ("string", "r")
     assert candidate.attribute("other.org/numa") is None
+
+
+def test_a_device_remembers_the_answers_of_a_bounded_number_of_selectors():
+    (share,) = inventory(slice_of(device("a"))).offer(NODE, {}).shares
+    (candidate,) = share.candidates
+    for number in range(3 * REMEMBERED):
+        assert candidate.satisfies([Selector(f"{number} == {number}")])
+        assert len(candidate._answers) <= REMEMBERED
