@@ -11,11 +11,11 @@ LARGEST: Final = 10**9
 """First seeds are drawn below: nine digits are easy to copy from a log."""
 
 
-def first_seed() -> int:
-    """Return the first seed of a campaign: the one in `FIRST`, or a number that no run before has used (nearly)."""
-    given = os.environ.get(FIRST, "")
+def first_seed(variable: str = FIRST) -> int:
+    """Return the first seed of a campaign: the one that the environment names, or one that no run has used (nearly)."""
+    given = os.environ.get(variable, "")
     if not given:
         return SystemRandom().randrange(LARGEST)
     if not given.isdecimal():
-        raise SystemExit(f"error: {FIRST}={given!r} is no seed: give it a number from 0 on")
+        raise SystemExit(f"error: {variable}={given!r} is no seed: give it a number from 0 on")
     return int(given)

@@ -3,7 +3,8 @@
 kubectl itself runs them, on a server of ours over HTTP: at once, which repairs what they were printed for, and once
 more when the world has moved on, as somebody does who pastes a line from an hour ago.
 
-ADVICE_WORLDS says how many worlds, ADVICE_SEED from which number on; both are printed.
+ADVICE_WORLDS says how many worlds, ADVICE_SEED from which number on; both are printed. Without
+ADVICE_SEED each run plays other worlds.
 """
 
 from __future__ import annotations
@@ -29,11 +30,12 @@ from dra.local.server import ApiServer
 from tests.advice import asking, comparing
 from tests.advice.asking import Printed
 from tests.advice.worlds import World
+from tests.seeds import first_seed
 
 pytestmark = pytest.mark.skipif(shutil.which("kubectl") is None, reason="there is no kubectl on PATH")
 
 WORLDS: Final = int(os.environ.get("ADVICE_WORLDS", "6"))
-SEED: Final = int(os.environ.get("ADVICE_SEED", "1"))
+SEED: Final = first_seed("ADVICE_SEED")
 
 TOTAL: Final[Counter[str]] = Counter()
 """What all worlds came to; printed at the end of the run."""

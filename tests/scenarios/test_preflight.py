@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-
 import pytest
 
 from tests.cluster.kubectl import kubectl
 from tests.scenarios import plugin
 from tests.scenarios.api import Api
-from tests.scenarios.installation import NAMESPACE
 from tests.scenarios.namespaces import Namespace
 from tests.scenarios.resources import NAMESPACES
 from tests.scenarios.target import Capability, Mode, Target
 
 pytestmark = pytest.mark.long
-
-ADDED = "dra-reserve-missing-rights"
 
 
 @pytest.mark.modes(Mode.ALONGSIDE)
@@ -43,19 +38,10 @@ async def test_where_the_stock_controller_is_off_the_trial_says_so(target: Targe
     assert (other.code, other.missing()) == (1, ["stock controller"])
 
 
-@pytest.fixture
-async def stranger(namespace: Namespace, target: Target) -> AsyncIterator[str]:
-    """An account without rights; what it is granted goes with the test."""
-    yield f"system:serviceaccount:{namespace.name}:default"
-    for kind in ("clusterrole", "clusterrolebinding"):
-        kubectl("delete", kind, ADDED, "--ignore-not-found", kubeconfig=target.admin)
-    for kind in ("role", "rolebinding"):
-        kubectl("delete", kind, ADDED, "--ignore-not-found", f"--namespace={NAMESPACE}", kubeconfig=target.admin)
-
-
 @pytest.mark.modes(Mode.ALONGSIDE)
 @pytest.mark.needs(Capability.RIGHTS)
-async def test_missing_rights_are_named_and_the_yaml_grants_them(target: Target, stranger: str) -> None:
+async def test_missing_rights_are_named_and_the_yaml_grants_them(target: Target, namespace: Namespace) -> None:
+    stranger = f"system:serviceaccount:{namespace.name}:default"
     lacking = await plugin.run(target.admin, "preflight", f"--as={stranger}", "--output=json")
     assert (lacking.code, lacking.missing()) == (1, ["rights"])
     told = next(each["detail"] for each in lacking.content["checks"] if each["check"] == "rights")
@@ -63,8 +49,12 @@ async def test_missing_rights_are_named_and_the_yaml_grants_them(target: Target,
     assert "get leases.coordination.k8s.io in namespace dra-reserve" in told
     granting = await plugin.run(target.admin, "preflight", f"--as={stranger}", "--missing-rights")
     assert granting.code == 0
-    kubectl("apply", "--filename=-", kubeconfig=target.admin, stdin=granting.output)
-    assert (await plugin.run(target.admin, "preflight", f"--as={stranger}")).code == 0
+    try:
+        kubectl("apply", "--filename=-", kubeconfig=target.admin, stdin=granting.output)
+        assert (await plugin.run(target.admin, "preflight", f"--as={stranger}")).code == 0
+    finally:
+        command = ("delete", "--filename=-", "--ignore-not-found", "--wait=false")
+        kubectl(*command, kubeconfig=target.admin, stdin=granting.output)
 
 
 @pytest.mark.modes(Mode.ALONGSIDE)

@@ -14,7 +14,7 @@ import click
 from dra.api.rights import LEASE, NAMESPACE
 from dra.cli.kubectl import findings, plane, standdown
 from dra.cli.kubectl.connection import Connection, FailedError, run
-from dra.cli.kubectl.downgrade.advice import ADOPT
+from dra.cli.kubectl.downgrade import advice
 from dra.cli.kubectl.downgrade.reading import Reader, UnreadableError
 from dra.cli.kubectl.findings import Finding, Verdict
 from dra.cli.kubectl.options import Place, Style, place_options, style_options
@@ -92,7 +92,7 @@ def judge_lease(lease: Lease | None, key: Key, *, pid: int | None = None) -> Fin
         return Finding(check="controllers", verdict=Verdict.OK, detail=detail)
     if lease is not None and lease.stood_down:
         detail = f"they were told to stand down (lease {where})"
-        return Finding(check="controllers", verdict=Verdict.LEFT, detail=detail, remedy=ADOPT)
+        return Finding(check="controllers", verdict=Verdict.LEFT, detail=detail, remedy=advice.adopt(key))
     if lease is None or not lease.spec.holder_identity:
         detail = f"none has the lease {where}"
         remedy = Weigh("start the controller, or install it as you had it (deploy/kustomize, or the Helm chart)")

@@ -108,6 +108,8 @@ def next_write(view: ClaimView, *, given_up: bool = False) -> ClaimWrite | None:
     match standing:
         case Standing.ORPHAN if view.allocation is not None:
             return Deallocate(claim=view.key, confirm=True)
+        case Standing.CONVERTIBLE if view.allocation is None:
+            return _notes(view)  # the API server lets nobody list pods in a claim without devices
         case Standing.CONVERTIBLE | Standing.ORPHAN:
             return _listing(view) or _notes(view) or _shrinking(view)
         case _:

@@ -1,14 +1,41 @@
 """What a person does about a claim that cannot be converted by itself."""
 
+import shlex
 from typing import Final
 
+from dra.api.rights import LEASE, NAMESPACE
 from dra.engine.claims.downgrade import Assessment, Standing
 from dra.engine.remedies import Paste, Remedy, Weigh
+from dra.model.meta import Key
 from dra.model.references import GroupResource
 
-APPLY: Final = Paste("kubectl dra downgrade --apply")
-PURGE: Final = Paste("kubectl dra downgrade --apply --purge")
-ADOPT: Final = Paste("kubectl dra adopt")
+_OPTIONS: Final = {"lease_namespace": NAMESPACE, "lease_name": LEASE}
+"""Options that name the controllers' lease → what they are by default."""
+
+
+def options(*, namespace: str | None, lease: Key) -> str:
+    """Return the options that a printed command repeats, so that it is about what was asked: namespace and lease."""
+    given = ["-n", namespace] if namespace else []
+    for name, value in zip(_OPTIONS, lease, strict=True):
+        if value != _OPTIONS[name]:
+            given += [f"--{name.replace('_', '-')}", value]
+    return "".join(f" {shlex.quote(each)}" for each in given)
+
+
+def apply(given: str = "") -> Paste:
+    """Return the command that does what can be done; `given` are the options of the question."""
+    return Paste(f"kubectl dra downgrade --apply{given}")
+
+
+def purge(given: str = "") -> Paste:
+    """Return the command that leaves nothing behind."""
+    return Paste(f"kubectl dra downgrade --apply --purge{given}")
+
+
+def adopt(lease: Key) -> Paste:
+    """Return the command that lets the controllers of a lease act again."""
+    return Paste(f"kubectl dra adopt{options(namespace=None, lease=lease)}")
+
 
 _SCALED: Final = frozenset(
     {
@@ -20,11 +47,11 @@ _SCALED: Final = frozenset(
 _JOBS: Final = GroupResource(resource="jobs", group="batch")
 
 
-def remedy(assessment: Assessment) -> Remedy | None:
-    """Return what leads on; None if nothing is to be done."""
+def remedy(assessment: Assessment, given: str = "") -> Remedy | None:
+    """Return what leads on; None if nothing is to be done. `given` are the options of the question."""
     match assessment.standing:
         case Standing.CONVERTIBLE | Standing.ORPHAN:
-            return APPLY
+            return apply(given)
         case Standing.TOO_MANY:
             return Weigh(_fewer(assessment))
         case Standing.OWNER:

@@ -96,10 +96,12 @@ def downgrade(  # noqa: PLR0913 - one for each option
     uses a claim is listed in it, and then what only dra-reserve understands is taken out. May be killed and started
     again at any moment. Exit code: 0 ready, 1 work is left, 2 an error.
     """
-    wish = Wish(lease=(lease_namespace, lease_name), probe=probe, purge=purge)
+    lease = (lease_namespace, lease_name)
+    given = advice.options(namespace=namespace, lease=lease)
+    wish = Wish(lease=lease, probe=probe, purge=purge, given=given)
     order = Order(wish=wish, namespace=namespace, given_up=given_up, apply=apply)
     report = run(place, lambda connection: _work(connection, order))
-    click.echo(_written(report, style))
+    click.echo(_written(report, style, given))
     if report.left or not findings.ready(report.steps):
         raise SystemExit(1)
 
@@ -134,7 +136,7 @@ async def _apply(connection: Connection, reader: Reader, order: Order) -> None:
             await asyncio.gather(*(converter.clean(kind, key, names) for kind, key, names in noted))
 
     if await standdown.note(client, lease, "kubectl dra downgrade"):
-        say(f"controllers stand down (lease {'/'.join(lease)}); they go on with: {advice.ADOPT.command}")
+        say(f"controllers stand down (lease {'/'.join(lease)}); they go on with: {advice.adopt(lease).command}")
         await standdown.in_silence(connection, lease, work)
     else:
         say(f"namespace {lease[0]} is not there: no controller holds a lease in it")
@@ -148,11 +150,11 @@ async def _refuse_without_lease(connection: Connection, order: Order) -> None:
         raise FailedError(f"controller {step.detail}; nothing was changed. First: {remedies.said(step.remedy)}")
 
 
-def _written(report: Report, style: Style) -> str:
+def _written(report: Report, style: Style, given: str = "") -> str:
     if style.output is not Format.TABLE:
         content = {
             "ready": not report.left and findings.ready(report.steps),
-            "claims": [_content(each) for each in report.left],
+            "claims": [_content(each, given) for each in report.left],
             "checks": [each.content() for each in report.steps],
         }
         return style.data(content)
@@ -169,7 +171,7 @@ def _written(report: Report, style: Style) -> str:
     return "\n\n".join(filter(None, parts))
 
 
-def _content(each: Assessment) -> dict[str, Any]:
+def _content(each: Assessment, given: str) -> dict[str, Any]:
     namespace, name = each.claim
     return {
         "namespace": namespace,
@@ -180,5 +182,5 @@ def _content(each: Assessment) -> dict[str, Any]:
         "room": each.room,
         "entries": list(each.entries),
         "detail": each.detail,
-        **remedies.data(advice.remedy(each)),
+        **remedies.data(advice.remedy(each, given)),
     }

@@ -6,7 +6,7 @@ from typing import Final
 
 from dra.cli.kubectl import plane, standdown
 from dra.cli.kubectl.connection import Connection
-from dra.cli.kubectl.downgrade.advice import APPLY, PURGE
+from dra.cli.kubectl.downgrade import advice
 from dra.cli.kubectl.downgrade.reading import OURS, Survey
 from dra.cli.kubectl.findings import Finding, Verdict
 from dra.cli.kubectl.preflight import checks
@@ -34,7 +34,7 @@ OF_THE_INSTALLATION: Final = frozenset(
     f"{name}.reserve.dra"
     for name in (
         *("entries", "releases", "annotations", "references", "controller-pods"),
-        *("reservations", "preemption", "placeholders"),
+        *("reservations", "owners", "preemption", "placeholders"),
         *("extender-writes", "extender-objects", "controller-reservations"),
     )
 )
@@ -63,6 +63,8 @@ class Wish:
     probe: bool = False
     purge: bool = False
     """Nothing of ours is to be left, not even what is needed to come back."""
+    given: str = ""
+    """The options of the question that a printed command repeats."""
 
 
 async def look(connection: Connection, survey: Survey, wish: Wish) -> list[Finding]:
@@ -72,20 +74,20 @@ async def look(connection: Connection, survey: Survey, wish: Wish) -> list[Findi
     now = await checks.server_time(connection.transport) or connection.clock.wall()
     sign = await checks.stock_sign(client, now=now, probing=wish.probe)
     findings = [
-        judge_claims(survey),
+        judge_claims(survey, wish.given),
         await controllers(client, wish),
         checks.judge_stock(sign, replace=False, back=True),
         await _policies(client, discovery, wish),
         await _namespaces(client, discovery),
-        judge_gates(survey),
-        judge_notes(survey, purge=wish.purge),
+        judge_gates(survey, wish.given),
+        judge_notes(survey, purge=wish.purge, given=wish.given),
     ]
     if wish.purge:
         findings += [await _definitions(client, discovery), await _installation(client, discovery, wish)]
     return findings
 
 
-def judge_claims(survey: Survey) -> Finding:
+def judge_claims(survey: Survey, given: str = "") -> Finding:
     """Judge the claims as a whole; each of them stands in the table by itself."""
     left = [each for each in survey.assessments if each.standing is not Standing.READY]
     if not left:
@@ -94,7 +96,8 @@ def judge_claims(survey: Survey) -> Finding:
     by_standing = {standing: sum(each.standing is standing for each in left) for standing in Standing}
     detail = ", ".join(f"{count} {standing.value}" for standing, count in by_standing.items() if count)
     movable = any(by_standing[each] for each in (Standing.CONVERTIBLE, Standing.ORPHAN))
-    return Finding(check="claims", verdict=Verdict.LEFT, detail=detail, remedy=APPLY if movable else Weigh("see above"))
+    remedy = advice.apply(given) if movable else Weigh("see above")
+    return Finding(check="claims", verdict=Verdict.LEFT, detail=detail, remedy=remedy)
 
 
 async def controllers(client: Client, wish: Wish) -> Finding:
@@ -118,7 +121,7 @@ def judge_controllers(
         return Finding(check=check, verdict=Verdict.WARNING, detail=detail)
     if lease is not None and not lease.stood_down and (holder or installed):
         detail = f"{holder or 'a deployment'} may act (lease {where})"
-        return Finding(check=check, verdict=Verdict.LEFT, detail=detail, remedy=APPLY)
+        return Finding(check=check, verdict=Verdict.LEFT, detail=detail, remedy=advice.apply(wish.given))
     if lease is None and installed:
         detail = f"is installed, and no lease {where} tells whether it acts"
         return Finding(check=check, verdict=Verdict.LEFT, detail=detail, remedy=remove)
@@ -155,16 +158,16 @@ async def _namespaces(client: Client, discovery: Discovery) -> Finding:
     return Finding(check="namespaces", verdict=Verdict.LEFT, detail=detail, remedy=remedy)
 
 
-def judge_gates(survey: Survey) -> Finding:
+def judge_gates(survey: Survey, given: str = "") -> Finding:
     """Judge the pods behind our gate: without a controller they wait for ever."""
     if not survey.gated:
         return Finding(check="gates", verdict=Verdict.OK, detail="no pod is behind our gate")
     pods = named("/".join(each.key) for each in survey.gated.values())
     detail = f"{len(survey.gated)} pods wait behind our gate: {pods}"
-    return Finding(check="gates", verdict=Verdict.LEFT, detail=detail, remedy=APPLY)
+    return Finding(check="gates", verdict=Verdict.LEFT, detail=detail, remedy=advice.apply(given))
 
 
-def judge_notes(survey: Survey, *, purge: bool) -> Finding:
+def judge_notes(survey: Survey, *, purge: bool, given: str = "") -> Finding:
     """Judge annotations and finalizers of ours. What people have set is harmless, and the way back in."""
     check, finalized = "annotations", survey.finalized
     if finalized:
@@ -182,7 +185,8 @@ def judge_notes(survey: Survey, *, purge: bool) -> Finding:
     if not where:
         return Finding(check=check, verdict=Verdict.OK, detail="none of ours on claims and pods, nor finalizers")
     if purge:
-        return Finding(check=check, verdict=Verdict.LEFT, detail=f"{OURS}* on {where}", remedy=PURGE)
+        remedy = advice.purge(given)
+        return Finding(check=check, verdict=Verdict.LEFT, detail=f"{OURS}* on {where}", remedy=remedy)
     detail = f"{OURS}* on {where}: without effect now, and the way back ({len(by_people)} claims name a workload)"
     return Finding(check=check, verdict=Verdict.OK, detail=detail)
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+import shlex
 from collections import Counter
 from dataclasses import dataclass
 from datetime import datetime
@@ -9,14 +10,14 @@ from email.utils import parsedate_to_datetime
 from functools import partial
 from typing import Final
 
-from dra.api.rights import Purpose
+from dra.api.rights import NAMESPACE, Purpose
 from dra.cli.kubectl import plane
 from dra.cli.kubectl.connection import Connection
 from dra.cli.kubectl.findings import Finding, Verdict
 from dra.cli.kubectl.preflight import granting, probe, stock
 from dra.cli.kubectl.preflight.granting import Identity, Missing
 from dra.cli.kubectl.preflight.stock import Sign, Stock, Traced
-from dra.engine.remedies import Paste, Weigh
+from dra.engine.remedies import Paste, Remedy, Weigh
 from dra.kube.client import Client, Selection, Version
 from dra.kube.clock import SYSTEM
 from dra.kube.discovery import Discovery
@@ -130,15 +131,23 @@ def judge_rights(lacking: Missing, wish: Wish) -> Finding:
         return Finding(check="rights", verdict=Verdict.OK, detail=f"{wish.identity} may do all that is needed")
     named = [f"{right}" for each in lacking.cluster.values() for right in each]
     named += [f"{right} in namespace {lacking.namespace}" for right in lacking.namespaced]
-    options = f" --as {wish.identity.name}" if wish.identity.name else " --self"
-    mode = " --mode replace" if wish.replace else ""
     only_watches = set(lacking.cluster) <= {Purpose.WORKLOADS, Purpose.EVICTION} and not lacking.namespaced
     return Finding(
         check="rights",
         verdict=Verdict.WARNING if only_watches else Verdict.LEFT,
         detail=f"{wish.identity} may not: {', '.join(dict.fromkeys(named))}",
-        remedy=Paste(f"kubectl dra preflight{mode}{options} --missing-rights | kubectl apply -f -"),
+        remedy=_granting(wish),
     )
+
+
+def _granting(wish: Wish) -> Remedy:
+    """Return how missing rights are granted: by a command that asks again what was asked, unless nobody was named."""
+    if not wish.identity.name:
+        return Weigh("have an administrator grant them: --as with your name and --missing-rights print the YAML")
+    mode = " --mode replace" if wish.replace else ""
+    whose = f" --as {shlex.quote(wish.identity.name)}"
+    where = f" --lease-namespace {shlex.quote(wish.namespace)}" if wish.namespace != NAMESPACE else ""
+    return Paste(f"kubectl dra preflight{mode}{whose}{where} --missing-rights | kubectl apply -f -")
 
 
 async def _stock(client: Client, wish: Wish, *, now: datetime | None) -> Finding:

@@ -5,6 +5,7 @@ administrator). Without it, one can still ask for oneself, and impersonate the a
 """
 
 import asyncio
+import hashlib
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -25,6 +26,8 @@ _OWN_REVIEWS: Final = Resource(
 )
 _ACCOUNT_PREFIX: Final = "system:serviceaccount:"
 _ADDED: Final = "dra-reserve-missing-rights"
+"""What the names of granted roles begin with. The rest tells what is granted to whom: `kubectl apply` takes back what a
+role of the same name granted before, to another account or for another mode."""
 
 
 class _Answer(Struct, frozen=True):
@@ -137,14 +140,18 @@ def _role(kind: str, lacking: Sequence[Right], subject: dict[str, str], *, names
         }
         for (group, resource, name), granted in verbs.items()
     ]
-    api, metadata = "rbac.authorization.k8s.io", {"name": _ADDED, **({"namespace": namespace} if namespace else {})}
+    content = yaml.safe_dump([kind, namespace, rules, subject]).encode()
+    name = f"{_ADDED}-{hashlib.sha256(content).hexdigest()[:8]}"
+    api = "rbac.authorization.k8s.io"
+    where = {"namespace": namespace} if namespace else {}
+    metadata = {"name": name, **where, "labels": {"app.kubernetes.io/part-of": "dra-reserve"}}
     return [
         {"apiVersion": f"{api}/v1", "kind": kind, "metadata": metadata, "rules": rules},
         {
             "apiVersion": f"{api}/v1",
             "kind": f"{kind}Binding",
-            "metadata": dict(metadata),
-            "roleRef": {"apiGroup": api, "kind": kind, "name": _ADDED},
+            "metadata": {**metadata},
+            "roleRef": {"apiGroup": api, "kind": kind, "name": name},
             "subjects": [dict(subject)],
         },
     ]

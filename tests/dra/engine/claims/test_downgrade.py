@@ -225,6 +225,13 @@ def test_notes_that_a_killed_conversion_left_go_too():
     assert not after.protected
 
 
+def test_a_claim_without_devices_loses_its_notes_and_lists_no_pod():
+    """The API server refuses entries there (422), and the whole downgrade ended with that."""
+    leftover = claim(allocation=None, workload=JOB, annotations={workloads.ENTERED: "0123456789abcdef"})
+    steps, _ = converted(leftover, waiting("a"), started("b"))
+    assert steps == ["notes"]
+
+
 def test_what_is_told_of_a_claim():
     told = assess(view(entered("guard", started("a")), started("a"), started("b"), workload=PRESENT))
     assert (told.consuming, told.listed) == (2, 1)

@@ -1,4 +1,7 @@
+from pathlib import Path
+
 import pytest
+import yaml
 
 from dra.cli.kubectl.downgrade import advice, outside
 from dra.cli.kubectl.downgrade.outside import Wish
@@ -12,6 +15,7 @@ from dra.model.meta import ObjectMeta, PartialObject
 from dra.model.references import ConsumerReference
 from tests.commands import unknown_commands
 
+ROOT = Path(__file__).parents[5]
 WISH = Wish(lease=("dra-reserve", "dra-reserve-controller"))
 KEY = ("ml", "train")
 DEPLOYMENT = PartialObject(metadata=ObjectMeta(namespace="dra-reserve", name="controller"))
@@ -46,6 +50,17 @@ def lease(holder="", *, told=False):
 )
 def test_no_controller_of_ours_may_act(found, deployments, verdict):
     assert outside.judge_controllers(found, deployments, WISH).verdict is verdict
+
+
+def test_policies_that_stay_are_those_of_the_manifests():
+    """One that is not known is told as work that is left, and a downgrade would never be ready."""
+    found = set()
+    for path in (ROOT / "deploy").rglob("*.yaml"):
+        text = path.read_text()
+        if "helm/" not in str(path) and "AdmissionPolicy" in text:
+            objects = yaml.safe_load_all(text)
+            found |= {each["metadata"]["name"] for each in objects if each["kind"].endswith("AdmissionPolicy")}
+    assert found - outside.OF_THE_INSTALLATION - outside.OF_THE_PLUGIN == {"gate.reserve.dra"}
 
 
 def test_pods_behind_our_gate_are_counted():

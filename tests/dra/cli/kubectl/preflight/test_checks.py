@@ -11,6 +11,7 @@ from dra.cli.kubectl.preflight import checks, granting, probe
 from dra.cli.kubectl.preflight.checks import Wish
 from dra.cli.kubectl.preflight.granting import Identity, Missing
 from dra.cli.kubectl.preflight.stock import Sign, Stock
+from dra.engine.remedies import Paste, Weigh
 from dra.kube.client import Client, Version
 from dra.kube.limits import Limiter
 from dra.kube.resources import CLAIMS, SLICES
@@ -176,6 +177,52 @@ def test_the_manifest_grants_what_is_missing_and_nothing_more():
     subject = {"kind": "ServiceAccount", "name": "dra-reserve-controller", "namespace": "dra-reserve"}
     assert documents[1]["subjects"] == documents[3]["subjects"] == [subject]
     assert documents[2]["metadata"]["namespace"] == "dra-reserve"
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        pytest.param(granting.manifest(LACKING, Identity(name="jane")), id="another-account"),
+        pytest.param(
+            granting.manifest(
+                Missing(cluster={Purpose.EVICTION: [Right("", "pods", "list")]}, namespaced=[]), CONTROLLER
+            ),
+            id="other-rights",
+        ),
+    ],
+)
+def test_what_is_granted_later_takes_back_nothing_that_was_granted_before(other):
+    """`kubectl apply` replaces the rules and subjects of a role of the same name."""
+    before, after = (list(yaml.safe_load_all(text)) for text in (granting.manifest(LACKING, CONTROLLER), other))
+    names = [{(each["kind"], each["metadata"]["name"]) for each in found} for found in (before, after)]
+    assert names[0].isdisjoint(names[1])
+    assert before == list(yaml.safe_load_all(granting.manifest(LACKING, CONTROLLER)))
+
+
+@pytest.mark.parametrize(
+    ("asked", "command"),
+    [
+        pytest.param(
+            {},
+            "kubectl dra preflight --as system:serviceaccount:dra-reserve:dra-reserve-controller --missing-rights "
+            "| kubectl apply -f -",
+            id="the-installation",
+        ),
+        pytest.param(
+            {"namespace": "elsewhere", "replace": True, "identity": Identity(name="Jane Doe")},
+            "kubectl dra preflight --mode replace --as 'Jane Doe' --lease-namespace elsewhere --missing-rights "
+            "| kubectl apply -f -",
+            id="another-account-mode-and-namespace",
+        ),
+    ],
+)
+def test_the_command_that_is_printed_asks_what_was_asked(asked, command):
+    assert checks.judge_rights(LACKING, wish(**asked)).remedy == Paste(command)
+
+
+def test_whoever_asks_for_themselves_gets_no_command_that_cannot_work():
+    """`preflight --self --missing-rights` was printed, and refuses: it does not know whom to grant rights."""
+    assert isinstance(checks.judge_rights(LACKING, wish(identity=Identity())).remedy, Weigh)
 
 
 @pytest.mark.parametrize(
