@@ -18,8 +18,8 @@ from typing import Final
 from controller.extender.writing import RefusedError
 from dra.kube.clock import Clock
 
-LEAST: Final = 4
-FIRST: Final = 8
+LEAST: Final = 2
+FIRST: Final = 4
 MOST: Final = 32
 """Turns: as few as ever, at the start, as many as ever."""
 
@@ -27,6 +27,10 @@ SLOW: Final = 1 / 4
 """Part of the time that a binding may take from which on it is slow; below half of that it is fast."""
 
 SHRINKING: Final = 2 / 3
+
+LEFT: Final = 1 / 2
+"""Part of the time that a binding may take which must be left when its turn comes: a request that is sent with less may
+not be answered in time, and nobody would know whether the pod is bound."""
 
 HOLD: Final = 1 / 4
 """Part of the time that a binding may take for which an answer to ``filter`` waits at most."""
@@ -62,7 +66,7 @@ class Turns:
 
     @asynccontextmanager
     async def turn(self, *, deadline: float) -> AsyncIterator[None]:
-        """Take a turn for the block. Raises RefusedError if there is none by then."""
+        """Take a turn for the block. Raises RefusedError if there is none while `LEFT` of the time is left."""
         await self._take(deadline)
         began = self._clock.now()
         try:
@@ -77,7 +81,7 @@ class Turns:
             self._queue.append(turn)
             self._look()
             try:
-                async with asyncio.timeout(deadline - self._clock.now()):
+                async with asyncio.timeout(max(0.0, deadline - LEFT * self._seconds - self._clock.now())):
                     await turn
             except BaseException as error:
                 if turn.done() and not turn.cancelled():  # granted in the moment in which the wait ended

@@ -28,6 +28,9 @@ from dra.model.placement import PlacedPod
 ATTEMPTS: Final = 5
 """At swapping one status: beside its controller there is nobody who writes it often."""
 
+BRIEF: Final = 0.2
+"""Seconds that are too few for a write: most would not be answered, and nobody would know what became of them."""
+
 Change: TypeAlias = Callable[[Reservation], ReservationStatus | None]
 """What a status becomes; None: it is so already."""
 
@@ -55,10 +58,10 @@ class Writing:
         self._lines: dict[Uid, _Line] = {}
 
     def within(self, deadline: float) -> float:
-        """Return how long a write that begins now may take. Raises RefusedError if that is no time at all."""
+        """Return how long a write that begins now may take. Raises RefusedError if that is less than `BRIEF`."""
         now = self._clock.now()
         left = self._leadership.within(deadline - now, now=now)
-        if left <= 0:
+        if left < BRIEF:
             raise RefusedError("not done in time, nothing was written; the scheduler tries again")
         return left
 

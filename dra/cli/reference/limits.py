@@ -123,7 +123,7 @@ _EXTENDER: Final = (
         f"less when a binding takes longer than {controller.extender.turns.SLOW:g} of `bindSeconds`",
         f"an answer to `filter` waits, up to {controller.extender.turns.HOLD:g} of `bindSeconds`, so that "
         "kube-scheduler starts no further binding; a binding that comes nevertheless waits for its turn until "
-        "`bindSeconds` are over, and is refused then, without any write",
+        f"{controller.extender.turns.LEFT:g} of `bindSeconds` is over, and is refused then, without any write",
         "metrics `dra_reserve_extender_binds_under_way` and `dra_reserve_extender_turns`; `bindings are under way on a "
         "slow API server` in the scheduler's Event on the pod",
     ),

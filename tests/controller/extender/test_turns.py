@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from controller.extender.turns import FIRST, HOLD, LEAST, MOST, Turns
+from controller.extender.turns import FIRST, HOLD, LEAST, LEFT, MOST, Turns
 from controller.extender.writing import RefusedError
 
 SECONDS = 4.0
@@ -57,6 +57,7 @@ async def scheduled(turns, server, *, pods, clock):
         pytest.param(400, id="fast"),
         pytest.param(40, id="ten-times-slower"),
         pytest.param(4, id="a-hundred-times-slower"),
+        pytest.param(2, id="two-hundred-times-slower"),
     ],
 )
 async def test_no_binding_is_refused_or_unanswered_however_slow_the_server_is(turns, clock, rate):
@@ -77,7 +78,7 @@ async def test_a_distant_server_gets_more_bindings_at_a_time(turns, clock):
 
 
 async def test_a_slow_server_gets_fewer_and_more_again_when_it_has_recovered(turns, clock):
-    server = Server(rate=4)
+    server = Server(rate=2)
     await scheduled(turns, server, pods=60, clock=clock)
     slow = turns.limit
     assert LEAST <= slow < FIRST
@@ -104,6 +105,23 @@ async def test_where_nothing_is_answered_filter_waits_a_moment_and_a_binding_is_
     await asyncio.gather(*holding, return_exceptions=True)
     assert turns.under_way == 0
     await turns.room()
+
+
+async def test_a_binding_that_has_waited_for_half_of_its_time_is_not_begun(turns, clock):
+    """Its request would be sent with so little time left that nobody would know what became of it."""
+
+    async def held(seconds):
+        async with turns.turn(deadline=clock.now() + SECONDS):
+            await asyncio.sleep(seconds)
+
+    holding = [asyncio.create_task(held(LEFT * SECONDS + 0.1)) for _ in range(FIRST)]
+    await asyncio.sleep(0)
+    began = clock.now()
+    with pytest.raises(RefusedError, match="nothing was written"):
+        async with turns.turn(deadline=began + SECONDS):
+            pytest.fail("it has its turn too late")
+    assert clock.now() - began == pytest.approx(LEFT * SECONDS)
+    await asyncio.gather(*holding)
 
 
 async def test_a_turn_that_is_granted_while_its_binding_is_called_off_is_given_on(turns):
