@@ -155,3 +155,11 @@ async def test_a_turn_that_fails_ends_the_serving_and_holds_nothing_back(queue):
         await queue.serve(turn, workers=2)
     queue.touch(A)
     assert await queue.take() == A
+
+
+async def test_no_claim_is_lost_where_most_instants_are_superseded(queue, clock):
+    queue.at(B, 300.0)
+    for number in range(500):
+        queue.at(A, 1000.0 - number)
+    assert len(queue._heap) < 100
+    assert await taken(queue, 2, clock) == [("b", 300.0), ("a", 501.0)]
