@@ -103,7 +103,7 @@ class Audit:
         self.vanished: dict[tuple[str, Uid], list[Vanished]] = {}
         """Pods that were removed whose containers had not ended, by their nodes and claims."""
         self.given_up: set[Uid] = set()
-        """Pods of which nobody can know better: a person has vouched for them, or a backup says that they still run."""
+        """Pods and Jobs that have ended though objects say otherwise: a person vouched for it, or a backup is old."""
         self.checks = 0
         self._world = world
 
@@ -114,6 +114,7 @@ class Audit:
     def restored(self, saved: Saved, objects: Iterable[tuple[str, bytes]]) -> None:
         """The API server is what it was: what the time between has ended has ended, though objects say otherwise."""
         ran = {pod.metadata.uid for pod in self.pods.values() if not pod.terminal}
+        worked = {uid for uid, finished in self.jobs.items() if not finished}
         for known in (self.claims, self.pods, self.nodes, self.jobs):
             known.clear()
         before = Saved(deepcopy(saved.tenures), deepcopy(saved.past))  # it may be restored once more
@@ -123,6 +124,7 @@ class Audit:
             self._know(collection, raw)
         bound = (pod.metadata.uid for pod in self.pods.values() if pod.spec.node_name)
         self.given_up |= {uid for uid in bound if uid not in ran}
+        self.given_up |= {uid for uid, finished in self.jobs.items() if not finished and uid not in worked}
 
     def _know(self, collection: str, raw: bytes) -> None:
         match collection:
@@ -274,7 +276,8 @@ class Audit:
         if not (entry.is_pod or ours or workload):
             raise Violation(f"claim {name}: the foreign entry {entry} was removed")
         forced = claim.metadata.annotation(workloads.FORCE_RELEASE) == claim.metadata.uid
-        if workload and self.jobs.get(entry.uid) is False and not (deleting or forced):
+        ended = entry.uid in self.given_up
+        if workload and self.jobs.get(entry.uid) is False and not (deleting or forced or ended):
             raise Violation(f"claim {name}: {entry} was removed while its workload is at work")
 
     # Pods:

@@ -417,14 +417,18 @@ class World:
         self._backup = (store.revision, objects, self.audit.saved())
 
     def restore_backup(self) -> bool:
-        """Put the saved state back; kubelets and workload controllers list anew, the others find out by themselves."""
+        """Put the saved state back, and restart scheduler, kubelets and the controllers of workloads.
+
+        So kubernetes.io/docs/tasks/administer-cluster/configure-upgrade-etcd tells administrators: a scheduler never
+        forgets what it has bound. Our controller has to find out by itself.
+        """
         if self._backup is None:
             return False
         revision, objects, saved = self._backup
         self.note(f"the backup of revision {revision} is restored")
         self.server.store.restore(objects, revision=revision)
         self.audit.restored(saved, [(stored.key.collection, stored.raw) for stored in objects])
-        for name in ("nodes", "workloads"):
+        for name in ("scheduler", "nodes", "workloads"):
             self.processes[name].kill(down=1.0)
         return True
 
