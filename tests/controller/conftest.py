@@ -9,6 +9,8 @@ from controller.generation import GenerationLoop
 from controller.leadership import Leadership
 from controller.metrics import Metrics
 from controller.publisher import Publisher
+from controller.workloads import Workloads
+from controller.writer import Writer
 from dra.engine.world import World
 from tests.dra.kube.scripted import Handling, client_of
 from tests.dra.kube.virtual import LoopClock, VirtualLoop
@@ -32,6 +34,25 @@ def world():
 @pytest.fixture
 def metrics():
     return Metrics()
+
+
+@pytest.fixture
+def writer_of(cluster, world, clock, metrics):
+    """Makes a writer to the cluster of the module."""
+
+    def make(leadership=None):
+        client = client_of(cluster)
+        workloads = Workloads(client, world=world, rules={}, woken=lambda: None)
+        return Writer(
+            client,
+            world=world,
+            clock=clock,
+            workloads=workloads,
+            metrics=metrics,
+            leadership=leadership or Leadership(),
+        )
+
+    return make
 
 
 @pytest.fixture

@@ -4,10 +4,8 @@ import contextlib
 import msgspec
 import pytest
 
-from controller.confirmation import BoundMeanwhileError
 from controller.leadership import Leadership
-from controller.workloads import Workloads
-from controller.writer import KICKS, PARALLEL, PartlyDoneError, Writer
+from controller.writer import KICKS, PARALLEL, PartlyDoneError
 from dra.engine.actions import (
     Annotate,
     Deallocate,
@@ -25,21 +23,18 @@ from dra.engine.reservations import devices
 from dra.engine.reservations.devices import Standing
 from dra.kube.errors import Conflict, Forbidden, NotFound, ServerError, Unreachable
 from dra.kube.store import RewoundError
-from dra.model.claims import ResourceClaim
 from dra.model.meta import Uid
 from dra.model.nodes import Node
-from dra.model.pods import Pod
-from tests.controller.cluster import CLAIMS, NODES, PODS, Cluster
+from tests.controller.cluster import CLAIMS, NODES, PODS
+from tests.controller.writing import ALLOCATION, USES, pod, served, with_an_allocated_claim
 from tests.dra.engine.examples import GUARD, JOB, KEY, NAMESPACE, uid, waiting
-from tests.dra.kube.scripted import Scripted, client_of, refusal
+from tests.dra.kube.scripted import Scripted, refusal
 
 UID = Uid("uid-train")
-ALLOCATION = {"devices": {"results": [{"driver": "d", "pool": "p", "device": "gpu-0"}]}}
 LIST = SetReservedFor(claim=KEY, entries=(JOB, GUARD))
 NOTE = Annotate(claim=KEY, annotations=(("x", "1"),))
 FREE = Deallocate(claim=KEY)
 READY = {"nodeInfo": {"bootID": "boot-1"}, "conditions": [{"type": "Ready", "status": "True"}]}
-USES = [{"name": "gpu", "resourceClaimName": "train"}]
 
 
 class FromNow(Leadership):
@@ -55,38 +50,7 @@ class FromNow(Leadership):
 
 @pytest.fixture
 def cluster():
-    """A cluster with an allocated claim."""
-    served = Cluster()
-    served.put(CLAIMS, NAMESPACE, "train", status={"allocation": ALLOCATION}, metadata={"finalizers": ["keep"]})
-    return served
-
-
-@pytest.fixture
-def writer_of(cluster, world, clock, metrics):
-    def make(leadership=None):
-        client = client_of(cluster)
-        workloads = Workloads(client, world=world, rules={}, woken=lambda: None)
-        return Writer(
-            client,
-            world=world,
-            clock=clock,
-            workloads=workloads,
-            metrics=metrics,
-            leadership=leadership or Leadership(),
-        )
-
-    return make
-
-
-def served(cluster, world, name="train"):
-    """What the server has, taken in by the world; returns the view."""
-    world.observe_claim(msgspec.convert(cluster.objects[cluster.path(CLAIMS, NAMESPACE, name)], ResourceClaim), now=0.0)
-    return world.view((NAMESPACE, name), now=0.0)
-
-
-def pod(cluster, name, **content):
-    content.setdefault("spec", {"resourceClaims": USES})
-    return msgspec.convert(cluster.put(PODS, NAMESPACE, name, **content), Pod)
+    return with_an_allocated_claim()
 
 
 async def test_writes_on_a_claim_are_a_chain_of_versions(cluster, world, writer_of):
@@ -188,100 +152,6 @@ async def test_after_a_failed_claim_write_no_pod_is_touched(cluster, world, writ
     with pytest.raises(Conflict):
         await writer_of().apply(Plan(actions=(LIST, ungate)), view=view)
     assert [name for name, _, _ in cluster.writes()] == ["train"]
-
-
-# Deallocation with a live read
-
-
-@pytest.mark.parametrize(
-    ("content", "forbidden"),
-    [
-        pytest.param({}, False, id="waits"),
-        pytest.param({"spec": {"resourceClaims": USES, "nodeName": "n1"}}, True, id="bound"),
-        pytest.param({"status": {"nominatedNodeName": "n1"}}, True, id="nominated"),
-        pytest.param(
-            {"metadata": {"deletionTimestamp": "2026-11-20T12:00:00Z"}, "status": {"nominatedNodeName": "n1"}},
-            False,
-            id="nominated-and-deleted",
-        ),
-        pytest.param(
-            {"spec": {"resourceClaims": USES, "nodeName": "n1"}, "status": {"phase": "Failed"}}, False, id="ended"
-        ),
-        pytest.param({"spec": {"nodeName": "n1"}}, False, id="uses-no-claim"),
-    ],
-)
-async def test_an_allocation_is_taken_back_only_if_no_pod_is_being_bound(cluster, world, writer_of, content, forbidden):
-    view = served(cluster, world)
-    pod(cluster, "a", **content)
-    plan = Plan(actions=(Deallocate(claim=KEY, confirm=True), NOTE))
-    if forbidden:
-        with pytest.raises(BoundMeanwhileError, match="claim ml/train: pod a"):
-            await writer_of().apply(plan, view=view)
-        assert not cluster.writes()
-        assert world.consumer(uid("a")) is not None
-    else:
-        await writer_of().apply(plan, view=view)
-        assert world.claim(KEY).status.allocation is None
-
-
-async def test_pods_of_other_namespaces_are_not_asked_for(cluster, world, writer_of):
-    view = served(cluster, world)
-    cluster.put(PODS, "other", "a", spec={"resourceClaims": USES, "nodeName": "n1"})
-    await writer_of().apply(Plan(actions=(Deallocate(claim=KEY, confirm=True),)), view=view)
-    assert world.claim(KEY).status.allocation is None
-
-
-READY = {"conditions": [{"type": "Ready", "status": "True"}]}
-GIVEN_UP = Deallocate(claim=KEY, confirm=True, given_up=frozenset({uid("a")}))
-
-
-@pytest.mark.parametrize(
-    ("pods", "nodes", "forbidden"),
-    [
-        pytest.param([("a", "n1")], {"n1": {}}, None, id="its-kubelet-does-not-report-in"),
-        pytest.param([("a", "n1")], {}, None, id="its-node-is-gone"),
-        pytest.param([("a", "n1")], {"n1": READY}, "node n1 reports in", id="its-kubelet-is-back"),
-        pytest.param([("a", "n1")], {"n2": READY}, None, id="another-kubelet-reports-in"),
-        pytest.param([("b", "n1")], {}, "pod b is being bound", id="nobody-has-given-it-up"),
-        pytest.param([], {"n1": READY}, None, id="its-pod-is-gone"),
-    ],
-)
-async def test_pods_are_given_up_only_as_long_as_their_kubelets_do_not_report_in(
-    cluster, world, writer_of, pods, nodes, forbidden
-):
-    view = served(cluster, world)
-    for name, node in pods:
-        pod(cluster, name, spec={"resourceClaims": USES, "nodeName": node})
-    for name, status in nodes.items():
-        cluster.put(NODES, "", name, status=status)
-    plan = Plan(actions=(GIVEN_UP,))
-    if forbidden:
-        with pytest.raises(BoundMeanwhileError, match=forbidden):
-            await writer_of().apply(plan, view=view)
-    else:
-        await writer_of().apply(plan, view=view)
-    assert (world.claim(KEY).status.allocation is None) is not bool(forbidden)
-
-
-async def test_a_pod_that_uses_the_claim_by_an_extended_resource_counts(cluster, world, writer_of):
-    view = served(cluster, world)
-    extended = {"extendedResourceClaimStatus": {"resourceClaimName": "train"}}
-    pod(cluster, "a", spec={"nodeName": "n1"}, status=extended)
-    with pytest.raises(BoundMeanwhileError, match="pod a"):
-        await writer_of().apply(Plan(actions=(Deallocate(claim=KEY, confirm=True),)), view=view)
-
-
-async def test_a_pod_that_cannot_be_read_may_be_bound(cluster, world, writer_of):
-    view = served(cluster, world)
-    cluster.put(PODS, NAMESPACE, "a", spec={"resourceClaims": "what is this?"})
-    with pytest.raises(BoundMeanwhileError, match="pod ml/a cannot be read"):
-        await writer_of().apply(Plan(actions=(Deallocate(claim=KEY, confirm=True),)), view=view)
-
-
-async def test_an_ordinary_deallocation_reads_nothing(cluster, world, writer_of):
-    await writer_of().apply(Plan(actions=(FREE,)), view=served(cluster, world))
-    assert [request.method for request in cluster.requests] == ["PATCH"]
-    assert cluster.writes()[0][2]["status"] == {"allocation": None, "reservedFor": None, "devices": None}
 
 
 # Pods
@@ -482,24 +352,6 @@ async def test_nobody_is_left_to_be_kicked(cluster, writer_of, form):
     assert (
         "annotations" not in (cluster.objects.get(cluster.path(PODS, NAMESPACE, "a")) or {"metadata": {}})["metadata"]
     )
-
-
-@pytest.mark.parametrize(
-    ("status", "known", "freed"),
-    [
-        pytest.param({"nominatedNodeName": "n1"}, (), False, id="a-binding-cycle-may-be-under-way"),
-        pytest.param({"nominatedNodeName": "n1"}, [("a", "n1")], True, id="nominated-since-long-ago"),
-        pytest.param({"nominatedNodeName": "n2"}, [("a", "n1")], False, id="nominated-anew"),
-    ],
-)
-async def test_a_nomination_that_is_older_than_any_cycle_does_not_keep_the_claim(
-    cluster, world, writer_of, status, known, freed
-):
-    pod(cluster, "a", status={"phase": "Pending", **status})
-    write = Deallocate(claim=KEY, confirm=True, nominated=frozenset((uid(name), node) for name, node in known))
-    with contextlib.nullcontext() if freed else pytest.raises(BoundMeanwhileError):
-        await writer_of().apply(Plan(actions=(write,)), view=served(cluster, world))
-    assert bool(cluster.writes()) is freed
 
 
 # Questions

@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dra.engine.actions import LookUpWorkload
-from dra.engine.claims.view import EntryKind, Workload, WorkloadPhase
+from dra.engine.claims.view import EntryKind
 from dra.engine.consumers import GATE, Stage
 from dra.engine.instants import BIND_HORIZON, SLOW_BIND_HORIZON
 from dra.engine.record import ANSWER_HOLDS
@@ -14,7 +13,6 @@ from dra.engine.workloads import WorkloadKey
 from dra.engine.world import NO_CLAIM, World
 from dra.model import workloads
 from dra.model.meta import Uid
-from dra.model.references import ConsumerReference
 from tests.dra.engine.examples import (
     DATA,
     FOREIGN_GATE,
@@ -25,9 +23,7 @@ from tests.dra.engine.examples import (
     NOON,
     allocation,
     claim,
-    decided,
     finished,
-    of_type,
     pod,
     stages,
     started,
@@ -376,92 +372,6 @@ def test_a_claim_that_becomes_ready_concerns_the_other_claims_of_its_pods(world)
     assert world.dirty == {KEY, (NAMESPACE, "data")}
 
 
-# Workloads:
-
-
-@pytest.mark.parametrize(
-    ("kind", "news", "known"),
-    [
-        pytest.param(None, [], Workload(), id="not-looked-at"),
-        pytest.param("ABSENT", [], Workload(phase=WorkloadPhase.ABSENT), id="listed-and-not-there"),
-        pytest.param("ABSENT", ["there"], Workload(phase=WorkloadPhase.PRESENT, uid=JOB.uid), id="there"),
-        pytest.param("ABSENT", ["done"], Workload(phase=WorkloadPhase.FINISHED, uid=JOB.uid), id="finished"),
-        pytest.param(
-            "ABSENT", ["there", "gone"], Workload(phase=WorkloadPhase.ABSENT, gone=frozenset({JOB.uid})), id="deleted"
-        ),
-        pytest.param(
-            "ABSENT",
-            ["there", "again"],
-            Workload(phase=WorkloadPhase.PRESENT, uid=Uid("second"), gone=frozenset({JOB.uid})),
-            id="another-of-that-name",
-        ),
-        pytest.param(
-            "ABSENT",
-            ["again", "gone"],
-            Workload(phase=WorkloadPhase.PRESENT, uid=Uid("second"), gone=frozenset({JOB.uid})),
-            id="the-first-is-gone-the-second-there",
-        ),
-        pytest.param("FORBIDDEN", ["there"], Workload(phase=WorkloadPhase.FORBIDDEN, uid=JOB.uid), id="forbidden"),
-        pytest.param("NO_KIND", [], Workload(phase=WorkloadPhase.NO_KIND), id="no-such-kind"),
-    ],
-)
-def test_what_is_known_of_a_workload(world, kind, news, known):
-    told(world, claim(workload=JOB))
-    tell = {
-        "there": lambda: world.observe_workload(TRAIN, uid=JOB.uid, finished=False),
-        "done": lambda: world.observe_workload(TRAIN, uid=JOB.uid, finished=True),
-        "again": lambda: world.observe_workload(TRAIN, uid=Uid("second"), finished=False),
-        "gone": lambda: world.forget_workload(TRAIN, JOB.uid),
-    }
-    if kind:
-        world.kind_is(JOBS, WorkloadPhase[kind])
-    for each in news:
-        tell[each]()
-    assert world.workload(TRAIN) == known
-    assert world.dirty == ({KEY} if kind or news else set())
-
-
-def test_kinds_are_watched_while_claims_refer_to_them(world):
-    told(world, claim(workload=JOB))
-    assert world.workload_kinds() == {JOBS}
-    told(world, claim(version=2, workload=ConsumerReference.parse("pods/x")))
-    assert {str(kind) for kind in world.workload_kinds()} == {"pods"}
-
-
-def test_nothing_is_kept_of_a_kind_that_no_claim_refers_to_any_more(world):
-    told(world, claim(workload=JOB))
-    for number in range(10):
-        named = WorkloadKey(JOBS, NAMESPACE, f"train-{number}")
-        world.observe_workload(named, uid=Uid(f"uid-{number}"), finished=False)
-    world.forget_claim(KEY, claim().metadata.uid)
-    world.forget_kind(JOBS)
-    assert world._workloads._known == {}
-
-
-def test_a_workload_that_no_claim_refers_to_concerns_none(world):
-    told(world, claim(workload=JOB))
-    world.observe_workload(WorkloadKey(JOBS, "other", "train"), uid=JOB.uid, finished=False)
-    world.observe_workload(WorkloadKey(JOBS, NAMESPACE, "other"), uid=JOB.uid, finished=False)
-    assert not world.dirty
-
-
-def test_a_workload_may_come_before_the_claim_that_refers_to_it(world):
-    world.observe_workload(TRAIN, uid=JOB.uid, finished=False)
-    told(world, claim(workload=JOB))
-    assert world.view(KEY, now=NOON).workload.phase is WorkloadPhase.PRESENT
-
-
-@pytest.mark.parametrize("claim_goes_first", [True, False])
-def test_a_workload_that_is_gone_with_its_claim_is_forgotten(world, claim_goes_first):
-    told(world, claim(workload=JOB))
-    world.observe_workload(TRAIN, uid=JOB.uid, finished=True)
-    if claim_goes_first:
-        world.forget_claim(KEY, claim().metadata.uid)
-    world.forget_workload(TRAIN, JOB.uid)
-    world.forget_claim(KEY, claim().metadata.uid)
-    assert world._workloads._known == {}
-
-
 # Devices:
 
 
@@ -581,34 +491,6 @@ def test_a_finalizer_that_was_put_on_anew_is_none(world):
     world.observe_claim(claim(version=2, allocation=None, protected=True), now=NOON, ours=True)
     told(world, claim(version=3, allocation=None), claim(version=4, allocation=None, protected=True), now=NOON + 9.0)
     assert world.view(KEY, now=NOON).history.leftover_at == NOON + 9.0 + BIND_HORIZON
-
-
-def test_whom_the_entry_of_a_workload_let_in_counts_as_listed_until_it_goes():
-    """A scheduling cycle that saw it may still bind the pod, whatever else is in the list: simulation seed 1308."""
-    form = {"workload": JOB, "native": True, "any_pod": True}
-    known = World()
-    told(known, claim(list=[JOB], **form), pod("a"))
-    before = known.view(KEY, now=NOON)
-    known.observe_claim(claim(version=2, list=["guard"], **form), now=NOON + 5, ours=True)
-    after = known.view(KEY, now=NOON + 5)
-    waits = before.waiting[0]
-    assert before.covers(waits)
-    assert not after.covers(waits)
-    assert after.listings[waits.uid].last == NOON + 5
-
-
-def test_a_workload_that_a_list_lacks_is_read_anew(world):
-    """A live read had shown it; it went while the watch was lost."""
-    key = WorkloadKey(JOBS, NAMESPACE, "train")
-    world.kind_is(JOBS, WorkloadPhase.ABSENT)
-    told(world, claim(workload=JOB, list=[JOB]))
-    world.observe_workload(key, uid=JOB.uid, finished=False)
-    world.dirty.clear()
-    world.workloads_listed(JOBS, {(NAMESPACE, "train")})
-    assert (world.workload(key).phase, world.dirty) == (WorkloadPhase.PRESENT, set())
-    world.workloads_listed(JOBS, set())
-    assert (world.workload(key), world.dirty) == (Workload(phase=WorkloadPhase.ABSENT), {KEY})
-    assert of_type(decided(world.view(KEY, now=NOON)), LookUpWorkload) == [LookUpWorkload(claim=KEY, reference=JOB)]
 
 
 @pytest.mark.parametrize("ours", [False, True], ids=["somebody-elses", "ours"])

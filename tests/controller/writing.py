@@ -1,0 +1,30 @@
+"""A claim on a server, what the world knows of it, and pods that use it: what writes are tried on."""
+
+import msgspec
+
+from dra.model.claims import ResourceClaim
+from dra.model.pods import Pod
+from tests.controller.cluster import CLAIMS, PODS, Cluster
+from tests.dra.engine.examples import NAMESPACE
+
+ALLOCATION = {"devices": {"results": [{"driver": "d", "pool": "p", "device": "gpu-0"}]}}
+USES = [{"name": "gpu", "resourceClaimName": "train"}]
+
+
+def with_an_allocated_claim():
+    """Return a cluster with one."""
+    found = Cluster()
+    found.put(CLAIMS, NAMESPACE, "train", status={"allocation": ALLOCATION}, metadata={"finalizers": ["keep"]})
+    return found
+
+
+def served(cluster, world, name="train"):
+    """Have the world take in what the server has; return the view."""
+    world.observe_claim(msgspec.convert(cluster.objects[cluster.path(CLAIMS, NAMESPACE, name)], ResourceClaim), now=0.0)
+    return world.view((NAMESPACE, name), now=0.0)
+
+
+def pod(cluster, name, **content):
+    """Put a pod that uses the claim on the server."""
+    content.setdefault("spec", {"resourceClaims": USES})
+    return msgspec.convert(cluster.put(PODS, NAMESPACE, name, **content), Pod)
