@@ -46,6 +46,7 @@ _RULES: Final = {
     Hold.FOREIGN: "1: entries of others are never touched",
     Hold.UNKNOWN: "12: listed pods of which nobody can tell whether they are there",
     Hold.LOST_NODE: "12: pods vanished from a node that did not report in",
+    Hold.VANISHED: "12: pods vanished before anybody told that their containers had ended",
     Hold.GROUP: "13: a PodGroup that is there has it",
     Hold.RESERVATION: "a Reservation keeps it for its owners, until that is over",
     Hold.FORMER: "7: an entry for an object of the same name before this one",

@@ -233,6 +233,10 @@ class _Told:
             return  # somebody wanted it released and missed: that is the cause
         if Hold.NOTHING in found:
             yield self.claim_has(Trouble.LEFT_OVER)
+        if Hold.VANISHED in found and orphaned(self.scene.snapshot.leader.presence):
+            yield self.claim_has(Trouble.NOT_FREED, **self._leader())
+        elif Hold.VANISHED in found:
+            yield self.claim_has(Trouble.VANISHED, count=len(view.vanished))
         if Hold.FOREIGN in found:
             yield self.claim_has(Trouble.KEPT_BY_OTHERS, entries=_listed(view, EntryKind.FOREIGN))
         if Hold.LOST_NODE in found:

@@ -124,6 +124,12 @@ def _nodes_back(view: ClaimView) -> ClaimView:
     return _but(view, lost_nodes=()) if view.lost_nodes else view
 
 
+def _vanished_over(view: ClaimView) -> ClaimView:
+    if not view.vanished:
+        return view
+    return _but(_as_finished(view, EntryKind.VANISHED), vanished=())
+
+
 def _sure(view: ClaimView) -> ClaimView:
     return _but(view, history=msgspec.structs.replace(view.history, seen_allocated=True)) if view.unsure else view
 
@@ -135,6 +141,7 @@ _LIFTS: Final[Mapping[Hold, Callable[[ClaimView], ClaimView]]] = {
     Hold.FOREIGN: lambda view: _as_finished(view, EntryKind.FOREIGN),
     Hold.UNKNOWN: lambda view: _as_finished(view, EntryKind.UNKNOWN),
     Hold.LOST_NODE: _nodes_back,
+    Hold.VANISHED: _vanished_over,
     Hold.GROUP: _groups_over,
     Hold.RESERVATION: _reservations_over,
     Hold.FORMER: _former_over,

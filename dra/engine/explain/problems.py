@@ -19,6 +19,7 @@ class Trouble(StrEnum):
     NOT_FREED = "NotFreed"
     LEFT_OVER = "LeftOver"
     KEPT_BY_OTHERS = "KeptByForeignEntries"
+    VANISHED = "PodsVanished"
     NODE_LOST = "NodeLost"
     IN_DOUBT = "ReservationInDoubt"
     RELEASE_WAITS = "ReleaseWaitsForPods"
@@ -89,7 +90,9 @@ _LEAKS = frozenset(
         Trouble.FINALIZER_LEFT,
     }
 )
-_NOTES = frozenset({Trouble.TIMELESS, Trouble.IDLE, Trouble.TOMBSTONES, Trouble.GATED_BY_OTHERS, Trouble.OPEN_TO_ALL})
+_NOTES = frozenset(
+    {Trouble.TIMELESS, Trouble.IDLE, Trouble.VANISHED, Trouble.TOMBSTONES, Trouble.GATED_BY_OTHERS, Trouble.OPEN_TO_ALL}
+)
 
 
 class Problem(Struct, frozen=True):

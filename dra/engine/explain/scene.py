@@ -49,6 +49,7 @@ class Hold(StrEnum):
     FOREIGN = "foreign"  # 1: entries of others are never touched
     UNKNOWN = "unknown"  # 12: listed pods of which nobody can tell whether they are there
     LOST_NODE = "lost-node"  # 12: pods vanished from a node that did not report in
+    VANISHED = "vanished-pods"  # 12: pods vanished before anybody told that their containers had ended
     GROUP = "group"  # 13: a PodGroup that is there has it
     RESERVATION = "reservation"  # a Reservation keeps it for its owners, until that is over
     FORMER = "former"  # 7: an entry for an object of the same name before this one
@@ -189,7 +190,10 @@ class Scene:
         world.taints.slices_known()
 
     def _settle(self, claim: ResourceClaim, seen: Mapping[WorkloadKey, SeenWorkload], there: AbstractSet[Uid]) -> None:
-        """Say of whoever the claim names and is not there that it is gone: a snapshot is a live read."""
+        """Say of whoever the claim names and is not there that it is gone: a snapshot is a live read.
+
+        How a pod that is gone has ended, no snapshot tells.
+        """
         key, world = claim.metadata.key, self.world
         references = [entry for entry in claim.entries if not entry.is_pod]
         with suppress(MalformedReferenceError):
@@ -205,7 +209,7 @@ class Scene:
             if entry.uid in there:
                 world.pod_present(key, entry.uid, now=self.now)
             elif self.complete(key[0]):
-                world.pod_absent(key, entry.uid)
+                world.pod_vanished(key, entry.uid)
 
 
 def _concerns_claims(pod: PlacedPod) -> bool:

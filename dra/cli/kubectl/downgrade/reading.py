@@ -148,7 +148,11 @@ class Reader:
         return [view for key in keys if (view := world.view(key, now=now)) is not None]
 
     async def _look_up_pods(self, world: World, key: Key, uids: set[Uid], slots: asyncio.Semaphore) -> None:
-        """Ask for listed pods that were not seen; who is not there, or has ended, keeps nothing."""
+        """Ask for listed pods that were not seen.
+
+        A pod that has ended keeps nothing. How a pod that is gone has ended nobody tells: its entry stays, and the
+        stock controller takes it off.
+        """
         view = world.view(key, now=self._clock.now())
         for entry in view.entries if view is not None else ():
             if entry.reference.uid not in uids:
@@ -157,9 +161,11 @@ class Reader:
                 try:
                     pod = await self._client.get(PODS, (key[0], entry.reference.name), Pod)
                 except (NotFound, InvalidNameError):
-                    world.pod_absent(key, entry.reference.uid)
+                    world.pod_vanished(key, entry.reference.uid)
                     continue
-            if pod.metadata.uid != entry.reference.uid or stage_of(pod, started=False) is Stage.FINISHED:
+            if pod.metadata.uid != entry.reference.uid:
+                world.pod_vanished(key, entry.reference.uid)
+            elif stage_of(pod, started=False) is Stage.FINISHED:
                 world.pod_absent(key, entry.reference.uid)
             elif key[1] in claim_names(pod):
                 world.observe_pod(pod, now=self._clock.now())

@@ -56,7 +56,7 @@ class _DryRun(click.Command):
 @click.argument("name", required=False, type=Name())
 @place_options
 @click.option("-n", "--namespace", metavar="NAMESPACE", help="Else that of the context.")
-@click.option("--timeout", type=_Seconds(), default="120s", show_default=True, help="How long it may take.")
+@click.option("--timeout", type=_Seconds(), default="240s", show_default=True, help="How long it may take.")
 @click.option(
     "--dry-run",
     type=click.Choice(["none", "client", "server"]),

@@ -16,7 +16,7 @@ from controller.confirmation import BoundMeanwhileError, Confirmation
 from controller.patching import Patching
 from dra.cli.kubectl.connection import Connection, FailedError
 from dra.cli.kubectl.reading.live import Parts, Reader
-from dra.engine.actions import Deallocate, Plan
+from dra.engine.actions import Deallocate, LookUpNode, Plan
 from dra.engine.claims.decide import decide
 from dra.engine.claims.policy import ALONGSIDE
 from dra.engine.explain import claims
@@ -79,7 +79,10 @@ def _claim(snapshot: Snapshot, key: Key) -> ResourceClaim | None:
 
 
 def _kept(snapshot: Snapshot, key: Key) -> str:
-    """Return what keeps a claim, but for time that passes; empty if nothing does."""
+    """Return what keeps a claim, but for time that passes; empty if nothing does.
+
+    Of pods that vanished `decide` tells when they have ended.
+    """
     scene = Scene(snapshot)
     view = scene.view(key)
     if view is None:
@@ -87,7 +90,7 @@ def _kept(snapshot: Snapshot, key: Key) -> str:
     found = set(claims.kept_by(scene, view))
     if Hold.NOTHING in found and view.unfinished:
         return "pods are about to use it"
-    return ", ".join(sorted(found - {Hold.NOTHING, Hold.TIME}))
+    return ", ".join(sorted(found - {Hold.NOTHING, Hold.TIME, Hold.VANISHED}))
 
 
 async def _by_controller(connection: Connection, wish: Wish, claim: ResourceClaim, snapshot: Snapshot) -> str:
@@ -153,12 +156,16 @@ async def _from_here(
             say(text)
             told = text
         await asyncio.sleep(PAUSE)
-        snapshot = await _again(snapshot, world, reader())
+        snapshot = await _again(snapshot, world, reader(), now=connection.clock.now)
+        for asked in (each for each in plan.actions if isinstance(each, LookUpNode)):
+            world.node_read(asked.claim, asked.node, now=connection.clock.now())
 
 
-async def _again(before: Snapshot, world: World, reader: Reader) -> Snapshot:
-    """Read everything once more, and tell the world who is gone."""
+async def _again(before: Snapshot, world: World, reader: Reader, *, now: Callable[[], float]) -> Snapshot:
+    """Read everything once more, and tell the world who is gone, and of the nodes."""
     snapshot = await reader.read(Parts.ALL)
+    for node in snapshot.nodes:
+        world.observe_node(node, now=now())
     there = {pod.metadata.uid for pod in snapshot.pods}
     for pod in before.pods:
         if pod.metadata.uid not in there:

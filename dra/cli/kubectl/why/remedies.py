@@ -113,6 +113,10 @@ WORDS: Final[Mapping[Trouble, Words]] = {
             "be released by force; " + RELEASED_BY_FORCE
         ),
     ),
+    Trouble.VANISHED: Words(
+        "stays reserved: {count} pods vanished before anybody told that their containers had ended. A controller waits "
+        "for their grace periods and 70 s, and reads their nodes"
+    ),
     Trouble.NODE_LOST: Words(
         "is kept for pods that vanished from node {node} while it did not report in",
         Weigh(

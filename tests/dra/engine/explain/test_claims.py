@@ -10,7 +10,7 @@ from dra.engine.explain.problems import Trouble
 from dra.engine.explain.scene import Hold, Scene
 from dra.engine.explain.snapshot import Gap, SeenWorkload
 from dra.model.references import GroupResource
-from tests.dra.engine.explain.scenes import DRIVER, JOB, claim, entry, node, offer, pod, scene, workload
+from tests.dra.engine.explain.scenes import DRIVER, JOB, SOMEBODY, claim, entry, node, offer, pod, scene, workload
 
 FOREIGN = {"apiGroup": "example.com", "resource": "widgets", "name": "dam", "uid": "uid-dam"}
 LOST = {"apiGroup": "reserve.dra", "resource": "lostnodes", "name": "n1", "uid": "n1/"}
@@ -32,6 +32,11 @@ def annotated(**values):
     ("found", "troubles"),
     [
         pytest.param(scene(claim("c", "n1/gpu-0", listed=(entry("a"),))), [Trouble.NOT_FREED], id="its-pod-is-gone"),
+        pytest.param(
+            scene(claim("c", "n1/gpu-0", listed=(entry("a"),)), leader=SOMEBODY),
+            [Trouble.VANISHED],
+            id="its-pod-is-gone-and-a-controller-waits",
+        ),
         pytest.param(scene(claim("c", "n1/gpu-0")), [Trouble.LEFT_OVER], id="an-allocation-left-behind"),
         pytest.param(
             scene(claim("c", "n1/gpu-0", listed=(JOB,), **RESERVED), workloads=OVER),

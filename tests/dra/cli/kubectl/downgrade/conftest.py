@@ -130,8 +130,9 @@ class Cluster:
         )
         result = {"request": "device", "driver": "d.example.com", "pool": "p", "device": name}
         allocation = {"devices": {"results": [result]}, "allocationTimestamp": second_time(self.clock.wall())}
-        entries = [{"apiGroup": "batch", "resource": "jobs", "name": name, "uid": uid or workload["metadata"]["uid"]}]
-        entries = entries if workload or uid else []
+        entries = []
+        if whose := uid or (workload and workload["metadata"]["uid"]):
+            entries.append({"apiGroup": "batch", "resource": "jobs", "name": name, "uid": whose})
         found = await self.get_claim(name)
         if guarded:
             ours = {"apiGroup": "reserve.dra", "resource": "guards"}
