@@ -397,9 +397,9 @@ def situation(prepare: Prepare, named: Trouble | str, outcome: Repaired | str, *
 @pytest.mark.parametrize(
     "case",
     [
-        situation(its_pod_is_gone, Trouble.NOT_FREED, freed, "quick"),
+        situation(its_pod_is_gone, Trouble.NOT_FREED, freed),  # waits for 100 s and more: its end was not seen
         situation(an_allocation_left_behind, Trouble.LEFT_OVER, freed, "quick"),
-        situation(its_job_has_finished, Trouble.NOT_FREED, freed),
+        situation(its_job_has_finished, Trouble.NOT_FREED, freed, "quick"),
         situation(its_deployment_is_gone, Trouble.NOT_FREED, freed),
         situation(kept_by_others, Trouble.KEPT_BY_OTHERS, "two pods share a device", "quick"),
         situation(kept_for_a_lost_node, Trouble.NODE_LOST, "out-of-service", "controller"),
