@@ -2,6 +2,9 @@
 
 Kinds with a release rule are watched as a whole and judged by the rule; of all others only the metadata is asked for,
 since nothing but existence counts. What may not be read stays in doubt, and what is in doubt stays reserved.
+
+Whoever may write such an object can make it a megabyte, whose decoding and rule take a second, and write it ten times a
+second. So large objects are judged one after the other, each as it is when its turn comes, half of the time at most.
 """
 
 import asyncio
@@ -17,12 +20,14 @@ from dra.engine.world import World
 from dra.kube.backoff import Backoff
 from dra.kube.client import Client
 from dra.kube.clock import SYSTEM, Clock
+from dra.kube.codec import UNFIT, decoded
 from dra.kube.discovery import Discovery
 from dra.kube.errors import ApiError, Forbidden, NotFound
+from dra.kube.fairness import FairQueue
 from dra.kube.reflector import Reflector
 from dra.kube.resources import InvalidNameError, Resource
 from dra.kube.store import Change, Deleted, Synced, Upserted
-from dra.model.meta import DynamicObject, PartialObject
+from dra.model.meta import DynamicObject, PartialObject, Uid, UndecodedObject
 from dra.model.references import ConsumerReference, GroupResource
 
 RETRY: Final = (5.0, 60.0)
@@ -34,6 +39,15 @@ BETWEEN_TURNS: Final = 0.2
 LOOKS: Final = 8
 """First looks for kinds that are under way at a time: whoever may create claims may name kinds faster than an API
 server tells that it has none of them."""
+
+LARGE: Final = 16 << 10
+"""Bytes of an object from which on it is judged when its turn comes."""
+
+LARGE_AGAIN: Final = 1.0
+"""Seconds until a large object is read again that could not be read."""
+
+LARGE_DUE: Final = 10_000
+"""Large objects that wait for their turn; of more, one of the namespace that has most of them counts as unfinished."""
 
 FORBIDDEN_AFTER: Final = 5.0
 """Seconds for which reading must have been refused before that counts: a restarted API server knows no rights yet."""
@@ -89,6 +103,15 @@ class Workloads:
         self._wanted: frozenset[GroupResource] = frozenset()
         self._looks = asyncio.Semaphore(LOOKS)
         self._turn = asyncio.Lock()
+        self._resources: dict[GroupResource, Resource] = {}
+        """Of the kinds that are watched."""
+
+        self._due: FairQueue[WorkloadKey] = FairQueue(LARGE_DUE)
+        self._waiting: set[WorkloadKey] = set()
+        """The same, to be found."""
+
+        self._large = asyncio.Event()
+        self._judging: asyncio.Task[None] | None = None
 
     def follow(self) -> None:
         """Watch the kinds that claims refer to now, as many as the bound of `dra.engine.kinds` allows."""
@@ -104,9 +127,10 @@ class Workloads:
 
     async def close(self) -> None:
         """Stop all watches."""
-        for task in self._watching.values():
+        tasks = [*self._watching.values(), *([self._judging] if self._judging is not None else [])]
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._watching.values(), return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     async def look_up(self, reference: ConsumerReference, *, namespace: str) -> None:
         """Ask for the object of a reference; the answer goes to the world. No answer leaves it in doubt.
@@ -175,16 +199,17 @@ class Workloads:
     async def _reflect(self, kind: GroupResource, resource: Resource) -> None:
         """Watch the kind until its CRD is gone."""
         rule = self._rules.get(kind)
+        self._resources[kind] = resource
 
-        def take(changes: list[Change[DynamicObject]] | list[Change[PartialObject]]) -> None:
+        def take(changes: list[Change[UndecodedObject]] | list[Change[PartialObject]]) -> None:
             for change in changes:
                 self._take(kind, change)
                 if isinstance(change, Synced):
                     self._world.workloads_listed(kind, reflector.objects.keys())
             self._woken()
 
-        reflector: Reflector[DynamicObject] | Reflector[PartialObject] = (
-            Reflector(self._client, resource, DynamicObject, sink=take, clock=self._clock)
+        reflector: Reflector[UndecodedObject] | Reflector[PartialObject] = (
+            Reflector(self._client, resource, UndecodedObject, sink=take, clock=self._clock)
             if rule is not None
             else Reflector(self._client, resource, PartialObject, sink=take, clock=self._clock)
         )
@@ -207,6 +232,7 @@ class Workloads:
                         pass
             running.result()  # raises what ended it
         finally:
+            self._resources.pop(kind, None)
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)
 
@@ -217,11 +243,17 @@ class Workloads:
         self._world.kind_is(kind, phase)
         self._woken()
 
-    def _take(self, kind: GroupResource, change: Change[DynamicObject] | Change[PartialObject]) -> None:
+    def _take(self, kind: GroupResource, change: Change[UndecodedObject] | Change[PartialObject]) -> None:
         match change:
-            case Upserted(obj=found):
+            case Upserted(obj=UndecodedObject() as found):
                 key = WorkloadKey(kind, found.metadata.namespace, found.metadata.name)
-                self._observe(key, found)
+                if len(found.raw) > LARGE:
+                    found.raw = b""
+                    self._judge_later(key, found.metadata.uid)
+                else:
+                    self._judge(key, found)
+            case Upserted(obj=PartialObject() as found):
+                self._observe(WorkloadKey(kind, found.metadata.namespace, found.metadata.name), found)
             case Deleted(obj=found, certain=True):
                 key = WorkloadKey(kind, found.metadata.namespace, found.metadata.name)
                 self._world.forget_workload(key, found.metadata.uid)
@@ -229,6 +261,54 @@ class Workloads:
                 self._world.kind_is(kind, WorkloadPhase.ABSENT)
             case _:
                 pass
+
+    def _judge(self, key: WorkloadKey, found: UndecodedObject) -> None:
+        """Decode an object and tell the world of it; one that cannot be decoded is there."""
+        try:
+            whole = decoded(self._resources[key.kind], found)
+        except UNFIT as error:
+            self._world.observe_workload(key, uid=found.metadata.uid, finished=False, unjudged=str(error))
+        else:
+            self._observe(key, whole)
+
+    def _judge_later(self, key: WorkloadKey, uid: Uid) -> None:
+        """Have an object judged when its turn comes; until then it is as it was, and a new one is not finished."""
+        if self._world.workload(key).uid != uid:
+            self._world.observe_workload(key, uid=uid, finished=False)
+        if key in self._waiting:
+            return
+        self._waiting.add(key)
+        refused = self._due.put(key, namespace=key.namespace)
+        if refused is not None:
+            self._waiting.discard(refused)
+        self._large.set()
+        if self._judging is None:
+            self._judging = asyncio.create_task(self._judge_in_turn(), name="judge large workloads")
+
+    async def _judge_in_turn(self) -> None:
+        while True:
+            if not self._due:
+                self._large.clear()
+                await self._large.wait()
+            key = self._due.pop()
+            self._waiting.discard(key)
+            resource = self._resources.get(key.kind)
+            if resource is None:
+                continue
+            try:
+                found = await self._client.get(resource, (key.namespace, key.name), UndecodedObject)
+            except NotFound:  # the watch will tell
+                continue
+            except ApiError as error:
+                _log.info("%s: is judged later: %s", key, error)
+                await asyncio.sleep(LARGE_AGAIN)
+                self._judge_later(key, self._world.workload(key).uid)
+                continue
+            began = self._clock.now()
+            if key.kind in self._resources and found.metadata.uid == self._world.workload(key).uid:
+                self._judge(key, found)
+                self._woken()
+            await asyncio.sleep(self._clock.now() - began)
 
     def _observe(self, key: WorkloadKey, found: DynamicObject | PartialObject) -> None:
         """Tell the world of an object; one that its rule gives no answer for is there, and its claims are told."""

@@ -14,7 +14,7 @@ import msgspec
 
 from dra.kube.resources import Resource
 from dra.kube.transport import JSON
-from dra.model.meta import DynamicObject, Key, ObjectMeta, PartialObject, Struct, Uid
+from dra.model.meta import DynamicObject, Key, ObjectMeta, PartialObject, Struct, Uid, UndecodedObject
 
 
 class ApiObject(Protocol):
@@ -150,6 +150,8 @@ def identity_of(raw: bytes | msgspec.Raw) -> Identity:
 def _codec(resource: Resource, model: Any) -> Codec[Any]:  # noqa: ANN401 - a type; caches want them hashable
     if model is DynamicObject:
         return Codec(functools.partial(_dynamic, resource), None)
+    if model is UndecodedObject:
+        return Codec(_undecoded, None)
     one = msgspec.json.Decoder(model).decode
     whole = msgspec.json.Decoder(_List[model]).decode
     if model is PartialObject:
@@ -158,8 +160,21 @@ def _codec(resource: Resource, model: Any) -> Codec[Any]:  # noqa: ANN401 - a ty
 
 
 def codec_of(resource: Resource, model: type[T]) -> Codec[T]:
-    """Return the codec of `model`: a struct, `PartialObject` (metadata only) or `DynamicObject` (all of any kind)."""
+    """Return the codec of `model`: a struct, `PartialObject` (metadata only), `DynamicObject`, `UndecodedObject`."""
     return cast("Codec[T]", _codec(resource, cast("Hashable", model)))
+
+
+_METADATA: Final = msgspec.json.Decoder(PartialObject)
+
+
+def _undecoded(raw: bytes | msgspec.Raw) -> UndecodedObject:
+    return UndecodedObject(_METADATA.decode(raw).metadata, bytes(raw))
+
+
+def decoded(resource: Resource, found: UndecodedObject) -> DynamicObject:
+    """Decode the whole of an object, and let go of what the server sent. Raises one of `UNFIT`."""
+    raw, found.raw = found.raw, b""
+    return _dynamic(resource, raw)
 
 
 def _dynamic(resource: Resource, raw: bytes | msgspec.Raw) -> DynamicObject:

@@ -66,6 +66,14 @@ class PartialObject(Struct, frozen=True):
     metadata: ObjectMeta
 
 
+class UndecodedObject(msgspec.Struct, gc=False):
+    """An object of any kind: metadata typed, the whole of it as the server sent it."""
+
+    metadata: ObjectMeta
+    raw: bytes
+    """Empty once nobody needs it any more."""
+
+
 class DynamicObject(Struct, frozen=True):
     """An object of any kind: metadata typed, the whole of it as plain data for CEL rules."""
 

@@ -4,7 +4,7 @@ import contextlib
 import msgspec
 import pytest
 
-from controller.workloads import BETWEEN_TURNS, FORBIDDEN_AFTER, FORBIDDEN_FOR, LOOKS, RETRY, Workloads
+from controller.workloads import BETWEEN_TURNS, FORBIDDEN_AFTER, FORBIDDEN_FOR, LARGE, LOOKS, RETRY, Workloads
 from dra.cel.rules import Rule
 from dra.engine.claims.view import Workload, WorkloadPhase
 from dra.engine.kinds import KINDS_PER_NAMESPACE
@@ -314,3 +314,72 @@ async def test_a_live_read_of_no_kind(cluster, world, workloads):
     refer(cluster, world, reference)
     await workloads.look_up(reference, namespace=NAMESPACE)
     assert world.workload(WorkloadKey.of(reference, NAMESPACE)).phase is WorkloadPhase.NO_KIND
+
+
+def large(conditions=(), **content):
+    """Return content of an object that is judged in its turn."""
+    return {"status": {"conditions": [*conditions]}, "spec": {"bulk": "x" * (LARGE + 1)}, **content}
+
+
+async def test_a_large_object_is_judged_in_its_turn(cluster, world, workloads):
+    job(cluster, **large())
+    refer(cluster, world)
+    workloads.follow()
+    await settle()
+    assert world.workload(TRAIN) == Workload(phase=WorkloadPhase.PRESENT, uid=JOB.uid)
+    job(cluster, **large(COMPLETE["conditions"]))
+    await settle()
+    assert world.workload(TRAIN).phase is WorkloadPhase.FINISHED
+
+
+async def test_large_objects_that_are_written_all_the_time_leave_half_of_the_time_to_others(
+    cluster, world, workloads, monkeypatch
+):
+    """Decoding and judging a megabyte take a second; of ten versions a second the newest one counts."""
+    loop, gaps = asyncio.get_running_loop(), []
+
+    def holds(self, content):
+        del self, content
+        loop.pass_without_rest(1.0)
+        return False
+
+    monkeypatch.setattr(Rule, "holds", holds)
+
+    async def work():
+        while True:
+            began = loop.time()
+            await asyncio.sleep(0.05)
+            gaps.append(loop.time() - began)
+
+    refer(cluster, world)
+    workloads.follow()
+    await settle()
+    working = asyncio.create_task(work())
+    for number in range(100):
+        job(cluster, "mallory", uid=Uid("uid-m"), **large(number=number))
+        await asyncio.sleep(0.1)
+    working.cancel()
+    assert max(gaps) <= 1.1
+    assert sum(gap for gap in gaps if gap > 0.5) <= 0.6 * sum(gaps)
+
+
+async def test_a_large_object_that_cannot_be_read_is_judged_later(cluster, world, workloads):
+    read = ("GET", cluster.path(JOBS, NAMESPACE, "train"))
+    cluster.answer[read] = refusal(500)
+    job(cluster, **large(COMPLETE["conditions"]))
+    refer(cluster, world)
+    workloads.follow()
+    await settle()
+    assert world.workload(TRAIN).phase is WorkloadPhase.PRESENT
+    del cluster.answer[read]
+    await settle()
+    assert world.workload(TRAIN).phase is WorkloadPhase.FINISHED
+
+
+async def test_a_large_object_that_is_gone_when_its_turn_comes_is_gone(cluster, world, workloads):
+    job(cluster, **large(COMPLETE["conditions"]))
+    refer(cluster, world)
+    workloads.follow()
+    cluster.drop(JOBS, NAMESPACE, "train")
+    await settle()
+    assert world.workload(TRAIN).phase is WorkloadPhase.ABSENT

@@ -223,6 +223,13 @@ _CONTROLLER: Final = (
         "Event `ReleaseRuleFailed` on the claim",
     ),
     Bound(
+        f"objects of more than {controller.workloads.LARGE >> 10} KiB that a release rule is evaluated for",
+        f"one at a time, half of the time at most; {controller.workloads.LARGE_DUE:,} wait, and namespaces take turns",
+        "an object is judged as it is when its turn comes, its claims stay reserved until then; beyond that number an "
+        "object of the namespace that has most of them counts as not finished until it is written again",
+        "–",
+    ),
+    Bound(
         "levels of maps and lists in an object that a release rule is evaluated for",
         str(dra.cel.nesting.NESTING_MAX),
         "the same",

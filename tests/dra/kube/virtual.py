@@ -70,6 +70,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def pass_without_rest(self, seconds):
         """Have time pass in which nobody else has a turn: whoever is running works as long."""
         self._jumping.now += seconds
+        self._clock_resolution = math.ulp(self._jumping.now)
 
     def busy(self):
         """Tell who is ready to run, for messages."""
