@@ -3,22 +3,17 @@
 import pytest
 
 from dra.engine.claims import rules
-from dra.engine.claims.held import held_rule, return_rule
 from tests.dra.engine.simulation import histories, machine, moods, moves
 from tests.dra.engine.simulation.mutations import MUTATIONS, take_every_scheduler_for_prompt
 from tests.dra.engine.simulation.objects import PodShape
 from tests.dra.engine.simulation.setting import Setting
 from tests.dra.engine.simulation.violation import Violation
 
-UNPLAYED = {held_rule, return_rule}
-"""Rules of reservations, which the machine does not play; they have histories of their
-own (tests/dra/engine/reservations/test_histories.py, tests/dra/engine/generation/test_held_histories.py)."""
-
 RUNS = 2000
 """Histories within which each must be found; it takes a few hundred at most."""
 
 
-@pytest.mark.parametrize("rule", [rule for rule in rules.RULES if rule not in UNPLAYED], ids=lambda rule: rule.__name__)
+@pytest.mark.parametrize("rule", rules.RULES, ids=lambda rule: rule.__name__)
 def test_a_rule_that_is_left_out_is_found(rule, monkeypatch):
     monkeypatch.setattr(rules, "RULES", tuple(each for each in rules.RULES if each is not rule))
     with pytest.raises(Violation):

@@ -15,7 +15,8 @@ from dra.model.nodes import Node
 from dra.model.pods import Pod, claim_names
 from tests.dra.engine.simulation.controller import Replica
 from tests.dra.engine.simulation.kubelets import Kubelets, Sandbox
-from tests.dra.engine.simulation.objects import Device, devices_of
+from tests.dra.engine.simulation.objects import Device, Reservation, devices_of
+from tests.dra.engine.simulation.reservations import holders
 from tests.dra.engine.simulation.scheduler import Cycle
 from tests.dra.engine.simulation.server import Actor, Event, Server
 from tests.dra.engine.simulation.setting import GRACE
@@ -66,6 +67,7 @@ class Audit:
         if not isinstance(known, ResourceClaim):
             return
         self.tenures.record(event)
+        self._check_returned(event)
         before = event.before if isinstance(event.before, ResourceClaim) else None
         after = event.after if isinstance(event.after, ResourceClaim) else None
         if before is not None and before.status.allocation is not None:
@@ -88,7 +90,29 @@ class Audit:
                     f"{by} deallocated claim {claim.metadata.name} under pod {pod.metadata.name}, which is bound to "
                     f"{pod.spec.node_name}"
                 )
+        self._check_held(claim, by, tenure)
         self._forget_vouched_for(claim, tenure)
+
+    def _check_returned(self, event: Event) -> None:
+        """No claim goes back to its Reservation while containers have its devices: the next pod would share them."""
+        before, after = event.before, event.after
+        if event.by is not Actor.US or not isinstance(before, ResourceClaim) or not isinstance(after, ResourceClaim):
+            return
+        for uid, sandbox in self._kubelets.sandboxes.items() if before.controller and not after.controller else ():
+            runs = before.metadata.uid in sandbox.devices and not sandbox.ended and not self._unknowable(uid, sandbox)
+            if runs and not self._vouched(before, sandbox.node):
+                raise Violation(f"claim {before.metadata.name} was given back, and pod {uid} still runs with it")
+
+    def _check_held(self, claim: ResourceClaim, by: Actor, tenure: Tenure) -> None:
+        """What a Reservation holds that is available stays allocated, unless a person vouches that it may go."""
+        entries = {entry.uid for entry in claim.entries if entry.is_reservation}
+        entries |= {uid for uid, actor in tenure.unlisted.items() if actor is Actor.US}
+        entries |= holders(claim) if by is Actor.US else set()
+        for found in self._server.list(Reservation):
+            held = found.phase == "Available" and found.metadata.uid in entries
+            forced = claim.metadata.annotation(workloads.FORCE_RELEASE) == claim.metadata.uid
+            if held and by is not Actor.BACKUP and not forced and not claim.metadata.deleting:
+                raise Violation(f"{by} deallocated claim {claim.metadata.name}, which a Reservation holds")
 
     def _forget_vouched_for(self, claim: ResourceClaim, tenure: Tenure) -> None:
         """A person vouches for pods whose objects are gone, too, on nodes that do not report in."""

@@ -19,6 +19,7 @@ from dra.model.pods import Pod, claim_names
 from tests.dra.engine.simulation import limits
 from tests.dra.engine.simulation.cluster import Cluster
 from tests.dra.engine.simulation.objects import Job, key
+from tests.dra.engine.simulation.reservations import holders
 from tests.dra.engine.simulation.server import Actor
 from tests.dra.engine.simulation.setting import NOTICED
 from tests.dra.engine.simulation.violation import Violation
@@ -51,12 +52,15 @@ def run(cluster: Cluster) -> None:
     check_force_is_obeyed(cluster)
     check_trouble_is_told(cluster)
     check_waits_are_told(cluster)
+    check_what_is_held(cluster)
     check_nothing_left(cluster)
     end_pods(cluster)
     settle(cluster)
+    check_what_is_held(cluster)
     check_nothing_left(cluster)
     end_workloads(cluster)
     settle(cluster)
+    check_what_is_held(cluster)
     check_nothing_left(cluster)
     bring_nodes_back(cluster)
     settle(cluster)
@@ -77,6 +81,7 @@ def settle(cluster: Cluster) -> None:
         cluster.kubelets_work()
         cluster.collect_pods()
         cluster.collect_claims()
+        cluster.extender.work()
         cluster.stock_works()
         if cluster.conduct.writes > written + SETTLING + _turns(cluster, cluster.clock.now - began):
             raise Violation(f"no rest: {cluster.conduct.writes - written} writes in {cluster.clock.now - began:.0f} s")
@@ -124,6 +129,7 @@ def end_workloads(cluster: Cluster) -> None:
             cluster.finish_job(job)
         else:
             cluster.server.delete(Job, job.metadata.key, by=Actor.OWNER)
+    cluster.extender.end()
 
 
 def bring_nodes_back(cluster: Cluster) -> None:
@@ -245,6 +251,25 @@ def check_waits_are_told(cluster: Cluster) -> None:
             raise Violation(f"no pod that waits for claim {name} can use its allocation, and nobody says so")
 
 
+def check_what_is_held(cluster: Cluster) -> None:
+    """The claim of an available Reservation has its entry, and no pod that has ended; that of one that is over not."""
+    found = cluster.extender.find()
+    for claim in cluster.server.list(ResourceClaim):
+        name, uids = claim.metadata.name, {entry.uid for entry in claim.entries if entry.is_reservation}
+        if claim.status.allocation is None or claim.metadata.deleting or _lost_nodes(cluster, claim):
+            continue
+        holds = {found.metadata.uid} if found is not None and found.phase == "Available" else set()
+        full = _full(claim, pruned=cluster.policy.prune_started)
+        if not full and holds & holders(claim) and not holds & uids:
+            raise Violation(f"claim {name} has no entry of the Reservation that holds it")
+        if uids - holds and (found is None or found.phase != "Pending"):
+            raise Violation(f"claim {name} has the entry of a Reservation that is over")
+        owner = claim.generated_for
+        unfinished = {pod.metadata.uid for pod in cluster.server.list(Pod) if not _over(pod)}
+        if cluster.policy.generate_claims and holds & holders(claim) and owner not in {None, *unfinished}:
+            raise Violation(f"claim {name} is held, and still that of a pod that has ended")
+
+
 def _codes(cluster: Cluster, name: str) -> set[Code]:
     return {reason.code for reason in _told(cluster, name)}
 
@@ -303,6 +328,7 @@ def check_nothing_left(cluster: Cluster) -> None:
     """What nobody uses is free, and nothing of ours is left on it."""
     working = {job.metadata.uid for job in cluster.server.list(Job) if not job.finished}
     unfinished = [pod for pod in cluster.server.list(Pod) if not pod.terminal]
+    found = cluster.extender.find()
     for claim in cluster.server.list(ResourceClaim):
         name, meta = claim.metadata.name, claim.metadata
         users = [pod for pod in unfinished if name in claim_names(pod)]
@@ -319,7 +345,8 @@ def check_nothing_left(cluster: Cluster) -> None:
         if meta.deleting and not users and not foreign:
             raise Violation(f"claim {name} is being deleted for ever")
         owner = next((pod for pod in cluster.server.list(Pod) if pod.metadata.uid == claim.generated_for), None)
-        if owner is not None and _over(owner) and cluster.policy.generate_claims and not foreign:
+        held = found is not None and found.phase != "Failed" and found.metadata.uid in holders(claim)
+        if owner is not None and _over(owner) and cluster.policy.generate_claims and not foreign and not held:
             raise Violation(f"claim {name} was made for pod {owner.metadata.name}, which has ended, and stays")
         guarded = any(e.resource == GUARDS for e in claim.entries)
         # A device that is never attached is taken back behind a guard again and again.

@@ -21,6 +21,7 @@ from tests.dra.engine.simulation.history import ClaimHistory
 from tests.dra.engine.simulation.kubelets import Kubelets
 from tests.dra.engine.simulation.objects import ONE_DEVICE, TWO_DEVICES, Device, Job, PodShape
 from tests.dra.engine.simulation.requests import Fate, Invalid
+from tests.dra.engine.simulation.reservations import Extender
 from tests.dra.engine.simulation.scheduler import Cycle, Scheduler
 from tests.dra.engine.simulation.server import Actor, Server
 from tests.dra.engine.simulation.setting import Setting
@@ -86,6 +87,7 @@ class Cluster:
         self.controller = Controller(self.server, self.clock, self.policy, self.places)
         self.controller.lag(setting.lags)
         self.conduct = Conduct(self.server, self.audit.tenures, lambda: self.controller.replica)
+        self.extender = Extender(self.server)
         self.backup = self.server.backup()
         for name in NODES:
             self.server.create(objects.node(name, setting.devices), by=Actor.USER)
@@ -245,19 +247,16 @@ class Cluster:
             self.kubelets.pass_time()
 
     def create_pod(self, name: str, shape: PodShape) -> None:
-        """Somebody creates a pod, and whoever makes claims from templates makes its own."""
+        """Somebody creates a pod, and whoever makes claims from templates makes its own, or finds one that is held."""
         pod = self.server.create(objects.pod(name, shape), by=Actor.USER)
-        if shape.template:
+        if shape.template and not self.extender.hand_on(pod):
             claim = self.server.create(objects.generated(pod), by=Actor.USER).metadata.name
             meta = pod.metadata
             self.server.patch(Pod, meta.key, meta.uid, lambda found: objects.with_claim(found, claim), by=Actor.USER)
 
     def collect_claims(self) -> None:
-        """The garbage collector: delete the claims whose pods are gone."""
-        present = {pod.metadata.uid for pod in self.server.list(Pod)}
-        for claim in self.server.list(ResourceClaim):
-            if claim.generated_for not in {None, *present}:
-                self.server.delete(ResourceClaim, claim.metadata.key, by=Actor.USER)
+        """The garbage collector: delete the claims whose owners are gone."""
+        self.extender.collect()
 
     def collect_pods(self) -> None:
         """PodGC: delete the pods by force whose node is gone."""

@@ -14,7 +14,8 @@ from dra.model.references import ConsumerReference
 from dra.model.templates import PodGroup
 from dra.model.workloads import RESERVED_FOR
 from tests.dra.engine.simulation.controller import Replica
-from tests.dra.engine.simulation.objects import Job
+from tests.dra.engine.simulation.objects import Job, Reservation
+from tests.dra.engine.simulation.reservations import holders
 from tests.dra.engine.simulation.server import Actor, Event, Server
 from tests.dra.engine.simulation.tenures import Tenures
 from tests.dra.engine.simulation.violation import Violation
@@ -48,11 +49,11 @@ class Conduct:
             self._check_removed(after, [e for e in before.entries if e.uid not in kept])
 
     def _check_deleted(self, claim: ResourceClaim) -> None:
-        """Only claims that were made for pods are deleted by us, and only when the pod has ended."""
-        owner = claim.generated_for
-        pods = [pod for pod in self._server.list(Pod) if pod.metadata.uid == owner]
-        if owner is None or any(not p.terminal and not (p.metadata.deleting and not p.spec.node_name) for p in pods):
-            raise Violation(f"claim {claim.metadata.name} was deleted, and nobody may do that but its owner")
+        """Only claims that were made for pods and Reservations are deleted by us, and only when these have ended."""
+        owner, made_for = claim.generated_for, holders(claim)
+        living = {pod.metadata.uid for pod in self._server.list(Pod) if not _over(pod)}
+        if owner in living or any(map(self._holds, made_for)) or (owner is None and not made_for):
+            raise Violation(f"claim {claim.metadata.name} was deleted, and somebody may need it")
 
     def _check_added(self, claim: ResourceClaim, added: list[ConsumerReference]) -> None:
         name = claim.metadata.name
@@ -83,7 +84,8 @@ class Conduct:
             ours = entry.api_group == GROUP and entry.resource in {GUARDS, FINISHED_PODS, LOST_NODES}
             workload = entry.api_group == "batch"
             group = entry.is_pod_group and (self._forced(claim) or not self._group_lives(entry))
-            if not (entry.is_pod or ours or workload or group):
+            held = entry.is_reservation and (self._forced(claim) or deleting or not self._holds(entry.uid))
+            if not (entry.is_pod or ours or workload or group or held):
                 raise Violation(f"claim {name}: the foreign entry {entry} was removed")
             if workload and entry.uid in working and not deleting and _names(claim, entry):
                 raise Violation(f"claim {name}: {entry} was removed while its workload is at work")
@@ -96,6 +98,10 @@ class Conduct:
     def _forced(self, claim: ResourceClaim) -> bool:
         """Whether a person vouches that nobody uses the claim."""
         return claim.metadata.annotation(workloads.FORCE_RELEASE) == claim.metadata.uid
+
+    def _holds(self, uid: Uid) -> bool:
+        """Whether the Reservation of that uid is there and has not ended."""
+        return any(r.metadata.uid == uid and r.phase != "Failed" for r in self._server.list(Reservation))
 
     def _group_lives(self, entry: ConsumerReference) -> bool:
         return any(group.metadata.uid == entry.uid for group in self._server.list(PodGroup))
@@ -125,6 +131,11 @@ class Conduct:
 
     def _pod(self, uid: Uid) -> Pod | None:
         return next((pod for pod in self._replica().pods.seen.values() if pod.metadata.uid == uid), None)
+
+
+def _over(pod: Pod) -> bool:
+    """Whether a pod has ended, or was deleted before it was bound: nobody can bind it any more."""
+    return pod.terminal or (pod.metadata.deleting and not pod.spec.node_name)
 
 
 def _names(claim: ResourceClaim, entry: ConsumerReference) -> bool:

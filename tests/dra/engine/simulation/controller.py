@@ -18,9 +18,10 @@ from dra.model.nodes import Node
 from dra.model.pods import Pod
 from dra.model.references import POD_GROUPS
 from dra.model.templates import PodGroup
+from tests.dra.engine.simulation import reservations
 from tests.dra.engine.simulation.clock import Clock
 from tests.dra.engine.simulation.feeds import Feed
-from tests.dra.engine.simulation.objects import JOBS, Job
+from tests.dra.engine.simulation.objects import JOBS, Job, Reservation
 from tests.dra.engine.simulation.requests import Fate, Process, resume, start
 from tests.dra.engine.simulation.server import Server
 from tests.dra.engine.simulation.sights import Sights
@@ -50,7 +51,9 @@ class Replica:
         self.pods = Feed(server, Pod, upserted=self._pod, deleted=lambda pod: self.world.forget_pod(pod.metadata.uid))
         self.jobs = Feed(server, Job, upserted=self._job, deleted=self._job_gone)
         self.groups = Feed(server, PodGroup, upserted=self._group, deleted=self._group_gone)
-        self.feeds = (self.nodes, self.claims, self.pods, self.jobs, self.groups)
+        self.reservations = Feed(server, Reservation, upserted=self._reservation, deleted=self._reservation_gone)
+        self.feeds = (self.nodes, self.claims, self.pods, self.jobs, self.groups, self.reservations)
+        self.world.follow_reservations()
 
     def deliver(self, which: int, count: int) -> None:
         """Deliver events of one watch; decisions begin when all of them have listed."""
@@ -79,8 +82,12 @@ class Replica:
                 self.world.claims_listed({key: c.metadata.uid for key, c in self.claims.seen.items()}, version)
             case 2:
                 self.world.pods_listed({pod.metadata.uid for pod in self.pods.seen.values()}, version)
-            case _:
+            case 3:
                 self.world.workloads_listed(JOBS, self.jobs.seen.keys())
+            case 4:
+                self.world.workloads_listed(POD_GROUPS, self.groups.seen.keys())
+            case _:
+                pass
 
     def catch_up(self) -> None:
         """Deliver everything that has arrived."""
@@ -162,6 +169,13 @@ class Replica:
 
     def _group_gone(self, group: PodGroup) -> None:
         self.world.forget_workload(WorkloadKey(POD_GROUPS, *group.metadata.key), group.metadata.uid)
+
+    def _reservation(self, found: Reservation) -> None:
+        meta = found.metadata
+        self.world.observe_reservation(meta.uid, reservations.shown(meta.name, meta.uid, found.phase, found.node))
+
+    def _reservation_gone(self, found: Reservation) -> None:
+        self.world.forget_reservation(found.metadata.uid)
 
     def _job_gone(self, job: Job) -> None:
         self.world.forget_workload(WorkloadKey(JOBS, *job.metadata.key), job.metadata.uid)

@@ -39,6 +39,7 @@ from tests.dra.engine.simulation.moves import (
     PodIs,
     PodsAre,
     PodsAreCollected,
+    ReservationIs,
     Restart,
     RetryCycle,
     SandboxIs,
@@ -76,6 +77,15 @@ SLOWER_AND_SLOWER: Final[tuple[Move, ...]] = (
 )
 """Bindings that show that a client is slow, the second slower than the first."""
 
+HELD: Final[tuple[Move, ...]] = (
+    ReservationIs(how="created"),
+    AllWork(),
+    AllWork(),
+    AllWork(),
+    ClaimsAreCollected(),
+)
+"""A Reservation gets its place, and what it holds is there for the pods that follow."""
+
 FEATURES: Final[Mapping[str, float]] = MappingProxyType(
     {
         "lagging watches": 0.5,
@@ -98,6 +108,7 @@ FEATURES: Final[Mapping[str, float]] = MappingProxyType(
         "stock controller": 0.2,
         "pod groups": 0.25,
         "templates": 0.25,
+        "reservations": 0.25,
         "backups": 0.15,
         "force": 0.5,
     }
@@ -196,7 +207,7 @@ def _shape(chance: Random, traits: Traits) -> PodShape:
         else "",
         gang=GANG if traits.has("pod groups") and traits.maybe(chance, "gang") else "",
         grace=chance.choice((GRACE, GRACE, 1, 300)) if traits.has("grace periods") else 0,
-        template=traits.has("templates") and traits.maybe(chance, "template"),
+        template=(traits.has("templates") or traits.has("reservations")) and traits.maybe(chance, "template"),
     )
 
 
@@ -233,6 +244,12 @@ CHOICES: Final[tuple[tuple[int, str, Choice], ...]] = (
     (2, "removed nodes", lambda c, _: NodeIs(how=c.choice(("removed", "added", "added")), which=_which(c))),
     (30, "removed nodes", lambda _, __: PodsAreCollected()),
     (5, "templates", lambda _, __: ClaimsAreCollected()),
+    (5, "reservations", lambda _, __: ClaimsAreCollected()),
+    (
+        3,
+        "reservations",
+        lambda c, _: ReservationIs(how=c.choice(("created", "created", "placed", "placed", "ended", "deleted"))),
+    ),
     (3, "", lambda c, _: SandboxIs(how=c.choice(("synced", "ended", "lost")), which=_which(c))),
     (10, "conditions", lambda c, _: DeviceIs(how=c.choice(("attached", "broken")), which=_which(c))),
     # Schedulers, request by request:
@@ -248,7 +265,7 @@ CHOICES: Final[tuple[tuple[int, str, Choice], ...]] = (
     (4, "lagging watches", lambda c, _: WatchLags(what=c.choice(WATCHES), seconds=c.choice(LAGS))),
     (4, "", lambda c, _: Decide(name=_name(c))),
     (6, "", lambda c, _: StepTurn(which=_which(c), fate=_fate(c))),
-    (2, "", lambda c, _: Restart(what=c.choice(("controller", "scheduler", "watch")), which=c.randrange(5))),
+    (2, "", lambda c, _: Restart(what=c.choice(("controller", "scheduler", "watch")), which=c.randrange(6))),
     (5, "", lambda _, __: Restart(what="writer")),
     (16, "", lambda c, _: LateRequestArrives(which=_which(c))),
 )
@@ -322,7 +339,8 @@ class Mood:
             lags=tuple(chance.choice(LAGS) if lags else 0.0 for _ in WATCHES),
         )
         works = [AllWork()] * chance.randrange(4)
-        moves = (JobIs(name="train", how="created"), *group, claim, *slow, *second, *pods, *works)
+        held = HELD[: chance.choice((1, len(HELD)))] if traits.has("reservations") else ()
+        moves = (JobIs(name="train", how="created"), *held, *group, claim, *slow, *second, *pods, *works)
         return Beginning(setting=setting, moves=moves)
 
 

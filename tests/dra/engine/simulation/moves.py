@@ -12,9 +12,9 @@ from dra.model.meta import Struct, Uid
 from dra.model.nodes import Node
 from dra.model.pods import Pod
 from dra.model.templates import PodGroup
-from tests.dra.engine.simulation import objects
+from tests.dra.engine.simulation import objects, reservations
 from tests.dra.engine.simulation.cluster import AT_ONCE, Cluster, Pace
-from tests.dra.engine.simulation.objects import Job, PodShape
+from tests.dra.engine.simulation.objects import Job, PodShape, Reservation
 from tests.dra.engine.simulation.requests import Fate
 from tests.dra.engine.simulation.server import Actor
 
@@ -55,6 +55,7 @@ class AllWork(Move, frozen=True):
         cluster.controller_works()
         cluster.scheduler_works(self.pace)
         cluster.kubelets_work()
+        cluster.extender.work()
         return True
 
 
@@ -232,6 +233,28 @@ class PodGroupIs(Move, frozen=True):
         else:
             cluster.server.delete(PodGroup, objects.key(GANG), by=Actor.OWNER)
         return True
+
+
+class ReservationIs(Move, frozen=True):
+    """A Reservation comes, is made available where its placeholder is bound, ends, or goes."""
+
+    how: Literal["created", "placed", "ended", "deleted"]
+
+    def play(self, cluster: Cluster) -> bool:
+        found = cluster.extender.find()
+        if (found is None) is not (self.how == "created"):
+            return False
+        before = cluster.server.version
+        match self.how:
+            case "created":
+                cluster.extender.create()
+            case "placed":
+                cluster.extender.work()
+            case "ended":
+                cluster.extender.end()
+            case "deleted":
+                cluster.server.delete(Reservation, objects.key(reservations.NAME), by=Actor.USER)
+        return cluster.server.version != before
 
 
 class Backup(Move, frozen=True):
@@ -424,7 +447,7 @@ class WaitToTheBrink(Move, frozen=True):
 
 
 class Deliver(Move, frozen=True):
-    """Some events of one watch arrive: of nodes, claims, pods, Jobs, PodGroups."""
+    """Some events of one watch arrive: of nodes, claims, pods, Jobs, PodGroups, Reservations."""
 
     which: int
     count: int = 1
@@ -435,8 +458,8 @@ class Deliver(Move, frozen=True):
         return bool(news)
 
 
-Watch = Literal["nodes", "claims", "pods", "jobs", "groups"]
-WATCHES: Final[tuple[Watch, ...]] = ("nodes", "claims", "pods", "jobs", "groups")
+Watch = Literal["nodes", "claims", "pods", "jobs", "groups", "reservations"]
+WATCHES: Final[tuple[Watch, ...]] = ("nodes", "claims", "pods", "jobs", "groups", "reservations")
 
 
 class WatchLags(Move, frozen=True):

@@ -50,6 +50,14 @@ class Job(Struct, frozen=True):
     finished: bool = False
 
 
+class Reservation(Struct, frozen=True):
+    """What of a Reservation the claim rules know."""
+
+    metadata: ObjectMeta
+    phase: str = "Pending"
+    node: str = ""
+
+
 class Device(Struct, frozen=True):
     """A device, and the nodes that reach it: one for a local device, several for one in the network."""
 

@@ -18,11 +18,11 @@ from dra.model.nodes import Node
 from dra.model.pods import Pod
 from dra.model.templates import PodGroup
 from tests.dra.engine.simulation.clock import Clock
-from tests.dra.engine.simulation.objects import Job
+from tests.dra.engine.simulation.objects import Job, Reservation
 from tests.dra.engine.simulation.requests import Conflict, NotFound
 from tests.dra.engine.simulation.validation import check_status_update
 
-Object: TypeAlias = ResourceClaim | Pod | Node | Job | PodGroup
+Object: TypeAlias = ResourceClaim | Pod | Node | Job | PodGroup | Reservation
 T = TypeVar("T", bound=Object)
 
 
@@ -49,7 +49,7 @@ class Event(NamedTuple):
     by: Actor
 
 
-KINDS: Final[tuple[type[Object], ...]] = (ResourceClaim, Pod, Node, Job, PodGroup)
+KINDS: Final[tuple[type[Object], ...]] = (ResourceClaim, Pod, Node, Job, PodGroup, Reservation)
 
 
 class Server:

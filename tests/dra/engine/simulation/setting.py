@@ -48,8 +48,9 @@ class Setting(Struct, frozen=True):
     drivers: bool = True
     """Whether drivers report that devices are ready to be bound."""
 
-    lags: tuple[float, ...] = (0.0, 0.0, 0.0, 0.0, 0.0)
-    """Seconds by which the watches of nodes, claims, pods, Jobs and PodGroups are behind in the beginning."""
+    lags: tuple[float, ...] = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+    """Seconds by which the watches are behind in the beginning: of nodes, claims, pods, Jobs, PodGroups, Reservations.
+    """
 
     def __str__(self) -> str:
         usual = Setting()

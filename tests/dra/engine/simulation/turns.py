@@ -34,9 +34,11 @@ from dra.model.claims import ResourceClaim
 from dra.model.meta import Key
 from dra.model.nodes import Node
 from dra.model.pods import Pod, claim_names
+from dra.model.references import ConsumerReference
 from dra.model.templates import PodGroup
+from tests.dra.engine.simulation import objects
 from tests.dra.engine.simulation.clock import Clock
-from tests.dra.engine.simulation.objects import Job
+from tests.dra.engine.simulation.objects import Job, Reservation
 from tests.dra.engine.simulation.requests import ApiError, Conflict, Invalid, NotFound, Process, send
 from tests.dra.engine.simulation.server import Actor, Server
 from tests.dra.engine.simulation.sights import Sights
@@ -300,8 +302,21 @@ class Turn:
         )
         self._world.observe_placements(self._key, answer)
 
+    def _look_up_reservation(self, reference: ConsumerReference) -> Process[None]:
+        """Ask whether a Reservation is certainly gone; what is there, its watch will show."""
+        try:
+            found = yield from send(partial(self._server.get, Reservation, objects.key(reference.name)))
+        except NotFound:
+            self._world.forget_reservation(reference.uid)
+            return
+        if found.metadata.uid != reference.uid:
+            self._world.forget_reservation(reference.uid)
+
     def _look_up_workload(self, action: LookUpWorkload) -> Process[None]:
         key, uid = WorkloadKey.of(action.reference, action.claim[0]), action.reference.uid
+        if action.reference.is_reservation:
+            yield from self._look_up_reservation(action.reference)
+            return
         kind: type[Job | PodGroup] = PodGroup if action.reference.is_pod_group else Job
         try:
             job = yield from send(partial(self._server.get, kind, (key.namespace, key.name)))
