@@ -68,9 +68,7 @@ class Conduct:
     def _check_reach(self, claim: ResourceClaim, entry: ConsumerReference) -> None:
         """No bound pod off its allocation's nodes is listed (as far as we can know)."""
         pod = self._pod(entry.uid)
-        node = (
-            self._replica().nodes.seen.get(("", pod.spec.node_name)) if pod is not None and pod.spec.node_name else None
-        )
+        node = self._server.basis.get(("", pod.spec.node_name)) if pod is not None and pod.spec.node_name else None
         allocation = claim.status.allocation
         if node is None or allocation is None:
             return

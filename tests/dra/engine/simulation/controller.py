@@ -118,6 +118,7 @@ class Replica:
             places=self._places,
             told=self._told,
             sights=self.sights,
+            nodes=self.nodes.seen,
         )
         process = turn.run()
         if start(process):

@@ -80,8 +80,9 @@ SLOWER_AND_SLOWER: Final[tuple[Move, ...]] = (
 HELD: Final[tuple[Move, ...]] = (
     ReservationIs(how="created"),
     AllWork(),
+    ReservationIs(how="placed"),
     AllWork(),
-    AllWork(),
+    ReservationIs(how="placed"),
     ClaimsAreCollected(),
 )
 """A Reservation gets its place, and what it holds is there for the pods that follow."""
@@ -242,7 +243,7 @@ CHOICES: Final[tuple[tuple[int, str, Choice], ...]] = (
     (2, "silent nodes", lambda c, _: NodeIs(how=c.choice(("silent", "back")), which=_which(c))),
     (2, "labels", lambda c, _: NodeIs(how="relabelled", which=_which(c))),
     (2, "removed nodes", lambda c, _: NodeIs(how=c.choice(("removed", "added", "added")), which=_which(c))),
-    (30, "removed nodes", lambda _, __: PodsAreCollected()),
+    (60, "removed nodes", lambda _, __: PodsAreCollected()),
     (5, "templates", lambda _, __: ClaimsAreCollected()),
     (5, "reservations", lambda _, __: ClaimsAreCollected()),
     (

@@ -55,7 +55,6 @@ class AllWork(Move, frozen=True):
         cluster.controller_works()
         cluster.scheduler_works(self.pace)
         cluster.kubelets_work()
-        cluster.extender.work()
         return True
 
 
@@ -236,7 +235,7 @@ class PodGroupIs(Move, frozen=True):
 
 
 class ReservationIs(Move, frozen=True):
-    """A Reservation comes, is made available where its placeholder is bound, ends, or goes."""
+    """A Reservation comes, ends, or goes; or it gets the place of its placeholder, which is deleted after that."""
 
     how: Literal["created", "placed", "ended", "deleted"]
 

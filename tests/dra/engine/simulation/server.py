@@ -5,7 +5,7 @@ Deletion waits for finalizers, and for the kubelet if a pod is bound and not fin
 (``podStrategy.CheckGracefulDelete``, pkg/registry/core/pod/strategy.go).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 from itertools import count
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar, cast
@@ -61,6 +61,9 @@ class Server:
         self._clock = clock
         self._objects: dict[type[Object], dict[Key, Object]] = {kind: {} for kind in self.log}
         self.version = 0
+        self.basis: Mapping[Key, Node] = {}
+        """The nodes that our process had been shown when it decided on the write that it makes now."""
+
         self._uids = count(1)
 
     @property

@@ -5,7 +5,7 @@ world before the next decision.
 """
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final, TypeAlias
 
@@ -74,6 +74,7 @@ class Turn:
         places: Places,
         told: Counter[str],
         sights: Sights,
+        nodes: Mapping[Key, Node],
     ) -> None:
         self.disturbed = False
         """Whether the world has changed since the last decision by something else than this turn."""
@@ -87,6 +88,8 @@ class Turn:
         self._places = places
         self._told = told
         self._sights = sights
+        self._nodes = nodes
+        self._basis: Mapping[Key, Node] = {}
 
     def run(self) -> Process[None]:
         """Decide and apply."""
@@ -94,6 +97,7 @@ class Turn:
             for _ in range(ROUNDS):
                 view = self._world.view(self._key, now=self._clock.now)
                 self.disturbed = False
+                self._basis = dict(self._nodes)
                 plan = self._decide(view)
                 self._told.update(reason.code for reason in plan.reasons)
                 yield from self._apply(plan, view)
@@ -159,13 +163,18 @@ class Turn:
             by=Actor.US,
         )
         try:
-            written = yield from send(patch)
+            written = yield from send(partial(self._decided, patch))
         except (Conflict, NotFound):
             yield from self._reread_claim(claim)
             raise
         self._world.observe_claim(written, now=self._clock.now, ours=True)
         self._sights.claim(written, now=self._clock.now)
         return written.metadata.resource_version
+
+    def _decided(self, patch: Callable[[], ResourceClaim]) -> ResourceClaim:
+        """Make a write that is to be judged by what was known when it was decided; it may be made much later."""
+        self._server.basis = self._basis
+        return patch()
 
     def _check_idempotent(self, plan: Plan) -> None:
         """After its own writes, and with no news, a decision wants no more of them."""
