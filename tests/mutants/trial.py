@@ -24,7 +24,7 @@ USERS: Final = (
     ("dra/engine/reservations", ("tests/controller/reservations", "tests/controller/extender")),
     ("controller/reservations", ("tests/controller/extender",)),
     ("controller/extender", ("tests/controller/reservations",)),
-    ("dra/engine/explain", ("tests/dra/cli/kubectl/why",)),
+    ("dra/engine/explain", ("tests/dra/cli/kubectl/why", "tests/dra/cli/kubectl/reservations")),
     ("dra/engine/cpus", ("tests/kubeletplugin/drivers",)),
     ("dra/engine/allocate", ("tests/dra/local/scheduler",)),
 )
