@@ -138,7 +138,7 @@ def guard_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) 
     last_of_vanished = desired.held and not (desired.workload or desired.kept or desired.pods)
     wanted = desired.revoking or unlisted or (desired.unsure and last) or (present and view.consuming > 0)
     wanted = wanted or last_of_vanished
-    if not policy.prune_started and desired.workload is None:
+    if not policy.prune_started:  # beside the workload's entry, too: its owner may release it while we are down
         until = _maybe_bound_until(view, now, desired, present=present)
         if until > now:
             desired, wanted = desired.look_at(until), True

@@ -552,10 +552,12 @@ def test_a_bound_pod_that_the_scheduler_took_off_the_list_is_listed_again_at_onc
         pytest.param({}, False, id="that-we-listed"),
     ],
 )
-def test_a_pod_that_looks_unbound_is_taken_off_a_full_list_behind_a_guard(form, guarded):
-    running = many(started, RESERVED_FOR_MAX_SIZE - 1)
+@pytest.mark.parametrize("workload", [None, JOB], ids=["nobodys", "a-workloads"])
+def test_a_pod_that_looks_unbound_is_taken_off_a_full_list_behind_a_guard(workload, form, guarded):
+    entries = [workload] if workload else []
+    running = many(started, RESERVED_FOR_MAX_SIZE - 1 - len(entries))
     listing = Listing(since=NOON, last=NOON, **form)
-    of = claim(list=[*running, waiting("a")])
+    of = claim(workload=workload, entered=True, list=[*entries, *running, waiting("a")])
     plan = plan_for(of, *running, waiting("a"), policy=ALONGSIDE, listings={uid("a"): listing})
     assert "a" not in listed(plan)
     assert ("guards/train" in listed(plan)) is guarded
