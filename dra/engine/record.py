@@ -34,6 +34,7 @@ class Record:
         "conflicts",
         "fit",
         "fit_version",
+        "graces",
         "history",
         "inside",
         "key",
@@ -67,6 +68,9 @@ class Record:
 
         self.lost: dict[str, str] = {}
         """Nodes that did not report in when pods vanished from them, with the bootID of that time."""
+
+        self.graces: dict[str, float] = {}
+        """Of these nodes, the longest grace period of such a pod, where that is longer than the usual one."""
 
         self.vanished: dict[Uid, Vanished] = {}
         """Pods whose containers may still run although their objects are gone."""
@@ -204,6 +208,7 @@ class Record:
         self.absent.clear()
         self.present.clear()
         self.lost.clear()
+        self.graces.clear()
         self.vanished.clear()
         self.unlisted.clear()
         self.placements = None
@@ -223,6 +228,7 @@ class Record:
         named = {e.name: boot for e in claim.entries if (boot := lost_boot(e)) is not None}
         if claim.status.allocation is None:
             self.lost.clear()
+            self.graces.clear()
             self.vanished.clear()
         for entry in before.entries if before is not None and ours else ():
             boot = lost_boot(entry)

@@ -3,11 +3,13 @@
 The claim rules wait for such pods (`dra.engine.claims.lost`).
 """
 
+from collections.abc import Iterator
 from typing import Final
 
 import msgspec
 
-from dra.engine.claims.view import Vanished
+from dra.engine.claims.view import LostNode, Vanished
+from dra.engine.consumers import DEFAULT_GRACE
 from dra.engine.instants import Instant
 from dra.engine.nodes import NodeIndex
 from dra.engine.record import Record
@@ -36,6 +38,15 @@ def settle(record: Record, nodes: NodeIndex, *, gone: str = "") -> None:
         del record.vanished[uid]
         if nodes.lost(pod.node, pod.boot) is not None:
             record.lost[pod.node] = pod.boot
+            record.graces[pod.node] = max(pod.grace, record.graces.get(pod.node, DEFAULT_GRACE))
+
+
+def lost_nodes(record: Record, nodes: NodeIndex) -> Iterator[LostNode]:
+    """Yield the nodes on which pods may still run that vanished while these did not report in."""
+    for name, boot in record.lost.items():
+        node = nodes.lost(name, boot)
+        if node is not None:
+            yield msgspec.structs.replace(node, grace=record.graces.get(name, DEFAULT_GRACE))
 
 
 def node_read(record: Record, nodes: NodeIndex, name: str, *, now: Instant) -> None:

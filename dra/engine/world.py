@@ -17,7 +17,6 @@ from dra.engine.claims import gates
 from dra.engine.claims.view import (
     ClaimView,
     Entry,
-    LostNode,
     NodeFit,
     OwnerPhase,
     Placements,
@@ -394,7 +393,7 @@ class World:
             taints=self.taints.on(record.claim.status.allocation),
             nodes=record.fit,
             placements=record.placed,
-            lost_nodes=tuple(self._lost_nodes(record)),
+            lost_nodes=tuple(vanishing.lost_nodes(record, self._nodes)),
             vanished=vanished,
             silent_nodes=self._nodes.silent(record.inside) if any(not pod.node for pod in vanished) else (),
             other_users=self._other_users(record) if record.forced else (),
@@ -503,6 +502,7 @@ class World:
                 self.dirty.add(key)
                 if self._nodes.lost(node, record.lost[node]) is None:
                     del record.lost[node]  # for good, whatever comes under that name
+                    record.graces.pop(node, None)
             elif record.stages[Stage.WAITING] or record.stages[Stage.STARTING] or record.forced:
                 self.dirty.add(key)
 
@@ -541,10 +541,6 @@ class World:
             after = later(found.resource_version, claim.metadata.resource_version)
             return OwnerPhase.REPLACED if after or owner.uid in self._gone else OwnerPhase.UNKNOWN
         return OwnerPhase.DONE if found.stage is Stage.FINISHED else OwnerPhase.PRESENT
-
-    def _lost_nodes(self, record: Record) -> Iterator[LostNode]:
-        found = (self._nodes.lost(name, boot) for name, boot in record.lost.items())
-        return (node for node in found if node is not None)
 
     def _other_users(self, record: Record) -> tuple[Consumer, ...]:
         assert record.claim is not None  # noqa: S101 - the caller has looked

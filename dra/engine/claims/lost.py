@@ -21,8 +21,16 @@ from dra.engine.reasons import Code
 ENDED_WITHIN: Final = 120.0
 """Seconds of readiness after which a kubelet has ended what it was told to forget: four usual grace periods."""
 
+BEGUN_WITHIN: Final = 30.0
+"""Seconds within which a kubelet that is back has begun to end such pods."""
+
 SETTLED: Final = ENDED_WITHIN + UNNOTICED
 """The same as our watch shows it: the node may have fallen silent again, and we do not know it yet."""
+
+
+def settled_after(node: LostNode) -> float:
+    """Return the seconds of readiness after which nothing is left of such pods, whose grace period begins then."""
+    return max(SETTLED, node.grace + BEGUN_WITHIN + UNNOTICED)
 
 
 def lost_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) -> Desired:
@@ -33,7 +41,7 @@ def lost_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) -
     for node in unsettled(view, now):
         desired = _keep(view, node, desired)
         if node.ready_since is not None:
-            desired = desired.look_at(node.ready_since + SETTLED)
+            desired = desired.look_at(node.ready_since + settled_after(node))
     return _keep_for_vanished(view, now, desired)
 
 
@@ -62,11 +70,11 @@ def unseen(view: ClaimView, now: Instant) -> bool:
 
 def unsettled(view: ClaimView, now: Instant) -> tuple[LostNode, ...]:
     """Return the nodes on which such pods may still run."""
-    return tuple(n for n in view.lost_nodes if n.ready_since is None or now < n.ready_since + SETTLED)
+    return tuple(n for n in view.lost_nodes if n.ready_since is None or now < n.ready_since + settled_after(n))
 
 
 def _keep(view: ClaimView, node: LostNode, desired: Desired) -> Desired:
-    reason = view.reason(Code.NODE_LOST, node=node.name, seconds=int(SETTLED))
+    reason = view.reason(Code.NODE_LOST, node=node.name, seconds=int(settled_after(node)))
     entry = lost_entry(node.name, node.boot)
     if view.claim.metadata.deleting and entry.uid not in view.listed:
         # Under deletion nothing can be added to the list. An entry of the node with another bootID, or none, which

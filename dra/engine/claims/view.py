@@ -109,6 +109,9 @@ class LostNode(Struct, frozen=True):
     ready_since: Instant | None = None
     """Since when its kubelet reports in again; None while it does not."""
 
+    grace: float = DEFAULT_GRACE
+    """Seconds: the longest grace period of these pods, as far as it is known. The list of the claim does not tell."""
+
 
 class Vanished(Struct, frozen=True):
     """A pod whose object went before anybody told that its containers had ended: by force, or while we were away.

@@ -143,6 +143,14 @@ def test_a_pod_may_still_run_if_nobody_could_end_it(world, at, after, lost):
     assert vanished(world, at=at, after=after) == ((LostNode(name="n1", boot="boot-1"),) if lost else ())
 
 
+def test_the_longest_grace_period_of_pods_that_vanished_from_a_silent_node_is_known(world):
+    told(world, claim(), AWAY, pod("a", node="n1", ready="12:00", grace=600), pod("b", node="n1", ready="12:00"))
+    for name in ("a", "b"):
+        world.forget_pod(uid(name))
+    (lost,) = world.view(KEY, now=NOON).lost_nodes
+    assert lost.grace == 600.0
+
+
 # Pods that vanish from nodes that do report in:
 
 

@@ -92,6 +92,23 @@ def test_the_entry_is_looked_at_again_when_the_kubelet_has_had_its_time():
     assert plan.wake_at == NOON - 20.0 + SETTLED
 
 
+@pytest.mark.parametrize(
+    ("grace", "seconds"),
+    [
+        pytest.param(30.0, SETTLED, id="the-usual-one"),
+        pytest.param(90.0, SETTLED, id="as-long-as-is-waited-for-anyway"),
+        pytest.param(600.0, 720.0, id="a-long-one"),
+    ],
+)
+def test_the_grace_period_of_pods_begins_when_their_kubelet_is_back(grace, seconds):
+    """A pod with ten minutes, deleted by force on a silent node, ran on while its device was given away."""
+    away = msgspec.structs.replace(back(seconds=20.0), grace=grace)
+    plan = decided(view(claim(list=[ENTRY]), lost_nodes=(away,)))
+    assert plan.wake_at == NOON - 20.0 + seconds
+    long_ago = msgspec.structs.replace(back(seconds=seconds), grace=grace)
+    assert of_type(decided(view(claim(list=[ENTRY]), lost_nodes=(long_ago,))), Deallocate)
+
+
 def test_an_entry_of_a_node_that_is_in_no_doubt_any_more_goes_and_with_it_the_devices():
     assert of_type(decided(view(claim(list=[ENTRY]))), Deallocate)
 
