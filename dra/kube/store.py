@@ -4,22 +4,25 @@ Rules:
 1. Identity is the uid. Another uid under a known name is two changes: the old object is deleted, a new one is there.
 2. News that are not newer than what is known are ignored, as far as resourceVersions can be compared (they are
    integers on every server we know; KEP-5504 makes that the rule). Lists are the truth and are always believed:
-   after a server was restored from a backup, its versions are *lower* than ours. That is told (`Rewound`) before
-   anything else of such a list.
+   after a server was restored from a backup, its versions are *lower* than ours, or it shows what is certainly gone.
+   That is told (`Rewound`) before anything else of such a list.
 3. What `keep` refuses is not stored. What is stored and then refused leaves like something deleted, but not for
    certain.
 """
 
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
-from typing import Generic, TypeAlias, TypeVar
+from typing import Final, Generic, TypeAlias, TypeVar
 
 import msgspec
 
 from dra.kube.codec import ApiObject, Identity
-from dra.model.meta import Key, ObjectMeta
+from dra.model.meta import Key, ObjectMeta, Uid
 
 T = TypeVar("T", bound=ApiObject)
+
+REMEMBERED_GONE: Final = 10_000
+"""Objects that are gone and remembered, the last ones: a backup is restored soon after what made it necessary."""
 
 
 class Upserted(msgspec.Struct, Generic[T], frozen=True, gc=False):
@@ -81,6 +84,9 @@ class Store(Generic[T]):
         self._keep = keep
         self._certain = not narrowed
         self._listed: set[Key] = set()
+        self._gone: dict[tuple[Key, Uid], str] = {}
+        """The last versions of objects that are certainly gone: a list that shows one again is of a time before."""
+
         self._complete = False
 
     @property
@@ -107,17 +113,17 @@ class Store(Generic[T]):
             # Not "outdated" when equal: old servers sent the last version instead of that of the deletion.
             if before.resource_version == meta.resource_version or not _outdated(meta, before):
                 del self._objects[key]
-                out.append(Deleted(obj, self._certain))
+                self._left(obj, out, certain=self._certain)
         elif not _outdated(meta, before):
             del self._objects[key]
-            out.append(Deleted(known, certain=True))
+            self._left(known, out, certain=True)
 
     def forget(self, gone: Identity, out: list[Change[T]]) -> None:
         """Take in a DELETED event whose object does not fit; what was known of it goes."""
         known = self._objects.get(gone.key)
         if known is not None and not _outdated(gone, known.metadata):
             del self._objects[gone.key]
-            out.append(Deleted(known, self._certain or known.metadata.uid != gone.uid))
+            self._left(known, out, certain=self._certain or known.metadata.uid != gone.uid)
 
     def begin_list(self) -> None:
         """Start a list, or start it over."""
@@ -129,6 +135,9 @@ class Store(Generic[T]):
             meta = obj.metadata
             key = (meta.namespace, meta.name)
             known = self._objects.get(key)
+            if (key, meta.uid) in self._gone:
+                before = self._gone.pop((key, meta.uid))
+                out.insert(0, Rewound("/".join(filter(None, key)), meta.resource_version, before))
             if (
                 known is None
                 or meta.resource_version != known.metadata.resource_version
@@ -147,7 +156,8 @@ class Store(Generic[T]):
     def end_list(self, resource_version: str, out: list[Change[T]]) -> None:
         """Take in that the list is complete: whatever it did not show is gone."""
         gone = [key for key in self._objects if key not in self._listed]  # in order: runs are to be repeatable
-        out.extend(Deleted(self._objects.pop(key), self._certain) for key in gone)
+        for key in gone:
+            self._left(self._objects.pop(key), out, certain=self._certain)
         self._listed.clear()
         out.append(Synced(resource_version, first=not self._complete))
         self._complete = True
@@ -157,14 +167,23 @@ class Store(Generic[T]):
         key = (meta.namespace, meta.name)
         replaced = known is not None and known.metadata.uid != meta.uid
         if known is not None and replaced:
-            out.append(Deleted(known, certain=True))
+            self._left(known, out, certain=True)
         if self._keep is None or self._keep(obj):
             self._objects[key] = obj
             out.append(Upserted(obj))
         elif known is not None:
             del self._objects[key]
             if not replaced:
-                out.append(Deleted(obj, certain=False))
+                self._left(obj, out, certain=False)
+
+    def _left(self, obj: T, out: list[Change[T]], *, certain: bool) -> None:
+        """Tell that an object is not there any more, and remember it if it is certainly gone."""
+        meta = obj.metadata
+        out.append(Deleted(obj, certain))
+        if certain:
+            self._gone[((meta.namespace, meta.name), meta.uid)] = meta.resource_version
+            if len(self._gone) > REMEMBERED_GONE:
+                del self._gone[next(iter(self._gone))]
 
 
 def earlier(version: str, known: str) -> bool:

@@ -138,6 +138,29 @@ def test_an_older_object_of_that_name_proves_a_restored_backup_as_well():
 
 
 @pytest.mark.parametrize(
+    "deleted",
+    [
+        pytest.param(lambda store: told(store, ("delete", obj(version=510))), id="by-the-watch"),
+        pytest.param(lambda store: relist(store, version=510), id="by-a-list"),
+    ],
+)
+def test_an_object_that_is_there_again_proves_a_restored_backup_as_well(deleted):
+    store = Store()
+    told(store, ("upsert", obj(version=500)))
+    deleted(store)
+    first, *others = relist(store, obj(version=500), version=600)
+    assert first.startswith("ml/a: 500 after 5")
+    assert others[0] == "+a1@500"
+    assert len(others) == 2
+
+
+def test_an_object_that_only_left_what_is_looked_at_may_come_back():
+    store = Store(narrowed=True)
+    told(store, ("upsert", obj(version=500)), ("delete", obj(version=510)))
+    assert relist(store, obj(version=520)) == ["+a1@520", "synced@100"]
+
+
+@pytest.mark.parametrize(
     "shown",
     [
         pytest.param(obj(version=500), id="the-same"),
