@@ -118,6 +118,13 @@ _TELEMETRY: Final = (
 
 _EXTENDER: Final = (
     Bound(
+        "characters of annotations kept in memory of each pod",
+        f"{dra.model.annotations.FEW}",
+        "only annotations that a rule reads are kept, each cut off after "
+        f"{dra.engine.reservations.marks.LONGEST} characters",
+        "–",
+    ),
+    Bound(
         "bindings under way at a time",
         f"{controller.extender.turns.LEAST} to {controller.extender.turns.MOST}, fewer on a slow API server: one third "
         f"less when a binding takes longer than {controller.extender.turns.SLOW:g} of `bindSeconds`",
