@@ -59,6 +59,7 @@ class Tenure:
     emptied_by: str = ""
     """Who removed the last entry, while the list is empty."""
     ended_by: str = ""
+    ended_at: float = 0.0
 
     def broken_for(self, uid: Uid) -> bool:
         """Whether it is somebody's fault that the allocation on which this pod relied is gone."""
@@ -104,6 +105,8 @@ class Audit:
         """Pods that were removed whose containers had not ended, by their nodes and claims."""
         self.given_up: set[Uid] = set()
         """Pods and Jobs that have ended though objects say otherwise: a person vouched for it, or a backup is old."""
+        self.came: dict[Uid, float] = {}
+        """When each pod was created."""
         self.checks = 0
         self._world = world
 
@@ -196,7 +199,7 @@ class Audit:
         if old is not None and new is not None and old != new:
             raise Violation(f"{actor} changed the allocation of claim {name}")
         if before is not None and old is not None and new is None:
-            self._ended(before, actor)
+            self._ended(before, actor, at)
         if after is None or new is None:
             return
         if len(after.entries) > self._world.beginning.lists[0] or len({e.uid for e in after.entries}) < len(
@@ -208,10 +211,10 @@ class Audit:
             self._check_devices(after)
         self._listed(before if old is not None else None, after, actor, at)
 
-    def _ended(self, claim: ResourceClaim, actor: str) -> None:
+    def _ended(self, claim: ResourceClaim, actor: str, at: float) -> None:
         """No deallocation under a consuming pod."""
         tenure = self.tenures.pop(claim.metadata.uid)
-        tenure.ended_by = actor
+        tenure.ended_by, tenure.ended_at = actor, at
         self.past[claim.metadata.key] = tenure
         for pod in self._users(claim):
             if pod.metadata.uid in self.given_up or self._given_up(claim, pod):
@@ -285,6 +288,8 @@ class Audit:
     def _pod(self, before: Pod | None, pod: Pod, at: float) -> None:
         if before is not None and before.metadata.uid != pod.metadata.uid:
             before = None
+        if before is None:
+            self.came[pod.metadata.uid] = at
         if pod.spec.node_name and not (before is not None and before.spec.node_name):
             self._bound(pod)
         ready = _ready(pod)
@@ -305,14 +310,15 @@ class Audit:
                 self.vanished.setdefault((node.metadata.name, claim.metadata.uid), []).append(vanished)
 
     def _bound(self, pod: Pod) -> None:
-        """Whoever is bound relies on allocations: nobody may have taken them back meanwhile."""
+        """Whoever is bound relies on allocations: nobody may have taken them back since the pod came."""
         for name in claim_names(pod):
             key = (pod.metadata.namespace, name)
             claim, over = self.claims.get(key), self.past.get(key)
             tenure = self.tenures.get(claim.metadata.uid) if claim is not None else None
             if tenure is not None and self._admits(tenure.allocation, pod):
                 continue
-            if over is not None and over.broken_for(pod.metadata.uid):
+            came = self.came.get(pod.metadata.uid, 0.0)
+            if over is not None and came < over.ended_at and over.broken_for(pod.metadata.uid):
                 raise Violation(
                     f"pod {pod.metadata.name} was bound on an allocation of claim {name} that {over.ended_by} had "
                     f"taken back; until then it could rely on its entry"
