@@ -128,7 +128,8 @@ def guard_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) 
         return desired
     present = EntryKind.GUARD in view.kinds
     if view.claim.metadata.deleting:
-        return desired.but(guard=present and bool(view.consuming or desired.pods or desired.kept or desired.held))
+        relied_on = view.consuming or desired.pods or desired.kept or desired.held or desired.revoking
+        return desired.but(guard=present and bool(relied_on))
     if _any_pod(view, desired):
         return desired
     listed = sum(1 for c in desired.pods if c.consuming)

@@ -212,3 +212,13 @@ def test_pods_that_stay_listed_under_deletion_do_not_keep_the_claim_for_ever(sec
     pod = waiting("a")
     plan = asked(forced(deleting=True, list=["guard", pod]), pod, history=History(deleting_since=NOON - seconds))
     assert bool(of_type(plan, Deallocate)) is freed
+
+
+def test_under_deletion_the_guard_stays_while_a_pod_that_was_listed_may_be_bound():
+    """With an empty list the stock controller beside us would free the claim under the binding."""
+    pod = waiting("a")
+    of = forced(deleting=True, list=["guard"])
+    known = {"listings": {pod.uid: Listing(last=NOON)}, "history": History(deleting_since=NOON)}
+    plan = decided(view(of, pod, **known), policy=ALONGSIDE)
+    assert Code.FORCE_RELEASE_WAITS in codes(plan)
+    assert [of_type(plan, kind) for kind in (SetReservedFor, Deallocate)] == [[], []]
