@@ -350,9 +350,16 @@ def check_nothing_left(cluster: Cluster) -> None:
             raise Violation(f"claim {name} was made for pod {owner.metadata.name}, which has ended, and stays")
         guarded = any(e.resource == GUARDS for e in claim.entries)
         # A device that is never attached is taken back behind a guard again and again.
-        waits = users and not cluster.setting.drivers
+        waits = (users and not cluster.setting.drivers) or any(_tried_in_vain(cluster, pod, name) for pod in users)
         if guarded and not foreign and not waits and not any(pod.spec.node_name for pod in users):
             raise Violation(f"claim {name}: the guard guards nobody")
+
+
+def _tried_in_vain(cluster: Cluster, pod: Pod, name: str) -> bool:
+    """Whether a scheduler lists a pod in one claim, and takes it off again, since the list of another claim is full."""
+    others = (cluster.server.find(ResourceClaim, key(other)) for other in claim_names(pod) if other != name)
+    waits = not pod.spec.node_name and not pod.spec.scheduling_gates
+    return waits and any(_full(other, pruned=cluster.policy.prune_started) for other in others)
 
 
 def _lost_nodes(cluster: Cluster, claim: ResourceClaim) -> list[str]:
