@@ -55,7 +55,9 @@ class Asker:
 
 
 def parsed(what, arguments):
-    with click.Context(what) as context:
+    with click.Context(
+        what, help_option_names=["-h", "--help"]
+    ) as context:  # as main has; click keeps the first for good
         what.parse_args(context, list(arguments))
         return context.params
 

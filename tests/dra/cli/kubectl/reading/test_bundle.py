@@ -248,7 +248,7 @@ def test_a_bundle_says_what_nodes_keep(tmp_path, keeps, shown):
         pytest.param(["why", "node", "n1"], 0, "held by claim ml/c", id="why-node"),
         pytest.param(["explain", "device", "n1/gpu-0"], 0, "used by 1 pod", id="explain-device"),
         pytest.param(["explain", "claim", "c", "-o", "json"], 0, '"workload"', id="as-json"),
-        pytest.param(["audit"], 0, "nothing found", id="audit"),
+        pytest.param(["audit"], 0, "OwnersOfAnyNamespace   reservation r", id="audit"),
         pytest.param(["get", "claims"], 0, "jobs.batch/train", id="get-claims"),
         pytest.param(["get", "devices", "--no-headers"], 0, "gpu.example.com/n3/gpu-1", id="get-devices"),
         pytest.param(["tree"], 0, "ml: jobs.batch/train", id="tree"),
