@@ -114,7 +114,7 @@ def listing_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired
         wake_at = min(wake_at, when)
     desired = desired.look_at(wake_at)
     chosen = _choose(view, policy, now, desired, candidates)
-    taken = tuple(_no_room(view, candidates, chosen)) if _room(desired) < 1 else ()
+    taken = () if chosen else tuple(_no_room(view, candidates))
     desired = desired.because(*taken)
     if not taken and not policy.prune_started:
         desired = _explain_limit(view, desired, candidates, chosen)
@@ -251,10 +251,11 @@ def _choose(
     room = _room(desired)
     stay = choose(pinned, capacity=room)
     chosen = choose(others, capacity=room - len(stay))
-    first = max(room - len(stay) - window.SCHEDULER_HEADROOM, 0)
+    first = room - len(stay) - window.SCHEDULER_HEADROOM
     if len(chosen) <= first:
         return chosen + stay
     needed = _any_left_to_scheduler(view, policy, desired)
+    first = max(first, int(room - len(stay) > needed))  # of few slots one is ours, else nobody leaves our gate
     if policy.prune_started:
         keep = chosen if not needed and _crowded(candidates, chosen[:first]) else chosen[:first]
     elif needed:  # not at the cost of pods that move: who is listed here stays listed
@@ -280,8 +281,11 @@ def _crowded(candidates: list[Consumer], chosen: tuple[Consumer, ...]) -> bool:
 
 
 def _any_left_to_scheduler(view: ClaimView, policy: Policy, desired: Desired) -> bool:
-    """Whether a pod waits that only the scheduler lists: in a list full of pods that do not move it never came in."""
-    return any(
+    """Whether a pod waits that only the scheduler lists: in a list full of pods that do not move it never came in.
+
+    Nobody new is to come in while the allocation is being taken back.
+    """
+    return not desired.revoking and any(
         c.uid not in view.listed and not covered(c, desired) and not _eligible(view, c, policy, desired)
         for c in view.waiting
     )
@@ -308,10 +312,9 @@ def _explain_limit(
     return desired.because(limit, *waits)
 
 
-def _no_room(view: ClaimView, candidates: list[Consumer], chosen: tuple[Consumer, ...]) -> Iterator[Reason]:
-    """Tell that entries of others take all slots: only whoever made these entries may remove them."""
-    slots = {c.uid for c in chosen}
-    left_out = [c for c in candidates if c.uid not in slots and c.uid not in view.listed]
+def _no_room(view: ClaimView, candidates: list[Consumer]) -> Iterator[Reason]:
+    """Tell that entries of others leave no pod a slot: only whoever made these entries may remove them."""
+    left_out = [c for c in candidates if c.uid not in view.listed]
     others = [e for e in view.entries if e.kind in {EntryKind.FOREIGN, EntryKind.UNKNOWN}]
     if left_out and others:
         whose = named(str(e.reference) for e in others)

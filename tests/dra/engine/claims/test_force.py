@@ -222,3 +222,18 @@ def test_under_deletion_the_guard_stays_while_a_pod_that_was_listed_may_be_bound
     plan = decided(view(of, pod, **known), policy=ALONGSIDE)
     assert Code.FORCE_RELEASE_WAITS in codes(plan)
     assert [of_type(plan, kind) for kind in (SetReservedFor, Deallocate)] == [[], []]
+
+
+def test_no_slot_is_left_to_the_scheduler_while_the_allocation_is_taken_back():
+    """Else the entry of a pod that does not move is put in and taken out by turns (machine seed 867546463)."""
+    things = [
+        ConsumerReference(api_group="example.com", resource="things", name=f"t{n}", uid=f"t{n}") for n in range(251)
+    ]
+    stuck = starting("a", stage_since=NOON - 90.0)
+    runs = [started("b"), started("c")]
+    of = forced(workload=JOB, entered=True, list=[JOB, "guard", *things, *runs, stuck])
+    known = {"workload": PRESENT, "stranded": frozenset(uid(name) for name in "abc")}
+    lately = {uid("d"): Listing(last=NOON)}
+    plan = decided(view(of, *runs, stuck, waiting("d"), listings=lately, **known), policy=ALONGSIDE)
+    assert Code.FORCE_RELEASE_WAITS in codes(plan)
+    assert listed(plan) is None

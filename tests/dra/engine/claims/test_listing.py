@@ -498,6 +498,20 @@ def test_pods_that_entries_of_others_leave_no_slot_are_told(taken, told, pod, po
 
 
 @pytest.mark.parametrize("policy", [REPLACE, ALONGSIDE], ids=["replace", "alongside"])
+@pytest.mark.parametrize("taken", [237, 238, 252, 253])
+def test_of_the_few_slots_that_entries_of_others_leave_one_is_for_gated_pods(taken, policy):
+    """Else nobody leaves our gate, and nobody is told why (machine seed 867548744)."""
+    plan = plan_for(claim(workload=JOB, list=things(taken)), *many(gated, 20), policy=policy)
+    assert "p0000" in listed(plan)
+
+
+def test_the_last_slot_is_for_a_pod_that_only_the_scheduler_lists_and_gated_pods_are_told():
+    plan = plan_for(claim(list=things(254)), gated("a"), waiting("alone"))
+    assert listed(plan) is None
+    assert Code.LIST_TAKEN in codes(plan)
+
+
+@pytest.mark.parametrize("policy", [REPLACE, ALONGSIDE], ids=["replace", "alongside"])
 @pytest.mark.parametrize("entries", [[*things(256)], ["guard", *things(255)], [JOB, *things(255)]], ids=len)
 @pytest.mark.parametrize("nodes", [1, 3])
 def test_a_list_never_grows_beyond_what_the_api_server_takes(entries, nodes, policy):
