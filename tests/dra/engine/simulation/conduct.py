@@ -82,7 +82,7 @@ class Conduct:
             ours = entry.api_group == GROUP and entry.resource in {GUARDS, FINISHED_PODS, LOST_NODES}
             workload = entry.api_group == "batch"
             group = entry.is_pod_group and (self._forced(claim) or not self._group_lives(entry))
-            held = entry.is_reservation and (self._forced(claim) or deleting or not self._holds(entry.uid))
+            held = entry.is_reservation and (self._forced(claim) or deleting or not self._placed(entry.uid))
             if not (entry.is_pod or ours or workload or group or held):
                 raise Violation(f"claim {name}: the foreign entry {entry} was removed")
             if workload and entry.uid in working and not deleting and _names(claim, entry):
@@ -100,6 +100,10 @@ class Conduct:
     def _holds(self, uid: Uid) -> bool:
         """Whether the Reservation of that uid is there and has not ended."""
         return any(r.metadata.uid == uid and r.phase != "Failed" for r in self._server.list(Reservation))
+
+    def _placed(self, uid: Uid) -> bool:
+        """Whether the Reservation of that uid has its place: until then its placeholder's entry keeps the claim."""
+        return any(r.metadata.uid == uid and r.phase == "Available" for r in self._server.list(Reservation))
 
     def _group_lives(self, entry: ConsumerReference) -> bool:
         return any(group.metadata.uid == entry.uid for group in self._server.list(PodGroup))
