@@ -90,7 +90,8 @@ def settle(cluster: Cluster) -> None:
             cluster.advance(pause)
             pause = min(2 * pause, BACKOFF)
             continue
-        cluster.advance(min(replica.wakes.values(), default=until) - cluster.clock.now)
+        ends = (cycle.deadline for cycle in cluster.cycles if cycle.deadline > cluster.clock.now)
+        cluster.advance(min([*replica.wakes.values(), *ends], default=until) - cluster.clock.now)
         pause = 1.0
 
 
