@@ -7,7 +7,7 @@ import pytest
 
 from controller.extender.turns import FIRST
 from dra.local.faults import Fault, Rule
-from tests.controller.reservations.site import NAMED_FIRST, Site
+from tests.controller.reservations.site import NAMED_FIRST, RESERVATIONS, Site
 
 VIRTUAL_TIME = True
 STATUS = "reservations.scheduling.koordinator.sh/status"
@@ -195,3 +195,19 @@ async def test_every_binding_of_a_burst_is_answered_and_succeeds_however_slow_th
         await site.settle()
         with Paced(site, rate=rate):
             assert await scheduled(site, owners) == [""] * len(owners)
+
+
+async def test_an_owner_that_is_named_and_never_shown_is_read_after_five_seconds():
+    """The extender ended between its write of the status and the Binding, and the pod is gone: no event tells."""
+    async with Site() as site:
+        await site.reserve("r", "4", allocateOnce=True)
+        await site.place("r")
+        await site.stop_extender()
+        gone = {"namespace": "default", "name": "gone", "uid": "gone"}
+        await site.ask("PATCH", f"{RESERVATIONS}/r/status", {"status": {"currentOwners": [gone]}})
+        with Counted(site, reads=True) as counted:
+            await site.settle(4.0)
+            assert ("GET", "gone", 404) not in counted.requests
+            await site.settle(2.0)
+        assert counted.requests["GET", "gone", 404] == 1
+        assert (await site.reservation("r"))["status"]["phase"] == "Succeeded"
