@@ -12,8 +12,9 @@ from dra.engine.claims.allocation import nominations, still_bindable
 from dra.engine.claims.desired import Desired
 from dra.engine.claims.policy import Policy
 from dra.engine.claims.view import ClaimView, EntryKind
-from dra.engine.instants import Instant
+from dra.engine.instants import NEVER, UNNOTICED, Instant
 from dra.engine.reasons import Code, Reason, named
+from dra.engine.window import UNLISTED
 from dra.model.workloads import FORCE_RELEASE
 
 _DOUBTFUL: Final = frozenset(
@@ -33,7 +34,7 @@ def force_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) 
         return _obeyed(desired)  # there is nothing to free, and the next allocation is not meant
     obstacle = _obstacle(view, now)
     if obstacle is not None:
-        return desired.because(obstacle)
+        return desired.look_at(min(_shown_by(view, now), default=NEVER)).because(obstacle)
     # Nobody new may come to rely on the allocation.
     for_many = view.any_pod or (desired.workload is not None and desired.workload.is_pod_group)
     desired = desired.but(revoking=True, urgent=True, workload=None if for_many else desired.workload)
@@ -60,11 +61,28 @@ def _obstacle(view: ClaimView, now: Instant) -> Reason | None:
     unread = sum(1 for e in view.entries if e.kind is EntryKind.UNKNOWN and e.asked is None)
     if unread:  # our watch may be behind, and the answer to `kept_rule`'s question tells whether such a pod runs
         return view.reason(Code.FORCE_RELEASE_WAITS, pods=unread, seconds=int(view.horizon))
+    unshown = sum(1 for _ in _shown_by(view, now))
+    if unshown:
+        return view.reason(Code.FORCE_RELEASE_WAITS, pods=unshown, seconds=int(view.horizon + UNNOTICED))
     running = [pod for pod in view.vanished if pod.node or now < pod.ended_at]
     if not running:
         return None
     seconds = max(int(pod.patience) for pod in running)  # `lost_rule` looks at the end of that
     return view.reason(Code.FORCE_RELEASE_WAITS, pods=len(running), seconds=seconds)
+
+
+def _shown_by(view: ClaimView, now: Instant) -> Iterator[Instant]:
+    """Yield until when the pods watch will have shown listed pods that only a live read has shown: unbound until then.
+
+    Such a pod need not be a stranger to the claim: the watch may be behind, and a scheduler lists a pod right before it
+    binds it.
+    """
+    for entry in view.entries:
+        since = view.listings.get(entry.reference.uid, UNLISTED).since
+        if entry.reference.is_pod and entry.consumer is None and entry.asked is not None and since is not None:
+            shown = since + view.horizon + UNNOTICED
+            if now < shown:
+                yield shown
 
 
 def _obeyed(desired: Desired) -> Desired:

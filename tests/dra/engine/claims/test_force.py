@@ -5,7 +5,7 @@ import pytest
 from dra.engine.actions import Annotate, Deallocate, LookUpPod, SetReservedFor
 from dra.engine.claims.policy import ALONGSIDE, REPLACE
 from dra.engine.claims.view import History, LostNode, Vanished, Workload, WorkloadPhase, lost_entry
-from dra.engine.instants import BIND_HORIZON, SLOW_BIND_HORIZON
+from dra.engine.instants import BIND_HORIZON, SLOW_BIND_HORIZON, UNNOTICED
 from dra.engine.reasons import Code
 from dra.engine.window import Listing
 from dra.model.references import ConsumerReference
@@ -54,7 +54,11 @@ def told(plan, code):
             forced(list=[FOREIGN]), [], {}, "entry things.example.com/x", id="an-entry-of-somebody-nobody-knows"
         ),
         pytest.param(
-            forced(list=[waiting("a")]), [], {"asked": NOON}, "entry pods/a", id="a-pod-that-contradicts-its-entry"
+            forced(list=[waiting("a")]),
+            [],
+            {"asked": NOON, "listings": {uid("a"): Listing(since=NOON - 300.0)}},
+            "entry pods/a",
+            id="a-pod-that-contradicts-its-entry",
         ),
         pytest.param(
             forced(workload=JOB, entered=True, list=[JOB]),
@@ -237,3 +241,13 @@ def test_no_slot_is_left_to_the_scheduler_while_the_allocation_is_taken_back():
     plan = decided(view(of, *runs, stuck, waiting("d"), listings=lately, **known), policy=ALONGSIDE)
     assert Code.FORCE_RELEASE_WAITS in codes(plan)
     assert listed(plan) is None
+
+
+@pytest.mark.parametrize(("seconds", "freed"), [(BIND_HORIZON, False), (BIND_HORIZON + UNNOTICED, True)])
+def test_a_listed_pod_that_only_a_live_read_has_shown_may_be_about_to_be_bound(seconds, freed):
+    """The pods watch may be behind: then the pod does reference the claim (machine seed 839754299)."""
+    pod = waiting("a")
+    plan = asked(forced(list=[pod]), asked=NOON, listings={pod.uid: Listing(since=NOON - seconds, by_others=True)})
+    assert bool(of_type(plan, Deallocate)) is freed
+    assert (Code.FORCE_RELEASE_WAITS in codes(plan)) is not freed
+    assert freed or plan.wake_at <= NOON - seconds + BIND_HORIZON + UNNOTICED

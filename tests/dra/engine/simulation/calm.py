@@ -216,6 +216,8 @@ def check_force_is_obeyed(cluster: Cluster) -> None:
         if not allocated or meta.deleting or meta.annotation(workloads.FORCE_RELEASE) != meta.uid:
             continue
         users = _users(cluster, claim)
+        if any(_tried_in_vain(cluster, pod, meta.name) for pod in users):
+            continue  # each attempt may be the one that binds the pod
         users += [pod for pod in cluster.server.list(Pod) if any(e.uid == pod.metadata.uid for e in claim.entries)]
         if not any(cluster.kubelets.up(pod.spec.node_name) for pod in users):
             raise Violation(f"claim {meta.name} is to be released by force, and stays allocated")
