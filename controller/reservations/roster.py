@@ -96,10 +96,17 @@ class Roster:
 
     def forget(self, uid: Uid) -> None:
         """A reservation is gone."""
-        for memory in (self._reservations, self._versions, self._asked, self._ended, self._never_bound, self._refused):
+        for memory in (
+            self._reservations,
+            self._versions,
+            self._asked,
+            self._named,
+            self._ended,
+            self._never_bound,
+            self._refused,
+            self._short,
+        ):
             memory.pop(uid, None)
-        self._named.pop(uid, None)
-        self._short.pop(uid, None)
         self.dirty |= {uid} | self.waiting.forget_reservation(uid)
 
     def get(self, uid: Uid) -> tuple[Reservation, str] | None:
@@ -237,10 +244,9 @@ class Roster:
         """
         found = self._view(uid, nodes=nodes, devices=devices)
         if found is not None and self.kind is Placeholders.REPLACED:
-            named = self._named.get(uid, {}).items()
-            found = msgspec.structs.replace(
-                found, expected=frozenset(each for each, since in named if now < since + EXPECTED)
-            )
+            named = {each for each, since in self._named.get(uid, {}).items() if now < since + EXPECTED}
+            seen = {each.uid for each in found.consumers}
+            found = msgspec.structs.replace(found, expected=frozenset(named - seen))
         if found is None or self.kind is Placeholders.REPLACED or found.reservation.status.phase is not Phase.AVAILABLE:
             return found
         return msgspec.structs.replace(

@@ -26,7 +26,7 @@ from dra.model.meta import Key, PartialObject, Struct, Uid
 T = TypeVar("T")
 
 PAGE_SIZE: Final = 500
-"""Objects in a page of a list."""
+"""Objects in a page of a list; what kubectl and client-go ask for."""
 
 PAGE_BYTES: Final = 8 << 20
 """Bytes of a page. An object may have a megabyte, and whoever may create objects may create hundreds of such ones: a
@@ -40,8 +40,6 @@ _ALL: Final = 0
 
 FEWER: Final = 8
 """Part of the objects of a page that was too long, in the next attempt."""
-
-"""Items per page of a list; what kubectl and client-go ask for."""
 
 READ_TIMEOUT: Final = 30.0
 WRITE_TIMEOUT: Final = 10.0

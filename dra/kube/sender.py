@@ -125,13 +125,9 @@ class Sender:
         except asyncio.CancelledError:
             self._gave_up(request)
             raise
-        except Unreachable as error:
+        except (Unreachable, TooLong) as error:
             if error.ambiguous:
                 self._gave_up(request)
-            self._observe(request.method, label, 0, began)
-            error.what = what
-            raise
-        except TooLong as error:
             self._observe(request.method, label, error.status, began)
             error.what = what
             raise

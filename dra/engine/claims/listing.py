@@ -250,12 +250,13 @@ def _choose(
     choose = partial(window.choose, listed=view.listed, listings=view.listings, held_up=view.held_up, now=now)
     room = _room(desired)
     stay = choose(pinned, capacity=room)
-    chosen = choose(others, capacity=room - len(stay))
-    first = room - len(stay) - window.SCHEDULER_HEADROOM
+    free = room - len(stay)
+    chosen = choose(others, capacity=free)
+    first = free - window.SCHEDULER_HEADROOM
     if len(chosen) <= first:
         return chosen + stay
     needed = _any_left_to_scheduler(view, policy, desired)
-    first = max(first, int(room - len(stay) > needed))  # of few slots one is ours, else nobody leaves our gate
+    first = max(first, int(free > needed))  # of few slots one is ours, else nobody leaves our gate
     if policy.prune_started:
         keep = chosen if not needed and _crowded(candidates, chosen[:first]) else chosen[:first]
     elif needed:  # not at the cost of pods that move: who is listed here stays listed

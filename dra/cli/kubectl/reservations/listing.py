@@ -160,9 +160,9 @@ def _wide(found: Reservation) -> tuple[str, ...]:
 def _held(claims: Iterable[ResourceClaim], reservation: Uid) -> tuple[str, str]:
     """Return the claims that a reservation keeps allocated, and their devices."""
     kept = sorted(reading.kept_by(claims, reservation), key=lambda each: each.metadata.key)
-    devices = [str(device) for each in kept for device in reading.devices(each)]
-    names = ["/".join(each.metadata.key) for each in kept]
-    return tuple(",".join(each) or words.NOTHING for each in (names, devices))  # type: ignore[return-value]
+    names = ",".join("/".join(each.metadata.key) for each in kept)
+    devices = ",".join(str(device) for each in kept for device in reading.devices(each))
+    return names or words.NOTHING, devices or words.NOTHING
 
 
 def _name(found: DynamicObject) -> str:

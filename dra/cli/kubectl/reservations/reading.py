@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from controller.extender.picture import Picture
 from dra.api.reservations.model import MalformedReservationError, Reservation, read
@@ -9,11 +10,13 @@ from dra.engine.explain.snapshot import Snapshot
 from dra.engine.ledger import Item, items_of
 from dra.engine.reservations import placeholders
 from dra.kube.client import Client
-from dra.kube.resources import CLAIMS, NODES, PODS, RESERVATIONS
+from dra.kube.resources import CLAIMS, NODES, PODS, RESERVATIONS, Resource
 from dra.model.claims import ResourceClaim
 from dra.model.meta import DynamicObject, Uid
 from dra.model.placement import Host, PlacedPod
 from dra.model.references import RESERVATIONS as OF_RESERVATIONS
+
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -53,18 +56,17 @@ class Found:
 
 async def objects(client: Client) -> list[DynamicObject]:
     """Return all reservations; raises ApiError, NotFound where the server does not know them."""
-    listed: list[DynamicObject] = []
-    async for page in client.list_pages(RESERVATIONS, DynamicObject):
-        if page.first:
-            listed.clear()
-        listed += page.items
-    return listed
+    return await _all(client, RESERVATIONS, DynamicObject)
 
 
 async def claims(client: Client) -> list[ResourceClaim]:
     """Return all claims; raises ApiError."""
-    listed: list[ResourceClaim] = []
-    async for page in client.list_pages(CLAIMS, ResourceClaim):
+    return await _all(client, CLAIMS, ResourceClaim)
+
+
+async def _all(client: Client, resource: Resource, model: type[T]) -> list[T]:
+    listed: list[T] = []
+    async for page in client.list_pages(resource, model):
         if page.first:
             listed.clear()
         listed += page.items
