@@ -8,6 +8,7 @@ listens before the registrar does, and stops after it; a socket that somebody re
 Here is only what is said on that socket. It must never wait for anything: not for a claim, not for the API server.
 """
 
+import asyncio
 import logging
 from pathlib import Path
 from typing import Final
@@ -56,6 +57,9 @@ class Registrar:
         self.registered = False
         """Whether the kubelet has taken the driver, as it last said."""
 
+        self.known = asyncio.Event()
+        """Set once the kubelet has taken the driver for the first time."""
+
         self.problem = f"driver {driver}: the kubelet has not asked for it yet"
         """Why it is not in use; empty when it is."""
 
@@ -86,6 +90,7 @@ class Registrar:
         self.registered = request.plugin_registered
         if request.plugin_registered:
             self.problem = ""
+            self.known.set()
             _log.info("driver %s: registered with the kubelet", self._driver)
         else:
             self.problem = f"driver {self._driver}: refused by the kubelet: {request.error}; {remedy(request.error)}"

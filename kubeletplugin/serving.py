@@ -194,8 +194,14 @@ class ServedDriver:
         self._metrics.observe(self.driver.name, operation, seconds=seconds, refused=refused)
 
     async def _publish(self) -> None:
-        """Publish what is offered, once that is known: slices of before stay until then."""
+        """Publish what is offered, once that is known and the kubelet has taken the driver.
+
+        ResourceSlices of an earlier run stay until then. A kubelet refuses pods of a driver that is not registered, and
+        tries again after 60 to 90 s: a node that had published its devices before would lose that time with each pod
+        that waits for its first devices.
+        """
         await self._known.wait()
+        await self.registrar.known.wait()
         await self.publisher.run()
 
     def _offered(self) -> tuple[Pool, ...]:

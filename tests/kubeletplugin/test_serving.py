@@ -63,6 +63,18 @@ async def test_what_keeps_it_from_being_of_use_is_told_until_it_is(node):
         assert f'dra_reserve_plugin_published{{driver="{NAME}"}} 1.0' in application.render().decode()
 
 
+async def test_devices_are_published_once_the_kubelet_would_let_pods_have_them(node, caplog):
+    caplog.set_level(logging.INFO)
+    async with node.kubelet() as kubelet, node.plugin(SmallDriver()):
+        await until(kubelet.sockets)
+        for _ in range(50):  # answers in which an early ResourceSlice would show
+            assert await node.user.list("resourceslices") == []
+        await kubelet.register(NAME)
+        await node.published()
+    said = [text for text in caplog.messages if "registered with" in text or "slices are published" in text]
+    assert ["registered" in text for text in said] == [True, False]
+
+
 async def test_how_many_devices_there_are_and_how_many_claims_have_is_counted(node):
     async with node.registered() as kubelet:
         claims = [await node.claim(name, device) for name, device in (("a", "gpu-0"), ("b", "gpu-1"))]

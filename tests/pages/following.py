@@ -24,6 +24,9 @@ READS = re.compile(r"kubectl (get|describe|events|dra (explain|why|audit|get|tre
 MAY_COMPLAIN = re.compile(r"kubectl dra (explain|why|audit|simulate|downgrade)\b[^|]*")
 """Exit code 1 is an answer of theirs."""
 
+STATE = "kubectl get pods,resourceclaims,events -A || true; tail -n 60 .dra*/*.log || true"
+"""Commands that show why a block failed."""
+
 
 def followed(page: Page, environment: dict[str, str], folder: Path) -> Iterator[str]:
     """Run each block of a page in a folder, with the variables of those before; yield what differs."""
@@ -39,7 +42,8 @@ def followed(page: Page, environment: dict[str, str], folder: Path) -> Iterator[
             commands, block.shown, lambda commands=commands: _run(commands, environment, folder)
         )
         if code:
-            yield f"{page.path}, block {block.number}: exit code {code}\n{commands}\n{printed}"
+            _, seen = _run(STATE, environment, folder)
+            yield f"{page.path}, block {block.number}: exit code {code}\n{commands}\n{printed}\n{seen}"
             return
         if "DRA_PAGES_SHOW" in os.environ:
             with Path(os.environ["DRA_PAGES_SHOW"]).open("a") as seen:

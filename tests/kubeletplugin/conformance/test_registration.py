@@ -143,9 +143,9 @@ async def test_sockets_of_a_plugin_that_was_killed_are_replaced(node):
         with socket.socket(socket.AF_UNIX) as dead:
             dead.bind(str(path))
     async with node.kubelet() as kubelet, node.plugin() as application:
-        await until(lambda: application.served[0].publisher.synced, saying="all is done")
-        assert kubelet.sockets() == [left[0]]
+        await until(lambda: kubelet.sockets() == [left[0]], saying="sockets of others are removed")
         await kubelet.register(NAME)
+        await until(lambda: application.served[0].publisher.synced, saying="all is done")
         assert [path.name for path in (node.plugins / NAME).glob("*.sock")] == ["dra.sock"]
 
 
