@@ -24,6 +24,7 @@ from typing import Any, Final
 import yaml
 from grpc import aio
 
+from bench.kubelet import registered
 from dra.kube.credentials import Access, Fixed
 from dra.kube.http import HttpTransport
 from dra.kube.resources import CLAIMS, NODES
@@ -223,8 +224,11 @@ async def answering(root: Path, service: plugin.Plugin, ready: Callable[..., Non
 
 @contextlib.asynccontextmanager
 async def running(application: Application) -> AsyncIterator[None]:
-    """Run a plugin for as long as the block lasts."""
+    """Run a plugin for as long as the block lasts, registered with a kubelet: before, it publishes nothing."""
+    (driver,) = application.served
     async with beside(application.run(), name="plugin"):
+        await until(driver.names.registration.exists)
+        await registered(driver.names.registration)
         yield
 
 
