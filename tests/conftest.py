@@ -8,7 +8,7 @@ import gc
 import os
 
 import pytest
-from hypothesis import settings
+from hypothesis import Phase, settings
 
 LONG = 3600
 """Seconds for a test marked ``long`` and its fixtures; ``timeout`` in pyproject.toml is for all others."""
@@ -20,6 +20,9 @@ os.environ.setdefault("GOGC", "400")  # servers get another environment: tests/c
 
 settings.register_profile("quick", max_examples=60, derandomize=True, deadline=None, database=None)
 settings.register_profile("deep", max_examples=20_000, deadline=None)
+settings.register_profile(  # tests.mutants: that a test fails is enough, by the smallest example or not
+    "mutants", settings.get_profile("quick"), phases=[Phase.explicit, Phase.generate], report_multiple_bugs=False
+)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
 

@@ -67,7 +67,7 @@ class Tree:
     def _run(self, step: tuple[str, ...]) -> str:
         """Run one step; return what it found, or nothing. Raises InterruptedError: somebody has ended the step."""
         environment = {**os.environ, "PYTHONPATH": str(self.folder), "PYTHONDONTWRITEBYTECODE": "1"}
-        environment |= {"PYTHONHASHSEED": "0", "DRA_SIMULATION_FROM": "0"}
+        environment |= {"PYTHONHASHSEED": "0", "DRA_SIMULATION_FROM": "0", "HYPOTHESIS_PROFILE": "mutants"}
         try:
             ran = subprocess.run(
                 ["nice", "-n", "10", sys.executable, *step],  # noqa: S607
