@@ -90,7 +90,8 @@ class Picture:
         self._kept: dict[str, NodeReservation] = {}
         self._valid: dict[str, str] = {}
         """Node → its last valid annotation, where it is known."""
-        self._resources: set[str] = set()
+        self._resources: set[str] = {amounts.PODS}
+        """What nodes have. A node that does not tell how many pods it takes has room for none."""
 
     # Nodes
 
@@ -316,9 +317,7 @@ class Picture:
     def _counted(self, pod: Claimant) -> Claimant:
         if pod.amounts.keys() <= self._resources:
             return pod
-        known = {
-            name: amount for name, amount in pod.amounts.items() if name in self._resources or name == amounts.PODS
-        }
+        known = {name: amount for name, amount in pod.amounts.items() if name in self._resources}
         return msgspec.structs.replace(pod, amounts=known)
 
     def _weigh_placeholder(self, reservation: Uid) -> None:

@@ -16,6 +16,11 @@ EQUIVALENT: Final[Mapping[tuple[str, str, str], str]] = MappingProxyType(
             "room.max_holders > 1",
             "(room.max_holders >= 1)",
         ): "where a CPU has one holder at most, CPUs that can be chosen have none: all are sorted alike",
+        (
+            "dra/engine/explain/scene.py",
+            "0.0",
+            "(1.0)",
+        ): "the origin of instants is arbitrary, and LATER is two horizons after either",
     }
 )
 """(file, code before, code after) → why nobody can tell the difference."""

@@ -1,8 +1,10 @@
 """What the extender believes, whatever it is told first and whatever it cannot read."""
 
+import msgspec
 import pytest
 
 from controller.extender.picture import Picture
+from dra.engine.reservations.amounts import ONE, PODS
 from dra.model.meta import Uid
 from tests.controller.extender.examples import NODE, pod, reservation
 from tests.dra.engine.reservations.examples import of
@@ -21,6 +23,13 @@ def test_a_pod_that_is_seen_before_the_first_node_takes_what_it_asks_for(picture
     picture.observe_pod(pod())
     picture.observe_node(NODE)
     assert free(picture) == of(2)["cpu"]
+
+
+def test_a_pod_asks_for_what_nodes_have_and_always_for_its_own_place(picture):
+    assert picture.claimant(pod()).amounts == {PODS: ONE}
+    status = msgspec.structs.replace(NODE.status, allocatable={"cpu": "8"})
+    picture.observe_node(msgspec.structs.replace(NODE, status=status))
+    assert picture.claimant(pod()).amounts == {PODS: ONE, "cpu": of(6)["cpu"]}
 
 
 def test_a_reservation_that_never_could_be_read_holds_what_its_status_says(picture):

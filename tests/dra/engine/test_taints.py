@@ -167,7 +167,9 @@ def test_nothing_is_tainted_without_an_allocation():
 
 def test_only_claims_on_devices_whose_taints_changed_are_looked_at_again():
     world = World()
-    for name, of in (("train", allocation("gpu-0")), ("other", allocation("gpu-1")), ("idle", None)):
+    without_devices = AllocationResult(devices=DeviceAllocationResult(results=None))
+    allocations = {"train": allocation("gpu-0"), "other": allocation("gpu-1"), "idle": None, "bare": without_devices}
+    for name, of in allocations.items():
         world.observe_claim(claim(name, allocation=of), now=NOON)
     world.taints_changed(world.taints.slices_known())
     world.dirty.clear()

@@ -167,6 +167,13 @@ def test_a_pod_that_vanished_counts_as_consumer_until_its_kubelet_must_have_ende
     assert ([e.kind for e in view.entries], view.vanished) == ([EntryKind.FINISHED], ())
 
 
+def test_a_pod_that_only_uses_the_claim_no_more_has_not_vanished(world):
+    told(world, node("n1"), claim(list=[started("a")]), pod("a", node="n1", ready="12:00"))
+    world.forget_pod(uid("a"), certain=False)
+    view = world.view(KEY, now=NOON)
+    assert ([e.kind for e in view.entries], view.vanished) == ([EntryKind.UNKNOWN], ())
+
+
 @pytest.mark.parametrize(
     ("name", "waits"),
     [

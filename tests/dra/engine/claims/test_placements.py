@@ -11,7 +11,9 @@ from dra.engine.fit import Room, amounts_of
 from dra.engine.ledger import Holder, Ledger, items_of
 from dra.engine.taints import TaintIndex
 from dra.model.claims import AllocationResult, ResourceClaimStatus
+from dra.model.classes import DeviceClass, DeviceClassSpec
 from dra.model.constraints import ConstrainedPod
+from dra.model.meta import ObjectMeta
 from dra.model.placement import Host, PlacedPod
 from dra.model.slices import SliceOfTaints
 from dra.model.taints import DeviceTaint
@@ -47,7 +49,7 @@ def pod(name="a", *, cpu="1", text="", claims=("c",), **spec):
     verdict = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": text}
     content = {
         "metadata": {"name": name, "namespace": "ml", "uid": name},
-        "spec": {"containers": [{"resources": {"requests": {"cpu": cpu}}}], "resourceClaims": entries, **spec},
+        "spec": {"containers": [{"resources": {"requests": {"cpu": cpu}}}], "resourceClaims": entries} | spec,
         "status": {"conditions": [verdict]},
     }
     return msgspec.convert(content, ConstrainedPod)
@@ -62,7 +64,7 @@ def host(name, *, taints=(), cordoned=False):
     return msgspec.convert(content, Host)
 
 
-def asked(*pods, of=None, slices=None, hosts=None, full=("n1",), others=(), tainted=()):
+def asked(*pods, of=None, slices=None, hosts=None, full=("n1",), others=(), tainted=(), classes=CLASSES):
     """What is found of the pods: here, elsewhere or nowhere; nodes in ``full`` have no CPU left."""
     of = allocated() if of is None else of
     ledger = Ledger()
@@ -82,7 +84,7 @@ def asked(*pods, of=None, slices=None, hosts=None, full=("n1",), others=(), tain
         {"metadata": {"name": "f"}, "spec": {"containers": [{"resources": {"requests": {"cpu": "4"}}}]}}, PlacedPod
     )
     offers = inventory(*(slices if slices is not None else offered(n1=1, n2=1)))
-    picture = Picture(rooms, offers, CLASSES, ledger, Shares(), taints=taints)
+    picture = Picture(rooms, offers, classes, ledger, Shares(), taints=taints)
     by_key = {each.metadata.key: each for each in (of, *others)}
     search = Search(of, pods or [pod()], picture=picture, claim_of=by_key.get)
     for _ in search.steps():
@@ -156,6 +158,16 @@ def test_where_a_pod_could_run(case, expected):
 def test_which_pods_could_run_elsewhere(of, expected):
     others = [allocated(node="n1", device="gpu-1", name="d"), allocated(node="n2", device="gpu-1", name="e")]
     assert verdict(asked(of, slices=offered(n1=2, n2=2), others=others)) == expected
+
+
+@pytest.mark.parametrize(
+    ("cpu", "expected"), [pytest.param("1", "elsewhere", id="fits"), pytest.param("5", "nowhere", id="does-not")]
+)
+def test_nodes_need_no_capacity_for_an_extended_resource_that_devices_stand_for(cpu, expected):
+    spec = DeviceClassSpec(extended_resource_name="example.com/gpu")
+    served = DeviceClass(metadata=ObjectMeta(name="served"), spec=spec)
+    of = pod(containers=[{"resources": {"requests": {"cpu": cpu, "example.com/gpu": "1"}}}])
+    assert verdict(asked(of, classes={**CLASSES, "served": served})) == expected
 
 
 def test_devices_with_binding_conditions_count():

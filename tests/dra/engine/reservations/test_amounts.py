@@ -96,6 +96,12 @@ def test_a_template_without_requests_asks_for_its_limits_as_a_pod_would():
     assert amounts.of_template({"spec": spec}) == of("500m", memory="1Gi")
 
 
+def test_amounts_are_written_in_the_units_of_the_template_be_they_of_requests_or_of_limits():
+    resources = {"requests": {"cpu": "500m"}, "limits": {"cpu": 2, "memory": "1024Mi"}}
+    template = {"spec": {"containers": [{}, {"resources": resources}, requests("1")]}}
+    assert amounts.texts(template) == {"cpu": "500m", "memory": "1024Mi"}
+
+
 @pytest.mark.parametrize(
     ("template", "complaint"),
     [
