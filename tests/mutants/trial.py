@@ -30,6 +30,9 @@ USERS: Final = (
 )
 """Files and the tests of their users elsewhere in the tree."""
 
+REFERENCE: Final = "tests/dra/cli/reference"
+"""The tests of the reference pages, which tell the constants: limits, reasons, metrics."""
+
 
 class Verdict(NamedTuple):
     """What a trial has come to."""
@@ -110,6 +113,7 @@ def steps(file: str, *, root: Path) -> Iterator[tuple[str, ...]]:
         yield *PYTEST, *users
     if not users or file.startswith("controller"):
         yield *PYTEST, *sorted(str(p.relative_to(root)) for p in (root / "tests/controller").glob("test_*.py"))
+    yield *PYTEST, REFERENCE
     if file.startswith(("controller/extender", "controller/reservations")):
         return  # the simulation plays neither
     if file.startswith(("dra/engine/claims", "controller")) or path.parent == Path("dra/engine"):
