@@ -124,6 +124,12 @@ async def test_several_questions_cost_one_read_and_the_next_one_waits(ask, clust
     assert sum(r.path == SLICES for r in cluster.requests) == 2
 
 
+async def test_a_question_is_answered_once(ask, cluster):
+    await ask()
+    await asyncio.sleep(3 * PAUSE)
+    assert sum(r.path == SLICES for r in cluster.requests) == 1
+
+
 async def test_what_may_not_be_read_is_told_as_the_answer(ask, cluster):
     cluster.refuse[CLASSES] = refusal(403, "Forbidden")
     found = await ask()

@@ -21,6 +21,11 @@ EQUIVALENT: Final[Mapping[tuple[str, str, str], str]] = MappingProxyType(
             "0.0",
             "(1.0)",
         ): "the origin of instants is arbitrary, and LATER is two horizons after either",
+        (
+            "controller/placements.py",
+            "self._clock.now() - began < PIECE",
+            "(self._clock.now() - began <= PIECE)",
+        ): "a piece of work may take PIECE: nothing happens at just that instant",
     }
 )
 """(file, code before, code after) → why nobody can tell the difference."""

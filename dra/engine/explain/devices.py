@@ -12,20 +12,20 @@ class DeviceFacts(Struct, frozen=True):
     """One device."""
 
     item: Item
-    node: str = ""
+    node: str
     """Where it is; empty if several nodes reach it."""
 
-    holders: tuple[Key, ...] = ()
+    holders: tuple[Key, ...]
     """The claims that have it, or a part of it."""
 
-    taints: tuple[str, ...] = ()
-    offered: bool = True
+    taints: tuple[str, ...]
+    offered: bool
     """Whether a slice still has it."""
 
-    consumers: int = 0
+    consumers: int
     """Pods that use it now."""
 
-    known: bool = True
+    known: bool
     """Whether all claims could be read: a device without a holder is free only then."""
 
 

@@ -111,6 +111,14 @@ def test_attributes_are_found_with_and_without_the_drivers_domain():
     assert candidate.attribute("other.org/numa") is None
 
 
+def test_selectors_of_a_request_are_asked_up_to_the_first_that_the_device_does_not_satisfy():
+    [share] = inventory(slice_of(device("a"))).offer(NODE, {}).shares
+    [candidate] = share.candidates
+    asks = [[Selector("true"), Selector("1 == 2"), Selector("1 == 1")], [Selector("true"), Selector("2 == 2")]]
+    assert len(list(candidate.judge(asks))) == 3
+    assert [candidate.satisfies(selectors) for selectors in asks] == [False, True]
+
+
 def test_a_device_remembers_the_answers_of_a_bounded_number_of_selectors():
     (share,) = inventory(slice_of(device("a"))).offer(NODE, {}).shares
     (candidate,) = share.candidates

@@ -14,7 +14,9 @@ def of(annotations=None, metadata=None, namespace=None, **spec):
 
 
 def test_it_asks_for_what_is_to_be_held_and_runs_nothing():
-    (container,) = placeholders.manifest(of())["spec"]["containers"]
+    spec = placeholders.manifest(of())["spec"]
+    (container,) = spec["containers"]
+    assert spec["terminationGracePeriodSeconds"] == 0
     assert container["image"] == placeholders.IMAGE
     assert container["resources"] == {
         "requests": {"cpu": "2", "nvidia.com/gpu": "1"},
