@@ -143,9 +143,9 @@ def foreign_entry(name: str) -> Json:
     return {"apiGroup": "example.com", "resource": "widgets", "name": name, "uid": f"uid-of-{name}"}
 
 
-async def end_pods(namespace: Namespace, *names: str) -> None:
+async def end_pods(namespace: Namespace, *names: str, exit_code: int = 0) -> None:
     """Let these pods, or with no names all of the namespace, run to their end."""
-    ending = {"metadata": {"labels": {objects.RUN_SECONDS: "0", objects.EXIT_CODE: "0"}}}
+    ending = {"metadata": {"labels": {objects.RUN_SECONDS: "0", objects.EXIT_CODE: str(exit_code)}}}
     chosen = names or [pod["metadata"]["name"] for pod in await namespace.all(PODS)]
     await asyncio.gather(*(namespace.patch(PODS, name, ending) for name in chosen))
 

@@ -85,7 +85,8 @@ async def test_a_released_claim_is_entered_anew_with_its_next_allocation(namespa
 async def test_a_failed_job_gives_its_claim_back(namespace: Namespace) -> None:
     devices = await namespace.offer_devices()
     await namespace.create(objects.claim("shared", device_class=devices, reserved_for="jobs.batch/train"))
-    await namespace.create(objects.job("train", PodShape(claim="shared", run_seconds=0, exit_code=1)))
+    await _job_entered(namespace)
+    await steps.end_pods(namespace, exit_code=1)
     await steps.told(namespace, "shared", "WorkloadReleased")
     await steps.freed(namespace, "shared")
     assert (await namespace.get(JOBS, "train"))["status"]["failed"] == 1
@@ -96,8 +97,11 @@ async def test_the_release_of_a_finished_job_waits_for_other_pods(namespace: Nam
     devices = await namespace.offer_devices()
     async with namespace.history("shared") as history:
         await namespace.create(objects.claim("shared", device_class=devices, reserved_for="jobs.batch/train"))
-        await namespace.create(objects.job("train", PodShape(claim="shared", run_seconds=0)))
+        await _job_entered(namespace)
+        (worker,) = await namespace.all(PODS)
         await namespace.create(objects.pod("visitor", PodShape(claim="shared")))
+        await steps.pods_run(namespace, count=2)
+        await steps.end_pods(namespace, worker["metadata"]["name"])
         await steps.told(namespace, "shared", "ReleaseWaitsForPods")
         await steadily(lambda: _allocated(namespace), lasting=1, saying="the visitor uses it")
         await history.catch_up()
@@ -110,7 +114,8 @@ async def test_it_can_be_left_to_the_owners_alone(namespace: Namespace, start_co
     await start_controller(configuration=ALONE | {"releaseFinished": False})
     devices = await namespace.offer_devices()
     await namespace.create(objects.claim("shared", device_class=devices, reserved_for="jobs.batch/train"))
-    job = await namespace.create(objects.job("train", PodShape(claim="shared", run_seconds=0)))
+    job = await _job_entered(namespace)
+    await steps.end_pods(namespace)
     await eventually(
         lambda: namespace.all(PODS), until=lambda pods: pods and all(map(finished, pods)), saying="its pod has ended"
     )
@@ -216,6 +221,17 @@ async def _deployment_running(namespace: Namespace, *, replicas: int) -> Json:
         saying="it is reserved, and guarded since its pods run unlisted",
     )
     return crew
+
+
+async def _job_entered(namespace: Namespace) -> Json:
+    """Make a Job with one pod, which runs until somebody ends it; return once the claim is reserved for the Job.
+
+    The claim of a Job that is over before is free with its last pod, and was never reserved for the Job.
+    """
+    job = await namespace.create(objects.job("train", PodShape(claim="shared")))
+    await steps.claim_is(namespace, "shared", lambda claim: listed(claim, "jobs"), saying="it is reserved for the Job")
+    await steps.pods_run(namespace)
+    return job
 
 
 async def _scale(namespace: Namespace, replicas: int) -> None:
