@@ -47,8 +47,9 @@ RETRY_REFUSED: Final = (2.0, 60.0)
 BAD_REQUEST: Final = 400
 """A pod that the API server cannot decode: a field of the template has a value of another type."""
 
-SETTLES: Final = 1.0
-"""Seconds from an owner's binding or end to the status that says so, where owners share: one write for all of them."""
+SETTLES: Final = 3.0
+"""Seconds from an owner's binding or end to the status that says so, where owners share: one write for all of them,
+and the owners of a Job come within seconds."""
 
 RESTS: Final = 5.0
 """Seconds between two such writes of one status, as long as owners come and go."""

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from controller.reservations.loop import SETTLES
 from dra.local.faults import Fault, Rule
 from tests.controller.reservations.site import PODS, RESERVATIONS, Site, ended
 from tests.controller.reservations.test_site import RESIZE
@@ -134,7 +135,7 @@ async def test_an_owner_whose_annotation_somebody_takes_off_is_in_until_it_ends(
         await site.place("r")
         await site.pod("owner", "8", app="r")
         await site.turn()
-        await site.settle(2.0)
+        await site.settle(SETTLES + 1)
         await site.ask("PATCH", f"{PODS}/owner", {"metadata": {"annotations": {ALLOCATED: None}}})
         await site.settle(5.0)
         assert [each["name"] for each in (await site.reservation("r"))["status"]["currentOwners"]] == ["owner"]

@@ -6,6 +6,7 @@ from collections import Counter
 import pytest
 
 from controller.extender.turns import FIRST
+from controller.reservations.loop import SETTLES
 from dra.local.faults import Fault, Rule
 from tests.controller.reservations.site import NAMED_FIRST, RESERVATIONS, Site
 
@@ -74,7 +75,7 @@ async def test_owners_that_enter_a_reservation_at_once_are_named_by_few_writes(s
         site.faults.set((delayed(0.05),))
         with Counted(site) as counted:
             assert await scheduled(site, owners) == [""] * OWNERS
-            await site.settle(2)
+            await site.settle(SETTLES + 1)
         statuses = {key: count for key, count in counted.requests.items() if key[1] == "status"}
         assert set(statuses) == {("PATCH", "status", 200)}  # none was forestalled by another pod's
         assert sum(statuses.values()) <= most
