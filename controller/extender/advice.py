@@ -84,6 +84,16 @@ def rank(picture: Picture, pod: PlacedPod, names: Sequence[str], *, spreads: boo
     return [HostPriority(host=name, score=_scaled(points)) for name, points in scores.items() if points]
 
 
+def winning(names: Sequence[str], ranked: Sequence[HostPriority], *, lead: int) -> list[str]:
+    """Return the nodes that kube-scheduler may still choose once it has added its own scores to ours.
+
+    `lead`: by how many points the best node must be ahead of a node so that no other score makes up for them.
+    """
+    points = {each.host: each.score for each in ranked}
+    top = max(points.values(), default=0)
+    return [name for name in names if points.get(name, 0) > top - lead]
+
+
 def worthwhile(picture: Picture, pod: PlacedPod, victims: Mapping[str, MetaVictims]) -> dict[str, MetaVictims]:
     """Return the nodes where the pod could run once these pods are gone: on the others they would die in vain.
 

@@ -98,6 +98,7 @@ class Extender:
             troubles=self._watching.troubles,
             binds=lambda: self.binds,
             spreads=configuration.spread_reservations,
+            lead=configuration.decisive_lead,
             unfit=reporting.unfit,
         )
         self._server = Server(configuration, self.calls, observer=self.metrics.dropped)

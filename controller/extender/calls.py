@@ -49,11 +49,14 @@ class Calls:
         binds: Callable[[], bool],
         turns: Turns,
         spreads: bool = True,
+        lead: int | None = None,
         unfit: Callable[[PlacedPod, str], None] = lambda _pod, _why: None,
     ) -> None:
         """``troubles``: why nothing can be answered; ``binds``: whether this replica does.
 
         ``spreads``: whether reservations go to the emptiest nodes; else kube-scheduler's scores alone decide.
+
+        ``lead``: by how many points of ours a node must trail for ``filter`` not to name it; None: never for that.
 
         ``unfit`` is told of each pod that must run in a reservation and finds no node, and what keeps reservations.
         """
@@ -65,6 +68,7 @@ class Calls:
         self._troubles = troubles
         self._binds = binds
         self._spreads = spreads
+        self._lead = lead
         self._turns = turns
         self._unfit = unfit
         self._vacating: dict[Uid, float] = {}
@@ -134,7 +138,14 @@ class Calls:
 
     async def _filter(self, body: bytes) -> FilterResult:
         await self._turns.room()  # the scheduler asks for one pod after the other: it binds no faster than we do
-        return self.filter(*wire.filter_args(body))
+        pod, names = wire.filter_args(body)
+        found = self.filter(pod, names)
+        if self._lead is not None and len(found.node_names) > 1:
+            # kube-scheduler scores no node, and asks for no scores, where filter leaves one. What is left out here was
+            # not refused: the answer says nothing of it, and no preemption is tried while a node is left.
+            ranked = self.prioritize(pod, found.node_names)
+            found.node_names = advice.winning(found.node_names, ranked, lead=self._lead)
+        return found
 
     async def _prioritize(self, body: bytes) -> list[wire.HostPriority]:
         return self.prioritize(*wire.filter_args(body))

@@ -42,6 +42,13 @@ class ExtenderConfiguration(Section):
     """Whether Reservations go to the emptiest nodes, by cpu and memory. False, where kube-scheduler packs pods
     (MostAllocated): then its scores alone decide, which do not see what Reservations hold."""
 
+    decisive_lead: Annotated[int, Field(ge=1, le=10)] | None = 2
+    """By how many of the 10 points of prioritize the best node must lead so that no score of kube-scheduler's own makes
+    up for it: ``filter`` then leaves out the nodes behind, and kube-scheduler neither scores them nor asks for their
+    points. This number × ``weight`` of the extender in the scheduler's file must be more than 10 × the weights of all
+    score plugins, which are 15 by default. Null: ``filter`` leaves out only nodes that do not fit, for a smaller
+    ``weight`` or where an extender behind this one filters, too."""
+
     qps: Annotated[float, Field(gt=0)] = 500.0
     """API requests per second: one for each pod, two for those that enter a reservation …"""
 

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import json
 import math
+from functools import partial
 
 import aiohttp
 import pytest
@@ -14,6 +15,7 @@ from controller.extender.picture import Picture
 from controller.extender.refusals import Refused
 from controller.extender.server import Server
 from controller.extender.turns import FIRST, Turns
+from controller.extender.wire import filter_args
 from controller.extender.writing import RefusedError, UnknownOutcomeError
 from dra.api.extender import ExtenderConfiguration
 from dra.api.reservations.model import Owner
@@ -68,19 +70,29 @@ def turns():
 
 
 @pytest.fixture
-async def ask(binder, picture, metrics, troubles, turns):
-    calls = Calls(
+def refused(picture):
+    return Refused(picture=picture, writing=None, clock=SYSTEM)
+
+
+@pytest.fixture
+def calls(binder, picture, metrics, troubles, turns, refused):
+    return partial(
+        Calls,
         picture=picture,
         binder=binder,
-        refused=Refused(picture=picture, writing=None, clock=SYSTEM),
+        refused=refused,
         metrics=metrics,
         clock=SYSTEM,
         turns=turns,
         troubles=lambda: troubles,
         binds=lambda: True,
     )
+
+
+@pytest.fixture
+async def ask(calls, metrics):
     async with (
-        Server(CONFIGURATION, calls, observer=metrics.dropped) as server,
+        Server(CONFIGURATION, calls(), observer=metrics.dropped) as server,
         aiohttp.ClientSession(trust_env=False) as session,
     ):
 
@@ -128,6 +140,52 @@ async def test_prioritize_names_nodes_that_hold_something_for_the_pod(ask, pictu
     picture.books.observe_reservation(held)
     assert json.loads((await ask("prioritize", asked))[1]) == [{"Host": "a", "Score": 10}]
     assert json.loads((await ask("prioritize", asked | {"NodeNames": ["b"]}))[1]) == []
+
+
+@pytest.mark.parametrize(
+    ("held", "lead", "left"),
+    [
+        pytest.param({}, 2, ["a", "b", "c"], id="none-where-nothing-is-held-for-the-pod"),
+        pytest.param({"a": 2}, 2, ["a"], id="those-where-nothing-is-held-for-the-pod"),
+        pytest.param({"a": 2, "b": 8}, 2, ["a"], id="those-whose-reservation-it-fills-less"),
+        pytest.param({"a": 20, "b": 22}, 2, ["a", "b"], id="not-those-that-kube-scheduler-may-still-choose"),
+        pytest.param({"a": 20, "b": 22}, 1, ["a"], id="those-a-point-behind"),
+        pytest.param({"a": 2}, None, ["a", "b", "c"], id="none-without-a-lead"),
+    ],
+)
+async def test_filter_leaves_out_nodes_that_other_scores_cannot_help(calls, picture, held, lead, left):
+    for name in ("a", "b", "c"):
+        status = HostStatus(allocatable={"cpu": "64", "pods": "110"})
+        picture.observe_node(Host(metadata=ObjectMeta(name=name), status=status))
+    owner = Owner.model_validate({"labelSelector": {"matchLabels": {"app": "x"}}})
+    for node, cpu in held.items():
+        uid = Uid(f"r-{node}")
+        picture.books.observe_reservation(
+            Holding(name=uid, uid=uid, node=node, amounts={"cpu": cpu * ONE}, owners=(owner,))
+        )
+    asked = {"Pod": POD | {"metadata": POD["metadata"] | {"labels": {"app": "x"}}}, "NodeNames": ["a", "b", "c"]}
+    found = calls(lead=lead)
+    status, text = await found.answer("filter", json.dumps(asked).encode())
+    assert status == 200
+    assert json.loads(text) == {
+        "NodeNames": left,
+        "FailedNodes": {},
+        "FailedAndUnresolvableNodes": {},
+        "Error": "",
+    }
+    assert found.filter(*filter_args(json.dumps(asked).encode())).node_names == ["a", "b", "c"]
+
+
+async def test_a_node_that_only_trails_is_no_reason_to_ask_kube_scheduler_to_look_again(calls, picture, refused):
+    owner = Owner.model_validate({"labelSelector": {"matchLabels": {"app": "x"}}})
+    status = HostStatus(allocatable={"cpu": "4", "pods": "110"})
+    picture.observe_node(Host(metadata=ObjectMeta(name="b"), status=status))
+    held = Holding(name="r", uid=Uid("r"), node="a", amounts={"cpu": 2 * ONE}, owners=(owner,))
+    picture.books.observe_reservation(held)
+    asked = {"Pod": POD | {"metadata": POD["metadata"] | {"labels": {"app": "x"}}}, "NodeNames": ["a", "b"]}
+    _, text = await calls(lead=2).answer("filter", json.dumps(asked).encode())
+    assert json.loads(text)["NodeNames"] == ["a"]
+    assert len(refused) == 0
 
 
 CALL = {"PodName": "p", "PodNamespace": "d", "PodUID": "u", "Node": "a"}
