@@ -44,6 +44,9 @@ class Audit:
         self._vanished: dict[Uid, Instant] = {}
         """Pods that were deleted while no list had an entry of theirs, and when."""
 
+        self._dropped: dict[Uid, Instant] = {}
+        """Pods whose entry the stock controller removed when their objects were gone, and when."""
+
         server.listeners.append(self._take)
 
     def bound(self, cycle: Cycle) -> None:
@@ -68,6 +71,10 @@ class Audit:
             return
         self.tenures.record(event)
         self._check_returned(event)
+        if event.by is Actor.STOCK and isinstance(event.before, ResourceClaim):
+            present = {pod.metadata.uid for pod in self._server.list(Pod)}
+            gone = (entry.uid for entry in event.before.entries if entry.is_pod and entry.uid not in present)
+            self._dropped.update(dict.fromkeys(gone, event.at))
         before = event.before if isinstance(event.before, ResourceClaim) else None
         after = event.after if isinstance(event.after, ResourceClaim) else None
         if before is not None and before.status.allocation is not None:
@@ -134,12 +141,16 @@ class Audit:
         """Whether our process cannot know of a pod that was deleted by force, and whose containers run on.
 
         Nobody can know the grace period of a pod that the process has never seen, nor of such a pod at all if it had no
-        entry and the process before had no time to note its node (docs/explanation/guarantees.md).
+        entry and the process before had no time to note its node. Beside the stock controller a pod has no entry any
+        more as soon as it is gone; a process that was shown that entry knows of the pod ("against forced deletions that
+        nobody sees", docs/explanation/guarantees.md).
         """
         process = self._process()
         if uid in process.pods.known:
             return False
         since = self._vanished.get(uid)
+        if since is None and uid not in process.listed:
+            since = self._dropped.get(uid)
         if since is not None and process.began - since <= NOTED:
             return True
         return sandbox.doomed is not None and self._server.now >= sandbox.doomed - max(sandbox.grace - GRACE, 0.0)

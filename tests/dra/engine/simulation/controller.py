@@ -13,7 +13,7 @@ from dra.engine.instants import NEVER, Instant
 from dra.engine.workloads import WorkloadKey
 from dra.engine.world import World
 from dra.model.claims import ResourceClaim
-from dra.model.meta import Key
+from dra.model.meta import Key, Uid
 from dra.model.nodes import Node
 from dra.model.pods import Pod
 from dra.model.references import POD_GROUPS
@@ -35,6 +35,9 @@ class Replica:
         self.began = clock.now
         self.world = World()
         self.sights = Sights()
+        self.listed: set[Uid] = set()
+        """The uids of all entries that the watch of claims ever showed."""
+
         self._told = told
         self.turns: dict[Key, Process[None]] = {}
         self.ready = False
@@ -152,6 +155,7 @@ class Replica:
 
     def _claim(self, claim: ResourceClaim) -> None:
         self.sights.claim(claim, now=self._clock.now)
+        self.listed.update(entry.uid for entry in claim.entries)
         self.world.observe_claim(claim, now=self._clock.now)
 
     def _claim_gone(self, claim: ResourceClaim) -> None:

@@ -134,9 +134,13 @@ class Kubelets:
         self.silent.setdefault(name, self._clock.now)
 
     def restored(self) -> None:
-        """The API server is as it was some time ago: whatever runs without an object is ended."""
-        present = {pod.metadata.uid for pod in self._server.list(Pod)}
-        for uid in [uid for uid in self.sandboxes if uid not in present]:
+        """The API server is as it was some time ago: whatever runs without an object is ended.
+
+        So is what belongs to a pod that was not bound yet then: a kubelet is shown the pods of its node alone, and the
+        pod may be bound to another node this time.
+        """
+        nodes = {pod.metadata.uid: pod.spec.node_name for pod in self._server.list(Pod)}
+        for uid in [uid for uid, sandbox in self.sandboxes.items() if nodes.get(uid) != sandbox.node]:
             del self.sandboxes[uid]
 
     def machine_gone(self, name: str) -> None:
