@@ -4,7 +4,7 @@ from typing import Final
 
 import msgspec
 
-from dra.engine.claims.view import History, NodeFit, Placements, Vanished, lost_boot
+from dra.engine.claims.view import History, NodeFit, Placements, Vanished, guard, lost_boot
 from dra.engine.consumers import Consumer, Stage
 from dra.engine.instants import BIND_HORIZON, SLOW_BIND_HORIZON, Instant
 from dra.engine.ledger import Conflict
@@ -310,6 +310,9 @@ class Record:
             closed = None
         elif closed is None and self._may_have_been_open(before, same=same):
             closed = now
+        guarded = history.guarded_since if same else None
+        if before is None and guard(claim) in claim.entries:
+            guarded = now
         deleting = claim.metadata.deleting
         since = history.deleting_since if history.deleting_since is not None else now
         self.history = msgspec.structs.replace(
@@ -319,6 +322,7 @@ class Record:
             podless_since=kept if podless else None,
             seen_allocated=known,
             closed_since=closed,
+            guarded_since=guarded,
             deleting_since=since if deleting else None,
             leftover_at=_leftover_at(history.leftover_at, claim, freed=ours and earlier is not None, now=now),
             written_at=now if written else history.written_at,

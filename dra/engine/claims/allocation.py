@@ -139,13 +139,13 @@ def _bindable_until(view: ClaimView, consumer: Consumer, now: Instant) -> Instan
 
     No cycle that begins after the deletion of the claim does, unless on a copy of the claim that is older.
     """
-    horizon, history = _horizon(view, consumer), view.history
+    horizon, closed = _horizon(view, consumer), view.closed_since
     until = view.listings.get(consumer.uid, UNLISTED).bindable_until(horizon, now=now)
-    if history.closed_since is not None:  # the pods watch may have been behind when that entry for many went
-        until = max(until, history.closed_since + horizon)
+    if closed is not None:  # the pods watch may have been behind when that entry for many went
+        until = max(until, closed + horizon)
     if view.covers(consumer):
         until = now + horizon
-    deleted = history.deleting_since if view.claim.metadata.deleting else None
+    deleted = view.history.deleting_since if view.claim.metadata.deleting else None
     return until if deleted is None else min(until, deleted + horizon)
 
 

@@ -199,6 +199,9 @@ class History(Struct, frozen=True):
     Where nobody knows, as after a restart, that is since the claim was first seen.
     """
 
+    guarded_since: Instant | None = None
+    """When the present allocation was first seen, if a guard was in its list then, as after a restart."""
+
     deleting_since: Instant | None = None
     """When the deletion timestamp was first seen."""
 
@@ -344,12 +347,26 @@ class ClaimView(msgspec.Struct, frozen=True, dict=True, kw_only=True):
         """Whether an entry lets pods in that are not listed, so that binding them writes nothing on the claim."""
         return bool(self.groups) or (self.any_pod and EntryKind.WORKLOAD in self.kinds)
 
+    @property
+    def closed_since(self) -> Instant | None:
+        """Since when no entry lets pods in that are not listed; None while one does, or none did.
+
+        A guard that was there before us may have taken the place of a PodGroup's entry a moment before. So it counts
+        for one where a PodGroup is known of: pods of one use the claim, or the claim is reserved for one.
+        """
+        known, guarded = self.history.closed_since, self.history.guarded_since
+        if known is not None or guarded is None or self.open:
+            return known
+        users = (*self.gated, *self.waiting, *self.starting, *self.started, *self.finished)
+        reserved = self.reservation is not None and self.reservation.reference.is_pod_group
+        return guarded if reserved or any(consumer.gang for consumer in users) else None
+
     def unseen_bindable_until(self, *, now: Instant) -> Instant:
         """Return until when pods may be bound without a write of the claim, pods that nobody has seen included.
 
         While an entry for many is in the list, that is a bind horizon from now. A claim under deletion lets no pod in.
         """
-        closed = now if self.open else self.history.closed_since
+        closed = now if self.open else self.closed_since
         if closed is None:
             return -NEVER
         if self.claim.metadata.deleting and self.history.deleting_since is not None:

@@ -6,7 +6,7 @@ import pytest
 from dra.engine.actions import Annotate, Deallocate, SetReservedFor
 from dra.engine.claims.decide import decide
 from dra.engine.claims.policy import ALONGSIDE, REPLACE
-from dra.engine.claims.view import History
+from dra.engine.claims.view import History, Workload, WorkloadPhase
 from dra.engine.instants import BIND_HORIZON, NEVER, SLOW_BIND_HORIZON
 from dra.engine.ledger import Conflict, Holder, Item
 from dra.engine.reasons import Code
@@ -33,6 +33,7 @@ from tests.dra.engine.examples import (
     gated,
     listed,
     of_type,
+    pod,
     started,
     starting,
     uid,
@@ -171,14 +172,16 @@ GROUP = ConsumerReference.parse("podgroups.scheduling.k8s.io/g", uid=uid("g"))
 NATIVE = {"workload": JOB, "native": True, "any_pod": True}
 
 
-def stages(*versions):
-    """Show the world one version of the claim after the other, and return a function that decides at an instant."""
+def stages(*versions, pods=(), workload=FINISHED):
+    """Show the world pods, then one version of the claim after the other; return what decides at an instant."""
     world = World()
+    for each in pods:
+        world.observe_pod(each, now=NOON)
     for number, of in enumerate(versions):
         world.observe_claim(of, now=NOON + number, ours=number > 0)
 
     def at(now):
-        return decided(msgspec.structs.replace(world.view(KEY, now=now), workload=FINISHED), now=now)
+        return decided(msgspec.structs.replace(world.view(KEY, now=now), workload=workload), now=now)
 
     return at
 
@@ -216,14 +219,38 @@ def test_a_bind_horizon_lies_between_that_entry_and_the_allocation(before, after
     assert of_type(at(end), Deallocate) == [Deallocate(claim=KEY, confirm=True)]
 
 
-def test_after_a_restart_the_entry_may_have_gone_a_moment_ago():
-    at = stages(claim(version=1, **NATIVE))
+OF_GROUP = pod("a", phase="Succeeded", node="n1", gang="g")
+NO_GROUP = Workload(phase=WorkloadPhase.ABSENT, gone=frozenset({GROUP.uid}))
+
+
+@pytest.mark.parametrize(
+    ("form", "known"),
+    [
+        pytest.param(NATIVE, {}, id="the-workload's-with-the-fields-of-the-kep"),
+        pytest.param({"list": ["guard"]}, {"pods": [OF_GROUP]}, id="a-pod-group's-in-whose-place-is-a-guard"),
+        pytest.param(
+            {"list": ["guard"], "workload": GROUP, "entered": True},
+            {"workload": NO_GROUP},
+            id="the-pod-group's-that-it-is-reserved-for-in-whose-place-is-a-guard",
+        ),
+    ],
+)
+def test_after_a_restart_the_entry_may_have_gone_a_moment_ago(form, known):
+    at = stages(claim(version=1, **form), **known)
     assert not of_type(at(NOON + BIND_HORIZON - 0.1), Deallocate)
     assert of_type(at(NOON + BIND_HORIZON), Deallocate)
 
 
-def test_where_binding_writes_the_claim_nothing_waits():
-    at = stages(claim(version=1, workload=JOB, entered=True, list=[JOB]))
+@pytest.mark.parametrize(
+    ("entries", "pods"),
+    [
+        pytest.param([JOB], [], id="nobody-is-left"),
+        pytest.param([JOB], [OF_GROUP], id="the-pods-of-a-group-have-no-guard"),
+        pytest.param([JOB, "guard"], [pod("a", phase="Succeeded", node="n1")], id="the-guarded-pods-are-of-no-group"),
+    ],
+)
+def test_where_binding_writes_the_claim_nothing_waits(entries, pods):
+    at = stages(claim(version=1, workload=JOB, entered=True, list=entries), pods=pods)
     assert of_type(at(NOON), Deallocate) == [Deallocate(claim=KEY, confirm=True)]
 
 
