@@ -18,6 +18,14 @@ from dra.model.claims import RESERVED_FOR_MAX_SIZE
 TURN: Final = 10.0
 """Seconds for which an unschedulable opener keeps its turn."""
 
+AT_ONCE: Final = 64
+NEXT: Final = 0.1
+"""Pods of an allocated claim that one plan lets go, and seconds to the plan with the next ones.
+
+The claim is decided anew once the patches of a plan are done: a pod that a scheduler binds meanwhile would wait for
+hundreds of patches before it is listed.
+"""
+
 GRACE: Final = 2.0
 """Seconds for which a claim may be missing before its pods are let go: it comes by another watch than they."""
 
@@ -41,8 +49,9 @@ def gates_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) 
         return desired.but(ungate=openers[:room]).look_at(when)
     entered = view.any_pod and EntryKind.WORKLOAD in view.kinds
     stay = {c.uid for c in desired.pods}  # who is about to lose its entry to a more urgent pod waits for the next one
-    let_go = (c for c in free if entered or c.gang or (c.uid in view.listed and c.uid in stay))
-    return desired.but(ungate=tuple(let_go)[:room])
+    let_go = [c for c in free if entered or c.gang or (c.uid in view.listed and c.uid in stay)][:room]
+    then = desired.but(ungate=tuple(let_go[:AT_ONCE]))
+    return then.look_at(now + NEXT) if len(let_go) > AT_ONCE else then
 
 
 def _openers(

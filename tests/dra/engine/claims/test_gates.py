@@ -3,7 +3,7 @@
 import pytest
 
 from dra.engine.actions import Ungate
-from dra.engine.claims.gates import GRACE, TURN, without_claim
+from dra.engine.claims.gates import AT_ONCE, GRACE, NEXT, TURN, without_claim
 from dra.engine.consumers import GATE
 from dra.engine.instants import BIND_HORIZON, NEVER
 from dra.engine.window import CAPACITY
@@ -81,10 +81,21 @@ def test_whom_another_of_its_claims_holds_up_waits_for_that():
 
 
 def test_who_is_about_to_lose_its_entry_waits_for_the_next_one():
-    crowd = many(gated, CAPACITY - 2)
-    gone = let_go(entered(*crowd), *crowd, starting("late"))
-    assert len(gone) == len(crowd) - 1
-    assert "p0237" not in gone
+    up, crowd = many(starting, CAPACITY - 12, prefix="up"), many(gated, 10)
+    gone = let_go(entered(*up, *crowd), *up, *crowd, starting("late"))
+    assert gone == [f"p000{number}" for number in range(9)]
+
+
+def test_a_scheduler_that_binds_a_pod_meanwhile_waits_for_few_patches_before_the_claim_is_decided_anew():
+    crowd = many(gated, AT_ONCE + 2)
+    plan = decided(view(entered(*crowd), *crowd, workload=PRESENT))
+    assert ungated(plan) == [each.name for each in crowd[:AT_ONCE]]
+    assert plan.wake_at == NOON + NEXT
+    rest = crowd[AT_ONCE:]
+    plan = decided(
+        view(entered(*crowd), *rest, *map(waiting, [each.name for each in crowd[:AT_ONCE]]), workload=PRESENT)
+    )
+    assert ungated(plan) == [each.name for each in rest]
 
 
 def test_never_more_than_a_list_of_pods_is_in_the_schedulers_hands():
