@@ -4,10 +4,13 @@ What a Reservation holds for a pod is given to it instead of a new claim (`dra.e
 that decided.
 
 A claim is created, its answer enters the world, and the next decision finds it there: whatever fails in between, no
-second one is made. The status of the owner is written last.
+second one is made. The status of the owner is written last. Where that names a claim which is gone, owner and claim are
+read live before another one is made: of an owner that is gone itself the pods watch may tell a minute and a half later,
+and until then the garbage collector would delete one claim after the other.
 """
 
 import logging
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -19,13 +22,13 @@ from controller.queue import Queue
 from controller.retries import Retries
 from dra.engine.generation import manifests
 from dra.engine.generation.decide import CreateClaim, HandOver, RecordClaims, decide, failure, handed_over
-from dra.engine.generation.owners import OwnerKind, OwnerView
+from dra.engine.generation.owners import Owner, OwnerKind, OwnerView
 from dra.engine.world import World
 from dra.kube.client import WRITE_TIMEOUT, Client
 from dra.kube.clock import Clock
 from dra.kube.errors import ApiError, Conflict, NotFound
 from dra.kube.limits import Priority
-from dra.kube.resources import CLAIMS, POD_GROUPS, PODS
+from dra.kube.resources import CLAIMS, POD_GROUPS, PODS, Resource
 from dra.model.claims import ResourceClaim
 from dra.model.meta import Uid
 from dra.model.pods import Pod
@@ -34,8 +37,8 @@ from dra.model.templates import PodGroup, asks_for_admin_access
 WORKERS: Final = 16
 """Owners served at the same time."""
 
-ROUNDS: Final = 3
-"""Decisions in a row on one owner: created or taken, then recorded, then nothing."""
+ROUNDS: Final = 4
+"""Decisions in a row on one owner: read live, created or taken, then recorded, then nothing."""
 
 RETRY: Final = (0.2, 60.0)
 """Seconds, first and longest, before an owner is tried again; events come at once."""
@@ -99,6 +102,7 @@ class GenerationLoop:
 
     async def reconcile(self, uid: Uid) -> bool:
         """Bring one owner to what the engine wants; return whether nothing is left to try."""
+        confirmed = False
         for _ in range(ROUNDS):
             view = self._world.owner_view(uid)
             if view is None:
@@ -108,6 +112,12 @@ class GenerationLoop:
             self._publisher.publish(("", uid), plan.reasons, now=self._clock.now())
             if plan.done:
                 return not plan.reasons
+            lost = _lost(plan.create, view) if not confirmed else ()
+            if lost:
+                confirmed = await self._confirm_lost(lost, view.owner)
+                if not confirmed:
+                    return False
+                continue
             for action in plan.create:
                 if not await self._create(action, view):
                     return False
@@ -116,6 +126,43 @@ class GenerationLoop:
             if plan.record is not None:
                 await self._record(plan.record)
         return True
+
+    async def _confirm_lost(self, names: Sequence[str], owner: Owner) -> bool:
+        """Read an owner, and the claims that its status names, live; return False if a claim is there unseen.
+
+        It was deleted and is there again, of the same uid, if a backup was restored: until all is read anew nobody can
+        tell whose it is.
+        """
+        await self._read_owner(owner)
+        for name in names:
+            key = (owner.key[0], name)
+            try:
+                found = await self._client.get(CLAIMS, key, ResourceClaim)
+            except NotFound:
+                continue
+            self._world.observe_claim(found, now=self._clock.now())
+            if self._world.claim(key) is None:
+                return False
+        return True
+
+    async def _read_owner(self, owner: Owner) -> None:
+        """Take in what an owner is now, or that it is gone."""
+        try:
+            if owner.kind is OwnerKind.POD:
+                pod = await self._client.get(PODS, owner.key, Pod)
+                if pod.metadata.uid != owner.uid:
+                    self._world.forget_pod(owner.uid)
+                self._world.observe_pod(pod, now=self._clock.now())
+            else:
+                self._world.owners.observe_group(await self._client.get(self._groups(), owner.key, PodGroup))
+        except NotFound:
+            if owner.kind is OwnerKind.POD:
+                self._world.forget_pod(owner.uid)
+            else:
+                self._world.owners.forget(owner.uid)
+
+    def _groups(self) -> Resource:
+        return replace(POD_GROUPS, version=self._world.owners.groups_in)
 
     async def _create(self, action: CreateClaim, view: OwnerView) -> bool:
         """Make a claim; return False if the API server cannot have it as it was asked for."""
@@ -193,7 +240,7 @@ class GenerationLoop:
                 self._world.observe_pod(pod, now=self._clock.now())
             else:
                 group = await self._client.apply(
-                    replace(POD_GROUPS, version=self._world.owners.groups_in),
+                    self._groups(),
                     owner.key,
                     body,
                     model=PodGroup,
@@ -205,3 +252,10 @@ class GenerationLoop:
                 self._world.owners.observe_group(group)
         except NotFound:
             self._world.owners.forget(owner.uid)
+
+
+def _lost(create: Sequence[CreateClaim], view: OwnerView) -> tuple[str, ...]:
+    """Return the names of claims in the owner's status that are gone, and that new ones are to take the place of."""
+    records = (view.owner.record(action.entry) for action in create)
+    names = (record.resource_claim_name for record in records if record is not None)
+    return tuple(name for name in names if name and name not in view.named)

@@ -9,7 +9,7 @@ from dra.engine.reasons import Code
 from dra.kube.transport import APPLY_PATCH
 from dra.model.templates import ResourceClaimTemplateSpec
 from tests.dra.engine.examples import NAMESPACE
-from tests.dra.engine.generation.examples import entry, group, pod, template
+from tests.dra.engine.generation.examples import claim, entry, group, pod, record, template
 from tests.dra.kube.scripted import body_of, ok, refusal
 
 CLAIMS = f"/apis/resource.k8s.io/v1/namespaces/{NAMESPACE}/resourceclaims"
@@ -18,7 +18,7 @@ GROUP_STATUS = f"/apis/scheduling.k8s.io/v1alpha2/namespaces/{NAMESPACE}/podgrou
 
 
 class Server:
-    """Creates claims, and takes over the statuses that are applied."""
+    """Creates claims, takes over the statuses that are applied, and shows the objects that it has."""
 
     def __init__(self, *objects):
         self.objects = {each.metadata.name: msgspec.to_builtins(each) for each in objects}
@@ -30,6 +30,9 @@ class Server:
     def __call__(self, request):
         if request.method in self.refuse:
             return self.refuse[request.method]
+        if request.method == "GET":
+            found = self.objects.get(request.path.split("/")[-1])
+            return ok(found) if found is not None else refusal(404, "NotFound")
         return self.create(body_of(request)) if request.method == "POST" else self.apply(request)
 
     def create(self, claim):
@@ -128,6 +131,68 @@ async def test_who_is_gone_when_it_is_recorded_is_forgotten(world, generating):
         await asyncio.sleep(RETRY[1])
         assert steps(transport) == [("POST", CLAIMS), ("PATCH", POD_STATUS)]
         assert world.owner_view("uid-p") is None
+
+
+LOST = (record("a", "p-a-1"),)
+POD = f"/api/v1/namespaces/{NAMESPACE}/pods/p"
+READ = [("GET", POD), ("GET", f"{CLAIMS}/p-a-1")]
+
+
+def changed(of, **metadata):
+    return msgspec.structs.replace(of, metadata=msgspec.structs.replace(of.metadata, **metadata))
+
+
+@pytest.mark.parametrize(
+    ("there", "made"),
+    [
+        pytest.param([pod(entry("a"), records=LOST)], ["p-a-101"], id="the-pod-is-there"),
+        pytest.param([], None, id="the-pod-is-gone"),
+        pytest.param(
+            [changed(pod(entry("a"), records=LOST), resource_version="2", deletion_timestamp="2026-11-22T12:00:00Z")],
+            [],
+            id="the-pod-is-being-deleted",
+        ),
+        pytest.param([changed(pod(), uid="uid-other")], None, id="another-pod-has-its-name"),
+    ],
+)
+async def test_a_claim_that_is_gone_is_made_anew_for_a_pod_that_is_there(world, generating, there, made):
+    see(world, template(), pod(entry("a"), records=LOST))
+    async with generating(Server(*there)) as transport:
+        await asyncio.sleep(RETRY[0])
+        assert steps(transport)[:2] == READ
+        assert steps(transport)[2:] == ([("POST", CLAIMS), ("PATCH", POD_STATUS)] if made else [])
+        found = world.owner_view("uid-p")
+        assert (found and [claim.metadata.name for claim in found.owned]) == made
+
+
+async def test_a_claim_that_a_live_read_shows_is_not_made_anew(world, generating):
+    known = pod(entry("a"), records=LOST)
+    see(world, template(), known)
+    async with generating(Server(known, claim("p-a-1", made_for="a"))) as transport:
+        await asyncio.sleep(RETRY[1])
+        assert steps(transport) == READ
+
+
+async def test_no_claim_is_made_in_the_place_of_one_that_a_restored_backup_has_brought_back(world, generating):
+    known, restored = pod(entry("a"), records=LOST), claim("p-a-1", made_for="a")
+    see(world, template(), known)
+    world.observe_claim(restored, now=0.0)
+    world.forget_claim(restored.metadata.key, restored.metadata.uid)
+    async with generating(Server(known, restored)) as transport:
+        await asyncio.sleep(RETRY[0] / 2)
+        assert steps(transport) == READ
+        await asyncio.sleep(RETRY[1])
+        assert len(steps(transport)) > len(READ)
+        assert {method for method, _ in steps(transport)} == {"GET"}
+
+
+async def test_claims_of_a_group_that_is_gone_are_not_made_anew(world, generating):
+    world.owners.groups_in = "v1alpha2"
+    see(world, template(), group(entry("a"), records=[record("a", "g-a-1")]))
+    async with generating(Server()) as transport:
+        await asyncio.sleep(RETRY[0])
+        assert steps(transport) == [("GET", GROUP_STATUS.removesuffix("/status")), ("GET", f"{CLAIMS}/g-a-1")]
+        assert world.owner_view("uid-g") is None
 
 
 async def test_a_group_has_its_claims_made_in_the_version_that_is_served(world, generating):

@@ -3,7 +3,7 @@
 import pytest
 
 from dra.local.faults import Fault, Rule
-from tests.simulation.decisions import CreateClaim, CreateJob, CreatePods, EndClaim, EndPod, Misfortune
+from tests.simulation.decisions import Backup, CreateClaim, CreateJob, CreatePods, EndClaim, EndPod, Misfortune
 from tests.simulation.play import play
 from tests.simulation.scenario import Scenario
 from tests.simulation.world import Beginning
@@ -79,3 +79,24 @@ def test_a_pod_that_is_bound_while_a_release_is_under_way_keeps_its_devices():
     beginning = Beginning(kep=True, devices=(("gpu-0", ("n1", "n2")),))
     outcome = play(Scenario(seed=701112, beginning=beginning, decisions=decisions, until=120.0))
     assert not outcome.violation
+
+
+def test_a_claim_from_a_template_is_not_made_anew_for_a_pod_that_is_gone():
+    """The garbage collector deletes the claim, the pods watch is silent, and a backup brings both back."""
+    decisions = (
+        CreatePods(at=4.97, namespace="ml", names=("p0", "p1", "p2"), claims=("c0",), template=True),
+        Backup(at=46.56, how="taken"),
+        Misfortune(at=52.58, rule=Rule(fault=Fault.EXPIRED, component="nodes", verb="watch", nth=2, times=1)),
+        Misfortune(
+            at=54.2,
+            rule=Rule(fault=Fault.DELAY, component="workloads", verb="watch", resource="pods", times=2, seconds=25.0),
+        ),
+        Misfortune(at=60.81, rule=Rule(fault=Fault.SILENCE, component="controller*", verb="watch", times=1)),
+        EndPod(at=62.88, namespace="ml", name="p2", how="forced"),
+        CreatePods(at=89.03, namespace="ml", names=("p2",), claims=("c0",), gated=True),
+        Backup(at=117.0, how="restored"),
+    )
+    outcome = play(Scenario(seed=30002173, beginning=ONE_GPU, decisions=decisions, until=162.0))
+    assert not outcome.violation
+    made = [line for line in str(outcome.chronicle).splitlines() if "resourceclaims ml/p2-own-" in line]
+    assert sum("created" in line for line in made) == 1
