@@ -34,6 +34,10 @@ REFERENCE: Final = "tests/dra/cli/reference"
 """The tests of the reference pages, which tell the constants: limits, reasons, metrics."""
 
 
+SLOW: Final = frozenset({"test_machine.py", "test_mutations.py"})
+"""Tests that a trial leaves out: it plays histories of its own."""
+
+
 class Verdict(NamedTuple):
     """What a trial has come to."""
 
@@ -96,25 +100,34 @@ def steps(file: str, *, root: Path) -> Iterator[tuple[str, ...]]:
     """Yield the commands of a trial: the test of that name, its folder, the machine, and the shell's tests."""
     path = Path(file)
     folder = Path("tests") / path.parent
-    own = folder / f"test_{path.name}"
-    if (root / own).exists():
-        yield *PYTEST, str(own)
-    slow = [f"--ignore={folder / name}" for name in ("test_machine.py", "test_mutations.py")]
-    beside = sorted(str(p.relative_to(root)) for p in (root / folder).glob("test_*.py"))
-    yield *PYTEST, *slow, *(each for each in beside if not each.endswith(("test_machine.py", "test_mutations.py")))
-    if file.startswith("dra/engine/claims") or path.parent == Path("dra/engine"):
-        yield *MACHINE, "--seeds", "400"
-        yield *PYTEST, *slow, "tests/dra/engine/claims", "tests/dra/engine/test_world.py"
+    near = _tests(root, folder, "test_*.py") + _tests(root, Path(REFERENCE), "test_*.py")
+    by_machine = file.startswith("dra/engine/claims") or path.parent == Path("dra/engine")
+    if by_machine:
+        near += [*_tests(root, Path("tests/dra/engine/claims"), "test_*.py"), "tests/dra/engine/test_world.py"]
     elif file.startswith("dra/engine"):
-        yield *PYTEST, *slow, str(folder)
+        near += _tests(root, folder, "**/test_*.py")
     if file.startswith("dra/engine"):
-        yield *PYTEST, "tests/dra/engine/test_values.py"
-    if users := [test for prefix, tests in USERS if file.startswith(prefix) for test in tests]:
-        yield *PYTEST, *users
+        near.append("tests/dra/engine/test_values.py")
+    users = [test for prefix, tests in USERS if file.startswith(prefix) for test in tests]
+    far = [name for user in users for name in _tests(root, Path(user), "**/test_*.py")]
     if not users or file.startswith("controller"):
-        yield *PYTEST, *sorted(str(p.relative_to(root)) for p in (root / "tests/controller").glob("test_*.py"))
-    yield *PYTEST, REFERENCE
+        far += _tests(root, Path("tests/controller"), "test_*.py")
+
+    own = str(folder / f"test_{path.name}")
+    if own in near:
+        yield *PYTEST, own
+    yield *PYTEST, *(name for name in dict.fromkeys(near) if name != own)
+    if by_machine:
+        yield *MACHINE, "--seeds", "400"
+    if left := [name for name in dict.fromkeys(far) if name not in near]:
+        yield *PYTEST, *left
     if file.startswith(("controller/extender", "controller/reservations")):
         return  # the simulation plays neither
     if file.startswith(("dra/engine/claims", "controller")) or path.parent == Path("dra/engine"):
         yield *SIMULATION, "--seeds", "60"
+
+
+def _tests(root: Path, folder: Path, pattern: str) -> list[str]:
+    """Return the files of tests in a folder, without those that look at many histories or at mutants of their own."""
+    found = (root / folder).glob(pattern)
+    return sorted(str(each.relative_to(root)) for each in found if each.name not in SLOW)
