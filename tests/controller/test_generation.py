@@ -205,13 +205,16 @@ async def test_a_group_has_its_claims_made_in_the_version_that_is_served(world, 
         assert (record["apiVersion"], record["kind"]) == ("scheduling.k8s.io/v1alpha2", "PodGroup")
 
 
-async def test_one_that_cannot_be_decided_stops_no_other(world, generating, metrics, monkeypatch):
+async def test_one_that_cannot_be_decided_stops_no_other_and_is_tried_again(world, generating, metrics, monkeypatch):
     view_of = world.owner_view
     monkeypatch.setattr(world, "owner_view", lambda uid: 1 / 0 if uid == "uid-p" else view_of(uid))
     see(world, template(), pod(entry("a")), pod(entry("a"), name="q"))
-    async with generating(Server(pod(entry("a"), name="q"))) as transport:
+    async with generating(Server(pod(entry("a")), pod(entry("a"), name="q"))) as transport:
         assert len(steps(transport)) == 2
         assert metrics.failures._value.get() >= 1
+        monkeypatch.undo()
+        await asyncio.sleep(2 * RETRY[0])
+        assert steps(transport)[2:] == [("POST", CLAIMS), ("PATCH", POD_STATUS)]
 
 
 @pytest.mark.parametrize("dropped", [False, True], ids=["kept", "dropped-by-the-server"])

@@ -309,6 +309,28 @@ async def test_a_live_read_that_is_refused_again_and_again_is_the_answer(cluster
         await workloads.look_up(JOB, namespace=NAMESPACE)
 
 
+async def test_a_kind_that_is_watched_and_may_not_be_read_one_by_one_is_unreadable_for_a_while(
+    cluster, world, workloads
+):
+    refer(cluster, world)
+    workloads.follow()
+    await settle()
+    plain = cluster.send
+
+    async def failing(request):
+        return refusal(403, "Forbidden") if request.path.endswith("/train") else await plain(request)
+
+    cluster.send = failing
+    with pytest.raises(Forbidden):
+        await workloads.look_up(JOB, namespace=NAMESPACE)
+    await settle(FORBIDDEN_AFTER)
+    await workloads.look_up(JOB, namespace=NAMESPACE)
+    await settle(FORBIDDEN_FOR - 3.0)
+    assert world.workload(TRAIN).phase is WorkloadPhase.FORBIDDEN
+    await settle(6.0)
+    assert world.workload(TRAIN).phase is WorkloadPhase.ABSENT
+
+
 async def test_a_live_read_of_no_kind(cluster, world, workloads):
     reference = ConsumerReference.parse("rayclusters.ray.io/llm", uid=Uid("1"))
     refer(cluster, world, reference)

@@ -22,6 +22,11 @@ EQUIVALENT: Final[Mapping[tuple[str, str, str], str]] = MappingProxyType(
             "(1.0)",
         ): "the origin of instants is arbitrary, and LATER is two horizons after either",
         (
+            "dra/engine/cpus/accumulator.py",
+            "(-len(lists[s]), s)",
+            "((-len(lists[s]),))",
+        ): "sockets are in the order of their numbers, and sorting keeps the order of those that are alike",
+        (
             "controller/placements.py",
             "self._clock.now() - began < PIECE",
             "(self._clock.now() - began <= PIECE)",

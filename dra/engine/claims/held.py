@@ -42,9 +42,8 @@ def held_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) -
             desired = desired.because(view.reason(Code.HOLD_LOST, reservation=hold.reference.name))
         if view.allocation is None or desired.revoking or not _wanted(view, hold, listed=listed):
             continue
-        if not listed and not desired.has_room:  # a list full of others' entries keeps everybody off
-            desired = desired.but(held=True)
-            continue
+        if not listed and not desired.has_room:
+            continue  # the entries of others, of which the list is full, keep everybody off
         desired = desired.but(kept=(*desired.kept, hold.reference))
         if not listed:
             held = view.reason(Code.HELD, done=True, reservation=hold.reference.name)

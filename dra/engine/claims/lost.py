@@ -82,5 +82,5 @@ def _keep(view: ClaimView, node: LostNode, desired: Desired) -> Desired:
         listed = tuple(e.reference for e in view.of(EntryKind.LOST_NODE) if e.reference.name == node.name)
         return desired.but(held=True, kept=(*desired.kept, *listed)).because(reason)
     if entry.uid not in view.listed and not desired.has_room:
-        return desired.but(held=True).because(reason)  # a list full of others' entries keeps everybody off
+        return desired.because(reason)  # the entries of others, of which the list is full, keep everybody off
     return desired.but(kept=(*desired.kept, entry)).because(reason)

@@ -61,32 +61,32 @@ class ClaimFacts(Struct, frozen=True):
 
     key: Key
     uid: Uid
-    devices: tuple[Item, ...] = ()
-    nodes: tuple[str, ...] = ()
+    devices: tuple[Item, ...]
+    nodes: tuple[str, ...]
     """Where the allocation can be used; empty: anywhere, or there is none."""
 
-    allocated: bool = False
-    since: str = ""
-    deleting: bool = False
-    workload: str = ""
+    allocated: bool
+    since: str
+    deleting: bool
+    workload: str
     """``jobs.batch/train``, as far as the claim says so."""
 
-    fate: str = ""
+    fate: str
     """What became of it: a `Fate`, in small letters."""
 
-    phase: str = ""
-    entered: bool = False
-    released: bool = False
-    held: tuple[Held, ...] = ()
-    users: Users = Users()
-    holds: tuple[Hold, ...] = ()
-    consumers: tuple[str, ...] = ()
+    phase: str
+    entered: bool
+    released: bool
+    held: tuple[Held, ...]
+    users: Users
+    holds: tuple[Hold, ...]
+    consumers: tuple[str, ...]
     """Names of pods that use it, a few."""
 
-    waiters: tuple[str, ...] = ()
+    waiters: tuple[str, ...]
     """Names of pods that wait for it, a few."""
 
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[Problem, ...]
 
 
 def explain(scene: Scene, key: Key) -> ClaimFacts | None:

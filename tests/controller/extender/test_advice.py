@@ -29,6 +29,11 @@ def test_nobody_is_ended_for_room_that_is_held_for_others():
     assert advice.worthwhile(seen(reservation()), pod("urgent", node=""), asked()) == {}
 
 
+def test_of_victims_without_a_number_of_violated_budgets_none_is_counted():
+    told = {"Pods": [{"UID": VICTIM.metadata.uid}]}
+    assert msgspec.to_builtins(msgspec.convert(told, MetaVictims)) == {**told, "NumPDBViolations": 0}
+
+
 def test_what_they_free_is_the_pod_s_as_soon_as_it_is_nominated():
     picture = seen()
     assert advice.worthwhile(picture, pod("urgent", node=""), asked()) == asked()
@@ -36,6 +41,11 @@ def test_what_they_free_is_the_pod_s_as_soon_as_it_is_nominated():
     picture.forget_pod(VICTIM)
     assert picture.books.filter(picture.claimant(pod("thief", node=""))) == ()
     assert picture.books.filter(picture.claimant(pod("urgent", node=""))) == ("n1",)
+
+
+def test_a_pod_that_has_its_place_goes_nowhere_else():
+    told = advice.sift(seen(), VICTIM, ["n1", "n2"])
+    assert (told.node_names, told.failed_and_unresolvable_nodes.keys()) == (["n1"], {"n2"})
 
 
 def test_a_reservation_that_an_owner_overflows_does_not_speak_for_its_node():

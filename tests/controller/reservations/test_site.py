@@ -82,6 +82,24 @@ async def test_a_reservation_for_once_is_used_once_also_when_the_extender_dies_i
         assert (await site.turn())["first"] == "n1"
 
 
+@pytest.mark.parametrize(
+    ("node", "error"),
+    [pytest.param("n1", "", id="there"), pytest.param("n2", "it is bound to node n2 already", id="elsewhere")],
+)
+async def test_a_pod_that_is_bound_already_is_a_success_on_that_node(node, error):
+    """The pods watch does not show the binding yet: the API server tells of it with a Conflict."""
+    async with Site(nodes={"n1": "16", "n2": "16"}) as site:
+        pod = await site.pod("p", "4")
+        await site.settle()
+        target = {"metadata": {"name": "p", "uid": pod["metadata"]["uid"]}, "target": {"kind": "Node", "name": node}}
+        await site.ask("POST", f"{PODS}/p/binding", target)
+        call = {"PodName": "p", "PodNamespace": "default", "PodUID": pod["metadata"]["uid"], "Node": "n1"}
+        told = (await site.call("bind", call))["Error"]
+        assert error in told if error else told == ""
+        seat = site.extender.picture.books.seat(pod["metadata"]["uid"])
+        assert seat.node == node
+
+
 async def test_a_read_that_fails_is_tried_again_until_it_tells_what_became_of_a_binding():
     async with Site() as site:
         await site.reserve("r", "10", allocateOnce=False)
@@ -374,6 +392,11 @@ async def test_a_pod_that_takes_what_is_held_without_asking_is_reported():
         (told,) = [each for each in await events(site) if each["reason"] == "ReservedCapacityTaken"]
         assert told["regarding"]["name"] == "rude"
         assert "short of cpu 2" in told["note"]
+        await site.delete(f"/apis/events.k8s.io/v1/namespaces/default/events/{told['metadata']['name']}")
+        await site.stop_extender()
+        await site.start_extender()
+        await site.settle()
+        assert "ReservedCapacityTaken" not in {each["reason"] for each in await events(site)}, "told before"
 
 
 async def test_of_two_replicas_one_binds_and_the_other_takes_over_when_no_write_can_be_late():

@@ -9,8 +9,9 @@ from dra.engine.claims.view import LostNode, OwnerPhase, Vanished
 from dra.engine.reasons import Code
 from dra.engine.reservations import devices, placeholders
 from dra.engine.reservations.devices import Hold, Standing
-from dra.model.claims import POD_CLAIM_NAME
+from dra.model.claims import POD_CLAIM_NAME, RESERVED_FOR_MAX_SIZE
 from dra.model.meta import OwnerReference
+from dra.model.references import ConsumerReference
 from dra.model.workloads import FORCE_RELEASE
 from tests.dra.engine.examples import (
     KEY,
@@ -69,6 +70,11 @@ def test_a_claim_is_kept_for_its_reservation(standing, owns, before, pods, stays
     entries = listed(plan) if plan.claim_writes else [str(e) for e in of.entries]
     assert any("reservations" in each for each in entries) is stays
     assert not of_type(plan, Deallocate)
+
+
+def test_a_list_full_of_others_entries_is_as_good_as_that_of_the_reservation():
+    others = [ConsumerReference.parse(f"things.example.com/{n}", uid=uid(f"{n}")) for n in range(RESERVED_FOR_MAX_SIZE)]
+    assert decided(view(made(list=others), holds=held())).claim_writes == ()
 
 
 def test_the_end_of_the_placeholder_and_the_entry_are_one_write():

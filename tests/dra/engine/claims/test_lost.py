@@ -8,6 +8,8 @@ from dra.engine.claims.lost import SETTLED
 from dra.engine.claims.policy import ALONGSIDE, REPLACE
 from dra.engine.claims.view import History, LostNode, Placements, Vanished, lost_entry
 from dra.engine.reasons import Code
+from dra.model.claims import RESERVED_FOR_MAX_SIZE
+from dra.model.references import ConsumerReference
 from tests.dra.engine.examples import (
     JOB,
     KEY,
@@ -80,6 +82,13 @@ def test_under_deletion_the_entry_of_another_boot_of_the_node_stays(known):
     plan = decided(view(claim(list=[lost_entry("n1", known), pod], deleting=True), pod, lost_nodes=(AWAY,)))
     assert not of_type(plan, Deallocate)
     assert listed(plan) == ["lostnodes/n1"]
+
+
+def test_a_list_full_of_others_entries_is_as_good_as_the_entry_of_the_node():
+    others = [ConsumerReference.parse(f"things.example.com/{n}", uid=uid(f"{n}")) for n in range(RESERVED_FOR_MAX_SIZE)]
+    plan = decided(view(claim(list=others), lost_nodes=(AWAY,)))
+    assert plan.claim_writes == ()
+    assert Code.NODE_LOST in codes(plan)
 
 
 def test_the_entry_stays_and_costs_no_further_write():

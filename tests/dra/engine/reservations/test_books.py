@@ -58,7 +58,8 @@ def test_an_admitted_pod_stays_in_before_and_after_its_annotation_is_seen(books)
     books.observe_pod(first, node="n1")
     books.observe_pod(replace(first, reservation=R), node="n1")
     books.observe_pod(replace(first, reservation=R, amounts=pod(cpu=3).amounts), node="n1")
-    assert books.room("n1").held[R].remainder("cpu") == of(1)["cpu"]
+    held = books.room("n1").held[R]
+    assert (held.remainder("cpu"), held.remainder("example.com/never-held")) == (of(1)["cpu"], 0)
 
 
 def test_a_bind_that_is_asked_again_has_the_same_answer_and_no_other_node(books):

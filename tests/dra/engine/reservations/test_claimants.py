@@ -61,7 +61,12 @@ def required(key="z", operator="In", values=("1",), kind="matchExpressions"):
         pytest.param(marks.AFFINITY, [], "Expected `object`, got `array`", id="a-list"),
         pytest.param(marks.AFFINITY, {"nam": "r"}, "Object contains unknown field `nam`", id="typo"),
         pytest.param(marks.AFFINITY, {"name": 1}, "Expected `str`, got `int` - at `$.name`", id="type"),
-        pytest.param(marks.AFFINITY, required(operator="Is"), "operator: 'Is' is none of In, NotIn", id="operator"),
+        pytest.param(
+            marks.AFFINITY,
+            required(operator="Is"),
+            "operator: 'Is' is none of In, NotIn, Exists, DoesNotExist, Gt, Lt",
+            id="operator",
+        ),
         pytest.param(marks.AFFINITY, required(values=()), "values: In and NotIn need values", id="no-values"),
         pytest.param(marks.AFFINITY, required(operator="Exists"), "values: Exists and DoesNotExist take", id="exists"),
         pytest.param(
