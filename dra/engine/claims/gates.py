@@ -18,7 +18,7 @@ from dra.model.claims import RESERVED_FOR_MAX_SIZE
 TURN: Final = 10.0
 """Seconds for which an unschedulable opener keeps its turn."""
 
-AT_ONCE: Final = 64
+AT_ONCE: Final = 32
 NEXT: Final = 0.1
 """Pods of an allocated claim that one plan lets go, and seconds to the plan with the next ones.
 
