@@ -14,7 +14,7 @@ from dra.engine.actions import LookUpWorkload
 from dra.engine.claims.desired import Desired
 from dra.engine.claims.lost import unseen
 from dra.engine.claims.policy import Policy
-from dra.engine.claims.view import ClaimView, OwnerPhase
+from dra.engine.claims.view import ClaimView, EntryKind, OwnerPhase
 from dra.engine.instants import Instant
 from dra.engine.reasons import Code
 from dra.engine.reservations import placeholders
@@ -78,7 +78,9 @@ def return_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired)
     controller = view.claim.controller
     if not policy.generate_claims or controller is None or view.claim.metadata.deleting or view.consuming:
         return desired
-    if unseen(view, now):  # the next owner would share the devices with containers that still run
+    # The next owner would share the devices with containers that still run, or may: of a listed pod that nobody has
+    # looked up yet, as after a restart, only its uid is known.
+    if unseen(view, now) or view.of(EntryKind.UNKNOWN):
         return desired
     if view.owner not in _ENDED or not any(h.owns and h.standing is not Standing.OVER for h in view.holds):
         return desired

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from dra.engine.actions import Annotate, Deallocate, DeleteClaim, LookUpWorkload
+from dra.engine.actions import Annotate, Deallocate, DeleteClaim, LookUpPod, LookUpWorkload
 from dra.engine.claims.policy import ALONGSIDE, REPLACE
 from dra.engine.claims.view import LostNode, OwnerPhase, Vanished
 from dra.engine.reasons import Code
@@ -204,6 +204,12 @@ def test_else_it_stays_its_pods(pods, owner, policy):
 )
 def test_it_stays_a_vanished_pods_while_that_may_run(known):
     plan = decided(view(made(list=[ENTRY], controller="a"), holds=held(), owner=OwnerPhase.GONE, **known))
+    assert not of_type(plan, Annotate)
+
+
+def test_it_stays_a_listed_pods_that_nobody_has_looked_up_yet():
+    plan = decided(view(made(list=[ENTRY, finished("a")], controller="a"), holds=held(), owner=OwnerPhase.REPLACED))
+    assert [look.uid for look in of_type(plan, LookUpPod)] == [uid("a")]
     assert not of_type(plan, Annotate)
 
 
