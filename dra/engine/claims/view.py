@@ -352,14 +352,16 @@ class ClaimView(msgspec.Struct, frozen=True, dict=True, kw_only=True):
         """Since when no entry lets pods in that are not listed; None while one does, or none did.
 
         A guard that was there before us may have taken the place of a PodGroup's entry a moment before. So it counts
-        for one where a PodGroup is known of: pods of one use the claim, or the claim is reserved for one.
+        for one where a PodGroup is known of: pods of one use the claim, or the claim is reserved for one. And where a
+        release by force is under way: it takes out entries of PodGroups that are there, for pods to come.
         """
         known, guarded = self.history.closed_since, self.history.guarded_since
         if known is not None or guarded is None or self.open:
             return known
         users = (*self.gated, *self.waiting, *self.starting, *self.started, *self.finished)
         reserved = self.reservation is not None and self.reservation.reference.is_pod_group
-        return guarded if reserved or any(consumer.gang for consumer in users) else None
+        forced = self.claim.metadata.annotation(workloads.FORCE_RELEASE) == self.claim.metadata.uid
+        return guarded if reserved or forced or any(consumer.gang for consumer in users) else None
 
     def unseen_bindable_until(self, *, now: Instant) -> Instant:
         """Return until when pods may be bound without a write of the claim, pods that nobody has seen included.

@@ -7,8 +7,9 @@ import pytest
 
 from dra.engine.claims.policy import ALONGSIDE
 from dra.engine.claims.view import ClaimView
-from tests.dra.engine.simulation import audit, histories
+from tests.dra.engine.simulation import audit, histories, scheduler
 from tests.dra.engine.simulation.cluster import Pace
+from tests.dra.engine.simulation.conduct import Conduct
 from tests.dra.engine.simulation.kubelets import Kubelets
 from tests.dra.engine.simulation.moves import (
     AllWork,
@@ -16,7 +17,9 @@ from tests.dra.engine.simulation.moves import (
     ClaimIs,
     CreateClaim,
     CreatePods,
+    Decide,
     FinishCycle,
+    JobIs,
     NodeIs,
     PodGroupIs,
     PodIs,
@@ -25,7 +28,10 @@ from tests.dra.engine.simulation.moves import (
     Restart,
     SandboxIs,
     Schedule,
+    SchedulerWorks,
+    StepTurn,
     StockWorks,
+    TimePasses,
 )
 from tests.dra.engine.simulation.objects import TWO_DEVICES, Device, PodShape
 from tests.dra.engine.simulation.setting import Setting
@@ -92,6 +98,105 @@ TAKEN_OFF_BY_THE_STOCK_CONTROLLER = histories.History(
 """The judge's fault: pod and entry are gone before our process begins, so nobody can know of the containers."""
 
 
+FORCED_WITHOUT_PODS_OF_THE_GROUP = histories.History(
+    setting=Setting(devices=BY_LABEL, policy=ALONGSIDE, binds_within=30.0, nominates=False, stock=True),
+    moves=(
+        PodGroupIs(how="created"),
+        CreateClaim(name="a"),
+        CreatePods(shape=PodShape(claims=("a",), gang="gang")),
+        AllWork(),
+        ClaimIs(name="a", how="forced"),
+        PodsAre(how="ended"),
+        AllWork(),
+        Restart(what="writer"),
+        PodsAre(how="killed"),
+        AllWork(),
+        CreatePods(shape=PodShape(claims=("a",), gang="gang")),
+        AllWork(pace=Pace(lag=3)),
+    ),
+)
+"""The same, and no pod of the group tells the next process of it: the one that relies on the entry is still to come."""
+
+HELD_UP_FOR_LONGER_THAN_PROMISED = histories.History(
+    setting=Setting(
+        devices=(
+            Device(name="gpu-0", nodes=("n1", "n2"), units=("unit-0", "unit-1"), shares=2, conditional=True),
+            Device(name="half-0", nodes=("n1", "n2"), units=("unit-0",)),
+            Device(name="half-1", nodes=("n1", "n2"), units=("unit-1",)),
+            TWO_DEVICES[1],
+        ),
+        binds_within=10.0,
+        drivers=False,
+    ),
+    moves=(
+        CreateClaim(name="a"),
+        CreateClaim(name="b"),
+        CreatePods(shape=B),
+        CreatePods(shape=A),
+        AllWork(),
+        CreatePods(shape=PodShape(claims=("b",), gated=True, has_volumes=True), count=4),
+        AllWork(pace=Pace(permit=900.0)),
+        ClaimIs(name="a", how="forced"),
+        AllWork(),
+        AllWork(),
+        ClaimIs(name="b", how="forced"),
+        CreatePods(shape=A),
+        AllWork(seconds=0.0),
+        AllWork(),
+    ),
+)
+"""The judge's fault: Permit, volumes and binding conditions hold a pod up for more than 20 minutes together."""
+
+LISTED_BEFORE_THE_BINDING_WAS_SHOWN = histories.History(
+    setting=Setting(
+        devices=BY_LABEL[:1],
+        lists=(5, 1),
+        binds_within=10.0,
+        second_scheduler=True,
+        lags=(3.0, 80.0, 80.0, 80.0, 20.0, 3.0),
+    ),
+    moves=(
+        CreateClaim(name="a", reserved_for="train"),
+        AllWork(),
+        ClaimIs(name="a", how="forced"),
+        CreatePods(shape=PodShape(claims=("a",), node="n2"), count=3),
+        TimePasses(seconds=31.0),
+        TimePasses(seconds=60.0),
+        SchedulerWorks(),
+        AllWork(),
+        NodeIs(how="relabelled", which=1),
+        TimePasses(seconds=11.0),
+        AllWork(),
+        TimePasses(seconds=1300.0),
+        Decide(name="a"),
+        StepTurn(),
+        StepTurn(),
+    ),
+)
+"""The judge's fault: the write that lists waiting pods is late, and meanwhile their bindings are shown."""
+
+UNLISTED_AFTER_A_LIVE_READ = histories.History(
+    setting=Setting(devices=TWO_DEVICES[:1], lists=(6, 2), lags=(3.0, 0.0, 80.0, 3.0, 0.0, 0.1)),
+    moves=(
+        JobIs(name="train", how="created"),
+        CreateClaim(name="a", reserved_for="train"),
+        CreatePods(shape=A),
+        CreatePods(shape=PodShape(claims=("a",), gated=True)),
+        CreatePods(shape=A),
+        AllWork(),
+        AllWork(),
+        TimePasses(seconds=1300.0),
+        Decide(name="a"),
+        StepTurn(),
+        PodsAre(how="killed"),
+        ClaimIs(name="a", how="deleted"),
+        TimePasses(seconds=31.0),
+        AllWork(),
+    ),
+)
+"""The judge's fault: the pods watch shows a pod still whose end a live read has told."""
+
+
 def forget_what_is_bound_elsewhere(patch):
     def restored(kubelets):
         present = {pod.metadata.uid for pod in kubelets._server.list(audit.Pod)}
@@ -109,6 +214,27 @@ def know_whatever_was_noted(patch):
     patch.setattr(audit, "NOTED", -1.0)
 
 
+def promise_for_any_plugins(patch):
+    patch.setattr(scheduler, "PLUGINS", float("inf"))
+
+
+def judge_by_what_is_shown_now(patch):
+    known = Conduct._check_reach
+
+    def check(conduct, claim, entry):
+        conduct._server.basis = conduct._server.basis._replace(pods=conduct._replica().pods.seen)
+        known(conduct, claim, entry)
+
+    patch.setattr(Conduct, "_check_reach", check)
+
+
+def judge_by_the_watch_alone(patch):
+    def shown(conduct, uid):
+        return next((pod for pod in conduct._replica().pods.seen.values() if pod.metadata.uid == uid), None)
+
+    patch.setattr(Conduct, "_pod", shown)
+
+
 @pytest.mark.parametrize(
     ("history", "without"),
     [
@@ -118,6 +244,10 @@ def know_whatever_was_noted(patch):
             id="a-restored-pod-is-bound-to-another-node",
         ),
         pytest.param(A_GUARD_IN_THE_PLACE_OF_A_POD_GROUP, overlook_guards, id="a-guard-after-a-restart"),
+        pytest.param(FORCED_WITHOUT_PODS_OF_THE_GROUP, overlook_guards, id="a-guard-and-no-pods-after-a-restart"),
+        pytest.param(HELD_UP_FOR_LONGER_THAN_PROMISED, promise_for_any_plugins, id="plugins-that-wait-for-too-long"),
+        pytest.param(LISTED_BEFORE_THE_BINDING_WAS_SHOWN, judge_by_what_is_shown_now, id="a-late-write-of-the-list"),
+        pytest.param(UNLISTED_AFTER_A_LIVE_READ, judge_by_the_watch_alone, id="a-pod-that-a-live-read-shows-gone"),
         pytest.param(
             TAKEN_OFF_BY_THE_STOCK_CONTROLLER, know_whatever_was_noted, id="no-entry-beside-the-stock-controller"
         ),

@@ -233,6 +233,11 @@ NO_GROUP = Workload(phase=WorkloadPhase.ABSENT, gone=frozenset({GROUP.uid}))
             {"workload": NO_GROUP},
             id="the-pod-group's-that-it-is-reserved-for-in-whose-place-is-a-guard",
         ),
+        pytest.param(
+            {"list": ["guard"], "annotations": {FORCE_RELEASE: "uid-claim-train"}},
+            {},
+            id="any-pod-group's-by-a-release-by-force-in-whose-place-is-a-guard",
+        ),
     ],
 )
 def test_after_a_restart_the_entry_may_have_gone_a_moment_ago(form, known):

@@ -66,9 +66,10 @@ class Conduct:
                 self._check_reach(claim, entry)
 
     def _check_reach(self, claim: ResourceClaim, entry: ConsumerReference) -> None:
-        """No bound pod off its allocation's nodes is listed (as far as we can know)."""
-        pod = self._pod(entry.uid)
-        node = self._server.basis.get(("", pod.spec.node_name)) if pod is not None and pod.spec.node_name else None
+        """No bound pod off its allocation's nodes is listed, by what was known when that was decided."""
+        nodes_, found = self._server.basis
+        pod = next((each for each in found.values() if each.metadata.uid == entry.uid), None)
+        node = nodes_.get(("", pod.spec.node_name)) if pod is not None and pod.spec.node_name else None
         allocation = claim.status.allocation
         if node is None or allocation is None:
             return
@@ -89,7 +90,7 @@ class Conduct:
                 raise Violation(f"claim {name}: {entry} was removed while its workload is at work")
             if not any(lost_boot(e) == "" and e.name == entry.name for e in claim.entries):  # for all boots of the node
                 self._check_settled(name, entry)
-            pod = self._pod(entry.uid) if entry.is_pod and deleting else None
+            pod = self._pod(entry.uid) if entry.is_pod and deleting else None  # of one that is gone a live read tells
             if pod is not None and not pod.terminal and not (pod.metadata.deleting and not pod.spec.node_name):
                 raise Violation(f"claim {name}: it is being deleted, and the entry of {entry} was removed")
 
@@ -132,6 +133,9 @@ class Conduct:
         return since, until
 
     def _pod(self, uid: Uid) -> Pod | None:
+        """Return a pod that is there and that our process has been shown."""
+        if all(pod.metadata.uid != uid for pod in self._server.list(Pod)):
+            return None
         return next((pod for pod in self._replica().pods.seen.values() if pod.metadata.uid == uid), None)
 
 

@@ -122,6 +122,7 @@ class Replica:
             told=self._told,
             sights=self.sights,
             nodes=self.nodes.seen,
+            pods=self.pods.seen,
         )
         process = turn.run()
         if start(process):

@@ -49,7 +49,7 @@ from tests.dra.engine.simulation.objects import (
 )
 from tests.dra.engine.simulation.requests import ApiError, Conflict, Fate, Invalid, Process, resume, send, start
 from tests.dra.engine.simulation.server import Actor, Server
-from tests.dra.engine.simulation.setting import CONDITIONS, VOLUMES, Setting
+from tests.dra.engine.simulation.setting import CONDITIONS, PLUGINS, VOLUMES, Setting
 from tests.dra.engine.simulation.sights import PROMPT
 
 UNAVAILABLE: Final = "resourceclaim not available on the node"
@@ -65,18 +65,24 @@ _ATTEMPTS: Final = 5
 class Cycle:
     """A pod on its way to a node."""
 
-    def __init__(self, scheduler: "Scheduler", pod: Pod, node: str, *, deadline: Instant) -> None:
+    def __init__(self, scheduler: "Scheduler", pod: Pod, node: str, *, due: Instant, latest: Instant) -> None:
         self.scheduler = scheduler
         self.pod = pod
         self.node = node
-        self.deadline = deadline
-        """Until when it binds or fails. Upstream has no such number: it is the setting's."""
+        self.due = due
+        """Until when it would bind or fail. Upstream has no such number: it is the setting's."""
+
+        self.latest = latest
+        """Until when a cycle may last of which anything is promised, whatever makes it wait."""
 
         self.permit = 0.0
         """Seconds for which a Permit plugin makes it wait."""
 
         self.permitted: Instant = 0.0
         """Until when a Permit plugin makes it wait."""
+
+        self.announced = False
+        """Whether a nomination has told that such a plugin may make it wait: then the cycle has the time for that."""
 
         self.awaits: Callable[[], bool] = lambda: False
         """Whether it waits for the conditions of a device."""
@@ -90,6 +96,11 @@ class Cycle:
         self.failing = False
         self.running = True
         self.process: Process[None]
+
+    @property
+    def deadline(self) -> Instant:
+        """Until when it binds or fails."""
+        return min(self.due, self.latest)
 
 
 class Scheduler:
@@ -178,7 +189,9 @@ class Scheduler:
             self._post_filter(pod, claims, suited, passing)
             return
         node = fitting[pick % len(fitting)]
-        cycle = Cycle(self, pod, node.metadata.name, deadline=self._deadline(pod, claims))
+        within, since = self._within, self._since(claims)
+        due, latest = since + within + self._waits(pod, claims), since + max(within, PROMPT + PLUGINS)
+        cycle = Cycle(self, pod, node.metadata.name, due=due, latest=latest)
         cycle.permit = permit
         cycle.claims = claims
         for name, device in (self._places(claims, free, node) or {}).items():
@@ -187,7 +200,7 @@ class Scheduler:
             chosen = allocation(device, stamp="", share=share)
             cycle.allocations[name] = self._in_flight[claims[name].metadata.uid] = chosen
             if device.conditional:
-                cycle.deadline += CONDITIONS
+                cycle.due += CONDITIONS
         self.cycles[pod.metadata.uid] = cycle
         cycle.process = self._bind(cycle)
         start(cycle.process)
@@ -196,9 +209,9 @@ class Scheduler:
     def _within(self) -> float:
         return self._allowed(self._setting.binds_within)
 
-    def _deadline(self, pod: Pod, claims: dict[str, ResourceClaim]) -> Instant:
-        since = min((self._history.current_until(n, self._cache[n]) for n in claims), default=self._clock.now)
-        return since + self._within + self._waits(pod, claims)
+    def _since(self, claims: dict[str, ResourceClaim]) -> Instant:
+        """Return until when the server had the claims as the cache shows them."""
+        return min((self._history.current_until(n, self._cache[n]) for n in claims), default=self._clock.now)
 
     def _waits(self, pod: Pod, claims: dict[str, ResourceClaim]) -> float:
         """Return for how many seconds plugins may make a cycle wait besides."""
@@ -215,7 +228,8 @@ class Scheduler:
             slow = self._setting.binds_within > PROMPT
             until = self._clock.now + PROMPT + self._waits(cycle.pod, cycle.claims) + cycle.permit
             if slow:
-                cycle.deadline = min(cycle.deadline, until)
+                cycle.due = min(cycle.due, until)
+                cycle.latest = min(cycle.latest, self._clock.now + PROMPT + PLUGINS)
 
     def waits(self, cycle: Cycle) -> bool:
         """Whether a plugin makes the cycle wait now, or a device that is not attached yet."""
@@ -234,7 +248,9 @@ class Scheduler:
             self.step(cycle, Fate.DONE if cycle.failing else fate)
 
     def permit(self, cycle: Cycle) -> None:
-        """Let the plugin have the pod go on."""
+        """Let the plugin have the pod go on: what is left of its time no cycle has for anything else."""
+        if cycle.announced:
+            cycle.due -= max(cycle.permitted - self._clock.now, 0.0)
         cycle.permitted = self._clock.now
 
     def expire(self) -> None:
@@ -465,7 +481,8 @@ class Scheduler:
             )
 
         self._server.patch(Pod, cycle.pod.metadata.key, cycle.pod.metadata.uid, change, by=Actor.SCHEDULER)
-        cycle.deadline += cycle.permit
+        cycle.due += cycle.permit
+        cycle.announced = True
 
     def _post_binding(self, cycle: Cycle) -> None:
         """``BindingREST.setPodNodeAndMetadata`` (pkg/registry/core/pod/storage/storage.go)."""

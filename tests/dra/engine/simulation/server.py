@@ -8,6 +8,7 @@ Deletion waits for finalizers, and for the kubelet if a pod is bound and not fin
 from collections.abc import Callable, Mapping
 from enum import StrEnum
 from itertools import count
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar, cast
 
 import msgspec
@@ -49,6 +50,13 @@ class Event(NamedTuple):
     by: Actor
 
 
+class Basis(NamedTuple):
+    """What the watches of our process had shown when it decided."""
+
+    nodes: Mapping[Key, Node] = MappingProxyType({})
+    pods: Mapping[Key, Pod] = MappingProxyType({})
+
+
 KINDS: Final[tuple[type[Object], ...]] = (ResourceClaim, Pod, Node, Job, PodGroup, Reservation)
 
 
@@ -61,8 +69,8 @@ class Server:
         self._clock = clock
         self._objects: dict[type[Object], dict[Key, Object]] = {kind: {} for kind in self.log}
         self.version = 0
-        self.basis: Mapping[Key, Node] = {}
-        """The nodes that our process had been shown when it decided on the write that it makes now."""
+        self.basis = Basis()
+        """What our process had been shown when it decided on the write that it makes now."""
 
         self._uids = count(1)
 

@@ -20,6 +20,9 @@ CONDITIONS: Final = 600.0
 PERMIT: Final = 900.0
 """Seconds for which a Permit plugin can make a pod wait at most (``maxTimeout``, framework/runtime/framework.go)."""
 
+PLUGINS: Final = 1200.0
+"""Seconds for which plugins together may make a binding cycle wait that we promise anything of: 20 minutes."""
+
 NOTICED: Final = 50.0
 """Seconds of silence after which the node controller calls a node not ready (``--node-monitor-grace-period``)."""
 

@@ -40,7 +40,7 @@ from tests.dra.engine.simulation import objects
 from tests.dra.engine.simulation.clock import Clock
 from tests.dra.engine.simulation.objects import Job, Reservation
 from tests.dra.engine.simulation.requests import ApiError, Conflict, Invalid, NotFound, Process, send
-from tests.dra.engine.simulation.server import Actor, Server
+from tests.dra.engine.simulation.server import Actor, Basis, Server
 from tests.dra.engine.simulation.sights import Sights
 from tests.dra.engine.simulation.violation import Violation
 
@@ -75,6 +75,7 @@ class Turn:
         told: Counter[str],
         sights: Sights,
         nodes: Mapping[Key, Node],
+        pods: Mapping[Key, Pod],
     ) -> None:
         self.disturbed = False
         """Whether the world has changed since the last decision by something else than this turn."""
@@ -89,7 +90,8 @@ class Turn:
         self._told = told
         self._sights = sights
         self._nodes = nodes
-        self._basis: Mapping[Key, Node] = {}
+        self._pods = pods
+        self._basis = Basis()
 
     def run(self) -> Process[None]:
         """Decide and apply."""
@@ -97,7 +99,7 @@ class Turn:
             for _ in range(ROUNDS):
                 view = self._world.view(self._key, now=self._clock.now)
                 self.disturbed = False
-                self._basis = dict(self._nodes)
+                self._basis = Basis(nodes=dict(self._nodes), pods=dict(self._pods))
                 plan = self._decide(view)
                 self._told.update(reason.code for reason in plan.reasons)
                 yield from self._apply(plan, view)
