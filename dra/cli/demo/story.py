@@ -12,6 +12,7 @@ from dra.cli.demo.kubectl import Shower
 from dra.cli.demo.manifests import NAMESPACE
 from dra.cli.demo.planes import Plane
 from dra.cli.demo.screen import Screen
+from dra.engine.instants import BIND_HORIZON
 from dra.model.pods import TERMINAL_PHASES
 
 JOBS: Final = f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs"
@@ -84,6 +85,11 @@ class Scene:
         phases = self.history.phases(NAMESPACE, job)
         return sum(phases[phase] for phase in TERMINAL_PHASES)
 
+    def reserved(self, claim: str) -> bool:
+        """Whether the list of a claim has an entry of a Job."""
+        found = self.history.claim((NAMESPACE, claim))
+        return found is not None and any(entry.resource == "jobs" for entry in found.entries)
+
     def allocated(self, claim: str) -> bool:
         """Whether a claim has its device."""
         found = self.history.claim((NAMESPACE, claim))
@@ -112,17 +118,28 @@ async def native(scene: Scene) -> None:
         )
     screen.good(f"{pods:,} pods on one device, the last one started after {took:.1f} s; the list has never held a pod:")
     await scene.show.value(scene.plane, "resourceclaims", "train", namespace=NAMESPACE, field="status.reservedFor")
-    await hand_over(scene, "train", "next")
+    await queue_up(scene, "next")
+    await scene.follow("train", "train", lambda: not scene.reserved("train"), pods=pods)
+    screen.good(
+        "The Job is over, and its entry is gone. A scheduler that read the claim before may still bind a pod to it,"
+    )
+    screen.say(
+        f"  without a write: claim next gets the device {BIND_HORIZON:.0f} s later. Meanwhile, on the other plane:"
+    )
 
 
-async def hand_over(scene: Scene, job: str, heir: str) -> None:
-    """Tell how the device goes to the next claim when the Job is over."""
-    screen = scene.screen
+async def queue_up(scene: Scene, heir: str) -> None:
+    """Create a claim that wants the device, and its pod."""
     await scene.create(CLAIMS, manifests.claim(heir))
     await scene.create(PODS, manifests.pod(heir, claim_name=heir, seconds=1))
-    screen.say(f"Claim {heir} waits for the same device.")
-    await scene.follow(job, job, lambda: scene.allocated(heir), pods=scene.pods)
-    screen.good(f"The Job is over, and claim {heir} has the device:")
+    scene.screen.say(f"Claim {heir} waits for the same device.")
+
+
+async def inherited(scene: Scene) -> None:
+    """Tell how the first chapter ends."""
+    scene.screen.title("The first plane again")
+    await scene.follow("train", "train", lambda: scene.allocated("next"), pods=scene.pods)
+    scene.screen.good("Claim next has the device:")
     await scene.show.get(scene.plane, "resourceclaims", namespace=NAMESPACE)
 
 
@@ -141,7 +158,10 @@ async def annotated(scene: Scene) -> None:
     most = max(version.pods_listed for version in versions)
     screen.good(f"{pods:,} pods on one device, the last one started after {took:.1f} s. The list takes 256 entries;")
     screen.say(f"  it held {most} pods at most, others moved up as they started: {len(versions)} writes of the claim.")
-    await hand_over(scene, "train", "next")
+    await queue_up(scene, "next")
+    await scene.follow("train", "train", lambda: scene.allocated("next"), pods=pods)
+    screen.good("The Job is over, and claim next has the device:")
+    await scene.show.get(scene.plane, "resourceclaims", namespace=NAMESPACE)
 
 
 async def troubled(scene: Scene) -> None:
