@@ -5,7 +5,7 @@ error. Whatever else goes wrong in an evaluation (an attribute that is not there
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
@@ -13,6 +13,7 @@ from cel_expr_python import cel
 
 from dra.cel import library
 from dra.cel.expressions import Expression, Failed, Malformed, environment
+from dra.cel.projections import projected, reads
 from dra.model.slices import Device
 
 Facts: TypeAlias = dict[str, Any]
@@ -20,6 +21,9 @@ Facts: TypeAlias = dict[str, Any]
 
 LONGEST: Final = 10 * 1024
 """Characters of an expression that an API server takes."""
+
+REMEMBERED: Final = 64
+"""Answers of a selector that are kept, for devices that differ in what it reads: users bring any number of them."""
 
 _LITERAL: Final = re.compile(r"""["']([a-z0-9][-a-z0-9.]*)["']""")
 _ENVIRONMENT: Final = environment({"device": cel.Type.DYN})
@@ -36,7 +40,7 @@ class SelectorError(Exception):
 class Selector:
     """A compiled device selector; raises MalformedSelectorError."""
 
-    __slots__ = ("_compiled", "_domains", "expression")
+    __slots__ = ("_answers", "_compiled", "_domains", "_reads", "expression")
 
     def __init__(self, expression: str) -> None:
         self.expression = expression
@@ -49,9 +53,32 @@ class Selector:
         if self._compiled.type not in (cel.Type.BOOL, cel.Type.DYN):  # a tuple: these types cannot be hashed
             raise MalformedSelectorError(f"{expression!r} answers with {self._compiled.type}, not with true or false")
         self._domains = frozenset(_LITERAL.findall(expression))
+        self._reads = reads(expression)
+        self._answers: dict[Hashable, bool | str] = {}
 
     def __repr__(self) -> str:
         return f"Selector({self.expression!r})"
+
+    def selects(self, driver: str, device: Device, seen: Callable[[], Facts]) -> bool:
+        """Whether a device of a driver is meant, as `matches` says of what is ``seen`` of the device.
+
+        A device that cannot be told from one that was asked about has its answer. Raises SelectorError.
+        """
+        if self._reads is None:
+            return self.matches(seen())
+        key = projected(self._reads, driver, device)
+        answer = self._answers.get(key)
+        if answer is None:
+            if len(self._answers) >= REMEMBERED:
+                self._answers.clear()
+            try:
+                answer = self.matches(seen())
+            except SelectorError as error:
+                answer = str(error)
+            self._answers[key] = answer
+        if isinstance(answer, str):
+            raise SelectorError(answer)
+        return answer
 
     def matches(self, device: Facts) -> bool:
         """Whether a device is meant; raises SelectorError where that cannot be told."""

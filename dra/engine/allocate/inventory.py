@@ -107,12 +107,15 @@ class Candidate:
         }
 
     def _ask(self, selector: Selector) -> bool | SelectorError:
-        if self._facts is None:
-            self._facts = facts(self.item.driver, self.device)
         try:
-            return selector.matches(self._facts)
+            return selector.selects(self.item.driver, self.device, self._seen)
         except SelectorError as error:
             return SelectorError(f"device {self.item}: {error}")
+
+    def _seen(self) -> Facts:
+        if self._facts is None:
+            self._facts = facts(self.item.driver, self.device)
+        return self._facts
 
 
 @lru_cache(maxsize=4096)
