@@ -181,8 +181,8 @@ async def longest_wait(during):
 
 
 def selecting(cluster, *selectors, claim="train"):
-    """Have a claim ask for a device with selectors of its user's."""
-    asked = [{"cel": {"expression": f"{text} > 0"}} for text in selectors]
+    """Have a claim ask for a device with selectors of its user's, which read something that each device has otherwise."""
+    asked = [{"cel": {"expression": f'size(device.attributes["{DRIVER}"]) < 9 && {text} > 0'}} for text in selectors]
     exactly = {"deviceClassName": "gpu", "selectors": asked}
     status = cluster.objects[cluster.path(CLAIMS, "ml", "train")]["status"]
     spec = {"devices": {"requests": [{"name": "gpu", "exactly": exactly}]}}
@@ -194,9 +194,8 @@ def more_nodes(cluster, number):
         node = f"more-{n}"
         cluster.put(NODES, None, node, status=READY)
         pool = {"name": node, "generation": 1, "resourceSliceCount": 1}
-        cluster.put(
-            SLICES, None, node, spec={"driver": DRIVER, "pool": pool, "nodeName": node, "devices": [{"name": "g"}]}
-        )
+        device = {"name": "g", "attributes": {"serial": {"string": node}}}
+        cluster.put(SLICES, None, node, spec={"driver": DRIVER, "pool": pool, "nodeName": node, "devices": [device]})
 
 
 @pytest.mark.usefixtures("slow_selectors")
