@@ -181,7 +181,7 @@ async def longest_wait(during):
 
 
 def selecting(cluster, *selectors, claim="train"):
-    """Have a claim ask for a device with selectors of its user's, which read something that each device has otherwise."""
+    """Have a claim ask for a device with selectors of its user that read what each device has otherwise."""
     asked = [{"cel": {"expression": f'size(device.attributes["{DRIVER}"]) < 9 && {text} > 0'}} for text in selectors]
     exactly = {"deviceClassName": "gpu", "selectors": asked}
     status = cluster.objects[cluster.path(CLAIMS, "ml", "train")]["status"]
