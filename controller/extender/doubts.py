@@ -151,15 +151,15 @@ class Doubts:
         deadline = self._clock.now() + self._seconds
         try:
             pod = await self._writing.pod(doubt.pod.key, deadline=deadline)
-            same = pod is not None and pod.metadata.uid == doubt.pod.uid
-            if pod is not None and same and pod.spec.node_name:
-                self._picture.observe_pod(pod)
-                self.end(doubt.pod.uid)
-            elif same:
-                await self.give_up(doubt, deadline=deadline)
-            else:  # gone: whether it ran in between, its reservation's controller finds out
+            if pod is None or pod.metadata.uid != doubt.pod.uid:
+                # Gone: whether it ran in between, its reservation's controller finds out.
                 self.end(doubt.pod.uid)
                 self._picture.books.forget_pod(doubt.pod.uid)
+            elif pod.spec.node_name:
+                self._picture.observe_pod(pod)
+                self.end(doubt.pod.uid)
+            else:
+                await self.give_up(doubt, deadline=deadline)
         except (ApiError, RefusedError, UnknownOutcomeError) as error:
             _log.info("pod %s/%s: its place on node %s stays held: %s", *doubt.pod.key, doubt.node, error)
 

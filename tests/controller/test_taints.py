@@ -94,13 +94,15 @@ async def test_rules_that_are_served_later_are_found(cluster, world, clock):
 async def test_rules_that_are_served_no_more_are_not_in_force(cluster, world, clock):
     cluster.discovery[V1BETA2] = DRA_V1BETA2
     put_rule(cluster, "r")
-    async with watching(cluster, world, clock):
+    async with watching(cluster, world, clock) as (_, wakings):
         assert tainted(world) == ["r"]
         world.dirty.clear()
+        wakings.clear()
         del cluster.discovery[V1BETA2]
         cluster.refuse[RULES] = refusal(404, "NotFound")
         await asyncio.sleep(120.0)
         assert (tainted(world), world.dirty) == ([], {KEY})
+        assert wakings
 
 
 async def test_rules_that_may_not_be_read_hinder_nothing(cluster, world, clock):

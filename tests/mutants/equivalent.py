@@ -27,6 +27,16 @@ EQUIVALENT: Final[Mapping[tuple[str, str, str], str]] = MappingProxyType(
             "((-len(lists[s]),))",
         ): "sockets are in the order of their numbers, and sorting keeps the order of those that are alike",
         (
+            "dra/engine/cpus/accumulator.py",
+            "1",
+            "(2)",
+        ): "twice each count: counts are compared with each other only",
+        (
+            "dra/engine/generation/decide.py",
+            "not view.held",
+            "False",
+        ): "a shortcut for the many owners without reservations: of no held claims none is assigned",
+        (
             "controller/placements.py",
             "self._clock.now() - began < PIECE",
             "(self._clock.now() - began <= PIECE)",

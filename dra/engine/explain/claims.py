@@ -44,11 +44,11 @@ class Held(Struct, frozen=True):
 class Users(Struct, frozen=True):
     """How many pods reference the claim, by how far they are."""
 
-    gated: int = 0
-    waiting: int = 0
-    starting: int = 0
-    started: int = 0
-    finished: int = 0
+    gated: int
+    waiting: int
+    starting: int
+    started: int
+    finished: int
 
     @property
     def consuming(self) -> int:

@@ -1,11 +1,13 @@
 """What the controller remembers of pods that it has asked about."""
 
+import msgspec
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from controller.reservations.roster import Roster
+from controller.reservations.waiting import Waiting
 from dra.api.reservations.model import API_VERSION, KIND
 from dra.engine.instants import NEVER
 from dra.engine.reservations import placeholders
@@ -15,6 +17,22 @@ from tests.dra.engine.reservations.examples import available
 
 R, P = Uid("uid-r"), Uid("uid-p")
 WAITS = PlacedPod(metadata=ObjectMeta(namespace="default", name="p", uid=P))
+
+
+def test_pods_that_apply_are_told_with_all_reservations_that_they_may_enter():
+    waiting = Waiting()
+    for uid in ("uid-r", "uid-other"):
+        found = available(owners=[{"labelSelector": {"matchLabels": {"app": "a"}}}])
+        metadata = found.metadata.model_copy(update={"uid": uid})
+        waiting.observe_reservation(Uid(uid), found.model_copy(update={"metadata": metadata}))
+    content = {
+        "metadata": {"namespace": "default", "name": "p", "uid": P, "labels": {"app": "a"}},
+        "status": {"conditions": [{"type": "PodScheduled", "status": "False"}]},
+    }
+    pod = msgspec.convert(content, PlacedPod)
+    waiting.observe(pod)
+    ((told, claimant, candidates),) = waiting.applicants(R)
+    assert (told, claimant.uid, set(candidates)) == (pod, P, {R, "uid-other"})
 
 
 def test_a_pod_that_only_a_read_has_shown_is_in_until_another_read_shows_its_end():

@@ -7,7 +7,7 @@ import pytest
 from controller.extender.refusals import AT_ONCE
 from dra.local.faults import Fault, Rule
 from tests.controller.reservations import malformed
-from tests.controller.reservations.site import NAMED_FIRST, PODS, RESERVATIONS, Site, ended
+from tests.controller.reservations.site import DEFINITIONS, NAMED_FIRST, PODS, RESERVATIONS, Site, ended
 
 ALLOCATED = "scheduling.koordinator.sh/reservation-allocated"
 AFFINITY = "scheduling.koordinator.sh/reservation-affinity"
@@ -247,6 +247,20 @@ async def test_a_reservation_that_cannot_be_read_says_so_and_breaks_none():
         assert [each["type"] for each in told] == ["Readable"]
         assert "resources.cpu" in told[0]["message"]
         assert bad["metadata"]["name"] == "bad"
+
+
+async def test_a_reservation_that_only_the_schema_of_others_allows_says_so_and_is_placed_once_it_is_corrected():
+    async with Site() as site:
+        name = f"{DEFINITIONS}/reservations.scheduling.koordinator.sh"
+        versions = (await site.ask("GET", name))["spec"]["versions"]
+        anything = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+        await site.ask("PATCH", name, {"spec": {"versions": [{**each, "schema": anything} for each in versions]}})
+        await site.reserve("r", "4", ttl="soon")
+        status = (await site.place("r"))["status"]
+        (told,) = [each["message"] for each in status["conditions"] if each["type"] == "Readable"]
+        assert "spec.ttl" in told
+        await site.ask("PATCH", f"{RESERVATIONS}/r", {"spec": {"ttl": "1h"}})
+        assert (await site.place("r"))["status"]["phase"] == "Available"
 
 
 async def test_thirty_malformed_ones_at_once_are_told_each_what_is_wrong_and_break_none():

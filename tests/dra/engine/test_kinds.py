@@ -54,6 +54,14 @@ def test_a_kind_that_goes_makes_room_for_the_oldest_of_the_surplus():
     assert kind(KINDS_PER_NAMESPACE + 1) not in found.all()
 
 
+def test_a_kind_that_has_taken_the_room_of_another_fills_it():
+    found = followed_of({"alice": range(KINDS_PER_NAMESPACE + 1)})
+    found.remove("alice", kind(3))
+    found.add("alice", kind(9000))
+    assert kind(KINDS_PER_NAMESPACE) in found.all()
+    assert kind(9000) not in found.all()
+
+
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 40), st.booleans()), max_size=300))
 def test_the_watched_kinds_are_the_first_of_each_namespace_whatever_comes_and_goes(steps):
     """Against a slow model: of each namespace, the kinds in the order in which they came, the first of them watched."""

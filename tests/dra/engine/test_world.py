@@ -380,8 +380,10 @@ def test_a_device_of_two_claims_is_noticed_until_one_is_free(world):
     world.observe_claim(claim("thief"), now=NOON)
     thief = (NAMESPACE, "thief")
     assert [str(c.holder.key) for c in world.view(thief, now=NOON).conflicts] == [str(KEY)]
-    told(world, claim(version=2, allocation=None))
+    world.dirty.clear()
+    world.observe_claim(claim(version=2, allocation=None), now=NOON)
     assert world.view(thief, now=NOON).conflicts == ()
+    assert thief in world.dirty
     assert {h.key for h in (world.ledger.holder(i) for i in world.ledger.items(claim("thief").metadata.uid))} == {thief}
 
 

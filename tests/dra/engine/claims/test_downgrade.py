@@ -93,6 +93,11 @@ def test_a_list_has_room_for_256(count, standing):
         assert {e.uid for e in after.entries} == {c.uid for c in pods}
 
 
+def test_pods_that_wait_are_counted_be_they_behind_gates_or_not():
+    of = view(entered(), started("a"), *many(waiting, 2), gated("c"), workload=PRESENT)
+    assert (assess(of).consuming, assess(of).pending) == (1, 3)
+
+
 def test_the_entries_of_others_take_their_room():
     pods = many(started, 256)
     assert assess(view(entered(FOREIGN), *pods, workload=PRESENT)).standing is Standing.TOO_MANY

@@ -5,7 +5,7 @@ import pytest
 
 from dra.engine.actions import Annotate, Deallocate, DeleteClaim, LookUpPod, LookUpWorkload
 from dra.engine.claims.policy import ALONGSIDE, REPLACE
-from dra.engine.claims.view import LostNode, OwnerPhase, Vanished
+from dra.engine.claims.view import History, LostNode, OwnerPhase, Vanished
 from dra.engine.reasons import Code
 from dra.engine.reservations import devices, placeholders
 from dra.engine.reservations.devices import Hold, Standing
@@ -119,6 +119,12 @@ def test_who_uses_it_when_the_reservation_is_over_keeps_it():
     plan = decided(view(made(list=[ENTRY, pod], controller="a"), pod, holds=held(Standing.OVER)))
     assert listed(plan) == ["a"]
     assert Code.HOLD_ENDED in codes(plan)
+
+
+def test_the_entry_of_a_reservation_that_is_over_goes_at_once_however_lately_the_list_was_written():
+    pod, just_written = started("a"), History(written_at=NOON)
+    plan = decided(view(claim(list=[ENTRY, pod]), pod, holds=held(Standing.OVER, owns=False), history=just_written))
+    assert listed(plan) == ["a"]
 
 
 @pytest.mark.parametrize("owner", [OwnerPhase.NONE, OwnerPhase.GONE], ids=str)

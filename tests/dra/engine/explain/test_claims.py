@@ -21,6 +21,7 @@ MADE_FOR = {"ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "a",
 OVER = (workload(WorkloadPhase.FINISHED),)
 THERE = (workload(WorkloadPhase.PRESENT),)
 RUNS = {"on": "n1", "phase": "Running", "started": True}
+UNSCHEDULABLE = {"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]}
 OF_JOB = {"ownerReferences": [{"apiVersion": "batch/v1", "kind": "Job", "name": "train", "controller": True}]}
 
 
@@ -164,6 +165,15 @@ def annotated(**values):
             ),
             [Trouble.NODE_CORDONED],
             id="allocated-on-a-cordoned-node",
+        ),
+        pytest.param(
+            scene(
+                claim("c", "n1/gpu-0", listed=(entry("a"),)),
+                pods=(pod("a", "c") | {"status": UNSCHEDULABLE},),
+                nodes=[node("n1", ready=False), node("n2")],
+            ),
+            [Trouble.STUCK],
+            id="allocated-on-a-node-that-is-not-ready",
         ),
         pytest.param(
             scene(claim("c", "n1/gpu-7", listed=(entry("a"),)), pods=(pod("a", "c", **RUNS),)),

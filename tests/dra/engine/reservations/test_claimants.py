@@ -23,6 +23,13 @@ def test_an_empty_affinity_requires_a_reservation():
     assert read(marks.AFFINITY, {}).affinity == Affinity()
 
 
+def test_one_whole_number_may_be_compared_with():
+    for operator, number in (("Gt", "7"), ("Lt", "-7")):
+        assert read(marks.AFFINITY, required(operator=operator, values=[number])).affinity is not None
+    with pytest.raises(MalformedAnnotationError, match="Gt and Lt need one whole number"):
+        read(marks.AFFINITY, required(operator="Gt", values=["7", "8"]))
+
+
 def test_an_affinity_is_read_whole():
     given = {
         "name": "r",

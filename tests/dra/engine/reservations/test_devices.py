@@ -93,6 +93,15 @@ def test_which_claims_it_holds(found, holds):
     assert known.holds(found) == ()
 
 
+def test_two_may_name_one_claim_and_one_of_them_go():
+    known = holders(available(template=template({"name": "a", "resourceClaimName": "named"})))
+    known.observe(Uid("uid-2"), available(template=template({"name": "a", "resourceClaimName": "named"})))
+    of = made(owners=[], name="named")
+    assert [hold.reference.uid for hold in known.holds(of)] == ["uid-2", UID]
+    known.forget(Uid("uid-2"))
+    assert [hold.reference.uid for hold in known.holds(of)] == [UID]
+
+
 def test_what_happens_to_it_concerns_its_claims_and_no_others():
     found = holders()
     found.observe_claim(made(), None)

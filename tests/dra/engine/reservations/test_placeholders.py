@@ -24,6 +24,12 @@ def test_it_asks_for_what_is_to_be_held_and_runs_nothing():
     }
 
 
+@pytest.mark.parametrize(("given", "made"), [("", "default-scheduler"), ("other", "other")], ids=["none", "another"])
+def test_the_scheduler_of_the_template_places_what_stays(given, made):
+    spec = {"schedulerName": given} if given else {}
+    assert keepers.first(of(**spec))["spec"]["schedulerName"] == made
+
+
 def test_annotations_of_the_reservation_come_over_those_of_the_template_as_labels_do():
     given = of(
         metadata={"labels": {"a": "1", "b": "1"}, "annotations": {"a": "1", "b": "1"}},
