@@ -100,6 +100,19 @@ async def test_a_pod_that_is_bound_already_is_a_success_on_that_node(node, error
         assert seat.node == node
 
 
+async def test_nobody_enters_a_reservation_that_has_ended_though_the_watch_does_not_show_it_yet():
+    async with Site() as site:
+        await site.reserve("r", "10", **NAMED_FIRST)
+        await site.place("r")
+        pod = await site.pod("p", "9", app="r")
+        await site.settle()
+        await site.stop_controller()
+        await site.ask("PATCH", f"{RESERVATIONS}/r/status", {"status": {"phase": "Failed"}})
+        call = {"PodName": "p", "PodNamespace": "default", "PodUID": pod["metadata"]["uid"], "Node": "n1"}
+        assert "is not available any more" in (await site.call("bind", call))["Error"]
+        assert await site.node_of("p") == ""
+
+
 async def test_a_read_that_fails_is_tried_again_until_it_tells_what_became_of_a_binding():
     async with Site() as site:
         await site.reserve("r", "10", allocateOnce=False)

@@ -1,5 +1,6 @@
 """The search: complete, sound, and quick where it matters."""
 
+import msgspec
 import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
@@ -153,6 +154,22 @@ def test_parts_of_a_shared_device_add_up_to_no_more_than_it_has():
     assert found([wanted(exactly(), name="a"), wanted(part("1"), name="b")], slice_of(shared)) == NONE
     assert found(wanted(part("10Gi", count=2), constraints=[APART]), slice_of(shared)) == NONE
     assert found(wanted(part("1")), slice_of(shared), held=[item("d")]) == NONE
+
+
+def test_another_part_of_a_shared_partition_draws_no_counters():
+    partition = Device(
+        name="d",
+        capacity={"memory": {"value": "40Gi"}},
+        allow_multiple_allocations=True,
+        consumes_counters=[{"counterSet": "gpu", "counters": {"memory": {"value": "40Gi"}}}],
+    )
+    pool = slice_of(
+        partition,
+        node_name=worlds.NODE,
+        shared_counters=[{"name": "gpu", "counters": {"memory": {"value": "40Gi"}}}],
+    )
+    another = exactly(capacity={"requests": {"memory": "10Gi"}})
+    assert found(wanted(another), pool, held=[msgspec.structs.replace(item("d"), share="x")]) == [["r=d"]]
 
 
 @settings(max_examples=150, deadline=None)

@@ -9,6 +9,7 @@ from dra.engine.explain.audit import audit
 from dra.engine.explain.problems import Trouble
 from dra.engine.explain.scene import Hold, Scene
 from dra.engine.explain.snapshot import Gap, SeenWorkload
+from dra.engine.ledger import Item
 from dra.model.references import GroupResource
 from tests.dra.engine.explain.scenes import DRIVER, JOB, SOMEBODY, claim, entry, node, offer, pod, scene, workload
 
@@ -233,6 +234,12 @@ def test_a_kind_in_another_of_kubectls_forms_is_told_as_it_should_be_written(wri
     waits = scene(claim("c", **annotated(reserved_for=f"{written}/train")), pods=(pod("a", "c"),), workloads=(seen,))
     (problem,) = (each for each in audit(waits) if each.subject.kind == "ResourceClaim")
     assert (problem.trouble, problem.numbers["meant"]) == (Trouble.KIND_UNKNOWN, meant)
+
+
+def test_what_is_given_away_of_shared_devices_is_known():
+    of = claim("c", "n1/gpu-0")
+    of["status"]["allocation"]["devices"]["results"][0] |= {"shareID": "x", "consumedCapacity": {"memory": "6"}}
+    assert scene(of).shares.used(Item(driver=DRIVER, pool="n1", device="gpu-0")) == {"memory": 6}
 
 
 def test_there_is_nothing_to_tell_of_a_claim_that_is_not_there():
