@@ -398,6 +398,22 @@ async def test_a_large_object_that_cannot_be_read_is_judged_later(cluster, world
     assert world.workload(TRAIN).phase is WorkloadPhase.FINISHED
 
 
+async def test_a_large_object_of_a_kind_that_no_claim_refers_to_any_more_is_not_read(cluster, world, workloads):
+    path = cluster.path(JOBS, NAMESPACE, "train")
+    cluster.answer["GET", path] = refusal(500)
+    job(cluster, **large(COMPLETE["conditions"]))
+    refer(cluster, world)
+    workloads.follow()
+    await settle()
+    claim = cluster.objects[cluster.path(CLAIMS, NAMESPACE, "train")]
+    world.forget_claim((NAMESPACE, "train"), claim["metadata"]["uid"])
+    workloads.follow()
+    await settle()
+    before = sum(request.path == path for request in cluster.requests)
+    await settle(30.0)
+    assert sum(request.path == path for request in cluster.requests) == before > 0
+
+
 async def test_a_large_object_that_is_gone_when_its_turn_comes_is_gone(cluster, world, workloads):
     job(cluster, **large(COMPLETE["conditions"]))
     refer(cluster, world)
