@@ -58,6 +58,8 @@ class Turns:
 
     async def room(self) -> None:
         """Return when a binding that comes now would get its turn at once, or after a while."""
+        if self._room.is_set():
+            return  # the usual case, once for each pod: no timer is set for it
         try:
             async with asyncio.timeout(HOLD * self._seconds):
                 await self._room.wait()
