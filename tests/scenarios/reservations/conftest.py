@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Generator, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -36,6 +36,9 @@ ROOT: Final = Path(__file__).parents[3]
 EXAMPLES: Final = ROOT / "examples" / "reservations"
 PROGRAM: Final = (str(ROOT / ".venv" / "bin" / "python"), "-m", "dra.cli.main")
 """What is installed, run from the working tree."""
+
+RUNNING: Final = pytest.StashKey[list[Process]]()
+"""The processes whose logs are shown where a test fails."""
 
 PEAKS: Final[dict[str, Limited]] = {}
 """The memory of what runs; nothing where it cannot be limited."""
@@ -144,7 +147,9 @@ def target(real: Cluster | None, plane: RunFolder | None) -> Target:
 
 
 @pytest.fixture(scope="package")
-def extender(cluster: Cluster, port: int, certificates: dict[str, Path]) -> Iterator[Process]:
+def extender(
+    cluster: Cluster, port: int, certificates: dict[str, Path], request: pytest.FixtureRequest
+) -> Iterator[Process]:
     """The extender, with its installed rights."""
     admin, folder = cluster.admin_kubeconfig, cluster.folder.path
     account = {"namespace": installation.NAMESPACE, "name": "dra-reserve-extender"}
@@ -158,7 +163,7 @@ def extender(cluster: Cluster, port: int, certificates: dict[str, Path]) -> Iter
         "leaderElection": {"leaseSeconds": 15, "renewSeconds": 10, "retrySeconds": 1},
         "logging": {"format": "text"},
     }
-    yield from _running(cluster.folder, "extender", "scheduler-extender", own, configuration, probes=probes)
+    yield from _running(request, cluster.folder, "extender", "scheduler-extender", own, configuration, probes=probes)
 
 
 @pytest.fixture(scope="package")
@@ -176,11 +181,30 @@ def reserving(target: Target, request: pytest.FixtureRequest) -> Iterator[Proces
         "leaderElection": {"enabled": False},
         "logging": {"format": "text"},
     }
-    yield from _running(target.folder, "reserving", "controller", target.controller, configuration, probes=probes)
+    yield from _running(
+        request, target.folder, "reserving", "controller", target.controller, configuration, probes=probes
+    )
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Show what the extender and the controller had to say when a test failed."""
+    report = yield
+    if report.failed:
+        for process in (each for each in item.config.stash.get(RUNNING, []) if each.log.exists()):
+            report.sections.append((f"log of {process.name}", process.tail()))
+    return report
 
 
 def _running(
-    folder: RunFolder, name: str, command: str, credentials: Path, configuration: dict[str, Any], *, probes: int
+    request: pytest.FixtureRequest,
+    folder: RunFolder,
+    name: str,
+    command: str,
+    credentials: Path,
+    configuration: dict[str, Any],
+    *,
+    probes: int,
 ) -> Iterator[Process]:
     """Run a process, with the memory that it is installed with if that can be limited here."""
     file = folder.path / f"{name}.yaml"
@@ -197,9 +221,12 @@ def _running(
             process.start(within=40)
         except TimeoutError as error:
             raise TimeoutError(f"{error}\n{process.tail()}") from error
+        running = request.config.stash.setdefault(RUNNING, [])
+        running.append(process)
         try:
             yield process
         finally:
+            running.remove(process)
             code = process.stop()
             PEAKS.pop(name, None)
         assert code == 0, process.tail()

@@ -38,7 +38,7 @@ async def test_a_reservation_is_placed_over_the_pod_that_fills_its_node(emptied:
     await emptied.delete(PODS, "old", namespace="default", grace_seconds=1)
     # Pinned: as long as the pod before it is ending, the heir fits on other nodes only.
     await emptied.create(stranger("heir", cpu="60", app="next", node="node-1"), namespace="default")
-    (heir,) = await running(emptied, 1, fieldSelector="status.phase=Running")
-    assert (heir["metadata"]["name"], heir["spec"]["nodeName"]) == ("heir", "node-1")
+    (heir,) = await running(emptied, 1, fieldSelector="status.phase=Running,metadata.name=heir")
+    assert heir["spec"]["nodeName"] == "node-1"
     done = await reaches(emptied, "next", "Succeeded")
     assert [each["name"] for each in done["status"]["currentOwners"]] == ["heir"]
