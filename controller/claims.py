@@ -139,7 +139,7 @@ class ClaimLoop:
             dearest = max(dearest, cost)
             plan = self._while_quiet(plan, view)
             if overtaken and view is not None:
-                plan = insisting(plan, view)
+                plan = insisting(plan, view, self._policy)
             try:
                 await self._writer.apply(plan, view=view)
             except Conflict:  # the writer has read the claim again; if it is enough, the queue brings the key back

@@ -10,6 +10,7 @@ from typing import Final
 from dra.engine.actions import Action, Annotate, Deallocate, DeleteClaim, Enter, Kick, Plan, SetReservedFor
 from dra.engine.claims import gates
 from dra.engine.claims.desired import Desired
+from dra.engine.claims.listing import tombstones
 from dra.engine.claims.policy import Policy, beside_stock
 from dra.engine.claims.rules import fold
 from dra.engine.claims.view import FINISHED_PODS, GROUP, ClaimView, guard
@@ -51,9 +52,9 @@ RETURNS: Final = 3
 
 def decide(view: ClaimView, *, policy: Policy, now: Instant) -> Plan:
     """Return what to do about one claim now. Idempotent: after its own writes it wants no more."""
-    active = policy.prune_started and view.history.returned >= RETURNS
-    desired = fold(view, policy=beside_stock(policy) if active else policy, now=now)
-    if active:
+    heeding = _heeding_stock(view, policy)
+    desired = fold(view, policy=heeding, now=now)
+    if heeding is not policy:
         reason = view.reason(Code.STOCK_CONTROLLER_ACTIVE)
         desired = desired.because(reason)
     return plan(view, desired, now=now)
@@ -88,16 +89,26 @@ def plan(view: ClaimView, desired: Desired, *, now: Instant) -> Plan:
     return Plan(actions=tuple(actions), reasons=reasons, wake_at=wake_at if wake_at > now else NEVER)
 
 
-def insisting(plan: Plan, view: ClaimView) -> Plan:
+def _heeding_stock(view: ClaimView, policy: Policy) -> Policy:
+    """Return the policy for a claim: another one where a stock controller turns out to run, which nobody told us of."""
+    active = policy.prune_started and view.history.returned >= RETURNS
+    return beside_stock(policy) if active else policy
+
+
+def insisting(plan: Plan, view: ClaimView, policy: Policy) -> Plan:
     """Return what to do first if somebody else writes the claim faster than a plan for it can be carried out.
 
     A scheduler with many ungated pods enters one every few milliseconds, the stock controller puts finished pods back
     as fast, and no compare-and-swap gets between. Some entries need none: the workload's, as long as none was made, and
-    the tombstones are right wherever there is an allocation, and elsewhere the API server takes none.
+    the tombstones are right wherever there is an allocation, and elsewhere the API server takes none. Tombstones go
+    before a deallocation, too: the stock controller rests until the claim is free.
     """
     present = {e.reference.uid: e.reference for e in view.entries}
     lists = (w for w in plan.claim_writes if isinstance(w, SetReservedFor))
-    missing = tuple(e for w in lists for e in w.entries if present.get(e.uid) != e and _right_in_any_list(e))
+    wanted = [e for w in lists for e in w.entries if _right_in_any_list(e)]
+    if any(isinstance(w, Deallocate) for w in plan.claim_writes):
+        wanted += tombstones(view, _heeding_stock(view, policy))
+    missing = tuple(e for e in wanted if present.get(e.uid) != e)
     # The two kinds go by patches of two forms (`dra.engine.patches`); what keeps the claim goes first.
     added = tuple(e for e in missing if e.resource != FINISHED_PODS) or missing
     if not added or len({*present, *(e.uid for e in added)}) > RESERVED_FOR_MAX_SIZE:

@@ -78,16 +78,21 @@ def _whether_there(view: ClaimView, entry: Entry) -> LookUpPod:
     return LookUpPod(pod=(view.claim.metadata.namespace, entry.reference.name), uid=entry.reference.uid)
 
 
-def _needs_tombstone(view: ClaimView, consumer: Consumer | None, policy: Policy, desired: Desired) -> bool:
-    """Only a bound pod whose object is still there is put back by the stock controller, and not under deletion.
+def tombstones(view: ClaimView, policy: Policy) -> list[ConsumerReference]:
+    """Return tombstones of all pods that the stock controller puts back, as long as the claim is allocated."""
+    return [tombstone(c.entry) for c in view.finished if _is_put_back(view, c, policy)]
 
-    Nor if nobody else keeps the allocation: then the claim is free, and that ends the matter.
-    """
+
+def _is_put_back(view: ClaimView, consumer: Consumer | None, policy: Policy) -> bool:
+    """Only a bound pod whose object is still there is put back by the stock controller, and not under deletion."""
     if not policy.tombstones or consumer is None or consumer.stage is not Stage.FINISHED:
         return False  # one over a pod that runs is somebody's mistake: its own entry takes its place again
-    if consumer.deleting or not consumer.node:
-        return False
-    if view.claim.metadata.deleting:
+    return bool(consumer.node) and not consumer.deleting and not view.claim.metadata.deleting
+
+
+def _needs_tombstone(view: ClaimView, consumer: Consumer | None, policy: Policy, desired: Desired) -> bool:
+    """Whether a finished pod is put back, unless nobody else keeps the allocation: the claim is free then."""
+    if not _is_put_back(view, consumer, policy):
         return False
     kept = desired.workload is not None or desired.revoking  # the latter for a bind horizon more
     return kept or bool(view.consuming) or any(c.uid in view.listed for c in view.waiting)

@@ -147,7 +147,7 @@ def test_writes_come_in_the_order_in_which_they_may_be_seen():
 def test_who_is_overtaken_again_and_again_enters_the_workload_first(of, instead):
     seen = view(of, starting("b"), workload=PRESENT)
     plan = decided(seen)
-    then = insisting(plan, seen)
+    then = insisting(plan, seen, REPLACE)
     assert list(then.actions) == (list(plan.actions) if instead is None else instead)
     if instead is not None:
         assert codes(then) == [Code.WORKLOAD_ENTERED]
@@ -165,7 +165,7 @@ def test_who_is_overtaken_by_the_stock_controller_enters_the_tombstones(ended, b
     over = [finished(name, node="n1") for name in ended]
     pods = [*over, started("b"), *beside]
     seen = view(entered(*pods), *pods, workload=PRESENT)
-    then = insisting(decided(seen, policy=ALONGSIDE), seen)
+    then = insisting(decided(seen, policy=ALONGSIDE), seen, ALONGSIDE)
     assert list(then.actions) == [Enter(claim=KEY, entries=tuple(tombstone(pod.entry) for pod in over))]
     assert not any(reason.done for reason in then.reasons)
 
@@ -173,8 +173,29 @@ def test_who_is_overtaken_by_the_stock_controller_enters_the_tombstones(ended, b
 def test_the_workload_enters_before_the_tombstones():
     over = finished("a", node="n1")
     seen = view(claim(workload=JOB, list=[over, started("b")]), over, started("b"), workload=PRESENT)
-    then = insisting(decided(seen, policy=ALONGSIDE), seen)
+    then = insisting(decided(seen, policy=ALONGSIDE), seen, ALONGSIDE)
     assert list(then.actions) == [Enter(claim=KEY, entries=(JOB,))]
+
+
+def test_a_claim_that_is_to_be_free_has_tombstones_of_all_pods_that_the_stock_controller_puts_back():
+    over = tuple(finished(name, node="n1") for name in "abc")
+    seen = view(claim(list=[over[0], tombstone(over[1].entry)]), *over, finished=over)
+    plan = decided(seen, policy=ALONGSIDE)
+    assert of_type(plan, Deallocate)
+    then = insisting(plan, seen, ALONGSIDE)
+    assert list(then.actions) == [Enter(claim=KEY, entries=tuple(tombstone(pod.entry) for pod in (over[0], over[2])))]
+    assert not any(reason.done for reason in then.reasons)
+    quiet = view(claim(list=[tombstone(pod.entry) for pod in over]), *over, finished=over)
+    plan = decided(quiet, policy=ALONGSIDE)
+    assert of_type(plan, Deallocate)
+    assert insisting(plan, quiet, ALONGSIDE) == plan
+
+
+def test_where_no_stock_controller_runs_a_claim_is_freed_without_tombstones():
+    over = finished("a", node="n1")
+    seen = view(claim(list=[over]), over, finished=(over,))
+    plan = decided(seen)
+    assert insisting(plan, seen, REPLACE) == plan
 
 
 def test_what_keeps_the_claim_is_shown_first():
