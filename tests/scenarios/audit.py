@@ -14,7 +14,7 @@ from tests.scenarios.claims import allocated, bound, entries, finished, revision
 from tests.scenarios.resources import PODS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from tests.scenarios.history import Version, WatchHistory
     from tests.scenarios.namespaces import Namespace
@@ -140,10 +140,28 @@ def assert_no_device_was_doubled(*claims: WatchHistory) -> None:
     """Assert that at no moment two of these claims had the same device."""
     held: dict[str, set[str]] = {}
     versions = [version for claim in claims for version in claim.versions]
-    for version in sorted(versions, key=lambda each: int(revision(each.object))):
+    ordered = sorted(versions, key=lambda each: int(revision(each.object)))
+    for version in ordered:
         name = version.object["metadata"]["name"]
-        allocation = version.object.get("status", {}).get("allocation") if version.change != "DELETED" else None
-        results = allocation["devices"]["results"] if allocation else []
-        held[name] = {f"{each['driver']}/{each['pool']}/{each['device']}" for each in results}
+        held[name] = _devices(version)
         for other, theirs in held.items():
-            assert other == name or not held[name] & theirs, f"{name} and {other} have the same device"
+            assert other == name or not held[name] & theirs, "\n".join(
+                [f"{name} and {other} have the same device", *_told(ordered, {name, other})]
+            )
+
+
+def _devices(version: Version) -> set[str]:
+    allocation = version.object.get("status", {}).get("allocation") if version.change != "DELETED" else None
+    results = allocation["devices"]["results"] if allocation else []
+    return {f"{each['driver']}/{each['pool']}/{each['device']}" for each in results}
+
+
+def _told(versions: list[Version], names: set[str]) -> Iterator[str]:
+    """Yield a line for each version of these claims: devices, entries, and who has written what when."""
+    for version in versions:
+        meta, status = version.object["metadata"], version.object.get("status", {})
+        if meta["name"] in names:
+            entries = [f"{each['resource']}/{each['name']}" for each in status.get("reservedFor", ())]
+            writers = [f"{each['manager']} {each.get('time', '')}" for each in meta.get("managedFields", ())]
+            devices = sorted(_devices(version))
+            yield f"{revision(version.object)} {version.change} {meta['name']} {devices} {entries} {writers}"
