@@ -271,6 +271,16 @@ async def test_a_live_read_tells_what_became_of_a_uid(cluster, world, workloads,
     assert world.dirty == {(NAMESPACE, "train")}
 
 
+def answer_reads(cluster, answer):
+    """Have each read of the workload answered so; lists and watches go on."""
+    plain = cluster.send
+
+    async def send(request):
+        return answer if request.path.endswith("/train") else await plain(request)
+
+    cluster.send = send
+
+
 @pytest.mark.parametrize(
     ("answer", "phase", "raised"),
     [
@@ -280,12 +290,7 @@ async def test_a_live_read_tells_what_became_of_a_uid(cluster, world, workloads,
 )
 async def test_a_live_read_that_fails(cluster, world, workloads, answer, phase, raised):
     refer(cluster, world)
-    plain = cluster.send
-
-    async def failing(request):
-        return answer if request.path.endswith("/train") else await plain(request)
-
-    cluster.send = failing
+    answer_reads(cluster, answer)
     with pytest.raises(raised) if raised else contextlib.nullcontext():
         await workloads.look_up(JOB, namespace=NAMESPACE)
     assert world.workload(TRAIN).phase is phase
@@ -293,12 +298,7 @@ async def test_a_live_read_that_fails(cluster, world, workloads, answer, phase, 
 
 async def test_a_live_read_that_is_refused_again_and_again_is_the_answer(cluster, world, workloads):
     refer(cluster, world)
-    plain = cluster.send
-
-    async def failing(request):
-        return refusal(403, "Forbidden") if request.path.endswith("/train") else await plain(request)
-
-    cluster.send = failing
+    answer_reads(cluster, refusal(403, "Forbidden"))
     with pytest.raises(Forbidden):
         await workloads.look_up(JOB, namespace=NAMESPACE)
     await settle(FORBIDDEN_AFTER)
@@ -315,12 +315,7 @@ async def test_a_kind_that_is_watched_and_may_not_be_read_one_by_one_is_unreadab
     refer(cluster, world)
     workloads.follow()
     await settle()
-    plain = cluster.send
-
-    async def failing(request):
-        return refusal(403, "Forbidden") if request.path.endswith("/train") else await plain(request)
-
-    cluster.send = failing
+    answer_reads(cluster, refusal(403, "Forbidden"))
     with pytest.raises(Forbidden):
         await workloads.look_up(JOB, namespace=NAMESPACE)
     await settle(FORBIDDEN_AFTER)
