@@ -92,6 +92,7 @@ async def _play(screen: Screen, folder: Path, *, pods: int, seconds: float, keep
         await story.native(scenes[0])
         await story.annotated(scenes[1])
         await story.troubled(scenes[1])
+        screen.title("The first plane again")
         await story.inherited(scenes[0])
         well = await story.audited(scenes, screen)
         screen.say(f"All of it took {SYSTEM.now() - began:.0f} s.")

@@ -136,10 +136,9 @@ async def queue_up(scene: Scene, heir: str) -> None:
 
 
 async def inherited(scene: Scene) -> None:
-    """Tell how the first chapter ends."""
-    scene.screen.title("The first plane again")
+    """Tell that claim next gets the device once it is free."""
     await scene.follow("train", "train", lambda: scene.allocated("next"), pods=scene.pods)
-    scene.screen.good("Claim next has the device:")
+    scene.screen.good("The Job is over, and claim next has the device:")
     await scene.show.get(scene.plane, "resourceclaims", namespace=NAMESPACE)
 
 
@@ -159,9 +158,7 @@ async def annotated(scene: Scene) -> None:
     screen.good(f"{pods:,} pods on one device, the last one started after {took:.1f} s. The list takes 256 entries;")
     screen.say(f"  it held {most} pods at most, others moved up as they started: {len(versions)} writes of the claim.")
     await queue_up(scene, "next")
-    await scene.follow("train", "train", lambda: scene.allocated("next"), pods=pods)
-    screen.good("The Job is over, and claim next has the device:")
-    await scene.show.get(scene.plane, "resourceclaims", namespace=NAMESPACE)
+    await inherited(scene)
 
 
 async def troubled(scene: Scene) -> None:
