@@ -145,6 +145,7 @@ def guard_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) 
     wanted = desired.revoking or unlisted or (desired.unsure and last) or (present and view.consuming > 0)
     wanted = wanted or last_of_vanished
     if not policy.prune_started:  # beside the workload's entry, too: its owner may release it while we are down
+        wanted = wanted or _unexplained(view)
         until = _maybe_bound_until(view, now, desired, present=present)
         if until > now:
             desired, wanted = desired.look_at(until), True
@@ -152,6 +153,15 @@ def guard_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) 
         windowed = view.reason(Code.LIST_WINDOWED, done=True, consuming=view.consuming)
         desired = desired.because(windowed)
     return desired.but(guard=wanted)
+
+
+def _unexplained(view: ClaimView) -> bool:
+    """Whether the pods watch is behind the list of a claim that no workload keeps: more pods than are known may use it.
+
+    The stock controller frees such a claim with the last pod of the list. Where the binding of another pod is under way
+    then, kube-scheduler may give the claim's next device to a second claim (docs/explanation/guarantees.md).
+    """
+    return view.reservation is None and any(entry.asked is None for entry in view.of(EntryKind.UNKNOWN))
 
 
 def _maybe_bound_until(view: ClaimView, now: Instant, desired: Desired, *, present: bool) -> Instant:

@@ -91,7 +91,7 @@ def test_an_entry_of_a_pod_nobody_knows_stays_and_is_looked_up():
 def test_an_entry_of_a_pod_that_looks_gated_stays_and_the_pod_is_looked_up(of, pod, policy):
     plan = plan_for(of, pod, policy=policy)
     assert of_type(plan, LookUpPod) == [LookUpPod(pod=(NAMESPACE, "a"), uid=uid("a"))]
-    assert not plan.claim_writes
+    assert not plan.claim_writes or (policy is ALONGSIDE and "a" in listed(plan))  # behind a guard there
 
 
 def test_a_listed_pod_that_is_gated_for_certain_keeps_its_entry_and_is_looked_up_again():
@@ -575,6 +575,21 @@ def test_a_pod_that_looks_unbound_is_taken_off_a_full_list_behind_a_guard(worklo
     plan = plan_for(of, *running, waiting("a"), policy=ALONGSIDE, listings={uid("a"): listing})
     assert "a" not in listed(plan)
     assert ("guards/train" in listed(plan)) is guarded
+
+
+@pytest.mark.parametrize(
+    ("policy", "guarded"),
+    [pytest.param(REPLACE, False, id="replace"), pytest.param(ALONGSIDE, True, id="alongside")],
+)
+@pytest.mark.parametrize(
+    "pods",
+    [pytest.param([], id="not-seen-yet"), pytest.param([gated("a", gates=["kueue.x-k8s.io/admission"])], id="gated")],
+)
+def test_an_entry_that_the_pods_watch_does_not_explain_brings_a_guard_beside_the_stock_controller(
+    pods, policy, guarded
+):
+    plan = plan_for(claim(list=[waiting("a")]), *pods, policy=policy)
+    assert ("guards/train" in (listed(plan) or ())) is guarded
 
 
 @pytest.mark.parametrize(
