@@ -29,6 +29,7 @@ class Device(Struct, frozen=True):
     node_name: str | None = None
     node_selector: NodeSelector | None = None
     all_nodes: bool | None = None
+    binds_to_node: bool | None = None
     binding_conditions: list[str] | None = None
     binding_failure_conditions: list[str] | None = None
 

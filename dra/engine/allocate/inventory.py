@@ -6,6 +6,9 @@ who wants all devices has to wait. Pools in which a name is there twice are inva
 
 Nodes are asked for one at a time and most slices are of one node, so they are found by node; what is made of them is
 kept until a slice of that pool changes.
+
+As in kube-scheduler's allocator, the slices that are meant for a node decide whether a pool is invalid for that node,
+and pools come in the order of driver and name, those that have devices with binding conditions last.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -26,6 +29,9 @@ PoolKey: TypeAlias = tuple[str, str]
 
 Labels: TypeAlias = dict[str, str]
 
+Values: TypeAlias = tuple[str, frozenset[object]]
+"""(type of an attribute, its values): one value, or those of a list."""
+
 Counters: TypeAlias = Mapping[tuple[str, str], Fraction]
 """(counter set, counter) → amount."""
 
@@ -34,13 +40,16 @@ REMEMBERED: Final = 64
 
 _NO_LABELS: Final[Labels] = {}
 
+_SCALARS: Final = {"strings": "string", "ints": "int", "bools": "bool", "versions": "version"}
+"""Types of list attributes → type of each of their values."""
+
 
 class State(Enum):
     """Whether the devices of a pool can be had."""
 
     COMPLETE = auto()
     INCOMPLETE = auto()  # slices of the newest generation are missing: it is being updated
-    INVALID = auto()  # a device is in it twice
+    INVALID = auto()  # a device or a counter set is in it twice, or a device draws on counters that it does not have
 
 
 @dataclass(slots=True, eq=False)
@@ -83,10 +92,11 @@ class Candidate:
                 if self._answers[selector.expression] is not True:
                     break
 
-    def attribute(self, name: str) -> tuple[str, object] | None:
-        """Return type and value of the attribute ``domain/name``; the driver is the domain of names without one.
+    def values(self, name: str) -> Values | None:
+        """Return type and values of the attribute ``domain/name``; the driver is the domain of names without one.
 
-        A list of values is no value: constraints on such attributes hold for no device.
+        A scalar attribute has one value, a list attribute (``DRAListTypeAttributes``) several of the same type. None
+        stands for an attribute that the device does not have, and for one of a type that is not known here.
         """
         attributes = self.device.attributes or {}
         found = attributes.get(name)
@@ -95,7 +105,11 @@ class Candidate:
         if not found:
             return None
         kind, value = next(iter(found.items()))
-        return None if isinstance(value, list) else (kind, value)
+        several = value if isinstance(value, list) else [value]
+        kind = _SCALARS.get(kind, kind)
+        if not several or kind not in _SCALARS.values() or not all(isinstance(each, str | int) for each in several):
+            return None
+        return kind, frozenset(several)
 
     @property
     def consumption(self) -> Counters:
@@ -131,6 +145,7 @@ class Pool:
         self.slices: dict[str, tuple[ResourceSliceSpec, tuple[Candidate, ...]]] = {}
         self._newest: tuple[Candidate, ...] | None = None
         self._counters: Counters = {}
+        self._sound = True
         self._state = State.COMPLETE
 
     def put(self, name: str, spec: ResourceSliceSpec) -> None:
@@ -164,40 +179,55 @@ class Pool:
         """All devices of the newest generation, on whichever node, in the order of the slices' names."""
         return self._resolve()
 
-    def on(self, node: str, labels: Labels) -> tuple[Candidate, ...] | None:
-        """Return the devices that a node can use; None if no slice of the newest generation is meant for it."""
-        found = [c for c in self.candidates if usable(c, node=node, labels=labels)]
-        if found or any(_reaches(spec, node, labels) for spec in self._newest_specs()):
-            return tuple(found)
-        return None
+    def on(self, node: str, labels: Labels) -> "Share | None":
+        """Return what the pool offers to a node; None if no slice of the newest generation is meant for the node."""
+        found: list[Candidate] = []
+        listed: list[Candidate] = []
+        meant = False
+        for spec, candidates in self._newest_slices():
+            there = [c for c in candidates if usable(c, node=node, labels=labels)]
+            if there or _reaches(spec, node, labels):
+                meant = True
+                found += there
+                listed += candidates
+        if not meant:
+            return None
+        if self.state is State.INCOMPLETE:
+            return Share(self, State.INCOMPLETE)
+        if not self._sound or len({c.item for c in listed}) != len(listed):
+            return Share(self, State.INVALID)
+        conditional = any(c.device.binding_conditions for c in listed)
+        return Share(self, State.COMPLETE, tuple(found), conditional)
 
     def nodes(self) -> set[str] | None:
         """Return the nodes that its slices name; None if they may be for others, too."""
         names = {spec.node_name for spec, _ in self.slices.values()}
         return None if None in names else {name for name in names if name}
 
-    def _newest_specs(self) -> list[ResourceSliceSpec]:
+    def _newest_slices(self) -> list[tuple[ResourceSliceSpec, tuple[Candidate, ...]]]:
         generation = max((spec.pool.generation for spec, _ in self.slices.values()), default=0)
-        return [spec for _, (spec, _) in sorted(self.slices.items()) if spec.pool.generation == generation]
+        return [each for _, each in sorted(self.slices.items()) if each[0].pool.generation == generation]
 
     def _resolve(self) -> tuple[Candidate, ...]:
         if self._newest is not None:
             return self._newest
-        specs = self._newest_specs()
-        generation = specs[0].pool.generation if specs else 0
-        found = tuple(c for _, (s, cs) in sorted(self.slices.items()) if s.pool.generation == generation for c in cs)
-        if not specs or len(specs) != specs[0].pool.resource_slice_count:
+        slices = self._newest_slices()
+        found = tuple(c for _, candidates in slices for c in candidates)
+        sets = [each for spec, _ in slices for each in spec.shared_counters or ()]
+        self._counters = {
+            (each["name"], name): _amount(counter["value"])
+            for each in sets
+            for name, counter in each.get("counters", {}).items()
+        }
+        self._sound = len({each["name"] for each in sets}) == len(sets) and all(
+            c.consumption.keys() <= self._counters.keys() for c in found if c.device.consumes_counters
+        )
+        if not slices or len(slices) != slices[0][0].pool.resource_slice_count:
             self._state = State.INCOMPLETE
-        elif len({c.item for c in found}) != len(found):
+        elif not self._sound or len({c.item for c in found}) != len(found):
             self._state = State.INVALID
         else:
             self._state = State.COMPLETE
-        self._counters = {
-            (each["name"], name): _amount(counter["value"])
-            for spec in specs
-            for each in spec.shared_counters or ()
-            for name, counter in each.get("counters", {}).items()
-        }
         self._newest = found
         return found
 
@@ -228,11 +258,15 @@ class Share(NamedTuple):
 
     pool: Pool
     state: State
-    candidates: tuple[Candidate, ...]
+    candidates: tuple[Candidate, ...] = ()
+    """Empty unless the pool is complete."""
+
+    conditional: bool = False
+    """Whether a device in the slices that are meant for the node has binding conditions."""
 
 
 class Offer(NamedTuple):
-    """What all pools offer to one node, pools of this node alone first."""
+    """What all pools offer to one node: by driver and name, pools that have devices with binding conditions last."""
 
     node: str
     shares: tuple[Share, ...]
@@ -285,13 +319,9 @@ class Inventory:
         known = self._offers.get(node)
         if known is not None and (known[0] is labels or known[0] == labels):
             return known[1]
-        shares = []
-        for key in (*sorted(self._local.get(node, ())), *sorted(self._wide)):
-            pool = self._pools[key]
-            found = pool.on(node, labels)
-            if found is not None:
-                shares.append(Share(pool, pool.state, found if pool.state is State.COMPLETE else ()))
-        offer = Offer(node, tuple(shares))
+        keys = sorted(self._wide.union(self._local.get(node, ())))
+        shares = [share for share in (self._pools[key].on(node, labels) for key in keys) if share is not None]
+        offer = Offer(node, tuple(sorted(shares, key=lambda share: share.conditional)))
         self._offers[node] = (labels, offer)
         return offer
 

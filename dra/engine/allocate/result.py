@@ -1,16 +1,15 @@
 """Writes a solution down as the ``status.allocation`` of its claims."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import msgspec
 
 from dra.engine.allocate.search import Pick, Solution
 from dra.engine.allocate.shares import written
-from dra.engine.allocate.wanted import Wanted
+from dra.engine.allocate.wanted import Ask, Wanted
 from dra.model.claims import AllocationResult, DeviceAllocationResult, DeviceRequestAllocationResult
 from dra.model.nodes import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
-from dra.model.requests import DeviceClaimConfiguration
 from dra.model.taints import DeviceToleration
 
 
@@ -33,8 +32,8 @@ def _allocation(claim: Wanted, picks: tuple[Pick, ...], node: str, share_id: Cal
 
 
 def _result(pick: Pick, share_id: Callable[[], str]) -> DeviceRequestAllocationResult:
-    item = pick.candidate.item
-    shared = pick.candidate.device.allow_multiple_allocations and not pick.ask.admin
+    item, device = pick.candidate.item, pick.candidate.device
+    shared = device.allow_multiple_allocations
     return DeviceRequestAllocationResult(
         request=pick.ask.name,
         driver=item.driver,
@@ -42,7 +41,9 @@ def _result(pick: Pick, share_id: Callable[[], str]) -> DeviceRequestAllocationR
         device=item.device,
         admin_access=True if pick.ask.admin else None,
         share_id=share_id() if shared else None,
-        consumed_capacity={name: written(amount) for name, amount in pick.part.items()} if shared else None,
+        consumed_capacity={name: written(amount) for name, amount in pick.part.items()} or None,
+        binding_conditions=device.binding_conditions,
+        binding_failure_conditions=device.binding_failure_conditions,
         tolerations=[_toleration(each) for each in pick.ask.tolerations] or None,
     )
 
@@ -54,26 +55,41 @@ def _toleration(toleration: DeviceToleration) -> dict[str, Any]:
 
 
 def _config(claim: Wanted, picks: tuple[Pick, ...]) -> list[dict[str, Any]]:
-    """Return what drivers are told: first of the classes, then of the claim, which may override it."""
-    asks = list(dict.fromkeys(pick.ask for pick in picks))
-    of_classes = [
-        {"source": "FromClass", "requests": [ask.name], **config} for ask in asks for config in ask.class_config
+    """Return what drivers are told: first of the classes, then of the claim, which may override it.
+
+    Each configuration of a class comes once, with all requests that it is for. Where that is every request of the
+    claim, none is named, as in kube-scheduler's allocator since 1.37: an empty list means all requests.
+    """
+    asks = tuple(dict.fromkeys(pick.ask for pick in picks))
+    classes: dict[str, list[Ask]] = {}
+    for ask in asks:
+        classes.setdefault(ask.device_class, []).append(ask)
+    made = [
+        {"source": "FromClass", **_for([ask.name for ask in those], asks), **config}
+        for those in classes.values()
+        for config in those[0].class_config
     ]
-    of_claim = [
-        {"source": "FromClaim", **msgspec.to_builtins(config)}
-        for config in claim.config
-        if not config.requests or any(_about(config, pick) for pick in picks)
-    ]
-    return of_classes + of_claim
+    for config in claim.config:
+        names = config.requests or ()
+        if not names or any(_names(ask, names) for ask in asks):
+            told = {"opaque": config.opaque} if config.opaque is not None else {}
+            made.append({"source": "FromClaim", **_for(names, asks), **told})
+    return made
 
 
-def _about(config: DeviceClaimConfiguration, pick: Pick) -> bool:
-    names = config.requests or ()
-    return pick.ask.name in names or pick.ask.parent in names
+def _for(names: Sequence[str], asks: Sequence[Ask]) -> dict[str, Any]:
+    """Return the field that says which requests a configuration is for; without it, all of them."""
+    return {} if not names or all(_names(ask, names) for ask in asks) else {"requests": list(names)}
+
+
+def _names(ask: Ask, names: Sequence[str]) -> bool:
+    return ask.name in names or ask.parent in names
 
 
 def _node_selector(picks: tuple[Pick, ...], node: str) -> NodeSelector | None:
     """Return where the devices can be used: one node, the nodes that all their selectors match, or everywhere (None).
+
+    A device that is of one node, or that binds its users to the node where it is used first, restricts it to one node.
 
     Selectors of slices have one term each, so that their requirements can simply be joined.
     """
@@ -82,7 +98,7 @@ def _node_selector(picks: tuple[Pick, ...], node: str) -> NodeSelector | None:
     for pick in picks:
         spec, device = pick.candidate.spec, pick.candidate.device
         place = device if spec.per_device_node_selection else spec
-        if place.node_name:
+        if place.node_name or device.binds_to_node:
             only = NodeSelectorRequirement(key="metadata.name", operator="In", values=[node])
             return NodeSelector(node_selector_terms=[NodeSelectorTerm(match_fields=[only])])
         for term in place.node_selector.node_selector_terms if place.node_selector is not None else ():

@@ -1,8 +1,10 @@
 """Finds devices for claims on one node, if there are any.
 
 A depth-first search over all requests of all claims, alternatives and devices in their order: the first solution is the
-one with the best alternatives of the first requests. It is complete: where it refuses, there is none. Three rules keep
-it from trying everything:
+one with the best alternatives of the first requests. As in kube-scheduler's allocator, a request has a device once,
+shared or not, and some things end the search whatever else could be had (`Refusal.fatal`): a selector that fails on a
+device that is looked at, a pool that is being updated while a request asks for all devices, a constraint between these.
+Else the search is complete: where it refuses, there is no solution. Three rules keep it from trying everything:
 
 1. A request that has fewer devices left than it wants fails before any is picked.
 2. Devices of a request are picked in ascending order: a set of them is one solution, not one for each permutation.
@@ -12,8 +14,8 @@ it from trying everything:
 What is left can still be exponential (constraints over many unlike devices); after `STEPS_MAX` picks it gives up and
 says so, which counts as a refusal.
 
-Devices that report binding conditions are refused unless the caller names them as usable (``conditional``): nobody here
-could wait for such a condition, but rule 9 only asks whether a scheduler could allocate the device.
+Devices with binding conditions are refused unless the caller names them as usable (``conditional``): the scheduler of
+the local plane cannot wait for such a condition; `why`, `simulate` and rule 9 ask whether kube-scheduler could.
 """
 
 from collections.abc import Sequence
@@ -22,9 +24,10 @@ from fractions import Fraction
 from typing import Final, NamedTuple, TypeAlias
 
 from dra.cel.devices import SelectorError
+from dra.engine.allocate.constraints import Picked
 from dra.engine.allocate.inventory import Candidate, Offer, Pool, State
-from dra.engine.allocate.shares import Part, Shares, fits, part
-from dra.engine.allocate.wanted import RESULTS_MAX, Ask, Constraint, Wanted
+from dra.engine.allocate.shares import Part, Shares, UnrepresentableError, fits, part
+from dra.engine.allocate.wanted import RESULTS_MAX, Ask, Wanted
 from dra.engine.ledger import Item, Ledger
 
 STEPS_MAX: Final = 20_000
@@ -39,6 +42,8 @@ class Refusal(NamedTuple):
     """Why there is no solution."""
 
     text: str
+    fatal: bool = False
+    """Whether kube-scheduler would give up the pod for this attempt, whatever other nodes offer."""
 
 
 class Pick(NamedTuple):
@@ -74,17 +79,25 @@ def allocate(
     """
     search = _Search(wanted, offer, ledger, shares, conditional=conditional, steps=steps)
     try:
+        search.prepare()
         if search.solve(0):
             return search.solution()
-    except (SelectorError, _UnsuitableError) as error:
-        return Refusal(str(error))
+    except (SelectorError, UnrepresentableError, _UnsuitableError) as error:
+        return Refusal(str(error), fatal=True)
     except _GaveUpError:
         return Refusal(f"gave up after {steps} steps")
-    return Refusal(str(search.error) if search.error is not None else "cannot allocate all claims")
+    return Refusal("cannot allocate all claims")
 
 
 class _UnsuitableError(Exception):
     """Nothing can be allocated here, whatever else is chosen."""
+
+
+class _Asked(NamedTuple):
+    """A device that a request asks for, or on which one of its selectors fails."""
+
+    candidate: Candidate
+    error: SelectorError | None = None
 
 
 @dataclass(slots=True)
@@ -109,23 +122,27 @@ class _Search:
         steps: int,
     ) -> None:
         self._wanted = wanted
-        self._conditional = conditional
         self._steps_max = steps
         self._offer = offer
         self._ledger = ledger
         self._shares = shares
         self._steps = [_Step(i, each) for i, claim in enumerate(wanted) for each in claim.requests]
-        self._constraints = [_Values(i, c) for i, claim in enumerate(wanted) for c in claim.constraints]
+        self._constraints = [Picked(i, c) for i, claim in enumerate(wanted) for c in claim.constraints]
         self._covering = {
             ask: tuple(c for c in self._constraints if c.claim == step.claim and c.constraint.covers(ask))
             for step in self._steps
             for ask in step.alternatives
         }
-        self._meant: dict[Ask, list[Candidate]] = {}
+        self._devices = [
+            c for s in offer.shares for c in s.candidates if conditional or not c.device.binding_conditions
+        ]
+        self._meant: dict[Ask, list[_Asked]] = {}
+        self._all: dict[Ask, list[Candidate]] = {}
+        """The devices of requests for all there are."""
+
         self._picks: list[tuple[int, Pick]] = []
-        self._taken: set[Item] = set()
-        self._used: set[tuple[int, Item]] = set()
-        """Also with adminAccess, a claim has a device once."""
+        self._taken: dict[Item, set[int]] = {}
+        """The claims for which a device is picked that is not shared: with adminAccess there can be several."""
 
         self._parts: dict[tuple[Ask, Candidate], Part | None] = {}
         self._given: dict[Item, dict[str, Fraction]] = {}
@@ -135,12 +152,25 @@ class _Search:
         """What is left of the shared counters of pools."""
 
         self._tried = 0
-        self.error: SelectorError | None = None
-        """The first device of which nobody can tell whether it is asked for; such devices are left alone."""
 
     def solution(self) -> Solution:
         """Return what was found."""
         return tuple(tuple(p for claim, p in self._picks if claim == i) for i in range(len(self._wanted)))
+
+    def prepare(self) -> None:
+        """Find the devices of requests for all there are. Raises SelectorError, UnrepresentableError."""
+        for step in self._steps:
+            for ask in step.alternatives:
+                if ask.count is None:
+                    self._check_pools(ask)
+                    meant = (c for c in self._devices if ask.means(c))
+                    self._all[ask] = [c for c in meant if self._part(c, ask) is not None]
+        for claim in self._wanted:
+            least = sum(min(self._count(ask) for ask in alternatives) for alternatives in claim.requests)
+            if least > RESULTS_MAX:
+                name = "/".join(claim.key)
+                text = f"claim {name}: {least} devices are more than the {RESULTS_MAX} that a claim can have"
+                raise _UnsuitableError(text)
 
     def solve(self, index: int) -> bool:
         """Find devices for the requests from `index` on."""
@@ -151,55 +181,81 @@ class _Search:
 
     def _choose(self, index: int, ask: Ask) -> bool:
         """Find devices for one request and all after it."""
-        claim, count = self._steps[index].claim, ask.count
-        meant = self._candidates(ask)
-        if count is None:
-            self._check_pools(ask)
-            count = len(meant)
-            if count == 0:
-                return False
-        if sum(1 for c, _ in self._picks if c == claim) + count > RESULTS_MAX:
+        claim, count = self._steps[index].claim, self._count(ask)
+        if count == 0 or sum(1 for c, _ in self._picks if c == claim) + count > RESULTS_MAX:
             return False
-        return self._pick(index, ask, [c for c in meant if self._possible(c, ask, claim)], count)
+        if ask.count is None:
+            return self._pick_all(index, ask, claim)
+        return self._pick(index, ask, self._usable(self._asked(ask), ask, claim), count)
 
-    def _pick(self, index: int, ask: Ask, possible: Sequence[Candidate], count: int) -> bool:
-        """Pick `count` more of the possible devices."""
+    def _count(self, ask: Ask) -> int:
+        return len(self._all[ask]) if ask.count is None else ask.count
+
+    def _pick_all(self, index: int, ask: Ask, claim: int) -> bool:
+        """Pick all devices that a request asks for."""
+        picked: list[Candidate] = []
+        for candidate in self._all[ask]:
+            if not self._available(candidate, ask, claim):
+                break
+            if not self._admitted(candidate, ask):
+                why = "because a claim constraint would not be satisfied"
+                raise _UnsuitableError(f"request {ask.name}: cannot add device {candidate.item} {why}")
+            self._take(candidate, ask, claim)
+            picked.append(candidate)
+        else:
+            if self.solve(index + 1):
+                return True
+        for candidate in reversed(picked):
+            self._put_back(candidate, ask, claim)
+        return False
+
+    def _pick(self, index: int, ask: Ask, usable: Sequence[_Asked], count: int) -> bool:
+        """Pick `count` more of the usable devices. Raises SelectorError where a selector failed before."""
         if count == 0:
             return self.solve(index + 1)
         claim = self._steps[index].claim
         failed: set[tuple[object, ...]] = set()
-        again = ask.count is not None and not ask.admin and any(_shared(c) for c in possible)
-        for i in range(len(possible) if again else len(possible) - count + 1):
-            candidate = possible[i]
-            if failed and self._look(candidate) in failed:
+        left = sum(1 for each in usable if each.error is None)
+        for i, (candidate, error) in enumerate(usable):
+            if error is not None:
+                raise error
+            left -= 1
+            if left + 1 < count or (failed and self._look(candidate) in failed):
                 continue
             self._tried += 1
             if self._tried > self._steps_max:
                 raise _GaveUpError
             self._take(candidate, ask, claim)
-            next_one = i if again and _shared(candidate) else i + 1
-            rest = [c for c in possible[next_one:] if self._possible(c, ask, claim)] if count > 1 else ()
-            if self._pick(index, ask, rest, count - 1):
+            if self._pick(index, ask, self._usable(usable[i + 1 :], ask, claim) if count > 1 else (), count - 1):
                 return True
             self._put_back(candidate, ask, claim)
             failed.add(self._look(candidate))
         return False
 
-    def _candidates(self, ask: Ask) -> list[Candidate]:
-        """Return all devices that a request asks for, whether they can be had or not."""
+    def _asked(self, ask: Ask) -> Sequence[_Asked]:
+        """Return all devices that a request asks for, and those on which its selectors fail."""
         known = self._meant.get(ask)
         if known is None:
-            known = self._meant[ask] = [c for s in self._offer.shares for c in s.candidates if self._means(ask, c)]
+            known = self._meant[ask] = []
+            for candidate in self._devices:
+                try:
+                    if ask.means(candidate):
+                        known.append(_Asked(candidate))
+                except SelectorError as error:
+                    known.append(_Asked(candidate, error))
         return known
 
-    def _means(self, ask: Ask, candidate: Candidate) -> bool:
-        try:
-            return ask.means(candidate)
-        except SelectorError as error:
-            if ask.count is None:
-                raise
-            self.error = self.error or error
-            return False
+    def _usable(self, asked: Sequence[_Asked], ask: Ask, claim: int) -> list[_Asked]:
+        """Return what is left of devices that a request asks for: those that can be had beside what is picked."""
+        return [
+            each
+            for each in asked
+            if not self._in_use(each.candidate, ask, claim)
+            and (
+                each.error is not None
+                or (self._available(each.candidate, ask, claim) and self._admitted(each.candidate, ask))
+            )
+        ]
 
     def _check_pools(self, ask: Ask) -> None:
         for share in self._offer.shares:
@@ -208,35 +264,35 @@ class _Search:
                 pool = "/".join(share.pool.key)
                 raise _UnsuitableError(f"request {ask.name}: asks for all devices, but resource pool {pool} is {why}")
 
-    def _possible(self, candidate: Candidate, ask: Ask, claim: int) -> bool:
-        """Whether a device can be had beside what is picked so far."""
-        item, device = candidate.item, candidate.device
-        if device.binding_conditions and not self._conditional:
-            return False
-        if (claim, item) in self._used and (ask.admin or not _shared(candidate)):
-            return False
-        if device.taints and not ask.tolerates(device.taints):
-            return False
-        if not ask.admin and not self._available(candidate, ask):
-            return False
-        return all(values.admit(candidate) for values in self._covering[ask])
+    def _in_use(self, candidate: Candidate, ask: Ask, claim: int) -> bool:
+        """Whether somebody has the whole device; with adminAccess, a claim just has a device once."""
+        taken = self._taken.get(candidate.item)
+        if ask.admin:
+            return taken is not None and claim in taken
+        held = self._ledger.holder(candidate.item) is not None if _shared(candidate) else not self._free(candidate)
+        return bool(taken) or held
 
-    def _available(self, candidate: Candidate, ask: Ask) -> bool:
-        """Whether nobody else has the device, or enough of it is left."""
-        item = candidate.item
-        if item in self._taken:
-            return False
-        if candidate.device.consumes_counters and item not in self._given and not self._fits(candidate):
+    def _available(self, candidate: Candidate, ask: Ask, claim: int) -> bool:
+        """Whether a device can be had beside what is picked so far: nobody has it, or enough of it is left."""
+        device = candidate.device
+        if self._in_use(candidate, ask, claim):
             return False
         wanted = self._part(candidate, ask)
-        if wanted is None:
+        if wanted is None or not fits(device, wanted, self._gone(candidate.item)):
             return False
-        if not _shared(candidate):
-            return self._ledger.free(item)
-        return self._ledger.holder(item) is None and fits(candidate.device, wanted, self._gone(item))
+        if device.consumes_counters and not self._drawn(candidate) and not self._fits(candidate):
+            return False
+        return not device.taints or ask.tolerates(device.taints)
+
+    def _admitted(self, candidate: Candidate, ask: Ask) -> bool:
+        """Whether a device satisfies the constraints beside what is picked so far."""
+        return all(picked.admit(candidate) for picked in self._covering[ask])
 
     def _part(self, candidate: Candidate, ask: Ask) -> Part | None:
-        """Return how much of a device a request takes."""
+        """Return how much of a device a request takes; None if it could not have so much even if nobody else had any.
+
+        Raises UnrepresentableError.
+        """
         if not ask.shares and not _shared(candidate):
             return _WHOLE
         key = (ask, candidate)
@@ -244,54 +300,52 @@ class _Search:
             self._parts[key] = part(candidate.device, ask.shares, driver=candidate.item.driver)
         return self._parts[key]
 
+    def _free(self, candidate: Candidate) -> bool:
+        """Whether nobody had any of the device before this search."""
+        return self._ledger.free(candidate.item)
+
+    def _drawn(self, candidate: Candidate) -> bool:
+        """Whether a shared device has taken its part of the counters, for all who have a share of it."""
+        item = candidate.item
+        if item in self._given:
+            return True
+        return _shared(candidate) and self._ledger.holder(item) is None and not self._free(candidate)
+
     def _gone(self, item: Item) -> Part:
         """Return what is given away of a shared device."""
         used, given = self._shares.used(item), self._given.get(item)
         return {n: used.get(n, _NOTHING) + (given or {}).get(n, _NOTHING) for n in {*used, *given}} if given else used
 
     def _take(self, candidate: Candidate, ask: Ask, claim: int) -> None:
-        wanted = _WHOLE if ask.admin else self._part(candidate, ask) or _WHOLE
+        wanted = self._part(candidate, ask) or _WHOLE
         self._picks.append((claim, Pick(ask, candidate, wanted)))
-        for values in self._covering[ask]:
-            values.push(candidate)
-        if ask.admin or not _shared(candidate):
-            self._used.add((claim, candidate.item))
-        if ask.admin:
-            return
+        for picked in self._covering[ask]:
+            picked.push(candidate)
+        if not self._drawn(candidate):
+            self._draw(candidate, 1)
         if _shared(candidate):
-            self._give(candidate, wanted, 1)
+            given = self._given.setdefault(candidate.item, {"": _NOTHING})
+            given[""] += 1
+            for name, amount in wanted.items():
+                given[name] = given.get(name, _NOTHING) + amount
         else:
-            self._taken.add(candidate.item)
-            self._count(candidate, -1)
+            self._taken.setdefault(candidate.item, set()).add(claim)
 
     def _put_back(self, candidate: Candidate, ask: Ask, claim: int) -> None:
         _, pick = self._picks.pop()
-        for values in self._covering[ask]:
-            values.pop()
-        if ask.admin or not _shared(candidate):
-            self._used.discard((claim, candidate.item))
-        if ask.admin:
-            return
+        for picked in self._covering[ask]:
+            picked.pop()
         if _shared(candidate):
-            self._give(candidate, pick.part, -1)
+            given = self._given[candidate.item]
+            given[""] -= 1
+            for name, amount in pick.part.items():
+                given[name] -= amount
+            if not given[""]:
+                del self._given[candidate.item]
         else:
-            self._taken.discard(candidate.item)
-            self._count(candidate, 1)
-
-    def _give(self, candidate: Candidate, wanted: Part, sign: int) -> None:
-        """Add a part to what is picked, or take it back; the first one draws on the counters, for all of them."""
-        given = self._given.get(candidate.item)
-        if given is None:
-            given = self._given[candidate.item] = {"": _NOTHING}
-            if self._ledger.free(candidate.item):
-                self._count(candidate, -1)
-        given[""] += sign
-        for name, amount in wanted.items():
-            given[name] = given.get(name, _NOTHING) + sign * amount
-        if not given[""]:
-            del self._given[candidate.item]
-            if self._ledger.free(candidate.item):
-                self._count(candidate, 1)
+            self._taken[candidate.item].discard(claim)
+        if not self._drawn(candidate):
+            self._draw(candidate, -1)
 
     def _look(self, candidate: Candidate) -> tuple[object, ...]:
         """Return all that the rest of this search can see of a device: equal looks are interchangeable."""
@@ -300,11 +354,12 @@ class _Search:
             (self._pool(candidate), tuple(sorted(candidate.consumption.items()))) if device.consumes_counters else ()
         )
         return (
-            self._ledger.free(item) and item not in self._taken,
-            tuple((i, item) in self._used for i in range(len(self._wanted))),
-            tuple(self._means(ask, candidate) for step in self._steps for ask in step.alternatives if ask.count),
-            tuple(candidate in self._candidates(a) for s in self._steps for a in s.alternatives if a.count is None),
-            tuple(candidate.attribute(values.constraint.attribute) for values in self._constraints),
+            self._free(candidate),
+            self._ledger.holder(item) is None,
+            frozenset(self._taken.get(item, ())),
+            tuple(self._told(ask, candidate) for step in self._steps for ask in step.alternatives if ask.count),
+            tuple(candidate in self._all[a] for s in self._steps for a in s.alternatives if a.count is None),
+            tuple(candidate.values(picked.constraint.attribute) for picked in self._constraints),
             tuple((t.key, t.value, t.effect) for t in device.taints or ()),
             counted,
             bool(device.binding_conditions),
@@ -312,17 +367,23 @@ class _Search:
             _shared(candidate) and repr(sorted(self._gone(item).items())),
         )
 
-    def _fits(self, candidate: Candidate) -> bool:
-        if not self._ledger.free(candidate.item):
-            return True  # it has taken its part already
-        left = self._counters(candidate)
-        return all(left.get(counter, _NOTHING) >= amount for counter, amount in candidate.consumption.items())
+    def _told(self, ask: Ask, candidate: Candidate) -> bool | None:
+        """Return whether a request asks for a device, None where its selectors fail."""
+        try:
+            return ask.means(candidate)
+        except SelectorError:
+            return None
 
-    def _count(self, candidate: Candidate, sign: int) -> None:
+    def _fits(self, candidate: Candidate) -> bool:
+        """Whether there is enough left of the counters, and no counter of the pool is overdrawn."""
+        left, wanted = self._counters(candidate), candidate.consumption
+        return all(amount >= wanted.get(counter, _NOTHING) for counter, amount in left.items())
+
+    def _draw(self, candidate: Candidate, sign: int) -> None:
         if candidate.device.consumes_counters:
             left = self._counters(candidate)
             for counter, amount in candidate.consumption.items():
-                left[counter] = left.get(counter, _NOTHING) + sign * amount
+                left[counter] = left.get(counter, _NOTHING) - sign * amount
 
     def _counters(self, candidate: Candidate) -> dict[tuple[str, str], Fraction]:
         """Return what is left of the counters of a device's pool: partitions that are held have taken their part."""
@@ -343,31 +404,3 @@ class _Search:
 
 def _shared(candidate: Candidate) -> bool:
     return candidate.device.allow_multiple_allocations
-
-
-class _Values:
-    """The attribute that a constraint is about, of the devices picked so far."""
-
-    def __init__(self, claim: int, constraint: Constraint) -> None:
-        self.claim = claim
-        self.constraint = constraint
-        self._values: list[tuple[str, object]] = []
-
-    def admit(self, candidate: Candidate) -> bool:
-        """Whether a device satisfies the constraint beside the others; one without the attribute never does."""
-        value = candidate.attribute(self.constraint.attribute)
-        if value is None:
-            return False
-        if self.constraint.distinct:
-            return value not in self._values
-        return not self._values or self._values[0] == value
-
-    def push(self, candidate: Candidate) -> None:
-        """The device is picked."""
-        value = candidate.attribute(self.constraint.attribute)
-        assert value is not None, "what has no value is not admitted"  # noqa: S101
-        self._values.append(value)
-
-    def pop(self) -> None:
-        """The last one is not picked after all."""
-        self._values.pop()

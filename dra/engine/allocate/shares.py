@@ -1,8 +1,12 @@
 """Devices that several claims may have a part of (``allowMultipleAllocations``): how much a part is, and what is left.
 
 A claim may say how much of each capacity it wants; what it does not mention is given by the capacity's
-``requestPolicy``, or is all of it. The policy may also round up. Parts of one device add up to no more than it has.
-A device that is not shared must just have what is asked for.
+``requestPolicy``, or is all of it. The policy may also round up, or refuse an amount: then the device is not for the
+claim. Parts of one device add up to no more than it has. A device that is not shared must just have what is asked for.
+
+Ranges are computed in thousandths where all of their bounds are such (``DRAFractionalCapacityRange``, Kubernetes 1.37),
+else in whole numbers. An amount beyond 64 bits of those makes kube-scheduler give up the pod, whatever other devices
+offer: `UnrepresentableError`.
 """
 
 from collections.abc import Mapping
@@ -22,9 +26,19 @@ Part: TypeAlias = Mapping[str, Fraction]
 
 _NONE: Final[Part] = {}
 
+_THOUSANDTH: Final = Fraction(1, 1000)
+_GREATEST: Final = 2**63 - 1
+
+
+class UnrepresentableError(Exception):
+    """An amount that kube-scheduler cannot compute with: no device is allocated to the pod."""
+
 
 def part(device: Device, asked: Mapping[str, str], *, driver: str) -> Part | None:
-    """Return how much of a device such a request takes: nothing of one that is not shared; None if it cannot."""
+    """Return how much of a device such a request takes: nothing of one that is not shared; None if it cannot.
+
+    What others have of the device is left out of account. Raises UnrepresentableError.
+    """
     try:
         wanted = {_whole(name, driver): quantities.parse(text) for name, text in asked.items()}
         found: dict[str, Fraction] = {}
@@ -33,7 +47,7 @@ def part(device: Device, asked: Mapping[str, str], *, driver: str) -> Part | Non
             if amount is None or amount > quantities.parse(capacity["value"]):
                 return None
             found[name] = amount
-    except (KeyError, MalformedQuantityError):
+    except (KeyError, ZeroDivisionError, MalformedQuantityError):
         return None
     if wanted:  # of a capacity that the device does not have
         return None
@@ -105,16 +119,51 @@ def _parsed(amounts: Mapping[str, str]) -> Part:
 def _amount(capacity: Mapping[str, Any], wanted: Fraction | None) -> Fraction | None:
     """Return what is taken of a capacity when that much is wanted; None if its policy does not allow it."""
     policy = capacity.get("requestPolicy") or {}
-    if wanted is None:
-        return quantities.parse(policy["default"]) if "default" in policy else quantities.parse(capacity["value"])
-    if policy.get("validValues"):
-        return min((v for v in map(quantities.parse, policy["validValues"]) if v >= wanted), default=None)
+    default = quantities.parse(policy["default"]) if policy.get("default") is not None else None
+    if wanted is not None:
+        amount = _rounded(policy, wanted)
+    else:
+        amount = quantities.parse(capacity["value"]) if default is None else default
+    if amount < 0:
+        raise UnrepresentableError(f"capacity value {written(amount)} is negative")
+    return amount if amount == default or _allowed(policy, amount) else None
+
+
+def _rounded(policy: Mapping[str, Any], wanted: Fraction) -> Fraction:
+    """Return the least amount that a policy offers and that is enough; ``wanted`` itself if there is none."""
+    bounds = policy.get("validRange") or {}
+    if "min" not in bounds:
+        values = map(quantities.parse, policy.get("validValues") or ())
+        return wanted if bounds else next((value for value in values if value >= wanted), wanted)
+    least = quantities.parse(bounds["min"])
+    if wanted < least:
+        return least
+    if "step" not in bounds:
+        return wanted
+    unit = _unit(bounds)
+    step, first, amount = (ceil(each / unit) for each in (quantities.parse(bounds["step"]), least, wanted))
+    rounded = first + -(-(amount - first) // step) * step
+    if max(rounded, amount) > _GREATEST or (unit != 1 and (wanted / unit).denominator != 1):
+        raise UnrepresentableError(f"capacity request {written(wanted)} cannot be represented in the device's range")
+    return rounded * unit
+
+
+def _allowed(policy: Mapping[str, Any], amount: Fraction) -> bool:
     bounds = policy.get("validRange")
     if not bounds:
-        return wanted
-    least = quantities.parse(bounds.get("min", "0"))
-    amount = max(wanted, least)
-    if "step" in bounds:
-        step = quantities.parse(bounds["step"])
-        amount = least + ceil((amount - least) / step) * step
-    return None if "max" in bounds and amount > quantities.parse(bounds["max"]) else amount
+        values = policy.get("validValues")
+        return not values or amount in map(quantities.parse, values)
+    if "max" in bounds and amount > quantities.parse(bounds["max"]):
+        return False
+    if "step" not in bounds:
+        return True
+    unit = _unit(bounds)
+    step, first = (ceil(quantities.parse(bounds.get(name, "0")) / unit) for name in ("step", "min"))
+    return (ceil(amount / unit) - first) % step == 0
+
+
+def _unit(bounds: Mapping[str, Any]) -> Fraction:
+    """Return what a range is counted in."""
+    amounts = [quantities.parse(bounds[name]) / _THOUSANDTH for name in ("min", "max", "step") if name in bounds]
+    fine = all(amount.denominator == 1 and amount <= _GREATEST for amount in amounts)
+    return _THOUSANDTH if fine else Fraction(1)

@@ -11,8 +11,15 @@ from dra.engine.allocate.inventory import Candidate
 from dra.model.claims import ResourceClaim
 from dra.model.classes import DeviceClass, DeviceSelector
 from dra.model.meta import Key, Uid
-from dra.model.requests import AllocationMode, DeviceAsk, DeviceClaim, DeviceClaimConfiguration, ExactDeviceRequest
-from dra.model.taints import EXISTS, DeviceTaint, DeviceToleration
+from dra.model.requests import (
+    AllocationMode,
+    DeviceAsk,
+    DeviceClaim,
+    DeviceClaimConfiguration,
+    DeviceConstraint,
+    ExactDeviceRequest,
+)
+from dra.model.taints import EQUAL, EXISTS, DeviceTaint, DeviceToleration
 
 RESULTS_MAX: Final = 32
 """Devices that one claim may have (upstream ``AllocationResultsMaxSize``)."""
@@ -42,9 +49,10 @@ class Ask:
     """How many devices; None: all there are."""
     admin: bool
     tolerations: tuple[DeviceToleration, ...]
+    device_class: str
     class_config: tuple[dict[str, Any], ...]
     shares: Mapping[str, str] = field(default_factory=dict)
-    """How much is wanted of the capacity of devices that may be shared."""
+    """How much is wanted of each capacity of a device (``capacity.requests``)."""
 
     def means(self, candidate: Candidate) -> bool:
         """Whether it asks for such a device; raises SelectorError."""
@@ -103,16 +111,17 @@ def prepare(claim: ResourceClaim, classes: Mapping[str, DeviceClass]) -> Wanted:
         key=claim.metadata.key,
         uid=claim.metadata.uid,
         requests=tuple(requests),
-        constraints=tuple(
-            Constraint(
-                attribute=c.match_attribute or c.distinct_attribute or "",
-                distinct=c.match_attribute is None,
-                requests=frozenset(c.requests) if c.requests else None,
-            )
-            for c in devices.constraints or ()
-        ),
+        constraints=tuple(_constraint(each, number) for number, each in enumerate(devices.constraints or ())),
         config=tuple(devices.config or ()),
     )
+
+
+def _constraint(found: DeviceConstraint, number: int) -> Constraint:
+    attribute = found.match_attribute or found.distinct_attribute
+    if not attribute:
+        raise UnsatisfiableError(f"constraint #{number}: neither matchAttribute nor distinctAttribute is known here")
+    requests = frozenset(found.requests) if found.requests else None
+    return Constraint(attribute=attribute, distinct=not found.match_attribute, requests=requests)
 
 
 def _ask(ask: DeviceAsk, name: str, parent: str, classes: Mapping[str, DeviceClass]) -> Ask:
@@ -132,12 +141,15 @@ def _ask(ask: DeviceAsk, name: str, parent: str, classes: Mapping[str, DeviceCla
         count=ask.count if ask.allocation_mode == AllocationMode.EXACT_COUNT else None,
         admin=isinstance(ask, ExactDeviceRequest) and ask.admin_access is True,
         tolerations=tuple(ask.tolerations or ()),
+        device_class=found.metadata.name,
         class_config=tuple(found.spec.config or ()),
         shares=(ask.capacity.requests if ask.capacity is not None else None) or {},
     )
 
 
 def _compiled(selectors: list[DeviceSelector] | None, where: str) -> list[Selector]:
+    if any(each.cel is None for each in selectors or ()):
+        raise UnsatisfiableError(f"{where}: a selector is no CEL expression, and nothing else is known here")
     try:
         return [selector(each.cel.expression) for each in selectors or () if each.cel is not None]
     except MalformedSelectorError as error:
@@ -156,4 +168,4 @@ def _tolerated(taint: DeviceTaint, by: DeviceToleration) -> bool:
         return False
     if by.operator == EXISTS:
         return by.key in {"", taint.key}
-    return by.key == taint.key and by.value == taint.value
+    return by.operator in {"", EQUAL} and by.key in {"", taint.key} and by.value == taint.value

@@ -167,6 +167,7 @@ class Search:
             return
         placed = [c.status.allocation for c in beside if c.status.allocation is not None]
         vouched = not beyond(shape.pod) or UNAVAILABLE in _verdict(shape.pod)
+        given_up = False
         for room in self._picture.rooms.values():
             yield
             if not room.known or unsuited(room, shape.demand) is not None:
@@ -178,8 +179,12 @@ class Search:
                 continue
             wanted = more if inside else [self._wanted, *more]
             yield from self._judge(wanted, room)
-            if not wanted or self._finds(wanted, room):
+            found = self._finds(wanted, room) if wanted else True
+            given_up = given_up or found is None
+            if found:
                 (shape.inside if inside else shape.outside).append(room)
+        if given_up:
+            shape.outside.clear()
 
     def _judge(self, wanted: Sequence[Wanted], room: Room) -> Iterator[None]:
         """Have the selectors asked about the devices of a node, before the allocator asks them all at once."""
@@ -190,7 +195,8 @@ class Search:
             for candidate in share.candidates:
                 yield from candidate.judge(asks)
 
-    def _finds(self, wanted: Sequence[Wanted], room: Room) -> bool:
+    def _finds(self, wanted: Sequence[Wanted], room: Room) -> bool | None:
+        """Return whether a node has the devices; None if kube-scheduler would give up the pod, for all nodes."""
         picture = self._picture
         offer = picture.inventory.offer(room.name, room.labels)
         if not offer.shares and any(each.requests for each in wanted):
@@ -199,7 +205,7 @@ class Search:
             wanted, offer=offer, ledger=self._ledger, shares=picture.shares, conditional=True, steps=STEPS
         )
         if isinstance(solution, Refusal):
-            return False
+            return None if solution.fatal else False
         made = allocations(wanted, solution, node=room.name, share_id=lambda: "")
         return not any(tolerated(t) < NEVER for each in made for t in picture.taints.on(each))
 

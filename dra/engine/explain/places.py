@@ -165,7 +165,7 @@ def _devices(scene: Scene, room: Room, wanted: Sequence[Wanted], having: Counter
     if not wanted:
         return
     offer = scene.inventory.offer(room.name, room.labels)
-    solution = allocate(wanted, offer=offer, ledger=scene.world.ledger, shares=scene.shares)
+    solution = allocate(wanted, offer=offer, ledger=scene.world.ledger, shares=scene.shares, conditional=True)
     if not isinstance(solution, Refusal):
         return
     counted = tuple(_count(scene, offer, ask, having) for claim in wanted for asks in claim.requests for ask in asks)
@@ -198,7 +198,10 @@ def _means(ask: Ask, candidate: Candidate) -> bool:
 
 def _beyond(offer: Offer, refusal: Refusal, counted: Sequence[Devices]) -> Iterator[str]:
     """Yield what the numbers do not say."""
-    states = {State.INCOMPLETE: "is being updated: slices of it are missing", State.INVALID: "has a device twice"}
+    states = {
+        State.INCOMPLETE: "is being updated: slices of it are missing",
+        State.INVALID: "is invalid: devices or counters contradict",
+    }
     for share in offer.shares:
         if share.state is not State.COMPLETE:
             yield f"pool {'/'.join(share.pool.key)} {states[share.state]}"

@@ -1,6 +1,6 @@
 """Tries everything: slow, and written from the rules alone."""
 
-from itertools import combinations_with_replacement, product
+from itertools import combinations, product
 
 from dra.model.requests import DeviceClaim
 
@@ -20,9 +20,10 @@ def solvable(claims, slices, held):
         for _, ask in chosen:
             meant = [d for d in devices if _means(ask, d)]
             if ask.allocation_mode == "All":
+                meant = [d for d in meant if ask.capacity is None or d[1].capacity]
                 options.append([] if broken or not meant else [tuple(meant)])
             else:
-                options.append(list(combinations_with_replacement(meant, ask.count)))
+                options.append(list(combinations(meant, ask.count)))
         for picked in product(*options):
             solution = [
                 (number, name, ask, device)
@@ -46,16 +47,14 @@ def violation(solution, claims, slices, held):
 
 
 def _taken_twice(solution, held):
-    shared = {_id(device) for _, _, ask, device in solution if device[1].allow_multiple_allocations and not _admin(ask)}
-    if shared & set(held):
-        return "a shared device is held as a whole"
-    owned = [_id(device) for _, _, ask, device in solution if not _admin(ask) and _id(device) not in shared]
-    if len(owned) != len(set(owned)) or set(owned) & set(held):
-        return "a device has two owners"
-    admin = [(number, _id(device)) for number, _, ask, device in solution if _admin(ask)]
-    whole = [(number, each) for number, _, ask, device in solution if not _admin(ask) for each in [_id(device)]]
-    per_claim = admin + [each for each in whole if each[1] not in shared]
-    return "a claim has a device twice" if len(per_claim) != len(set(per_claim)) else None
+    taken = {}
+    for number, _, ask, device in solution:
+        claims = taken.setdefault(_id(device), set())
+        if number in claims if _admin(ask) else claims or _id(device) in held:
+            return "a device has two owners"
+        if not device[1].allow_multiple_allocations:
+            claims.add(number)
+    return None
 
 
 def _tainted(solution):
@@ -70,16 +69,18 @@ def _overdrawn(solution, slices, held):
         pool = each.spec.pool.name
         for counters in each.spec.shared_counters or ():
             limit = int(counters["counters"]["memory"]["value"])
-            used = {d.name for _, _, ask, (p, d) in solution if p == pool and not _admin(ask)}
-            used |= {name for p, name in held if p == pool}
-            if sum(_draws(d) for d in each.spec.devices if d.name in used) > limit:
+            picked = [d for _, _, _, (p, d) in solution if p == pool and d.consumes_counters]
+            drawn = [d for d in picked if not d.allow_multiple_allocations]
+            drawn += {d.name: d for d in picked if d.allow_multiple_allocations}.values()
+            drawn += [d for d in each.spec.devices if (pool, d.name) in held]
+            if picked and sum(map(_draws, drawn)) > limit:
                 return f"counters of {pool} are overdrawn"
     return None
 
 
 def _too_small(solution):
     for each in {_id(device) for _, _, _, device in solution}:
-        takers = [(ask, device[1]) for _, _, ask, device in solution if _id(device) == each and not _admin(ask)]
+        takers = [(ask, device[1]) for _, _, ask, device in solution if _id(device) == each]
         parts = [int(ask.capacity.requests["memory"]) if ask.capacity else None for ask, _ in takers]
         for (_, device), part in zip(takers, parts, strict=True):
             if part is not None and not device.capacity:

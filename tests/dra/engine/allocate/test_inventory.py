@@ -106,9 +106,9 @@ def test_attributes_are_found_with_and_without_the_drivers_domain():
     [share] = inventory(slice_of(device("a", numa=1, **{"other.org/rack": "r"}))).offer(NODE, {}).shares
     [candidate] = share.candidates
 
-    assert candidate.attribute(f"{DRIVER}/numa") == ("int", 1)
-    assert candidate.attribute("other.org/rack") == ("string", "r")
-    assert candidate.attribute("other.org/numa") is None
+    assert candidate.values(f"{DRIVER}/numa") == ("int", {1})
+    assert candidate.values("other.org/rack") == ("string", {"r"})
+    assert candidate.values("other.org/numa") is None
 
 
 def test_selectors_of_a_request_are_asked_up_to_the_first_that_the_device_does_not_satisfy():

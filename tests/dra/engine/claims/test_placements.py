@@ -202,3 +202,16 @@ def test_what_the_nodes_of_the_allocation_lack_is_room_or_they_do_not_suit():
 def test_a_claim_that_cannot_be_read_is_no_answer():
     with pytest.raises(UnsatisfiableError):
         asked(of=allocated(exactly(cls="unheard-of")))
+
+
+@pytest.mark.parametrize(
+    ("there", "expected"),
+    [
+        pytest.param((), "elsewhere", id="suits"),
+        pytest.param((own("n3", device("gpu-0")),), "nowhere", id="fails-on-a-device-of-any-node"),
+    ],
+)
+def test_where_a_selector(there, expected):
+    selector = {"cel": {"expression": f'device.attributes["{DRIVER}"].numa == 1'}}
+    of = allocated(exactly(selectors=[selector]))
+    assert verdict(asked(of=of, slices=[*(own(n, device("gpu-0", numa=1)) for n in ("n1", "n2")), *there])) == expected

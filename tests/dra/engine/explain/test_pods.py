@@ -92,6 +92,14 @@ def test_nodes_are_told_in_groups(facts, groups, way):
     assert facts.advice.way is way
 
 
+def test_devices_with_binding_conditions_can_be_had():
+    slice_ = offer("n1", devices=0)
+    slice_["spec"]["devices"] = [
+        {"name": "gpu-0", "bindingConditions": ["Ready"], "bindingFailureConditions": ["Lost"]}
+    ]
+    assert shape(told(claim("c"), nodes=[node("n1")], slices=[slice_])) == [(1, [])]
+
+
 def test_what_a_node_keeps_is_said_with_what_it_has():
     (group,) = told(claim("c"), nodes=[node("n1", keeps='{"resources": {"cpu": "7500m"}}')]).groups
     assert group.barriers[0].detail == "cpu: 1 asked for, 0.5 of 0.5 free; the node keeps 7.5"
