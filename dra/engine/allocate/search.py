@@ -31,7 +31,7 @@ from dra.engine.allocate.wanted import RESULTS_MAX, Ask, Wanted
 from dra.engine.ledger import Item, Ledger
 
 STEPS_MAX: Final = 20_000
-"""Picks after which a search gives up: some tenths of a second."""
+"""Picks after which a search gives up: a second at most."""
 
 
 _NOTHING: Final = Fraction(0)
@@ -195,7 +195,7 @@ class _Search:
         """Pick all devices that a request asks for."""
         picked: list[Candidate] = []
         for candidate in self._all[ask]:
-            if not self._available(candidate, ask, claim):
+            if self._in_use(candidate, ask, claim) or not self._available(candidate, ask):
                 break
             if not self._admitted(candidate, ask):
                 why = "because a claim constraint would not be satisfied"
@@ -252,8 +252,7 @@ class _Search:
             for each in asked
             if not self._in_use(each.candidate, ask, claim)
             and (
-                each.error is not None
-                or (self._available(each.candidate, ask, claim) and self._admitted(each.candidate, ask))
+                each.error is not None or (self._available(each.candidate, ask) and self._admitted(each.candidate, ask))
             )
         ]
 
@@ -272,13 +271,11 @@ class _Search:
         held = self._ledger.holder(candidate.item) is not None if _shared(candidate) else not self._free(candidate)
         return bool(taken) or held
 
-    def _available(self, candidate: Candidate, ask: Ask, claim: int) -> bool:
-        """Whether a device can be had beside what is picked so far: nobody has it, or enough of it is left."""
+    def _available(self, candidate: Candidate, ask: Ask) -> bool:
+        """Whether enough is left of a device and its counters beside what is picked, and its taints are tolerated."""
         device = candidate.device
-        if self._in_use(candidate, ask, claim):
-            return False
         wanted = self._part(candidate, ask)
-        if wanted is None or not fits(device, wanted, self._gone(candidate.item)):
+        if wanted is None or (wanted and not fits(device, wanted, self._gone(candidate.item))):
             return False
         if device.consumes_counters and not self._drawn(candidate) and not self._fits(candidate):
             return False

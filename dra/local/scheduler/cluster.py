@@ -3,7 +3,10 @@
 A pod that is about to be bound is in its room already (`assume`): until the watch shows it there, or its binding fails.
 """
 
-from dra.engine.allocate import Inventory
+from collections.abc import Sequence
+
+from dra.engine.allocate import Inventory, Refusal, Wanted, allocate
+from dra.engine.allocate.search import Solution
 from dra.engine.fit import Room, amounts_of
 from dra.local.scheduler.holdings import Holdings
 from dra.model.classes import DeviceClass
@@ -14,7 +17,9 @@ from dra.model.placement import Host, PlacedPod
 class Cluster:
     """All of it."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, conditional: bool = False) -> None:
+        """``conditional``: devices with binding conditions are allocated, as if their drivers met them at once."""
+        self.conditional = conditional
         self.claims = Holdings()
         self.inventory = Inventory()
         self.classes: dict[str, DeviceClass] = {}
@@ -34,6 +39,12 @@ class Cluster:
         """Return a node."""
         room = self._rooms.get(name)
         return room if room is not None and room.known else None
+
+    def allocate(self, wanted: Sequence[Wanted], room: Room) -> Solution | Refusal:
+        """Return devices of a node for all claims at once, or why there are none."""
+        offer = self.inventory.offer(room.name, room.labels)
+        ledger, shares = self.claims.ledger, self.claims.shares
+        return allocate(wanted, offer=offer, ledger=ledger, shares=shares, conditional=self.conditional)
 
     def observe_host(self, host: Host) -> Room | None:
         """Take in a node; return it if that may matter to a pod."""

@@ -19,7 +19,7 @@ from types import MappingProxyType
 from typing import Final, TypeAlias
 from uuid import UUID
 
-from dra.engine.allocate import Refusal, UnsatisfiableError, Wanted, allocate, allocations, prepare
+from dra.engine.allocate import Refusal, UnsatisfiableError, Wanted, allocations, prepare
 from dra.engine.fit import Room, lacks, score, unsuited
 from dra.local.scheduler.cluster import Cluster
 from dra.local.scheduler.extending import Advisor
@@ -239,8 +239,7 @@ def _best(
     rated.sort(key=_by_rating, reverse=True)
     wanted = [each for _, each in claims.wanted]
     for _, _, room in rated:
-        offer = cluster.inventory.offer(room.name, room.labels)
-        solution = allocate(wanted, offer=offer, ledger=cluster.claims.ledger, shares=cluster.claims.shares)
+        solution = cluster.allocate(wanted, room)
         if isinstance(solution, Refusal):
             reasons[solution.text] += 1
             continue

@@ -17,7 +17,7 @@ from copy import copy
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from dra.engine.allocate import Refusal, allocate
+from dra.engine.allocate import Refusal
 from dra.engine.fit import Demand, Room, lacks, unsuited
 from dra.local.scheduler.cluster import Cluster
 from dra.local.scheduler.cycle import ENOUGH, Claims, gather, reaches
@@ -170,10 +170,7 @@ def _usable(room: Room, claims: Claims, cluster: Cluster) -> bool:
     if not claims.wanted:
         return True
     wanted = [each for _, each in claims.wanted]
-    offer = cluster.inventory.offer(room.name, room.labels)
-    return not isinstance(
-        allocate(wanted, offer=offer, ledger=cluster.claims.ledger, shares=cluster.claims.shares), Refusal
-    )
+    return not isinstance(cluster.allocate(wanted, room), Refusal)
 
 
 class _Later(str):

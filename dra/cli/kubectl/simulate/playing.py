@@ -93,7 +93,7 @@ def play(snapshot: Snapshot, wishes: Wishes) -> Outcome:
 class _Play:
     def __init__(self, snapshot: Snapshot, wishes: Wishes) -> None:
         self._snapshot = _with(snapshot, wishes)
-        self._cluster = Cluster()
+        self._cluster = Cluster(conditional=True)
         self._chance = Random(SEED)  # noqa: S311 - ties between nodes
         self._start = 0
         self._without_limit = snapshot.leader.presence is Presence.RUNNING

@@ -9,7 +9,7 @@ from dra.cli.kubectl.manifests import MalformedManifestError
 from dra.cli.kubectl.reading import bundle
 from dra.cli.kubectl.simulate.wishes import read
 from tests.dra.cli.kubectl.simulate.manifests import asking, manifest, placed, template, using
-from tests.dra.engine.explain.scenes import claim, entry, node, pod, snapshot
+from tests.dra.engine.explain.scenes import claim, entry, node, offer, pod, snapshot
 
 
 def test_pods_that_share_a_claim_go_where_its_device_is(simulate):
@@ -54,6 +54,14 @@ def test_what_is_held_is_not_given_again_and_pods_that_wait_already_come_first(s
 def test_a_change_of_the_cluster_can_be_tried(simulate, options, count):
     job = manifest("Job", "train", {"parallelism": 20, "template": {"spec": using(template="t")}}, version="batch/v1")
     assert len(placed(simulate(template("t"), job, options=options))) == count
+
+
+def test_devices_with_binding_conditions_count_as_ready(simulate):
+    slow = offer("n1", devices=0)
+    conditions = {"bindingConditions": ["Ready"], "bindingFailureConditions": ["Lost"]}
+    slow["spec"]["devices"] = [{"name": "gpu-0", **conditions}]
+    cluster = snapshot(nodes=[node("n1")], slices=[slow])
+    assert placed(simulate(asking("c"), manifest("Pod", "p", using("c")), cluster=cluster)) == {"p"}
 
 
 def test_what_a_node_keeps_is_not_there(simulate):
