@@ -73,6 +73,19 @@ def test_a_template_is_judged_by_what_it_gives_its_claims():
     )
 
 
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pytest.param("storageversionmigrations.storagemigration.k8s.io", id="served-by-default-from-1.37-on"),
+        pytest.param("devicetaintrules.resource.k8s.io", id="stable-from-1.37-on"),
+        pytest.param("resourcepoolstatusrequests.resource.k8s.io", id="alpha"),
+        pytest.param("storageversions.internal.apiserver.k8s.io", id="alpha-and-of-the-api-server-itself"),
+    ],
+)
+def test_kinds_without_a_namespace_that_later_versions_of_kubernetes_serve_are_refused(kind):
+    assert "which is in no namespace" in (judged(annotated(f"{kind}/x")) or "")
+
+
 def test_a_claim_without_a_name_yet_is_told_by_what_it_will_begin_with():
     claim = {"metadata": {"generateName": "train-", "annotations": {RESERVED_FOR: "nodes/n"}}}
     assert judged(claim).startswith("claim ml/train-: ")
