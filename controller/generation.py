@@ -12,6 +12,7 @@ and until then the garbage collector would delete one claim after the other.
 import logging
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from controller.leadership import Leadership
@@ -166,22 +167,23 @@ class GenerationLoop:
 
     async def _create(self, action: CreateClaim, view: OwnerView) -> bool:
         """Make a claim; return False if the API server cannot have it as it was asked for."""
-        admin = "true" if asks_for_admin_access(action.template.spec.spec.get("devices")) else "false"
+        admin = asks_for_admin_access(action.template.spec.spec.get("devices"))
+        count = partial(self._metrics.created, admin_access=admin, owner=action.owner.kind)
         try:
-            if admin == "true" and not await self._keeps_admin_access(action):
-                self._metrics.creations.labels("failure", admin).inc()
+            if admin and not await self._keeps_admin_access(action):
+                count("failure")
                 self._publisher.publish(
                     ("", view.owner.uid), [failure(view.owner, action.entry, NO_ADMIN_ACCESS)], now=self._clock.now()
                 )
                 return False
             claim = await self._post(action, dry_run=False)
         except ApiError as error:
-            self._metrics.creations.labels("failure", admin).inc()
+            count("failure")
             # Upstream names the claim there, which has no name yet.
             told = failure(view.owner, action.entry, f"create ResourceClaim : {error.message}")
             self._publisher.publish(("", view.owner.uid), [told], now=self._clock.now())
             raise
-        self._metrics.creations.labels("success", admin).inc()
+        count("success")
         self._world.observe_claim(claim, now=self._clock.now(), ours=True)
         return True
 

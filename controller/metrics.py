@@ -2,7 +2,7 @@
 
 import collections
 from collections.abc import Callable, Iterable, Iterator
-from typing import Final
+from typing import Final, Literal
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.core import GaugeMetricFamily, Metric
@@ -11,11 +11,13 @@ from prometheus_client.registry import Collector
 from dra.engine.actions import SetReservedFor
 from dra.engine.census import Census, HeldBy
 from dra.engine.claims.view import ClaimView
+from dra.engine.generation.owners import OwnerKind
 from dra.engine.instants import Instant
 from dra.engine.reasons import Code
 from dra.engine.taints import Source
 from dra.engine.window import UNLISTED
 from dra.model.claims import EXTENDED_RESOURCE_CLAIM, POD_CLAIM_NAME, ResourceClaim
+from dra.model.references import POD_GROUPS
 from dra.model.templates import asks_for_admin_access
 from dra.telemetry import dropped, exposition
 
@@ -24,7 +26,9 @@ _COST: Final = (0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5)
 
 
 class ClaimCensus(Collector):
-    """How many claims there are, named and labelled as kube-controller-manager's."""
+    """How many claims there are, named and labelled as kube-controller-manager's of 1.37, and of 1.36 and before."""
+
+    NAMES: Final = ("dynamic_resource_allocation_resource_claims", "resourceclaim_controller_resource_claims")
 
     def __init__(self, claims: Callable[[], Iterable[ResourceClaim]]) -> None:
         self._claims = claims
@@ -39,14 +43,16 @@ class ClaimCensus(Collector):
             )
             for claim in self._claims()
         )
-        family = GaugeMetricFamily(
-            "resourceclaim_controller_resource_claims",
-            "Claims by allocation, adminAccess and source (resource_claim_template, extended_resource, or by hand)",
-            labels=["allocated", "admin_access", "source"],
-        )
-        for labels, count in sorted(found.items()):
-            family.add_metric(list(labels), count)
-        yield family
+        for name, versions in zip(self.NAMES, ("1.37", "1.36 and before"), strict=True):
+            family = GaugeMetricFamily(
+                name,
+                "Claims by allocation, adminAccess and source (resource_claim_template, extended_resource, or by "
+                f"hand); named and labelled as by kube-controller-manager {versions}",
+                labels=["allocated", "admin_access", "source"],
+            )
+            for labels, count in sorted(found.items()):
+                family.add_metric(list(labels), count)
+            yield family
 
 
 class DeviceCensus(Collector):
@@ -153,8 +159,14 @@ class Metrics:
             registry=self.registry,
         )
         self.creations = Counter(
+            "dynamic_resource_allocation_resourceclaim_creates",
+            "Creations of claims from templates; named and labelled as by kube-controller-manager 1.37",
+            ["status", "admin_access", "owner_api_group", "owner_api_kind"],
+            registry=self.registry,
+        )
+        self.creations_before = Counter(
             "resourceclaim_controller_creates",
-            "Creations of claims from templates; named and labelled as kube-controller-manager's",
+            "Creations of claims from templates; named and labelled as by kube-controller-manager 1.36 and before",
             ["status", "admin_access"],
             registry=self.registry,
         )
@@ -173,6 +185,13 @@ class Metrics:
             self.reasons.labels(code.value)
         for source in Source:
             self.evicted.labels(source.value)
+
+    def created(self, status: Literal["success", "failure"], *, admin_access: bool, owner: OwnerKind) -> None:
+        """Count one creation of a claim from a template for a pod or PodGroup."""
+        admin = _word(admin_access)
+        group = POD_GROUPS.group if owner is OwnerKind.POD_GROUP else ""
+        self.creations.labels(status, admin, group, owner.value).inc()
+        self.creations_before.labels(status, admin).inc()
 
     def count_claims(self, claims: Callable[[], Iterable[ResourceClaim]]) -> None:
         """Tell at each scrape how many claims there are."""

@@ -66,8 +66,8 @@ def steps(transport):
     return [(request.method, request.path) for request in transport.requests]
 
 
-def created(metrics, status):
-    return metrics.creations.labels(status, "false")._value.get()
+def created(metrics, status, *, group="", kind="Pod"):
+    return metrics.creations.labels(status, "false", group, kind)._value.get()
 
 
 async def test_a_claim_is_made_and_then_recorded_and_then_all_is_well(world, generating, metrics):
@@ -195,14 +195,16 @@ async def test_claims_of_a_group_that_is_gone_are_not_made_anew(world, generatin
         assert world.owner_view("uid-g") is None
 
 
-async def test_a_group_has_its_claims_made_in_the_version_that_is_served(world, generating):
-    world.owners.groups_in = "v1alpha2"
+@pytest.mark.parametrize("version", ["v1beta1", "v1alpha2"], ids=["1.37", "1.36"])
+async def test_a_group_has_its_claims_made_in_the_version_that_is_served(world, generating, metrics, version):
+    world.owners.groups_in = version
     see(world, template(), group(entry("a")))
     async with generating(Server(group(entry("a")))) as transport:
-        assert steps(transport) == [("POST", CLAIMS), ("PATCH", GROUP_STATUS)]
+        assert steps(transport) == [("POST", CLAIMS), ("PATCH", GROUP_STATUS.replace("v1alpha2", version))]
         claim, record = map(body_of, transport.requests)
-        assert claim["metadata"]["ownerReferences"][0]["apiVersion"] == "scheduling.k8s.io/v1alpha2"
-        assert (record["apiVersion"], record["kind"]) == ("scheduling.k8s.io/v1alpha2", "PodGroup")
+        assert claim["metadata"]["ownerReferences"][0]["apiVersion"] == f"scheduling.k8s.io/{version}"
+        assert (record["apiVersion"], record["kind"]) == (f"scheduling.k8s.io/{version}", "PodGroup")
+        assert created(metrics, "success", group="scheduling.k8s.io", kind="PodGroup") == 1
 
 
 async def test_one_that_cannot_be_decided_stops_no_other_and_is_tried_again(world, generating, metrics, monkeypatch):

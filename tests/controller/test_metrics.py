@@ -5,6 +5,7 @@ import pytest
 from controller.metrics import Metrics
 from dra.engine.actions import SetReservedFor
 from dra.engine.claims.view import History
+from dra.engine.generation.owners import OwnerKind
 from dra.engine.window import Listing
 from tests.dra.engine.examples import JOB, KEY, NOON, allocation, claim, uid, view, waiting
 
@@ -32,3 +33,48 @@ def test_how_long_pods_waited_for_their_entry_is_measured(history, listing, expe
         for room in ("free", "full")
     }
     assert {room: value for room, value in sums.items() if value is not None} == (dict([expected]) if expected else {})
+
+
+@pytest.mark.parametrize(
+    ("name", "labels"),
+    [
+        pytest.param(
+            "dynamic_resource_allocation_resourceclaim_creates_total",
+            {"owner_api_group": "scheduling.k8s.io", "owner_api_kind": "PodGroup"},
+            id="since-1.37-for-podgroups",
+        ),
+        pytest.param(
+            "dynamic_resource_allocation_resourceclaim_creates_total",
+            {"owner_api_group": "", "owner_api_kind": "Pod"},
+            id="since-1.37-for-pods",
+        ),
+        pytest.param("resourceclaim_controller_creates_total", {}, id="up-to-1.36"),
+    ],
+)
+def test_a_claim_that_is_made_counts_under_the_names_of_both_stock_controllers(name, labels):
+    metrics = Metrics()
+    metrics.created("success", admin_access=False, owner=OwnerKind.POD)
+    metrics.created("success", admin_access=False, owner=OwnerKind.POD_GROUP)
+    made = metrics.registry.get_sample_value(name, {"status": "success", "admin_access": "false", **labels})
+    assert made == (1.0 if labels else 2.0)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("dynamic_resource_allocation_resource_claims", id="since-1.37"),
+        pytest.param("resourceclaim_controller_resource_claims", id="up-to-1.36"),
+    ],
+)
+def test_claims_are_counted_under_the_names_of_both_stock_controllers(name):
+    metrics = Metrics()
+    metrics.count_claims(
+        lambda: [claim(allocation=allocation()), claim("free", allocation=None), claim("free-too", allocation=None)]
+    )
+    counted = {
+        allocated: metrics.registry.get_sample_value(
+            name, {"allocated": allocated, "admin_access": "false", "source": ""}
+        )
+        for allocated in ("true", "false")
+    }
+    assert counted == {"true": 1.0, "false": 2.0}

@@ -16,8 +16,10 @@ from dra.api.reservations.model import Phase
 from dra.cli.reference import markdown
 from dra.engine import census
 from dra.engine.census import STAGES, HeldBy
+from dra.engine.generation.owners import OwnerKind
 from dra.engine.taints import Source
 from dra.engine.world import World
+from dra.model.references import POD_GROUPS
 from dra.serving.connections import Drop
 from kubeletplugin.metrics import Metrics as PluginMetrics
 
@@ -32,6 +34,8 @@ LABELS: Final = {
     "method": "HTTP method",
     "operation": "`prepare`, `unprepare`",
     "outcome": ", ".join(f"`{each}`" for each in OUTCOMES),
+    "owner_api_group": f"empty for pods, `{POD_GROUPS.group}` for PodGroups",
+    "owner_api_kind": ", ".join(f"`{each.value}`" for each in OwnerKind),
     "phase": ", ".join(f"`{each.value}`" for each in Phase if each.value),
     "reason": "those of [reasons](reasons.md#of-claims-and-pods); of the kubelet plugin, "
     "[its own](reasons.md#of-the-kubelet-plugin)",

@@ -10,8 +10,8 @@ from dra.cli.reference.metrics import LABELS, families
 FAMILIES = [
     pytest.param(family, id=f"{process}-{family.name}") for process, found in families().items() for family in found
 ]
-UPSTREAM = "resourceclaim_controller_"
-"""Named by kube-controller-manager, whose dashboards and alerts go on working."""
+UPSTREAM = ("resourceclaim_controller_", "dynamic_resource_allocation_")
+"""Named by kube-controller-manager up to 1.36 and from 1.37 on; its dashboards and alerts go on working."""
 
 UNBOUNDED = {"pod", "claim", "namespace", "node", "uid", "name", "workload", "message", "error"}
 
@@ -19,7 +19,7 @@ UNBOUNDED = {"pod", "claim", "namespace", "node", "uid", "name", "workload", "me
 @pytest.mark.parametrize("family", FAMILIES)
 def test_names_follow_the_rules_of_prometheus(family):
     assert re.fullmatch(r"[a-z][a-z0-9]*(_[a-z0-9]+)*", family.name)
-    assert family.name.startswith(("dra_reserve_", UPSTREAM))
+    assert family.name.startswith(("dra_reserve_", *UPSTREAM))
     assert (family.type == "counter") == family.name.endswith("_total")
     assert not family.name.endswith(("_bucket", "_sum", "_count", "_gauge", "_counter", "_histogram"))
     if family.type == "histogram":
