@@ -174,12 +174,13 @@ def main() -> int:
         installation.install(cluster.admin_kubeconfig)
         installation.install(cluster.admin_kubeconfig, kustomization=DEPLOY)
         rounds = asyncio.run(measure(cluster, port, pods=pods, runs=runs))
+        version = cluster.kubernetes.removeprefix("v")
     told = f"{arguments.nodes} nodes, {pods} pods at once, {HELD} reservations held, medians of {runs} rounds"
     text = "\n".join(
         (
             f"{told}; {os.cpu_count()} cores.",
             "",
-            "| kube-scheduler 1.36.3 | pods/s | of stock | in each round | extender, ms of a core per pod |",
+            f"| kube-scheduler {version} | pods/s | of stock | in each round | extender, ms of a core per pod |",
             "|---|---:|---:|---|---:|",
             f"| without extender | {statistics.median(each.without for each in rounds):.1f} | 1.00 | | |",
             *(_row(way, rounds) for way in (HTTP, HTTPS)),

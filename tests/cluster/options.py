@@ -45,7 +45,7 @@ class Options:
     """How to start the components."""
 
     kubernetes: str | None = None
-    """The version, e.g. 1.35; none is the one that DRA_KUBERNETES chooses, or the newest."""
+    """The version, e.g. 1.35; none is the one that DRA_KUBERNETES chooses, or `binaries.DEFAULT`."""
     controllers: str = ALL_CONTROLLERS
     controller_limits: ClientLimits = FAST_CONTROLLERS
     scheduler_limits: ClientLimits = STOCK_SCHEDULER_LIMITS

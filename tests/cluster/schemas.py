@@ -24,8 +24,14 @@ import yaml
 from tests.cluster import binaries
 from tests.cluster.cluster import Cluster
 from tests.cluster.options import Options
+from tests.cluster.versions import Kind
 
 OUTPUT: Final = binaries.HERE.parents[1] / "dra" / "local" / "schemas" / "structures.json"
+
+KUBERNETES: Final = "1.36"
+"""What the local plane behaves as."""
+
+POD_GROUPS: Final = Kind.POD_GROUP.api_version(KUBERNETES)
 
 GROUP_VERSIONS: Final = (
     "api/v1",
@@ -42,14 +48,14 @@ GROUP_VERSIONS: Final = (
     "apis/rbac.authorization.k8s.io/v1",
     "apis/resource.k8s.io/v1",
     "apis/scheduling.k8s.io/v1",
-    "apis/scheduling.k8s.io/v1alpha2",
+    f"apis/{POD_GROUPS}",
     "apis/storage.k8s.io/v1",
 )
 
 OPTIONS: Final = Options(
-    kubernetes="1.36",
+    kubernetes=KUBERNETES,
     feature_gates={"GenericWorkload": True},
-    apiserver_flags=("--runtime-config=scheduling.k8s.io/v1alpha2=true",),
+    apiserver_flags=(f"--runtime-config={POD_GROUPS}=true",),
 )
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import fcntl
 import re
+import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -30,9 +32,27 @@ def test_a_version_is_chosen_by_any_of_its_names(monkeypatch: pytest.MonkeyPatch
     assert binaries.controlplane().version == binaries.controlplane("1.35").version == "v1.35.4"
 
 
-def test_the_newest_version_is_that_of_go_mod(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(binaries.CHOICE, raising=False)
-    assert binaries.controlplane().modules == "go.mod"
+def test_the_newest_version_is_that_of_go_mod() -> None:
+    assert binaries.controlplanes()[0].modules == "go.mod"
+
+
+@pytest.mark.parametrize("unset", [True, False], ids=["not-set", "empty"])
+def test_without_a_choice_it_is_the_default(monkeypatch: pytest.MonkeyPatch, unset: bool) -> None:  # noqa: FBT001 - a row
+    monkeypatch.setenv(binaries.CHOICE, "")
+    if unset:
+        monkeypatch.delenv(binaries.CHOICE)
+    assert binaries.controlplane().version.startswith(f"v{binaries.DEFAULT}.")
+
+
+def test_another_name_of_the_module_file_does_not_build_it_again(tmp_path: Path) -> None:
+    folder = tmp_path / "controlplane"
+    shutil.copytree(binaries.CONTROLPLANE, folder, ignore=shutil.ignore_patterns("kubernetes-*", "structures"))
+    newest = replace(binaries.controlplanes()[0], folder=folder)
+    older = replace(newest, modules="kubernetes-1.0.mod")
+    for suffix in (".mod", ".sum"):
+        shutil.copy(folder / f"go{suffix}", (folder / older.modules).with_suffix(suffix))
+    assert older.flags != newest.flags
+    assert older.digest() == newest.digest()
 
 
 def test_each_version_is_digested_by_its_own_module_files() -> None:

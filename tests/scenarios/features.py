@@ -18,6 +18,7 @@ from typing import Final
 
 from tests.cluster import binaries
 from tests.cluster.kubectl import kubectl
+from tests.cluster.versions import minor
 from tests.scenarios.target import Place
 
 EMULATED: Final = "v1.36.3"
@@ -75,8 +76,13 @@ class Feature(Enum):
     )
     TAINT_RULES = (
         36,
-        "administrators may taint devices by DeviceTaintRules (beta), with the feature gate `DRADeviceTaintRules`",
+        "administrators may taint devices by DeviceTaintRules, with the feature gate `DRADeviceTaintRules`",
         "no taint comes from an administrator",
+    )
+    TAINT_RULES_BY_DEFAULT = (
+        37,
+        "the same by default (`resource.k8s.io/v1`)",
+        "no taint comes from an administrator, unless the gate is on and `resource.k8s.io/v1beta2` is served",
     )
     POD_GROUPS = (
         36,
@@ -92,7 +98,7 @@ class Feature(Enum):
 
     def among(self, version: str) -> bool:
         """Tell whether a version such as v1.35.4 has it."""
-        return _minor(version) >= self.since and _minor(version) != self.broken_in
+        return minor(version) >= self.since and minor(version) != self.broken_in
 
 
 @cache
@@ -108,21 +114,17 @@ def kubernetes_version() -> str:
     return found[1]
 
 
-def _minor(version: str) -> int:
-    found = re.match(r"v?1\.(\d+)", version)
-    assert found is not None, version
-    return int(found[1])
-
-
 def table() -> str:
     """Return what each version that can be built here does, in Markdown."""
     versions = [program.version for program in reversed(binaries.controlplanes())]
-    heads = ["", *(f"1.{_minor(version)}" for version in versions), "without it"]
+    heads = ["", *(f"1.{minor(version)}" for version in versions), "without it"]
     lines = [heads, ["---", *(":-:" for _ in versions), "---"]]
     for feature in Feature:
         has = ("yes" if feature.among(version) else "–" for version in versions)
         lines.append([feature.does, *has, feature.without])
-    tried = f"Tried on {', '.join(version.removeprefix('v') for version in versions)}."
+    default = binaries.controlplane(binaries.DEFAULT).version
+    numbers = ", ".join(version.removeprefix("v") for version in versions)
+    tried = f"Tried on {numbers}. `make test-cluster` without VERSION runs {default.removeprefix('v')}, as CI does."
     return "".join(f"| {' | '.join(cells)} |\n" for cells in lines) + f"\n{tried}\n"
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tests.cluster.fake_nodes import BROKEN, FAKE
 from tests.cluster.kubelet import REAL
+from tests.scenarios.resources import POD_GROUPS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -124,8 +125,8 @@ def pods(prefix: str, count: int, shape: PodShape) -> list[Json]:
 def pod_group(name: str, shape: PodShape) -> Json:
     """Return a PodGroup whose pods are of that shape and share its claim."""
     return {
-        "apiVersion": "scheduling.k8s.io/v1alpha2",
-        "kind": "PodGroup",
+        "apiVersion": POD_GROUPS.api_version,
+        "kind": POD_GROUPS.kind,
         "metadata": {"name": name},
         "spec": {"schedulingPolicy": {"basic": {}}, "resourceClaims": [{"name": "device", **_claim_source(shape)}]},
     }

@@ -1,9 +1,12 @@
-"""Where the objects that scenarios use live in the API: the paths of their collections."""
+"""Where the objects that scenarios use live in the API of the cluster at hand: the paths of their collections."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
+
+from tests.cluster.versions import Kind
+from tests.scenarios.features import kubernetes_version
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -39,8 +42,10 @@ CLAIMS: Final = Resource("resource.k8s.io/v1", "ResourceClaim", "resourceclaims"
 CLAIM_TEMPLATES: Final = Resource("resource.k8s.io/v1", "ResourceClaimTemplate", "resourceclaimtemplates")
 DEVICE_CLASSES: Final = Resource("resource.k8s.io/v1", "DeviceClass", "deviceclasses", namespaced=False)
 RESOURCE_SLICES: Final = Resource("resource.k8s.io/v1", "ResourceSlice", "resourceslices", namespaced=False)
-DEVICE_TAINT_RULES: Final = Resource("resource.k8s.io/v1beta2", "DeviceTaintRule", "devicetaintrules", namespaced=False)
-POD_GROUPS: Final = Resource("scheduling.k8s.io/v1alpha2", "PodGroup", "podgroups")
+DEVICE_TAINT_RULES: Final = Resource(
+    Kind.DEVICE_TAINT_RULE.api_version(kubernetes_version()), "DeviceTaintRule", "devicetaintrules", namespaced=False
+)
+POD_GROUPS: Final = Resource(Kind.POD_GROUP.api_version(kubernetes_version()), "PodGroup", "podgroups")
 DISRUPTION_BUDGETS: Final = Resource("policy/v1", "PodDisruptionBudget", "poddisruptionbudgets")
 PRIORITY_CLASSES: Final = Resource("scheduling.k8s.io/v1", "PriorityClass", "priorityclasses", namespaced=False)
 CLUSTER_ROLES: Final = Resource("rbac.authorization.k8s.io/v1", "ClusterRole", "clusterroles", namespaced=False)

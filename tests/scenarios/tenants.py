@@ -18,7 +18,7 @@ from tests.scenarios.eventually import eventually
 from tests.scenarios.installation import LEASE, NAMESPACE, SERVICE_ACCOUNT
 from tests.scenarios.namespaces import Namespace
 from tests.scenarios.objects import FORCE_RELEASE, RESERVED_FOR, RESERVED_FOR_UID, PodShape
-from tests.scenarios.resources import CLAIMS, LEASES, PODS, RESOURCE_SLICES, Resource
+from tests.scenarios.resources import CLAIMS, DEVICE_TAINT_RULES, LEASES, PODS, RESOURCE_SLICES, Resource
 
 ROLES: Final = Resource("rbac.authorization.k8s.io/v1", "Role", "roles")
 POLICIES: Final = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
@@ -171,7 +171,7 @@ INDIRECTLY: Final = (
     ),
     Row(
         name="taint-anothers-device",
-        play=request("POST", "/apis/resource.k8s.io/v1beta2/devicetaintrules", {}),
+        play=request("POST", DEVICE_TAINT_RULES.path(), {}),
         refused=403,
     ),
     Row(

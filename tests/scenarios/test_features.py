@@ -133,14 +133,28 @@ async def places_partly_allocated_pods(namespace: Namespace, target: Target) -> 
     return True
 
 
-def has_gate(gate: str) -> Callable[[Namespace, Target], Awaitable[bool]]:
-    async def look(namespace: Namespace, target: Target) -> bool:
-        del namespace
-        command = [*target.cluster.apiserver.command[:2], "--help"]
-        told = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, check=True)
-        return gate in told.stdout
+async def serves_taint_rules(namespace: Namespace, target: Target) -> bool:
+    del target
+    served = await namespace.api.request("GET", "/apis/resource.k8s.io/v1")
+    return any(each["name"] == "devicetaintrules" for each in served["resources"])
 
-    return look
+
+async def has_taint_rules(namespace: Namespace, target: Target) -> bool:
+    """A stable feature is not listed among the gates."""
+    beta = await _has_gate(target, "DRADeviceTaintRules=true|false (BETA")
+    return beta or await serves_taint_rules(namespace, target)
+
+
+async def has_claims_of_groups(namespace: Namespace, target: Target) -> bool:
+    """Alpha in 1.36, beta in 1.37, off by default in both."""
+    del namespace
+    return await _has_gate(target, "DRAWorkloadResourceClaims=true|false (")
+
+
+async def _has_gate(target: Target, gate: str) -> bool:
+    command = [*target.cluster.apiserver.command[:2], "--help"]
+    told = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, check=True)
+    return gate in told.stdout
 
 
 PROBES: Final[Mapping[Feature, Callable[[Namespace, Target], Awaitable[bool]]]] = {
@@ -153,8 +167,9 @@ PROBES: Final[Mapping[Feature, Callable[[Namespace, Target], Awaitable[bool]]]] 
     Feature.DEVICE_TAINTS: keeps_taints,
     Feature.NOMINATION: nominates,
     Feature.PARTLY_ALLOCATED_PODS: places_partly_allocated_pods,
-    Feature.TAINT_RULES: has_gate("DRADeviceTaintRules=true|false (BETA"),
-    Feature.POD_GROUPS: has_gate("DRAWorkloadResourceClaims=true|false (ALPHA"),
+    Feature.TAINT_RULES: has_taint_rules,
+    Feature.TAINT_RULES_BY_DEFAULT: serves_taint_rules,
+    Feature.POD_GROUPS: has_claims_of_groups,
 }
 
 

@@ -518,7 +518,7 @@ BEHIND_GATES: Final[dict[Right, Scenario]] = {
     ),
     **dict.fromkeys(_rights("podgroups", "get", group="scheduling.k8s.io"), it_asks_for_groups),
 }
-"""Rights to kinds that an API server has only with feature gates: elsewhere nobody would notice that they are gone."""
+"""Rights to kinds that some API servers have only with feature gates: there nobody would notice that they are gone."""
 
 
 def at_once() -> tuple[tuple[Right, ...], ...]:
