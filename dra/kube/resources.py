@@ -104,7 +104,9 @@ LEASES: Final = Resource("coordination.k8s.io", "v1", "leases", "Lease", namespa
 JOBS: Final = Resource("batch", "v1", "jobs", "Job", namespaced=True)
 CLAIMS: Final = Resource("resource.k8s.io", "v1", "resourceclaims", "ResourceClaim", namespaced=True)
 TEMPLATES: Final = Resource("resource.k8s.io", "v1", "resourceclaimtemplates", "ResourceClaimTemplate", namespaced=True)
-POD_GROUPS: Final = Resource("scheduling.k8s.io", "v1alpha2", "podgroups", "PodGroup", namespaced=True)
+POD_GROUPS: Final = Resource("scheduling.k8s.io", "v1beta1", "podgroups", "PodGroup", namespaced=True)
+"""In the version of Kubernetes 1.37. 1.36 has v1alpha2 instead: to be replaced by the version that discovery finds."""
+
 SLICES: Final = Resource("resource.k8s.io", "v1", "resourceslices", "ResourceSlice", namespaced=False)
 CLASSES: Final = Resource("resource.k8s.io", "v1", "deviceclasses", "DeviceClass", namespaced=False)
 REVIEWS: Final = Resource(

@@ -26,9 +26,9 @@ GROUPS = "/apis/scheduling.k8s.io/v1alpha2/podgroups"
 BATCH = {"versions": [{"version": "v1"}], "preferredVersion": {"version": "v1"}}
 BATCH_V1 = {"resources": [{"name": "jobs", "kind": "Job", "namespaced": True}]}
 DRA_VERSIONS = {"versions": [{"version": "v1"}, {"version": "v1beta2"}], "preferredVersion": {"version": "v1"}}
-DRA_V1BETA2 = {"resources": [{"name": "devicetaintrules", "kind": "DeviceTaintRule", "namespaced": False}]}
+WITH_RULES = {"resources": [{"name": "devicetaintrules", "kind": "DeviceTaintRule", "namespaced": False}]}
 SCHEDULING = {"versions": [{"version": "v1alpha2"}], "preferredVersion": {"version": "v1alpha2"}}
-SCHEDULING_V1ALPHA2 = {"resources": [{"name": "podgroups", "kind": "PodGroup", "namespaced": True}]}
+WITH_GROUPS = {"resources": [{"name": "podgroups", "kind": "PodGroup", "namespaced": True}]}
 DISCOVERY = {
     "/apis/batch": BATCH,
     "/apis/batch/v1": BATCH_V1,
@@ -54,7 +54,7 @@ class Cluster:
         self.answer = {}
         """Method, or method and path → the answer to all such requests."""
         self.discovery = dict(DISCOVERY)
-        """Path → what is served there; `DRA_V1BETA2` and `SCHEDULING` are not, as on most servers."""
+        """Path → what is served there; `WITH_RULES` and `SCHEDULING` are not, as by default up to 1.36."""
         self._watches = defaultdict(list)
         self._moved = {}
         """Path of a collection under a later version → its path at first."""

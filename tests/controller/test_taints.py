@@ -7,7 +7,7 @@ import pytest
 from controller.optional import ASK_AGAIN
 from controller.taints import TaintWatches
 from dra.model.claims import ResourceClaim
-from tests.controller.cluster import CLAIMS, DRA_V1BETA2, RULES, SLICES, Cluster
+from tests.controller.cluster import CLAIMS, RULES, SLICES, WITH_RULES, Cluster
 from tests.dra.engine.examples import KEY, NAMESPACE
 from tests.dra.kube.scripted import client_of, refusal
 
@@ -68,7 +68,7 @@ async def test_slices_are_known_as_listed_and_then_watched(cluster, world, clock
 
 
 async def test_rules_are_watched_where_they_are_served(cluster, world, clock):
-    cluster.discovery[V1BETA2] = DRA_V1BETA2
+    cluster.discovery[V1BETA2] = WITH_RULES
     put_rule(cluster, "r")
     async with watching(cluster, world, clock):
         assert tainted(world) == ["r"]
@@ -81,18 +81,44 @@ async def test_rules_are_watched_where_they_are_served(cluster, world, clock):
         assert tainted(world) == []
 
 
+async def test_rules_are_watched_in_the_version_that_kubernetes_1_37_serves_by_default(cluster, world, clock):
+    cluster.discovery[V1BETA2] = WITH_RULES
+    cluster.serve_under(RULES, "v1")
+    put_rule(cluster, "r")
+    async with watching(cluster, world, clock):
+        assert tainted(world) == ["r"]
+        cluster.drop(RULES, "", "r")
+        await asyncio.sleep(0.1)
+        assert tainted(world) == []
+
+
+async def test_rules_stay_in_force_while_the_api_server_is_upgraded_to_the_stable_version(cluster, world, clock):
+    cluster.discovery[V1BETA2] = WITH_RULES
+    put_rule(cluster, "kept")
+    put_rule(cluster, "deleted-meanwhile")
+    async with watching(cluster, world, clock):
+        cluster.serve_under(RULES, "v1")
+        cluster.drop(RULES, "", "deleted-meanwhile")
+        seen = set()
+        for _ in range(100):
+            await asyncio.sleep(0.1)
+            seen.add("kept" in tainted(world))
+        assert seen == {True}
+        assert tainted(world) == ["kept"]
+
+
 async def test_rules_that_are_served_later_are_found(cluster, world, clock):
     async with watching(cluster, world, clock) as (watches, _):
         assert watches.troubles() == []
         assert not any(request.path == RULES for request in cluster.requests)
-        cluster.discovery[V1BETA2] = DRA_V1BETA2
+        cluster.discovery[V1BETA2] = WITH_RULES
         put_rule(cluster, "r")
         await asyncio.sleep(2 * ASK_AGAIN[1])
         assert tainted(world) == ["r"]
 
 
 async def test_rules_that_are_served_no_more_are_not_in_force(cluster, world, clock):
-    cluster.discovery[V1BETA2] = DRA_V1BETA2
+    cluster.discovery[V1BETA2] = WITH_RULES
     put_rule(cluster, "r")
     async with watching(cluster, world, clock) as (_, wakings):
         assert tainted(world) == ["r"]
@@ -106,7 +132,7 @@ async def test_rules_that_are_served_no_more_are_not_in_force(cluster, world, cl
 
 
 async def test_rules_that_may_not_be_read_hinder_nothing(cluster, world, clock):
-    cluster.discovery[V1BETA2] = DRA_V1BETA2
+    cluster.discovery[V1BETA2] = WITH_RULES
     cluster.refuse[RULES] = refusal(403, "Forbidden", "no right")
     put_slice(cluster, TAINT)
     async with watching(cluster, world, clock) as (watches, _):
@@ -114,7 +140,7 @@ async def test_rules_that_may_not_be_read_hinder_nothing(cluster, world, clock):
 
 
 async def test_who_may_not_read_slices_says_so_and_knows_of_no_taint(cluster, world, clock):
-    cluster.discovery[V1BETA2] = DRA_V1BETA2
+    cluster.discovery[V1BETA2] = WITH_RULES
     put_rule(cluster, "r")
     cluster.refuse[SLICES] = refusal(403, "Forbidden", "no right")
     async with watching(cluster, world, clock) as (watches, _):

@@ -5,7 +5,7 @@ import pytest
 
 from controller.optional import ASK_AFTER_ERROR, ASK_AGAIN
 from controller.templates import TemplateWatches
-from tests.controller.cluster import GROUPS, SCHEDULING, SCHEDULING_V1ALPHA2, TEMPLATES, Cluster
+from tests.controller.cluster import GROUPS, SCHEDULING, TEMPLATES, WITH_GROUPS, Cluster
 from tests.dra.engine.examples import NAMESPACE
 from tests.dra.engine.generation.examples import entry, pod
 from tests.dra.kube.scripted import client_of, refusal
@@ -31,7 +31,7 @@ async def watching(cluster, world, clock):
 
 def serve_groups(cluster):
     cluster.discovery["/apis/scheduling.k8s.io"] = SCHEDULING
-    cluster.discovery["/apis/scheduling.k8s.io/v1alpha2"] = SCHEDULING_V1ALPHA2
+    cluster.discovery["/apis/scheduling.k8s.io/v1alpha2"] = WITH_GROUPS
 
 
 def put_group(cluster, name="g"):
@@ -73,6 +73,18 @@ async def test_groups_are_owners_where_they_are_served(cluster, world, clock):
         cluster.drop(GROUPS, NAMESPACE, "g")
         await asyncio.sleep(0.1)
         assert (world.owner_view("uid-g"), world.owners.dirty) == (None, {"uid-h"})
+
+
+async def test_groups_are_watched_in_the_first_of_two_versions_as_kubernetes_1_37_lists_them(cluster, world, clock):
+    serve_groups(cluster)
+    cluster.serve_under(GROUPS, "v1beta1")
+    root = "/apis/scheduling.k8s.io"
+    versions = [{"version": version} for version in ("v1", "v1beta1", "v1alpha3")]
+    cluster.discovery[root] = {"versions": versions, "preferredVersion": versions[0]}
+    cluster.discovery |= {f"{root}/v1": {"resources": []}, f"{root}/v1alpha3": WITH_GROUPS}
+    put_group(cluster)
+    async with watching(cluster, world, clock):
+        assert (world.owners.groups_in, world.owner_view("uid-g").owner.key) == ("v1beta1", (NAMESPACE, "g"))
 
 
 async def test_a_group_stays_known_when_its_version_goes_and_another_comes(cluster, world, clock):
