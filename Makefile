@@ -139,6 +139,10 @@ binaries: export DRA_KUBERNETES := $(VERSION)
 binaries: $(STAMP) ## build the Kubernetes of test-cluster, as far as that is not done (Go; four minutes the first time)
 	$(BIN)/python -m tests.cluster.binaries
 
+.PHONY: kubernetes
+kubernetes: $(STAMP) ## what is left to do until CI runs a version of Kubernetes: make kubernetes VERSION=1.38
+	@$(BIN)/python -m tests.kubernetes_versions $(VERSION)
+
 .PHONY: test-cluster
 test-cluster: export DRA_KUBERNETES := $(VERSION)
 test-cluster: $(STAMP) ## scenarios on a real Kubernetes: one built here (Go, kubectl; VERSION=1.35), or KUBECONFIG=… any
