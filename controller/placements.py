@@ -202,6 +202,8 @@ class PlacementReader:
                     room = rooms[host.metadata.name] = Room(host.metadata.name)
                     room.observe(host)
         inventory = Inventory()
+        for rule in self._world.taints.rules:
+            inventory.observe_rule(rule)
         async for slices in self._client.list_pages(SLICES, ResourceSlice, priority=Priority.BULK):
             for each in slices.items:
                 inventory.observe(each)

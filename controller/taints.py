@@ -20,7 +20,8 @@ from dra.model.slices import SliceOfTaints
 from dra.model.taints import DeviceTaintRule
 
 RULES: Final = GroupResource(resource="devicetaintrules", group=SLICES.group)
-"""Alpha in 1.33, beta in 1.36 and off by default: whichever version is served, if any."""
+"""Served in v1 by default from Kubernetes 1.37 on, before that as alpha (1.33) or beta (1.36) and off by default: the
+watch takes the version that the API server prefers."""
 
 
 class TaintWatches:

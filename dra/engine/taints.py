@@ -7,7 +7,7 @@ eviction. Nothing is told before all slices are known, since a taint may be that
 from collections import Counter
 from collections.abc import Iterable
 from enum import StrEnum
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from dra.model.claims import AllocationResult, DeviceRequestAllocationResult
 from dra.model.meta import Struct
@@ -55,6 +55,22 @@ class Tainted(Struct, frozen=True):
         return f"{self.result.driver}/{self.result.pool}/{self.result.device}"
 
 
+class Named(Protocol):
+    """A device by its name: in an allocation, or in a slice."""
+
+    @property
+    def driver(self) -> str:
+        """The driver that offers the device."""
+
+    @property
+    def pool(self) -> str:
+        """The driver's pool."""
+
+    @property
+    def device(self) -> str:
+        """The device's name in the pool."""
+
+
 class Scope(NamedTuple):
     """Devices whose taints may have changed; None stands for any."""
 
@@ -62,12 +78,12 @@ class Scope(NamedTuple):
     pool: str | None = None
     device: str | None = None
 
-    def covers(self, result: DeviceRequestAllocationResult) -> bool:
-        """Whether an allocated device is among them."""
+    def covers(self, named: Named) -> bool:
+        """Whether a device is among them."""
         return (
-            self.driver in {None, result.driver}
-            and self.pool in {None, result.pool}
-            and self.device in {None, result.device}
+            self.driver in {None, named.driver}
+            and self.pool in {None, named.pool}
+            and self.device in {None, named.device}
         )
 
 
@@ -109,6 +125,12 @@ class TaintIndex:
         """Pool → device → its taints and the slice that it is in; pools without taints are not in it."""
 
         self._rules: dict[str, _Rule] = {}
+        self._all: dict[str, DeviceTaintRule] = {}
+
+    @property
+    def rules(self) -> tuple[DeviceTaintRule, ...]:
+        """All rules, those that evict nobody among them: they keep devices from being allocated."""
+        return tuple(rule for _, rule in sorted(self._all.items()))
 
     def slices_known(self) -> list[Scope]:
         """All slices are there: from now on what is told of them is true."""
@@ -147,9 +169,10 @@ class TaintIndex:
 
     def observe_rule(self, rule: DeviceTaintRule) -> list[Scope]:
         """Take in a rule."""
-        name, scope = rule.metadata.name, _scope(rule.spec.device_selector)
+        name, scope = rule.metadata.name, scope_of(rule)
+        self._all[name] = rule
         if scope is None or not rule.spec.taint.evicts:
-            return self.forget_rule(name)
+            return self._evicts_no_more(name)
         after, before = _Rule(scope, rule.spec.taint), self._rules.get(name)
         self._rules[name] = after
         if before == after:
@@ -157,7 +180,11 @@ class TaintIndex:
         return [scope] if before is None else [before.scope, scope]
 
     def forget_rule(self, name: str) -> list[Scope]:
-        """The rule is gone, or evicts no more."""
+        """The rule is gone."""
+        self._all.pop(name, None)
+        return self._evicts_no_more(name)
+
+    def _evicts_no_more(self, name: str) -> list[Scope]:
         before = self._rules.pop(name, None)
         return [] if before is None else [before.scope]
 
@@ -198,12 +225,14 @@ class TaintIndex:
         return [Scope(*pool, device) for device in sorted(changed)]
 
 
-def _scope(selector: dict[str, Any] | None) -> Scope | None:
-    """Return what a rule selects, None if nothing, or if we cannot tell.
+def scope_of(rule: DeviceTaintRule) -> Scope | None:
+    """Return the devices that a rule selects; None: no device, or criteria that are not known here.
 
-    Without a selector it is nothing, with an empty one everything. Criteria of v1alpha3 up to 1.34 (a class, CEL) are
-    about attributes, which no allocation shows; upstream gave them up, and a rule that has them ends no pod here.
+    A rule without a selector selects no device, one with an empty selector every device. Criteria of v1alpha3 up to
+    1.34 (a class, CEL) are about attributes, which no allocation shows; upstream gave them up, and a rule that has them
+    taints no device here.
     """
+    selector = rule.spec.device_selector
     if selector is None or not selector.keys() <= set(_CRITERIA):
         return None
     return Scope(*(selector.get(criterion) for criterion in _CRITERIA))

@@ -51,7 +51,10 @@ class DeviceTaintRuleSpec(Struct, frozen=True):
 
 
 class DeviceTaintRule(Struct, frozen=True):
-    """An administrator's taint on all devices that a selector matches (feature DRADeviceTaintRules, off by default)."""
+    """An administrator's taint on all devices that a selector matches.
+
+    Served without a gate from Kubernetes 1.37 on (``resource.k8s.io/v1``), up to 1.36 only with DRADeviceTaintRules.
+    """
 
     metadata: ObjectMeta
     spec: DeviceTaintRuleSpec = DeviceTaintRuleSpec()

@@ -11,6 +11,7 @@ from dra.cel import losses
 from dra.engine.actions import LookUpPlacements
 from dra.model.claims import ResourceClaim
 from dra.model.meta import Uid
+from dra.model.taints import DeviceTaintRule
 from tests.controller.cluster import CLAIMS, CLASSES, NODES, PODS, SLICES, Cluster
 from tests.dra.kube.scripted import client_of, refusal
 
@@ -90,6 +91,20 @@ async def test_nowhere_if_that_node_is_full(ask, cluster):
     fill(cluster, "n2")
     found = await ask()
     assert (found.here, found.elsewhere, found.pods) == (frozenset(), frozenset(), {"uid-a"})
+
+
+@pytest.mark.parametrize(
+    ("effect", "elsewhere"),
+    [
+        pytest.param("NoSchedule", set(), id="keeps-devices-from-being-allocated"),
+        pytest.param("None", {"uid-a"}, id="without-effect"),
+    ],
+)
+async def test_nor_if_a_device_taint_rule_taints_its_devices(ask, world, effect, elsewhere):
+    taint = {"key": "service", "effect": effect, "timeAdded": "2026-11-20T11:00:00Z"}
+    content = {"metadata": {"name": "r"}, "spec": {"deviceSelector": {"pool": "n2"}, "taint": taint}}
+    world.taints.observe_rule(msgspec.convert(content, DeviceTaintRule))
+    assert (await ask()).elsewhere == elsewhere
 
 
 async def test_nor_if_a_reservation_holds_its_room(ask, world):

@@ -9,6 +9,9 @@ kept until a slice of that pool changes.
 
 As in kube-scheduler's allocator, the slices that are meant for a node decide whether a pool is invalid for that node,
 and pools come in the order of driver and name, those that have devices with binding conditions last.
+
+DeviceTaintRules are laid over the devices that they select, as upstream's tracker of slices does it: whoever looks at a
+candidate finds the taints of its driver and those of rules in one list.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,10 +22,13 @@ from functools import lru_cache
 from typing import Final, NamedTuple, TypeAlias
 
 from dra.cel.devices import Facts, Selector, SelectorError, facts
+from dra.engine.allocate.rules import Rules
 from dra.engine.ledger import Item
+from dra.engine.taints import Scope
 from dra.model import quantities
 from dra.model.nodes import NodeSelector, matches
 from dra.model.slices import Device, ResourceSlice, ResourceSliceSpec
+from dra.model.taints import DeviceTaintRule
 
 PoolKey: TypeAlias = tuple[str, str]
 """(driver, name of the pool)."""
@@ -58,6 +64,8 @@ class Candidate:
 
     item: Item
     device: Device
+    """As the slice has it, with the taints of DeviceTaintRules beside its own."""
+
     spec: ResourceSliceSpec
     _facts: Facts | None = None
     _answers: dict[str, bool | SelectorError] = field(default_factory=dict)
@@ -140,8 +148,9 @@ def _amount(text: str) -> Fraction:
 class Pool:
     """The slices of a pool, all generations of it."""
 
-    def __init__(self, key: PoolKey) -> None:
+    def __init__(self, key: PoolKey, rules: Rules) -> None:
         self.key = key
+        self._rules = rules
         self.slices: dict[str, tuple[ResourceSliceSpec, tuple[Candidate, ...]]] = {}
         self._newest: tuple[Candidate, ...] | None = None
         self._counters: Counters = {}
@@ -150,12 +159,19 @@ class Pool:
 
     def put(self, name: str, spec: ResourceSliceSpec) -> None:
         """Take in a slice."""
-        driver, pool = self.key
-        self.slices[name] = (
-            spec,
-            tuple(Candidate(Item(driver=driver, pool=pool, device=d.name), d, spec) for d in spec.devices or ()),
-        )
+        self.slices[name] = (spec, tuple(self._candidate(device, spec) for device in spec.devices or ()))
         self._newest = None
+
+    def lay(self) -> None:
+        """Lay the rules over all devices anew; what selectors have said stays true, as no selector sees taints."""
+        for spec, candidates in self.slices.values():
+            for device, candidate in zip(spec.devices or (), candidates, strict=True):
+                candidate.device = self._rules.over(candidate.item, device)
+
+    def _candidate(self, device: Device, spec: ResourceSliceSpec) -> Candidate:
+        driver, pool = self.key
+        item = Item(driver=driver, pool=pool, device=device.name)
+        return Candidate(item, self._rules.over(item, device), spec)
 
     def remove(self, name: str) -> None:
         """A slice is gone."""
@@ -277,6 +293,7 @@ class Inventory:
 
     def __init__(self) -> None:
         self.version = 0
+        self._rules = Rules()
         self._slices: dict[str, PoolKey] = {}
         self._pools: dict[PoolKey, Pool] = {}
         self._local: dict[str, set[PoolKey]] = {}
@@ -292,7 +309,7 @@ class Inventory:
             self.forget(name)
         pool = self._pools.get(key)
         if pool is None:
-            pool = self._pools[key] = Pool(key)
+            pool = self._pools[key] = Pool(key, self._rules)
         elif name in pool.slices and pool.slices[name][0] == spec:
             return
         self._slices[name] = key
@@ -312,6 +329,14 @@ class Inventory:
             self._list(pool)
         else:
             del self._pools[key]
+
+    def observe_rule(self, rule: DeviceTaintRule) -> None:
+        """Take in a DeviceTaintRule."""
+        self._lay(self._rules.observe(rule))
+
+    def forget_rule(self, name: str) -> None:
+        """A DeviceTaintRule is gone."""
+        self._lay(self._rules.forget(name))
 
     def offer(self, node: str, labels: Labels | None) -> Offer:
         """Return what a node can use."""
@@ -336,6 +361,13 @@ class Inventory:
         """Whether a device that is not to be found is gone: nobody offers its pool, or all of the pool is there."""
         pool = self._pools.get((item.driver, item.pool))
         return pool is None or pool.state is State.COMPLETE
+
+    def _lay(self, scopes: Sequence[Scope]) -> None:
+        """Lay the rules over the pools in which they select other devices than before."""
+        for (driver, name), pool in self._pools.items():
+            if any(each.driver in {None, driver} and each.pool in {None, name} for each in scopes):
+                pool.lay()
+        self.version += bool(scopes)
 
     def _list(self, pool: Pool) -> None:
         self.version += 1

@@ -41,10 +41,11 @@ def devices(scene: Scene) -> Iterator[DeviceFacts]:
         spec = each.spec
         for device in spec.devices or ():
             item = Item(driver=spec.driver, pool=spec.pool.name, device=device.name)
-            if item in seen or scene.inventory.candidate(item) is None:
+            candidate = scene.inventory.candidate(item)
+            if item in seen or candidate is None:
                 continue
             seen.add(item)
-            taints = tuple(str(taint) for taint in device.taints or ())
+            taints = tuple(str(taint) for taint in candidate.device.taints or ())
             yield _facts(
                 scene, item, holders.get(item, []), node=spec.node_name or device.node_name or "", taints=taints
             )

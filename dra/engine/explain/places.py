@@ -54,6 +54,9 @@ class Devices(Struct, frozen=True):
     shared: int = 0
     """Those that several requests may use at a time."""
 
+    taints: tuple[str, ...] = ()
+    """Taints that the request does not tolerate, of drivers and of DeviceTaintRules: ``key=value:effect``."""
+
 
 class Barrier(Struct, frozen=True):
     """One obstacle with its numbers."""
@@ -175,6 +178,7 @@ def _devices(scene: Scene, room: Room, wanted: Sequence[Wanted], having: Counter
 def _count(scene: Scene, offer: Offer, ask: Ask, having: Counter[Key]) -> Devices:
     meant = [c for share in offer.shares for c in share.candidates if _means(ask, c)]
     held = tainted = 0
+    taints: set[str] = set()
     for candidate in meant:
         if not candidate.device.allow_multiple_allocations and not scene.world.ledger.free(candidate.item):
             held += 1
@@ -183,9 +187,16 @@ def _count(scene: Scene, offer: Offer, ask: Ask, having: Counter[Key]) -> Device
                 having[holder.key] += 1
         elif candidate.device.taints and not ask.tolerates(candidate.device.taints):
             tainted += 1
+            taints |= {str(taint) for taint in candidate.device.taints if not ask.tolerates([taint])}
     shared = sum(bool(candidate.device.allow_multiple_allocations) for candidate in meant)
     return Devices(
-        request=ask.name, asked=ask.count or 0, offered=len(meant), held=held, tainted=tainted, shared=shared
+        request=ask.name,
+        asked=ask.count or 0,
+        offered=len(meant),
+        held=held,
+        tainted=tainted,
+        shared=shared,
+        taints=tuple(sorted(taints)),
     )
 
 

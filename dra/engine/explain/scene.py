@@ -34,7 +34,7 @@ from dra.model.workloads import reservation
 SEEN: Final[Instant] = 0.0
 LATER: Final[Instant] = 2 * SLOW_BIND_HORIZON
 
-_PLACES: Final = frozenset({"pods", "nodes", "resourceslices", "deviceclasses"})
+_PLACES: Final = frozenset({"pods", "nodes", "resourceslices", "deviceclasses", "devicetaintrules"})
 """Resources of which all objects decide where a pod can run."""
 
 _THERE: Final = frozenset({WorkloadPhase.PRESENT, WorkloadPhase.FINISHED})
@@ -95,6 +95,8 @@ class Scene:
     def inventory(self) -> Inventory:
         """What drivers offer."""
         found = Inventory()
+        for rule in self.snapshot.rules:
+            found.observe_rule(rule)
         for each in self.snapshot.slices:
             found.observe(each)
         return found

@@ -183,3 +183,10 @@ def test_only_claims_on_devices_whose_taints_changed_are_looked_at_again():
     world.dirty.clear()
     world.taints_changed(world.taints.observe_slice(msgspec.structs.replace(slice_of(gpu_0=[SICK]))))
     assert not world.dirty
+
+
+def test_rules_that_evict_nobody_are_known_as_well():
+    index = index_of(rules=[rule_of("b"), rule_of("a", taint=DUSTY)])
+    assert [rule.metadata.name for rule in index.rules] == ["a", "b"]
+    index.forget_rule("b")
+    assert [rule.metadata.name for rule in index.rules] == ["a"]

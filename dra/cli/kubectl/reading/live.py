@@ -170,10 +170,15 @@ class Reader:
             return []
 
     async def _rules(self) -> list[DeviceTaintRule]:
-        with suppress(ApiError):  # alpha, beta or not served at all
+        """Read the rules, of whichever version is served, if any."""
+        try:
             resource = await self._discovery.resolve(TAINT_RULES)
             if resource is not None:
                 return await self._all(resource, DeviceTaintRule, None)
+        except Forbidden as error:
+            self._gaps.append(Gap(resource=str(TAINT_RULES), why=str(error)))
+        except ApiError:  # gone between the two requests, or discovery does not answer
+            pass
         return []
 
     async def _leader(self, now: float) -> Leader:

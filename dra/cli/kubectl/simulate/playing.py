@@ -107,6 +107,8 @@ class _Play:
         self._unread: list[str] = []
         for host in self._snapshot.nodes:
             self._cluster.observe_host(host)
+        for rule in self._snapshot.rules:
+            self._cluster.inventory.observe_rule(rule)
         for each in self._snapshot.slices:
             self._cluster.inventory.observe(each)
         for found in self._snapshot.classes:

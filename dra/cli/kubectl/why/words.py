@@ -328,5 +328,5 @@ def _barrier(barrier: Barrier) -> str:
 def _counted(devices: Devices) -> str:
     free = devices.offered - devices.held - devices.tainted
     asked = f"{devices.asked} asked for" if devices.asked else "all asked for"
-    taints = f", {devices.tainted} tainted" if devices.tainted else ""
+    taints = f", {devices.tainted} tainted ({', '.join(devices.taints)})" if devices.tainted else ""
     return f"request {devices.request}: {devices.offered} devices, {devices.held} held{taints}, {free} free, {asked}"

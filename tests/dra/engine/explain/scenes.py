@@ -47,6 +47,12 @@ def offer(on: str, devices: int = 2, **pool: Any) -> Any:
     }
 
 
+def rule(name: str = "r", *, effect: str = "NoSchedule", **selector: str) -> Any:
+    """A DeviceTaintRule; without criteria it selects every device."""
+    taint = {"key": "service", "effect": effect, "timeAdded": "2026-11-20T11:00:00Z"}
+    return {"metadata": {"name": name, "resourceVersion": "1"}, "spec": {"deviceSelector": selector, "taint": taint}}
+
+
 def claim(name: str, *devices: str, listed: tuple = (), count: int = 1, **metadata: Any) -> Any:
     """A claim; devices as NODE/DEVICE, none if it is not allocated."""
     status: dict[str, Any] = {}
@@ -102,6 +108,7 @@ def snapshot(*claims: Any, pods: tuple = (), workloads: tuple = (), leader: Lead
         "nodes": nodes,
         "slices": more.get("slices") or [offer(each["metadata"]["name"]) for each in nodes],
         "classes": classes,
+        "rules": more.get("rules", []),
         "templates": more.get("templates", []),
         "priorities": more.get("priorities", []),
         "budgets": more.get("budgets", []),

@@ -11,7 +11,19 @@ from dra.engine.explain.pods import Way
 from dra.engine.explain.problems import Trouble
 from dra.engine.explain.scene import Scene
 from dra.engine.explain.snapshot import Gap
-from tests.dra.engine.explain.scenes import JOB, SOMEBODY, claim, entry, node, offer, pod, scene, snapshot, workload
+from tests.dra.engine.explain.scenes import (
+    JOB,
+    SOMEBODY,
+    claim,
+    entry,
+    node,
+    offer,
+    pod,
+    rule,
+    scene,
+    snapshot,
+    workload,
+)
 
 KEY = ("ml", "a")
 TAINT = {"key": "team", "value": "red", "effect": "NoSchedule"}
@@ -38,6 +50,12 @@ def told(*claims, waits=("c",), more=(), spec=None, status=None, **cluster):
     return found
 
 
+def test_the_taints_that_keep_devices_from_a_pod_are_named():
+    facts = told(claim("c"), rules=[rule(pool="n1"), rule("none", effect="None")], nodes=[node("n1")])
+    (devices,) = facts.groups[0].barriers[0].devices
+    assert (devices.tainted, devices.taints) == (2, ("service:NoSchedule",))
+
+
 def shape(facts):
     return [(group.count, [barrier.obstacle for barrier in group.barriers]) for group in facts.groups]
 
@@ -51,6 +69,12 @@ def shape(facts):
         ),
         pytest.param(
             told(claim("c", count=3)), [(3, [Obstacle.DEVICES])], Way.NONE, id="no-node-has-as-many-as-are-asked-for"
+        ),
+        pytest.param(
+            told(claim("c"), rules=[rule(pool="n1"), rule("all", pool="n2")]),
+            [(1, []), (2, [Obstacle.DEVICES])],
+            Way.NONE,
+            id="rules-taint-the-devices-of-two-nodes",
         ),
         pytest.param(
             told(claim("c"), nodes=[node("n1", cordoned=True), node("n2", taints=(TAINT,))]),

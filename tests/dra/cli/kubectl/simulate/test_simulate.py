@@ -9,7 +9,7 @@ from dra.cli.kubectl.manifests import MalformedManifestError
 from dra.cli.kubectl.reading import bundle
 from dra.cli.kubectl.simulate.wishes import read
 from tests.dra.cli.kubectl.simulate.manifests import asking, manifest, placed, template, using
-from tests.dra.engine.explain.scenes import claim, entry, node, offer, pod, snapshot
+from tests.dra.engine.explain.scenes import claim, entry, node, offer, pod, rule, snapshot
 
 
 def test_pods_that_share_a_claim_go_where_its_device_is(simulate):
@@ -62,6 +62,23 @@ def test_devices_with_binding_conditions_count_as_ready(simulate):
     slow["spec"]["devices"] = [{"name": "gpu-0", **conditions}]
     cluster = snapshot(nodes=[node("n1")], slices=[slow])
     assert placed(simulate(asking("c"), manifest("Pod", "p", using("c")), cluster=cluster)) == {"p"}
+
+
+@pytest.mark.parametrize(
+    ("tolerations", "nodes"),
+    [
+        pytest.param([], {"n3"}, id="not-tolerated"),
+        pytest.param([{"key": "service", "operator": "Exists"}], {"n1", "n2", "n3"}, id="tolerated"),
+    ],
+)
+def test_devices_that_a_device_taint_rule_taints_are_not_given_out(simulate, tolerations, nodes):
+    cluster = snapshot(rules=[rule(pool="n1"), rule("both", effect="NoExecute", pool="n2")])
+    made = template("t")
+    made["spec"]["spec"]["devices"]["requests"][0]["exactly"]["tolerations"] = tolerations
+    job = manifest("Job", "train", {"parallelism": 6, "template": {"spec": using(template="t")}}, version="batch/v1")
+    found = simulate(made, job, cluster=cluster)
+    assert {each["node"] for each in found.values() if each["placed"]} == nodes
+    assert len(placed(found)) == 2 * len(nodes)
 
 
 def test_what_a_node_keeps_is_not_there(simulate):

@@ -7,7 +7,7 @@ from dra.cli.kubectl.why.listing import _device_row
 from dra.engine.explain.devices import devices
 from dra.engine.explain.scene import Scene
 from dra.engine.explain.snapshot import Gap
-from tests.dra.engine.explain.scenes import claim, snapshot
+from tests.dra.engine.explain.scenes import claim, rule, snapshot
 
 NARROWED = (Gap(resource="resourceclaims.resource.k8s.io of other namespaces", why="no right to list them"),)
 
@@ -25,3 +25,9 @@ def test_a_device_is_free_only_if_all_claims_could_be_read(gaps, held, other):
     states = {str(each.item): _device_row(each).cells[-1] for each in devices(Scene(found))}
     assert states["gpu.example.com/n1/gpu-0"] == held
     assert states["gpu.example.com/n1/gpu-1"] == other
+
+
+def test_a_device_is_listed_with_the_taints_of_device_taint_rules():
+    scene = Scene(snapshot(rules=[rule(pool="n1", device="gpu-0")]))
+    tainted = {str(each.item): each.taints for each in devices(scene) if each.taints}
+    assert tainted == {"gpu.example.com/n1/gpu-0": ("service:NoSchedule",)}
