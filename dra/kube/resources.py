@@ -108,6 +108,9 @@ POD_GROUPS: Final = Resource("scheduling.k8s.io", "v1beta1", "podgroups", "PodGr
 """In the version of Kubernetes 1.37. 1.36 has v1alpha2 instead: to be replaced by the version that discovery finds."""
 
 SLICES: Final = Resource("resource.k8s.io", "v1", "resourceslices", "ResourceSlice", namespaced=False)
+TAINT_RULES: Final = Resource("resource.k8s.io", "v1", "devicetaintrules", "DeviceTaintRule", namespaced=False)
+"""Served by default from Kubernetes 1.37 on; whoever reads older servers takes the version from discovery."""
+
 CLASSES: Final = Resource("resource.k8s.io", "v1", "deviceclasses", "DeviceClass", namespaced=False)
 REVIEWS: Final = Resource(
     "authorization.k8s.io", "v1", "selfsubjectaccessreviews", "SelfSubjectAccessReview", namespaced=False

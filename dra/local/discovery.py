@@ -14,11 +14,9 @@ from dra.local.kinds.catalog import Catalog
 from dra.local.kinds.kind import Kind
 from dra.local.kinds.subresource import Subresource
 from dra.local.objects import Object, encode
+from dra.local.schemas.releases import Release
 
 AGGREGATED: Final = f"{JSON};g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
-
-MINOR: Final = 36
-"""The minor version that the plane behaves as."""
 
 _AGGREGATED_PARTS: Final = frozenset(AGGREGATED.split(";"))
 
@@ -28,16 +26,16 @@ _STAGES: Final = (None, "beta", "alpha")
 _ADDRESSES: Final = [{"clientCIDR": "0.0.0.0/0", "serverAddress": "127.0.0.1"}]
 
 
-def version() -> Object:
+def version(release: Release) -> Object:
     """Return what ``/version`` shows."""
     return {
         "major": "1",
-        "minor": str(MINOR),
+        "minor": str(release.minor),
         "emulationMajor": "1",
-        "emulationMinor": str(MINOR),
+        "emulationMinor": str(release.minor),
         "minCompatibilityMajor": "1",
-        "minCompatibilityMinor": str(MINOR - 1),
-        "gitVersion": f"v1.{MINOR}.0+dra-reserve",
+        "minCompatibilityMinor": str(release.minor - 1),
+        "gitVersion": f"v{release}.0+dra-reserve",
         "gitCommit": "",
         "gitTreeState": "",
         "buildDate": "1970-01-01T00:00:00Z",
@@ -47,11 +45,11 @@ def version() -> Object:
     }
 
 
-def find(request: Request, catalog: Catalog) -> Response | None:
+def find(request: Request, catalog: Catalog, *, release: Release) -> Response | None:
     """Return the answer if the path is one of discovery."""
     match request.path.strip("/").split("/"):
         case ["version"]:
-            answer: Object | None = version()
+            answer: Object | None = version(release)
         case ["api"]:
             if _wants_aggregated(request.accept):
                 return _aggregated(request, (kind for kind in catalog if not kind.group))

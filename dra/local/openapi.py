@@ -19,6 +19,7 @@ from dra.local.objects import Object, encode
 from dra.local.patches.formats import JSON_PATCH
 from dra.local.schemas import descriptions
 from dra.local.schemas.reading import REFERENCE
+from dra.local.schemas.releases import Release
 from dra.local.schemas.structures import DELETE_OPTIONS, OBJECT_META, Structures
 
 PATH: Final = "openapi/v3"
@@ -40,9 +41,15 @@ class OpenApi:
     """Answers what is asked below ``/openapi``."""
 
     def __init__(
-        self, catalog: Catalog, structures: Structures, *, definitions: Callable[[], Iterable[Object]]
+        self,
+        catalog: Catalog,
+        structures: Structures,
+        *,
+        release: Release,
+        definitions: Callable[[], Iterable[Object]],
     ) -> None:
         """`definitions` returns the CustomResourceDefinitions there are, as objects."""
+        self._release: Final = release
         self._catalog: Final = catalog
         self._structures: Final = structures
         self._definitions: Final = definitions
@@ -118,7 +125,7 @@ class OpenApi:
             for part in kind.subresources:
                 if part.kind and (inner := self._structures.name(part.group, part.version, part.kind)):
                     self._collect(inner, schemas)
-        info = {"title": "Kubernetes", "version": "1.36"}
+        info = {"title": "Kubernetes", "version": str(self._release)}
         return {"openapi": "3.0.0", "info": info, "paths": paths, "components": {"schemas": schemas}}
 
     def _schema_name(self, kind: Kind) -> str:

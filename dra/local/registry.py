@@ -173,6 +173,7 @@ class Registry:
             strategy.prepare_status(new, old)
         elif part is None:
             strategy.prepare_update(new, old)
+            strategy.stamp_update(new, old, self._clock.wall())
         if owners is not None:  # also of a status, whose metadata is that of before
             metadata(new)["managedFields"] = owners
 

@@ -25,6 +25,7 @@ from dra.local.patches.formats import Patch
 from dra.local.refusals import Cause, Refusal
 from dra.local.registry import Registry
 from dra.local.routes import Route
+from dra.local.schemas.releases import NEWEST, Release
 from dra.local.schemas.structures import Dialect, structures
 from dra.local.selection import Facets, Selection
 from dra.local.store import Key, Store
@@ -56,11 +57,19 @@ class Handler(Protocol):
 class ApiServer:
     """An API server in process."""
 
-    def __init__(self, *, api: Dialect = Dialect.KEP, clock: Clock = SYSTEM, chance: Random | None = None) -> None:
-        self.catalog = Catalog(builtin(api))
+    def __init__(
+        self,
+        *,
+        api: Dialect = Dialect.KEP,
+        release: Release = NEWEST,
+        clock: Clock = SYSTEM,
+        chance: Random | None = None,
+    ) -> None:
+        self.release = release
+        self.catalog = Catalog(builtin(release))
         self.pages: dict[str, Page] = {}
         """By their first segments, without slashes around: ``openapi/v3``."""
-        documents = OpenApi(self.catalog, structures(api), definitions=self._definitions)
+        documents = OpenApi(self.catalog, structures(api), release=release, definitions=self._definitions)
         self.pages |= {openapi.PATH: documents.answer, openapi.PATH_OF_V2: documents.answer_v2}
         self.not_enforced = [*health.NOT_ENFORCED, *(f"{what}: {why}" for what, why in stored.UNENFORCED.items())]
         """What ``/readyz?verbose`` says; whoever leaves something out adds a line."""
@@ -96,7 +105,8 @@ class ApiServer:
 
     def _page(self, request: Request) -> Response:
         """Answer what is asked of no object."""
-        found = health.answer(request, self.not_enforced) or discovery.find(request, self.catalog)
+        found = health.answer(request, self.not_enforced)
+        found = found or discovery.find(request, self.catalog, release=self.release)
         if found is not None:
             return found
         segments = request.path.strip("/").split("/")
@@ -172,7 +182,8 @@ class ApiServer:
         writing = _writing(request, "Update")
         obj, warnings = self._object(route, request, writing)
         meta = _check_named(route, obj)
-        if route.kind.custom and not meta.get("resourceVersion") and self.registry.exists(route):
+        must_name_version = route.kind.custom or not route.kind.unconditional_updates
+        if must_name_version and not meta.get("resourceVersion") and self.registry.exists(route):
             cause = causes.invalid("metadata.resourceVersion", 0, "must be specified for an update")
             cause = Cause(cause.fault, cause.field, cause.message.replace("0", "0x0", 1))
             raise refusals.invalid(route.kind.name, route.kind.group, route.name, [cause])

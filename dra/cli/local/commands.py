@@ -18,6 +18,7 @@ from dra.cli.local.folder import DEFAULT, KUBECONFIG, LOG, SNAPSHOT, Folder, Rec
 from dra.cli.program import path, program
 from dra.kube.errors import ApiError
 from dra.local.plane.supervision import ComponentDiedError
+from dra.local.schemas.releases import NEWEST, Release
 from dra.local.schemas.structures import Dialect
 from dra.local.snapshots import MalformedSnapshotError
 
@@ -57,7 +58,14 @@ def _plugins(_context: click.Context, _parameter: click.Parameter, value: str | 
     type=click.Choice([each.value for each in Dialect]),
     default=Dialect.KEP.value,
     show_default=True,
-    help="stock: as Kubernetes 1.36; kep: with spec.reservedFor of KEP-5194.",
+    help="stock: as Kubernetes; kep: with spec.reservedFor of KEP-5194.",
+)
+@click.option(
+    "--kubernetes",
+    type=click.Choice([each.value for each in Release]),
+    default=NEWEST.value,
+    show_default=True,
+    help="The version that API server, scheduler and kubelets behave as.",
 )
 @click.option("--controller/--no-controller", default=True, show_default=True, help="Run our controller beside it.")
 @click.option(
@@ -82,6 +90,7 @@ def up(  # noqa: PLR0913 - one for each option
     devices: int,
     api: str,
     *,
+    kubernetes: str,
     controller: bool,
     reservations: bool,
     processes: bool,
@@ -102,6 +111,7 @@ def up(  # noqa: PLR0913 - one for each option
                 f"--nodes={nodes}",
                 f"--devices={devices}",
                 f"--api={api}",
+                f"--kubernetes={kubernetes}",
                 f"--port={port}",
                 "--controller" if controller else "--no-controller",
                 "--reservations" if reservations else "--no-reservations",
@@ -115,7 +125,9 @@ def up(  # noqa: PLR0913 - one for each option
         from dra.local.plane.options import Options  # noqa: PLC0415
 
         logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", level=logging.WARNING)
-        options = Options(api=Dialect(api), nodes=nodes, devices=devices, processes=processes)
+        options = Options(
+            api=Dialect(api), release=Release(kubernetes), nodes=nodes, devices=devices, processes=processes
+        )
         company = running.Company(controller=controller, reservations=reservations, plugins=drivers)
         with place.held():
             asyncio.run(running.run(place, options, company, port=port, up=lambda r, n: _up(r, place, restored=n)))

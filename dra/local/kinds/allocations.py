@@ -145,11 +145,7 @@ def _device_status(path: str, entry: Object, given: AbstractSet[DeviceId]) -> li
     found += _share(f"{path}.shareID", entry.get("shareID"))
     if device_id(entry) not in given:
         found.append(causes.invalid(path, _shown(device_id(entry)), "must be an allocated device in the claim"))
-    conditions = entry.get("conditions") or []
-    if len(conditions) > CONDITIONS:
-        found.append(causes.too_many(f"{path}.conditions", len(conditions), CONDITIONS))
-    found += causes.unique(f"{path}.conditions", conditions, lambda each: each.get("type", ""), suffix=".type")
-    found += causes.each(f"{path}.conditions", conditions, _condition)
+    found += conditions(path, entry, limit=CONDITIONS)
     if entry.get("data") is not None:
         found += devices.raw(f"{path}.data", entry["data"], DATA_LENGTH)
     return found + _network(f"{path}.networkData", entry.get("networkData") or {})
@@ -158,6 +154,14 @@ def _device_status(path: str, entry: Object, given: AbstractSet[DeviceId]) -> li
 def _shown(device: DeviceId) -> Object:
     driver, pool, name, share = device
     return {"Driver": driver, "Pool": pool, "Device": name, "ShareID": share}
+
+
+def conditions(path: str, holder: Object, *, limit: int) -> list[Cause]:
+    """Check the conditions of a status."""
+    listed = holder.get("conditions") or []
+    found = [causes.too_many(f"{path}.conditions", len(listed), limit)] if len(listed) > limit else []
+    found += causes.unique(f"{path}.conditions", listed, lambda each: each.get("type", ""), suffix=".type")
+    return found + causes.each(f"{path}.conditions", listed, _condition)
 
 
 def _condition(path: str, condition: Object) -> list[Cause]:

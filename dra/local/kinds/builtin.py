@@ -1,7 +1,6 @@
 """The kinds that are there from the start."""
 
 from itertools import chain
-from typing import Final
 
 from dra.local.kinds import (
     claims,
@@ -17,31 +16,31 @@ from dra.local.kinds import (
     reviews,
     slices,
     stored,
+    taint_rules,
 )
 from dra.local.kinds.kind import Kind
-from dra.local.schemas.structures import Dialect
-
-_FAMILIES: Final = (
-    core,
-    nodes,
-    pods,
-    jobs,
-    deployments,
-    events,
-    leases,
-    priorities,
-    claims,
-    classes,
-    slices,
-    reviews,
-    stored,
-)
+from dra.local.schemas.releases import NEWEST, Release
 
 
-def builtin(api: Dialect) -> tuple[Kind, ...]:
-    """Return all built-in kinds of an API server."""
-    del api
-    return tuple(chain.from_iterable(family.KINDS for family in _FAMILIES))
+def builtin(release: Release = NEWEST) -> tuple[Kind, ...]:
+    """Return all built-in kinds of an API server of a version."""
+    families = (
+        core.KINDS,
+        nodes.KINDS,
+        pods.KINDS,
+        jobs.KINDS,
+        deployments.KINDS,
+        events.KINDS,
+        leases.KINDS,
+        priorities.KINDS,
+        claims.KINDS,
+        classes.KINDS,
+        slices.kinds(release.traits),
+        taint_rules.kinds(release.traits),
+        reviews.KINDS,
+        stored.KINDS,
+    )
+    return tuple(chain.from_iterable(families))
 
 
-BUILTIN = builtin(Dialect.KEP)
+BUILTIN = builtin()

@@ -37,6 +37,9 @@ class Strategy:
     def stamp(self, obj: Object, now: datetime) -> None:
         """Write the time of day where it is the default."""
 
+    def stamp_update(self, new: Object, old: Object, now: datetime) -> None:
+        """Write the time of day where a change asks for it."""
+
     def prepare_create(self, obj: Object) -> None:
         """Empty what a creator may not set: the status, of a kind that has it as a subresource.
 
@@ -167,6 +170,8 @@ class Kind:
     """Of ``kubectl get``, the name's included; none means name and age."""
     naming: Naming = Naming.SUBDOMAIN
     """What its names look like."""
+    unconditional_updates: bool = True
+    """Whether an update may come without a resourceVersion; never for custom kinds."""
     custom: bool = False
     """Whether a definition made it, so it is no part of the server."""
     propagation: str = "Background"

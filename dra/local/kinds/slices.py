@@ -10,6 +10,7 @@ from dra.local.kinds import capacities, causes, columns, devices, names, node_se
 from dra.local.kinds.kind import Kind, WholeStrategy
 from dra.local.objects import Object
 from dra.local.refusals import Cause
+from dra.local.schemas.releases import Traits
 
 DEVICES: Final = 128
 ADVANCED_DEVICES: Final = 64
@@ -33,6 +34,10 @@ _KEY_LENGTH: Final = 63 + 1 + 32
 class SliceStrategy(WholeStrategy):
     """A slice belongs to a pool of a driver; where it is never changes."""
 
+    def __init__(self, *, by_pool: bool) -> None:
+        """``by_pool``: slices can be selected by the name of their pool, too."""
+        self._by_pool = by_pool
+
     def stamp(self, obj: Object, now: datetime) -> None:
         """Note since when devices are tainted."""
         for device in obj["spec"].get("devices") or ():
@@ -55,7 +60,8 @@ class SliceStrategy(WholeStrategy):
     def fields(self, obj: Object) -> Mapping[str, str]:
         """Return what can be selected by."""
         spec = obj["spec"]
-        return {"spec.nodeName": spec.get("nodeName", ""), "spec.driver": spec.get("driver", "")}
+        pool = {"spec.pool.name": (spec.get("pool") or {}).get("name", "")} if self._by_pool else {}
+        return {"spec.nodeName": spec.get("nodeName", ""), "spec.driver": spec.get("driver", "")} | pool
 
     def cells(self, obj: Object, *, now: datetime) -> Mapping[str, Any]:
         """Return what ``kubectl get resourceslices`` shows."""
@@ -260,14 +266,16 @@ def _counters(path: str, holder: Object, *, named: str) -> list[Cause]:
     return found
 
 
-KINDS: Final = (
-    Kind(
-        group="resource.k8s.io",
-        plural="resourceslices",
-        name="ResourceSlice",
-        namespaced=False,
-        subresources=(),
-        strategy=SliceStrategy(),
-        columns=(columns.NAME, *columns.plain("Node", "Driver", "Pool"), columns.AGE),
-    ),
-)
+def kinds(traits: Traits) -> tuple[Kind, ...]:
+    """Return the kind as a version of Kubernetes has it."""
+    return (
+        Kind(
+            group="resource.k8s.io",
+            plural="resourceslices",
+            name="ResourceSlice",
+            namespaced=False,
+            subresources=(),
+            strategy=SliceStrategy(by_pool=traits.slices_by_pool),
+            columns=(columns.NAME, *columns.plain("Node", "Driver", "Pool"), columns.AGE),
+        ),
+    )

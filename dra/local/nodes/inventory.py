@@ -47,8 +47,8 @@ def node_body(spec: NodeSpec) -> dict[str, Any]:
     return {"metadata": {"name": spec.name, "labels": labels | dict(spec.labels)}, "spec": {}}
 
 
-def node_status(spec: NodeSpec, *, boot_id: str, wall: datetime, version: str = "v1.36.3") -> dict[str, Any]:
-    """Return the status of a node that is ready."""
+def node_status(spec: NodeSpec, *, boot_id: str, wall: datetime, version: str) -> dict[str, Any]:
+    """Return the status of a node that is ready; ``version`` is that of its kubelet."""
     return {
         "capacity": dict(spec.capacity),
         "allocatable": dict(spec.capacity),

@@ -34,6 +34,7 @@ from dra.local.nodes.preparations import KEP, Checkpoint, Preparations, RefusedE
 from dra.local.nodes.processes import Containers
 from dra.local.nodes.residents import Resident, Run, Stage, Step
 from dra.local.nodes.statuses import READY_TO_START, status
+from dra.local.schemas.releases import NEWEST, Release
 from dra.model.claims import ResourceClaim
 from dra.model.meta import Key, Uid
 from dra.model.nodes import Node
@@ -68,15 +69,20 @@ class Kubelets:
         preparer: Preparer | None = None,
         health: DeviceHealth | None = None,
         checkpoint: Checkpoint | None = None,
+        release: Release = NEWEST,
         leases: bool = True,
         containers: Containers | None = None,
     ) -> None:
         self._client = client
         self._clock = clock
         self._chance = chance
-        self._machines = Machines(client, nodes, clock=clock, chance=chance, leases=leases, woken=self._wake_node)
+        self._machines = Machines(
+            client, nodes, clock=clock, chance=chance, leases=leases, release=release, woken=self._wake_node
+        )
         self._preparer = preparer or SimulatedDriver(frozenset(spec.name for spec in nodes))
-        self.preparations = Preparations(self._preparer, api=api, read=self._claim, checkpoint=checkpoint)
+        self.preparations = Preparations(
+            self._preparer, api=api, read=self._claim, checkpoint=checkpoint, release=release
+        )
         """Which claims are prepared where: for audits."""
 
         self._health = health

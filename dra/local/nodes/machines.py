@@ -16,6 +16,7 @@ from dra.kube.errors import AlreadyExists, NotFound
 from dra.kube.resources import LEASES, NODES, SLICES, Resource
 from dra.local.agenda import Agenda
 from dra.local.nodes.inventory import LEASE_SECONDS, NodeSpec, lease_body, node_body, node_status, slices
+from dra.local.schemas.releases import Release
 from dra.model.meta import Key, PartialObject
 from dra.model.nodes import Node
 
@@ -53,7 +54,7 @@ class Machine:
 class Machines:
     """All machines, and what they write about themselves."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - keyword-only; what the kubelets were told
         self,
         client: Client,
         nodes: Sequence[NodeSpec],
@@ -61,9 +62,11 @@ class Machines:
         clock: Clock,
         chance: Random,
         leases: bool,
+        release: Release,
         woken: Callable[[str], None],
     ) -> None:
         self._client = client
+        self._release = release
         self._clock = clock
         self._chance = chance
         self._leases = leases
@@ -131,7 +134,8 @@ class Machines:
             node = await self._client.get(NODES, ("", spec.name), Node)
         if not machine.boot_id:  # a kubelet that starts again is no reboot
             machine.boot_id = node.status.node_info.boot_id or self._uuid()
-        status = node_status(spec, boot_id=machine.boot_id, wall=self._clock.wall())
+        version = self._release.traits.version
+        status = node_status(spec, boot_id=machine.boot_id, wall=self._clock.wall(), version=version)
         body = {"status": status}
         await self._client.merge_patch(NODES, ("", spec.name), body, model=PartialObject, subresource="status")
         for each in slices(spec, node.metadata.uid):

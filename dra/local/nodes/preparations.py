@@ -8,6 +8,8 @@
    installed can be deleted. One that goes away later holds up the end of the pods that had its devices.
 5. What a pod needs is asked of each driver in one call, and counts as prepared only if all of it is.
 6. A claim is given back when its last pod on the node has ended. Whether the allocation admits the node is not checked.
+7. Since 1.37 a claim that is being given back refuses new pods, from the call to the driver until it has succeeded or
+   the kubelet starts anew. Up to 1.36 a new pod joins meanwhile.
 """
 
 import contextlib
@@ -18,6 +20,7 @@ from typing import Final, Protocol, TypeAlias
 from dra.kube.errors import ApiError
 from dra.local.nodes.drivers import ClaimIdentity, Device, PrepareError, Preparer, drivers_of, merged
 from dra.local.nodes.manifests import Pod
+from dra.local.schemas.releases import NEWEST, Release
 from dra.model.claims import ResourceClaim
 from dra.model.meta import Key, Uid
 
@@ -56,8 +59,20 @@ class Checkpoint(Protocol):
 class Preparations:
     """The DRA managers of all nodes."""
 
-    def __init__(self, preparer: Preparer, *, api: str, read: ReadClaim, checkpoint: Checkpoint | None = None) -> None:
+    def __init__(
+        self,
+        preparer: Preparer,
+        *,
+        api: str,
+        read: ReadClaim,
+        checkpoint: Checkpoint | None = None,
+        release: Release = NEWEST,
+    ) -> None:
         self._preparer = preparer
+        self._refuses_while_unpreparing = release.traits.refuses_while_unpreparing
+        self._unpreparing: set[tuple[str, Key]] = set()
+        """Claims whose drivers have been told to unprepare them, by node; in memory only, as the kubelet's flag."""
+
         self._any_pod = api == KEP
         self._read = read
         self._cache: dict[str, dict[Key, Preparation]] = {}
@@ -87,10 +102,12 @@ class Preparations:
         used = {key: cache[key] for key in self._claims.get(uid, ())}
         alone = [known.identity for known in used.values() if len(known.pods) == 1]
         if alone:
+            self._unpreparing |= {(node, identity.key) for identity in alone}
             await self._unprepare(node, alone)
+            self._unpreparing -= {(node, identity.key) for identity in alone}
         for key, known in used.items():
             known.pods.pop(uid, None)
-            if known.pods:  # others use it, or somebody has joined while the driver was at it
+            if known.pods:  # others use it, or (up to 1.36) somebody has joined while the driver was at it
                 continue
             del cache[key]
         self._claims.pop(uid, None)
@@ -114,7 +131,8 @@ class Preparations:
         self._save(node)
 
     def rebooted(self, node: str) -> None:
-        """Which claims are in use survives in the checkpoint; that they are prepared does not."""
+        """Which claims are in use survives in the checkpoint; that they are prepared or unprepared does not."""
+        self._unpreparing = {each for each in self._unpreparing if each[0] != node}
         for known in self._cache.get(node, {}).values():
             known.prepared = False
 
@@ -133,6 +151,8 @@ class Preparations:
                 f"old ResourceClaim with same name {claim.metadata.name} and different UID {known.identity.uid}"
                 " still exists (previous pod force-deleted?!)"
             )
+        if self._refuses_while_unpreparing and (node, key) in self._unpreparing:
+            raise RefusedError(f"ResourceClaim {claim.metadata.name} is being unprepared")
         if not known.prepared:  # it may have been allocated anew since somebody tried
             drivers = merged(known.identity.drivers, drivers_of(claim))
             known.identity = replace(known.identity, drivers=drivers)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from dra.local.schemas.releases import NEWEST, Release
 from dra.local.schemas.structures import Dialect
 
 
@@ -11,6 +12,9 @@ class Options:
     """The shape of a plane."""
 
     api: Dialect = Dialect.KEP
+    release: Release = NEWEST
+    """The version of Kubernetes that server, scheduler and kubelets behave as."""
+
     nodes: int = 3
     devices: int = 8
     """Of each node, simulated."""

@@ -35,7 +35,7 @@ class Plane:
         chance = chance or Random()  # noqa: S311 - names, uids and timing; tokens are made elsewhere
         self.options = options
         self.clock = clock
-        self.server = ApiServer(api=options.api, clock=clock, chance=branch(chance))
+        self.server = ApiServer(api=options.api, release=options.release, clock=clock, chance=branch(chance))
         self.faults = Faults(clock=clock, chance=branch(chance))
         self.supervisor = Supervisor()
         self.faults.crash = self.supervisor.crash

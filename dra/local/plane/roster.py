@@ -45,6 +45,7 @@ def components(
             client(SCHEDULER),
             clock=clock,
             chance=dice[SCHEDULER],
+            release=options.release,
             profiles=extension.profiles,
             extender=extension.extender,
         ).run()
@@ -61,7 +62,9 @@ async def run_kubelets(options: Options, client: Client, *, clock: Clock, chance
     places = folders.of(options.plugins, (spec.name for spec in nodes)) if options.plugins is not None else {}
     containers = Processes(specs={name: place.cdi for name, place in places.items()}) if options.processes else None
     if not places:
-        await Kubelets(client, nodes=nodes, clock=clock, chance=chance, api=api, containers=containers).run()
+        await Kubelets(
+            client, nodes=nodes, clock=clock, chance=chance, api=api, release=options.release, containers=containers
+        ).run()
         return
     from dra.local.nodes.plugins.checkpoints import Checkpoints  # noqa: PLC0415 - with it
     from dra.local.nodes.plugins.preparer import Plugins  # noqa: PLC0415 - gRPC, for who asks for it
@@ -74,6 +77,7 @@ async def run_kubelets(options: Options, client: Client, *, clock: Clock, chance
         clock=clock,
         chance=chance,
         api=api,
+        release=options.release,
         preparer=plugins,
         health=plugins,
         checkpoint=Checkpoints({name: place.root for name, place in places.items()}),

@@ -10,7 +10,6 @@ NOT_ENFORCED: Final = (
     "preferred node affinity, PreferNoSchedule taints, images: nodes are scored by what is free of cpu and memory",
     "scheduling groups (PodGroups), extended resources backed by devices",
     "devices with binding conditions are never allocated",
-    "taints by DeviceTaintRules do not keep devices from being allocated; those in slices do",
 )
 """What upstream's scheduler does and this one does not."""
 

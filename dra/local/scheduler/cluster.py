@@ -9,6 +9,7 @@ from dra.engine.allocate import Inventory, Refusal, Wanted, allocate
 from dra.engine.allocate.search import Solution
 from dra.engine.fit import Room, amounts_of
 from dra.local.scheduler.holdings import Holdings
+from dra.local.schemas.releases import NEWEST, Release
 from dra.model.classes import DeviceClass
 from dra.model.meta import Uid
 from dra.model.placement import Host, PlacedPod
@@ -17,9 +18,13 @@ from dra.model.placement import Host, PlacedPod
 class Cluster:
     """All of it."""
 
-    def __init__(self, *, conditional: bool = False) -> None:
-        """``conditional``: devices with binding conditions are allocated, as if their drivers met them at once."""
+    def __init__(self, *, conditional: bool = False, release: Release = NEWEST) -> None:
+        """``conditional``: devices with binding conditions are allocated, as if their drivers met them at once.
+
+        ``release`` is the version of kube-scheduler that decides, as far as users see a difference.
+        """
         self.conditional = conditional
+        self.release = release
         self.claims = Holdings()
         self.inventory = Inventory()
         self.classes: dict[str, DeviceClass] = {}

@@ -175,7 +175,6 @@ def _place(
     needs = Need.NODE
     fitting: list[Room] = []
     elsewhere: list[ResourceClaim] = []
-    count = len(rooms)
     for room in rooms:
         why = unsuited(room, demand)
         if why is not None:
@@ -209,7 +208,7 @@ def _place(
         return placement
     if claims.wanted:
         needs |= Need.DEVICE | Need.CLASS
-    return _refusal(entry.pod, claims, reasons, needs, elsewhere, count)
+    return _refusal(entry.pod, claims, reasons, needs, elsewhere, cluster)
 
 
 def _rated(
@@ -269,14 +268,14 @@ def _refusal(
     reasons: Counter[str],
     needs: Need,
     elsewhere: list[ResourceClaim],
-    count: int,
+    cluster: Cluster,
 ) -> Unschedulable | Deallocation:
     texts = sorted(f"{times} {reason}" for reason, times in reasons.items())
-    message = f"0/{count} nodes are available: {', '.join(texts)}."
+    message = f"0/{len(cluster.rooms)} nodes are available: {', '.join(texts)}."
     for claim in elsewhere:
         if _may_be_taken_back(claim, pod):
             return Deallocation(claim, f"{message} deallocation of ResourceClaim completed")
-    return Unschedulable(f"{message} still not schedulable" if claims.all else message, needs)
+    return Unschedulable(f"{message} {cluster.release.traits.post_filter}".rstrip() if claims.all else message, needs)
 
 
 def _may_be_taken_back(claim: ResourceClaim, pod: PlacedPod) -> bool:

@@ -22,7 +22,7 @@ from dra.kube.clock import SYSTEM, Clock
 from dra.kube.errors import ApiError
 from dra.kube.reflector import Reflector
 from dra.kube.reflectors import Reflectors
-from dra.kube.resources import CLAIMS, CLASSES, NODES, PODS, SLICES, Resource
+from dra.kube.resources import CLAIMS, CLASSES, NODES, PODS, SLICES, TAINT_RULES, Resource
 from dra.kube.store import Change, Deleted, Rewound, RewoundError, Upserted
 from dra.local.scheduler.binding import Binder, BindingError, BoundElsewhereError
 from dra.local.scheduler.cluster import Cluster
@@ -30,10 +30,12 @@ from dra.local.scheduler.cycle import Deallocation, Later, Placement, Unschedula
 from dra.local.scheduler.extending import Extender
 from dra.local.scheduler.queue import Entry, Need, Queue
 from dra.local.scheduler.reports import ERROR, Reports
+from dra.local.schemas.releases import NEWEST, Release
 from dra.model.claims import ResourceClaim
 from dra.model.classes import DeviceClass
 from dra.model.placement import DEFAULT_SCHEDULER, Host, PlacedPod
 from dra.model.slices import ResourceSlice
+from dra.model.taints import DeviceTaintRule
 
 UNDER_WAY_MAX: Final = 100
 """Pods that are being bound, or told why not, at once: more would wait for their turn until they are too late."""
@@ -47,12 +49,13 @@ _log: Final = logging.getLogger(__name__)
 class Scheduler:
     """Schedules the pods that ask for it by name. `run` never returns; cancel it."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - keyword-only; who it is, and the injected sources of time and chance
         self,
         client: Client,
         *,
         clock: Clock = SYSTEM,
         chance: Random,
+        release: Release = NEWEST,
         name: str = DEFAULT_SCHEDULER,
         profiles: Collection[str] = (),
         extender: Extender | None = None,
@@ -61,6 +64,7 @@ class Scheduler:
         self._client = client
         self._clock = clock
         self._chance = chance
+        self._release = release
         self._profiles = (name, *profiles)
         self._extender = extender
 
@@ -68,7 +72,8 @@ class Scheduler:
         """Schedule until cancelled; when the server turns out to be one restored from a backup, begin anew."""
         while True:
             try:
-                await _Life(self._client, self._clock, self._chance, self._profiles, self._extender).run()
+                life = _Life(self._client, self._clock, self._chance, self._release, self._profiles, self._extender)
+                await life.run()
             except* RewoundError as errors:
                 _log.warning("%s", errors.exceptions[0])
 
@@ -77,14 +82,20 @@ class _Life:
     """A scheduler between two moments in which it knows nothing."""
 
     def __init__(
-        self, client: Client, clock: Clock, chance: Random, profiles: Sequence[str], extender: Extender | None
+        self,
+        client: Client,
+        clock: Clock,
+        chance: Random,
+        release: Release,
+        profiles: Sequence[str],
+        extender: Extender | None,
     ) -> None:
         self._client = client
         self._clock = clock
         self._chance = chance
         self._profiles = frozenset(profiles)
         self._extender = extender
-        self._cluster = Cluster()
+        self._cluster = Cluster(release=release)
         self._queue = Queue()
         self._binder = Binder(client, self._cluster.claims, clock=clock, chance=chance, extender=extender)
         self._reports = Reports(client, clock=clock, name=profiles[0])
@@ -92,12 +103,14 @@ class _Life:
         self._free = asyncio.Semaphore(UNDER_WAY_MAX)
         self._tasks = asyncio.TaskGroup()
         self._start = 0
+        served = release.traits.device_taint_rules
         self._reflectors = Reflectors(
             self._reflector(NODES, Host, self._host, self._host_gone),
             self._reflector(SLICES, ResourceSlice, self._slice, self._slice_gone),
             self._reflector(CLASSES, DeviceClass, self._class, self._class_gone),
             self._reflector(CLAIMS, ResourceClaim, self._claim, self._claim_gone),
             self._reflector(PODS, PlacedPod, self._pod, self._pod_gone),
+            *([self._reflector(TAINT_RULES, DeviceTaintRule, self._rule, self._rule_gone)] if served else []),
         )
 
     async def run(self) -> None:
@@ -252,6 +265,16 @@ class _Life:
     def _slice_gone(self, found: ResourceSlice) -> None:
         self._cluster.inventory.forget(found.metadata.name)
         self._queue.wake(Need.DEVICE, now=self._clock.now())  # who wants all devices may have waited for this pool
+
+    def _rule(self, rule: DeviceTaintRule) -> None:
+        before = self._cluster.inventory.version
+        self._cluster.inventory.observe_rule(rule)
+        if self._cluster.inventory.version != before:
+            self._queue.wake(Need.DEVICE, now=self._clock.now())
+
+    def _rule_gone(self, rule: DeviceTaintRule) -> None:
+        self._cluster.inventory.forget_rule(rule.metadata.name)
+        self._queue.wake(Need.DEVICE, now=self._clock.now())
 
     def _class(self, found: DeviceClass) -> None:
         if self._cluster.observe_class(found):

@@ -7,6 +7,7 @@ from dra.kube.limits import Limiter
 from dra.kube.tasks import beside
 from dra.kube.transport import MERGE_PATCH, Request
 from dra.local.objects import decode, encode
+from dra.local.schemas.releases import NEWEST
 from dra.local.server import ApiServer
 from dra.local.transport import LocalTransport
 from tests.dra.kube.virtual import LoopClock, seeded
@@ -23,6 +24,7 @@ PATHS = {
     "deployments": "/apis/apps/v1/namespaces/{}/deployments",
     "replicasets": "/apis/apps/v1/namespaces/{}/replicasets",
     "resourceclaims": "/apis/resource.k8s.io/v1/namespaces/{}/resourceclaims",
+    "devicetaintrules": "/apis/resource.k8s.io/v1/devicetaintrules",
     "resourceslices": "/apis/resource.k8s.io/v1/resourceslices",
 }
 
@@ -69,10 +71,10 @@ class User:
 class Plane:
     """A server, a clock and what is made for them."""
 
-    def __init__(self, *, seed=1):
+    def __init__(self, *, seed=1, release=NEWEST):
         self.clock = LoopClock()
         self.chance = seeded(seed)
-        self.server = ApiServer(clock=self.clock, chance=self.chance)
+        self.server = ApiServer(release=release, clock=self.clock, chance=self.chance)
         self.user = User(self.server)
 
     def client(self):

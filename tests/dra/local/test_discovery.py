@@ -22,7 +22,8 @@ async def test_old_clients_find_groups_one_by_one():
     assert groups == sorted(groups)
     assert "resource.k8s.io" in groups
     resources = (await get("/apis/resource.k8s.io/v1"))[1]["resources"]
-    assert [each["name"] for each in resources][:3] == ["deviceclasses", "resourceclaims", "resourceclaims/status"]
+    rules, claims = ("devicetaintrules", "devicetaintrules/status"), ("resourceclaims", "resourceclaims/status")
+    assert [each["name"] for each in resources][:5] == ["deviceclasses", *rules, *claims]
 
 
 @pytest.mark.parametrize("path", ["/api", "/apis"])

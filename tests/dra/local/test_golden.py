@@ -10,6 +10,7 @@ import json
 import pytest
 
 from dra.kube.transport import JSON, MERGE_PATCH, Request
+from dra.local.schemas.releases import Release
 from dra.local.server import ApiServer
 from tests.dra.kube.virtual import VirtualLoop
 from tests.dra.local.golden import begins, exchanges, lines
@@ -82,7 +83,7 @@ class Replay:
     """One server that goes through the recorded history."""
 
     def __init__(self):
-        self.server = ApiServer()
+        self.server = ApiServer(release=Release.V1_36)
 
     async def ask(self, method, path, body=None, *, content_type=JSON, accept=JSON, **query):
         raw = None if body is None else json.dumps(body).encode()

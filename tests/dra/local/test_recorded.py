@@ -11,6 +11,7 @@ import re
 import pytest
 
 from dra.kube.transport import APPLY_PATCH, Request
+from dra.local.schemas.releases import Release
 from dra.local.schemas.structures import Dialect
 from dra.local.server import ApiServer
 from tests.dra.local.recorded import EXCHANGES
@@ -44,7 +45,7 @@ def _owners(obj):
 
 @pytest.fixture(scope="module")
 def answers():
-    server = ApiServer(api=Dialect.STOCK)
+    server = ApiServer(api=Dialect.STOCK, release=Release.V1_36)
 
     async def play():
         found = {}

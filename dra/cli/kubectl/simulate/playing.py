@@ -33,6 +33,7 @@ from dra.local.scheduler.cluster import Cluster
 from dra.local.scheduler.cycle import Deallocation, Later, Placement, Unschedulable, Verdict, decide
 from dra.local.scheduler.preemption import Eviction, preempt
 from dra.local.scheduler.queue import Entry
+from dra.local.schemas.releases import nearest
 from dra.model.claims import RESERVED_FOR_MAX_SIZE, AllocationResult, ResourceClaim
 from dra.model.meta import DynamicObject, Uid
 from dra.model.placement import PlacedPod
@@ -93,7 +94,7 @@ def play(snapshot: Snapshot, wishes: Wishes) -> Outcome:
 class _Play:
     def __init__(self, snapshot: Snapshot, wishes: Wishes) -> None:
         self._snapshot = _with(snapshot, wishes)
-        self._cluster = Cluster(conditional=True)
+        self._cluster = Cluster(conditional=True, release=nearest(snapshot.server))
         self._chance = Random(SEED)  # noqa: S311 - ties between nodes
         self._start = 0
         self._without_limit = snapshot.leader.presence is Presence.RUNNING

@@ -2,7 +2,6 @@
 
 import pytest
 
-from dra.local.schemas.structures import Dialect
 from tests.dra.local.kinds.writing import Writing, refused
 
 CLASS = "gpu.example.com"
@@ -307,7 +306,7 @@ def test_nobody_joins_a_claim_that_is_deleted():
 
 
 def test_a_claim_may_name_its_workload_before_the_workload_has_a_uid():
-    writing = Writing(Dialect.KEP)
+    writing = Writing()
     obj = claim()
     obj["spec"]["reservedFor"] = {"apiGroup": "batch", "resource": "jobs", "name": "train"}
     assert writing.create(obj)["spec"]["reservedFor"]["name"] == "train"

@@ -11,7 +11,7 @@ from dra.local.objects import decode, encode
 from dra.local.refusals import Refusal
 from dra.local.registry import Registry
 from dra.local.routes import Route
-from dra.local.schemas.structures import Dialect
+from dra.local.schemas.releases import NEWEST
 from dra.local.store import Store
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -30,8 +30,8 @@ class Noon:
 class Writing:
     """A registry with the namespace ``default``."""
 
-    def __init__(self, api=Dialect.KEP):
-        self.catalog = Catalog(builtin(api))
+    def __init__(self, release=NEWEST):
+        self.catalog = Catalog(builtin(release))
         self.registry = Registry(Store(), clock=Noon(), chance=Random(1))  # noqa: S311 - names and uids
         for obj in (core.namespace("default"), *priorities.SYSTEM_CLASSES):
             self.create(obj)

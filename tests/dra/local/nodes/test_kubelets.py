@@ -2,9 +2,11 @@ import asyncio
 
 import pytest
 
+from dra.local.nodes.drivers import PrepareError, SimulatedDriver
 from dra.local.nodes.inventory import NodeSpec
 from dra.local.nodes.kubelets import LOSE_SANDBOX, REBOOT, SILENT, Kubelets
 from dra.local.nodes.programs import STOP_SECONDS
+from dra.local.schemas.releases import Release
 from tests.dra.local.components import Plane, pod, running
 
 VIRTUAL_TIME = True
@@ -171,6 +173,64 @@ async def test_what_is_prepared_stays_until_the_last_pod_of_the_node_has_ended()
         assert [len(each.pods) for _, each in kubelets.preparations] == [1]
         await asyncio.sleep(10)
         assert not list(kubelets.preparations)
+
+
+class SlowDriver(SimulatedDriver):
+    """Takes a minute for what it undoes, or fails after that."""
+
+    fails = False
+
+    async def unprepare(self, node, claims):
+        await asyncio.sleep(60)
+        if self.fails:
+            raise PrepareError("device busy")
+        await super().unprepare(node, claims)
+
+
+def handing_over(release, *, fails=False):
+    """Return a plane, kubelets of a release and their driver."""
+    plane, driver = Plane(), SlowDriver(frozenset({"n1"}))
+    driver.fails = fails
+    return plane, kubelets_of(plane, nodes=["n1"], preparer=driver, release=release), driver
+
+
+async def hand_over(plane):
+    """Let the last pod of a claim end, and the next one come while the driver unprepares the claim."""
+    await claim(plane, "c", any_pod=True)
+    command = ("sleep", "5")
+    await plane.user.create("pods", pod("a", node="n1", claims=["c"], command=command, policy="Never"))
+    await asyncio.sleep(10)
+    await plane.user.create("pods", pod("b", node="n1", claims=["c"]))
+
+
+@pytest.mark.parametrize(
+    ("release", "first", "events"),
+    [
+        pytest.param(Release.V1_36, "Running", [], id="1.36-lets-a-pod-join"),
+        pytest.param(Release.V1_37, "Pending", ["ResourceClaim c is being unprepared"], id="1.37-refuses-it"),
+    ],
+)
+async def test_a_claim_that_is_being_unprepared_and_its_next_pod(release, first, events):
+    plane, kubelets, _ = handing_over(release)
+    async with running(kubelets):
+        await hand_over(plane)
+        await asyncio.sleep(10)
+        assert await phase(plane, "b") == first
+        await asyncio.sleep(200)
+        assert await phase(plane, "b") == "Running"
+        notes = [event["note"].rpartition("resources: ")[2] for event in await plane.user.list("events")]
+    assert notes == events
+
+
+async def test_a_failing_unprepare_keeps_the_claim_from_new_pods_until_it_succeeds():
+    plane, kubelets, driver = handing_over(Release.V1_37, fails=True)
+    async with running(kubelets):
+        await hand_over(plane)
+        await asyncio.sleep(300)
+        assert await phase(plane, "b") == "Pending"
+        driver.fails = False
+        await asyncio.sleep(300)
+        assert await phase(plane, "b") == "Running"
 
 
 async def test_a_claim_that_is_allocated_anew_under_a_pod_is_handed_out_with_its_old_devices():

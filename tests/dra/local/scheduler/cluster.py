@@ -7,6 +7,7 @@ from dra.kube.errors import Unreachable
 from dra.kube.limits import Limiter
 from dra.local import refusals
 from dra.local.scheduler import Scheduler
+from dra.local.schemas.releases import NEWEST
 from dra.local.transport import LocalTransport
 from tests.dra.kube.virtual import seeded
 from tests.dra.local.components import Plane, running
@@ -113,14 +114,15 @@ class Meddler:
 class World(Plane):
     """A plane with a scheduler."""
 
-    def __init__(self, *, seed=1):
-        super().__init__(seed=seed)
+    def __init__(self, *, seed=1, release=NEWEST):
+        super().__init__(seed=seed, release=release)
+        self.release = release
         self.way = Meddler(self.server)
         self.scheduler = self.another_scheduler(seed)
 
     def another_scheduler(self, seed=2):
         client = Client(LocalTransport(self.way), Limiter(1e6, 1e6, clock=self.clock), clock=self.clock)
-        return Scheduler(client, clock=self.clock, chance=seeded(seed))
+        return Scheduler(client, clock=self.clock, chance=seeded(seed), release=self.release)
 
     async def host(self, name, *, devices=0, **how):
         body = node(name, **how)

@@ -2,6 +2,7 @@
 
 import pytest
 
+from dra.local.schemas.releases import Release
 from tests.dra.local.components import pod
 from tests.dra.local.scheduler.cluster import DRIVER, World, claim, device_class, later, slice_of
 
@@ -129,3 +130,39 @@ async def test_a_missing_class_is_named():
 
     text = f"0/1 nodes are available: request gpu: device class {DRIVER} does not exist."
     assert await world.scheduled("a") == text
+
+
+async def test_a_device_taint_rule_keeps_a_device_until_it_is_gone():
+    world = World()
+    await world.gpus(nodes=1, devices=1)
+    taint = {"key": "service", "effect": "NoSchedule"}
+    await world.user.create(
+        "devicetaintrules", {"metadata": {"name": "r"}, "spec": {"deviceSelector": {}, "taint": taint}}
+    )
+    async with world.scheduling():
+        await world.user.create("resourceclaims", claim("c"))
+        await world.user.create("pods", pod("a", claims=["c"]))
+        await later()
+        assert await world.scheduled("a") == "0/1 nodes are available: 1 cannot allocate all claims."
+        await world.user.delete("devicetaintrules", "r")
+        await later()
+
+    assert await world.devices("c") == ["n0/gpu-0"]
+
+
+@pytest.mark.parametrize(
+    ("release", "ending"),
+    [
+        pytest.param(Release.V1_36, "all claims. still not schedulable", id="1.36"),
+        pytest.param(Release.V1_37, "all claims.", id="1.37"),
+    ],
+)
+async def test_what_post_filter_adds_where_no_claim_can_be_deallocated(release, ending):
+    world = World(release=release)
+    await world.gpus(nodes=1, devices=1)
+    async with world.scheduling():
+        await world.user.create("resourceclaims", claim("c", count=2))
+        await world.user.create("pods", pod("a", claims=["c"]))
+        await later()
+
+    assert (await world.scheduled("a")).endswith(ending)
