@@ -32,6 +32,8 @@ class DeviceAsk(Struct, frozen=True):
     count: int = 1
     tolerations: list[DeviceToleration] | None = None
     capacity: CapacityRequirements | None = None
+    derived_attributes: list[dict[str, Any]] | None = None
+    """Attributes that the scheduler computes by CEL (alpha: DRADerivedAttributes)."""
 
 
 class ExactDeviceRequest(DeviceAsk, frozen=True):

@@ -180,8 +180,13 @@ class Pool:
 
     @property
     def state(self) -> State:
-        """Whether its devices can be had."""
-        self._resolve()
+        """Whether its devices can be had.
+
+        Devices with compatibility groups (alpha: DRADeviceCompatibilityGroups) exclude each other by rules that are not
+        known here. A scheduler without that gate leaves their slices out, too, and finds the pool incomplete.
+        """
+        if any(_grouped(candidate.device) for candidate in self.candidates):
+            return State.INCOMPLETE
         return self._state
 
     @property
@@ -246,6 +251,11 @@ class Pool:
             self._state = State.COMPLETE
         self._newest = found
         return found
+
+
+def _grouped(device: Device) -> bool:
+    """Whether a device has compatibility groups."""
+    return any(each.get("compatibilityGroups") for each in device.consumes_counters or ())
 
 
 def _reaches(spec: ResourceSliceSpec, node: str, labels: Labels) -> bool:

@@ -125,6 +125,10 @@ def _constraint(found: DeviceConstraint, number: int) -> Constraint:
 
 
 def _ask(ask: DeviceAsk, name: str, parent: str, classes: Mapping[str, DeviceClass]) -> Ask:
+    if ask.derived_attributes:
+        raise UnsatisfiableError(
+            f"request {name}: derivedAttributes (feature gate DRADerivedAttributes) are not known here"
+        )
     found = classes.get(ask.device_class_name)
     if found is None:
         missing = ask.device_class_name

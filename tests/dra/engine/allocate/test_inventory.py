@@ -125,3 +125,12 @@ def test_a_device_remembers_the_answers_of_a_bounded_number_of_selectors():
     for number in range(3 * REMEMBERED):
         assert candidate.satisfies([Selector(f"{number} == {number}")])
         assert len(candidate._answers) <= REMEMBERED
+
+
+def test_a_pool_whose_devices_have_compatibility_groups_offers_nothing_and_keeps_its_devices():
+    """Without the gate a scheduler leaves such slices out; what claims have of them is still offered."""
+    drawn = [{"counterSet": "gpu", "counters": {"memory": {"value": "40Gi"}}, "compatibilityGroups": ["whole"]}]
+    found = inventory(slice_of(Device(name="a", consumes_counters=drawn)))
+
+    assert (offered(found), states(found)) == ([], [State.INCOMPLETE])
+    assert found.candidate(item("a")) is not None

@@ -16,6 +16,11 @@ def selecting(expression):
         pytest.param(exactly(cls="none"), "request r: device class none does not exist", id="class"),
         pytest.param(exactly(count=33), "claim c: 33 devices are more than the 32", id="too-many"),
         pytest.param(exactly(allocationMode="Some"), "request r: unsupported allocation mode Some", id="mode"),
+        pytest.param(
+            exactly(derivedAttributes=[{"name": "numa", "expression": "1"}]),
+            "request r: derivedAttributes (feature gate DRADerivedAttributes) are not known here",
+            id="derived-attributes",
+        ),
         pytest.param({"name": "r", "atMost": {}}, "request r: neither exactly nor firstAvailable", id="new"),
         pytest.param(
             selecting("device."),
