@@ -48,12 +48,14 @@ def tidy(new: Object, old: Object) -> None:
             new.pop(name, None)  # Go writes no empty lists here
 
 
-def validate(claim: Object, before: Object) -> list[Cause]:
-    """Return what is wrong with a change of the status of a claim."""
+def validate(claim: Object, before: Object, *, generated: bool) -> list[Cause]:
+    """Return what is wrong with a change of the status of a claim; ``generated``: in words of generated validation."""
     status, old = claim.get("status") or {}, before.get("status") or {}
-    found = _consumers(claim, status, old)
+    found = _consumers(claim, status, old, generated=generated)
     found += _device_statuses(status)
     given, had = status.get("allocation"), old.get("allocation")
+    if given is not None and had is not None and generated:
+        return found + causes.unmodified(f"{_PATH}.allocation", given, had, detail=causes.NO_MODIFY)
     if given is not None and had is not None:
         return found + causes.immutable(f"{_PATH}.allocation", given, had, text=gotypes.allocation(given))
     if given is not None:
@@ -67,11 +69,12 @@ def reference(path: str, entry: Object, *, uid: bool = True) -> list[Cause]:
     return [causes.required(f"{path}.{name}") for name in wanted if not entry.get(name)]
 
 
-def _consumers(claim: Object, status: Object, old: Object) -> list[Cause]:
+def _consumers(claim: Object, status: Object, old: Object, *, generated: bool) -> list[Cause]:
     path, entries = f"{_PATH}.reservedFor", status.get("reservedFor") or []
     found = causes.each(path, entries, reference, limit=RESERVED_FOR)
     if len(entries) <= RESERVED_FOR:
-        found += causes.unique(path, entries, lambda each: each.get("uid", ""))
+        shown = _in_go_order if generated else _uid
+        found += causes.unique(path, entries, _uid, shown=shown)
     if entries and status.get("allocation") is None:
         found.append(causes.forbidden(path, "may not be specified when `allocated` is not set"))
     elif entries and "deletionTimestamp" in claim["metadata"]:
@@ -80,6 +83,15 @@ def _consumers(claim: Object, status: Object, old: Object) -> list[Cause]:
             detail = "new entries may not be added while `deallocationRequested` or `deletionTimestamp` are set"
             found.append(causes.forbidden(path, detail))
     return found
+
+
+def _uid(entry: Object) -> str:
+    return str(entry.get("uid", ""))
+
+
+def _in_go_order(entry: Object) -> Object:
+    """Return an entry as Go writes it."""
+    return {name: entry[name] for name in ("apiGroup", "resource", "name", "uid") if name in entry}
 
 
 def _allocation(path: str, given: Object, known: AbstractSet[str]) -> list[Cause]:

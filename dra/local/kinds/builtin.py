@@ -33,7 +33,7 @@ def builtin(release: Release = NEWEST) -> tuple[Kind, ...]:
         events.KINDS,
         leases.KINDS,
         priorities.KINDS,
-        claims.KINDS,
+        claims.kinds(release.traits),
         classes.KINDS,
         slices.kinds(release.traits),
         taint_rules.kinds(release.traits),

@@ -10,6 +10,7 @@ from dra.local.objects import encode
 from dra.local.refusals import Cause, Fault
 
 IMMUTABLE = "field is immutable"
+NO_MODIFY = "field cannot be modified once set"
 
 _HTML = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
 
@@ -68,6 +69,11 @@ def immutable(path: str, new: object, old: object, *, text: object = None) -> li
     return [] if new == old else [invalid(path, new if text is None else text, IMMUTABLE)]
 
 
+def unmodified(path: str, new: object, old: object, *, detail: str = IMMUTABLE) -> list[Cause]:
+    """Refuse a change as generated validation does, which shows no value."""
+    return [] if new == old else [invalid(path, None, detail)]
+
+
 def texts(path: str, value: str, faults: Iterable[str]) -> list[Cause]:
     """Refuse a text, for each of its faults."""
     return [invalid(path, value, fault) for fault in faults]
@@ -89,14 +95,21 @@ def each(
     return [cause for index, item in enumerate(items) for cause in check(f"{path}[{index}]", item)]
 
 
-def unique(path: str, items: Sequence[Any], key: Callable[[Any], Any], *, suffix: str = "") -> list[Cause]:
-    """Refuse items whose key is that of an earlier one."""
+def unique(
+    path: str,
+    items: Sequence[Any],
+    key: Callable[[Any], Any],
+    *,
+    suffix: str = "",
+    shown: Callable[[Any], Any] | None = None,
+) -> list[Cause]:
+    """Refuse items whose key is that of an earlier one; the key is shown, or what `shown` makes of the item."""
     seen: set[Any] = set()
     causes = []
     for index, item in enumerate(items):
         found = key(item)
         if found in seen:
-            causes.append(duplicate(f"{path}[{index}]{suffix}", found))
+            causes.append(duplicate(f"{path}[{index}]{suffix}", found if shown is None else shown(item)))
         seen.add(found)
     return causes
 

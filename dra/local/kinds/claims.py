@@ -12,6 +12,7 @@ from dra.local.kinds import allocations, causes, columns, devices, gotypes, obje
 from dra.local.kinds.kind import Kind, Others, Strategy, WholeStrategy
 from dra.local.objects import Object
 from dra.local.refusals import Cause
+from dra.local.schemas.releases import Traits
 
 GROUP: Final = "resource.k8s.io"
 ADMIN_ACCESS: Final = "resource.kubernetes.io/admin-access"
@@ -20,6 +21,10 @@ ADMIN_ACCESS: Final = "resource.kubernetes.io/admin-access"
 
 class ClaimStrategy(Strategy):
     """A claim: its spec is for good, its status is changed by schedulers, controllers and drivers."""
+
+    def __init__(self, *, generated: bool) -> None:
+        """``generated``: what generated validation refuses is refused in its words."""
+        self._generated = generated
 
     def default(self, obj: Object) -> None:
         """Ask for one device where nothing is said."""
@@ -46,9 +51,12 @@ class ClaimStrategy(Strategy):
 
     def validate_update(self, new: Object, old: Object) -> list[Cause]:
         """Keep the spec, and check the status."""
-        found = causes.immutable("spec", new["spec"], old["spec"], text=gotypes.claim_spec(new["spec"]))
+        if self._generated:
+            found = causes.unmodified("spec", new["spec"], old["spec"])
+        else:
+            found = causes.immutable("spec", new["spec"], old["spec"], text=gotypes.claim_spec(new["spec"]))
         if new.get("status") != old.get("status"):
-            found += allocations.validate(new, old)
+            found += allocations.validate(new, old, generated=self._generated)
         return found
 
     def cells(self, obj: Object, *, now: datetime) -> Mapping[str, Any]:
@@ -111,22 +119,24 @@ def admin_access(namespace: str, spec: Object, others: Others) -> list[Cause]:
     return []
 
 
-KINDS: Final = (
-    Kind(
-        group=GROUP,
-        plural="resourceclaims",
-        name="ResourceClaim",
-        generations=False,
-        strategy=ClaimStrategy(),
-        columns=(columns.NAME, *columns.plain("State"), columns.AGE),
-    ),
-    Kind(
-        group=GROUP,
-        plural="resourceclaimtemplates",
-        name="ResourceClaimTemplate",
-        subresources=(),
-        generations=False,
-        strategy=TemplateStrategy(),
-        columns=(columns.NAME, columns.AGE),
-    ),
-)
+def kinds(traits: Traits) -> tuple[Kind, ...]:
+    """Return the kinds as a version of Kubernetes has them."""
+    return (
+        Kind(
+            group=GROUP,
+            plural="resourceclaims",
+            name="ResourceClaim",
+            generations=False,
+            strategy=ClaimStrategy(generated=traits.generated_validation),
+            columns=(columns.NAME, *columns.plain("State"), columns.AGE),
+        ),
+        Kind(
+            group=GROUP,
+            plural="resourceclaimtemplates",
+            name="ResourceClaimTemplate",
+            subresources=(),
+            generations=False,
+            strategy=TemplateStrategy(),
+            columns=(columns.NAME, columns.AGE),
+        ),
+    )

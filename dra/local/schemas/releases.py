@@ -24,6 +24,9 @@ class Traits:
     slices_by_pool: bool
     """Whether ResourceSlices can be selected by the field ``spec.pool.name`` (since 1.37; before that: 400)."""
 
+    generated_validation: bool
+    """Whether claims are checked by generated code (``+k8s:`` tags): same rules, other texts (enforced since 1.37)."""
+
     refuses_while_unpreparing: bool
     """Whether a kubelet refuses new pods of a claim from the start of NodeUnprepareResources to its success (1.37)."""
 
@@ -54,6 +57,7 @@ TRAITS: Final = MappingProxyType(
             version="v1.36.3",
             device_taint_rules=False,
             slices_by_pool=False,
+            generated_validation=False,
             refuses_while_unpreparing=False,
             post_filter="still not schedulable",
         ),
@@ -61,6 +65,7 @@ TRAITS: Final = MappingProxyType(
             version="v1.37.1",
             device_taint_rules=True,
             slices_by_pool=True,
+            generated_validation=True,
             refuses_while_unpreparing=True,
             post_filter="",
         ),

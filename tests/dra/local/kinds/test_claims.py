@@ -2,6 +2,7 @@
 
 import pytest
 
+from dra.local.schemas.releases import Release
 from tests.dra.local.kinds.writing import Writing, refused
 
 CLASS = "gpu.example.com"
@@ -150,7 +151,7 @@ def test_a_selector_that_does_not_compile_is_refused():
 
 
 def test_the_spec_is_immutable_and_shown_as_go_shows_it():
-    writing = Writing()
+    writing = Writing(Release.V1_36)
     writing.create(claim())
 
     def drop(obj):
@@ -162,7 +163,7 @@ def test_the_spec_is_immutable_and_shown_as_go_shows_it():
 
 
 def test_an_allocation_is_immutable_and_shown_as_go_shows_it():
-    writing = Writing()
+    writing = Writing(Release.V1_36)
     writing.create(claim())
     terms = [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]}]
     given = allocation(nodeSelector={"nodeSelectorTerms": terms}, allocationTimestamp="2026-11-20T16:03:03Z")
@@ -180,6 +181,24 @@ def test_an_allocation_is_immutable_and_shown_as_go_shows_it():
             '"Values":["n1"]}]}]},"AllocationTimestamp":"2026-11-20T16:03:03Z"}: field is immutable'
         )
     ]
+
+
+def test_generated_validation_refuses_the_same_in_words_of_its_own():
+    """Of 1.37 (apimachinery/pkg/api/validate): it shows no value of what may not change, and a duplicate as a whole."""
+    writing = Writing(Release.V1_37)
+    writing.create(claim())
+    writing.change(claim(), status(allocation=allocation()), "status")
+    spec = refused(writing.change, claim(), lambda obj: obj["spec"]["devices"].update(requests=[]))
+    given = refused(writing.change, claim(), status(allocation=allocation(result("gpu-1"))), "status")
+    assert spec == ["spec: Invalid value: null: field is immutable"]
+    assert given == ["status.allocation: Invalid value: null: field cannot be modified once set"]
+
+
+def test_a_duplicate_was_shown_by_its_uid_before_generated_validation():
+    writing = Writing(Release.V1_36)
+    writing.create(claim())
+    twice = status(allocation=allocation(), reservedFor=[pod_entry(), pod_entry("p2")])
+    assert refused(writing.change, claim(), twice, "status") == ['status.reservedFor[1]: Duplicate value: "u1"']
 
 
 def status(**fields):
@@ -216,7 +235,7 @@ UNALLOCATED = "status.reservedFor: Forbidden: may not be specified when `allocat
         ),
         pytest.param(
             {"allocation": allocation(), "reservedFor": [pod_entry(), pod_entry("p2")]},
-            ['status.reservedFor[1]: Duplicate value: "u1"'],
+            ['status.reservedFor[1]: Duplicate value: {"resource":"pods","name":"p2","uid":"u1"}'],
             id="uid-twice",
         ),
         pytest.param(
