@@ -186,7 +186,7 @@ def _up(record: Record, place: Folder, *, restored: int | None) -> None:
 
 
 def _tell(record: Record, place: Folder, *, detached: bool) -> None:
-    shape = f"api {record.api}, {record.nodes} nodes with {record.devices} devices each"
+    shape = f"Kubernetes {record.kubernetes}, api {record.api}, {record.nodes} nodes with {record.devices} devices each"
     who = "with our controller" if record.controller else "without our controller"
     click.echo(f"A plane runs at {record.url} ({shape}), {who}.")
     if record.runtime is not None:

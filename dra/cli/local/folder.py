@@ -54,6 +54,9 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     pid: int
     url: str
     api: str
+    kubernetes: str = ""
+    """The version of Kubernetes that it behaves as: ``1.37``."""
+
     nodes: int
     devices: int
     started: str

@@ -29,9 +29,10 @@ async def report(folder: Folder, record: Record) -> str:
     allocated = sum(claim.status.allocation is not None for claim in claims)
     pid = f"pid {record.controller_pid}" if record.controller_pid else "is being started"
     controller = f"our controller {pid}" if record.controller else "without our controller"
+    shape = f"pid {record.pid}, Kubernetes {record.kubernetes}, api {record.api}"
     return "\n".join(
         (
-            f"A plane runs at {record.url} since {record.started} (pid {record.pid}, api {record.api}, {controller}).",
+            f"A plane runs at {record.url} since {record.started} ({shape}, {controller}).",
             *([f"Plugins of a node are found in {record.runtime}/NODE/plugins_registry."] if record.runtime else []),
             f"nodes   {len(nodes)}",
             *(_node(node.metadata.name, placed[node.metadata.name], record) for node in nodes),

@@ -68,6 +68,7 @@ async def _run(
                 pid=os.getpid(),
                 url=endpoint.url,
                 api=options.api.value,
+                kubernetes=options.release.value,
                 nodes=options.nodes,
                 devices=devices,
                 started=second_time(SYSTEM.wall()),

@@ -88,13 +88,14 @@ def foreground(tmp_path, *arguments):
 
 
 def test_up_status_and_down(local, folder):
-    told = local("up", "--detach", "--nodes=2", "--devices=1", "--api=stock")
-    assert "api stock, 2 nodes with 1 devices each" in told
+    told = local("up", "--detach", "--nodes=2", "--devices=1", "--api=stock", "--kubernetes=1.36")
+    assert "Kubernetes 1.36, api stock, 2 nodes with 1 devices each" in told
     assert f"KUBECONFIG={folder}/kubeconfig" in told
     here = record(folder)
     assert answers(here["url"])
     shown = local("status")
     assert here["url"] in shown
+    assert "Kubernetes 1.36, api stock" in shown
     assert re.search(r"^pods +\d+", shown, re.MULTILINE)
     assert f"KUBECONFIG={folder}/kubeconfig" in shown
     refused = local("up", code=1)
@@ -178,6 +179,6 @@ def test_a_port_that_is_taken_is_told_and_nothing_is_left(local, folder):
     assert not folder.exists() or [each.name for each in folder.iterdir()] == ["plane.log"]
 
 
-@pytest.mark.parametrize("arguments", [["--api=both"], ["--nodes=-1"], ["--fast"]], ids=" ".join)
+@pytest.mark.parametrize("arguments", [["--api=both"], ["--kubernetes=1.9"], ["--nodes=-1"], ["--fast"]], ids=" ".join)
 def test_a_wrong_command_line_is_a_usage_error(local, arguments):
     assert "Usage: " in local("up", *arguments, code=2)
