@@ -7,10 +7,14 @@ from dra.cli.kubectl.reading.live import Parts, Reader
 from dra.engine.explain.snapshot import Presence
 from dra.kube.client import Client
 from dra.kube.limits import Limiter
+from dra.local import refusals
 from dra.local.plane import roster
 from dra.local.plane.options import Options
 from dra.local.plane.plane import Plane
+from dra.local.routes import Route
+from dra.local.schemas.releases import Release
 from dra.local.schemas.structures import Dialect
+from dra.local.server import ApiServer
 from dra.local.transport import LocalTransport
 
 
@@ -34,3 +38,50 @@ async def test_the_controller_of_a_local_plane_has_no_lease_and_is_known_all_the
     connection = Connection(client=Client(transport, Limiter(1000.0, 1000)), transport=transport)
     snapshot = await Reader(connection, namespace=None, lease=("dra-reserve", "controller")).read(Parts.REST)
     assert snapshot.leader.presence is presence
+
+
+RULE = {
+    "apiVersion": "resource.k8s.io/v1",
+    "kind": "DeviceTaintRule",
+    "metadata": {"name": "r"},
+    "spec": {"deviceSelector": {"pool": "n1"}, "taint": {"key": "service", "effect": "NoSchedule"}},
+}
+
+
+class Guarded:
+    """A server that lets nobody list DeviceTaintRules."""
+
+    def __init__(self, server):
+        self._server = server
+
+    async def handle(self, request):
+        if request.path.endswith("/devicetaintrules"):
+            return refusals.Refusal(403, "Forbidden", "no right to list devicetaintrules").response
+        return await self._server.handle(request)
+
+
+async def read(server, parts):
+    transport = LocalTransport(server)
+    connection = Connection(client=Client(transport, Limiter(1000.0, 1000)), transport=transport)
+    return await Reader(connection, namespace=None, lease=("dra-reserve", "controller")).read(parts)
+
+
+async def test_device_taint_rules_are_read_where_they_are_served():
+    server = ApiServer(release=Release.V1_37)
+    kind = next(each for each in server.catalog if each.name == "DeviceTaintRule")
+    server.registry.create(Route(kind), RULE)
+    found = await read(server, Parts.DEVICES)
+    assert [(rule.metadata.name, rule.spec.device_selector) for rule in found.rules] == [("r", {"pool": "n1"})]
+
+
+@pytest.mark.parametrize(
+    ("server", "gaps"),
+    [
+        pytest.param(ApiServer(release=Release.V1_36), [], id="not-served"),
+        pytest.param(Guarded(ApiServer()), ["devicetaintrules.resource.k8s.io"], id="no-right-to-list-them"),
+    ],
+)
+async def test_rules_that_nobody_may_read_are_a_gap_and_those_that_are_not_served_are_none(server, gaps):
+    found = await read(server, Parts.DEVICES)
+    assert found.rules == ()
+    assert [gap.resource for gap in found.gaps] == gaps
