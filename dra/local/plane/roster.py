@@ -70,7 +70,7 @@ async def run_kubelets(options: Options, client: Client, *, clock: Clock, chance
     from dra.local.nodes.plugins.preparer import Plugins  # noqa: PLC0415 - gRPC, for who asks for it
 
     published = frozenset(spec.driver for spec in nodes if spec.devices)
-    plugins = Plugins(places, client, clock=clock, own=published)
+    plugins = Plugins(places, client, clock=clock, own=published, release=options.release)
     kubelets = Kubelets(
         client,
         nodes=nodes,

@@ -30,6 +30,9 @@ class Traits:
     refuses_while_unpreparing: bool
     """Whether a kubelet refuses new pods of a claim from the start of NodeUnprepareResources to its success (1.37)."""
 
+    health_only_where_told: bool
+    """Whether a kubelet opens a health stream only with plugins that tell of the service when they register (1.37)."""
+
     post_filter: str
     """What kube-scheduler's PostFilter adds where no claim can be deallocated; nothing since 1.37."""
 
@@ -59,6 +62,7 @@ TRAITS: Final = MappingProxyType(
             slices_by_pool=False,
             generated_validation=False,
             refuses_while_unpreparing=False,
+            health_only_where_told=False,
             post_filter="still not schedulable",
         ),
         Release.V1_37: Traits(
@@ -67,6 +71,7 @@ TRAITS: Final = MappingProxyType(
             slices_by_pool=True,
             generated_validation=True,
             refuses_while_unpreparing=True,
+            health_only_where_told=True,
             post_filter="",
         ),
     }

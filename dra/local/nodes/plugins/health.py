@@ -1,14 +1,14 @@
 """What plugins say of the health of their devices, as the kubelet remembers it.
 
 A stream for each registered plugin, opened again 5 s after it has ended. What was said holds until the plugin's own
-timeout has passed since it was heard; the end of a stream clears all that is known of the driver. A kubelet of 1.36
-speaks v1alpha1 with every plugin, whether that told of the service or not; so does this one, and v1 where the plugin
-has told of it, as 1.37 does.
+timeout has passed since it was heard; the end of a stream clears all that is known of the driver. A kubelet of 1.37
+speaks v1 or v1alpha1 with plugins that have told of either when they registered, and opens no stream with any other.
+One of 1.36 speaks v1alpha1 with every plugin; as 1.36, this one prefers v1 as well where a plugin has told of that.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -17,6 +17,7 @@ from grpc import aio
 from dra.kube.clock import Clock
 from dra.local.nodes.drivers import Device, Health
 from dra.local.nodes.plugins.answers import text_of
+from dra.local.schemas.releases import Release
 from dra.wire import devicehealth
 
 AGAIN_SECONDS: Final = 5.0
@@ -96,9 +97,12 @@ async def follow(channel: aio.Channel, driver: str, *, version: devicehealth.Ver
         await asyncio.sleep(AGAIN_SECONDS)
 
 
-def chosen(versions: Iterable[str]) -> devicehealth.Version:
-    """Return the version to speak with a plugin."""
-    return devicehealth.Version.V1 if devicehealth.Version.V1 in versions else devicehealth.Version.V1ALPHA1
+def chosen(versions: Collection[str], *, release: Release) -> devicehealth.Version | None:
+    """Return the version to speak with a plugin that told of `versions`; None: a kubelet opens no stream with it."""
+    told = [each for each in devicehealth.Version if each in versions]
+    if not told and release.traits.health_only_where_told:
+        return None
+    return told[0] if told else devicehealth.Version.V1ALPHA1
 
 
 def _told(told: devicehealth.DeviceHealth, now: float) -> _Told:

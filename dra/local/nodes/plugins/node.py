@@ -19,6 +19,7 @@ from dra.local.nodes.plugins.endpoint import Endpoint
 from dra.local.nodes.plugins.folders import NodeFolders
 from dra.local.nodes.plugins.registry import Registry
 from dra.local.nodes.plugins.wiping import DELAY_SECONDS, Wiping
+from dra.local.schemas.releases import NEWEST, Release
 
 _log: Final = logging.getLogger(__name__)
 
@@ -32,7 +33,7 @@ class _Instance:
 class NodePlugins:
     """Those of one node; a `registry.Handler`."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - keyword-only; the node's folder and what stands around it
         self,
         node: str,
         folders: NodeFolders,
@@ -41,12 +42,14 @@ class NodePlugins:
         clock: Clock,
         changed: Callable[[], None],
         wipe_after: float = DELAY_SECONDS,
+        release: Release = NEWEST,
     ) -> None:
         """``changed`` is told that the health of a device has changed."""
         self._node = node
         self._folders = folders
         self._wiping = wiping
         self._wipe_after = wipe_after
+        self._release = release
         self._instances: dict[str, list[_Instance]] = {}
         self._pending: dict[str, asyncio.Task[None]] = {}
         """Wipings that are due or under way, by driver."""
@@ -102,12 +105,12 @@ class NodePlugins:
         made = Endpoint(
             driver=driver, path=endpoint, version=answers.supported(versions), changed=lambda: self._sync(driver)
         )
-        version = health.chosen(versions)
-        tasks = (
-            self._spawn(made.keep(), f"connection to {made}"),
-            self._spawn(health.follow(made.channel, driver, version=version, cache=self.health), f"health of {made}"),
-        )
-        self._instances[driver] = [*instances, _Instance(made, tasks)]
+        tasks = [self._spawn(made.keep(), f"connection to {made}")]
+        version = health.chosen(versions, release=self._release)
+        if version is not None:
+            following = health.follow(made.channel, driver, version=version, cache=self.health)
+            tasks.append(self._spawn(following, f"health of {made}"))
+        self._instances[driver] = [*instances, _Instance(made, tuple(tasks))]
         _log.info("node %s: %s is registered (%s)", self._node, made, made.version)
         self._sync(driver)
 

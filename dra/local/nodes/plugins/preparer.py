@@ -16,6 +16,7 @@ from dra.local.nodes.drivers import ClaimIdentity, Device, Health, Preparer, Sim
 from dra.local.nodes.plugins.folders import NodeFolders
 from dra.local.nodes.plugins.node import NodePlugins
 from dra.local.nodes.plugins.wiping import DELAY_SECONDS, Wiping
+from dra.local.schemas.releases import NEWEST, Release
 from dra.model.claims import ResourceClaim
 from dra.model.meta import Uid
 
@@ -35,6 +36,7 @@ class Plugins:
         clock: Clock,
         own: frozenset[str] = NO_DRIVERS,
         wipe_after: float = DELAY_SECONDS,
+        release: Release = NEWEST,
     ) -> None:
         """``own`` are the drivers whose devices the plane publishes."""
         self._listener: Callable[[str], None] | None = None
@@ -47,6 +49,7 @@ class Plugins:
                 clock=clock,
                 changed=partial(self._health_changed, node),
                 wipe_after=wipe_after,
+                release=release,
             )
             for node, each in folders.items()
         }

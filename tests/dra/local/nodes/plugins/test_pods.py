@@ -18,6 +18,7 @@ from dra.local.nodes.plugins.preparer import Plugins
 from dra.local.nodes.processes import Processes
 from dra.local.server import ApiServer
 from dra.local.transport import LocalTransport
+from dra.wire import devicehealth
 from dra.wire import plugin as wire
 from tests.dra.kube.virtual import seeded
 from tests.dra.local.components import User, pod, running
@@ -244,7 +245,7 @@ async def test_what_a_plugin_answers_is_told_on_the_pod_which_is_tried_again(pla
 
 
 async def test_the_health_of_devices_is_in_the_status_of_their_pods(plane):
-    async with SocketPlugin(plane.folders) as plugin:
+    async with SocketPlugin(plane.folders, versions=(*wire.Version, *devicehealth.Version)) as plugin:
         await registered(plugin)
         uid = await claim(plane, "c", DRIVER)
         (plane.folders.cdi / "claim.json").write_text(
