@@ -294,7 +294,7 @@ class _Search:
             return _WHOLE
         key = (ask, candidate)
         if key not in self._parts:
-            self._parts[key] = part(candidate.device, ask.shares, driver=candidate.item.driver)
+            self._parts[key] = part(candidate.device, ask.shares)
         return self._parts[key]
 
     def _free(self, candidate: Candidate) -> bool:

@@ -34,16 +34,18 @@ class UnrepresentableError(Exception):
     """An amount that kube-scheduler cannot compute with: no device is allocated to the pod."""
 
 
-def part(device: Device, asked: Mapping[str, str], *, driver: str) -> Part | None:
+def part(device: Device, asked: Mapping[str, str]) -> Part | None:
     """Return how much of a device such a request takes: nothing of one that is not shared; None if it cannot.
 
-    What others have of the device is left out of account. Raises UnrepresentableError.
+    What others have of the device is left out of account. A request names a capacity as the device does: to
+    kube-scheduler up to 1.37, a name with the driver's domain and one without are different. Raises
+    UnrepresentableError.
     """
     try:
-        wanted = {_whole(name, driver): quantities.parse(text) for name, text in asked.items()}
+        wanted = {name: quantities.parse(text) for name, text in asked.items()}
         found: dict[str, Fraction] = {}
         for name, capacity in (device.capacity or {}).items():
-            amount = _amount(capacity, wanted.pop(_whole(name, driver), None))
+            amount = _amount(capacity, wanted.pop(name, None))
             if amount is None or amount > quantities.parse(capacity["value"]):
                 return None
             found[name] = amount
@@ -106,10 +108,6 @@ class Shares:
             used[name] = used.get(name, Fraction(0)) + sign * amount
         if not any(used.values()):
             del self._used[item]
-
-
-def _whole(name: str, driver: str) -> str:
-    return name if "/" in name else f"{driver}/{name}"
 
 
 def _parsed(amounts: Mapping[str, str]) -> Part:
