@@ -126,6 +126,11 @@ simulate: $(STAMP) ## the whole system on virtual time under faults: 20,000 seed
 machine: $(STAMP) ## the claim rules in a small model of a cluster: 20,000 histories (ARGS="--seeds 2000", ARGS=4711)
 	$(BIN)/python -m tests.dra.engine.simulation $(ARGS)
 
+.PHONY: allocator
+allocator: $(STAMP) ## compare the allocator of devices with kube-scheduler's own: tables and 2,000 cases (Go; ARGS="--cases 9000 4711")
+	$(BIN)/python -m tests.allocator $(ARGS)
+	$(BIN)/pytest tests/allocator
+
 .PHONY: mutants
 mutants: $(STAMP) ## change random lines of engine and controller, report which changes no test finds: 20 minutes (ARGS="--minutes 60")
 	$(BIN)/python -m tests.mutants $(ARGS)

@@ -4,10 +4,10 @@
                     exit code 0: there; 1: the build failed; 2: no such version; 3: no Go, or too old
 
 Each folder is a Go module and gives executables in .build/bin, named after the program and the version: one from
-``controlplane``, ``kwok``, ``helm`` and ``prometheus``, three from ``containerd``. The version is that in go.mod; older
-ones of Kubernetes have module files of their own beside it: ``kubernetes-1.35.mod``. Without a VERSION it is `DEFAULT`,
-which need not be the one of go.mod. Next to the executable is the digest of what it was made from; while that matches,
-nothing is built, no Go is needed.
+``allocator``, ``controlplane``, ``kwok``, ``helm`` and ``prometheus``, three from ``containerd``. The version is that
+in go.mod; older ones of Kubernetes have module files of their own beside it: ``kubernetes-1.35.mod``. Without a VERSION
+it is `DEFAULT`, which need not be the one of go.mod. Next to the executable is the digest of what it was made from;
+while that matches, nothing is built, no Go is needed.
 """
 
 from __future__ import annotations
@@ -147,6 +147,11 @@ def controlplane(version: str | None = None) -> Program:
 def kwok() -> Program:
     """Return kwok, which plays the nodes."""
     return Program(folder=HERE / "kwok", module="sigs.k8s.io/kwok", package="sigs.k8s.io/kwok/cmd/kwok")
+
+
+def allocator() -> Program:
+    """Return kube-scheduler's allocator of devices, which answers questions about it: `make allocator`."""
+    return Program(folder=HERE / "allocator", module="k8s.io/dynamic-resource-allocation")
 
 
 def helm() -> Program:

@@ -1,0 +1,81 @@
+"""Asks both allocators, and brings their answers into one form.
+
+An answer is a list for each claim, of (request, driver, pool, device, admin access, shared, consumed capacity); `NO`
+where this node does not do, `GIVEN_UP` where kube-scheduler gives up the pod for this attempt, `TOO_LONG` where the
+search of `dra.engine.allocate` ended before its end.
+"""
+
+import json
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from dra.engine.allocate import Inventory, Refusal, Shares, UnsatisfiableError, allocate, allocations, prepare
+from dra.engine.ledger import Holder, Ledger, items_of
+from dra.model import quantities
+from dra.model.claims import AllocationResult, ResourceClaim
+from dra.model.classes import DeviceClass
+from dra.model.slices import ResourceSlice
+
+NO: Final = "no"
+GIVEN_UP: Final = "given up"
+TOO_LONG: Final = "too long"
+
+
+def upstream(program: Path, questions: Sequence[Any]) -> list[Any]:
+    """Return the answers of kube-scheduler's allocator. Raises CalledProcessError."""
+    asked = "".join(f"{json.dumps(each)}\n" for each in questions)
+    done = subprocess.run([program], input=asked, capture_output=True, text=True, check=True, timeout=600)
+    return [_answer(json.loads(line)) for line in done.stdout.splitlines()]
+
+
+def _answer(found: Any) -> Any:
+    if "error" in found:
+        return GIVEN_UP
+    return NO if found.get("refused") else [_form(each) for each in found.get("allocations", ())]
+
+
+def ours(question: Any) -> Any:
+    """Return the answer of `dra.engine.allocate`."""
+    inventory, ledger, shares = Inventory(), Ledger(), Shares()
+    for each in question["slices"]:
+        inventory.observe(msgspec.convert(each, ResourceSlice))
+    for number, each in enumerate(question["held"]):
+        uid = f"held-{number}"
+        allocation = msgspec.convert({"devices": {"results": [each]}}, AllocationResult)
+        ledger.hold(Holder(kind="claim", key=("ml", uid), uid=uid), items_of(allocation))  # type: ignore[arg-type]
+        shares.put(uid, allocation)  # type: ignore[arg-type]
+    classes = {each["metadata"]["name"]: msgspec.convert(each, DeviceClass) for each in question["classes"]}
+    node = question["node"]["metadata"]
+    try:
+        wanted = [prepare(msgspec.convert(each, ResourceClaim), classes) for each in question["claims"]]
+    except UnsatisfiableError:
+        return GIVEN_UP
+    offer = inventory.offer(node["name"], node["labels"])
+    found = allocate(wanted, offer=offer, ledger=ledger, shares=shares, conditional=True)
+    if isinstance(found, Refusal):
+        return GIVEN_UP if found.fatal else TOO_LONG if found.text.startswith("gave up") else NO
+    made = allocations(wanted, found, node=node["name"], share_id=lambda: "new")
+    return [_form(msgspec.to_builtins(each)) for each in made]
+
+
+def _form(allocation: Any) -> Any:
+    return (
+        [
+            (
+                each["request"],
+                each["driver"],
+                each["pool"],
+                each["device"],
+                each.get("adminAccess", False),
+                "shareID" in each,
+                {name: quantities.parse(amount) for name, amount in each.get("consumedCapacity", {}).items()},
+                each.get("bindingConditions", []),
+            )
+            for each in allocation["devices"]["results"]
+        ],
+        allocation.get("nodeSelector"),
+    )
