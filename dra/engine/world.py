@@ -26,7 +26,7 @@ from dra.engine.claims.view import (
     classify,
 )
 from dra.engine.conflicts import Conflicts
-from dra.engine.consumers import Consumer, Stage
+from dra.engine.consumers import DEFAULT_GRACE, Consumer, Stage
 from dra.engine.generation.index import Owners
 from dra.engine.generation.owners import OwnerView
 from dra.engine.instants import Instant
@@ -65,8 +65,11 @@ class World:
         self._loose: dict[Uid, Consumer] = {}
         """Pods behind our gate that name no claim (yet): only templates, whose claims are generated later."""
 
-        self._gone: dict[Uid, None] = {}
-        """Uids that are gone for good: an answer to a request of ours may come later than the watch's last word."""
+        self._gone: dict[Uid, float] = {}
+        """Uids that are gone for good: an answer to a request of ours may come later than the watch's last word.
+
+        And the seconds that the containers of such a pod have to end: an entry may show later that the pod was bound.
+        """
 
         self._records: dict[Key, Record] = {}
         self._consumers: dict[Uid, Consumer] = {}
@@ -169,9 +172,9 @@ class World:
 
     def forget_pod(self, uid: Uid, *, certain: bool = True) -> None:
         """The pod with that uid is gone; if not for ``certain``, it only is of no concern to any claim any more."""
-        if certain:
-            self._bury(uid)
         consumer = self._consumers.pop(uid, None)
+        if certain:
+            self._bury(uid, grace=consumer.grace if consumer is not None else DEFAULT_GRACE)
         self._sandboxes.forget(uid)
         self._loose.pop(uid, None)
         self.owners.forget(uid)
@@ -207,7 +210,8 @@ class World:
         if record.claim is not None and record.claim.status.allocation is not None:
             self._fit(record)
             (node,) = record.inside if record.inside is not None and len(record.inside) == 1 else ("",)
-            vanishing.add(record, self._nodes, Vanished(uid, node=node))
+            grace = self._gone.get(uid, DEFAULT_GRACE)
+            vanishing.add(record, self._nodes, Vanished(uid, node=node, grace=grace))
 
     def node_read(self, claim: Key, name: str, *, now: Instant) -> None:
         """A live read of a node is taken in: pods that vanished from it long enough ago have ended if it is Ready."""
@@ -423,8 +427,8 @@ class World:
 
     # Indexes, below:
 
-    def _bury(self, uid: Uid) -> None:
-        self._gone[uid] = None
+    def _bury(self, uid: Uid, *, grace: float = DEFAULT_GRACE) -> None:
+        self._gone[uid] = grace
         if len(self._gone) > REMEMBERED_GONE:
             del self._gone[next(iter(self._gone))]
 

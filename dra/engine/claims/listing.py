@@ -141,7 +141,7 @@ def guard_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) 
     of_groups = sum(1 for c in (*view.starting, *view.started) if covered(c, desired))
     unlisted = view.consuming > listed + of_groups
     last = bool(view.entries) and not (desired.workload or desired.kept or desired.pods)
-    last_of_vanished = desired.held and not (desired.workload or desired.kept or desired.pods)
+    last_of_vanished = desired.held and not (desired.workload or _firm(view, desired))
     wanted = desired.revoking or unlisted or (desired.unsure and last) or (present and view.consuming > 0)
     wanted = wanted or last_of_vanished
     if not policy.prune_started:  # beside the workload's entry, too: its owner may release it while we are down
@@ -153,6 +153,17 @@ def guard_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) 
         windowed = view.reason(Code.LIST_WINDOWED, done=True, consuming=view.consuming)
         desired = desired.because(windowed)
     return desired.but(guard=wanted)
+
+
+def _firm(view: ClaimView, desired: Desired) -> bool:
+    """Whether an entry keeps the claim that kube-scheduler does not take away.
+
+    The scheduler removes the entry of a pod that it could not bind, and frees a claim whose list names nobody but the
+    pod that it tries in vain (``PostFilter`` of the DynamicResources plugin).
+    """
+    vanished = {entry.reference.uid for entry in view.of(EntryKind.VANISHED)}
+    kept = any(not entry.is_pod or entry.uid in vanished for entry in desired.kept)
+    return kept or any(consumer.consuming for consumer in desired.pods)
 
 
 def _unexplained(view: ClaimView) -> bool:

@@ -145,7 +145,8 @@ def _in_use(view: ClaimView, now: Instant) -> bool:
 
 def _has_room(view: ClaimView) -> bool:
     """Whether the list could take one more entry if pods made way; what others made, or may have, stays."""
-    stay = sum(1 for entry in view.entries if entry.kind in _STAYING)
+    gone = sum(1 for entry in view.of(EntryKind.GROUP) if fate_in(entry.group, entry.reference) is Fate.GONE)
+    stay = sum(1 for entry in view.entries if entry.kind in _STAYING) - gone
     return stay < RESERVED_FOR_MAX_SIZE
 
 

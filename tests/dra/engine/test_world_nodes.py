@@ -233,6 +233,16 @@ def test_where_all_nodes_report_in_a_pod_that_nobody_saw_has_ended(world):
     assert (view.vanished, view.lost_nodes) == ((), ())
 
 
+def test_a_pod_whose_binding_nobody_saw_has_the_grace_period_that_it_was_seen_with(world):
+    """The pods watch shows a pod that waits and goes, the claims watch its entry later (machine, seed 33867)."""
+    world.observe_pod(pod("a", grace=300), now=NOON)
+    world.forget_pod(uid("a"))
+    told(world, node("n1"), node("n2"), claim(allocation=allocation(nodes=("n1", "n2")), list=[started("a")]))
+    world.pod_vanished(KEY, uid("a"))
+    assert [gone.grace for gone in world.view(KEY, now=NOON).vanished] == [300.0]
+    assert world.view(KEY, now=NOON + 300.0).vanished
+
+
 def test_where_an_allocation_has_one_node_that_is_where_it_ran(world):
     told(world, node("n1"), claim(allocation=allocation(nodes=("n1",)), list=[started("a")]))
     world.pod_vanished(KEY, uid("a"))

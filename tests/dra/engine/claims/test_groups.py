@@ -11,6 +11,7 @@ from dra.engine.instants import BIND_HORIZON
 from dra.engine.reasons import Code
 from dra.engine.workloads import WorkloadKey
 from dra.engine.world import World
+from dra.model.claims import RESERVED_FOR_MAX_SIZE
 from dra.model.references import POD_GROUPS, ConsumerReference
 from dra.model.workloads import FORCE_RELEASE
 from tests.dra.engine.examples import (
@@ -24,6 +25,7 @@ from tests.dra.engine.examples import (
     codes,
     decided,
     listed,
+    many,
     of_type,
     pod,
     started,
@@ -63,6 +65,14 @@ def test_a_workload_that_was_not_entered_yet_takes_the_place_of_the_group_at_onc
     """A guard first, and the workload in the next decision, would be two writes for one piece of news."""
     plan = decided(view(claim(workload=JOB, list=[ENTRY]), group=GONE, workload=PRESENT))
     assert listed(plan) == ["jobs/train"]
+
+
+def test_so_it_does_where_the_list_is_full_of_pods_that_nobody_has_seen():
+    """Machine, seed 22263."""
+    unseen = many(started, RESERVED_FOR_MAX_SIZE - 1)
+    plan = decided(view(claim(workload=JOB, list=[ENTRY, *unseen]), group=GONE, workload=PRESENT))
+    assert listed(plan)[0] == "jobs/train"
+    assert len(listed(plan)) == RESERVED_FOR_MAX_SIZE
 
 
 @pytest.mark.parametrize("policy", [REPLACE, ALONGSIDE], ids=["replace", "alongside"])

@@ -26,6 +26,7 @@ from tests.dra.engine.examples import (
     uid,
     unschedulable,
     view,
+    waiting,
 )
 
 AWAY = LostNode(name="n1", boot="b1")
@@ -154,6 +155,15 @@ def test_a_claim_stays_until_the_containers_of_a_vanished_pod_have_ended(entries
     late = decided(of, policy=policy, now=VANISHED.ended_at)
     assert of_type(late, LookUpNode) == [LookUpNode(claim=KEY, node="n1")]
     assert not of_type(late, Deallocate), "the live read decides"
+
+
+@pytest.mark.parametrize("policy", [REPLACE, ALONGSIDE], ids=["replace", "alongside"])
+@pytest.mark.parametrize("before", [["guard"], []], ids=["present", "absent"])
+def test_entries_of_pods_that_wait_are_no_guard_for_a_vanished_pod(before, policy):
+    """kube-scheduler frees a claim whose only entry is that of a pod which it tries in vain (machine, seed 13839)."""
+    of = view(claim(list=[*before, waiting("b")]), waiting("b"), vanished=(VANISHED,))
+    plan = decided(of, policy=policy)
+    assert (listed(plan), of_type(plan, Deallocate)) == (None if before else ["guards/train", "b"], [])
 
 
 def test_so_does_a_claim_under_deletion():

@@ -91,7 +91,7 @@ class Conduct:
             if not any(lost_boot(e) == "" and e.name == entry.name for e in claim.entries):  # for all boots of the node
                 self._check_settled(name, entry)
             pod = self._pod(entry.uid) if entry.is_pod and deleting else None  # of one that is gone a live read tells
-            if pod is not None and not pod.terminal and not (pod.metadata.deleting and not pod.spec.node_name):
+            if pod is not None and not _over(pod) and not self._ended(entry.uid):
                 raise Violation(f"claim {name}: it is being deleted, and the entry of {entry} was removed")
 
     def _forced(self, claim: ResourceClaim) -> bool:
@@ -137,6 +137,10 @@ class Conduct:
         if all(pod.metadata.uid != uid for pod in self._server.list(Pod)):
             return None
         return next((pod for pod in self._replica().pods.seen.values() if pod.metadata.uid == uid), None)
+
+    def _ended(self, uid: Uid) -> bool:
+        """Whether a pod that is there has ended for good: the answer to a request may have told our process so."""
+        return any(pod.metadata.uid == uid and _over(pod) for pod in self._server.list(Pod))
 
 
 def _over(pod: Pod) -> bool:
