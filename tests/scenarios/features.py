@@ -16,12 +16,13 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
+from dra.local.schemas.releases import NEWEST
 from tests.cluster import binaries
 from tests.cluster.kubectl import kubectl
 from tests.cluster.versions import minor
 from tests.scenarios.target import Place
 
-EMULATED: Final = "v1.36.3"
+EMULATED: Final = NEWEST.traits.version
 """What our own control plane behaves as."""
 
 PAGE: Final = Path(__file__).resolve().parents[2] / "docs" / "reference" / "kubernetes-versions.md"
