@@ -195,11 +195,13 @@ class _Search:
         """Pick all devices that a request asks for."""
         picked: list[Candidate] = []
         for candidate in self._all[ask]:
-            if self._in_use(candidate, ask, claim) or not self._available(candidate, ask):
+            if self._in_use(candidate, ask, claim) or not self._open(candidate, ask):
                 break
             if not self._admitted(candidate, ask):
                 why = "because a claim constraint would not be satisfied"
                 raise _UnsuitableError(f"request {ask.name}: cannot add device {candidate.item} {why}")
+            if not self._enough(candidate, ask):
+                break
             self._take(candidate, ask, claim)
             picked.append(candidate)
         else:
@@ -251,9 +253,7 @@ class _Search:
             each
             for each in asked
             if not self._in_use(each.candidate, ask, claim)
-            and (
-                each.error is not None or (self._available(each.candidate, ask) and self._admitted(each.candidate, ask))
-            )
+            and (each.error is not None or self._available(each.candidate, ask))
         ]
 
     def _check_pools(self, ask: Ask) -> None:
@@ -272,11 +272,17 @@ class _Search:
         return bool(taken) or held
 
     def _available(self, candidate: Candidate, ask: Ask) -> bool:
-        """Whether enough is left of a device and its counters beside what is picked, and its taints are tolerated."""
-        device = candidate.device
+        """Whether a device can be had beside what is picked."""
+        return self._enough(candidate, ask) and self._open(candidate, ask) and self._admitted(candidate, ask)
+
+    def _enough(self, candidate: Candidate, ask: Ask) -> bool:
+        """Whether enough is left of the capacity of a device beside what is picked."""
         wanted = self._part(candidate, ask)
-        if wanted is None or (wanted and not fits(device, wanted, self._gone(candidate.item))):
-            return False
+        return wanted is not None and (not wanted or fits(candidate.device, wanted, self._gone(candidate.item)))
+
+    def _open(self, candidate: Candidate, ask: Ask) -> bool:
+        """Whether enough is left of the counters that a device draws on, and its taints are tolerated."""
+        device = candidate.device
         if device.consumes_counters and not self._drawn(candidate) and not self._fits(candidate):
             return False
         return not device.taints or ask.tolerates(device.taints)

@@ -90,13 +90,14 @@ func ask(line []byte) answer {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	features := structured.Features{
-		AdminAccess:            true,
-		ConsumableCapacity:     true,
-		DeviceBindingAndStatus: true,
-		DeviceTaints:           true,
-		ListTypeAttributes:     asked.Lists,
-		PartitionableDevices:   true,
-		PrioritizedList:        true,
+		AdminAccess:             true,
+		ConsumableCapacity:      true,
+		DeviceBindingAndStatus:  true,
+		DeviceTaints:            true,
+		FractionalCapacityRange: true,
+		ListTypeAttributes:      asked.Lists,
+		PartitionableDevices:    true,
+		PrioritizedList:         true,
 	}
 	cache := cel.NewCache(100, cel.Features{EnableConsumableCapacity: true, EnableListTypeAttributes: asked.Lists})
 	allocator, err := structured.NewAllocator(ctx, features, inUse(asked.Held), asked.Classes, asked.Slices, cache)

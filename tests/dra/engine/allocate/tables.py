@@ -2,7 +2,7 @@
 
 The tables `test_pools`, `test_requests`, `test_constraints`, `test_sharing` and `test_partitions` tell facts that the
 table tests of kube-scheduler's allocator tell, too (k8s.io/dynamic-resource-allocation/structured of 1.36.3). Rows of
-which 1.37 says otherwise are as 1.37 has them, and say so.
+which 1.37 says otherwise are as 1.37 has them, and say so; `make allocator` asks the allocator of 1.37.1 all rows.
 """
 
 from typing import Any, NamedTuple

@@ -3,7 +3,7 @@
 import pytest
 
 from dra.model.slices import Device
-from tests.dra.engine.allocate.tables import DRIVER, NO, Row, outcome, sized
+from tests.dra.engine.allocate.tables import DRIVER, NO, Row, asking, outcome, sized
 from tests.dra.engine.allocate.worlds import claim, exactly, slice_of
 
 NAME = f"{DRIVER}/x"
@@ -92,6 +92,11 @@ ROWS = {
         [slice_of(sized("d", attributes={"x": {"int": 1}}), sized("e"))],
         [claim(exactly("a"), exactly("b"), constraints=[{"matchAttribute": NAME, "requests": ["a"]}])],
         [["a=d", "b=e"]],
+    ),
+    "all-with-a-constraint-ends-the-search-though-a-device-is-full-too": Row(
+        [slice_of(sized("d", memory="1", allow_multiple_allocations=True, attributes={"x": {"int": 1}}))],
+        [claim(asking("1", "a"), asking("1", "b", count=None), constraints=[{"distinctAttribute": NAME}])],
+        "request b: cannot add device gpu.example.com/p/d because a claim constraint would not be satisfied",
     ),
     "several-constraints": Row(
         [
