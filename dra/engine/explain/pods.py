@@ -26,6 +26,7 @@ class Way(StrEnum):
     UNTAINT = "untaint"
     LABEL = "label"
     WAIT = "wait"  # for a claim to be released
+    TOLERATE = "tolerate"  # taints of devices, in the request
     NONE = "none"
 
 
@@ -207,7 +208,18 @@ def _advice(places: tuple[NodeGroup, ...], holders: tuple[ClaimFacts, ...]) -> A
         group, barrier = single[Obstacle.DEVICES]
         if not _too_few(barrier) and group.holders and any(each.key == group.holders[0].claim for each in holders):
             return Advice(way=Way.WAIT, claim="/".join(group.holders[0].claim))
+    for group in places if all(each.barriers for each in places) else ():
+        taints = _taints_in_the_way(group.barriers[0]) if _single(group) else ()
+        if taints:
+            return Advice(way=Way.TOLERATE, node=group.nodes[0], detail=" ".join(taints))
     return Advice()
+
+
+def _taints_in_the_way(barrier: Barrier) -> tuple[str, ...]:
+    """Return the taints of devices without which a node would have enough of them; none if it would not."""
+    if any(each.offered - each.held < max(each.asked, 1) for each in barrier.devices):
+        return ()
+    return tuple(dict.fromkeys(taint for each in barrier.devices for taint in each.taints))
 
 
 def _single(group: NodeGroup) -> bool:

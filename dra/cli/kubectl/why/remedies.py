@@ -308,6 +308,10 @@ WAYS: Final[Mapping[Way, Remedy]] = {
         "node {node} could take the pod, but has no label {detail}: correct the node selector in the pod's template, "
         "or ask whoever runs the cluster whether the node should have that label"
     ),
+    Way.TOLERATE: Weigh(
+        "node {node} has devices for the pod, but with the taint {detail}: a request that may use such devices says so "
+        "by a toleration in the claim or its template; their driver or a DeviceTaintRule keeps other claims away"
+    ),
     Way.WAIT: Paste("kubectl dra wait claim {name} -n {namespace} --for=released"),
 }
 

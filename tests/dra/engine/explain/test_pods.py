@@ -77,6 +77,12 @@ def shape(facts):
             id="rules-taint-the-devices-of-two-nodes",
         ),
         pytest.param(
+            told(claim("c"), rules=[rule()]), [(3, [Obstacle.DEVICES])], Way.TOLERATE, id="a-rule-taints-all-devices"
+        ),
+        pytest.param(
+            told(claim("c", count=3), rules=[rule()]), [(3, [Obstacle.DEVICES])], Way.NONE, id="too-few-and-tainted"
+        ),
+        pytest.param(
             told(claim("c"), nodes=[node("n1", cordoned=True), node("n2", taints=(TAINT,))]),
             [(1, [Obstacle.CORDONED]), (1, [Obstacle.TAINTED])],
             Way.UNCORDON,
