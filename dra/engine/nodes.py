@@ -4,7 +4,7 @@ from enum import Flag, auto
 from typing import NamedTuple
 
 from dra.engine.claims.view import LostNode, NodeFit
-from dra.engine.instants import Instant
+from dra.engine.instants import NEVER, Instant
 from dra.model import nodes, pods
 from dra.model.meta import Uid
 from dra.model.nodes import Node, NodeSelector
@@ -43,6 +43,9 @@ class NodeIndex:
     def __init__(self) -> None:
         self.version = 0
         self._states: dict[str, _NodeState] = {}
+        self._read: dict[str, Instant] = {}
+        """When a live read last told of a node."""
+
         self._usable: set[str] = set()
 
     def observe(self, node: Node, *, now: Instant) -> NodeChange:
@@ -70,8 +73,14 @@ class NodeIndex:
         rebooted = bool(state.boot) and (before is None or before.boot != state.boot)
         return reach | (NodeChange.BOOT if rebooted else NodeChange.NOTHING)
 
+    def read(self, name: str, *, now: Instant) -> None:
+        """What is known of a node is from a live read."""
+        if name in self._states:
+            self._read[name] = now
+
     def forget(self, name: str) -> NodeChange:
         """The node is gone; its pods are not, until somebody says so."""
+        self._read.pop(name, None)
         if self._states.pop(name, None) is None:
             return NodeChange.NOTHING
         self._usable.discard(name)
@@ -101,7 +110,7 @@ class NodeIndex:
         state = self._states.get(name)
         if state is None or state.out_of_service or (boot and state.boot and state.boot != boot):
             return None
-        return LostNode(name=name, boot=boot, ready_since=state.ready_since)
+        return LostNode(name=name, boot=boot, ready_since=state.ready_since, read=self._read.get(name, -NEVER))
 
     def silent(self, names: frozenset[str] | None) -> tuple[str, ...]:
         """Return those of the nodes (None: of all) that do not report in and may run pods all the same."""

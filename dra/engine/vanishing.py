@@ -51,6 +51,7 @@ def lost_nodes(record: Record, nodes: NodeIndex) -> Iterator[LostNode]:
 
 def node_read(record: Record, nodes: NodeIndex, name: str, *, now: Instant) -> None:
     """A live read of a node is taken in: pods that vanished from it long enough ago have ended if it is Ready."""
+    nodes.read(name, now=now)
     for uid, pod in tuple(record.vanished.items()):
         if pod.node == name and nodes.ready(name) and now >= pod.ended_at:
             del record.vanished[uid]

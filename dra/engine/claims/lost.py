@@ -40,8 +40,10 @@ def lost_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) -
         return desired
     for node in unsettled(view, now):
         desired = _keep(view, node, desired)
-        if node.ready_since is not None:
-            desired = desired.look_at(node.ready_since + settled_after(node))
+        if node.ready_since is None:
+            continue
+        due = node.ready_since + settled_after(node)
+        desired = desired.look_at(due) if now < due else desired.ask(LookUpNode(claim=view.key, node=node.name))
     return _keep_for_vanished(view, now, desired)
 
 
@@ -69,8 +71,13 @@ def unseen(view: ClaimView, now: Instant) -> bool:
 
 
 def unsettled(view: ClaimView, now: Instant) -> tuple[LostNode, ...]:
-    """Return the nodes on which such pods may still run."""
-    return tuple(n for n in view.lost_nodes if n.ready_since is None or now < n.ready_since + settled_after(n))
+    """Return the nodes on which such pods may still run: a live read has to tell that a node has stayed Ready."""
+    return tuple(n for n in view.lost_nodes if not _settled(n, now))
+
+
+def _settled(node: LostNode, now: Instant) -> bool:
+    due = NEVER if node.ready_since is None else node.ready_since + settled_after(node)
+    return now >= due and node.read >= due
 
 
 def _keep(view: ClaimView, node: LostNode, desired: Desired) -> Desired:

@@ -112,6 +112,9 @@ class LostNode(Struct, frozen=True):
     grace: float = DEFAULT_GRACE
     """Seconds: the longest grace period of these pods, as far as it is known. The list of the claim does not tell."""
 
+    read: Instant = -NEVER
+    """When a live read last told of the node: the nodes watch may be behind."""
+
 
 class Vanished(Struct, frozen=True):
     """A pod whose object went before anybody told that its containers had ended: by force, or while we were away.

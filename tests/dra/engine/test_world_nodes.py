@@ -4,6 +4,7 @@ import msgspec
 import pytest
 
 from dra.engine.claims.view import EntryKind, LostNode, NodeFit, lost_entry
+from dra.engine.instants import NEVER
 from dra.engine.reservations import devices, placeholders
 from dra.engine.workloads import WorkloadKey
 from dra.model.nodes import OUT_OF_SERVICE
@@ -293,6 +294,13 @@ def test_a_lost_node_is_known_from_the_list_after_a_restart(world):
     world.observe_claim(claim(version=3, list=[lost_entry("n1", "boot-1")]), now=NOON)
     world.observe_claim(claim(version=4), now=NOON, ours=True)
     assert not world.view(KEY, now=NOON).lost_nodes
+
+
+def test_a_lost_node_tells_when_it_was_read_live(world):
+    told(world, node("n1"), claim(list=[lost_entry("n1", "boot-1")]))
+    assert [lost.read for lost in world.view(KEY, now=NOON).lost_nodes] == [-NEVER]
+    world.node_read(KEY, "n1", now=NOON + 5.0)
+    assert [lost.read for lost in world.view(KEY, now=NOON).lost_nodes] == [NOON + 5.0]
 
 
 def test_an_entry_that_names_no_boot_settles_nothing_of_the_boot_that_a_pod_vanished_from_later(world):

@@ -7,6 +7,7 @@ from dra.engine.actions import Deallocate, LookUpNode
 from dra.engine.claims.lost import SETTLED
 from dra.engine.claims.policy import ALONGSIDE, REPLACE
 from dra.engine.claims.view import History, LostNode, Placements, Vanished, lost_entry
+from dra.engine.instants import NEVER
 from dra.engine.reasons import Code
 from dra.model.claims import RESERVED_FOR_MAX_SIZE
 from dra.model.references import ConsumerReference
@@ -33,8 +34,23 @@ AWAY = LostNode(name="n1", boot="b1")
 ENTRY = lost_entry("n1", "b1")
 
 
-def back(*, seconds):
-    return LostNode(name="n1", boot="b1", ready_since=NOON - seconds)
+def back(*, seconds, read=NOON):
+    return LostNode(name="n1", boot="b1", ready_since=NOON - seconds, read=read)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "read", "asks"),
+    [
+        pytest.param(SETTLED - 1, NOON, False, id="too-early"),
+        pytest.param(SETTLED, -NEVER, True, id="never-read"),
+        pytest.param(SETTLED + 10, NOON - 11, True, id="read-too-early"),
+    ],
+)
+def test_the_entry_of_a_node_that_is_back_stays_until_a_live_read_tells_so(seconds, read, asks):
+    """The nodes watch may be behind, and the node silent again (machine, seed 97481)."""
+    plan = decided(view(claim(list=[ENTRY]), lost_nodes=(back(seconds=seconds, read=read),)))
+    assert plan.claim_writes == ()
+    assert of_type(plan, LookUpNode) == ([LookUpNode(claim=KEY, node="n1")] if asks else [])
 
 
 @pytest.mark.parametrize("policy", [REPLACE, ALONGSIDE], ids=["replace", "alongside"])

@@ -135,7 +135,7 @@ class Scheduler:
         """Lose the memory: cycles, allocations in flight, and the cache, which is listed anew."""
         for cycle in self.cycles.values():
             for name in cycle.allocations:
-                self._in_flight.pop(cycle.claims[name].metadata.uid, None)
+                self._forget_allocation(cycle, name)  # not what another scheduler has chosen for the claim since
         self.cycles.clear()
         self._cache = {claim.metadata.name: self._history.newest(claim.metadata.name) for claim in self._claims()}
 
