@@ -117,7 +117,10 @@ def stuck(world: "World", pod: Pod) -> str:  # noqa: PLR0911 - one reason after 
     if not here:
         return ""
     if pod.spec.node_name:
-        return f"pod {name} is bound to {pod.spec.node_name} and not let in" if pod.spec.node_name in here else ""
+        # A claim that was made anew after the binding nobody allocates: schedulers pass over pods that are bound. The
+        # scheduler saw the claim before it (guarantees.md); `Audit._bound` judges whether it could rely on that one.
+        lets_in = not wanted and pod.spec.node_name in here
+        return f"pod {name} is bound to {pod.spec.node_name} and not let in" if lets_in else ""
     gates = [gate.name for gate in pod.spec.scheduling_gates or ()]
     return f"pod {name} is behind {gates} for ever" if gates else f"pod {name} is not scheduled, and could be"
 
