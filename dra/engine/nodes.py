@@ -31,6 +31,9 @@ class _NodeState(NamedTuple):
     ready_since: Instant | None
     """Since when its kubelet reports in without a break, as far as we have seen."""
 
+    read: Instant = -NEVER
+    """When a live read last told of the node."""
+
     @property
     def reach(self) -> tuple[object, ...]:
         """What claims may depend on."""
@@ -43,9 +46,6 @@ class NodeIndex:
     def __init__(self) -> None:
         self.version = 0
         self._states: dict[str, _NodeState] = {}
-        self._read: dict[str, Instant] = {}
-        """When a live read last told of a node."""
-
         self._usable: set[str] = set()
 
     def observe(self, node: Node, *, now: Instant) -> NodeChange:
@@ -61,6 +61,7 @@ class NodeIndex:
             boot=node.status.node_info.boot_id,
             version=node.metadata.resource_version,
             ready_since=since if node.ready else None,
+            read=before.read if before is not None else -NEVER,
         )
         self._states[name] = state
         (self._usable.add if state.usable else self._usable.discard)(name)
@@ -75,12 +76,12 @@ class NodeIndex:
 
     def read(self, name: str, *, now: Instant) -> None:
         """What is known of a node is from a live read."""
-        if name in self._states:
-            self._read[name] = now
+        state = self._states.get(name)
+        if state is not None:
+            self._states[name] = state._replace(read=now)
 
     def forget(self, name: str) -> NodeChange:
         """The node is gone; its pods are not, until somebody says so."""
-        self._read.pop(name, None)
         if self._states.pop(name, None) is None:
             return NodeChange.NOTHING
         self._usable.discard(name)
@@ -110,7 +111,7 @@ class NodeIndex:
         state = self._states.get(name)
         if state is None or state.out_of_service or (boot and state.boot and state.boot != boot):
             return None
-        return LostNode(name=name, boot=boot, ready_since=state.ready_since, read=self._read.get(name, -NEVER))
+        return LostNode(name=name, boot=boot, ready_since=state.ready_since, read=state.read)
 
     def silent(self, names: frozenset[str] | None) -> tuple[str, ...]:
         """Return those of the nodes (None: of all) that do not report in and may run pods all the same."""

@@ -40,9 +40,7 @@ def lost_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) -
         return desired
     for node in unsettled(view, now):
         desired = _keep(view, node, desired)
-        if node.ready_since is None:
-            continue
-        due = node.ready_since + settled_after(node)
+        due = _due(node)
         desired = desired.look_at(due) if now < due else desired.ask(LookUpNode(claim=view.key, node=node.name))
     return _keep_for_vanished(view, now, desired)
 
@@ -72,12 +70,12 @@ def unseen(view: ClaimView, now: Instant) -> bool:
 
 def unsettled(view: ClaimView, now: Instant) -> tuple[LostNode, ...]:
     """Return the nodes on which such pods may still run: a live read has to tell that a node has stayed Ready."""
-    return tuple(n for n in view.lost_nodes if not _settled(n, now))
+    return tuple(n for n in view.lost_nodes if min(now, n.read) < _due(n))
 
 
-def _settled(node: LostNode, now: Instant) -> bool:
-    due = NEVER if node.ready_since is None else node.ready_since + settled_after(node)
-    return now >= due and node.read >= due
+def _due(node: LostNode) -> Instant:
+    """Return from when on nothing is left of such pods, if the node stays Ready."""
+    return NEVER if node.ready_since is None else node.ready_since + settled_after(node)
 
 
 def _keep(view: ClaimView, node: LostNode, desired: Desired) -> Desired:

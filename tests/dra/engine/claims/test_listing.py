@@ -9,7 +9,7 @@ from dra.engine.claims.listing import FINISHING, LOOKUPS, STRANGER_AGAIN, TOLD_O
 from dra.engine.claims.policy import ALONGSIDE, REPLACE
 from dra.engine.claims.view import LostNode, tombstone
 from dra.engine.consumers import GATE
-from dra.engine.instants import BIND_HORIZON, NEVER, UNNOTICED
+from dra.engine.instants import NEVER
 from dra.engine.reasons import Code
 from dra.engine.window import CAPACITY, PARKED_AFTER, SCHEDULER_HEADROOM, Listing
 from dra.model.claims import RESERVED_FOR_MAX_SIZE
@@ -554,57 +554,3 @@ def test_a_started_pod_that_loses_its_sandbox_is_listed_unless_it_ends_at_once(s
 def test_a_bound_pod_that_the_scheduler_took_off_the_list_is_listed_again_at_once():
     taken_off = {uid("a"): Listing(last=NOON - 1, drops=6)}
     assert "a" in listed(plan_for(entered(), starting("a"), listings=taken_off))
-
-
-# Rule 4 beside the stock controller: a pod that a scheduler listed may be bound, and our pods watch behind
-
-
-@pytest.mark.parametrize(
-    ("form", "guarded"),
-    [
-        pytest.param({"by_others": True}, True, id="that-a-scheduler-listed"),
-        pytest.param({}, False, id="that-we-listed"),
-    ],
-)
-@pytest.mark.parametrize("workload", [None, JOB], ids=["nobodys", "a-workloads"])
-def test_a_pod_that_looks_unbound_is_taken_off_a_full_list_behind_a_guard(workload, form, guarded):
-    entries = [workload] if workload else []
-    running = many(started, RESERVED_FOR_MAX_SIZE - 1 - len(entries))
-    listing = Listing(since=NOON, last=NOON, **form)
-    of = claim(workload=workload, entered=True, list=[*entries, *running, waiting("a")])
-    plan = plan_for(of, *running, waiting("a"), policy=ALONGSIDE, listings={uid("a"): listing})
-    assert "a" not in listed(plan)
-    assert ("guards/train" in listed(plan)) is guarded
-
-
-@pytest.mark.parametrize(
-    ("policy", "guarded"),
-    [pytest.param(REPLACE, False, id="replace"), pytest.param(ALONGSIDE, True, id="alongside")],
-)
-@pytest.mark.parametrize(
-    "pods",
-    [pytest.param([], id="not-seen-yet"), pytest.param([gated("a", gates=["kueue.x-k8s.io/admission"])], id="gated")],
-)
-def test_an_entry_that_the_pods_watch_does_not_explain_brings_a_guard_beside_the_stock_controller(
-    pods, policy, guarded
-):
-    plan = plan_for(claim(list=[waiting("a")]), *pods, policy=policy)
-    assert ("guards/train" in (listed(plan) or ())) is guarded
-
-
-@pytest.mark.parametrize(
-    ("seconds", "form", "guarded"),
-    [
-        pytest.param(BIND_HORIZON + UNNOTICED - 1, {"by_others": True}, True, id="its-binding-may-not-be-seen-yet"),
-        pytest.param(BIND_HORIZON + UNNOTICED, {"by_others": True}, False, id="its-binding-would-have-been-seen"),
-        pytest.param(1, {"assumed": True}, True, id="after-a-restart"),
-        pytest.param(1, {}, False, id="we-listed-it"),
-    ],
-)
-def test_that_guard_stays_until_the_binding_must_have_been_seen(seconds, form, guarded):
-    listings = {uid("a"): Listing(last=NOON - seconds, **form)}
-    of = claim(list=["guard", waiting("b")])
-    plan = plan_for(of, waiting("a"), waiting("b"), policy=ALONGSIDE, listings=listings)
-    written = listed(plan)
-    assert (written is None or "guards/train" in written) is guarded
-    assert not guarded or plan.wake_at <= NOON - seconds + BIND_HORIZON + UNNOTICED
