@@ -212,7 +212,8 @@ CODES: Final[Mapping[Code, Guidance]] = {
     ),
     Code.PODS_VANISHED: Guidance(
         "Pods were deleted before their kubelets told that the containers had ended.",
-        "Somebody deleted them by force, or they went while no controller ran.",
+        "Somebody deleted them by force, or they went while no controller ran. After a restart the controller takes a "
+        "guard in the list for such a pod.",
         "Wait: a kubelet needs the grace period, and its node counts as Ready for up to 50 s after its last word.",
         Kept.YES,
     ),

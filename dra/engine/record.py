@@ -73,7 +73,10 @@ class Record:
         """Of these nodes, the longest grace period of such a pod, where that is longer than the usual one."""
 
         self.vanished: dict[Uid, Vanished] = {}
-        """Pods whose containers may still run although their objects are gone."""
+        """Pods whose containers may still run although their objects are gone.
+
+        A guard that the claim was first seen with, as after a restart, stands for such pods as well, under its uid.
+        """
 
         self.unlisted: dict[Uid, Instant] = {}
         """Started and finished pods whose entries were removed, and when: by us, as a rule.
@@ -163,7 +166,7 @@ class Record:
         self._compare_lists(claim, now=now, ours=ours)
         for uid in covered - self._covered(claim):  # as if each had been listed until now
             self.listings[uid] = msgspec.structs.replace(self.listings.get(uid, UNLISTED), last=now)
-        self._compare_lost(before, claim, ours=ours)
+        self._compare_lost(before, claim, now=now, ours=ours)
         self._advance_history(before, claim, now=now, ours=ours)
 
     @property
@@ -220,7 +223,7 @@ class Record:
         except MalformedReferenceError as error:
             self.reservation, self.malformed = None, str(error)
 
-    def _compare_lost(self, before: ResourceClaim | None, claim: ResourceClaim, *, ours: bool) -> None:
+    def _compare_lost(self, before: ResourceClaim | None, claim: ResourceClaim, *, now: Instant, ours: bool) -> None:
         """Take over the nodes that the list names; those that we have taken off it are no longer in doubt.
 
         What is remembered of a node is newer than the list: a pod may have vanished from its present boot since.
@@ -235,6 +238,10 @@ class Record:
             if boot is not None and entry.name not in named and self.lost.get(entry.name) == boot:
                 del self.lost[entry.name]
         self.lost = named | self.lost
+        # The process before us may have put the guard there for pods that were deleted by force, and were not listed.
+        unexplained = guard(claim)
+        if before is None and claim.status.allocation is not None and unexplained in claim.entries:
+            self.vanished[unexplained.uid] = Vanished(uid=unexplained.uid, since=now)
 
     def _compare_lists(self, claim: ResourceClaim, *, now: Instant, ours: bool) -> None:
         listed = {e.uid for e in claim.entries}

@@ -5,8 +5,10 @@ Each is played without what it has brought about, too: then it breaks the invari
 
 import pytest
 
+from dra.engine import record
 from dra.engine.claims.policy import ALONGSIDE
-from dra.engine.claims.view import ClaimView
+from dra.model.meta import Uid
+from dra.model.references import ConsumerReference
 from tests.dra.engine.simulation import audit, histories, scheduler
 from tests.dra.engine.simulation.cluster import Pace
 from tests.dra.engine.simulation.conduct import Conduct
@@ -207,7 +209,7 @@ def forget_what_is_bound_elsewhere(patch):
 
 
 def overlook_guards(patch):
-    patch.setattr(ClaimView, "closed_since", property(lambda view: view.history.closed_since))
+    patch.setattr(record, "guard", lambda _: ConsumerReference(resource="guards", name="", uid=Uid("")))
 
 
 def know_whatever_was_noted(patch):

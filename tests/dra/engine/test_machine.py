@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from dra.engine.claims.policy import ALONGSIDE
 from tests.dra.engine.simulation import audit, histories, moves
 from tests.dra.engine.simulation.objects import PodShape
+from tests.dra.engine.simulation.setting import Setting
 from tests.dra.engine.simulation.violation import Violation
 
 ROOT = Path(__file__).parents[3]
@@ -34,6 +36,7 @@ def test_nothing_is_violated_in_any_history():
 
 
 UNSEEN = histories.History(
+    setting=Setting(policy=ALONGSIDE, stock=True),
     moves=(
         moves.JobIs(name="train", how="created"),
         moves.CreateClaim(name="a", reserved_for="train", known=True),
@@ -43,12 +46,14 @@ UNSEEN = histories.History(
         moves.PodsAre(how="killed"),
         moves.JobIs(name="train", how="deleted"),
         moves.Restart(what="controller"),
+        moves.StockWorks(),
         moves.CreateClaim(name="b"),
         moves.CreatePods(shape=PodShape(claims=("b",))),
-        *[moves.AllWork()] * 2,
-    )
+        *[moves.AllWork(), moves.StockWorks()] * 2,
+    ),
 )
-"""A pod without an entry is deleted by force from a silent node, and the only process that knew of it is no more."""
+"""A pod is deleted by force from a silent node, the only process that knew of it is no more, and the stock controller
+takes the pod's entry off."""
 
 
 def test_a_pod_that_no_process_could_know_of_is_no_violation(monkeypatch):

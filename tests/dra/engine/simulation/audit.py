@@ -31,7 +31,13 @@ class Audit:
     """Follows every write."""
 
     def __init__(
-        self, server: Server, kubelets: Kubelets, devices: tuple[Device, ...], *, process: Callable[[], Replica]
+        self,
+        server: Server,
+        kubelets: Kubelets,
+        devices: tuple[Device, ...],
+        *,
+        process: Callable[[], Replica],
+        beside_stock: bool,
     ) -> None:
         self._devices = {device.name: device for device in devices}
         self.tenures = Tenures()
@@ -41,6 +47,7 @@ class Audit:
         self._server = server
         self._kubelets = kubelets
         self._process = process
+        self._beside_stock = beside_stock
         self._vanished: dict[Uid, Instant] = {}
         """Pods that were deleted while no list had an entry of theirs, and when."""
 
@@ -140,10 +147,10 @@ class Audit:
     def _unknowable(self, uid: Uid, sandbox: Sandbox) -> bool:
         """Whether our process cannot know of a pod that was deleted by force, and whose containers run on.
 
-        Nobody can know the grace period of a pod that the process has never seen, nor of such a pod at all if it had no
-        entry and the process before had no time to note its node. Beside the stock controller a pod has no entry any
-        more as soon as it is gone; a process that was shown that entry knows of the pod ("against forced deletions that
-        nobody sees", docs/explanation/guarantees.md).
+        Nobody can know the grace period of a pod that the process has never seen. Beside the stock controller a pod has
+        no entry any more as soon as it is gone, and the claim goes with the last one: nobody can know of the pod at all
+        if the process before had no time to note its node, unless the process was shown that entry ("against forced
+        deletions that nobody sees", docs/explanation/guarantees.md). Elsewhere the guard tells of such pods.
         """
         process = self._process()
         if uid in process.pods.known:
@@ -151,7 +158,7 @@ class Audit:
         since = self._vanished.get(uid)
         if since is None and uid not in process.listed:
             since = self._dropped.get(uid)
-        if since is not None and process.began - since <= NOTED:
+        if self._beside_stock and since is not None and process.began - since <= NOTED:
             return True
         return sandbox.doomed is not None and self._server.now >= sandbox.doomed - max(sandbox.grace - GRACE, 0.0)
 

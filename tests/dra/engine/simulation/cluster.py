@@ -64,7 +64,13 @@ class Cluster:
         self.clock = Clock()
         self.server = Server(self.clock)
         self.kubelets = Kubelets(self.server, self.clock, setting.devices)
-        self.audit = Audit(self.server, self.kubelets, setting.devices, process=lambda: self.controller.replica)
+        self.audit = Audit(
+            self.server,
+            self.kubelets,
+            setting.devices,
+            process=lambda: self.controller.replica,
+            beside_stock=setting.stock,
+        )
         history = ClaimHistory(self.server, self.clock)
         in_flight: dict[Uid, AllocationResult] = {}
         names = ("", *[SECOND] * setting.second_scheduler)
