@@ -84,6 +84,10 @@ class Listener(Protocol):
         """These were all for now."""
 
 
+class _ForgottenError(Exception):
+    """The watch has shown the end of a reservation since its plan was made."""
+
+
 class ReservationLoop:
     """Watches reservations and their pods, decides and writes."""
 
@@ -255,6 +259,8 @@ class ReservationLoop:
             self._queue.at(uid, self._clock.now() + delay)
         except RewoundError:
             raise
+        except _ForgottenError:  # it went while its turn waited for an answer
+            self._retries.succeeded(uid)
         except Exception:  # noqa: BLE001 - one reservation must not stop all others
             delay = self._retries.failed(uid, RETRY)
             _log.exception("reservation %s: cannot be decided, again in %.2f s", name, delay)
@@ -388,9 +394,11 @@ class ReservationLoop:
             return
 
     async def _look(self, uid: Uid) -> None:
-        reservation, _ = self._known(uid)
+        known = self.roster.get(uid)
+        if known is None:
+            return
         try:
-            found = await self._client.get(RESERVATIONS, ("", reservation.metadata.name), DynamicObject)
+            found = await self._client.get(RESERVATIONS, ("", known[0].metadata.name), DynamicObject)
         except NotFound:
             self._forget(uid)
             return
@@ -425,7 +433,7 @@ class ReservationLoop:
     def _known(self, uid: Uid) -> tuple[Any, str]:
         found = self.roster.get(uid)
         if found is None:
-            raise AssertionError("decided on a reservation that is not known")
+            raise _ForgottenError(uid)
         return found
 
     def _tell(self, metadata: ObjectMeta, told: Told) -> None:

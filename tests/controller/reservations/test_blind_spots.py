@@ -142,3 +142,16 @@ async def test_an_owner_whose_annotation_somebody_takes_off_is_in_until_it_ends(
         await site.delete(f"{PODS}/owner")
         await site.settle(90.0)
         assert not (await site.reservation("r"))["status"].get("currentOwners")
+
+
+async def test_a_reservation_that_goes_while_its_status_is_being_written_is_decided_on_no_more(caplog):
+    async with Site() as site:
+        writes = {**CONTROLLER, "verb": "patch", "resource": "reservations.*/status", "times": 1}
+        site.faults.add(Rule(fault=Fault.DELAY, **writes), Rule(fault=Fault.CONFLICT, **writes))
+        await site.reserve("r", "4", ttl="1s")
+        while not site.faults.counts[Fault.DELAY]:
+            await site.settle(0.01)
+        await site.delete(f"{RESERVATIONS}/r")
+        await site.settle(2.0)
+        assert site.faults.counts[Fault.CONFLICT] == 1
+        assert "cannot be decided" not in caplog.text

@@ -44,7 +44,7 @@ def target() -> Iterator[Target]:
 
 
 @pytest.fixture(scope="module")
-def reserving(target: Target) -> Iterator[Process]:
+def reserving(target: Target, request: pytest.FixtureRequest) -> Iterator[Process]:
     (probes,) = free(1)
     configuration = {
         "mode": "replace",
@@ -55,7 +55,9 @@ def reserving(target: Target) -> Iterator[Process]:
         "leaderElection": {"enabled": False},
         "logging": {"format": "text"},
     }
-    yield from _running(target.folder, "yielding", "controller", target.controller, configuration, probes=probes)
+    yield from _running(
+        request, target.folder, "yielding", "controller", target.controller, configuration, probes=probes
+    )
 
 
 def gated(pod: Json) -> Json:
