@@ -236,8 +236,11 @@ CODES: Final[Mapping[Code, Guidance]] = {
     ),
     Code.FORCE_RELEASE_WAITS: Guidance(
         "Releasing by force waits until no pod can be bound to the claim any more.",
-        "A pod was listed lately, and a scheduler may be at work.",
-        "Wait a minute.",
+        "A pod was listed lately, and a scheduler may be at work; or a pod was deleted by force, and its containers "
+        "may still run.",
+        "Wait: for a minute, for 21 where pods are nominated or wait for volumes, for some three after a pod was "
+        "deleted by force. A scheduler that binds a pod in vain again and again, because another claim of the pod "
+        "never gets ready, ends the wait only when somebody deletes that pod.",
         Kept.YES,
     ),
     Code.HELD: Guidance(

@@ -216,7 +216,7 @@ def check_force_is_obeyed(cluster: Cluster) -> None:
         if not allocated or meta.deleting or meta.annotation(workloads.FORCE_RELEASE) != meta.uid:
             continue
         users = _users(cluster, claim)
-        if any(_tried_in_vain(cluster, pod, meta.name) for pod in users):
+        if any(_tried_in_vain(cluster, pod, meta.name) or _attached_never(cluster, pod, meta.name) for pod in users):
             continue  # each attempt may be the one that binds the pod
         users += [pod for pod in cluster.server.list(Pod) if any(e.uid == pod.metadata.uid for e in claim.entries)]
         if not any(cluster.kubelets.up(pod.spec.node_name) for pod in users):
@@ -363,6 +363,15 @@ def _tried_in_vain(cluster: Cluster, pod: Pod, name: str) -> bool:
     others = (cluster.server.find(ResourceClaim, key(other)) for other in claim_names(pod) if other != name)
     waits = not pod.spec.node_name and not pod.spec.scheduling_gates
     return waits and any(_full(other, pruned=cluster.policy.prune_started) for other in others)
+
+
+def _attached_never(cluster: Cluster, pod: Pod, name: str) -> bool:
+    """Whether a scheduler lists a pod in one claim, and waits in vain for the device of another one to be attached."""
+    if cluster.setting.drivers or pod.spec.node_name:
+        return False
+    others = (cluster.server.find(ResourceClaim, key(other)) for other in claim_names(pod) if other != name)
+    allocations = (other.status.allocation for other in others if other is not None)
+    return any(each.binding_conditions for found in allocations if found for each in found.devices.results or ())
 
 
 def _lost_nodes(cluster: Cluster, claim: ResourceClaim) -> list[str]:
