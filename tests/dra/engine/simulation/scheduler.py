@@ -452,10 +452,18 @@ class Scheduler:
         raise Conflict(f"claim {name}: {_ATTEMPTS} conflicts")
 
     def _unreserve(self, cycle: Cycle) -> Process[None]:
+        """Forget what was chosen for the claims, as upstream by the claim's uid, whichever cycle has chosen it.
+
+        What comes of that beside the stock controller, which frees a claim with the last pod of its list, is told in
+        docs/explanation/guarantees.md ("against kube-scheduler"), and is not played.
+        """
         for name, claim in cycle.claims.items():
             if name in cycle.allocations:
                 self._cache[name] = self._history.newest(name)
-            self._forget_allocation(cycle, name)
+            if self._setting.stock:
+                self._forget_allocation(cycle, name)
+            else:
+                self._in_flight.pop(claim.metadata.uid, None)
             if claim.status.allocation is not None and _lists_pod(claim, cycle.pod):
                 yield from _tried(send(partial(self._drop_entry, claim, cycle.pod)))
 
