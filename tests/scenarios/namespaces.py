@@ -87,11 +87,16 @@ class Namespace:
         return WatchHistory(self.api, resource, name, namespace=self.name)
 
     async def end(self) -> None:
-        """Delete everything, and wait for nothing: the namespace controller goes on while the next scenario runs."""
+        """Delete everything, and wait for nothing: the namespace controller goes on while the next scenario runs.
+
+        Only claims are gone when this returns: the next scenario's controller would keep one that was used by a pod
+        without a trace, for minutes, and with it the device.
+        """
         await self.api.delete_collection(PODS, namespace=self.name, grace_seconds=0)
         await self.api.delete(NAMESPACES, self.name)
         for resource, name in self._cluster_scoped:
             await self.api.delete(resource, name)
+        await self.api.delete_collection(CLAIMS, namespace=self.name)
         await self._drop_claim_finalizers()
 
     async def _drop_claim_finalizers(self) -> None:
