@@ -5,7 +5,9 @@ quantity that the API accepts, so there is one type and no rounding rule to forg
 """
 
 import re
+from enum import Enum, auto
 from fractions import Fraction
+from math import ceil
 from typing import Final
 
 _SUFFIXES: Final[dict[str, Fraction]] = {
@@ -32,8 +34,25 @@ _LONGEST: Final = 128
 """Characters. The API server writes every quantity in a tenth of that; annotations hold whatever somebody put there."""
 
 
+_DIGITS: Final = 18
+"""What fits into 64 bits for certain."""
+
+_NANO: Final = 10**9
+
+_BINARY: Final = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
+_DECIMAL: Final = ("n", "u", "m", "", "k", "M", "G", "T", "P", "E")
+
+
 class MalformedQuantityError(ValueError):
     """A text that is no quantity."""
+
+
+class Format(Enum):
+    """The family of suffixes that a quantity is written with (apimachinery ``resource.Format``)."""
+
+    BINARY_SI = auto()  # 512Mi
+    DECIMAL_SI = auto()  # 1500m, 2, 12k
+    DECIMAL_EXPONENT = auto()  # 12e3
 
 
 def parse(text: str | int) -> Fraction:
@@ -51,3 +70,61 @@ def parse(text: str | int) -> Fraction:
     if exponent:
         return Fraction(number) * Fraction(10) ** int(exponent[1:])
     return Fraction(number) * _SUFFIXES[suffix or ""]
+
+
+def format_of(text: str | int) -> Format:
+    """Return the format of a quantity that `parse` accepts."""
+    given = str(text)
+    if given.endswith("i"):
+        return Format.BINARY_SI
+    exponent = given.lower().partition("e")[2]
+    return Format.DECIMAL_EXPONENT if exponent else Format.DECIMAL_SI
+
+
+def canonical(amount: Fraction, format_: Format = Format.DECIMAL_SI) -> str:
+    """Return an amount as apimachinery writes a quantity of that format: a whole number, the greatest suffix that fits.
+
+    Binary suffixes are for whole amounts from 1024 on; below that, and for fractions, a quantity is written with
+    decimal ones. What is less than a billionth is rounded up to one.
+    """
+    if format_ is Format.BINARY_SI and amount.denominator == 1 and abs(amount) >= 1024:  # noqa: PLR2004
+        return _suffixed(amount.numerator, 1024, _BINARY)
+    billionths = ceil(abs(amount) * _NANO) * (1 if amount >= 0 else -1)
+    if not billionths:
+        return "0"
+    if format_ is not Format.DECIMAL_EXPONENT:
+        return _suffixed(billionths, 1000, _DECIMAL)
+    number, exponent = billionths, -9
+    while number % 1000 == 0:
+        number, exponent = number // 1000, exponent + 3
+    return f"{number}e{exponent}" if exponent else str(number)
+
+
+def as_read(text: str | int) -> str:
+    """Return a quantity as apimachinery writes it down again: canonical, but for what its parser takes for that.
+
+    The parser keeps texts whose digits do not end in three zeros, and whose exponent is a multiple of three once the
+    point is moved to the end: ``1e0`` and ``1.500`` stay as they are. Raises MalformedQuantityError.
+    """
+    given, amount, format_ = str(text), parse(text), format_of(text)
+    match = _QUANTITY.fullmatch(given)
+    if match is None or format_ is Format.BINARY_SI:
+        return canonical(amount, format_)
+    number, exponent, suffix = match.groups()
+    whole, _, decimals = number.lstrip("+-").partition(".")
+    digits = (whole.lstrip("0") or "0") + decimals
+    scale = (int(exponent[1:]) if exponent else 3 * _DECIMAL.index(suffix or "") - 9) - len(decimals)
+    short = len(digits) <= _DIGITS and scale >= -9  # noqa: PLR2004 - billionths
+    if short and scale % 3 == 0 and not digits.endswith("000") and digits[0] != "0":
+        return given
+    return canonical(amount, format_)
+
+
+def _suffixed(number: int, unit: int, suffixes: tuple[str, ...]) -> str:
+    """Return a number, counted in the first of the suffixes, with the greatest one that keeps it whole."""
+    *_, last = suffixes
+    for suffix in suffixes:
+        if number % unit or suffix == last:
+            return f"{number}{suffix}"
+        number //= unit
+    raise AssertionError("unreachable: the last suffix ends the loop")

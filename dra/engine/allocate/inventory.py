@@ -205,12 +205,12 @@ class Pool:
         found: list[Candidate] = []
         listed: list[Candidate] = []
         meant = False
-        for spec, candidates in self._newest_slices():
-            there = [c for c in candidates if usable(c, node=node, labels=labels)]
+        for spec, offered in self._newest_slices():
+            there = [c for c in offered if usable(c, node=node, labels=labels)]
             if there or _reaches(spec, node, labels):
                 meant = True
                 found += there
-                listed += candidates
+                listed += offered
         if not meant:
             return None
         if self.state is State.INCOMPLETE:
@@ -218,7 +218,9 @@ class Pool:
         if not self._sound or len({c.item for c in listed}) != len(listed):
             return Share(self, State.INVALID)
         conditional = any(c.device.binding_conditions for c in listed)
-        return Share(self, State.COMPLETE, tuple(found), conditional)
+        candidates = tuple(found)
+        everything = candidates if len(found) == len(listed) else tuple(listed)
+        return Share(self, State.COMPLETE, candidates, conditional, everything)
 
     def nodes(self) -> set[str] | None:
         """Return the nodes that its slices name; None if they may be for others, too."""
@@ -289,6 +291,12 @@ class Share(NamedTuple):
 
     conditional: bool = False
     """Whether a device in the slices that are meant for the node has binding conditions."""
+
+    listed: tuple[Candidate, ...] = ()
+    """The candidates among all devices of the slices that are meant for the node: some may be of other nodes only.
+
+    kube-scheduler asks selectors about each of them before it looks where the device can be used.
+    """
 
 
 class Offer(NamedTuple):

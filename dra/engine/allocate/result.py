@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from dra.engine.allocate.search import Pick, Solution
-from dra.engine.allocate.shares import written
+from dra.engine.allocate.shares import consumed
 from dra.engine.allocate.wanted import Ask, Wanted
 from dra.model.claims import AllocationResult, DeviceAllocationResult, DeviceRequestAllocationResult
 from dra.model.nodes import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
@@ -41,7 +41,7 @@ def _result(pick: Pick, share_id: Callable[[], str]) -> DeviceRequestAllocationR
         device=item.device,
         admin_access=True if pick.ask.admin else None,
         share_id=share_id() if shared else None,
-        consumed_capacity={name: written(amount) for name, amount in pick.part.items()} or None,
+        consumed_capacity=consumed(device, pick.ask.shares) or None,
         binding_conditions=device.binding_conditions,
         binding_failure_conditions=device.binding_failure_conditions,
         tolerations=[_toleration(each) for each in pick.ask.tolerations] or None,

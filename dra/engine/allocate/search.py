@@ -133,12 +133,15 @@ class _Search:
             for step in self._steps
             for ask in step.alternatives
         }
-        self._devices = [
-            c for s in offer.shares for c in s.candidates if conditional or not c.device.binding_conditions
-        ]
+        self._devices = [c for s in offer.shares for c in s.listed if conditional or not c.device.binding_conditions]
+        self._elsewhere = {c for s in offer.shares if len(s.listed) > len(s.candidates) for c in s.listed} - {
+            c for s in offer.shares for c in s.candidates
+        }
+        """Devices in slices that are meant for this node, too, but which only other nodes can use."""
+
         self._meant: dict[Ask, list[_Asked]] = {}
-        self._all: dict[Ask, list[Candidate]] = {}
-        """The devices of requests for all there are."""
+        self._all: dict[Ask, dict[Candidate, int]] = {}
+        """The devices of requests for all there are, and the order in which they are picked."""
 
         self._picks: list[tuple[int, Pick]] = []
         self._taken: dict[Item, set[int]] = {}
@@ -163,8 +166,9 @@ class _Search:
             for ask in step.alternatives:
                 if ask.count is None:
                     self._check_pools(ask)
-                    meant = (c for c in self._devices if ask.means(c))
-                    self._all[ask] = [c for c in meant if self._part(c, ask) is not None]
+                    meant = [c for c in self._devices if ask.means(c) and c not in self._elsewhere]
+                    enough = (c for c in meant if self._part(c, ask) is not None)
+                    self._all[ask] = {c: place for place, c in enumerate(enough)}
         for claim in self._wanted:
             least = sum(min(self._count(ask) for ask in alternatives) for alternatives in claim.requests)
             if least > RESULTS_MAX:
@@ -241,7 +245,7 @@ class _Search:
             known = self._meant[ask] = []
             for candidate in self._devices:
                 try:
-                    if ask.means(candidate):
+                    if ask.means(candidate) and candidate not in self._elsewhere:
                         known.append(_Asked(candidate))
                 except SelectorError as error:
                     known.append(_Asked(candidate, error))
@@ -361,7 +365,7 @@ class _Search:
             self._ledger.holder(item) is None,
             frozenset(self._taken.get(item, ())),
             tuple(self._told(ask, candidate) for step in self._steps for ask in step.alternatives if ask.count),
-            tuple(candidate in self._all[a] for s in self._steps for a in s.alternatives if a.count is None),
+            tuple(self._place(a, candidate) for s in self._steps for a in s.alternatives if a.count is None),
             tuple(candidate.values(picked.constraint.attribute) for picked in self._constraints),
             tuple((t.key, t.value, t.effect) for t in device.taints or ()),
             counted,
@@ -369,6 +373,15 @@ class _Search:
             device.capacity and repr(sorted(device.capacity.items())),
             _shared(candidate) and repr(sorted(self._gone(item).items())),
         )
+
+    def _place(self, ask: Ask, candidate: Candidate) -> int | None:
+        """Return when a request for all devices picks a device; None if it is for others.
+
+        Only with a constraint does it matter which comes first: it ends the search at the first device that is not
+        admitted, and only this alternative at the first that is in use.
+        """
+        place = self._all[ask].get(candidate)
+        return place if place is None or self._covering[ask] else 0
 
     def _told(self, ask: Ask, candidate: Candidate) -> bool | None:
         """Return whether a request asks for a device, None where its selectors fail."""

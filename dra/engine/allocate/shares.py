@@ -12,7 +12,7 @@ offer: `UnrepresentableError`.
 from collections.abc import Mapping
 from fractions import Fraction
 from math import ceil
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from dra.engine.ledger import Item
 from dra.model import quantities
@@ -34,6 +34,18 @@ class UnrepresentableError(Exception):
     """An amount that kube-scheduler cannot compute with: no device is allocated to the pod."""
 
 
+class Amount(NamedTuple):
+    """How much of a capacity a request takes, and how kube-scheduler writes that down."""
+
+    value: Fraction
+    text: str
+
+    @classmethod
+    def of(cls, text: str) -> "Amount":
+        """Return what a quantity says. Raises MalformedQuantityError."""
+        return cls(quantities.parse(text), quantities.as_read(text))
+
+
 def part(device: Device, asked: Mapping[str, str]) -> Part | None:
     """Return how much of a device such a request takes: nothing of one that is not shared; None if it cannot.
 
@@ -41,38 +53,43 @@ def part(device: Device, asked: Mapping[str, str]) -> Part | None:
     kube-scheduler up to 1.37, a name with the driver's domain and one without are different. Raises
     UnrepresentableError.
     """
+    found = _taken(device, asked)
+    if found is None:
+        return None
+    return {name: amount.value for name, amount in found.items()} if device.allow_multiple_allocations else _NONE
+
+
+def consumed(device: Device, asked: Mapping[str, str]) -> dict[str, str]:
+    """Return ``consumedCapacity`` for such a request, for which `part` has found a part of the device.
+
+    Amounts have the format of what they come from: of the request, of the policy's default, least or valid value, of
+    the range's ``step`` where they were rounded up to it, or of the capacity.
+    """
+    if not device.allow_multiple_allocations:
+        return {}
+    found = _taken(device, asked) or {}
+    return {name: amount.text for name, amount in found.items()}
+
+
+def _taken(device: Device, asked: Mapping[str, str]) -> dict[str, Amount] | None:
+    """Return how much such a request takes of each capacity of a device; None if it cannot."""
     try:
-        wanted = {name: quantities.parse(text) for name, text in asked.items()}
-        found: dict[str, Fraction] = {}
+        wanted = {name: Amount.of(text) for name, text in asked.items()}
+        found: dict[str, Amount] = {}
         for name, capacity in (device.capacity or {}).items():
             amount = _amount(capacity, wanted.pop(name, None))
-            if amount is None or amount > quantities.parse(capacity["value"]):
+            if amount is None or amount.value > quantities.parse(capacity["value"]):
                 return None
             found[name] = amount
     except (KeyError, ZeroDivisionError, MalformedQuantityError):
         return None
-    if wanted:  # of a capacity that the device does not have
-        return None
-    return found if device.allow_multiple_allocations else _NONE
+    return None if wanted else found  # what is left is of a capacity that the device does not have
 
 
 def fits(device: Device, wanted: Part, used: Part) -> bool:
     """Whether a part is still there."""
     capacity = device.capacity or {}
     return all(quantities.parse(capacity[n]["value"]) - used.get(n, 0) >= amount for n, amount in wanted.items())
-
-
-def written(amount: Fraction) -> str:
-    """Return an amount as a quantity: whole, or in the greatest unit that shows all of it."""
-    if amount.denominator == 1:
-        for suffix, unit in _UNITS.items():
-            if amount and amount % unit == 0:
-                return f"{amount // unit}{suffix}"
-        return str(amount)
-    return f"{ceil(amount * 1000)}m"
-
-
-_UNITS: Final = {"Ti": 2**40, "Gi": 2**30, "Mi": 2**20, "Ki": 2**10}
 
 
 class Shares:
@@ -114,36 +131,37 @@ def _parsed(amounts: Mapping[str, str]) -> Part:
     return {name: quantities.parse(text) for name, text in amounts.items()}
 
 
-def _amount(capacity: Mapping[str, Any], wanted: Fraction | None) -> Fraction | None:
+def _amount(capacity: Mapping[str, Any], wanted: Amount | None) -> Amount | None:
     """Return what is taken of a capacity when that much is wanted; None if its policy does not allow it."""
     policy = capacity.get("requestPolicy") or {}
-    default = quantities.parse(policy["default"]) if policy.get("default") is not None else None
+    default = Amount.of(policy["default"]) if policy.get("default") is not None else None
     if wanted is not None:
         amount = _rounded(policy, wanted)
     else:
-        amount = quantities.parse(capacity["value"]) if default is None else default
-    if amount < 0:
-        raise UnrepresentableError(f"capacity value {written(amount)} is negative")
-    return amount if amount == default or _allowed(policy, amount) else None
+        amount = Amount.of(capacity["value"]) if default is None else default
+    if amount.value < 0:
+        raise UnrepresentableError(f"capacity value {amount.text} is negative")
+    usual = default is not None and amount.value == default.value
+    return amount if usual or _allowed(policy, amount.value) else None
 
 
-def _rounded(policy: Mapping[str, Any], wanted: Fraction) -> Fraction:
+def _rounded(policy: Mapping[str, Any], wanted: Amount) -> Amount:
     """Return the least amount that a policy offers and that is enough; ``wanted`` itself if there is none."""
     bounds = policy.get("validRange") or {}
     if "min" not in bounds:
-        values = map(quantities.parse, policy.get("validValues") or ())
-        return wanted if bounds else next((value for value in values if value >= wanted), wanted)
-    least = quantities.parse(bounds["min"])
-    if wanted < least:
+        values = map(Amount.of, policy.get("validValues") or ())
+        return wanted if bounds else next((value for value in values if value.value >= wanted.value), wanted)
+    least = Amount.of(bounds["min"])
+    if wanted.value < least.value:
         return least
     if "step" not in bounds:
         return wanted
-    unit = _unit(bounds)
-    step, first, amount = (ceil(each / unit) for each in (quantities.parse(bounds["step"]), least, wanted))
+    unit, by = _unit(bounds), quantities.parse(bounds["step"])
+    step, first, amount = (ceil(each / unit) for each in (by, least.value, wanted.value))
     rounded = first + -(-(amount - first) // step) * step
-    if max(rounded, amount) > _GREATEST or (unit != 1 and (wanted / unit).denominator != 1):
-        raise UnrepresentableError(f"capacity request {written(wanted)} cannot be represented in the device's range")
-    return rounded * unit
+    if max(rounded, amount) > _GREATEST or (unit != 1 and (wanted.value / unit).denominator != 1):
+        raise UnrepresentableError(f"capacity request {wanted.text} cannot be represented in the device's range")
+    return Amount(rounded * unit, quantities.canonical(rounded * unit, quantities.format_of(bounds["step"])))
 
 
 def _allowed(policy: Mapping[str, Any], amount: Fraction) -> bool:

@@ -192,7 +192,7 @@ class Search:
         if not any(asks):
             return
         for share in self._picture.inventory.offer(room.name, room.labels).shares:
-            for candidate in share.candidates:
+            for candidate in share.listed:
                 yield from candidate.judge(asks)
 
     def _finds(self, wanted: Sequence[Wanted], room: Room) -> bool | None:

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dra.model.quantities import MalformedQuantityError, parse
+from dra.model.quantities import MalformedQuantityError, as_read, canonical, format_of, parse
 
 BINARY = {"": 1, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "Pi": 2**50, "Ei": 2**60}
 DECIMAL = {"n": -9, "u": -6, "m": -3, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
@@ -74,3 +74,50 @@ def test_an_exponent_is_that_of_decimal_arithmetic(number, exponent):
 @given(st.lists(st.integers(0, 10**6), max_size=20))
 def test_adding_up_never_rounds(millis):
     assert sum((parse(f"{each}m") for each in millis), Fraction(0)) == parse(f"{sum(millis)}m")
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("0Gi", "0"),
+        ("1024Mi", "1Gi"),
+        ("1536Mi", "1536Mi"),
+        ("1025Ki", "1025Ki"),
+        ("0.5Gi", "512Mi"),
+        ("0.0005Ki", "512m"),
+        ("1000.3Ki", "1024307200m"),
+        ("2048Ei", "2048Ei"),
+        ("1500", "1500"),
+        ("12000", "12k"),
+        ("0.25", "250m"),
+        ("1.5G", "1500M"),
+        ("7000E", "7000E"),
+        ("-3000m", "-3"),
+        ("0.1n", "1n"),
+        ("12e3", "12e3"),
+        ("0.5E0", "500e-3"),
+        ("1E", "1E"),
+        ("1000e0", "1e3"),
+    ],
+)
+def test_a_quantity_is_written_in_its_canonical_form(text, written):
+    assert canonical(parse(text), format_of(text)) == written
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("1e0", "1e0"),
+        ("1.500", "1.500"),
+        ("007", "007"),
+        ("12000", "12k"),
+        ("1000e0", "1e3"),
+        ("2.25", "2250m"),
+        ("0.750", "750m"),
+        ("1024Mi", "1Gi"),
+        ("0e0", "0"),
+        ("1234567890123456789", "1234567890123456789"),
+    ],
+)
+def test_a_quantity_that_was_read_is_written_as_the_api_server_does(text, written):
+    assert as_read(text) == written

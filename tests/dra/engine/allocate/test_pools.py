@@ -3,10 +3,20 @@
 import msgspec
 import pytest
 
-from tests.dra.engine.allocate.tables import NO, Row, outcome, sized, whole, zone
-from tests.dra.engine.allocate.worlds import claim, device, exactly, slice_of
+from tests.dra.engine.allocate.tables import DRIVER, NO, Row, cel, outcome, sized, whole, zone
+from tests.dra.engine.allocate.worlds import NODE, claim, device, exactly, slice_of
 
 THEIRS = {"node_name": "n2"}
+
+
+BOLD = cel(f'device.attributes["{DRIVER}"].color == "red"')
+"""Fails on devices without a color."""
+
+FAILS = f'device {DRIVER}/p/d: selector \'device.attributes["{DRIVER}"].color == "red"\': no such key: color'
+
+
+def on(node, found):
+    return msgspec.structs.replace(found, node_name=node)
 
 
 def conditional(name):
@@ -109,6 +119,53 @@ ROWS = {
         slice_of(device("d"), name="b", pool="q"),
         held=(whole("d"),),
         expected=[["r=q/d"]],
+    ),
+    "a-device-of-another-node-in-a-slice-for-both": Row(
+        [
+            slice_of(
+                on(THEIRS["node_name"], device("d", color="red")),
+                on(NODE, device("e", color="red")),
+                per_device_node_selection=True,
+            )
+        ],
+        [claim(exactly(selectors=BOLD))],
+        [["r=e"]],
+    ),
+    "a-selector-fails-on-a-device-of-another-node-in-a-slice-for-both": Row(
+        [
+            slice_of(
+                on(THEIRS["node_name"], device("d")), on(NODE, device("e", color="red")), per_device_node_selection=True
+            )
+        ],
+        [claim(exactly(selectors=BOLD))],
+        FAILS,
+    ),
+    "a-selector-fails-on-a-device-of-another-node-that-is-held": Row(
+        [
+            slice_of(
+                on(THEIRS["node_name"], device("d")), on(NODE, device("e", color="red")), per_device_node_selection=True
+            )
+        ],
+        [claim(exactly(selectors=BOLD))],
+        [["r=e"]],
+        (whole("d"),),
+    ),
+    "all-when-a-selector-fails-on-a-device-of-another-node": Row(
+        [
+            slice_of(
+                on(NODE, device("e", color="red")), on(THEIRS["node_name"], device("d")), per_device_node_selection=True
+            )
+        ],
+        [claim(exactly(count=None, selectors=BOLD))],
+        FAILS,
+    ),
+    "a-selector-is-not-asked-about-slices-for-other-nodes-alone": Row(
+        [
+            slice_of(on(THEIRS["node_name"], device("d")), name="a", pool="p", count=2, per_device_node_selection=True),
+            slice_of(device("e", color="red"), name="b", pool="p", count=2),
+        ],
+        [claim(exactly(selectors=BOLD))],
+        [["r=e"]],
     ),
     "a-held-device-that-nobody-offers": alone(slice_of(device("d")), held=(whole("gone"),), expected=[["r=d"]]),
     "two-devices-of-three-that-the-second-request-leaves": Row(

@@ -108,6 +108,20 @@ ROWS = {
         [claim(exactly(count=None), constraints=KEYS)],
         "request r: cannot add device gpu.example.com/p/f because a claim constraint would not be satisfied",
     ),
+    # d and e are alike, but which of them is left decides what the request for all meets first: one that is in use, or
+    # one that the constraint refuses, and only the latter ends the search
+    "all-with-a-constraint-meets-devices-in-their-order": Row(
+        COLORED,
+        [
+            claim(
+                exactly("a", selectors=where(color="blue")),
+                exactly("b"),
+                exactly("c", cls="red", count=None),
+                constraints=[{"matchAttribute": f"{DRIVER}/color", "requests": ["a", "c"]}],
+            )
+        ],
+        "request c: cannot add device gpu.example.com/p/d because a claim constraint would not be satisfied",
+    ),
     "all-with-a-constraint-ends-the-search-before-the-next-alternative": Row(
         COLORED,
         [claim(first_of("r", exactly("all", count=None), exactly("one")), constraints=KEYS)],

@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import pytest
 
-from dra.engine.allocate.shares import Shares, fits, part, written
+from dra.engine.allocate.shares import Shares, consumed, fits, part
 from dra.model.claims import AllocationResult, DeviceAllocationResult, DeviceRequestAllocationResult
 from dra.model.slices import Device
 from tests.dra.engine.allocate.worlds import DRIVER, item
@@ -55,9 +55,30 @@ def test_parts_are_added_up_and_given_back():
     assert shares.used(item("d")) == {}
 
 
+BINARY_RANGE = {"default": "1Gi", "validRange": {"min": "512Mi", "max": "3Gi", "step": "256Mi"}}
+FINE_RANGE = {"default": "1", "validRange": {"min": "500m", "step": "250m"}}
+MIXED_VALUES = {"default": "1Gi", "validValues": ["0.5Gi", "1Gi", "2e9"]}
+
+
 @pytest.mark.parametrize(
-    ("amount", "text"),
-    [(Fraction(2**30), "1Gi"), (Fraction(1500), "1500"), (Fraction(1, 3), "334m"), (Fraction(0), "0")],
+    ("policy", "asked", "text"),
+    [
+        pytest.param(None, None, "4Gi", id="all-of-it-as-the-device-has-it"),
+        pytest.param(None, "1e3", "1e3", id="as-the-request-has-it"),
+        pytest.param(None, "1500000", "1500k", id="as-the-request-has-it-but-canonical"),
+        pytest.param(BINARY_RANGE, None, "1Gi", id="the-default"),
+        pytest.param(BINARY_RANGE, "1M", "512Mi", id="at-least-the-least"),
+        pytest.param(BINARY_RANGE, "600M", "768Mi", id="rounded-as-the-step-has-it"),
+        pytest.param(FINE_RANGE, "1.1", "1250m", id="rounded-to-thousandths"),
+        pytest.param(FINE_RANGE, "3", "3", id="rounded-to-a-whole-number"),
+        pytest.param({"default": "1", "validRange": {"min": "0"}}, "5.5", "5500m", id="in-a-range-without-steps"),
+        pytest.param(MIXED_VALUES, "1", "512Mi", id="the-next-value"),
+        pytest.param(MIXED_VALUES, "1.5Gi", "2e9", id="the-next-value-in-its-own-format"),
+    ],
 )
-def test_amounts_are_written_as_quantities(amount, text):
-    assert written(amount) == text
+def test_consumed_capacity_is_written_as_kube_scheduler_does(policy, asked, text):
+    capacity = {"memory": {"value": "4Gi", **({"requestPolicy": policy} if policy else {})}}
+    shared = Device(name="d", capacity=capacity, allow_multiple_allocations=True)
+
+    assert consumed(shared, {} if asked is None else {"memory": asked}) == {"memory": text}
+    assert consumed(Device(name="d", capacity=capacity), {}) == {}
