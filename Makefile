@@ -131,6 +131,10 @@ allocator: $(STAMP) ## compare the allocator of devices with kube-scheduler's ow
 	$(BIN)/python -m tests.allocator $(ARGS)
 	$(BIN)/pytest tests/allocator
 
+.PHONY: allocator-scheduler
+allocator-scheduler: $(STAMP) ## the same questions to a running kube-scheduler 1.37, as objects in a cluster (ARGS="--cases 9000 4711")
+	$(BIN)/python -m tests.allocator --scheduler $(ARGS)
+
 .PHONY: mutants
 mutants: $(STAMP) ## change random lines of engine and controller, report which changes no test finds: 20 minutes (ARGS="--minutes 60")
 	$(BIN)/python -m tests.mutants $(ARGS)

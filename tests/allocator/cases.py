@@ -6,6 +6,7 @@ contradict themselves: nobody checks a pool as a whole.
 
 from random import Random
 from typing import Any, Final
+from uuid import UUID
 
 Json = dict[str, Any]
 
@@ -44,7 +45,24 @@ POLICIES: Final = (
     {"default": "1", "validRange": {"min": "1"}},
     {"default": "1", "validRange": {"min": "1", "max": "3"}},
     {"default": "1", "validValues": ["1", "2", "4"]},
+    {"default": "500m", "validRange": {"min": "500m", "max": "2500m", "step": "250m"}},
+    {"default": "1", "validRange": {"min": "1", "max": "4", "step": "1500m"}},
+    {"default": "0.5", "validRange": {"min": "0", "step": "0.5"}},
+    {"default": "1e0", "validRange": {"min": "1e0", "max": "3", "step": "1e0"}},
+    {"default": "1500m", "validValues": ["500m", "1500m", "3e0"]},
 )
+AMOUNTS: Final = ("0", "1", "1", "2", "3", "5", "1500m", "1500m", "0.75", "2e0", "250m", "2.25")
+
+LARGE_POLICIES: Final = (
+    None,
+    None,
+    {"default": "1Gi"},
+    {"default": "1Gi", "validRange": {"min": "512Mi", "max": "3Gi", "step": "256Mi"}},
+    {"default": "1G", "validRange": {"min": "500M", "step": "500M"}},
+    {"default": "1Ki", "validRange": {"min": "0", "step": "1Ki"}},
+    {"default": "0.5Gi", "validValues": ["0.5Gi", "1e9", "1536Mi"]},
+)
+LARGE_AMOUNTS: Final = ("1", "1Ki", "700Mi", "1.5Gi", "1e9", "1250M", "1073741824", "3000Mi", "100k", "1000.5")
 
 
 def question(seed: int) -> Json:
@@ -108,12 +126,7 @@ def _device(chance: Random, name: str, *, counted: bool, lists: bool) -> Json:
         numa = chance.randint(0, 2)
         several = {"ints": chance.sample(range(4), chance.randint(1, 2))}
         found["attributes"]["a.example/numa"] = several if lists and chance.random() < 0.6 else {"int": numa}
-    if chance.random() < 0.5:
-        policy = chance.choice(POLICIES)
-        memory = {"value": str(chance.randint(4, 6) if policy else chance.randint(1, 6))}
-        found["capacity"] = {"memory": memory | ({"requestPolicy": policy} if policy else {})}
-    if chance.random() < 0.4:
-        found["allowMultipleAllocations"] = True
+    found |= _capacity(chance)
     if chance.random() < 0.1:
         found["taints"] = [
             {"key": chance.choice("kl"), "value": "v", "effect": chance.choice(["NoSchedule", "NoExecute"])}
@@ -125,6 +138,23 @@ def _device(chance: Random, name: str, *, counted: bool, lists: bool) -> Json:
         if chance.random() < 0.3:
             drawn["cores" if chance.random() < 0.9 else "unheard-of"] = {"value": "1"}
         found["consumesCounters"] = [{"counterSet": "set", "counters": drawn}]
+    return found
+
+
+def _capacity(chance: Random) -> Json:
+    """Return how much a device has, and whether it is shared: an API server takes policies of shared devices only."""
+    capacity: Json = {}
+    if chance.random() < 0.5:
+        capacity["memory"] = {"value": chance.choice([*"123456", "5500m"])}
+    if chance.random() < 0.2:
+        capacity["large"] = {"value": chance.choice(["4Gi", "6Gi", "5e9", "6G"])}
+    found: Json = {"capacity": capacity} if capacity else {}
+    if chance.random() < 0.4:
+        found["allowMultipleAllocations"] = True
+        for name, policies in (("memory", POLICIES), ("large", LARGE_POLICIES)):
+            if name in capacity and (policy := chance.choice(policies)):
+                value = chance.choice("456") if name == "memory" else "4Gi"
+                capacity[name] = {"value": value, "requestPolicy": policy}
     return found
 
 
@@ -165,7 +195,9 @@ def _ask(chance: Random) -> Json:
         tolerated = {"operator": "Exists"} if chance.random() < 0.3 else {"key": "k", "operator": "Equal", "value": "v"}
         asked["tolerations"] = [tolerated]
     if chance.random() < 0.25:
-        amounts = {"memory": chance.choice(["0", "1", "1", "2", "3", "1500m", "5"])}
+        amounts = {"memory": chance.choice(AMOUNTS) if chance.random() < 0.97 else "100u"}
+        if chance.random() < 0.3:
+            amounts = (amounts if chance.random() < 0.5 else {}) | {"large": chance.choice(LARGE_AMOUNTS)}
         asked["capacity"] = {"requests": {"cores": "1"} if chance.random() < 0.05 else amounts}
     return asked
 
@@ -180,5 +212,11 @@ def _held(chance: Random, slices: list[Json]) -> Any:
                 if chance.random() < 0.12:
                     yield {"request": "r", **place}
             elif "capacity" in device and chance.random() < 0.3:
-                taken = {"memory": str(chance.randint(1, 2))}
-                yield {"request": "r", **place, "shareID": f"share-{chance.getrandbits(32)}", "consumedCapacity": taken}
+                amounts = {"memory": ["1", "2", "1500m", "0.25"], "large": ["1Gi", "500M", "1"]}
+                taken = {name: chance.choice(amounts[name]) for name in device["capacity"]}
+                yield {
+                    "request": "r",
+                    **place,
+                    "shareID": str(UUID(int=chance.getrandbits(32))),
+                    "consumedCapacity": taken,
+                }

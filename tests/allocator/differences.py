@@ -5,13 +5,10 @@ from typing import Any, Final
 STALE: Final = (
     "upstream allocates from an old generation where the newest has nothing for the node; dra-reserve does not"
 )
-FAILED: Final = "upstream asks selectors about devices of other nodes in the same slice, too, and gives up if they fail"
 
 
 def known(question: Any) -> str:
     """Return why the answers to a question may differ; empty if they must be the same."""
     specs = [each["spec"] for each in question["slices"]]
     generations = {(spec["pool"]["name"], spec["pool"]["generation"]) for spec in specs}
-    if len(generations) > len({name for name, _ in generations}):
-        return STALE
-    return FAILED if any("perDeviceNodeSelection" in spec for spec in specs) else ""
+    return STALE if len(generations) > len({name for name, _ in generations}) else ""

@@ -1,6 +1,7 @@
 """Asks both allocators, and brings their answers into one form.
 
-An answer is a list for each claim, of (request, driver, pool, device, admin access, shared, consumed capacity); `NO`
+An answer is a list for each claim, of (request, driver, pool, device, admin access, shared, consumed capacity,
+binding conditions, binding failure conditions, tolerations) with the nodes where the claim can be used; `NO`
 where this node does not do, `GIVEN_UP` where kube-scheduler gives up the pod for this attempt, `TOO_LONG` where the
 search of `dra.engine.allocate` ended before its end.
 """
@@ -15,7 +16,6 @@ import msgspec
 
 from dra.engine.allocate import Inventory, Refusal, Shares, UnsatisfiableError, allocate, allocations, prepare
 from dra.engine.ledger import Holder, Ledger, items_of
-from dra.model import quantities
 from dra.model.claims import AllocationResult, ResourceClaim
 from dra.model.classes import DeviceClass
 from dra.model.slices import ResourceSlice
@@ -35,7 +35,7 @@ def upstream(program: Path, questions: Sequence[Any]) -> list[Any]:
 def _answer(found: Any) -> Any:
     if "error" in found:
         return GIVEN_UP
-    return NO if found.get("refused") else [_form(each) for each in found.get("allocations", ())]
+    return NO if found.get("refused") else [form(each) for each in found.get("allocations", ())]
 
 
 def ours(question: Any) -> Any:
@@ -59,10 +59,11 @@ def ours(question: Any) -> Any:
     if isinstance(found, Refusal):
         return GIVEN_UP if found.fatal else TOO_LONG if found.text.startswith("gave up") else NO
     made = allocations(wanted, found, node=node["name"], share_id=lambda: "new")
-    return [_form(msgspec.to_builtins(each)) for each in made]
+    return [form(msgspec.to_builtins(each)) for each in made]
 
 
-def _form(allocation: Any) -> Any:
+def form(allocation: Any) -> Any:
+    """Return an allocation in the form in which answers are compared."""
     return (
         [
             (
@@ -72,8 +73,10 @@ def _form(allocation: Any) -> Any:
                 each["device"],
                 each.get("adminAccess", False),
                 "shareID" in each,
-                {name: quantities.parse(amount) for name, amount in each.get("consumedCapacity", {}).items()},
+                each.get("consumedCapacity", {}),
                 each.get("bindingConditions", []),
+                each.get("bindingFailureConditions", []),
+                each.get("tolerations", []),
             )
             for each in allocation["devices"]["results"]
         ],

@@ -1,0 +1,127 @@
+"""What the allocator of devices does of each feature of DRA, by version of Kubernetes: the one table of it.
+
+    python -m tests.allocator.features     writes the table in docs/reference/kubernetes-versions.md anew
+
+`test_features` compares the defaults of the gates with what the kube-apiservers that are built here say of them.
+"""
+
+import sys
+from pathlib import Path
+from typing import Final, NamedTuple
+
+PAGE: Final = Path(__file__).resolve().parents[2] / "docs" / "reference" / "kubernetes-versions.md"
+BEGIN: Final = "<!-- allocator -->\n"
+END: Final = "<!-- /allocator -->\n"
+
+VERSIONS: Final = (34, 35, 36, 37)
+"""Minor versions of Kubernetes 1."""
+
+ON, OFF, NONE = "on", "off", "–"
+"""What a gate is by default; `NONE`: that version does not know it."""
+
+
+class Feature(NamedTuple):
+    """A feature of DRA that may decide which devices fit."""
+
+    what: str
+    gates: tuple[str, ...]
+    defaults: tuple[str, str, str, str]
+    """For each of `VERSIONS`."""
+
+    does: str
+    """What the allocator makes of it, where objects have it."""
+
+
+FEATURES: Final = (
+    Feature(
+        "requests, selectors, constraints, `allocationMode: All`, 32 devices a claim",
+        ("DynamicResourceAllocation",),
+        (ON, ON, ON, ON),
+        "as kube-scheduler",
+    ),
+    Feature(
+        "admin access",
+        ("DRAAdminAccess",),
+        (ON, ON, ON, ON),
+        "as kube-scheduler: capacity and shared counters are taken all the same",
+    ),
+    Feature("prioritized lists (`firstAvailable`)", ("DRAPrioritizedList",), (ON, ON, ON, ON), "as kube-scheduler"),
+    Feature("taints in ResourceSlices, and tolerations", ("DRADeviceTaints",), (OFF, OFF, ON, ON), "as kube-scheduler"),
+    Feature("DeviceTaintRules", ("DRADeviceTaintRules",), (NONE, OFF, OFF, ON), "as kube-scheduler"),
+    Feature(
+        "partitionable devices (shared counters, nodes by device)",
+        ("DRAPartitionableDevices",),
+        (OFF, OFF, ON, ON),
+        "as kube-scheduler",
+    ),
+    Feature(
+        "consumable capacity (`allowMultipleAllocations`, request policies)",
+        ("DRAConsumableCapacity",),
+        (OFF, OFF, ON, ON),
+        "as kube-scheduler 1.37, amounts in `consumedCapacity` included",
+    ),
+    Feature(
+        "fractional ranges of request policies",
+        ("DRAFractionalCapacityRange",),
+        (NONE, NONE, NONE, ON),
+        "as kube-scheduler",
+    ),
+    Feature(
+        "binding conditions",
+        ("DRADeviceBindingConditions",),
+        (OFF, OFF, ON, ON),
+        "such devices fit, `simulate` takes them as ready; the scheduler of the local plane never allocates them, "
+        "since it does not wait for conditions",
+    ),
+    Feature(
+        "list attributes in constraints",
+        ("DRAListTypeAttributes",),
+        (NONE, NONE, OFF, OFF),
+        "as kube-scheduler: `matchAttribute` needs a value in common, `distinctAttribute` none",
+    ),
+    Feature(
+        "node-allocatable resources of devices",
+        ("DRANodeAllocatableResources",),
+        (NONE, NONE, OFF, OFF),
+        "not counted: a node may turn out to have too little cpu or memory",
+    ),
+    Feature(
+        "compatibility groups of partitions",
+        ("DRADeviceCompatibilityGroups",),
+        (NONE, NONE, NONE, OFF),
+        "nothing is taken of such pools, as by kube-scheduler without the gate",
+    ),
+    Feature(
+        "derived attributes",
+        ("DRADerivedAttributes",),
+        (NONE, NONE, NONE, OFF),
+        "a claim that has them is not allocated, as by kube-scheduler without the gate",
+    ),
+    Feature(
+        "skipped node operations, types of partitions",
+        ("DRAOptionalNodeOperations", "DRAPartitionableDevicesType"),
+        (NONE, NONE, NONE, OFF),
+        "not looked at: they do not decide which devices fit",
+    ),
+)
+
+
+def table() -> str:
+    """Return the table in Markdown."""
+    lines = [
+        ("feature", "gate", *(f"1.{each}" for each in VERSIONS), "the allocator"),
+        ("---", "---", *(":-:" for _ in VERSIONS), "---"),
+        *((f.what, ", ".join(f"`{gate}`" for gate in f.gates), *f.defaults, f.does) for f in FEATURES),
+    ]
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
+
+
+def page() -> str:
+    """Return the page as it should be."""
+    before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
+    return before + BEGIN + table() + END + rest.partition(END)[2]
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")
+    sys.stdout.write(f"{PAGE}: written\n")
