@@ -212,9 +212,15 @@ CODES: Final[Mapping[Code, Guidance]] = {
     ),
     Code.PODS_VANISHED: Guidance(
         "Pods were deleted before their kubelets told that the containers had ended.",
-        "Somebody deleted them by force, or they went while no controller ran. After a restart the controller takes a "
-        "guard in the list for such a pod.",
+        "Somebody deleted them by force, or they went while no controller ran.",
         "Wait: a kubelet needs the grace period, and its node counts as Ready for up to 50 s after its last word.",
+        Kept.YES,
+    ),
+    Code.GUARD_FOUND: Guidance(
+        "The controller was started, and found a guard in the list: pods without entries of their own used the claim.",
+        "Some of these pods may have been deleted by force while no controller ran, and may still run containers.",
+        "Wait: for 100 s from the start, for 190 s where the allocation reaches several nodes, for longer where one of "
+        "these does not report in.",
         Kept.YES,
     ),
     Code.FORCE_RELEASED: Guidance(

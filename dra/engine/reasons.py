@@ -49,6 +49,7 @@ class Code(StrEnum):
     KEPT_BY_OTHERS = "KeptByForeignEntries"
     NODE_LOST = "NodeLost"
     PODS_VANISHED = "PodsVanished"
+    GUARD_FOUND = "GuardFound"
     FORCE_RELEASED = "ForceReleased"
     FORCE_RELEASE_IGNORED = "ForceReleaseIgnored"
     FORCE_RELEASE_BLOCKED = "ForceReleaseBlocked"
@@ -209,6 +210,11 @@ RENDERINGS: Final[dict[Code, Rendering]] = {
         Severity.NORMAL,
         "stays reserved: {pods} pods vanished before their kubelets told that the containers had ended; "
         "their nodes are asked after the grace period, within {seconds} s",
+    ),
+    Code.GUARD_FOUND: Rendering(
+        Severity.NORMAL,
+        "stays reserved: the guard in its list was there when the controller was started, and may stand for pods that "
+        "were deleted by force before; their containers have ended within {seconds} s",
     ),
     Code.FORCE_RELEASED: Rendering(
         Severity.WARNING,

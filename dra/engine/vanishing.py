@@ -59,9 +59,17 @@ def node_read(record: Record, nodes: NodeIndex, name: str, *, now: Instant) -> N
 
 
 def running(record: Record, nodes: NodeIndex, *, now: Instant) -> tuple[Vanished, ...]:
-    """Return the vanished pods whose containers may still run; what is new is looked at from now on."""
+    """Return the vanished pods whose containers may still run; what is new is looked at from now on.
+
+    A pod of which nobody knows the node ran on the node of the allocation, where there is only one.
+    """
+    (only,) = record.inside if record.inside is not None and len(record.inside) == 1 else ("",)
     for uid, pod in tuple(record.vanished.items()):
-        if pod.since is None:
+        if only and not pod.node:
+            record.vanished[uid] = msgspec.structs.replace(
+                pod, node=only, since=now if pod.since is None else pod.since
+            )
+        elif pod.since is None:
             record.vanished[uid] = msgspec.structs.replace(pod, since=now)
         elif not pod.node and now >= pod.ended_at:
             silent = nodes.silent(record.inside)

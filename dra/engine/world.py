@@ -208,10 +208,7 @@ class World:
             return
         self.pod_absent(claim, uid)
         if record.claim is not None and record.claim.status.allocation is not None:
-            self._fit(record)
-            (node,) = record.inside if record.inside is not None and len(record.inside) == 1 else ("",)
-            grace = self._gone.get(uid, DEFAULT_GRACE)
-            vanishing.add(record, self._nodes, Vanished(uid, node=node, grace=grace))
+            vanishing.add(record, self._nodes, Vanished(uid, grace=self._gone.get(uid, DEFAULT_GRACE)))
 
     def node_read(self, claim: Key, name: str, *, now: Instant) -> None:
         """A live read of a node is taken in: pods that vanished from it long enough ago have ended if it is Ready."""

@@ -20,7 +20,7 @@ from tests.scenarios.faults import Fault, Kind
 from tests.scenarios.namespaces import Namespace
 from tests.scenarios.objects import PodShape
 from tests.scenarios.proxy import Proxy
-from tests.scenarios.replicas import JUMPING, TAKEOVER, Replica, roles, taken_over
+from tests.scenarios.replicas import IMPATIENT, JUMPING, TAKEOVER, Replica, roles, taken_over
 from tests.scenarios.resources import JOBS, PODS
 from tests.scenarios.shared_claim import SharedClaim, Size
 from tests.scenarios.target import Mode
@@ -36,7 +36,7 @@ async def test_a_controller_that_is_killed_again_and_again_loses_nothing(
     namespace: Namespace, start_proxy: StartProxy, start_controller: StartController
 ) -> None:
     proxy = await start_proxy(seed=3)
-    controller = await start_controller(configuration=ALONE, via=proxy)
+    controller = await start_controller(configuration=ALONE, via=proxy, program=IMPATIENT)
     devices = await namespace.offer_devices(1)
     killing = asyncio.create_task(kill(controller, proxy, chance=Random(3)))  # noqa: S311 - is to be repeatable
     rounds = 0
@@ -119,7 +119,8 @@ async def killed_while_it_gives_back(replicas: list[Replica], shared: SharedClai
     assert await arrived(old) == Counter({409: 1})
     await steps.told(namespace, shared.name, "DeallocationWaitsForLeader")
     await steps.end_pods(namespace, *late)
-    await shared.freed(within=15)  # no sooner than ten seconds after the takeover
+    # Ten seconds after the takeover; the new leader had found a guard when it was started, within the last minutes.
+    await shared.freed(within=200)
     await old.controller.start()
     return len(late)
 

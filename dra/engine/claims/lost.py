@@ -14,7 +14,7 @@ from typing import Final
 from dra.engine.actions import LookUpNode
 from dra.engine.claims.desired import Desired
 from dra.engine.claims.policy import Policy
-from dra.engine.claims.view import REPORTED_WITHIN, ClaimView, EntryKind, LostNode, lost_entry
+from dra.engine.claims.view import ClaimView, EntryKind, LostNode, lost_entry
 from dra.engine.instants import NEVER, UNNOTICED, Instant
 from dra.engine.reasons import Code
 
@@ -58,8 +58,12 @@ def _keep_for_vanished(view: ClaimView, now: Instant, desired: Desired) -> Desir
     if desired.workload is not None or view.unfinished:  # they are not what keeps the claim
         return desired
     reasons = [view.reason(Code.NODE_LOST, node=node, seconds=int(SETTLED)) for node in view.silent_nodes]
-    seconds = max(int(pod.grace + REPORTED_WITHIN) for pod in view.vanished)
-    reasons.append(view.reason(Code.PODS_VANISHED, pods=len(view.vanished), seconds=seconds))
+    pods = [pod for pod in view.vanished if pod.uid != view.claim.metadata.uid]
+    seconds = max(int(pod.patience) for pod in pods or view.vanished)
+    if pods:
+        reasons.append(view.reason(Code.PODS_VANISHED, pods=len(pods), seconds=seconds))
+    else:  # the guard that the claim was first seen with
+        reasons.append(view.reason(Code.GUARD_FOUND, seconds=seconds))
     return desired.because(*reasons)
 
 

@@ -251,6 +251,25 @@ def test_where_an_allocation_has_one_node_that_is_where_it_ran(world):
 
 
 @pytest.mark.parametrize(
+    ("versions", "nodes"),
+    [
+        pytest.param([{"list": ["guard"]}], ["n1"], id="of-the-one-node"),
+        pytest.param(
+            [{"list": ["guard"], "allocation": allocation(nodes=("n1", "n2"))}], [""], id="of-one-of-the-nodes"
+        ),
+        pytest.param([{}, {"list": ["guard"]}], [], id="unless-it-came-later"),
+        pytest.param([{"list": ["guard"], "allocation": None}], [], id="unless-nothing-is-allocated"),
+    ],
+)
+def test_a_guard_that_the_claim_is_first_seen_with_stands_for_a_vanished_pod(world, versions, nodes):
+    """Simulation, seed 669946175: the process that saw the pod go, and put the guard there, has ended."""
+    told(world, node("n1"), node("n2"))
+    for number, form in enumerate(versions, start=1):
+        told(world, claim(version=number, **{"allocation": allocation(nodes=("n1",)), **form}))
+    assert [gone.node for gone in world.view(KEY, now=NOON).vanished] == nodes
+
+
+@pytest.mark.parametrize(
     ("form", "grace"),
     [
         pytest.param({}, 30.0, id="by-default"),
