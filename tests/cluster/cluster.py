@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 import subprocess
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final, Self
 
@@ -11,7 +12,7 @@ from tests.cluster import binaries, fake_nodes, kubeconfig
 from tests.cluster.components import USERS, CommandLines, Ports
 from tests.cluster.fake_nodes import FakeNodes
 from tests.cluster.options import Component, Options
-from tests.cluster.ports import LOOPBACK
+from tests.cluster.ports import LOOPBACK, free
 from tests.cluster.probes import healthy
 from tests.cluster.run_folder import RunFolder
 
@@ -85,6 +86,11 @@ class Cluster:
         return self._commands.kubeconfig("admin")
 
     @property
+    def ports(self) -> Ports:
+        """The port of each server."""
+        return self._commands.ports
+
+    @property
     def feature_gates(self) -> Mapping[str, bool]:
         """The feature gates of every component."""
         return self._options.feature_gates
@@ -127,8 +133,35 @@ class Cluster:
         """Restart the controller manager with another list of controllers, unless it has that list already."""
         if controllers != self.controllers:
             self.controllers = controllers
-            self.controller_manager.command = self._commands.controller_manager(controllers)
+            binary, *_ = self.controller_manager.command  # another version may have taken its place
+            _, *rest = self._commands.controller_manager(controllers)
+            self.controller_manager.command = [binary, *rest]
             self.controller_manager.restart()
+
+    def exchange(self, *components: Process, kubernetes: str) -> None:
+        """Stop components one by one, each time starting the one of another Kubernetes in its place.
+
+        Data, ports, certificates and flags stay as they are.
+        """
+        binary = str(binaries.build(binaries.controlplane(kubernetes)))
+        for component in components:
+            component.command = [binary, *component.command[1:]]
+            component.restart()
+
+    def another_scheduler(self, name: str, *, kubernetes: str | None = None) -> Process:
+        """Return one more kube-scheduler, not started yet, for the pods that name it in `schedulerName`."""
+        program = binaries.controlplane(self.kubernetes if kubernetes is None else kubernetes)
+        profiles = {"profiles": [{"schedulerName": name}]}
+        (port,) = free(1)
+        commands = replace(
+            self._commands,
+            binary=binaries.build(program),
+            ports=replace(self._commands.ports, scheduler=port),
+            options=replace(self._options, scheduler_configuration=profiles),
+            scheduler_name=name,
+        )
+        commands.write_scheduler_configuration()
+        return self.folder.process(name, commands.scheduler(), ready=lambda: healthy(port, "/readyz"), grace=GRACE)
 
     def _write_credentials(self) -> None:
         key = self._commands.service_account_key

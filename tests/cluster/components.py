@@ -46,6 +46,8 @@ class CommandLines:
     folder: Path
     ports: Ports
     options: Options
+    scheduler_name: str = "scheduler"
+    """What the files of kube-scheduler are called, in case there is more than one."""
 
     @property
     def certificates(self) -> Path:
@@ -125,14 +127,14 @@ class CommandLines:
         return [
             *(str(self.binary), "scheduler"),
             f"--config={self.scheduler_configuration}",
-            *self._as_server("scheduler", self.ports.scheduler),
+            *self._as_server(self.scheduler_name, self.ports.scheduler),
             *self._feature_gates(),
         ]
 
     @property
     def scheduler_configuration(self) -> Path:
         """Where `write_scheduler_configuration` writes."""
-        return self.folder / "scheduler.json"
+        return self.folder / f"{self.scheduler_name}.json"
 
     def write_scheduler_configuration(self) -> None:
         """Write KubeSchedulerConfiguration; only the client's limits have no flag, yet a file replaces the flags."""
