@@ -168,6 +168,11 @@ test-plane: $(STAMP) ## the same scenarios on our own control plane, --api stock
 	env -u KUBECONFIG DRA_CLUSTER=plane-stock $(BIN)/pytest tests/scenarios $(ARGS)
 	env -u KUBECONFIG DRA_CLUSTER=plane-kep $(BIN)/pytest tests/scenarios $(ARGS)
 
+.PHONY: test-upgrade
+test-upgrade: export DRA_KUBERNETES := $(VERSION)
+test-upgrade: $(STAMP) ## a live cluster goes to the newest Kubernetes and back under claims; schedulers of two versions (Go; 15 minutes)
+	env -u KUBECONFIG DRA_CLUSTER=local $(BIN)/pytest tests/scenarios/upgrades tests/scenarios/test_two_schedulers.py $(ARGS)
+
 ## Measuring
 
 .PHONY: bench-world

@@ -176,6 +176,14 @@ class RealNode:
         self._settings.write_configuration()
         self.kubelet.command = self._enclosure.within(*self._settings.command())
 
+    def exchange_kubelet(self, *, kubernetes: str) -> None:
+        """Stop the kubelet and start the one of another Kubernetes in its place; containers run on."""
+        self.stop_kubelet()
+        binary = binaries.build(binaries.controlplane(kubernetes))
+        self._settings = replace(self._settings, binary=binary)
+        self.kubelet.command = self._enclosure.within(*self._settings.command())
+        self.start_kubelet()
+
     def containers(self, namespace: str, pod: str) -> list[Container]:
         """Return the containers of a pod that run now, by name; its sandbox has none and comes first."""
         found = (each for each in self.containerd.containers() if (each.namespace, each.pod) == (namespace, pod))

@@ -151,6 +151,15 @@ def extender(
     cluster: Cluster, port: int, certificates: dict[str, Path], request: pytest.FixtureRequest
 ) -> Iterator[Process]:
     """The extender, with its installed rights."""
+    with extending(request, cluster, port, certificates) as process:
+        yield process
+
+
+@contextlib.contextmanager
+def extending(
+    request: pytest.FixtureRequest, cluster: Cluster, port: int, certificates: dict[str, Path]
+) -> Iterator[Process]:
+    """Run the extender on a cluster whose scheduler knows it at this port."""
     admin, folder = cluster.admin_kubeconfig, cluster.folder.path
     account = {"namespace": installation.NAMESPACE, "name": "dra-reserve-extender"}
     own = kubeconfig.for_service_account(folder / "extender.kubeconfig", admin=admin, **account)
