@@ -21,6 +21,7 @@ from typing import Any, Final
 
 import yaml
 
+from dra.local.schemas import releases
 from tests.cluster import binaries
 from tests.cluster.cluster import Cluster
 from tests.cluster.options import Options
@@ -28,8 +29,9 @@ from tests.cluster.versions import Kind
 
 OUTPUT: Final = binaries.HERE.parents[1] / "dra" / "local" / "schemas" / "structures.json"
 
-KUBERNETES: Final = "1.36"
-"""What the local plane behaves as."""
+KUBERNETES: Final = releases.NEWEST.value
+"""What the local plane behaves as by default; as an older version it has the same types, less what
+`dra.local.schemas.releases` says."""
 
 POD_GROUPS: Final = Kind.POD_GROUP.api_version(KUBERNETES)
 

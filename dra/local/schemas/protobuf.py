@@ -16,7 +16,6 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from dra.local.objects import Object
-from dra.local.schemas import additions
 from dra.local.schemas.schema import Schema
 
 MEDIA_TYPE: Final = "application/vnd.kubernetes.protobuf"
@@ -41,7 +40,7 @@ class Undecodable(ValueError):  # noqa: N818 - becomes a refusal
 @cache
 def _numbers() -> dict[str, dict[int, tuple[str, str]]]:
     raw = resources.files(__package__).joinpath("numbers.json").read_bytes()
-    return msgspec.json.decode(raw, type=dict[str, dict[int, tuple[str, str]]]) | additions.NUMBERS
+    return msgspec.json.decode(raw, type=dict[str, dict[int, tuple[str, str]]])
 
 
 def known(schema: Schema) -> bool:

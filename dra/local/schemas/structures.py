@@ -1,6 +1,6 @@
 """The structure of the built-in kinds, as recorded from a real API server (`python -m tests.cluster.schemas`).
 
-Types that are newer than the recording are in `additions`.
+It has the types of the newest version that the plane behaves as; older ones are served with the same types.
 
 Two dialects: what Kubernetes has, and that with the fields of KEP-5194. The file is read when the first kind is asked
 for, and each type when it is first needed.
@@ -14,7 +14,6 @@ from typing import Final
 import msgspec
 
 from dra.local.objects import Object
-from dra.local.schemas import additions
 from dra.local.schemas.reading import REFERENCE, Reader
 from dra.local.schemas.schema import Schema
 
@@ -48,7 +47,7 @@ class Structures:
     """All types of one dialect."""
 
     def __init__(self, dialect: Dialect) -> None:
-        definitions = {**_recorded(), **additions.DEFINITIONS}
+        definitions = dict(_recorded())
         if dialect is Dialect.KEP:
             for name, fields in _KEP_FIELDS.items():
                 definitions[name] = definitions[name] | {"properties": definitions[name]["properties"] | fields}
