@@ -25,9 +25,6 @@ TAKEOVER: Final = 20.0
 JUMPING: Final = (sys.executable, "-P", str(Path(__file__).with_name("jumping_clock.py")))
 """The program to start a controller whose time of day jumps."""
 
-IMPATIENT: Final = (sys.executable, "-P", str(Path(__file__).with_name("impatient.py")))
-"""The program to start a controller that waits for vanished pods for seconds only."""
-
 _OBJECTS: Final = frozenset({"resourceclaims", "resourceclaims/status", "pods"})
 
 

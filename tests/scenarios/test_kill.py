@@ -14,13 +14,13 @@ import pytest
 
 from tests.scenarios import objects, steps
 from tests.scenarios.conftest import ALONE, StartController, StartProxy
-from tests.scenarios.controller import INSTALLED, Controller
+from tests.scenarios.controller import IMPATIENT, INSTALLED, Controller
 from tests.scenarios.eventually import eventually
 from tests.scenarios.faults import Fault, Kind
 from tests.scenarios.namespaces import Namespace
 from tests.scenarios.objects import PodShape
 from tests.scenarios.proxy import Proxy
-from tests.scenarios.replicas import IMPATIENT, JUMPING, TAKEOVER, Replica, roles, taken_over
+from tests.scenarios.replicas import JUMPING, TAKEOVER, Replica, roles, taken_over
 from tests.scenarios.resources import JOBS, PODS
 from tests.scenarios.shared_claim import SharedClaim, Size
 from tests.scenarios.target import Mode

@@ -11,7 +11,8 @@ import pytest
 
 from tests.scenarios import objects, steps
 from tests.scenarios.claims import allocated, entries, finished, listed
-from tests.scenarios.controller import Controller
+from tests.scenarios.conftest import StartController
+from tests.scenarios.controller import IMPATIENT
 from tests.scenarios.features import Feature, kubernetes_version
 from tests.scenarios.namespaces import Namespace
 from tests.scenarios.objects import PodShape
@@ -58,9 +59,10 @@ async def test_the_guard_is_there_before_the_first_running_pod_is_not_listed(nam
 
 
 async def test_running_pods_keep_their_devices_when_the_owner_releases_while_we_are_down(
-    namespace: Namespace, controller: Controller
+    namespace: Namespace, start_controller: StartController
 ) -> None:
     """A newcomer that fits nowhere makes the scheduler look for an allocation to take back; it must not be this one."""
+    controller = await start_controller(program=IMPATIENT)
     devices = await namespace.offer_devices(node="node-000")
     crew = await namespace.create(objects.deployment("crew", PodShape(), replicas=0))
     async with namespace.history("shared") as claim, namespace.history("runner", resource=PODS) as runner:

@@ -12,7 +12,7 @@ from tests.scenarios import objects, steps
 from tests.scenarios.api import Json
 from tests.scenarios.claims import allocated, entries, finished, listed
 from tests.scenarios.conftest import ALONE, StartController
-from tests.scenarios.controller import Controller
+from tests.scenarios.controller import IMPATIENT, INSTALLED
 from tests.scenarios.eventually import eventually, steadily
 from tests.scenarios.history import WatchHistory
 from tests.scenarios.kinds import Kind
@@ -198,14 +198,26 @@ async def test_a_uid_given_by_the_creator_is_never_replaced(namespace: Namespace
     assert not any(second["metadata"]["uid"] in steps.uids(version.object) for version in history.versions)
 
 
-async def test_a_workload_deleted_while_we_are_down_is_released(namespace: Namespace, controller: Controller) -> None:
+@pytest.mark.parametrize(
+    ("program", "within"),
+    [
+        pytest.param(IMPATIENT, 5.0, id="without-pods-that-may-have-vanished"),
+        pytest.param(INSTALLED, 200.0, id="when-no-pod-can-have-vanished", marks=pytest.mark.long),
+    ],
+)
+async def test_a_workload_deleted_while_we_are_down_is_released(
+    namespace: Namespace, start_controller: StartController, program: tuple[str, ...], within: float
+) -> None:
+    """One of its pods may have been deleted by force: nobody could tell, and the guard is all that is left of it."""
+    controller = await start_controller(program=program)
     await _deployment_running(namespace, replicas=1)
     await controller.stop()
     await namespace.delete(DEPLOYMENTS, "crew")
     await eventually(lambda: namespace.all(PODS), until=lambda pods: not pods, saying="its pods are gone")
     assert await _reserved_for_crew(namespace)
     await controller.start()
-    await steps.freed(namespace, "shared")
+    await steps.told(namespace, "shared", "GuardFound")
+    await steps.freed(namespace, "shared", within=within)
 
 
 async def _deployment_running(namespace: Namespace, *, replicas: int) -> Json:
