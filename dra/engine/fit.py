@@ -6,6 +6,9 @@ from functools import lru_cache
 from math import ceil
 from typing import Final, TypeAlias
 
+import msgspec
+
+from dra.engine import allocatable
 from dra.engine.reservations.amounts import ONE
 from dra.engine.reservations.marks import NODE_RESERVATION
 from dra.engine.reservations.nodes import NONE, NodeReservation, heed
@@ -62,7 +65,8 @@ def _asked(container: Container) -> Amounts:
 def amounts_of(pod: PlacedPod) -> Amounts:
     """Return what a pod takes of its node: the sum of its containers, or more if an init container needs more.
 
-    Sidecars (init containers that are restarted) run beside those after them. What the pod says as a whole wins.
+    Sidecars (init containers that are restarted) run beside those after them. What it has through its claims comes on
+    top. What the pod says as a whole wins.
     """
     spec = pod.spec
     total = _sum([_asked(each) for each in spec.containers or ()])
@@ -75,11 +79,18 @@ def amounts_of(pod: PlacedPod) -> Amounts:
         else:
             initial = _most(initial, _sum([sidecars, _asked(container)]))
     total = _most(_sum([total, sidecars]), initial)
+    if pod.status.node_allocatable_resource_claim_statuses:
+        total = _sum([total, _through_claims(pod)])
     if spec.resources is not None and spec.resources.requests:
         total |= {r: _amount(r, text) for r, text in spec.resources.requests.items()}
     if spec.overhead:
         total = _sum([total, {r: _amount(r, text) for r, text in spec.overhead.items()}])
     return {**{r: a for r, a in total.items() if a}, _PODS: 1}
+
+
+def _through_claims(pod: PlacedPod) -> Amounts:
+    found = allocatable.through_claims(pod)
+    return {r: ceil(amount * (1000 if r == _CPU else 1)) for r, amount in found.items()}
 
 
 def _weight(amounts: Amounts) -> tuple[int, ...]:
@@ -205,6 +216,26 @@ def lacks(room: Room, demand: Demand) -> Sequence[str]:
         for resource, amount in demand.amounts.items()
         if amount > allocatable.get(resource, 0) - used.get(resource, 0)
     ]
+
+
+def short(room: Room, pod: PlacedPod) -> Sequence[str]:
+    """Return what a node has not enough of for a pod whose status says what it has through its claims."""
+    resource = uncovered(pod)
+    if resource:
+        insufficient = f"pod level request for {resource} is insufficient"
+        return [f"{insufficient} to cover the aggregated container and node-allocatable DRA requests"]
+    return lacks(room, Demand.of(pod))
+
+
+def uncovered(pod: PlacedPod) -> str:
+    """Return the resource of which a pod as a whole asks for less than its containers and its claims; empty if none."""
+    whole = pod.spec.resources.requests if pod.spec.resources is not None else None
+    if not whole:
+        return ""
+    parts = amounts_of(
+        msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, resources=None, overhead=None))
+    )
+    return next((r for r, text in whole.items() if parts.get(r, 0) > _amount(r, text)), "")
 
 
 def score(room: Room, demand: Demand) -> float:

@@ -1,6 +1,6 @@
 """What of pods and nodes decides where a pod can run: only schedulers read it, so all others are spared its size."""
 
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -12,10 +12,17 @@ from dra.model.preemption import PREEMPTS
 DEFAULT_SCHEDULER: Final = "default-scheduler"
 
 
+class ContainerClaim(Struct, frozen=True):
+    """``resources.claims[]``: a claim of the pod that a container uses, by the pod's name for it."""
+
+    name: str = ""
+
+
 class ResourceRequirements(Struct, frozen=True):
     """``resources``: what is asked for; limits are the kubelet's business, the API server made requests of them."""
 
     requests: dict[str, str | int] | None = None
+    claims: list[ContainerClaim] | None = None
 
 
 class ContainerPort(Struct, frozen=True):
@@ -80,6 +87,18 @@ class ContainerStatus(Struct, frozen=True):
     allocated_resources: dict[str, str | int] | None = None
 
 
+class NodeAllocatableClaimStatus(Struct, frozen=True):
+    """``status.nodeAllocatableResourceClaimStatuses[]``: what of its node's resources a pod has through a claim."""
+
+    resource_claim_name: str = ""
+    containers: list[str] | None = None
+    """Those that use the claim."""
+    mapping: list[dict[str, Any]] | None = None
+    overhead: list[dict[str, Any]] | None = None
+    resources: dict[str, str | int] | None = None
+    """What 1.36 has in place of both."""
+
+
 class PlacedPodStatus(PodStatus, frozen=True):
     """``status``."""
 
@@ -90,6 +109,7 @@ class PlacedPodStatus(PodStatus, frozen=True):
     init_container_statuses: list[ContainerStatus] | None = None
     resources: ResourceRequirements | None = None
     allocated_resources: dict[str, str | int] | None = None
+    node_allocatable_resource_claim_statuses: list[NodeAllocatableClaimStatus] | None = None
 
 
 class PlacedPod(Pod, frozen=True):

@@ -32,6 +32,10 @@ class Device(Struct, frozen=True):
     binds_to_node: bool | None = None
     binding_conditions: list[str] | None = None
     binding_failure_conditions: list[str] | None = None
+    node_allocatable_resources: dict[str, Any] | None = None
+    """What it is or costs of the node's own resources (alpha: DRANodeAllocatableResources), as 1.37 has it."""
+    node_allocatable_resource_mappings: dict[str, Any] | None = None
+    """The same, as 1.36 has it."""
 
 
 class ResourceSliceSpec(Struct, frozen=True):

@@ -22,6 +22,7 @@ from functools import lru_cache
 from typing import Final, NamedTuple, TypeAlias
 
 from dra.cel.devices import Facts, Selector, SelectorError, facts
+from dra.engine.allocatable import takes
 from dra.engine.allocate.rules import Rules
 from dra.engine.ledger import Item
 from dra.engine.taints import Scope
@@ -304,19 +305,25 @@ class Offer(NamedTuple):
 
     node: str
     shares: tuple[Share, ...]
+    fractional: bool = False
+    """Whether request policies are computed in thousandths (`dra.engine.allocate.shares`)."""
 
 
 class Inventory:
     """All pools. ``version`` changes with everything that may make an allocation possible."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, fractional: bool = False) -> None:
+        """``fractional``: the gate DRAFractionalCapacityRange is on, which no object of the API tells."""
         self.version = 0
+        self._fractional = fractional
         self._rules = Rules()
         self._slices: dict[str, PoolKey] = {}
         self._pools: dict[PoolKey, Pool] = {}
         self._local: dict[str, set[PoolKey]] = {}
         self._wide: set[PoolKey] = set()
         self._offers: dict[str, tuple[Labels, Offer]] = {}
+        self._allocatable: set[str] = set()
+        """Slices with devices that have a part in the resources of nodes."""
 
     def observe(self, found: ResourceSlice) -> None:
         """Take in a slice."""
@@ -331,6 +338,10 @@ class Inventory:
         elif name in pool.slices and pool.slices[name][0] == spec:
             return
         self._slices[name] = key
+        if any(takes(device) for device in spec.devices or ()):
+            self._allocatable.add(name)
+        else:
+            self._allocatable.discard(name)
         self._unlist(pool)
         pool.put(name, spec)
         self._list(pool)
@@ -340,6 +351,7 @@ class Inventory:
         key = self._slices.pop(name, None)
         if key is None:
             return
+        self._allocatable.discard(name)
         pool = self._pools[key]
         self._unlist(pool)
         pool.remove(name)
@@ -364,9 +376,19 @@ class Inventory:
             return known[1]
         keys = sorted(self._wide.union(self._local.get(node, ())))
         shares = [share for share in (self._pools[key].on(node, labels) for key in keys) if share is not None]
-        offer = Offer(node, tuple(sorted(shares, key=lambda share: share.conditional)))
+        offer = Offer(node, tuple(sorted(shares, key=lambda share: share.conditional)), self._fractional)
         self._offers[node] = (labels, offer)
         return offer
+
+    @property
+    def allocatable(self) -> bool:
+        """Whether any device has a part in the resources of nodes (DRANodeAllocatableResources)."""
+        return bool(self._allocatable)
+
+    def device(self, item: Item) -> Device | None:
+        """Return what the newest generation of its pool says of a device."""
+        found = self.candidate(item)
+        return None if found is None else found.device
 
     def candidate(self, item: Item) -> Candidate | None:
         """Return a device by its name, if it is in the newest generation of its pool."""

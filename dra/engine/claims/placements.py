@@ -17,11 +17,12 @@ import msgspec
 
 from dra.cel.devices import Selector
 from dra.cel.losses import loses
+from dra.engine.allocatable import UnaccountableError, accounted, statuses, unshared
 from dra.engine.allocate import Inventory, Refusal, Shares, UnsatisfiableError, Wanted, allocate, allocations, prepare
 from dra.engine.allocate.inventory import REMEMBERED
 from dra.engine.claims.view import Placements
 from dra.engine.eviction import tolerated
-from dra.engine.fit import Demand, Room, lacks, unsuited
+from dra.engine.fit import Demand, Room, lacks, uncovered, unsuited
 from dra.engine.instants import NEVER, Instant
 from dra.engine.ledger import Item, Ledger
 from dra.engine.taints import TaintIndex
@@ -62,8 +63,9 @@ class _Shape:
     demand: Demand
     pod: PlacedPod
     uids: list[Uid]
-    inside: list[Room] = field(default_factory=list)
-    outside: list[Room] = field(default_factory=list)
+    inside: list[tuple[Room, Demand]] = field(default_factory=list)
+    """With what a pod takes there, through its claims, too (DRANodeAllocatableResources)."""
+    outside: list[tuple[Room, Demand]] = field(default_factory=list)
 
 
 class Search:
@@ -89,12 +91,13 @@ class Search:
         self._wanted = prepare(claim, picture.classes)
         _few_selectors(self._wanted)
         self._ledger = picture.ledger.without(claim.metadata.uid)
+        self._served = {each.spec.extended_resource_name for each in picture.classes.values()}
         self._gone = self._broken()
         self._shapes = self._grouped(pods)
 
     def nodes(self) -> frozenset[str]:
         """Return the nodes on which a pod could run if there were room, as far as `steps` has looked for them."""
-        return frozenset(room.name for shape in self._shapes for room in (*shape.inside, *shape.outside))
+        return frozenset(room.name for shape in self._shapes for room, _ in (*shape.inside, *shape.outside))
 
     @property
     def loses(self) -> bool:
@@ -121,9 +124,9 @@ class Search:
         here: set[Uid] = set()
         elsewhere: set[Uid] = set()
         for shape in self._shapes:
-            if any(not lacks(room, shape.demand) for room in shape.inside):
+            if any(not lacks(room, demand) for room, demand in shape.inside):
                 here.update(shape.uids)
-            elif any(not lacks(room, shape.demand) for room in shape.outside):
+            elif any(not lacks(room, demand) for room, demand in shape.outside):
                 elsewhere.update(shape.uids)
         return Placements(
             allocation=self._allocation,
@@ -137,13 +140,13 @@ class Search:
 
     def _grouped(self, pods: Iterable[PlacedPod]) -> list[_Shape]:
         found: dict[object, _Shape] = {}
-        served = {each.spec.extended_resource_name for each in self._picture.classes.values()}
         for pod in pods:
-            demand = _without(Demand.of(pod), served)
+            demand = self._demand(pod)
             key = (
                 tuple(sorted(demand.amounts.items())),
                 msgspec.json.encode((pod.spec.node_selector, pod.spec.affinity, pod.spec.tolerations)),
                 claim_names(pod),
+                self._through_claims(pod),
                 beyond(pod) and UNAVAILABLE in _verdict(pod),
                 beyond(pod),
             )
@@ -160,8 +163,11 @@ class Search:
         if any(other is None or other.metadata.deleting for other in others):
             return  # the pod cannot be scheduled anyhow
         beside = [c for c in others if c is not None and c.metadata.uid != self._claim.metadata.uid]
+        if any(self._unshared(each, shape.pod) for each in (self._claim, *beside)):
+            return  # it is for one pod, and has one
         try:
-            more = [prepare(c, self._picture.classes) for c in beside if c.status.allocation is None]
+            unallocated = [c for c in beside if c.status.allocation is None]
+            more = [prepare(c, self._picture.classes) for c in unallocated]
             _few_selectors(self._wanted, *more)
         except UnsatisfiableError:
             return
@@ -170,19 +176,21 @@ class Search:
         given_up = False
         for room in self._picture.rooms.values():
             yield
-            if not room.known or unsuited(room, shape.demand) is not None:
-                continue
-            if not all(_reaches(each, room) for each in placed):
+            if not room.known or unsuited(room, shape.demand) is not None or not _reach(placed, room):
                 continue
             inside = _reaches(self._allocation, room) and not self._gone
             if not inside and not vouched:
                 continue
             wanted = more if inside else [self._wanted, *more]
             yield from self._judge(wanted, room)
-            found = self._finds(wanted, room) if wanted else True
-            given_up = given_up or found is None
-            if found:
-                (shape.inside if inside else shape.outside).append(room)
+            made = self._finds(wanted, room) if wanted else []
+            given_up = given_up or made is None
+            if not made and wanted:
+                continue
+            chosen = [c.metadata.uid for c in (unallocated if inside else [self._claim, *unallocated])]
+            demand = self._taking(shape, [self._claim, *beside], dict(zip(chosen, made or (), strict=True)))
+            if demand is not None:
+                (shape.inside if inside else shape.outside).append((room, demand))
         if given_up:
             shape.outside.clear()
 
@@ -195,19 +203,44 @@ class Search:
             for candidate in share.listed:
                 yield from candidate.judge(asks)
 
-    def _finds(self, wanted: Sequence[Wanted], room: Room) -> bool | None:
-        """Return whether a node has the devices; None if kube-scheduler would give up the pod, for all nodes."""
+    def _demand(self, pod: PlacedPod) -> Demand:
+        return _without(Demand.of(pod), self._served)
+
+    def _through_claims(self, pod: PlacedPod) -> object:
+        """Return what of a pod decides what it has of its node through its claims, and whether it may use them."""
+        if not self._picture.inventory.allocatable:
+            return None
+        containers = (*(pod.spec.init_containers or ()), *(pod.spec.containers or ()))
+        return (self._unshared(self._claim, pod), msgspec.json.encode([c.resources.claims for c in containers]))
+
+    def _unshared(self, claim: ResourceClaim, pod: PlacedPod) -> bool:
+        inventory = self._picture.inventory
+        return inventory.allocatable and unshared(claim, pod, inventory.device)
+
+    def _taking(self, shape: _Shape, claims: list[ResourceClaim], new: dict[Uid, AllocationResult]) -> Demand | None:
+        """Return what a pod takes of a node with these allocations; None if it could be on no node with them."""
+        if not self._picture.inventory.allocatable:
+            return shape.demand
+        pairs = [(claim, new.get(claim.metadata.uid)) for claim in claims]
+        try:
+            pod = accounted(shape.pod, statuses(shape.pod, pairs, self._picture.inventory.device))
+        except UnaccountableError:
+            return None
+        return None if uncovered(pod) else self._demand(pod)
+
+    def _finds(self, wanted: Sequence[Wanted], room: Room) -> list[AllocationResult] | None:
+        """Return the devices that a node has, none if it has not; None if kube-scheduler would give up the pod."""
         picture = self._picture
         offer = picture.inventory.offer(room.name, room.labels)
         if not offer.shares and any(each.requests for each in wanted):
-            return False
+            return []
         solution = allocate(
             wanted, offer=offer, ledger=self._ledger, shares=picture.shares, conditional=True, steps=STEPS
         )
         if isinstance(solution, Refusal):
-            return None if solution.fatal else False
+            return None if solution.fatal else []
         made = allocations(wanted, solution, node=room.name, share_id=lambda: "")
-        return not any(tolerated(t) < NEVER for each in made for t in picture.taints.on(each))
+        return [] if any(tolerated(t) < NEVER for each in made for t in picture.taints.on(each)) else made
 
     def _broken(self) -> str:
         """Return the first device of the allocation that is offered no more, or that a taint ends pods on."""
@@ -231,6 +264,10 @@ def _few_selectors(*wanted: Wanted) -> None:
 
 def _reaches(allocation: AllocationResult, room: Room) -> bool:
     return nodes.matches(allocation.node_selector, name=room.name, labels=room.labels)
+
+
+def _reach(placed: Iterable[AllocationResult], room: Room) -> bool:
+    return all(_reaches(each, room) for each in placed)
 
 
 def _without(demand: Demand, resources: set[str | None]) -> Demand:

@@ -12,11 +12,13 @@ from enum import StrEnum
 from typing import Final
 
 from dra.cel.devices import SelectorError
-from dra.engine.allocate import Offer, Refusal, Wanted, allocate
+from dra.engine.allocatable import UnaccountableError, accounted, statuses, unshared
+from dra.engine.allocate import Offer, Refusal, Wanted, allocate, allocations
 from dra.engine.allocate.inventory import Candidate, State
+from dra.engine.allocate.search import Pick, Solution
 from dra.engine.allocate.wanted import Ask
 from dra.engine.explain.scene import Scene
-from dra.engine.fit import CORDON, Demand, Room, lacks, tolerates, unsuited
+from dra.engine.fit import CORDON, Demand, Room, lacks, short, tolerates, unsuited
 from dra.model.claims import ResourceClaim
 from dra.model.meta import Key, Struct
 from dra.model.nodes import Taint, matches
@@ -92,7 +94,7 @@ def groups(
     holders: dict[tuple[Barrier, ...], Counter[Key]] = {}
     for name, room in sorted(scene.rooms.items()):
         having: Counter[Key] = Counter()
-        key = tuple(_barriers(room, demand, placed)) + tuple(_devices(scene, room, wanted, having))
+        key = tuple(_barriers(room, demand, placed)) + tuple(_devices(scene, room, demand, wanted, placed, having))
         found.setdefault(key, []).append(name)
         holders.setdefault(key, Counter()).update(having)
     made = [_group(key, names, holders[key]) for key, names in found.items()]
@@ -163,16 +165,54 @@ def shown(resource: str, amount: int) -> str:
     return str(amount)
 
 
-def _devices(scene: Scene, room: Room, wanted: Sequence[Wanted], having: Counter[Key]) -> Iterator[Barrier]:
+def _devices(
+    scene: Scene,
+    room: Room,
+    demand: Demand,
+    wanted: Sequence[Wanted],
+    placed: Sequence[ResourceClaim],
+    having: Counter[Key],
+) -> Iterator[Barrier]:
     """Yield why the devices of a node do not do, and count who has them."""
-    if not wanted:
-        return
+    solution: Solution | Refusal = ()
     offer = scene.inventory.offer(room.name, room.labels)
-    solution = allocate(wanted, offer=offer, ledger=scene.world.ledger, shares=scene.shares, conditional=True)
+    if wanted:
+        solution = allocate(wanted, offer=offer, ledger=scene.world.ledger, shares=scene.shares, conditional=True)
     if not isinstance(solution, Refusal):
+        if scene.inventory.allocatable:
+            yield from _allocatable(scene, room, demand, [*zip(wanted, solution, strict=True)], placed)
         return
     counted = tuple(_count(scene, offer, ask, having) for claim in wanted for asks in claim.requests for ask in asks)
     yield Barrier(obstacle=Obstacle.DEVICES, detail="; ".join(_beyond(offer, solution, counted)), devices=counted)
+
+
+def _allocatable(
+    scene: Scene,
+    room: Room,
+    demand: Demand,
+    solved: Sequence[tuple[Wanted, tuple[Pick, ...]]],
+    placed: Sequence[ResourceClaim],
+) -> Iterator[Barrier]:
+    """Yield what a node has not enough of once the pod has its devices (DRANodeAllocatableResources)."""
+    pod, device_of = demand.pod, scene.inventory.device
+    for claim in placed:
+        if unshared(claim, pod, device_of):
+            why = "stands for resources of its node, is used by another pod, and is for one pod only"
+            yield Barrier(obstacle=Obstacle.DEVICES, detail=f"claim {claim.metadata.name} {why}")
+    made = allocations(
+        [wanted for wanted, _ in solved], tuple(picks for _, picks in solved), node=room.name, share_id=lambda: ""
+    )
+    new = [(scene.world.claim(wanted.key), given) for (wanted, _), given in zip(solved, made, strict=True)]
+    known = [(claim, given) for claim, given in new if claim is not None]
+    try:
+        found = statuses(pod, [*((claim, None) for claim in placed), *known], device_of)
+    except UnaccountableError as error:
+        yield Barrier(obstacle=Obstacle.DEVICES, detail=str(error))
+        return
+    lacking = short(room, accounted(pod, found)) if found and not lacks(room, demand) else ()
+    if lacking:
+        told = "; ".join(_room(room, Demand.of(accounted(pod, found))))
+        yield Barrier(obstacle=Obstacle.ROOM, detail=f"with its devices: {told or lacking[0]}")
 
 
 def _count(scene: Scene, offer: Offer, ask: Ask, having: Counter[Key]) -> Devices:

@@ -4,7 +4,8 @@ A quantity of the API has at most nine decimals (finer ones are rounded up by th
 exact, and integers are added and compared twenty times faster than fractions: a scheduler does little else.
 
 What a pod takes is the sum of its containers, or what an init container needs if that is more; sidecars (init
-containers that are restarted) run beside those after them; what the pod says as a whole wins; overhead comes on top.
+containers that are restarted) run beside those after them; what the pod has through its claims is added; what the pod
+says as a whole wins; overhead comes on top.
 
 A pod that is resized in place has what it had until its kubelet has taken that back, and is to have what it asks for:
 the greater counts. What its kubelet calls infeasible will not be, so that does not.
@@ -15,6 +16,7 @@ from functools import lru_cache
 from math import ceil
 from typing import Any, Final, TypeAlias
 
+from dra.engine import allocatable
 from dra.model import quantities
 from dra.model.placement import Container, ContainerStatus, PlacedPod, ResourceRequirements
 from dra.model.quantities import MalformedQuantityError
@@ -114,6 +116,7 @@ def of_pod(pod: PlacedPod) -> dict[str, int]:
         initial=initial,
         whole=whole,
         overhead=known(spec.overhead),
+        through_claims={name: ceil(amount * ONE) for name, amount in allocatable.through_claims(pod).items()},
     )
     return {**taken, PODS: ONE}
 
@@ -204,7 +207,12 @@ def _asked_in(container: Mapping[str, Any], path: str) -> Amounts:
 
 
 def _together(
-    *, containers: Iterable[Amounts], initial: Iterable[tuple[Amounts, bool]], whole: Amounts, overhead: Amounts
+    *,
+    containers: Iterable[Amounts],
+    initial: Iterable[tuple[Amounts, bool]],
+    whole: Amounts,
+    overhead: Amounts,
+    through_claims: Amounts = NOTHING,
 ) -> dict[str, int]:
     sidecars: dict[str, int] = {}
     peak: dict[str, int] = {}
@@ -212,7 +220,7 @@ def _together(
         peak = most(peak, plus(sidecars, asked))
         if stays:
             sidecars = plus(sidecars, asked)
-    taken = most(plus(total(containers), sidecars), peak)
+    taken = plus(most(plus(total(containers), sidecars), peak), through_claims)
     taken = plus({**taken, **whole}, overhead)
     return {name: amount for name, amount in taken.items() if amount}
 

@@ -10,7 +10,8 @@ the write of the allocation; a pod that is listed, or admitted because any is, c
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from random import Random
 from typing import Any, Final, TypeVar
@@ -28,7 +29,7 @@ from dra.local.scheduler.holdings import Holdings
 from dra.model.claims import DELETE_PROTECTION, AllocationResult, ResourceClaim
 from dra.model.meta import Key, Uid
 from dra.model.nodes import matches
-from dra.model.placement import PlacedPod
+from dra.model.placement import NodeAllocatableClaimStatus, PlacedPod
 from dra.model.references import ConsumerReference
 
 LOOK: Final = 1.0
@@ -75,6 +76,8 @@ class Binder:
         for claim, allocation in placement.claims:
             async with self._turns.setdefault(claim.metadata.uid, asyncio.Lock()):
                 await self._reserve(claim, pod, allocation, node=(placement.node, labels))
+        if placement.through_claims:
+            await self._tell(pod, placement.through_claims)
         if self._extender is None:
             await self._bind(pod, placement.node)
         else:
@@ -86,6 +89,9 @@ class Binder:
         Certainly done when this returns, or certainly not: a removal that arrives when the pod has been reserved again
         would leave it without. Hence the resourceVersion, which upstream does without.
         """
+        if placement.through_claims:
+            with suppress(BindingError):  # the pod is gone, or will be told anew
+                await self._tell(pod, ())
         entry = {"$patch": "delete", "uid": pod.metadata.uid}
         for decided, _ in placement.claims:
             claim = self._holdings.get(decided.metadata.key)
@@ -189,6 +195,17 @@ class Binder:
             return None
         self._holdings.observe(claim)
         return claim
+
+    async def _tell(self, pod: PlacedPod, found: Sequence[NodeAllocatableClaimStatus]) -> None:
+        """Write into the pod what of its node's resources it has through its claims. Raises BindingError."""
+        body = {"status": {"nodeAllocatableResourceClaimStatuses": msgspec.to_builtins(found)}}
+        key, uid = pod.metadata.key, pod.metadata.uid
+        try:
+            await self._certainly(
+                lambda: self._client.merge_patch(PODS, key, body, model=PlacedPod, subresource="status", uid=uid)
+            )
+        except ApiError as error:
+            raise BindingError(str(error)) from error
 
     async def _bind(self, pod: PlacedPod, node: str) -> None:
         """Bind the pod; posting it again is harmless, so it is done until there is an answer."""

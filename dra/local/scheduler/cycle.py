@@ -12,21 +12,23 @@ the list is empty or names this very pod. An entry that is no pod's stands for u
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from random import Random
 from types import MappingProxyType
 from typing import Final, TypeAlias
 from uuid import UUID
 
+from dra.engine import allocatable
+from dra.engine.allocatable import UnaccountableError
 from dra.engine.allocate import Refusal, UnsatisfiableError, Wanted, allocations, prepare
-from dra.engine.fit import Room, lacks, score, unsuited
+from dra.engine.fit import Room, lacks, score, short, unsuited
 from dra.local.scheduler.cluster import Cluster
 from dra.local.scheduler.extending import Advisor
 from dra.local.scheduler.queue import Entry, Need
 from dra.model.claims import AllocationResult, ResourceClaim
 from dra.model.nodes import matches
-from dra.model.placement import PlacedPod
+from dra.model.placement import NodeAllocatableClaimStatus, PlacedPod
 from dra.model.pods import PodResourceClaim
 
 ENOUGH: Final = 100
@@ -42,6 +44,12 @@ class Placement:
 
     node: str
     claims: tuple[tuple[ResourceClaim, AllocationResult | None], ...] = ()
+    through_claims: tuple[NodeAllocatableClaimStatus, ...] = ()
+    """What of the node's own resources the pod has through them (DRANodeAllocatableResources)."""
+
+    def of(self, pod: PlacedPod) -> PlacedPod:
+        """Return the pod that is placed, with what it has through its claims."""
+        return allocatable.accounted(pod, list(self.through_claims)) if self.through_claims else pod
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +90,8 @@ class Claims:
     wanted: list[tuple[ResourceClaim, Wanted]] = field(default_factory=list)
     placed: list[ResourceClaim] = field(default_factory=list)
     """Those whose allocation restricts the nodes."""
+    unshared: str = ""
+    """Why no node will do: other pods use a claim that can be used by one pod only."""
 
 
 def decide(entry: Entry, cluster: Cluster, *, start: int, chance: Random, extender: Advisor | None = None) -> Verdict:
@@ -145,6 +155,9 @@ def _add(found: Claims, claim: ResourceClaim, entry: Entry, cluster: Cluster) ->
     found.all.append(claim)
     allocation = claim.status.allocation
     if allocation is not None:
+        if cluster.inventory.allocatable and allocatable.unshared(claim, entry.pod, cluster.inventory.device):
+            cannot = "has a mapped device and cannot be shared across pods"
+            found.unshared = f"node allocatable resource claim {claim.metadata.name} {cannot}"
         if allocation.node_selector is not None:
             found.placed.append(claim)
         return None
@@ -186,14 +199,14 @@ def _place(
             needs |= Need.ROOM
             continue
         away = [c for c in claims.placed if not reaches(c, room)] if claims.placed else ()
-        if away:
-            reasons[_ELSEWHERE] += 1
+        if away or claims.unshared:
+            reasons[_ELSEWHERE if away else claims.unshared] += 1
             needs |= Need.CLAIM
             elsewhere += away
             continue
         fitting.append(room)
         if len(fitting) >= ENOUGH and extender is None:
-            placement = _best(_rated(fitting, entry, chance), cluster, claims, reasons, chance)
+            placement = _best(entry.pod, _rated(fitting, entry, chance), cluster, claims, reasons, chance)
             if placement is not None:
                 return placement
             fitting = []
@@ -203,12 +216,17 @@ def _place(
         rated, refused = _extended(fitting, entry, chance, extender)
         reasons.update(refused)
         needs |= Need.ROOM if refused else Need.NOTHING
-    placement = _best(rated, cluster, claims, reasons, chance) if rated else None
+    placement = _best(entry.pod, rated, cluster, claims, reasons, chance) if rated else None
     if placement is not None:
         return placement
-    if claims.wanted:
-        needs |= Need.DEVICE | Need.CLASS
+    needs |= _needs(claims, cluster)
     return _refusal(entry.pod, claims, reasons, needs, elsewhere, cluster)
+
+
+def _needs(claims: Claims, cluster: Cluster) -> Need:
+    """Return what a pod may have to wait for because of its claims."""
+    needs = Need.DEVICE | Need.CLASS if claims.wanted else Need.NOTHING
+    return needs | Need.ROOM | Need.DEVICE if cluster.inventory.allocatable and claims.all else needs
 
 
 def _rated(
@@ -229,23 +247,43 @@ def _extended(
 
 
 def _best(
-    rated: list[_Rated], cluster: Cluster, claims: Claims, reasons: Counter[str], chance: Random
+    pod: PlacedPod,
+    rated: list[_Rated],
+    cluster: Cluster,
+    claims: Claims,
+    reasons: Counter[str],
+    chance: Random,
 ) -> Placement | None:
     """Return the best of some nodes that have room: with the devices, if any are to be allocated."""
-    if not claims.wanted:
+    counted = cluster.inventory.allocatable and bool(claims.all)
+    if not claims.wanted and not counted:
         _, _, room = max(rated)
         return Placement(room.name, tuple((claim, None) for claim in claims.all))
     rated.sort(key=_by_rating, reverse=True)
     wanted = [each for _, each in claims.wanted]
     for _, _, room in rated:
-        solution = cluster.allocate(wanted, room)
+        solution = cluster.allocate(wanted, room) if wanted else ()
         if isinstance(solution, Refusal):
             reasons[solution.text] += 1
             continue
         made = allocations(wanted, solution, node=room.name, share_id=partial(_share_id, chance))
         new = {claim.metadata.uid: result for (claim, _), result in zip(claims.wanted, made, strict=True)}
-        return Placement(room.name, tuple((claim, new.get(claim.metadata.uid)) for claim in claims.all))
+        placement = Placement(room.name, tuple((claim, new.get(claim.metadata.uid)) for claim in claims.all))
+        found = _counted(pod, placement, room, cluster) if counted else placement
+        if isinstance(found, Placement):
+            return found
+        reasons.update(found)
     return None
+
+
+def _counted(pod: PlacedPod, placement: Placement, room: Room, cluster: Cluster) -> Placement | Sequence[str]:
+    """Return a placement with what the pod has through its claims, or what the node has not enough of for that."""
+    try:
+        found = allocatable.statuses(pod, placement.claims, cluster.inventory.device)
+    except UnaccountableError as error:
+        return [str(error)]
+    placement = replace(placement, through_claims=tuple(found))
+    return (short(room, placement.of(pod)) if found else ()) or placement
 
 
 def _share_id(chance: Random) -> str:

@@ -168,7 +168,7 @@ class _Life:
                 self._begin(self._deallocate(entry, verdict))
             case Placement(node=node):
                 self._start += 1
-                self._cluster.place(entry.pod, node)
+                self._cluster.place(verdict.of(entry.pod), node)
                 for claim, allocation in verdict.claims:
                     if allocation is not None:
                         self._cluster.claims.assume(claim, allocation)

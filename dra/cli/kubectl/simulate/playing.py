@@ -312,7 +312,7 @@ class _Play:
     def _carried_out(self, placement: Placement, pod: PlacedPod) -> tuple[ResourceClaim, ...]:
         entry = ConsumerReference(resource="pods", name=pod.metadata.name, uid=pod.metadata.uid)
         spec = msgspec.structs.replace(pod.spec, node_name=placement.node)
-        self._pods[pod.metadata.uid] = bound = msgspec.structs.replace(pod, spec=spec)
+        self._pods[pod.metadata.uid] = bound = placement.of(msgspec.structs.replace(pod, spec=spec))
         self._cluster.place(bound, placement.node)
         return tuple(self._observe(*each, (entry,)) for each in placement.claims)
 

@@ -15,6 +15,7 @@ from dra.model.classes import DeviceClass, DeviceClassSpec
 from dra.model.constraints import ConstrainedPod
 from dra.model.meta import ObjectMeta
 from dra.model.placement import Host, PlacedPod
+from dra.model.references import ConsumerReference
 from dra.model.slices import SliceOfTaints
 from dra.model.taints import DeviceTaint
 from tests.dra.engine.allocate.worlds import CLASSES, DRIVER, claim, device, exactly, inventory, slice_of
@@ -215,3 +216,38 @@ def test_where_a_selector(there, expected):
     selector = {"cel": {"expression": f'device.attributes["{DRIVER}"].numa == 1'}}
     of = allocated(exactly(selectors=[selector]))
     assert verdict(asked(of=of, slices=[*(own(n, device("gpu-0", numa=1)) for n in ("n1", "n2")), *there])) == expected
+
+
+def costing(cpu):
+    """A device that costs each pod so much of its node."""
+    overhead = {"cpu": {"overhead": {"perPod": cpu}}}
+    return msgspec.structs.replace(device("gpu-0"), node_allocatable_resources=overhead)
+
+
+@pytest.mark.parametrize(
+    ("there", "full", "expected"),
+    [
+        pytest.param([own("n2", costing("3"))], ("n1",), "elsewhere", id="there-is-enough-elsewhere"),
+        pytest.param([own("n2", costing("3500m"))], ("n1",), "nowhere", id="there-is-not-enough-elsewhere"),
+        pytest.param([own("n1", costing("3")), own("n2", device("gpu-0"))], (), "here", id="there-is-enough-here"),
+        pytest.param(
+            [own("n1", costing("3500m")), own("n2", device("gpu-0"))], (), "elsewhere", id="there-is-not-enough-here"
+        ),
+        pytest.param(
+            [own("n1", costing("3500m")), own("n2", costing("3500m"))], (), "nowhere", id="there-is-not-enough-anywhere"
+        ),
+    ],
+)
+def test_what_devices_cost_of_their_node_counts(there, full, expected):
+    slices = there if len(there) > 1 else [*offered(n1=1), *there]
+    assert verdict(asked(slices=slices, full=full)) == expected
+
+
+def test_a_pod_waits_for_a_claim_of_one_pod_that_another_has():
+    mapping = {"cpu": {"mapping": {"deviceMultiplier": "1"}}}
+    mapped = msgspec.structs.replace(device("gpu-0"), node_allocatable_resources=mapping)
+    of = allocated()
+    entry = ConsumerReference(resource="pods", name="b", uid="b")
+    of = msgspec.structs.replace(of, status=msgspec.structs.replace(of.status, reserved_for=[entry]))
+    found = asked(pod("a"), pod("b"), of=of, slices=[own("n1", mapped), *offered(n2=1)])
+    assert (verdict(found, "a"), verdict(found, "b")) == ("nowhere", "elsewhere")

@@ -255,3 +255,23 @@ def test_an_audit_tells_once_of_a_claim_that_pods_wait_for_in_vain():
     wrong["spec"]["devices"]["requests"][0]["exactly"]["deviceClassName"] = "nope"
     (problem,) = audit(scene(wrong, pods=(pod("a", "c"), pod("b", "c")), leader=SOMEBODY))
     assert (problem.trouble, problem.subject.key) == (Trouble.UNSATISFIABLE, KEY)
+
+
+def costly(**resources):
+    found = offer("n1", devices=0)
+    found["spec"]["devices"] = [{"name": "gpu-0", "nodeAllocatableResources": resources}]
+    return found
+
+
+def test_a_node_lacks_what_its_devices_cost():
+    slice_ = costly(cpu={"overhead": {"perPod": "7500m"}})
+    (group,) = told(claim("c"), nodes=[node("n1")], slices=[slice_]).groups
+    assert [each.obstacle for each in group.barriers] == [Obstacle.ROOM]
+    assert group.barriers[0].detail == "with its devices: cpu: 8.5 asked for, 8 of 8 free"
+
+
+def test_a_claim_that_stands_for_resources_of_a_node_is_for_one_pod():
+    slice_ = costly(cpu={"mapping": {"deviceMultiplier": "1"}})
+    (group,) = told(claim("c", "n1/gpu-0", listed=(entry("other"),)), nodes=[node("n1")], slices=[slice_]).groups
+    why = "claim c stands for resources of its node, is used by another pod, and is for one pod only"
+    assert [(each.obstacle, each.detail) for each in group.barriers] == [(Obstacle.DEVICES, why)]

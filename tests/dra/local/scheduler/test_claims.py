@@ -3,7 +3,7 @@
 import pytest
 
 from tests.dra.local.components import pod, running
-from tests.dra.local.scheduler.cluster import World, claim, later
+from tests.dra.local.scheduler.cluster import World, claim, later, slice_of
 
 VIRTUAL_TIME = True
 
@@ -206,3 +206,27 @@ async def test_the_room_of_a_pod_that_cannot_be_bound_is_free_for_others():
         await later()
 
     assert await world.placed() == {"a": "", "b": "n"}
+
+
+async def test_what_a_device_takes_of_its_node_is_told_in_the_pod_and_not_given_again():
+    # as 1.36 and as 1.37 have it: the server keeps the one that it knows
+    takes = {
+        "nodeAllocatableResourceMappings": {"cpu": {"allocationMultiplier": "5"}},
+        "nodeAllocatableResources": {"cpu": {"mapping": {"deviceMultiplier": "5"}}},
+    }
+    world = World()
+    await world.gpus(nodes=0)
+    await world.host("n0", cpu="8")
+    offered = slice_of("n0")
+    offered["spec"]["devices"] = [{"name": f"gpu-{i}", **takes} for i in range(2)]
+    await world.user.create("resourceslices", offered)
+    async with world.scheduling():
+        for name in ("a", "b"):
+            await world.user.create("resourceclaims", claim(name))
+            await world.user.create("pods", pod(name, claims=[name]))
+            await later()
+
+    (told,) = (await world.user.get("pods", "a"))["status"]["nodeAllocatableResourceClaimStatuses"]
+    assert told["resourceClaimName"] == "a"
+    assert (await world.where("a"), await world.where("b")) == ("n0", "")
+    assert "1 Insufficient cpu" in await world.scheduled("b")

@@ -246,3 +246,31 @@ def test_a_manifest_that_cannot_be_read_is_named(documents, told):
 def test_lists_fractions_and_dates_are_read():
     (found,) = read([{"kind": "List", "items": [manifest("Pod", "p", using(cpu=0.5))]}, None], namespace="x").pods
     assert found.spec.containers[0].resources.requests == {"cpu": "0.5"}
+
+
+def costly(**resources):
+    found = offer("n1", devices=0)
+    found["spec"]["devices"] = [{"name": f"gpu-{i}", "nodeAllocatableResources": resources} for i in range(4)]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("cost", "count"),
+    [
+        pytest.param({"overhead": {"perPod": "1"}}, 4, id="enough-for-all"),
+        pytest.param({"overhead": {"perPod": "3"}}, 2, id="overhead"),
+        pytest.param({"mapping": {"deviceMultiplier": "2"}}, 2, id="mapping"),
+        pytest.param({"mapping": {"deviceMultiplier": "8"}}, 0, id="more-than-the-node-has"),
+    ],
+)
+def test_what_devices_take_of_their_node_is_not_given_again(simulate, cost, count):
+    cluster = snapshot(nodes=[node("n1")], slices=[costly(cpu=cost)])
+    job = manifest("Job", "train", {"parallelism": 4, "template": {"spec": using(template="t")}}, version="batch/v1")
+    assert len(placed(simulate(template("t"), job, cluster=cluster))) == count
+
+
+def test_a_claim_that_stands_for_resources_of_its_node_is_not_shared(simulate):
+    cluster = snapshot(nodes=[node("n1")], slices=[costly(cpu={"mapping": {"deviceMultiplier": "1"}})])
+    found = simulate(asking("c"), manifest("Pod", "p", using("c")), manifest("Pod", "q", using("c")), cluster=cluster)
+    (waits,) = (each for each in found.values() if not each["placed"])
+    assert "node allocatable resource claim c has a mapped device and cannot be shared across pods" in waits["why"]
