@@ -12,14 +12,14 @@ import asyncio
 import json
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable
 
 from tests.allocator import cases, judge, placing
 from tests.allocator.differences import known
 from tests.cluster import binaries
 
-Answered = tuple[str, cases.Json, object]
-"""What a question is called, the question, and upstream's answer."""
+Tell = Callable[[str, cases.Json, object], None]
+"""Takes what a question is called, the question, and upstream's answer."""
 
 
 def main() -> int:
@@ -31,10 +31,12 @@ def main() -> int:
     chosen = parser.parse_args()
     questions = {f"q{seed}": cases.question(seed) for seed in range(chosen.seed, chosen.seed + chosen.cases)}
     counts: Counter[str] = Counter()
+
+    def tell(name: str, question: cases.Json, theirs: object) -> None:
+        counts[_count(name, question, theirs)] += 1
+
     try:
-        whom, answered = _placed(questions) if chosen.scheduler else _allocated(questions)
-        for name, question, theirs in answered:
-            counts[_count(name, question, theirs)] += 1
+        whom = _placed(questions, tell) if chosen.scheduler else _allocated(questions, tell)
     except binaries.NoGoError as error:
         sys.stderr.write(f"error: {error}\n")
         return binaries.EXIT_NO_GO
@@ -43,25 +45,25 @@ def main() -> int:
     return 1 if counts["different"] else 0
 
 
-def _allocated(questions: dict[str, cases.Json]) -> tuple[str, Iterator[Answered]]:
-    """Return who was asked, and the answers of kube-scheduler's allocator."""
+def _allocated(questions: dict[str, cases.Json], tell: Tell) -> str:
+    """Ask kube-scheduler's allocator, and return who that is."""
     program = binaries.allocator()
     answers = judge.upstream(binaries.build(program), list(questions.values()))
-    whom = f"k8s.io/dynamic-resource-allocation {program.version}"
-    return whom, ((name, question, theirs) for (name, question), theirs in zip(questions.items(), answers, strict=True))
+    for (name, question), theirs in zip(questions.items(), answers, strict=True):
+        tell(name, question, theirs)
+    return f"k8s.io/dynamic-resource-allocation {program.version}"
 
 
-def _placed(questions: dict[str, cases.Json]) -> tuple[str, Iterator[Answered]]:
-    """Return who is asked, and the answers of a running kube-scheduler: first by default gates, then with lists."""
-    lists = {name: question for name, question in questions.items() if question["lists"]}
-    rest = {name: question for name, question in questions.items() if not question["lists"]}
-
-    def answers() -> Iterator[Answered]:
-        for gates, those in (({}, rest), ({"DRAListTypeAttributes": True}, lists)):
-            with placing.cluster(placing.KUBERNETES, feature_gates=gates) as server:
-                yield from asyncio.run(placing.answers(server, those))
-
-    return f"kube-scheduler {binaries.controlplane(placing.KUBERNETES).version}", answers()
+def _placed(questions: dict[str, cases.Json], tell: Tell) -> str:
+    """Ask a running kube-scheduler, in a cluster for each set of gates, and return who that is."""
+    gated: dict[tuple[bool, bool], dict[str, cases.Json]] = {}
+    for name, question in questions.items():
+        gated.setdefault((question["lists"], question["fractional"]), {})[name] = question
+    for switches, those in sorted(gated.items()):
+        gates = {name: True for name, on in zip(placing.GATES, switches, strict=True) if on}
+        with placing.cluster(placing.KUBERNETES, feature_gates=gates) as server:
+            asyncio.run(placing.answers(server, those, tell))
+    return f"kube-scheduler {binaries.controlplane(placing.KUBERNETES).version}"
 
 
 def _count(name: str, question: cases.Json, theirs: object) -> str:
@@ -74,6 +76,7 @@ def _count(name: str, question: cases.Json, theirs: object) -> str:
     why = known(question)
     if not why:
         sys.stdout.write(f"{name}: {json.dumps(question)}\n  upstream: {theirs}\n  dra-reserve: {ours}\n")
+        sys.stdout.flush()
     return f"known: {why}" if why else "different"
 
 

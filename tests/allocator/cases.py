@@ -4,6 +4,7 @@ A question is JSON as tests/cluster/allocator reads it. What an API server would
 contradict themselves: nobody checks a pool as a whole.
 """
 
+from collections.abc import Sequence
 from random import Random
 from typing import Any, Final
 from uuid import UUID
@@ -46,11 +47,17 @@ POLICIES: Final = (
     {"default": "1", "validRange": {"min": "1", "max": "3"}},
     {"default": "1", "validValues": ["1", "2", "4"]},
     {"default": "500m", "validRange": {"min": "500m", "max": "2500m", "step": "250m"}},
-    {"default": "1", "validRange": {"min": "1", "max": "4", "step": "1500m"}},
     {"default": "0.5", "validRange": {"min": "0", "step": "0.5"}},
     {"default": "1e0", "validRange": {"min": "1e0", "max": "3", "step": "1e0"}},
     {"default": "1500m", "validValues": ["500m", "1500m", "3e0"]},
 )
+FINE_POLICIES: Final = (
+    *POLICIES,
+    {"default": "1", "validRange": {"min": "1", "max": "4", "step": "1500m"}},
+    {"default": "250m", "validRange": {"min": "250m", "step": "250m"}},
+)
+"""Policies that an API server takes with DRAFractionalCapacityRange: without it, all bounds are rounded up."""
+
 AMOUNTS: Final = ("0", "1", "1", "2", "3", "5", "1500m", "1500m", "0.75", "2e0", "250m", "2.25")
 
 LARGE_POLICIES: Final = (
@@ -69,7 +76,8 @@ def question(seed: int) -> Json:
     """Return the question of a seed."""
     chance = Random(seed)  # noqa: S311 - the same question each time, no secret
     lists = chance.random() < 0.2
-    pools = [_pool(chance, number, lists=lists) for number in range(chance.choice([1, 1, 2, 3]))]
+    fractional = chance.random() < 0.3
+    pools = [_pool(chance, number, lists=lists, fractional=fractional) for number in range(chance.choice([1, 1, 2, 3]))]
     slices = [each for pool in pools for each in pool]
     return {
         "node": {"metadata": {"name": NODE, "labels": {"zone": "a"}}},
@@ -78,6 +86,7 @@ def question(seed: int) -> Json:
         "claims": [_claim(chance, f"c{number}") for number in range(chance.choice([1, 1, 2]))],
         "held": list(_held(chance, slices)),
         "lists": lists,
+        "fractional": fractional,
     }
 
 
@@ -86,7 +95,7 @@ def _class(name: str, expressions: list[str]) -> Json:
     return {"metadata": {"name": name}, "spec": spec if expressions else {}}
 
 
-def _pool(chance: Random, number: int, *, lists: bool) -> list[Json]:
+def _pool(chance: Random, number: int, *, lists: bool, fractional: bool) -> list[Json]:
     """Return the slices of a pool: devices in one or two of them, and counters in another."""
     driver = chance.choice((DRIVERS[0], *DRIVERS))
     counted = chance.random() < 0.4
@@ -96,7 +105,9 @@ def _pool(chance: Random, number: int, *, lists: bool) -> list[Json]:
     slices = []
     for index in range(several):
         devices = [
-            _device(chance, f"d{index * (chance.random() > 0.02)}{i}", counted=counted, lists=lists)
+            _device(
+                chance, f"d{index * (chance.random() > 0.02)}{i}", counted=counted, lists=lists, fractional=fractional
+            )
             for i in range(chance.choice([0, 1, 2, 3, 4, 5, 6]))
         ]
         if spread:
@@ -108,7 +119,9 @@ def _pool(chance: Random, number: int, *, lists: bool) -> list[Json]:
         slices.append({**({"allNodes": True} if spread else place), "sharedCounters": sets})
     count = len(slices) + (chance.random() < 0.05)
     pool = {"name": f"p{chance.randint(0, 9)}{number}", "generation": 2, "resourceSliceCount": count}
-    older = [{**place, "devices": [_device(chance, "old", counted=False, lists=lists)]}] * (chance.random() < 0.05)
+    older = [{**place, "devices": [_device(chance, "old", counted=False, lists=lists, fractional=fractional)]}] * (
+        chance.random() < 0.05
+    )
     return [
         {
             "metadata": {"name": f"{pool['name']}-{chance.randint(0, 99):02}-{index}"},
@@ -118,7 +131,7 @@ def _pool(chance: Random, number: int, *, lists: bool) -> list[Json]:
     ]
 
 
-def _device(chance: Random, name: str, *, counted: bool, lists: bool) -> Json:
+def _device(chance: Random, name: str, *, counted: bool, lists: bool, fractional: bool) -> Json:
     found: Json = {"name": name, "attributes": {}}
     if chance.random() < 0.85:
         found["attributes"]["color"] = {"string": chance.choice(["red", "blue"])}
@@ -126,7 +139,7 @@ def _device(chance: Random, name: str, *, counted: bool, lists: bool) -> Json:
         numa = chance.randint(0, 2)
         several = {"ints": chance.sample(range(4), chance.randint(1, 2))}
         found["attributes"]["a.example/numa"] = several if lists and chance.random() < 0.6 else {"int": numa}
-    found |= _capacity(chance)
+    found |= _capacity(chance, FINE_POLICIES if fractional else POLICIES)
     if chance.random() < 0.1:
         found["taints"] = [
             {"key": chance.choice("kl"), "value": "v", "effect": chance.choice(["NoSchedule", "NoExecute"])}
@@ -141,7 +154,7 @@ def _device(chance: Random, name: str, *, counted: bool, lists: bool) -> Json:
     return found
 
 
-def _capacity(chance: Random) -> Json:
+def _capacity(chance: Random, policies: Sequence[Json | None]) -> Json:
     """Return how much a device has, and whether it is shared: an API server takes policies of shared devices only."""
     capacity: Json = {}
     if chance.random() < 0.5:
@@ -151,8 +164,8 @@ def _capacity(chance: Random) -> Json:
     found: Json = {"capacity": capacity} if capacity else {}
     if chance.random() < 0.4:
         found["allowMultipleAllocations"] = True
-        for name, policies in (("memory", POLICIES), ("large", LARGE_POLICIES)):
-            if name in capacity and (policy := chance.choice(policies)):
+        for name, those in (("memory", policies), ("large", LARGE_POLICIES)):
+            if name in capacity and (policy := chance.choice(those)):
                 value = chance.choice("456") if name == "memory" else "4Gi"
                 capacity[name] = {"value": value, "requestPolicy": policy}
     return found

@@ -63,8 +63,9 @@ FEATURES: Final = (
     Feature(
         "fractional ranges of request policies",
         ("DRAFractionalCapacityRange",),
-        (NONE, NONE, NONE, ON),
-        "as kube-scheduler",
+        (NONE, NONE, NONE, OFF),
+        "in whole numbers, each bound rounded up, as kube-scheduler without the gate; 1.37 has it on by default only "
+        "with `--min-compatibility-version=1.37`",
     ),
     Feature(
         "binding conditions",
@@ -83,7 +84,8 @@ FEATURES: Final = (
         "node-allocatable resources of devices",
         ("DRANodeAllocatableResources",),
         (NONE, NONE, OFF, OFF),
-        "not counted: a node may turn out to have too little cpu or memory",
+        "as kube-scheduler: `mapping` and `overhead` of 1.37 and the mappings of 1.36 count beside what the pod asks "
+        "for; a claim with a mapped device is for one pod; limits of the pod as a whole are not compared",
     ),
     Feature(
         "compatibility groups of partitions",

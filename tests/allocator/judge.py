@@ -40,7 +40,7 @@ def _answer(found: Any) -> Any:
 
 def ours(question: Any) -> Any:
     """Return the answer of `dra.engine.allocate`."""
-    inventory, ledger, shares = Inventory(), Ledger(), Shares()
+    inventory, ledger, shares = Inventory(fractional=question["fractional"]), Ledger(), Shares()
     for each in question["slices"]:
         inventory.observe(msgspec.convert(each, ResourceSlice))
     for number, each in enumerate(question["held"]):

@@ -5,7 +5,7 @@ were made last: the scheduler has seen everything by then, so that its first ans
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from typing import Any, Final
 
 from tests.allocator import judge
@@ -26,13 +26,16 @@ WITHIN: Final = 120.0
 
 INTERVAL: Final = 0.1
 
-REFUSED: Final = "cannot allocate all claims"
+REFUSED: Final = ("cannot allocate all claims", "invalid resource pools were encountered")
 """What kube-scheduler says of a node whose devices do not do."""
 
 NAMESPACE: Final = "allocator"
 
 KUBERNETES: Final = "1.37"
 """The version whose answers `dra.engine.allocate` gives."""
+
+GATES: Final = ("DRAListTypeAttributes", "DRAFractionalCapacityRange")
+"""What questions with ``lists`` and those with ``fractional`` need beside the gates that are on by default."""
 
 ADMIN_ACCESS: Final = "resource.kubernetes.io/admin-access"
 
@@ -53,16 +56,15 @@ def cluster(kubernetes_version: str, *, feature_gates: dict[str, bool]) -> Clust
     )
 
 
-async def answers(server: Cluster, questions: dict[str, Json]) -> list[tuple[str, Json, Any]]:
-    """Return for each question its name, the question as a running cluster was asked it, and the answer."""
-    if not questions:
-        return []
+async def answers(server: Cluster, questions: dict[str, Json], tell: Callable[[str, Json, Any], None]) -> None:
+    """Tell for each question its name, the question as a running cluster was asked it, and the answer."""
     async with kubernetes.connect(server.admin_kubeconfig) as api:
         metadata = {"name": NAMESPACE, "labels": {ADMIN_ACCESS: "true"}}
         await api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
         for each in device_classes(next(iter(questions.values()))["classes"]):
             await api.create(each)
-        return [each async for each in ask(api, questions, namespace=NAMESPACE)]
+        async for name, question, answer in ask(api, questions, namespace=NAMESPACE):
+            tell(name, question, answer)
 
 
 async def ask(api: Api, questions: dict[str, Json], *, namespace: str) -> AsyncIterator[tuple[str, Json, Any]]:
@@ -127,11 +129,12 @@ async def _make(api: Api, namespace: str, made: Objects) -> None:
 async def _settled(api: Api, namespace: str, wanted: dict[str, int], *, within: float) -> dict[str, Any]:
     """Return the answers as soon as all are there: `wanted` has how many claims the pod of each question has."""
     deadline = asyncio.get_running_loop().time() + within
+    theirs = f"{LABEL} in ({','.join(wanted)})"
     answers: dict[str, Any] = {}
-    while True:
+    while wanted:
         late = asyncio.get_running_loop().time() >= deadline
-        pods = await api.all(PODS, namespace=namespace)
-        claims = await api.all(CLAIMS, namespace=namespace)
+        pods = await api.all(PODS, namespace=namespace, labelSelector=theirs)
+        claims = await api.all(CLAIMS, namespace=namespace, labelSelector=theirs)
         mine: dict[str, list[Json]] = {}
         for claim in claims:
             if "-held-" not in claim["metadata"]["name"]:
@@ -143,8 +146,9 @@ async def _settled(api: Api, namespace: str, wanted: dict[str, int], *, within: 
                 if found is not None or late:
                     answers[name] = f"no answer: {pod['status']}" if found is None else found
         if answers.keys() == wanted.keys():
-            return answers
+            break
         await asyncio.sleep(INTERVAL)
+    return answers
 
 
 def _answer(pod: Json, claims: list[Json]) -> Any:
@@ -159,7 +163,7 @@ def _answer(pod: Json, claims: list[Json]) -> Any:
         if condition["type"] == "PodScheduled" and condition["status"] == "False" and not any(allocated):
             if condition["reason"] == "SchedulerError":
                 return judge.GIVEN_UP
-            if REFUSED in condition["message"]:
+            if any(text in condition["message"] for text in REFUSED):
                 return judge.NO
             return f"{condition['reason']}: {condition['message']}"
     return None

@@ -37,6 +37,7 @@ def question(row):
         "classes": [msgspec.to_builtins(each) for each in row.classes.values()],
         "claims": [msgspec.to_builtins(each) for each in row.claims],
         "held": [msgspec.to_builtins(each) for each in row.held],
+        "fractional": row.fractional,
         "lists": any(f'"{kind}s": [' in str(slices).replace("'", '"') for kind in ("int", "bool", "string", "version")),
     }
 

@@ -33,7 +33,7 @@ def sample() -> dict[str, cases.Json]:
     return {
         name: each
         for name, each in found.items()
-        if not (each["lists"] or alone(each) or known(each) or "bindingConditions" in str(each))
+        if not (each["lists"] or each["fractional"] or alone(each) or known(each) or "bindingConditions" in str(each))
     }
 
 

@@ -41,7 +41,7 @@ def _result(pick: Pick, share_id: Callable[[], str]) -> DeviceRequestAllocationR
         device=item.device,
         admin_access=True if pick.ask.admin else None,
         share_id=share_id() if shared else None,
-        consumed_capacity=consumed(device, pick.ask.shares) or None,
+        consumed_capacity=consumed(device, pick.ask.shares, fractional=pick.fractional) or None,
         binding_conditions=device.binding_conditions,
         binding_failure_conditions=device.binding_failure_conditions,
         tolerations=[_toleration(each) for each in pick.ask.tolerations] or None,

@@ -54,6 +54,9 @@ class Pick(NamedTuple):
     part: Part
     """How much of it, if it is shared."""
 
+    fractional: bool = False
+    """Whether that was computed in thousandths."""
+
 
 Solution: TypeAlias = tuple[tuple[Pick, ...], ...]
 """For each claim its picks, in the order of its requests."""
@@ -304,7 +307,7 @@ class _Search:
             return _WHOLE
         key = (ask, candidate)
         if key not in self._parts:
-            self._parts[key] = part(candidate.device, ask.shares)
+            self._parts[key] = part(candidate.device, ask.shares, fractional=self._offer.fractional)
         return self._parts[key]
 
     def _free(self, candidate: Candidate) -> bool:
@@ -325,7 +328,7 @@ class _Search:
 
     def _take(self, candidate: Candidate, ask: Ask, claim: int) -> None:
         wanted = self._part(candidate, ask) or _WHOLE
-        self._picks.append((claim, Pick(ask, candidate, wanted)))
+        self._picks.append((claim, Pick(ask, candidate, wanted, self._offer.fractional)))
         for picked in self._covering[ask]:
             picked.push(candidate)
         if not self._drawn(candidate):

@@ -4,9 +4,10 @@ A claim may say how much of each capacity it wants; what it does not mention is 
 ``requestPolicy``, or is all of it. The policy may also round up, or refuse an amount: then the device is not for the
 claim. Parts of one device add up to no more than it has. A device that is not shared must just have what is asked for.
 
-Ranges are computed in thousandths where all of their bounds are such (``DRAFractionalCapacityRange``, Kubernetes 1.37),
-else in whole numbers. An amount beyond 64 bits of those makes kube-scheduler give up the pod, whatever other devices
-offer: `UnrepresentableError`.
+Ranges with steps are computed in whole numbers, each of them rounded up. With ``DRAFractionalCapacityRange`` they are
+computed in thousandths where all of their bounds are such: ``fractional``. That gate is off in Kubernetes 1.37 unless
+its components are told that none of them is older (``--min-compatibility-version=1.37``). An amount beyond 64 bits
+makes kube-scheduler give up the pod, whatever other devices offer: `UnrepresentableError`.
 """
 
 from collections.abc import Mapping
@@ -46,20 +47,20 @@ class Amount(NamedTuple):
         return cls(quantities.parse(text), quantities.as_read(text))
 
 
-def part(device: Device, asked: Mapping[str, str]) -> Part | None:
+def part(device: Device, asked: Mapping[str, str], *, fractional: bool = False) -> Part | None:
     """Return how much of a device such a request takes: nothing of one that is not shared; None if it cannot.
 
     What others have of the device is left out of account. A request names a capacity as the device does: to
     kube-scheduler up to 1.37, a name with the driver's domain and one without are different. Raises
     UnrepresentableError.
     """
-    found = _taken(device, asked)
+    found = _taken(device, asked, fractional=fractional)
     if found is None:
         return None
     return {name: amount.value for name, amount in found.items()} if device.allow_multiple_allocations else _NONE
 
 
-def consumed(device: Device, asked: Mapping[str, str]) -> dict[str, str]:
+def consumed(device: Device, asked: Mapping[str, str], *, fractional: bool = False) -> dict[str, str]:
     """Return ``consumedCapacity`` for such a request, for which `part` has found a part of the device.
 
     Amounts have the format of what they come from: of the request, of the policy's default, least or valid value, of
@@ -67,17 +68,17 @@ def consumed(device: Device, asked: Mapping[str, str]) -> dict[str, str]:
     """
     if not device.allow_multiple_allocations:
         return {}
-    found = _taken(device, asked) or {}
+    found = _taken(device, asked, fractional=fractional) or {}
     return {name: amount.text for name, amount in found.items()}
 
 
-def _taken(device: Device, asked: Mapping[str, str]) -> dict[str, Amount] | None:
+def _taken(device: Device, asked: Mapping[str, str], *, fractional: bool) -> dict[str, Amount] | None:
     """Return how much such a request takes of each capacity of a device; None if it cannot."""
     try:
         wanted = {name: Amount.of(text) for name, text in asked.items()}
         found: dict[str, Amount] = {}
         for name, capacity in (device.capacity or {}).items():
-            amount = _amount(capacity, wanted.pop(name, None))
+            amount = _amount(capacity, wanted.pop(name, None), fractional=fractional)
             if amount is None or amount.value > quantities.parse(capacity["value"]):
                 return None
             found[name] = amount
@@ -131,21 +132,21 @@ def _parsed(amounts: Mapping[str, str]) -> Part:
     return {name: quantities.parse(text) for name, text in amounts.items()}
 
 
-def _amount(capacity: Mapping[str, Any], wanted: Amount | None) -> Amount | None:
+def _amount(capacity: Mapping[str, Any], wanted: Amount | None, *, fractional: bool) -> Amount | None:
     """Return what is taken of a capacity when that much is wanted; None if its policy does not allow it."""
     policy = capacity.get("requestPolicy") or {}
     default = Amount.of(policy["default"]) if policy.get("default") is not None else None
     if wanted is not None:
-        amount = _rounded(policy, wanted)
+        amount = _rounded(policy, wanted, fractional=fractional)
     else:
         amount = Amount.of(capacity["value"]) if default is None else default
     if amount.value < 0:
         raise UnrepresentableError(f"capacity value {amount.text} is negative")
     usual = default is not None and amount.value == default.value
-    return amount if usual or _allowed(policy, amount.value) else None
+    return amount if usual or _allowed(policy, amount.value, fractional=fractional) else None
 
 
-def _rounded(policy: Mapping[str, Any], wanted: Amount) -> Amount:
+def _rounded(policy: Mapping[str, Any], wanted: Amount, *, fractional: bool) -> Amount:
     """Return the least amount that a policy offers and that is enough; ``wanted`` itself if there is none."""
     bounds = policy.get("validRange") or {}
     if "min" not in bounds:
@@ -156,7 +157,7 @@ def _rounded(policy: Mapping[str, Any], wanted: Amount) -> Amount:
         return least
     if "step" not in bounds:
         return wanted
-    unit, by = _unit(bounds), quantities.parse(bounds["step"])
+    unit, by = _unit(bounds, fractional=fractional), quantities.parse(bounds["step"])
     step, first, amount = (ceil(each / unit) for each in (by, least.value, wanted.value))
     rounded = first + -(-(amount - first) // step) * step
     if max(rounded, amount) > _GREATEST or (unit != 1 and (wanted.value / unit).denominator != 1):
@@ -164,7 +165,7 @@ def _rounded(policy: Mapping[str, Any], wanted: Amount) -> Amount:
     return Amount(rounded * unit, quantities.canonical(rounded * unit, quantities.format_of(bounds["step"])))
 
 
-def _allowed(policy: Mapping[str, Any], amount: Fraction) -> bool:
+def _allowed(policy: Mapping[str, Any], amount: Fraction, *, fractional: bool) -> bool:
     bounds = policy.get("validRange")
     if not bounds:
         values = policy.get("validValues")
@@ -173,13 +174,13 @@ def _allowed(policy: Mapping[str, Any], amount: Fraction) -> bool:
         return False
     if "step" not in bounds:
         return True
-    unit = _unit(bounds)
+    unit = _unit(bounds, fractional=fractional)
     step, first = (ceil(quantities.parse(bounds.get(name, "0")) / unit) for name in ("step", "min"))
     return (ceil(amount / unit) - first) % step == 0
 
 
-def _unit(bounds: Mapping[str, Any]) -> Fraction:
+def _unit(bounds: Mapping[str, Any], *, fractional: bool) -> Fraction:
     """Return what a range is counted in."""
     amounts = [quantities.parse(bounds[name]) / _THOUSANDTH for name in ("min", "max", "step") if name in bounds]
-    fine = all(amount.denominator == 1 and amount <= _GREATEST for amount in amounts)
+    fine = fractional and all(amount.denominator == 1 and amount <= _GREATEST for amount in amounts)
     return _THOUSANDTH if fine else Fraction(1)

@@ -3,11 +3,12 @@
 // Each line of the input is a question in JSON, each line of the output its answer, in the same order:
 //
 //	{"node": Node, "slices": [ResourceSlice], "classes": [DeviceClass], "claims": [ResourceClaim],
-//	 "held": [DeviceRequestAllocationResult], "lists": false}
+//	 "held": [DeviceRequestAllocationResult], "lists": false, "fractional": false}
 //	{"allocations": [AllocationResult]}, {"refused": true} or {"error": "…"}
 //
 // held are the devices and shares that other claims have. The gates are those that are on by default in this version of
-// Kubernetes; lists adds DRAListTypeAttributes. An error ends a scheduling attempt for all nodes.
+// Kubernetes; lists adds DRAListTypeAttributes, fractional adds DRAFractionalCapacityRange, which is on only where
+// --min-compatibility-version is 1.37 or more. An error ends a scheduling attempt for all nodes.
 package main
 
 import (
@@ -38,6 +39,7 @@ type question struct {
 	Claims  []*resourceapi.ResourceClaim                `json:"claims"`
 	Held    []resourceapi.DeviceRequestAllocationResult `json:"held"`
 	Lists   bool                                        `json:"lists"`
+	Fine    bool                                        `json:"fractional"`
 }
 
 type answer struct {
@@ -94,7 +96,7 @@ func ask(line []byte) answer {
 		ConsumableCapacity:      true,
 		DeviceBindingAndStatus:  true,
 		DeviceTaints:            true,
-		FractionalCapacityRange: true,
+		FractionalCapacityRange: asked.Fine,
 		ListTypeAttributes:      asked.Lists,
 		PartitionableDevices:    true,
 		PrioritizedList:         true,

@@ -28,6 +28,8 @@ class Row(NamedTuple):
 
     held: tuple[DeviceRequestAllocationResult, ...] = ()
     classes: dict[str, Any] = worlds.CLASSES
+    fractional: bool = False
+    """Whether DRAFractionalCapacityRange is on."""
 
 
 def outcome(row: Row) -> Any:
@@ -39,7 +41,7 @@ def outcome(row: Row) -> Any:
         ledger.hold(Holder(kind="claim", key=("ml", uid), uid=uid), items_of(allocation))
         shares.put(uid, allocation)
     wanted = [prepare(each, row.classes) for each in row.claims]
-    offer = worlds.inventory(*row.slices).offer(worlds.NODE, {"zone": "a"})
+    offer = worlds.inventory(*row.slices, fractional=row.fractional).offer(worlds.NODE, {"zone": "a"})
     solution = allocate(wanted, offer=offer, ledger=ledger, shares=shares, conditional=True)
     if isinstance(solution, Refusal):
         return solution.text

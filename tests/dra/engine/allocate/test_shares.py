@@ -69,7 +69,7 @@ MIXED_VALUES = {"default": "1Gi", "validValues": ["0.5Gi", "1Gi", "2e9"]}
         pytest.param(BINARY_RANGE, None, "1Gi", id="the-default"),
         pytest.param(BINARY_RANGE, "1M", "512Mi", id="at-least-the-least"),
         pytest.param(BINARY_RANGE, "600M", "768Mi", id="rounded-as-the-step-has-it"),
-        pytest.param(FINE_RANGE, "1.1", "1250m", id="rounded-to-thousandths"),
+        pytest.param(FINE_RANGE, "1.1", "2", id="rounded-to-whole-numbers"),
         pytest.param(FINE_RANGE, "3", "3", id="rounded-to-a-whole-number"),
         pytest.param({"default": "1", "validRange": {"min": "0"}}, "5.5", "5500m", id="in-a-range-without-steps"),
         pytest.param(MIXED_VALUES, "1", "512Mi", id="the-next-value"),
@@ -82,3 +82,13 @@ def test_consumed_capacity_is_written_as_kube_scheduler_does(policy, asked, text
 
     assert consumed(shared, {} if asked is None else {"memory": asked}) == {"memory": text}
     assert consumed(Device(name="d", capacity=capacity), {}) == {}
+
+
+@pytest.mark.parametrize(
+    ("asked", "text"), [("1.1", "1250m"), ("1.75", "1750m"), ("1.9", "2"), ("0.1", "500m")], ids=str
+)
+def test_consumed_capacity_may_be_in_thousandths(asked, text):
+    capacity = {"memory": {"value": "4", "requestPolicy": FINE_RANGE}}
+    shared = Device(name="d", capacity=capacity, allow_multiple_allocations=True)
+
+    assert consumed(shared, {"memory": asked}, fractional=True) == {"memory": text}

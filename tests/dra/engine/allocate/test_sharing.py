@@ -13,8 +13,8 @@ QUARTERS = {"default": "1", "validRange": {"min": "1", "step": "250m"}}
 SHARED_ONLY = {"selectors": cel("device.allowMultipleAllocations == true")}
 
 
-def one(device, *requests, held=(), expected):
-    return Row([slice_of(device)], [claim(*requests)], expected, held)
+def one(device, *requests, held=(), expected, **fields):
+    return Row([slice_of(device)], [claim(*requests)], expected, held, **fields)
 
 
 ROWS = {
@@ -48,20 +48,36 @@ ROWS = {
         shared("d", policy=RANGE, memory="4"), asking("2500m"), expected=[["r=d memory:4 share"]]
     ),
     "a-fractional-step": one(
-        shared("d", policy=HALVES, memory="4"), asking("1200m"), expected=[["r=d memory:1500m share"]]
+        shared("d", policy=HALVES, memory="4"), asking("1200m"), expected=[["r=d memory:1500m share"]], fractional=True
+    ),
+    "a-fractional-step-in-whole-numbers": one(
+        shared("d", policy=HALVES, memory="4"), asking("1200m"), expected=[["r=d memory:2 share"]]
+    ),
+    "a-fractional-least-in-whole-numbers": one(
+        shared("d", policy=HALVES, memory="4"), asking("100m"), expected=[["r=d memory:500m share"]]
     ),
     "a-whole-amount-of-fractional-steps": one(
-        shared("d", policy=QUARTERS, memory="4"), asking("1999m"), expected=[["r=d memory:2 share"]]
+        shared("d", policy=QUARTERS, memory="4"), asking("1999m"), expected=[["r=d memory:2 share"]], fractional=True
     ),
     "a-fraction-that-no-step-has": one(
         shared("d", policy=HALVES, memory="4"),
         asking("1200100u"),
         expected="capacity request 1200100u cannot be represented in the device's range",
+        fractional=True,
+    ),
+    "a-fraction-that-no-step-has-in-whole-numbers": one(
+        shared("d", policy=HALVES, memory="4"), asking("1200100u"), expected=[["r=d memory:2 share"]]
     ),
     "an-amount-beyond-64-bits": one(
         shared("d", policy={"default": "1", "validRange": {"min": "1", "step": "1"}}, memory="16Ei"),
         asking("15Ei"),
         expected="capacity request 15Ei cannot be represented in the device's range",
+        fractional=True,
+    ),
+    "an-amount-beyond-64-bits-in-whole-numbers": one(
+        shared("d", policy={"default": "1", "validRange": {"min": "1", "step": "1"}}, memory="16Ei"),
+        asking("15E"),
+        expected="capacity request 15E cannot be represented in the device's range",
     ),
     "one-of-the-valid-values": one(
         shared("d", policy=VALUES, memory="4"), asking("2"), expected=[["r=d memory:2 share"]]

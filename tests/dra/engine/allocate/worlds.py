@@ -50,8 +50,8 @@ def slice_of(*devices, name="s", pool="p", generation=1, count=1, driver=DRIVER,
     return ResourceSlice(metadata=ObjectMeta(name=name), spec=spec)
 
 
-def inventory(*slices):
-    found = Inventory()
+def inventory(*slices, fractional=False):
+    found = Inventory(fractional=fractional)
     for each in slices:
         found.observe(each)
     return found
