@@ -8,6 +8,7 @@ from tests.scenarios import objects, steps
 from tests.scenarios.api import Json
 from tests.scenarios.claims import allocated, condition, entries, listed
 from tests.scenarios.conftest import ALONE, StartController
+from tests.scenarios.controller import IMPATIENT
 from tests.scenarios.eventually import eventually, steadily
 from tests.scenarios.namespaces import Namespace
 from tests.scenarios.objects import PodShape
@@ -50,7 +51,7 @@ async def test_nothing_is_given_away_while_it_is_off_and_what_ended_meanwhile_is
         return bool(listed(await namespace.get(CLAIMS, "train"), "jobs"))
 
     await steadily(kept, lasting=2.0, saying="its reference dangles, and keeps the claim")
-    await start_controller(configuration=ALONE)
+    await start_controller(configuration=ALONE, program=IMPATIENT)
     await steps.freed(namespace, "train")
 
 
@@ -67,7 +68,7 @@ async def test_an_owner_that_released_while_it_was_off_is_believed(
     await first.stop()
     job = await namespace.get(JOBS, "train")
     await steps.unlist(namespace, "train", job["metadata"]["uid"])
-    await start_controller(configuration=ALONE)
+    await start_controller(configuration=ALONE, program=IMPATIENT)
     await steps.told(namespace, "train", "OwnerReleased")
     assert not listed(await namespace.get(CLAIMS, "train"), "jobs")
     await steps.end_pods(namespace)
