@@ -1,7 +1,8 @@
 """Compares the answers of both allocators to generated questions, and counts them.
 
     python -m tests.allocator [--scheduler] [--cases 2000] [SEED]
-                    exit code 0: the same, or a difference that is known; 1: answers differ; 3: no Go, or too old
+                    exit code 0: the same, or a difference that is known; 1: answers differ, or it was interrupted;
+                    3: no Go, or too old
 
 Seeds count on from SEED. A question whose answers differ is printed with both of them. With ``--scheduler``, a running
 kube-scheduler is asked instead of its allocator alone: the questions are objects in a cluster that is started here.
@@ -35,14 +36,17 @@ def main() -> int:
     def tell(name: str, question: cases.Json, theirs: object) -> None:
         counts[_count(name, question, theirs)] += 1
 
+    whom = "interrupted"
     try:
         whom = _placed(questions, tell) if chosen.scheduler else _allocated(questions, tell)
+    except KeyboardInterrupt:
+        pass
     except binaries.NoGoError as error:
         sys.stderr.write(f"error: {error}\n")
         return binaries.EXIT_NO_GO
-    sys.stdout.write(f"{chosen.cases} cases, {whom}:\n")
+    sys.stdout.write(f"{counts.total()} of {chosen.cases} cases, {whom}:\n")
     sys.stdout.writelines(f"{number:6} {what}\n" for what, number in counts.most_common())
-    return 1 if counts["different"] else 0
+    return 1 if counts["different"] or counts.total() < chosen.cases else 0
 
 
 def _allocated(questions: dict[str, cases.Json], tell: Tell) -> str:
