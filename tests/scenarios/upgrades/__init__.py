@@ -1,1 +1,1 @@
-"""A live cluster goes to the next version of Kubernetes and back, under claims: `make upgrade`."""
+"""A live cluster goes to the next version of Kubernetes and back, under claims: `make test-upgrade`."""
