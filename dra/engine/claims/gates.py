@@ -43,7 +43,11 @@ def gates_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) 
     if view.claim.metadata.deleting or desired.revoking or not desired.allocated:
         return desired
     free = [c for c in ready if c.uid not in view.held_up]
-    room = max(RESERVED_FOR_MAX_SIZE - len(view.waiting), 0)
+    # A pod whose turn is over is one that the scheduler has given up for now, or never takes: it holds up nobody else.
+    tried = [end for c in view.waiting if (end := turn_ends(c)) > now]
+    room = max(RESERVED_FOR_MAX_SIZE - len(tried), 0)
+    if not room:
+        desired = desired.look_at(min(tried))
     if view.allocation is None:
         openers, when = _openers(view.waiting, free, now=now)
         return desired.but(ungate=openers[:room]).look_at(when)

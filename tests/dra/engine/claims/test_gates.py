@@ -3,7 +3,9 @@
 import pytest
 
 from dra.engine.actions import Ungate
-from dra.engine.claims.gates import AT_ONCE, GRACE, NEXT, TURN, without_claim
+from dra.engine.claims.desired import Desired
+from dra.engine.claims.gates import AT_ONCE, GRACE, NEXT, TURN, gates_rule, without_claim
+from dra.engine.claims.policy import REPLACE
 from dra.engine.consumers import GATE
 from dra.engine.instants import BIND_HORIZON, NEVER
 from dra.engine.window import CAPACITY
@@ -99,8 +101,19 @@ def test_a_scheduler_that_binds_a_pod_meanwhile_waits_for_few_patches_before_the
 
 
 def test_never_more_than_a_list_of_pods_is_in_the_schedulers_hands():
-    tried = many(parked, RESERVED_FOR_MAX_SIZE - 1, prefix="w")
+    tried = many(waiting, RESERVED_FOR_MAX_SIZE - 1, prefix="w")
     assert let_go(entered(gated("a"), gated("b")), *tried, gated("a"), gated("b")) == ["a"]
+
+
+def test_who_waits_until_the_scheduler_has_tried_others_is_looked_at_again():
+    tried = many(waiting, RESERVED_FOR_MAX_SIZE, prefix="w")
+    desired = gates_rule(view(entered(gated("a")), gated("a"), *tried), REPLACE, NOON, Desired())
+    assert (desired.ungate, desired.wake_at) == ((), NOON + BIND_HORIZON)
+
+
+def test_pods_that_the_scheduler_has_given_up_keep_nobody_behind_the_gate():
+    given_up = many(parked, RESERVED_FOR_MAX_SIZE, prefix="w")
+    assert let_go(entered(gated("a"), gated("b")), *given_up, gated("a"), gated("b")) == ["a", "b"]
 
 
 # The claim is not allocated: one opener at a time

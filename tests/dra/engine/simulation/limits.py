@@ -6,7 +6,7 @@ The constants are imported by name all over the engine, so each of them is set w
 from typing import Final
 
 from dra.engine import window
-from dra.engine.claims import decide, listing, workload
+from dra.engine.claims import decide, desired, gates, listing, workload
 from tests.dra.engine.simulation import validation
 
 USUAL: Final = (listing.RESERVED_FOR_MAX_SIZE, window.SCHEDULER_HEADROOM)
@@ -14,7 +14,7 @@ USUAL: Final = (listing.RESERVED_FOR_MAX_SIZE, window.SCHEDULER_HEADROOM)
 
 def set_list_size(size: int, headroom: int) -> None:
     """Let ``status.reservedFor`` hold so many entries, of which so many are left to the scheduler."""
-    for module in (validation, listing, decide, workload):
+    for module in (validation, decide, desired, gates, listing, workload):
         module.RESERVED_FOR_MAX_SIZE = size  # type: ignore[attr-defined]
     window.SCHEDULER_HEADROOM = headroom  # type: ignore[misc]
     decide.CROWDED = size - headroom  # type: ignore[misc]
