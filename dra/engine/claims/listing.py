@@ -128,7 +128,10 @@ def listing_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired
 
 
 def guard_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) -> Desired:
-    """Rule 4: a guard as soon as a consuming pod is unlisted, and for as long as anybody consumes after that."""
+    """Rule 4: a guard as soon as a consuming pod is unlisted, and for as long as anybody consumes after that.
+
+    A pod that vanished consumes until its containers have certainly ended.
+    """
     if view.allocation is None or not desired.allocated:
         return desired
     present = EntryKind.GUARD in view.kinds
@@ -142,7 +145,8 @@ def guard_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) 
     unlisted = view.consuming > listed + of_groups
     last = bool(view.entries) and not (desired.workload or desired.kept or desired.pods)
     last_of_vanished = desired.held and not (desired.workload or _firm(view, desired))
-    wanted = desired.revoking or unlisted or (desired.unsure and last) or (present and view.consuming > 0)
+    stays = present and (view.consuming > 0 or desired.held)  # of a pod that vanished it tells the next process
+    wanted = desired.revoking or unlisted or (desired.unsure and last) or stays
     wanted = wanted or last_of_vanished
     if not policy.prune_started:  # beside the workload's entry, too: its owner may release it while we are down
         wanted = wanted or _unexplained(view)

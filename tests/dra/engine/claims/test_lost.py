@@ -182,6 +182,13 @@ def test_entries_of_pods_that_wait_are_no_guard_for_a_vanished_pod(before, polic
     assert (listed(plan), of_type(plan, Deallocate)) == (None if before else ["guards/train", "b"], [])
 
 
+def test_the_guard_of_a_vanished_pod_stays_beside_the_entry_of_the_workload():
+    """Simulation, seed 769920361: the process that saw the pod go ends, and the claim is deleted then."""
+    of = claim(list=[JOB, "guard"], workload=JOB, entered=True)
+    assert listed(decided(view(of, vanished=(VANISHED,), workload=PRESENT))) is None
+    assert listed(decided(view(of, workload=PRESENT))) == ["jobs/train"]
+
+
 def test_so_does_a_claim_under_deletion():
     of = view(claim(list=["guard"], deleting=True), vanished=(VANISHED,))
     assert decided(of).claim_writes == ()
