@@ -33,7 +33,7 @@ EXIT_NO_GO: Final = 3
 CHOICE: Final = "DRA_KUBERNETES"
 """The environment variable that says which Kubernetes; not set or empty, it is `DEFAULT`."""
 
-DEFAULT: Final = "1.36"
+DEFAULT: Final = "1.37"
 """The newest Kubernetes that all scenarios have passed on. CI builds no other one."""
 
 CONTROLPLANE: Final = HERE / "controlplane"

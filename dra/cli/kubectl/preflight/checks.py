@@ -32,7 +32,7 @@ from dra.model.references import GroupResource
 OLDEST: Final = (1, 34)
 """Where resource.k8s.io/v1 begins."""
 
-NEWEST: Final = (1, 36)
+NEWEST: Final = (1, 37)
 """What the scenarios were last run on: docs/reference/kubernetes-versions.md."""
 
 SKEW: Final = 5.0
