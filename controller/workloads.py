@@ -161,7 +161,7 @@ class Workloads:
             self._refused_reads.over(kind)
             if found.metadata.uid != reference.uid:
                 self._world.forget_workload(key, reference.uid)
-            self._observe(key, found)
+            self._observe(key, found, live=True)
         finally:
             self._woken()
 
@@ -262,14 +262,14 @@ class Workloads:
             case _:
                 pass
 
-    def _judge(self, key: WorkloadKey, found: UndecodedObject) -> None:
-        """Decode an object and tell the world of it; one that cannot be decoded is there."""
+    def _judge(self, key: WorkloadKey, found: UndecodedObject, *, live: bool = False) -> None:
+        """Decode an object and tell the world of it; one that cannot be decoded is there. ``live``: by a live read."""
         try:
             whole = decoded(self._resources[key.kind], found)
         except UNFIT as error:
-            self._world.observe_workload(key, uid=found.metadata.uid, finished=False, unjudged=str(error))
+            self._world.observe_workload(key, uid=found.metadata.uid, finished=False, unjudged=str(error), live=live)
         else:
-            self._observe(key, whole)
+            self._observe(key, whole, live=live)
 
     def _judge_later(self, key: WorkloadKey, uid: Uid) -> None:
         """Have an object judged when its turn comes; until then it is as it was, and a new one is not finished."""
@@ -306,18 +306,18 @@ class Workloads:
                 continue
             began = self._clock.now()
             if key.kind in self._resources and found.metadata.uid == self._world.workload(key).uid:
-                self._judge(key, found)
+                self._judge(key, found, live=True)
                 self._woken()
             await asyncio.sleep(self._clock.now() - began)
 
-    def _observe(self, key: WorkloadKey, found: DynamicObject | PartialObject) -> None:
+    def _observe(self, key: WorkloadKey, found: DynamicObject | PartialObject, *, live: bool = False) -> None:
         """Tell the world of an object; one that its rule gives no answer for is there, and its claims are told."""
         finished, unjudged = False, ""
         try:
             finished = self._finished(key.kind, found)
         except RuleError as error:  # it must not end the watch of the kind
             unjudged = str(error)
-        self._world.observe_workload(key, uid=found.metadata.uid, finished=finished, unjudged=unjudged)
+        self._world.observe_workload(key, uid=found.metadata.uid, finished=finished, unjudged=unjudged, live=live)
 
     def _finished(self, kind: GroupResource, found: DynamicObject | PartialObject) -> bool:
         rule = self._rules.get(kind)

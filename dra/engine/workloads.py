@@ -43,6 +43,9 @@ class WorkloadIndex:
         self._known_of_kind: dict[GroupResource, set[WorkloadKey]] = {}
         """The keys of `_known` by kind."""
 
+        self._read_live: dict[WorkloadKey, Uid] = {}
+        """What a live read has shown, and the watch not yet."""
+
         self._referred: dict[Key, frozenset[WorkloadKey]] = {}
 
     def kinds(self) -> frozenset[GroupResource]:
@@ -107,15 +110,27 @@ class WorkloadIndex:
         self._known_of_kind.setdefault(key.kind, set()).add(key)
 
     def _forget(self, key: WorkloadKey) -> Workload:
+        self._read_live.pop(key, None)
         _discard(self._known_of_kind, key)
         return self._known.pop(key)
 
-    def observe(self, key: WorkloadKey, *, uid: Uid, finished: bool, unjudged: str = "") -> set[Key]:
-        """Take in a workload; an object of the same name with another uid is gone."""
+    def observe(
+        self, key: WorkloadKey, *, uid: Uid, finished: bool, unjudged: str = "", live: bool = False
+    ) -> set[Key]:
+        """Take in a workload, from the watch or by a live read; an object of the same name with another uid is gone.
+
+        Unless only a live read has shown that object: the watch may be behind, and show its predecessors first.
+        """
         before = self._known.get(key, Workload())
-        if uid in before.gone:
+        if live and uid in before.gone:
             return set()  # the answer to a request that was slower than the watch
-        gone = before.gone | {before.uid} if before.uid else before.gone
+        awaited = self._read_live.get(key)
+        if live and uid != before.uid:
+            self._read_live[key] = uid
+        elif not live:
+            self._read_live.pop(key, None)
+        replaced = before.uid and (live or before.uid != awaited)
+        gone = before.gone | {before.uid} if replaced else before.gone
         phase = WorkloadPhase.FINISHED if finished else WorkloadPhase.PRESENT
         return self._set(key, Workload(phase=phase, uid=uid, gone=gone - {uid}, unjudged=unjudged))
 

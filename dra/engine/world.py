@@ -303,9 +303,14 @@ class World:
         """The kind is not watched any more."""
         self.dirty |= self._workloads.forget_kind(kind)
 
-    def observe_workload(self, key: WorkloadKey, *, uid: Uid, finished: bool, unjudged: str = "") -> None:
-        """Take in a workload; ``finished`` is what its release rule says, ``unjudged`` why the rule cannot tell."""
-        self.dirty |= self._workloads.observe(key, uid=uid, finished=finished, unjudged=unjudged)
+    def observe_workload(
+        self, key: WorkloadKey, *, uid: Uid, finished: bool, unjudged: str = "", live: bool = False
+    ) -> None:
+        """Take in a workload, from the watch of its kind or by a live read.
+
+        ``finished`` is what its release rule says, ``unjudged`` why the rule cannot tell.
+        """
+        self.dirty |= self._workloads.observe(key, uid=uid, finished=finished, unjudged=unjudged, live=live)
 
     def forget_workload(self, key: WorkloadKey, uid: Uid) -> None:
         """The object with that uid is certainly gone."""

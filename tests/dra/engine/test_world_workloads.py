@@ -55,6 +55,30 @@ def test_what_is_known_of_a_workload(world, kind, news, known):
     assert world.dirty == ({KEY} if kind or news else set())
 
 
+def test_a_watch_that_is_behind_does_not_bury_what_a_live_read_has_shown(world):
+    """A Job is replaced twice while the watch is silent, and read live then (machine, seed 161668)."""
+    told(world, claim(workload=JOB))
+    world.observe_workload(TRAIN, uid=Uid("third"), finished=False, live=True)
+    world.observe_workload(TRAIN, uid=Uid("second"), finished=False)
+    assert "third" not in world.workload(TRAIN).gone
+    world.forget_workload(TRAIN, Uid("second"))
+    world.observe_workload(TRAIN, uid=Uid("third"), finished=False)
+    assert world.workload(TRAIN) == Workload(
+        phase=WorkloadPhase.PRESENT, uid=Uid("third"), gone=frozenset({Uid("second")})
+    )
+    world.observe_workload(TRAIN, uid=Uid("fourth"), finished=False)
+    assert "third" in world.workload(TRAIN).gone, "the watch has shown the third one, and another one after that"
+
+
+def test_an_answer_that_was_slower_than_the_watch_changes_nothing(world):
+    told(world, claim(workload=JOB))
+    world.observe_workload(TRAIN, uid=JOB.uid, finished=False)
+    world.observe_workload(TRAIN, uid=Uid("second"), finished=False)
+    known = world.workload(TRAIN)
+    world.observe_workload(TRAIN, uid=JOB.uid, finished=False, live=True)
+    assert world.workload(TRAIN) == known
+
+
 def test_kinds_are_watched_while_claims_refer_to_them(world):
     told(world, claim(workload=JOB))
     assert world.workload_kinds() == {JOBS}

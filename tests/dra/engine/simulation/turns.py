@@ -337,4 +337,4 @@ class Turn:
         if job.metadata.uid != uid:
             self._world.forget_workload(key, uid)
         finished = isinstance(job, Job) and job.finished
-        self._world.observe_workload(key, uid=job.metadata.uid, finished=finished)
+        self._world.observe_workload(key, uid=job.metadata.uid, finished=finished, live=True)
