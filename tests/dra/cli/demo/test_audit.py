@@ -70,6 +70,20 @@ def test_what_is_wrong_is_found(history, told):
     assert any(told in each for each in judge(history).violations), judge(history).violations
 
 
+@pytest.mark.parametrize(
+    ("last", "well"),
+    [
+        pytest.param(claim(2, devices="d0", entries=1), True, id="the-guard-alone"),
+        pytest.param(claim(2, devices="d0", entries=2), False, id="another-entry-besides"),
+        pytest.param(claim(2, devices="d0", entries=1, pods_listed=1), False, id="a-pod"),
+        pytest.param(claim(2, devices="d0"), False, id="nothing"),
+    ],
+)
+def test_a_guard_may_keep_the_devices_of_a_claim_after_a_restart(last, well):
+    assert (judge([claim(1), last], guarded={last.key}).violations == []) is well
+    assert judge([claim(1), last]).violations
+
+
 def test_a_new_claim_of_the_name_may_have_the_device_of_the_old_one():
     history = [
         claim(1, devices="d0"),
