@@ -306,10 +306,7 @@ class World:
     def observe_workload(
         self, key: WorkloadKey, *, uid: Uid, finished: bool, unjudged: str = "", live: bool = False
     ) -> None:
-        """Take in a workload, from the watch of its kind or by a live read.
-
-        ``finished`` is what its release rule says, ``unjudged`` why the rule cannot tell.
-        """
+        """Take in a workload; ``finished`` is what its release rule says, ``unjudged`` why the rule cannot tell."""
         self.dirty |= self._workloads.observe(key, uid=uid, finished=finished, unjudged=unjudged, live=live)
 
     def forget_workload(self, key: WorkloadKey, uid: Uid) -> None:
