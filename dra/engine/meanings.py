@@ -219,8 +219,8 @@ CODES: Final[Mapping[Code, Guidance]] = {
     Code.GUARD_FOUND: Guidance(
         "The controller was started, and found a guard in the list: pods without entries of their own used the claim.",
         "Some of these pods may have been deleted by force while no controller ran, and may still run containers.",
-        "Wait: for 100 s from the start, for 190 s where the allocation reaches several nodes, for longer where one of "
-        "these does not report in.",
+        "Wait: for 100 s from the start, for longer if the claim's node does not report in, for 190 s where the "
+        "allocation reaches several nodes.",
         Kept.YES,
     ),
     Code.FORCE_RELEASED: Guidance(

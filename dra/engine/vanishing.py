@@ -65,15 +65,23 @@ def running(record: Record, nodes: NodeIndex, *, now: Instant) -> tuple[Vanished
     """
     (only,) = record.inside if record.inside is not None and len(record.inside) == 1 else ("",)
     for uid, pod in tuple(record.vanished.items()):
-        if only and not pod.node:
-            record.vanished[uid] = msgspec.structs.replace(
-                pod, node=only, since=now if pod.since is None else pod.since
-            )
-        elif pod.since is None:
-            record.vanished[uid] = msgspec.structs.replace(pod, since=now)
-        elif not pod.node and now >= pod.ended_at:
-            silent = nodes.silent(record.inside)
+        node, since = pod.node or only, now if pod.since is None else pod.since
+        if (node, since) != (pod.node, pod.since):
+            record.vanished[uid] = msgspec.structs.replace(pod, node=node, since=since)
+        elif not node and now >= pod.ended_at:
+            silent = hiding(record, nodes)
             if len(silent) <= NODES_LISTED:  # one entry for each of them instead of one for each pod
                 record.lost.update((name, nodes.boot(name)) for name in silent if name not in record.lost)
                 del record.vanished[uid]
     return tuple(record.vanished.values())
+
+
+def hiding(record: Record, nodes: NodeIndex) -> tuple[str, ...]:
+    """Return the nodes that do not report in, and on which vanished pods may run of which nobody knows the node.
+
+    None for a guard that the claim was first seen with. A guard may stand for no pod at all, and some node of a large
+    cluster is always silent: after each restart of the controller every claim in use would wait for that node.
+    """
+    claim = record.claim.metadata.uid if record.claim is not None else ""
+    unknown = any(not pod.node for uid, pod in record.vanished.items() if uid != claim)
+    return nodes.silent(record.inside) if unknown else ()

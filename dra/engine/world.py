@@ -398,7 +398,7 @@ class World:
             placements=record.placed,
             lost_nodes=tuple(vanishing.lost_nodes(record, self._nodes)),
             vanished=vanished,
-            silent_nodes=self._nodes.silent(record.inside) if any(not pod.node for pod in vanished) else (),
+            silent_nodes=vanishing.hiding(record, self._nodes),
             other_users=self._other_users(record) if record.forced else (),
             stranded=self._stranded(record) if record.forced else frozenset(),
             history=record.history,

@@ -250,6 +250,15 @@ def test_where_an_allocation_has_one_node_that_is_where_it_ran(world):
     assert [gone.node for gone in world.view(KEY, now=NOON).vanished] == ["n1"]
 
 
+def test_a_guard_brings_no_entries_of_nodes_that_do_not_report_in(world):
+    """It may stand for no pod, and in a large cluster some node is always silent."""
+    told(world, node("n1"), AWAY_2, claim(allocation=allocation(nodes=("n1", "n2")), list=["guard"]))
+    view = world.view(KEY, now=NOON)
+    assert (len(view.vanished), view.silent_nodes) == (1, ())
+    view = world.view(KEY, now=NOON + 190.0)
+    assert (view.vanished, view.lost_nodes) == ((), ())
+
+
 @pytest.mark.parametrize(
     ("versions", "nodes"),
     [

@@ -19,7 +19,7 @@ from tests.dra.engine.simulation.objects import Device, Reservation, devices_of
 from tests.dra.engine.simulation.reservations import holders
 from tests.dra.engine.simulation.scheduler import Cycle
 from tests.dra.engine.simulation.server import Actor, Event, Server
-from tests.dra.engine.simulation.setting import GRACE
+from tests.dra.engine.simulation.setting import GRACE, NOTICED
 from tests.dra.engine.simulation.tenures import Tenure, Tenures
 from tests.dra.engine.simulation.violation import Violation
 
@@ -150,7 +150,8 @@ class Audit:
         Nobody can know the grace period of a pod that the process has never seen. Beside the stock controller a pod has
         no entry any more as soon as it is gone, and the claim goes with the last one: nobody can know of the pod at all
         if the process before had no time to note its node, unless the process was shown that entry ("against forced
-        deletions that nobody sees", docs/explanation/guarantees.md). Elsewhere the guard tells of such pods.
+        deletions that nobody sees", docs/explanation/guarantees.md). Elsewhere the guard tells of such pods, if not of
+        their nodes.
         """
         process = self._process()
         if uid in process.pods.known:
@@ -158,9 +159,19 @@ class Audit:
         since = self._vanished.get(uid)
         if since is None and uid not in process.listed:
             since = self._dropped.get(uid)
-        if self._beside_stock and since is not None and process.began - since <= NOTED:
+        if (
+            since is not None
+            and process.began - since <= NOTED
+            and (self._beside_stock or self._hidden(sandbox, since))
+        ):
             return True
         return sandbox.doomed is not None and self._server.now >= sandbox.doomed - max(sandbox.grace - GRACE, 0.0)
+
+    def _hidden(self, sandbox: Sandbox, since: Instant) -> bool:
+        """Whether a pod ran on one of several nodes of its devices, whose kubelet has not heard of its end in time."""
+        several = any(len(self._devices[name].nodes) > 1 for names in sandbox.devices.values() for name in names)
+        heard = sandbox.doomed - sandbox.grace if sandbox.doomed is not None else float("inf")
+        return several and heard > since + NOTICED
 
     def _allocated(self, claim: ResourceClaim) -> None:
         """No device twice: neither by two allocations, nor while containers have it through another."""
