@@ -237,7 +237,8 @@ CODES: Final[Mapping[Code, Guidance]] = {
     Code.FORCE_RELEASE_BLOCKED: Guidance(
         "Releasing by force is refused: pods use the claim, on nodes that are Ready.",
         "What runs for certain is never overridden.",
-        "Wait for the pods that it names. Deleting them ends their work; their controllers may make others.",
+        "Wait for the pods that it names. Deleting them ends their work; their controllers may make others. To give up "
+        "the release, take the annotation off: it stands, and overrides these pods once their node does not report in.",
         Kept.YES,
     ),
     Code.FORCE_RELEASE_WAITS: Guidance(

@@ -225,14 +225,22 @@ class Audit:
                     f"{pod.spec.node_name}"
                 )
 
+        for node, uid in tuple(self.vanished):
+            if uid == claim.metadata.uid and self._vouched(claim, node):
+                del self.vanished[node, uid]
+
     def _given_up(self, claim: ResourceClaim, pod: Pod) -> bool:
         """Whether somebody has vouched that the pod is no more, and its kubelet does not say otherwise."""
-        node = self.nodes.get(pod.spec.node_name)
-        vouched = claim.metadata.annotation(workloads.FORCE_RELEASE) == claim.metadata.uid
-        if not vouched or (node is not None and node.ready):
+        if not self._vouched(claim, pod.spec.node_name):
             return False
         self.given_up.add(pod.metadata.uid)
         return True
+
+    def _vouched(self, claim: ResourceClaim, node: str) -> bool:
+        """Whether somebody has vouched that nothing uses the claim on a node, which does not report in."""
+        found = self.nodes.get(node)
+        vouched = claim.metadata.annotation(workloads.FORCE_RELEASE) == claim.metadata.uid
+        return vouched and (found is None or not found.ready)
 
     def _check_devices(self, claim: ResourceClaim) -> None:
         """No device twice."""
