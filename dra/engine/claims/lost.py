@@ -87,9 +87,12 @@ def _keep(view: ClaimView, node: LostNode, desired: Desired) -> Desired:
     entry = lost_entry(node.name, node.boot)
     if view.claim.metadata.deleting and entry.uid not in view.listed:
         # Under deletion nothing can be added to the list. An entry of the node with another bootID, or none, which
-        # another pod has left that vanished before, keeps the claim as well, and outlives us.
-        listed = tuple(e.reference for e in view.of(EntryKind.LOST_NODE) if e.reference.name == node.name)
-        return desired.but(held=True, kept=(*desired.kept, *listed)).because(reason)
+        # another pod has left that vanished before, keeps the claim as well, and outlives us. So do the entries of pods
+        # whose objects are gone, on whichever node they ran.
+        listed = [e.reference for e in view.of(EntryKind.LOST_NODE) if e.reference.name == node.name]
+        listed += [e.reference for e in view.of(EntryKind.FINISHED) if e.consumer is None]
+        added = tuple(entry for entry in listed if entry not in desired.kept)
+        return desired.but(held=True, kept=(*desired.kept, *added)).because(reason)
     if entry.uid not in view.listed and not desired.has_room:
         return desired.because(reason)  # the entries of others, of which the list is full, keep everybody off
     return desired.but(kept=(*desired.kept, entry)).because(reason)

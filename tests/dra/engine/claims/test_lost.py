@@ -101,6 +101,13 @@ def test_under_deletion_the_entry_of_another_boot_of_the_node_stays(known):
     assert listed(plan) == ["lostnodes/n1"]
 
 
+def test_under_deletion_the_entry_of_a_pod_that_is_gone_stands_for_the_node():
+    """Machine, seed 760099865: the next process finds the entry, looks for the pod, and waits for its node."""
+    of = claim(list=[started("a"), "guard"], deleting=True)
+    assert decided(view(of, gone=["a"], lost_nodes=(AWAY,))).claim_writes == ()
+    assert decided(view(claim(list=[started("a")], deleting=True), gone=["a"], lost_nodes=(AWAY,))).claim_writes == ()
+
+
 def test_a_list_full_of_others_entries_is_as_good_as_the_entry_of_the_node():
     others = [ConsumerReference.parse(f"things.example.com/{n}", uid=uid(f"{n}")) for n in range(RESERVED_FOR_MAX_SIZE)]
     plan = decided(view(claim(list=others), lost_nodes=(AWAY,)))
