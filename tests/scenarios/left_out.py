@@ -41,7 +41,8 @@ class Collected:
 def collect() -> list[pytest.Item]:
     """Return all scenarios, as on a cluster that is built here. Changes the environment: for a process of its own."""
     os.environ["DRA_CLUSTER"] = Place.LOCAL
-    os.environ.pop(binaries.CHOICE, None)
+    for name in (binaries.CHOICE, "PYTEST_ADDOPTS"):  # the latter is of the run that asks for the list
+        os.environ.pop(name, None)
     found = Collected()
     with contextlib.redirect_stdout(io.StringIO()) as said:
         code = pytest.main(["--collect-only", "-qq", "-p", "no:cacheprovider", FOLDER], plugins=[found])
