@@ -6,12 +6,9 @@
 """
 
 import sys
-from pathlib import Path
 from typing import Final, NamedTuple
 
-PAGE: Final = Path(__file__).resolve().parents[2] / "docs" / "reference" / "kubernetes-versions.md"
-BEGIN: Final = "<!-- allocator -->\n"
-END: Final = "<!-- /allocator -->\n"
+from tests.scenarios.features import PAGE, page_with
 
 VERSIONS: Final = (34, 35, 36, 37)
 """Minor versions of Kubernetes 1."""
@@ -120,8 +117,7 @@ def table() -> str:
 
 def page() -> str:
     """Return the page as it should be."""
-    before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
-    return before + BEGIN + table() + END + rest.partition(END)[2]
+    return page_with(table(), mark="allocator")
 
 
 if __name__ == "__main__":

@@ -26,8 +26,6 @@ EMULATED: Final = NEWEST.traits.version
 """What our own control plane behaves as."""
 
 PAGE: Final = Path(__file__).resolve().parents[2] / "docs" / "reference" / "kubernetes-versions.md"
-BEGIN: Final = "<!-- versions -->\n"
-END: Final = "<!-- /versions -->\n"
 
 
 class Feature(Enum):
@@ -134,8 +132,14 @@ def table() -> str:
 
 def page() -> str:
     """Return the page as it should be."""
-    before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
-    return before + BEGIN + table() + END + rest.partition(END)[2]
+    return page_with(table(), mark="versions")
+
+
+def page_with(part: str, *, mark: str) -> str:
+    """Return the page with a generated part between ``<!-- mark -->`` and ``<!-- /mark -->``, and all else as it is."""
+    begin, end = f"<!-- {mark} -->\n", f"<!-- /{mark} -->\n"
+    before, _, rest = PAGE.read_text(encoding="utf-8").partition(begin)
+    return before + begin + part + end + rest.partition(end)[2]
 
 
 if __name__ == "__main__":

@@ -16,14 +16,11 @@ import pytest
 
 from tests.cluster import binaries
 from tests.cluster.versions import minor
-from tests.scenarios.features import PAGE, Feature
+from tests.scenarios.features import PAGE, Feature, page_with
 from tests.scenarios.target import Place
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-
-BEGIN: Final = "<!-- left out -->\n"
-END: Final = "<!-- /left out -->\n"
 
 FOLDER: Final = "tests/scenarios"
 
@@ -80,8 +77,7 @@ def table(items: Iterable[pytest.Item]) -> str:
 
 def page(items: Iterable[pytest.Item]) -> str:
     """Return the page as it should be."""
-    before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
-    return before + BEGIN + table(items) + END + rest.partition(END)[2]
+    return page_with(table(items), mark="left out")
 
 
 def main(*arguments: str) -> None:
