@@ -137,9 +137,8 @@ class _Search:
             for ask in step.alternatives
         }
         self._devices = [c for s in offer.shares for c in s.listed if conditional or not c.device.binding_conditions]
-        self._elsewhere = {c for s in offer.shares if len(s.listed) > len(s.candidates) for c in s.listed} - {
-            c for s in offer.shares for c in s.candidates
-        }
+        partly = (s for s in offer.shares if len(s.listed) > len(s.candidates))
+        self._elsewhere = {c for s in partly for c in set(s.listed).difference(s.candidates)}
         """Devices in slices that are meant for this node, too, but which only other nodes can use."""
 
         self._meant: dict[Ask, list[_Asked]] = {}
