@@ -241,7 +241,7 @@ class Record:
         # The process before us may have put the guard there for pods that were deleted by force, and were not listed.
         unexplained = guard(claim)
         if before is None and claim.status.allocation is not None and unexplained in claim.entries:
-            self.vanished[unexplained.uid] = Vanished(uid=unexplained.uid, since=now)
+            self.vanished[unexplained.uid] = Vanished(uid=unexplained.uid, since=now, guard=True)
 
     def _compare_lists(self, claim: ResourceClaim, *, now: Instant, ours: bool) -> None:
         listed = {e.uid for e in claim.entries}

@@ -82,6 +82,5 @@ def hiding(record: Record, nodes: NodeIndex) -> tuple[str, ...]:
     None for a guard that the claim was first seen with. A guard may stand for no pod at all, and some node of a large
     cluster is always silent: after each restart of the controller every claim in use would wait for that node.
     """
-    claim = record.claim.metadata.uid if record.claim is not None else ""
-    unknown = any(not pod.node for uid, pod in record.vanished.items() if uid != claim)
+    unknown = any(not pod.node and not pod.guard for pod in record.vanished.values())
     return nodes.silent(record.inside) if unknown else ()

@@ -58,7 +58,7 @@ def _keep_for_vanished(view: ClaimView, now: Instant, desired: Desired) -> Desir
     if desired.workload is not None or view.unfinished:  # they are not what keeps the claim
         return desired
     reasons = [view.reason(Code.NODE_LOST, node=node, seconds=int(SETTLED)) for node in view.silent_nodes]
-    pods = [pod for pod in view.vanished if pod.uid != view.claim.metadata.uid]
+    pods = [pod for pod in view.vanished if not pod.guard]
     seconds = max(int(pod.patience) for pod in pods or view.vanished)
     if pods:
         reasons.append(view.reason(Code.PODS_VANISHED, pods=len(pods), seconds=seconds))

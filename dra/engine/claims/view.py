@@ -133,6 +133,9 @@ class Vanished(Struct, frozen=True):
     since: Instant | None = None
     """Since when it is known; None: since the next look."""
 
+    guard: bool = False
+    """Whether it is the guard that the claim was first seen with, as after a restart: that may stand for such pods."""
+
     @property
     def patience(self) -> float:
         """Seconds within which a kubelet that reports in ends the containers."""

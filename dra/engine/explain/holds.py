@@ -28,7 +28,7 @@ def holds(view: ClaimView, *, policy: Policy, soon: Instant) -> tuple[Hold, ...]
     `soon` is the instant of the view, `LATER` comes when whatever passes by itself has passed.
     """
     # A guard stands for vanished pods only to a process that does not know why the guard is there: the controller does.
-    view = _but(view, vanished=tuple(pod for pod in view.vanished if pod.uid != view.claim.metadata.uid))
+    view = _but(view, vanished=tuple(pod for pod in view.vanished if not pod.guard))
     if view.allocation is None or _freed(view, policy, soon):
         return ()
     present = [hold for hold in _LIFTS if _concerns(hold, view)]
