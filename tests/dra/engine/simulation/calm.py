@@ -4,6 +4,7 @@ Everything is delivered, everybody works, time passes; then nobody may be stuck.
 end: after each, what nobody uses any more is free, and nothing of ours is left behind.
 """
 
+from collections.abc import Iterator
 from typing import Final
 
 from dra.engine import window
@@ -360,16 +361,21 @@ def check_nothing_left(cluster: Cluster) -> None:
 
 def _tried_in_vain(cluster: Cluster, pod: Pod, name: str) -> bool:
     """Whether a scheduler lists a pod in one claim, and takes it off again, since the list of another claim is full."""
-    others = (cluster.server.find(ResourceClaim, key(other)) for other in claim_names(pod) if other != name)
     waits = not pod.spec.node_name and not pod.spec.scheduling_gates
+    others = _claims_beside(cluster, pod, name)
     return waits and any(_full(other, pruned=cluster.policy.prune_started) for other in others)
+
+
+def _claims_beside(cluster: Cluster, pod: Pod, name: str) -> Iterator[ResourceClaim | None]:
+    """Yield the claims of a pod but one; None for each that does not exist."""
+    return (cluster.server.find(ResourceClaim, key(other)) for other in claim_names(pod) if other != name)
 
 
 def _attached_never(cluster: Cluster, pod: Pod, name: str) -> bool:
     """Whether a scheduler lists a pod in one claim, and waits in vain for the device of another one to be attached."""
     if cluster.setting.drivers or pod.spec.node_name:
         return False
-    others = (cluster.server.find(ResourceClaim, key(other)) for other in claim_names(pod) if other != name)
+    others = _claims_beside(cluster, pod, name)
     allocations = (other.status.allocation for other in others if other is not None)
     return any(each.binding_conditions for found in allocations if found for each in found.devices.results or ())
 
