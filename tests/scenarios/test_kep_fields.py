@@ -38,15 +38,15 @@ def _claim(name: str, *, devices: str, owner: Json, resource: str, group: str) -
 
 
 def _enters_with_the_allocation(history: WatchHistory, wanted: Json) -> bool:
-    """Tell whether each version that is allocated says so to any pod, and names the workload alone, then the guard."""
+    """Tell whether each version that is allocated says so to any pod, and names the workload alone, then nobody."""
     versions = [version.object for version in history.versions if allocated(version.object)]
     lists = [[entry["resource"] for entry in entries(claim)] for claim in versions]
-    begun = lists.index(["guards"]) if ["guards"] in lists else len(lists)
+    begun = lists.index([]) if [] in lists else len(lists)
     return (
         begun > 0
         and all(claim["status"]["allocation"].get("reservedForAnyPod") is True for claim in versions)
         and all(entries(claim) == [wanted] for claim in versions[:begun])
-        and all(found == ["guards"] for found in lists[begun:])
+        and all(not found for found in lists[begun:])
     )
 
 

@@ -138,7 +138,7 @@ def guard_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) 
     if view.claim.metadata.deleting:
         relied_on = view.consuming or desired.pods or desired.kept or desired.held or desired.revoking
         return desired.but(guard=present and bool(relied_on))
-    if _any_pod(view, desired):
+    if _any_pod(view, desired) or (view.any_pod and desired.revoking):  # a guard would let pods in
         return desired
     listed = sum(1 for c in desired.pods if c.consuming)
     of_groups = sum(1 for c in (*view.starting, *view.started) if covered(c, desired))

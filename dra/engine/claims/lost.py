@@ -84,6 +84,8 @@ def _due(node: LostNode) -> Instant:
 
 def _keep(view: ClaimView, node: LostNode, desired: Desired) -> Desired:
     reason = view.reason(Code.NODE_LOST, node=node.name, seconds=int(settled_after(node)))
+    if desired.revoking and view.any_pod:  # a person vouches for the node, and its entry would let pods in
+        return desired.because(reason)
     entry = lost_entry(node.name, node.boot)
     if view.claim.metadata.deleting and entry.uid not in view.listed:
         # Under deletion nothing can be added to the list. An entry of the node with another bootID, or none, which

@@ -126,7 +126,7 @@ def test_whom_the_entry_of_a_workload_let_in_counts_as_listed_until_it_goes():
     known = World()
     told(known, claim(list=[JOB], **form), pod("a"))
     before = known.view(KEY, now=NOON)
-    known.observe_claim(claim(version=2, list=["guard"], **form), now=NOON + 5, ours=True)
+    known.observe_claim(claim(version=2, **form), now=NOON + 5, ours=True)
     after = known.view(KEY, now=NOON + 5)
     waits = before.waiting[0]
     assert before.covers(waits)

@@ -6,7 +6,7 @@ import pytest
 from dra.engine.actions import Annotate, Deallocate, SetReservedFor
 from dra.engine.claims.decide import decide
 from dra.engine.claims.policy import ALONGSIDE, REPLACE
-from dra.engine.claims.view import History, Vanished, Workload, WorkloadPhase
+from dra.engine.claims.view import History, Vanished, Workload, WorkloadPhase, lost_entry
 from dra.engine.instants import BIND_HORIZON, NEVER, SLOW_BIND_HORIZON
 from dra.engine.ledger import Conflict, Holder, Item
 from dra.engine.reasons import Code
@@ -205,8 +205,7 @@ def test_the_entry_that_lets_any_pod_in_goes_before_the_allocation(form):
 @pytest.mark.parametrize(
     ("before", "after"),
     [
-        pytest.param({**NATIVE, "list": [JOB]}, {**NATIVE, "list": ["guard"]}, id="we-took-it-off"),
-        pytest.param({**NATIVE, "list": [JOB]}, {**NATIVE}, id="its-owner-took-it-off"),
+        pytest.param({**NATIVE, "list": [JOB]}, {**NATIVE}, id="it-was-taken-off"),
         pytest.param({"list": [GROUP]}, {"list": ["guard"]}, id="its-group-is-gone"),
     ],
 )
@@ -217,6 +216,27 @@ def test_a_bind_horizon_lies_between_that_entry_and_the_allocation(before, after
     end = NOON + 1.0 + BIND_HORIZON
     assert not of_type(at(end - 0.1), Deallocate)
     assert of_type(at(end), Deallocate) == [Deallocate(claim=KEY, confirm=True)]
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        pytest.param({"list": [JOB]}, id="it-waits-for-bindings"),
+        pytest.param({"list": ["guard"]}, id="another-process-has-put-a-guard-there"),
+        pytest.param({"list": [JOB], "annotations": {FORCE_RELEASE: "uid-claim-train"}}, id="it-is-released-by-force"),
+    ],
+)
+def test_no_guard_stays_in_a_list_where_every_entry_lets_any_pod_in(form):
+    """A pod that is bound between the live read and the write would lose its devices: simulation seed 134454696."""
+    plan = stages(claim(version=1, **NATIVE, **form))(NOON + PATIENCE)
+    (write,) = plan.claim_writes
+    assert write == SetReservedFor(claim=KEY, entries=())
+
+
+def test_a_release_by_force_takes_out_the_entry_of_a_lost_node_that_lets_any_pod_in():
+    form = {**NATIVE, "list": [JOB, lost_entry("n1", "b1")], "annotations": {FORCE_RELEASE: "uid-claim-train"}}
+    (write,) = stages(claim(version=1, **form))(NOON).claim_writes
+    assert write == SetReservedFor(claim=KEY, entries=())
 
 
 OF_GROUP = pod("a", phase="Succeeded", node="n1", gang="g")
