@@ -184,14 +184,16 @@ def _maybe_bound_until(view: ClaimView, now: Instant, desired: Desired, *, prese
 
     A scheduler lists a pod right before it binds it, and the pods watch may be behind. The stock controller frees the
     claim with the last pod of the list, so a guard has to stay until that binding must have been seen. After a restart
-    a guard that is there may be such a one.
+    a guard that is there may be such a one. An empty list gets a guard only as long as the deallocation would wait, for
+    with the guard the claim is freed: that needs no patience with the watch, since it reads the pods live.
     """
     chosen = {c.uid for c in desired.pods}
+    unnoticed = UNNOTICED if view.entries else 0.0
     until = -NEVER
     for consumer in (*view.gated, *view.waiting):
         listing = view.listings.get(consumer.uid, UNLISTED)
         if consumer.uid not in chosen and (listing.by_others or (present and listing.assumed)):
-            until = max(until, listing.bindable_until(view.bind_horizon(consumer), now=now) + UNNOTICED)
+            until = max(until, listing.bindable_until(view.bind_horizon(consumer), now=now) + unnoticed)
     return until
 
 

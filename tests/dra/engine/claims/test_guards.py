@@ -71,3 +71,17 @@ def test_that_guard_stays_until_the_binding_must_have_been_seen(seconds, form, g
     written = listed(plan)
     assert (written is None or "guards/train" in written) is guarded
     assert not guarded or plan.wake_at <= NOON - seconds + BIND_HORIZON + UNNOTICED
+
+
+@pytest.mark.parametrize(
+    ("seconds", "guarded"),
+    [
+        pytest.param(BIND_HORIZON - 1, True, id="the-deallocation-would-wait"),
+        pytest.param(BIND_HORIZON, False, id="the-next-write-would-free-the-claim"),
+    ],
+)
+def test_an_empty_list_gets_a_guard_only_as_long_as_the_deallocation_would_wait(seconds, guarded):
+    """Two writes would be made of one piece of news otherwise: machine, seed 197900."""
+    listings = {uid("a"): Listing(last=NOON - seconds, by_others=True)}
+    plan = decided(view(claim(), waiting("a"), listings=listings), policy=ALONGSIDE)
+    assert listed(plan) == (["guards/train"] if guarded else None)
