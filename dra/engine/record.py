@@ -336,7 +336,7 @@ class Record:
         )
 
     def _opens(self, claim: ResourceClaim) -> bool:
-        """Whether an entry lets unlisted pods in: a PodGroup's, or any but a pod's where the API has the KEP's fields."""
+        """Whether an entry lets unlisted pods in: a PodGroup's, or any but a pod's with the fields of the KEP."""
         return any(e.is_pod_group for e in claim.entries) or self._admits_any_pod(claim)
 
     def _admits_any_pod(self, claim: ResourceClaim) -> bool:

@@ -107,8 +107,8 @@ def deallocation_rule(view: ClaimView, policy: Policy, now: Instant, desired: De
         pods=len(late),
         seconds=int(max((_horizon(view, c) for c, _ in late), default=view.horizon)),
     )
-    # The guard keeps the edge: with an empty list nobody could tell this claim from one that is merely unused. Where the
-    # allocation lets any pod in, the field tells that, and a guard would go on letting pods in.
+    # The guard keeps the edge: with an empty list nobody could tell this claim from one that is merely unused. Where
+    # the allocation lets any pod in, its own field tells that, and a guard would go on letting pods in.
     return desired.but(guard=not view.any_pod).look_at(until).because(waits)
 
 
