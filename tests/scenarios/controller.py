@@ -27,7 +27,7 @@ INSTALLED: Final = (str(Path(sys.executable).with_name("dra-reserve")),)
 IMPATIENT: Final = (sys.executable, "-P", str(Path(__file__).with_name("impatient.py")))
 """The same command, which does not wait for minutes for pods that vanished."""
 
-READY_WITHIN: Final = 20.0
+READY_WITHIN: Final = 60.0
 """Seconds from start to ready: it reads the cluster and, if the one before was killed, waits for its lease."""
 
 

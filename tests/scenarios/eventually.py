@@ -15,7 +15,7 @@ T = TypeVar("T")
 INTERVAL: Final = 0.05
 """Seconds between two looks."""
 
-WITHIN: Final = 15.0
+WITHIN: Final = 60.0
 """Seconds after which a scenario says that something does not happen, unless it names a promise of its own."""
 
 QUOTED: Final = 8_000

@@ -36,7 +36,7 @@ Repaired = Callable[[Namespace], Awaitable[object]]
 ADVICE: Final = "advice"
 """Of a pod: no problem of an object, but what the nodes lack."""
 
-WITHIN: Final = 30.0
+WITHIN: Final = 90.0
 
 
 # What is broken; each returns what to explain.

@@ -31,7 +31,7 @@ from tests.scenarios.target import Capability, Mode, Target
 
 pytestmark = [pytest.mark.needs(Capability.KUBELET, Capability.COMPONENTS), pytest.mark.modes(Mode.ALONGSIDE)]
 
-WITHIN: Final = 30.0
+WITHIN: Final = 90.0
 """Seconds for what the kubelet does: it looks at everything every ten seconds, and backs off by ten."""
 
 ELSEWHERE: Final = [Path("/var/lib/kubelet"), Path("/run/containerd"), Path("/var/log/pods"), Path("/opt/containerd")]

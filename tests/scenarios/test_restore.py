@@ -28,7 +28,7 @@ from tests.scenarios.target import Capability, Mode
 
 pytestmark = [pytest.mark.cluster, pytest.mark.needs(Capability.COMPONENTS)]
 
-NOTICED_WITHIN: Final = 20.0
+NOTICED_WITHIN: Final = 60.0
 """Seconds from the restored server's first answer until our controller has ended."""
 
 

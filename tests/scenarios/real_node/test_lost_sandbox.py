@@ -49,7 +49,7 @@ async def test_an_unlisted_pod_is_listed_again_and_runs(
         await eventually(
             lambda: namespace.get(JOBS, "train"),
             until=lambda job: job["status"].get("ready") == 3,
-            within=30,
+            within=120,
             saying="all pods run",
         )
         pod = (await namespace.all(PODS))[0]
@@ -58,7 +58,7 @@ async def test_an_unlisted_pod_is_listed_again_and_runs(
         await eventually(
             lambda: namespace.get(CLAIMS, "train"),
             until=lambda claim: not is_listed(claim, uid),
-            within=30,
+            within=120,
             saying="pods that have started are not listed",
         )
         lost = time.monotonic()
@@ -66,7 +66,7 @@ async def test_an_unlisted_pod_is_listed_again_and_runs(
         await eventually(
             lambda: [each.pid for each in real_node.containers(namespace.name, name) if each.name],
             until=lambda pids: any(pid != before and pods.sees_gpu(pid) for pid in pids),
-            within=60,
+            within=120,
             saying="its container runs again, with the GPU",
         )
         took = time.monotonic() - lost

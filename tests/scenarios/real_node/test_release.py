@@ -54,7 +54,7 @@ async def test_what_a_kubelet_has_forgotten_is_given_back_by_hand(
 
     await namespace.delete(PODS, "holder")
     await eventually(
-        lambda: namespace.find(PODS, "holder"), until=lambda pod: pod is None, within=45, saying="it ended"
+        lambda: namespace.find(PODS, "holder"), until=lambda pod: pod is None, within=120, saying="it ended"
     )
     await namespace.delete(CLAIMS, "gpu")
     await eventually(

@@ -37,7 +37,7 @@ async def still_serves(namespace: Namespace, node: RealNode, holder: str, *, pid
 
 
 async def published(namespace: Namespace, node: RealNode) -> None:
-    await eventually(lambda: slices(namespace.api, node.name), within=30, saying="the GPUs are published again")
+    await eventually(lambda: slices(namespace.api, node.name), within=120, saying="the GPUs are published again")
 
 
 async def test_kubelet_restarts(namespace: Namespace, real_node: RealNode, holder: str) -> None:
@@ -67,7 +67,7 @@ async def test_kubelet_restarts_while_the_plugin_is_down(
     await eventually(
         lambda: slices(namespace.api, real_node.name),
         until=lambda found: not found,
-        within=45,
+        within=120,
         saying="nothing is published",
     )
     assert await pods.has_gpu(namespace, real_node, holder) == pid

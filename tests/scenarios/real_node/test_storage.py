@@ -51,7 +51,7 @@ async def test_a_truncated_checkpoint_is_refused_with_the_way_out(
     os.truncate(plugin.checkpoint, plugin.checkpoint.stat().st_size // 2)
 
     plugin.process.spawn()
-    await eventually(lambda: str(plugin.checkpoint) in plugin.log, within=30, saying="the log names the file")
+    await eventually(lambda: str(plugin.checkpoint) in plugin.log, within=120, saying="the log names the file")
     await pods.claim_gpu(namespace, "late")
     await namespace.create(objects.pod("late", pods.shape("late")))
     said = await refusal(namespace, "late", re.escape(str(plugin.checkpoint)))
