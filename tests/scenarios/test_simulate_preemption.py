@@ -112,6 +112,7 @@ async def _played(target: Target, team: Namespace, nodes: list[str], seed: int, 
             await namespace.create(each)
         for each in case.coming:
             await _counted(namespace, len(case.budgets))
+            await _caught_up(namespace)
             snapshot = await simulated.look(target.admin, nodes=nodes)
             said = simulated.fate(snapshot, each, namespace=namespace.name)
             before = {pod["metadata"]["name"] for pod in await namespace.all(PODS)}
@@ -174,6 +175,20 @@ async def _counted(namespace: Namespace, budgets: int) -> None:
 
     if budgets:
         await eventually(right, within=60, saying="budgets are counted")
+
+
+async def _caught_up(namespace: Namespace) -> None:
+    """Wait until the scheduler has judged a pod that came after all others.
+
+    Its watch shows pods in order, so its cache has by then when each pod began: victims are let back in that order, and
+    one that has not begun, as far as the scheduler knows, comes last.
+    """
+    nowhere = objects.PodShape(spec={"nodeSelector": {TEAM: "nowhere"}})
+    await namespace.create(objects.pod("last", nowhere))
+    await steps.pod_is(namespace, "last", steps.unschedulable, saying="the scheduler has judged it")
+    await namespace.delete(PODS, "last", grace_seconds=0)
+    gone = partial(namespace.find, PODS, "last")
+    await eventually(gone, until=lambda found: found is None, saying="it is gone")
 
 
 @pytest.mark.parametrize("count", [pytest.param(3, id="some"), pytest.param(100, id="many", marks=pytest.mark.long)])
