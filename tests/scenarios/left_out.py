@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 FOLDER: Final = "tests/scenarios"
+MARK: Final = "left out"
+"""The name of the part of the page."""
 
 
 class Collected:
@@ -77,7 +79,7 @@ def table(items: Iterable[pytest.Item]) -> str:
 
 def page(items: Iterable[pytest.Item]) -> str:
     """Return the page as it should be."""
-    return page_with(table(items), mark="left out")
+    return page_with(table(items), mark=MARK)
 
 
 def main(*arguments: str) -> None:
