@@ -120,7 +120,10 @@ NOBODY_ANSWERS = {
         r"-k deploy/(kustomize|kubelet-plugin|reservations)|-f deploy/policies/"
     ): "a plane has no admission policies",
     re.compile(r"rollout status daemonset"): "a plane only stores DaemonSets",
-    re.compile(r"^kubectl get podgroups"): "a plane has no PodGroups: tests/scenarios/behind_gates/test_pod_groups.py",
+    re.compile(
+        r"^kubectl (get|delete) podgroups"
+    ): "a plane has no PodGroups: tests/scenarios/behind_gates/test_pod_groups.py",
+    re.compile(r"\| kubectl delete --raw /apis/scheduling"): "it removes a PodGroup that no API server can decode",
     re.compile(r"^helm "): "there is no release of it on the plane; tests/deploy/test_chart.py reads such commands",
     re.compile(r"^kubectl dra preflight\b"): "a plane is no installation: tests/scenarios/test_preflight.py",
     re.compile(r"^kubectl dra adopt"): "the controller of a plane takes no lease: tests/scenarios/test_downgrade.py",
