@@ -132,7 +132,7 @@ def checked(body: _Json, *, api_version: str, kind: str) -> Object:
     """Return what is applied if it is an object of the kind; raises `Refusal` 400."""
     if not isinstance(body, dict):
         what = f"json: cannot unmarshal {word(body)} into Go value of type map[string]interface {{}}"
-        raise refusals.bad_request(f"error decoding YAML: error unmarshaling JSON: while decoding JSON: {what}")
+        raise refusals.bad_request(f"error decoding patch: error unmarshaling JSON: while decoding JSON: {what}")
     given = body.get("apiVersion") or "", body.get("kind") or ""
     if given != (api_version, kind):
         group, _, version = str(given[0]).rpartition("/")

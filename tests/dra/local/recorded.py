@@ -1,4 +1,4 @@
-"""Exchanges recorded from a real kube-apiserver 1.36.3, and the objects in them without what differs each time."""
+"""Exchanges recorded from a real kube-apiserver 1.37.1, and the objects in them without what differs each time."""
 
 import json
 from collections.abc import Iterator
