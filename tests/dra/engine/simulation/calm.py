@@ -94,6 +94,8 @@ def settle(cluster: Cluster) -> None:
         ends = (cycle.deadline for cycle in cluster.cycles if cycle.deadline > cluster.clock.now)
         cluster.advance(min([*replica.wakes.values(), *ends], default=until) - cluster.clock.now)
         pause = 1.0
+    if not cluster.setting.drivers:  # there is no rest then, and the scheduler may have allocated a claim just now
+        cluster.controller_works()
 
 
 def _turns(cluster: Cluster, seconds: float) -> float:

@@ -28,6 +28,10 @@ class ClaimHistory:
         versions = self._versions.get(name, ())
         return versions[index] if 0 <= index < len(versions) else None
 
+    def versions(self, name: str) -> tuple[ResourceClaim | None, ...]:
+        """Return all versions, the oldest first."""
+        return tuple(self._versions.get(name, ()))
+
     def current_until(self, name: str, index: int) -> Instant:
         """Return until when a version was the present one; for the present one that is now."""
         since = self._since.get(name, ())
