@@ -293,7 +293,9 @@ async def bound_to_a_silent_node(namespace: Namespace) -> str:
 async def a_jobs_pod_off_the_allocation(namespace: Namespace) -> str:
     await _claim(namespace, node="node-000")
     await _runs(namespace, name="first")
-    await namespace.create(objects.job("train", PodShape(claim="c", hold=True, spec={"nodeName": "node-001"})))
+    job = objects.job("train", PodShape(claim="c", hold=True, spec={"nodeName": "node-001"}))
+    job["spec"]["backoffLimit"] = 1  # a deleted pod counts as failed, and a Job that has failed makes no other
+    await namespace.create(job)
     pod = await eventually(lambda: _of_job(namespace), until=bool, saying="the Job has a pod")
     return f"pod/{pod['metadata']['name']}"
 
@@ -365,13 +367,14 @@ async def _of_job(namespace: Namespace) -> Json:
 
 
 async def another_pod(namespace: Namespace) -> object:
-    """The Job has made another pod."""
-    return await eventually(
-        lambda: namespace.all(PODS),
-        until=lambda pods: any(each["metadata"].get("deletionTimestamp") for each in pods) or len(pods) > 2,
-        within=WITHIN,
-        saying="the pod is being replaced",
-    )
+    """The Job has counted its pod as failed, and made another pod."""
+
+    async def replaced() -> bool:
+        job = await namespace.get(JOBS, "train")
+        pods = [each["metadata"] for each in await namespace.all(PODS) if each["metadata"]["name"].startswith("train-")]
+        return job["status"].get("failed") == 1 and any("deletionTimestamp" not in each for each in pods)
+
+    return await eventually(replaced, within=WITHIN, saying="the pod has been replaced")
 
 
 @dataclass(frozen=True, kw_only=True)
