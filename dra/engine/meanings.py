@@ -136,7 +136,7 @@ CODES: Final[Mapping[Code, Guidance]] = {
         "The pod is bound to a node that has not got the claim's devices; it is not listed and will not start.",
         "Somebody has set its `nodeName`, or another scheduler bound it without looking at claims.",
         "Delete the pod. Its controller makes another one, which is scheduled; a pod without a controller must be "
-        "created anew, without `nodeName`.",
+        "created anew, without `nodeName`. A Job counts the deletion as a failure (`backoffLimit`).",
     ),
     Code.SANDBOX_NOT_READY: Guidance(
         "The pod is bound and cannot start; others take its turn in the list meanwhile.",

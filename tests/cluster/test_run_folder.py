@@ -29,7 +29,7 @@ sys.stdin.read()
 def test_closing_ends_processes_and_their_children_and_removes_the_folder() -> None:
     with RunFolder() as folder:
         folder.process("parent", ["sh", "-c", "sleep 600 & exec sleep 600"]).start()
-        until(lambda: len(keeper.processes_of(folder.path)) == 2, within=5, saying="the child runs")
+        until(lambda: len(keeper.processes_of(folder.path)) == 2, within=60, saying="the child runs")
     assert keeper.processes_of(folder.path) == frozenset()
     assert not folder.path.exists()
 
@@ -40,9 +40,9 @@ def test_a_killed_run_is_cleaned_up_after() -> None:
     ) as run:
         assert run.stdout is not None
         folder = Path(run.stdout.readline().strip())
-        assert len(keeper.processes_of(folder)) == 1
+        until(lambda: len(keeper.processes_of(folder)) == 1, within=60, saying="its process shows its environment")
         run.kill()
-    until(lambda: not folder.exists(), within=5, saying="the keeper has removed the folder")
+    until(lambda: not folder.exists(), within=60, saying="the keeper has removed the folder")
     assert keeper.processes_of(folder) == frozenset()
 
 
@@ -65,7 +65,7 @@ def test_a_process_that_does_not_listen_is_killed_after_its_grace() -> None:
     with RunFolder() as folder:
         process = folder.process("deaf", ["sh", "-c", "trap '' TERM; echo deaf; while :; do sleep 1; done"], grace=0.1)
         process.start()
-        until(lambda: "deaf" in process.tail(), within=5, saying="it no longer listens")
+        until(lambda: "deaf" in process.tail(), within=60, saying="it no longer listens")
         assert process.stop() == -9
 
 

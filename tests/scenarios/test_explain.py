@@ -38,6 +38,11 @@ ADVICE: Final = "advice"
 
 WITHIN: Final = 90.0
 
+OFF_THE_ALLOCATION: Final = PodShape(claim="c", hold=True, spec={"nodeName": "node-001"})
+
+SEEN: Final = "scenario.dra/seen"
+"""Annotation of a pod that was there before anybody pasted a command."""
+
 
 # What is broken; each returns what to explain.
 
@@ -291,13 +296,20 @@ async def bound_to_a_silent_node(namespace: Namespace) -> str:
 
 
 async def a_jobs_pod_off_the_allocation(namespace: Namespace) -> str:
+    return await _off_the_allocation(namespace, objects.job("train", OFF_THE_ALLOCATION))
+
+
+async def a_deployments_pod_off_the_allocation(namespace: Namespace) -> str:
+    return await _off_the_allocation(namespace, objects.deployment("train", OFF_THE_ALLOCATION))
+
+
+async def _off_the_allocation(namespace: Namespace, workload: Json) -> str:
     await _claim(namespace, node="node-000")
     await _runs(namespace, name="first")
-    job = objects.job("train", PodShape(claim="c", hold=True, spec={"nodeName": "node-001"}))
-    job["spec"]["backoffLimit"] = 1  # a deleted pod counts as failed, and a Job that has failed makes no other
-    await namespace.create(job)
-    pod = await eventually(lambda: _of_job(namespace), until=bool, saying="the Job has a pod")
-    return f"pod/{pod['metadata']['name']}"
+    await namespace.create(workload)
+    (name,) = await eventually(lambda: _of_train(namespace), until=bool, saying="the workload has a pod")
+    await namespace.patch(PODS, name, {"metadata": {"annotations": {SEEN: "true"}}})
+    return f"pod/{name}"
 
 
 async def bound_and_not_listed(namespace: Namespace) -> str:
@@ -361,20 +373,15 @@ def _complete(job: Json) -> bool:
     return any(each["type"] == "Complete" for each in job["status"].get("conditions", ()))
 
 
-async def _of_job(namespace: Namespace) -> Json:
-    found = (each for each in await namespace.all(PODS) if each["metadata"]["name"].startswith("train-"))
-    return next(found, {})
+async def _of_train(namespace: Namespace) -> list[str]:
+    """Return the names of the pods of workload `train` that were not seen before."""
+    found = [each["metadata"] for each in await namespace.all(PODS) if each["metadata"]["name"].startswith("train-")]
+    return [each["name"] for each in found if SEEN not in each.get("annotations", {})]
 
 
 async def another_pod(namespace: Namespace) -> object:
-    """The Job has counted its pod as failed, and made another pod."""
-
-    async def replaced() -> bool:
-        job = await namespace.get(JOBS, "train")
-        pods = [each["metadata"] for each in await namespace.all(PODS) if each["metadata"]["name"].startswith("train-")]
-        return job["status"].get("failed") == 1 and any("deletionTimestamp" not in each for each in pods)
-
-    return await eventually(replaced, within=WITHIN, saying="the pod has been replaced")
+    """The controller of the pod has made another one."""
+    return await eventually(lambda: _of_train(namespace), until=bool, within=WITHIN, saying="there is another pod")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -429,7 +436,8 @@ def situation(prepare: Prepare, named: Trouble | str, outcome: Repaired | str, *
         situation(force_with_a_wrong_uid, Trouble.FORCE_IGNORED, "take the annotation off", "controller"),
         situation(force_against_a_pod, Trouble.FORCE_BLOCKED, "a of no controller", "controller"),
         situation(a_pod_off_the_allocation, Trouble.OFF_ALLOCATION, "create it anew"),
-        situation(a_jobs_pod_off_the_allocation, Trouble.OFF_ALLOCATION, another_pod),
+        situation(a_deployments_pod_off_the_allocation, Trouble.OFF_ALLOCATION, another_pod),
+        situation(a_jobs_pod_off_the_allocation, Trouble.OFF_ALLOCATION, "past its backoffLimit"),
         situation(a_pod_without_its_allocation, Trouble.ALLOCATION_LOST, "no controller"),
         situation(a_device_given_twice, Trouble.HELD_TWICE, "decide which claim keeps the device", "controller"),
         situation(a_gate_that_nobody_opens, Trouble.GATED, running, "quick"),

@@ -33,6 +33,15 @@ DELETE_POD: Final = Paste(
     "kubectl delete pods -n {namespace} --wait=false "
     "--field-selector metadata.name={name},spec.nodeName={node},status.phase=Pending"
 )
+DELETE_IF_SPARED: Final = Weigh(
+    "delete the pod, which will not start here: its controller, {owner}, makes another one. A Job counts the deletion "
+    "as a failure; past its backoffLimit the Job fails, and all its pods end"
+)
+"""In place of `DELETE_POD`, where a deletion is more to the controller than one pod less."""
+
+REPLACING: Final = frozenset({"daemonset", "replicaset", "replicationcontroller", "statefulset"})
+"""Kinds of controllers that make another pod in place of one that was deleted, and count nothing."""
+
 OPEN_GATE: Final = Paste(
     "kubectl patch pod -n {namespace} {name} --type=json -p "
     '\'[{{"op":"test","path":"/spec/schedulingGates","value":[{{"name":"reserve.dra/claim"}}]}},'
@@ -324,10 +333,17 @@ def found(problem: Problem, *, within: str | None = None) -> Remedy | None:
     """
     numbers, words = problem.numbers, WORDS[problem.trouble]
     remedy = words.remedy if all(numbers.get(each) for each in words.needs) else words.otherwise
+    if remedy is DELETE_POD and _kind(str(numbers.get("owner", ""))) not in REPLACING:
+        remedy = DELETE_IF_SPARED
     namespace = problem.subject.key[0]
     if isinstance(remedy, Paste) and within not in {None, namespace}:
         return Weigh(f"ask whoever runs namespace {namespace}: {problem.subject} is theirs")
     return _filled(remedy, numbers)
+
+
+def _kind(owner: str) -> str:
+    """Return the kind of a controller in the words of `explain.claims.owner_of`: "job train", "another job train"."""
+    return owner.removeprefix("another ").partition(" ")[0]
 
 
 def advised(advice: Advice) -> Remedy | None:

@@ -88,10 +88,17 @@ def test_a_text_names_the_object_first():
 
 
 def test_a_pod_that_does_not_start_is_deleted_only_while_it_does_not():
-    told = of_pod(Trouble.OFF_ALLOCATION, key=("ml", "a"), uid=Uid("u"), node="n1", claim="c", owner="job train")
+    told = of_pod(Trouble.OFF_ALLOCATION, key=("ml", "a"), uid=Uid("u"), node="n1", claim="c", owner="replicaset web")
     assert remedies.command(told) == (
         "kubectl delete pods -n ml --wait=false --field-selector metadata.name=a,spec.nodeName=n1,status.phase=Pending"
     )
+
+
+@pytest.mark.parametrize("owner", ["job train", "another job train", "pytorchjob train"])
+def test_a_pod_whose_deletion_may_fail_its_controller_is_not_deleted_by_a_pasted_command(owner):
+    told = of_pod(Trouble.OFF_ALLOCATION, key=("ml", "a"), uid=Uid("u"), node="n1", claim="c", owner=owner)
+    assert remedies.command(told) == ""
+    assert "backoffLimit" in words.remedy(told, within="ml").text
 
 
 def test_a_pod_that_nobody_makes_again_is_not_deleted_by_a_pasted_command():
