@@ -15,7 +15,7 @@ CALL_TIMEOUT = 45.0
 GET_INFO_TIMEOUT = 1.0
 
 
-async def until(condition, *, within=5.0, saying=""):
+async def until(condition, *, within=60.0, saying=""):
     """Return what a condition comes to, as soon as it is true."""
     try:
         async with asyncio.timeout(within):

@@ -135,6 +135,11 @@ async def test_who_it_is_is_told_within_a_second_while_many_claims_are_prepared(
         assert asked > 0
 
 
+def _listens(path):
+    with socket.socket(socket.AF_UNIX) as client:
+        return client.connect_ex(str(path)) == 0
+
+
 async def test_sockets_of_a_plugin_that_was_killed_are_replaced(node):
     (node.plugins / NAME).mkdir(mode=0o700)
     left = [node.registry / f"{NAME}-reg.sock", node.plugins / NAME / "dra.sock"]
@@ -144,6 +149,7 @@ async def test_sockets_of_a_plugin_that_was_killed_are_replaced(node):
             dead.bind(str(path))
     async with node.kubelet() as kubelet, node.plugin() as application:
         await until(lambda: kubelet.sockets() == [left[0]], saying="sockets of others are removed")
+        await until(lambda: _listens(left[0]), saying="its own socket is replaced")
         await kubelet.register(NAME)
         await until(lambda: application.served[0].publisher.synced, saying="all is done")
         assert [path.name for path in (node.plugins / NAME).glob("*.sock")] == ["dra.sock"]
