@@ -454,21 +454,26 @@ class Scheduler:
     def _unreserve(self, cycle: Cycle) -> Process[None]:
         """Forget what was chosen for the claims, as upstream by the claim's uid, whichever cycle has chosen it.
 
-        Two cases are told in docs/explanation/guarantees.md ("against kube-scheduler"), and are not played: the stock
-        controller, which frees a claim with the last pod of its list, and a cycle whose pod was never listed. No
-        controller knows that such a cycle has seen the claim, so whoever frees the claim meets that race.
+        Three cases are told in docs/explanation/guarantees.md ("against kube-scheduler"), and are not played: the stock
+        controller, which frees a claim with the last pod of its list; a cycle whose pod was never listed, since no
+        controller knows that the cycle has seen the claim; and a cycle whose pod was deleted meanwhile. That cycle
+        cannot bind any more, so nobody waits for it.
         """
         for name, claim in cycle.claims.items():
             if name in cycle.allocations:
                 self._cache[name] = self._history.newest(name)
-            if self._setting.stock or not self._ever_listed(claim, cycle.pod):
+            if self._setting.stock or not self._awaited(claim, cycle.pod):
                 self._forget_allocation(cycle, name)
             else:
                 self._in_flight.pop(claim.metadata.uid, None)
             if claim.status.allocation is not None and _lists_pod(claim, cycle.pod):
                 yield from _tried(send(partial(self._drop_entry, claim, cycle.pod)))
 
-    def _ever_listed(self, claim: ResourceClaim, pod: Pod) -> bool:
+    def _awaited(self, claim: ResourceClaim, pod: Pod) -> bool:
+        """Whether our controller waits for the pod's binding before it frees the claim."""
+        found = self._server.find(Pod, pod.metadata.key)
+        if found is None or found.metadata.uid != pod.metadata.uid:
+            return False
         versions = (v for v in self._history.versions(claim.metadata.name) if v is not None)
         return any(v.metadata.uid == claim.metadata.uid and _lists(v, pod) for v in versions)
 
