@@ -268,7 +268,7 @@ class Record:
         """
         if claim is None or not claim.entries:
             return frozenset()
-        if self._admits_any_pod(claim):
+        if claim.admits_any_pod:
             return frozenset((*self.stages[Stage.WAITING], *self.stages[Stage.GATED]))
         groups = {e.name for e in claim.entries if e.is_pod_group}
         if not groups:
@@ -337,12 +337,7 @@ class Record:
 
     def _opens(self, claim: ResourceClaim) -> bool:
         """Whether an entry lets unlisted pods in: a PodGroup's, or any but a pod's with the fields of the KEP."""
-        return any(e.is_pod_group for e in claim.entries) or self._admits_any_pod(claim)
-
-    def _admits_any_pod(self, claim: ResourceClaim) -> bool:
-        allocation = claim.status.allocation
-        any_pod = allocation is not None and allocation.reserved_for_any_pod
-        return bool(any_pod) and any(not entry.is_pod for entry in claim.entries)
+        return any(e.is_pod_group for e in claim.entries) or claim.admits_any_pod
 
     def _native_any_pod(self) -> bool:
         found = self.reservation

@@ -103,6 +103,16 @@ class ResourceClaim(Struct, frozen=True):
         return DELETE_PROTECTION in (self.metadata.finalizers or ())
 
     @property
+    def admits_any_pod(self) -> bool:
+        """Whether any referencing pod may use the claim, listed or not (KEP-5194): as long as an entry is not a pod's.
+
+        The scheduler adds no entry for such a pod, so its binding writes nothing on the claim.
+        """
+        allocation = self.status.allocation
+        any_pod = allocation is not None and allocation.reserved_for_any_pod
+        return bool(any_pod) and any(not entry.is_pod for entry in self.entries)
+
+    @property
     def controller(self) -> OwnerReference | None:
         """The owner reference that is marked as controller's, if any: there can be one."""
         return next((owner for owner in self.metadata.owner_references or () if owner.controller), None)

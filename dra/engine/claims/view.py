@@ -324,14 +324,6 @@ class ClaimView(msgspec.Struct, frozen=True, dict=True, kw_only=True):
         return self.reservation is not None and self.reservation.native and self.reservation.any_pod
 
     @property
-    def admits_any_pod(self) -> bool:
-        """Whether any referencing pod is let in, listed or not: as long as one entry is not a pod's, a guard included.
-
-        The scheduler of KEP-5194 adds no entry for such a pod, so its binding writes nothing on the claim.
-        """
-        return self.any_pod and any(not entry.reference.is_pod for entry in self.entries)
-
-    @property
     def unsure(self) -> bool:
         """Whether nobody can tell if the owner released the claim, or the mark is that of an equal allocation before.
 
@@ -359,7 +351,7 @@ class ClaimView(msgspec.Struct, frozen=True, dict=True, kw_only=True):
     @property
     def open(self) -> bool:
         """Whether an entry lets pods in that are not listed, so that binding them writes nothing on the claim."""
-        return bool(self.groups) or self.admits_any_pod
+        return bool(self.groups) or self.claim.admits_any_pod
 
     @property
     def closed_since(self) -> Instant | None:
@@ -394,7 +386,7 @@ class ClaimView(msgspec.Struct, frozen=True, dict=True, kw_only=True):
 
         Upstream compares the names of PodGroups only.
         """
-        if self.admits_any_pod:
+        if self.claim.admits_any_pod:
             return True
         return bool(consumer.gang) and consumer.gang in self.groups
 

@@ -344,12 +344,7 @@ def _listed(claim: ResourceClaim, pod: PlacedPod) -> bool:
 
 def _admitted(claim: ResourceClaim, pod: PlacedPod) -> bool:
     """Whether the pod may use the claim as it is: it is listed, or any pod may, and somebody keeps the reservation."""
-    allocation = claim.status.allocation
-    if allocation is None:
-        return False
-    if _listed(claim, pod):
-        return True
-    return bool(allocation.reserved_for_any_pod) and any(not entry.is_pod for entry in claim.entries)
+    return claim.status.allocation is not None and (_listed(claim, pod) or claim.admits_any_pod)
 
 
 def _status(claim: ResourceClaim, pod: PlacedPod, new: AllocationResult | None) -> dict[str, Any]:
