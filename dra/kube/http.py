@@ -67,7 +67,7 @@ class HttpTransport:
         async for part in answer.content.iter_any():
             size += len(part)
             if size > request.most:
-                answer.close()
+                _abandon(answer)
                 raise TooLong(request.path, request.most)
             parts.append(part)
         return b"".join(parts)
@@ -84,7 +84,7 @@ class HttpTransport:
                     raise_for(Response(answer.status, _headers(answer), await answer.read()), request.path)
             yield self._blocks(request, answer)
         finally:
-            answer.close()  # a release would wait for the rest of an answer that has no end
+            _abandon(answer)
 
     async def close(self) -> None:
         """Close all connections."""
@@ -184,6 +184,18 @@ def _refusal(error: Exception) -> str:
         plain = os.strerror(cause.errno) if isinstance(cause, ConnectionError) and cause.errno else shortened(cause)
         return f"cannot connect to {error.host}:{error.port}: {plain}"
     return shortened(error)
+
+
+def _abandon(answer: aiohttp.ClientResponse) -> None:
+    """Close the connection of an answer that is not read to its end, at once.
+
+    `aiohttp.ClientResponse.release` would wait for the rest of an answer that has no end, and `close` alone for the
+    server's part of the TLS shutdown: for 30 seconds on an API server that is gone, past the end of the event loop.
+    """
+    connection = answer.connection
+    if connection is not None and connection.transport is not None:
+        connection.transport.abort()
+    answer.close()
 
 
 def _successful(answer: aiohttp.ClientResponse) -> bool:

@@ -177,12 +177,18 @@ class Api:
             if not answer.ok:
                 raise ApiError(f"WATCH {path}", answer.status, _decode(await answer.text()))
             rest = b""
-            # Not `readline`: it gives up on lines above 64 KiB, and a claim with a full list is longer.
-            async for chunk in answer.content.iter_any():
-                *lines, rest = (rest + chunk).split(b"\n")
-                for line in filter(None, lines):
-                    event = json.loads(line)
-                    yield event["type"], event["object"]
+            try:
+                # Not `readline`: it gives up on lines above 64 KiB, and a claim with a full list is longer.
+                async for chunk in answer.content.iter_any():
+                    *lines, rest = (rest + chunk).split(b"\n")
+                    for line in filter(None, lines):
+                        event = json.loads(line)
+                        yield event["type"], event["object"]
+            finally:
+                # Else the connection waits for the TLS shutdown of an API server that the scenario may have stopped,
+                # longer than the event loop lives.
+                if answer.connection is not None and answer.connection.transport is not None:
+                    answer.connection.transport.abort()
 
 
 @asynccontextmanager

@@ -3,14 +3,18 @@
 import asyncio
 import contextlib
 import socket
+import ssl
+from ipaddress import IPv4Address
 
 import pytest
 from aiohttp import web
 
+from dra.kube.clock import SYSTEM
 from dra.kube.credentials import Access, Fixed
 from dra.kube.errors import Expired, Forbidden, TooLong, Unreachable
 from dra.kube.http import HttpTransport, probing_socket, user_agent
 from dra.kube.transport import Request
+from dra.local import certificates
 
 REAL_TIME = True  # sockets
 
@@ -298,6 +302,42 @@ async def test_closing_ends_streams():
             await anext(blocks)
     with pytest.raises(Unreachable, match="closed"):
         await transport.send(asking())
+
+
+async def test_a_stream_does_not_wait_for_the_tls_shutdown_of_a_server_that_stopped(tmp_path):
+    made = certificates.make(name="stopped", address=IPv4Address("127.0.0.1"), now=SYSTEM.wall())
+    (tmp_path / "both").write_text(made.key + made.certificate)
+    secured = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    secured.load_cert_chain(tmp_path / "both")
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        listening.settimeout(30)
+        answering = asyncio.create_task(asyncio.to_thread(_answer_and_stop, listening, secured))
+        host = f"https://127.0.0.1:{listening.getsockname()[1]}"
+        trusting = ssl.create_default_context(cadata=made.certificate)
+        transport = HttpTransport(Fixed(Access(host, tls=trusting)))
+        async with transport.stream(asking()) as blocks:
+            assert await anext(blocks) == b"a\n"
+        assert await answering == "closed"
+        await transport.close()
+
+
+def _answer_and_stop(listening, secured):
+    """Send the beginning of a watch; return how the connection ends to a server that takes no part in TLS any more."""
+    accepted, _ = listening.accept()
+    accepted.settimeout(30)
+    with secured.wrap_socket(accepted, server_side=True) as wrapped:
+        wrapped.recv(1 << 16)
+        wrapped.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\na\n\r\n")
+        with socket.socket(fileno=wrapped.detach()) as plain:
+            plain.settimeout(30)
+            try:
+                while plain.recv(1 << 16):
+                    pass
+            except TimeoutError:
+                return "open"
+            except ConnectionError:
+                pass
+            return "closed"
 
 
 async def test_a_token_is_in_no_text_of_an_error(unused_port):
