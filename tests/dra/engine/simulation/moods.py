@@ -267,8 +267,8 @@ CHOICES: Final[tuple[tuple[int, str, Choice], ...]] = (
     (4, "", lambda c, _: Decide(name=_name(c))),
     (6, "", lambda c, _: StepTurn(which=_which(c), fate=_fate(c))),
     (2, "", lambda c, _: Restart(what=c.choice(("controller", "scheduler", "watch")), which=c.randrange(6))),
-    (5, "", lambda _, __: Restart(what="writer")),
-    (16, "", lambda c, _: LateRequestArrives(which=_which(c))),
+    (8, "", lambda _, __: Restart(what="writer")),
+    (24, "", lambda c, _: LateRequestArrives(which=_which(c))),
 )
 """All moves: how often they come in a mood without preferences, the feature that they need, and how one is made."""
 
