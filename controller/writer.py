@@ -19,9 +19,11 @@ from controller.workloads import Workloads
 from dra.engine import patches
 from dra.engine.actions import (
     Action,
+    Annotate,
     ClaimWrite,
     Deallocate,
     DeleteClaim,
+    Enter,
     Kick,
     Look,
     LookUpNode,
@@ -51,6 +53,14 @@ from dra.model.references import ConsumerReference
 
 PARALLEL: Final = 32
 """Requests of one plan that are under way at a time: a window of 240 pods is ungated in eight rounds."""
+
+_WRITE_LABELS: Final[dict[type[ClaimWrite], str]] = {
+    SetReservedFor: "SetReservedFor",
+    Enter: "Enter",
+    Deallocate: "Deallocate",
+    Annotate: "Annotate",
+}
+"""Values of the label ``write``, which alerts and dashboards go by: no class name."""
 
 KICKS: Final = 3
 """Attempts to touch a pod; without, its kubelet looks again after a minute or more."""
@@ -145,7 +155,7 @@ class Writer:
             if isinstance(write, Deallocate):
                 await self._confirmation.ask(write)
             claim = await self._patch_claim(write, view, claim)
-            self._metrics.claim_writes.labels(type(write).__name__).inc()
+            self._metrics.claim_writes.labels(_WRITE_LABELS[type(write)]).inc()
             _log.debug("%s", patches.summary(write, view.claim))
             if isinstance(write, SetReservedFor):
                 self._metrics.observe_listed(view, write, now=self._clock.now())
