@@ -15,7 +15,7 @@ from typing import Any, Final
 from aiohttp import web
 
 from bench import stream
-from dra.kube.errors import raise_for
+from dra.kube.errors import raise_for_status
 from dra.kube.transport import Request, Response
 
 PODS: Final = "/api/v1/pods"
@@ -117,7 +117,7 @@ class Cluster:
     @asynccontextmanager
     async def stream(self, request: Request, /) -> AsyncIterator[AsyncIterator[bytes]]:
         """Watch; only pods and the claim ever change."""
-        raise_for(Response(200, {}, b""), request.path)
+        raise_for_status(Response(200, {}, b""), request.path)
         yield self._blocks(request.path)
 
     async def close(self) -> None:

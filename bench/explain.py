@@ -24,9 +24,9 @@ from typing import Any, Final
 
 from bench import readme
 from dra.kube.transport import JSON, MERGE_PATCH, Request, Response
-from dra.local.http import serving
-from dra.local.schemas.structures import Dialect
-from dra.local.server import ApiServer, Watch
+from localplane.https_server import serve_https
+from localplane.schemas.builtin_schemas import Dialect
+from localplane.server import ApiServer, WatchResponse
 
 MARK: Final = "explain"
 NAMESPACE: Final = "ml"
@@ -60,7 +60,7 @@ class Server:
         self._server = ApiServer(api=Dialect.STOCK)
         self.limits: Counter[str] = Counter()
 
-    async def handle(self, request: Request) -> Response | Watch:
+    async def handle(self, request: Request) -> Response | WatchResponse:
         """Answer, and note the page size of lists of many."""
         if request.method == "GET" and re.search(r"/(pods|nodes|resourceclaims|resourceslices)$", request.path):
             self.limits[request.query.get("limit", "none")] += 1
@@ -174,7 +174,7 @@ async def measure(chosen: argparse.Namespace) -> str:
         folder = Path(place)
         bundle = str(folder / "bundle.tgz")
         rows = []
-        async with serving(server.handle, folder=folder):
+        async with serve_https(server.handle, folder=folder):
             await asyncio.to_thread(started, folder, COMMANDS["audit"])  # compiles
             for name, words in [*COMMANDS.items(), (FROM_BUNDLE, ("explain", "claim", "c-00000", f"--from={bundle}"))]:
                 arguments = (*words, f"--file={bundle}") if name == "bundle" else words

@@ -19,7 +19,7 @@ from typing import IO, Any, Final, NamedTuple
 from grpc import aio
 
 from dra.wire import devicehealth
-from dra.wire.plugin import Claim, NodePrepareResourcesRequest, NodeUnprepareResourcesRequest, PluginClient
+from dra.wire.plugin import Claim, DraPluginClient, NodePrepareResourcesRequest, NodeUnprepareResourcesRequest
 from dra.wire.registration import InfoRequest, RegistrationClient, RegistrationStatus
 
 TIMEOUT: Final = 45.0
@@ -60,7 +60,7 @@ class Caller:
     """A kubelet's connection to one driver."""
 
     def __init__(self, channel: aio.Channel) -> None:
-        self._client = PluginClient(channel)
+        self._client = DraPluginClient(channel)
 
     async def each(self, claims: Iterable[Claim], *, at_a_time: int) -> Times:
         """Prepare and unprepare each claim, so many at a time."""
@@ -123,7 +123,7 @@ async def watched(endpoint: str) -> None:
     """Listen to the health of a driver's devices."""
     async with aio.insecure_channel(f"unix:{endpoint}") as channel:
         request = devicehealth.NodeWatchResourcesRequest()
-        async for _ in devicehealth.HealthClient(channel).node_watch_resources(request):
+        async for _ in devicehealth.DraResourceHealthClient(channel).node_watch_resources(request):
             pass
 
 

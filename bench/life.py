@@ -13,16 +13,16 @@ from http import HTTPStatus
 from random import Random
 from typing import Any, Final
 
-from dra.kube.tasks import beside
+from dra.kube.tasks import background_task
 from dra.kube.transport import JSON, Request, Response
-from dra.local.nodes.kubelets import Kubelets
-from dra.local.nodes.manifests import Container, Pod
-from dra.local.objects import decode, encode
-from dra.local.plane import roster
-from dra.local.plane.options import Options
-from dra.local.plane.plane import Plane
-from dra.local.scheduler.scheduler import Scheduler
 from dra.model.meta import Uid
+from localplane.nodes.kubelets import Kubelets
+from localplane.nodes.pod_types import Container, KubeletPod
+from localplane.objects import decode, encode
+from localplane.plane import components
+from localplane.plane.local_plane import LocalPlane
+from localplane.plane.options import PlaneOptions
+from localplane.scheduler.scheduler import Scheduler
 
 NODES: Final = 20
 LOOK: Final = 0.2
@@ -35,13 +35,13 @@ _RESOURCE: Final = "/apis/resource.k8s.io/v1"
 
 
 class Held:
-    """Containers that run until all are let go; a `dra.local.nodes.processes.Containers`."""
+    """Containers that run until all are let go; a `localplane.nodes.container_runtime.Containers`."""
 
     def __init__(self) -> None:
         self._running: dict[tuple[Uid, str], Callable[[int], None]] = {}
 
     def start(
-        self, pod: Pod, container: Container, ended: Callable[[int], None], *, devices: Sequence[str] = ()
+        self, pod: KubeletPod, container: Container, ended: Callable[[int], None], *, devices: Sequence[str] = ()
     ) -> None:
         """Take a container in."""
         del devices
@@ -67,17 +67,17 @@ class Life:
 
     def __init__(self, pods: int) -> None:
         self._pods = pods
-        options = Options(nodes=NODES, devices=0)
-        self._plane = Plane(options, chance=Random(1))  # noqa: S311 - to be the same each time
+        options = PlaneOptions(nodes=NODES, devices=0)
+        self._plane = LocalPlane(options, chance=Random(1))  # noqa: S311 - to be the same each time
         self._held = Held()
         self._go = asyncio.Event()
-        self._plane.add(roster.KUBELETS, self._kubelets)
-        self._plane.add(roster.SCHEDULER, self._scheduler)
+        self._plane.add(components.KUBELETS, self._kubelets)
+        self._plane.add(components.SCHEDULER, self._scheduler)
 
     async def measure(self) -> dict[str, float]:
         """Return the seconds of each stage, and pods a second."""
         found: dict[str, float] = {}
-        async with beside(self._plane.run(), name="plane"), asyncio.timeout(LIMIT):
+        async with background_task(self._plane.run(), name="plane"), asyncio.timeout(LIMIT):
             await self._plane.ready()
             began = time.perf_counter()
             await self._prepare()
@@ -141,11 +141,11 @@ class Life:
         return str(decode(answer.body)["metadata"]["uid"])
 
     async def _kubelets(self) -> None:
-        nodes = roster.specs(self._plane.options)
-        client, chance = self._plane.client(roster.KUBELETS), Random(2)  # noqa: S311
+        nodes = components.emulated_nodes(self._plane.options)
+        client, chance = self._plane.client(components.KUBELETS), Random(2)  # noqa: S311
         await Kubelets(client, nodes=nodes, clock=self._plane.clock, chance=chance, containers=self._held).run()
 
     async def _scheduler(self) -> None:
         await self._go.wait()
-        client, chance = self._plane.client(roster.SCHEDULER), Random(3)  # noqa: S311
+        client, chance = self._plane.client(components.SCHEDULER), Random(3)  # noqa: S311
         await Scheduler(client, clock=self._plane.clock, chance=chance).run()

@@ -25,13 +25,11 @@ import yaml
 from grpc import aio
 
 from bench.kubelet import registered
-from dra.kube.credentials import Access, Fixed
+from dra.kube.credentials import RestConfig, StaticCredentials
 from dra.kube.http import HttpTransport
 from dra.kube.resources import CLAIMS, NODES
-from dra.kube.tasks import beside
+from dra.kube.tasks import background_task
 from dra.kube.transport import JSON, MERGE_PATCH, Request
-from dra.local import http
-from dra.local.server import ApiServer, Watch
 from dra.wire import plugin
 from dra.wire.plugin import (
     Device,
@@ -42,12 +40,14 @@ from dra.wire.plugin import (
     NodeUnprepareResourcesRequest,
     NodeUnprepareResourcesResponse,
 )
-from kubeletplugin.application import Application, Options
-from kubeletplugin.claims import READS_AT_A_TIME
-from kubeletplugin.drivers.gpu.assembly import SIMULATED, assemble
-from kubeletplugin.drivers.gpu.devices import DRIVER
-from kubeletplugin.listening import Listener
-from kubeletplugin.serving import Folders
+from kubeletplugin.application import KubeletPluginOptions, PluginApplication
+from kubeletplugin.claims import MAX_CONCURRENT_READS
+from kubeletplugin.driver_runner import PluginDirectories
+from kubeletplugin.drivers.gpu.devices import DRIVER_NAME
+from kubeletplugin.drivers.gpu.gpu_driver_factory import SIMULATED_PREFIX, create_gpu_driver
+from kubeletplugin.socket_listener import SocketListener
+from localplane import https_server
+from localplane.server import ApiServer, WatchResponse
 
 NODE: Final = "n1"
 NAMESPACE: Final = "default"
@@ -77,9 +77,9 @@ def uid_of(claim: dict[str, Any]) -> str:
     return uid
 
 
-def folders(root: Path) -> Folders:
+def folders(root: Path) -> PluginDirectories:
     """Return the node's folders, which must exist on one with a kubelet."""
-    found = Folders(plugins=root / "plugins", registry=root / "registry", cdi=root / "cdi")
+    found = PluginDirectories(plugins=root / "plugins", registry=root / "registry", cdi=root / "cdi")
     for each in (found.plugins, found.registry):
         each.mkdir(exist_ok=True)
     return found
@@ -113,7 +113,7 @@ async def asked(server: ApiServer, method: str, path: str, body: dict[str, Any],
     """Ask a server in this process."""
     raw = json.dumps(body).encode()
     answer = await server.handle(Request(method=method, path=path, body=raw, content_type=content_type, timeout=30.0))
-    if isinstance(answer, Watch) or answer.status >= 300:  # noqa: PLR2004 - 2xx
+    if isinstance(answer, WatchResponse) or answer.status >= 300:  # noqa: PLR2004 - 2xx
         raise SystemExit(f"{method} {path}: {answer}")
     return json.loads(answer.body)
 
@@ -124,13 +124,13 @@ async def api(root: Path, ready: Callable[..., None], stopped: asyncio.Event) ->
     await asked(server, "POST", NODES.path(), {"metadata": {"name": NODE}})
     uids = []
     for index in range(COUNT):
-        requests = [{"name": "gpu", "exactly": {"deviceClassName": DRIVER}}]
+        requests = [{"name": "gpu", "exactly": {"deviceClassName": DRIVER_NAME}}]
         body = {"metadata": {"name": name(index)}, "spec": {"devices": {"requests": requests}}}
         uids.append(uid_of(await asked(server, "POST", CLAIMS.path(NAMESPACE), body)))
-        results = [{"request": "gpu", "driver": DRIVER, "pool": NODE, "device": f"gpu-{index}"}]
+        results = [{"request": "gpu", "driver": DRIVER_NAME, "pool": NODE, "device": f"gpu-{index}"}]
         status = {"status": {"allocation": {"devices": {"results": results}}}}
         await asked(server, "PATCH", CLAIMS.path(NAMESPACE, name(index), "status"), status, MERGE_PATCH)
-    async with http.serving(server.handle, folder=root) as endpoint:
+    async with https_server.serve_https(server.handle, folder=root) as endpoint:
         (root / _ACCESS).write_text(json.dumps({"url": endpoint.url, "token": endpoint.token}), encoding="utf-8")
         ready(uids=uids)
         await stopped.wait()
@@ -140,13 +140,15 @@ def transport(root: Path) -> HttpTransport:
     """Return the way to the server of `api`, without the seconds that reading a kubeconfig takes."""
     access = json.loads((root / _ACCESS).read_text(encoding="utf-8"))
     tls = ssl.create_default_context(cafile=root / "server.pem")
-    return HttpTransport(Fixed(Access(access["url"], f"Bearer {access['token']}", tls)))
+    return HttpTransport(StaticCredentials(RestConfig(access["url"], f"Bearer {access['token']}", tls)))
 
 
 async def served(root: Path, ready: Callable[..., None], stopped: asyncio.Event, *, sync: bool) -> None:
     """Run the plugin."""
-    driver = assemble(f"{SIMULATED}{inventory(root / 'inventory.yaml', COUNT)}", node=NODE, folder=root)
-    application = Application([driver], transport(root), Options(node=NODE, folders=folders(root)), sync=sync)
+    driver = create_gpu_driver(f"{SIMULATED_PREFIX}{inventory(root / 'inventory.yaml', COUNT)}", node=NODE, folder=root)
+    application = PluginApplication(
+        [driver], transport(root), KubeletPluginOptions(node=NODE, folders=folders(root)), sync=sync
+    )
     async with running(application):
         await until(lambda: application.served[0].publisher.synced)
         ready(socket=str(application.served[0].names.dra))
@@ -170,7 +172,7 @@ class Nothing:
                         request_names=["gpu"],
                         pool_name=NODE,
                         device_name="gpu-0",
-                        cdi_device_ids=[f"{DRIVER}/claim={claim.uid}-0"],
+                        cdi_device_ids=[f"{DRIVER_NAME}/claim={claim.uid}-0"],
                     )
                 ]
             )
@@ -194,7 +196,7 @@ class Reading(Nothing):
 
     def __init__(self, way: HttpTransport) -> None:
         self._way = way
-        self._turns = asyncio.Semaphore(READS_AT_A_TIME)
+        self._turns = asyncio.Semaphore(MAX_CONCURRENT_READS)
 
     async def node_prepare_resources(
         self,
@@ -211,9 +213,11 @@ class Reading(Nothing):
             await self._way.send(Request(method="GET", path=CLAIMS.path(namespace, claim), timeout=LIMIT))
 
 
-async def answering(root: Path, service: plugin.Plugin, ready: Callable[..., None], stopped: asyncio.Event) -> None:
+async def answering(
+    root: Path, service: plugin.DraPluginServicer, ready: Callable[..., None], stopped: asyncio.Event
+) -> None:
     """Serve what is no plugin."""
-    listener = Listener(
+    listener = SocketListener(
         root / "other.sock", option="FOLDER", services=lambda server: plugin.add_to_server(service, server)
     )
     await listener.open()
@@ -223,10 +227,10 @@ async def answering(root: Path, service: plugin.Plugin, ready: Callable[..., Non
 
 
 @contextlib.asynccontextmanager
-async def running(application: Application) -> AsyncIterator[None]:
+async def running(application: PluginApplication) -> AsyncIterator[None]:
     """Run a plugin for as long as the block lasts, registered with a kubelet: before, it publishes nothing."""
     (driver,) = application.served
-    async with beside(application.run(), name="plugin"):
+    async with background_task(application.run(), name="plugin"):
         await until(driver.names.registration.exists)
         await registered(driver.names.registration)
         yield

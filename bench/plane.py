@@ -25,8 +25,8 @@ from typing import Any, Final
 from bench import readme
 from bench.life import Life
 from dra.kube.transport import JSON, MERGE_PATCH, Request, Response
-from dra.local.server import ApiServer
-from dra.local.transport import LocalTransport
+from localplane.server import ApiServer
+from localplane.transport import LocalTransport
 
 MARK: Final = "plane"
 

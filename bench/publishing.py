@@ -17,8 +17,8 @@ from bench.node import NODE, folders, inventory, running, tell, transport, until
 from dra.kube.resources import SLICES
 from dra.kube.transport import JSON, Request, Response, Transport
 from dra.model.slices import ResourceSlice
-from kubeletplugin.application import Application, Options
-from kubeletplugin.drivers.gpu.assembly import SIMULATED, assemble
+from kubeletplugin.application import KubeletPluginOptions, PluginApplication
+from kubeletplugin.drivers.gpu.gpu_driver_factory import SIMULATED_PREFIX, create_gpu_driver
 
 TIMEOUT = 30.0
 
@@ -54,9 +54,9 @@ class Counting:
 async def published(root: Path, gpus: int) -> dict[str, Any]:
     """Publish so many GPUs; then one fails; then the same slices by hand. They stay on the server."""
     path = inventory(root / "inventory.yaml", gpus)
-    driver = assemble(f"{SIMULATED}{path}", node=NODE, folder=root)
+    driver = create_gpu_driver(f"{SIMULATED_PREFIX}{path}", node=NODE, folder=root)
     counting = Counting(transport(root))
-    application = Application([driver], counting, Options(node=NODE, folders=folders(root)))
+    application = PluginApplication([driver], counting, KubeletPluginOptions(node=NODE, folders=folders(root)))
     publisher = application.served[0].publisher
     began = time.perf_counter()
     async with running(application):

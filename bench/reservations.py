@@ -22,16 +22,16 @@ from typing import Final, NamedTuple, TypeVar
 import msgspec
 
 from bench import readme
-from controller.extender import advice, wire
-from controller.extender.picture import Picture
-from dra.api.reservations.model import Owner
-from dra.engine.reservations import filter as filtering
-from dra.engine.reservations.amounts import ONE, PODS, printed
-from dra.engine.reservations.books import Admission, Books
-from dra.engine.reservations.claimants import Claimant
-from dra.engine.reservations.holdings import Holding
+from controller.extender import protocol, verbs
+from controller.extender.scheduler_cache import SchedulerCache
+from dra.api.reservations.model import ReservationOwner
+from dra.engine.reservations import filters as filtering
+from dra.engine.reservations.accounting import AssumedPod, ReservationAccounting
+from dra.engine.reservations.amounts import NANOS_PER_UNIT, PODS, format_quantity
+from dra.engine.reservations.pod_info import PodInfo
+from dra.engine.reservations.reservation_info import ReservationInfo
 from dra.model.meta import ObjectMeta, Uid
-from dra.model.placement import Host, HostStatus
+from dra.model.scheduling import SchedulerNode, SchedulerNodeStatus
 
 T = TypeVar("T")
 
@@ -56,76 +56,89 @@ class Row(NamedTuple):
     p99: float
 
 
-def filled(nodes: int, reservations: int, *, workloads: int, chance: random.Random) -> Picture:
+def filled(nodes: int, reservations: int, *, workloads: int, chance: random.Random) -> SchedulerCache:
     """Return nodes that are half full."""
-    picture = Picture()
+    picture = SchedulerCache()
     books = picture.books
-    status = HostStatus(allocatable={"cpu": str(_CPUS), "memory": "256Gi", PODS: "110"})
+    status = SchedulerNodeStatus(allocatable={"cpu": str(_CPUS), "memory": "256Gi", PODS: "110"})
     for number in range(nodes):
-        picture.observe_node(Host(metadata=ObjectMeta(name=f"n{number}"), status=status))
+        picture.observe_node(SchedulerNode(metadata=ObjectMeta(name=f"n{number}"), status=status))
         for each in range(3):
-            taken = {"cpu": chance.randrange(2, 12) * ONE, "memory": chance.randrange(8, 40) * _GI * ONE, PODS: ONE}
+            taken = {
+                "cpu": chance.randrange(2, 12) * NANOS_PER_UNIT,
+                "memory": chance.randrange(8, 40) * _GI * NANOS_PER_UNIT,
+                PODS: NANOS_PER_UNIT,
+            }
             uid = Uid(f"p{number}-{each}")
-            books.observe_pod(Claimant(key=("other", uid), uid=uid, amounts=taken), node=f"n{number}")
+            books.observe_pod(PodInfo(key=("other", uid), uid=uid, amounts=taken), node=f"n{number}")
     for number in range(reservations):
-        held = {"cpu": chance.randrange(4, 17) * ONE, "memory": chance.randrange(8, 65) * _GI * ONE, PODS: ONE}
-        owner = Owner.model_validate({"labelSelector": {"matchLabels": {"job": f"w{number % workloads}"}}})
+        held = {
+            "cpu": chance.randrange(4, 17) * NANOS_PER_UNIT,
+            "memory": chance.randrange(8, 65) * _GI * NANOS_PER_UNIT,
+            PODS: NANOS_PER_UNIT,
+        }
+        owner = ReservationOwner.model_validate({"labelSelector": {"matchLabels": {"job": f"w{number % workloads}"}}})
         uid = Uid(f"r{number}")
-        holding = Holding(
+        holding = ReservationInfo(
             name=uid, uid=uid, node=f"n{number % nodes}", amounts=held, owners=(owner,), allocate_once=False
         )
         books.observe_reservation(holding)
     return picture
 
 
-def pods(count: int, *, workloads: int, chance: random.Random) -> list[Claimant]:
+def pods(count: int, *, workloads: int, chance: random.Random) -> list[PodInfo]:
     """Return pods, half of them owners."""
     found = []
     for number in range(count):
         job = f"w{chance.randrange(workloads)}" if number % 2 else NONE
-        taken = {"cpu": chance.randrange(1, 48000) * ONE // 1000, "memory": chance.randrange(1, 200) * _GI * ONE}
+        taken = {
+            "cpu": chance.randrange(1, 48000) * NANOS_PER_UNIT // 1000,
+            "memory": chance.randrange(1, 200) * _GI * NANOS_PER_UNIT,
+        }
         uid = Uid(f"new{number}")
-        found.append(Claimant(key=("ml", uid), uid=uid, amounts={**taken, PODS: ONE}, labels={"app": "x", "job": job}))
+        found.append(
+            PodInfo(key=("ml", uid), uid=uid, amounts={**taken, PODS: NANOS_PER_UNIT}, labels={"app": "x", "job": job})
+        )
     return found
 
 
-def with_books(books: Books, pod: Claimant) -> bool:
+def with_books(books: ReservationAccounting, pod: PodInfo) -> bool:
     """Filter and bind."""
     fits = books.filter(pod)
-    return bool(fits) and isinstance(books.admit(pod, fits[len(fits) // 2]), Admission)
+    return bool(fits) and isinstance(books.admit(pod, fits[len(fits) // 2]), AssumedPod)
 
 
-def naively(books: Books, pod: Claimant, names: list[str]) -> bool:
+def naively(books: ReservationAccounting, pod: PodInfo, names: list[str]) -> bool:
     """Ask every node."""
     rooms = (books.room(name) for name in names)
-    fits = [room.name for room in rooms if room is not None and filtering.check(room, pod).fits]
-    return bool(fits) and isinstance(books.admit(pod, fits[len(fits) // 2]), Admission)
+    fits = [room.name for room in rooms if room is not None and filtering.filter_node(room, pod).fits]
+    return bool(fits) and isinstance(books.admit(pod, fits[len(fits) // 2]), AssumedPod)
 
 
-def too_large(pod: Claimant) -> Claimant:
+def too_large(pod: PodInfo) -> PodInfo:
     """Return a pod that fits nowhere."""
-    return msgspec.structs.replace(pod, amounts={**pod.amounts, "cpu": pod.amounts["cpu"] + _CPUS * ONE})
+    return msgspec.structs.replace(pod, amounts={**pod.amounts, "cpu": pod.amounts["cpu"] + _CPUS * NANOS_PER_UNIT})
 
 
-def unplaced(pod: Claimant) -> Holding:
+def unplaced(pod: PodInfo) -> ReservationInfo:
     """Return a reservation that asks for as much as a pod."""
-    return Holding(name=pod.uid, uid=pod.uid, amounts=pod.amounts)
+    return ReservationInfo(name=pod.uid, uid=pod.uid, amounts=pod.amounts)
 
 
-def call(pod: Claimant, names: list[str]) -> bytes:
+def call(pod: PodInfo, names: list[str]) -> bytes:
     """Return what kube-scheduler sends."""
-    requests = {"cpu": printed(pod.amounts["cpu"]), "memory": printed(pod.amounts["memory"])}
+    requests = {"cpu": format_quantity(pod.amounts["cpu"]), "memory": format_quantity(pod.amounts["memory"])}
     metadata = {"namespace": pod.key[0], "name": pod.key[1], "uid": pod.uid, "labels": dict(pod.labels)}
     spec = {"containers": [{"name": "c", "resources": {"requests": requests}}]}
     return json.dumps({"Pod": {"metadata": metadata, "spec": spec}, "NodeNames": names}).encode()
 
 
-def answered(picture: Picture, body: bytes) -> None:
+def answered(picture: SchedulerCache, body: bytes) -> None:
     """Filter and prioritize, JSON to JSON."""
-    found = advice.sift(picture, *wire.filter_args(body))
+    found = verbs.filter_nodes(picture, *protocol.decode_filter_args(body))
     msgspec.json.encode(found)
     if found.node_names:
-        msgspec.json.encode(advice.rank(picture, *wire.filter_args(body)))
+        msgspec.json.encode(verbs.prioritize_nodes(picture, *protocol.decode_filter_args(body)))
 
 
 def measured(name: str, step: Callable[[T], object], given: Iterable[T]) -> Row:

@@ -22,7 +22,7 @@ import aiohttp
 
 from bench import stream
 from bench.cluster import GO, Cluster
-from dra.kube.tasks import beside
+from dra.kube.tasks import background_task
 from dra.model.meta import Uid
 
 POLL: Final = 0.002
@@ -69,16 +69,16 @@ class Stopwatch:
 async def ours(url: str, pods: int, events: int) -> dict[str, Any]:
     """Run the whole controller, as ``dra-reserve controller`` does."""
     from controller.application import Application  # noqa: PLC0415 - the other subject must not pay for it
-    from dra.api.configuration import Configuration  # noqa: PLC0415
-    from dra.kube.credentials import Access, Fixed  # noqa: PLC0415
+    from dra.api.configuration import ControllerConfiguration  # noqa: PLC0415
+    from dra.kube.credentials import RestConfig, StaticCredentials  # noqa: PLC0415
     from dra.kube.http import HttpTransport  # noqa: PLC0415
 
-    configuration = Configuration.model_validate(
+    configuration = ControllerConfiguration.model_validate(
         {"leaderElection": {"enabled": False}, "probes": {"port": 0}, "metrics": {"port": 0}}
     )
     inside = None if url else Cluster(pods=pods, events=events)
     before = resident()
-    application = Application(configuration, inside or HttpTransport(Fixed(Access(url))))
+    application = Application(configuration, inside or HttpTransport(StaticCredentials(RestConfig(url))))
     sample = application.metrics.registry.get_sample_value
 
     def decisions() -> float:
@@ -88,7 +88,7 @@ async def ours(url: str, pods: int, events: int) -> dict[str, Any]:
         return sample("dra_reserve_claim_writes_total", {"write": "SetReservedFor"}) or 0.0
 
     watch = Stopwatch()
-    async with beside(application.run(), name="controller"):
+    async with background_task(application.run(), name="controller"):
         await until(lambda: sample("dra_reserve_leading") == 1.0)
         found = {"rss_before_mib": before, **watch.lap("list")}
         await until(lambda: decisions() > 0)
@@ -138,7 +138,7 @@ async def kopfs(url: str, pods: int, events: int) -> dict[str, Any]:
     before = resident()
     watch = Stopwatch()
     working = kopf.operator(registry=registry, settings=settings, standalone=True, clusterwide=True)
-    async with beside(working, name="operator") as running:
+    async with background_task(working, name="operator") as running:
         await until(lambda: len(seen) == pods or running.done())
         found = {"rss_before_mib": before, **watch.lap("list"), "rss_mib": resident()}
         await asyncio.sleep(1.0)

@@ -9,40 +9,39 @@ from typing import Final
 
 import msgspec
 
-from controller.claims import ClaimLoop
+from controller.claim_events import ClaimEvents
+from controller.claim_generation import ClaimGenerationLoop
+from controller.claim_informers import ClaimInformers
+from controller.claim_loop import ClaimLoop
+from controller.claim_writer import ClaimWriter
 from controller.eviction import Evictor
-from controller.generation import GenerationLoop
 from controller.leadership import Leadership
-from controller.metrics import Metrics
-from controller.placements import PlacementReader
-from controller.publisher import Publisher
-from controller.queue import Queue
+from controller.metrics import ControllerMetrics
+from controller.placement_reader import PlacementReader
 from controller.reservations.loop import ReservationLoop
-from controller.taints import TaintWatches
-from controller.templates import TemplateWatches
-from controller.watches import Watches
-from controller.workloads import Workloads
-from controller.writer import Writer
-from dra.api.configuration import Configuration, Mode
-from dra.cel.rules import MalformedRuleError, Rule
-from dra.engine import census
-from dra.engine.claims import policy
+from controller.taint_informers import TaintInformers
+from controller.template_informers import TemplateInformers
+from controller.workload_informers import WorkloadInformers
+from controller.workqueue import WorkQueue
+from dra.api.configuration import ControllerConfiguration, ControllerMode
+from dra.cel.object_rules import CompiledRule, MalformedRuleError
+from dra.engine.claims import device_counts, policy
+from dra.engine.claims.claim_cache import ClaimCache
 from dra.engine.claims.policy import Policy
-from dra.engine.reasons import Reason
-from dra.engine.world import World
-from dra.kube import series
+from dra.engine.claims.reasons import Reason
+from dra.kube import event_correlator
 from dra.kube.client import Client
 from dra.kube.clock import SYSTEM, Clock
-from dra.kube.election import Terms
-from dra.kube.events import Recorder
-from dra.kube.lease import Election
-from dra.kube.limits import Limiter
+from dra.kube.event_correlator import EventRecord, Regarding
+from dra.kube.events import EventRecorder
+from dra.kube.leader_election import LeaderElector
+from dra.kube.lease_rules import ElectionTimings
+from dra.kube.rate_limiter import RateLimiter
 from dra.kube.resources import CLAIMS, POD_GROUPS, PODS
-from dra.kube.series import Fact, Regarding
-from dra.kube.tasks import beside
+from dra.kube.tasks import background_task
 from dra.kube.transport import Transport
 from dra.model.references import GroupResource, MalformedReferenceError
-from dra.telemetry.endpoints import Endpoints
+from dra.telemetry.telemetry_server import TelemetryServer
 
 ACTION: Final = "Reserve"
 """What all our Events are about, in the field that tells."""
@@ -54,29 +53,29 @@ class MalformedConfigurationError(ValueError):
     """A configuration that is well-formed but cannot be meant."""
 
 
-def policy_of(configuration: Configuration) -> Policy:
+def policy_from(configuration: ControllerConfiguration) -> Policy:
     """Return the policy of a configuration: modes are values, not branches."""
-    chosen = policy.REPLACE if configuration.mode is Mode.REPLACE else policy.ALONGSIDE
+    chosen = policy.REPLACE if configuration.mode is ControllerMode.REPLACE else policy.ALONGSIDE
     return msgspec.structs.replace(
         chosen, release_finished=configuration.release_finished, evict=configuration.device_taint_eviction
     )
 
 
-def rules_of(configuration: Configuration) -> Mapping[GroupResource, Rule]:
+def compiled_rules(configuration: ControllerConfiguration) -> Mapping[GroupResource, CompiledRule]:
     """Return the compiled release rules; raises MalformedConfigurationError naming the rule."""
     rules = {}
     for resource, expression in configuration.rules().items():
         try:
-            rules[GroupResource.parse(resource)] = Rule(expression)
+            rules[GroupResource.parse(resource)] = CompiledRule(expression)
         except (MalformedReferenceError, MalformedRuleError) as error:
             raise MalformedConfigurationError(f"releaseRules: {resource}: {error}") from error
     return rules
 
 
-class EventRecorder:
+class ReasonEventRecorder:
     """Turns reasons into the facts of the event recorder."""
 
-    def __init__(self, recorder: Recorder) -> None:
+    def __init__(self, recorder: EventRecorder) -> None:
         self._recorder = recorder
 
     def record(self, reason: Reason) -> None:
@@ -91,20 +90,20 @@ class EventRecorder:
             uid=reason.subject.uid,
         )
         self._recorder.record(
-            Fact(
+            EventRecord(
                 regarding=regarding,
                 reason=reason.code.value,
                 action=ACTION,
                 note=reason.note,
-                severity=series.Severity(reason.severity.value),
+                severity=event_correlator.EventType(reason.severity.value),
             )
         )
 
 
-class Told:
+class ReservationListener:
     """Takes what is seen of reservations to those who keep their claims."""
 
-    def __init__(self, world: World, woken: Callable[[], None], *, holds_devices: bool) -> None:
+    def __init__(self, world: ClaimCache, woken: Callable[[], None], *, holds_devices: bool) -> None:
         self.holds_devices = holds_devices
         self.observe_reservation = world.observe_reservation
         self.reservation_unreadable = world.reservation_unreadable
@@ -116,32 +115,34 @@ class Application:
     """One controller process on one API server."""
 
     def __init__(
-        self, configuration: Configuration, transport: Transport, *, clock: Clock = SYSTEM, identity: str = ""
+        self, configuration: ControllerConfiguration, transport: Transport, *, clock: Clock = SYSTEM, identity: str = ""
     ) -> None:
         """``identity`` tells this process from all others; without one, it is the host with something random."""
-        self.metrics = Metrics()
-        self.world = World()
+        self.metrics = ControllerMetrics()
+        self.world = ClaimCache()
         if configuration.reservations:
             self.world.follow_reservations()
         self._acting = False
         self._clock = clock
         self._transport = transport
-        limiter = Limiter(configuration.qps, configuration.burst, clock=clock)
+        limiter = RateLimiter(configuration.qps, configuration.burst, clock=clock)
         client = Client(transport, limiter, clock=clock, observer=self.metrics.request)
         identity = identity or f"{socket.gethostname()}_{secrets.token_hex(4)}"
         self._election = _election(configuration, client, identity, clock)
         leadership = Leadership(self._election)
-        self._recorder = Recorder(client, instance=identity, clock=clock, discarding=self.metrics.events_discarded.inc)
-        rules = rules_of(configuration)
+        self._recorder = EventRecorder(
+            client, instance=identity, clock=clock, discarding=self.metrics.events_discarded.inc
+        )
+        rules = compiled_rules(configuration)
         self.world.always_follow(frozenset(rules))
-        self._workloads = Workloads(client, world=self.world, rules=rules, woken=self._wake, clock=clock)
-        self._watches = Watches(client, world=self.world, clock=clock, woken=self._wake)
-        self._taints = TaintWatches(client, world=self.world, clock=clock, woken=self._wake)
-        self._templates = TemplateWatches(client, owners=self.world.owners, clock=clock, woken=self._wake)
-        self._policy = policy_of(configuration)
-        publisher = Publisher(EventRecorder(self._recorder), self.metrics)
+        self._workloads = WorkloadInformers(client, world=self.world, rules=rules, woken=self._wake, clock=clock)
+        self._watches = ClaimInformers(client, world=self.world, clock=clock, woken=self._wake)
+        self._taints = TaintInformers(client, world=self.world, clock=clock, woken=self._wake)
+        self._templates = TemplateInformers(client, owners=self.world.owners, clock=clock, woken=self._wake)
+        self._policy = policy_from(configuration)
+        publisher = ClaimEvents(ReasonEventRecorder(self._recorder), self.metrics)
         self._placements = PlacementReader(client, world=self.world, clock=clock, woken=self._wake)
-        writer = Writer(
+        writer = ClaimWriter(
             client,
             world=self.world,
             clock=clock,
@@ -152,7 +153,7 @@ class Application:
         )
         self._loop = ClaimLoop(
             world=self.world,
-            queue=Queue(clock),
+            queue=WorkQueue(clock),
             writer=writer,
             publisher=publisher,
             metrics=self.metrics,
@@ -169,7 +170,7 @@ class Application:
                 leadership=leadership,
             ),
         )
-        self._generation = GenerationLoop(
+        self._generation = ClaimGenerationLoop(
             client,
             world=self.world,
             publisher=publisher,
@@ -184,16 +185,16 @@ class Application:
                 nodes=self._watches.nodes,
                 clock=clock,
                 leadership=leadership,
-                listener=Told(self.world, self._wake, holds_devices=self._policy.generate_claims),
+                listener=ReservationListener(self.world, self._wake, holds_devices=self._policy.generate_claims),
                 placeholders=configuration.placeholders,
             )
             if configuration.reservations
             else None
         )
-        self.metrics.count_devices(lambda: census.count(self.world) if self._acting else None)
+        self.metrics.count_devices(lambda: device_counts.count_devices(self.world) if self._acting else None)
         if self._policy.generate_claims:  # beside the stock controller, these are its own to tell
             self.metrics.count_claims(lambda: self.world.claims() if self._acting else ())
-        self._endpoints = Endpoints(
+        self._endpoints = TelemetryServer(
             probes=configuration.probes,
             metrics=configuration.metrics,
             registry=self.metrics,
@@ -211,7 +212,7 @@ class Application:
             for name, address in endpoints.addresses.items():
                 _log.info("%s on http://%s", name, address)
             try:
-                async with beside(self._recorder.run(), name="events"):
+                async with background_task(self._recorder.run(), name="events"):
                     await self._work()
             finally:
                 await self._recorder.close()
@@ -248,7 +249,7 @@ class Application:
             await asyncio.shield(self._election.release())
 
     async def _act(self) -> None:
-        self.world.started_watching(now=self._clock.now())
+        self.world.mark_synced(now=self._clock.now())
         self._acting = True
         self.metrics.leading.set(1)
         self._workloads.follow()
@@ -270,7 +271,7 @@ class Application:
         await self._templates.synced()
         if self._reservations is not None:
             await self._reservations.synced()
-        self.world.owners.start_over()
+        self.world.owners.mark_all_dirty()
         self._generation.wake()
         await self._generation.run()
 
@@ -298,15 +299,17 @@ class Application:
             self.world.owners.dirty.clear()
 
 
-def _election(configuration: Configuration, client: Client, identity: str, clock: Clock) -> Election | None:
+def _election(
+    configuration: ControllerConfiguration, client: Client, identity: str, clock: Clock
+) -> LeaderElector | None:
     settings = configuration.leader_election
     if not settings.enabled:
         return None
     try:
-        terms = Terms(
-            duration=settings.lease_seconds, renew_within=settings.renew_seconds, retry=settings.retry_seconds
+        terms = ElectionTimings(
+            duration=settings.lease_seconds, renew_deadline=settings.renew_seconds, retry=settings.retry_seconds
         )
     except ValueError as error:
         raise MalformedConfigurationError(f"leaderElection: {error}") from error
     key = (settings.namespace, settings.name)
-    return Election(client, key=key, identity=identity, terms=terms, clock=clock)
+    return LeaderElector(client, key=key, identity=identity, terms=terms, clock=clock)

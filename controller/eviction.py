@@ -7,21 +7,21 @@ import logging
 from functools import partial
 from typing import Final
 
+from controller.claim_events import ClaimEvents
+from controller.claim_writer import PartialFailureError, run_in_parallel
 from controller.leadership import Leadership
-from controller.metrics import Metrics
-from controller.publisher import Publisher
-from controller.writer import PartlyDoneError, together
-from dra.engine import eviction
-from dra.engine.actions import Evict, Plan
+from controller.metrics import ControllerMetrics
+from dra.engine.claims import eviction
+from dra.engine.claims.actions import ClaimPlan, EvictPod
+from dra.engine.claims.claim_cache import ClaimCache
 from dra.engine.claims.policy import Policy
 from dra.engine.instants import Instant
-from dra.engine.world import World
 from dra.kube.backoff import Backoff
 from dra.kube.client import WRITE_TIMEOUT, Client
-from dra.kube.clock import Clock, second_time
+from dra.kube.clock import Clock, rfc3339
 from dra.kube.errors import ApiError, Conflict, NotFound
 from dra.kube.resources import PODS
-from dra.model.meta import Key, PartialObject
+from dra.model.meta import Key, PartialObjectMetadata
 from dra.model.pods import DISRUPTION_TARGET, Pod, PodCondition
 
 CONDITION: Final = PodCondition(
@@ -45,9 +45,9 @@ class Evictor:
         self,
         client: Client,
         *,
-        world: World,
-        publisher: Publisher,
-        metrics: Metrics,
+        world: ClaimCache,
+        publisher: ClaimEvents,
+        metrics: ControllerMetrics,
         policy: Policy,
         clock: Clock,
         leadership: Leadership,
@@ -65,8 +65,10 @@ class Evictor:
         """Evict the pods of a claim that are due; return when to look again. Failures are logged, not raised."""
         try:
             plan = self._decide(key)
-            await together([partial(self._evict, action) for action in plan.actions if isinstance(action, Evict)])
-        except (ApiError, PartlyDoneError) as error:
+            await run_in_parallel(
+                [partial(self._evict, action) for action in plan.actions if isinstance(action, EvictPod)]
+            )
+        except (ApiError, PartialFailureError) as error:
             pause = self._pause(key)
             _log.warning("claim %s/%s: not all pods evicted, again in %.1f s: %s", *key, pause, error)
         except Exception:  # noqa: BLE001 - one claim must not stop all others
@@ -82,16 +84,16 @@ class Evictor:
         """Return the pause after one more failure in a row."""
         return self._failing.setdefault(key, Backoff(*RETRY)).next()
 
-    def _decide(self, key: Key) -> Plan:
+    def _decide(self, key: Key) -> ClaimPlan:
         claim, now = self._world.claim(key), self._clock.now()
         if claim is None or not self._world.taints.on(claim.status.allocation):
-            return Plan()  # nearly always, and a view costs
+            return ClaimPlan()  # nearly always, and a view costs
         view = self._world.view(key, now=now)
         if view is None:
-            return Plan()
+            return ClaimPlan()
         return eviction.decide(view, policy=self._policy, now=now, wall=self._clock.wall().timestamp())
 
-    async def _evict(self, action: Evict) -> None:
+    async def _evict(self, action: EvictPod) -> None:
         try:
             pod = await self._client.get(PODS, action.pod, Pod)
             if pod.metadata.uid != action.uid:
@@ -117,13 +119,13 @@ class Evictor:
             "status": CONDITION.status,
             "reason": CONDITION.reason,
             "message": CONDITION.message,
-            "lastTransitionTime": second_time(self._clock.wall()),
+            "lastTransitionTime": rfc3339(self._clock.wall()),
         }
         await self._client.merge_patch(
             PODS,
             pod.metadata.key,
             {"status": {"conditions": [condition]}},
-            model=PartialObject,
+            model=PartialObjectMetadata,
             subresource="status",
             strategic=True,
             uid=pod.metadata.uid,

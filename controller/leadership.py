@@ -1,18 +1,18 @@
 """Who may act, and how long: what the writer asks before each write."""
 
 from dra.engine.instants import NEVER, Instant
-from dra.kube.lease import Election
+from dra.kube.leader_election import LeaderElector
 
 
 class Leadership:
     """Without election: always, at once."""
 
-    def __init__(self, election: Election | None = None) -> None:
+    def __init__(self, election: LeaderElector | None = None) -> None:
         self._election = election
 
     def write_until(self) -> Instant:
         """Return the deadline of all writes begun now."""
-        return NEVER if self._election is None else self._election.may_write_until
+        return NEVER if self._election is None else self._election.write_deadline
 
     def within(self, longest: float, *, now: Instant) -> float:
         """Return how long a write that begins now may take: it must be over before our lease can be."""

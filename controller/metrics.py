@@ -8,24 +8,24 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from dra.engine.actions import SetReservedFor
-from dra.engine.census import Census, HeldBy
+from dra.engine.claims.actions import SetReservedFor
+from dra.engine.claims.device_counts import DeviceCounts, HeldBy
+from dra.engine.claims.generation.claim_owners import ClaimOwnerKind
+from dra.engine.claims.reasons import Code
 from dra.engine.claims.view import ClaimView
-from dra.engine.generation.owners import OwnerKind
+from dra.engine.claims.window import UNLISTED
+from dra.engine.devices.taints import TaintSource
 from dra.engine.instants import Instant
-from dra.engine.reasons import Code
-from dra.engine.taints import Source
-from dra.engine.window import UNLISTED
 from dra.model.claims import EXTENDED_RESOURCE_CLAIM, POD_CLAIM_NAME, ResourceClaim
 from dra.model.references import POD_GROUPS
-from dra.model.templates import asks_for_admin_access
-from dra.telemetry import dropped, exposition
+from dra.model.templates import requests_admin_access
+from dra.telemetry import connection_metrics, exposition
 
-_SECONDS: Final = (0.05, 0.1, 0.25, 0.5, 1.0, 1.5, 2.5, 5.0, 10.0, 30.0, 60.0)
-_COST: Final = (0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5)
+_WAIT_BUCKETS: Final = (0.05, 0.1, 0.25, 0.5, 1.0, 1.5, 2.5, 5.0, 10.0, 30.0, 60.0)
+_COST_BUCKETS: Final = (0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5)
 
 
-class ClaimCensus(Collector):
+class ClaimCollector(Collector):
     """How many claims there are, named and labelled as kube-controller-manager's of 1.37, and of 1.36 and before."""
 
     NAMES: Final = ("dynamic_resource_allocation_resource_claims", "resourceclaim_controller_resource_claims")
@@ -37,9 +37,9 @@ class ClaimCensus(Collector):
         """Count anew: half a millisecond per thousand claims."""
         found = collections.Counter(
             (
-                _word(claim.status.allocation is not None),
-                _word(asks_for_admin_access(claim.spec.devices)),
-                _source(claim),
+                _boolean_label(claim.status.allocation is not None),
+                _boolean_label(requests_admin_access(claim.spec.devices)),
+                _claim_source(claim),
             )
             for claim in self._claims()
         )
@@ -55,10 +55,10 @@ class ClaimCensus(Collector):
             yield family
 
 
-class DeviceCensus(Collector):
+class DeviceCollector(Collector):
     """How full it is, held by what, and how many pods wait."""
 
-    def __init__(self, count: Callable[[], Census | None]) -> None:
+    def __init__(self, count: Callable[[], DeviceCounts | None]) -> None:
         self._count = count
 
     def collect(self) -> Iterator[Metric]:
@@ -92,17 +92,17 @@ class DeviceCensus(Collector):
         yield from (held, offered, pods)
 
 
-def _word(truth: bool) -> str:  # noqa: FBT001 - the value is the subject
+def _boolean_label(truth: bool) -> str:  # noqa: FBT001 - the value is the subject
     return "true" if truth else "false"
 
 
-def _source(claim: ResourceClaim) -> str:
+def _claim_source(claim: ResourceClaim) -> str:
     if claim.metadata.annotation(EXTENDED_RESOURCE_CLAIM) == "true":
         return "extended_resource"
     return "resource_claim_template" if claim.metadata.annotation(POD_CLAIM_NAME) else ""
 
 
-class Metrics:
+class ControllerMetrics:
     """All metrics of one controller, in a registry of their own: tests start several in one process."""
 
     def __init__(self) -> None:
@@ -150,12 +150,12 @@ class Metrics:
             ["method", "resource", "code"],
             registry=self.registry,
         )
-        self.dropped = dropped.observer(self.registry, "probes", "metrics")
+        self.dropped = connection_metrics.dropped_connections_observer(self.registry, "probes", "metrics")
         self.listing = Histogram(
             "dra_reserve_pod_listing_seconds",
             "From the first sight of a pod and its allocated claim to its first entry, by whether the list had room",
             ["room"],
-            buckets=_SECONDS,
+            buckets=_WAIT_BUCKETS,
             registry=self.registry,
         )
         self.creations = Counter(
@@ -171,7 +171,7 @@ class Metrics:
             registry=self.registry,
         )
         self.decision = Histogram(
-            "dra_reserve_decision_seconds", "What one decision costs", buckets=_COST, registry=self.registry
+            "dra_reserve_decision_seconds", "What one decision costs", buckets=_COST_BUCKETS, registry=self.registry
         )
         self.queue = Gauge(
             "dra_reserve_queue_length", "Claims with a decision ahead, due or later", registry=self.registry
@@ -183,23 +183,23 @@ class Metrics:
         )
         for code in Code:
             self.reasons.labels(code.value)
-        for source in Source:
+        for source in TaintSource:
             self.evicted.labels(source.value)
 
-    def created(self, status: Literal["success", "failure"], *, admin_access: bool, owner: OwnerKind) -> None:
+    def created(self, status: Literal["success", "failure"], *, admin_access: bool, owner: ClaimOwnerKind) -> None:
         """Count one creation of a claim from a template for a pod or PodGroup."""
-        admin = _word(admin_access)
-        group = POD_GROUPS.group if owner is OwnerKind.POD_GROUP else ""
+        admin = _boolean_label(admin_access)
+        group = POD_GROUPS.group if owner is ClaimOwnerKind.POD_GROUP else ""
         self.creations.labels(status, admin, group, owner.value).inc()
         self.creations_before.labels(status, admin).inc()
 
     def count_claims(self, claims: Callable[[], Iterable[ResourceClaim]]) -> None:
         """Tell at each scrape how many claims there are."""
-        self.registry.register(ClaimCensus(claims))
+        self.registry.register(ClaimCollector(claims))
 
-    def count_devices(self, count: Callable[[], Census | None]) -> None:
+    def count_devices(self, count: Callable[[], DeviceCounts | None]) -> None:
         """Tell at each scrape how many devices are held, and by what; nothing while the count is None."""
-        self.registry.register(DeviceCensus(count))
+        self.registry.register(DeviceCollector(count))
 
     def request(self, method: str, resource: str, status: int, seconds: float) -> None:
         """Count one request; the observer of the client."""
@@ -219,4 +219,4 @@ class Metrics:
 
     def render(self) -> bytes:
         """Return the text format."""
-        return exposition.render(self.registry)
+        return exposition.render_metrics(self.registry)

@@ -8,16 +8,16 @@ from typing import Final
 from dra.api.configuration import Endpoint
 from dra.kube.client import Client
 from dra.kube.clock import SYSTEM, Clock
-from dra.kube.limits import Limiter
+from dra.kube.rate_limiter import RateLimiter
 from dra.kube.transport import Transport
 from dra.model.meta import Struct
-from dra.telemetry.endpoints import Endpoints
-from kubeletplugin.contract import Driver, Keeping
-from kubeletplugin.keeping import OwnNode
-from kubeletplugin.metrics import Metrics
-from kubeletplugin.node_events import NodeEvents
-from kubeletplugin.serving import Folders, ServedDriver
-from kubeletplugin.steps import Trace, untraced
+from dra.telemetry.telemetry_server import TelemetryServer
+from kubeletplugin.contract import Driver, NodeReservationAware
+from kubeletplugin.driver_runner import DriverRunner, PluginDirectories
+from kubeletplugin.metrics import PluginMetrics
+from kubeletplugin.node_events import NodeEventRecorder
+from kubeletplugin.node_reservation import NodeReservationWatcher
+from kubeletplugin.prepare_steps import StepObserver, ignore_step
 
 QPS: Final = 100.0
 BURST: Final = 200.0
@@ -27,26 +27,26 @@ time as a rule; all nodes of a cluster together must not be a burden."""
 _log: Final = logging.getLogger(__name__)
 
 
-class Options(Struct, frozen=True):
+class KubeletPluginOptions(Struct, frozen=True):
     """What the command line says."""
 
     node: str
-    folders: Folders
+    folders: PluginDirectories
     probes: Endpoint | None = None
     metrics: Endpoint | None = None
 
 
-class Application:
+class PluginApplication:
     """Puts the parts together; `run` until cancelled."""
 
     def __init__(
         self,
         drivers: Iterable[Driver],
         transport: Transport,
-        options: Options,
+        options: KubeletPluginOptions,
         *,
         clock: Clock = SYSTEM,
-        trace: Trace = untraced,
+        trace: StepObserver = ignore_step,
         sync: bool = True,
     ) -> None:
         """Raises ValueError (of which SocketPathError is one) for what cannot be served.
@@ -55,11 +55,11 @@ class Application:
         """
         self._transport = transport
         self._options = options
-        self.metrics = Metrics()
-        client = Client(transport, Limiter(QPS, BURST, clock=clock), clock=clock)
-        self._events = NodeEvents(client, node=options.node, clock=clock)
+        self.metrics = PluginMetrics()
+        client = Client(transport, RateLimiter(QPS, BURST, clock=clock), clock=clock)
+        self._events = NodeEventRecorder(client, node=options.node, clock=clock)
         self.served = [
-            ServedDriver(
+            DriverRunner(
                 driver,
                 client=client,
                 node=options.node,
@@ -72,8 +72,8 @@ class Application:
             )
             for driver in drivers
         ]
-        keeping = [each.driver for each in self.served if isinstance(each.driver, Keeping)]
-        self._own_node = OwnNode(client, keeping, node=options.node, clock=clock) if keeping else None
+        keeping = [each.driver for each in self.served if isinstance(each.driver, NodeReservationAware)]
+        self._own_node = NodeReservationWatcher(client, keeping, node=options.node, clock=clock) if keeping else None
         names = [each.driver.name for each in self.served]
         if len(set(names)) < len(names):
             raise ValueError(f"drivers {', '.join(names)}: each may be named once")
@@ -87,7 +87,7 @@ class Application:
         """Serve until cancelled; then sockets go, and what was begun comes to its end."""
         options = self._options
         try:
-            async with Endpoints(
+            async with TelemetryServer(
                 probes=options.probes,
                 metrics=options.metrics,
                 registry=self,

@@ -16,66 +16,66 @@ from typing import Any, Final
 import msgspec
 
 from dra.model.meta import Uid
-from kubeletplugin.contract import ContainerEdits, Preparation, PreparedDevice
-from kubeletplugin.files import Act, put
-from kubeletplugin.steps import Step, Trace, untraced
+from kubeletplugin.atomic_files import WriteStep, write_atomically
+from kubeletplugin.contract import ContainerEdits, PreparedClaim, PreparedDevice
+from kubeletplugin.prepare_steps import PrepareStep, StepObserver, ignore_step
 
 MODE: Final = 0o644
 """Runtimes may run as another user; nothing in the files is secret."""
 
-_EARLIEST: Final = "0.3.0"
-_DIGITS_AND_HOST_PATHS: Final = "0.5.0"
+_VERSION_0_3: Final = "0.3.0"
+_VERSION_0_5: Final = "0.5.0"
 
 _DRIVER: Final = re.compile(r"[a-z](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*")
 _DRIVER_MAX: Final = 63
 _UID: Final = re.compile(r"[0-9A-Za-z](?:[0-9A-Za-z._-]{0,126}[0-9A-Za-z])?")
 
-_CLASS: Final = "-claim-"
+_CLAIM_INFIX: Final = "-claim-"
 """Between driver and uid; in neither, or one driver would take another's files for its own."""
 
 ENCODER: Final = msgspec.json.Encoder()
 
 
-def checked_driver(name: str) -> str:
+def validate_driver_name(name: str) -> str:
     """Return a driver's name if files and CDI kinds can be named after it; raises ValueError.
 
     A DNS subdomain as the API wants it, and with a letter at first as CDI does.
     """
-    if len(name) > _DRIVER_MAX or not _DRIVER.fullmatch(name) or _CLASS in name:
+    if len(name) > _DRIVER_MAX or not _DRIVER.fullmatch(name) or _CLAIM_INFIX in name:
         raise ValueError(f"driver {name[: 2 * _DRIVER_MAX]!r}: not a DNS subdomain that begins with a letter")
     return name
 
 
-def names_a_file(uid: Uid) -> bool:
+def is_safe_in_file_name(uid: Uid) -> bool:
     """Whether files can be named after a claim's uid, and told from another driver's; those of API servers can."""
-    return _UID.fullmatch(uid) is not None and _CLASS not in uid
+    return _UID.fullmatch(uid) is not None and _CLAIM_INFIX not in uid
 
 
-def ids(preparation: Preparation) -> tuple[tuple[str, ...], ...]:
+def device_ids(preparation: PreparedClaim) -> tuple[tuple[str, ...], ...]:
     """Return the CDI ids of each device, in order; a device that changes nothing in a container has none."""
-    named = _names(preparation)
+    named = _device_names(preparation)
     return tuple((f"{preparation.driver}/claim={name}",) if name else () for name in named)
 
 
-def document(preparation: Preparation) -> dict[str, Any] | None:
+def build_spec(preparation: PreparedClaim) -> dict[str, Any] | None:
     """Return the CDI file of a claim, or None if its containers are changed in nothing."""
     devices = [
-        {"name": name, "containerEdits": _edits(device.edits) or _mark(preparation, device)}
-        for name, device in zip(_names(preparation), preparation.devices, strict=True)
+        {"name": name, "containerEdits": _edits_to_json(device.edits) or _marker_edits(preparation, device)}
+        for name, device in zip(_device_names(preparation), preparation.devices, strict=True)
         if name
     ]
     if not devices:
         return None
-    common = _edits(preparation.common)
+    common = _edits_to_json(preparation.common)
     content = {
-        "kind": f"{checked_driver(preparation.driver)}/claim",
+        "kind": f"{validate_driver_name(preparation.driver)}/claim",
         "devices": devices,
         **({"containerEdits": common} if common else {}),
     }
-    return {"cdiVersion": _version(devices, common), **content}
+    return {"cdiVersion": _lowest_version(devices, common), **content}
 
 
-def _names(preparation: Preparation) -> tuple[str, ...]:
+def _device_names(preparation: PreparedClaim) -> tuple[str, ...]:
     common = preparation.common != ContainerEdits()
     return tuple(
         f"{preparation.claim.uid}-{number}" if common or device.edits != ContainerEdits() else ""
@@ -83,32 +83,32 @@ def _names(preparation: Preparation) -> tuple[str, ...]:
     )
 
 
-def _mark(preparation: Preparation, device: PreparedDevice) -> dict[str, Any]:
+def _marker_edits(preparation: PreparedClaim, device: PreparedDevice) -> dict[str, Any]:
     """Return edits for a device that has none of its own: they change nothing, and make it valid."""
     word = re.sub(r"[^A-Z0-9]", "_", device.device.upper())
     return {"env": [f"DRA_DEVICE_{word}={preparation.driver}/{device.pool}/{device.device}"]}
 
 
-def _edits(edits: ContainerEdits) -> dict[str, Any]:
+def _edits_to_json(edits: ContainerEdits) -> dict[str, Any]:
     """Return edits as the document has them: what is empty is left out."""
     plain: dict[str, Any] = msgspec.to_builtins(edits)
     return plain
 
 
-def _version(devices: Iterable[Mapping[str, Any]], common: Mapping[str, Any]) -> str:
+def _lowest_version(devices: Iterable[Mapping[str, Any]], common: Mapping[str, Any]) -> str:
     """Return the lowest version that knows all that is used; old runtimes refuse higher ones."""
     edits = [common, *(device["containerEdits"] for device in devices)]
     digits = any(device["name"][0].isdecimal() for device in devices)
     host_paths = any("hostPath" in node for each in edits for node in each.get("deviceNodes", ()))
-    return _DIGITS_AND_HOST_PATHS if digits or host_paths else _EARLIEST
+    return _VERSION_0_5 if digits or host_paths else _VERSION_0_3
 
 
-class CdiFolder:
+class CdiSpecDirectory:
     """One driver's files in the folder that container runtimes watch. One writer at a time."""
 
-    def __init__(self, folder: Path, *, driver: str, trace: Trace = untraced) -> None:
+    def __init__(self, folder: Path, *, driver: str, trace: StepObserver = ignore_step) -> None:
         self.folder = folder
-        self._prefix = f"{checked_driver(driver)}{_CLASS}"
+        self._prefix = f"{validate_driver_name(driver)}{_CLAIM_INFIX}"
         self._trace = trace
 
     @property
@@ -118,25 +118,25 @@ class CdiFolder:
 
     def path(self, uid: Uid) -> Path:
         """Return the file of a claim. Raises ValueError for a uid that could lead elsewhere."""
-        if not names_a_file(uid):
+        if not is_safe_in_file_name(uid):
             raise ValueError(f"claim with uid {uid[:128]!r}: no file can be named after it")
         return self.folder / f"{self._prefix}{uid}.json"
 
-    def write(self, preparation: Preparation) -> None:
+    def write(self, preparation: PreparedClaim) -> None:
         """Write a claim's file, or take it away if there is nothing to say. Raises OSError."""
-        content = document(preparation)
+        content = build_spec(preparation)
         if content is None:
             self.remove(preparation.claim.uid)
             return
         path = self.path(preparation.claim.uid)
         self.folder.mkdir(mode=0o755, parents=True, exist_ok=True)
         body = ENCODER.encode(content) + b"\n"
-        put(path, body, mode=MODE, sync=False, done=self._done)
+        write_atomically(path, body, mode=MODE, sync=False, done=self._done)
 
     def remove(self, uid: Uid) -> None:
         """Remove a claim's file, if it is there. Raises OSError."""
         self.path(uid).unlink(missing_ok=True)
-        self._trace(Step.CDI_REMOVED)
+        self._trace(PrepareStep.CDI_REMOVED)
 
     def uids(self) -> frozenset[Uid]:
         """Return whose files are there."""
@@ -145,7 +145,7 @@ class CdiFolder:
         except FileNotFoundError:
             return frozenset()
         ours = (n[len(self._prefix) :].removesuffix(".json") for n in names if self._ours(n, ".json"))
-        return frozenset(Uid(uid) for uid in ours if names_a_file(Uid(uid)))
+        return frozenset(Uid(uid) for uid in ours if is_safe_in_file_name(Uid(uid)))
 
     def remove_orphans(self, living: Iterable[Uid]) -> frozenset[Uid]:
         """Remove the files of all other claims, and drafts of a writer that died; return whose files they were."""
@@ -161,5 +161,5 @@ class CdiFolder:
     def _ours(self, name: str, suffix: str) -> bool:
         return name.startswith(self._prefix) and name.endswith(suffix)
 
-    def _done(self, act: Act) -> None:
-        self._trace(Step(f"cdi {act}"))
+    def _done(self, act: WriteStep) -> None:
+        self._trace(PrepareStep(f"cdi {act}"))

@@ -17,20 +17,20 @@ from typing import Final, Generic, TypeAlias, TypeVar
 import msgspec
 
 from dra.model.meta import Struct
-from kubeletplugin.files import Act, put
-from kubeletplugin.steps import Step, Trace, untraced
+from kubeletplugin.atomic_files import WriteStep, write_atomically
+from kubeletplugin.prepare_steps import PrepareStep, StepObserver, ignore_step
 
 T = TypeVar("T")
 
-FILE: Final = "checkpoint.json"
+CHECKPOINT_FILE: Final = "checkpoint.json"
 """Its name, in the folder of each driver."""
 
-VERSION: Final = 1
+CHECKPOINT_VERSION: Final = 1
 """Of the document. A change that version 1 must not read as its own needs the next number."""
 
 MODE: Final = 0o600
 
-SETTLED_FIRST: Final = "Nothing is prepared or unprepared until that is settled."
+BLOCKED_NOTICE: Final = "Nothing is prepared or unprepared until that is settled."
 
 _Signature: TypeAlias = tuple[int, int, int]
 
@@ -49,7 +49,7 @@ class _Document(Struct, frozen=True):
     content: msgspec.Raw
 
 
-class _FlawedError(Exception):
+class _CorruptCheckpointError(Exception):
     """What is wrong with a document; completes "checkpoint FILE …"."""
 
 
@@ -57,7 +57,7 @@ class Checkpoint(Generic[T]):
     """A tuple of structs in a file. One writer at a time; blocks, so it is called from worker threads."""
 
     def __init__(
-        self, path: Path, model: type[T], *, beside: str = "", sync: bool = True, trace: Trace = untraced
+        self, path: Path, model: type[T], *, beside: str = "", sync: bool = True, trace: StepObserver = ignore_step
     ) -> None:
         """``beside``: a pattern of files that tell of the same, and must go with it when somebody starts afresh."""
         self.path = path
@@ -73,33 +73,33 @@ class Checkpoint(Generic[T]):
     @property
     def changed(self) -> bool:
         """Whether somebody else has written it since we did or read it."""
-        return not self._known or self._on_disk() != self._signature
+        return not self._known or self._read_signature() != self._signature
 
     @property
     def missing(self) -> bool:
         """Whether there is no file: nothing was ever written, or somebody removed it."""
-        return self._on_disk() is None
+        return self._read_signature() is None
 
     def read(self) -> tuple[T, ...]:
         """Return what was written last; nothing, if nothing ever was. Raises CheckpointError."""
         self._known = False
-        signature = self._on_disk()
+        signature = self._read_signature()
         try:
             content = self._parsed(self.path.read_bytes())
         except FileNotFoundError:
             if self.previous.exists():
-                raise CheckpointError(self._way_out("is missing, but the state before it is there")) from None
+                raise CheckpointError(self._with_advice("is missing, but the state before it is there")) from None
             content = ()
         except OSError as error:
             raise CheckpointError(f"checkpoint {self.path}: cannot be read: {error.strerror}") from error
-        except _FlawedError as error:
-            raise CheckpointError(self._way_out(str(error))) from error
+        except _CorruptCheckpointError as error:
+            raise CheckpointError(self._with_advice(str(error))) from error
         self._signature, self._known = signature, True
         return content
 
     def lost(self, flaw: str) -> CheckpointError:
         """Return what is to be said when others know that something must have been written."""
-        return CheckpointError(f"checkpoint {self.path} {flaw}. {SETTLED_FIRST} {self._afresh}")
+        return CheckpointError(f"checkpoint {self.path} {flaw}. {BLOCKED_NOTICE} {self._start_afresh_command}")
 
     def write(self, content: tuple[T, ...]) -> None:
         """Replace the file; raises CheckpointError, and then the old state holds.
@@ -108,7 +108,7 @@ class Checkpoint(Generic[T]):
         """
         self._known = False
         try:
-            state = put(
+            state = write_atomically(
                 self.path,
                 self._rendered(content),
                 mode=MODE,
@@ -125,7 +125,7 @@ class Checkpoint(Generic[T]):
             ) from error
         self._signature, self._known = (state.st_ino, state.st_mtime_ns, state.st_size), True
 
-    def _on_disk(self) -> _Signature | None:
+    def _read_signature(self) -> _Signature | None:
         try:
             state = self.path.stat()
         except FileNotFoundError:
@@ -136,40 +136,42 @@ class Checkpoint(Generic[T]):
 
     def _rendered(self, content: tuple[T, ...]) -> bytes:
         body = self._encoder.encode(content)
-        return b'{"version":%d,"checksum":"%s","content":%s}\n' % (VERSION, _checksum(body).encode(), body)
+        return b'{"version":%d,"checksum":"%s","content":%s}\n' % (CHECKPOINT_VERSION, _checksum(body).encode(), body)
 
     def _parsed(self, body: bytes) -> tuple[T, ...]:
         try:
             version = msgspec.json.decode(body, type=_Envelope).version
-            if version > VERSION:
-                raise _FlawedError(
-                    f"was written by a newer version of this plugin (document version {version}, ours is {VERSION}); "
-                    "install that version again"
+            if version > CHECKPOINT_VERSION:
+                raise _CorruptCheckpointError(
+                    f"was written by a newer version of this plugin (document version {version}, "
+                    f"ours is {CHECKPOINT_VERSION}); install that version again"
                 )
-            if version < VERSION:
-                raise _FlawedError(f"is damaged (there was no document version {version})")
+            if version < CHECKPOINT_VERSION:
+                raise _CorruptCheckpointError(f"is damaged (there was no document version {version})")
             document = msgspec.json.decode(body, type=_Document)
             content = bytes(document.content)
             if (checksum := _checksum(content)) != document.checksum:
-                raise _FlawedError(f"has been changed or damaged (checksum {checksum}, noted {document.checksum})")
+                raise _CorruptCheckpointError(
+                    f"has been changed or damaged (checksum {checksum}, noted {document.checksum})"
+                )
             return self._content.decode(content)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise _FlawedError(f"is damaged ({len(body)} bytes: {error})") from error
+            raise _CorruptCheckpointError(f"is damaged ({len(body)} bytes: {error})") from error
 
-    def _way_out(self, flaw: str) -> str:
-        return f"checkpoint {self.path} {flaw}. {SETTLED_FIRST} {self._advice()}"
+    def _with_advice(self, flaw: str) -> str:
+        return f"checkpoint {self.path} {flaw}. {BLOCKED_NOTICE} {self._advice()}"
 
     @property
-    def _afresh(self) -> str:
+    def _start_afresh_command(self) -> str:
         files = " ".join(filter(None, (str(self.path), str(self.previous), self._beside)))
         return f"Once no pod of this node uses the driver, start afresh: stop the plugin, rm -f {files}"
 
     def _advice(self) -> str:
-        current, before, anew = self.path, self.previous, self._afresh
+        current, before, anew = self.path, self.previous, self._start_afresh_command
         try:
             entries = len(self._parsed(before.read_bytes()))
             written = datetime.fromtimestamp(before.stat().st_mtime, tz=UTC)
-        except (OSError, _FlawedError):
+        except (OSError, _CorruptCheckpointError):
             return f"There is no state before it that can be read. {anew}"
         return (
             f"The state before it ({entries} claims, written {written:%Y-%m-%d %H:%M:%S} UTC) is whole, but lacks the "
@@ -177,8 +179,8 @@ class Checkpoint(Generic[T]):
             f"driver and were started or ended after that time. {anew}"
         )
 
-    def _done(self, act: Act) -> None:
-        self._trace(Step(f"checkpoint {act}"))
+    def _done(self, act: WriteStep) -> None:
+        self._trace(PrepareStep(f"checkpoint {act}"))
 
 
 def _checksum(content: bytes) -> str:

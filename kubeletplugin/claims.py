@@ -11,21 +11,21 @@ from typing import Any, Final
 
 from dra.kube.client import Client
 from dra.kube.errors import ApiError, NotFound
-from dra.kube.limits import Priority
+from dra.kube.rate_limiter import RequestPriority
 from dra.kube.resources import CLAIMS, InvalidNameError
 from dra.model.claims import AllocationResult, ResourceClaim
 from dra.model.meta import Uid
 from kubeletplugin.contract import ClaimIdentity, OpaqueParameters, PrepareRequest, Refused
 
-READ_SECONDS: Final = 20.0
+READ_TIMEOUT: Final = 20.0
 """For all reads of a call, of the 45 s that the kubelet waits: the rest is for the lock, the disk and the driver."""
 
-READS_AT_A_TIME: Final = 16
+MAX_CONCURRENT_READS: Final = 16
 """Each takes a connection, and making one costs both sides more than many reads over it."""
 
 _log: Final = logging.getLogger(__name__)
 
-_STRENGTH: Final = {"FromClass": 0, "FromClaim": 1}
+_SOURCE_PRECEDENCE: Final = {"FromClass": 0, "FromClaim": 1}
 """``config[].source``: the stronger comes later."""
 
 
@@ -38,14 +38,14 @@ class ClaimReader:
         *,
         driver: str,
         pools: Callable[[], Collection[str]],
-        within: float = READ_SECONDS,
+        within: float = READ_TIMEOUT,
     ) -> None:
         """`pools` names the pools whose devices this node has."""
         self._client = client
         self._driver = driver
         self._pools = pools
         self._within = within
-        self._turns = asyncio.Semaphore(READS_AT_A_TIME)
+        self._turns = asyncio.Semaphore(MAX_CONCURRENT_READS)
 
     async def read(self, claims: Iterable[ClaimIdentity]) -> Mapping[Uid, PrepareRequest | Refused]:
         """Return what each claim asks for, or why it is not to be had: each claim is read once, some at a time."""
@@ -57,9 +57,9 @@ class ClaimReader:
         try:
             async with asyncio.timeout(self._within), self._turns:
                 found = await self._client.get(
-                    CLAIMS, claim.key, ResourceClaim, priority=Priority.URGENT, within=self._within
+                    CLAIMS, claim.key, ResourceClaim, priority=RequestPriority.URGENT, within=self._within
                 )
-            return request_of(found, claim, driver=self._driver, pools=self._pools())
+            return prepare_request(found, claim, driver=self._driver, pools=self._pools())
         except Refused as refused:
             return refused
         except NotFound:
@@ -76,7 +76,9 @@ class ClaimReader:
         return Refused(f"{claim}: {text}")
 
 
-def request_of(found: ResourceClaim, claim: ClaimIdentity, *, driver: str, pools: Collection[str]) -> PrepareRequest:
+def prepare_request(
+    found: ResourceClaim, claim: ClaimIdentity, *, driver: str, pools: Collection[str]
+) -> PrepareRequest:
     """Return what a claim asks of a driver on the node with these pools; raises Refused."""
     if found.metadata.uid != claim.uid:
         raise Refused(
@@ -96,24 +98,26 @@ def request_of(found: ResourceClaim, claim: ClaimIdentity, *, driver: str, pools
             f"{claim}: its devices of driver {driver} are in pool {theirs}, this node has {', '.join(sorted(pools))}; "
             "the pod was bound to the wrong node, delete it"
         )
-    return PrepareRequest(claim=claim, results=results, configuration=configuration_of(allocation, claim, driver))
+    return PrepareRequest(claim=claim, results=results, configuration=driver_configuration(allocation, claim, driver))
 
 
-def configuration_of(allocation: AllocationResult, claim: ClaimIdentity, driver: str) -> tuple[OpaqueParameters, ...]:
+def driver_configuration(
+    allocation: AllocationResult, claim: ClaimIdentity, driver: str
+) -> tuple[OpaqueParameters, ...]:
     """Return the parameters that are for a driver, weakest first; raises Refused.
 
     Those of the class are weaker than those of the claim; among equals the order of the allocation decides.
     """
-    ours = _of_driver(allocation.devices.config or (), driver)
-    ordered = sorted(ours, key=lambda entry: _STRENGTH.get(entry.get("source", ""), 0))
-    return tuple(_parameters(entry, claim) for entry in ordered)
+    ours = _entries_of_driver(allocation.devices.config or (), driver)
+    ordered = sorted(ours, key=lambda entry: _SOURCE_PRECEDENCE.get(entry.get("source", ""), 0))
+    return tuple(_parse_parameters(entry, claim) for entry in ordered)
 
 
-def _of_driver(entries: Iterable[dict[str, Any]], driver: str) -> Iterator[dict[str, Any]]:
+def _entries_of_driver(entries: Iterable[dict[str, Any]], driver: str) -> Iterator[dict[str, Any]]:
     return (entry for entry in entries if (entry.get("opaque") or {}).get("driver") == driver)
 
 
-def _parameters(entry: dict[str, Any], claim: ClaimIdentity) -> OpaqueParameters:
+def _parse_parameters(entry: dict[str, Any], claim: ClaimIdentity) -> OpaqueParameters:
     parameters = entry["opaque"].get("parameters")
     if not isinstance(parameters, dict):
         raise Refused(

@@ -8,9 +8,9 @@ as a function of data: no files, no sockets, no API server. What must be done to
 from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import Any, Protocol, runtime_checkable
 
-from dra.engine.ledger import Item
-from dra.engine.reservations.amounts import Amounts
-from dra.engine.reservations.nodes import Kept
+from dra.engine.devices.ledger import DeviceID
+from dra.engine.reservations.amounts import NanoAmounts
+from dra.engine.reservations.node_reservation import ReservedCpus
 from dra.model.claims import DeviceRequestAllocationResult
 from dra.model.meta import Key, Struct, Uid
 from dra.model.slices import Device
@@ -20,7 +20,7 @@ class Refused(Exception):  # noqa: N818 - an answer, as in HTTP, not a defect
     """A claim is not prepared; the text begins with the object and says what to do. The kubelet shows it on the pod."""
 
 
-class Occupied(Refused):
+class DevicesInUse(Refused):
     """Other claims have what the claim needs; they may be about to give it back."""
 
 
@@ -91,7 +91,7 @@ class PreparedDevice(Struct, frozen=True):
     edits: ContainerEdits = ContainerEdits()
 
 
-class Preparation(Struct, frozen=True):
+class PreparedClaim(Struct, frozen=True):
     """What is remembered of a prepared claim; enough to write its CDI file again and to unprepare it."""
 
     claim: ClaimIdentity
@@ -104,10 +104,10 @@ class Preparation(Struct, frozen=True):
     """What the driver wants to know again when it enforces; plain JSON."""
 
     @property
-    def items(self) -> frozenset[Item]:
+    def items(self) -> frozenset[DeviceID]:
         """What the ledger holds for it."""
         held = (each for each in self.devices if not each.admin)
-        return frozenset(Item(driver=self.driver, pool=e.pool, device=e.device, share=e.share) for e in held)
+        return frozenset(DeviceID(driver=self.driver, pool=e.pool, device=e.device, share=e.share) for e in held)
 
 
 class OpaqueParameters(Struct, frozen=True):
@@ -120,10 +120,10 @@ class OpaqueParameters(Struct, frozen=True):
 
     def applies_to(self, request: str) -> bool:
         """Whether it is for a result's request: named itself, or by what it is a subrequest of, or not at all."""
-        return not self.requests or request in self.requests or base_name(request) in self.requests
+        return not self.requests or request in self.requests or base_request_name(request) in self.requests
 
 
-def base_name(request: str) -> str:
+def base_request_name(request: str) -> str:
     """Return a request's name without its subrequest, as the kubelet knows it."""
     return request.partition("/")[0]
 
@@ -148,7 +148,7 @@ class Pool(Struct, frozen=True):
     devices: tuple[Device, ...]
 
 
-class Health(Struct, frozen=True):
+class DeviceHealthState(Struct, frozen=True):
     """What is known of a device's health; ``healthy`` None: unknown."""
 
     pool: str
@@ -167,7 +167,7 @@ class Closable(Protocol):
 
 
 @runtime_checkable
-class Ailing(Protocol):
+class Degradable(Protocol):
     """A driver that can serve though it is of little use: what is prepared can be given back, at least."""
 
     @property
@@ -177,28 +177,28 @@ class Ailing(Protocol):
 
 
 @runtime_checkable
-class Rechecking(Protocol):
+class Recheckable(Protocol):
     """A driver whose devices may vanish while a claim has them."""
 
-    def recheck(self, preparation: Preparation) -> None:
+    def recheck(self, preparation: PreparedClaim) -> None:
         """Raise Refused if another pod of a prepared claim could not use what was prepared."""
         ...
 
 
 @runtime_checkable
-class Upholding(Protocol):
+class EnforcementResumable(Protocol):
     """A driver that remembers what it enforces, and can go on with that while the checkpoint cannot be read."""
 
-    async def uphold(self) -> None:
+    async def resume_enforcement(self) -> None:
         """Go on enforcing what `enforce` was last asked for, by this process or one before it; raises Refused."""
         ...
 
 
 @runtime_checkable
-class Keeping(Protocol):
+class NodeReservationAware(Protocol):
     """A driver that has something which the Node's annotation may keep from everybody."""
 
-    def keep(self, annotation: str | None, *, allocatable: Amounts) -> Kept | None:
+    def keep(self, annotation: str | None, *, allocatable: NanoAmounts) -> ReservedCpus | None:
         """Give away none of what is kept from now on; what claims have of it stays theirs until they end.
 
         Returns the CPUs that are kept, and what is left of each NUMA node; None from a driver that has no CPUs.
@@ -220,7 +220,7 @@ class Driver(Protocol):
         """Return what to publish now."""
         ...
 
-    def health(self) -> tuple[Health, ...]:
+    def health(self) -> tuple[DeviceHealthState, ...]:
         """Return the health of all devices."""
         ...
 
@@ -228,11 +228,11 @@ class Driver(Protocol):
         """Yield whenever `pools` or `health` have something new to say."""
         ...
 
-    def prepare(self, request: PrepareRequest, others: Iterable[Preparation]) -> Preparation:
+    def prepare(self, request: PrepareRequest, others: Iterable[PreparedClaim]) -> PreparedClaim:
         """Return what the claim gets beside what others have; raises Refused. No side effects."""
         ...
 
-    async def enforce(self, preparations: Iterable[Preparation]) -> None:
+    async def enforce(self, preparations: Iterable[PreparedClaim]) -> None:
         """Make the machine such as all these preparations want it.
 
         Raises Refused naming what stands in the way of all, NotEnforced if it is in the way of some only.

@@ -14,7 +14,7 @@ from typing import Final
 from grpc import StatusCode, aio
 
 from dra.kube.clock import SYSTEM, Clock
-from dra.wire import devicehealth, plugin, serving
+from dra.wire import devicehealth, grpc_health, plugin
 from dra.wire.devicehealth import (
     DeviceHealth,
     DeviceIdentifier,
@@ -22,38 +22,38 @@ from dra.wire.devicehealth import (
     NodeWatchResourcesRequest,
     NodeWatchResourcesResponse,
 )
-from dra.wire.serving import HealthCheckRequest, HealthCheckResponse
-from kubeletplugin.changes import Changes
-from kubeletplugin.contract import Driver, Health
+from dra.wire.grpc_health import HealthCheckRequest, HealthCheckResponse
+from kubeletplugin.change_broadcaster import ChangeBroadcaster
+from kubeletplugin.contract import DeviceHealthState, Driver
 
-FORGOTTEN_AFTER: Final = 30
+HEALTH_CHECK_TIMEOUT: Final = 30
 """Seconds for which a statement holds; also what kubelets take that do not know the field."""
 
-SAID_AGAIN: Final = FORGOTTEN_AFTER / 3
-MESSAGE_LENGTH: Final = 1024
+HEALTH_REPORT_INTERVAL: Final = HEALTH_CHECK_TIMEOUT / 3
+MAX_MESSAGE_LENGTH: Final = 1024
 """Bytes; of a longer one the kubelet takes nothing."""
 
-SERVICES: Final = frozenset({serving.SERVICE, *devicehealth.SERVICES.values(), *plugin.SERVICES.values()})
+SERVICES: Final = frozenset({grpc_health.SERVICE, *devicehealth.SERVICES.values(), *plugin.SERVICES.values()})
 """What a probe may ask for by name."""
 
 _log: Final = logging.getLogger(__name__)
 
 
 class HealthService:
-    """Implements `dra.wire.devicehealth.ResourceHealth` and `dra.wire.serving.Health` for one driver."""
+    """Implements `dra.wire.devicehealth.ResourceHealth` and `dra.wire.grpc_health.Health` for one driver."""
 
     def __init__(
         self,
         driver: Driver,
         *,
-        changes: Changes,
+        changes: ChangeBroadcaster,
         well: Callable[[], bool],
         clock: Clock = SYSTEM,
-        every: float = SAID_AGAIN,
+        every: float = HEALTH_REPORT_INTERVAL,
     ) -> None:
         self._driver = driver
         self._changes = changes
-        self._well = well
+        self._is_well = well
         self._clock = clock
         self._every = every
         self._closed = False
@@ -61,7 +61,7 @@ class HealthService:
     def add_to_server(self, server: aio.Server) -> None:
         """Serve all versions, and the probes' service."""
         devicehealth.add_to_server(self, server)
-        serving.add_to_server(self, server)
+        grpc_health.add_to_server(self, server)
 
     def close(self) -> None:
         """End all streams: a server waits for them when it stops."""
@@ -85,7 +85,7 @@ class HealthService:
     ) -> HealthCheckResponse:
         """Say how the service is; an empty name means all of them."""
         if request.service and request.service not in SERVICES:
-            await context.abort(StatusCode.NOT_FOUND, f"no service {request.service[:MESSAGE_LENGTH]!r}")
+            await context.abort(StatusCode.NOT_FOUND, f"no service {request.service[:MAX_MESSAGE_LENGTH]!r}")
         return HealthCheckResponse(status=self._status())
 
     async def watch(
@@ -112,7 +112,7 @@ class HealthService:
 
     def _status(self) -> HealthCheckResponse.ServingStatus:
         status = HealthCheckResponse.ServingStatus
-        return status.SERVING if self._well() else status.NOT_SERVING
+        return status.SERVING if self._is_well() else status.NOT_SERVING
 
     def _state(self) -> NodeWatchResourcesResponse | None:
         try:
@@ -121,15 +121,15 @@ class HealthService:
             _log.exception("driver %s: the health of its devices is not known", self._driver.name)
             return None
         at = int(self._clock.wall().timestamp())
-        return NodeWatchResourcesResponse(devices=[_message(each, at) for each in known])
+        return NodeWatchResourcesResponse(devices=[_device_health(each, at) for each in known])
 
 
-def _message(known: Health, at: int) -> DeviceHealth:
+def _device_health(known: DeviceHealthState, at: int) -> DeviceHealth:
     status = {True: HealthStatus.HEALTHY, False: HealthStatus.UNHEALTHY, None: HealthStatus.UNKNOWN}
     return DeviceHealth(
         device=DeviceIdentifier(pool_name=known.pool, device_name=known.device),
         health=status[known.healthy],
         last_updated_time=at,
-        health_check_timeout_seconds=FORGOTTEN_AFTER,
-        message=known.message.encode()[:MESSAGE_LENGTH].decode(errors="ignore"),
+        health_check_timeout_seconds=HEALTH_CHECK_TIMEOUT,
+        message=known.message.encode()[:MAX_MESSAGE_LENGTH].decode(errors="ignore"),
     )

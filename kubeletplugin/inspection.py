@@ -6,41 +6,47 @@ from typing import Any
 from dra.kube.resources import SLICES
 from dra.model.meta import Uid
 from dra.model.slices import Device
-from kubeletplugin.contract import Ailing, Driver
-from kubeletplugin.slices.desired import Piece, Place, owner, pieces_of
-from kubeletplugin.slices.diff import Create
+from kubeletplugin.contract import Degradable, Driver
+from kubeletplugin.slices.desired_slices import DesiredSlice, DriverOnNode, node_owner_reference, slices_for_pools
+from kubeletplugin.slices.slice_diff import CreateSlice
 
-_HEAD = ("DRIVER", "POOL", "DEVICE", "HEALTH", "CAPACITY", "TAINTS", "ATTRIBUTES")
-
-
-def manifests(drivers: Iterable[Driver], *, node: str) -> list[dict[str, Any]]:
-    """Return the ResourceSlices; raises `kubeletplugin.slices.limits.MalformedPoolError`."""
-    return [_manifest(piece, Place(driver=driver.name, node=node)) for driver in drivers for piece in _pieces(driver)]
+_COLUMNS = ("DRIVER", "POOL", "DEVICE", "HEALTH", "CAPACITY", "TAINTS", "ATTRIBUTES")
 
 
-def table(drivers: Sequence[Driver]) -> str:
+def slice_manifests(drivers: Iterable[Driver], *, node: str) -> list[dict[str, Any]]:
+    """Return the ResourceSlices; raises `kubeletplugin.slices.validation.MalformedPoolError`."""
+    return [
+        _manifest(piece, DriverOnNode(driver=driver.name, node=node))
+        for driver in drivers
+        for piece in _desired_slices(driver)
+    ]
+
+
+def device_table(drivers: Sequence[Driver]) -> str:
     """Return a line for each device, and why a driver offers none; raises MalformedPoolError."""
-    rows = [_HEAD, *(row for driver in drivers for row in _rows(driver))]
-    troubles = [f"Driver {each.name}: {each.trouble}." for each in drivers if isinstance(each, Ailing) and each.trouble]
+    rows = [_COLUMNS, *(row for driver in drivers for row in _rows(driver))]
+    troubles = [
+        f"Driver {each.name}: {each.trouble}." for each in drivers if isinstance(each, Degradable) and each.trouble
+    ]
     if len(rows) == 1:
         return "\n".join(["No devices.", *troubles])
-    widths = [max(len(row[column]) for row in rows) for column in range(len(_HEAD))]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(_COLUMNS))]
     lines = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows)
     return "\n".join([*(line.rstrip() for line in lines), *troubles])
 
 
-def _pieces(driver: Driver) -> tuple[Piece, ...]:
-    return pieces_of(driver.pools(), driver=driver.name)
+def _desired_slices(driver: Driver) -> tuple[DesiredSlice, ...]:
+    return slices_for_pools(driver.pools(), driver=driver.name)
 
 
-def _manifest(piece: Piece, place: Place) -> dict[str, Any]:
-    body = Create(piece=piece, generation=1).body(place, owner(place.node, Uid("")))
+def _manifest(piece: DesiredSlice, place: DriverOnNode) -> dict[str, Any]:
+    body = CreateSlice(piece=piece, generation=1).body(place, node_owner_reference(place.node, Uid("")))
     return {"apiVersion": SLICES.api_version, "kind": SLICES.kind, **body}
 
 
 def _rows(driver: Driver) -> Iterator[tuple[str, ...]]:
     health = {(each.pool, each.device): each for each in driver.health()}
-    for piece in _pieces(driver):
+    for piece in _desired_slices(driver):
         for device in piece.devices:
             known = health.get((piece.pool, device.name))
             word = {True: "healthy", False: "unhealthy", None: "unknown"}[known.healthy if known else None]
@@ -50,15 +56,15 @@ def _rows(driver: Driver) -> Iterator[tuple[str, ...]]:
 
 def _facts(device: Device) -> tuple[str, str, str]:
     capacity = {name: each.get("value", "") for name, each in (device.capacity or {}).items()}
-    attributes = {name: _plain(each) for name, each in (device.attributes or {}).items()}
-    return _listed(capacity), ",".join(map(str, device.taints or ())), _listed(attributes)
+    attributes = {name: _attribute_value(each) for name, each in (device.attributes or {}).items()}
+    return _join_values(capacity), ",".join(map(str, device.taints or ())), _join_values(attributes)
 
 
-def _listed(facts: Mapping[str, Any]) -> str:
+def _join_values(facts: Mapping[str, Any]) -> str:
     return ",".join(f"{name}={value}" for name, value in sorted(facts.items()))
 
 
-def _plain(attribute: Mapping[str, Any]) -> str:
+def _attribute_value(attribute: Mapping[str, Any]) -> str:
     """Return the one value of an attribute."""
     value = next(iter(attribute.values()), "")
     if isinstance(value, bool):

@@ -4,12 +4,12 @@ from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from dra.telemetry import dropped, exposition
+from dra.telemetry import connection_metrics, exposition
 
 _SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 40.0)
 
 
-class Metrics:
+class PluginMetrics:
     """All metrics of one process, in a registry of their own: tests start several in one."""
 
     def __init__(self) -> None:
@@ -63,7 +63,7 @@ class Metrics:
             ["driver", "reason"],
             registry=self.registry,
         )
-        self.dropped = dropped.observer(self.registry, "probes", "metrics")
+        self.dropped = connection_metrics.dropped_connections_observer(self.registry, "probes", "metrics")
         self.orphans = Gauge(
             "dra_reserve_plugin_orphans",
             "Claims that have devices here still, though they are gone or not allocated any more",
@@ -78,4 +78,4 @@ class Metrics:
 
     def render(self) -> bytes:
         """Return the text format."""
-        return exposition.render(self.registry)
+        return exposition.render_metrics(self.registry)

@@ -3,7 +3,7 @@
 The kubelet watches a folder; a socket that appears there is asked who it is (`GetInfo`, one second), then it connects
 to the DRA socket, and says whether it took the driver. When the socket goes, so does the driver. So the DRA server
 listens before the registrar does, and stops after it; a socket that somebody removed comes back
-(`kubeletplugin.listening`).
+(`kubeletplugin.socket_listener`).
 
 Here is only what is said on that socket. It must never wait for anything: not for a claim, not for the API server.
 """
@@ -24,7 +24,7 @@ from dra.wire.registration import (
     RegistrationStatusResponse,
 )
 
-SUPPORTED: Final = (*plugin.Version, *devicehealth.Version)
+SUPPORTED_VERSIONS: Final = (*plugin.DraPluginVersion, *devicehealth.DraResourceHealthVersion)
 """Newest first in each service: the kubelet takes the first one that it knows."""
 
 REMEDIES: Final = {
@@ -44,7 +44,9 @@ REMEDIES: Final = {
 }
 """By what the kubelet's error contains."""
 
-_FALLBACK: Final = "see the kubelet's log; it asks again when the socket is made anew, that is: restart the plugin"
+_DEFAULT_REMEDY: Final = (
+    "see the kubelet's log; it asks again when the socket is made anew, that is: restart the plugin"
+)
 _log: Final = logging.getLogger(__name__)
 
 
@@ -76,7 +78,7 @@ class Registrar:
             type=PLUGIN_TYPE,
             name=self._driver,
             endpoint=str(self._endpoint),
-            supported_versions=[version.value for version in SUPPORTED],
+            supported_versions=[version.value for version in SUPPORTED_VERSIONS],
         )
 
     async def notify_registration_status(
@@ -93,11 +95,13 @@ class Registrar:
             self.known.set()
             _log.info("driver %s: registered with the kubelet", self._driver)
         else:
-            self.problem = f"driver {self._driver}: refused by the kubelet: {request.error}; {remedy(request.error)}"
+            self.problem = (
+                f"driver {self._driver}: refused by the kubelet: {request.error}; {remedy_for(request.error)}"
+            )
             _log.error("%s", self.problem)
         return RegistrationStatusResponse()
 
 
-def remedy(error: str) -> str:
+def remedy_for(error: str) -> str:
     """Return what to do about an error of the kubelet's."""
-    return next((text for part, text in REMEDIES.items() if part in error), _FALLBACK)
+    return next((text for part, text in REMEDIES.items() if part in error), _DEFAULT_REMEDY)

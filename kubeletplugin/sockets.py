@@ -15,34 +15,34 @@ import stat
 from pathlib import Path
 from typing import Final
 
-PATH_MAX: Final = 107
+MAX_SOCKET_PATH: Final = 107
 """Bytes of a unix socket's path (``sun_path`` less the zero at its end)."""
 
-FIRST_PAUSE: Final = 0.001
-LONGEST_PAUSE: Final = 0.02
+MIN_LOCK_RETRY: Final = 0.001
+MAX_LOCK_RETRY: Final = 0.02
 """Seconds between two tries for a lock that somebody else has."""
 
-CONNECT_SECONDS: Final = 1.0
+CONNECT_TIMEOUT: Final = 1.0
 
 
 class SocketPathError(ValueError):
     """A socket cannot be where it is asked for; the text names path and option."""
 
 
-def checked_path(path: Path, *, option: str) -> Path:
+def validate_socket_path(path: Path, *, option: str) -> Path:
     """Return the path if a unix socket can have it; raises SocketPathError that names the option to change."""
     if not path.is_absolute():
         raise SocketPathError(f"socket {path}: not an absolute path, which the kubelet needs; change {option}")
     length = len(os.fsencode(path))
-    if length > PATH_MAX:
+    if length > MAX_SOCKET_PATH:
         raise SocketPathError(
-            f"socket {path}: the path has {length} bytes, unix sockets have {PATH_MAX} at most; "
+            f"socket {path}: the path has {length} bytes, unix sockets have {MAX_SOCKET_PATH} at most; "
             f"give a folder with a shorter path to {option}"
         )
     return path
 
 
-def private_folder(path: Path) -> Path:
+def ensure_private_directory(path: Path) -> Path:
     """Make the folder, for our user alone (0700), if need be; raises NotADirectoryError. Return it."""
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
@@ -54,7 +54,7 @@ def private_folder(path: Path) -> Path:
     return path
 
 
-def remove_stale(path: Path) -> bool:
+def remove_stale_socket(path: Path) -> bool:
     """Remove a socket that a dead process left; return whether there was one.
 
     Raises SocketPathError if somebody listens there, or if it is no socket: neither is ours to remove.
@@ -66,7 +66,7 @@ def remove_stale(path: Path) -> bool:
     if not stat.S_ISSOCK(mode):
         raise SocketPathError(f"socket {path}: there is something that is no socket; move it away")
     with socket.socket(socket.AF_UNIX) as probe:
-        probe.settimeout(CONNECT_SECONDS)
+        probe.settimeout(CONNECT_TIMEOUT)
         try:
             probe.connect(os.fspath(path))
         except TimeoutError:
@@ -82,11 +82,11 @@ def remove_stale(path: Path) -> bool:
     )
 
 
-class BusyError(TimeoutError):
+class LockTimeoutError(TimeoutError):
     """The lock was not to be had in time; the text says who has it."""
 
 
-class FolderLock:
+class DirectoryLock:
     """One holder at a time among all processes, and within this one in order of arrival."""
 
     def __init__(self, folder: Path) -> None:
@@ -105,7 +105,7 @@ class FolderLock:
                     self._turn.release()
                     raise
         except TimeoutError:
-            raise BusyError(self._who(within)) from None
+            raise LockTimeoutError(self._who(within)) from None
 
     def release(self) -> None:
         """Give it back."""
@@ -126,14 +126,14 @@ class FolderLock:
     async def _lock_folder(self) -> int:
         # Opened anew each time: the folder may have been made anew.
         descriptor = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY)
-        pause = FIRST_PAUSE
+        pause = MIN_LOCK_RETRY
         try:
             while True:
                 try:
                     fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 except BlockingIOError:
                     await asyncio.sleep(pause)
-                    pause = min(2 * pause, LONGEST_PAUSE)
+                    pause = min(2 * pause, MAX_LOCK_RETRY)
                 else:
                     return descriptor
         except BaseException:

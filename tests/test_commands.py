@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from dra.engine.remedies import Weigh, changing
+from dra.engine.messages.remedies import WeighedChoice, changing_commands
 from tests.commands import unknown_commands
 
 ROOT = Path(__file__).parents[1]
 SOURCES = sorted(
     path
-    for package in ("dra", "controller", "kubeletplugin")
+    for package in ("dra", "localplane", "controller", "kubeletplugin")
     for path in (ROOT / package).rglob("*.py")
     if path.name != "meanings.py"  # Markdown, whose commands stand in `marks`: tests/dra/engine/test_meanings.py
 )
@@ -21,7 +21,7 @@ EXAMPLES = "dra/cli/kubectl/examples.py"
 
 CHANGING = sorted(
     path
-    for package in ("dra", "controller", "kubeletplugin")
+    for package in ("dra", "localplane", "controller", "kubeletplugin")
     for path in (ROOT / package).rglob("*.py")
     if str(path.relative_to(ROOT)) != EXAMPLES
 )
@@ -55,7 +55,7 @@ def told_to_change(tree):
     safe = pasted(tree)
     for node in ast.walk(tree):
         if id(node) not in safe and isinstance(node, ast.Constant) and isinstance(node.value, str):
-            yield from changing(node.value) if node.value in set(texts(tree)) else ()
+            yield from changing_commands(node.value) if node.value in set(texts(tree)) else ()
 
 
 @pytest.mark.parametrize("path", CHANGING, ids=lambda path: str(path.relative_to(ROOT)))
@@ -84,12 +84,12 @@ def test_a_planted_command_is_found():
     ],
 )
 def test_commands_that_change_something_are_told_from_those_that_read(text, found):
-    assert changing(text) == found
+    assert changing_commands(text) == found
 
 
 def test_a_decision_is_never_a_command():
     with pytest.raises(ValueError, match="kubectl delete node n1"):
-        Weigh("if it is off: kubectl delete node n1")
+        WeighedChoice("if it is off: kubectl delete node n1")
 
 
 @pytest.mark.parametrize(

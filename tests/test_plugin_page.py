@@ -11,9 +11,9 @@ from click.testing import CliRunner
 
 from dra.cli.main import main
 from dra.kube.clock import SYSTEM
-from dra.local.server import ApiServer
+from localplane.server import ApiServer
 from tests.dra.kube.virtual import seeded
-from tests.dra.local.components import User
+from tests.localplane.components import User
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs/how-to/kubelet-plugin.md").read_text()
@@ -30,7 +30,7 @@ OF_THE_KUBELET = {"DRA driver … is not registered"}
 
 def texts():
     """Every string of the plugin and of its ledger, with … for what is filled in."""
-    for path in (*(ROOT / "kubeletplugin").rglob("*.py"), ROOT / "dra/engine/ledger.py"):
+    for path in (*(ROOT / "kubeletplugin").rglob("*.py"), ROOT / "dra/engine/devices/ledger.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.JoinedStr):
                 yield "".join(part.value if isinstance(part, ast.Constant) else "…" for part in node.values)

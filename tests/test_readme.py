@@ -17,13 +17,13 @@ import msgspec
 import pytest
 
 from dra.cli.main import main
-from dra.engine.explain.problems import Trouble
-from dra.engine.impairments import Impairment
-from dra.engine.reasons import Code
+from dra.engine.claims.reasons import Code
+from dra.engine.diagnosis.problems import ProblemCode
+from dra.engine.messages.impairments import Impairment
 from dra.engine.reservations.reasons import ReservationReason
-from dra.engine.reservations.refusals import Why
-from dra.local.faults import Fault, Rule
-from dra.local.plane.admin import Rules
+from dra.engine.reservations.rejections import RejectionReason
+from localplane.fault_injection import Fault, FaultRule
+from localplane.plane.admin import FaultRules
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("examples/*/*.md")), *sorted(ROOT.glob("docs/**/*.md"))]
@@ -106,7 +106,7 @@ def test_the_reasons_to_know_first_exist() -> None:
 @each_document
 def test_reasons_that_are_mentioned_exist(document: Path) -> None:
     told = set(re.findall(r"\(?Events?\)? `([A-Z][A-Za-z]+)`|\(`([A-Z][a-z]+[A-Z][A-Za-z]+)`\)", document.read_text()))
-    known = {*Code, *Impairment, *Trouble, *ReservationReason, *Why}
+    known = {*Code, *Impairment, *ProblemCode, *ReservationReason, *RejectionReason}
     assert {word for words in told for word in words if word} <= known
 
 
@@ -127,9 +127,9 @@ def test_the_command_explains_itself(arguments: list[str]) -> None:
 
 def test_the_rules_of_the_example_are_rules() -> None:
     raw = (ROOT / "examples/local-plane/faults.json").read_bytes()
-    rules = msgspec.json.decode(raw, type=Rules).rules
+    rules = msgspec.json.decode(raw, type=FaultRules).rules
     shown = (ROOT / "docs/how-to/local-plane.md").read_text().partition("```json\n")[2].partition("```")[0]
-    assert msgspec.json.decode(shown, type=Rule) in rules
+    assert msgspec.json.decode(shown, type=FaultRule) in rules
 
 
 def test_each_fault_is_explained() -> None:

@@ -6,31 +6,31 @@ import secrets
 import socket
 from typing import Final
 
-from controller.extender.binding import Binder
-from controller.extender.calls import Calls
-from controller.extender.doubts import Doubts
-from controller.extender.metrics import Metrics
-from controller.extender.picture import Picture
-from controller.extender.refusals import Refused
-from controller.extender.remembering import Remembering
-from controller.extender.reporting import Reporting
-from controller.extender.resizing import Resizing
-from controller.extender.server import Server
-from controller.extender.turns import Turns
-from controller.extender.watching import Watching
-from controller.extender.writing import Writing
+from controller.extender.binder import Binder
+from controller.extender.binding_limiter import BindingLimiter
+from controller.extender.events import ExtenderEvents
+from controller.extender.handler import ExtenderHandler
+from controller.extender.informers import SchedulerInformers
+from controller.extender.metrics import ExtenderMetrics
+from controller.extender.node_reservation_store import NodeReservationStore
+from controller.extender.resizer import ReservationResizer
+from controller.extender.scheduler_cache import SchedulerCache
+from controller.extender.server import ExtenderServer
+from controller.extender.unconfirmed_bindings import UnconfirmedBindings
+from controller.extender.unschedulable_pods import UnschedulablePods
+from controller.extender.writer import ExtenderWriter
 from controller.leadership import Leadership
-from dra.api.extender import ExtenderConfiguration
+from dra.api.extender_configuration import ExtenderConfiguration
 from dra.kube.client import WRITE_TIMEOUT, Client
 from dra.kube.clock import SYSTEM, Clock
-from dra.kube.election import Terms
-from dra.kube.events import Recorder
-from dra.kube.lease import Election
-from dra.kube.limits import Limiter
+from dra.kube.events import EventRecorder
+from dra.kube.leader_election import LeaderElector
+from dra.kube.lease_rules import ElectionTimings
+from dra.kube.rate_limiter import RateLimiter
 from dra.kube.transport import Transport
-from dra.telemetry.endpoints import Endpoints
+from dra.telemetry.telemetry_server import TelemetryServer
 
-EVERY: Final = 5.0
+GAUGE_INTERVAL: Final = 5.0
 """Seconds between two looks at what gauges show."""
 
 _log: Final = logging.getLogger(__name__)
@@ -53,42 +53,44 @@ class Extender:
         ``quiet``: without election, for how many seconds writes of the process before us may still arrive.
         """
         self._quiet = quiet
-        self.picture = Picture()
-        self.metrics = Metrics(self.picture.census)
+        self.picture = SchedulerCache()
+        self.metrics = ExtenderMetrics(self.picture.census)
         self._clock = clock
         self._transport = transport
         self.binds = False
         """Whether this is the replica that binds, and may."""
 
-        limiter = Limiter(configuration.qps, configuration.burst, clock=clock)
+        limiter = RateLimiter(configuration.qps, configuration.burst, clock=clock)
         client = Client(transport, limiter, clock=clock, observer=self.metrics.request)
         identity = identity or f"{socket.gethostname()}_{secrets.token_hex(4)}"
         self._election = _election(configuration, client, identity, clock)
         leadership = Leadership(self._election)
-        writing = Writing(client, picture=self.picture, clock=clock, leadership=leadership)
-        self._refused = Refused(picture=self.picture, writing=writing, clock=clock)
-        self._remembering = Remembering(client, picture=self.picture, namespace=configuration.leader_election.namespace)
-        self._recorder = Recorder(
+        writing = ExtenderWriter(client, picture=self.picture, clock=clock, leadership=leadership)
+        self._refused = UnschedulablePods(picture=self.picture, writing=writing, clock=clock)
+        self._remembering = NodeReservationStore(
+            client, picture=self.picture, namespace=configuration.leader_election.namespace
+        )
+        self._recorder = EventRecorder(
             client,
             instance=identity,
             controller="reserve.dra/extender",
             clock=clock,
             discarding=self.metrics.events_discarded.inc,
         )
-        reporting = Reporting(self._recorder)
-        self._watching = Watching(
+        reporting = ExtenderEvents(self._recorder)
+        self._watching = SchedulerInformers(
             client, picture=self.picture, clock=clock, freed=self._refused.freed, reporting=reporting
         )
         seconds = configuration.bind_seconds
-        self._doubts = Doubts(picture=self.picture, writing=writing, clock=clock, seconds=seconds)
-        self._turns = Turns(clock=clock, seconds=seconds)
+        self._doubts = UnconfirmedBindings(picture=self.picture, writing=writing, clock=clock, seconds=seconds)
+        self._turns = BindingLimiter(clock=clock, seconds=seconds)
         self._binder = Binder(
             picture=self.picture, writing=writing, doubts=self._doubts, turns=self._turns, clock=clock, seconds=seconds
         )
-        self._resizing = Resizing(
+        self._resizing = ReservationResizer(
             picture=self.picture, writing=writing, clock=clock, reporting=reporting, seconds=seconds
         )
-        self.calls = Calls(
+        self.calls = ExtenderHandler(
             picture=self.picture,
             binder=self._binder,
             refused=self._refused,
@@ -101,8 +103,8 @@ class Extender:
             lead=configuration.decisive_lead,
             unfit=reporting.unfit,
         )
-        self._server = Server(configuration, self.calls, observer=self.metrics.dropped)
-        self._endpoints = Endpoints(
+        self._server = ExtenderServer(configuration, self.calls, observer=self.metrics.dropped)
+        self._endpoints = TelemetryServer(
             probes=configuration.probes,
             metrics=configuration.metrics,
             registry=self.metrics,
@@ -124,7 +126,7 @@ class Extender:
 
     async def work(self) -> None:
         """Do everything but listen."""
-        await self._remembering.recall()
+        await self._remembering.load()
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._watching.run(), name="watches")
@@ -144,13 +146,13 @@ class Extender:
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._election.hold(), name="lease")
-                group.create_task(self._bind_after_the_other(), name="bind")
+                group.create_task(self._bind_after_previous_leader(), name="bind")
         finally:
             self.binds = False
             self.metrics.leading.set(0)
             await asyncio.shield(self._election.release())
 
-    async def _bind_after_the_other(self) -> None:
+    async def _bind_after_previous_leader(self) -> None:
         """Bind nothing before the last write of the process before us has arrived, and has been seen."""
         if self._election is not None:
             await asyncio.sleep(max(0.0, self._election.quiet_until - self._clock.now()))
@@ -159,7 +161,7 @@ class Extender:
     async def _bind(self) -> None:
         await self._watching.catch_up()
         self._doubts.adopt(self.picture.available())
-        self._refused.adopt(self.picture.all_waiting())
+        self._refused.adopt(self.picture.pending_pods())
         self.binds = True
         self.metrics.leading.set(1)
         _log.info("binding pods; %d reservations are available", len(list(self.picture.available())))
@@ -176,20 +178,22 @@ class Extender:
             self.metrics.under_way.set(self._turns.under_way)
             self.metrics.turns.set(self._turns.limit)
             self.metrics.faults.set(len(self.picture.faults))
-            await asyncio.sleep(EVERY)
+            await asyncio.sleep(GAUGE_INTERVAL)
 
     def troubles(self) -> list[str]:
         """Return why we are not to be asked: one that does not bind is not; its Service leads to the one that does."""
         return self._watching.troubles() or ([] if self.binds else ["another replica binds, or may still be about to"])
 
 
-def _election(configuration: ExtenderConfiguration, client: Client, identity: str, clock: Clock) -> Election | None:
+def _election(
+    configuration: ExtenderConfiguration, client: Client, identity: str, clock: Clock
+) -> LeaderElector | None:
     settings = configuration.leader_election
     if not settings.enabled:
         return None
-    terms = Terms(
+    terms = ElectionTimings(
         duration=settings.lease_seconds,
-        renew_within=settings.renew_seconds,
+        renew_deadline=settings.renew_seconds,
         retry=settings.retry_seconds,
     )
-    return Election(client, key=(settings.namespace, settings.name), identity=identity, terms=terms, clock=clock)
+    return LeaderElector(client, key=(settings.namespace, settings.name), identity=identity, terms=terms, clock=clock)

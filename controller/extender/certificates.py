@@ -13,9 +13,9 @@ import ssl
 from pathlib import Path
 from typing import Final, NoReturn
 
-from dra.api.extender import Tls
+from dra.api.extender_configuration import TlsFiles
 
-EVERY: Final = 10.0
+RELOAD_INTERVAL: Final = 10.0
 """Seconds between two looks at the files: a few reads, and certificates are renewed weeks before they end."""
 
 _log: Final = logging.getLogger(__name__)
@@ -25,10 +25,10 @@ class MalformedCertificateError(ValueError):
     """The files of section ``tls`` cannot be used."""
 
 
-class Certificates:
+class ServingCertificate:
     """What handshakes use; `run` keeps it up to date."""
 
-    def __init__(self, tls: Tls) -> None:
+    def __init__(self, tls: TlsFiles) -> None:
         """Raises MalformedCertificateError."""
         self._tls = tls
         self._fault = ""
@@ -41,7 +41,7 @@ class Certificates:
     async def run(self) -> NoReturn:
         """Look at the files again and again, until cancelled."""
         while True:
-            await asyncio.sleep(EVERY)
+            await asyncio.sleep(RELOAD_INTERVAL)
             await asyncio.to_thread(self.refresh)
 
     def refresh(self) -> bool:
@@ -85,7 +85,7 @@ class Certificates:
         context.num_tickets = 0  # kube-scheduler resumes no session, and making tickets is a third of a handshake
         tls = self._tls
         try:
-            context.load_cert_chain(tls.certificate, tls.key, password=_refuse)
+            context.load_cert_chain(tls.certificate, tls.key, password=_refuse_password)
         except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
             text = (
                 f"tls.certificate: {tls.certificate}: is no certificate in PEM form that tls.key ({tls.key}) belongs to"
@@ -101,5 +101,5 @@ class Certificates:
         return context
 
 
-def _refuse() -> str:
+def _refuse_password() -> str:
     raise ValueError("the key is encrypted; nobody is there to be asked for its password")

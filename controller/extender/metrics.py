@@ -7,13 +7,13 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from dra.telemetry import dropped, exposition
+from dra.telemetry import connection_metrics, exposition
 
-_COST: Final = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1.0, 5.0)
+_COST_BUCKETS: Final = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1.0, 5.0)
 OUTCOMES: Final = ("bound", "refused", "unknown", "failed")
 
 
-class _Census(Collector):
+class _ReservationCollector(Collector):
     def __init__(self, count: Callable[[], Mapping[str, int]]) -> None:
         self._count = count
 
@@ -24,17 +24,17 @@ class _Census(Collector):
         yield family
 
 
-class Metrics:
+class ExtenderMetrics:
     """All metrics of one extender, in a registry of their own."""
 
     def __init__(self, census: Callable[[], Mapping[str, int]]) -> None:
         self.registry = CollectorRegistry()
-        self.registry.register(_Census(census))
+        self.registry.register(_ReservationCollector(census))
         self.calls = Histogram(
             "dra_reserve_extender_call_seconds",
             "From a call of kube-scheduler's to its answer, by verb: each pod waits for filter and prioritize",
             ["verb"],
-            buckets=_COST,
+            buckets=_COST_BUCKETS,
             registry=self.registry,
         )
         self.binds = Counter(
@@ -79,7 +79,7 @@ class Metrics:
             "Events that were not posted: too many of one namespace wait, or the API server refused or was away",
             registry=self.registry,
         )
-        self.dropped = dropped.observer(self.registry, "extender", "probes", "metrics")
+        self.dropped = connection_metrics.dropped_connections_observer(self.registry, "extender", "probes", "metrics")
         for outcome in OUTCOMES:
             self.binds.labels(outcome)
 
@@ -90,4 +90,4 @@ class Metrics:
 
     def render(self) -> bytes:
         """Return the text format."""
-        return exposition.render(self.registry)
+        return exposition.render_metrics(self.registry)

@@ -7,45 +7,45 @@ from typing import Final, Self
 
 from aiohttp import web
 
-from controller.extender.calls import VERBS, Calls
-from controller.extender.certificates import Certificates
-from controller.extender.clients import Clients
-from dra.api.extender import ExtenderConfiguration
-from dra.serving.connections import Bounds
-from dra.serving.listener import Listener, Observer
+from controller.extender.certificates import ServingCertificate
+from controller.extender.client_authorization import AllowedClientNames
+from controller.extender.handler import VERBS, ExtenderHandler
+from dra.api.extender_configuration import ExtenderConfiguration
+from dra.httpserver.connections import ConnectionLimits
+from dra.httpserver.listener import DropObserver, HttpListener
 
-LARGEST: Final = 16 << 20
+REQUEST_BYTES_MAX: Final = 16 << 20
 """Bytes of a call: 5,000 nodes by name are half a megabyte."""
 
-BOUNDS: Final = Bounds(connections=512, opening=256)
+CONNECTION_LIMITS: Final = ConnectionLimits(connections=512, opening=256)
 """A TLS connection takes 300 KiB: 150 MiB in all. kube-scheduler opens one for each call that is under way."""
 
 
-class Server:
+class ExtenderServer:
     """Answers calls; use as a context manager."""
 
-    def __init__(self, configuration: ExtenderConfiguration, calls: Calls, *, observer: Observer) -> None:
+    def __init__(self, configuration: ExtenderConfiguration, calls: ExtenderHandler, *, observer: DropObserver) -> None:
         """``observer``: told of connections that are dropped."""
         self._configuration = configuration
         self._calls = calls
         self._observer = observer
-        self._listener: Listener | None = None
+        self._listener: HttpListener | None = None
         self._renewing: asyncio.Task[None] | None = None
         self.address = ""
 
     async def __aenter__(self) -> Self:
         tls = self._configuration.tls
-        certificates = Certificates(tls) if tls else None
+        certificates = ServingCertificate(tls) if tls else None
         named = tls is not None and tls.client_authority and tls.client_names
-        clients = [Clients(tls.client_names).only] if tls is not None and named else []
-        application = web.Application(client_max_size=LARGEST, middlewares=clients)
+        clients = [AllowedClientNames(tls.client_names).only] if tls is not None and named else []
+        application = web.Application(client_max_size=REQUEST_BYTES_MAX, middlewares=clients)
         for verb in VERBS:
             application.router.add_post(f"/{verb}", self._handler(verb))
-        listener = Listener(
+        listener = HttpListener(
             application,
             name="extender",
             endpoint=self._configuration.serve,
-            bounds=BOUNDS,
+            bounds=CONNECTION_LIMITS,
             observer=self._observer,
             context=certificates.context if certificates else None,
         )

@@ -8,56 +8,74 @@ from typing import Any, Final, NoReturn, Protocol
 
 import msgspec
 
+from controller.item_backoff import ItemBackoff
 from controller.leadership import Leadership
-from controller.queue import Queue
-from controller.reservations.gates import Gates
-from controller.reservations.giving import ChangedError, Giving
-from controller.reservations.roster import Roster, concerns_reservations, may_concern_reservations
-from controller.retries import Retries
-from dra.api.configuration import Placeholders
-from dra.api.reservations.model import MalformedReservationError, Phase, Reservation, read
+from controller.reservations.pod_writer import PodWriter, StalePodError
+from controller.reservations.reservation_cache import (
+    ReservationCache,
+    is_reservation_or_pending_pod,
+    is_reservation_pod,
+)
+from controller.reservations.scheduling_gates import SchedulingGateRemover
+from controller.workqueue import WorkQueue
+from dra.api.configuration import PlaceholderMode
+from dra.api.reservations.model import MalformedReservationError, Reservation, ReservationPhase, parse_reservation
 from dra.engine.instants import NEVER, Instant
 from dra.engine.reservations import lifecycle
-from dra.engine.reservations.lifecycle import Ask, Dismiss, Place, Plan, Remove, Severity, Told, Unplace, WriteStatus
-from dra.engine.reservations.phases import READABLE
+from dra.engine.reservations.lifecycle import (
+    ClearReservationAllocated,
+    CreatePlaceholder,
+    DeletePlaceholder,
+    DeleteReservation,
+    GetPod,
+    PatchReservationStatus,
+    ReservationEvent,
+    ReservationEventType,
+    ReservationPlan,
+)
+from dra.engine.reservations.phases import CONDITION_READABLE
+from dra.engine.reservations.placeholder_handover import (
+    NominatePlaceholder,
+    RemoveSchedulingGate,
+    SetReservationAllocated,
+)
 from dra.engine.reservations.reasons import ReservationReason
-from dra.engine.reservations.yielding import Nominate, Open, Welcome
 from dra.kube.client import WRITE_TIMEOUT, Client, Selection
-from dra.kube.clock import Clock, second_time
+from dra.kube.clock import Clock, rfc3339
 from dra.kube.errors import AlreadyExists, ApiError, Conflict, Forbidden, Invalid, NotFound
-from dra.kube.events import Recorder
+from dra.kube.event_correlator import EventRecord, Regarding
+from dra.kube.event_correlator import EventType as EventSeverity
+from dra.kube.events import EventRecorder
+from dra.kube.informers import Informers
 from dra.kube.reflector import Reflector
-from dra.kube.reflectors import Reflectors
 from dra.kube.resources import NODES, PODS, RESERVATIONS
-from dra.kube.series import Fact, Regarding
-from dra.kube.series import Severity as EventSeverity
-from dra.kube.store import Change, Deleted, Rewound, RewoundError, Upserted
-from dra.model.meta import DynamicObject, ObjectMeta, PartialObject, Uid
-from dra.model.placement import PlacedPod
-from dra.telemetry.logs import flow
+from dra.kube.store import Change, Deleted, ServerRestored, ServerRestoredError, Upserted
+from dra.model.meta import ObjectMeta, PartialObjectMetadata, Uid, UnstructuredObject
+from dra.model.scheduling import SchedulerPod
+from dra.telemetry.logs import reconcile_id
 
 WORKERS: Final = 8
-ROUNDS: Final = 4
+MAX_ROUNDS: Final = 4
 """Decisions in a row on one reservation."""
 
-RETRY: Final = (0.2, 30.0)
-RETRY_REFUSED: Final = (2.0, 60.0)
+RETRY_BACKOFF: Final = (0.2, 30.0)
+CREATE_BACKOFF: Final = (2.0, 60.0)
 """Seconds, first and longest, before a placeholder that was refused is tried again: quotas change by other people."""
 
 BAD_REQUEST: Final = 400
 """A pod that the API server cannot decode: a field of the template has a value of another type."""
 
-SETTLES: Final = 3.0
+STATUS_DEBOUNCE: Final = 3.0
 """Seconds from an owner's binding or end to the status that says so, where owners share: one write for all of them,
 and the owners of a Job come within seconds."""
 
-RESTS: Final = 5.0
+STATUS_INTERVAL: Final = 5.0
 """Seconds between two such writes of one status, as long as owners come and go."""
 
-NODES_EVERY: Final = 5.0
+NODE_CHECK_INTERVAL: Final = 5.0
 """Seconds between two looks at whether reservations have lost their nodes."""
 
-LONGEST_SLEEP: Final = 600.0
+MAX_SLEEP: Final = 600.0
 """Seconds after which a deadline by the time of day is looked at again: that may jump."""
 
 ACTION: Final = "Reserve"
@@ -65,7 +83,7 @@ ACTION: Final = "Reserve"
 _log: Final = logging.getLogger(__name__)
 
 
-class Listener(Protocol):
+class ReservationEventHandler(Protocol):
     """Who wants to know of reservations: whoever keeps their claims."""
 
     holds_devices: bool
@@ -84,7 +102,7 @@ class Listener(Protocol):
         """These were all for now."""
 
 
-class _ForgottenError(Exception):
+class _ReservationGoneError(Exception):
     """The watch has shown the end of a reservation since its plan was made."""
 
 
@@ -95,12 +113,12 @@ class ReservationLoop:
         self,
         client: Client,
         *,
-        recorder: Recorder,
+        recorder: EventRecorder,
         nodes: Reflector[Any],
         clock: Clock,
         leadership: Leadership,
-        listener: Listener | None = None,
-        placeholders: Placeholders = Placeholders.REPLACED,
+        listener: ReservationEventHandler | None = None,
+        placeholders: PlaceholderMode = PlaceholderMode.REPLACED,
     ) -> None:
         """``nodes`` is somebody else's reflector: which nodes there are.
 
@@ -111,27 +129,27 @@ class ReservationLoop:
         self._nodes = nodes
         self._clock = clock
         self._leadership = leadership
-        self.roster = Roster(kind=placeholders)
-        self._giving = Giving(client, roster=self.roster, within=self._within)
-        self._gates = Gates(self._giving, roster=self.roster, nodes=nodes, clock=clock)
+        self.roster = ReservationCache(kind=placeholders)
+        self._giving = PodWriter(client, roster=self.roster, within=self._within)
+        self._gates = SchedulingGateRemover(self._giving, roster=self.roster, nodes=nodes, clock=clock)
         self._listener = listener
         self._acting = False
-        self._queue: Queue[Uid] = Queue(clock)
-        self._retries: Retries[Uid] = Retries()
-        self._refusals: Retries[Uid] = Retries()
-        self._reservations = Reflector(client, RESERVATIONS, DynamicObject, sink=self._take, clock=clock)
-        self._reflectors = Reflectors(
+        self._queue: WorkQueue[Uid] = WorkQueue(clock)
+        self._retries: ItemBackoff[Uid] = ItemBackoff()
+        self._refusals: ItemBackoff[Uid] = ItemBackoff()
+        self._reservations = Reflector(client, RESERVATIONS, UnstructuredObject, sink=self._take, clock=clock)
+        self._reflectors = Informers(
             self._reservations,
             Reflector(
                 client,
                 PODS,
-                PlacedPod,
+                SchedulerPod,
                 sink=self._take_pods,
-                keep=may_concern_reservations if placeholders is Placeholders.YIELDING else concerns_reservations,
+                keep=is_reservation_or_pending_pod if placeholders is PlaceholderMode.YIELDING else is_reservation_pod,
                 clock=clock,
             ),
         )
-        self._unreadable: dict[Uid, tuple[DynamicObject, str]] = {}
+        self._unreadable: dict[Uid, tuple[UnstructuredObject, str]] = {}
         self._written: dict[Uid, Instant] = {}
         """When each reservation's status was last written."""
 
@@ -150,15 +168,15 @@ class ReservationLoop:
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._queue.serve(self._turn, workers=WORKERS), name="turns")
-                group.create_task(self._miss_nodes(), name="nodes")
+                group.create_task(self._check_nodes(), name="nodes")
                 group.create_task(self._gates.run(), name="gates")
         finally:
             self._acting = False
 
-    async def _miss_nodes(self) -> NoReturn:
+    async def _check_nodes(self) -> NoReturn:
         """Look at reservations whose node is not to be seen, until cancelled: nodes are somebody else's to watch."""
         while True:
-            await asyncio.sleep(NODES_EVERY)
+            await asyncio.sleep(NODE_CHECK_INTERVAL)
             self.roster.dirty.update(self.roster.homeless(self._nodes.objects))
             self._wake()
 
@@ -172,36 +190,36 @@ class ReservationLoop:
 
     # What is seen
 
-    def _take(self, changes: list[Change[DynamicObject]]) -> None:
+    def _take(self, changes: list[Change[UnstructuredObject]]) -> None:
         for change in changes:
             match change:
                 case Upserted(obj=found):
                     self._observe(found)
                 case Deleted(obj=found):
                     self._forget(found.metadata.uid)
-                case Rewound():
-                    raise RewoundError(change)
+                case ServerRestored():
+                    raise ServerRestoredError(change)
                 case _:
                     pass
         self._wake()
 
-    def _take_pods(self, changes: list[Change[PlacedPod]]) -> None:
+    def _take_pods(self, changes: list[Change[SchedulerPod]]) -> None:
         for change in changes:
             match change:
                 case Upserted(obj=pod):
                     self.roster.observe_pod(pod)
                 case Deleted(obj=pod, certain=certain):
                     self.roster.forget_pod(pod, certain=certain)
-                case Rewound():
-                    raise RewoundError(change)
+                case ServerRestored():
+                    raise ServerRestoredError(change)
                 case _:
                     pass
         self._wake()
 
-    def _observe(self, obj: DynamicObject) -> None:
+    def _observe(self, obj: UnstructuredObject) -> None:
         uid = obj.metadata.uid
         try:
-            reservation = read(obj.content)
+            reservation = parse_reservation(obj.content)
         except MalformedReservationError as error:
             self._unreadable[uid] = (obj, str(error))
             self.roster.dirty.add(uid)
@@ -212,10 +230,10 @@ class ReservationLoop:
         before = self.roster.observe(uid, obj.metadata.resource_version, reservation, now=self._clock.now())
         if self._listener is not None and before is not reservation:  # else older than what is known
             self._listener.observe_reservation(uid, reservation)
-        placed = reservation.status.phase is Phase.AVAILABLE
-        if placed and before is not None and before.status.phase is Phase.PENDING and self._acting:
+        placed = reservation.status.phase is ReservationPhase.AVAILABLE
+        if placed and before is not None and before.status.phase is ReservationPhase.PENDING and self._acting:
             text = f"Successfully assigned {reservation.metadata.name} to {reservation.status.node_name}"
-            self._tell(obj.metadata, Told(reason=ReservationReason.SCHEDULED, text=text))
+            self._tell(obj.metadata, ReservationEvent(reason=ReservationReason.SCHEDULED, text=text))
 
     @property
     def _holds_devices(self) -> bool:
@@ -243,26 +261,26 @@ class ReservationLoop:
         now = self._clock.now()
         while settling:
             uid = settling.pop()
-            self._queue.at(uid, max(now + SETTLES, self._written.get(uid, float("-inf")) + RESTS))
+            self._queue.at(uid, max(now + STATUS_DEBOUNCE, self._written.get(uid, float("-inf")) + STATUS_INTERVAL))
 
     # What is done
 
     async def _turn(self, uid: Uid) -> float:
         found = self.roster.get(uid)
         name = found[0].metadata.name if found is not None else uid
-        flow.set(f"reservation {name}")
+        reconcile_id.set(f"reservation {name}")
         try:
             await self.reconcile(uid)
         except ApiError as error:
-            delay = self._retries.failed(uid, RETRY)
+            delay = self._retries.failed(uid, RETRY_BACKOFF)
             _log.warning("reservation %s: not done, again in %.2f s: %s", name, delay, error)
             self._queue.at(uid, self._clock.now() + delay)
-        except RewoundError:
+        except ServerRestoredError:
             raise
-        except _ForgottenError:  # it went while its turn waited for an answer
+        except _ReservationGoneError:  # it went while its turn waited for an answer
             self._retries.succeeded(uid)
         except Exception:  # noqa: BLE001 - one reservation must not stop all others
-            delay = self._retries.failed(uid, RETRY)
+            delay = self._retries.failed(uid, RETRY_BACKOFF)
             _log.exception("reservation %s: cannot be decided, again in %.2f s", name, delay)
             self._queue.at(uid, self._clock.now() + delay)
         else:
@@ -273,10 +291,10 @@ class ReservationLoop:
     async def reconcile(self, uid: Uid) -> None:
         """Bring one reservation to what the engine wants. Raises ApiError."""
         if uid in self._unreadable:
-            await self._say_unreadable(*self._unreadable[uid])
+            await self._report_unreadable(*self._unreadable[uid])
             return
-        await self._ask_again(uid)
-        for _ in range(ROUNDS):
+        await self._reread_unbound_pods(uid)
+        for _ in range(MAX_ROUNDS):
             view = self.roster.view(uid, nodes=self._nodes.objects, devices=self._holds_devices, now=self._clock.now())
             if view is None:
                 return
@@ -287,63 +305,65 @@ class ReservationLoop:
             try:
                 for action in plan.actions:
                     await self._do(uid, action)
-            except ChangedError as error:
-                await self._ask(uid, Ask(key=error.key, uid=error.uid))
+            except StalePodError as error:
+                await self._ask(uid, GetPod(key=error.key, uid=error.uid))
                 continue
             except Conflict:
                 await self._look(uid)
                 continue
-            self.roster.note_short(uid, wall.timestamp() if plan.short else None)
+            self.roster.record_shortage(uid, wall.timestamp() if plan.short else None)
             self._sleep(uid, plan, wall=wall)
             if view.expected:
-                self._queue.at(uid, self.roster.expects_until(uid))
-            if not any(isinstance(action, WriteStatus | Ask) for action in plan.actions):
+                self._queue.at(uid, self.roster.expected_bound_until(uid))
+            if not any(isinstance(action, PatchReservationStatus | GetPod) for action in plan.actions):
                 return
 
     async def _gone(self, node: str) -> bool:
         """Ask about a node that the watch does not show: that may be behind, and the node the newest of all."""
         only = Selection(fields=f"metadata.name={node}")
-        pages = [page async for page in self._client.list_pages(NODES, PartialObject, selection=only)]
+        pages = [page async for page in self._client.list_pages(NODES, PartialObjectMetadata, selection=only)]
         return not any(page.items for page in pages)
 
-    def _sleep(self, uid: Uid, plan: Plan, *, wall: datetime) -> None:
+    def _sleep(self, uid: Uid, plan: ReservationPlan, *, wall: datetime) -> None:
         now = self._clock.now()
         if plan.wake_at != NEVER:
-            self._queue.at(uid, now + min(max(plan.wake_at - wall.timestamp(), 0.0) + 0.05, LONGEST_SLEEP))
+            self._queue.at(uid, now + min(max(plan.wake_at - wall.timestamp(), 0.0) + 0.05, MAX_SLEEP))
         again, _ = self.roster.ask_again(uid)
         self._queue.at(uid, again)
 
-    async def _ask_again(self, uid: Uid) -> None:
+    async def _reread_unbound_pods(self, uid: Uid) -> None:
         again, consumers = self.roster.ask_again(uid)
         if again <= self._clock.now():
             for each in consumers:
-                await self._ask(uid, Ask(key=each.key, uid=each.uid))
+                await self._ask(uid, GetPod(key=each.key, uid=each.uid))
 
-    async def _do(self, uid: Uid, action: lifecycle.Action) -> None:
+    async def _do(self, uid: Uid, action: lifecycle.ReservationAction) -> None:
         match action:
-            case WriteStatus():
+            case PatchReservationStatus():
                 await self._write(uid, action)
-            case Place():
+            case CreatePlaceholder():
                 await self._make(uid, action)
-            case Unplace():
+            case DeletePlaceholder():
                 try:
                     await self._client.delete(PODS, action.key, uid=action.uid, grace_seconds=0, within=self._within())
                 except (NotFound, Conflict):
                     return
-            case Ask():
+            case GetPod():
                 await self._ask(uid, action)
-            case Remove():
+            case DeleteReservation():
                 await self._remove(uid)
-            case Nominate() | Welcome() | Open() | Dismiss():
+            case (
+                NominatePlaceholder() | SetReservationAllocated() | RemoveSchedulingGate() | ClearReservationAllocated()
+            ):
                 await self._giving.do(self._known(uid)[0], action)
 
-    async def _write(self, uid: Uid, action: WriteStatus) -> None:
+    async def _write(self, uid: Uid, action: PatchReservationStatus) -> None:
         reservation, version = self._known(uid)
         answer = await self._client.merge_patch(
             RESERVATIONS,
             ("", reservation.metadata.name),
             action.body,
-            model=DynamicObject,
+            model=UnstructuredObject,
             subresource="status",
             resource_version=version,
             uid=uid,
@@ -354,13 +374,13 @@ class ReservationLoop:
         for told in action.told:
             self._tell(answer.metadata, told)
 
-    async def _make(self, uid: Uid, action: Place) -> None:
+    async def _make(self, uid: Uid, action: CreatePlaceholder) -> None:
         manifest: Mapping[str, Any] = action.manifest
         try:
             made = await self._client.create(
                 PODS,
                 manifest,
-                model=PlacedPod,
+                model=SchedulerPod,
                 namespace=manifest["metadata"]["namespace"],
                 within=self._within(),
             )
@@ -369,22 +389,22 @@ class ReservationLoop:
         except ApiError as error:
             if not isinstance(error, Forbidden | Invalid | NotFound) and error.status != BAD_REQUEST:
                 raise
-            self._queue.at(uid, self._clock.now() + self._refusals.failed(uid, RETRY_REFUSED))
+            self._queue.at(uid, self._clock.now() + self._refusals.failed(uid, CREATE_BACKOFF))
             self.roster.refused(uid, error.message)
             return
         self._refusals.succeeded(uid)
         self.roster.observe_pod(made)
 
-    async def _ask(self, uid: Uid, action: Ask) -> None:
+    async def _ask(self, uid: Uid, action: GetPod) -> None:
         try:
-            pod: PlacedPod | None = await self._client.get(PODS, action.key, PlacedPod)
+            pod: SchedulerPod | None = await self._client.get(PODS, action.key, SchedulerPod)
         except NotFound:
             pod = None
         if pod is not None and pod.metadata.uid != action.uid:
             pod = None
         now = self._clock.now()
         self.roster.answer(uid, action.uid, pod, now=now)
-        self._queue.at(uid, self.roster.considers_again(action.uid))
+        self._queue.at(uid, self.roster.eligible_from(action.uid))
 
     async def _remove(self, uid: Uid) -> None:
         reservation, _ = self._known(uid)
@@ -398,7 +418,7 @@ class ReservationLoop:
         if known is None:
             return
         try:
-            found = await self._client.get(RESERVATIONS, ("", known[0].metadata.name), DynamicObject)
+            found = await self._client.get(RESERVATIONS, ("", known[0].metadata.name), UnstructuredObject)
         except NotFound:
             self._forget(uid)
             return
@@ -407,40 +427,48 @@ class ReservationLoop:
         else:
             self._forget(uid)
 
-    async def _say_unreadable(self, obj: DynamicObject, text: str) -> None:
+    async def _report_unreadable(self, obj: UnstructuredObject, text: str) -> None:
         """Tell in a condition why an object is not one of ours: nothing else is done about it."""
         status = obj.content.get("status")
         given = status.get("conditions") if isinstance(status, dict) else None
         conditions = [each for each in given or () if isinstance(each, dict)]
-        before = next((each for each in conditions if each.get("type") == READABLE), {})
+        before = next((each for each in conditions if each.get("type") == CONDITION_READABLE), {})
         if before.get("message") == text:
             return
-        now = second_time(self._clock.wall())
-        told = {"type": READABLE, "status": "False", "reason": ReservationReason.INVALID.value, "message": text}
+        now = rfc3339(self._clock.wall())
+        told = {
+            "type": CONDITION_READABLE,
+            "status": "False",
+            "reason": ReservationReason.INVALID.value,
+            "message": text,
+        }
         told |= {"lastProbeTime": now, "lastTransitionTime": before.get("lastTransitionTime", now)}
-        rest = [each for each in conditions if each.get("type") != READABLE]
+        rest = [each for each in conditions if each.get("type") != CONDITION_READABLE]
         await self._client.merge_patch(
             RESERVATIONS,
             ("", obj.metadata.name),
             {"status": {"conditions": [*rest, told]}},
-            model=PartialObject,
+            model=PartialObjectMetadata,
             subresource="status",
             uid=obj.metadata.uid,
             within=self._within(),
         )
-        self._tell(obj.metadata, Told(reason=ReservationReason.INVALID, text=text, severity=Severity.WARNING))
+        self._tell(
+            obj.metadata,
+            ReservationEvent(reason=ReservationReason.INVALID, text=text, severity=ReservationEventType.WARNING),
+        )
 
     def _known(self, uid: Uid) -> tuple[Any, str]:
         found = self.roster.get(uid)
         if found is None:
-            raise _ForgottenError(uid)
+            raise _ReservationGoneError(uid)
         return found
 
-    def _tell(self, metadata: ObjectMeta, told: Told) -> None:
-        level = logging.WARNING if told.severity is Severity.WARNING else logging.INFO
+    def _tell(self, metadata: ObjectMeta, told: ReservationEvent) -> None:
+        level = logging.WARNING if told.severity is ReservationEventType.WARNING else logging.INFO
         _log.log(level, "reservation %s: %s", metadata.name, told.text, extra={"reason": told.reason.value})
         self._recorder.record(
-            Fact(
+            EventRecord(
                 regarding=Regarding.of(RESERVATIONS, metadata),
                 reason=told.reason.value,
                 action=ACTION,

@@ -10,9 +10,9 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import AliasGenerator, BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
-from dra.api.configuration import Configuration, Mode, Placeholders
+from dra.api.configuration import ControllerConfiguration, ControllerMode, PlaceholderMode
 
-Object = dict[str, Any]
+JsonObject = dict[str, Any]
 Labels = dict[str, str]
 
 OWNED_BY_THE_CHART: Final = (
@@ -27,7 +27,7 @@ OWNED_BY_THE_CHART: Final = (
 """Fields of the configuration that have no value of their own: ports, roles and namespaces have to agree with them."""
 
 
-class Values(BaseModel):
+class ChartSection(BaseModel):
     """Frozen, camelCase in files, unknown values refused; what is said below the fields is their description."""
 
     model_config = ConfigDict(
@@ -48,7 +48,7 @@ class PullPolicy(StrEnum):
     NEVER = "Never"
 
 
-class Inventory(StrEnum):
+class GpuInventorySource(StrEnum):
     """Where GPUs are seen."""
 
     NVML = "nvml"
@@ -56,7 +56,7 @@ class Inventory(StrEnum):
     SIMULATED = "simulated"
 
 
-class Image(Values):
+class Image(ChartSection):
     """The image that deploy/Containerfile makes."""
 
     repository: Annotated[str, Field(min_length=1)] = "dra-reserve"
@@ -67,26 +67,26 @@ class Image(Values):
     pull_policy: PullPolicy = PullPolicy.UNSAID
 
 
-class DisruptionBudget(Values):
+class DisruptionBudget(ChartSection):
     """Keeps drains from taking all replicas at once."""
 
     enabled: bool = True
     max_unavailable: int | str = 1
 
 
-class Controller(Values):
+class ControllerValues(ChartSection):
     """The pods of the controller."""
 
     replicas: Annotated[int, Field(ge=0, le=10)] = 2
     """One acts, the others know the cluster already and take over when the lease is free."""
-    resources: Object = {"requests": {"cpu": "100m", "memory": "128Mi"}, "limits": {"memory": "512Mi"}}
+    resources: JsonObject = {"requests": {"cpu": "100m", "memory": "128Mi"}, "limits": {"memory": "512Mi"}}
     """No limit of CPU: a leader that is throttled loses its lease."""
     priority_class_name: str = "system-cluster-critical"
     """Pods behind our gate do not start without it."""
     node_selector: Labels = {}
-    tolerations: list[Object] = []
-    affinity: Object = {}
-    topology_spread_constraints: list[Object] = [
+    tolerations: list[JsonObject] = []
+    affinity: JsonObject = {}
+    topology_spread_constraints: list[JsonObject] = [
         {"maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "ScheduleAnyway"}
     ]
     """Those without a labelSelector get the controller's."""
@@ -95,7 +95,7 @@ class Controller(Values):
     pod_disruption_budget: DisruptionBudget = DisruptionBudget()
 
 
-class CpuDriver(Values):
+class CpuDriverValues(ChartSection):
     """CPUs that belong to one container alone."""
 
     enabled: bool = True
@@ -105,21 +105,21 @@ class CpuDriver(Values):
     """CPUs that are never given away, such as 0-1,32; else one core."""
 
 
-class GpuDriver(Values):
+class GpuDriverValues(ChartSection):
     """GPUs."""
 
     enabled: bool = False
-    inventory: Inventory = Inventory.NVML
+    inventory: GpuInventorySource = GpuInventorySource.NVML
     """nvml makes the container privileged, because it opens the driver's device nodes."""
     shares: bool = False
     """Offer shares of GPUs (needs DRAConsumableCapacity)."""
     nvidia_root: Annotated[str, Field(pattern="^/")] = "/"
     """Where NVIDIA's driver is on the host; NVIDIA's operator puts it into /run/nvidia/driver."""
-    simulated: Object = {}
+    simulated: JsonObject = {}
     """The GPUs of inventory simulated, as in examples/gpus/inventory-one.yaml."""
 
 
-class PluginNamespace(Values):
+class PluginNamespace(ChartSection):
     """A namespace of its own: what these pods must be allowed nobody else's shall be."""
 
     create: bool = True
@@ -128,22 +128,22 @@ class PluginNamespace(Values):
     )
 
 
-class KubeletPlugin(Values):
+class KubeletPlugin(ChartSection):
     """The DRA driver on each node; the controller does not need it."""
 
     enabled: bool = False
     namespace: PluginNamespace = PluginNamespace()
-    cpu: CpuDriver = CpuDriver()
-    gpu: GpuDriver = GpuDriver()
+    cpu: CpuDriverValues = CpuDriverValues()
+    gpu: GpuDriverValues = GpuDriverValues()
     kubelet_root: Annotated[str, Field(pattern="^/.*[^/]$")] = "/var/lib/kubelet"
     log_level: Literal["debug", "info", "warning"] = "info"
-    resources: Object = {"requests": {"cpu": "10m", "memory": "96Mi"}, "limits": {"memory": "256Mi"}}
+    resources: JsonObject = {"requests": {"cpu": "10m", "memory": "96Mi"}, "limits": {"memory": "256Mi"}}
     priority_class_name: str = "system-node-critical"
     """Pods with devices neither start nor end without it."""
     node_selector: Labels = {}
-    tolerations: list[Object] = [{"operator": "Exists"}]
+    tolerations: list[JsonObject] = [{"operator": "Exists"}]
     """A node that is drained still has pods that must end."""
-    affinity: Object = {}
+    affinity: JsonObject = {}
     pod_labels: Labels = {}
     pod_annotations: Labels = {}
 
@@ -156,7 +156,7 @@ class OwnersOfAnyNamespace(StrEnum):
     ALLOW = "Allow"
 
 
-class SchedulerExtender(Values):
+class SchedulerExtender(ChartSection):
     """The pods that kube-scheduler asks, and has bind."""
 
     replicas: Annotated[int, Field(ge=0, le=10)] = 2
@@ -169,14 +169,14 @@ class SchedulerExtender(Values):
     """How long a bind may take; less than httpTimeout in the scheduler's file."""
     node_name: str = ""
     """Where it runs, if no scheduler without the extender is left that could place it."""
-    resources: Object = {"requests": {"cpu": "200m", "memory": "256Mi"}, "limits": {"memory": "2Gi"}}
+    resources: JsonObject = {"requests": {"cpu": "200m", "memory": "256Mi"}, "limits": {"memory": "2Gi"}}
     """No limit of CPU: each pod's scheduling waits for two of its answers."""
     priority_class_name: str = "system-cluster-critical"
     """Without it no pod is scheduled."""
     node_selector: Labels = {}
-    tolerations: list[Object] = []
-    affinity: Object = {}
-    topology_spread_constraints: list[Object] = [
+    tolerations: list[JsonObject] = []
+    affinity: JsonObject = {}
+    topology_spread_constraints: list[JsonObject] = [
         {"maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "ScheduleAnyway"}
     ]
     """Those without a labelSelector get the extender's."""
@@ -184,12 +184,12 @@ class SchedulerExtender(Values):
     pod_annotations: Labels = {}
 
 
-class Reservations(Values):
+class Reservations(ChartSection):
     """Capacity held for pods that do not exist yet."""
 
     enabled: bool = False
     """Install the definition, its policies, and have the controller see to Reservations."""
-    placeholders: Placeholders = Placeholders.REPLACED
+    placeholders: PlaceholderMode = PlaceholderMode.REPLACED
     """replaced: the extender is installed and holds the room, kube-scheduler must be told to ask it; yielding: pods of
     ours keep the room and give way to owners, for clusters whose kube-scheduler cannot be configured."""
     owners_of_any_namespace: OwnersOfAnyNamespace = OwnersOfAnyNamespace.WARN
@@ -198,7 +198,7 @@ class Reservations(Values):
     extender: SchedulerExtender = SchedulerExtender()
 
 
-class Workload(Values):
+class WorkloadResource(ChartSection):
     """A kind that claims are reserved for, besides Jobs, JobSets, Deployments, StatefulSets and ReplicaSets."""
 
     group: str = ""
@@ -206,17 +206,19 @@ class Workload(Values):
     """In the plural: rayjobs."""
 
 
-class NetworkPolicy(Values):
+class NetworkPolicy(ChartSection):
     """Who may connect to the pods; the kubelet's probes are always let through."""
 
     enabled: bool = True
-    metrics_from: list[Object] = [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}]
+    metrics_from: list[JsonObject] = [
+        {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}
+    ]
     """Peers that may read metrics, as in a NetworkPolicy's `from`; an empty list: everybody."""
-    scheduler_from: list[Object] = []
+    scheduler_from: list[JsonObject] = []
     """Peers that may ask the extender: an ipBlock for each node of the control plane; an empty list: everybody."""
 
 
-class PodMonitor(Values):
+class PodMonitor(ChartSection):
     """For the Prometheus operator, whose CRDs must be there."""
 
     enabled: bool = False
@@ -225,7 +227,7 @@ class PodMonitor(Values):
     """What your Prometheus selects PodMonitors by."""
 
 
-class Alerts(Values):
+class Alerts(ChartSection):
     """A PrometheusRule for the Prometheus operator, whose CRDs must be there: deploy/monitoring/alerts.yaml."""
 
     enabled: bool = False
@@ -233,7 +235,7 @@ class Alerts(Values):
     """What your Prometheus selects PrometheusRules by."""
 
 
-class Dashboard(Values):
+class Dashboard(ChartSection):
     """A ConfigMap with deploy/monitoring/dashboard.json, for Grafana's sidecar."""
 
     enabled: bool = False
@@ -241,19 +243,19 @@ class Dashboard(Values):
     """What your Grafana selects dashboards by."""
 
 
-class ChartValues(Values):
+class ChartValues(ChartSection):
     """Everything that can be set. What each field of `config` means: deploy/kustomize/base/config.yaml."""
 
-    mode: Mode = Mode.ALONGSIDE
+    mode: ControllerMode = ControllerMode.ALONGSIDE
     """replace: kube-controller-manager runs without its resourceclaim-controller; alongside: with it."""
     image: Image = Image()
-    image_pull_secrets: list[Object] = []
-    config: Configuration = Configuration()
+    image_pull_secrets: list[JsonObject] = []
+    config: ControllerConfiguration = ControllerConfiguration()
     """The controller's configuration, but for what the chart sets itself."""
-    controller: Controller = Controller()
+    controller: ControllerValues = ControllerValues()
     kubelet_plugin: KubeletPlugin = KubeletPlugin()
     reservations: Reservations = Reservations()
-    workloads: list[Workload] = []
+    workloads: list[WorkloadResource] = []
     """More kinds that the controller may read."""
     policies: dict[str, bool] = {}
     """Which policies of deploy/policies are installed."""
@@ -266,5 +268,5 @@ class ChartValues(Values):
     alerts: Alerts = Alerts()
     dashboard: Dashboard = Dashboard()
     common_labels: Labels = {}
-    global_: Annotated[Object, Field(alias="global")] = {}
+    global_: Annotated[JsonObject, Field(alias="global")] = {}
     """Nothing is read from it; Helm fills it in where this chart is another's dependency."""

@@ -6,12 +6,12 @@ from typing import Annotated, Final, Self
 from pydantic import AliasGenerator, BaseModel, ConfigDict, Field, model_validator
 from pydantic.alias_generators import to_camel
 
-from dra.api.releasing import BUILT_IN
+from dra.api.release_rules import BUILT_IN_RELEASE_RULES
 
 Port = Annotated[int, Field(ge=0, le=65535)]
 
 
-class Section(BaseModel):
+class ConfigurationSection(BaseModel):
     """Frozen, camelCase in files, unknown fields refused by name: a typo must not silently mean the default."""
 
     model_config = ConfigDict(
@@ -22,7 +22,7 @@ class Section(BaseModel):
     )
 
 
-class Mode(StrEnum):
+class ControllerMode(StrEnum):
     """How we share the cluster with kube-controller-manager's resourceclaim-controller."""
 
     REPLACE = "replace"
@@ -32,7 +32,7 @@ class Mode(StrEnum):
     """It runs as well (managed control planes); finished pods become tombstones and a list holds some 250 pods."""
 
 
-class Placeholders(StrEnum):
+class PlaceholderMode(StrEnum):
     """What becomes of the pod that has found a place for a Reservation."""
 
     REPLACED = "replaced"
@@ -57,7 +57,7 @@ class LogLevel(StrEnum):
     WARNING = "warning"
 
 
-class ReleaseRule(Section):
+class ReleaseRule(ConfigurationSection):
     """When the workloads of one kind have finished for good and their claims are released."""
 
     resource: str
@@ -67,14 +67,14 @@ class ReleaseRule(Section):
     """CEL on ``object``, true once no more pods will be created."""
 
 
-class Endpoint(Section):
+class Endpoint(ConfigurationSection):
     """Where we listen; port 0 takes a free one, which the log tells."""
 
     address: str = "127.0.0.1"
     port: Port = 0
 
 
-class LeaderElection(Section):
+class LeaderElection(ConfigurationSection):
     """The Lease that keeps two replicas from acting at once."""
 
     enabled: bool = True
@@ -85,7 +85,7 @@ class LeaderElection(Section):
     retry_seconds: Annotated[float, Field(gt=0)] = 2.0
 
 
-class Logging(Section):
+class Logging(ConfigurationSection):
     """Log lines go to standard error."""
 
     format: LogFormat = LogFormat.JSON
@@ -93,14 +93,14 @@ class Logging(Section):
 
 
 BUILT_IN_RULES: Final = tuple(
-    ReleaseRule(resource=resource, expression=expression) for resource, expression in BUILT_IN.items()
+    ReleaseRule(resource=resource, expression=expression) for resource, expression in BUILT_IN_RELEASE_RULES.items()
 )
 
 
-class Configuration(Section):
+class ControllerConfiguration(ConfigurationSection):
     """Everything that can be set."""
 
-    mode: Mode = Mode.ALONGSIDE
+    mode: ControllerMode = ControllerMode.ALONGSIDE
     """The mode that works on every cluster; replace needs a flag of kube-controller-manager."""
 
     qps: Annotated[float, Field(gt=0)] = 200.0
@@ -121,7 +121,7 @@ class Configuration(Section):
     reservations: bool = False
     """See to Koordinator's Reservations."""
 
-    placeholders: Placeholders = Placeholders.REPLACED
+    placeholders: PlaceholderMode = PlaceholderMode.REPLACED
     """What holds the room of Reservations: ``dra-reserve scheduler-extender``, or placeholders that stay."""
 
     leader_election: LeaderElection = LeaderElection()
@@ -133,7 +133,7 @@ class Configuration(Section):
 
     @model_validator(mode="after")
     def _placeholders_are_of_reservations(self) -> Self:
-        if self.placeholders is Placeholders.YIELDING and not self.reservations:
+        if self.placeholders is PlaceholderMode.YIELDING and not self.reservations:
             raise ValueError("placeholders: yielding is about Reservations; set reservations: true, or leave it out")
         return self
 

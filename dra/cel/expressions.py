@@ -23,15 +23,15 @@ _EXTENSIONS: Final = (
 )
 
 
-class Malformed(ValueError):  # noqa: N818 - it is an answer to whoever wrote the expression
+class MalformedExpressionError(ValueError):
     """A text that is no expression, or one of the wrong type."""
 
 
-class Failed(Exception):  # noqa: N818 - it is an answer to whoever wrote the data
+class EvaluationError(Exception):
     """An expression that has no value for these data."""
 
 
-def environment(variables: Mapping[str, Any], *, pool: Any = library.POOL) -> Any:  # noqa: ANN401 - cel.Env
+def environment(variables: Mapping[str, Any], *, pool: Any = library.DESCRIPTOR_POOL) -> Any:  # noqa: ANN401 - cel.Env
     """Return what expressions over variables of some types are compiled in."""
     return cel.NewEnv(pool, variables=dict(variables), extensions=list(_EXTENSIONS))
 
@@ -46,7 +46,7 @@ class Expression:
         try:
             self._compiled = within.compile(text)
         except RuntimeError as error:
-            raise Malformed(_said(_CODE.sub("", str(error)))) from error
+            raise MalformedExpressionError(_compiler_error_as_cel_go(_CODE.sub("", str(error)))) from error
 
     @property
     def type(self) -> Any:  # noqa: ANN401 - cel.Type
@@ -55,43 +55,43 @@ class Expression:
 
     def evaluate(self, data: Mapping[str, Any]) -> Any:  # noqa: ANN401 - whatever it means
         """Return its value as plain Python; raises `Failed`."""
-        return self.evaluate_shallow(data) if not nesting.too_deep(data) else _refuse()
+        return self.evaluate_flat(data) if not nesting.is_nested_too_deep(data) else _raise_too_deep()
 
-    def evaluate_shallow(self, data: Mapping[str, Any]) -> Any:  # noqa: ANN401 - whatever it means
+    def evaluate_flat(self, data: Mapping[str, Any]) -> Any:  # noqa: ANN401 - whatever it means
         """Return its value for data whose form shows that they are not nested deep; raises `Failed`."""
-        answer = _answer_to(self._compiled, data)
+        answer = _evaluate_raw(self._compiled, data)
         if answer.type() == cel.Type.ERROR:
-            raise Failed(_as_cel_go(_STATUS.sub("", str(answer.value()))))
+            raise EvaluationError(_as_cel_go(_STATUS.sub("", str(answer.value()))))
         return answer.plain_value()
 
 
-def answer_to(compiled: Any, data: Mapping[str, Any]) -> Any:  # noqa: ANN401 - cel.Expression, cel.Value
+def evaluate_raw(compiled: Any, data: Mapping[str, Any]) -> Any:  # noqa: ANN401 - cel.Expression, cel.Value
     """Return the evaluator's answer, an error of the expression included; raises `Failed` where there is none."""
-    if nesting.too_deep(data):
-        _refuse()
-    return _answer_to(compiled, data)
+    if nesting.is_nested_too_deep(data):
+        _raise_too_deep()
+    return _evaluate_raw(compiled, data)
 
 
-def _refuse() -> NoReturn:
-    raise Failed(f"the object is nested more than {nesting.NESTING_MAX} levels deep")
+def _raise_too_deep() -> NoReturn:
+    raise EvaluationError(f"the object is nested more than {nesting.NESTING_MAX} levels deep")
 
 
-def _answer_to(compiled: Any, data: Mapping[str, Any]) -> Any:  # noqa: ANN401 - cel.Expression, cel.Value
+def _evaluate_raw(compiled: Any, data: Mapping[str, Any]) -> Any:  # noqa: ANN401 - cel.Expression, cel.Value
     try:
         return compiled.eval(data=data)
     except RuntimeError as error:
         if "Iteration budget exceeded" in str(error):
-            raise Failed("the expression takes more than 10,000 iterations for the object") from error
-        raise Failed(_CODE.sub("", str(error))) from error
+            raise EvaluationError("the expression takes more than 10,000 iterations for the object") from error
+        raise EvaluationError(_CODE.sub("", str(error))) from error
 
 
-def _said(text: str) -> str:
+def _compiler_error_as_cel_go(text: str) -> str:
     """Return an error of the compiler in the words of cel-go, which points at the name that is not declared."""
     text = text.replace("null_type", "null")
-    return _UNDECLARED.sub(_earlier, _MEMBER.sub(r"\1", text))
+    return _UNDECLARED.sub(_undeclared_reference, _MEMBER.sub(r"\1", text))
 
 
-def _earlier(found: re.Match[str]) -> str:
+def _undeclared_reference(found: re.Match[str]) -> str:
     column = int(found["column"]) - len(found["name"])
     head = f"ERROR: <input>:{found['line']}:{column}: undeclared reference to '{found['name']}'"
     return f"{head}{found['between']}{'.' * (column - 1)}^"

@@ -28,7 +28,7 @@ from google.protobuf import (
     wrappers_pb2,
 )
 
-from dra.cel.losses import counted
+from dra.cel.memory_leaks import count_leaks
 from dra.model import quantities
 
 Message: TypeAlias = Any
@@ -51,11 +51,13 @@ def descriptors() -> Any:  # noqa: ANN401 - protobuf's pools have no type inform
     return pool
 
 
-POOL: Final = descriptors()
+DESCRIPTOR_POOL: Final = descriptors()
 
 
 def _class(name: str) -> Callable[..., Message]:
-    found: Callable[..., Message] = message_factory.GetMessageClass(POOL.FindMessageTypeByName(f"{_PACKAGE}.{name}"))
+    found: Callable[..., Message] = message_factory.GetMessageClass(
+        DESCRIPTOR_POOL.FindMessageTypeByName(f"{_PACKAGE}.{name}")
+    )
     return found
 
 
@@ -101,7 +103,7 @@ def _amount(quantity: Message) -> Fraction:
     return _fraction(quantity.text)
 
 
-def _added(one: Message, other: Message | int, sign: int) -> Message:
+def _add(one: Message, other: Message | int, sign: int) -> Message:
     amount = Fraction(other) if isinstance(other, int) else _amount(other)
     return _Quantity(text=str(_amount(one) + sign * amount))
 
@@ -110,12 +112,12 @@ def _order(one: Any, other: Any) -> int:  # noqa: ANN401 - whatever can be compa
     return int(one > other) - int(one < other)
 
 
-def _whole(quantity: Message) -> bool:
+def _is_integer(quantity: Message) -> bool:
     return _amount(quantity).denominator == 1 and abs(_amount(quantity)) < 2**63
 
 
 def _as_integer(quantity: Message) -> int:
-    if not _whole(quantity):
+    if not _is_integer(quantity):
         raise ValueError("cannot convert value to integer")
     return int(_amount(quantity))
 
@@ -133,7 +135,7 @@ _VERSION: Final = re.compile(
 )
 
 
-def _normal(text: str) -> str:
+def _normalize_version(text: str) -> str:
     """Return ``v1.2`` or ``01.2.3`` as the version that was meant."""
     core, mark, rest = re.fullmatch(r"([0-9.]*)([-+]?)(.*)", text.removeprefix("v"), re.DOTALL).groups()  # type: ignore[union-attr]
     parts = [part.lstrip("0") or "0" if part else part for part in core.split(".")]
@@ -142,7 +144,7 @@ def _normal(text: str) -> str:
 
 def semver(text: str, normalize: bool = False) -> Message:  # noqa: FBT001, FBT002 - as CEL calls it
     """Return a version as expressions know it; raises ValueError."""
-    text = _normal(text) if normalize else text
+    text = _normalize_version(text) if normalize else text
     match = _VERSION.fullmatch(text)
     if match is None or any(part.isdigit() and part != str(int(part)) for part in (match["pre"] or "").split(".")):
         raise ValueError(f"Invalid Semantic Version: {text!r}")
@@ -259,7 +261,7 @@ def _extreme(pick: Callable[[Iterable[Any]], Any], name: str) -> Callable[[list[
 
 def _function(name: str, *overloads: tuple[Sequence[Any], Any, Callable[..., Any]], member: bool = True) -> Any:  # noqa: ANN401
     declared = [
-        cel.Overload(f"{name}_{index}".replace(".", "_"), result, list(parameters), member, counted(name, run))
+        cel.Overload(f"{name}_{index}".replace(".", "_"), result, list(parameters), member, count_leaks(name, run))
         for index, (parameters, result, run) in enumerate(overloads)
     ]
     return cel.FunctionDecl(name, declared)
@@ -267,13 +269,13 @@ def _function(name: str, *overloads: tuple[Sequence[Any], Any, Callable[..., Any
 
 def _compare(one: Message, other: Message) -> int:
     """Compare two quantities or two versions: to the evaluator all messages are of one type."""
-    if type(one) is not type(other) or _named(one) not in _VALUES:
+    if type(one) is not type(other) or _message_name(one) not in _VALUES:
         raise ValueError("no such overload")
-    value = _VALUES[_named(one)]
+    value = _VALUES[_message_name(one)]
     return _order(value(one), value(other))
 
 
-def _named(message: Message) -> str:
+def _message_name(message: Message) -> str:
     return str(getattr(getattr(message, "DESCRIPTOR", None), "name", ""))
 
 
@@ -293,12 +295,12 @@ FUNCTIONS: Final = cel.CelExtension(
         *(
             _function(
                 name,
-                ([QUANTITY, QUANTITY], QUANTITY, partial(_added, sign=sign)),
-                ([QUANTITY, _INT], QUANTITY, partial(_added, sign=sign)),
+                ([QUANTITY, QUANTITY], QUANTITY, partial(_add, sign=sign)),
+                ([QUANTITY, _INT], QUANTITY, partial(_add, sign=sign)),
             )
             for name, sign in (("add", 1), ("sub", -1))
         ),
-        _function("isInteger", ([QUANTITY], _BOOL, _whole)),
+        _function("isInteger", ([QUANTITY], _BOOL, _is_integer)),
         _function("asInteger", ([QUANTITY], _INT, _as_integer)),
         _function("asApproximateFloat", ([QUANTITY], _DOUBLE, lambda quantity: float(_amount(quantity)))),
         _function("sign", ([QUANTITY], _INT, _sign)),

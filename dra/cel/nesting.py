@@ -10,7 +10,7 @@ NESTING_MAX: Final = 256
 """Levels of maps and lists. The deepest objects that people write, schemas of CRDs, have some forty."""
 
 
-def too_deep(value: object) -> bool:
+def is_nested_too_deep(value: object) -> bool:
     """Whether plain data are nested deeper than `NESTING_MAX`; looks at each map and list once."""
     level = [value]
     for _ in range(NESTING_MAX + 1):

@@ -21,7 +21,7 @@ class Pattern:
     def __init__(self, text: str) -> None:
         self.text = text
         answer = _MATCHES.eval(data={"text": "", "pattern": text})
-        self.error: str = _as_go(str(answer.value())) if answer.type() == cel.Type.ERROR else ""
+        self.error: str = _error_as_go(str(answer.value())) if answer.type() == cel.Type.ERROR else ""
         """Why it is none, if it is none: in the words of Go's regexp."""
 
     @staticmethod
@@ -46,7 +46,7 @@ _WORDS: Final = {
 }
 
 
-def _as_go(error: str) -> str:
+def _error_as_go(error: str) -> str:
     """Return an error of RE2 for C++ in the words of RE2 for Go."""
     found = _RE2.fullmatch(error)
     if found is None:

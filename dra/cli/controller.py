@@ -6,11 +6,11 @@ from pathlib import Path
 import click
 
 from controller.application import Application, MalformedConfigurationError
-from dra.api.configuration import Configuration, Mode
+from dra.api.configuration import ControllerConfiguration, ControllerMode
 from dra.cli import configurations
 from dra.cli.stopping import until_stopped
 from dra.kube import credentials
-from dra.kube.codec import allow_nesting
+from dra.kube.codec import raise_recursion_limit
 from dra.kube.errors import ApiError
 from dra.kube.http import HttpTransport
 from dra.telemetry import logs
@@ -26,14 +26,14 @@ from dra.telemetry import logs
 @click.option("--config", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Configuration file.")
 @click.option(
     "--mode",
-    type=click.Choice([mode.value for mode in Mode]),
+    type=click.Choice([mode.value for mode in ControllerMode]),
     help="replace: the stock resourceclaim-controller is off; alongside: it runs as well.",
 )
 def controller(kubeconfig: str | None, context: str | None, config: Path | None, mode: str | None) -> None:
     """Run the ResourceClaim controller."""
     configuration = read(config, mode=mode)
     logs.configure(configuration.logging)
-    allow_nesting()
+    raise_recursion_limit()
     try:
         transport = HttpTransport(credentials.find(kubeconfig, context=context))
         application = Application(configuration, transport)
@@ -42,6 +42,6 @@ def controller(kubeconfig: str | None, context: str | None, config: Path | None,
         raise click.ClickException(str(error)) from error
 
 
-def read(path: Path | None, *, mode: str | None) -> Configuration:
+def read(path: Path | None, *, mode: str | None) -> ControllerConfiguration:
     """Return the configuration of a file, with the mode of the command line; raises click.ClickException."""
-    return configurations.read(path, Configuration, **({"mode": mode} if mode else {}))
+    return configurations.read(path, ControllerConfiguration, **({"mode": mode} if mode else {}))

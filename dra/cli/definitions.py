@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import yaml
 
-from dra.api.reservations import definition, model
+from dra.api.reservations import crd, model
 
 FOLDER: Final = Path(__file__).parents[2] / "crds"
 
@@ -17,7 +17,7 @@ _HEADER: Final = "# Made by `python -m dra.cli.definitions` from dra/api; change
 
 def manifests() -> dict[str, str]:
     """Return file name → content."""
-    found: dict[str, dict[str, Any]] = {f"{model.PLURAL}.{model.GROUP}.yaml": definition.definition()}
+    found: dict[str, dict[str, Any]] = {f"{model.PLURAL}.{model.GROUP}.yaml": crd.custom_resource_definition()}
     return {
         name: _HEADER + yaml.safe_dump(each, sort_keys=False, width=120, allow_unicode=True)
         for name, each in found.items()

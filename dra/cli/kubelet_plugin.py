@@ -15,9 +15,9 @@ import click
 if TYPE_CHECKING:
     from dra.api.configuration import Endpoint
     from dra.model.pods import Pod
-    from kubeletplugin.application import Application
-    from kubeletplugin.assembly import Choice
-    from kubeletplugin.releasing import Held
+    from kubeletplugin.application import PluginApplication
+    from kubeletplugin.driver_factory import DriverOptions
+    from kubeletplugin.manual_release import HeldClaim
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -105,12 +105,12 @@ def kubelet_plugin(context: click.Context, /, **options: Any) -> None:  # noqa: 
     if context.invoked_subcommand is not None:
         return
     from dra.api.configuration import LogFormat, Logging, LogLevel  # noqa: PLC0415
-    from dra.kube.codec import allow_nesting  # noqa: PLC0415
+    from dra.kube.codec import raise_recursion_limit  # noqa: PLC0415
     from dra.kube.errors import ApiError  # noqa: PLC0415
     from dra.telemetry import logs  # noqa: PLC0415
 
     logs.configure(Logging(format=LogFormat(options["log_format"]), level=LogLevel(options["log_level"])))
-    allow_nesting()
+    raise_recursion_limit()
     try:
         _run(_application(options))
     except (ApiError, ValueError, OSError) as error:
@@ -135,11 +135,11 @@ def inspect(output: str, **options: Any) -> None:  # noqa: ANN401 - one for each
 @click.option("--output", "-o", type=click.Path(dir_okay=False, path_type=Path), help="The archive to write.")
 def gather(output: Path | None, **options: Any) -> None:  # noqa: ANN401 - one for each option
     """Write a support bundle (tar.gz): versions, checkpoints, CDI files, slices, sockets, cgroups; no secrets."""
-    from kubeletplugin import bundle  # noqa: PLC0415
+    from kubeletplugin import support_bundle  # noqa: PLC0415
 
     node = _node(options)
     path = output or Path(f"dra-reserve-{node}.tar.gz")
-    sources = bundle.Sources(
+    sources = support_bundle.BundleSources(
         plugins=options["plugins"],
         registry=options["registry"],
         cdi=options["cdi"],
@@ -150,9 +150,9 @@ def gather(output: Path | None, **options: Any) -> None:  # noqa: ANN401 - one f
         published = _inspected("table", options)
     except (ValueError, OSError) as error:
         published = f"{_first(error)}\n"
-    content = bundle.made(sources, slices=_slices(options, node), published=published)
+    content = support_bundle.build_bundle(sources, slices=_slices(options, node), published=published)
     try:
-        bundle.write(path, content)
+        support_bundle.write_bundle(path, content)
     except OSError as error:
         raise click.ClickException(f"bundle {path}: {error.strerror}; name another file with --output") from error
     click.echo(f"{path} ({len(content)} bytes); look through it before you pass it on: it names claims and namespaces.")
@@ -177,33 +177,33 @@ def release(claim_uid: str, *, pods: IO[bytes] | None, force: bool, **options: A
     """
     import asyncio  # noqa: PLC0415
 
-    from kubeletplugin import releasing  # noqa: PLC0415
+    from kubeletplugin import manual_release  # noqa: PLC0415
     from kubeletplugin.checkpoint import CheckpointError  # noqa: PLC0415
     from kubeletplugin.contract import Refused  # noqa: PLC0415
 
     try:
-        known = releasing.held(options["plugins"], DRIVER_NAMES)
+        known = manual_release.held_claims(options["plugins"], DRIVER_NAMES)
         found = [each for each in known if each.preparation.claim.uid == claim_uid]
         if not found:
             others = "; ".join(map(str, known)) or "nothing at all"
             raise click.ClickException(f"claim with uid {claim_uid}: has nothing on this node. Held are: {others}")
         because = _unused(found[0], pods, options, force=force)
         for each in found:
-            asyncio.run(releasing.release(each, cdi=options["cdi"], because=because))
+            asyncio.run(manual_release.release_claim(each, cdi=options["cdi"], because=because))
             click.echo(f"{each} is free.")
     except (CheckpointError, Refused, OSError) as error:
         raise click.ClickException(_first(error)) from error
 
 
-def _unused(found: "Held", pods: IO[bytes] | None, options: dict[str, Any], *, force: bool) -> str:
+def _unused(found: "HeldClaim", pods: IO[bytes] | None, options: dict[str, Any], *, force: bool) -> str:
     """Return why a claim may be taken for unused; raises ClickException if it may not."""
     from dra.kube.errors import ApiError  # noqa: PLC0415
-    from kubeletplugin import releasing  # noqa: PLC0415
+    from kubeletplugin import manual_release  # noqa: PLC0415
 
     node, claim = _node(options), found.preparation.claim
     try:
-        there = _pods(options, node) if pods is None else releasing.pods_of(pods.read())
-        users = releasing.users(claim, there, node=node, own=options["pod_uid"])
+        there = _pods(options, node) if pods is None else manual_release.parse_pod_list(pods.read())
+        users = manual_release.pods_using_claim(claim, there, node=node, own=options["pod_uid"])
     except (ApiError, ValueError, OSError) as error:
         doubt = f"which pods use it on node {node} is not known: {_first(error)}"
         way_out = (
@@ -231,13 +231,13 @@ def _pods(options: dict[str, Any], node: str) -> "tuple[Pod, ...]":
     from dra.kube import credentials  # noqa: PLC0415
     from dra.kube.client import Client  # noqa: PLC0415
     from dra.kube.http import HttpTransport  # noqa: PLC0415
-    from dra.kube.limits import Limiter  # noqa: PLC0415
-    from kubeletplugin import releasing  # noqa: PLC0415
+    from dra.kube.rate_limiter import RateLimiter  # noqa: PLC0415
+    from kubeletplugin import manual_release  # noqa: PLC0415
 
     async def ask() -> "tuple[Pod, ...]":
         transport = HttpTransport(credentials.find(options["kubeconfig"], context=options["context"]))
         try:
-            return await releasing.pods_on(Client(transport, Limiter(10, 10)), node)
+            return await manual_release.list_pods_on_node(Client(transport, RateLimiter(10, 10)), node)
         finally:
             await transport.close()
 
@@ -245,13 +245,13 @@ def _pods(options: dict[str, Any], node: str) -> "tuple[Pod, ...]":
 
 
 def _inspected(output: str, options: dict[str, Any]) -> str:
-    from kubeletplugin import assembly, inspection  # noqa: PLC0415
+    from kubeletplugin import driver_factory, inspection  # noqa: PLC0415
 
     with tempfile.TemporaryDirectory(prefix="dra-inspect-") as folder:  # a driver may want one; none is changed
-        drivers = assembly.assemble(_choice(options, plugins=Path(folder)))
+        drivers = driver_factory.create_drivers(_choice(options, plugins=Path(folder)))
         if output == "table":
-            return inspection.table(drivers)
-        found = inspection.manifests(drivers, node=_node(options))
+            return inspection.device_table(drivers)
+        found = inspection.slice_manifests(drivers, node=_node(options))
     if output == "json":
         import json  # noqa: PLC0415
 
@@ -289,11 +289,11 @@ def _node(options: dict[str, Any]) -> str:
     return options["node_name"] or socket.gethostname().lower()
 
 
-def _choice(options: dict[str, Any], *, plugins: Path, cdi: Path | None = None) -> "Choice":
-    from kubeletplugin import assembly  # noqa: PLC0415
+def _choice(options: dict[str, Any], *, plugins: Path, cdi: Path | None = None) -> "DriverOptions":
+    from kubeletplugin import driver_factory  # noqa: PLC0415
 
-    return assembly.Choice(
-        drivers=assembly.words(options["drivers"]),
+    return driver_factory.DriverOptions(
+        drivers=driver_factory.parse_driver_names(options["drivers"]),
         node=_node(options),
         inventory=options["inventory"],
         plugins=plugins,
@@ -303,30 +303,32 @@ def _choice(options: dict[str, Any], *, plugins: Path, cdi: Path | None = None) 
         reserved_cpus=options["reserved_cpus"],
         kubepods_cgroup=options["kubepods_cgroup"],
         gpu_shares=options["gpu_shares"],
-        gpu_ignored_xids=assembly.xids(options["gpu_ignored_xids"]),
+        gpu_ignored_xids=driver_factory.parse_xids(options["gpu_ignored_xids"]),
         gpu_taint_effect=options["gpu_taint_effect"],
         nvidia_root=options["nvidia_root"],
         nvidia_root_on_host=options["nvidia_root_on_host"],
     )
 
 
-def _application(options: dict[str, Any]) -> "Application":
+def _application(options: dict[str, Any]) -> "PluginApplication":
     from dra.kube import credentials  # noqa: PLC0415
     from dra.kube.http import HttpTransport  # noqa: PLC0415
-    from kubeletplugin import assembly  # noqa: PLC0415
-    from kubeletplugin.application import Application, Options  # noqa: PLC0415
-    from kubeletplugin.serving import Folders  # noqa: PLC0415
+    from kubeletplugin import driver_factory  # noqa: PLC0415
+    from kubeletplugin.application import KubeletPluginOptions, PluginApplication  # noqa: PLC0415
+    from kubeletplugin.driver_runner import PluginDirectories  # noqa: PLC0415
 
     plugins, registry = (options[name].absolute() for name in ("plugins", "registry"))
-    settings = Options(
+    settings = KubeletPluginOptions(
         node=_node(options),
-        folders=Folders(plugins=plugins, registry=registry, cdi=options["cdi"].absolute(), pod_uid=options["pod_uid"]),
+        folders=PluginDirectories(
+            plugins=plugins, registry=registry, cdi=options["cdi"].absolute(), pod_uid=options["pod_uid"]
+        ),
         probes=_endpoint("--probes", options["probes"]),
         metrics=_endpoint("--metrics", options["metrics"]),
     )
-    drivers = assembly.assemble(_choice(options, plugins=plugins, cdi=options["cdi"].absolute()))
+    drivers = driver_factory.create_drivers(_choice(options, plugins=plugins, cdi=options["cdi"].absolute()))
     transport = HttpTransport(credentials.find(options["kubeconfig"], context=options["context"]))
-    return Application(drivers, transport, settings)
+    return PluginApplication(drivers, transport, settings)
 
 
 def _endpoint(option: str, text: str | None) -> "Endpoint | None":
@@ -340,7 +342,7 @@ def _endpoint(option: str, text: str | None) -> "Endpoint | None":
     return Endpoint(address=host, port=int(port))
 
 
-def _run(application: "Application") -> None:
+def _run(application: "PluginApplication") -> None:
     """Run until SIGTERM or SIGINT, then stop in order."""
     import asyncio  # noqa: PLC0415
     import contextlib  # noqa: PLC0415

@@ -7,11 +7,11 @@ from pathlib import Path
 import click
 
 from controller.extender.application import Extender
-from dra.api.extender import ExtenderConfiguration
+from dra.api.extender_configuration import ExtenderConfiguration
 from dra.cli import configurations
 from dra.cli.stopping import until_stopped
 from dra.kube import credentials
-from dra.kube.codec import allow_nesting
+from dra.kube.codec import raise_recursion_limit
 from dra.kube.errors import ApiError
 from dra.kube.http import HttpTransport
 from dra.telemetry import logs
@@ -29,7 +29,7 @@ def scheduler_extender(kubeconfig: str | None, context: str | None, config: Path
     """Tell kube-scheduler where reserved capacity is, and bind pods."""
     configuration = configurations.read(config, ExtenderConfiguration)
     logs.configure(configuration.logging)
-    allow_nesting()
+    raise_recursion_limit()
     try:
         transport = HttpTransport(credentials.find(kubeconfig, context=context))
         asyncio.run(until_stopped(Extender(configuration, transport).run()))

@@ -8,8 +8,8 @@ from typing import Any
 
 import click
 
-from dra.kube.lease import LeadershipLostError
-from dra.kube.store import RewoundError
+from dra.kube.leader_election import LeadershipLostError
+from dra.kube.store import ServerRestoredError
 
 
 async def until_stopped(work: Coroutine[Any, Any, None]) -> None:
@@ -21,7 +21,7 @@ async def until_stopped(work: Coroutine[Any, Any, None]) -> None:
     with contextlib.suppress(asyncio.CancelledError):
         try:
             await running
-        except* (LeadershipLostError, RewoundError) as over:
+        except* (LeadershipLostError, ServerRestoredError) as over:
             raise click.ClickException(_first(over)) from None
 
 

@@ -11,9 +11,10 @@ WallTime: TypeAlias = float
 NEVER: Final[Instant] = float("inf")
 
 BIND_HORIZON: Final = 60.0
-"""Seconds for which a scheduling cycle that began earlier may still bind its pod, at least: see `dra.engine.pace`."""
+"""Seconds for which a scheduling cycle that began earlier may still bind its pod, at least: see
+`dra.engine.claims.bind_latency`."""
 
-UNNOTICED: Final = 90.0
+WATCH_OUTAGE_UNNOTICED: Final = 90.0
 """Seconds for which one of our watches may be dead before that is noticed, and what it missed is read anew."""
 
 SLOW_BIND_HORIZON: Final = 21 * 60.0

@@ -14,40 +14,40 @@ import msgspec
 from google.protobuf.message import DecodeError
 
 from dra.kube.clock import SYSTEM, Clock
-from dra.kube.codec import UNDECODABLE, Codec, Page, codec_of
-from dra.kube.errors import Conflict, Expired, Invalid, Status, TooLong, Unreadable
-from dra.kube.limits import Limiter, Priority
+from dra.kube.codec import RESPONSE_DECODE_ERRORS, Codec, ListPage, codec_of
+from dra.kube.errors import Conflict, Expired, Invalid, ResponseTooLarge, Status, UnreadableResponse
+from dra.kube.rate_limiter import RateLimiter, RequestPriority
 from dra.kube.resources import REVIEWS, Resource
-from dra.kube.sender import Observer, Sender
+from dra.kube.sender import RequestObserver, Sender
 from dra.kube.transport import APPLY_PATCH, JSON, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, Request, Transport
 from dra.model.claims import ResourceClaim
-from dra.model.meta import Key, PartialObject, Struct, Uid
+from dra.model.meta import Key, PartialObjectMetadata, Struct, Uid
 
 T = TypeVar("T")
 
 PAGE_SIZE: Final = 500
 """Objects in a page of a list; what kubectl and client-go ask for."""
 
-PAGE_BYTES: Final = 8 << 20
+PAGE_BYTES_MAX: Final = 8 << 20
 """Bytes of a page. An object may have a megabyte, and whoever may create objects may create hundreds of such ones: a
 page of those would take all the memory of a process. A page that is longer is asked for again, with fewer objects."""
 
-WHOLE_BYTES: Final = 64 << 20
+LIST_BYTES_MAX: Final = 64 << 20
 """Bytes of a list that comes in one piece."""
 
-_ALL: Final = 0
+_UNPAGED: Final = 0
 """What asks for all objects in one page."""
 
-FEWER: Final = 8
+PAGE_SHRINK_FACTOR: Final = 8
 """Part of the objects of a page that was too long, in the next attempt."""
 
 READ_TIMEOUT: Final = 30.0
 WRITE_TIMEOUT: Final = 10.0
 """Seconds from the wish to write to the answer, waiting for one's turn included. Also how long the last write of a
-leader that lost its lease may be under way, see `dra.kube.lease`."""
+leader that lost its lease may be under way, see `dra.kube.leader_election`."""
 
 
-REWRITES: Final = 6
+REWRITE_ATTEMPTS: Final = 6
 """Attempts to write a claim in two requests before it is to be decided again."""
 
 
@@ -75,7 +75,7 @@ class Selection:
 EVERYTHING: Final = Selection()
 
 
-class Version(Struct, frozen=True):
+class ServerVersion(Struct, frozen=True):
     """The server's answer to ``/version``."""
 
     major: str = ""
@@ -83,12 +83,12 @@ class Version(Struct, frozen=True):
     git_version: str = ""
 
 
-class _ReviewStatus(Struct, frozen=True):
+class _SelfSubjectAccessReviewStatus(Struct, frozen=True):
     allowed: bool = False
 
 
-class _Review(Struct, frozen=True):
-    status: _ReviewStatus = _ReviewStatus()
+class _SelfSubjectAccessReview(Struct, frozen=True):
+    status: _SelfSubjectAccessReviewStatus = _SelfSubjectAccessReviewStatus()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,18 +110,18 @@ class Client:
     def __init__(
         self,
         transport: Transport,
-        limiter: Limiter,
+        limiter: RateLimiter,
         *,
         clock: Clock = SYSTEM,
-        observer: Observer | None = None,
+        observer: RequestObserver | None = None,
     ) -> None:
         self._clock = clock
         self._sender = Sender(transport, limiter, clock=clock, observer=observer, lasting=WRITE_TIMEOUT)
 
     @property
-    def late_until(self) -> float:
+    def late_writes_until(self) -> float:
         """Until when a write may still arrive whose answer nobody waits for any more; in the past if there is none."""
-        return self._sender.late_until
+        return self._sender.late_writes_until
 
     async def get(
         self,
@@ -129,7 +129,7 @@ class Client:
         key: Key,
         model: type[T],
         *,
-        priority: Priority = Priority.NORMAL,
+        priority: RequestPriority = RequestPriority.NORMAL,
         within: float = READ_TIMEOUT,
     ) -> T:
         """Read one object."""
@@ -141,7 +141,7 @@ class Client:
     async def read(self, path: str, model: type[T]) -> T:
         """Read what is at a path that is no object's: discovery, for one."""
         request = Request(method="GET", path=path, timeout=READ_TIMEOUT)
-        response = await self._sender.send(request, what=path, label="-", priority=Priority.NORMAL)
+        response = await self._sender.send(request, what=path, label="-", priority=RequestPriority.NORMAL)
         return _decoded(msgspec.json.Decoder(model).decode, response.body, path)
 
     async def list_pages(
@@ -150,8 +150,8 @@ class Client:
         model: type[T],
         *,
         selection: Selection = EVERYTHING,
-        priority: Priority = Priority.NORMAL,
-    ) -> AsyncIterator[Page[T]]:
+        priority: RequestPriority = RequestPriority.NORMAL,
+    ) -> AsyncIterator[ListPage[T]]:
         """Read a collection page by page, consistently: all pages show the resourceVersion of the last one.
 
         When the server has forgotten the state that the pages are cut from (410 after a few minutes), everything comes
@@ -169,7 +169,7 @@ class Client:
                 path=resource.path(selection.namespace),
                 query=query | ({"limit": str(most)} if most else {}) | ({"continue": token} if token else {}),
                 accept=codec.accept_list,
-                most=PAGE_BYTES if most else WHOLE_BYTES,
+                most=PAGE_BYTES_MAX if most else LIST_BYTES_MAX,
                 timeout=READ_TIMEOUT,
             )
             try:
@@ -179,12 +179,12 @@ class Client:
             except Expired:
                 if not token:
                     raise
-                most, token = _ALL, ""
+                most, token = _UNPAGED, ""
                 continue
-            except TooLong:
+            except ResponseTooLarge:
                 if most <= 1:
                     raise
-                most = max(1, most // FEWER)
+                most = max(1, most // PAGE_SHRINK_FACTOR)
                 continue
             page = _decoded(partial(codec.page, first=not token), response.body, resource.label)
             del response
@@ -193,9 +193,9 @@ class Client:
             if not token:
                 return
 
-    async def current_version(self, resource: Resource, *, selection: Selection = EVERYTHING) -> str:
+    async def current_resource_version(self, resource: Resource, *, selection: Selection = EVERYTHING) -> str:
         """Return the resourceVersion that a list would have now."""
-        codec = codec_of(resource, PartialObject)
+        codec = codec_of(resource, PartialObjectMetadata)
         request = Request(
             method="GET",
             path=resource.path(selection.namespace),
@@ -203,7 +203,9 @@ class Client:
             accept=codec.accept_list,
             timeout=READ_TIMEOUT,
         )
-        response = await self._sender.send(request, what=resource.label, label=resource.label, priority=Priority.NORMAL)
+        response = await self._sender.send(
+            request, what=resource.label, label=resource.label, priority=RequestPriority.NORMAL
+        )
         return _decoded(partial(codec.page, first=True), response.body, resource.label).resource_version
 
     def watch(
@@ -232,7 +234,7 @@ class Client:
             accept=codec_of(resource, model).accept_one,
             timeout=READ_TIMEOUT,
         )
-        return self._sender.stream(request, what=resource.label, label=resource.label, priority=Priority.NORMAL)
+        return self._sender.stream(request, what=resource.label, label=resource.label, priority=RequestPriority.NORMAL)
 
     async def merge_patch(  # noqa: PLR0913 - keyword-only, and each is one property of a patch
         self,
@@ -244,7 +246,7 @@ class Client:
         subresource: str | None = None,
         resource_version: str | None = None,
         uid: Uid | None = None,
-        priority: Priority = Priority.NORMAL,
+        priority: RequestPriority = RequestPriority.NORMAL,
         within: float = WRITE_TIMEOUT,
         dry_run: bool = False,
         strategic: bool = False,
@@ -292,7 +294,7 @@ class Client:
         *,
         model: type[T],
         subresource: str | None = None,
-        priority: Priority = Priority.NORMAL,
+        priority: RequestPriority = RequestPriority.NORMAL,
         within: float = WRITE_TIMEOUT,
     ) -> T:
         """Change an object with a JSON patch (RFC 6902) and return the object as it is then.
@@ -318,16 +320,16 @@ class Client:
         *,
         before: ResourceClaim,
         subresource: str | None = None,
-        priority: Priority = Priority.NORMAL,
+        priority: RequestPriority = RequestPriority.NORMAL,
         within: float = WRITE_TIMEOUT,
     ) -> ResourceClaim:
-        """Do what `merge_patch` does to a claim, where the API server refuses any JSON: see `dra.kube.exact`.
+        """Do what `merge_patch` does to a claim, where the API server refuses any JSON: see `dra.kube.protobuf_claim`.
 
         It takes two requests, so whoever writes all the time is always in between. Therefore it is done to any version
         that is like the claim ``before``, which was decided on, and tried some times.
         """
         deadline = self._clock.now() + within
-        left = REWRITES
+        left = REWRITE_ATTEMPTS
         while True:
             left -= 1
             try:
@@ -352,18 +354,18 @@ class Client:
         *,
         before: ResourceClaim,
         subresource: str | None,
-        priority: Priority,
+        priority: RequestPriority,
         within: float,
     ) -> ResourceClaim:
         what, label = resource.what(key), _label(resource, subresource)
-        from dra.kube.exact import PROTOBUF, ExactClaim  # noqa: PLC0415 - protobuf takes 20 ms, and few claims need it
+        from dra.kube.protobuf_claim import PROTOBUF, ProtobufClaim  # noqa: PLC0415 - protobuf takes 20 ms, and few claims need it
 
         read = Request(method="GET", path=resource.path(*key), accept=PROTOBUF, timeout=within)
         found = await self._sender.send(read, what=what, label=resource.label, priority=priority)
         try:
-            claim = ExactClaim(found.body)
+            claim = ProtobufClaim(found.body)
         except (ValueError, DecodeError) as error:
-            raise Unreadable(what, error) from error
+            raise UnreadableResponse(what, error) from error
         same = (claim.uid, claim.resource_version) == (before.metadata.uid, before.metadata.resource_version)
         if not same and not claim.is_like(before):
             raise Conflict(what, Status(code=409, reason="Conflict", message="it has been changed meanwhile"))
@@ -388,7 +390,7 @@ class Client:
         *,
         model: type[T],
         subresource: str | None = None,
-        priority: Priority = Priority.NORMAL,
+        priority: RequestPriority = RequestPriority.NORMAL,
         within: float = WRITE_TIMEOUT,
     ) -> T:
         """Write a whole object that was read as a `DynamicObject` (PUT): for the few paths that take nothing else."""
@@ -410,7 +412,7 @@ class Client:
         namespace: str | None = None,
         name: str | None = None,
         subresource: str | None = None,
-        priority: Priority = Priority.NORMAL,
+        priority: RequestPriority = RequestPriority.NORMAL,
         within: float = WRITE_TIMEOUT,
         dry_run: bool = False,
     ) -> T:
@@ -435,7 +437,7 @@ class Client:
         manager: str,
         subresource: str | None = None,
         uid: Uid | None = None,
-        priority: Priority = Priority.NORMAL,
+        priority: RequestPriority = RequestPriority.NORMAL,
         within: float = WRITE_TIMEOUT,
         force: bool = True,
         dry_run: bool = False,
@@ -473,7 +475,7 @@ class Client:
         uid: Uid,
         grace_seconds: int | None = None,
         propagation: str | None = None,
-        priority: Priority = Priority.NORMAL,
+        priority: RequestPriority = RequestPriority.NORMAL,
         within: float = WRITE_TIMEOUT,
     ) -> None:
         """Ask for the deletion of the object with this uid; `Conflict` if another one has taken its name."""
@@ -491,7 +493,7 @@ class Client:
         )
         await self._sender.send(request, what=resource.what(key), label=resource.label, priority=priority)
 
-    async def _write(self, write: _Write, codec: Codec[T], *, priority: Priority, within: float) -> T:
+    async def _write(self, write: _Write, codec: Codec[T], *, priority: RequestPriority, within: float) -> T:
         request = Request(
             method=write.method,
             path=write.path,
@@ -504,9 +506,9 @@ class Client:
         response = await self._sender.send(request, what=write.what, label=write.label, priority=priority)
         return _decoded(codec.one, response.body, write.what)
 
-    async def version(self) -> Version:
+    async def version(self) -> ServerVersion:
         """Return the server's version."""
-        return await self.read("/version", Version)
+        return await self.read("/version", ServerVersion)
 
     async def can_i(
         self, verb: str, resource: Resource, *, subresource: str = "", namespace: str = "", name: str = ""
@@ -520,7 +522,9 @@ class Client:
             "namespace": namespace,
             "name": name,
         }
-        review = await self.create(REVIEWS, {"spec": {"resourceAttributes": attributes}}, model=_Review)
+        review = await self.create(
+            REVIEWS, {"spec": {"resourceAttributes": attributes}}, model=_SelfSubjectAccessReview
+        )
         return review.status.allowed
 
 
@@ -528,8 +532,8 @@ def _decoded(decode: Callable[[bytes], T], body: bytes, what: str) -> T:
     """Return the decoded body; `Unreadable` if it is something else."""
     try:
         return decode(body)
-    except UNDECODABLE as error:
-        raise Unreadable(what, error) from error
+    except RESPONSE_DECODE_ERRORS as error:
+        raise UnreadableResponse(what, error) from error
 
 
 def _label(resource: Resource, subresource: str | None) -> str:

@@ -32,11 +32,11 @@ class SystemClock:
 SYSTEM: Final = SystemClock()
 
 
-def second_time(wall: datetime) -> str:
+def rfc3339(wall: datetime) -> str:
     """Return `wall` as a Time, which has whole seconds."""
     return wall.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def micro_time(wall: datetime) -> str:
+def rfc3339_micro(wall: datetime) -> str:
     """Return `wall` as a MicroTime, which has exactly six decimals (``isoformat`` leaves them out when zero)."""
     return wall.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

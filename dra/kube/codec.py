@@ -14,7 +14,7 @@ import msgspec
 
 from dra.kube.resources import Resource
 from dra.kube.transport import JSON
-from dra.model.meta import DynamicObject, Key, ObjectMeta, PartialObject, Struct, Uid, UndecodedObject
+from dra.model.meta import Key, ObjectMeta, PartialObjectMetadata, RawObject, Struct, Uid, UnstructuredObject
 
 
 class ApiObject(Protocol):
@@ -31,7 +31,7 @@ _METADATA_LIST_ONLY: Final = f"{JSON};as=PartialObjectMetadataList;g=meta.k8s.io
 """Aggregated API servers may not know the metadata-only form; the whole object then decodes to the same struct."""
 
 
-class Identity(Struct, frozen=True):
+class ObjectIdentity(Struct, frozen=True):
     """As much of the metadata as tells which object it is.
 
     Also all that is read of a bookmark: servers before 1.35 send it with ``"creationTimestamp": null``, which no
@@ -53,7 +53,7 @@ class Identity(Struct, frozen=True):
 
 
 class _Identified(Struct, frozen=True):
-    metadata: Identity
+    metadata: ObjectIdentity
 
 
 class _ListMeta(Struct, frozen=True):
@@ -69,7 +69,7 @@ class _List(Struct, Generic[T], frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Page(Generic[T]):
+class ListPage(Generic[T]):
     """One page of a list."""
 
     items: list[T]
@@ -80,7 +80,7 @@ class Page(Generic[T]):
     first: bool = True
     """The list begins here. May be True again in the middle: the server forgot where we were, all of it comes anew."""
 
-    unreadable: tuple[Identity, ...] = ()
+    unreadable: tuple[ObjectIdentity, ...] = ()
     """Objects that exist but do not fit the struct."""
 
 
@@ -97,43 +97,43 @@ class Codec(Generic[T]):
     accept_one: str = JSON
     accept_list: str = JSON
 
-    def page(self, body: bytes, *, first: bool) -> Page[T]:
+    def page(self, body: bytes, *, first: bool) -> ListPage[T]:
         """Decode a page of a list."""
         if self.whole is not None:
             try:
                 listed = self.whole(body)
-            except UNFIT:
+            except OBJECT_DECODE_ERRORS:
                 pass  # one object is to blame; find it
             else:
-                return Page(listed.items or [], listed.metadata.resource_version, listed.metadata.continue_, first)
+                return ListPage(listed.items or [], listed.metadata.resource_version, listed.metadata.continue_, first)
         raw = _RAW_LIST.decode(body)
         items: list[T] = []
-        unreadable: list[Identity] = []
+        unreadable: list[ObjectIdentity] = []
         for item in raw.items or ():
             try:
                 items.append(self.one(item))
-            except UNFIT:
+            except OBJECT_DECODE_ERRORS:
                 unreadable.append(identity_of(item))
-        return Page(items, raw.metadata.resource_version, raw.metadata.continue_, first, tuple(unreadable))
+        return ListPage(items, raw.metadata.resource_version, raw.metadata.continue_, first, tuple(unreadable))
 
 
-NESTING: Final = 10_000
+NESTING_MAX: Final = 10_000
 """How deep objects may be nested: Go's JSON decoder takes no more, so no API server holds any. Three kilobytes of
 somebody's ``opaque.parameters`` are enough to exceed what Python allows by default."""
 
-UNFIT: Final = (msgspec.ValidationError, RecursionError)
+OBJECT_DECODE_ERRORS: Final = (msgspec.ValidationError, RecursionError)
 """What says that an object does not fit its struct."""
 
-UNDECODABLE: Final = (msgspec.DecodeError, RecursionError)
+RESPONSE_DECODE_ERRORS: Final = (msgspec.DecodeError, RecursionError)
 """What says that an answer is none."""
 
 
-def allow_nesting() -> None:
+def raise_recursion_limit() -> None:
     """Let this process decode whatever an API server holds; to be called once, at its start.
 
     The limit counts our own frames as well. From Python 3.12 on, compiled code has a limit of its own that suffices.
     """
-    sys.setrecursionlimit(max(sys.getrecursionlimit(), 2 * NESTING))
+    sys.setrecursionlimit(max(sys.getrecursionlimit(), 2 * NESTING_MAX))
 
 
 _RAW_LIST: Final = msgspec.json.Decoder(_List[msgspec.Raw])
@@ -141,20 +141,20 @@ _IDENTIFIED: Final = msgspec.json.Decoder(_Identified)
 _CONTENT: Final = msgspec.json.Decoder(dict[str, Any])
 
 
-def identity_of(raw: bytes | msgspec.Raw) -> Identity:
+def identity_of(raw: bytes | msgspec.Raw) -> ObjectIdentity:
     """Return which object this is, of any kind and in any form."""
     return _IDENTIFIED.decode(raw).metadata
 
 
 @functools.lru_cache(maxsize=256)
 def _codec(resource: Resource, model: Any) -> Codec[Any]:  # noqa: ANN401 - a type; caches want them hashable
-    if model is DynamicObject:
+    if model is UnstructuredObject:
         return Codec(functools.partial(_dynamic, resource), None)
-    if model is UndecodedObject:
+    if model is RawObject:
         return Codec(_undecoded, None)
     one = msgspec.json.Decoder(model).decode
     whole = msgspec.json.Decoder(_List[model]).decode
-    if model is PartialObject:
+    if model is PartialObjectMetadata:
         return Codec(one, whole, _METADATA_ONLY, _METADATA_LIST_ONLY)
     return Codec(one, whole)
 
@@ -164,20 +164,20 @@ def codec_of(resource: Resource, model: type[T]) -> Codec[T]:
     return cast("Codec[T]", _codec(resource, cast("Hashable", model)))
 
 
-_METADATA: Final = msgspec.json.Decoder(PartialObject)
+_METADATA: Final = msgspec.json.Decoder(PartialObjectMetadata)
 
 
-def _undecoded(raw: bytes | msgspec.Raw) -> UndecodedObject:
-    return UndecodedObject(_METADATA.decode(raw).metadata, bytes(raw))
+def _undecoded(raw: bytes | msgspec.Raw) -> RawObject:
+    return RawObject(_METADATA.decode(raw).metadata, bytes(raw))
 
 
-def decoded(resource: Resource, found: UndecodedObject) -> DynamicObject:
+def decode_object(resource: Resource, found: RawObject) -> UnstructuredObject:
     """Decode the whole of an object, and let go of what the server sent. Raises one of `UNFIT`."""
     raw, found.raw = found.raw, b""
     return _dynamic(resource, raw)
 
 
-def _dynamic(resource: Resource, raw: bytes | msgspec.Raw) -> DynamicObject:
+def _dynamic(resource: Resource, raw: bytes | msgspec.Raw) -> UnstructuredObject:
     """Decode an object of any kind to plain data.
 
     Items of lists of built-in kinds bear neither ``kind`` nor ``apiVersion``; rules may ask for them, and must not see
@@ -189,4 +189,4 @@ def _dynamic(resource: Resource, raw: bytes | msgspec.Raw) -> DynamicObject:
     metadata = content.get("metadata")
     if isinstance(metadata, dict):
         metadata.pop("managedFields", None)
-    return DynamicObject(metadata=msgspec.convert(metadata, ObjectMeta), content=content)
+    return UnstructuredObject(metadata=msgspec.convert(metadata, ObjectMeta), content=content)

@@ -22,7 +22,7 @@ from typing import Any, Final, Protocol
 from dra.kube import kubeconfigs
 from dra.kube.clock import SYSTEM, Clock
 from dra.kube.errors import Unreachable
-from dra.kube.kubeconfigs import Simple
+from dra.kube.kubeconfigs import StaticContext
 
 SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
@@ -34,7 +34,7 @@ EXPIRY_MARGIN: Final = timedelta(seconds=60)
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class RestConfig:
     """How to reach an API server at this moment."""
 
     host: str
@@ -47,7 +47,7 @@ class Access:
 class Credentials(Protocol):
     """Where a transport gets its access from."""
 
-    async def access(self, *, rejected: Access | None = None) -> Access:
+    async def access(self, *, rejected: RestConfig | None = None) -> RestConfig:
         """Return the access to use now; `rejected` is one that the server has answered with 401.
 
         Takes as long as it takes: behind an exec plugin there may be a person who logs in.
@@ -56,17 +56,17 @@ class Credentials(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Fixed:
+class StaticCredentials:
     """Credentials that never change."""
 
-    value: Access
+    value: RestConfig
 
-    async def access(self, *, rejected: Access | None = None) -> Access:  # noqa: ARG002 - there is no other
+    async def access(self, *, rejected: RestConfig | None = None) -> RestConfig:  # noqa: ARG002 - there is no other
         """Return the value."""
         return self.value
 
 
-class ServiceAccount:
+class ServiceAccountCredentials:
     """The identity of the pod we run in."""
 
     def __init__(
@@ -80,11 +80,11 @@ class ServiceAccount:
         host, port = environment["KUBERNETES_SERVICE_HOST"], environment["KUBERNETES_SERVICE_PORT"]
         self._host = f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
         self._clock = clock
-        self._contexts = _Contexts()
-        self._access: Access | None = None
+        self._contexts = _TlsContexts()
+        self._access: RestConfig | None = None
         self._read_at = 0.0
 
-    async def access(self, *, rejected: Access | None = None) -> Access:
+    async def access(self, *, rejected: RestConfig | None = None) -> RestConfig:
         """Return the access, with the token as it was in its file at most a minute ago."""
         now = self._clock.now()
         if self._access is None or self._access is rejected or now - self._read_at >= REREAD_AFTER:
@@ -99,28 +99,28 @@ class ServiceAccount:
         except OSError:
             return ""
 
-    def _read(self) -> Access:
+    def _read(self) -> RestConfig:
         try:
             token = (self._folder / "token").read_text().strip()
             tls = self._contexts.context(ca=self._folder / "ca.crt")
         except OSError as error:
             raise Unreachable("service account", f"{error}; is its token mounted?", ambiguous=False) from error
-        return Access(self._host, f"Bearer {token}", tls)
+        return RestConfig(self._host, f"Bearer {token}", tls)
 
 
-class Kubeconfig:
+class KubeconfigCredentials:
     """One context of a kubeconfig file (or of several, as in $KUBECONFIG)."""
 
     def __init__(self, path: str, *, context: str | None = None, clock: Clock = SYSTEM) -> None:
         self._path = path
         self._context = context
         self._clock = clock
-        self._contexts = _Contexts()
-        self._access: Access | None = None
+        self._contexts = _TlsContexts()
+        self._access: RestConfig | None = None
         self._stale_at = float("inf")
         self._reading = asyncio.Lock()
 
-    async def access(self, *, rejected: Access | None = None) -> Access:
+    async def access(self, *, rejected: RestConfig | None = None) -> RestConfig:
         """Return the access; reads the file and runs its exec plugin again when the old one is used up."""
         async with self._reading:  # fifty requests that get a 401 together run the plugin once
             if self._access is None or self._access is rejected or self._clock.now() >= self._stale_at:
@@ -144,18 +144,18 @@ class Kubeconfig:
                 continue
         return ""
 
-    async def _read(self) -> tuple[Access, float]:
+    async def _read(self) -> tuple[RestConfig, float]:
         """Return the access and when to read again."""
-        _require_one_of(self._path)  # the package would warn at each of our attempts, and then miss current-context
-        simple = kubeconfigs.simple(self._path, context=self._context)
+        _require_any_file(self._path)  # the package would warn at each of our attempts, and then miss current-context
+        simple = kubeconfigs.read_static_context(self._path, context=self._context)
         if simple is not None:
             try:
-                return Access(simple.server, simple.authorization, self._contexts.of(simple)), float("inf")
+                return RestConfig(simple.server, simple.authorization, self._contexts.of(simple)), float("inf")
             except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
                 raise Unreachable(f"kubeconfig {self._path}", str(error), ambiguous=False) from error
-        return await self._read_any()
+        return await self._read_dynamic()
 
-    async def _read_any(self) -> tuple[Access, float]:
+    async def _read_dynamic(self) -> tuple[RestConfig, float]:
         """Read what is not that simple."""
         from kubernetes.aio.client import Configuration  # noqa: PLC0415 - 21 MiB
         from kubernetes.aio.config import ConfigException, load_kube_config  # noqa: PLC0415 - as above
@@ -167,9 +167,9 @@ class Kubeconfig:
                 self._path, self._context, client_configuration=configuration, persist_config=False
             )
             tls = self._contexts.context(
-                ca=_path(configuration.ssl_ca_cert),
-                certificate=_path(configuration.cert_file),
-                key=_path(configuration.key_file),
+                ca=_optional_path(configuration.ssl_ca_cert),
+                certificate=_optional_path(configuration.cert_file),
+                key=_optional_path(configuration.key_file),
                 verify=configuration.verify_ssl,
             )
         except (ConfigException, YAMLError, OSError, AttributeError, LookupError, TypeError, ValueError) as error:
@@ -177,11 +177,11 @@ class Kubeconfig:
         if not configuration.host:
             raise Unreachable(f"kubeconfig {self._path}", "its cluster has no server", ambiguous=False)
         authorization = configuration.api_key.get("BearerToken")
-        user = _user(loader)
+        user = _user_section(loader)
         if "exec" in user and authorization is None and configuration.cert_file is None:
             message = f"the exec plugin {user['exec'].get('command')} gave no credentials (its error is in the log)"
             raise Unreachable(f"kubeconfig {self._path}", message, ambiguous=False)
-        access = Access(configuration.host, authorization, tls, configuration.tls_server_name, configuration.proxy)
+        access = RestConfig(configuration.host, authorization, tls, configuration.tls_server_name, configuration.proxy)
         return access, self._stale(user, getattr(loader, "exec_plugin_expiry", None))
 
     def _stale(self, user: Mapping[str, Any], expiry: Any) -> float:  # noqa: ANN401 - untyped package
@@ -202,30 +202,30 @@ def find(path: str | None = None, *, context: str | None = None) -> Credentials:
         home = home.expanduser()
     named = path or os.environ.get("KUBECONFIG") or (str(home) if home.is_file() else None)
     if named:
-        _require_one_of(named)
-        known = kubeconfigs.contexts(named) if context else ()
+        _require_any_file(named)
+        known = kubeconfigs.context_names(named) if context else ()
         if known and context not in known:
             message = f"is not in kubeconfig {named}; there are: {', '.join(known)}"
             raise Unreachable(f"context {context}", message, ambiguous=False)
-        return Kubeconfig(named, context=context)
+        return KubeconfigCredentials(named, context=context)
     if "KUBERNETES_SERVICE_HOST" in os.environ:
-        return ServiceAccount()
+        return ServiceAccountCredentials()
     raise Unreachable("API server", f"no kubeconfig ({home}, $KUBECONFIG), and this is no pod", ambiguous=False)
 
 
-def _require_one_of(paths: str) -> None:
+def _require_any_file(paths: str) -> None:
     """Raise unless one of the files is there; of several in $KUBECONFIG some may be missing, as for kubectl."""
     if not any(Path(path).expanduser().is_file() for path in paths.split(os.pathsep) if path):
         raise Unreachable(f"kubeconfig {paths}", "no such file", ambiguous=False)
 
 
-class _Contexts:
+class _TlsContexts:
     """Makes TLS contexts, and the same one again for the same files: connections are pooled by context."""
 
     def __init__(self) -> None:
         self._made: tuple[str, ssl.SSLContext] | None = None
 
-    def of(self, simple: Simple) -> ssl.SSLContext:
+    def of(self, simple: StaticContext) -> ssl.SSLContext:
         """Return the context of a simple kubeconfig file."""
         parts = (simple.ca, simple.certificate, simple.key, str(simple.verify).encode())
         fingerprint = hashlib.sha256(b"".join(hashlib.sha256(each).digest() for each in parts)).hexdigest()
@@ -256,17 +256,17 @@ class _Contexts:
         return made
 
 
-def _path(name: str | None) -> Path | None:
+def _optional_path(name: str | None) -> Path | None:
     return Path(name) if name else None
 
 
-def _user(loader: Any) -> Mapping[str, Any]:  # noqa: ANN401 - untyped package
+def _user_section(loader: Any) -> Mapping[str, Any]:  # noqa: ANN401 - untyped package
     """Return the user section as plain data; the loader has no public way to it."""
     node = loader._user  # noqa: SLF001 - as said
     return getattr(node, "value", None) or {}
 
 
-def namespace(path: str | None = None, *, context: str | None = None) -> str:
+def current_namespace(path: str | None = None, *, context: str | None = None) -> str:
     """Return the namespace that is meant where nobody names one, as kubectl finds it; empty if none is set."""
     found = find(path, context=context)
-    return found.namespace if isinstance(found, Kubeconfig | ServiceAccount) else ""
+    return found.namespace if isinstance(found, KubeconfigCredentials | ServiceAccountCredentials) else ""

@@ -16,8 +16,8 @@ from dra.kube.resources import InvalidNameError, Resource, group_path
 from dra.model.meta import Struct
 from dra.model.references import GroupResource
 
-KNOWN_FOR: Final = 600.0
-UNKNOWN_FOR: Final = 10.0
+CACHE_SECONDS: Final = 600.0
+NEGATIVE_CACHE_SECONDS: Final = 10.0
 """Seconds for which an answer is believed."""
 
 GROUPS_MAX: Final = 512
@@ -43,14 +43,14 @@ class _ServedResource(Struct, frozen=True):
     short_names: tuple[str, ...] = ()
 
 
-class _Named(Struct, frozen=True):
+class _GroupName(Struct, frozen=True):
     name: str
 
 
 class _Groups(Struct, frozen=True):
     """Answer of ``/apis``."""
 
-    groups: list[_Named] | None = None
+    groups: list[_GroupName] | None = None
 
 
 class _ServedResources(Struct, frozen=True):
@@ -60,10 +60,10 @@ class _ServedResources(Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class _CachedGroup:
     asked_at: float
     resources: dict[str, Resource]
-    nicknames: dict[str, Resource]
+    by_short_name: dict[str, Resource]
     """By kind, singular and short names, in small letters: what kubectl takes as well."""
 
 
@@ -73,7 +73,7 @@ class Discovery:
     def __init__(self, client: Client, *, clock: Clock = SYSTEM) -> None:
         self._client = client
         self._clock = clock
-        self._groups: dict[str, _Known] = {}
+        self._groups: dict[str, _CachedGroup] = {}
         self._asking: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def resolve(self, wanted: GroupResource) -> Resource | None:
@@ -93,16 +93,16 @@ class Discovery:
         for group in dict.fromkeys((wanted.group, wanted.unversioned.group, "", "apps", "batch", *served)):
             known = await self._group(GroupResource(resource=wanted.resource, group=group))
             name = wanted.resource.lower()
-            found = known.resources.get(name) or known.nicknames.get(name)
+            found = known.resources.get(name) or known.by_short_name.get(name)
             if found is not None and found.namespaced:
                 return GroupResource(resource=found.plural, group=group)
         return None
 
-    async def _group(self, wanted: GroupResource) -> _Known:
+    async def _group(self, wanted: GroupResource) -> _CachedGroup:
         lock = self._asking.setdefault(wanted.group, asyncio.Lock())
         async with lock:  # a thousand claims of one kind ask once
             known = self._groups.get(wanted.group)
-            if known is None or self._clock.now() - known.asked_at >= _lifetime(known, wanted):
+            if known is None or self._clock.now() - known.asked_at >= _cache_seconds(known, wanted):
                 known = await self._ask(wanted.group)
                 self._remember(wanted.group, known)
         return known
@@ -111,11 +111,11 @@ class Discovery:
         """Ask again next time: an object that should exist was not found under the path we knew."""
         self._groups.pop(group, None)
 
-    async def _ask(self, group: str) -> _Known:
+    async def _ask(self, group: str) -> _CachedGroup:
         """Return what the group serves; of a kind in several versions, the preferred or else the first."""
         found: dict[str, Resource] = {}
-        nicknames: dict[str, Resource] = {}
-        known = _Known(self._clock.now(), found, nicknames)
+        by_short_name: dict[str, Resource] = {}
+        known = _CachedGroup(self._clock.now(), found, by_short_name)
         try:
             versions = await self._versions(group)
         except (NotFound, InvalidNameError):
@@ -129,7 +129,7 @@ class Discovery:
                 if "/" not in each.name and each.name not in found:  # with a slash it is a subresource
                     found[each.name] = Resource(group, version, each.name, each.kind, each.namespaced)
                     for nickname in (each.kind.lower(), each.singular_name, *each.short_names):
-                        nicknames.setdefault(nickname, found[each.name])
+                        by_short_name.setdefault(nickname, found[each.name])
         return known
 
     async def _versions(self, group: str) -> list[str]:
@@ -139,12 +139,12 @@ class Discovery:
         preferred = [answer.preferred_version.version] if answer.preferred_version else []
         return list(dict.fromkeys([*preferred, *(each.version for each in answer.versions)]))
 
-    def _remember(self, group: str, known: _Known) -> None:
+    def _remember(self, group: str, known: _CachedGroup) -> None:
         self._groups.pop(group, None)
         while len(self._groups) >= GROUPS_MAX:
             del self._groups[next(iter(self._groups))]
         self._groups[group] = known
 
 
-def _lifetime(known: _Known, wanted: GroupResource) -> float:
-    return KNOWN_FOR if wanted.resource in known.resources else UNKNOWN_FOR
+def _cache_seconds(known: _CachedGroup, wanted: GroupResource) -> float:
+    return CACHE_SECONDS if wanted.resource in known.resources else NEGATIVE_CACHE_SECONDS

@@ -15,7 +15,7 @@ TEXT_LIMIT: Final = 1024
 """Characters of an error text that are kept: validation errors of a claim can quote the whole of it."""
 
 
-class Cause(Struct, frozen=True):
+class StatusCause(Struct, frozen=True):
     """``details.causes[]`` of a Status."""
 
     reason: str = ""
@@ -23,14 +23,14 @@ class Cause(Struct, frozen=True):
     field: str = ""
 
 
-class Details(Struct, frozen=True):
+class StatusDetails(Struct, frozen=True):
     """``details`` of a Status."""
 
     name: str = ""
     group: str = ""
     kind: str = ""
     uid: str = ""
-    causes: list[Cause] | None = None
+    causes: list[StatusCause] | None = None
     retry_after_seconds: int | None = None
 
 
@@ -41,7 +41,7 @@ class Status(Struct, frozen=True):
     code: int = 0
     reason: str = ""
     message: str = ""
-    details: Details | None = None
+    details: StatusDetails | None = None
 
 
 class ApiError(Exception):
@@ -55,8 +55,8 @@ class ApiError(Exception):
         self.what = what
         self.status = status.code
         self.reason = status.reason
-        self.message = shortened(status.message)
-        self.details = status.details or Details()
+        self.message = truncated(status.message)
+        self.details = status.details or StatusDetails()
         self.retry_after = retry_after
 
     def __str__(self) -> str:
@@ -113,7 +113,7 @@ class TooManyRequests(ApiError):  # noqa: N818 - as above
         return self.retry_after is not None and not self.has_cause("DisruptionBudget")
 
 
-class TooLong(ApiError):  # noqa: N818 - as above
+class ResponseTooLarge(ApiError):  # noqa: N818 - as above
     """A successful answer that is longer than the client was ready to take; what it says is not known."""
 
     def __init__(self, what: str, most: int) -> None:
@@ -133,7 +133,7 @@ class Timeout(ServerError):  # noqa: N818 - as above
     """504: not done within the server's own limit; a write may still happen."""
 
 
-class Unreadable(ApiError):  # noqa: N818 - as above
+class UnreadableResponse(ApiError):  # noqa: N818 - as above
     """A success whose body is not what it should be, as from a login page in between. A write has then happened."""
 
     def __init__(self, what: str, cause: Exception) -> None:
@@ -185,7 +185,7 @@ def error_of(status: Status, what: str, *, retry_after: float | None = None) -> 
     return kind(what, status, retry_after=retry_after)
 
 
-def raise_for(response: Response, what: str) -> None:
+def raise_for_status(response: Response, what: str) -> None:
     """Return if the answer is a success (2xx), else raise the error that it stands for.
 
     The code of the HTTP answer wins over the one in the body. Not every error has a Status body: paths that do not
@@ -200,15 +200,15 @@ def raise_for(response: Response, what: str) -> None:
     if status.kind != "Status":
         status = Status(message=response.body[: 4 * TEXT_LIMIT].decode(errors="replace").strip())
     status = msgspec.structs.replace(status, code=response.status)
-    raise error_of(status, what, retry_after=_seconds(response.headers.get("retry-after")))
+    raise error_of(status, what, retry_after=_retry_after_seconds(response.headers.get("retry-after")))
 
 
-def _seconds(header: str | None) -> float | None:
+def _retry_after_seconds(header: str | None) -> float | None:
     """Return the Retry-After header as seconds; API servers never use its other form, a date."""
     return float(header) if header is not None and header.isdecimal() else None
 
 
-def shortened(text: Any) -> str:  # noqa: ANN401 - anything with a text
+def truncated(text: Any) -> str:  # noqa: ANN401 - anything with a text
     """Return the text of `text`, cut to `TEXT_LIMIT` characters."""
     plain = str(text)
     return plain if len(plain) <= TEXT_LIMIT else plain[: TEXT_LIMIT - 1] + "…"

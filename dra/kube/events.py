@@ -14,13 +14,13 @@ import msgspec
 
 from dra.kube.backoff import Backoff
 from dra.kube.client import Client
-from dra.kube.clock import SYSTEM, Clock, micro_time
+from dra.kube.clock import SYSTEM, Clock, rfc3339_micro
 from dra.kube.errors import AlreadyExists, ApiError, NotFound, ServerError, TooManyRequests, Unreachable
-from dra.kube.fairness import FairQueue
-from dra.kube.limits import Priority
+from dra.kube.event_correlator import SERIES_UPDATE_INTERVAL, EventCorrelator, EventRecord, EventSeries, truncated_note
+from dra.kube.fair_queue import FairQueue
+from dra.kube.rate_limiter import RequestPriority
 from dra.kube.resources import EVENTS
-from dra.kube.series import COUNT_EVERY, Fact, Memory, Series, shortened
-from dra.model.meta import PartialObject
+from dra.model.meta import PartialObjectMetadata
 
 CONTROLLER: Final = "reserve.dra/controller"
 
@@ -28,13 +28,13 @@ QUEUE_MAX: Final = 1000
 """Events that wait to be posted; of more, those of the namespace that has most of them are discarded."""
 
 ATTEMPTS: Final = 3
-FLUSH_WITHIN: Final = 5.0
+FLUSH_TIMEOUT: Final = 5.0
 _NAME_MAX: Final = 200
 
 _log: Final = logging.getLogger(__name__)
 
 
-class Recorder:
+class EventRecorder:
     """Writes events one after the other. `record` from anywhere; `run` beside the work; `close` at the end."""
 
     def __init__(
@@ -56,13 +56,13 @@ class Recorder:
         self._controller = controller
         self._clock = clock
         self._discarding = discarding
-        self._memory = Memory()
-        self._queue: FairQueue[Series] = FairQueue(QUEUE_MAX)
-        self._posting: Series | None = None
+        self._memory = EventCorrelator()
+        self._queue: FairQueue[EventSeries] = FairQueue(QUEUE_MAX)
+        self._posting: EventSeries | None = None
         self._news = asyncio.Event()
         self._numbers = itertools.count()
 
-    def record(self, fact: Fact) -> None:
+    def record(self, fact: EventRecord) -> None:
         """State a fact; what was stated recently is only counted."""
         series = self._memory.state(fact, now=self._clock.now())
         if series is None:
@@ -72,7 +72,7 @@ class Recorder:
             self._discard(refused)
         self._news.set()
 
-    def _discard(self, series: Series) -> None:
+    def _discard(self, series: EventSeries) -> None:
         self.discarded += 1
         self._discarding(1)
         self._memory.forget(series)
@@ -88,7 +88,7 @@ class Recorder:
             if self._queue:
                 continue
             try:
-                async with asyncio.timeout(COUNT_EVERY / 4.0):
+                async with asyncio.timeout(SERIES_UPDATE_INTERVAL / 4.0):
                     await self._news.wait()
             except TimeoutError:
                 continue  # counts may be due
@@ -96,7 +96,7 @@ class Recorder:
     async def close(self) -> None:
         """Write what is left, for a few seconds at most. Cancel `run` before."""
         try:
-            async with asyncio.timeout(FLUSH_WITHIN):
+            async with asyncio.timeout(FLUSH_TIMEOUT):
                 await self._drain()
                 for series in self._memory.due(now=self._clock.now(), all_of_them=True):
                     await self._count(series)
@@ -112,7 +112,7 @@ class Recorder:
             await self._post(self._posting)
             self._posting = None  # only now: a cancelled post is done again by `close`, under the same name
 
-    async def _post(self, series: Series) -> None:
+    async def _post(self, series: EventSeries) -> None:
         """Create the Event."""
         fact = series.fact
         try:
@@ -128,17 +128,17 @@ class Recorder:
             self.posted += 1
             series.posted = True
 
-    def _body(self, series: Series) -> dict[str, Any]:
+    def _body(self, series: EventSeries) -> dict[str, Any]:
         fact = series.fact
         return {
             "metadata": {"name": series.name},
-            "eventTime": micro_time(self._clock.wall()),
+            "eventTime": rfc3339_micro(self._clock.wall()),
             "reportingController": self._controller,
             "reportingInstance": self._instance,
             "action": fact.action,
             "reason": fact.reason,
             "regarding": msgspec.to_builtins(fact.regarding),
-            "note": shortened(fact.note),
+            "note": truncated_note(fact.note),
             "type": fact.severity,
         }
 
@@ -148,7 +148,7 @@ class Recorder:
         for attempt in range(1, ATTEMPTS + 1):
             try:
                 await self._client.create(
-                    EVENTS, body, model=PartialObject, namespace=namespace, priority=Priority.REPORT
+                    EVENTS, body, model=PartialObjectMetadata, namespace=namespace, priority=RequestPriority.REPORT
                 )
             except AlreadyExists:  # an attempt before this one did succeed
                 return
@@ -159,18 +159,18 @@ class Recorder:
             else:
                 return
 
-    async def _count(self, series: Series) -> None:
+    async def _count(self, series: EventSeries) -> None:
         """Write how often the fact was stated."""
         regarding = series.fact.regarding
         count = series.count
-        change: dict[str, Any] = {"series": {"count": count, "lastObservedTime": micro_time(self._clock.wall())}}
+        change: dict[str, Any] = {"series": {"count": count, "lastObservedTime": rfc3339_micro(self._clock.wall())}}
         try:
             await self._client.merge_patch(
                 EVENTS,
                 (regarding.event_namespace, series.name),
                 change,
-                model=PartialObject,
-                priority=Priority.REPORT,
+                model=PartialObjectMetadata,
+                priority=RequestPriority.REPORT,
             )
         except NotFound:  # events live for an hour
             self._memory.forget(series)
@@ -179,7 +179,7 @@ class Recorder:
         series.written = count
         series.written_at = self._clock.now()
 
-    def _name(self, fact: Fact) -> str:
+    def _name(self, fact: EventRecord) -> str:
         """Return a name nobody else uses: as client-go makes them, by object and time, and ours are numbered."""
         micros = int(self._clock.wall().timestamp() * 1_000_000)
         return f"{fact.regarding.name[:_NAME_MAX].rstrip('.-')}.{micros:x}{next(self._numbers):04x}"

@@ -20,9 +20,9 @@ from typing import Any, Final
 
 import aiohttp
 
-from dra.kube.credentials import Access, Credentials
-from dra.kube.errors import TooLong, Unreachable, raise_for, shortened
-from dra.kube.transport import Blocks, Request, Response
+from dra.kube.credentials import Credentials, RestConfig
+from dra.kube.errors import ResponseTooLarge, Unreachable, raise_for_status, truncated
+from dra.kube.transport import FrameSplitter, Request, Response
 
 CONNECT_TIMEOUT: Final = 10.0
 KEEP_ALIVE: Final = 30.0
@@ -30,7 +30,7 @@ READ_BUFFER: Final = 1 << 20
 """Bytes that may lie ready before the socket is paused: the upper limit of a block of watch events."""
 
 _UNAUTHORIZED: Final = 401
-_PROBES: Final = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}
+_KEEPALIVE_OPTIONS: Final = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}
 
 
 @functools.cache
@@ -55,7 +55,7 @@ class HttpTransport:
         """Return the answer, see `Transport.send`."""
         with self._failures(request):
             async with await self._answer(request, total=request.timeout) as answer:
-                return Response(answer.status, _headers(answer), await self._body(request, answer))
+                return Response(answer.status, _lower_case_headers(answer), await self._body(request, answer))
 
     @staticmethod
     async def _body(request: Request, answer: aiohttp.ClientResponse) -> bytes:
@@ -68,7 +68,7 @@ class HttpTransport:
             size += len(part)
             if size > request.most:
                 _abandon(answer)
-                raise TooLong(request.path, request.most)
+                raise ResponseTooLarge(request.path, request.most)
             parts.append(part)
         return b"".join(parts)
 
@@ -79,9 +79,11 @@ class HttpTransport:
             async with asyncio.timeout(request.timeout):  # none of aiohttp's timeouts covers only the beginning
                 answer = await self._answer(request, total=None)
         try:
-            if not _successful(answer):
+            if not _is_success(answer):
                 with self._failures(request):
-                    raise_for(Response(answer.status, _headers(answer), await answer.read()), request.path)
+                    raise_for_status(
+                        Response(answer.status, _lower_case_headers(answer), await answer.read()), request.path
+                    )
             yield self._blocks(request, answer)
         finally:
             _abandon(answer)
@@ -106,11 +108,11 @@ class HttpTransport:
         left = None if total is None else max(0.001, total - (loop.time() - began))
         return await self._ask(request, fresh, left)
 
-    async def _ask(self, request: Request, access: Access, total: float | None) -> aiohttp.ClientResponse:
+    async def _ask(self, request: Request, access: RestConfig, total: float | None) -> aiohttp.ClientResponse:
         """Send once."""
         if self._session is None:
             self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEP_ALIVE, socket_factory=probing_socket),
+                connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEP_ALIVE, socket_factory=keepalive_socket),
                 cookie_jar=aiohttp.DummyCookieJar(),  # a load balancer must not pin us to one server
                 read_bufsize=READ_BUFFER,
                 trust_env=False,
@@ -135,7 +137,7 @@ class HttpTransport:
 
     async def _blocks(self, request: Request, answer: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
         """Yield what has arrived, cut behind the last newline."""
-        blocks = Blocks()
+        blocks = FrameSplitter()
         with self._failures(request):
             async for chunk in answer.content.iter_any():
                 if block := blocks.feed(chunk):
@@ -151,11 +153,11 @@ class HttpTransport:
         try:
             yield
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, aiohttp.InvalidURL) as error:
-            raise Unreachable(request.path, _refusal(error), ambiguous=False) from error
+            raise Unreachable(request.path, _connection_failure(error), ambiguous=False) from error
         except TimeoutError as error:
             raise Unreachable(request.path, f"no answer within {request.timeout:.3g} s", ambiguous=True) from error
         except (aiohttp.ClientError, OSError) as error:
-            text = f"connection lost: {shortened(error) or type(error).__name__}"
+            text = f"connection lost: {truncated(error) or type(error).__name__}"
             raise Unreachable(request.path, text, ambiguous=True) from error
         except RuntimeError as error:
             if self._session is None or not self._session.closed:
@@ -163,7 +165,7 @@ class HttpTransport:
             raise Unreachable(request.path, "the transport is closed", ambiguous=True) from error
 
 
-def probing_socket(address: tuple[int, int, int, str, tuple[Any, ...]]) -> socket.socket:
+def keepalive_socket(address: tuple[int, int, int, str, tuple[Any, ...]]) -> socket.socket:
     """Return a socket on which the system notices within a minute that the other side is gone.
 
     Without that a watch would wait for ever on a connection that a firewall has forgotten; HTTP/1.1 has no pings.
@@ -171,19 +173,19 @@ def probing_socket(address: tuple[int, int, int, str, tuple[Any, ...]]) -> socke
     family, kind, protocol, _, _ = address
     made = socket.socket(family, kind, protocol)
     made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for option, value in _PROBES.items():
+    for option, value in _KEEPALIVE_OPTIONS.items():
         if hasattr(socket, option):  # names differ between systems
             made.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
     return made
 
 
-def _refusal(error: Exception) -> str:
+def _connection_failure(error: Exception) -> str:
     """Return why there is no connection; aiohttp's own text shows the TLS context."""
     if isinstance(error, aiohttp.ClientConnectorError):
         cause = getattr(error, "certificate_error", None) or error.os_error
-        plain = os.strerror(cause.errno) if isinstance(cause, ConnectionError) and cause.errno else shortened(cause)
+        plain = os.strerror(cause.errno) if isinstance(cause, ConnectionError) and cause.errno else truncated(cause)
         return f"cannot connect to {error.host}:{error.port}: {plain}"
-    return shortened(error)
+    return truncated(error)
 
 
 def _abandon(answer: aiohttp.ClientResponse) -> None:
@@ -198,9 +200,9 @@ def _abandon(answer: aiohttp.ClientResponse) -> None:
     answer.close()
 
 
-def _successful(answer: aiohttp.ClientResponse) -> bool:
+def _is_success(answer: aiohttp.ClientResponse) -> bool:
     return 200 <= answer.status < 300  # noqa: PLR2004 - 2xx
 
 
-def _headers(answer: aiohttp.ClientResponse) -> dict[str, str]:
+def _lower_case_headers(answer: aiohttp.ClientResponse) -> dict[str, str]:
     return {name.lower(): value for name, value in answer.headers.items()}

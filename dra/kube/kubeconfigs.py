@@ -23,7 +23,7 @@ _USER: Final = frozenset(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Simple:
+class StaticContext:
     """What such a file says of one context."""
 
     server: str
@@ -54,7 +54,7 @@ class Simple:
         return made
 
 
-def simple(path: str, *, context: str | None = None) -> Simple | None:
+def read_static_context(path: str, *, context: str | None = None) -> StaticContext | None:
     """Return what the file says of a context; None if it is not that simple, or not right."""
     from yaml import YAMLError, safe_load  # noqa: PLC0415 - only who has such a file needs it
 
@@ -63,15 +63,15 @@ def simple(path: str, *, context: str | None = None) -> Simple | None:
     file = Path(path).expanduser()
     try:
         content = safe_load(file.read_text())
-        wanted = _named(content, "context", context or content["current-context"])
-        cluster = _named(content, "cluster", wanted["cluster"])
-        user = _named(content, "user", wanted["user"])
-        return _simple(cluster, user, file.parent)
+        wanted = _section(content, "context", context or content["current-context"])
+        cluster = _section(content, "cluster", wanted["cluster"])
+        user = _section(content, "user", wanted["user"])
+        return _static_context(cluster, user, file.parent)
     except (OSError, YAMLError, LookupError, TypeError, AttributeError, ValueError):
         return None  # whoever reads all kinds says what is wrong
 
 
-def contexts(path: str) -> tuple[str, ...]:
+def context_names(path: str) -> tuple[str, ...]:
     """Return the names of the contexts; empty if nobody can tell."""
     from yaml import YAMLError, safe_load  # noqa: PLC0415 - as above
 
@@ -87,29 +87,29 @@ def contexts(path: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _named(content: Mapping[str, Any], kind: str, name: str) -> Mapping[str, Any]:
+def _section(content: Mapping[str, Any], kind: str, name: str) -> Mapping[str, Any]:
     (found,) = (each for each in content[f"{kind}s"] if each["name"] == name)
     section = found[kind]
     return section if isinstance(section, Mapping) else {}
 
 
-def _simple(cluster: Mapping[str, Any], user: Mapping[str, Any], folder: Path) -> Simple | None:
+def _static_context(cluster: Mapping[str, Any], user: Mapping[str, Any], folder: Path) -> StaticContext | None:
     server, token = cluster.get("server"), user.get("token", "")
     if not (cluster.keys() <= _CLUSTER and user.keys() <= _USER and isinstance(token, str)):
         return None
     if not isinstance(server, str) or not server.startswith(("https://", "http://")):
         return None
     verify = not cluster.get("insecure-skip-tls-verify", False)
-    certificate, key = (_bytes(user, name, folder) for name in ("client-certificate", "client-key"))
+    certificate, key = (_file_or_data(user, name, folder) for name in ("client-certificate", "client-key"))
     if bool(certificate) != bool(key):
         return None
-    ca = _bytes(cluster, "certificate-authority", folder)
-    return Simple(
+    ca = _file_or_data(cluster, "certificate-authority", folder)
+    return StaticContext(
         server=server.rstrip("/"), token=token.strip(), ca=ca, certificate=certificate, key=key, verify=verify
     )
 
 
-def _bytes(section: Mapping[str, Any], name: str, folder: Path) -> bytes:
+def _file_or_data(section: Mapping[str, Any], name: str, folder: Path) -> bytes:
     """Return a file's content, or that which stands in its place; data wins, as for kubectl. May raise ValueError."""
     if data := section.get(f"{name}-data"):
         try:

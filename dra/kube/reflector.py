@@ -24,38 +24,45 @@ import msgspec
 from dra.kube.backoff import JITTER, Backoff
 from dra.kube.client import EVERYTHING, Client, Selection
 from dra.kube.clock import SYSTEM, Clock
-from dra.kube.codec import UNDECODABLE, UNFIT, ApiObject, Identity, codec_of, identity_of
-from dra.kube.errors import ApiError, Expired, Status, Timeout, Unreachable, Unreadable, error_of
+from dra.kube.codec import (
+    OBJECT_DECODE_ERRORS,
+    RESPONSE_DECODE_ERRORS,
+    ApiObject,
+    ObjectIdentity,
+    codec_of,
+    identity_of,
+)
+from dra.kube.errors import ApiError, Expired, Status, Timeout, Unreachable, UnreadableResponse, error_of
 from dra.kube.resources import Resource
-from dra.kube.store import Change, Rewound, Store, earlier
+from dra.kube.store import Change, ServerRestored, Store, is_older_version
 from dra.model.meta import Key
 
 T = TypeVar("T", bound=ApiObject)
 
-Sink: TypeAlias = Callable[[list[Change[T]]], None]
+EventHandler: TypeAlias = Callable[[list[Change[T]]], None]
 
-WATCH_SECONDS: Final = (300, 600)
+WATCH_TIMEOUT_SECONDS: Final = (300, 600)
 """Length of a watch, drawn at random: so that not all watches of all replicas move to a new server at once."""
 
-SILENCE_LIMIT: Final = 90.0
+WATCH_IDLE_TIMEOUT: Final = 90.0
 """Seconds without a frame after which a watch is opened anew. Bookmarks come every 60 to 75 s where etcd reports its
 progress (kubeadm has it do so); where it does not, a quiet kind has none for minutes, and a new watch costs little."""
 
 _log: Final = logging.getLogger(__name__)
 
 
-class _Envelope(msgspec.Struct, gc=False):
+class _WatchEvent(msgspec.Struct, gc=False):
     """A frame of a watch; what `object` is depends on `type`."""
 
     type: str
     object: msgspec.Raw
 
 
-_ENVELOPES: Final = msgspec.json.Decoder(_Envelope)
+_WATCH_EVENTS: Final = msgspec.json.Decoder(_WatchEvent)
 _STATUSES: Final = msgspec.json.Decoder(Status)
 
 
-class _StaleError(Exception):
+class _RelistError(Exception):
     """The resourceVersion that the watch started from is of no use any more."""
 
     def __init__(self, cause: ApiError) -> None:
@@ -72,7 +79,7 @@ class Reflector(Generic[T]):
         resource: Resource,
         model: type[T],
         *,
-        sink: Sink[T],
+        sink: EventHandler[T],
         keep: Callable[[T], bool] | None = None,
         selection: Selection = EVERYTHING,
         clock: Clock = SYSTEM,
@@ -126,7 +133,7 @@ class Reflector(Generic[T]):
                 elif self._in_doubt:
                     await self._check()
                 await self._watch()
-            except _StaleError as stale:
+            except _RelistError as stale:
                 self._reached, self._version = self._version, ""
                 self.failure = stale.cause
                 _log.info("%s; listing all", stale.cause)
@@ -145,8 +152,8 @@ class Reflector(Generic[T]):
             changes: list[Change[T]] = []
             if page.first:
                 self._store.begin_list()
-                if earlier(page.resource_version, self._reached):
-                    changes.append(Rewound(self.resource.label, page.resource_version, self._reached))
+                if is_older_version(page.resource_version, self._reached):
+                    changes.append(ServerRestored(self.resource.label, page.resource_version, self._reached))
             for each in page.unreadable:
                 self._report_unreadable(each)
             self._store.listed(page.items, page.unreadable, changes)
@@ -162,7 +169,7 @@ class Reflector(Generic[T]):
 
     async def _watch(self) -> None:
         """Take in events until the watch ends."""
-        seconds = self._random.randint(*WATCH_SECONDS)
+        seconds = self._random.randint(*WATCH_TIMEOUT_SECONDS)
         opened = self._client.watch(
             self.resource, self._model, resource_version=self._version, seconds=seconds, selection=self._selection
         )
@@ -171,31 +178,31 @@ class Reflector(Generic[T]):
                 self._alive()
                 ended = await self._follow(blocks)
         except Expired as error:
-            raise _StaleError(error) from error
+            raise _RelistError(error) from error
         except Timeout as error:
             if error.has_cause("ResourceVersionTooLarge"):  # the server knows less than we: restored from a backup
-                raise _StaleError(error) from error
+                raise _RelistError(error) from error
             raise
         self._in_doubt = not ended
 
     async def _check(self) -> None:
         """Make sure that the server has come as far as we have."""
-        version = await self._client.current_version(self.resource, selection=self._selection)
-        if earlier(version, self._version):
+        version = await self._client.current_resource_version(self.resource, selection=self._selection)
+        if is_older_version(version, self._version):
             message = f"the server is at version {version}, we had come to {self._version}: restored from a backup?"
-            raise _StaleError(Unreachable(self.resource.label, message, ambiguous=False))
+            raise _RelistError(Unreachable(self.resource.label, message, ambiguous=False))
         self._in_doubt = False
 
     async def _follow(self, blocks: AsyncIterator[bytes]) -> bool:
         """Take in blocks while they come; return whether the server ended the watch, not its silence."""
         loop = asyncio.get_running_loop()
         try:
-            async with asyncio.timeout(SILENCE_LIMIT) as limit:
+            async with asyncio.timeout(WATCH_IDLE_TIMEOUT) as limit:
                 async for block in blocks:
                     self._take(block)
                     self._backoff.reset()
                     self._alive()
-                    limit.reschedule(loop.time() + SILENCE_LIMIT)
+                    limit.reschedule(loop.time() + WATCH_IDLE_TIMEOUT)
                     await asyncio.sleep(0)  # a flood of blocks must not keep others from running
         except TimeoutError:
             return False
@@ -206,24 +213,24 @@ class Reflector(Generic[T]):
         changes: list[Change[T]] = []
         version = self._version
         try:
-            for event in _ENVELOPES.decode_lines(block):
-                version = self._take_event(event, changes) or version
-        except UNDECODABLE as error:
-            raise _StaleError(Unreadable(self.resource.label, error)) from error
+            for event in _WATCH_EVENTS.decode_lines(block):
+                version = self._handle_event(event, changes) or version
+        except RESPONSE_DECODE_ERRORS as error:
+            raise _RelistError(UnreadableResponse(self.resource.label, error)) from error
         finally:  # what came before an ERROR has happened
             self._version = version
             if changes:
                 self._sink(changes)
 
-    def _take_event(self, event: _Envelope, changes: list[Change[T]]) -> str:
+    def _handle_event(self, event: _WatchEvent, changes: list[Change[T]]) -> str:
         """Apply one event and return its resourceVersion."""
         if event.type == "BOOKMARK":
             return identity_of(event.object).resource_version
         if event.type == "ERROR":
-            raise _StaleError(error_of(_STATUSES.decode(event.object), self.resource.label))
+            raise _RelistError(error_of(_STATUSES.decode(event.object), self.resource.label))
         try:
             obj = self._codec.one(event.object)
-        except UNFIT as error:
+        except OBJECT_DECODE_ERRORS as error:
             identity = identity_of(event.object)
             self._report_unreadable(identity, error)
             if event.type == "DELETED":
@@ -244,7 +251,7 @@ class Reflector(Generic[T]):
         _log.log(level, "%s; what is known of %s stays as it is", error, self.resource.label)
         self.failure = error
 
-    def _report_unreadable(self, identity: Identity, error: Exception | str = "in a list") -> None:
+    def _report_unreadable(self, identity: ObjectIdentity, error: Exception | str = "in a list") -> None:
         self.unreadable += 1
         _log.warning(
             "%s %s: does not have the form we know (%s); we go on with its last known state",

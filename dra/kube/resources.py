@@ -111,11 +111,11 @@ SLICES: Final = Resource("resource.k8s.io", "v1", "resourceslices", "ResourceSli
 TAINT_RULES: Final = Resource("resource.k8s.io", "v1", "devicetaintrules", "DeviceTaintRule", namespaced=False)
 """Served by default from Kubernetes 1.37 on; whoever reads older servers takes the version from discovery."""
 
-CLASSES: Final = Resource("resource.k8s.io", "v1", "deviceclasses", "DeviceClass", namespaced=False)
+DEVICE_CLASSES: Final = Resource("resource.k8s.io", "v1", "deviceclasses", "DeviceClass", namespaced=False)
 REVIEWS: Final = Resource(
     "authorization.k8s.io", "v1", "selfsubjectaccessreviews", "SelfSubjectAccessReview", namespaced=False
 )
 RESERVATIONS: Final = Resource("scheduling.koordinator.sh", "v1alpha1", "reservations", "Reservation", namespaced=False)
-TOPOLOGIES: Final = Resource(
+NODE_TOPOLOGIES: Final = Resource(
     "topology.node.k8s.io", "v1alpha1", "noderesourcetopologies", "NodeResourceTopology", namespaced=False
 )

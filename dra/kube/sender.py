@@ -13,17 +13,17 @@ from typing import Final, TypeAlias
 
 from dra.kube.backoff import Backoff
 from dra.kube.clock import Clock
-from dra.kube.errors import ApiError, ServerError, TooLong, TooManyRequests, Unreachable, raise_for
-from dra.kube.limits import Limiter, Priority
+from dra.kube.errors import ApiError, ResponseTooLarge, ServerError, TooManyRequests, Unreachable, raise_for_status
+from dra.kube.rate_limiter import RateLimiter, RequestPriority
 from dra.kube.transport import Request, Response, Transport
 
 ATTEMPTS: Final = 4
 
-UNDER_WAY: Final = 128
+MAX_IN_FLIGHT: Final = 128
 """Requests that are under way at a time: on a slow API server, requests that are sent at a steady pace pile up, and
 each takes a connection with its buffers. Exempt are renewals of the lease, and watches: there is one for each kind."""
 
-Observer: TypeAlias = Callable[[str, str, int, float], None]
+RequestObserver: TypeAlias = Callable[[str, str, int, float], None]
 """Told (method, group-resource, status, seconds) of each request sent. Status 0 stands for `Unreachable`; the method of
 a watch is WATCH, and its seconds end when the answer begins."""
 
@@ -32,10 +32,16 @@ class Sender:
     """Sends requests through a transport. In texts `what` names the object, in metrics `label` the resource."""
 
     def __init__(
-        self, transport: Transport, limiter: Limiter, *, clock: Clock, observer: Observer | None, lasting: float
+        self,
+        transport: Transport,
+        limiter: RateLimiter,
+        *,
+        clock: Clock,
+        observer: RequestObserver | None,
+        lasting: float,
     ) -> None:
         """``lasting``: seconds for which a request may be under way after we have stopped waiting for its answer."""
-        self.late_until = float("-inf")
+        self.late_writes_until = float("-inf")
         """Until when a write may still arrive that has no answer yet and will get none from us."""
 
         self._lasting = lasting
@@ -43,9 +49,9 @@ class Sender:
         self._limiter = limiter
         self._clock = clock
         self._observer = observer
-        self._slots = asyncio.Semaphore(UNDER_WAY)
+        self._slots = asyncio.Semaphore(MAX_IN_FLIGHT)
 
-    async def send(self, request: Request, *, what: str, label: str, priority: Priority) -> Response:
+    async def send(self, request: Request, *, what: str, label: str, priority: RequestPriority) -> Response:
         """Return the successful answer, else raise; `request.timeout` covers all attempts and waits."""
         deadline = self._clock.now() + request.timeout
         backoff = Backoff(base=0.1, cap=2.0)
@@ -57,7 +63,7 @@ class Sender:
                 try:
                     return await self._exchange(replace(request, timeout=left), what, label)
                 finally:
-                    if priority is not Priority.LEADERSHIP:
+                    if priority is not RequestPriority.LEADERSHIP:
                         self._slots.release()
             except TooManyRequests as error:
                 self._heed(error)
@@ -75,7 +81,7 @@ class Sender:
 
     @contextlib.asynccontextmanager
     async def stream(
-        self, request: Request, *, what: str, label: str, priority: Priority
+        self, request: Request, *, what: str, label: str, priority: RequestPriority
     ) -> AsyncIterator[AsyncIterator[bytes]]:
         """Open a stream, once; errors on the way bear `what`, too."""
         await self._limiter.acquire(priority)
@@ -94,7 +100,7 @@ class Sender:
             error.what = what
             raise
 
-    async def _turn(self, priority: Priority, deadline: float, what: str) -> float:
+    async def _turn(self, priority: RequestPriority, deadline: float, what: str) -> float:
         """Wait for the limiter and for a slot, not beyond the deadline; return the seconds left.
 
         The slot is the caller's to release, but for LEADERSHIP.
@@ -103,8 +109,8 @@ class Sender:
         try:
             async with asyncio.timeout(deadline - self._clock.now()):
                 await self._limiter.acquire(priority)
-                if priority is not Priority.LEADERSHIP:
-                    message = f"not sent in time: {UNDER_WAY} requests are under way, and the API server is slow"
+                if priority is not RequestPriority.LEADERSHIP:
+                    message = f"not sent in time: {MAX_IN_FLIGHT} requests are under way, and the API server is slow"
                     await self._slots.acquire()
         except TimeoutError:
             waiting = self._limiter.waiting
@@ -112,7 +118,7 @@ class Sender:
             raise Unreachable(what, message, ambiguous=False) from None
         left = deadline - self._clock.now()
         if left <= 0.0:
-            if priority is not Priority.LEADERSHIP:
+            if priority is not RequestPriority.LEADERSHIP:
                 self._slots.release()
             raise Unreachable(what, "not sent in time: its turn came at its deadline", ambiguous=False)
         return left
@@ -123,25 +129,25 @@ class Sender:
         try:
             response = await self._transport.send(request)
         except asyncio.CancelledError:
-            self._gave_up(request)
+            self._note_late_write(request)
             raise
-        except (Unreachable, TooLong) as error:
+        except (Unreachable, ResponseTooLarge) as error:
             if error.ambiguous:
-                self._gave_up(request)
+                self._note_late_write(request)
             self._observe(request.method, label, error.status, began)
             error.what = what
             raise
         self._observe(request.method, label, response.status, began)
         try:
-            raise_for(response, what)
+            raise_for_status(response, what)
         except ServerError:  # it has given up waiting itself, perhaps
-            self._gave_up(request)
+            self._note_late_write(request)
             raise
         return response
 
-    def _gave_up(self, request: Request) -> None:
+    def _note_late_write(self, request: Request) -> None:
         if request.method != "GET":
-            self.late_until = self._clock.now() + self._lasting
+            self.late_writes_until = self._clock.now() + self._lasting
 
     def _heed(self, error: ApiError) -> None:
         """Slow down everything when the server asks for it."""

@@ -16,12 +16,12 @@ from typing import Final, Generic, TypeAlias, TypeVar
 
 import msgspec
 
-from dra.kube.codec import ApiObject, Identity
+from dra.kube.codec import ApiObject, ObjectIdentity
 from dra.model.meta import Key, ObjectMeta, Uid
 
 T = TypeVar("T", bound=ApiObject)
 
-REMEMBERED_GONE: Final = 10_000
+TOMBSTONES_MAX: Final = 10_000
 """Objects that are gone and remembered, the last ones: a backup is restored soon after what made it necessary."""
 
 
@@ -51,7 +51,7 @@ class Synced(msgspec.Struct, frozen=True, gc=False):
     first: bool
 
 
-class Rewound(msgspec.Struct, frozen=True, gc=False):
+class ServerRestored(msgspec.Struct, frozen=True, gc=False):
     """The server shows a state from before one that it has shown already: it was restored from a backup.
 
     What was seen of the time in between never happened, and the objects that were deleted in it may be there again.
@@ -66,14 +66,14 @@ class Rewound(msgspec.Struct, frozen=True, gc=False):
         return f"{self.what}: the API server shows version {self.version} after it had shown {self.known}"
 
 
-class RewoundError(Exception):
+class ServerRestoredError(Exception):
     """What we remember of the cluster never happened; only a new start forgets all of it."""
 
-    def __init__(self, rewound: Rewound) -> None:
+    def __init__(self, rewound: ServerRestored) -> None:
         super().__init__(f"{rewound}; was it restored from a backup? What this process knows is of no use any more")
 
 
-Change: TypeAlias = Upserted[T] | Deleted[T] | Synced | Rewound
+Change: TypeAlias = Upserted[T] | Deleted[T] | Synced | ServerRestored
 
 
 class Store(Generic[T]):
@@ -98,7 +98,7 @@ class Store(Generic[T]):
         """Take in an ADDED or MODIFIED event."""
         meta = obj.metadata
         known = self._objects.get((meta.namespace, meta.name))
-        if known is None or not _outdated(meta, known.metadata):
+        if known is None or not _is_not_newer(meta, known.metadata):
             self._put(obj, known, out)
 
     def delete(self, obj: T, out: list[Change[T]]) -> None:
@@ -111,17 +111,17 @@ class Store(Generic[T]):
         before = known.metadata
         if before.uid == meta.uid:
             # Not "outdated" when equal: old servers sent the last version instead of that of the deletion.
-            if before.resource_version == meta.resource_version or not _outdated(meta, before):
+            if before.resource_version == meta.resource_version or not _is_not_newer(meta, before):
                 del self._objects[key]
                 self._left(obj, out, certain=self._certain)
-        elif not _outdated(meta, before):
+        elif not _is_not_newer(meta, before):
             del self._objects[key]
             self._left(known, out, certain=True)
 
-    def forget(self, gone: Identity, out: list[Change[T]]) -> None:
+    def forget(self, gone: ObjectIdentity, out: list[Change[T]]) -> None:
         """Take in a DELETED event whose object does not fit; what was known of it goes."""
         known = self._objects.get(gone.key)
-        if known is not None and not _outdated(gone, known.metadata):
+        if known is not None and not _is_not_newer(gone, known.metadata):
             del self._objects[gone.key]
             self._left(known, out, certain=self._certain or known.metadata.uid != gone.uid)
 
@@ -129,7 +129,7 @@ class Store(Generic[T]):
         """Start a list, or start it over."""
         self._listed.clear()
 
-    def listed(self, objects: Iterable[T], unreadable: Iterable[Identity], out: list[Change[T]]) -> None:
+    def listed(self, objects: Iterable[T], unreadable: Iterable[ObjectIdentity], out: list[Change[T]]) -> None:
         """Take in a page of the list."""
         for obj in objects:
             meta = obj.metadata
@@ -137,15 +137,15 @@ class Store(Generic[T]):
             known = self._objects.get(key)
             if (key, meta.uid) in self._gone:
                 before = self._gone.pop((key, meta.uid))
-                out.insert(0, Rewound("/".join(filter(None, key)), meta.resource_version, before))
+                out.insert(0, ServerRestored("/".join(filter(None, key)), meta.resource_version, before))
             if (
                 known is None
                 or meta.resource_version != known.metadata.resource_version
                 or meta.uid != known.metadata.uid
             ):
                 before = known.metadata.resource_version if known is not None else ""
-                if earlier(meta.resource_version, before):
-                    out.insert(0, Rewound("/".join(filter(None, key)), meta.resource_version, before))
+                if is_older_version(meta.resource_version, before):
+                    out.insert(0, ServerRestored("/".join(filter(None, key)), meta.resource_version, before))
                 self._put(obj, known, out)
             self._listed.add(key)
         for each in unreadable:  # exists: keep what we know of it
@@ -182,16 +182,16 @@ class Store(Generic[T]):
         out.append(Deleted(obj, certain))
         if certain:
             self._gone[((meta.namespace, meta.name), meta.uid)] = meta.resource_version
-            if len(self._gone) > REMEMBERED_GONE:
+            if len(self._gone) > TOMBSTONES_MAX:
                 del self._gone[next(iter(self._gone))]
 
 
-def earlier(version: str, known: str) -> bool:
+def is_older_version(version: str, known: str) -> bool:
     """Whether a version is certainly older than another one."""
     return version.isdecimal() and known.isdecimal() and int(version) < int(known)
 
 
-def _outdated(meta: ObjectMeta | Identity, known: ObjectMeta) -> bool:
+def _is_not_newer(meta: ObjectMeta | ObjectIdentity, known: ObjectMeta) -> bool:
     """Whether `meta` is certainly not newer than `known`."""
     try:
         return int(meta.resource_version) <= int(known.resource_version)

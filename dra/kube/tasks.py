@@ -16,7 +16,7 @@ _log: Final = logging.getLogger(__name__)
 
 
 @asynccontextmanager
-async def beside(work: Coroutine[Any, Any, Any], *, name: str) -> AsyncIterator[asyncio.Task[Any]]:
+async def background_task(work: Coroutine[Any, Any, Any], *, name: str) -> AsyncIterator[asyncio.Task[Any]]:
     """Let work run for as long as the block does; what it fails with ends the block."""
     try:
         async with asyncio.TaskGroup() as group:
@@ -32,7 +32,7 @@ async def beside(work: Coroutine[Any, Any, Any], *, name: str) -> AsyncIterator[
     raise only  # here, so that its own context stays
 
 
-class Detached:
+class BackgroundTasks:
     """Tasks that nobody awaits. What one fails with is logged at once, and raised by `failed`."""
 
     def __init__(self) -> None:

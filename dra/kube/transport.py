@@ -74,7 +74,7 @@ class Transport(Protocol):
         ...
 
 
-class Blocks:
+class FrameSplitter:
     """Cuts chunks as the network brings them into blocks of whole frames.
 
     Looks at each byte once and joins once per block: a frame that arrives in thousands of chunks costs linear time.

@@ -130,38 +130,38 @@ class ResourceClaim(Struct, frozen=True):
         return owner.uid if owner is not None else None
 
 
-def binding_failed(claim: ResourceClaim) -> bool:
+def has_binding_failure(claim: ResourceClaim) -> bool:
     """Whether a device of the allocation reports one of its bindingFailureConditions (KEP-5007).
 
     As kube-scheduler decides it (``isClaimReadyForBinding``, 1.34 to 1.36): only results with bindingConditions count,
     and of several statuses for one device, one per share, the first one.
     """
-    found = _statuses(claim)
+    found = _true_conditions(claim)
     return any(
         not found.get((r.driver, r.pool, r.device), _NO_CONDITIONS).isdisjoint(r.binding_failure_conditions or ())
-        for r in _conditional(claim)
+        for r in _results_with_conditions(claim)
     )
 
 
-def binding_awaited(claim: ResourceClaim) -> bool:
+def awaits_binding_conditions(claim: ResourceClaim) -> bool:
     """Whether a device of the allocation has not yet reported all of its bindingConditions (KEP-5007)."""
-    found = _statuses(claim)
+    found = _true_conditions(claim)
     return any(
         not found.get((r.driver, r.pool, r.device), _NO_CONDITIONS).issuperset(r.binding_conditions or ())
-        for r in _conditional(claim)
+        for r in _results_with_conditions(claim)
     )
 
 
 _NO_CONDITIONS: Final[frozenset[str]] = frozenset()
 
 
-def _conditional(claim: ResourceClaim) -> list[DeviceRequestAllocationResult]:
+def _results_with_conditions(claim: ResourceClaim) -> list[DeviceRequestAllocationResult]:
     allocation = claim.status.allocation
     results = allocation.devices.results if allocation is not None else None
     return [r for r in results or () if r.binding_conditions]
 
 
-def _statuses(claim: ResourceClaim) -> dict[tuple[str, str, str], frozenset[str]]:
+def _true_conditions(claim: ResourceClaim) -> dict[tuple[str, str, str], frozenset[str]]:
     """Return the conditions that are true of each device: by the first status that names the device."""
     found: dict[tuple[str, str, str], frozenset[str]] = {}
     for each in claim.status.devices or ():

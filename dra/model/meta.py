@@ -60,13 +60,13 @@ class ObjectMeta(Struct, frozen=True):
         return self.annotations.get(key) if self.annotations else None
 
 
-class PartialObject(Struct, frozen=True):
+class PartialObjectMetadata(Struct, frozen=True):
     """An object of any kind of which only the metadata is known (``PartialObjectMetadata``)."""
 
     metadata: ObjectMeta
 
 
-class UndecodedObject(msgspec.Struct, gc=False):
+class RawObject(msgspec.Struct, gc=False):
     """An object of any kind: metadata typed, the whole of it as the server sent it."""
 
     metadata: ObjectMeta
@@ -74,7 +74,7 @@ class UndecodedObject(msgspec.Struct, gc=False):
     """Empty once nobody needs it any more."""
 
 
-class DynamicObject(Struct, frozen=True):
+class UnstructuredObject(Struct, frozen=True):
     """An object of any kind: metadata typed, the whole of it as plain data for CEL rules."""
 
     metadata: ObjectMeta

@@ -86,7 +86,7 @@ class NodeSelectorRequirement(Struct, frozen=True):
             case "DoesNotExist":
                 return value is None
             case "Gt" | "Lt":
-                return _compares(self.operator, value, values)
+                return _compare_integers(self.operator, value, values)
             case _:
                 return False
 
@@ -104,7 +104,7 @@ class NodeSelector(Struct, frozen=True):
     node_selector_terms: list[NodeSelectorTerm] = msgspec.field(default_factory=list)
 
 
-def _compares(operator: str, value: str | None, values: list[str]) -> bool:
+def _compare_integers(operator: str, value: str | None, values: list[str]) -> bool:
     try:
         actual, bound = int(value or ""), int(values[0])
     except (ValueError, IndexError):
@@ -112,7 +112,7 @@ def _compares(operator: str, value: str | None, values: list[str]) -> bool:
     return actual > bound if operator == "Gt" else actual < bound
 
 
-def matches(selector: NodeSelector | None, *, name: str, labels: dict[str, str] | None) -> bool:
+def matches_node_selector(selector: NodeSelector | None, *, name: str, labels: dict[str, str] | None) -> bool:
     """Whether a node satisfies the selector (component-helpers ``nodeaffinity``); no selector means every node."""
     if selector is None:
         return True
@@ -128,7 +128,7 @@ def matches(selector: NodeSelector | None, *, name: str, labels: dict[str, str] 
     return False
 
 
-def named(selector: NodeSelector) -> frozenset[str] | None:
+def selected_node_names(selector: NodeSelector) -> frozenset[str] | None:
     """Return the only names that nodes can have which satisfy the selector; None if it is not by names.
 
     Devices of one node make selectors of one name, and clusters have many nodes: those need not all be asked.

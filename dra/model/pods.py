@@ -7,10 +7,10 @@ from dra.model.meta import ObjectMeta, Struct
 TERMINAL_PHASES: Final = frozenset({"Succeeded", "Failed"})
 """The kubelet publishes these only after it has unprepared the pod's devices (specs/dra-upstream.md §4)."""
 
-READY_TO_START: Final = "PodReadyToStartContainers"
+POD_READY_TO_START_CONTAINERS: Final = "PodReadyToStartContainers"
 """True implies that the devices were prepared for the current sandbox (specs/dra-upstream.md §5)."""
 
-SCHEDULED: Final = "PodScheduled"
+POD_SCHEDULED: Final = "PodScheduled"
 
 DISRUPTION_TARGET: Final = "DisruptionTarget"
 """Whoever ends a pod for a reason that is not the pod's own says so first: a Job's podFailurePolicy may ask."""

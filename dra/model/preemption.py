@@ -8,8 +8,8 @@ import msgspec
 from dra.model.meta import ObjectMeta, Struct
 from dra.model.nodes import NodeSelectorRequirement
 
-PREEMPTS: Final = "PreemptLowerPriority"
-NEVER: Final = "Never"
+PREEMPT_LOWER_PRIORITY: Final = "PreemptLowerPriority"
+PREEMPT_NEVER: Final = "Never"
 
 
 class PriorityClass(Struct, frozen=True):
@@ -18,7 +18,7 @@ class PriorityClass(Struct, frozen=True):
     metadata: ObjectMeta
     value: int = 0
     global_default: bool = False
-    preemption_policy: str = PREEMPTS
+    preemption_policy: str = PREEMPT_LOWER_PRIORITY
 
 
 class LabelSelector(Struct, frozen=True):

@@ -100,7 +100,7 @@ def canonical(amount: Fraction, format_: Format = Format.DECIMAL_SI) -> str:
     return f"{number}e{exponent}" if exponent else str(number)
 
 
-def as_read(text: str | int) -> str:
+def reserialize(text: str | int) -> str:
     """Return a quantity as apimachinery writes it down again: canonical, but for what its parser takes for that.
 
     The parser keeps texts whose digits do not end in three zeros, and whose exponent is a multiple of three once the

@@ -65,7 +65,7 @@ class TaintedDevice(Struct, frozen=True):
     taints: list[DeviceTaint] | None = None
 
 
-class SliceOfTaintsSpec(Struct, frozen=True):
+class ResourceSliceTaintsSpec(Struct, frozen=True):
     """``spec``, likewise."""
 
     driver: str = ""
@@ -83,8 +83,8 @@ class SliceOfTaintsSpec(Struct, frozen=True):
         msgspec.structs.force_setattr(self, "devices", [d for d in self.devices or () if d.taints] or None)
 
 
-class SliceOfTaints(Struct, frozen=True):
+class ResourceSliceTaints(Struct, frozen=True):
     """A ResourceSlice without all that makes it big: a cluster has thousands, and eviction reads them all."""
 
     metadata: ObjectMeta
-    spec: SliceOfTaintsSpec = SliceOfTaintsSpec()
+    spec: ResourceSliceTaintsSpec = ResourceSliceTaintsSpec()

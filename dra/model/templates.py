@@ -57,7 +57,7 @@ class PodGroup(Struct, frozen=True):
     status: PodGroupStatus = PodGroupStatus()
 
 
-def asks_for_admin_access(devices: dict[str, Any] | None) -> bool:
+def requests_admin_access(devices: dict[str, Any] | None) -> bool:
     """Whether a request in a claim's ``spec.devices`` asks for adminAccess; subrequests cannot."""
     requests = (devices or {}).get("requests") or ()
     return any((request.get("exactly") or {}).get("adminAccess") is True for request in requests)

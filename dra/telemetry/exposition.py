@@ -7,6 +7,6 @@ disable_created_metrics()  # type: ignore[no-untyped-call]
 # no dashboard asks for. It is a switch of the whole process, not of a registry.
 
 
-def render(registry: CollectorRegistry) -> bytes:
+def render_metrics(registry: CollectorRegistry) -> bytes:
     """Return all metrics of a registry."""
     return generate_latest(registry)

@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 from typing import Final
 
 from dra.api.configuration import LogFormat, Logging
-from dra.model.printable import plain, shown
+from dra.model.terminal_escapes import escape_line, escape_terminal
 
-flow: Final[contextvars.ContextVar[str]] = contextvars.ContextVar("flow", default="")
+reconcile_id: Final[contextvars.ContextVar[str]] = contextvars.ContextVar("flow", default="")
 """Which decision the present log line belongs to."""
 
 _LEVELS: Final = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING}
@@ -25,10 +25,10 @@ class JsonFormatter(logging.Formatter):
             "time": datetime.fromtimestamp(record.created, tz=UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": shown(record.getMessage(), on_a_terminal=True),
+            "message": escape_terminal(record.getMessage(), on_a_terminal=True),
         }
-        if flow.get():
-            line["flow"] = flow.get()
+        if reconcile_id.get():
+            line["flow"] = reconcile_id.get()
         if hasattr(record, "reason"):
             line["reason"] = str(record.reason)
         if record.exc_info:
@@ -42,7 +42,9 @@ class TextFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """Return the line."""
         at = datetime.fromtimestamp(record.created, tz=UTC).strftime("%H:%M:%S.%f")[:-3]
-        line = " ".join(filter(None, (at, record.levelname.lower(), flow.get(), plain(record.getMessage()))))
+        line = " ".join(
+            filter(None, (at, record.levelname.lower(), reconcile_id.get(), escape_line(record.getMessage())))
+        )
         return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
 
 

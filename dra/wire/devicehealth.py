@@ -15,6 +15,7 @@ from typing import Final, Protocol
 
 from grpc import aio
 
+from dra.wire.grpc_methods import ServerStreamingMethod, add_service
 from dra.wire.messages import devicehealth_v1_pb2, devicehealth_v1alpha1_pb2
 from dra.wire.messages.devicehealth_v1_pb2 import (
     DeviceHealth,
@@ -23,40 +24,41 @@ from dra.wire.messages.devicehealth_v1_pb2 import (
     NodeWatchResourcesRequest,
     NodeWatchResourcesResponse,
 )
-from dra.wire.methods import Streaming, add_service
 
 __all__ = [
     "SERVICES",
     "DeviceHealth",
     "DeviceIdentifier",
-    "HealthClient",
+    "DraResourceHealthClient",
+    "DraResourceHealthServicer",
+    "DraResourceHealthVersion",
     "HealthStatus",
     "NodeWatchResourcesRequest",
     "NodeWatchResourcesResponse",
-    "ResourceHealth",
-    "Version",
     "add_to_server",
 ]
 
 
-class Version(StrEnum):
+class DraResourceHealthVersion(StrEnum):
     """As in ``PluginInfo.supported_versions``, newest first."""
 
     V1 = "v1.DRAResourceHealth"
     V1ALPHA1 = "v1alpha1.DRAResourceHealth"
 
 
-SERVICES: Final[dict[Version, str]] = {
-    Version.V1: devicehealth_v1_pb2.DESCRIPTOR.services_by_name["DRAResourceHealth"].full_name,
-    Version.V1ALPHA1: devicehealth_v1alpha1_pb2.DESCRIPTOR.services_by_name["DRAResourceHealth"].full_name,
+SERVICES: Final[dict[DraResourceHealthVersion, str]] = {
+    DraResourceHealthVersion.V1: devicehealth_v1_pb2.DESCRIPTOR.services_by_name["DRAResourceHealth"].full_name,
+    DraResourceHealthVersion.V1ALPHA1: devicehealth_v1alpha1_pb2.DESCRIPTOR.services_by_name[
+        "DRAResourceHealth"
+    ].full_name,
 }
 
-_WATCH: Final = Streaming(
+_WATCH: Final = ServerStreamingMethod(
     name="NodeWatchResources", request=NodeWatchResourcesRequest, response=NodeWatchResourcesResponse
 )
 
 
-class ResourceHealth(Protocol):
+class DraResourceHealthServicer(Protocol):
     """What knows the health of the devices."""
 
     def node_watch_resources(
@@ -70,15 +72,20 @@ class ResourceHealth(Protocol):
 
 
 def add_to_server(
-    servicer: ResourceHealth, server: aio.Server, *, versions: Iterable[Version] = tuple(Version)
+    servicer: DraResourceHealthServicer,
+    server: aio.Server,
+    *,
+    versions: Iterable[DraResourceHealthVersion] = tuple(DraResourceHealthVersion),
 ) -> None:
     """Let the server report with `servicer`, under the names of these versions."""
     for version in versions:
         add_service(server, SERVICES[version], {_WATCH.name: _WATCH.handler(servicer.node_watch_resources)})
 
 
-class HealthClient:
+class DraResourceHealthClient:
     """The kubelet's side, in one version."""
 
-    def __init__(self, channel: aio.Channel, *, version: Version = Version.V1ALPHA1) -> None:
+    def __init__(
+        self, channel: aio.Channel, *, version: DraResourceHealthVersion = DraResourceHealthVersion.V1ALPHA1
+    ) -> None:
         self.node_watch_resources: Final = _WATCH.call(channel, service=SERVICES[version])

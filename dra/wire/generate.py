@@ -38,12 +38,12 @@ def outputs(source: Path) -> tuple[Path, Path]:
     return source.with_name(f"{source.stem}_pb2.py"), source.with_name(f"{source.stem}_pb2.pyi")
 
 
-def sealed(text: str, *, source: Path) -> str:
+def with_digests(text: str, *, source: Path) -> str:
     """Return generated text below the two lines by which `stale` knows it."""
     return f"{_SOURCE}{source.name} {_digest(source.read_text())}\n{_TEXT}{_digest(text)}\n{text}"
 
 
-def stale(root: Path = ROOT) -> tuple[str, ...]:
+def stale_files(root: Path = ROOT) -> tuple[str, ...]:
     """Return one sentence for each generated file that is not what its .proto file makes; none: all are."""
     expected = {output: source for source in sources(root) for output in outputs(source)}
     found = [
@@ -66,7 +66,7 @@ def stale(root: Path = ROOT) -> tuple[str, ...]:
     return tuple(found)
 
 
-def ours(text: str) -> str:
+def with_own_pool(text: str) -> str:
     """Return the compiler's Python with the pool replaced by that of `dra.wire.messages`."""
     if (text.count(_IMPORT), text.count(_DEFAULT_POOL)) != (1, 1):
         raise ValueError(
@@ -90,8 +90,8 @@ def main() -> None:
              *(source.relative_to(ROOT) for source in sources()))  # fmt: skip
         for source in sources():
             code, types = outputs(source)
-            code.write_text(sealed(ours((made / FOLDER / code.name).read_text()), source=source))
-            types.write_text(sealed((made / FOLDER / types.name).read_text(), source=source))
+            code.write_text(with_digests(with_own_pool((made / FOLDER / code.name).read_text()), source=source))
+            types.write_text(with_digests((made / FOLDER / types.name).read_text(), source=source))
             sys.stdout.write(f"{source.relative_to(ROOT)}: {code.name}, {types.name}\n")
 
 

@@ -14,6 +14,7 @@ from typing import Final, Protocol
 
 from grpc import aio
 
+from dra.wire.grpc_methods import UnaryMethod, add_service
 from dra.wire.messages import plugin_v1_pb2, plugin_v1beta1_pb2
 from dra.wire.messages.plugin_v1_pb2 import (
     Claim,
@@ -25,47 +26,46 @@ from dra.wire.messages.plugin_v1_pb2 import (
     NodeUnprepareResourcesRequest,
     NodeUnprepareResourcesResponse,
 )
-from dra.wire.methods import Unary, add_service
 
 __all__ = [
     "SERVICES",
     "Claim",
     "Device",
+    "DraPluginClient",
+    "DraPluginServicer",
+    "DraPluginVersion",
     "NodePrepareResourceResponse",
     "NodePrepareResourcesRequest",
     "NodePrepareResourcesResponse",
     "NodeUnprepareResourceResponse",
     "NodeUnprepareResourcesRequest",
     "NodeUnprepareResourcesResponse",
-    "Plugin",
-    "PluginClient",
-    "Version",
     "add_to_server",
 ]
 
 
-class Version(StrEnum):
+class DraPluginVersion(StrEnum):
     """As in ``PluginInfo.supported_versions``, newest first: the kubelet takes the first one that it knows."""
 
     V1 = "v1.DRAPlugin"
     V1BETA1 = "v1beta1.DRAPlugin"
 
 
-SERVICES: Final[dict[Version, str]] = {
-    Version.V1: plugin_v1_pb2.DESCRIPTOR.services_by_name["DRAPlugin"].full_name,
-    Version.V1BETA1: plugin_v1beta1_pb2.DESCRIPTOR.services_by_name["DRAPlugin"].full_name,
+SERVICES: Final[dict[DraPluginVersion, str]] = {
+    DraPluginVersion.V1: plugin_v1_pb2.DESCRIPTOR.services_by_name["DRAPlugin"].full_name,
+    DraPluginVersion.V1BETA1: plugin_v1beta1_pb2.DESCRIPTOR.services_by_name["DRAPlugin"].full_name,
 }
 """The full names; what the kubelet is told at registration is not one."""
 
-_PREPARE: Final = Unary(
+_PREPARE: Final = UnaryMethod(
     name="NodePrepareResources", request=NodePrepareResourcesRequest, response=NodePrepareResourcesResponse
 )
-_UNPREPARE: Final = Unary(
+_UNPREPARE: Final = UnaryMethod(
     name="NodeUnprepareResources", request=NodeUnprepareResourcesRequest, response=NodeUnprepareResourcesResponse
 )
 
 
-class Plugin(Protocol):
+class DraPluginServicer(Protocol):
     """What a DRA driver can do on its node."""
 
     async def node_prepare_resources(
@@ -87,7 +87,9 @@ class Plugin(Protocol):
         ...
 
 
-def add_to_server(servicer: Plugin, server: aio.Server, *, versions: Iterable[Version] = tuple(Version)) -> None:
+def add_to_server(
+    servicer: DraPluginServicer, server: aio.Server, *, versions: Iterable[DraPluginVersion] = tuple(DraPluginVersion)
+) -> None:
     """Let the server prepare and unprepare with `servicer`, under the names of these versions."""
     for version in versions:
         add_service(
@@ -100,9 +102,9 @@ def add_to_server(servicer: Plugin, server: aio.Server, *, versions: Iterable[Ve
         )
 
 
-class PluginClient:
+class DraPluginClient:
     """The kubelet's side, in one version."""
 
-    def __init__(self, channel: aio.Channel, *, version: Version = Version.V1) -> None:
+    def __init__(self, channel: aio.Channel, *, version: DraPluginVersion = DraPluginVersion.V1) -> None:
         self.node_prepare_resources: Final = _PREPARE.call(channel, service=SERVICES[version])
         self.node_unprepare_resources: Final = _UNPREPARE.call(channel, service=SERVICES[version])

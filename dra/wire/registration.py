@@ -9,6 +9,7 @@ from typing import Final, Protocol
 
 from grpc import aio
 
+from dra.wire.grpc_methods import UnaryMethod, add_service
 from dra.wire.messages.registration_v1_pb2 import (
     DESCRIPTOR,
     InfoRequest,
@@ -16,15 +17,14 @@ from dra.wire.messages.registration_v1_pb2 import (
     RegistrationStatus,
     RegistrationStatusResponse,
 )
-from dra.wire.methods import Unary, add_service
 
 __all__ = [
     "PLUGIN_TYPE",
     "SERVICE",
     "InfoRequest",
     "PluginInfo",
-    "Registration",
     "RegistrationClient",
+    "RegistrationServicer",
     "RegistrationStatus",
     "RegistrationStatusResponse",
     "add_to_server",
@@ -35,11 +35,13 @@ SERVICE: Final[str] = DESCRIPTOR.services_by_name["Registration"].full_name
 PLUGIN_TYPE: Final = "DRAPlugin"
 """`PluginInfo.type` of a DRA driver; the kubelet has other plugins, too."""
 
-_GET_INFO: Final = Unary(name="GetInfo", request=InfoRequest, response=PluginInfo)
-_NOTIFY: Final = Unary(name="NotifyRegistrationStatus", request=RegistrationStatus, response=RegistrationStatusResponse)
+_GET_INFO: Final = UnaryMethod(name="GetInfo", request=InfoRequest, response=PluginInfo)
+_NOTIFY: Final = UnaryMethod(
+    name="NotifyRegistrationStatus", request=RegistrationStatus, response=RegistrationStatusResponse
+)
 
 
-class Registration(Protocol):
+class RegistrationServicer(Protocol):
     """What answers on the registration socket."""
 
     async def get_info(
@@ -58,7 +60,7 @@ class Registration(Protocol):
         ...
 
 
-def add_to_server(servicer: Registration, server: aio.Server) -> None:
+def add_to_server(servicer: RegistrationServicer, server: aio.Server) -> None:
     """Let the server answer the kubelet's questions with `servicer`."""
     add_service(
         server,

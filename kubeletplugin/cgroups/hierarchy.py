@@ -14,15 +14,15 @@ from typing import Final
 
 from dra.engine.cpus.cpusets import NO_CPUS, CpuSet, MalformedCpuListError, parse
 from dra.model.meta import Struct
-from kubeletplugin.cgroups.naming import Path, holds_all_pods
-from kubeletplugin.cgroups.narrowing import Cgroup, Version
+from kubeletplugin.cgroups.cgroup_names import CgroupPath, is_kubepods
+from kubeletplugin.cgroups.cpuset_plan import Cgroup, CgroupVersion
 
-ROOT: Final = FilePath("/sys/fs/cgroup")
+CGROUP_ROOT: Final = FilePath("/sys/fs/cgroup")
 
-CPUS: Final = "cpuset.cpus"
+CPUSET_CPUS: Final = "cpuset.cpus"
 """The file of a cgroup that is read and written."""
 
-_EFFECTIVE: Final = "cpuset.cpus.effective"
+_CPUSET_CPUS_EFFECTIVE: Final = "cpuset.cpus.effective"
 _CHILDLESS: Final = 2
 """Links to a folder in which there is none; file systems that do not count them say 1."""
 
@@ -32,20 +32,20 @@ _DEPTH: Final = 3
 _GONE: Final = frozenset({errno.ENOENT, errno.ENODEV, errno.ENOTDIR})
 
 
-class NoHierarchyError(Exception):
+class CgroupsNotFoundError(Exception):
     """The cgroups of pods cannot be found; the text says where they were looked for."""
 
 
-class Hierarchy(Struct, frozen=True):
+class CgroupHierarchy(Struct, frozen=True):
     """The tree of pods."""
 
     pods: FilePath
     """The kubelet's cgroup of all pods."""
-    version: Version
+    version: CgroupVersion
     top: FilePath
     """The root of all cpusets."""
 
-    def file(self, path: Path) -> FilePath:
+    def file(self, path: CgroupPath) -> FilePath:
         """Return the folder of a cgroup."""
         return self.pods.joinpath(*path)
 
@@ -56,17 +56,17 @@ class Hierarchy(Struct, frozen=True):
         """
         return tuple(self._below((), str(self.pods), entered))
 
-    def own(self, path: Path) -> CpuSet | None:
+    def own(self, path: CgroupPath) -> CpuSet | None:
         """Return the CPUs of one cgroup; None if it is gone."""
         return self._cpus(str(self.file(path)))
 
-    def write(self, path: Path, cpus: CpuSet) -> bool:
+    def write(self, path: CgroupPath, cpus: CpuSet) -> bool:
         """Set the CPUs of a cgroup; return whether it is still there. Raises OSError if the kernel refuses."""
-        return _write(self.file(path), cpus)
+        return _write_cpuset(self.file(path), cpus)
 
     def online(self) -> CpuSet:
         """Return the CPUs of the root: in v1 all that are online, the kernel sees to that."""
-        return self._cpus(str(self.top), effective=self.version is Version.V2) or NO_CPUS
+        return self._cpus(str(self.top), effective=self.version is CgroupVersion.V2) or NO_CPUS
 
     def widen(self, cpus: CpuSet) -> None:
         """Let the cgroup of all pods, and what lies above it, have more CPUs. Raises OSError if the kernel refuses."""
@@ -74,11 +74,11 @@ class Hierarchy(Struct, frozen=True):
         for folder in (self.top.joinpath(*within[:length]) for length in range(1, len(within) + 1)):
             own = self._cpus(str(folder))
             if own is not None and not cpus <= own:
-                _write(folder, own | cpus)
+                _write_cpuset(folder, own | cpus)
 
-    def _below(self, path: Path, folder: str, entered: Callable[[str], None]) -> Iterator[Cgroup]:
+    def _below(self, path: CgroupPath, folder: str, entered: Callable[[str], None]) -> Iterator[Cgroup]:
         entered(folder)
-        cpus = self._cpus(folder, effective=self.version is Version.V2 and not path)
+        cpus = self._cpus(folder, effective=self.version is CgroupVersion.V2 and not path)
         if cpus is None:
             return
         yield Cgroup(path=path, cpus=cpus)
@@ -96,9 +96,9 @@ class Hierarchy(Struct, frozen=True):
 
     def _cpus(self, folder: str, *, effective: bool = False) -> CpuSet | None:
         try:
-            descriptor = os.open(f"{folder}/{_EFFECTIVE if effective else CPUS}", os.O_RDONLY)
+            descriptor = os.open(f"{folder}/{_CPUSET_CPUS_EFFECTIVE if effective else CPUSET_CPUS}", os.O_RDONLY)
             try:
-                return _parsed(os.read(descriptor, 65536).decode())
+                return _parse_cpuset(os.read(descriptor, 65536).decode())
             finally:
                 os.close(descriptor)
         except OSError as error:
@@ -106,12 +106,12 @@ class Hierarchy(Struct, frozen=True):
                 return None
             raise
         except MalformedCpuListError as error:
-            raise NoHierarchyError(f"cgroup {folder}: {error}") from error
+            raise CgroupsNotFoundError(f"cgroup {folder}: {error}") from error
 
 
-def _write(folder: FilePath, cpus: CpuSet) -> bool:
+def _write_cpuset(folder: FilePath, cpus: CpuSet) -> bool:
     try:
-        descriptor = os.open(folder / CPUS, os.O_WRONLY | os.O_TRUNC)  # truncating is for fake trees
+        descriptor = os.open(folder / CPUSET_CPUS, os.O_WRONLY | os.O_TRUNC)  # truncating is for fake trees
     except OSError as error:
         if error.errno in _GONE:
             return False
@@ -127,51 +127,53 @@ def _write(folder: FilePath, cpus: CpuSet) -> bool:
     return True
 
 
-_parsed = lru_cache(maxsize=1024)(parse)
+_parse_cpuset = lru_cache(maxsize=1024)(parse)
 """Hundreds of cgroups have a handful of values."""
 
 
-def find(root: FilePath = ROOT, *, pods: str = "") -> Hierarchy:
+def find_hierarchy(root: FilePath = CGROUP_ROOT, *, pods: str = "") -> CgroupHierarchy:
     """Return the tree of pods below a mount of cgroups; `pods` names the cgroup of all pods if there are several."""
-    top, version = _cpusets(root)
+    top, version = _find_cpuset_root(root)
     if pods:
         chosen = top / pods.strip("/")
-        if not (chosen / CPUS).exists():
-            raise NoHierarchyError(f"cgroup {chosen}: has no {CPUS}: is it the kubelet's cgroup of all pods?")
-        return Hierarchy(pods=chosen, version=version, top=top)
-    found = sorted(_candidates(top, depth=_DEPTH))
+        if not (chosen / CPUSET_CPUS).exists():
+            raise CgroupsNotFoundError(
+                f"cgroup {chosen}: has no {CPUSET_CPUS}: is it the kubelet's cgroup of all pods?"
+            )
+        return CgroupHierarchy(pods=chosen, version=version, top=top)
+    found = sorted(_find_kubepods(top, depth=_DEPTH))
     if not found:
-        raise NoHierarchyError(
+        raise CgroupsNotFoundError(
             f"cgroups below {top}: none is named kubepods or kubepods.slice; "
             "has the kubelet started, with cgroupsPerQOS?"
         )
     if len(found) > 1:
         names = ", ".join(str(each.relative_to(top)) for each in found)
-        raise NoHierarchyError(
+        raise CgroupsNotFoundError(
             f"cgroups below {top}: several kubelets' ({names}); say which one with --kubepods-cgroup"
         )
-    return Hierarchy(pods=found[0], version=version, top=top)
+    return CgroupHierarchy(pods=found[0], version=version, top=top)
 
 
-def _cpusets(root: FilePath) -> tuple[FilePath, Version]:
+def _find_cpuset_root(root: FilePath) -> tuple[FilePath, CgroupVersion]:
     """Return where cpusets are."""
     for name in ("cpuset", "cpuset,cpu", "cpu,cpuset"):
-        if (root / name / CPUS).exists():
-            return root / name, Version.V1
+        if (root / name / CPUSET_CPUS).exists():
+            return root / name, CgroupVersion.V1
     for top in (root, root / "unified"):
         controllers = top / "cgroup.controllers"
         if controllers.exists() and "cpuset" in controllers.read_text().split():
-            return top, Version.V2
-    raise NoHierarchyError(f"cgroups at {root}: no cpuset controller, neither v1 nor v2")
+            return top, CgroupVersion.V2
+    raise CgroupsNotFoundError(f"cgroups at {root}: no cpuset controller, neither v1 nor v2")
 
 
-def _candidates(folder: FilePath, *, depth: int) -> Iterator[FilePath]:
+def _find_kubepods(folder: FilePath, *, depth: int) -> Iterator[FilePath]:
     """Yield the cgroups of all pods; none lies within another."""
     for each in folder.iterdir():
         if not each.is_dir():
             continue
-        if holds_all_pods(each.name):
-            if (each / CPUS).exists():
+        if is_kubepods(each.name):
+            if (each / CPUSET_CPUS).exists():
                 yield each
         elif depth > 1:
-            yield from _candidates(each, depth=depth - 1)
+            yield from _find_kubepods(each, depth=depth - 1)

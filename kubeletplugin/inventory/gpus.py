@@ -11,7 +11,7 @@ from typing import Protocol
 from dra.model.meta import Struct
 
 
-class Fault(Struct, frozen=True):
+class GpuFault(Struct, frozen=True):
     """Something that makes a GPU unfit for use."""
 
     reason: str
@@ -62,7 +62,7 @@ class Gpu(Struct, frozen=True):
     monitored: bool = True
     """Whether somebody would notice if it failed."""
 
-    faults: tuple[Fault, ...] = ()
+    faults: tuple[GpuFault, ...] = ()
 
     @property
     def name(self) -> str:
@@ -82,7 +82,9 @@ class GpuInventory(Protocol):
         ...
 
 
-async def polled(read: Callable[[], tuple[Gpu, ...]], known: tuple[Gpu, ...], *, every: float) -> AsyncIterator[None]:
+async def poll_changes(
+    read: Callable[[], tuple[Gpu, ...]], known: tuple[Gpu, ...], *, every: float
+) -> AsyncIterator[None]:
     """Yield whenever a reading differs from the one before; seconds between readings.
 
     In a thread: what a driver tells under ``/proc`` can take seconds when it wakes a GPU for that.

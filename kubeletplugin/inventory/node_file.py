@@ -26,7 +26,7 @@ from typing import Annotated, Any, Final, Literal, Self
 import yaml
 from pydantic import AfterValidator, BeforeValidator, Field, StrictBool, StrictInt, ValidationError, model_validator
 
-from dra.api.parameters.opaque import Parameters, complaints
+from dra.api.parameters.opaque import Parameters, validation_message
 from dra.model.quantities import MalformedQuantityError, parse
 
 OWN_ATTRIBUTES: Final = frozenset(
@@ -46,10 +46,10 @@ OWN_ATTRIBUTES: Final = frozenset(
 """What a product's ``attributes`` cannot say, since other fields do."""
 
 _VALUE_BYTES: Final = 64
-_MOST: Final = 4096
+_MAX_GPUS: Final = 4096
 
 
-def _bytes(value: object) -> int:
+def _parse_bytes(value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, str | int):
         raise ValueError("must be a quantity such as 80Gi")  # noqa: TRY004 - pydantic takes ValueError
     try:
@@ -61,35 +61,35 @@ def _bytes(value: object) -> int:
     return int(amount)
 
 
-def _short(value: str) -> str:
+def _check_length(value: str) -> str:
     if len(value.encode()) > _VALUE_BYTES:
         raise ValueError(f"may be {_VALUE_BYTES} bytes long at most")
     return value
 
 
-def _foreign(value: dict[str, Any]) -> dict[str, Any]:
+def _check_attribute_names(value: dict[str, Any]) -> dict[str, Any]:
     if own := OWN_ATTRIBUTES & value.keys():
         raise ValueError(f"{', '.join(sorted(own))} cannot be among them, there are fields for it")
     return value
 
 
-Bytes = Annotated[int, BeforeValidator(_bytes)]
-Text = Annotated[str, AfterValidator(_short)]
-Number = Annotated[int, Field(ge=0, le=4095, strict=True)]
+Bytes = Annotated[int, BeforeValidator(_parse_bytes)]
+Text = Annotated[str, AfterValidator(_check_length)]
+NodeOrMinor = Annotated[int, Field(ge=0, le=4095, strict=True)]
 Version = Annotated[str, Field(pattern=r"^[0-9]{1,9}(\.[0-9]{1,9}){0,2}$")]
 Name = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,31}$")]
 Attributes = Annotated[
     dict[Name, StrictBool | Annotated[StrictInt, Field(ge=-(2**63), lt=2**63)] | Text],
-    AfterValidator(_foreign),
+    AfterValidator(_check_attribute_names),
     Field(max_length=8),
 ]
-Root = Annotated[str, Field(pattern=r"^pci[0-9a-f]{4}:[0-9a-f]{2}$")]
-BusId = Annotated[str, Field(pattern=r"^[0-9a-f]{4}:[0-9a-f]{2}:[01][0-9a-f]\.[0-7]$")]
+PcieRoot = Annotated[str, Field(pattern=r"^pci[0-9a-f]{4}:[0-9a-f]{2}$")]
+PciBusId = Annotated[str, Field(pattern=r"^[0-9a-f]{4}:[0-9a-f]{2}:[01][0-9a-f]\.[0-7]$")]
 Reason = Annotated[str, Field(pattern=r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$")]
 LabelValue = Annotated[str, Field(pattern=r"^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$")]
 
 
-class Product(Parameters):
+class GpuProduct(Parameters):
     """A model of GPU."""
 
     product_name: Text
@@ -100,14 +100,14 @@ class Product(Parameters):
     attributes: Attributes = Field(default_factory=dict)
 
 
-class Group(Parameters):
+class GpuGroup(Parameters):
     """GPUs of one product."""
 
     product: str
     count: Annotated[int, Field(ge=1, le=1024, strict=True)] = 1
-    numa_nodes: tuple[Number, ...] = ()
-    pcie_roots: tuple[Root, ...] = ()
-    pci_bus_ids: tuple[BusId, ...] = Field(default=(), alias="pciBusIDs")
+    numa_nodes: tuple[NodeOrMinor, ...] = ()
+    pcie_roots: tuple[PcieRoot, ...] = ()
+    pci_bus_ids: tuple[PciBusId, ...] = Field(default=(), alias="pciBusIDs")
     """One for each, if given."""
 
     uuids: tuple[Text, ...] = ()
@@ -124,10 +124,10 @@ class Group(Parameters):
         return self
 
 
-class Ailment(Parameters):
+class UnhealthyGpu(Parameters):
     """Something that is wrong with a GPU."""
 
-    minor: Number
+    minor: NodeOrMinor
     reason: Reason = "unhealthy"
     value: LabelValue = ""
     message: str = ""
@@ -140,10 +140,10 @@ class NodeInventory(Parameters):
     kind: Literal["NodeInventory"]
     driver_version: Version = "1.0.0"
     cuda_driver_version: Version | None = None
-    products: dict[str, Product] = Field(default_factory=dict)
-    gpus: tuple[Group, ...] = Field(default=(), max_length=256)
-    unhealthy: tuple[Ailment, ...] = ()
-    missing: tuple[Number, ...] = ()
+    products: dict[str, GpuProduct] = Field(default_factory=dict)
+    gpus: tuple[GpuGroup, ...] = Field(default=(), max_length=256)
+    unhealthy: tuple[UnhealthyGpu, ...] = ()
+    missing: tuple[NodeOrMinor, ...] = ()
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
@@ -152,8 +152,8 @@ class NodeInventory(Parameters):
                 known = ", ".join(sorted(self.products)) or "none"
                 raise ValueError(f"gpus[{index}].product: no product {group.product!r}; products has {known}")
         count = sum(group.count for group in self.gpus)
-        if count > _MOST:
-            raise ValueError(f"gpus: {count} GPUs; a node has {_MOST} at most")
+        if count > _MAX_GPUS:
+            raise ValueError(f"gpus: {count} GPUs; a node has {_MAX_GPUS} at most")
         for name, minors in (("unhealthy", [each.minor for each in self.unhealthy]), ("missing", self.missing)):
             for index, minor in enumerate(minors):
                 if minor >= count:
@@ -167,7 +167,7 @@ class NodeInventory(Parameters):
         return self
 
 
-def load(text: str) -> NodeInventory:
+def parse_node_inventory(text: str) -> NodeInventory:
     """Return the node that a YAML document describes; raises ValueError with the paths of what is wrong."""
     try:
         document = yaml.safe_load(text)
@@ -178,4 +178,4 @@ def load(text: str) -> NodeInventory:
     try:
         return NodeInventory.model_validate(document, by_alias=True, by_name=False)
     except ValidationError as error:
-        raise ValueError(complaints(error, NodeInventory, root="")) from error
+        raise ValueError(validation_message(error, NodeInventory, root="")) from error

@@ -18,9 +18,9 @@ from typing import Any, Final
 
 import msgspec
 
-from kubeletplugin.inventory.gpus import Fault, Gpu
-from kubeletplugin.inventory.nvml_events import IGNORED_XIDS, Came, Faults, NvmlEvents
-from kubeletplugin.inventory.pci import PciDevices, address
+from kubeletplugin.inventory.gpus import Gpu, GpuFault
+from kubeletplugin.inventory.nvml_events import IGNORED_XIDS, FaultsByGpu, NvmlEventMonitor, WaitOutcome
+from kubeletplugin.inventory.pci import PciDevices, normalize_pci_address
 
 log = logging.getLogger(__name__)
 
@@ -58,12 +58,12 @@ ARCHITECTURES: Final = {
     13: "Rubin",
 }
 
-POLL_SECONDS: Final = 30.0
+POLL_INTERVAL: Final = 30.0
 """Between readings without an event: a lost GPU need not tell of it."""
 
-WAIT_SECONDS: Final = 1.0
+EVENT_WAIT_SECONDS: Final = 1.0
 
-LOST: Final = "gpu-lost"
+GPU_LOST: Final = "gpu-lost"
 _MIG_ON: Final = 1
 _GPU_IS_LOST: Final = 15
 _INIT_WITHOUT_GPUS: Final = 1
@@ -73,7 +73,7 @@ class NvmlUnavailableError(RuntimeError):
     """There is no NVML to ask; the text says why."""
 
 
-def library(path: Path | None = None) -> Any:  # noqa: ANN401 - a module, or what stands for it in a test
+def load_nvml(path: Path | None = None) -> Any:  # noqa: ANN401 - a module, or what stands for it in a test
     """Return NVML's binding; with the path of ``libnvidia-ml.so.1`` where the loader would not find it."""
     try:
         if path is not None:
@@ -83,28 +83,28 @@ def library(path: Path | None = None) -> Any:  # noqa: ANN401 - a module, or wha
         raise NvmlUnavailableError(f"NVML cannot be loaded: {error}") from error
 
 
-class NvmlGpus:
+class NvmlGpuInventory:
     """The GPUs of NVIDIA's driver."""
 
     def __init__(
         self,
-        load: Callable[[], Any] = library,
+        load: Callable[[], Any] = load_nvml,
         *,
         sysfs: Path = Path("/sys"),
         ignored_xids: frozenset[int] = IGNORED_XIDS,
-        every: float = POLL_SECONDS,
+        every: float = POLL_INTERVAL,
     ) -> None:
         self._load = load
         self._pci = PciDevices(sysfs)
         self._ignored = ignored_xids
         self._every = every
         self._nvml: Any = None
-        self._events: NvmlEvents | None = None
+        self._events: NvmlEventMonitor | None = None
         self._known: dict[str, Gpu] = {}
         """By uuid, without faults."""
 
-        self._lost: dict[str, Fault] = {}
-        self._told_faults: Faults = {}
+        self._lost: dict[str, GpuFault] = {}
+        self._event_faults: FaultsByGpu = {}
 
     def read(self) -> tuple[Gpu, ...]:
         """Return the GPUs; raises NvmlUnavailableError if there has never been an answer."""
@@ -114,7 +114,7 @@ class NvmlGpus:
         except NvmlUnavailableError as error:
             if not self._known:
                 raise
-            self._lost = {uuid: Fault(reason=LOST, message=str(error)) for uuid in self._known}
+            self._lost = {uuid: GpuFault(reason=GPU_LOST, message=str(error)) for uuid in self._known}
             self._close()  # a driver that comes back wants a new beginning
         events = self._events
         found = (
@@ -130,22 +130,22 @@ class NvmlGpus:
     async def changes(self, known: tuple[Gpu, ...]) -> AsyncIterator[None]:
         """Yield whenever a GPU tells of a failure, is lost, or comes."""
         while True:
-            await self._something()
+            await self._wait_for_event()
             now = await asyncio.to_thread(self.read)
             if now != known:
                 known = now
                 yield
 
-    async def _something(self) -> None:
+    async def _wait_for_event(self) -> None:
         """Wait for an event, or as long as nobody looks."""
         waited = 0.0
         while waited < self._every:
-            pause = min(self._every - waited, WAIT_SECONDS)
+            pause = min(self._every - waited, EVENT_WAIT_SECONDS)
             # In a thread that cannot be cancelled: in short pieces, or the end of the program would wait for it.
-            came = Came.UNKNOWN if self._events is None else await asyncio.to_thread(self._events.wait, pause)
-            if came is Came.EVENT:
+            came = WaitOutcome.UNKNOWN if self._events is None else await asyncio.to_thread(self._events.wait, pause)
+            if came is WaitOutcome.EVENT:
                 return
-            if came is Came.UNKNOWN:
+            if came is WaitOutcome.UNKNOWN:
                 await asyncio.sleep(pause)
             waited += pause
 
@@ -158,7 +158,7 @@ class NvmlGpus:
             raise NvmlUnavailableError(f"NVML does not answer: {error}") from error
         found = {uuid for index in range(count) if (uuid := self._look(index, versions))}
         for uuid in self._known.keys() - found - self._lost.keys():
-            self._lost[uuid] = Fault(reason=LOST, message="NVML does not list it any more")
+            self._lost[uuid] = GpuFault(reason=GPU_LOST, message="NVML does not list it any more")
 
     def _look(self, index: int, versions: tuple[str, str]) -> str:
         """Learn what a GPU tells of itself; return its uuid, empty if it does not tell that."""
@@ -169,7 +169,7 @@ class NvmlGpus:
         except nvml.NVMLError as error:
             lost = next((uuid for uuid, gpu in self._known.items() if gpu.index == index), "")
             if lost:
-                self._lost[lost] = Fault(reason=LOST, message=str(error))
+                self._lost[lost] = GpuFault(reason=GPU_LOST, message=str(error))
             else:
                 log.warning("GPU %d is left out: %s", index, error)
             return lost
@@ -200,7 +200,7 @@ class NvmlGpus:
             "architecture": lambda: ARCHITECTURES.get(nvml.nvmlDeviceGetArchitecture(handle), ""),
             "cuda_compute_capability": lambda: ".".join(map(str, nvml.nvmlDeviceGetCudaComputeCapability(handle))),
             "memory": lambda: int(nvml.nvmlDeviceGetMemoryInfo(handle).total),
-            "pci_bus_id": lambda: address(_text(nvml.nvmlDeviceGetPciInfo(handle).busId)),
+            "pci_bus_id": lambda: normalize_pci_address(_text(nvml.nvmlDeviceGetPciInfo(handle).busId)),
             "mig_enabled": lambda: nvml.nvmlDeviceGetMigMode(handle)[0] == _MIG_ON,
         }
         found = {}
@@ -209,7 +209,7 @@ class NvmlGpus:
                 found[name] = question()
             except nvml.NVMLError as error:
                 if error.value == _GPU_IS_LOST:
-                    self._lost[uuid] = Fault(reason=LOST, message=str(error))
+                    self._lost[uuid] = GpuFault(reason=GPU_LOST, message=str(error))
         return found
 
     def _cuda_version(self) -> str:
@@ -219,7 +219,7 @@ class NvmlGpus:
             return ""
         return f"{number // 1000}.{number % 1000 // 10}"
 
-    def _faults(self, uuid: str) -> tuple[Fault, ...]:
+    def _faults(self, uuid: str) -> tuple[GpuFault, ...]:
         return (self._lost[uuid],) if uuid in self._lost else ()
 
     def _open(self) -> Any:  # noqa: ANN401
@@ -230,7 +230,7 @@ class NvmlGpus:
             except nvml.NVMLError as error:
                 raise NvmlUnavailableError(f"NVML cannot be used: {error}") from error
             self._nvml = nvml
-            self._events = NvmlEvents(nvml, self._told_faults, ignored=self._ignored)
+            self._events = NvmlEventMonitor(nvml, self._event_faults, ignored=self._ignored)
         return self._nvml
 
     def _close(self) -> None:

@@ -10,7 +10,7 @@ from enum import Enum, auto
 from threading import Lock
 from typing import Any, Final, TypeAlias
 
-from kubeletplugin.inventory.gpus import Fault
+from kubeletplugin.inventory.gpus import GpuFault
 
 log = logging.getLogger(__name__)
 
@@ -21,11 +21,11 @@ XID: Final = 8
 DOUBLE_BIT_ECC: Final = 2
 _TIMEOUT: Final = 10
 
-Faults: TypeAlias = dict[str, dict[tuple[str, str], Fault]]
+FaultsByGpu: TypeAlias = dict[str, dict[tuple[str, str], GpuFault]]
 """By uuid of the GPU; each kind once."""
 
 
-class Came(Enum):
+class WaitOutcome(Enum):
     """What came of waiting."""
 
     EVENT = auto()
@@ -34,10 +34,10 @@ class Came(Enum):
     """It could not be waited for, and the answer came at once."""
 
 
-class NvmlEvents:
+class NvmlEventMonitor:
     """One set of events for all GPUs. `wait` runs in a thread of its own, so the rest takes a lock."""
 
-    def __init__(self, nvml: Any, faults: Faults, *, ignored: frozenset[int]) -> None:  # noqa: ANN401
+    def __init__(self, nvml: Any, faults: FaultsByGpu, *, ignored: frozenset[int]) -> None:  # noqa: ANN401
         """Take NVML, and where to note what is told: that outlives a new beginning of NVML."""
         self._nvml = nvml
         self._ignored = ignored
@@ -70,26 +70,26 @@ class NvmlEvents:
         """Whether failures of a GPU would be heard of."""
         return uuid in self._watched
 
-    def faults(self, uuid: str) -> tuple[Fault, ...]:
+    def faults(self, uuid: str) -> tuple[GpuFault, ...]:
         """Return what a GPU has told."""
         with self._lock:
             return tuple(self._faults.get(uuid, {}).values())
 
-    def wait(self, seconds: float) -> Came:
+    def wait(self, seconds: float) -> WaitOutcome:
         """Wait for an event, no longer than that."""
         if self._set is None or not self._watched:
-            return Came.UNKNOWN
+            return WaitOutcome.UNKNOWN
         try:
             event = self._nvml.nvmlEventSetWait_v2(self._set, int(seconds * 1000))
         except self._nvml.NVMLError as error:
             if error.value == _TIMEOUT:
-                return Came.NOTHING
+                return WaitOutcome.NOTHING
             if str(error) != self._complaint:  # it may come each time
                 self._complaint = str(error)
                 log.warning("GPU events cannot be waited for: %s; all GPUs are looked at from time to time", error)
-            return Came.UNKNOWN
+            return WaitOutcome.UNKNOWN
         self._note(event)
-        return Came.EVENT
+        return WaitOutcome.EVENT
 
     def close(self) -> None:
         """Stop listening."""
@@ -103,14 +103,14 @@ class NvmlEvents:
 
     def _note(self, event: Any) -> None:  # noqa: ANN401 - NVML's structure
         if event.eventType == DOUBLE_BIT_ECC:
-            fault = Fault(reason="ecc", message="an uncorrectable memory error")
+            fault = GpuFault(reason="ecc", message="an uncorrectable memory error")
         elif event.eventType != XID:
             return
         elif event.eventData in self._ignored:
             log.info("XID %d is an application's error, the GPU stays in use", event.eventData)
             return
         else:
-            fault = Fault(reason="xid", value=str(event.eventData), message=f"XID {event.eventData}")
+            fault = GpuFault(reason="xid", value=str(event.eventData), message=f"XID {event.eventData}")
         try:
             uuids = {_text(self._nvml.nvmlDeviceGetUUID(event.device))}
         except self._nvml.NVMLError:

@@ -8,7 +8,7 @@ _ADDRESS: Final = re.compile(r"(?:0x)?([0-9a-f]{4,8}):([0-9a-f]{2}):([0-9a-f]{2}
 _ROOT: Final = re.compile(r"pci[0-9a-f]{4,8}:[0-9a-f]{2}")
 
 
-def address(text: str) -> str:
+def normalize_pci_address(text: str) -> str:
     """Return an address as sysfs writes it (NVML: ``00000000:3B:00.0``); empty if it is none."""
     match = _ADDRESS.fullmatch(text.strip().lower())
     if match is None:
@@ -26,7 +26,7 @@ class PciDevices:
     def addresses(self) -> list[str]:
         """Return all addresses, in order."""
         try:
-            return sorted(each.name for each in self._folder.iterdir() if address(each.name))
+            return sorted(each.name for each in self._folder.iterdir() if normalize_pci_address(each.name))
         except OSError:
             return []
 

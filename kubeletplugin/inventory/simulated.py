@@ -13,12 +13,12 @@ from uuid import NAMESPACE_DNS, uuid5
 
 import msgspec
 
-from kubeletplugin.inventory.gpus import Fault, Gpu, polled
-from kubeletplugin.inventory.node_file import Group, NodeInventory, load
+from kubeletplugin.inventory.gpus import Gpu, GpuFault, poll_changes
+from kubeletplugin.inventory.node_file import GpuGroup, NodeInventory, parse_node_inventory
 
 log = logging.getLogger(__name__)
 
-POLL_SECONDS: Final = 1.0
+POLL_INTERVAL: Final = 1.0
 
 _BUSES: Final = 256
 _SLOTS: Final = 32
@@ -30,10 +30,10 @@ class MalformedInventoryError(ValueError):
     """A file that describes no node; the text begins with its name."""
 
 
-class SimulatedGpus:
+class SimulatedGpuInventory:
     """The GPUs of a file."""
 
-    def __init__(self, path: Path, *, node: str, every: float = POLL_SECONDS) -> None:
+    def __init__(self, path: Path, *, node: str, every: float = POLL_INTERVAL) -> None:
         """Read the file; raises MalformedInventoryError, or OSError if there is none."""
         self._path = path
         self._node = node
@@ -55,11 +55,11 @@ class SimulatedGpus:
 
     def changes(self, known: tuple[Gpu, ...]) -> AsyncIterator[None]:
         """Yield whenever the file says something else."""
-        return polled(self.read, known, every=self._every)
+        return poll_changes(self.read, known, every=self._every)
 
     def _load(self) -> tuple[Gpu, ...]:
         try:
-            return gpus(load(self._path.read_text(encoding="utf-8")), node=self._node)
+            return simulated_gpus(parse_node_inventory(self._path.read_text(encoding="utf-8")), node=self._node)
         except ValueError as error:
             raise MalformedInventoryError(f"inventory {self._path}: {error}") from error
 
@@ -72,22 +72,22 @@ class SimulatedGpus:
         return found.st_mtime_ns, found.st_ino, found.st_size
 
 
-def gpus(inventory: NodeInventory, *, node: str) -> tuple[Gpu, ...]:
+def simulated_gpus(inventory: NodeInventory, *, node: str) -> tuple[Gpu, ...]:
     """Return the GPUs of a node; the node's name makes uuids differ between nodes of one file."""
-    faults: dict[int, tuple[Fault, ...]] = {}
+    faults: dict[int, tuple[GpuFault, ...]] = {}
     for each in inventory.unhealthy:
-        fault = Fault(reason=each.reason, value=each.value, message=each.message)
+        fault = GpuFault(reason=each.reason, value=each.value, message=each.message)
         faults[each.minor] = (*faults.get(each.minor, ()), fault)
     taken = {each for group in inventory.gpus for each in group.pci_bus_ids}
     members = [(group, place) for group in inventory.gpus for place in range(group.count)]
     # Made for the missing ones as well: a GPU that comes back is at its old address.
     made = [_gpu(inventory, group, place, minor) for minor, (group, place) in enumerate(members)]
-    free = {root: _addresses(root, taken) for root in {each.pcie_root for each in made}}
-    placed = [_placed(each, node, free[each.pcie_root], faults.get(each.minor, ())) for each in made]
+    free = {root: _free_pci_addresses(root, taken) for root in {each.pcie_root for each in made}}
+    placed = [_with_identity(each, node, free[each.pcie_root], faults.get(each.minor, ())) for each in made]
     return tuple(each for each in placed if each.minor not in inventory.missing)
 
 
-def _gpu(inventory: NodeInventory, group: Group, place: int, minor: int) -> Gpu:
+def _gpu(inventory: NodeInventory, group: GpuGroup, place: int, minor: int) -> Gpu:
     product = inventory.products[group.product]
     return Gpu(
         minor=minor,
@@ -101,21 +101,21 @@ def _gpu(inventory: NodeInventory, group: Group, place: int, minor: int) -> Gpu:
         cuda_driver_version=inventory.cuda_driver_version or "",
         cuda_compute_capability=product.cuda_compute_capability or "",
         pci_bus_id=group.pci_bus_ids[place] if group.pci_bus_ids else "",
-        pcie_root=_dealt(group.pcie_roots, place, group.count) or "",
-        numa_node=_dealt(group.numa_nodes, place, group.count),
+        pcie_root=_deal(group.pcie_roots, place, group.count) or "",
+        numa_node=_deal(group.numa_nodes, place, group.count),
         nodes=("/dev/null",),
         extra={**product.attributes, **group.attributes},
     )
 
 
-def _placed(gpu: Gpu, node: str, free: Iterator[str], faults: tuple[Fault, ...]) -> Gpu:
+def _with_identity(gpu: Gpu, node: str, free: Iterator[str], faults: tuple[GpuFault, ...]) -> Gpu:
     """Give a GPU the identity that the file leaves open."""
     address = gpu.pci_bus_id or next(free)
     uuid = gpu.uuid or f"GPU-{uuid5(NAMESPACE_DNS, f'gpu-{gpu.minor}.{node}')}"
     return msgspec.structs.replace(gpu, pci_bus_id=address, uuid=uuid, faults=faults)
 
 
-def _addresses(root: str, taken: set[str]) -> Iterator[str]:
+def _free_pci_addresses(root: str, taken: set[str]) -> Iterator[str]:
     """Take free addresses below a root complex, the likely ones first: a GPU has a bus for itself."""
     domain, first = (int(part, 16) for part in root.removeprefix("pci").split(":")) if root else (0, 0)
     for slot in range(_SLOTS):
@@ -126,5 +126,5 @@ def _addresses(root: str, taken: set[str]) -> Iterator[str]:
                 yield address
 
 
-def _dealt(values: Sequence[T], place: int, count: int) -> T | None:
+def _deal(values: Sequence[T], place: int, count: int) -> T | None:
     return values[place * len(values) // count] if values else None

@@ -23,12 +23,12 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 from dra.engine.cpus.cpusets import CpuSet, MalformedCpuListError, parse
-from dra.engine.cpus.topology import CoreType, Cpu, Topology
+from dra.engine.cpus.topology import CoreType, Cpu, CpuTopology
 from dra.model.meta import Struct
 
-CPU: Final = "sys/devices/system/cpu"
-NODE: Final = "sys/devices/system/node"
-CPUINFO: Final = "proc/cpuinfo"
+SYSFS_CPU: Final = "sys/devices/system/cpu"
+SYSFS_NODE: Final = "sys/devices/system/node"
+PROC_CPUINFO: Final = "proc/cpuinfo"
 
 CORE_TYPES: Final = {
     "sys/devices/cpu_core/cpus": CoreType.PERFORMANCE,
@@ -47,31 +47,31 @@ class UnreadableTopologyError(Exception):
     """What the kernel tells cannot be read or understood; the text begins with the file."""
 
 
-class Reading(Struct, frozen=True):
+class TopologyReading(Struct, frozen=True):
     """What was found."""
 
-    topology: Topology
+    topology: CpuTopology
     assumptions: tuple[str, ...] = ()
     """What the kernel did not tell, and what is taken for it."""
     files: Mapping[str, str] = {}
     """All that was read: path below the root → content."""
 
 
-def read(root: Path = Path("/")) -> Reading:
+def read_topology(root: Path = Path("/")) -> TopologyReading:
     """Read the topology of the machine whose sysfs and proc are below the root."""
-    return _Reader(root).read()
+    return _TopologyReader(root).read()
 
 
-class _Reader:
+class _TopologyReader:
     def __init__(self, root: Path) -> None:
         self.root = root
         self.files: dict[str, str] = {}
         self.assumptions: list[str] = []
 
-    def read(self) -> Reading:
+    def read(self) -> TopologyReading:
         online = self._online()
-        present = self._cpus(f"{CPU}/present")
-        offline = (self._cpus(f"{CPU}/offline") or CpuSet()) - online
+        present = self._cpus(f"{SYSFS_CPU}/present")
+        offline = (self._cpus(f"{SYSFS_CPU}/offline") or CpuSet()) - online
         if present is not None:  # CPUs that might be plugged in one day are called offline, too
             offline &= present
         nodes = self._nodes(online)
@@ -92,39 +92,39 @@ class _Reader:
             for core, (core_id, threads) in enumerate(cores)
             for cpu in threads
         )
-        topology = Topology(
+        topology = CpuTopology(
             cpus=tuple(sorted(cpus, key=lambda c: c.id)),
             offline=offline,
-            isolated=(self._cpus(f"{CPU}/isolated") or CpuSet()) & (online | offline),
+            isolated=(self._cpus(f"{SYSFS_CPU}/isolated") or CpuSet()) & (online | offline),
             memory_only=self._memory_only(set(nodes.values())),
         )
-        return Reading(topology=topology, assumptions=tuple(self.assumptions), files=self.files)
+        return TopologyReading(topology=topology, assumptions=tuple(self.assumptions), files=self.files)
 
     # --- which CPUs there are
 
     def _online(self) -> CpuSet:
-        if told := self._cpus(f"{CPU}/online"):
+        if told := self._cpus(f"{SYSFS_CPU}/online"):
             return told
-        if listed := CpuSet(self._numbered(CPU, "cpu")):
-            self._assume(listed, f"no {CPU}/online; all that have a folder are taken to be online")
+        if listed := CpuSet(self._numbered(SYSFS_CPU, "cpu")):
+            self._assume(listed, f"no {SYSFS_CPU}/online; all that have a folder are taken to be online")
             return listed
         numbers = CpuSet(
-            self._integer(CPUINFO, value)
-            for line in (self._text(CPUINFO) or "").splitlines()
+            self._integer(PROC_CPUINFO, value)
+            for line in (self._text(PROC_CPUINFO) or "").splitlines()
             for key, _, value in [line.partition(":")]
             if key.strip() == "processor"
         )
         if numbers:
-            self._assume(numbers, f"no {CPU}; taken from {CPUINFO}")
+            self._assume(numbers, f"no {SYSFS_CPU}; taken from {PROC_CPUINFO}")
             return numbers
         raise UnreadableTopologyError(
-            f"{self.root / CPU}: tells of no CPU, and {self.root / CPUINFO} neither; is sysfs mounted there?"
+            f"{self.root / SYSFS_CPU}: tells of no CPU, and {self.root / PROC_CPUINFO} neither; is sysfs mounted there?"
         )
 
     # --- where they are
 
     def _sockets(self, online: CpuSet) -> dict[int, int]:
-        told = {cpu: self._number(f"{CPU}/cpu{cpu}/topology/physical_package_id") for cpu in online}
+        told = {cpu: self._number(f"{SYSFS_CPU}/cpu{cpu}/topology/physical_package_id") for cpu in online}
         unknown = CpuSet(cpu for cpu, socket in told.items() if socket is None or socket < 0)
         if unknown:  # some firmware says -1
             self._assume(unknown, "the kernel names no socket; taken for socket 0")
@@ -132,8 +132,8 @@ class _Reader:
 
     def _nodes(self, online: CpuSet) -> dict[int, int]:
         nodes: dict[int, int] = {}
-        for node in self._numbered(NODE, "node"):
-            for cpu in (self._cpus(f"{NODE}/node{node}/cpulist") or CpuSet()) & online:
+        for node in self._numbered(SYSFS_NODE, "node"):
+            for cpu in (self._cpus(f"{SYSFS_NODE}/node{node}/cpulist") or CpuSet()) & online:
                 nodes.setdefault(cpu, node)
         if unknown := online - nodes.keys():
             default = min(nodes.values(), default=0)
@@ -142,8 +142,8 @@ class _Reader:
         return nodes
 
     def _memory_only(self, with_cpus: set[int]) -> tuple[int, ...]:
-        told = self._cpus(f"{NODE}/has_memory")
-        nodes = self._numbered(NODE, "node")
+        told = self._cpus(f"{SYSFS_NODE}/has_memory")
+        nodes = self._numbered(SYSFS_NODE, "node")
         return tuple(n for n in nodes if n not in with_cpus and (told is None or n in told))
 
     def _cores(
@@ -161,13 +161,13 @@ class _Reader:
                 self._assume(CpuSet([cpu]), f"sibling of {apart} in another socket or NUMA node; taken for apart")
             cores.setdefault((sockets[cpu], nodes[cpu], min(fellows)), []).append(cpu)
         ordered = sorted(cores.items(), key=lambda item: (item[0][0], item[0][2]))
-        numbers = [self._number(f"{CPU}/cpu{first}/topology/core_id") for (_, _, first), _ in ordered]
+        numbers = [self._number(f"{SYSFS_CPU}/cpu{first}/topology/core_id") for (_, _, first), _ in ordered]
         named = [number if number is not None and number >= 0 else i for i, number in enumerate(numbers)]
         return [(number, threads) for number, (_, threads) in zip(named, ordered, strict=True)]
 
     def _siblings(self, cpu: int) -> CpuSet | None:
         for name in ("core_cpus_list", "thread_siblings_list"):
-            if told := self._cpus(f"{CPU}/cpu{cpu}/topology/{name}"):
+            if told := self._cpus(f"{SYSFS_CPU}/cpu{cpu}/topology/{name}"):
                 return told
         return None
 
@@ -185,11 +185,11 @@ class _Reader:
 
     def _shares_l3_with(self, cpu: int) -> CpuSet | None:
         for index in range(MAX_CACHES):
-            level = self._number(f"{CPU}/cpu{cpu}/cache/index{index}/level")
+            level = self._number(f"{SYSFS_CPU}/cpu{cpu}/cache/index{index}/level")
             if level is None:
                 return None
             if level == 3:  # noqa: PLR2004 - the third level
-                return self._cpus(f"{CPU}/cpu{cpu}/cache/index{index}/shared_cpu_list")
+                return self._cpus(f"{SYSFS_CPU}/cpu{cpu}/cache/index{index}/shared_cpu_list")
         return None
 
     def _core_types(self) -> dict[int, CoreType]:

@@ -11,24 +11,24 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Final
 
-from kubeletplugin.inventory.gpus import Gpu, polled
+from kubeletplugin.inventory.gpus import Gpu, poll_changes
 from kubeletplugin.inventory.pci import PciDevices
 
 log = logging.getLogger(__name__)
 
-VENDOR: Final = "0x10de"
-DISPLAY: Final = "0x03"
+NVIDIA_VENDOR_ID: Final = "0x10de"
+DISPLAY_CLASS_PREFIX: Final = "0x03"
 """PCI class of display controllers: VGA (0x0300…) and 3D (0x0302…), not the GPU's sound card."""
 
-POLL_SECONDS: Final = 10.0
+POLL_INTERVAL: Final = 10.0
 
 _UNKNOWN: Final = "?"
 
 
-class SysfsGpus:
+class SysfsGpuInventory:
     """NVIDIA's GPUs on the PCI bus."""
 
-    def __init__(self, *, sysfs: Path = Path("/sys"), proc: Path = Path("/proc"), every: float = POLL_SECONDS) -> None:
+    def __init__(self, *, sysfs: Path = Path("/sys"), proc: Path = Path("/proc"), every: float = POLL_INTERVAL) -> None:
         self._pci = PciDevices(sysfs)
         self._module = sysfs / "module" / "nvidia" / "version"
         self._proc = proc / "driver" / "nvidia"
@@ -52,13 +52,14 @@ class SysfsGpus:
 
     def changes(self, known: tuple[Gpu, ...]) -> AsyncIterator[None]:
         """Yield whenever GPUs come or go."""
-        return polled(self.read, known, every=self._every)
+        return poll_changes(self.read, known, every=self._every)
 
     def _addresses(self) -> list[str]:
         return [
             at
             for at in self._pci.addresses()
-            if self._pci.attribute(at, "vendor") == VENDOR and self._pci.attribute(at, "class").startswith(DISPLAY)
+            if self._pci.attribute(at, "vendor") == NVIDIA_VENDOR_ID
+            and self._pci.attribute(at, "class").startswith(DISPLAY_CLASS_PREFIX)
         ]
 
     def _gpu(self, at: str, index: int, version: str) -> Gpu | None:

@@ -25,25 +25,34 @@ from dra.kube.clock import SYSTEM, Clock
 from dra.kube.errors import ApiError, NotFound
 from dra.kube.reflector import Reflector
 from dra.kube.resources import NODES, SLICES
-from dra.kube.store import Change, Deleted, Rewound, Upserted, earlier
-from dra.model.meta import OwnerReference, PartialObject, Uid
+from dra.kube.store import Change, Deleted, ServerRestored, Upserted, is_older_version
+from dra.model.meta import OwnerReference, PartialObjectMetadata, Uid
 from dra.model.slices import ResourceSlice
-from kubeletplugin.changes import Changes
+from kubeletplugin.change_broadcaster import ChangeBroadcaster
 from kubeletplugin.contract import Driver, Pool
-from kubeletplugin.slices.desired import Piece, Place, owner, pieces_of
-from kubeletplugin.slices.diff import FEATURES, Accepted, Create, Delete, Update, Write, dropped, writes
-from kubeletplugin.slices.limits import MalformedPoolError
+from kubeletplugin.slices.desired_slices import DesiredSlice, DriverOnNode, node_owner_reference, slices_for_pools
+from kubeletplugin.slices.slice_diff import (
+    FEATURE_GATES,
+    AcceptedDevices,
+    CreateSlice,
+    DeleteSlice,
+    SliceWrite,
+    UpdateSlice,
+    dropped_fields,
+    plan_slice_writes,
+)
+from kubeletplugin.slices.validation import MalformedPoolError
 
 FOREIGN_CHANGE_DELAY: Final = 30.0
 """Seconds; long enough for the other instance of a rolling update to be gone."""
 
-CALM: Final = 600.0
+WIPE_BACKOFF_RESET: Final = 600.0
 """Seconds without a deletion by others after which the next one is answered at once again."""
 
 _log: Final = logging.getLogger(__name__)
 
 
-class Publisher:
+class ResourceSlicePublisher:
     """The slices of one driver on one node. `run` never returns; cancel it: slices stay, the kubelet removes them."""
 
     def __init__(  # noqa: PLR0913 - keyword-only, and half of them have a default
@@ -52,23 +61,23 @@ class Publisher:
         driver: Driver,
         *,
         node: str,
-        changes: Changes,
+        changes: ChangeBroadcaster,
         pools: Callable[[], tuple[Pool, ...]] | None = None,
         clock: Clock = SYSTEM,
         random: Random | None = None,
     ) -> None:
         """``pools`` are published, if they are not always the driver's; ``changes`` tells when they change."""
-        self.place = Place(driver=driver.name, node=node)
+        self.place = DriverOnNode(driver=driver.name, node=node)
         self.problem = ""
         """Why what is published is not what the driver wants to be published; empty: it is."""
 
         self._client = client
         self._driver = driver
-        self._offered = pools
+        self._published_pools = pools
         self._changes = changes
         self._clock = clock
         self._failures = Backoff(base=0.5, cap=30.0, random=random or JITTER)
-        self._wipes = Backoff(base=1.0, cap=60.0, random=random or JITTER)
+        self._wipe_backoff = Backoff(base=1.0, cap=60.0, random=random or JITTER)
         self._wiped_at = 0.0
         self._due: float | None = 0.0
         self._written = False
@@ -77,7 +86,7 @@ class Publisher:
         self._own: dict[str, str] = {}
         """Name → version of what this attempt wrote."""
 
-        self._doubted: dict[str, str] = {}
+        self._unattributed: dict[str, str] = {}
         """Name → version of what the watch has shown during it: ours, whose answer is still on its way, or others'."""
 
         self._bell = asyncio.Event()
@@ -88,7 +97,7 @@ class Publisher:
         self._deleted: set[Uid] = set()
         """What we deleted and the watch still shows."""
 
-        self._accepted: dict[str, Accepted] = {}
+        self._accepted: dict[str, AcceptedDevices] = {}
         fields = f"spec.nodeName={node},spec.driver={driver.name}"
         self._reflector = Reflector(
             client,
@@ -116,7 +125,7 @@ class Publisher:
         there = {each.metadata.name: each for each in self._reflector.objects.values()}
         reached = self._reflector.resource_version
         for name, answer in list(self._answers.items()):
-            if reached and not earlier(reached, answer.metadata.resource_version):
+            if reached and not is_older_version(reached, answer.metadata.resource_version):
                 del self._answers[name]
             else:
                 there[name] = answer
@@ -130,7 +139,7 @@ class Publisher:
             group.create_task(self._follow(), name=f"changes of {self.place}")
             await self._reflector.synced.wait()
             while True:
-                await self._until_due()
+                await self._wait_until_due()
                 await self._attempt()
         raise AssertionError("unreachable")  # the loop above has no end
 
@@ -139,15 +148,15 @@ class Publisher:
             while True:
                 await bell.wait()
                 bell.clear()
-                self._look_in(0.0)
+                self._schedule_in(0.0)
 
-    def _look_in(self, seconds: float) -> None:
+    def _schedule_in(self, seconds: float) -> None:
         at = self._clock.now() + seconds
         if self._due is None or at < self._due:
             self._due = at
             self._bell.set()
 
-    async def _until_due(self) -> None:
+    async def _wait_until_due(self) -> None:
         while self._due is None or self._due > self._clock.now():
             self._bell.clear()
             delay = None if self._due is None else self._due - self._clock.now()
@@ -158,26 +167,26 @@ class Publisher:
     async def _attempt(self) -> None:
         self._written = False
         self._own.clear()
-        self._doubted.clear()
+        self._unattributed.clear()
         try:
             written = await self._publish()
         except MalformedPoolError as error:  # until the driver says something else
             self._failed(f"{error}; what was published before stays")
         except ApiError as error:
             self._failed(f"{self.place}: slices are not published: {error}")
-            self._look_in(max(self._failures.next(), error.retry_after or 0.0))
+            self._schedule_in(max(self._failures.next(), error.retry_after or 0.0))
         except Exception as error:  # noqa: BLE001 - a driver may be anybody's
             _log.exception("%s: slices are not published", self.place)
             self.problem = f"{self.place}: slices are not published: {error!r}"
-            self._look_in(self._failures.next())
+            self._schedule_in(self._failures.next())
         else:
             if written or self.problem:
                 _log.info("%s: %d slices are published", self.place, len(self.found()))
             self.problem = ""
             self._written = True
             self._failures.reset()
-            if any(self._own.get(name) != version for name, version in self._doubted.items()):
-                self._look_in(FOREIGN_CHANGE_DELAY)
+            if any(self._own.get(name) != version for name, version in self._unattributed.items()):
+                self._schedule_in(FOREIGN_CHANGE_DELAY)
 
     def _failed(self, text: str) -> None:
         _log.log(logging.ERROR if text != self.problem else logging.DEBUG, "%s", text)  # once, not at every attempt
@@ -185,22 +194,24 @@ class Publisher:
 
     async def _publish(self) -> int:
         """Write what is to be written; return how much that was."""
-        pieces = pieces_of((self._offered or self._driver.pools)(), driver=self.place.driver)
+        pieces = slices_for_pools((self._published_pools or self._driver.pools)(), driver=self.place.driver)
         if self._owner is not None and not self._planned(pieces, self._owner):
             return 0
-        node = await self._client.get(NODES, ("", self.place.node), PartialObject)
-        self._owner = owner(self.place.node, node.metadata.uid)  # the Node may be another one of the same name by now
+        node = await self._client.get(NODES, ("", self.place.node), PartialObjectMetadata)
+        self._owner = node_owner_reference(
+            self.place.node, node.metadata.uid
+        )  # the Node may be another one of the same name by now
         plan = self._planned(pieces, self._owner)
         for write in plan:
             await self._write(write, self._owner)
         return len(plan)
 
-    def _planned(self, pieces: tuple[Piece, ...], owning: OwnerReference) -> tuple[Write, ...]:
-        return writes(self.found(), pieces, owner=owning, accepted=self._accepted)
+    def _planned(self, pieces: tuple[DesiredSlice, ...], owning: OwnerReference) -> tuple[SliceWrite, ...]:
+        return plan_slice_writes(self.found(), pieces, owner=owning, accepted=self._accepted)
 
-    async def _write(self, write: Write, owning: OwnerReference) -> None:
+    async def _write(self, write: SliceWrite, owning: OwnerReference) -> None:
         match write:
-            case Delete(found=found):
+            case DeleteSlice(found=found):
                 self._deleted.add(found.metadata.uid)  # the watch may be quicker than the answer
                 try:
                     await self._client.delete(SLICES, found.metadata.key, uid=found.metadata.uid)
@@ -211,7 +222,7 @@ class Publisher:
                     raise
                 self._answers.pop(found.metadata.name, None)
                 self._accepted.pop(found.metadata.name, None)
-            case Update(found=found, piece=piece):
+            case UpdateSlice(found=found, piece=piece):
                 answer = await self._client.merge_patch(
                     SLICES,
                     found.metadata.key,
@@ -221,21 +232,21 @@ class Publisher:
                     uid=found.metadata.uid,
                 )
                 self._answered(answer, piece)
-            case Create(piece=piece):
+            case CreateSlice(piece=piece):
                 answer = await self._client.create(SLICES, write.body(self.place, owning), model=ResourceSlice)
                 self._answered(answer, piece)
 
-    def _answered(self, answer: ResourceSlice, piece: Piece) -> None:
+    def _answered(self, answer: ResourceSlice, piece: DesiredSlice) -> None:
         name, kept = answer.metadata.name, tuple(answer.spec.devices or ())
         self._answers[name] = answer
         self._own[name] = answer.metadata.resource_version
         self._accepted.pop(name, None)
-        missing = dropped(piece.devices, kept)
+        missing = dropped_fields(piece.devices, kept)
         if not missing:
             return
-        self._accepted[name] = Accepted(sent=piece.devices, kept=kept)
+        self._accepted[name] = AcceptedDevices(sent=piece.devices, kept=kept)
         for field, device in missing.items():
-            feature = f"; its feature {FEATURES[field]} is off" if field in FEATURES else ""
+            feature = f"; its feature {FEATURE_GATES[field]} is off" if field in FEATURE_GATES else ""
             _log.warning(
                 "ResourceSlice %s: device %s: the API server has dropped the field %s%s", name, device, field, feature
             )
@@ -246,29 +257,29 @@ class Publisher:
                 case Deleted(obj=found):
                     self._accepted.pop(found.metadata.name, None)
                     if found.metadata.uid not in self._deleted:
-                        self._wiped()
+                        self._on_foreign_delete()
                 case Upserted(obj=found):
                     name, version = found.metadata.name, found.metadata.resource_version
                     answer = self._answers.get(name)
                     if answer is not None and answer.metadata.resource_version == version:
                         continue
                     if self._written:
-                        self._look_in(FOREIGN_CHANGE_DELAY)
+                        self._schedule_in(FOREIGN_CHANGE_DELAY)
                     else:
-                        self._doubted[name] = version
-                case Rewound():  # restored from a backup: what we wrote since is gone, its versions mean nothing
+                        self._unattributed[name] = version
+                case ServerRestored():  # restored from a backup: what we wrote since is gone, its versions mean nothing
                     self._answers.clear()
-                    self._look_in(0.0)
+                    self._schedule_in(0.0)
                 case _:
                     pass
 
-    def _wiped(self) -> None:
+    def _on_foreign_delete(self) -> None:
         """Write them again soon; a wipe deletes many, so the first one of them sets the time."""
         now = self._clock.now()
         if self._due is not None and self._due <= self._wiped_at:
             return
-        if now - self._wiped_at > CALM:
-            self._wipes.reset()
-        delay = self._wipes.next()
+        if now - self._wiped_at > WIPE_BACKOFF_RESET:
+            self._wipe_backoff.reset()
+        delay = self._wipe_backoff.next()
         self._wiped_at = now + delay
-        self._look_in(delay)
+        self._schedule_in(delay)

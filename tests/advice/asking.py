@@ -11,17 +11,17 @@ from dra.cli.kubectl.options import Style
 from dra.cli.kubectl.reading.live import Parts, Reader
 from dra.cli.kubectl.why import audit as auditing
 from dra.cli.kubectl.why import words
-from dra.engine.explain import claims, pods
-from dra.engine.explain.audit import audit
-from dra.engine.explain.scene import Scene
-from dra.engine.remedies import changing
+from dra.engine.diagnosis import claims, pods
+from dra.engine.diagnosis.audit import audit
+from dra.engine.diagnosis.cluster_state import ClusterState
+from dra.engine.messages.remedies import changing_commands
 from dra.kube.client import Client
-from dra.kube.limits import Limiter
-from dra.local.transport import LocalTransport
+from dra.kube.rate_limiter import RateLimiter
+from localplane.transport import LocalTransport
 
 if TYPE_CHECKING:
-    from dra.engine.explain.snapshot import Snapshot
-    from dra.local.server import ApiServer
+    from dra.engine.diagnosis.snapshot import Snapshot
+    from localplane.server import ApiServer
     from tests.advice.comparing import Name
 
 LEASE: Final = ("dra-reserve", "dra-reserve-controller")
@@ -42,13 +42,13 @@ class Printed(NamedTuple):
 async def snapshot(server: ApiServer) -> Snapshot:
     """Read a world as `kubectl dra` does."""
     transport = LocalTransport(server)
-    connection = Connection(client=Client(transport, Limiter(1e6, 1e6)), transport=transport)
+    connection = Connection(client=Client(transport, RateLimiter(1e6, 1e6)), transport=transport)
     return await Reader(connection, namespace=None, lease=LEASE).read(Parts.ALL)
 
 
 def printed(found: Snapshot) -> list[Printed]:
     """Return all commands that any question about a world is answered with; each once for each question."""
-    scene = Scene(found)
+    scene = ClusterState(found)
     answers: list[Printed] = []
     for claim in found.claims:
         facts = claims.explain(scene, claim.metadata.key)
@@ -67,7 +67,7 @@ def printed(found: Snapshot) -> list[Printed]:
             continue
         name = (_PLURALS["claim" if problem.subject.kind == "ResourceClaim" else "pod"], *problem.subject.key)
         answers += [Printed(line.strip(), name, name[1], problem.trouble) for line in todo.splitlines()]
-        left = [each for each in changing(text) if each not in todo]
+        left = [each for each in changing_commands(text) if each not in todo]
         assert not left, f"{left}: a command that changes something, and not to be pasted"
     return answers
 
@@ -79,7 +79,7 @@ def _in(lines: list[str], *, asked: str) -> Iterator[Printed]:
         if found := _NEXT.match(line):
             yield Printed(found["command"], about, asked, trouble)
             continue
-        assert not changing(line), f"{line}: a command that changes something, and not to be pasted"
+        assert not changing_commands(line), f"{line}: a command that changes something, and not to be pasted"
         if problem := _PROBLEM.match(line):
             about = (_PLURALS[problem["kind"]], *problem["key"].split("/"))  # type: ignore[assignment]
             trouble = problem["trouble"]

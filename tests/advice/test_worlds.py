@@ -23,10 +23,10 @@ from click.testing import CliRunner
 from dra.cli.kubectl.main import main
 from dra.cli.kubectl.why import remedies
 from dra.cli.kubectl.why.remedies import WORDS, Words
-from dra.engine.explain.problems import Trouble
-from dra.engine.remedies import Paste, changing
-from dra.local.http import serving
-from dra.local.server import ApiServer
+from dra.engine.diagnosis.problems import ProblemCode
+from dra.engine.messages.remedies import SafeCommand, changing_commands
+from localplane.https_server import serve_https
+from localplane.server import ApiServer
 from tests.advice import asking, comparing
 from tests.advice.asking import Printed
 from tests.advice.worlds import World
@@ -58,7 +58,7 @@ class Play:
         done: set[tuple[str, str]] = set()
         while fresh := await self._fresh(done):
             done.add((fresh.command, fresh.asked))
-            if await self.paste(fresh) and changing(fresh.command) and await self._still(fresh):
+            if await self.paste(fresh) and changing_commands(fresh.command) and await self._still(fresh):
                 self.unrepaired.append(f"{fresh.trouble}: {fresh.command}")
         await moves_on(self.world)
         for each in {each.command: each for each in late}.values():
@@ -137,7 +137,7 @@ async def played(folder: Any, seed: int) -> Play:
     server = ApiServer()
     world = World(server, seed)
     await world.make()
-    async with serving(server.handle, folder=folder) as endpoint:
+    async with serve_https(server.handle, folder=folder) as endpoint:
         play = Play(world, endpoint.kubeconfig)
         await play.play()
         return play
@@ -153,20 +153,20 @@ async def test_what_is_printed_to_be_pasted_harms_nothing_and_repairs(tmp_path, 
 
 
 PLANTED: Final = {
-    Trouble.NODE_CORDONED: "kubectl uncordon {nodes}",
-    Trouble.RELEASE_WAITS: "kubectl delete pod -n {namespace} --wait=false {pods}",
-    Trouble.KEPT_BY_OTHERS: "kubectl patch resourceclaim -n {namespace} {name} --subresource=status --type=merge "
+    ProblemCode.NODE_CORDONED: "kubectl uncordon {nodes}",
+    ProblemCode.RELEASE_WAITS: "kubectl delete pod -n {namespace} --wait=false {pods}",
+    ProblemCode.KEPT_BY_OTHERS: "kubectl patch resourceclaim -n {namespace} {name} --subresource=status --type=merge "
     '-p \'{{"status":{{"reservedFor":null,"allocation":null}}}}\'',
-    Trouble.WORKLOAD_NOT_FOUND: "kubectl annotate resourceclaim -n {namespace} {name} reserve.dra/reserved-for-",
-    Trouble.UNLISTED: "kubectl delete pod -n {namespace} {name} --wait=false",
-    Trouble.MALFORMED: "kubectl annotate resourceclaim -n {namespace} {name} reserve.dra/reserved-for-",
-    Trouble.FINALIZER_LEFT: "kubectl label resourceclaim -n {namespace} {name} team-",
+    ProblemCode.WORKLOAD_NOT_FOUND: "kubectl annotate resourceclaim -n {namespace} {name} reserve.dra/reserved-for-",
+    ProblemCode.UNLISTED: "kubectl delete pod -n {namespace} {name} --wait=false",
+    ProblemCode.MALFORMED: "kubectl annotate resourceclaim -n {namespace} {name} reserve.dra/reserved-for-",
+    ProblemCode.FINALIZER_LEFT: "kubectl label resourceclaim -n {namespace} {name} team-",
 }
 
 
 @pytest.mark.parametrize("trouble", PLANTED, ids=str)
 async def test_a_planted_remedy_that_harms_is_found(tmp_path, monkeypatch, trouble):
-    planted = {**WORDS, trouble: Words(WORDS[trouble].text, Paste(PLANTED[trouble]))}
+    planted = {**WORDS, trouble: Words(WORDS[trouble].text, SafeCommand(PLANTED[trouble]))}
     monkeypatch.setattr(remedies, "WORDS", planted)
     for seed in range(1, 60):
         folder = tmp_path / str(seed)
@@ -177,9 +177,9 @@ async def test_a_planted_remedy_that_harms_is_found(tmp_path, monkeypatch, troub
         found = [each for each in asking.printed(await asking.snapshot(server)) if each.trouble == trouble]
         if not found:
             continue
-        async with serving(server.handle, folder=folder) as endpoint:
+        async with serve_https(server.handle, folder=folder) as endpoint:
             play = Play(world, endpoint.kubeconfig)
-            await moves_on(world) if trouble is Trouble.UNLISTED else None
+            await moves_on(world) if trouble is ProblemCode.UNLISTED else None
             for each in found:
                 await play.paste(each)
         if play.harmful:

@@ -10,12 +10,12 @@ import json
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
-from dra.kube.clock import SYSTEM, second_time
+from dra.kube.clock import SYSTEM, rfc3339
 from dra.kube.transport import JSON, MERGE_PATCH, Request
 from tests.advice.comparing import GATE, PROTECTION
 
 if TYPE_CHECKING:
-    from dra.local.server import ApiServer
+    from localplane.server import ApiServer
     from tests.advice.comparing import Name
 
 Json = dict[str, Any]
@@ -167,7 +167,7 @@ class World:
         kind = self.chance.choice(["none", "none", "old", "fresh"])
         if kind == "none":
             return
-        when = second_time(SYSTEM.wall()) if kind == "fresh" else "2026-01-01T00:00:00.000000Z"
+        when = rfc3339(SYSTEM.wall()) if kind == "fresh" else "2026-01-01T00:00:00.000000Z"
         when = when.replace("Z", ".000000Z") if "." not in when else when
         spec = {"holderIdentity": "c-1", "leaseDurationSeconds": 15, "renewTime": when, "acquireTime": when}
         body = {"metadata": {"name": "dra-reserve-controller"}, "spec": spec}

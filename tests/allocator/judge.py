@@ -3,7 +3,7 @@
 An answer is a list for each claim, of (request, driver, pool, device, admin access, shared, consumed capacity,
 binding conditions, binding failure conditions, tolerations) with the nodes where the claim can be used; `NO`
 where this node does not do, `GIVEN_UP` where kube-scheduler gives up the pod for this attempt, `TOO_LONG` where the
-search of `dra.engine.allocate` ended before its end.
+search of `dra.engine.allocator` ended before its end.
 """
 
 import json
@@ -14,10 +14,18 @@ from typing import Any, Final
 
 import msgspec
 
-from dra.engine.allocate import Inventory, Refusal, Shares, UnsatisfiableError, allocate, allocations, prepare
-from dra.engine.ledger import Holder, Ledger, items_of
+from dra.engine.allocator import (
+    AllocationFailure,
+    ConsumedCapacityCollection,
+    ResourceSliceTracker,
+    UnsatisfiableError,
+    allocate,
+    allocation_results,
+    claim_to_allocate,
+)
+from dra.engine.devices.ledger import Holder, Ledger, allocated_devices
 from dra.model.claims import AllocationResult, ResourceClaim
-from dra.model.classes import DeviceClass
+from dra.model.device_classes import DeviceClass
 from dra.model.slices import ResourceSlice
 
 NO: Final = "no"
@@ -39,26 +47,30 @@ def _answer(found: Any) -> Any:
 
 
 def ours(question: Any) -> Any:
-    """Return the answer of `dra.engine.allocate`."""
-    inventory, ledger, shares = Inventory(fractional=question["fractional"]), Ledger(), Shares()
+    """Return the answer of `dra.engine.allocator`."""
+    inventory, ledger, shares = (
+        ResourceSliceTracker(fractional=question["fractional"]),
+        Ledger(),
+        ConsumedCapacityCollection(),
+    )
     for each in question["slices"]:
         inventory.observe(msgspec.convert(each, ResourceSlice))
     for number, each in enumerate(question["held"]):
         uid = f"held-{number}"
         allocation = msgspec.convert({"devices": {"results": [each]}}, AllocationResult)
-        ledger.hold(Holder(kind="claim", key=("ml", uid), uid=uid), items_of(allocation))  # type: ignore[arg-type]
+        ledger.hold(Holder(kind="claim", key=("ml", uid), uid=uid), allocated_devices(allocation))  # type: ignore[arg-type]
         shares.put(uid, allocation)  # type: ignore[arg-type]
     classes = {each["metadata"]["name"]: msgspec.convert(each, DeviceClass) for each in question["classes"]}
     node = question["node"]["metadata"]
     try:
-        wanted = [prepare(msgspec.convert(each, ResourceClaim), classes) for each in question["claims"]]
+        wanted = [claim_to_allocate(msgspec.convert(each, ResourceClaim), classes) for each in question["claims"]]
     except UnsatisfiableError:
         return GIVEN_UP
     offer = inventory.offer(node["name"], node["labels"])
     found = allocate(wanted, offer=offer, ledger=ledger, shares=shares, conditional=True)
-    if isinstance(found, Refusal):
+    if isinstance(found, AllocationFailure):
         return GIVEN_UP if found.fatal else TOO_LONG if found.text.startswith("gave up") else NO
-    made = allocations(wanted, found, node=node["name"], share_id=lambda: "new")
+    made = allocation_results(wanted, found, node=node["name"], share_id=lambda: "new")
     return [form(msgspec.to_builtins(each)) for each in made]
 
 

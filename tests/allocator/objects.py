@@ -8,7 +8,7 @@ from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any, Final
 
-from dra.engine.allocate.wanted import RESULTS_MAX
+from dra.engine.allocator.claims_to_allocate import ALLOCATION_RESULTS_MAX_SIZE
 
 Json = dict[str, Any]
 
@@ -76,9 +76,9 @@ def objects(question: Json, name: str) -> Objects:
     held = [
         (
             _claim(name, f"{name}-held-{start}", _one("any")),
-            {"devices": {"results": question["held"][start : start + RESULTS_MAX]}},
+            {"devices": {"results": question["held"][start : start + ALLOCATION_RESULTS_MAX_SIZE]}},
         )
-        for start in range(0, len(question["held"]), RESULTS_MAX)
+        for start in range(0, len(question["held"]), ALLOCATION_RESULTS_MAX_SIZE)
     ]
     claims = [_claim(name, each["metadata"]["name"], each["spec"]) for each in question["claims"]]
     return Objects(

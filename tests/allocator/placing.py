@@ -32,7 +32,7 @@ REFUSED: Final = ("cannot allocate all claims", "invalid resource pools were enc
 NAMESPACE: Final = "allocator"
 
 KUBERNETES: Final = "1.37"
-"""The version whose answers `dra.engine.allocate` gives."""
+"""The version whose answers `dra.engine.allocator` gives."""
 
 GATES: Final = ("DRAListTypeAttributes", "DRAFractionalCapacityRange")
 """What questions with ``lists`` and those with ``fractional`` need beside the gates that are on by default."""

@@ -6,11 +6,18 @@ import pytest
 from tests.allocator import cases, judge
 from tests.allocator.differences import known
 from tests.cluster import binaries
-from tests.dra.engine.allocate import test_constraints, test_partitions, test_pools, test_requests, test_sharing, worlds
+from tests.dra.engine.allocator import (
+    strategies,
+    test_constraints,
+    test_partitions,
+    test_pools,
+    test_request_policies,
+    test_requests,
+)
 
 CASES = 300
 
-TABLES = (test_constraints, test_partitions, test_pools, test_requests, test_sharing)
+TABLES = (test_constraints, test_partitions, test_pools, test_requests, test_request_policies)
 ROWS = {f"{table.__name__.rpartition('.')[2]}-{name}": row for table in TABLES for name, row in table.ROWS.items()}
 
 OTHERWISE = {
@@ -32,7 +39,7 @@ def question(row):
     """Return a row of the tables as a question to both allocators."""
     slices = [msgspec.to_builtins(each) for each in row.slices]
     return {
-        "node": {"metadata": {"name": worlds.NODE, "labels": {"zone": "a"}}},
+        "node": {"metadata": {"name": strategies.NODE, "labels": {"zone": "a"}}},
         "slices": slices,
         "classes": [msgspec.to_builtins(each) for each in row.classes.values()],
         "claims": [msgspec.to_builtins(each) for each in row.claims],

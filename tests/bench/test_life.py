@@ -1,7 +1,7 @@
 import pytest
 
 from bench.life import Held, Life
-from dra.local.plane.supervision import ComponentDiedError
+from localplane.plane.supervisor import ComponentDiedError
 
 
 async def test_the_bench_of_the_whole_plane_comes_to_its_end():

@@ -14,16 +14,16 @@ import pytest
 
 from dra.kube.client import Client
 from dra.kube.clock import SYSTEM
-from dra.kube.limits import Limiter
-from dra.local.http import serving
-from dra.local.schemas.structures import Dialect
-from dra.local.server import ApiServer
-from dra.local.transport import LocalTransport
-from dra.local.workloads.garbage.collector import GarbageCollector
-from dra.local.workloads.manifests import NAMESPACES, SERVICE_ACCOUNTS
-from dra.local.workloads.mirror import Mirror
-from dra.local.workloads.namespaces import NamespaceController
-from dra.model.meta import PartialObject
+from dra.kube.rate_limiter import RateLimiter
+from dra.model.meta import PartialObjectMetadata
+from localplane.controller_manager.api_types import NAMESPACES, SERVICE_ACCOUNTS
+from localplane.controller_manager.garbage_collector.collector import GarbageCollector
+from localplane.controller_manager.informer import Informer
+from localplane.controller_manager.namespace_controller import NamespaceController
+from localplane.https_server import serve_https
+from localplane.schemas.builtin_schemas import Dialect
+from localplane.server import ApiServer
+from localplane.transport import LocalTransport
 from tests.clients.kubectl import BINARY, Kubectl
 from tests.cluster.cluster import Cluster
 from tests.cluster.options import Component, Options
@@ -59,16 +59,16 @@ def real():
 async def local_plane(folder):
     """Serve an API server with the controllers of garbage and of namespaces."""
     server = ApiServer(api=Dialect.STOCK)
-    client = Client(LocalTransport(server), Limiter(1e6, 1_000_000, clock=SYSTEM), clock=SYSTEM)
+    client = Client(LocalTransport(server), RateLimiter(1e6, 1_000_000, clock=SYSTEM), clock=SYSTEM)
     garbage = GarbageCollector(client, mirrors=(), clock=SYSTEM, chance=Random(1))  # noqa: S311 - pace of retries
     namespaces, accounts = (
-        Mirror(client, resource, PartialObject, clock=SYSTEM, chance=Random(1))  # noqa: S311 - pace of retries
+        Informer(client, resource, PartialObjectMetadata, clock=SYSTEM, chance=Random(1))  # noqa: S311 - pace of retries
         for resource in (NAMESPACES, SERVICE_ACCOUNTS)
     )
     emptying = NamespaceController(
         client, namespaces=namespaces, accounts=accounts, kinds=lambda: garbage.kinds, clock=SYSTEM
     )
-    async with serving(server.handle, folder=folder) as endpoint:
+    async with serve_https(server.handle, folder=folder) as endpoint:
         works = (garbage, emptying, namespaces.reflector, accounts.reflector)
         tasks = [asyncio.create_task(each.run()) for each in works]
         yield endpoint

@@ -2,7 +2,7 @@
 
     python -m tests.cluster.exchanges
 
-The file is tests/dra/local/schemas/recorded.json, one exchange a line. To record something new, add a line with the
+The file is tests/localplane/schemas/recorded.json, one exchange a line. To record something new, add a line with the
 request alone (name, method, path, query, content_type, body) where its turn is, and run this: nothing else is needed.
 """
 

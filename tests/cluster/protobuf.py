@@ -1,4 +1,5 @@
-"""Writes dra/local/schemas/numbers.json: the numbers that fields have in protobuf, from the .proto files of Kubernetes.
+"""Writes localplane/schemas/numbers.json: the numbers that fields have in protobuf, from the .proto files of
+Kubernetes.
 
     python -m tests.cluster.protobuf         write the file
 

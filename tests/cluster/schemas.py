@@ -1,4 +1,4 @@
-"""Writes dra/local/schemas/structures.json: what the built-in kinds look like, from a real API server and from Go.
+"""Writes localplane/schemas/structures.json: what the built-in kinds look like, from a real API server and from Go.
 
     python -m tests.cluster.schemas         write the file
     python -m tests.cluster.schemas FILE    write it somewhere else
@@ -21,7 +21,7 @@ from typing import Any, Final
 
 import yaml
 
-from dra.local.schemas import releases
+from localplane.schemas import releases
 from tests.cluster import binaries
 from tests.cluster.cluster import Cluster
 from tests.cluster.options import Options
@@ -31,7 +31,7 @@ OUTPUT: Final = binaries.HERE.parents[1] / "dra" / "local" / "schemas" / "struct
 
 KUBERNETES: Final = releases.NEWEST.value
 """What the local plane behaves as by default; as an older version it has the same types, less what
-`dra.local.schemas.releases` says."""
+`localplane.schemas.releases` says."""
 
 POD_GROUPS: Final = Kind.POD_GROUP.api_version(KUBERNETES)
 

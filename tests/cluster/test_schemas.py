@@ -1,4 +1,4 @@
-"""dra/local/schemas/structures.json, where a Go and a built control plane are at hand."""
+"""localplane/schemas/structures.json, where a Go and a built control plane are at hand."""
 
 import json
 import shutil

@@ -7,10 +7,10 @@ from collections import defaultdict
 from copy import deepcopy
 from types import MappingProxyType
 
-from dra.kube.errors import raise_for
+from dra.kube.errors import raise_for_status
 from dra.kube.transport import JSON_PATCH, STRATEGIC_PATCH, Response
-from dra.local.patches import json as json_patches
-from dra.local.refusals import Refusal
+from localplane.patches import json_patch as json_patches
+from localplane.status_errors import StatusError
 from tests.dra.kube.scripted import BROKEN, frame, ok, refusal
 
 CLAIMS = "/apis/resource.k8s.io/v1/resourceclaims"
@@ -132,7 +132,7 @@ class Cluster:
     async def stream(self, request):
         self.requests.append(request)
         if request.path in self.refuse:
-            raise_for(self.refuse[request.path], request.path)
+            raise_for_status(self.refuse[request.path], request.path)
         queue = asyncio.Queue()
         self._watches[self._moved.get(request.path, request.path)].append(queue)
 
@@ -188,7 +188,7 @@ class Cluster:
         if request.content_type == JSON_PATCH:
             try:
                 after = json_patches.mutation(body)(deepcopy(found))
-            except Refusal:
+            except StatusError:
                 return refusal(422, "Invalid")
             return self._written(path, after)
         wanted, uid = body["metadata"].pop("resourceVersion", None), body["metadata"].pop("uid", None)

@@ -5,13 +5,13 @@ import contextlib
 
 import pytest
 
-from controller.generation import GenerationLoop
+from controller.claim_events import ClaimEvents
+from controller.claim_generation import ClaimGenerationLoop
+from controller.claim_writer import ClaimWriter
 from controller.leadership import Leadership
-from controller.metrics import Metrics
-from controller.publisher import Publisher
-from controller.workloads import Workloads
-from controller.writer import Writer
-from dra.engine.world import World
+from controller.metrics import ControllerMetrics
+from controller.workload_informers import WorkloadInformers
+from dra.engine.claims.claim_cache import ClaimCache
 from tests.dra.kube.scripted import Handling, client_of
 from tests.dra.kube.virtual import LoopClock, VirtualLoop
 
@@ -28,12 +28,12 @@ def clock():
 
 @pytest.fixture
 def world():
-    return World()
+    return ClaimCache()
 
 
 @pytest.fixture
 def metrics():
-    return Metrics()
+    return ControllerMetrics()
 
 
 @pytest.fixture
@@ -42,8 +42,8 @@ def writer_of(cluster, world, clock, metrics):
 
     def make(leadership=None):
         client = client_of(cluster)
-        workloads = Workloads(client, world=world, rules={}, woken=lambda: None)
-        return Writer(
+        workloads = WorkloadInformers(client, world=world, rules={}, woken=lambda: None)
+        return ClaimWriter(
             client,
             world=world,
             clock=clock,
@@ -70,10 +70,10 @@ def generating(world, metrics, clock):
     async def run(server):
         transport, told = Handling(server), Told()
         transport.reasons = told.reasons
-        transport.loop = GenerationLoop(
+        transport.loop = ClaimGenerationLoop(
             client_of(transport),
             world=world,
-            publisher=Publisher(told, metrics),
+            publisher=ClaimEvents(told, metrics),
             metrics=metrics,
             clock=clock,
             leadership=Leadership(),

@@ -5,13 +5,13 @@ from datetime import timedelta
 
 import pytest
 
-from controller.application import Application, MalformedConfigurationError, policy_of, rules_of
-from dra.api.configuration import Configuration
+from controller.application import Application, MalformedConfigurationError, compiled_rules, policy_from
+from dra.api.configuration import ControllerConfiguration
+from dra.engine.claims.consumers import SCHEDULING_GATE
 from dra.engine.claims.policy import ALONGSIDE, REPLACE
-from dra.engine.consumers import GATE
 from dra.kube.clock import SYSTEM, SystemClock
 from dra.model.references import GroupResource
-from dra.model.workloads import ENTERED, RESERVED_FOR
+from dra.model.workload_reservations import ENTERED_ALLOCATION, RESERVED_FOR
 from tests.controller.cluster import CLAIMS, JOBS, PODS, SLICES, Cluster
 from tests.dra.engine.examples import JOBS as KIND
 from tests.dra.engine.examples import NAMESPACE
@@ -24,7 +24,7 @@ PROTECTED = {"finalizers": ["resource.kubernetes.io/delete-protection"]}
 
 
 def configuration(**content):
-    return Configuration.model_validate(
+    return ControllerConfiguration.model_validate(
         {"leaderElection": {"enabled": False}, "probes": {"port": 0}, "metrics": {"port": 0}, **content}
     )
 
@@ -37,19 +37,19 @@ def configuration(**content):
     ],
 )
 def test_a_mode_is_a_policy(content, policy):
-    assert policy_of(configuration(**content)) == policy
+    assert policy_from(configuration(**content)) == policy
 
 
 def test_owners_may_be_the_only_ones_who_release():
-    assert not policy_of(configuration(releaseFinished=False)).release_finished
+    assert not policy_from(configuration(releaseFinished=False)).release_finished
 
 
 def test_eviction_can_be_switched_off():
-    assert not policy_of(configuration(deviceTaintEviction=False)).evict
+    assert not policy_from(configuration(deviceTaintEviction=False)).evict
 
 
 def test_rules_are_compiled_by_kind():
-    rules = rules_of(configuration(releaseRules=[{"resource": "deployments.apps", "expression": "false"}]))
+    rules = compiled_rules(configuration(releaseRules=[{"resource": "deployments.apps", "expression": "false"}]))
     assert rules[GroupResource(resource="deployments", group="apps")].expression == "false"
     assert KIND in rules
 
@@ -64,7 +64,7 @@ def test_rules_are_compiled_by_kind():
 )
 def test_a_bad_rule_is_named(rule, named):
     with pytest.raises(MalformedConfigurationError, match=f"^{named}"):
-        rules_of(configuration(releaseRules=[rule]))
+        compiled_rules(configuration(releaseRules=[rule]))
 
 
 def test_a_lease_that_cannot_be_kept_is_refused():
@@ -75,7 +75,7 @@ def test_a_lease_that_cannot_be_kept_is_refused():
 
 async def test_what_is_there_is_decided_at_the_start_though_nothing_happens():
     cluster = Cluster()
-    cluster.put(PODS, NAMESPACE, "a", spec={"resourceClaims": USES, "schedulingGates": [{"name": GATE}]})
+    cluster.put(PODS, NAMESPACE, "a", spec={"resourceClaims": USES, "schedulingGates": [{"name": SCHEDULING_GATE}]})
     path = cluster.path(PODS, NAMESPACE, "a")
     running = asyncio.create_task(Application(configuration(), cluster).run())
     try:
@@ -106,7 +106,7 @@ async def test_from_the_first_pod_to_the_last(caplog, clock):
     reserved = {"annotations": {RESERVED_FOR: "jobs.batch/train"}, **PROTECTED}
     cluster.put(JOBS, NAMESPACE, "train", metadata={"uid": "uid-job"}, status={})
     cluster.put(CLAIMS, NAMESPACE, "train", metadata=reserved, status={"allocation": ALLOCATION})
-    spec = {"resourceClaims": USES, "schedulingGates": [{"name": GATE}]}
+    spec = {"resourceClaims": USES, "schedulingGates": [{"name": SCHEDULING_GATE}]}
     for name in "ab":
         cluster.put(PODS, NAMESPACE, name, spec=spec)
 
@@ -124,7 +124,7 @@ async def test_from_the_first_pod_to_the_last(caplog, clock):
         pods = [cluster.path(PODS, NAMESPACE, name) for name in "ab"]
         await until(lambda: not any(cluster.objects[p]["spec"].get("schedulingGates") for p in pods))
         assert listed() == ["train", "a", "b"]
-        assert ENTERED in cluster.objects[path]["metadata"]["annotations"]
+        assert ENTERED_ALLOCATION in cluster.objects[path]["metadata"]["annotations"]
 
         for name in "ab":
             done = {"resourceClaims": USES, "nodeName": "n1"}

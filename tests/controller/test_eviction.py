@@ -5,15 +5,15 @@ from datetime import timedelta
 import msgspec
 import pytest
 
+from controller.claim_events import ClaimEvents
 from controller.eviction import Evictor
 from controller.leadership import Leadership
-from controller.publisher import Publisher
 from dra.engine.claims.policy import REPLACE
+from dra.engine.claims.reasons import Code
 from dra.engine.instants import NEVER
-from dra.engine.reasons import Code
 from dra.model.claims import ResourceClaim
 from dra.model.pods import Pod
-from dra.model.slices import SliceOfTaints
+from dra.model.slices import ResourceSliceTaints
 from dra.model.taints import DeviceTaintRule
 from tests.controller.cluster import CLAIMS, PODS, Cluster
 from tests.dra.engine.examples import KEY, NAMESPACE, uid
@@ -56,7 +56,7 @@ def evictor_of(cluster, world, clock, metrics, told):
         return Evictor(
             client_of(cluster),
             world=world,
-            publisher=Publisher(told, metrics),
+            publisher=ClaimEvents(told, metrics),
             metrics=metrics,
             policy=policy,
             clock=clock,
@@ -81,7 +81,7 @@ def run(cluster, world, *names, **content):
 def put_taint(world, *, at=NOON):
     taint = {"key": "sick", "effect": "NoExecute", "timeAdded": at.isoformat()}
     spec = {"driver": "d", "pool": {"name": "p", "generation": 1}, "devices": [{"name": "gpu-0", "taints": [taint]}]}
-    world.taints.observe_slice(msgspec.convert({"metadata": {"name": "s"}, "spec": spec}, SliceOfTaints))
+    world.taints.observe_slice(msgspec.convert({"metadata": {"name": "s"}, "spec": spec}, ResourceSliceTaints))
     world.taints.slices_known()
 
 

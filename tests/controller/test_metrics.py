@@ -2,11 +2,11 @@
 
 import pytest
 
-from controller.metrics import Metrics
-from dra.engine.actions import SetReservedFor
-from dra.engine.claims.view import History
-from dra.engine.generation.owners import OwnerKind
-from dra.engine.window import Listing
+from controller.metrics import ControllerMetrics
+from dra.engine.claims.actions import SetReservedFor
+from dra.engine.claims.generation.claim_owners import ClaimOwnerKind
+from dra.engine.claims.view import ObservedHistory
+from dra.engine.claims.window import EntryHistory
 from tests.dra.engine.examples import JOB, KEY, NOON, allocation, claim, uid, view, waiting
 
 A = waiting("a")
@@ -15,16 +15,18 @@ A = waiting("a")
 @pytest.mark.parametrize(
     ("history", "listing", "expected"),
     [
-        pytest.param(History(), None, ("free", 3.0), id="from-the-first-sight-of-the-pod"),
-        pytest.param(History(allocated_at=NOON + 2.0), None, ("free", 1.0), id="or-of-the-allocation"),
-        pytest.param(History(full_at=NOON + 1.0), None, ("full", 3.0), id="the-list-had-no-room-meanwhile"),
-        pytest.param(History(full_at=NOON - 1.0), None, ("free", 3.0), id="the-list-had-no-room-before"),
-        pytest.param(History(), Listing(last=NOON, drops=1), None, id="not-for-the-first-time"),
-        pytest.param(History(), Listing(last=NOON, assumed=True), ("free", 3.0), id="perhaps-not-for-the-first-time"),
+        pytest.param(ObservedHistory(), None, ("free", 3.0), id="from-the-first-sight-of-the-pod"),
+        pytest.param(ObservedHistory(allocated_at=NOON + 2.0), None, ("free", 1.0), id="or-of-the-allocation"),
+        pytest.param(ObservedHistory(full_at=NOON + 1.0), None, ("full", 3.0), id="the-list-had-no-room-meanwhile"),
+        pytest.param(ObservedHistory(full_at=NOON - 1.0), None, ("free", 3.0), id="the-list-had-no-room-before"),
+        pytest.param(ObservedHistory(), EntryHistory(last=NOON, drops=1), None, id="not-for-the-first-time"),
+        pytest.param(
+            ObservedHistory(), EntryHistory(last=NOON, assumed=True), ("free", 3.0), id="perhaps-not-for-the-first-time"
+        ),
     ],
 )
 def test_how_long_pods_waited_for_their_entry_is_measured(history, listing, expected):
-    metrics = Metrics()
+    metrics = ControllerMetrics()
     listings = {uid("a"): listing} if listing else {}
     waited = view(claim(workload=JOB, allocation=allocation()), A, history=history, listings=listings)
     metrics.observe_listed(waited, SetReservedFor(claim=KEY, entries=(A.entry,)), now=NOON + 3.0)
@@ -52,9 +54,9 @@ def test_how_long_pods_waited_for_their_entry_is_measured(history, listing, expe
     ],
 )
 def test_a_claim_that_is_made_counts_under_the_names_of_both_stock_controllers(name, labels):
-    metrics = Metrics()
-    metrics.created("success", admin_access=False, owner=OwnerKind.POD)
-    metrics.created("success", admin_access=False, owner=OwnerKind.POD_GROUP)
+    metrics = ControllerMetrics()
+    metrics.created("success", admin_access=False, owner=ClaimOwnerKind.POD)
+    metrics.created("success", admin_access=False, owner=ClaimOwnerKind.POD_GROUP)
     made = metrics.registry.get_sample_value(name, {"status": "success", "admin_access": "false", **labels})
     assert made == (1.0 if labels else 2.0)
 
@@ -67,7 +69,7 @@ def test_a_claim_that_is_made_counts_under_the_names_of_both_stock_controllers(n
     ],
 )
 def test_claims_are_counted_under_the_names_of_both_stock_controllers(name):
-    metrics = Metrics()
+    metrics = ControllerMetrics()
     metrics.count_claims(
         lambda: [claim(allocation=allocation()), claim("free", allocation=None), claim("free-too", allocation=None)]
     )

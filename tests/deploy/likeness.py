@@ -9,8 +9,8 @@ from typing import Any, Final
 
 import yaml
 
-from dra.api.configuration import Configuration
-from dra.api.extender import ExtenderConfiguration
+from dra.api.configuration import ControllerConfiguration
+from dra.api.extender_configuration import ExtenderConfiguration
 
 DEPLOY: Final = Path(__file__).parents[2] / "deploy"
 
@@ -51,7 +51,7 @@ def comparable(objects: list[Json]) -> dict[Identity, Json]:
                 obj["data"] = ExtenderConfiguration.model_validate(given)
             else:
                 obj["metadata"]["name"] = CONFIG
-                read = Configuration.model_validate(given)
+                read = ControllerConfiguration.model_validate(given)
                 obj["data"] = read.model_copy(update={"mode": None})  # the argument has the last word
         if obj["kind"] in RUNS:
             extends = obj["metadata"]["name"] == "dra-reserve-extender"

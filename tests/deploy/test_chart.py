@@ -15,7 +15,7 @@ import yaml
 
 from deploy.helm import schema
 from dra.api.chart import ChartValues
-from dra.api.configuration import Configuration, Mode
+from dra.api.configuration import ControllerConfiguration, ControllerMode
 from dra.cli.main import main
 from tests.cluster import binaries, charts
 from tests.commands import unknown_commands
@@ -208,7 +208,7 @@ def test_every_configuration_is_one():
         (found,) = (
             obj for obj in objects if obj["metadata"]["name"] == "dra-reserve-controller" and obj["kind"] == "ConfigMap"
         )
-        configuration = Configuration.model_validate(yaml.safe_load(found["data"]["config.yaml"]))
+        configuration = ControllerConfiguration.model_validate(yaml.safe_load(found["data"]["config.yaml"]))
         assert configuration.mode == values["mode"]
         assert configuration.leader_election.namespace == "elsewhere"
         assert configuration.release_finished is values["config"]["releaseFinished"]
@@ -276,7 +276,7 @@ def test_alerts_and_dashboard_are_those_of_the_files():
 def test_rights_follow_the_configuration():
     for values, objects in renderings():
         roles = {obj["metadata"]["name"] for obj in objects if obj["kind"] == "ClusterRole"}
-        assert ("dra-reserve-generation" in roles) is (values["mode"] == Mode.REPLACE)
+        assert ("dra-reserve-generation" in roles) is (values["mode"] == ControllerMode.REPLACE)
         assert ("dra-reserve-eviction" in roles) is values["config"]["deviceTaintEviction"]
         assert ("dra-reserve-more-workloads" in roles) is bool(values.get("workloads"))
         assert ({"dra-reserve-viewer", "dra-reserve-editor"} <= roles) is values["userRoles"]
@@ -309,13 +309,13 @@ def notes(values):
     return shown.partition("\nNOTES:\n")[2]
 
 
-@pytest.mark.parametrize("mode", list(Mode), ids=str)
+@pytest.mark.parametrize("mode", list(ControllerMode), ids=str)
 def test_the_notes_name_commands_that_exist_and_the_namespace_of_the_release(mode):
     said = notes({"mode": mode.value, "kubeletPlugin": {"enabled": True}, "policies": {"gate": True}})
     assert unknown_commands(said) == []
     assert "kubectl rollout status deployment dra-reserve-controller -n elsewhere\n" in said
     assert f"kubectl dra preflight --mode {mode}" in said
-    assert ("StockControllerActive" in said) is (mode is Mode.REPLACE)
+    assert ("StockControllerActive" in said) is (mode is ControllerMode.REPLACE)
     assert "kubectl dra downgrade --apply --lease-namespace elsewhere" in said
 
 

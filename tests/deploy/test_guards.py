@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dra.cel import expressions
 from dra.model.references import ConsumerReference, MalformedReferenceError
-from dra.model.workloads import RESERVED_FOR
+from dra.model.workload_reservations import RESERVED_FOR
 
 GUARDS = Path(__file__).parents[2] / "deploy" / "policies" / "guards.yaml"
 DOCUMENTS = list(yaml.safe_load_all(GUARDS.read_text()))

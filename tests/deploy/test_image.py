@@ -71,7 +71,7 @@ def test_what_is_copied_is_enough_and_makes_the_same_wheel_each_time(tree, tmp_p
     first, second = (wheel(tree, tmp_path / name) for name in ("first", "second"))
     assert first.read_bytes() == second.read_bytes()
     packages = {name.partition("/")[0] for name in zipfile.ZipFile(first).namelist()}
-    assert packages >= {"dra", "controller", "kubeletplugin"}
+    assert packages >= {"dra", "localplane", "controller", "kubeletplugin"}
     assert not packages & {"tests", "bench", "deploy"}
 
 

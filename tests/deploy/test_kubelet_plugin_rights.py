@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from dra.engine.reservations.claimants import MalformedAnnotationError
-from dra.kube.errors import raise_for
+from dra.engine.reservations.pod_info import MalformedAnnotationError
+from dra.kube.errors import raise_for_status
 from dra.kube.transport import Response
-from dra.local.transport import LocalTransport
+from localplane.transport import LocalTransport
 from tests.kubeletplugin.driver import NAME, SmallDriver, device
 from tests.kubeletplugin.kubelet import until
 from tests.kubeletplugin.node import temporary, until_async
@@ -69,7 +69,7 @@ class Enforcing(LocalTransport):
     @contextlib.asynccontextmanager
     async def stream(self, request, /):
         if (refusal := self._refusal(request)) is not None:
-            raise_for(refusal, request.path)
+            raise_for_status(refusal, request.path)
         async with super().stream(request) as blocks:
             yield blocks
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from dra.api.configuration import Configuration, Endpoint, Mode
+from dra.api.configuration import ControllerConfiguration, ControllerMode, Endpoint
 
 needs_kubectl = pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl renders kustomizations")
 
@@ -27,12 +27,12 @@ def test_the_configuration_is_the_default_but_for_what_it_says() -> None:
         "probes": Endpoint(address="0.0.0.0", port=8081),  # noqa: S104 a pod's own network
         "metrics": Endpoint(address="0.0.0.0", port=8080),  # noqa: S104 likewise
     }
-    assert Configuration.model_validate(content) == Configuration().model_copy(update=everywhere)
+    assert ControllerConfiguration.model_validate(content) == ControllerConfiguration().model_copy(update=everywhere)
 
 
 def test_every_field_of_the_configuration_is_shown() -> None:
     (content,) = documents("config.yaml")
-    assert set(content) == {field.alias for field in Configuration.model_fields.values()}
+    assert set(content) == {field.alias for field in ControllerConfiguration.model_fields.values()}
 
 
 def test_the_rights_name_everything_and_contain_no_verb_that_is_not_used() -> None:
@@ -73,8 +73,8 @@ def test_without_a_choice_it_is_alongside() -> None:
 
 
 @needs_kubectl
-@pytest.mark.parametrize("mode", list(Mode), ids=str)
-def test_an_overlay_says_its_mode_in_the_last_word(mode: Mode) -> None:
+@pytest.mark.parametrize("mode", list(ControllerMode), ids=str)
+def test_an_overlay_says_its_mode_in_the_last_word(mode: ControllerMode) -> None:
     deployment = kustomized(mode.value)["Deployment", "dra-reserve-controller"]
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
     assert container["args"] == ["controller", "--config=/etc/dra-reserve/config.yaml", f"--mode={mode}"]

@@ -17,9 +17,9 @@ from deploy.monitoring.alerts import ALERTS, RUNBOOKS
 from deploy.monitoring.alerts import tests as unit_tests
 from deploy.monitoring.dashboard import PANELS, dashboard
 from dra.cli.reference.metrics import families
-from dra.engine.census import STAGES, HeldBy
-from dra.engine.impairments import Impairment
-from dra.engine.reasons import Code
+from dra.engine.claims.device_counts import COUNTED_STAGES, HeldBy
+from dra.engine.claims.reasons import Code
+from dra.engine.messages.impairments import Impairment
 from tests.cluster import binaries
 
 ROOT = Path(__file__).parents[2]
@@ -31,7 +31,7 @@ FUNCTIONS = {"histogram_quantile", "last_over_time"}
 """Those with a line below in their names: metrics have one, too."""
 VALUES = {
     "held_by": {each.value for each in HeldBy},
-    "stage": set(STAGES.values()),
+    "stage": set(COUNTED_STAGES.values()),
     "reason": {each.value for each in (*Code, *Impairment)},
     "room": {"free", "full"},
     "code": {str(code) for code in (0, 200, 201, 403, 404, 409, 422, 429, 500, 503)},

@@ -12,9 +12,10 @@ from typing import Any
 
 import pytest
 
+from dra.api.reservations import well_known
 from dra.api.reservations.model import Reservation
-from dra.engine import patches
-from dra.engine.reservations import marks, placeholders
+from dra.engine.claims import patches
+from dra.engine.reservations import placeholders
 from tests.deploy.judging import judge, policy
 from tests.dra.api.reservations.manifests import manifest
 
@@ -43,7 +44,7 @@ def pod(**spec: Any) -> Json:
 def placeholder() -> Json:
     made = manifest()
     made["metadata"]["uid"] = "0c3f1e9a-5f6b-4f0e-9f3c-1d2a3b4c5d6e"
-    return copy.deepcopy(placeholders.manifest(Reservation.model_validate(made)))
+    return copy.deepcopy(placeholders.placeholder_manifest(Reservation.model_validate(made)))
 
 
 def changed(obj: Json, **paths: Any) -> Json:
@@ -88,10 +89,24 @@ WORK = [
     pytest.param(
         "UPDATE", "", pod(), patched({"spec": {"schedulingGates": [{"name": "example.com/gate"}]}}), id="ungates"
     ),
-    pytest.param("UPDATE", "", pod(), patched(patches.kick("1")), id="touches"),
-    pytest.param("UPDATE", "", pod(), annotated(**{marks.ALLOCATED: "{}"}), id="lets-into-a-reservation"),
-    pytest.param("UPDATE", "", annotated(**{marks.ALLOCATED: "{}"}), pod(), id="lets-out-of-a-reservation"),
-    pytest.param("UPDATE", "", pod(), changed(pod(), metadata__labels={"app": "a", marks.INSIDE: "u"}), id="labels"),
+    pytest.param("UPDATE", "", pod(), patched(patches.resync_patch("1")), id="touches"),
+    pytest.param(
+        "UPDATE",
+        "",
+        pod(),
+        annotated(**{well_known.ANNOTATION_RESERVATION_ALLOCATED: "{}"}),
+        id="lets-into-a-reservation",
+    ),
+    pytest.param(
+        "UPDATE",
+        "",
+        annotated(**{well_known.ANNOTATION_RESERVATION_ALLOCATED: "{}"}),
+        pod(),
+        id="lets-out-of-a-reservation",
+    ),
+    pytest.param(
+        "UPDATE", "", pod(), changed(pod(), metadata__labels={"app": "a", well_known.LABEL_INSIDE: "u"}), id="labels"
+    ),
     pytest.param("UPDATE", "status", pod(), changed(pod(), status__nominatedNodeName="n"), id="nominates"),
     pytest.param("UPDATE", "status", pod(), changed(pod(), status__resourceClaimStatuses=[{}]), id="names-claims"),
     pytest.param(
@@ -267,7 +282,7 @@ OF_THE_EXTENDER = policy("reservations/own-writes.yaml", "extender-writes.reserv
 @pytest.mark.parametrize(
     ("new", "passes"),
     [
-        pytest.param(annotated(**{marks.LOOK_AGAIN: "1"}), True, id="touches-a-pod"),
+        pytest.param(annotated(**{well_known.ANNOTATION_LOOK_AGAIN: "1"}), True, id="touches-a-pod"),
         pytest.param(annotated(**{"example.com/x": "1"}), False, id="annotates-for-others"),
         pytest.param(changed(pod(), spec__containers__0__image="evil"), False, id="changes-an-image"),
         pytest.param(changed(pod(), spec__schedulingGates=None), False, id="takes-gates-off"),
@@ -331,7 +346,7 @@ def test_a_namespace_says_whether_its_pods_may_refuse_to_be_preempted(before, af
     """The label shielded a tenant's pods on every node."""
 
     def labelled(value):
-        return {"metadata": {"name": "p", "labels": {marks.DISABLE_PREEMPTIBLE: value} if value else {}}}
+        return {"metadata": {"name": "p", "labels": {well_known.LABEL_DISABLE_PREEMPTIBLE: value} if value else {}}}
 
     spec = policy("reservations/admission.yaml", "preemption.reserve.dra")
     old = None if before is None else labelled(before)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from dra.api.reservations.model import Owner
-from dra.engine.reservations.owners import open_to_all
+from dra.api.reservations.model import ReservationOwner
+from dra.engine.reservations.owner_matching import cross_namespace_owners
 from tests.deploy.judging import judge, policy
 
 OWNERS = [
@@ -30,7 +30,7 @@ def reservation(*owners):
 @pytest.mark.parametrize(("owner", "opened"), OWNERS)
 def test_an_owner_without_a_namespace_is_told_by_policy_and_command_alike(owner, opened):
     """A tenant of another namespace took the name, and with it what was reserved."""
-    assert open_to_all([Owner.model_validate(owner)]) == (["spec.owners[0]"] if opened else [])
+    assert cross_namespace_owners([ReservationOwner.model_validate(owner)]) == (["spec.owners[0]"] if opened else [])
     passed, said = judge(policy("reservations/owners.yaml"), {}, obj=reservation(owner))
     assert passed is not opened
     assert not opened or "can use reservation r" in said

@@ -1,17 +1,17 @@
-"""As in tests.dra.local: modules that say ``VIRTUAL_TIME = True`` run in virtual time; grpc.aio needs real time."""
+"""As in tests.localplane: modules that say ``VIRTUAL_TIME = True`` run in virtual time; grpc.aio needs real time."""
 
 import asyncio
 
 import pytest
 
-from kubeletplugin import preparing
+from kubeletplugin import claim_preparer
 from tests.dra.kube.virtual import VirtualLoop
 
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch):
     """A claim whose device another one has is refused at once, but where a test is about waiting."""
-    monkeypatch.setattr(preparing, "HANDOVER_SECONDS", 0.0)
+    monkeypatch.setattr(claim_preparer, "HANDOVER_SECONDS", 0.0)
 
 
 def pytest_asyncio_loop_factories(config, item):  # noqa: ARG001 - the hook's signature

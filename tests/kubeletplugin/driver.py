@@ -7,10 +7,10 @@ import msgspec
 from dra.model.slices import Device
 from kubeletplugin.contract import (
     ContainerEdits,
+    DeviceHealthState,
     DeviceNode,
-    Health,
     Pool,
-    Preparation,
+    PreparedClaim,
     PreparedDevice,
     Refused,
 )
@@ -44,7 +44,9 @@ class SmallDriver:
 
     def health(self):
         return tuple(
-            Health(pool=self.pool, device=d.name, healthy=d.name not in self.sick, message=self.sick.get(d.name, ""))
+            DeviceHealthState(
+                pool=self.pool, device=d.name, healthy=d.name not in self.sick, message=self.sick.get(d.name, "")
+            )
             for d in self.devices
         )
 
@@ -79,7 +81,7 @@ class SmallDriver:
             )
             for each in request.results
         )
-        return Preparation(claim=request.claim, driver=self.name, devices=devices)
+        return PreparedClaim(claim=request.claim, driver=self.name, devices=devices)
 
     async def enforce(self, preparations):
         self.enforced.append(sorted("/".join(p.claim.key) for p in preparations))

@@ -5,12 +5,12 @@ from pathlib import Path
 
 from dra.model.claims import DeviceRequestAllocationResult
 from dra.model.meta import Uid
-from kubeletplugin.cdi import CdiFolder
+from kubeletplugin.cdi import CdiSpecDirectory
 from kubeletplugin.checkpoint import Checkpoint
-from kubeletplugin.contract import ClaimIdentity, ContainerEdits, Preparation, PreparedDevice, PrepareRequest, Refused
-from kubeletplugin.preparing import Preparing
-from kubeletplugin.sockets import FolderLock
-from kubeletplugin.steps import untraced
+from kubeletplugin.claim_preparer import ClaimPreparer
+from kubeletplugin.contract import ClaimIdentity, ContainerEdits, PreparedClaim, PreparedDevice, PrepareRequest, Refused
+from kubeletplugin.prepare_steps import ignore_step
+from kubeletplugin.sockets import DirectoryLock
 
 DRIVER = "gpu.reserve.dra"
 POOL = "n1"
@@ -45,7 +45,7 @@ def prepared(asked):
         )
         for r in asked.results
     )
-    return Preparation(claim=asked.claim, driver=DRIVER, devices=devices, state={"of": asked.claim.key[1]})
+    return PreparedClaim(claim=asked.claim, driver=DRIVER, devices=devices, state={"of": asked.claim.key[1]})
 
 
 class FakeDriver:
@@ -102,20 +102,20 @@ class FakeNode:
         self.own = self.folder / "plugin"
         self.own.mkdir(mode=0o700, exist_ok=True)
         self.checkpoint = self.own / "checkpoint.json"
-        self.cdi = CdiFolder(self.folder / "cdi", driver=DRIVER)
+        self.cdi = CdiSpecDirectory(self.folder / "cdi", driver=DRIVER)
 
-    def instance(self, *, trace=untraced, driver=None, sync=False, **more):
+    def instance(self, *, trace=ignore_step, driver=None, sync=False, **more):
         """Return a plugin that has just been started."""
-        return Preparing(
+        return ClaimPreparer(
             driver or FakeDriver(),
             claims=self.claims,
-            checkpoint=Checkpoint(self.checkpoint, Preparation, beside=self.cdi.pattern, sync=sync, trace=trace),
-            cdi=CdiFolder(self.cdi.folder, driver=DRIVER, trace=trace),
-            lock=FolderLock(self.own),
+            checkpoint=Checkpoint(self.checkpoint, PreparedClaim, beside=self.cdi.pattern, sync=sync, trace=trace),
+            cdi=CdiSpecDirectory(self.cdi.folder, driver=DRIVER, trace=trace),
+            lock=DirectoryLock(self.own),
             trace=trace,
             **more,
         )
 
     @property
     def remembered(self):
-        return {each.claim.uid: each for each in Checkpoint(self.checkpoint, Preparation).read()}
+        return {each.claim.uid: each for each in Checkpoint(self.checkpoint, PreparedClaim).read()}

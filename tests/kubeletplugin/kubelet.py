@@ -7,10 +7,10 @@ import stat
 from grpc import aio
 
 from dra.wire import devicehealth, plugin
-from dra.wire.plugin import Claim, NodePrepareResourcesRequest, NodeUnprepareResourcesRequest, PluginClient
+from dra.wire.plugin import Claim, DraPluginClient, NodePrepareResourcesRequest, NodeUnprepareResourcesRequest
 from dra.wire.registration import InfoRequest, RegistrationClient, RegistrationStatus
 
-KNOWN = {version.value for version in plugin.Version}
+KNOWN = {version.value for version in plugin.DraPluginVersion}
 CALL_TIMEOUT = 45.0
 GET_INFO_TIMEOUT = 1.0
 
@@ -70,9 +70,9 @@ class Connection:
         self.info = info
         self.socket = socket
 
-    async def prepare(self, *claims, version=plugin.Version.V1, within=CALL_TIMEOUT):
+    async def prepare(self, *claims, version=plugin.DraPluginVersion.V1, within=CALL_TIMEOUT):
         """Call, and return by claim uid what came of it: a list of devices, or an error."""
-        client = PluginClient(self.channel, version=version)
+        client = DraPluginClient(self.channel, version=version)
         asked = NodePrepareResourcesRequest(claims=[message(claim) for claim in claims])
         answer = await client.node_prepare_resources(asked, timeout=within)
         self._insist(asked, answer)
@@ -82,16 +82,16 @@ class Connection:
                 assert not any("/" in name for name in device.request_names), "names of subrequests"
         return {uid: each.error or list(each.devices) for uid, each in answer.claims.items()}
 
-    async def unprepare(self, *claims, version=plugin.Version.V1, within=CALL_TIMEOUT):
+    async def unprepare(self, *claims, version=plugin.DraPluginVersion.V1, within=CALL_TIMEOUT):
         """Call, and return the error of each claim."""
-        client = PluginClient(self.channel, version=version)
+        client = DraPluginClient(self.channel, version=version)
         asked = NodeUnprepareResourcesRequest(claims=[message(claim) for claim in claims])
         answer = await client.node_unprepare_resources(asked, timeout=within)
         self._insist(asked, answer)
         return {uid: each.error for uid, each in answer.claims.items()}
 
-    def health(self, *, version=devicehealth.Version.V1ALPHA1):
-        return devicehealth.HealthClient(self.channel, version=version).node_watch_resources(
+    def health(self, *, version=devicehealth.DraResourceHealthVersion.V1ALPHA1):
+        return devicehealth.DraResourceHealthClient(self.channel, version=version).node_watch_resources(
             devicehealth.NodeWatchResourcesRequest()
         )
 

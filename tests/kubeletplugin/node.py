@@ -7,15 +7,15 @@ import tempfile
 from pathlib import Path
 
 from dra.kube.clock import SYSTEM
-from dra.local.server import ApiServer
-from dra.local.transport import LocalTransport
-from kubeletplugin.application import Application, Options
-from kubeletplugin.serving import Folders
-from kubeletplugin.steps import untraced
+from kubeletplugin.application import KubeletPluginOptions, PluginApplication
+from kubeletplugin.driver_runner import PluginDirectories
+from kubeletplugin.prepare_steps import ignore_step
+from localplane.server import ApiServer
+from localplane.transport import LocalTransport
 from tests.dra.kube.virtual import seeded
-from tests.dra.local.components import User
 from tests.kubeletplugin.driver import NAME, SmallDriver
 from tests.kubeletplugin.kubelet import Kubelet
+from tests.localplane.components import User
 
 NODE = "n1"
 
@@ -34,12 +34,12 @@ class Node:
         await self.user.create("nodes", {"metadata": {"name": NODE}})
 
     def folders(self, *, pod_uid=""):
-        return Folders(plugins=self.plugins, registry=self.registry, cdi=self.cdi, pod_uid=pod_uid)
+        return PluginDirectories(plugins=self.plugins, registry=self.registry, cdi=self.cdi, pod_uid=pod_uid)
 
-    def application(self, *drivers, pod_uid="", trace=untraced, server=None, transport=None, **options):
+    def application(self, *drivers, pod_uid="", trace=ignore_step, server=None, transport=None, **options):
         transport = transport or LocalTransport(server or self.server)
-        settings = Options(node=NODE, folders=self.folders(pod_uid=pod_uid), **options)
-        return Application(drivers or (SmallDriver(),), transport, settings, trace=trace)
+        settings = KubeletPluginOptions(node=NODE, folders=self.folders(pod_uid=pod_uid), **options)
+        return PluginApplication(drivers or (SmallDriver(),), transport, settings, trace=trace)
 
     @contextlib.asynccontextmanager
     async def plugin(self, *drivers, **how):

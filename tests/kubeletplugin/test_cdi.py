@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kubeletplugin.cdi import CdiFolder, checked_driver, document, ids, names_a_file
-from kubeletplugin.contract import ContainerEdits, DeviceNode, Hook, Mount, Preparation, PreparedDevice
-from kubeletplugin.steps import Step
+from kubeletplugin.cdi import CdiSpecDirectory, build_spec, device_ids, is_safe_in_file_name, validate_driver_name
+from kubeletplugin.contract import ContainerEdits, DeviceNode, Hook, Mount, PreparedClaim, PreparedDevice
+from kubeletplugin.prepare_steps import PrepareStep
 from tests.kubeletplugin.fakes import DRIVER, claim, prepared, request
 
 NOTHING = ContainerEdits()
@@ -20,7 +20,7 @@ ENV = ContainerEdits(env=("A=b",))
 
 def preparation(*edits, uid="c1", common=NOTHING):
     devices = tuple(PreparedDevice(requests=("r",), pool="n1", device=f"gpu-{n}", edits=e) for n, e in enumerate(edits))
-    return Preparation(claim=claim("a", uid), driver=DRIVER, devices=devices, common=common)
+    return PreparedClaim(claim=claim("a", uid), driver=DRIVER, devices=devices, common=common)
 
 
 def test_all_edits_are_rendered_as_the_specification_names_them():
@@ -33,7 +33,7 @@ def test_all_edits_are_rendered_as_the_specification_names_them():
         mounts=(Mount(host_path="/h", container_path="/c", options=("ro", "bind")),),
         hooks=(Hook(hook_name="createContainer", path="/p", args=("p", "x"), env=("E=f",)),),
     )
-    assert json.loads(msgspec.json.encode(document(preparation(edits, common=ENV)))) == {
+    assert json.loads(msgspec.json.encode(build_spec(preparation(edits, common=ENV)))) == {
         "cdiVersion": "0.5.0",
         "kind": "gpu.reserve.dra/claim",
         "devices": [
@@ -72,24 +72,24 @@ def test_all_edits_are_rendered_as_the_specification_names_them():
     ],
 )
 def test_the_version_is_the_lowest_that_knows_what_is_used(rendered, version):
-    assert document(rendered)["cdiVersion"] == version
+    assert build_spec(rendered)["cdiVersion"] == version
 
 
 def test_each_device_has_an_id_of_its_claim():
-    assert ids(preparation(ENV, ENV)) == (("gpu.reserve.dra/claim=c1-0",), ("gpu.reserve.dra/claim=c1-1",))
+    assert device_ids(preparation(ENV, ENV)) == (("gpu.reserve.dra/claim=c1-0",), ("gpu.reserve.dra/claim=c1-1",))
 
 
 def test_a_device_that_changes_nothing_has_no_id_and_is_not_in_the_file():
     """Runtimes reject a file in which a device has no edits."""
     mixed = preparation(ContainerEdits(), ENV)
-    assert ids(mixed) == ((), ("gpu.reserve.dra/claim=c1-1",))
-    assert [device["name"] for device in document(mixed)["devices"]] == ["c1-1"]
-    assert document(preparation(ContainerEdits())) is None
-    assert document(preparation()) is None
+    assert device_ids(mixed) == ((), ("gpu.reserve.dra/claim=c1-1",))
+    assert [device["name"] for device in build_spec(mixed)["devices"]] == ["c1-1"]
+    assert build_spec(preparation(ContainerEdits())) is None
+    assert build_spec(preparation()) is None
 
 
 def test_a_device_through_which_a_container_gets_what_is_common_is_valid():
-    rendered = document(preparation(ContainerEdits(), common=ENV))
+    rendered = build_spec(preparation(ContainerEdits(), common=ENV))
     assert rendered["devices"] == [
         {"name": "c1-0", "containerEdits": {"env": ["DRA_DEVICE_GPU_0=gpu.reserve.dra/n1/gpu-0"]}}
     ]
@@ -101,15 +101,15 @@ def test_a_device_through_which_a_container_gets_what_is_common_is_valid():
 )
 def test_a_driver_that_no_file_can_be_named_after_is_refused(name, tmp_path):
     with pytest.raises(ValueError, match="not a DNS subdomain"):
-        checked_driver(name)
+        validate_driver_name(name)
     with pytest.raises(ValueError, match="not a DNS subdomain"):
-        CdiFolder(tmp_path, driver=name)
+        CdiSpecDirectory(tmp_path, driver=name)
 
 
 @pytest.mark.parametrize("uid", ["", ".", "..", "../x", "a/b", "a\0b", "a b", "-a", "x" * 129, "x-claim-y", "a\n"])
 def test_a_uid_that_no_file_can_be_named_after_is_refused(uid, tmp_path):
     with pytest.raises(ValueError, match="no file can be named after it"):
-        CdiFolder(tmp_path, driver=DRIVER).path(uid)
+        CdiSpecDirectory(tmp_path, driver=DRIVER).path(uid)
 
 
 @pytest.fixture
@@ -119,7 +119,7 @@ def steps():
 
 @pytest.fixture
 def folder(tmp_path, steps):
-    return CdiFolder(tmp_path / "cdi", driver=DRIVER, trace=steps.append)
+    return CdiSpecDirectory(tmp_path / "cdi", driver=DRIVER, trace=steps.append)
 
 
 def test_a_file_is_written_whole_for_all_to_read(folder, steps):
@@ -128,8 +128,8 @@ def test_a_file_is_written_whole_for_all_to_read(folder, steps):
     (path,) = folder.folder.iterdir()
     assert path.name == "gpu.reserve.dra-claim-uid-a.json"
     assert stat.S_IMODE(path.stat().st_mode) == 0o644
-    assert json.loads(path.read_text()) == json.loads(msgspec.json.encode(document(one)))
-    assert steps == [Step.CDI_DRAFTED, Step.CDI_REPLACED]
+    assert json.loads(path.read_text()) == json.loads(msgspec.json.encode(build_spec(one)))
+    assert steps == [PrepareStep.CDI_DRAFTED, PrepareStep.CDI_REPLACED]
 
 
 def test_a_file_that_would_say_nothing_is_not_there(folder):
@@ -176,10 +176,10 @@ def test_whatever_a_claim_and_its_devices_are_called_the_file_is_a_valid_one_in_
         PreparedDevice(requests=("r",), pool=pool, device=device, edits=ENV if edits else NOTHING)
         for pool, device, edits in names
     )
-    asked = Preparation(claim=claim("a", uid or "-"), driver=DRIVER, devices=devices, common=common)
+    asked = PreparedClaim(claim=claim("a", uid or "-"), driver=DRIVER, devices=devices, common=common)
     with tempfile.TemporaryDirectory() as root:
-        folder = CdiFolder(Path(root, "cdi"), driver=DRIVER)
-        if not names_a_file(asked.claim.uid):
+        folder = CdiSpecDirectory(Path(root, "cdi"), driver=DRIVER)
+        if not is_safe_in_file_name(asked.claim.uid):
             with pytest.raises(ValueError, match="no file can be named after it"):
                 folder.write(asked)
             assert list(Path(root).rglob("*")) == [], "nothing was written anywhere"
@@ -194,7 +194,9 @@ def test_whatever_a_claim_and_its_devices_are_called_the_file_is_a_valid_one_in_
             found = [each["name"] for each in written["devices"]]
             assert len(set(found)) == len(found)
             assert all(CDI_NAME.fullmatch(name) for name in found)
-            assert [name for each in ids(asked) for name in each] == [f"{written['kind']}={name}" for name in found]
+            assert [name for each in device_ids(asked) for name in each] == [
+                f"{written['kind']}={name}" for name in found
+            ]
             for each in written["devices"]:
                 assert each["containerEdits"], "a device without edits makes runtimes reject the file"
                 assert all("=" in variable and "\0" not in variable for variable in each["containerEdits"]["env"])

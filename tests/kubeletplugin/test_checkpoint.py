@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kubeletplugin.checkpoint import Checkpoint, CheckpointError
-from kubeletplugin.contract import Preparation
-from kubeletplugin.steps import Step
+from kubeletplugin.contract import PreparedClaim
+from kubeletplugin.prepare_steps import PrepareStep
 from tests.kubeletplugin.fakes import prepared, request
 
 FIELDS = ["version", "checksum", "content", "claim", "driver", "devices", "key", "uid", "edits", "env"]
@@ -28,11 +28,11 @@ def path(tmp_path):
 
 @pytest.fixture
 def checkpoint(path):
-    return Checkpoint(path, Preparation)
+    return Checkpoint(path, PreparedClaim)
 
 
 def reread(path):
-    return Checkpoint(path, Preparation).read()
+    return Checkpoint(path, PreparedClaim).read()
 
 
 def test_what_was_never_written_is_empty(checkpoint, path):
@@ -53,17 +53,17 @@ def test_file_and_folder_are_synced_in_this_order(path, monkeypatch):
     done = []
     sync = os.fsync
     monkeypatch.setattr(os, "fsync", lambda fd: (done.append(str(Path(f"/proc/self/fd/{fd}").readlink())), sync(fd)))
-    Checkpoint(path, Preparation, trace=done.append).write((A,))
+    Checkpoint(path, PreparedClaim, trace=done.append).write((A,))
     assert done == [
         str(path.with_name(".checkpoint.json.tmp")),
-        Step.CHECKPOINT_DRAFTED,
-        Step.CHECKPOINT_REPLACED,
+        PrepareStep.CHECKPOINT_DRAFTED,
+        PrepareStep.CHECKPOINT_REPLACED,
         str(path.parent),
-        Step.CHECKPOINT_SYNCED,
+        PrepareStep.CHECKPOINT_SYNCED,
     ]
     done.clear()
-    Checkpoint(path, Preparation, sync=False, trace=done.append).write((A, B))
-    assert done == [Step.CHECKPOINT_DRAFTED, Step.CHECKPOINT_KEPT, Step.CHECKPOINT_REPLACED]
+    Checkpoint(path, PreparedClaim, sync=False, trace=done.append).write((A, B))
+    assert done == [PrepareStep.CHECKPOINT_DRAFTED, PrepareStep.CHECKPOINT_KEPT, PrepareStep.CHECKPOINT_REPLACED]
     assert reread(path) == (A, B)
 
 
@@ -73,7 +73,7 @@ def test_another_instance_that_writes_is_noticed(checkpoint, path):
     assert not checkpoint.changed
     checkpoint.write((A,))
     assert not checkpoint.changed
-    other = Checkpoint(path, Preparation)
+    other = Checkpoint(path, PreparedClaim)
     other.read()
     other.write((B,))
     assert checkpoint.changed
@@ -164,13 +164,13 @@ def test_a_disk_that_is_full_leaves_the_old_state(checkpoint, path):
 
 
 def test_a_folder_that_cannot_be_synced_is_an_error_and_what_is_there_is_seen(path, monkeypatch):
-    checkpoint = Checkpoint(path, Preparation)
+    checkpoint = Checkpoint(path, PreparedClaim)
     checkpoint.write((A,))
 
     def broken(_):
         raise OSError(errno.EIO, "Input/output error")
 
-    monkeypatch.setattr("kubeletplugin.files.sync_folder", broken)
+    monkeypatch.setattr("kubeletplugin.atomic_files.sync_folder", broken)
     with pytest.raises(CheckpointError, match="Input/output error"):
         checkpoint.write((A, B))
     assert checkpoint.changed
@@ -180,7 +180,7 @@ def test_a_folder_that_cannot_be_synced_is_an_error_and_what_is_there_is_seen(pa
 @pytest.fixture(scope="module")
 def written(tmp_path_factory):
     path = tmp_path_factory.mktemp("damage") / "checkpoint.json"
-    Checkpoint(path, Preparation, sync=False).write((A, B))
+    Checkpoint(path, PreparedClaim, sync=False).write((A, B))
     return path, path.read_bytes()
 
 
@@ -231,7 +231,7 @@ def test_well_made_documents_of_anything_are_refused_or_what_they_say(content, v
     found = refused_or_whole(written[0], body)
     if found is not None:
         assert version == 1
-        assert msgspec.json.decode(msgspec.json.encode(found), type=tuple[Preparation, ...]) == found
+        assert msgspec.json.decode(msgspec.json.encode(found), type=tuple[PreparedClaim, ...]) == found
 
 
 @given(data=st.data())
@@ -247,4 +247,4 @@ def test_a_field_of_another_shape_is_refused(data, written):
     raw = json.dumps(content).encode()
     checksum = f"sha256:{hashlib.sha256(raw).hexdigest()}"
     found = refused_or_whole(path, b'{"version":1,"checksum":"%s","content":%s}' % (checksum.encode(), raw))
-    assert found is None or all(isinstance(each, Preparation) for each in found)
+    assert found is None or all(isinstance(each, PreparedClaim) for each in found)

@@ -3,7 +3,7 @@ import asyncio
 import pytest
 
 from dra.model.claims import DeviceRequestAllocationResult
-from kubeletplugin.claims import READS_AT_A_TIME, ClaimReader
+from kubeletplugin.claims import MAX_CONCURRENT_READS, ClaimReader
 from kubeletplugin.contract import ClaimIdentity, OpaqueParameters, PrepareRequest, Refused
 from tests.dra.kube.scripted import REFUSED, Handling, Scripted, client_of, ok, refusal
 from tests.kubeletplugin.fakes import DRIVER, claim
@@ -45,14 +45,14 @@ async def test_a_claim_is_read_by_name_and_nothing_else_is_asked_for():
 
 
 async def test_each_claim_is_read_once_and_several_at_a_time():
-    under_way = asyncio.Barrier(READS_AT_A_TIME)
+    under_way = asyncio.Barrier(MAX_CONCURRENT_READS)
 
     async def answer(request):
         await under_way.wait()  # nobody gets past it alone
         return ok(stored(request.path.rpartition("/")[2]))
 
     transport = Handling(answer)
-    claims = [claim(f"c{n}") for n in range(3 * READS_AT_A_TIME)]
+    claims = [claim(f"c{n}") for n in range(3 * MAX_CONCURRENT_READS)]
     answers = await read(transport, *claims, *claims)
     assert len(transport.requests) == len(claims)
     assert {uid: a.claim for uid, a in answers.items()} == {c.uid: c for c in claims}
@@ -70,8 +70,8 @@ async def test_all_calls_together_read_no_more_at_a_time_than_one():
         return ok(stored(request.path.rpartition("/")[2]))
 
     reader = ClaimReader(client_of(Handling(answer)), driver=DRIVER, pools=lambda: ["n1"])
-    await asyncio.gather(*(reader.read([claim(f"c{n}")]) for n in range(3 * READS_AT_A_TIME)))
-    assert most == READS_AT_A_TIME
+    await asyncio.gather(*(reader.read([claim(f"c{n}")]) for n in range(3 * MAX_CONCURRENT_READS)))
+    assert most == MAX_CONCURRENT_READS
 
 
 @pytest.mark.parametrize(

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, rule
 
 from kubeletplugin.contract import Refused
-from kubeletplugin.holdings import Holdings
-from kubeletplugin.steps import Step
+from kubeletplugin.prepare_steps import PrepareStep
+from kubeletplugin.prepared_claims import PreparedClaims
+from tests.kubeletplugin.crash_injection import CALLS, KillAtStep, Killed, raise_killed, run_and_raise, walk
 from tests.kubeletplugin.fakes import FakeDriver, FakeNode, result
-from tests.kubeletplugin.killed import CALLS, Bomb, Killed, killed_here, raise_killed, walk
 
 ROOT = Path(__file__).parents[2]
 
@@ -31,16 +31,16 @@ WALKED = {
 
 
 def test_the_walk_passes_all_steps():
-    assert set().union(*WALKED.values()) == {str(step) for step in Step}
+    assert set().union(*WALKED.values()) == {str(step) for step in PrepareStep}
 
 
 @pytest.mark.parametrize("call", CALLS)
 def test_a_crash_at_any_step_is_repaired(call, tmp_path):
-    assert set(walk(tmp_path, call, killed_here)) == WALKED[call]
+    assert set(walk(tmp_path, call, run_and_raise)) == WALKED[call]
 
 
 def test_a_kill_by_the_kernel_at_any_step_is_repaired(tmp_path):
-    program = [sys.executable, "-m", "tests.kubeletplugin.killed", tmp_path]
+    program = [sys.executable, "-m", "tests.kubeletplugin.crash_injection", tmp_path]
     done = subprocess.run(program, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     walked = {call: set(steps) for call, *steps in (line.split(",") for line in done.stdout.splitlines())}
@@ -130,7 +130,7 @@ class Rollout(RuleBasedStateMachine):
 
     @rule(name=INSTANCES, fault=FAULTS)
     def start(self, name, fault):
-        self.bombs[name] = Bomb(-1, None)
+        self.bombs[name] = KillAtStep(-1, None)
         self.plugins[name] = self.node.instance(trace=self.bombs[name], driver=Machine(self.enforced))
         self.arm(name, fault)
         self.repaired = True
@@ -217,8 +217,8 @@ class Rollout(RuleBasedStateMachine):
 
     @invariant()
     def nothing_twice(self):
-        Holdings(self.node.remembered.values())
-        Holdings(self.granted.values())
+        PreparedClaims(self.node.remembered.values())
+        PreparedClaims(self.granted.values())
 
     @invariant()
     def nothing_forgotten(self):

@@ -8,10 +8,10 @@ import pytest
 from grpc import StatusCode
 
 from dra.wire.devicehealth import HealthStatus, NodeWatchResourcesRequest
-from dra.wire.serving import HealthCheckRequest, HealthCheckResponse
-from kubeletplugin.changes import Changes
-from kubeletplugin.contract import Health
-from kubeletplugin.health import FORGOTTEN_AFTER, MESSAGE_LENGTH, HealthService
+from dra.wire.grpc_health import HealthCheckRequest, HealthCheckResponse
+from kubeletplugin.change_broadcaster import ChangeBroadcaster
+from kubeletplugin.contract import DeviceHealthState
+from kubeletplugin.health import HEALTH_CHECK_TIMEOUT, MAX_MESSAGE_LENGTH, HealthService
 from tests.dra.kube.virtual import LoopClock
 from tests.kubeletplugin.driver import NAME, SmallDriver
 
@@ -34,7 +34,7 @@ class Context:
 class Subject:
     def __init__(self):
         self.driver = SmallDriver()
-        self.changes = Changes(self.driver)
+        self.changes = ChangeBroadcaster(self.driver)
         self.well = True
         self.service = HealthService(self.driver, changes=self.changes, well=lambda: self.well, clock=LoopClock())
 
@@ -60,9 +60,9 @@ async def test_devices_are_told_at_once_and_again_before_the_kubelet_forgets(sub
         for _ in range(3):
             message = await anext(stream)
             times.append(now())
-            assert {each.health_check_timeout_seconds for each in message.devices} == {FORGOTTEN_AFTER}
+            assert {each.health_check_timeout_seconds for each in message.devices} == {HEALTH_CHECK_TIMEOUT}
     assert times[0] == pytest.approx(0.0, abs=0.1)
-    assert all(later - earlier <= FORGOTTEN_AFTER / 2 for earlier, later in pairwise(times))
+    assert all(later - earlier <= HEALTH_CHECK_TIMEOUT / 2 for earlier, later in pairwise(times))
 
 
 async def test_a_change_is_told_at_once(subject):
@@ -83,7 +83,7 @@ async def test_a_change_is_told_at_once(subject):
 @pytest.mark.parametrize(
     ("message", "told"),
     [
-        pytest.param("x" * 2000, "x" * MESSAGE_LENGTH, id="long"),
+        pytest.param("x" * 2000, "x" * MAX_MESSAGE_LENGTH, id="long"),
         pytest.param("x" + "ü" * 1000, "x" + "ü" * 511, id="no-half-letters"),
     ],
 )
@@ -92,11 +92,11 @@ async def test_a_message_is_cut_to_what_a_kubelet_takes(subject, message, told):
     async with subject.devices() as stream:
         first, _ = (await anext(stream)).devices
     assert first.message == told
-    assert len(first.message.encode()) <= MESSAGE_LENGTH
+    assert len(first.message.encode()) <= MAX_MESSAGE_LENGTH
 
 
 async def test_unknown_is_told_as_unknown(subject):
-    subject.driver.health = lambda: (Health(pool="n1", device="gpu-0", healthy=None),)
+    subject.driver.health = lambda: (DeviceHealthState(pool="n1", device="gpu-0", healthy=None),)
     async with subject.devices() as stream:
         (device,) = (await anext(stream)).devices
     assert device.health == HealthStatus.UNKNOWN
@@ -107,7 +107,7 @@ async def test_a_driver_that_fails_says_nothing_until_it_can(subject, caplog):
     subject.driver.health = lambda: 1 / 0
     async with subject.devices() as stream:
         waiting = asyncio.create_task(anext(stream))
-        await asyncio.sleep(3 * FORGOTTEN_AFTER)
+        await asyncio.sleep(3 * HEALTH_CHECK_TIMEOUT)
         assert not waiting.done()
         subject.driver.health = healthy
         subject.changes.ring()

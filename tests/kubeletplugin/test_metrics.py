@@ -1,10 +1,10 @@
 """Metrics are by driver and operation; several plugins in one process do not mix theirs."""
 
-from kubeletplugin.metrics import Metrics
+from kubeletplugin.metrics import PluginMetrics
 
 
 def test_a_call_is_counted_with_its_time_and_what_was_refused():
-    metrics = Metrics()
+    metrics = PluginMetrics()
     metrics.observe("gpu.reserve.dra", "prepare", seconds=0.003, refused=2)
     text = metrics.render().decode()
     labels = '{driver="gpu.reserve.dra",operation="prepare"}'
@@ -13,6 +13,6 @@ def test_a_call_is_counted_with_its_time_and_what_was_refused():
 
 
 def test_each_plugin_has_its_own():
-    first, second = Metrics(), Metrics()
+    first, second = PluginMetrics(), PluginMetrics()
     first.observe("a", "prepare", seconds=1.0, refused=0)
     assert b'driver="a"' not in second.render()

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from dra.wire.registration import InfoRequest, RegistrationStatus
-from kubeletplugin.registration import SUPPORTED, Registrar, remedy
+from kubeletplugin.registration import SUPPORTED_VERSIONS, Registrar, remedy_for
 
 DRIVER = "gpu.reserve.dra"
 
@@ -26,13 +26,13 @@ def registrar():
     ],
 )
 def test_each_refusal_has_a_way_out(error, text):
-    assert text in remedy(error)
+    assert text in remedy_for(error)
 
 
 async def test_the_newest_version_of_each_service_comes_first(registrar):
     info = await registrar.get_info(InfoRequest(), None)
     assert (info.type, info.name, info.endpoint) == ("DRAPlugin", DRIVER, "/p/gpu.reserve.dra/dra.sock")
-    assert list(info.supported_versions) == [version.value for version in SUPPORTED]
+    assert list(info.supported_versions) == [version.value for version in SUPPORTED_VERSIONS]
     assert info.supported_versions[0] == "v1.DRAPlugin"
 
 

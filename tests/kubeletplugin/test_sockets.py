@@ -9,7 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from kubeletplugin.sockets import FolderLock, SocketPathError, checked_path, private_folder, remove_stale
+from kubeletplugin.sockets import (
+    DirectoryLock,
+    SocketPathError,
+    ensure_private_directory,
+    remove_stale_socket,
+    validate_socket_path,
+)
 
 
 def open_files():
@@ -19,12 +25,12 @@ def open_files():
 def test_a_socket_path_may_have_107_bytes(tmp_path):
     room = 107 - len(os.fsencode(tmp_path)) - 1
     fitting = tmp_path / ("s" * room)
-    assert checked_path(fitting, option="--plugins") == fitting
+    assert validate_socket_path(fitting, option="--plugins") == fitting
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(fitting))
     too_long = tmp_path / ("ü" * ((room + 2) // 2))
     with pytest.raises(SocketPathError) as caught:
-        checked_path(too_long, option="--plugins")
+        validate_socket_path(too_long, option="--plugins")
     length = len(os.fsencode(too_long))
     assert str(caught.value) == (
         f"socket {too_long}: the path has {length} bytes, unix sockets have 107 at most; "
@@ -34,15 +40,15 @@ def test_a_socket_path_may_have_107_bytes(tmp_path):
 
 def test_a_socket_path_is_absolute(tmp_path):
     with pytest.raises(SocketPathError, match=r"socket x/dra\.sock: not an absolute path, .* change --plugins"):
-        checked_path(tmp_path.relative_to(tmp_path) / "x/dra.sock", option="--plugins")
+        validate_socket_path(tmp_path.relative_to(tmp_path) / "x/dra.sock", option="--plugins")
 
 
 def test_a_folder_is_ours_alone_even_if_it_was_not(tmp_path):
     folder = tmp_path / "a/b"
-    assert private_folder(folder) == folder
+    assert ensure_private_directory(folder) == folder
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     folder.chmod(0o755)
-    private_folder(folder)
+    ensure_private_directory(folder)
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
 
 
@@ -50,15 +56,15 @@ def test_a_link_is_no_folder_of_ours(tmp_path):
     link = tmp_path / "link"
     link.symlink_to(tmp_path)
     with pytest.raises(OSError, match="Not a directory"):
-        private_folder(link)
+        ensure_private_directory(link)
 
 
 def test_a_stale_socket_is_removed(tmp_path):
     path = tmp_path / "dra.sock"
-    assert not remove_stale(path)
+    assert not remove_stale_socket(path)
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(path))
-    assert remove_stale(path)
+    assert remove_stale_socket(path)
     assert not path.exists()
 
 
@@ -68,7 +74,7 @@ def test_a_socket_that_somebody_listens_on_stays(tmp_path):
         listener.bind(str(path))
         listener.listen()
         with pytest.raises(SocketPathError, match="another process listens there; stop it"):
-            remove_stale(path)
+            remove_stale_socket(path)
     assert path.exists()
 
 
@@ -76,12 +82,12 @@ def test_a_file_in_the_place_of_a_socket_stays(tmp_path):
     path = tmp_path / "dra.sock"
     path.write_text("mine")
     with pytest.raises(SocketPathError, match="there is something that is no socket; move it away"):
-        remove_stale(path)
+        remove_stale_socket(path)
     assert path.read_text() == "mine"
 
 
 async def test_one_holder_at_a_time_in_order_of_arrival(tmp_path):
-    lock, order = FolderLock(tmp_path), []
+    lock, order = DirectoryLock(tmp_path), []
 
     async def turn(number):
         await lock.acquire(within=5)
@@ -95,7 +101,7 @@ async def test_one_holder_at_a_time_in_order_of_arrival(tmp_path):
 
 
 async def test_two_instances_exclude_each_other(tmp_path):
-    one, other = FolderLock(tmp_path), FolderLock(tmp_path)
+    one, other = DirectoryLock(tmp_path), DirectoryLock(tmp_path)
     await one.acquire(within=1)
     with pytest.raises(TimeoutError):
         await other.acquire(within=0.01)
@@ -109,7 +115,7 @@ async def test_two_instances_exclude_each_other(tmp_path):
 
 
 async def test_who_keeps_the_lock_is_told_truly(tmp_path):
-    one, other = FolderLock(tmp_path), FolderLock(tmp_path)
+    one, other = DirectoryLock(tmp_path), DirectoryLock(tmp_path)
     await one.acquire(within=1)
     waiting = [asyncio.create_task(lock.acquire(within=0.01)) for lock in (one, other, other)]
     texts = [str(await asyncio.gather(each, return_exceptions=True)) for each in waiting]
@@ -120,7 +126,7 @@ async def test_who_keeps_the_lock_is_told_truly(tmp_path):
 
 
 async def test_a_waiter_may_be_cancelled_and_leaves_nothing_behind(tmp_path):
-    one, other = FolderLock(tmp_path), FolderLock(tmp_path)
+    one, other = DirectoryLock(tmp_path), DirectoryLock(tmp_path)
     await one.acquire(within=1)
     before = open_files()
     waiting = asyncio.create_task(other.acquire(within=5))
@@ -147,7 +153,7 @@ async def test_the_kernel_gives_back_what_a_killed_process_held(tmp_path):
         [sys.executable, "-S", "-c", holder, tmp_path], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as process:
         assert process.stdout.readline() == b"held\n"
-        lock = FolderLock(tmp_path)
+        lock = DirectoryLock(tmp_path)
         with pytest.raises(TimeoutError):
             await lock.acquire(within=0.01)
         process.kill()
@@ -157,7 +163,7 @@ async def test_the_kernel_gives_back_what_a_killed_process_held(tmp_path):
 
 async def test_a_folder_that_is_gone_is_an_error_and_the_lock_is_usable_again(tmp_path):
     folder = tmp_path / "x"
-    lock = FolderLock(folder)
+    lock = DirectoryLock(folder)
     with pytest.raises(FileNotFoundError):
         await lock.acquire(within=1)
     folder.mkdir()

@@ -72,7 +72,7 @@ def drawn(seed: int, count: int, *, folders: tuple[str, ...] = FOLDERS) -> list[
 
 
 def of_line(place: str) -> list[Drawn]:
-    """Return all mutants of one line, ``dra/engine/world.py:175``."""
+    """Return all mutants of one line, ``dra/engine/claims/claim_cache.py:175``."""
     file, _, line = place.rpartition(":")
     return [Drawn(file, mutant) for mutant in mutants((ROOT / file).read_text()) if mutant.line == int(line)]
 

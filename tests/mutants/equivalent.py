@@ -7,17 +7,17 @@ from typing import Final
 EQUIVALENT: Final[Mapping[tuple[str, str, str], str]] = MappingProxyType(
     {
         (
-            "dra/engine/record.py",
+            "dra/engine/claims/claim_state.py",
             "2",
             "(3)",
         ): "how large the map of pruned pods grows before entries that are too old to count are dropped",
         (
             "dra/engine/cpus/accumulator.py",
-            "room.max_holders > 1",
-            "(room.max_holders >= 1)",
+            "room.max_ref_count > 1",
+            "(room.max_ref_count >= 1)",
         ): "where a CPU has one holder at most, CPUs that can be chosen have none: all are sorted alike",
         (
-            "dra/engine/explain/scene.py",
+            "dra/engine/diagnosis/cluster_state.py",
             "0.0",
             "(1.0)",
         ): "the origin of instants is arbitrary, and LATER is two horizons after either",
@@ -32,12 +32,12 @@ EQUIVALENT: Final[Mapping[tuple[str, str, str], str]] = MappingProxyType(
             "(2)",
         ): "twice each count: counts are compared with each other only",
         (
-            "dra/engine/generation/decide.py",
+            "dra/engine/claims/generation/decide.py",
             "not view.held",
             "False",
         ): "a shortcut for the many owners without reservations: of no held claims none is assigned",
         (
-            "controller/placements.py",
+            "controller/placement_reader.py",
             "self._clock.now() - began < PIECE",
             "(self._clock.now() - began <= PIECE)",
         ): "a piece of work may take PIECE: nothing happens at just that instant",

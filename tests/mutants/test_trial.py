@@ -8,11 +8,11 @@ from tests.mutants.trial import ROOT, steps
 @pytest.mark.parametrize(
     ("file", "first"),
     [
-        ("dra/engine/world.py", "tests/dra/engine/test_world.py"),
-        ("dra/engine/claims/lost.py", "tests/dra/engine/claims/test_lost.py"),
-        ("dra/engine/reservations/books.py", "tests/dra/engine/reservations/test_books.py"),
-        ("controller/claims.py", "tests/controller/test_claims.py"),
-        ("controller/extender/picture.py", "tests/controller/extender/test_picture.py"),
+        ("dra/engine/claims/claim_cache.py", "tests/dra/engine/claims/test_claim_cache.py"),
+        ("dra/engine/claims/lost_nodes.py", "tests/dra/engine/claims/test_lost_nodes.py"),
+        ("dra/engine/reservations/accounting.py", "tests/dra/engine/reservations/test_accounting.py"),
+        ("controller/claim_loop.py", "tests/controller/test_claim_loop.py"),
+        ("controller/extender/scheduler_cache.py", "tests/controller/extender/test_scheduler_cache.py"),
         ("controller/reservations/loop.py", "tests/controller/reservations/test_blind_spots.py"),
     ],
 )

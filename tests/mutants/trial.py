@@ -26,7 +26,7 @@ USERS: Final = (
     ("controller/extender", ("tests/controller/reservations",)),
     ("dra/engine/explain", ("tests/dra/cli/kubectl/why", "tests/dra/cli/kubectl/reservations")),
     ("dra/engine/cpus", ("tests/kubeletplugin/drivers",)),
-    ("dra/engine/allocate", ("tests/dra/local/scheduler",)),
+    ("dra/engine/allocate", ("tests/localplane/scheduler",)),
 )
 """Files and the tests of their users elsewhere in the tree."""
 
@@ -103,7 +103,10 @@ def steps(file: str, *, root: Path) -> Iterator[tuple[str, ...]]:
     near = _tests(root, folder, "test_*.py") + _tests(root, Path(REFERENCE), "test_*.py")
     by_machine = file.startswith("dra/engine/claims") or path.parent == Path("dra/engine")
     if by_machine:
-        near += [*_tests(root, Path("tests/dra/engine/claims"), "test_*.py"), "tests/dra/engine/test_world.py"]
+        near += [
+            *_tests(root, Path("tests/dra/engine/claims"), "test_*.py"),
+            "tests/dra/engine/claims/test_claim_cache.py",
+        ]
     elif file.startswith("dra/engine"):
         near += _tests(root, folder, "**/test_*.py")
     if file.startswith("dra/engine"):

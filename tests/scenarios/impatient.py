@@ -11,10 +11,10 @@ from __future__ import annotations
 from typing import Final
 
 from dra.cli.main import main
-from dra.engine.claims.view import Vanished
+from dra.engine.claims.view import VanishedPod
 
 PATIENCE: Final = 0.2
 
 if __name__ == "__main__":
-    Vanished.patience = property(lambda _: PATIENCE)  # type: ignore[method-assign,assignment]
+    VanishedPod.patience = property(lambda _: PATIENCE)  # type: ignore[method-assign,assignment]
     main()

@@ -7,7 +7,7 @@ import secrets
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final
 
-from dra.kube.exact import PROTOBUF, ExactClaim
+from dra.kube.protobuf_claim import PROTOBUF, ProtobufClaim
 from tests.scenarios import objects, resources
 from tests.scenarios.api import ApiError
 from tests.scenarios.eventually import eventually
@@ -116,7 +116,7 @@ class Namespace:
             if error.status != 422:
                 raise
             path = CLAIMS.path(namespace=self.name, name=claim)
-            exact = ExactClaim(await self.api.read(path, accept=PROTOBUF))  # see there
+            exact = ProtobufClaim(await self.api.read(path, accept=PROTOBUF))  # see there
             exact.apply(patch)
             await self.api.request("PUT", path, exact.encode(), content_type=PROTOBUF)
 

@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from dra.local.scheduler.preemption import Eviction, cost, importance
+from localplane.scheduler.preemption import PreemptionCandidate, candidate_cost, importance_key
 from tests.scenarios import simulated
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from dra.cli.kubectl.simulate.playing import Fate
-    from dra.engine.explain.snapshot import Snapshot
-    from dra.model.placement import PlacedPod
+    from dra.engine.diagnosis.snapshot import Snapshot
+    from dra.model.scheduling import SchedulerPod
 
 SECOND: Final = len("2026-11-20T10:00:00Z")
 
@@ -55,9 +55,9 @@ def difference(
     return None
 
 
-def orders(pods: tuple[PlacedPod, ...]) -> Iterator[tuple[PlacedPod, ...]]:
+def orders(pods: tuple[SchedulerPod, ...]) -> Iterator[tuple[SchedulerPod, ...]]:
     """Yield the pods with every order among those of one priority that began in the same second."""
-    alike = [tuple(group) for _, group in groupby(sorted(pods, key=importance), key=importance)]
+    alike = [tuple(group) for _, group in groupby(sorted(pods, key=importance_key), key=importance_key)]
     for each in product(*map(permutations, alike)):
         yield tuple(_numbered(pod, number) for group in each for number, pod in enumerate(group))
 
@@ -71,7 +71,7 @@ def _fates(snapshot: Snapshot, manifest: dict[str, Any], namespace: str, node: s
         yield simulated.fate(simulated.only(found, node), manifest, namespace=namespace)
 
 
-def _numbered(pod: PlacedPod, number: int) -> PlacedPod:
+def _numbered(pod: SchedulerPod, number: int) -> SchedulerPod:
     began = pod.status.start_time
     if not began:
         return pod
@@ -83,5 +83,5 @@ def _victims(fate: Fate) -> set[str]:
 
 
 def _cost(fate: Fate) -> tuple[Any, ...]:
-    *numbers, began = cost(Eviction(fate.node, fate.victims, fate.violating))
+    *numbers, began = candidate_cost(PreemptionCandidate(fate.node, fate.victims, fate.violating))
     return (*numbers, type(began)(str(began)[:SECOND]))

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
     from pathlib import Path
 
-    from dra.engine.explain.snapshot import Snapshot
+    from dra.engine.diagnosis.snapshot import Snapshot
 
 Json = dict[str, Any]
 

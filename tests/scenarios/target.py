@@ -1,9 +1,9 @@
 """The cluster that the scenarios run against: one started here, or one that exists; and what may be done to it.
 
 DRA_CLUSTER decides: not set, there is none and the scenarios are left out; ``local``, one is started from
-tests/cluster; ``plane-stock`` and ``plane-kep``, our own control plane (dra.local) with kwok's nodes; ``existing``, the
-one of KUBECONFIG is used, which the Makefile asks for when KUBECONFIG is set. So a KUBECONFIG that happens to be in the
-environment is never touched by a plain pytest.
+tests/cluster; ``plane-stock`` and ``plane-kep``, our own control plane (localplane) with kwok's nodes; ``existing``,
+the one of KUBECONFIG is used, which the Makefile asks for when KUBECONFIG is set. So a KUBECONFIG that happens to be in
+the environment is never touched by a plain pytest.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""kube-scheduler chooses the devices that `dra.engine.allocate` chooses: a sample of `make allocator-scheduler`.
+"""kube-scheduler chooses the devices that `dra.engine.allocator` chooses: a sample of `make allocator-scheduler`.
 
 Each question has a node of its own, which no kubelet knows. Where there is no solution, only that is compared: the
 scheduler of the local plane goes on with other nodes where kube-scheduler gives up the pod.

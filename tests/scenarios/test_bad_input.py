@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import pytest
 import pytest_asyncio
 
-from dra.kube.codec import allow_nesting
+from dra.kube.codec import raise_recursion_limit
 from tests.scenarios import api as kubernetes
 from tests.scenarios import bad_input, namespaces, objects, steps
 from tests.scenarios.api import ApiError
@@ -150,7 +150,7 @@ DEPTH = 4_900
 async def test_a_claim_that_is_nested_deeper_than_python_likes_is_a_claim_like_others(
     namespace: Namespace, start_controller: StartController
 ) -> None:
-    allow_nesting()  # this process reads it, too
+    raise_recursion_limit()  # this process reads it, too
     controller = await start_controller(configuration=ALONE)
     claim = objects.claim("deep", device_class=await namespace.offer_devices())
     parameters = {"nested": json.loads("[" * DEPTH + "]" * DEPTH)}

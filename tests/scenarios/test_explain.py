@@ -14,8 +14,8 @@ from typing import Any, Final
 
 import pytest
 
-from dra.engine.explain.problems import Trouble
-from dra.engine.remedies import changing
+from dra.engine.diagnosis.problems import ProblemCode
+from dra.engine.messages.remedies import changing_commands
 from tests.advice import comparing
 from tests.scenarios import objects, plugin_of_kubectl, steps
 from tests.scenarios.api import ApiError
@@ -389,13 +389,13 @@ class Situation:
     """One line of the table: a remedy repairs, or words say what there is to weigh."""
 
     prepare: Prepare
-    named: Trouble | str
+    named: ProblemCode | str
     repaired: Repaired | None = None
     weighs: str = ""
     controller: bool = False
 
 
-def situation(prepare: Prepare, named: Trouble | str, outcome: Repaired | str, *marks: str, name: str = "") -> Any:
+def situation(prepare: Prepare, named: ProblemCode | str, outcome: Repaired | str, *marks: str, name: str = "") -> Any:
     """Return a line; the quick ones are tried in every test run, with a controller where that is to repair it."""
     repaired, weighs = (None, outcome) if isinstance(outcome, str) else (outcome, "")
     controller = "controller" in marks
@@ -407,49 +407,56 @@ def situation(prepare: Prepare, named: Trouble | str, outcome: Repaired | str, *
 @pytest.mark.parametrize(
     "case",
     [
-        situation(its_pod_is_gone, Trouble.NOT_FREED, freed),  # waits for 100 s and more: its end was not seen
-        situation(an_allocation_left_behind, Trouble.LEFT_OVER, freed, "quick"),
-        situation(its_job_has_finished, Trouble.NOT_FREED, freed, "quick"),
-        situation(its_deployment_is_gone, Trouble.NOT_FREED, freed),
-        situation(kept_by_others, Trouble.KEPT_BY_OTHERS, "two pods share a device", "quick"),
-        situation(kept_for_a_lost_node, Trouble.NODE_LOST, "out-of-service", "controller"),
-        situation(a_stray_pod_outlives_the_job, Trouble.RELEASE_WAITS, "a of no controller", "controller"),
+        situation(its_pod_is_gone, ProblemCode.NOT_FREED, freed),  # waits for 100 s and more: its end was not seen
+        situation(an_allocation_left_behind, ProblemCode.LEFT_OVER, freed, "quick"),
+        situation(its_job_has_finished, ProblemCode.NOT_FREED, freed, "quick"),
+        situation(its_deployment_is_gone, ProblemCode.NOT_FREED, freed),
+        situation(kept_by_others, ProblemCode.KEPT_BY_OTHERS, "two pods share a device", "quick"),
+        situation(kept_for_a_lost_node, ProblemCode.NODE_LOST, "out-of-service", "controller"),
+        situation(a_stray_pod_outlives_the_job, ProblemCode.RELEASE_WAITS, "a of no controller", "controller"),
         situation(
-            orphans_and_the_next_job_of_the_name, Trouble.RELEASE_WAITS, "of another job train", "controller", "quick"
+            orphans_and_the_next_job_of_the_name,
+            ProblemCode.RELEASE_WAITS,
+            "of another job train",
+            "controller",
+            "quick",
         ),
-        situation(deleted_under_a_pod, Trouble.DELETION_WAITS, "a of no controller", "controller"),
-        situation(only_a_finalizer_is_left, Trouble.FINALIZER_LEFT, gone, "quick"),
-        situation(made_for_a_pod_that_has_ended, Trouble.ZOMBIE_CLAIM, gone),
-        situation(notes_about_nothing, Trouble.MARKS_LEFT, no_notes),
-        situation(wrongly_reserved("the Job train"), Trouble.MALFORMED, "jobs.batch/train", name="no-reference"),
+        situation(deleted_under_a_pod, ProblemCode.DELETION_WAITS, "a of no controller", "controller"),
+        situation(only_a_finalizer_is_left, ProblemCode.FINALIZER_LEFT, gone, "quick"),
+        situation(made_for_a_pod_that_has_ended, ProblemCode.ZOMBIE_CLAIM, gone),
+        situation(notes_about_nothing, ProblemCode.MARKS_LEFT, no_notes),
+        situation(wrongly_reserved("the Job train"), ProblemCode.MALFORMED, "jobs.batch/train", name="no-reference"),
         situation(
-            wrongly_reserved("jobs.batch/x"), Trouble.WORKLOAD_NOT_FOUND, "create jobs.batch/x", name="no-such-job"
+            wrongly_reserved("jobs.batch/x"), ProblemCode.WORKLOAD_NOT_FOUND, "create jobs.batch/x", name="no-such-job"
         ),
         situation(
-            wrongly_reserved("jobs.btach/train"), Trouble.KIND_UNKNOWN, "correct annotation", name="no-such-kind"
+            wrongly_reserved("jobs.btach/train"), ProblemCode.KIND_UNKNOWN, "correct annotation", name="no-such-kind"
         ),
-        situation(wrongly_reserved("jobs/train"), Trouble.KIND_UNKNOWN, reserved_for_the_job, name="no-group"),
+        situation(wrongly_reserved("jobs/train"), ProblemCode.KIND_UNKNOWN, reserved_for_the_job, name="no-group"),
         situation(
-            wrongly_reserved("jobs.v1.batch/train"), Trouble.KIND_UNKNOWN, reserved_for_the_job, name="with-a-version"
+            wrongly_reserved("jobs.v1.batch/train"),
+            ProblemCode.KIND_UNKNOWN,
+            reserved_for_the_job,
+            name="with-a-version",
         ),
-        situation(reserved_for_the_one_before, Trouble.WRONG_UID, "set annotation reserve.dra/reserved-for-uid"),
-        situation(force_with_a_wrong_uid, Trouble.FORCE_IGNORED, "take the annotation off", "controller"),
-        situation(force_against_a_pod, Trouble.FORCE_BLOCKED, "a of no controller", "controller"),
-        situation(a_pod_off_the_allocation, Trouble.OFF_ALLOCATION, "create it anew"),
-        situation(a_deployments_pod_off_the_allocation, Trouble.OFF_ALLOCATION, another_pod),
-        situation(a_jobs_pod_off_the_allocation, Trouble.OFF_ALLOCATION, "past its backoffLimit"),
-        situation(a_pod_without_its_allocation, Trouble.ALLOCATION_LOST, "no controller"),
-        situation(a_device_given_twice, Trouble.HELD_TWICE, "decide which claim keeps the device", "controller"),
-        situation(a_gate_that_nobody_opens, Trouble.GATED, running, "quick"),
-        situation(a_drained_node, Trouble.NODE_CORDONED, "Whoever cordoned", "quick"),
+        situation(reserved_for_the_one_before, ProblemCode.WRONG_UID, "set annotation reserve.dra/reserved-for-uid"),
+        situation(force_with_a_wrong_uid, ProblemCode.FORCE_IGNORED, "take the annotation off", "controller"),
+        situation(force_against_a_pod, ProblemCode.FORCE_BLOCKED, "a of no controller", "controller"),
+        situation(a_pod_off_the_allocation, ProblemCode.OFF_ALLOCATION, "create it anew"),
+        situation(a_deployments_pod_off_the_allocation, ProblemCode.OFF_ALLOCATION, another_pod),
+        situation(a_jobs_pod_off_the_allocation, ProblemCode.OFF_ALLOCATION, "past its backoffLimit"),
+        situation(a_pod_without_its_allocation, ProblemCode.ALLOCATION_LOST, "no controller"),
+        situation(a_device_given_twice, ProblemCode.HELD_TWICE, "decide which claim keeps the device", "controller"),
+        situation(a_gate_that_nobody_opens, ProblemCode.GATED, running, "quick"),
+        situation(a_drained_node, ProblemCode.NODE_CORDONED, "Whoever cordoned", "quick"),
         situation(a_cordoned_node, ADVICE, "whoever cordoned it", "quick"),
         situation(a_tainted_node, ADVICE, "a toleration in its template"),
         situation(a_label_that_no_node_has, ADVICE, "correct the node selector"),
-        situation(a_device_in_dead_hands, Trouble.NOT_FREED, running),
-        situation(a_device_kept_by_others, Trouble.KEPT_BY_OTHERS, "two pods share a device"),
-        situation(allocated_on_a_cordoned_node, Trouble.NODE_CORDONED, "Whoever cordoned"),
-        situation(bound_to_a_silent_node, Trouble.NODE_NOT_READY, "bring node"),
-        situation(bound_and_not_listed, Trouble.UNLISTED, "start our controller"),
+        situation(a_device_in_dead_hands, ProblemCode.NOT_FREED, running),
+        situation(a_device_kept_by_others, ProblemCode.KEPT_BY_OTHERS, "two pods share a device"),
+        situation(allocated_on_a_cordoned_node, ProblemCode.NODE_CORDONED, "Whoever cordoned"),
+        situation(bound_to_a_silent_node, ProblemCode.NODE_NOT_READY, "bring node"),
+        situation(bound_and_not_listed, ProblemCode.UNLISTED, "start our controller"),
     ],
 )
 async def test_the_cause_is_named_and_what_is_pasted_repairs_it_and_harms_nothing(
@@ -468,7 +475,7 @@ async def test_the_cause_is_named_and_what_is_pasted_repairs_it_and_harms_nothin
     if told["next"]:
         commands.setdefault(told["next"], told["kind"])
     for command, about in commands.items():
-        if not changing(command):
+        if not changing_commands(command):
             continue  # it looks, or waits for what somebody else is to do
         await plugin_of_kubectl.run(target.admin, command)
         after = await _state(namespace)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dra.local.http import serving
-from dra.local.server import ApiServer
+from localplane.https_server import serve_https
+from localplane.server import ApiServer
 from tests.scenarios import api as kubernetes
 from tests.scenarios import objects
 from tests.scenarios.namespaces import Namespace
@@ -14,7 +14,7 @@ from tests.scenarios.resources import CLAIMS, NAMESPACES
 
 async def test_claims_are_gone_at_once_and_whatever_finalizers_they_have(tmp_path: Path) -> None:
     async with (
-        serving(ApiServer().handle, folder=tmp_path) as endpoint,  # nobody there who deletes what a namespace has
+        serve_https(ApiServer().handle, folder=tmp_path) as endpoint,  # nobody there who deletes what a namespace has
         kubernetes.connect(endpoint.kubeconfig) as api,
     ):
         namespace = Namespace(api, "ends")

@@ -11,11 +11,11 @@ from typing import Any, Final
 
 import pytest
 
-from dra.local.http import Endpoint, serving
-from dra.local.plane.options import Options
-from dra.local.plane.plane import Plane
-from dra.local.plane.roster import SCHEDULER
-from dra.local.schemas.structures import Dialect
+from localplane.https_server import ServerEndpoint, serve_https
+from localplane.plane.components import SCHEDULER
+from localplane.plane.local_plane import LocalPlane
+from localplane.plane.options import PlaneOptions
+from localplane.schemas.builtin_schemas import Dialect
 from tests.cluster import binaries
 from tests.cluster.kubectl import kubectl
 from tests.cluster.ports import LOOPBACK, free
@@ -32,10 +32,10 @@ JSON: Final = "--output=json"
 
 
 @asynccontextmanager
-async def plane_without_scheduler(folder: Path) -> AsyncIterator[Endpoint]:
-    plane = Plane(Options(api=Dialect.STOCK, nodes=2, devices=1))
+async def plane_without_scheduler(folder: Path) -> AsyncIterator[ServerEndpoint]:
+    plane = LocalPlane(PlaneOptions(api=Dialect.STOCK, nodes=2, devices=1))
     plane.remove(SCHEDULER)
-    async with serving(plane.handle, folder=folder) as endpoint, asyncio.TaskGroup() as group:
+    async with serve_https(plane.handle, folder=folder) as endpoint, asyncio.TaskGroup() as group:
         running = group.create_task(plane.run())
         await plane.ready()
         yield endpoint

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import pytest
 
-from controller.workloads import RETRY
-from dra.kube.discovery import UNKNOWN_FOR
+from controller.workload_informers import RETRY
+from dra.kube.discovery import NEGATIVE_CACHE_SECONDS
 from tests.scenarios import objects, steps
 from tests.scenarios.claims import allocated, entries, listed
 from tests.scenarios.eventually import eventually, steadily
@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.modes(Mode.REPLACE), pytest.mark.usefixtures("controll
 
 HEALED_WITHIN = 10.0
 
-KIND_FOUND_WITHIN = UNKNOWN_FOR + sum(RETRY) + 5.0
+KIND_FOUND_WITHIN = NEGATIVE_CACHE_SECONDS + sum(RETRY) + 5.0
 """Seconds: that there is no such kind is believed for a while, since anybody may name any."""
 
 

@@ -13,7 +13,7 @@ from itertools import pairwise
 
 import pytest
 
-from dra.engine.claims.gates import AT_ONCE
+from dra.engine.claims.scheduling_gates import UNGATE_BATCH
 from tests.scenarios import installation, objects
 from tests.scenarios.api import Json
 from tests.scenarios.claims import allocated, condition, listed, started
@@ -35,7 +35,7 @@ RELEASED_WITHIN = 5.0
 LISTED_WITHIN = (1.5, 2.5, 5.0, 10.0)
 """Seconds, of which the metric has buckets: the first one that the API server leaves time for counts."""
 
-WRITES_BEFORE_LISTED = 2 * AT_ONCE
+WRITES_BEFORE_LISTED = 2 * UNGATE_BATCH
 """Writes one after the other that a pod may wait for: the pods of one plan leave their gates between two decisions."""
 
 PROBE_EVERY = 0.25

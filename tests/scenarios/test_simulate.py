@@ -22,7 +22,7 @@ import pytest
 from dra.cli.kubectl.reading import bundle
 from dra.cli.kubectl.simulate.playing import play
 from dra.cli.kubectl.simulate.wishes import Wishes, read
-from dra.engine.explain.snapshot import Snapshot
+from dra.engine.diagnosis.snapshot import Snapshot
 from dra.model.claims import ResourceClaim
 from tests.cluster import fake_nodes
 from tests.scenarios import namespaces, objects, plugin_of_kubectl, steps

@@ -1,6 +1,6 @@
 """The whole system in one process on virtual time: API server, controller, scheduler, nodes, users, faults.
 
-Nothing here is a model of ours: the server is `dra.local.server`, the controller `controller.application`, scheduler,
+Nothing here is a model of ours: the server is `localplane.server`, the controller `controller.application`, scheduler,
 kubelets and workload controllers those of the local plane, and whoever talks to the server does so through
 `dra.kube.client`, like anybody else. What is modelled is bad luck. One seed decides on all of it beforehand, as a list
 of decisions (`scenario`, `decisions`): who arrives when, which requests fail how, who crashes before or after which

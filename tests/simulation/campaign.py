@@ -7,24 +7,24 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from tests.simulation.play import play
-from tests.simulation.scenario import scenario
+from tests.simulation.runner import run_scenario
+from tests.simulation.scenario import draw_scenario
 
 CHUNK = 8
 """Seeds that a worker takes at a time."""
 
-ENOUGH = 500
+MIN_SEEDS_TO_JUDGE = 500
 """Seeds from which on a campaign is judged by the decisions that had an effect."""
 
-RARE = 0.01
+RARE_SHARE = 0.01
 """A kind of decision that has an effect in fewer seeds than this part of them is rare: it would find nothing."""
 
-DRAWN = 400
+SAMPLED_SEEDS = 400
 """Seeds that are drawn, not played, to know all kinds of decisions."""
 
 
 @dataclass(slots=True)
-class Figures:
+class CampaignResult:
     """What a campaign has come to."""
 
     seeds: int = 0
@@ -39,9 +39,9 @@ class Figures:
     @property
     def rare(self) -> tuple[str, ...]:
         """Return the kinds of decisions that hardly any seed has; none of a campaign that is too short to tell."""
-        if self.seeds < ENOUGH:
+        if self.seeds < MIN_SEEDS_TO_JUDGE:
             return ()
-        return tuple(kind for kind in kinds() if self.within[kind] < RARE * self.seeds)
+        return tuple(kind for kind in operation_kinds() if self.within[kind] < RARE_SHARE * self.seeds)
 
     def __str__(self) -> str:
         made = ", ".join(f"{kind} {count}" for kind, count in sorted(self.within.items()))
@@ -59,7 +59,7 @@ class Figures:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class SeedReport:
     """What a worker tells of one seed."""
 
     seed: int
@@ -70,15 +70,15 @@ class Report:
     made: Counter[str]
 
 
-def kinds() -> tuple[str, ...]:
+def operation_kinds() -> tuple[str, ...]:
     """Return the kinds of decisions that seeds draw."""
-    return tuple(sorted({decision.kind for seed in range(DRAWN) for decision in scenario(seed).decisions}))
+    return tuple(sorted({decision.kind for seed in range(SAMPLED_SEEDS) for decision in draw_scenario(seed).decisions}))
 
 
-def run(seeds: Iterable[int], *, jobs: int = 0, until_violations: int = 0) -> Figures:
+def run_campaign(seeds: Iterable[int], *, jobs: int = 0, until_violations: int = 0) -> CampaignResult:
     """Play the seeds; ends early after so many violations, if that is not 0."""
     began = time.monotonic()
-    figures = Figures()
+    figures = CampaignResult()
     chunk = 1 if until_violations else CHUNK  # a worker tells nothing before the end of its chunk
     for report in _reports(seeds, jobs or os.cpu_count() or 1, chunk=chunk):
         figures.seeds += 1
@@ -94,16 +94,16 @@ def run(seeds: Iterable[int], *, jobs: int = 0, until_violations: int = 0) -> Fi
     return figures
 
 
-def _reports(seeds: Iterable[int], jobs: int, *, chunk: int) -> Iterator[Report]:
+def _reports(seeds: Iterable[int], jobs: int, *, chunk: int) -> Iterator[SeedReport]:
     if jobs == 1:
-        yield from map(one, seeds)
+        yield from map(run_seed, seeds)
         return
     # A forked worker has all modules already, and the hash seed of its parent.
     with multiprocessing.get_context("fork").Pool(jobs) as pool:
-        yield from pool.imap_unordered(one, seeds, chunksize=chunk)
+        yield from pool.imap_unordered(run_seed, seeds, chunksize=chunk)
 
 
-def one(seed: int) -> Report:
+def run_seed(seed: int) -> SeedReport:
     """Play one seed."""
-    outcome = play(scenario(seed))
-    return Report(seed, outcome.violation, outcome.steps, outcome.seconds, outcome.faults, outcome.made)
+    outcome = run_scenario(draw_scenario(seed))
+    return SeedReport(seed, outcome.violation, outcome.steps, outcome.seconds, outcome.faults, outcome.made)

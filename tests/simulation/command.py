@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from tests.seeds import FIRST, first_seed
 from tests.simulation import campaign, mutations
-from tests.simulation.play import Outcome, play
-from tests.simulation.scenario import Scenario, scenario
-from tests.simulation.shrink import shrunk
+from tests.simulation.runner import RunResult, run_scenario
+from tests.simulation.scenario import Scenario, draw_scenario
+from tests.simulation.shrink import shrink_scenario
 
 
 def run(arguments: Sequence[str] | None = None) -> None:
@@ -19,26 +19,28 @@ def run(arguments: Sequence[str] | None = None) -> None:
     if asked.seed is None:
         first = first_seed() if asked.first is None else asked.first
         print(f"from seed {first}; again: {FIRST}={first} make simulate ARGS='--seeds {asked.seeds}'", flush=True)
-        figures = campaign.run(range(first, first + asked.seeds), jobs=asked.jobs, until_violations=asked.until)
+        figures = campaign.run_campaign(
+            range(first, first + asked.seeds), jobs=asked.jobs, until_violations=asked.until
+        )
         print(figures, flush=True)
         for seed in sorted(figures.violations)[: asked.shown]:
-            print("\n" + explained(seed, extra=_extra(asked)))
+            print("\n" + explain_failure(seed, extra=_mutation_argument(asked)))
         sys.exit(bool(figures.violations or figures.rare))
     if asked.only is not None:
         numbers = tuple(map(int, filter(None, asked.only.split(","))))
-        drawn = scenario(asked.seed).only(numbers)
-        sys.exit(_tell(drawn, play(drawn)))
-    outcome = play(scenario(asked.seed))
+        drawn = draw_scenario(asked.seed).only(numbers)
+        sys.exit(_print_result(drawn, run_scenario(drawn)))
+    outcome = run_scenario(draw_scenario(asked.seed))
     if outcome.violation and not asked.whole:
-        print(explained(asked.seed, extra=_extra(asked)))
+        print(explain_failure(asked.seed, extra=_mutation_argument(asked)))
         sys.exit(1)
-    sys.exit(_tell(scenario(asked.seed), outcome))
+    sys.exit(_print_result(draw_scenario(asked.seed), outcome))
 
 
-def explained(seed: int, *, extra: str = "") -> str:
+def explain_failure(seed: int, *, extra: str = "") -> str:
     """Return the shortest history by which a seed fails, and how to see it again."""
-    whole = scenario(seed)
-    numbers, outcome = shrunk(whole)
+    whole = draw_scenario(seed)
+    numbers, outcome = shrink_scenario(whole)
     short = whole.only(numbers)
     kept = ",".join(map(str, numbers))
     return "\n".join(
@@ -55,7 +57,7 @@ def explained(seed: int, *, extra: str = "") -> str:
     )
 
 
-def _tell(drawn: Scenario, outcome: Outcome) -> bool:
+def _print_result(drawn: Scenario, outcome: RunResult) -> bool:
     print(drawn)
     print("what was written:")
     print(outcome.chronicle)
@@ -66,7 +68,7 @@ def _tell(drawn: Scenario, outcome: Outcome) -> bool:
     return bool(outcome.violation)
 
 
-def _extra(asked: argparse.Namespace) -> str:
+def _mutation_argument(asked: argparse.Namespace) -> str:
     return f" --mutation {asked.mutation}" if asked.mutation else ""
 
 

@@ -8,40 +8,40 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
-from controller.confirmation import Confirmation
+from controller.claim_writer import ClaimWriter
+from controller.deallocation_check import DeallocationCheck
 from controller.leadership import Leadership
-from controller.writer import Writer
-from dra.engine import consumers, vanishing
+from dra.engine.claims import consumers, vanished_pods
 from dra.engine.claims.view import ClaimView
 from dra.engine.instants import NEVER
 from dra.kube.client import Client
 from tests.dra.engine.simulation import mutations as engine
 
-Put: TypeAlias = Callable[[Any, str, Any], None]
+SetAttribute: TypeAlias = Callable[[Any, str, Any], None]
 """``setattr``, or a monkeypatch's that is undone after the test."""
 
-Mutation: TypeAlias = Callable[[Put], None]
+Mutation: TypeAlias = Callable[[SetAttribute], None]
 
 
-class _Patching:
+class _MonkeyPatch:
     """What the engine's mutations take for pytest's."""
 
-    def __init__(self, put: Put) -> None:
+    def __init__(self, put: SetAttribute) -> None:
         self.setattr = put
 
 
-def of_engine(mutation: Callable[[Any], None]) -> Mutation:
+def from_engine(mutation: Callable[[Any], None]) -> Mutation:
     """Return a mutation of the engine's own simulation as one of ours."""
 
-    def mutate(put: Put) -> None:
-        mutation(_Patching(put))
+    def mutate(put: SetAttribute) -> None:
+        mutation(_MonkeyPatch(put))
 
     mutate.__name__ = mutation.__name__
     mutate.__doc__ = mutation.__doc__
     return mutate
 
 
-def prune_unstarted_pods(put: Put) -> None:
+def prune_unstarted_pods(put: SetAttribute) -> None:
     """Take a bound pod for one that has started: its entry goes before its kubelet has looked."""
     known = consumers.stage_of
 
@@ -51,22 +51,22 @@ def prune_unstarted_pods(put: Put) -> None:
     put(consumers, "stage_of", stage_of)
 
 
-def release_while_pods_use_it(put: Put) -> None:
+def release_while_pods_use_it(put: SetAttribute) -> None:
     """Release and deallocate as soon as the workload is over, whoever still runs."""
     put(ClaimView, "unfinished", property(lambda _: 0))
     put(ClaimView, "consuming", property(lambda _: 0))
 
 
-def trust_the_watch(put: Put) -> None:
+def trust_the_watch(put: SetAttribute) -> None:
     """Take a claim back without looking live whether a pod is bound or about to be."""
 
     async def ask(*_: object) -> None:
         return
 
-    put(Confirmation, "ask", ask)
+    put(DeallocationCheck, "ask", ask)
 
 
-def write_whatever_the_version(put: Put) -> None:
+def write_whatever_the_version(put: SetAttribute) -> None:
     """Decide on one version of a claim and write on another."""
     known = Client.merge_patch
 
@@ -77,31 +77,31 @@ def write_whatever_the_version(put: Put) -> None:
     put(Client, "merge_patch", merge_patch)
 
 
-def forget_lost_answers(put: Put) -> None:
+def forget_lost_answers(put: SetAttribute) -> None:
     """Take a write whose answer was lost for one that never happened."""
 
     async def outcome(*_: object) -> None:
         return None
 
-    put(Writer, "_outcome", outcome)
+    put(ClaimWriter, "_outcome", outcome)
 
 
-def succeed_without_a_pause(put: Put) -> None:
+def succeed_without_a_pause(put: SetAttribute) -> None:
     """Let a new leader take claims back while writes of the one before may still arrive."""
     put(Leadership, "quiet_until", lambda _: -NEVER)
 
 
-def free_under_vanished_pods(put: Put) -> None:
+def free_under_vanished_pods(put: SetAttribute) -> None:
     """Take a pod that was deleted by force for one whose containers have ended."""
 
     def running(*_: object, **__: object) -> tuple[()]:
         return ()
 
-    put(vanishing, "running", running)
+    put(vanished_pods, "running", running)
 
 
 MUTATIONS: Final[tuple[Mutation, ...]] = (
-    *map(of_engine, engine.MUTATIONS),
+    *map(from_engine, engine.MUTATIONS),
     prune_unstarted_pods,
     release_while_pods_use_it,
     trust_the_watch,

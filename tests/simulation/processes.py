@@ -1,6 +1,6 @@
 """Who talks to the server: processes that die between any two writes, and come back without their memory.
 
-What a dead process has sent may still arrive (`dra.local.faults`); what it would send no more does not.
+What a dead process has sent may still arrive (`localplane.fault_injection`); what it would send no more does not.
 """
 
 import asyncio
@@ -9,30 +9,30 @@ from typing import TypeAlias
 
 from dra.kube.errors import Unreachable
 from dra.kube.transport import Request, Response, Transport
-from dra.local.faults import Faults, Unreliable
-from dra.local.server import Handler, Watch
-from dra.local.transport import LocalTransport
+from localplane.fault_injection import FaultInjector, FaultyHandler
+from localplane.server import RequestHandler, WatchResponse
+from localplane.transport import LocalTransport
 
-Start: TypeAlias = Callable[[Transport], Awaitable[object]]
+StartComponent: TypeAlias = Callable[[Transport], Awaitable[object]]
 
 
-class Mortal:
+class ProcessConnection:
     """A `Handler` that is of no use any more once its process is dead."""
 
-    def __init__(self, server: Handler) -> None:
+    def __init__(self, server: RequestHandler) -> None:
         self.dead = False
         self._server = server
 
-    async def handle(self, request: Request) -> Response | Watch:
+    async def handle(self, request: Request) -> Response | WatchResponse:
         if self.dead:
             raise Unreachable(request.path, "the process is dead", ambiguous=False)
         return await self._server.handle(request)
 
 
-class Process:
+class SimulatedProcess:
     """One component: each of its lives has its own connection."""
 
-    def __init__(self, name: str, start: Start, *, server: Handler, faults: Faults) -> None:
+    def __init__(self, name: str, start: StartComponent, *, server: RequestHandler, faults: FaultInjector) -> None:
         self.name = name
         self.lives = 0
         self.failure: BaseException | None = None
@@ -40,7 +40,7 @@ class Process:
         self._start = start
         self._server = server
         self._faults = faults
-        self._line: Mortal | None = None
+        self._line: ProcessConnection | None = None
         self._task: asyncio.Task[object] | None = None
         self._again: asyncio.TimerHandle | None = None
 
@@ -56,7 +56,7 @@ class Process:
         if self._task is not None:
             return
         self.lives += 1
-        self._line = Mortal(Unreliable(self._server, self._faults, component=self.name))
+        self._line = ProcessConnection(FaultyHandler(self._server, self._faults, component=self.name))
         transport = LocalTransport(self._line)
 
         async def live() -> object:

@@ -9,24 +9,24 @@ from typing import Final
 
 import msgspec
 
-from dra.local.faults import Fault, Rule
-from tests.simulation.decisions import (
+from localplane.fault_injection import Fault, FaultRule
+from tests.simulation.disruptions import Disruptions
+from tests.simulation.list_limits import DEFAULT_LIST_SIZE
+from tests.simulation.operations import (
+    CrashSandbox,
     CreateClaim,
     CreateJob,
     CreatePods,
-    Death,
-    Decision,
+    DisturbNode,
     EndClaim,
     EndJob,
     EndPod,
-    EndPodOf,
-    Misfortune,
-    NodeIs,
-    SandboxIsLost,
+    EndPodOfJob,
+    InjectFault,
+    KillProcess,
+    Operation,
 )
-from tests.simulation.limits import USUAL
-from tests.simulation.upheavals import Upheavals
-from tests.simulation.world import Beginning
+from tests.simulation.simulated_cluster import InitialState
 
 ARRIVALS: Final = 40.0
 """Seconds within which claims, Jobs and pods come."""
@@ -49,8 +49,8 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
     """A history before it happens."""
 
     seed: int
-    beginning: Beginning
-    decisions: tuple[Decision, ...]
+    beginning: InitialState
+    decisions: tuple[Operation, ...]
     until: float
     """When the last decision has had its effect."""
 
@@ -62,24 +62,24 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
         return "\n".join((str(self.beginning), *map(str, sorted(self.decisions, key=lambda d: d.at))))
 
 
-def scenario(seed: int) -> Scenario:
+def draw_scenario(seed: int) -> Scenario:
     """Return what the seed stands for."""
-    return _Draft(Random(seed), Upheavals(seed)).scenario(seed)
+    return _ScenarioDraft(Random(seed), Disruptions(seed)).scenario(seed)
 
 
-class _Draft:
-    def __init__(self, chance: Random, upheavals: Upheavals) -> None:
+class _ScenarioDraft:
+    def __init__(self, chance: Random, upheavals: Disruptions) -> None:
         self._chance = chance
         self._upheavals = upheavals
-        self._decisions: list[Decision] = []
+        self._decisions: list[Operation] = []
         replicas = 2 if self._maybe(0.15) else 1
-        self._beginning = Beginning(
+        self._beginning = InitialState(
             kep=self._maybe(0.4),
             devices=chance.choice(_DEVICES),
             namespaces=("ml", "web") if self._maybe(0.2) else ("ml",),
             replicas=replicas,
             release_finished=self._maybe(0.9),
-            lists=chance.choice((USUAL, (7, 2), (6, 2), (5, 1))),
+            lists=chance.choice((DEFAULT_LIST_SIZE, (7, 2), (6, 2), (5, 1))),
             by_label=upheavals.by_label,
         )
         self._controllers = "controller*"
@@ -89,11 +89,11 @@ class _Draft:
     def scenario(self, seed: int) -> Scenario:
         claims = self._claims()
         self._workloads(claims)
-        self._endings(claims)
+        self._draw_deletions(claims)
         if self._maybe(0.85):
-            self._misfortunes()
+            self._draw_faults()
         if self._maybe(0.5):
-            self._deaths()
+            self._draw_kills()
         if self._maybe(0.5):
             self._nodes()
         self._add(*self._upheavals.decisions(self._beginning.nodes, self._pods))
@@ -107,7 +107,7 @@ class _Draft:
     def _when(self, since: float, until: float) -> float:
         return round(self._chance.uniform(since, until), 2)
 
-    def _add(self, *decisions: Decision) -> None:
+    def _add(self, *decisions: Operation) -> None:
         self._decisions.extend(decisions)
 
     def _claims(self) -> list[tuple[str, str, str]]:
@@ -172,7 +172,7 @@ class _Draft:
         for _ in range(2):
             if self._maybe(0.3):
                 self._add(
-                    EndPodOf(
+                    EndPodOfJob(
                         at=self._when(at, LONG),
                         namespace=namespace,
                         job=name,
@@ -185,7 +185,7 @@ class _Draft:
             at=at, namespace=namespace, name=name, pods=pods, claims=wanted, gated=self._maybe(0.5), seconds=seconds
         )
 
-    def _endings(self, claims: list[tuple[str, str, str]]) -> None:
+    def _draw_deletions(self, claims: list[tuple[str, str, str]]) -> None:
         for namespace, name in self._pods:
             if self._maybe(0.3):
                 how = self._chance.choice(("deleted", "deleted", "forced", "let go"))
@@ -212,8 +212,8 @@ class _Draft:
                 how = self._chance.choice(("forced", "shared"))
                 self._add(EndClaim(at=self._when(5.0, LONG), namespace=namespace, name=name, how=how))
 
-    def _misfortunes(self) -> None:
-        kinds = [kind for kind in _MISFORTUNES if self._maybe(0.6)] or [_MISFORTUNES[0]]
+    def _draw_faults(self) -> None:
+        kinds = [kind for kind in _FAULT_RULES if self._maybe(0.6)] or [_FAULT_RULES[0]]
         slow = 0.0
         for _ in range(self._chance.randint(1, 10)):
             kind = self._chance.choice(kinds)
@@ -227,40 +227,40 @@ class _Draft:
                 rule = msgspec.structs.replace(rule, seconds=seconds)
             elif rule.fault in {Fault.ERROR, Fault.LOST, Fault.CRASH}:
                 rule = msgspec.structs.replace(rule, after=self._maybe(0.5))
-            self._add(Misfortune(at=self._when(0.0, LONG), rule=rule))
+            self._add(InjectFault(at=self._when(0.0, LONG), rule=rule))
 
-    def _deaths(self) -> None:
+    def _draw_kills(self) -> None:
         for _ in range(self._chance.randint(1, 3)):
             component = self._chance.choice(("controller", "controller", "scheduler", "nodes", "workloads"))
             seconds = self._when(0.5, 20.0)
-            self._add(Death(at=self._when(0.0, LONG), component=component, seconds=seconds))
+            self._add(KillProcess(at=self._when(0.0, LONG), component=component, seconds=seconds))
 
     def _nodes(self) -> None:
         for _ in range(self._chance.randint(1, 4)):
             if self._pods and self._maybe(0.3):
                 namespace, name = self._chance.choice(self._pods)
-                self._add(SandboxIsLost(at=self._when(1.0, LONG), namespace=namespace, name=name))
+                self._add(CrashSandbox(at=self._when(1.0, LONG), namespace=namespace, name=name))
                 continue
             how = self._chance.choice(("lost", "booted", "cordoned"))
             seconds = 0.0 if how == "booted" else self._chance.choice((5.0, 50.0, 90.0))
             name = self._chance.choice(self._beginning.nodes)
-            self._add(NodeIs(at=self._when(1.0, LONG), name=name, how=how, seconds=seconds))
+            self._add(DisturbNode(at=self._when(1.0, LONG), name=name, how=how, seconds=seconds))
 
 
-_MISFORTUNES: Final = (
-    Rule(fault=Fault.DELAY, verb="patch", resource=f"{_CLAIM}*", times=2),
-    Rule(fault=Fault.DELAY, verb="create", resource="pods/binding", times=1),
-    Rule(fault=Fault.DELAY, verb="watch", resource="pods", times=2),
-    Rule(fault=Fault.DELAY, verb="watch", resource=_CLAIM, times=2),
-    Rule(fault=Fault.CONFLICT, verb="patch", resource=f"{_CLAIM}*", times=2),
-    Rule(fault=Fault.BUSY, verb="patch", times=3),
-    Rule(fault=Fault.ERROR, verb="patch", times=2),
-    Rule(fault=Fault.LOST, verb="patch", times=2),
-    Rule(fault=Fault.REFUSED, times=5),
-    Rule(fault=Fault.CRASH, verb="patch", times=1),
-    Rule(fault=Fault.CRASH, verb="create", times=1),
-    Rule(fault=Fault.EXPIRED, verb="watch", times=1),
-    Rule(fault=Fault.END, verb="watch", times=1),
-    Rule(fault=Fault.BREAK, verb="watch", times=1),
-    Rule(fault=Fault.SILENCE, verb="watch", times=1),
+_FAULT_RULES: Final = (
+    FaultRule(fault=Fault.DELAY, verb="patch", resource=f"{_CLAIM}*", times=2),
+    FaultRule(fault=Fault.DELAY, verb="create", resource="pods/binding", times=1),
+    FaultRule(fault=Fault.DELAY, verb="watch", resource="pods", times=2),
+    FaultRule(fault=Fault.DELAY, verb="watch", resource=_CLAIM, times=2),
+    FaultRule(fault=Fault.CONFLICT, verb="patch", resource=f"{_CLAIM}*", times=2),
+    FaultRule(fault=Fault.BUSY, verb="patch", times=3),
+    FaultRule(fault=Fault.ERROR, verb="patch", times=2),
+    FaultRule(fault=Fault.LOST, verb="patch", times=2),
+    FaultRule(fault=Fault.REFUSED, times=5),
+    FaultRule(fault=Fault.CRASH, verb="patch", times=1),
+    FaultRule(fault=Fault.CRASH, verb="create", times=1),
+    FaultRule(fault=Fault.EXPIRED, verb="watch", times=1),
+    FaultRule(fault=Fault.END, verb="watch", times=1),
+    FaultRule(fault=Fault.BREAK, verb="watch", times=1),
+    FaultRule(fault=Fault.SILENCE, verb="watch", times=1),
 )

@@ -2,14 +2,16 @@
 
 from collections.abc import Callable
 
-from tests.simulation.play import Outcome, play
+from tests.simulation.runner import RunResult, run_scenario
 from tests.simulation.scenario import Scenario
 
 RUNS = 400
 """Plays that are spent on it at most."""
 
 
-def shrunk(scenario: Scenario, *, player: Callable[[Scenario], Outcome] = play) -> tuple[tuple[int, ...], Outcome]:
+def shrink_scenario(
+    scenario: Scenario, *, player: Callable[[Scenario], RunResult] = run_scenario
+) -> tuple[tuple[int, ...], RunResult]:
     """Return the numbers of the decisions that are needed to fail, and what comes of them alone."""
     numbers = tuple(range(len(scenario.decisions)))
     outcome = player(scenario)

@@ -20,14 +20,14 @@ from pydantic import Field, model_validator
 from dra.api.parameters.opaque import Parameters
 
 
-class BindPolicy(StrEnum):
+class CpuBindPolicy(StrEnum):
     """How CPUs lie on cores."""
 
     FULL_PCPUS = "FullPCPUs"
     SPREAD_BY_PCPUS = "SpreadByPCPUs"
 
 
-class Exclusivity(StrEnum):
+class CpuExclusivePolicy(StrEnum):
     """What claims with the same wish do not share, where there is room."""
 
     NONE = "None"
@@ -35,7 +35,7 @@ class Exclusivity(StrEnum):
     NUMA_NODE_LEVEL = "NUMANodeLevel"
 
 
-class Strategy(StrEnum):
+class NumaAllocateStrategy(StrEnum):
     """Which of several places that fit."""
 
     MOST_ALLOCATED = "MostAllocated"
@@ -45,12 +45,12 @@ class Strategy(StrEnum):
 class CpuConfig(Parameters):
     """Opaque parameters for ``cpu.reserve.dra``."""
 
-    required_bind_policy: BindPolicy | None = Field(default=None, alias="requiredCPUBindPolicy")
-    preferred_bind_policy: BindPolicy | None = Field(default=None, alias="preferredCPUBindPolicy")
+    required_bind_policy: CpuBindPolicy | None = Field(default=None, alias="requiredCPUBindPolicy")
+    preferred_bind_policy: CpuBindPolicy | None = Field(default=None, alias="preferredCPUBindPolicy")
     """Neither: FullPCPUs is preferred."""
 
-    exclusivity: Exclusivity = Field(default=Exclusivity.NONE, alias="preferredCPUExclusivePolicy")
-    strategy: Strategy = Strategy.MOST_ALLOCATED
+    exclusivity: CpuExclusivePolicy = Field(default=CpuExclusivePolicy.NONE, alias="preferredCPUExclusivePolicy")
+    strategy: NumaAllocateStrategy = NumaAllocateStrategy.MOST_ALLOCATED
 
     @model_validator(mode="after")
     def _one_policy(self) -> Self:
@@ -59,6 +59,6 @@ class CpuConfig(Parameters):
         return self
 
     @property
-    def bind_policy(self) -> BindPolicy:
+    def bind_policy(self) -> CpuBindPolicy:
         """The policy, required or preferred."""
-        return self.required_bind_policy or self.preferred_bind_policy or BindPolicy.FULL_PCPUS
+        return self.required_bind_policy or self.preferred_bind_policy or CpuBindPolicy.FULL_PCPUS

@@ -26,7 +26,7 @@ Quantity = Annotated[
 """A positive number of bytes, as Kubernetes writes it."""
 
 
-class TimeSlice(StrEnum):
+class TimeSliceInterval(StrEnum):
     """How long a process has the GPU for itself."""
 
     DEFAULT = "Default"
@@ -35,7 +35,7 @@ class TimeSlice(StrEnum):
     LONG = "Long"
 
 
-def _strategy(value: object) -> object:
+def _refuse_mps(value: object) -> object:
     if value == "MPS":
         raise ValueError(
             "MPS is not done by this driver, it needs a control daemon for each claim; "
@@ -44,7 +44,7 @@ def _strategy(value: object) -> object:
     return value
 
 
-class Strategy(StrEnum):
+class GpuSharingStrategy(StrEnum):
     """How processes share a GPU."""
 
     TIME_SLICING = "TimeSlicing"
@@ -53,18 +53,18 @@ class Strategy(StrEnum):
 class TimeSlicingConfig(Parameters):
     """Of strategy ``TimeSlicing``."""
 
-    interval: TimeSlice = TimeSlice.DEFAULT
+    interval: TimeSliceInterval = TimeSliceInterval.DEFAULT
 
 
-class Enforcement(StrEnum):
+class MemoryLimitEnforcement(StrEnum):
     """Who sees to it that a limit is kept."""
 
     ADVISORY = "Advisory"
     """The containers themselves, which are told (``GPU_DEVICE_<minor>_MEMORY_LIMIT``)."""
 
 
-def _enforcement(value: object) -> object:
-    if value != Enforcement.ADVISORY:
+def _require_advisory(value: object) -> object:
+    if value != MemoryLimitEnforcement.ADVISORY:
         raise ValueError(
             "nothing enforces a memory limit without MPS; write Advisory if telling the containers is enough, "
             "or take the limit away"
@@ -76,13 +76,15 @@ class MemoryLimit(Parameters):
     """How much memory of each GPU the containers of a claim are to use."""
 
     limit: Quantity
-    enforcement: Annotated[Enforcement | None, BeforeValidator(_enforcement), Field(validate_default=True)] = None
+    enforcement: Annotated[
+        MemoryLimitEnforcement | None, BeforeValidator(_require_advisory), Field(validate_default=True)
+    ] = None
 
 
-class Sharing(Parameters):
+class GpuSharing(Parameters):
     """How the processes on a GPU share it."""
 
-    strategy: Annotated[Strategy, BeforeValidator(_strategy)] = Strategy.TIME_SLICING
+    strategy: Annotated[GpuSharingStrategy, BeforeValidator(_refuse_mps)] = GpuSharingStrategy.TIME_SLICING
     time_slicing_config: TimeSlicingConfig = TimeSlicingConfig()
     memory: MemoryLimit | None = None
 
@@ -90,4 +92,4 @@ class Sharing(Parameters):
 class GpuConfig(Parameters):
     """Opaque parameters for ``gpu.reserve.dra``."""
 
-    sharing: Sharing = Sharing()
+    sharing: GpuSharing = GpuSharing()

@@ -37,42 +37,42 @@ class MalformedParametersError(ValueError):
     """Parameters that cannot be used; the text begins with the path of a field."""
 
 
-def decode(parameters: Mapping[str, Any], kind: type[P]) -> P:
+def decode_parameters(parameters: Mapping[str, Any], kind: type[P]) -> P:
     """Return parameters of a kind, which bears the name of its class. Raises MalformedParametersError."""
     content = dict(parameters)
     version, name = content.pop("apiVersion", None), content.pop("kind", None)
     if version != API_VERSION:
-        raise MalformedParametersError(f"apiVersion: must be {API_VERSION}, not {_shown(version)}")
+        raise MalformedParametersError(f"apiVersion: must be {API_VERSION}, not {_format_value(version)}")
     if name != kind.__name__:
-        raise MalformedParametersError(f"kind: must be {kind.__name__}, not {_shown(name)}")
+        raise MalformedParametersError(f"kind: must be {kind.__name__}, not {_format_value(name)}")
     try:
         # By alias alone: who writes Python's names has read the wrong manual.
         return kind.model_validate(content, by_alias=True, by_name=False)
     except ValidationError as error:
-        raise MalformedParametersError(complaints(error, kind)) from error
+        raise MalformedParametersError(validation_message(error, kind)) from error
 
 
-def complaints(error: ValidationError, model: type[BaseModel], *, root: str | None = None) -> str:
+def validation_message(error: ValidationError, model: type[BaseModel], *, root: str | None = None) -> str:
     """Return what is wrong with a document, each error after the path of its field."""
     start = model.__name__ if root is None else root
     found = []
     for each in error.errors(include_url=False):
         where = each["loc"]
         if each["type"] == "extra_forbidden":
-            known = ", ".join(fields(model, where[:-1]))
+            known = ", ".join(known_fields(model, where[:-1]))
             text = f"unknown field{f'; known are {known}' if known else ''}"
         elif each["type"] == "value_error":
             text = str(each["ctx"]["error"])
         elif each["type"] == "missing":
             text = "required"
         else:
-            text = f"{each['msg'][0].lower()}{each['msg'][1:]}, not {_shown(each['input'])}"
-        path = _path(start, where)
+            text = f"{each['msg'][0].lower()}{each['msg'][1:]}, not {_format_value(each['input'])}"
+        path = _field_path(start, where)
         found.append(f"{path}: {text}" if path else text)
     return "; ".join(found)
 
 
-def fields(model: type[BaseModel], where: Iterable[str | int]) -> list[str]:
+def known_fields(model: type[BaseModel], where: Iterable[str | int]) -> list[str]:
     """Return the names of the fields that can be written at a place of a document."""
     at: Any = model
     for step in where:
@@ -86,16 +86,16 @@ def fields(model: type[BaseModel], where: Iterable[str | int]) -> list[str]:
     return sorted(field.alias or name for name, field in at.model_fields.items())
 
 
-def applies(requests: Collection[str], request: str) -> bool:
+def applies_to_request(requests: Collection[str], request: str) -> bool:
     """Whether an entry for some requests (none: for all) is for a request; ``a`` is for ``a/first``, too."""
     return not requests or request in requests or request.partition("/")[0] in requests
 
 
-def strongest(entries: Iterable[tuple[Collection[str], T]], request: str) -> T | None:
+def last_applicable(entries: Iterable[tuple[Collection[str], T]], request: str) -> T | None:
     """Return what applies to a request, of entries in upstream's order; None if nothing does."""
     found = None
     for requests, value in entries:
-        if applies(requests, request):
+        if applies_to_request(requests, request):
             found = value
     return found
 
@@ -106,12 +106,12 @@ def _without_none(annotation: Any) -> Any:  # noqa: ANN401 - a type as an annota
     return annotation
 
 
-def _path(start: str, where: Iterable[str | int]) -> str:
+def _field_path(start: str, where: Iterable[str | int]) -> str:
     path = start
     for step in where:
         path += f"[{step}]" if isinstance(step, int) else f".{step}" if path else step
     return path
 
 
-def _shown(value: object) -> str:
+def _format_value(value: object) -> str:
     return "nothing" if value is None else repr(value) if isinstance(value, str | int | float) else "an object"

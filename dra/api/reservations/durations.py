@@ -13,9 +13,9 @@ SECOND: Final = 10**9
 
 _UNITS: Final = {"ns": 1, "us": 10**3, "µs": 10**3, "μs": 10**3, "ms": 10**6, "s": SECOND, "m": 60 * SECOND}
 _HOUR: Final = 3600 * SECOND
-_PART: Final = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h)")
-_WHOLE: Final = re.compile(rf"([+-]?)((?:{_PART.pattern})+|0)")
-_LONGEST: Final = 2**63 - 1
+_COMPONENT: Final = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h)")
+_WHOLE: Final = re.compile(rf"([+-]?)((?:{_COMPONENT.pattern})+|0)")
+_MAX_DURATION: Final = 2**63 - 1
 
 
 class MalformedDurationError(ValueError):
@@ -23,22 +23,22 @@ class MalformedDurationError(ValueError):
 
 
 @functools.lru_cache(maxsize=1024)  # a reservation is read for each of its versions, its ttl is the same in all
-def parse(text: str) -> int:
+def parse_duration(text: str) -> int:
     """Return the nanoseconds: ``"1h30m"`` → 5400000000000. Raises MalformedDurationError."""
     match = _WHOLE.fullmatch(text) if len(text) <= 64 else None  # noqa: PLR2004 - no duration is longer in earnest
     if match is None:
         raise MalformedDurationError(f"{text[:64]!r} is no duration; write it as in: 24h, 90m, 1h30m, or 0s")
-    parts = (Fraction(number) * (_UNITS.get(unit) or _HOUR) for number, unit in _PART.findall(text))
+    parts = (Fraction(number) * (_UNITS.get(unit) or _HOUR) for number, unit in _COMPONENT.findall(text))
     total = int(sum(parts)) * (-1 if match[1] == "-" else 1)
-    if abs(total) > _LONGEST:
+    if abs(total) > _MAX_DURATION:
         raise MalformedDurationError(f"{text!r} is longer than any duration can be: 2562047h47m16.854775807s")
     return total
 
 
-def printed(nanoseconds: int) -> str:
+def format_duration(nanoseconds: int) -> str:
     """Return the text that Go prints: ``5400000000000`` → ``"1h30m0s"``, 0 → ``"0s"``."""
     if nanoseconds < 0:
-        return f"-{printed(-nanoseconds)}"
+        return f"-{format_duration(-nanoseconds)}"
     if nanoseconds < SECOND:
         for unit in ("ms", "µs", "ns"):
             if nanoseconds >= _UNITS[unit]:

@@ -30,7 +30,7 @@ from pydantic import (
 )
 from pydantic.alias_generators import to_camel
 
-from dra.api.parameters.opaque import complaints
+from dra.api.parameters.opaque import validation_message
 from dra.api.reservations import durations
 
 GROUP: Final = "scheduling.koordinator.sh"
@@ -44,7 +44,7 @@ class MalformedReservationError(ValueError):
     """An object that is no Reservation; the text names it and the paths of the fields that are wrong."""
 
 
-class _Part(BaseModel):
+class _StrictModel(BaseModel):
     model_config = ConfigDict(
         frozen=True,
         extra="forbid",
@@ -60,19 +60,19 @@ class _Part(BaseModel):
         return {k: v for k, v in given.items() if v is not None} if isinstance(given, Mapping) else given
 
 
-class _Machine(_Part):
+class _LenientModel(_StrictModel):
     """Written by machines: fields that a newer version has are nothing to us."""
 
     model_config = ConfigDict(extra="ignore")
 
 
-def _nanoseconds(given: object) -> object:
+def _parse_duration(given: object) -> object:
     if isinstance(given, int) and not isinstance(given, bool):
         raise ValueError("a number is no duration; write it as in: 24h, 90m, 1h30m, or 0s")  # noqa: TRY004 - pydantic's
-    return durations.parse(given) if isinstance(given, str) else given
+    return durations.parse_duration(given) if isinstance(given, str) else given
 
 
-def _moment(given: object) -> object:
+def _parse_timestamp(given: object) -> object:
     if isinstance(given, str):
         text = given[:64]
         try:
@@ -86,23 +86,25 @@ def _moment(given: object) -> object:
 
 Duration = Annotated[
     StrictInt,
-    BeforeValidator(_nanoseconds),
-    PlainSerializer(durations.printed, return_type=str),
+    BeforeValidator(_parse_duration),
+    PlainSerializer(durations.format_duration, return_type=str),
     WithJsonSchema({"type": "string", "maxLength": 64}),
 ]
 """Nanoseconds; a text in documents."""
 
-Moment = Annotated[
+Timestamp = Annotated[
     datetime,
-    BeforeValidator(_moment),
+    BeforeValidator(_parse_timestamp),
     PlainSerializer(lambda moment: moment.strftime("%Y-%m-%dT%H:%M:%SZ"), return_type=str),
     WithJsonSchema({"type": "string", "format": "date-time"}),
 ]
 
 Quantity = Annotated[StrictStr | StrictInt, WithJsonSchema({"x-kubernetes-int-or-string": True})]
-Quantities = Mapping[StrictStr, Quantity]
+ResourceQuantities = Mapping[StrictStr, Quantity]
 Labels = Mapping[StrictStr, StrictStr]
-Free = Annotated[Mapping[str, Any], WithJsonSchema({"type": "object", "x-kubernetes-preserve-unknown-fields": True})]
+FreeFormObject = Annotated[
+    Mapping[str, Any], WithJsonSchema({"type": "object", "x-kubernetes-preserve-unknown-fields": True})
+]
 
 
 class AllocatePolicy(StrEnum):
@@ -136,7 +138,7 @@ class TaintEffect(StrEnum):
     NO_EXECUTE = "NoExecute"
 
 
-class Phase(StrEnum):
+class ReservationPhase(StrEnum):
     """Where a reservation is in its life."""
 
     PENDING = "Pending"
@@ -147,7 +149,7 @@ class Phase(StrEnum):
     """Known to the schema, never set."""
 
 
-class ObjectReference(_Machine):
+class ObjectReference(_LenientModel):
     """An object; of an owner, what is empty is not compared."""
 
     kind: StrictStr = ""
@@ -159,7 +161,7 @@ class ObjectReference(_Machine):
     field_path: StrictStr = ""
 
 
-class ControllerReference(_Part):
+class ReservationControllerReference(_StrictModel):
     """The workload whose pods these are; it may not exist yet, so neither uid nor apiVersion is needed."""
 
     api_version: StrictStr = ""
@@ -171,7 +173,7 @@ class ControllerReference(_Part):
     namespace: StrictStr = ""
 
 
-class LabelSelectorRequirement(_Part):
+class LabelSelectorRequirement(_StrictModel):
     """``matchExpressions[]``."""
 
     key: StrictStr = ""
@@ -179,53 +181,53 @@ class LabelSelectorRequirement(_Part):
     values: tuple[StrictStr, ...] = ()
 
 
-class LabelSelector(_Part):
+class LabelSelector(_StrictModel):
     """Labels that a pod must have; of all namespaces."""
 
     match_labels: Labels = {}
     match_expressions: Annotated[tuple[LabelSelectorRequirement, ...], Field(json_schema_extra={"maxItems": 64})] = ()
 
 
-class Owner(_Part):
+class ReservationOwner(_StrictModel):
     """One description of pods that may use the reservation: all that it says must hold."""
 
     object: ObjectReference | None = None
-    controller: ControllerReference | None = None
+    controller: ReservationControllerReference | None = None
     label_selector: LabelSelector | None = None
 
 
-class Taint(_Part):
+class ReservationTaint(_StrictModel):
     """Repels pods that do not tolerate it in their reservation affinity."""
 
     key: StrictStr
     value: StrictStr = ""
     effect: TaintEffect
-    time_added: Moment | None = None
+    time_added: Timestamp | None = None
 
     def __str__(self) -> str:
         return f"{{{self.key}: {self.value}}}"
 
 
-class PreAllocationPolicy(_Part):
+class PreAllocationPolicy(_StrictModel):
     """How running pods are taken in."""
 
     mode: PreAllocationMode = PreAllocationMode.DEFAULT
     enable_multiple: StrictBool = False
 
 
-class ReservationSpec(_Part):
+class ReservationSpec(_StrictModel):
     """What is reserved, for whom, until when."""
 
-    template: Free
+    template: FreeFormObject
     """A pod template: its requests are what is reserved, its constraints say where."""
 
-    owners: Annotated[tuple[Owner, ...], Field(json_schema_extra={"minItems": 1, "maxItems": 1024})]
+    owners: Annotated[tuple[ReservationOwner, ...], Field(json_schema_extra={"minItems": 1, "maxItems": 1024})]
     """For whom; one that matches is enough."""
 
     ttl: Duration | None = None
     """How long after its creation it ends; 0s: never. 24h if expires is not given, either."""
 
-    expires: Moment | None = None
+    expires: Timestamp | None = None
     """When it ends; if ttl is given, too, the earlier counts."""
 
     pre_allocation: StrictBool = False
@@ -243,71 +245,73 @@ class ReservationSpec(_Part):
     unschedulable: StrictBool = False
     """Whether new owners are kept away."""
 
-    taints: Annotated[tuple[Taint, ...], Field(json_schema_extra={"maxItems": 64})] = ()
+    taints: Annotated[tuple[ReservationTaint, ...], Field(json_schema_extra={"maxItems": 64})] = ()
 
 
-class Condition(_Machine):
+class ReservationCondition(_LenientModel):
     """``conditions[]``."""
 
     type: StrictStr
     status: StrictStr
     reason: StrictStr = ""
     message: StrictStr = ""
-    last_probe_time: Moment | None = None
-    last_transition_time: Moment | None = None
+    last_probe_time: Timestamp | None = None
+    last_transition_time: Timestamp | None = None
 
 
-class ReservationStatus(_Machine):
+class ReservationStatus(_LenientModel):
     """What became of it."""
 
-    phase: Annotated[Phase, BeforeValidator(lambda given: given or Phase.PENDING)] = Phase.PENDING
-    conditions: tuple[Condition, ...] = ()
+    phase: Annotated[ReservationPhase, BeforeValidator(lambda given: given or ReservationPhase.PENDING)] = (
+        ReservationPhase.PENDING
+    )
+    conditions: tuple[ReservationCondition, ...] = ()
     current_owners: tuple[ObjectReference, ...] = ()
     """The pods that use it."""
 
     node_name: StrictStr = ""
-    allocatable: Quantities = {}
+    allocatable: ResourceQuantities = {}
     """What is held."""
 
-    allocated: Quantities = {}
+    allocated: ResourceQuantities = {}
     """What its owners have of that; they may have more than is held."""
 
-    def condition(self, kind: str) -> Condition | None:
+    def condition(self, kind: str) -> ReservationCondition | None:
         """Return the condition of that type, if any."""
         return next((each for each in self.conditions if each.type == kind), None)
 
 
-class Metadata(_Machine):
+class ReservationMetadata(_LenientModel):
     """``metadata``."""
 
     name: StrictStr = ""
     uid: StrictStr = ""
     resource_version: StrictStr = ""
-    creation_timestamp: Moment | None = None
-    deletion_timestamp: Moment | None = None
+    creation_timestamp: Timestamp | None = None
+    deletion_timestamp: Timestamp | None = None
     labels: Labels = {}
     annotations: Labels = {}
 
 
-class Reservation(_Machine):
+class Reservation(_LenientModel):
     """A reservation."""
 
-    metadata: Metadata = Metadata()
+    metadata: ReservationMetadata = ReservationMetadata()
     spec: ReservationSpec
     status: ReservationStatus = ReservationStatus()
 
 
-def read(content: Mapping[str, Any]) -> Reservation:
+def parse_reservation(content: Mapping[str, Any]) -> Reservation:
     """Return an object of the API. Raises MalformedReservationError."""
     try:
         return Reservation.model_validate(content, by_alias=True, by_name=False)
     except ValidationError as error:
         metadata = content.get("metadata")
         name = metadata.get("name") if isinstance(metadata, Mapping) else None
-        text = f"reservation {name or '?'}: {complaints(error, Reservation, root='')}"
+        text = f"reservation {name or '?'}: {validation_message(error, Reservation, root='')}"
         raise MalformedReservationError(text) from error
 
 
-def written(part: BaseModel) -> dict[str, Any]:
+def to_document(part: BaseModel) -> dict[str, Any]:
     """Return a part of an object as the API has it: what is empty or the default is left out."""
     return part.model_dump(mode="json", by_alias=True, exclude_defaults=True)

@@ -10,7 +10,7 @@ from dra.kube.client import Client
 from dra.kube.reflector import Reflector
 from dra.kube.resources import CLAIMS, PODS
 from dra.kube.store import Change, Deleted, Synced, Upserted
-from dra.kube.tasks import beside
+from dra.kube.tasks import background_task
 from dra.model.claims import ResourceClaim
 from dra.model.meta import Key
 from dra.model.pods import TERMINAL_PHASES, Pod
@@ -32,7 +32,7 @@ class History:
     @asynccontextmanager
     async def watching(self) -> AsyncIterator[Self]:
         """Note everything for as long as the block lasts."""
-        async with beside(self._claims.run(), name="claims"), beside(self._pods.run(), name="pods"):
+        async with background_task(self._claims.run(), name="claims"), background_task(self._pods.run(), name="pods"):
             for reflector in (self._claims, self._pods):
                 await reflector.synced.wait()
             yield self

@@ -17,9 +17,9 @@ from dra.cli.local.controllers import probes
 from dra.cli.local.folder import CONTROLLER_LOG, KUBECONFIG, LOG, Folder, Record
 from dra.kube import credentials
 from dra.kube.client import Client
-from dra.kube.errors import raise_for
+from dra.kube.errors import raise_for_status
 from dra.kube.http import HttpTransport
-from dra.kube.limits import Limiter
+from dra.kube.rate_limiter import RateLimiter
 from dra.kube.transport import JSON, Request
 
 AGENT: Final = "demo"
@@ -113,7 +113,7 @@ class Plane:
     def client(self) -> Client:
         """Return a client."""
         assert self._transport is not None, "not started"  # noqa: S101 - our own order of things
-        return Client(self._transport, Limiter(1e4, 10_000))
+        return Client(self._transport, RateLimiter(1e4, 10_000))
 
     async def table(self, path: str) -> dict[str, Any]:
         """Return a collection as kubectl asks for it; raises ApiError."""
@@ -126,7 +126,7 @@ class Plane:
         kind = JSON if raw else None
         request = Request(method=method, path=path, body=raw, content_type=kind, accept=accept, timeout=30.0)
         answer = await self._transport.send(request)
-        raise_for(answer, path)
+        raise_for_status(answer, path)
         return msgspec.json.decode(answer.body, type=dict[str, Any])
 
     def kill_controller(self) -> int:

@@ -12,10 +12,10 @@ from dra.cli.demo.kubectl import Shower
 from dra.cli.demo.manifests import NAMESPACE
 from dra.cli.demo.planes import Plane
 from dra.cli.demo.screen import Screen
-from dra.engine.claims.view import Vanished
+from dra.engine.claims.view import VanishedPod
 from dra.engine.instants import BIND_HORIZON
 from dra.model.pods import TERMINAL_PHASES
-from dra.model.workloads import NO_UID
+from dra.model.workload_reservations import NO_UID
 
 JOBS: Final = f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs"
 CLAIMS: Final = f"/apis/resource.k8s.io/v1/namespaces/{NAMESPACE}/resourceclaims"
@@ -187,7 +187,7 @@ async def troubled(scene: Scene) -> None:
         "  The new process found a guard in the list. Pods that were deleted by force before may still run: claim"
     )
     screen.say(
-        f"  again keeps its device for {Vanished(NO_UID).patience:.0f} s from the start of the process (GuardFound)."
+        f"  again keeps its device for {VanishedPod(NO_UID).patience:.0f} s from the start of the process (GuardFound)."
     )
 
 

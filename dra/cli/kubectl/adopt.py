@@ -11,7 +11,7 @@ from typing import Final
 
 import click
 
-from dra.api.rights import LEASE, NAMESPACE
+from dra.api.rbac import LEASE_NAME, NAMESPACE
 from dra.cli.kubectl import findings, plane, standdown
 from dra.cli.kubectl.connection import Connection, FailedError, run
 from dra.cli.kubectl.downgrade import advice
@@ -19,9 +19,9 @@ from dra.cli.kubectl.downgrade.reading import Reader, UnreadableError
 from dra.cli.kubectl.findings import Finding, Verdict
 from dra.cli.kubectl.options import Place, Style, place_options, style_options
 from dra.cli.kubectl.output import say
-from dra.engine.reasons import named
-from dra.engine.remedies import Paste, Weigh
-from dra.kube.election import Lease
+from dra.engine.claims.reasons import list_names
+from dra.engine.messages.remedies import SafeCommand, WeighedChoice
+from dra.kube.lease_rules import Lease
 from dra.model.meta import Key
 
 LOOK_EVERY: Final = 1.0
@@ -42,7 +42,7 @@ class Order:
 @click.option("--dry-run", is_flag=True, help="Only tell how things stand.")
 @click.option("--timeout", type=click.FloatRange(min=0), default=90.0, show_default=True, help="Seconds to wait.")
 @click.option("--lease-namespace", default=NAMESPACE, show_default=True, help="Where the controllers' lease is …")
-@click.option("--lease-name", default=LEASE, show_default=True, help="… and its name.")
+@click.option("--lease-name", default=LEASE_NAME, show_default=True, help="… and its name.")
 def adopt(*, place: Place, style: Style, dry_run: bool, timeout: float, lease_namespace: str, lease_name: str) -> None:
     """Come back from a downgrade: let the controllers act again, and see that they do.
 
@@ -95,7 +95,9 @@ def judge_lease(lease: Lease | None, key: Key, *, pid: int | None = None) -> Fin
         return Finding(check="controllers", verdict=Verdict.LEFT, detail=detail, remedy=advice.adopt(key))
     if lease is None or not lease.spec.holder_identity:
         detail = f"none has the lease {where}"
-        remedy = Weigh("start the controller, or install it as you had it (deploy/kustomize, or the Helm chart)")
+        remedy = WeighedChoice(
+            "start the controller, or install it as you had it (deploy/kustomize, or the Helm chart)"
+        )
         return Finding(check="controllers", verdict=Verdict.LEFT, detail=detail, remedy=remedy)
     return Finding(check="controllers", verdict=Verdict.OK, detail=f"{lease.spec.holder_identity} acts (lease {where})")
 
@@ -105,6 +107,8 @@ def judge_entries(without: Sequence[Key]) -> Finding:
     if not without:
         return Finding(check="claims", verdict=Verdict.OK, detail="each that is in use has the entry of its workload")
     namespace, name = without[0]
-    detail = f"{len(without)} are in use without the entry of their workload: {named('/'.join(key) for key in without)}"
-    remedy = Paste(f"kubectl describe resourceclaim {name} -n {namespace}")
+    detail = (
+        f"{len(without)} are in use without the entry of their workload: {list_names('/'.join(key) for key in without)}"
+    )
+    remedy = SafeCommand(f"kubectl describe resourceclaim {name} -n {namespace}")
     return Finding(check="claims", verdict=Verdict.LEFT, detail=detail, remedy=remedy)

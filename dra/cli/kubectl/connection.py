@@ -12,9 +12,9 @@ from dra.cli.kubectl.options import Place
 from dra.kube import credentials
 from dra.kube.client import Client
 from dra.kube.clock import SYSTEM, Clock
-from dra.kube.codec import allow_nesting
+from dra.kube.codec import raise_recursion_limit
 from dra.kube.errors import ApiError, Forbidden, NotFound, Unauthorized, Unreachable
-from dra.kube.limits import Limiter
+from dra.kube.rate_limiter import RateLimiter
 from dra.kube.resources import CLAIMS
 from dra.kube.transport import Transport
 
@@ -47,11 +47,11 @@ async def connect(place: Place) -> AsyncIterator[Connection]:
     """Yield a connection to the cluster; raises ApiError."""
     from dra.kube.http import HttpTransport, user_agent  # noqa: PLC0415 - who reads a bundle needs no aiohttp
 
-    allow_nesting()
+    raise_recursion_limit()
     agent = user_agent().replace("dra-reserve", "kubectl-dra", 1)
     transport = HttpTransport(credentials.find(place.kubeconfig, context=place.context), agent=agent)
     try:
-        yield Connection(client=Client(transport, Limiter(QPS, BURST)), transport=transport)
+        yield Connection(client=Client(transport, RateLimiter(QPS, BURST)), transport=transport)
     finally:
         await transport.close()
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 from dra.cli.kubectl import remedies
 from dra.cli.kubectl.options import Style
 from dra.cli.kubectl.output import Format, coloured, table
-from dra.engine.remedies import Paste, Remedy, Weigh
+from dra.engine.messages.remedies import Remedy, SafeCommand, WeighedChoice
 
 
 class Verdict(StrEnum):
@@ -65,7 +65,7 @@ def written(findings: Sequence[Finding], style: Style) -> str:
         for each in findings
     ]
     text = table(("CHECK", "STATE", "DETAIL"), rows, headers=style.headers)
-    for title, kind in (("To do", Paste), ("To weigh", Weigh)):
+    for title, kind in (("To do", SafeCommand), ("To weigh", WeighedChoice)):
         todo = [f"  {each.check}: {remedies.said(each.remedy)}" for each in findings if isinstance(each.remedy, kind)]
         text += f"\n\n{title}:\n" + "\n".join(todo) if todo else ""
     return text

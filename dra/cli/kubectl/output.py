@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import click
 
-from dra.engine.grammar import agreeing
+from dra.engine.messages.plurals import singularize
 
 GAP: Final = "   "
 """Between two columns, as in kubectl."""
@@ -108,7 +108,7 @@ def folded_lines(lines: Iterable[str]) -> Iterator[str]:
         if line.startswith("  next "):
             yield line
             continue
-        line = agreeing(line)  # noqa: PLW2901 - from here on it is that
+        line = singularize(line)  # noqa: PLW2901 - from here on it is that
         if width is None:
             yield line
         elif line.startswith("  "):

@@ -2,15 +2,15 @@
 
 from collections.abc import Iterator
 
-from dra.engine.remedies import Paste, Remedy, Weigh
+from dra.engine.messages.remedies import Remedy, SafeCommand, WeighedChoice
 
 
 def said(found: Remedy | None) -> str:
     """Return the command or the words; empty for None."""
     match found:
-        case Paste(command=command):
+        case SafeCommand(command=command):
             return command
-        case Weigh(text=text):
+        case WeighedChoice(text=text):
             return text
         case _:
             return ""
@@ -19,9 +19,9 @@ def said(found: Remedy | None) -> str:
 def lines(found: Remedy | None) -> Iterator[str]:
     """Yield the line of a remedy, as the explaining commands print it."""
     if found is not None:
-        yield f"  {'next' if isinstance(found, Paste) else 'do'}".ljust(12) + said(found)
+        yield f"  {'next' if isinstance(found, SafeCommand) else 'do'}".ljust(12) + said(found)
 
 
 def data(found: Remedy | None) -> dict[str, str]:
     """Return a remedy for JSON: ``command`` or ``decision``."""
-    return {} if found is None else {"command" if isinstance(found, Paste) else "decision": said(found)}
+    return {} if found is None else {"command" if isinstance(found, SafeCommand) else "decision": said(found)}

@@ -95,11 +95,11 @@ def choice_options(command: Command) -> Command:
 def _labels(ctx: click.Context, param: click.Parameter, text: str) -> Any:  # noqa: ANN401 - requirements
     if not text:
         return ()
-    from dra.local.selectors import MalformedSelectorError, label_requirements  # noqa: PLC0415 - who asks for it
+    from localplane.selectors import SelectorSyntaxError, parse_label_selector  # noqa: PLC0415 - who asks for it
 
     try:
-        return label_requirements(text)
-    except MalformedSelectorError as error:
+        return parse_label_selector(text)
+    except SelectorSyntaxError as error:
         raise click.BadParameter(str(error), ctx=ctx, param=param) from error
 
 

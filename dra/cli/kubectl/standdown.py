@@ -12,9 +12,9 @@ from typing import Final, TypeVar
 
 from dra.cli.kubectl.connection import Connection, FailedError
 from dra.kube.client import Client
-from dra.kube.election import STAND_DOWN, Lease
 from dra.kube.errors import AlreadyExists, NotFound
-from dra.kube.lease import Election, LeadershipLostError
+from dra.kube.leader_election import LeaderElector, LeadershipLostError
+from dra.kube.lease_rules import STAND_DOWN, Lease
 from dra.kube.resources import LEASES
 from dra.model.meta import Key
 
@@ -53,13 +53,15 @@ async def note(client: Client, key: Key, why: str | None) -> bool:
     return True
 
 
-async def in_silence(connection: Connection, key: Key, work: Callable[[Election | None], Awaitable[T]]) -> T:
+async def in_silence(connection: Connection, key: Key, work: Callable[[LeaderElector | None], Awaitable[T]]) -> T:
     """Do something while no controller acts; the note must have been written before.
 
     Raises FailedError where the lease is not to be had, or is lost; what was done until then stays.
     """
     identity = f"kubectl-dra_{socket.gethostname()}_{secrets.token_hex(4)}"
-    election = Election(connection.client, key=key, identity=identity, clock=connection.clock, silent_too=True)
+    election = LeaderElector(
+        connection.client, key=key, identity=identity, clock=connection.clock, ignore_stand_down=True
+    )
     try:
         async with asyncio.timeout(SILENT_WITHIN):
             await election.acquire()

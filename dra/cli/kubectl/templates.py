@@ -1,6 +1,6 @@
 """kubectl's templates: ``-o jsonpath='{range .items[*]}{.workload} {end}'``, ``custom-columns``, ``--sort-by``.
 
-The paths are those of printer columns (`dra.local.jsonpath`): fields, quoted fields, indexes, slices, wildcards,
+The paths are those of printer columns (`localplane.jsonpath`): fields, quoted fields, indexes, slices, wildcards,
 filters that compare a field with a literal. Packages for JSONPath know RFC 9535, which has neither kubectl's templates
 nor its escapes. Not here: unions (``['a','b']``); that is said. A field that is missing is empty, as in kubectl.
 """
@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-from dra.local import jsonpath
+from localplane import jsonpath
 
 _ACTION: Final = re.compile(r"""\{((?:"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|[^{}"'])*)\}""")
 _QUOTED: Final = re.compile(r"""(['"])(?P<text>.*)\1""", re.DOTALL)
@@ -40,14 +40,14 @@ class Path:
         if _UNION.search(path):
             raise MalformedTemplateError(f"{path!r}: unions are not known here; write one path for each")
         try:
-            jsonpath.parse(_bare(path))
-        except jsonpath.InvalidPathError as error:
+            jsonpath.parse_path(_bare(path))
+        except jsonpath.InvalidJsonPathError as error:
             raise MalformedTemplateError(str(error)) from error
         return cls(path)
 
     def values(self, current: Any, root: Any) -> list[Any]:  # noqa: ANN401 - JSON
         """Return what it leads to from the object at hand; ``$`` begins with the whole."""
-        return jsonpath.values(_bare(self.text), root if self.text.startswith("$") else current)
+        return jsonpath.find_values(_bare(self.text), root if self.text.startswith("$") else current)
 
 
 def _bare(path: str) -> str:

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any, TextIO, cast
 
-from dra.model.printable import shown
+from dra.model.terminal_escapes import escape_terminal
 
 
 class Printable:
@@ -16,7 +16,7 @@ class Printable:
 
     def write(self, text: str) -> int:
         """Write a text; return its length, as callers expect it."""
-        self._stream.write(shown(text, on_a_terminal=self._stream.isatty()))
+        self._stream.write(escape_terminal(text, on_a_terminal=self._stream.isatty()))
         return len(text)
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever the stream has

@@ -12,7 +12,7 @@ from threading import Event
 from typing import Final
 
 from dra.cli.local.folder import KUBECONFIG, LOG, SNAPSHOT, Folder, Record, TakenError
-from dra.local import snapshots
+from localplane import snapshots
 
 START: Final = 60.0
 GRACE: Final = 15.0
@@ -72,7 +72,7 @@ def stop(folder: Folder, *, save: bool) -> Record | None:
     if record is None:
         raise StopError("a plane is just starting there; it goes on. Try again in a moment")
     if save:
-        snapshots.write(folder / SNAPSHOT, asyncio.run(_snapshot(folder)))
+        snapshots.write_snapshot(folder / SNAPSHOT, asyncio.run(_snapshot(folder)))
     os.kill(record.pid, signal.SIGTERM)  # who holds the lock has written the pid
     if not _until(lambda: not folder.taken, within=GRACE):
         os.kill(record.pid, signal.SIGKILL)
@@ -84,14 +84,14 @@ def stop(folder: Folder, *, save: bool) -> Record | None:
 
 async def _snapshot(folder: Folder) -> bytes:
     from dra.kube import credentials  # noqa: PLC0415 - only who saves talks to the plane
-    from dra.kube.errors import raise_for  # noqa: PLC0415
+    from dra.kube.errors import raise_for_status  # noqa: PLC0415
     from dra.kube.http import HttpTransport  # noqa: PLC0415
     from dra.kube.transport import Request  # noqa: PLC0415
 
     transport = HttpTransport(credentials.find(str(folder / KUBECONFIG)))
     try:
         answer = await transport.send(Request(method="GET", path="/dra/snapshot", timeout=60.0))
-        raise_for(answer, "/dra/snapshot")
+        raise_for_status(answer, "/dra/snapshot")
         return answer.body
     finally:
         await transport.close()

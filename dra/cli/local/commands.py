@@ -17,10 +17,10 @@ from dra.cli.local import background, plugins
 from dra.cli.local.folder import DEFAULT, KUBECONFIG, LOG, SNAPSHOT, Folder, Record, TakenError
 from dra.cli.program import path, program
 from dra.kube.errors import ApiError
-from dra.local.plane.supervision import ComponentDiedError
-from dra.local.schemas.releases import NEWEST, Release
-from dra.local.schemas.structures import Dialect
-from dra.local.snapshots import MalformedSnapshotError
+from localplane.plane.supervisor import ComponentDiedError
+from localplane.schemas.builtin_schemas import Dialect
+from localplane.schemas.releases import NEWEST, Release
+from localplane.snapshots import MalformedSnapshotError
 
 
 @click.group()
@@ -122,10 +122,10 @@ def up(  # noqa: PLR0913 - one for each option
             _tell(record, place, detached=True)
             return
         from dra.cli.local import running  # noqa: PLC0415 - see above
-        from dra.local.plane.options import Options  # noqa: PLC0415
+        from localplane.plane.options import PlaneOptions  # noqa: PLC0415
 
         logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", level=logging.WARNING)
-        options = Options(
+        options = PlaneOptions(
             api=Dialect(api), release=Release(kubernetes), nodes=nodes, devices=devices, processes=processes
         )
         company = running.Company(controller=controller, reservations=reservations, plugins=drivers)

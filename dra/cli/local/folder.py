@@ -21,7 +21,7 @@ from typing import Final
 
 import msgspec
 
-from dra.local import snapshots
+from localplane import snapshots
 
 DEFAULT: Final = Path(".dra")
 
@@ -110,7 +110,7 @@ class Folder:
 
     def write(self, record: Record) -> None:
         """Tell about oneself; for who holds the lock."""
-        snapshots.write(self / RECORD, msgspec.json.encode(record) + b"\n")
+        snapshots.write_snapshot(self / RECORD, msgspec.json.encode(record) + b"\n")
 
     @property
     def taken(self) -> bool:

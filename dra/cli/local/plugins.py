@@ -13,7 +13,7 @@ import yaml
 
 from dra.cli.local.children import Child
 from dra.cli.local.folder import KUBECONFIG, PLUGINS, SCRATCH, Folder
-from dra.local.nodes.plugins.folders import NodeFolders
+from localplane.nodes.plugins.node_folders import NodeFolders
 
 OWN: Final = "own"
 """Plugins that users start themselves: sockets and nothing else."""

@@ -7,7 +7,7 @@ from dra.kube import credentials
 from dra.kube.client import Client
 from dra.kube.clock import SYSTEM
 from dra.kube.http import HttpTransport
-from dra.kube.limits import Limiter
+from dra.kube.rate_limiter import RateLimiter
 from dra.kube.resources import CLAIMS, NODES, PODS
 from dra.model.claims import ResourceClaim
 from dra.model.nodes import Node
@@ -17,7 +17,7 @@ from dra.model.pods import Pod
 async def report(folder: Folder, record: Record) -> str:
     """Return the lines; raises ApiError."""
     transport = HttpTransport(credentials.find(str(folder / KUBECONFIG)))
-    client = Client(transport, Limiter(100.0, 100, clock=SYSTEM))
+    client = Client(transport, RateLimiter(100.0, 100, clock=SYSTEM))
     try:
         nodes = [n async for page in client.list_pages(NODES, Node) for n in page.items]
         pods = [p async for page in client.list_pages(PODS, Pod) for p in page.items]

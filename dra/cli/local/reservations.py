@@ -10,20 +10,20 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from controller.extender.application import Extender
-from controller.extender.wire import BindArgs
-from controller.extender.writing import RefusedError, UnknownOutcomeError
-from dra.api.extender import ExtenderConfiguration
-from dra.api.reservations import definition
-from dra.engine.reservations.placeholders import SCHEDULER
+from controller.extender.protocol import ExtenderBindingArgs
+from controller.extender.writer import UnknownOutcomeError, WriteRefusedError
+from dra.api.extender_configuration import ExtenderConfiguration
+from dra.api.reservations import crd
+from dra.engine.reservations.placeholders import KOORD_SCHEDULER
 from dra.kube.client import WRITE_TIMEOUT
 from dra.kube.errors import AlreadyExists
 from dra.kube.resources import Resource
-from dra.kube.store import RewoundError
-from dra.local.plane.plane import Plane
-from dra.local.scheduler import extending
-from dra.local.transport import LocalTransport
-from dra.model.meta import PartialObject
-from dra.model.placement import PlacedPod
+from dra.kube.store import ServerRestoredError
+from dra.model.meta import PartialObjectMetadata
+from dra.model.scheduling import SchedulerPod
+from localplane.plane.local_plane import LocalPlane
+from localplane.scheduler import scheduler_extender
+from localplane.transport import LocalTransport
 
 COMPONENT: Final = "extender"
 
@@ -44,10 +44,10 @@ _POLL: Final = 0.05
 _log: Final = logging.getLogger(__name__)
 
 
-def add(plane: Plane) -> "PlaneExtender":
+def add(plane: LocalPlane) -> "PlaneExtender":
     """Have a plane play reservations, before it runs."""
     found = PlaneExtender(plane)
-    plane.extend(found, profiles=(SCHEDULER,))
+    plane.extend(found, profiles=(KOORD_SCHEDULER,))
     plane.add(COMPONENT, found.run)
     return found
 
@@ -55,7 +55,7 @@ def add(plane: Plane) -> "PlaneExtender":
 class PlaneExtender:
     """The extender as a component of a plane, and as its scheduler sees it."""
 
-    def __init__(self, plane: Plane) -> None:
+    def __init__(self, plane: LocalPlane) -> None:
         self._plane = plane
         self._present: Extender | None = None
         self._lives = 0
@@ -73,7 +73,7 @@ class PlaneExtender:
             self._present = Extender(CONFIGURATION, transport, clock=self._plane.clock, quiet=quiet)
             try:
                 await self._present.work()
-            except* RewoundError as errors:
+            except* ServerRestoredError as errors:
                 _log.warning("%s", errors.exceptions[0])
             finally:
                 self._present = None
@@ -82,12 +82,12 @@ class PlaneExtender:
 
     async def _define(self) -> None:
         """Have the server know the kind; a saved state may have it, as it was then."""
-        client, wanted = self._plane.client(COMPONENT), definition.definition()
+        client, wanted = self._plane.client(COMPONENT), crd.custom_resource_definition()
         try:
-            await client.create(_DEFINITIONS, wanted, model=PartialObject)
+            await client.create(_DEFINITIONS, wanted, model=PartialObjectMetadata)
         except AlreadyExists:
             key = ("", wanted["metadata"]["name"])
-            await client.merge_patch(_DEFINITIONS, key, {"spec": wanted["spec"]}, model=PartialObject)
+            await client.merge_patch(_DEFINITIONS, key, {"spec": wanted["spec"]}, model=PartialObjectMetadata)
 
     @property
     def ready(self) -> bool:
@@ -99,25 +99,25 @@ class PlaneExtender:
         while not self.ready:  # noqa: ASYNC110 - three watches and a start make it so, none of which tells
             await asyncio.sleep(_POLL)
 
-    def filter(self, pod: PlacedPod, nodes: Sequence[str], /) -> Mapping[str, str]:
+    def filter(self, pod: SchedulerPod, nodes: Sequence[str], /) -> Mapping[str, str]:
         """Return the nodes on which the pod cannot run, each with the reason."""
         if self._present is None:
             return dict.fromkeys(nodes, "the extender is not there")
         found = self._present.calls.filter(pod, nodes)
         return {**found.failed_nodes, **found.failed_and_unresolvable_nodes}
 
-    def scores(self, pod: PlacedPod, nodes: Sequence[str], /) -> Mapping[str, int]:
+    def scores(self, pod: SchedulerPod, nodes: Sequence[str], /) -> Mapping[str, int]:
         """Return how good nodes are."""
         if self._present is None:
             return {}
         return {each.host: each.score for each in self._present.calls.prioritize(pod, nodes)}
 
-    async def bind(self, pod: PlacedPod, node: str, /) -> None:
+    async def bind(self, pod: SchedulerPod, node: str, /) -> None:
         """Bind a pod. Raises RefusedError and UnansweredError."""
         if self._present is None:
-            raise extending.RefusedError("the extender is not there")
+            raise scheduler_extender.ExtenderRefusedError("the extender is not there")
         meta = pod.metadata
-        call = BindArgs(pod_name=meta.name, pod_namespace=meta.namespace, pod_uid=meta.uid, node=node)
+        call = ExtenderBindingArgs(pod_name=meta.name, pod_namespace=meta.namespace, pod_uid=meta.uid, node=node)
         task = asyncio.ensure_future(self._present.calls.bind(call))
         self._binding.add(task)
         task.add_done_callback(self._binding.discard)
@@ -125,8 +125,8 @@ class PlaneExtender:
         try:
             task.result()
         except asyncio.CancelledError as error:
-            raise extending.UnansweredError("the extender has ended in the middle") from error
-        except RefusedError as error:
-            raise extending.RefusedError(str(error)) from error
+            raise scheduler_extender.ExtenderUnansweredError("the extender has ended in the middle") from error
+        except WriteRefusedError as error:
+            raise scheduler_extender.ExtenderRefusedError(str(error)) from error
         except UnknownOutcomeError as error:
-            raise extending.UnansweredError(str(error)) from error
+            raise scheduler_extender.ExtenderUnansweredError(str(error)) from error

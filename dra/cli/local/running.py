@@ -13,11 +13,11 @@ import msgspec
 from dra.cli.local import plugins, reservations
 from dra.cli.local.controllers import ControllerProcess
 from dra.cli.local.folder import SNAPSHOT, Folder, Record
-from dra.kube.clock import SYSTEM, second_time
-from dra.local.http import serving
-from dra.local.plane.options import Options
-from dra.local.plane.plane import Plane
-from dra.local.plane.roster import specs
+from dra.kube.clock import SYSTEM, rfc3339
+from localplane.https_server import serve_https
+from localplane.plane.components import emulated_nodes
+from localplane.plane.local_plane import LocalPlane
+from localplane.plane.options import PlaneOptions
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -35,7 +35,7 @@ class Company:
 
 
 async def run(
-    folder: Folder, options: Options, company: Company, *, port: int, up: Callable[[Record, int | None], None]
+    folder: Folder, options: PlaneOptions, company: Company, *, port: int, up: Callable[[Record, int | None], None]
 ) -> None:
     """Run a plane until a signal comes; the folder is held.
 
@@ -51,17 +51,17 @@ async def run(
 
 
 async def _run(
-    folder: Folder, options: Options, company: Company, *, port: int, up: Callable[[Record, int | None], None]
+    folder: Folder, options: PlaneOptions, company: Company, *, port: int, up: Callable[[Record, int | None], None]
 ) -> None:
     devices = options.devices
     if company.plugins is not None:
         options = replace(options, plugins=folder.make_runtime())
         if company.plugins:  # devices are theirs
             options = replace(options, devices=0)
-    plane = Plane(options)
+    plane = LocalPlane(options)
     restored = _restore(plane, folder)
     extender = reservations.add(plane) if company.reservations else None
-    async with serving(plane.handle, folder=folder.path, name="dra-reserve-local", port=port) as endpoint:
+    async with serve_https(plane.handle, folder=folder.path, name="dra-reserve-local", port=port) as endpoint:
         telling = _Telling(
             folder,
             Record(
@@ -71,7 +71,7 @@ async def _run(
                 kubernetes=options.release.value,
                 nodes=options.nodes,
                 devices=devices,
-                started=second_time(SYSTEM.wall()),
+                started=rfc3339(SYSTEM.wall()),
                 controller=company.controller,
                 runtime=str(options.plugins) if options.plugins is not None else None,
             ),
@@ -81,7 +81,7 @@ async def _run(
             process = ControllerProcess(folder, reservations=company.reservations, started=telling.controller)
             plane.add("controller", process.run)
         if options.plugins is not None:
-            names = [spec.name for spec in specs(options)]
+            names = [spec.name for spec in emulated_nodes(options)]
             for node, child in plugins.children(
                 folder,
                 company.plugins or (),
@@ -107,7 +107,7 @@ async def _run(
             await asyncio.gather(ready, running, return_exceptions=True)
 
 
-async def _ready(plane: Plane, extender: reservations.PlaneExtender | None) -> None:
+async def _ready(plane: LocalPlane, extender: reservations.PlaneExtender | None) -> None:
     await plane.ready()
     if extender is not None:
         await extender.wait()
@@ -143,7 +143,7 @@ class _Telling:
         self._folder.write(record)
 
 
-def _restore(plane: Plane, folder: Folder) -> int | None:
+def _restore(plane: LocalPlane, folder: Folder) -> int | None:
     try:
         raw = (folder / SNAPSHOT).read_bytes()
     except FileNotFoundError:

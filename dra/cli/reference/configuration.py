@@ -10,8 +10,8 @@ from typing import Any, Final
 from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
-from dra.api.configuration import Configuration
-from dra.api.extender import ExtenderConfiguration
+from dra.api.configuration import ControllerConfiguration
+from dra.api.extender_configuration import ExtenderConfiguration
 from dra.cli.reference import markdown
 
 _HEAD: Final = ("field", "default", "or else", "tells")
@@ -85,7 +85,7 @@ def page() -> str:
         "[config.yaml](../../deploy/kustomize/base/config.yaml) with a comment on each field. With Helm the\n"
         "controller's are values below `config`.\n",
         "## Of the controller\n",
-        markdown.table(_HEAD, fields(Configuration)),
+        markdown.table(_HEAD, fields(ControllerConfiguration)),
         "## Of the scheduler extender\n",
         markdown.table(_HEAD, fields(ExtenderConfiguration)),
     )

@@ -3,26 +3,24 @@
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-import controller.extender.clients
+import controller.claim_events
+import controller.extender.client_authorization
 import controller.extender.server
-import controller.extender.turns
-import controller.placements
-import controller.publisher
-import controller.workloads
 import dra.cel.nesting
-import dra.engine.allocate.inventory
-import dra.engine.kinds
-import dra.engine.reservations.marks
+import dra.engine.allocator.resource_slice_tracker
+import dra.engine.claims.workload_kinds
 import dra.kube.client
 import dra.kube.discovery
 import dra.kube.events
 import dra.kube.sender
 import dra.model.annotations
+from controller import placement_reader, workload_informers
+from controller.extender import binding_limiter
+from dra.api.reservations import well_known
 from dra.cli.reference import markdown
-from dra.engine import record
-from dra.engine.claims import listing, placements, stuck
-from dra.serving.connections import Bounds
-from dra.telemetry import endpoints
+from dra.engine.claims import claim_state, consumer_entries, placements, stuck_allocations
+from dra.httpserver.connections import ConnectionLimits
+from dra.telemetry import telemetry_server
 
 
 class Bound(NamedTuple):
@@ -42,14 +40,14 @@ class Bound(NamedTuple):
 _CLIENT: Final = (
     Bound(
         "requests to the API server under way at a time, watches and renewals of the lease not counted",
-        str(dra.kube.sender.UNDER_WAY),
+        str(dra.kube.sender.MAX_IN_FLIGHT),
         "a request waits until another one is answered, up to its own deadline",
         "the log: `not sent in time`",
     ),
     Bound(
         "bytes of a page of a list; of a list that comes in one piece since the server forgot where its pages were",
-        f"{dra.kube.client.PAGE_BYTES >> 20} MiB; {dra.kube.client.WHOLE_BYTES >> 20} MiB",
-        f"no more is read; a page is asked for again with 1 in {dra.kube.client.FEWER} of its "
+        f"{dra.kube.client.PAGE_BYTES_MAX >> 20} MiB; {dra.kube.client.LIST_BYTES_MAX >> 20} MiB",
+        f"no more is read; a page is asked for again with 1 in {dra.kube.client.PAGE_SHRINK_FACTOR} of its "
         f"{dra.kube.client.PAGE_SIZE} objects, then with fewer again; the list in one piece is begun again in pages",
         "the log: `the answer is longer than`",
     ),
@@ -61,7 +59,7 @@ _DROPPED: Final = (
 )
 
 
-def _listening(bounds: Bounds) -> tuple[Bound, ...]:
+def _listening(bounds: ConnectionLimits) -> tuple[Bound, ...]:
     """Return what the clients of a listener may cost."""
     return (
         Bound(
@@ -106,10 +104,10 @@ def _listening(bounds: Bounds) -> tuple[Bound, ...]:
 
 
 _TELEMETRY: Final = (
-    *_listening(endpoints.BOUNDS),
+    *_listening(telemetry_server.CONNECTION_LIMITS),
     Bound(
         "renderings of metrics",
-        f"1 in {endpoints.RENDERED_FOR:g} s",
+        f"1 in {telemetry_server.RENDER_CACHE_SECONDS:g} s",
         "the text that was rendered last is given once more",
         "–",
     ),
@@ -119,25 +117,25 @@ _TELEMETRY: Final = (
 _EXTENDER: Final = (
     Bound(
         "characters of annotations kept in memory of each pod",
-        f"{dra.model.annotations.FEW}",
+        f"{dra.model.annotations.RETAIN_ALL_MAX_CHARACTERS}",
         "only annotations that a rule reads are kept, each cut off after "
-        f"{dra.engine.reservations.marks.LONGEST} characters",
+        f"{well_known.MAX_ANNOTATION_LENGTH} characters",
         "–",
     ),
     Bound(
         "bindings under way at a time",
-        f"{controller.extender.turns.LEAST} to {controller.extender.turns.MOST}, fewer on a slow API server: one third "
-        f"less when a binding takes longer than {controller.extender.turns.SLOW:g} of `bindSeconds`",
-        f"an answer to `filter` waits, up to {controller.extender.turns.HOLD:g} of `bindSeconds`, so that "
+        f"{binding_limiter.LIMIT_MIN} to {binding_limiter.LIMIT_MAX}, fewer on a slow API server: one third less "
+        f"when a binding takes longer than {binding_limiter.SLOW_SHARE:g} of `bindSeconds`",
+        f"an answer to `filter` waits, up to {binding_limiter.FILTER_WAIT_SHARE:g} of `bindSeconds`, so that "
         "kube-scheduler starts no further binding; a binding that comes nevertheless waits for its turn until "
-        f"{controller.extender.turns.LEFT:g} of `bindSeconds` is over, and is refused then, without any write",
+        f"{binding_limiter.REMAINING_SHARE:g} of `bindSeconds` is over, and is refused then, without any write",
         "metrics `dra_reserve_extender_binds_under_way` and `dra_reserve_extender_turns`; `bindings are under way on a "
         "slow API server` in the scheduler's Event on the pod",
     ),
-    *_listening(controller.extender.server.BOUNDS),
+    *_listening(controller.extender.server.CONNECTION_LIMITS),
     Bound(
         "bytes of one call",
-        f"{controller.extender.server.LARGEST >> 20} MiB",
+        f"{controller.extender.server.REQUEST_BYTES_MAX >> 20} MiB",
         "the call is answered with 413, and nothing of it is kept",
         "kube-scheduler's Event on the pod: `code 413`",
     ),
@@ -145,15 +143,16 @@ _EXTENDER: Final = (
         "clients, where `tls.clientAuthority` is set",
         "those with a name of `tls.clientNames` (`kube-scheduler`)",
         "the call is answered with 403 before it is read",
-        f"the log, for the first {controller.extender.clients.TOLD} names",
+        f"the log, for the first {controller.extender.client_authorization.LOGGED_CLIENTS_MAX} names",
     ),
 )
 
 _MEMORY: Final = Bound(
     "characters of annotations kept in memory of each claim and pod",
-    f"{dra.model.annotations.FEW}",
+    f"{dra.model.annotations.RETAIN_ALL_MAX_CHARACTERS}",
     "only annotations that a rule reads are kept, each cut off after "
-    f"{dra.model.annotations.LONGEST} characters ({dra.engine.reservations.marks.LONGEST} of pods in Reservations); "
+    f"{dra.model.annotations.RETAINED_VALUE_MAX_CHARACTERS} characters "
+    f"({well_known.MAX_ANNOTATION_LENGTH} of pods in Reservations); "
     "a held claim is not given to a pod whose template asks for other ones",
     "–",
 )
@@ -162,14 +161,14 @@ _CONTROLLER: Final = (
     _MEMORY,
     Bound(
         "reads of nodes, devices and pods for rule 9, for all claims together",
-        f"1 in {controller.placements.PAUSE:g} s, and a fifth of the time",
+        f"1 in {placement_reader.READ_PAUSE_MIN:g} s, and a fifth of the time",
         "further questions are answered by the next read",
         "Event `AllocationUnusable` or `AllocationStuck` comes later",
     ),
     Bound(
         "seconds of work of rule 9, selectors of users included: in one go; for one claim; between two reads",
-        f"{controller.placements.PIECE:g} s, and one selector for one device; {controller.placements.WORK:g} s; "
-        f"{controller.placements.WORK:g} s",
+        f"{placement_reader.TIME_SLICE:g} s, and one selector for one device; {placement_reader.TIME_BUDGET:g} s; "
+        f"{placement_reader.TIME_BUDGET:g} s",
         "everything else of the controller gets as long; the claim stays reserved; further questions are answered by "
         "the next read, those of namespaces first that have taken less",
         "Event `AllocationUnusable` on the claim: `takes more than`",
@@ -177,49 +176,49 @@ _CONTROLLER: Final = (
     Bound(
         "memory that rule 9 loses for good by selectors which call `quantity`, `semver`, `ip`, `cidr`, `url` or "
         "functions of their values (2 KiB for a comparison, and long texts as they are); for claims of one namespace",
-        f"{controller.placements.LOST >> 20} MiB; {controller.placements.LOST_BY_NAMESPACE >> 20} MiB",
+        f"{placement_reader.LEAK_LIMIT >> 20} MiB; {placement_reader.LEAK_LIMIT_PER_NAMESPACE >> 20} MiB",
         "claims with such selectors stay reserved until the controller is started again",
         "Event `AllocationUnusable` on the claim: `have used up their memory`",
     ),
     Bound(
         "different selectors in the requests of a claim, and of the claims of the same pod, for rule 9",
-        str(dra.engine.allocate.inventory.REMEMBERED),
+        str(dra.engine.allocator.resource_slice_tracker.SELECTOR_RESULTS_MAX),
         "the claim stays reserved",
         "Event `AllocationUnusable` on the claim: `selectors are more than`",
     ),
     Bound(
         "pods that rule 9 looks at for one claim; unlike ones among them; picks of the allocator for a node",
-        f"{stuck.ASKED_ABOUT}; {placements.SHAPES}; {placements.STEPS:,}",
+        f"{stuck_allocations.LOOKUP_PODS}; {placements.MAX_SHAPES}; {placements.MAX_STEPS:,}",
         "further pods are not looked at; a node on which the allocator gives up counts as one without devices",
         "Event `AllocationUnusable` on the claim",
     ),
     Bound(
         "listed pods that do not use the claim, read by one decision",
-        str(listing.LOOKUPS),
-        f"the others are read by the next decision; an answer is believed for {record.ANSWER_HOLDS:g} s",
+        str(consumer_entries.LOOKUP_BATCH),
+        f"the others are read by the next decision; an answer is believed for {claim_state.LIVE_READ_VALID:g} s",
         "–",
     ),
     Bound(
         "kinds of workloads watched for the claims of one namespace; kinds with a release rule and built-in kinds are "
         "not counted",
-        str(dra.engine.kinds.KINDS_PER_NAMESPACE),
+        str(dra.engine.claims.workload_kinds.KINDS_PER_NAMESPACE),
         "further kinds are not looked for, and their claims stay reserved, until a kind goes that no claim of the "
         "namespace names any more",
         "Event `WorkloadKindsExceeded` on the claim",
     ),
     Bound(
         "first looks for kinds under way at a time",
-        str(controller.workloads.LOOKS),
+        str(workload_informers.PARALLEL_RESOLVES),
         "further kinds wait for their turn; a kind that the API server does not serve is looked for again after "
-        f"{controller.workloads.RETRY[0]:g} to {controller.workloads.RETRY[1]:g} s, "
-        f"{1 / controller.workloads.BETWEEN_TURNS:g} kinds a second at most",
+        f"{workload_informers.RETRY[0]:g} to {workload_informers.RETRY[1]:g} s, "
+        f"{1 / workload_informers.RESOLVE_INTERVAL:g} kinds a second at most",
         "the claim has no entry of its workload yet",
     ),
     Bound(
         "Events that wait to be posted; namespaces take turns",
         str(dra.kube.events.QUEUE_MAX),
         "an Event of the namespace that has most of them is discarded; what it tells is told again after "
-        f"{controller.publisher.AGAIN_AFTER / 60:g} minutes, if it still is the case",
+        f"{controller.claim_events.REPEAT_AFTER / 60:g} minutes, if it still is the case",
         "metric `dra_reserve_events_discarded_total`",
     ),
     Bound(
@@ -230,8 +229,9 @@ _CONTROLLER: Final = (
         "Event `ReleaseRuleFailed` on the claim",
     ),
     Bound(
-        f"objects of more than {controller.workloads.LARGE >> 10} KiB that a release rule is evaluated for",
-        f"one at a time, half of the time at most; {controller.workloads.LARGE_DUE:,} wait, and namespaces take turns",
+        f"objects of more than {workload_informers.LARGE_OBJECT_BYTES >> 10} KiB that a release rule is evaluated for",
+        f"one at a time, half of the time at most; {workload_informers.LARGE_OBJECT_QUEUE_MAX:,} wait, and namespaces "
+        "take turns",
         "an object is judged as it is when its turn comes, its claims stay reserved until then; beyond that number an "
         "object of the namespace that has most of them counts as not finished until it is written again",
         "–",

@@ -9,24 +9,23 @@ from typing import Any, Final, NamedTuple
 
 from prometheus_client import CollectorRegistry
 
-from controller.extender.metrics import OUTCOMES
-from controller.extender.metrics import Metrics as ExtenderMetrics
-from controller.metrics import Metrics as ControllerMetrics
-from dra.api.reservations.model import Phase
+from controller.extender.metrics import OUTCOMES, ExtenderMetrics
+from controller.metrics import ControllerMetrics
+from dra.api.reservations.model import ReservationPhase
 from dra.cli.reference import markdown
-from dra.engine import census
-from dra.engine.census import STAGES, HeldBy
-from dra.engine.generation.owners import OwnerKind
-from dra.engine.taints import Source
-from dra.engine.world import World
+from dra.engine.claims import device_counts
+from dra.engine.claims.claim_cache import ClaimCache
+from dra.engine.claims.device_counts import COUNTED_STAGES, HeldBy
+from dra.engine.claims.generation.claim_owners import ClaimOwnerKind
+from dra.engine.devices.taints import TaintSource
+from dra.httpserver.connections import DropReason
 from dra.model.references import POD_GROUPS
-from dra.serving.connections import Drop
-from kubeletplugin.metrics import Metrics as PluginMetrics
+from kubeletplugin.metrics import PluginMetrics
 
 LABELS: Final = {
     "admin_access": "`true`, `false`",
     "allocated": "`true`, `false`",
-    "cause": ", ".join(f"`{each.value}`" for each in Drop),
+    "cause": ", ".join(f"`{each.value}`" for each in DropReason),
     "code": "HTTP status of the answer; 0: none came",
     "driver": "a DRA driver, say `gpu.example.com`: as many as are installed",
     "held_by": ", ".join(f"`{each.value}`" for each in HeldBy),
@@ -35,15 +34,15 @@ LABELS: Final = {
     "operation": "`prepare`, `unprepare`",
     "outcome": ", ".join(f"`{each}`" for each in OUTCOMES),
     "owner_api_group": f"empty for pods, `{POD_GROUPS.group}` for PodGroups",
-    "owner_api_kind": ", ".join(f"`{each.value}`" for each in OwnerKind),
-    "phase": ", ".join(f"`{each.value}`" for each in Phase if each.value),
+    "owner_api_kind": ", ".join(f"`{each.value}`" for each in ClaimOwnerKind),
+    "phase": ", ".join(f"`{each.value}`" for each in ReservationPhase if each.value),
     "reason": "those of [reasons](reasons.md#of-claims-and-pods); of the kubelet plugin, "
     "[its own](reasons.md#of-the-kubelet-plugin)",
     "resource": "a resource of the API that we ask for, say `resourceclaims`",
     "room": "`free`, `full`: whether the list was full meanwhile",
-    "source": ", ".join(f"`{each.value}`" for each in Source)
+    "source": ", ".join(f"`{each.value}`" for each in TaintSource)
     + "; of claims `resource_claim_template`, `extended_resource` or empty",
-    "stage": ", ".join(f"`{each}`" for each in STAGES.values()),
+    "stage": ", ".join(f"`{each}`" for each in COUNTED_STAGES.values()),
     "status": "`success`, `failure`",
     "verb": "`filter`, `prioritize`, `bind`, `preempt`",
     "write": "a kind of write, say `SetReservedFor`",
@@ -73,8 +72,8 @@ def families() -> dict[str, tuple[Family, ...]]:
     """Return all metrics by the process that has them."""
     controller = ControllerMetrics()
     controller.count_claims(list)
-    world = World()
-    controller.count_devices(lambda: census.count(world))
+    world = ClaimCache()
+    controller.count_devices(lambda: device_counts.count_devices(world))
     return {
         "controller": tuple(_families(controller.registry)),
         "scheduler-extender": tuple(_families(ExtenderMetrics(dict).registry)),

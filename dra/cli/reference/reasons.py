@@ -5,14 +5,14 @@ from enum import StrEnum
 from typing import Final
 
 from dra.cli.reference import markdown
-from dra.engine.cpus.meanings import CPUS, GIVEN
-from dra.engine.explain.meanings import TROUBLES
-from dra.engine.guidance import Guidance
-from dra.engine.impairments import IMPAIRMENTS
-from dra.engine.meanings import CODES
-from dra.engine.reasons import RENDERINGS, Code
-from dra.engine.reservations.meanings import CONDITIONS, REFUSALS
-from dra.engine.reservations.refusals import Refusal
+from dra.engine.claims.meanings import CODES
+from dra.engine.claims.reasons import REASON_TEXTS, Code
+from dra.engine.cpus.failure_guidance import CPU_FAILURE_GUIDANCE, REPORTED_REASONS
+from dra.engine.diagnosis.problem_guidance import PROBLEM_GUIDANCE
+from dra.engine.messages.guidance import Guidance
+from dra.engine.messages.impairments import IMPAIRMENTS
+from dra.engine.reservations.rejections import Rejection
+from dra.engine.reservations.reservation_guidance import REJECTION_GUIDANCE, RESERVATION_REASON_GUIDANCE
 
 _HEAD: Final = ("reason", "means", "comes about", "what to do")
 
@@ -30,28 +30,31 @@ def page() -> str:
         markdown.table(
             ("reason", "type", "kept", *_HEAD[1:]),
             [
-                (f"`{code.value}`", RENDERINGS[code].severity.value, each.kept.value, *_said(each))
+                (f"`{code.value}`", REASON_TEXTS[code].severity.value, each.kept.value, *_said(each))
                 for code, each in CODES.items()
             ],
         ),
         "## Found by `kubectl dra explain` and `audit`\n",
         "Problems that are no Events; those of the table above mean the same there.\n",
-        _table((each, said) for each, said in TROUBLES.items() if each.value not in set(Code)),
+        _table((each, said) for each, said in PROBLEM_GUIDANCE.items() if each.value not in set(Code)),
         "## Of Reservations\n",
         "Reasons of conditions and Events.\n",
-        _table(CONDITIONS.items()),
+        _table(RESERVATION_REASON_GUIDANCE.items()),
         "## Why a pod has no place in a reservation\n",
         "The scheduler's Event has the words of the second column, with counts, as Koordinator's users know them.\n",
         markdown.table(
             ("reason", "text", *_HEAD[1:]),
-            [(f"`{why.value}`", Refusal(why=why, subject="…").text, *_said(each)) for why, each in REFUSALS.items()],
+            [
+                (f"`{why.value}`", Rejection(why=why, subject="…").text, *_said(each))
+                for why, each in REJECTION_GUIDANCE.items()
+            ],
         ),
         "## Of the kubelet plugin\n",
         "Reasons of Events on the Node, and of the metric `dra_reserve_plugin_impaired`. The plugin is not ready\n"
         "meanwhile.\n",
         _table(IMPAIRMENTS.items()),
         "## Why no CPUs are given\n",
-        _table((each, CPUS[each]) for each in GIVEN),
+        _table((each, CPU_FAILURE_GUIDANCE[each]) for each in REPORTED_REASONS),
     )
 
 

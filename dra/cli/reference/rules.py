@@ -4,10 +4,10 @@ import itertools
 from typing import Final
 
 from dra.cli.reference import drawing, markdown
+from dra.engine.claims.consumers import Stage
 from dra.engine.claims.rules import RULES
-from dra.engine.consumers import Stage
-from dra.engine.explain.scene import Hold
-from dra.engine.reservations.phases import TABLE, TERMINAL
+from dra.engine.diagnosis.cluster_state import AllocationHold
+from dra.engine.reservations.phases import TERMINAL_PHASES, TRANSITIONS
 
 _STAGES: Final = {
     Stage.GATED: "behind a scheduling gate",
@@ -32,7 +32,7 @@ def page() -> str:
         markdown.table(("stage", "means"), [(f"`{each.name.lower()}`", _STAGES[each]) for each in Stage]),
         "## What keeps an allocation\n",
         "`kubectl dra explain claim` names those that apply; without any of them the devices are given back.\n",
-        markdown.table(("hold", "rule"), [(f"`{each.value}`", _RULES[each]) for each in Hold]),
+        markdown.table(("hold", "rule"), [(f"`{each.value}`", _RULES[each]) for each in AllocationHold]),
         "## The life of a Reservation\n",
         "From `TABLE` of `dra/engine/reservations/phases.py`; what is not in it changes nothing.\n",
         "![the phases of a Reservation, from Pending to Succeeded or Failed](rules-reservation.svg)\n",
@@ -40,19 +40,19 @@ def page() -> str:
 
 
 _RULES: Final = {
-    Hold.WORKLOAD: "2, 7: the workload that the claim is reserved for may still use it",
-    Hold.CONSUMING: "8: bound pods use it",
-    Hold.WAITING: "3, 8: listed pods may be bound any moment",
-    Hold.FOREIGN: "1: entries of others are never touched",
-    Hold.UNKNOWN: "12: listed pods of which nobody can tell whether they are there",
-    Hold.LOST_NODE: "12: pods vanished from a node that did not report in",
-    Hold.VANISHED: "12: pods vanished before anybody told that their containers had ended",
-    Hold.GROUP: "13: a PodGroup that is there has it",
-    Hold.RESERVATION: "a Reservation keeps it for its owners, until that is over",
-    Hold.FORMER: "7: an entry for an object of the same name before this one",
-    Hold.DOUBT: "12: nobody can tell whether the workload has the claim",
-    Hold.TIME: "8: a scheduling cycle may still bind a pod; it passes",
-    Hold.NOTHING: "8: an empty list of an allocation that nobody uses: legal, and no edge that frees it",
+    AllocationHold.WORKLOAD: "2, 7: the workload that the claim is reserved for may still use it",
+    AllocationHold.CONSUMING: "8: bound pods use it",
+    AllocationHold.WAITING: "3, 8: listed pods may be bound any moment",
+    AllocationHold.FOREIGN: "1: entries of others are never touched",
+    AllocationHold.UNKNOWN: "12: listed pods of which nobody can tell whether they are there",
+    AllocationHold.LOST_NODE: "12: pods vanished from a node that did not report in",
+    AllocationHold.VANISHED: "12: pods vanished before anybody told that their containers had ended",
+    AllocationHold.GROUP: "13: a PodGroup that is there has it",
+    AllocationHold.RESERVATION: "a Reservation keeps it for its owners, until that is over",
+    AllocationHold.FORMER: "7: an entry for an object of the same name before this one",
+    AllocationHold.DOUBT: "12: nobody can tell whether the workload has the claim",
+    AllocationHold.TIME: "8: a scheduling cycle may still bind a pod; it passes",
+    AllocationHold.NOTHING: "8: an empty list of an allocation that nobody uses: legal, and no edge that frees it",
 }
 
 
@@ -77,9 +77,9 @@ def life() -> str:
 def phases() -> str:
     """Return the drawing of the phases of a Reservation."""
     moves: dict[drawing.Move, str] = {}
-    for (before, happening), outcome in sorted(TABLE.items(), key=str):
+    for (before, happening), outcome in sorted(TRANSITIONS.items(), key=str):
         if before is not outcome.phase:
             move = (before.value, outcome.phase.value)
             moves[move] = ", ".join(filter(None, (moves.get(move), happening.value)))
-    ends = sorted((phase.value for phase in TERMINAL), reverse=True)
+    ends = sorted((phase.value for phase in TERMINAL_PHASES), reverse=True)
     return drawing.states(("Pending", "Available", *ends), moves, first=("Pending",), last=ends)

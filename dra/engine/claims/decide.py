@@ -7,17 +7,26 @@ does not.
 
 from typing import Final
 
-from dra.engine.actions import Action, Annotate, Deallocate, DeleteClaim, Enter, Kick, Plan, SetReservedFor
-from dra.engine.claims import gates
+from dra.engine.claims import scheduling_gates
+from dra.engine.claims.actions import (
+    Action,
+    AddEntries,
+    ClaimPlan,
+    Deallocate,
+    DeleteClaim,
+    PatchMetadata,
+    ResyncPod,
+    SetReservedFor,
+)
+from dra.engine.claims.consumer_entries import tombstone_entries
+from dra.engine.claims.consumers import Stage
 from dra.engine.claims.desired import Desired
-from dra.engine.claims.listing import tombstones
-from dra.engine.claims.policy import Policy, beside_stock
-from dra.engine.claims.rules import fold
-from dra.engine.claims.view import FINISHED_PODS, GROUP, ClaimView, guard
-from dra.engine.consumers import Stage
+from dra.engine.claims.policy import Policy, alongside_stock
+from dra.engine.claims.reasons import Code
+from dra.engine.claims.rules import apply_rules
+from dra.engine.claims.view import ENTRY_API_GROUP, TOMBSTONE_RESOURCE, ClaimView, guard_entry
+from dra.engine.claims.window import SCHEDULER_HEADROOM
 from dra.engine.instants import NEVER, Instant
-from dra.engine.reasons import Code
-from dra.engine.window import SCHEDULER_HEADROOM
 from dra.model.claims import RESERVED_FOR_MAX_SIZE
 from dra.model.references import ConsumerReference
 
@@ -46,21 +55,21 @@ PRUNING_PATIENCE: Final = 30.0
 """Seconds between such writes while ungated pods wait: each write fails the scheduler's own writes that are under way,
 and a cycle that has to start over costs its client limit ten requests instead of two."""
 
-RETURNS: Final = 3
+STOCK_CONTROLLER_RETURNS: Final = 3
 """Entries that came back by themselves before we believe that the stock controller runs: one may be a late write."""
 
 
-def decide(view: ClaimView, *, policy: Policy, now: Instant) -> Plan:
+def decide(view: ClaimView, *, policy: Policy, now: Instant) -> ClaimPlan:
     """Return what to do about one claim now. Idempotent: after its own writes it wants no more."""
-    heeding = _heeding_stock(view, policy)
-    desired = fold(view, policy=heeding, now=now)
+    heeding = _policy_beside_stock(view, policy)
+    desired = apply_rules(view, policy=heeding, now=now)
     if heeding is not policy:
         reason = view.reason(Code.STOCK_CONTROLLER_ACTIVE)
         desired = desired.because(reason)
-    return plan(view, desired, now=now)
+    return plan_writes(view, desired, now=now)
 
 
-def plan(view: ClaimView, desired: Desired, *, now: Instant) -> Plan:
+def plan_writes(view: ClaimView, desired: Desired, *, now: Instant) -> ClaimPlan:
     """Compare what is with what should be."""
     actions: list[Action] = list(desired.lookups)
     wake_at = desired.wake_at
@@ -69,8 +78,8 @@ def plan(view: ClaimView, desired: Desired, *, now: Instant) -> Plan:
             Deallocate(claim=view.key, confirm=desired.confirm, given_up=desired.given_up, nominated=desired.nominated)
         )
     elif view.allocation is not None:
-        entries = compose(view, desired)
-        due = _due(view, entries, desired, now=now)
+        entries = compose_entries(view, desired)
+        due = _write_due_at(view, entries, desired, now=now)
         if due <= now:
             actions.append(SetReservedFor(claim=view.key, entries=entries))
         wake_at = min(wake_at, due)
@@ -78,24 +87,24 @@ def plan(view: ClaimView, desired: Desired, *, now: Instant) -> Plan:
         # After the status: a mark must never tell of an entry that was not made.
         marks = tuple(desired.marks.items())
         actions.append(
-            Annotate(claim=view.key, annotations=marks, finalizers=desired.finalizers, owners=desired.owners)
+            PatchMetadata(claim=view.key, annotations=marks, finalizers=desired.finalizers, owners=desired.owners)
         )
     if desired.deleted:
         actions.append(DeleteClaim(claim=view.key, uid=view.claim.metadata.uid))
-    actions.extend(gates.ungating(c) for c in desired.ungate)
-    actions.extend(_kicks(view, desired, actions))
+    actions.extend(scheduling_gates.ungate_action(c) for c in desired.ungate)
+    actions.extend(_resyncs(view, desired, actions))
     written = any(isinstance(a, SetReservedFor | Deallocate) for a in actions)
     reasons = tuple(dict.fromkeys(r for r in desired.reasons if written or not r.done))
-    return Plan(actions=tuple(actions), reasons=reasons, wake_at=wake_at if wake_at > now else NEVER)
+    return ClaimPlan(actions=tuple(actions), reasons=reasons, wake_at=wake_at if wake_at > now else NEVER)
 
 
-def _heeding_stock(view: ClaimView, policy: Policy) -> Policy:
+def _policy_beside_stock(view: ClaimView, policy: Policy) -> Policy:
     """Return the policy for a claim: another one where a stock controller turns out to run, which nobody told us of."""
-    active = policy.prune_started and view.history.returned >= RETURNS
-    return beside_stock(policy) if active else policy
+    active = policy.prune_started and view.history.returned >= STOCK_CONTROLLER_RETURNS
+    return alongside_stock(policy) if active else policy
 
 
-def insisting(plan: Plan, view: ClaimView, policy: Policy) -> Plan:
+def without_precondition(plan: ClaimPlan, view: ClaimView, policy: Policy) -> ClaimPlan:
     """Return what to do first if somebody else writes the claim faster than a plan for it can be carried out.
 
     A scheduler with many ungated pods enters one every few milliseconds, the stock controller puts finished pods back
@@ -105,38 +114,40 @@ def insisting(plan: Plan, view: ClaimView, policy: Policy) -> Plan:
     """
     present = {e.reference.uid: e.reference for e in view.entries}
     lists = (w for w in plan.claim_writes if isinstance(w, SetReservedFor))
-    wanted = [e for w in lists for e in w.entries if _right_in_any_list(e)]
+    wanted = [e for w in lists for e in w.entries if _needs_no_precondition(e)]
     if any(isinstance(w, Deallocate) for w in plan.claim_writes):
-        wanted += tombstones(view, _heeding_stock(view, policy))
+        wanted += tombstone_entries(view, _policy_beside_stock(view, policy))
     missing = tuple(e for e in wanted if present.get(e.uid) != e)
-    # The two kinds go by patches of two forms (`dra.engine.patches`); what keeps the claim goes first.
-    added = tuple(e for e in missing if e.resource != FINISHED_PODS) or missing
+    # The two kinds go by patches of two forms (`dra.engine.claims.patches`); what keeps the claim goes first.
+    added = tuple(e for e in missing if e.resource != TOMBSTONE_RESOURCE) or missing
     if not added or len({*present, *(e.uid for e in added)}) > RESERVED_FOR_MAX_SIZE:
         return plan
     reasons = tuple(r for r in plan.reasons if not r.done or r.code is Code.WORKLOAD_ENTERED)
-    return Plan(actions=(Enter(claim=view.key, entries=added),), reasons=reasons, wake_at=plan.wake_at)
+    return ClaimPlan(actions=(AddEntries(claim=view.key, entries=added),), reasons=reasons, wake_at=plan.wake_at)
 
 
-def _right_in_any_list(entry: ConsumerReference) -> bool:
-    return not entry.is_pod and (entry.api_group != GROUP or entry.resource == FINISHED_PODS)
+def _needs_no_precondition(entry: ConsumerReference) -> bool:
+    return not entry.is_pod and (entry.api_group != ENTRY_API_GROUP or entry.resource == TOMBSTONE_RESOURCE)
 
 
-def compose(view: ClaimView, desired: Desired) -> tuple[ConsumerReference, ...]:
+def compose_entries(view: ClaimView, desired: Desired) -> tuple[ConsumerReference, ...]:
     """Return the list, what keeps the claim first: ``kubectl get`` shows the beginning."""
     head = [desired.workload] if desired.workload is not None else []
     # Uids must be unique. Anybody may have listed something with ours or a pod's: then that does what ours would do.
     taken = {entry.uid for entry in (*head, *desired.kept)}
-    stones = [e for e in desired.kept if e.resource == FINISHED_PODS and e.api_group == GROUP]
+    stones = [e for e in desired.kept if e.resource == TOMBSTONE_RESOURCE and e.api_group == ENTRY_API_GROUP]
     kept = [e for e in desired.kept if e not in stones]
     room = RESERVED_FOR_MAX_SIZE - len(head) - len(kept)  # a full list of others' entries is as good as a guard
     if desired.guard and view.claim.metadata.uid not in taken and room > 0:
-        head.append(guard(view.claim))
+        head.append(guard_entry(view.claim))
         room -= 1
     pods = [c.entry for c in desired.pods if c.uid not in taken][:room]  # a pod may be the workload itself, too
     return (*head, *kept, *stones[: room - len(pods)], *pods)
 
 
-def _due(view: ClaimView, entries: tuple[ConsumerReference, ...], desired: Desired, *, now: Instant) -> Instant:
+def _write_due_at(
+    view: ClaimView, entries: tuple[ConsumerReference, ...], desired: Desired, *, now: Instant
+) -> Instant:
     """Return when the list should be written: now, later, or never if it is right."""
     present = {e.reference for e in view.entries}
     wanted = set(entries)
@@ -157,9 +168,9 @@ def _due(view: ClaimView, entries: tuple[ConsumerReference, ...], desired: Desir
     return now if len(removed) >= PRUNING_BATCH else last + PRUNING_INTERVAL
 
 
-def _kicks(view: ClaimView, desired: Desired, actions: list[Action]) -> list[Kick]:
+def _resyncs(view: ClaimView, desired: Desired, actions: list[Action]) -> list[ResyncPod]:
     """Return a kick for each bound pod that this write lists: its kubelet has refused it already, or will have."""
     if not any(isinstance(a, SetReservedFor) for a in actions):
         return []
     late = (c for c in desired.pods if c.stage is Stage.STARTING and c.uid not in view.listed)
-    return [Kick(pod=c.key, uid=c.uid) for c in late]
+    return [ResyncPod(pod=c.key, uid=c.uid) for c in late]

@@ -6,10 +6,10 @@ from typing import Final, Self
 
 import msgspec
 
-from dra.engine.actions import Look
-from dra.engine.consumers import Consumer
+from dra.engine.claims.actions import Lookup
+from dra.engine.claims.consumers import Consumer
+from dra.engine.claims.reasons import Reason
 from dra.engine.instants import NEVER, Instant
-from dra.engine.reasons import Reason
 from dra.model.claims import RESERVED_FOR_MAX_SIZE
 from dra.model.meta import OwnerReference, Struct, Uid
 from dra.model.references import ConsumerReference
@@ -63,7 +63,7 @@ class Desired(Struct, frozen=True):
     """Whose the claim is to be; None: as it is."""
 
     ungate: tuple[Consumer, ...] = ()
-    lookups: tuple[Look, ...] = ()
+    lookups: tuple[Lookup, ...] = ()
     reasons: tuple[Reason, ...] = ()
     wake_at: Instant = NEVER
 
@@ -84,6 +84,6 @@ class Desired(Struct, frozen=True):
         """Return a copy that looks again at ``when`` at the latest."""
         return self.but(wake_at=min(self.wake_at, when))
 
-    def ask(self, *lookups: Look) -> Self:
+    def ask(self, *lookups: Lookup) -> Self:
         """Return a copy with more questions to the API server."""
         return self.but(lookups=self.lookups + lookups)

@@ -17,17 +17,17 @@ killed between two of them is simply started again.
 from enum import StrEnum
 from typing import Final
 
-from dra.engine.actions import Annotate, ClaimWrite, Deallocate, SetReservedFor
-from dra.engine.claims.view import ClaimView, Entry, EntryKind
-from dra.engine.claims.workload import OVER, Fate, fate, resolve
-from dra.engine.consumers import Consumer
-from dra.engine.reasons import named
-from dra.model import workloads
+from dra.engine.claims.actions import ClaimWrite, Deallocate, PatchMetadata, SetReservedFor
+from dra.engine.claims.consumers import Consumer
+from dra.engine.claims.reasons import list_names
+from dra.engine.claims.view import ClaimView, EntryKind, ReservedForEntry
+from dra.engine.claims.workload_entry import OVER_TEXTS, WorkloadFate, resolve_reference, workload_fate
+from dra.model import workload_reservations
 from dra.model.claims import DELETE_PROTECTION, RESERVED_FOR_MAX_SIZE
 from dra.model.meta import Key, Struct
 from dra.model.references import ConsumerReference
 
-WAITING_MAX: Final = 16
+LISTED_WAITING_MAX: Final = 16
 """Waiting pods that are listed where nobody else is: without one, the devices of a claim whose pods are deleted before
 they are bound would be nobody's to give back; with all, pods that fit nowhere would keep out those that do."""
 
@@ -37,7 +37,7 @@ _STAYING: Final = frozenset(
 )
 
 
-class Standing(StrEnum):
+class DowngradeState(StrEnum):
     """How far a claim is from what stock Kubernetes understands."""
 
     READY = "ready"
@@ -48,11 +48,11 @@ class Standing(StrEnum):
     NODE = "waits for node"
 
 
-class Assessment(Struct, frozen=True):
+class DowngradeAssessment(Struct, frozen=True):
     """What is to be done about one claim."""
 
     claim: Key
-    standing: Standing
+    standing: DowngradeState
     consuming: int = 0
     listed: int = 0
     """How many of the consuming pods are listed."""
@@ -76,11 +76,11 @@ class Assessment(Struct, frozen=True):
     detail: str = ""
 
 
-def assess(view: ClaimView, *, given_up: bool = False) -> Assessment:
+def assess(view: ClaimView, *, given_up: bool = False) -> DowngradeAssessment:
     """Tell how far a claim is; ``given_up``: a person says that its workload needs it no more."""
     consuming = (*view.starting, *view.started)
-    standing, detail = _standing(view, given_up=given_up)
-    return Assessment(
+    standing, detail = _judge_state(view, given_up=given_up)
+    return DowngradeAssessment(
         claim=view.key,
         standing=standing,
         consuming=len(consuming),
@@ -95,7 +95,7 @@ def assess(view: ClaimView, *, given_up: bool = False) -> Assessment:
     )
 
 
-def lacks_entry(view: ClaimView) -> bool:
+def lacks_workload_entry(view: ClaimView) -> bool:
     """Tell, on the way back in, whether a workload has no entry although pods use its claim or wait for it."""
     if view.reservation is None or view.allocation is None or view.claim.metadata.deleting:
         return False
@@ -104,85 +104,92 @@ def lacks_entry(view: ClaimView) -> bool:
 
 def next_write(view: ClaimView, *, given_up: bool = False) -> ClaimWrite | None:
     """Return what is to be written next to convert the claim, None if nothing is or nothing can be."""
-    standing, _ = _standing(view, given_up=given_up)
+    standing, _ = _judge_state(view, given_up=given_up)
     match standing:
-        case Standing.ORPHAN if view.allocation is not None:
+        case DowngradeState.ORPHAN if view.allocation is not None:
             return Deallocate(claim=view.key, confirm=True)
-        case Standing.CONVERTIBLE if view.allocation is None:
-            return _notes(view)  # the API server lets nobody list pods in a claim without devices
-        case Standing.CONVERTIBLE | Standing.ORPHAN:
-            return _listing(view) or _notes(view) or _shrinking(view)
+        case DowngradeState.CONVERTIBLE if view.allocation is None:
+            return _marks_write(view)  # the API server lets nobody list pods in a claim without devices
+        case DowngradeState.CONVERTIBLE | DowngradeState.ORPHAN:
+            return _listing_write(view) or _marks_write(view) or _shrinking_write(view)
         case _:
             return None
 
 
-def _standing(view: ClaimView, *, given_up: bool) -> tuple[Standing, str]:
+def _judge_state(view: ClaimView, *, given_up: bool) -> tuple[DowngradeState, str]:
     if view.allocation is None:
-        return (Standing.CONVERTIBLE, "takes our notes off") if _notes(view) is not None else (Standing.READY, "")
+        return (
+            (DowngradeState.CONVERTIBLE, "takes our notes off")
+            if _marks_write(view) is not None
+            else (DowngradeState.READY, "")
+        )
     consuming = _consuming(view)
     missing = [c for c in consuming if c.uid not in view.listed]
     found = _obstacle(view, consuming, missing)
     if found is not None:
         return found
     ours = [e for e in view.entries if e.kind in _OURS]
-    if not _final(view) and (ours or view.entered_before):
+    if not _final_entries(view) and (ours or view.entered_before):
         return _unused(view, given_up=given_up)
-    if any(step is not None for step in (_listing(view), _notes(view), _shrinking(view))):
-        return Standing.CONVERTIBLE, _told(missing, ours)
+    if any(step is not None for step in (_listing_write(view), _marks_write(view), _shrinking_write(view))):
+        return DowngradeState.CONVERTIBLE, _conversion_text(missing, ours)
     strays = [str(e.reference) for e in view.entries if _is_stray(e)]
     if strays:
-        return Standing.OWNER, f"entry {named(strays)} is somebody else's: whoever made it takes it away"
-    return Standing.READY, ""
+        return DowngradeState.OWNER, f"entry {list_names(strays)} is somebody else's: whoever made it takes it away"
+    return DowngradeState.READY, ""
 
 
-def _obstacle(view: ClaimView, consuming: list[Consumer], missing: list[Consumer]) -> tuple[Standing, str] | None:
+def _obstacle(view: ClaimView, consuming: list[Consumer], missing: list[Consumer]) -> tuple[DowngradeState, str] | None:
     """Return what keeps the claim from being converted, None if nothing does."""
     lost = view.of(EntryKind.LOST_NODE)
     if lost:
-        nodes = named(e.reference.name for e in lost)
-        return Standing.NODE, f"pods that nobody has ended may run on {nodes}, which did not report in"
+        nodes = list_names(e.reference.name for e in lost)
+        return DowngradeState.NODE, f"pods that nobody has ended may run on {nodes}, which did not report in"
     if view.claim.metadata.deleting and missing:
-        return Standing.OWNER, f"it is being deleted, so its {len(missing)} unlisted pods cannot be listed any more"
+        return (
+            DowngradeState.OWNER,
+            f"it is being deleted, so its {len(missing)} unlisted pods cannot be listed any more",
+        )
     room = RESERVED_FOR_MAX_SIZE - len(_staying(view))
     if len(consuming) > room:
-        return Standing.TOO_MANY, f"{len(consuming)} pods use it, a list has room for {room}"
+        return DowngradeState.TOO_MANY, f"{len(consuming)} pods use it, a list has room for {room}"
     return None
 
 
-def _unused(view: ClaimView, *, given_up: bool) -> tuple[Standing, str]:
+def _unused(view: ClaimView, *, given_up: bool) -> tuple[DowngradeState, str]:
     """Judge a claim that nobody is to be listed for: given back if that is certain, kept if it is not."""
     if view.unfinished:
-        return Standing.OWNER, f"{view.unfinished} pods that reference it wait behind gates or in gangs"
+        return DowngradeState.OWNER, f"{view.unfinished} pods that reference it wait behind gates or in gangs"
     if view.claim.metadata.deleting:
-        return _free("it is being deleted and nobody uses it")
+        return _as_orphan("it is being deleted and nobody uses it")
     if view.reservation is None:
-        return _free("nobody uses it")
-    reference = resolve(view, view.reservation)
-    outcome = fate(view, reference)
+        return _as_orphan("nobody uses it")
+    reference = resolve_reference(view, view.reservation)
+    outcome = workload_fate(view, reference)
     certain = {
-        f"{reference} {OVER.get(outcome)}": outcome in OVER,
+        f"{reference} {OVER_TEXTS.get(outcome)}": outcome in OVER_TEXTS,
         f"{reference} has let it go": view.entered_before and EntryKind.WORKLOAD not in view.kinds,
         f"{reference} is not asked, it was given up": given_up,
     }
     for why, is_so in certain.items():
         if is_so:
-            return _free(why)
-    if outcome is Fate.ALIVE:
-        return Standing.OWNER, f"{reference} is there and has no pods now; under stock rules nothing can keep it"
-    return Standing.OWNER, f"whether {reference} still needs it cannot be told"
+            return _as_orphan(why)
+    if outcome is WorkloadFate.ALIVE:
+        return DowngradeState.OWNER, f"{reference} is there and has no pods now; under stock rules nothing can keep it"
+    return DowngradeState.OWNER, f"whether {reference} still needs it cannot be told"
 
 
-def _free(why: str) -> tuple[Standing, str]:
-    return Standing.ORPHAN, f"{why}: it is given back"
+def _as_orphan(why: str) -> tuple[DowngradeState, str]:
+    return DowngradeState.ORPHAN, f"{why}: it is given back"
 
 
-def _told(missing: list[Consumer], ours: list[Entry]) -> str:
+def _conversion_text(missing: list[Consumer], ours: list[ReservedForEntry]) -> str:
     listed = [f"lists {len(missing)} pods"] if missing else []
-    removed = [f"removes {named(str(e.reference) for e in ours)}"] if ours else []
+    removed = [f"removes {list_names(str(e.reference) for e in ours)}"] if ours else []
     return ", then ".join([*listed, *removed]) or "takes our notes off"
 
 
-def _is_stray(entry: Entry) -> bool:
+def _is_stray(entry: ReservedForEntry) -> bool:
     """Whether it is neither a pod's, nor a PodGroup's, nor ours: somebody listed what only they understand."""
     return entry.kind is EntryKind.FOREIGN and not entry.reference.is_pod
 
@@ -205,7 +212,7 @@ def _staying(view: ClaimView) -> list[ConsumerReference]:
     return [e.reference for e in view.entries if e.kind in _STAYING]
 
 
-def _final(view: ClaimView) -> list[ConsumerReference]:
+def _final_entries(view: ClaimView) -> list[ConsumerReference]:
     """Return the list as it is to be: nothing of it is ours, and nobody who uses the claim is missing."""
     staying, consuming = _staying(view), _consuming(view)
     # A waiting pod that is listed may be bound at any moment by a cycle that has seen it listed.
@@ -213,15 +220,15 @@ def _final(view: ClaimView) -> list[ConsumerReference]:
     pods = [*consuming, *promised]
     if not pods and not staying and not view.claim.metadata.deleting:
         tried = [c for c in view.waiting if not c.gang] + [c for c in view.gated if c.gated_by_us_only and not c.gang]
-        pods = sorted(tried, key=lambda c: c.order)[:WAITING_MAX]
+        pods = sorted(tried, key=lambda c: c.order)[:LISTED_WAITING_MAX]
     taken = {entry.uid for entry in staying}
     room = RESERVED_FOR_MAX_SIZE - len(staying)
     return [*staying, *[c.entry for c in pods if c.uid not in taken][:room]]
 
 
-def _listing(view: ClaimView) -> SetReservedFor | None:
+def _listing_write(view: ClaimView) -> SetReservedFor | None:
     """Return the write that lists who is missing, beside all that keeps the claim now; None if nobody is."""
-    final, listed = _final(view), view.listed
+    final, listed = _final_entries(view), view.listed
     missing = [entry for entry in final if entry.uid not in listed]
     if not missing:
         return None
@@ -235,10 +242,10 @@ def _listing(view: ClaimView) -> SetReservedFor | None:
     return SetReservedFor(claim=view.key, entries=(*kept, *missing[:room]))
 
 
-def _notes(view: ClaimView) -> Annotate | None:
+def _marks_write(view: ClaimView) -> PatchMetadata | None:
     """Return the write that takes our notes off, and sees to the finalizer without which nobody deallocates."""
     claim = view.claim
-    marks = workloads.forgotten(claim, uid_too=True)
+    marks = workload_reservations.annotation_removals(claim, uid_too=True)
     finalizers = claim.metadata.finalizers or []
     wanted = list(finalizers)
     if view.allocation is not None and not claim.protected and not claim.metadata.deleting:
@@ -248,12 +255,12 @@ def _notes(view: ClaimView) -> Annotate | None:
     if not marks and wanted == finalizers:
         return None
     changed = tuple(wanted) if wanted != finalizers else None
-    return Annotate(claim=view.key, annotations=tuple(marks.items()), finalizers=changed)
+    return PatchMetadata(claim=view.key, annotations=tuple(marks.items()), finalizers=changed)
 
 
-def _shrinking(view: ClaimView) -> SetReservedFor | None:
+def _shrinking_write(view: ClaimView) -> SetReservedFor | None:
     """Return the write after which only stock's entries are left, None if that is the case."""
-    final = _final(view)
+    final = _final_entries(view)
     ended = [e for e in view.entries if e.kind is EntryKind.FINISHED]
     present = {e.reference for e in view.entries} - {e.reference for e in ended}  # those the stock controller prunes
     if present == set(final):

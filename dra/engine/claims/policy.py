@@ -33,12 +33,12 @@ REPLACE: Final = Policy()
 """The stock resourceclaim-controller is switched off."""
 
 
-def beside_stock(policy: Policy) -> Policy:
+def alongside_stock(policy: Policy) -> Policy:
     """Return the same policy for where the stock controller runs as well; what people chose stays."""
     return msgspec.structs.replace(
         policy, prune_started=False, list_consuming=False, tombstones=True, generate_claims=False
     )
 
 
-ALONGSIDE: Final = beside_stock(REPLACE)
+ALONGSIDE: Final = alongside_stock(REPLACE)
 """It runs as well: managed control planes."""

@@ -7,32 +7,32 @@ from typing import Final
 
 import msgspec
 
-from dra.engine.consumers import DEFAULT_GRACE, Consumer, Stage
-from dra.engine.instants import BIND_HORIZON, NEVER, SLOW_BIND_HORIZON, UNNOTICED, Instant
-from dra.engine.ledger import Conflict
-from dra.engine.reasons import Code, Reason, claim_reason
-from dra.engine.reservations.devices import Hold
-from dra.engine.taints import Tainted
-from dra.engine.window import NO_LISTINGS, Listing
-from dra.model import workloads
+from dra.engine.claims.consumers import DEFAULT_GRACE_PERIOD, Consumer, Stage
+from dra.engine.claims.reasons import Code, Reason, claim_reason
+from dra.engine.claims.window import NO_LISTINGS, EntryHistory
+from dra.engine.devices.ledger import DeviceConflict
+from dra.engine.devices.taints import TaintedResult
+from dra.engine.instants import BIND_HORIZON, NEVER, SLOW_BIND_HORIZON, WATCH_OUTAGE_UNNOTICED, Instant
+from dra.engine.reservations.claim_holders import ClaimHolder
+from dra.model import workload_reservations
 from dra.model.claims import AllocationResult, ResourceClaim
 from dra.model.meta import Key, Struct, Uid
 from dra.model.references import ConsumerReference
-from dra.model.workloads import WorkloadReservation
+from dra.model.workload_reservations import WorkloadReservation
 
-GROUP: Final = "reserve.dra"
-GUARDS: Final = "guards"
+ENTRY_API_GROUP: Final = "reserve.dra"
+GUARD_RESOURCE: Final = "guards"
 """Resource of the guard entry: no scheduler deallocates a list that holds an entry it does not understand."""
 
-REPORTED_WITHIN: Final = 70.0
+NODE_MONITOR_GRACE: Final = 70.0
 """Seconds within which the kubelet of a node that is Ready has been at work: the node controller's patience (40 s, 50 s
 since 1.32) and its period of 5 s, and some for the kubelet to end what it was told to."""
 
-FINISHED_PODS: Final = "finishedpods"
+TOMBSTONE_RESOURCE: Final = "finishedpods"
 """Resource of a tombstone: stands in for a finished pod that the stock controller would list again and again."""
 
 
-LOST_NODES: Final = "lostnodes"
+LOST_NODE_RESOURCE: Final = "lostnodes"
 """Resource of an entry that stands for pods which vanished from a node while it did not report in."""
 
 
@@ -65,30 +65,30 @@ class WorkloadPhase(StrEnum):
     OVER_LIMIT = "over-limit"  # claims of the namespace name more kinds than are watched for one namespace
 
 
-class Workload(Struct, frozen=True):
+class WorkloadState(Struct, frozen=True):
     """The object under the name of the reference, and the uids of its predecessors that are certainly gone."""
 
     phase: WorkloadPhase = WorkloadPhase.UNKNOWN
-    uid: Uid = workloads.NO_UID
+    uid: Uid = workload_reservations.NO_UID
     gone: frozenset[Uid] = frozenset()
-    unjudged: str = ""
+    rule_error: str = ""
     """Why nobody can tell whether its release rule holds; empty where the rule has an answer, or there is no rule."""
 
 
-class Entry(Struct, frozen=True):
+class ReservedForEntry(Struct, frozen=True):
     """An entry with what is known about it."""
 
     reference: ConsumerReference
     kind: EntryKind
     consumer: Consumer | None = None
-    group: Workload = Workload()
+    group: WorkloadState = WorkloadState()
     """Of the entry of a PodGroup, what is known of the object under its name."""
 
     asked: Instant | None = None
     """When a live read last showed that the pod is there, if it does not reference the claim or is not bound."""
 
 
-class OwnerPhase(StrEnum):
+class OwningPodPhase(StrEnum):
     """What is known of the pod that a claim was made for."""
 
     NONE = "none"  # the claim was made for no pod
@@ -109,14 +109,14 @@ class LostNode(Struct, frozen=True):
     ready_since: Instant | None = None
     """Since when its kubelet reports in again; None while it does not."""
 
-    grace: float = DEFAULT_GRACE
+    grace: float = DEFAULT_GRACE_PERIOD
     """Seconds: the longest grace period of these pods, as far as it is known. The list of the claim does not tell."""
 
     read: Instant = -NEVER
     """When a live read last told of the node: the nodes watch may be behind."""
 
 
-class Vanished(Struct, frozen=True):
+class VanishedPod(Struct, frozen=True):
     """A pod whose object went before anybody told that its containers had ended: by force, or while we were away.
 
     Its kubelet learns of that by a watch, and then gives the containers their grace period.
@@ -129,7 +129,7 @@ class Vanished(Struct, frozen=True):
     boot: str = ""
     """The bootID that it ran under; empty if that is not known."""
 
-    grace: float = DEFAULT_GRACE
+    grace: float = DEFAULT_GRACE_PERIOD
     since: Instant | None = None
     """Since when it is known; None: since the next look."""
 
@@ -139,7 +139,7 @@ class Vanished(Struct, frozen=True):
     @property
     def patience(self) -> float:
         """Seconds within which a kubelet that reports in ends the containers."""
-        return self.grace + REPORTED_WITHIN + (0.0 if self.node else UNNOTICED)
+        return self.grace + NODE_MONITOR_GRACE + (0.0 if self.node else WATCH_OUTAGE_UNNOTICED)
 
     @property
     def ended_at(self) -> Instant:
@@ -147,7 +147,7 @@ class Vanished(Struct, frozen=True):
         return (NEVER if self.since is None else self.since) + self.patience
 
 
-class NodeFit(Struct, frozen=True):
+class UsableNodes(Struct, frozen=True):
     """How many usable nodes (ready, not cordoned) the allocation reaches, and how many it does not."""
 
     inside: int = 0
@@ -170,7 +170,7 @@ class Placements(Struct, frozen=True):
     elsewhere: frozenset[Uid] = frozenset()
     """Pods that could run with other devices, if the allocation were taken back."""
 
-    roomless: bool = False
+    only_lacks_room: bool = False
     """Whether a node of the allocation would suit a pod, and only lacks room."""
 
     gone: str = ""
@@ -183,7 +183,7 @@ class Placements(Struct, frozen=True):
     """How often in a row no other placement was found."""
 
 
-class History(Struct, frozen=True):
+class ObservedHistory(Struct, frozen=True):
     """What was observed of the claim over time; lost at a restart, so every rule must be safe without it."""
 
     first_seen: Instant = 0.0
@@ -220,7 +220,7 @@ class History(Struct, frozen=True):
     returned: int = 0
     """Entries of started or finished pods that came back after we had removed them."""
 
-    unstuck: int = 0
+    revocations: int = 0
     """How often the allocation was taken back since the claim was last consumed."""
 
 
@@ -230,39 +230,39 @@ class ClaimView(msgspec.Struct, frozen=True, dict=True, kw_only=True):
     claim: ResourceClaim
     reservation: WorkloadReservation | None = None
     malformed: str = ""
-    workload: Workload = Workload()
-    former: Workload = Workload()
+    workload: WorkloadState = WorkloadState()
+    former: WorkloadState = WorkloadState()
     """What is known of the object that the claim was reserved for before its reference was edited."""
 
-    entries: tuple[Entry, ...] = ()
+    entries: tuple[ReservedForEntry, ...] = ()
     gated: tuple[Consumer, ...] = ()
     waiting: tuple[Consumer, ...] = ()
     starting: tuple[Consumer, ...] = ()
     started: tuple[Consumer, ...] = ()
     finished: tuple[Consumer, ...] = ()
-    listings: Mapping[Uid, Listing] = NO_LISTINGS
+    listings: Mapping[Uid, EntryHistory] = NO_LISTINGS
     excluded: frozenset[Uid] = frozenset()
     """Bound pods on nodes that the allocation's nodeSelector excludes."""
 
     held_up: frozenset[Uid] = frozenset()
     """Gated pods that another of their claims is not ready for."""
 
-    conflicts: tuple[Conflict, ...] = ()
+    conflicts: tuple[DeviceConflict, ...] = ()
     """Devices of the allocation that another claim holds as well."""
 
-    taints: tuple[Tainted, ...] = ()
+    taints: tuple[TaintedResult, ...] = ()
     """Devices of the allocation with taints that end pods, unless they are tolerated."""
 
-    owner: OwnerPhase = OwnerPhase.NONE
-    holds: tuple[Hold, ...] = ()
+    owner: OwningPodPhase = OwningPodPhase.NONE
+    holds: tuple[ClaimHolder, ...] = ()
     """The reservations that hold the claim, or did; none where nobody tells of reservations."""
 
-    nodes: NodeFit = NodeFit()
+    nodes: UsableNodes = UsableNodes()
     placements: Placements | None = None
     """Where waiting pods could run, if that was asked for the present allocation."""
 
     lost_nodes: tuple[LostNode, ...] = ()
-    vanished: tuple[Vanished, ...] = ()
+    vanished: tuple[VanishedPod, ...] = ()
     """Pods whose containers may still run although their objects are gone."""
 
     silent_nodes: tuple[str, ...] = ()
@@ -274,7 +274,7 @@ class ClaimView(msgspec.Struct, frozen=True, dict=True, kw_only=True):
     stranded: frozenset[Uid] = frozenset()
     """Bound pods whose node is gone or does not report in; looked up only if a release by force is asked for."""
 
-    history: History = History()
+    history: ObservedHistory = ObservedHistory()
     pace: float = BIND_HORIZON
     """Seconds for which a scheduling cycle that already runs may still bind its pod, by what was observed lately."""
 
@@ -316,7 +316,7 @@ class ClaimView(msgspec.Struct, frozen=True, dict=True, kw_only=True):
             return False
         if self.any_pod:
             return True
-        return found.entered == workloads.digest(allocation)
+        return found.entered == workload_reservations.allocation_digest(allocation)
 
     @property
     def any_pod(self) -> bool:
@@ -366,7 +366,7 @@ class ClaimView(msgspec.Struct, frozen=True, dict=True, kw_only=True):
             return known
         users = (*self.gated, *self.waiting, *self.starting, *self.started, *self.finished)
         reserved = self.reservation is not None and self.reservation.reference.is_pod_group
-        forced = self.claim.metadata.annotation(workloads.FORCE_RELEASE) == self.claim.metadata.uid
+        forced = self.claim.metadata.annotation(workload_reservations.FORCE_RELEASE) == self.claim.metadata.uid
         return guarded if reserved or forced or any(consumer.gang for consumer in users) else None
 
     def unseen_bindable_until(self, *, now: Instant) -> Instant:
@@ -395,7 +395,7 @@ class ClaimView(msgspec.Struct, frozen=True, dict=True, kw_only=True):
         """The names of the PodGroups in the list."""
         return frozenset(e.reference.name for e in self.entries if e.reference.is_pod_group)
 
-    def of(self, kind: EntryKind) -> tuple[Entry, ...]:
+    def of(self, kind: EntryKind) -> tuple[ReservedForEntry, ...]:
         """Return the entries of one kind."""
         return tuple(e for e in self.entries if e.kind is kind)
 
@@ -405,29 +405,33 @@ class ClaimView(msgspec.Struct, frozen=True, dict=True, kw_only=True):
         return frozenset(e.kind for e in self.entries)
 
 
-def guard(claim: ResourceClaim) -> ConsumerReference:
+def guard_entry(claim: ResourceClaim) -> ConsumerReference:
     """Return the guard entry of a claim: its own uid, so that it can never be doubled."""
-    return ConsumerReference(api_group=GROUP, resource=GUARDS, name=claim.metadata.name, uid=claim.metadata.uid)
+    return ConsumerReference(
+        api_group=ENTRY_API_GROUP, resource=GUARD_RESOURCE, name=claim.metadata.name, uid=claim.metadata.uid
+    )
 
 
-def tombstone(entry: ConsumerReference) -> ConsumerReference:
+def tombstone_entry(entry: ConsumerReference) -> ConsumerReference:
     """Return the entry that takes the place of a finished pod's: same uid, so it is a change in place."""
-    return ConsumerReference(api_group=GROUP, resource=FINISHED_PODS, name=entry.name, uid=entry.uid)
+    return ConsumerReference(api_group=ENTRY_API_GROUP, resource=TOMBSTONE_RESOURCE, name=entry.name, uid=entry.uid)
 
 
-def lost_entry(node: str, boot: str) -> ConsumerReference:
+def lost_node_entry(node: str, boot: str) -> ConsumerReference:
     """Return the entry for pods that vanished from a node in that boot: one for all of them."""
-    return ConsumerReference(api_group=GROUP, resource=LOST_NODES, name=node, uid=Uid(f"{node}/{boot}"))
+    return ConsumerReference(
+        api_group=ENTRY_API_GROUP, resource=LOST_NODE_RESOURCE, name=node, uid=Uid(f"{node}/{boot}")
+    )
 
 
-def lost_boot(entry: ConsumerReference) -> str | None:
+def lost_node_boot_id(entry: ConsumerReference) -> str | None:
     """Return the bootID of such an entry; None if it is another one."""
-    if entry.api_group != GROUP or entry.resource != LOST_NODES:
+    if entry.api_group != ENTRY_API_GROUP or entry.resource != LOST_NODE_RESOURCE:
         return None
     return entry.uid.removeprefix(f"{entry.name}/")
 
 
-def classify(  # noqa: PLR0913 - keyword-only: what is known of whoever it names
+def classify_entry(  # noqa: PLR0913 - keyword-only: what is known of whoever it names
     entry: ConsumerReference,
     *,
     reservation: WorkloadReservation | None,
@@ -436,9 +440,9 @@ def classify(  # noqa: PLR0913 - keyword-only: what is known of whoever it names
     vanished: bool = False,
     stranger: bool = False,
     asked: Instant | None = None,
-    group: Workload | None = None,
+    group: WorkloadState | None = None,
     holders: bool = False,
-) -> Entry:
+) -> ReservedForEntry:
     """Tell what an entry stands for by what is known of the pod of that uid.
 
     ``consumer`` is that pod if it references the claim, ``gone`` tells that it certainly ended or exists no more, and
@@ -452,38 +456,38 @@ def classify(  # noqa: PLR0913 - keyword-only: what is known of whoever it names
         kind = EntryKind.WORKLOAD
     elif reservation is not None and reservation.former and entry.uid == reservation.former and not entry.is_pod:
         kind = EntryKind.FORMER
-    elif reservation is not None and _same_name(entry, reservation.reference):
+    elif reservation is not None and _is_same_object_name(entry, reservation.reference):
         kind = EntryKind.FORMER if reservation.reference.uid else EntryKind.WORKLOAD
-    elif (ours := _ours(entry)) is not None:
+    elif (ours := _kind_of_own_entry(entry)) is not None:
         kind = ours
     elif group is not None:
-        return Entry(reference=entry, kind=EntryKind.GROUP, group=group)
+        return ReservedForEntry(reference=entry, kind=EntryKind.GROUP, group=group)
     elif entry.is_reservation and holders:
         kind = EntryKind.RESERVATION
     elif entry.is_pod:
         if consumer is not None:
-            kind = _of_pod(consumer)
+            kind = _kind_of_pod_entry(consumer)
         elif not stranger:
             kind = EntryKind.VANISHED if vanished else EntryKind.FINISHED if gone else EntryKind.UNKNOWN
-    return Entry(reference=entry, kind=kind, consumer=consumer, asked=asked)
+    return ReservedForEntry(reference=entry, kind=kind, consumer=consumer, asked=asked)
 
 
-def _of_pod(consumer: Consumer) -> EntryKind:
+def _kind_of_pod_entry(consumer: Consumer) -> EntryKind:
     """Tell what a pod's own entry stands for: the claims watch may be ahead of the pods watch."""
     if consumer.stage is Stage.FINISHED:
         return EntryKind.FINISHED
     return EntryKind.UNKNOWN if consumer.unlistable else EntryKind.LIVE
 
 
-def _ours(entry: ConsumerReference) -> EntryKind | None:
-    if entry.api_group == GROUP and entry.resource == GUARDS:
+def _kind_of_own_entry(entry: ConsumerReference) -> EntryKind | None:
+    if entry.api_group == ENTRY_API_GROUP and entry.resource == GUARD_RESOURCE:
         return EntryKind.GUARD
-    if entry.api_group == GROUP and entry.resource == FINISHED_PODS:
+    if entry.api_group == ENTRY_API_GROUP and entry.resource == TOMBSTONE_RESOURCE:
         return EntryKind.TOMBSTONE
-    return EntryKind.LOST_NODE if lost_boot(entry) is not None else None
+    return EntryKind.LOST_NODE if lost_node_boot_id(entry) is not None else None
 
 
-def _same_name(entry: ConsumerReference, reference: ConsumerReference) -> bool:
+def _is_same_object_name(entry: ConsumerReference, reference: ConsumerReference) -> bool:
     return (entry.api_group, entry.resource, entry.name) == (
         reference.api_group,
         reference.resource,

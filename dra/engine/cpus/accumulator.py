@@ -34,76 +34,78 @@ from itertools import combinations, zip_longest
 from operator import itemgetter
 from typing import Final, TypeAlias
 
-from dra.engine.cpus.binding import BindPolicy, Exclusivity, Reason, Refusal
+from dra.engine.cpus.bind_policies import CpuAllocationFailure, CpuBindPolicy, CpuExclusivePolicy, CpuFailureReason
+from dra.engine.cpus.cpu_snapshot import CpuRequest, CpuSnapshot
 from dra.engine.cpus.cpusets import NO_CPUS, CpuSet
-from dra.engine.cpus.room import Request, Room
-from dra.engine.cpus.topology import Cpu, Domain
+from dra.engine.cpus.topology import Cpu, NumaDomain
 
-Cores: TypeAlias = list[list[int]]
+CoreLists: TypeAlias = list[list[int]]
 """Per core, in the order in which they are taken, the CPUs that may be taken of it."""
 
-HEEDING_THEN_NOT: Final = (True, False)
+FILTER_EXCLUSIVE_ORDER: Final = (True, False)
 
 
-def choose(room: Room, request: Request, *, preferred: CpuSet = NO_CPUS) -> CpuSet | Refusal:
+def take_cpus(room: CpuSnapshot, request: CpuRequest, *, preferred: CpuSet = NO_CPUS) -> CpuSet | CpuAllocationFailure:
     """Return CPUs for a request, of the preferred ones as many as possible; or why there are none.
 
     Preferred are, for example, CPUs that a reservation keeps for this very pod.
     """
     if request.count < 0:
         raise ValueError(f"request for {request.count} CPUs: a number of CPUs is 0 or more")
-    step = room.topology.core_step
-    if _whole_required(request) and request.count % step:
-        return Refusal(reason=Reason.NOT_WHOLE_CORES, detail=f"{request.count} CPUs, {step} per core")
-    available = candidates(room, request, preferred=preferred)
+    step = room.topology.whole_core_step
+    if _requires_whole_cores(request) and request.count % step:
+        return CpuAllocationFailure(
+            reason=CpuFailureReason.NOT_WHOLE_CORES, detail=f"{request.count} CPUs, {step} per core"
+        )
+    available = eligible_cpus(room, request, preferred=preferred)
     if request.count > len(available):
-        return Refusal(
-            reason=Reason.SHORTAGE,
+        return CpuAllocationFailure(
+            reason=CpuFailureReason.SHORTAGE,
             detail=f"{request.count} CPUs wanted, {len(available)} usable of {len(room.available)} free"
             f" of {len(room.allocatable)} allocatable",
         )
     liked = preferred & available
-    if _whole_required(request):
+    if _requires_whole_cores(request):
         liked = room.topology.whole_cores(liked)
     for first in (liked, NO_CPUS) if liked else (NO_CPUS,):
-        from_first = _Search(room, request, free=first, count=min(request.count, len(first))).run()
+        from_first = _CpuAccumulator(room, request, free=first, count=min(request.count, len(first))).run()
         rest = available - (first or NO_CPUS)
-        chosen = from_first | _Search(room, request, free=rest, count=request.count - len(from_first)).run()
-        if satisfies(room, request, chosen):
+        chosen = from_first | _CpuAccumulator(room, request, free=rest, count=request.count - len(from_first)).run()
+        if satisfies_required_policy(room, request, chosen):
             return chosen
-    if _whole_required(request) and (exact := _adding_up(room, request, available)) is not None:
+    if _requires_whole_cores(request) and (exact := _whole_cores_that_sum_up(room, request, available)) is not None:
         return exact
-    return Refusal(
-        reason=Reason.POLICY_UNSATISFIED,
+    return CpuAllocationFailure(
+        reason=CpuFailureReason.POLICY_UNSATISFIED,
         subject=request.policy,
         detail=f"no whole cores among the {len(available)} CPUs of free ones add up to {request.count}",
     )
 
 
-def satisfies(room: Room, request: Request, chosen: CpuSet) -> bool:
+def satisfies_required_policy(room: CpuSnapshot, request: CpuRequest, chosen: CpuSet) -> bool:
     """Whether CPUs are what the request requires."""
-    if _whole_required(request):
+    if _requires_whole_cores(request):
         return room.topology.whole_cores(chosen) == chosen
-    if request.required and request.policy is BindPolicy.SPREAD_BY_PCPUS:
+    if request.required and request.policy is CpuBindPolicy.SPREAD_BY_PCPUS:
         return len({room.topology.by_id[cpu].core for cpu in chosen}) == len(chosen)
     return True
 
 
-def _whole_required(request: Request) -> bool:
-    return request.required and request.policy is BindPolicy.FULL_PCPUS
+def _requires_whole_cores(request: CpuRequest) -> bool:
+    return request.required and request.policy is CpuBindPolicy.FULL_PCPUS
 
 
-def candidates(room: Room, request: Request, *, preferred: CpuSet = NO_CPUS) -> CpuSet:
+def eligible_cpus(room: CpuSnapshot, request: CpuRequest, *, preferred: CpuSet = NO_CPUS) -> CpuSet:
     """Return what may be taken without breaking a required policy."""
-    if _whole_required(request):
+    if _requires_whole_cores(request):
         return room.topology.whole_cores(room.available)
-    if request.required and request.policy is BindPolicy.SPREAD_BY_PCPUS:
+    if request.required and request.policy is CpuBindPolicy.SPREAD_BY_PCPUS:
         free = (cpus & room.available for cpus in room.topology.cores.values())
         return CpuSet(min(cpus & preferred or cpus) for cpus in free if cpus)
     return room.available
 
 
-def _adding_up(room: Room, request: Request, available: CpuSet) -> CpuSet | None:
+def _whole_cores_that_sum_up(room: CpuSnapshot, request: CpuRequest, available: CpuSet) -> CpuSet | None:
     """Return whole cores of different sizes that add up to the count, if any do."""
     cores = {core: cpus for core, cpus in room.topology.cores.items() if cpus <= available}
     # All sums that can be made, core by core: sum → the sum before, and the core that was added to it.
@@ -122,17 +124,17 @@ def _adding_up(room: Room, request: Request, available: CpuSet) -> CpuSet | None
     return chosen
 
 
-class _Search:
+class _CpuAccumulator:
     """One run of the passes; what is free and what is chosen change as it goes."""
 
-    def __init__(self, room: Room, request: Request, *, free: CpuSet, count: int) -> None:
+    def __init__(self, room: CpuSnapshot, request: CpuRequest, *, free: CpuSet, count: int) -> None:
         self.topology = room.topology
         self.holders = room.holders
-        self.shared = room.max_holders > 1
+        self.shared = room.max_ref_count > 1
         self.exclusivity = request.exclusivity
-        self.repelled = room.repelled(request.exclusivity)
+        self.excluded_cpus = room.excluded_cpus(request.exclusivity)
         self.sign = request.strategy.sign
-        self.whole = request.policy is BindPolicy.FULL_PCPUS or room.topology.threads_per_core == 1
+        self.whole = request.policy is CpuBindPolicy.FULL_PCPUS or room.topology.threads_per_core == 1
         self.free = set(free)
         self.chosen: set[int] = set()
         self.count = count
@@ -150,19 +152,19 @@ class _Search:
         return CpuSet(self.chosen)
 
     def _passes(self) -> Iterator[Callable[[], None]]:
-        for heeding in HEEDING_THEN_NOT:
+        for heeding in FILTER_EXCLUSIVE_ORDER:
             yield partial(self._one_node, heeding=heeding)
-        for heeding in HEEDING_THEN_NOT:
+        for heeding in FILTER_EXCLUSIVE_ORDER:
             yield partial(self._one_socket, heeding=heeding)
         if self.whole:
             yield self._whole_sockets_and_cores
-        for heeding in HEEDING_THEN_NOT:
+        for heeding in FILTER_EXCLUSIVE_ORDER:
             yield partial(self._threads, heeding=heeding)
 
     # --- the passes
 
     def _one_node(self, *, heeding: bool) -> None:
-        heeded = not self.whole or self.exclusivity is Exclusivity.NUMA_NODE_LEVEL
+        heeded = not self.whole or self.exclusivity is CpuExclusivePolicy.NUMA_NODE_LEVEL
         avoiding = heeding and heeded
         usable = self._usable(avoiding=avoiding, thinned=heeding)
         socket_free = self._count(lambda c: c.socket, avoiding=avoiding)
@@ -176,7 +178,7 @@ class _Search:
             self._take_from(self._cores(min(ranked, key=itemgetter(0, 1, 2))[3]))
 
     def _one_socket(self, *, heeding: bool) -> None:
-        heeded = not self.whole and self.exclusivity is Exclusivity.PCPU_LEVEL
+        heeded = not self.whole and self.exclusivity is CpuExclusivePolicy.PCPU_LEVEL
         usable = self._usable(avoiding=heeding and heeded, thinned=heeding)
         ranked = []
         for socket, cpus in self.topology.sockets.items():
@@ -201,7 +203,7 @@ class _Search:
                     self._take(core)
 
     def _threads(self, *, heeding: bool) -> None:
-        socket_chosen = _counted(self.topology.by_id[c].socket for c in self.chosen)
+        socket_chosen = _count_by_key(self.topology.by_id[c].socket for c in self.chosen)
         socket_free = self._count(lambda c: c.socket, avoiding=heeding)
         node_free = self._count(lambda c: c.numa, avoiding=heeding)
 
@@ -220,7 +222,7 @@ class _Search:
             )
 
         usable = self._free_cpus(avoiding=heeding)
-        self._take(_in_turn(sorted(self._cores(usable), key=rank))[: self.needed])
+        self._take(_spread_cpus(sorted(self._cores(usable), key=rank))[: self.needed])
 
     # --- what the passes are made of
 
@@ -231,7 +233,7 @@ class _Search:
             return self.topology.whole_cores(usable)
         return CpuSet(core[0] for core in self._cores(usable)) if thinned else usable
 
-    def _cores(self, cpus: CpuSet) -> Cores:
+    def _cores(self, cpus: CpuSet) -> CoreLists:
         """Return CPUs core by core, in the order in which they are taken."""
         cores: dict[int, list[int]] = {}
         for cpu in cpus:
@@ -255,8 +257,8 @@ class _Search:
                 return number, CpuSet(cpu for domain in min(enough)[1] for cpu in parts[domain])
         return len(parts), cpus
 
-    def _take_from(self, cores: Cores) -> None:
-        self._take(_cut(cores, self.needed) if self.whole else _in_turn(cores)[: self.needed])
+    def _take_from(self, cores: CoreLists) -> None:
+        self._take(_whole_cores_first(cores, self.needed) if self.whole else _spread_cpus(cores)[: self.needed])
 
     def _take(self, cpus: Iterable[int]) -> None:
         taken = set(cpus)
@@ -264,23 +266,23 @@ class _Search:
         self.free -= taken
 
     def _free_cpus(self, *, avoiding: bool) -> CpuSet:
-        return CpuSet(self.free) - (self.repelled if avoiding else NO_CPUS)
+        return CpuSet(self.free) - (self.excluded_cpus if avoiding else NO_CPUS)
 
-    def _count(self, key: Callable[[Cpu], Domain | int], *, avoiding: bool) -> dict[Domain | int, int]:
-        return _counted(key(self.topology.by_id[cpu]) for cpu in self._free_cpus(avoiding=avoiding))
+    def _count(self, key: Callable[[Cpu], NumaDomain | int], *, avoiding: bool) -> dict[NumaDomain | int, int]:
+        return _count_by_key(key(self.topology.by_id[cpu]) for cpu in self._free_cpus(avoiding=avoiding))
 
     def _held(self, core: Sequence[int]) -> int:
         return sum(self.holders.get(cpu, 0) for cpu in core)
 
 
-def _counted(keys: Iterable[Domain | int]) -> dict[Domain | int, int]:
-    counts: dict[Domain | int, int] = {}
+def _count_by_key(keys: Iterable[NumaDomain | int]) -> dict[NumaDomain | int, int]:
+    counts: dict[NumaDomain | int, int] = {}
     for key in keys:
         counts[key] = counts.get(key, 0) + 1
     return counts
 
 
-def _cut(cores: Cores, count: int) -> list[int]:
+def _whole_cores_first(cores: CoreLists, count: int) -> list[int]:
     """Return that many CPUs: whole cores first, in order, and the rest from the first one that is not taken."""
     whole: list[int] = []
     passed: list[int] = []
@@ -289,6 +291,6 @@ def _cut(cores: Cores, count: int) -> list[int]:
     return (whole + passed)[:count]
 
 
-def _in_turn(cores: Cores) -> list[int]:
+def _spread_cpus(cores: CoreLists) -> list[int]:
     """Return all CPUs, first one of each core, then the second ones, and so on."""
     return [cpu for turn in zip_longest(*cores) for cpu in turn if cpu is not None]

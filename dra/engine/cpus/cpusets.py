@@ -62,7 +62,7 @@ class CpuSet(AbstractSet[int]):
         return CpuSet(self._cpus - frozenset(other))
 
     def __str__(self) -> str:
-        return ",".join(f"{first}-{last}" if last > first else str(first) for first, last in _runs(self))
+        return ",".join(f"{first}-{last}" if last > first else str(first) for first, last in _ranges(self))
 
     def __repr__(self) -> str:
         return f"CpuSet({str(self)!r})"
@@ -79,15 +79,15 @@ def parse(text: str) -> CpuSet:
     cpus: set[int] = set()
     for part in stripped.split(","):
         first, dash, last = part.partition("-")
-        low = _number(first, part=part, text=text)
-        high = _number(last, part=part, text=text) if dash else low
+        low = _parse_cpu(first, part=part, text=text)
+        high = _parse_cpu(last, part=part, text=text) if dash else low
         if low > high:
             raise MalformedCpuListError(text, part=part, problem="runs backwards")
         cpus.update(range(low, high + 1))
     return CpuSet(cpus)
 
 
-def _number(digits: str, *, part: str, text: str) -> int:
+def _parse_cpu(digits: str, *, part: str, text: str) -> int:
     if not (digits.isascii() and digits.isdigit()):
         raise MalformedCpuListError(text, part=part, problem="is neither a CPU number nor a range")
     if len(digits) > len(str(MAX_CPU)) + 4 or int(digits) > MAX_CPU:  # a few leading zeros, but no endless number
@@ -95,7 +95,7 @@ def _number(digits: str, *, part: str, text: str) -> int:
     return int(digits)
 
 
-def _runs(cpus: Iterable[int]) -> Iterator[tuple[int, int]]:
+def _ranges(cpus: Iterable[int]) -> Iterator[tuple[int, int]]:
     first = last = -1
     for cpu in cpus:
         if first >= 0 and cpu == last + 1:

@@ -46,19 +46,19 @@ class Cpu(Struct, frozen=True):
     core_type: CoreType = CoreType.STANDARD
 
     @property
-    def domain(self) -> "Domain":
+    def domain(self) -> "NumaDomain":
         """The part of its NUMA node that is in its socket."""
         return (self.numa, self.socket)
 
 
-Domain: TypeAlias = tuple[int, int]
+NumaDomain: TypeAlias = tuple[int, int]
 """NUMA node and socket."""
 
 K = TypeVar("K", bound=Hashable)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Topology:
+class CpuTopology:
     """The CPUs of one machine."""
 
     cpus: tuple[Cpu, ...]
@@ -127,7 +127,7 @@ class Topology:
         return self._grouped(lambda c: c.socket)
 
     @cached_property
-    def domains(self) -> Mapping[Domain, CpuSet]:
+    def domains(self) -> Mapping[NumaDomain, CpuSet]:
         """Part of a NUMA node in a socket → its CPUs."""
         return self._grouped(lambda c: c.domain)
 
@@ -143,7 +143,7 @@ class Topology:
         return max(map(len, self.cores.values()))
 
     @cached_property
-    def core_step(self) -> int:
+    def whole_core_step(self) -> int:
         """Only multiples of it can be made of whole cores: 2 where every core has two threads online."""
         return gcd(*map(len, self.cores.values()))
 
@@ -161,15 +161,15 @@ class Topology:
         return {k: CpuSet(groups[k]) for k in sorted(groups)}  # type: ignore[type-var]  # all keys are numbers or pairs
 
 
-def regular(*, sockets: int = 1, nodes: int = 1, cores: int, threads: int = 1) -> Topology:
+def uniform_topology(*, sockets: int = 1, nodes: int = 1, cores: int, threads: int = 1) -> CpuTopology:
     """Return a machine of equal parts: NUMA nodes a socket, cores a NUMA node, threads a core.
 
     CPUs are numbered core by core, each NUMA node has one L3 cache.
     """
-    return Topology(cpus=tuple(_regular(sockets * nodes, per_socket=nodes, cores=cores, threads=threads)))
+    return CpuTopology(cpus=tuple(_uniform_cpus(sockets * nodes, per_socket=nodes, cores=cores, threads=threads)))
 
 
-def _regular(all_nodes: int, *, per_socket: int, cores: int, threads: int) -> Iterable[Cpu]:
+def _uniform_cpus(all_nodes: int, *, per_socket: int, cores: int, threads: int) -> Iterable[Cpu]:
     for core in range(all_nodes * cores):
         node = core // cores
         socket = node // per_socket

@@ -16,18 +16,18 @@ from functools import lru_cache
 from math import ceil
 from typing import Any, Final, TypeAlias
 
-from dra.engine import allocatable
+from dra.engine.devices import node_allocatable
 from dra.model import quantities
-from dra.model.placement import Container, ContainerStatus, PlacedPod, ResourceRequirements
 from dra.model.quantities import MalformedQuantityError
+from dra.model.scheduling import Container, ContainerStatus, ResourceRequirements, SchedulerPod
 
-Amounts: TypeAlias = Mapping[str, int]
+NanoAmounts: TypeAlias = Mapping[str, int]
 """Resource → billionths; what is not named is 0."""
 
-ONE: Final = 10**9
+NANOS_PER_UNIT: Final = 10**9
 PODS: Final = "pods"
 CPU: Final = "cpu"
-NOTHING: Final[Amounts] = {}
+NO_AMOUNTS: Final[NanoAmounts] = {}
 
 
 class MalformedAmountsError(ValueError):
@@ -35,12 +35,12 @@ class MalformedAmountsError(ValueError):
 
 
 @lru_cache(maxsize=16384)
-def exact(text: str | int) -> int:
+def to_nanos(text: str | int) -> int:
     """Return the billionths of a quantity. Raises MalformedQuantityError."""
-    return ceil(quantities.parse(text) * ONE)
+    return ceil(quantities.parse(text) * NANOS_PER_UNIT)
 
 
-def read(texts: object, *, path: str) -> dict[str, int]:
+def parse_resource_list(texts: object, *, path: str) -> dict[str, int]:
     """Return the amounts of a resource list as somebody wrote it. Raises MalformedAmountsError; so do negative ones."""
     if texts is None:
         return {}
@@ -51,7 +51,7 @@ def read(texts: object, *, path: str) -> dict[str, int]:
         if isinstance(text, bool) or not isinstance(text, str | int | float):
             raise MalformedAmountsError(f"{path}.{name}: must be a quantity as in: 500m, 2, 16Gi")
         try:
-            amount = exact(repr(text) if isinstance(text, float) else text)
+            amount = to_nanos(repr(text) if isinstance(text, float) else text)
         except MalformedQuantityError as error:
             raise MalformedAmountsError(f"{path}.{name}: {error}") from error
         if amount < 0:
@@ -60,12 +60,12 @@ def read(texts: object, *, path: str) -> dict[str, int]:
     return found
 
 
-def known(texts: Mapping[str, str | int] | None) -> dict[str, int]:
+def from_resource_list(texts: Mapping[str, str | int] | None) -> dict[str, int]:
     """Return the amounts of a resource list that the API server has validated. Raises MalformedQuantityError."""
-    return {name: exact(text) for name, text in (texts or {}).items()}
+    return {name: to_nanos(text) for name, text in (texts or {}).items()}
 
 
-def plus(one: Amounts, other: Amounts) -> dict[str, int]:
+def add(one: NanoAmounts, other: NanoAmounts) -> dict[str, int]:
     """Return the sum."""
     total = dict(one)
     for name, amount in other.items():
@@ -73,7 +73,7 @@ def plus(one: Amounts, other: Amounts) -> dict[str, int]:
     return total
 
 
-def minus(one: Amounts, other: Amounts) -> dict[str, int]:
+def subtract(one: NanoAmounts, other: NanoAmounts) -> dict[str, int]:
     """Return the difference, without names of which nothing is left."""
     rest = dict(one)
     for name, amount in other.items():
@@ -83,12 +83,12 @@ def minus(one: Amounts, other: Amounts) -> dict[str, int]:
     return rest
 
 
-def most(one: Amounts, other: Amounts) -> dict[str, int]:
+def maximum(one: NanoAmounts, other: NanoAmounts) -> dict[str, int]:
     """Return the greater amount of each."""
     return dict(one) | {name: amount for name, amount in other.items() if amount > one.get(name, 0)}
 
 
-def total(parts: Iterable[Amounts]) -> dict[str, int]:
+def total(parts: Iterable[NanoAmounts]) -> dict[str, int]:
     """Return the sum of all."""
     found: dict[str, int] = {}
     for part in parts:
@@ -97,31 +97,37 @@ def total(parts: Iterable[Amounts]) -> dict[str, int]:
     return found
 
 
-def of_pod(pod: PlacedPod) -> dict[str, int]:
+def pod_amounts(pod: SchedulerPod) -> dict[str, int]:
     """Return what a pod takes of its node, itself (one of ``pods``) included."""
     spec, status = pod.spec, pod.status
     has = {each.name: each for each in (*(status.container_statuses or ()), *(status.init_container_statuses or ()))}
-    infeasible = _infeasible(pod)
+    infeasible = _is_resize_infeasible(pod)
     initial = []
     for each in spec.init_containers or ():
         sidecar = each.restart_policy == _SIDECAR
-        initial.append((_taken(each, has, infeasible=infeasible) if sidecar else _asked(each), sidecar))
-    whole: Amounts = NOTHING
+        initial.append((_container_amounts(each, has, infeasible=infeasible) if sidecar else _requests(each), sidecar))
+    whole: NanoAmounts = NO_AMOUNTS
     if spec.resources is not None:
-        whole = _greater(
-            known(spec.resources.requests), status.resources, status.allocated_resources, infeasible=infeasible
+        whole = _effective_amounts(
+            from_resource_list(spec.resources.requests),
+            status.resources,
+            status.allocated_resources,
+            infeasible=infeasible,
         )
-    taken = _together(
-        containers=(_taken(each, has, infeasible=infeasible) for each in spec.containers or ()),
+    taken = _sum_containers(
+        containers=(_container_amounts(each, has, infeasible=infeasible) for each in spec.containers or ()),
         initial=initial,
         whole=whole,
-        overhead=known(spec.overhead),
-        through_claims={name: ceil(amount * ONE) for name, amount in allocatable.through_claims(pod).items()},
+        overhead=from_resource_list(spec.overhead),
+        through_claims={
+            name: ceil(amount * NANOS_PER_UNIT)
+            for name, amount in node_allocatable.resources_through_claims(pod).items()
+        },
     )
-    return {**taken, PODS: ONE}
+    return {**taken, PODS: NANOS_PER_UNIT}
 
 
-def of_template(template: Mapping[str, Any]) -> dict[str, int]:
+def template_amounts(template: Mapping[str, Any]) -> dict[str, int]:
     """Return what a pod template asks for. Raises MalformedAmountsError.
 
     Nobody has validated it, nor set requests that are missing to the limits, as the API server does for pods.
@@ -130,21 +136,21 @@ def of_template(template: Mapping[str, Any]) -> dict[str, int]:
     spec = template.get("spec")
     if not isinstance(spec, Mapping):
         raise MalformedAmountsError(f"{path}: must be a pod's spec")
-    return _together(
-        containers=[_asked_in(each, where) for each, where in _listed(spec, "containers", path)],
+    return _sum_containers(
+        containers=[_template_requests(each, where) for each, where in _container_list(spec, "containers", path)],
         initial=[
-            (_asked_in(each, where), each.get("restartPolicy") == _SIDECAR)
-            for each, where in _listed(spec, "initContainers", path)
+            (_template_requests(each, where), each.get("restartPolicy") == _SIDECAR)
+            for each, where in _container_list(spec, "initContainers", path)
         ],
-        whole=_asked_in(spec, path),
-        overhead=read(spec.get("overhead"), path=f"{path}.overhead"),
+        whole=_template_requests(spec, path),
+        overhead=parse_resource_list(spec.get("overhead"), path=f"{path}.overhead"),
     )
 
 
-def texts(template: Mapping[str, Any]) -> dict[str, str | int]:
+def template_quantities(template: Mapping[str, Any]) -> dict[str, str | int]:
     """Return how a template writes each resource, where it does first: amounts of it are written in the same units."""
     found: dict[str, str | int] = {}
-    for each, _ in _listed(template.get("spec") or {}, "containers", ""):
+    for each, _ in _container_list(template.get("spec") or {}, "containers", ""):
         resources = each.get("resources") or {}
         for kind in ("requests", "limits"):
             for name, text in (resources.get(kind) or {}).items():
@@ -155,36 +161,36 @@ def texts(template: Mapping[str, Any]) -> dict[str, str | int]:
 _SIDECAR: Final = "Always"
 
 
-def _asked(container: Container) -> Amounts:
-    return known(container.resources.requests)
+def _requests(container: Container) -> NanoAmounts:
+    return from_resource_list(container.resources.requests)
 
 
-def _taken(container: Container, has: Mapping[str, ContainerStatus], *, infeasible: bool) -> Amounts:
-    asked, status = _asked(container), has.get(container.name)
+def _container_amounts(container: Container, has: Mapping[str, ContainerStatus], *, infeasible: bool) -> NanoAmounts:
+    asked, status = _requests(container), has.get(container.name)
     if status is None:
         return asked
-    return _greater(asked, status.resources, status.allocated_resources, infeasible=infeasible)
+    return _effective_amounts(asked, status.resources, status.allocated_resources, infeasible=infeasible)
 
 
-def _greater(
-    asked: Amounts,
+def _effective_amounts(
+    asked: NanoAmounts,
     actual: ResourceRequirements | None,
     allocated: Mapping[str, str | int] | None,
     *,
     infeasible: bool,
-) -> Amounts:
+) -> NanoAmounts:
     if actual is None:  # its kubelet does not tell
         return asked
-    had = most(known(actual.requests), known(allocated))
-    return had if infeasible else most(asked, had)
+    had = maximum(from_resource_list(actual.requests), from_resource_list(allocated))
+    return had if infeasible else maximum(asked, had)
 
 
-def _infeasible(pod: PlacedPod) -> bool:
+def _is_resize_infeasible(pod: SchedulerPod) -> bool:
     pending = pod.condition("PodResizePending")
     return pending is not None and pending.reason == "Infeasible"
 
 
-def _listed(spec: Mapping[str, Any], name: str, path: str) -> list[tuple[Mapping[str, Any], str]]:
+def _container_list(spec: Mapping[str, Any], name: str, path: str) -> list[tuple[Mapping[str, Any], str]]:
     given = spec.get(name)
     if given is None:
         return []
@@ -196,32 +202,32 @@ def _listed(spec: Mapping[str, Any], name: str, path: str) -> list[tuple[Mapping
     return [(each, f"{path}.{name}[{index}]") for index, each in enumerate(given)]
 
 
-def _asked_in(container: Mapping[str, Any], path: str) -> Amounts:
+def _template_requests(container: Mapping[str, Any], path: str) -> NanoAmounts:
     resources = container.get("resources")
     if resources is None:
-        return NOTHING
+        return NO_AMOUNTS
     if not isinstance(resources, Mapping):
         raise MalformedAmountsError(f"{path}.resources: must be an object with requests")
-    limits = read(resources.get("limits"), path=f"{path}.resources.limits")
-    return limits | read(resources.get("requests"), path=f"{path}.resources.requests")
+    limits = parse_resource_list(resources.get("limits"), path=f"{path}.resources.limits")
+    return limits | parse_resource_list(resources.get("requests"), path=f"{path}.resources.requests")
 
 
-def _together(
+def _sum_containers(
     *,
-    containers: Iterable[Amounts],
-    initial: Iterable[tuple[Amounts, bool]],
-    whole: Amounts,
-    overhead: Amounts,
-    through_claims: Amounts = NOTHING,
+    containers: Iterable[NanoAmounts],
+    initial: Iterable[tuple[NanoAmounts, bool]],
+    whole: NanoAmounts,
+    overhead: NanoAmounts,
+    through_claims: NanoAmounts = NO_AMOUNTS,
 ) -> dict[str, int]:
     sidecars: dict[str, int] = {}
     peak: dict[str, int] = {}
     for asked, stays in initial:
-        peak = most(peak, plus(sidecars, asked))
+        peak = maximum(peak, add(sidecars, asked))
         if stays:
-            sidecars = plus(sidecars, asked)
-    taken = plus(most(plus(total(containers), sidecars), peak), through_claims)
-    taken = plus({**taken, **whole}, overhead)
+            sidecars = add(sidecars, asked)
+    taken = add(maximum(add(total(containers), sidecars), peak), through_claims)
+    taken = add({**taken, **whole}, overhead)
     return {name: amount for name, amount in taken.items() if amount}
 
 
@@ -229,16 +235,16 @@ _DECIMAL: Final = ("n", "u", "m", "", "k", "M", "G", "T", "P", "E")
 _BINARY: Final = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 
 
-def printed(amount: int, *, like: str | int = "") -> str:
+def format_quantity(amount: int, *, like: str | int = "") -> str:
     """Return an amount as Kubernetes writes it: with binary units if those were used where it comes from."""
     if not amount:
         return "0"
-    if str(like).endswith("i") and amount % ONE == 0:
-        return _scaled(amount // ONE, 1024, _BINARY)
-    return _scaled(amount, 1000, _DECIMAL)
+    if str(like).endswith("i") and amount % NANOS_PER_UNIT == 0:
+        return _format_scaled(amount // NANOS_PER_UNIT, 1024, _BINARY)
+    return _format_scaled(amount, 1000, _DECIMAL)
 
 
-def _scaled(amount: int, base: int, suffixes: tuple[str, ...]) -> str:
+def _format_scaled(amount: int, base: int, suffixes: tuple[str, ...]) -> str:
     power = 0
     while amount % base == 0 and power + 1 < len(suffixes):
         amount //= base

@@ -7,28 +7,28 @@ looked up under all that it has. What is found may match, and is asked; what is 
 from collections.abc import Iterator
 from typing import TypeAlias
 
-from dra.api.reservations.model import Owner
-from dra.engine.reservations.claimants import Claimant
-from dra.engine.reservations.holdings import Holding
+from dra.api.reservations.model import ReservationOwner
+from dra.engine.reservations.pod_info import PodInfo
+from dra.engine.reservations.reservation_info import ReservationInfo
 from dra.model.meta import Uid
 
-Key: TypeAlias = tuple[str, ...]
+IndexKey: TypeAlias = tuple[str, ...]
 
-_ANY: Key = ("any",)
+_ANY_POD: IndexKey = ("any",)
 
 
-class Candidates:
+class OwnerIndex:
     """Reservations by what their owners must have."""
 
     __slots__ = ("_filed", "_keys")
 
     def __init__(self) -> None:
-        self._filed: dict[Key, dict[Uid, None]] = {}
-        self._keys: dict[Uid, tuple[Key, ...]] = {}
+        self._filed: dict[IndexKey, dict[Uid, None]] = {}
+        self._keys: dict[Uid, tuple[IndexKey, ...]] = {}
 
-    def put(self, holding: Holding) -> None:
+    def put(self, holding: ReservationInfo) -> None:
         """File a reservation, in place of what was known of it."""
-        keys = tuple(key for owner in holding.owners for key in _keys(owner))
+        keys = tuple(key for owner in holding.owners for key in _owner_keys(owner))
         if self._keys.get(holding.uid) == keys:
             return
         self.drop(holding.uid)
@@ -45,16 +45,16 @@ class Candidates:
                 if not filed:
                     del self._filed[key]
 
-    def of(self, pod: Claimant) -> dict[Uid, None]:
+    def of(self, pod: PodInfo) -> dict[Uid, None]:
         """Return what may be a pod's, in a fixed order."""
         found: dict[Uid, None] = {}
-        for key in _had(pod):
+        for key in _pod_keys(pod):
             if (filed := self._filed.get(key)) is not None:
                 found.update(filed)
         return found
 
 
-def _keys(owner: Owner) -> Iterator[Key]:
+def _owner_keys(owner: ReservationOwner) -> Iterator[IndexKey]:
     """Yield what a pod has one of, if it matches."""
     if (wanted := owner.object) is not None and (wanted.uid or wanted.name):
         yield ("uid", wanted.uid) if wanted.uid else ("name", wanted.name)
@@ -68,12 +68,12 @@ def _keys(owner: Owner) -> Iterator[Key]:
             if each.operator == "In":
                 yield from (("label", each.key, value) for value in dict.fromkeys(each.values))
                 return
-        yield _ANY
+        yield _ANY_POD
     else:
-        yield _ANY
+        yield _ANY_POD
 
 
-def _had(pod: Claimant) -> Iterator[Key]:
+def _pod_keys(pod: PodInfo) -> Iterator[IndexKey]:
     yield ("uid", pod.uid)
     yield ("name", pod.key[1])
     for reference in pod.owners:
@@ -81,4 +81,4 @@ def _had(pod: Claimant) -> Iterator[Key]:
         yield ("owner", reference.name)
     for name, value in pod.labels.items():
         yield ("label", name, value)
-    yield _ANY
+    yield _ANY_POD

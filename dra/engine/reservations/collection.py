@@ -5,25 +5,25 @@ One that failed without saying why is deleted as well. (Upstream keeps it for ev
 
 from typing import Final
 
-from dra.api.reservations.model import Phase, Reservation
+from dra.api.reservations.model import Reservation, ReservationPhase
 from dra.engine.instants import NEVER, WallTime
-from dra.engine.reservations.phases import READY, TERMINAL
+from dra.engine.reservations.phases import CONDITION_READY, TERMINAL_PHASES
 
-KEPT: Final = 24 * 3600.0
+GC_DURATION: Final = 24 * 3600.0
 """Seconds for which people can see what became of it."""
 
 
-def due(reservation: Reservation, *, node_gone: bool = False, kept: float = KEPT) -> WallTime:
+def deletion_time(reservation: Reservation, *, node_gone: bool = False, kept: float = GC_DURATION) -> WallTime:
     """Return from when on it is to be deleted; `NEVER` if it has not ended."""
     status = reservation.status
-    if status.phase not in TERMINAL or reservation.metadata.deletion_timestamp is not None:
+    if status.phase not in TERMINAL_PHASES or reservation.metadata.deletion_timestamp is not None:
         return NEVER
     if node_gone and status.node_name:
         return 0.0
-    ready = status.condition(READY)
+    ready = status.condition(CONDITION_READY)
     ended = None
     if ready is not None:
-        ended = ready.last_probe_time if status.phase is Phase.SUCCEEDED else ready.last_transition_time
+        ended = ready.last_probe_time if status.phase is ReservationPhase.SUCCEEDED else ready.last_transition_time
         ended = ended or ready.last_transition_time or ready.last_probe_time
     ended = ended or reservation.metadata.creation_timestamp
     return NEVER if ended is None else ended.timestamp() + kept

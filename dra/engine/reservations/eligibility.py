@@ -16,87 +16,97 @@ from collections.abc import Mapping
 from typing import Final
 
 from dra.api.reservations.model import TaintEffect
-from dra.engine.reservations import owners
+from dra.engine.reservations import owner_matching
 from dra.engine.reservations.amounts import PODS
-from dra.engine.reservations.claimants import Affinity, Claimant
-from dra.engine.reservations.holdings import Holding
-from dra.engine.reservations.refusals import Refusal, Why
-from dra.model.nodes import matches
-from dra.model.placement import Toleration
+from dra.engine.reservations.pod_info import PodInfo, ReservationAffinity
+from dra.engine.reservations.rejections import Rejection, RejectionReason
+from dra.engine.reservations.reservation_info import ReservationInfo
+from dra.model.nodes import matches_node_selector
+from dra.model.scheduling import Toleration
 
-_CORDON: Final = "node.kubernetes.io/unschedulable"
-_REPELS: Final = frozenset({TaintEffect.NO_SCHEDULE, TaintEffect.NO_EXECUTE})
+_UNSCHEDULABLE_TAINT: Final = "node.kubernetes.io/unschedulable"
+_FILTERING_EFFECTS: Final = frozenset({TaintEffect.NO_SCHEDULE, TaintEffect.NO_EXECUTE})
 
 
-def judge(holding: Holding, pod: Claimant, *, node_labels: Mapping[str, str], consumers: int) -> Refusal | None:
+def check_eligibility(
+    holding: ReservationInfo, pod: PodInfo, *, node_labels: Mapping[str, str], consumers: int
+) -> Rejection | None:
     """Return why a pod may not take a reservation; None if it may."""
-    return unwelcome(holding, pod, node_labels=node_labels, consumers=consumers) or _unlike(holding, pod)
+    return check_owner_and_affinity(holding, pod, node_labels=node_labels, consumers=consumers) or _check_resources(
+        holding, pod
+    )
 
 
-def unwelcome(holding: Holding, pod: Claimant, *, node_labels: Mapping[str, str], consumers: int = 0) -> Refusal | None:
+def check_owner_and_affinity(
+    holding: ReservationInfo, pod: PodInfo, *, node_labels: Mapping[str, str], consumers: int = 0
+) -> Rejection | None:
     """Return why a pod may not take a reservation, whatever amounts both are about (rules 1 to 5)."""
-    if why := unusable(holding, consumers=consumers):
-        return Refusal(why=why, subject=holding.fault)
+    if why := unusable_reason(holding, consumers=consumers):
+        return Rejection(why=why, subject=holding.fault)
     if holding.allocate_once and holding.listed - holding.predecessors - {pod.uid}:
-        return Refusal(why=Why.USED_UP)  # by a pod that is not to be seen, perhaps because it came and went
-    if not owners.matches(holding.owners, pod):
-        return Refusal(why=Why.NOT_OWNER)
-    return _unwelcome(holding, pod.affinity, node_labels)
+        return Rejection(
+            why=RejectionReason.USED_UP
+        )  # by a pod that is not to be seen, perhaps because it came and went
+    if not owner_matching.matches_any_owner(holding.owners, pod):
+        return Rejection(why=RejectionReason.NOT_OWNER)
+    return _check_affinity(holding, pod.affinity, node_labels)
 
 
-def _unwelcome(holding: Holding, affinity: Affinity | None, node_labels: Mapping[str, str]) -> Refusal | None:
+def _check_affinity(
+    holding: ReservationInfo, affinity: ReservationAffinity | None, node_labels: Mapping[str, str]
+) -> Rejection | None:
     if affinity is not None and affinity.name:
-        return None if affinity.name == holding.name else Refusal(why=Why.OTHER_NAME)
-    if refusal := _repelled(holding, affinity):
+        return None if affinity.name == holding.name else Rejection(why=RejectionReason.OTHER_NAME)
+    if refusal := _check_taints(holding, affinity):
         return refusal
-    if affinity is not None and not _selected(holding, affinity, node_labels):
-        return Refusal(why=Why.AFFINITY)
+    if affinity is not None and not _matches_affinity(holding, affinity, node_labels):
+        return Rejection(why=RejectionReason.AFFINITY)
     return None
 
 
-def _unlike(holding: Holding, pod: Claimant) -> Refusal | None:
+def _check_resources(holding: ReservationInfo, pod: PodInfo) -> Rejection | None:
     if any(holding.amounts.get(name, 0) != pod.amounts.get(name, 0) for name in pod.exact):
-        return Refusal(why=Why.NOT_EXACT)
-    if pod.affinity is None and not in_common(holding, pod):
-        return Refusal(why=Why.NOTHING_IN_COMMON)
+        return Rejection(why=RejectionReason.NOT_EXACT)
+    if pod.affinity is None and not has_common_resource(holding, pod):
+        return Rejection(why=RejectionReason.NOTHING_IN_COMMON)
     return None
 
 
-def in_common(holding: Holding, pod: Claimant) -> bool:
+def has_common_resource(holding: ReservationInfo, pod: PodInfo) -> bool:
     """Whether a pod takes some of what a reservation is for."""
     return any(amount and name != PODS and holding.serves(name) for name, amount in pod.amounts.items())
 
 
-def suits(holding: Holding, pod: Claimant, *, node_labels: Mapping[str, str]) -> bool:
+def can_be_pre_allocated(holding: ReservationInfo, pod: PodInfo, *, node_labels: Mapping[str, str]) -> bool:
     """Whether a running pod may be in a reservation that is about to be placed over it (rules 3 to 7)."""
-    refused = _unwelcome(holding, pod.affinity, node_labels) or _unlike(holding, pod)
-    return refused is None and in_common(holding, pod)
+    refused = _check_affinity(holding, pod.affinity, node_labels) or _check_resources(holding, pod)
+    return refused is None and has_common_resource(holding, pod)
 
 
-def unusable(holding: Holding, *, consumers: int) -> Why | None:
+def unusable_reason(holding: ReservationInfo, *, consumers: int) -> RejectionReason | None:
     """Return why nobody at all may take it now."""
     if not holding.available:
-        return Why.NOT_AVAILABLE
+        return RejectionReason.NOT_AVAILABLE
     if holding.fault:
-        return Why.UNREADABLE
+        return RejectionReason.UNREADABLE
     if holding.terminating:
-        return Why.TERMINATING
+        return RejectionReason.TERMINATING
     if holding.allocate_once and consumers:
-        return Why.USED_UP
+        return RejectionReason.USED_UP
     return None
 
 
-def _repelled(holding: Holding, affinity: Affinity | None) -> Refusal | None:
+def _check_taints(holding: ReservationInfo, affinity: ReservationAffinity | None) -> Rejection | None:
     tolerations = affinity.tolerations if affinity is not None else ()
-    if holding.unschedulable and not _tolerated(_CORDON, "", TaintEffect.NO_SCHEDULE, tolerations):
-        return Refusal(why=Why.UNSCHEDULABLE)
+    if holding.unschedulable and not _is_tolerated(_UNSCHEDULABLE_TAINT, "", TaintEffect.NO_SCHEDULE, tolerations):
+        return Rejection(why=RejectionReason.UNSCHEDULABLE)
     for taint in holding.taints:
-        if taint.effect in _REPELS and not _tolerated(taint.key, taint.value, taint.effect, tolerations):
-            return Refusal(why=Why.TAINTED, subject=str(taint))
+        if taint.effect in _FILTERING_EFFECTS and not _is_tolerated(taint.key, taint.value, taint.effect, tolerations):
+            return Rejection(why=RejectionReason.TAINTED, subject=str(taint))
     return None
 
 
-def _tolerated(key: str, value: str, effect: TaintEffect, tolerations: tuple[Toleration, ...]) -> bool:
+def _is_tolerated(key: str, value: str, effect: TaintEffect, tolerations: tuple[Toleration, ...]) -> bool:
     return any(
         each.effect in ("", effect)
         and (each.key in ("", key) if each.operator == "Exists" else (each.key, each.value) == (key, value))
@@ -104,8 +114,8 @@ def _tolerated(key: str, value: str, effect: TaintEffect, tolerations: tuple[Tol
     )
 
 
-def _selected(holding: Holding, affinity: Affinity, node_labels: Mapping[str, str]) -> bool:
+def _matches_affinity(holding: ReservationInfo, affinity: ReservationAffinity, node_labels: Mapping[str, str]) -> bool:
     labels = {**node_labels, **holding.labels}
-    return all(labels.get(key) == value for key, value in affinity.selector.items()) and matches(
+    return all(labels.get(key) == value for key, value in affinity.selector.items()) and matches_node_selector(
         affinity.terms, name=holding.name, labels=labels
     )

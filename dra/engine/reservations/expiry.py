@@ -11,35 +11,35 @@ from typing import Final
 from dra.api.reservations.durations import SECOND
 from dra.api.reservations.model import Reservation, ReservationStatus
 from dra.engine.instants import NEVER, WallTime
-from dra.engine.reservations.phases import TERMINAL, Happening, after
+from dra.engine.reservations.phases import TERMINAL_PHASES, Trigger, next_status
 
-DEFAULT_LIFETIME: Final = 24 * 3600.0
+DEFAULT_TTL: Final = 24 * 3600.0
 """Seconds."""
 
 
-def deadline(reservation: Reservation) -> WallTime:
+def expiration_time(reservation: Reservation) -> WallTime:
     """Return when it ends by its own words; `NEVER` if it does not, or has ended."""
-    if reservation.status.phase in TERMINAL:
+    if reservation.status.phase in TERMINAL_PHASES:
         return NEVER
     spec = reservation.spec
     moments = [] if spec.expires is None else [spec.expires.timestamp()]
     created = reservation.metadata.creation_timestamp
     lifetime = None if spec.ttl is None else spec.ttl / SECOND
     if lifetime is None and spec.expires is None:
-        lifetime = DEFAULT_LIFETIME
+        lifetime = DEFAULT_TTL
     if lifetime and created is not None:
         moments.append(created.timestamp() + lifetime)
     return min(moments, default=NEVER)
 
 
-def expired(reservation: Reservation, *, now: WallTime, node_gone: bool = False) -> ReservationStatus | None:
+def expired_status(reservation: Reservation, *, now: WallTime, node_gone: bool = False) -> ReservationStatus | None:
     """Return the status of a reservation that has ended; None if it has not, or had already.
 
     What it held stays in the status: people look there for what was.
     """
-    if deadline(reservation) <= now:
-        return after(reservation.status, Happening.EXPIRED, now=now, message="the time it was made for is over")
+    if expiration_time(reservation) <= now:
+        return next_status(reservation.status, Trigger.EXPIRED, now=now, message="the time it was made for is over")
     if node_gone and reservation.status.node_name:
         text = f"node {reservation.status.node_name} is gone"
-        return after(reservation.status, Happening.NODE_GONE, now=now, message=text)
+        return next_status(reservation.status, Trigger.NODE_GONE, now=now, message=text)
     return None

@@ -15,30 +15,31 @@ They have no labels of the template, unlike placeholders that are gone in a mome
 from collections.abc import Iterable
 from typing import Any, Final
 
+from dra.api.reservations import well_known
 from dra.api.reservations.model import Reservation
-from dra.engine.reservations import amounts, marks, placeholders
-from dra.engine.reservations.amounts import Amounts
+from dra.engine.reservations import amounts, placeholders
+from dra.engine.reservations.amounts import NanoAmounts
 from dra.model.meta import Key, Struct, Uid
-from dra.model.placement import DEFAULT_SCHEDULER, PlacedPod
-from dra.model.pods import SCHEDULED
+from dra.model.pods import POD_SCHEDULED
+from dra.model.scheduling import DEFAULT_SCHEDULER, SchedulerPod
 
-CLASS: Final = "dra-reserve-placeholder"
+PRIORITY_CLASS: Final = "dra-reserve-placeholder"
 """Name of the priority class (deploy/reservations-yielding/priority-class.yaml)."""
 
-_HOST: Final = "kubernetes.io/hostname"
+_TOPOLOGY_KEY: Final = "kubernetes.io/hostname"
 
 
-class Keeper(Struct, frozen=True):
+class Placeholder(Struct, frozen=True):
     """One of them, as it is seen."""
 
     key: Key
     uid: Uid
-    amounts: Amounts
+    amounts: NanoAmounts
     """Without ``pods``: one of these comes with each pod, and goes with it."""
     node: str = ""
     """Where it is bound; empty while it waits."""
     nominated: str = ""
-    heir_of: Uid = Uid("")
+    standby_for: Uid = Uid("")
     replaces: frozenset[Uid] = frozenset()
     devices: bool = False
     """Whether it asked for the claims of the template."""
@@ -50,18 +51,20 @@ class Keeper(Struct, frozen=True):
     """What kube-scheduler says of it."""
 
     @classmethod
-    def of(cls, pod: PlacedPod) -> "Keeper":
+    def of(cls, pod: SchedulerPod) -> "Placeholder":
         """Read a placeholder."""
-        meta, condition = pod.metadata, pod.condition(SCHEDULED)
+        meta, condition = pod.metadata, pod.condition(POD_SCHEDULED)
         refused = condition is not None and condition.status == "False" and not pod.spec.node_name
         return cls(
             key=meta.key,
             uid=meta.uid,
-            amounts=without_pods(amounts.of_pod(pod)),
+            amounts=without_pods(amounts.pod_amounts(pod)),
             node=pod.spec.node_name,
             nominated=pod.status.nominated_node_name,
-            heir_of=Uid(meta.annotation(marks.HEIR_OF) or ""),
-            replaces=frozenset(Uid(uid) for uid in (meta.annotation(marks.REPLACES) or "").split(",") if uid),
+            standby_for=Uid(meta.annotation(well_known.ANNOTATION_STANDBY_FOR) or ""),
+            replaces=frozenset(
+                Uid(uid) for uid in (meta.annotation(well_known.ANNOTATION_REPLACES) or "").split(",") if uid
+            ),
             devices=bool(pod.spec.resource_claims),
             ended=pod.terminal,
             leaving=meta.deleting,
@@ -69,54 +72,58 @@ class Keeper(Struct, frozen=True):
         )
 
 
-def stays(pod: PlacedPod) -> bool:
+def is_yielding_placeholder(pod: SchedulerPod) -> bool:
     """Whether a placeholder is one of these, and not one that goes when it is bound."""
-    return pod.spec.priority_class_name == CLASS
+    return pod.spec.priority_class_name == PRIORITY_CLASS
 
 
-def without_pods(held: Amounts) -> dict[str, int]:
+def without_pods(held: NanoAmounts) -> dict[str, int]:
     """Return amounts of what placeholders can ask for."""
     return {name: amount for name, amount in held.items() if name != amounts.PODS and amount > 0}
 
 
-def first(reservation: Reservation) -> dict[str, Any]:
+def first_manifest(reservation: Reservation) -> dict[str, Any]:
     """Return the one that finds the place. Raises MalformedAmountsError or MalformedAnnotationError."""
-    made = placeholders.manifest(reservation, stays=True)
-    made["metadata"]["labels"] = {marks.PLACEHOLDER: marks.TRUE}
-    made["metadata"]["annotations"] = {marks.RESERVATION_NAME: reservation.metadata.name}
+    made = placeholders.placeholder_manifest(reservation, stays=True)
+    made["metadata"]["labels"] = {well_known.LABEL_PLACEHOLDER: well_known.TRUE}
+    made["metadata"]["annotations"] = {well_known.ANNOTATION_RESERVATION_NAME: reservation.metadata.name}
     spec = made["spec"]
     spec.pop("preemptionPolicy", None)
     given = (reservation.spec.template.get("spec") or {}).get("schedulerName")
-    spec |= {"priorityClassName": CLASS, "schedulerName": given or DEFAULT_SCHEDULER}
+    spec |= {"priorityClassName": PRIORITY_CLASS, "schedulerName": given or DEFAULT_SCHEDULER}
     return made
 
 
-def another(
+def additional_manifest(
     reservation: Reservation,
     *,
     number: int,
-    keeps: Amounts,
-    heir_of: tuple[Uid, str] | None = None,
+    keeps: NanoAmounts,
+    standby_for: tuple[Uid, str] | None = None,
     replaces: Iterable[Uid] = (),
 ) -> dict[str, Any]:
-    """Return one for the node where the reservation is; `heir_of` is a pod's uid and its namespace."""
+    """Return one for the node where the reservation is; `standby_for` is a pod's uid and its namespace."""
     given = reservation.spec.template.get("spec") or {}
-    affinity = placeholders.on(reservation.status.node_name, {})
+    affinity = placeholders.require_node(reservation.status.node_name, {})
     annotations: dict[str, str] = {}
-    if heir_of is not None:
-        uid, namespace = heir_of
-        annotations[marks.HEIR_OF] = uid
-        it = {"labelSelector": {"matchLabels": {marks.INSIDE: uid}}, "namespaces": [namespace], "topologyKey": _HOST}
+    if standby_for is not None:
+        uid, namespace = standby_for
+        annotations[well_known.ANNOTATION_STANDBY_FOR] = uid
+        it = {
+            "labelSelector": {"matchLabels": {well_known.LABEL_INSIDE: uid}},
+            "namespaces": [namespace],
+            "topologyKey": _TOPOLOGY_KEY,
+        }
         affinity |= {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [it]}}
     if gone := ",".join(sorted(replaces)):
-        annotations[marks.REPLACES] = gone
-    return placeholders.pausing(
+        annotations[well_known.ANNOTATION_REPLACES] = gone
+    return placeholders.pause_pod_manifest(
         reservation,
-        name=name(reservation, number=number),
+        name=numbered_name(reservation, number=number),
         wanted=keeps,
         spec={
             "affinity": affinity,
-            "priorityClassName": CLASS,
+            "priorityClassName": PRIORITY_CLASS,
             "schedulerName": given.get("schedulerName") or DEFAULT_SCHEDULER,
             **({"tolerations": given["tolerations"]} if given.get("tolerations") else {}),
         },
@@ -124,15 +131,15 @@ def another(
     )
 
 
-def name(reservation: Reservation, *, number: int) -> str:
+def numbered_name(reservation: Reservation, *, number: int) -> str:
     """Return the name of a placeholder; the first one has none of the numbers."""
-    _, plain = placeholders.key(reservation)
+    _, plain = placeholders.placeholder_key(reservation)
     return f"{plain}-{number}" if number else plain
 
 
-def unused(reservation: Reservation, taken: Iterable[str]) -> int:
+def next_free_number(reservation: Reservation, taken: Iterable[str]) -> int:
     """Return the smallest number that no placeholder has."""
     used, number = set(taken), 0
-    while name(reservation, number=number) in used:
+    while numbered_name(reservation, number=number) in used:
         number += 1
     return number

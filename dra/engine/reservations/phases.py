@@ -8,12 +8,12 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-from dra.api.reservations.model import Condition, Phase, ReservationStatus
+from dra.api.reservations.model import ReservationCondition, ReservationPhase, ReservationStatus
 from dra.engine.instants import WallTime
 from dra.engine.reservations.reasons import ReservationReason
 
 
-class Happening(StrEnum):
+class Trigger(StrEnum):
     """What happens to a reservation."""
 
     BOUND = "Bound"
@@ -29,7 +29,7 @@ class Happening(StrEnum):
     KEPT = "Kept"
 
 
-class Told(NamedTuple):
+class ConditionUpdate(NamedTuple):
     """A condition as it becomes."""
 
     type: str
@@ -37,87 +37,89 @@ class Told(NamedTuple):
     reason: ReservationReason
 
 
-class Outcome(NamedTuple):
+class Transition(NamedTuple):
     """What comes of it."""
 
-    phase: Phase
-    told: tuple[Told, ...]
+    phase: ReservationPhase
+    told: tuple[ConditionUpdate, ...]
 
 
-SCHEDULED: Final = "Scheduled"
-READY: Final = "Ready"
-READABLE: Final = "Readable"
+CONDITION_SCHEDULED: Final = "Scheduled"
+CONDITION_READY: Final = "Ready"
+CONDITION_READABLE: Final = "Readable"
 """Ours: False tells what of the object cannot be read, and that nobody may use it until then."""
-HELD: Final = "Held"
+CONDITION_HELD: Final = "Held"
 """Ours, where placeholders keep the room: False tells that others are in it."""
 
-_SCHEDULED: Final = Told(SCHEDULED, "True", ReservationReason.SCHEDULED)
-_UNSCHEDULABLE: Final = Told(SCHEDULED, "False", ReservationReason.UNSCHEDULABLE)
-_AVAILABLE: Final = Told(READY, "True", ReservationReason.AVAILABLE)
-_SUCCEEDED: Final = Told(READY, "False", ReservationReason.SUCCEEDED)
-_EXPIRED: Final = Told(READY, "False", ReservationReason.EXPIRED)
-_UNREADABLE: Final = Told(READABLE, "False", ReservationReason.INVALID)
-_LOST: Final = Told(HELD, "False", ReservationReason.TAKEN)
-_KEPT: Final = Told(HELD, "True", ReservationReason.AVAILABLE)
-_READABLE: Final = Told(READABLE, "True", ReservationReason.VALID)
+_SCHEDULED: Final = ConditionUpdate(CONDITION_SCHEDULED, "True", ReservationReason.SCHEDULED)
+_UNSCHEDULABLE: Final = ConditionUpdate(CONDITION_SCHEDULED, "False", ReservationReason.UNSCHEDULABLE)
+_AVAILABLE: Final = ConditionUpdate(CONDITION_READY, "True", ReservationReason.AVAILABLE)
+_SUCCEEDED: Final = ConditionUpdate(CONDITION_READY, "False", ReservationReason.SUCCEEDED)
+_EXPIRED: Final = ConditionUpdate(CONDITION_READY, "False", ReservationReason.EXPIRED)
+_UNREADABLE: Final = ConditionUpdate(CONDITION_READABLE, "False", ReservationReason.INVALID)
+_LOST: Final = ConditionUpdate(CONDITION_HELD, "False", ReservationReason.TAKEN)
+_KEPT: Final = ConditionUpdate(CONDITION_HELD, "True", ReservationReason.AVAILABLE)
+_READABLE: Final = ConditionUpdate(CONDITION_READABLE, "True", ReservationReason.VALID)
 
-TABLE: Final[dict[tuple[Phase, Happening], Outcome]] = {
-    (Phase.PENDING, Happening.BOUND): Outcome(Phase.AVAILABLE, (_SCHEDULED, _AVAILABLE)),
-    (Phase.PENDING, Happening.UNSCHEDULABLE): Outcome(Phase.PENDING, (_UNSCHEDULABLE,)),
-    (Phase.PENDING, Happening.EXPIRED): Outcome(Phase.FAILED, (_EXPIRED,)),
-    (Phase.PENDING, Happening.NODE_GONE): Outcome(Phase.FAILED, (_EXPIRED,)),
-    (Phase.PENDING, Happening.UNREADABLE): Outcome(Phase.PENDING, (_UNREADABLE,)),
-    (Phase.PENDING, Happening.READABLE): Outcome(Phase.PENDING, (_READABLE,)),
-    (Phase.AVAILABLE, Happening.ALLOCATED): Outcome(Phase.SUCCEEDED, (_SUCCEEDED,)),
-    (Phase.AVAILABLE, Happening.EXPIRED): Outcome(Phase.FAILED, (_EXPIRED,)),
-    (Phase.AVAILABLE, Happening.NODE_GONE): Outcome(Phase.FAILED, (_EXPIRED,)),
-    (Phase.AVAILABLE, Happening.UNREADABLE): Outcome(Phase.AVAILABLE, (_UNREADABLE,)),
-    (Phase.AVAILABLE, Happening.READABLE): Outcome(Phase.AVAILABLE, (_READABLE,)),
-    (Phase.AVAILABLE, Happening.LOST): Outcome(Phase.AVAILABLE, (_LOST,)),
-    (Phase.AVAILABLE, Happening.KEPT): Outcome(Phase.AVAILABLE, (_KEPT,)),
+TRANSITIONS: Final[dict[tuple[ReservationPhase, Trigger], Transition]] = {
+    (ReservationPhase.PENDING, Trigger.BOUND): Transition(ReservationPhase.AVAILABLE, (_SCHEDULED, _AVAILABLE)),
+    (ReservationPhase.PENDING, Trigger.UNSCHEDULABLE): Transition(ReservationPhase.PENDING, (_UNSCHEDULABLE,)),
+    (ReservationPhase.PENDING, Trigger.EXPIRED): Transition(ReservationPhase.FAILED, (_EXPIRED,)),
+    (ReservationPhase.PENDING, Trigger.NODE_GONE): Transition(ReservationPhase.FAILED, (_EXPIRED,)),
+    (ReservationPhase.PENDING, Trigger.UNREADABLE): Transition(ReservationPhase.PENDING, (_UNREADABLE,)),
+    (ReservationPhase.PENDING, Trigger.READABLE): Transition(ReservationPhase.PENDING, (_READABLE,)),
+    (ReservationPhase.AVAILABLE, Trigger.ALLOCATED): Transition(ReservationPhase.SUCCEEDED, (_SUCCEEDED,)),
+    (ReservationPhase.AVAILABLE, Trigger.EXPIRED): Transition(ReservationPhase.FAILED, (_EXPIRED,)),
+    (ReservationPhase.AVAILABLE, Trigger.NODE_GONE): Transition(ReservationPhase.FAILED, (_EXPIRED,)),
+    (ReservationPhase.AVAILABLE, Trigger.UNREADABLE): Transition(ReservationPhase.AVAILABLE, (_UNREADABLE,)),
+    (ReservationPhase.AVAILABLE, Trigger.READABLE): Transition(ReservationPhase.AVAILABLE, (_READABLE,)),
+    (ReservationPhase.AVAILABLE, Trigger.LOST): Transition(ReservationPhase.AVAILABLE, (_LOST,)),
+    (ReservationPhase.AVAILABLE, Trigger.KEPT): Transition(ReservationPhase.AVAILABLE, (_KEPT,)),
 }
 """What is not in it changes nothing. Waiting is read as Pending: nobody ever sets it."""
 
-_CORRECTS: Final = {Happening.READABLE: READABLE, Happening.KEPT: HELD}
+_RECOVERY_CONDITIONS: Final = {Trigger.READABLE: CONDITION_READABLE, Trigger.KEPT: CONDITION_HELD}
 """What is told only after the contrary has been."""
 
-TERMINAL: Final = frozenset({Phase.SUCCEEDED, Phase.FAILED})
+TERMINAL_PHASES: Final = frozenset({ReservationPhase.SUCCEEDED, ReservationPhase.FAILED})
 
 
-def after(
-    status: ReservationStatus, happening: Happening, *, now: WallTime, message: str = ""
+def next_status(
+    status: ReservationStatus, happening: Trigger, *, now: WallTime, message: str = ""
 ) -> ReservationStatus | None:
     """Return the status that comes of a happening; None if nothing does."""
-    phase = Phase.PENDING if status.phase is Phase.WAITING else status.phase
-    outcome = TABLE.get((phase, happening))
+    phase = ReservationPhase.PENDING if status.phase is ReservationPhase.WAITING else status.phase
+    outcome = TRANSITIONS.get((phase, happening))
     if outcome is None:
         return None
-    if happening is Happening.UNSCHEDULABLE and holds(status, SCHEDULED):
+    if happening is Trigger.UNSCHEDULABLE and is_condition_true(status, CONDITION_SCHEDULED):
         return None
-    if happening in _CORRECTS and status.condition(_CORRECTS[happening]) is None:
+    if happening in _RECOVERY_CONDITIONS and status.condition(_RECOVERY_CONDITIONS[happening]) is None:
         return None
     conditions = status.conditions
     for told in outcome.told:
-        conditions = _with(conditions, told, message=message, now=now)
+        conditions = _set_condition(conditions, told, message=message, now=now)
     if (outcome.phase, conditions) == (status.phase, status.conditions):
         return None
     return status.model_copy(update={"phase": outcome.phase, "conditions": conditions})
 
 
-def holds(status: ReservationStatus, kind: str) -> bool:
+def is_condition_true(status: ReservationStatus, kind: str) -> bool:
     """Whether a condition is True."""
     found = status.condition(kind)
     return found is not None and found.status == "True"
 
 
-def _with(conditions: tuple[Condition, ...], told: Told, *, message: str, now: WallTime) -> tuple[Condition, ...]:
+def _set_condition(
+    conditions: tuple[ReservationCondition, ...], told: ConditionUpdate, *, message: str, now: WallTime
+) -> tuple[ReservationCondition, ...]:
     """Put a condition in; what it says already is not written again, and only another status is a transition."""
     moment = datetime.fromtimestamp(int(now), UTC)
     before = next((each for each in conditions if each.type == told.type), None)
     if before is not None and (before.status, before.reason, before.message) == (told.status, told.reason, message):
         return conditions
     moved = before is None or before.status != told.status
-    new = Condition(
+    new = ReservationCondition(
         type=told.type,
         status=told.status,
         reason=told.reason.value,

@@ -8,88 +8,88 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
 from dra.model.meta import Struct
-from dra.model.placement import ContainerPort, PlacedPod
+from dra.model.scheduling import ContainerPort, SchedulerPod
 
-ANY_ADDRESS: Final = "0.0.0.0"  # noqa: S104 - as upstream reads an empty hostIP
+BIND_ALL_HOST_IP: Final = "0.0.0.0"  # noqa: S104 - as upstream reads an empty hostIP
 TCP: Final = "TCP"
 
 
-class Port(Struct, frozen=True, order=True):
+class HostPort(Struct, frozen=True, order=True):
     """A host port; fields as in ``containers[].ports[]``."""
 
     number: int
     protocol: str = TCP
-    address: str = ANY_ADDRESS
+    address: str = BIND_ALL_HOST_IP
 
 
-Ports: TypeAlias = frozenset[Port]
-NO_PORTS: Final[Ports] = frozenset()
+HostPorts: TypeAlias = frozenset[HostPort]
+NO_HOST_PORTS: Final[HostPorts] = frozenset()
 
 _SIDECAR: Final = "Always"
 
 
-def of_pod(pod: PlacedPod) -> Ports:
+def pod_host_ports(pod: SchedulerPod) -> HostPorts:
     """Return the host ports of a pod; those of its init containers count only if they run beside the others."""
-    found: set[Port] | None = None  # of hardly any pod: this is read for each pod that is scheduled
+    found: set[HostPort] | None = None  # of hardly any pod: this is read for each pod that is scheduled
     for each in pod.spec.containers or ():
         for port in each.ports or ():
             if port.host_port:
-                found = (found or set()) | {_used(port)}
+                found = (found or set()) | {_host_port(port)}
     for each in pod.spec.init_containers or ():
         for port in each.ports or ():
             if port.host_port and each.restart_policy == _SIDECAR:
-                found = (found or set()) | {_used(port)}
-    return frozenset(found) if found else NO_PORTS
+                found = (found or set()) | {_host_port(port)}
+    return frozenset(found) if found else NO_HOST_PORTS
 
 
-def of_template(template: Mapping[str, Any]) -> Ports:
+def template_host_ports(template: Mapping[str, Any]) -> HostPorts:
     """Return the host ports that a template asks for; what has another form than in a Pod is none.
 
     With ``hostNetwork`` each port of a container is one of the host: the API server fills that in for pods.
     """
     spec = template.get("spec")
-    return frozenset(_written(spec)) if isinstance(spec, Mapping) else NO_PORTS
+    return frozenset(_template_ports(spec)) if isinstance(spec, Mapping) else NO_HOST_PORTS
 
 
-def clash(one: Ports, other: Ports) -> bool:
+def have_conflict(one: HostPorts, other: HostPorts) -> bool:
     """Whether two cannot be on one node."""
     return any(
         (a.number, a.protocol) == (b.number, b.protocol)
-        and (ANY_ADDRESS in {a.address, b.address} or a.address == b.address)
+        and (BIND_ALL_HOST_IP in {a.address, b.address} or a.address == b.address)
         for a in one
         for b in other
     )
 
 
-def manifest(ports: Ports) -> list[dict[str, Any]]:
+def container_ports(ports: HostPorts) -> list[dict[str, Any]]:
     """Return the ``ports`` of a container."""
     return [
         {
             "containerPort": each.number,
             "hostPort": each.number,
             "protocol": each.protocol,
-            **({} if each.address == ANY_ADDRESS else {"hostIP": each.address}),
+            **({} if each.address == BIND_ALL_HOST_IP else {"hostIP": each.address}),
         }
         for each in sorted(ports)
     ]
 
 
-def _used(port: ContainerPort) -> Port:
-    return Port(port.host_port, port.protocol or TCP, port.host_ip or ANY_ADDRESS)
+def _host_port(port: ContainerPort) -> HostPort:
+    return HostPort(port.host_port, port.protocol or TCP, port.host_ip or BIND_ALL_HOST_IP)
 
 
-def _written(spec: Mapping[str, Any]) -> Iterator[Port]:
+def _template_ports(spec: Mapping[str, Any]) -> Iterator[HostPort]:
     on_host = spec.get("hostNetwork") is True
-    for each in (*_objects(spec.get("containers")), *_sidecars(spec)):
-        for port in _objects(each.get("ports")):
+    for each in (*_mappings(spec.get("containers")), *_sidecars(spec)):
+        for port in _mappings(each.get("ports")):
             number = port.get("hostPort") or (port.get("containerPort") if on_host else None)
             if isinstance(number, int) and not isinstance(number, bool):
-                yield Port(number, str(port.get("protocol") or TCP), str(port.get("hostIP") or ANY_ADDRESS))
+                yield HostPort(number, str(port.get("protocol") or TCP), str(port.get("hostIP") or BIND_ALL_HOST_IP))
 
 
 def _sidecars(spec: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    return (each for each in _objects(spec.get("initContainers")) if each.get("restartPolicy") == _SIDECAR)
+    return (each for each in _mappings(spec.get("initContainers")) if each.get("restartPolicy") == _SIDECAR)
 
 
-def _objects(given: object) -> Iterable[Mapping[str, Any]]:
+def _mappings(given: object) -> Iterable[Mapping[str, Any]]:
     return [each for each in given if isinstance(each, Mapping)] if isinstance(given, list) else ()

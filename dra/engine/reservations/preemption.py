@@ -8,38 +8,38 @@ others, each time the most important first.
 
 from collections.abc import Iterable, Mapping
 
-from dra.api.reservations.model import ObjectReference, Owner
-from dra.engine.reservations import filter as filtering
-from dra.engine.reservations.claimants import Claimant
-from dra.engine.reservations.filter import Verdict
-from dra.engine.reservations.holdings import Holding
-from dra.engine.reservations.rooms import Room
+from dra.api.reservations.model import ObjectReference, ReservationOwner
+from dra.engine.reservations import filters as filtering
+from dra.engine.reservations.filters import NodeFilterResult
+from dra.engine.reservations.node_usage import NodeUsage
+from dra.engine.reservations.pod_info import PodInfo
+from dra.engine.reservations.reservation_info import ReservationInfo
 from dra.model.meta import Struct, Uid
 
 
-class Occupant(Struct, frozen=True):
+class PotentialVictim(Struct, frozen=True):
     """A pod on the node."""
 
-    pod: Claimant
+    pod: PodInfo
     inside: Uid | None = None
     """The reservation it is in."""
     budgets: tuple[str, ...] = ()
     """The PodDisruptionBudgets that are about it."""
 
 
-class Victims(Struct, frozen=True):
+class PreemptionVictims(Struct, frozen=True):
     """Who goes."""
 
-    pods: tuple[Claimant, ...]
+    pods: tuple[PodInfo, ...]
     violations: int
     """How many of them go against a budget."""
-    verdict: Verdict
+    verdict: NodeFilterResult
     """What the node says to the pod then."""
 
 
-def victims(
-    room: Room, pod: Claimant, occupants: Iterable[Occupant], *, budgets: Mapping[str, int] | None = None
-) -> Victims | None:
+def select_victims(
+    room: NodeUsage, pod: PodInfo, occupants: Iterable[PotentialVictim], *, budgets: Mapping[str, int] | None = None
+) -> PreemptionVictims | None:
     """Return whom a pod would make leave a node; None if it would not fit even so, or fits as it is.
 
     `budgets` says how many more pods each budget lets go.
@@ -48,59 +48,59 @@ def victims(
         (each for each in occupants if each.pod.priority < pod.priority and not each.pod.protected),
         key=lambda each: (-each.pod.priority, each.pod.uid),
     )
-    if filtering.check(room, pod).fits:
+    if filtering.filter_node(room, pod).fits:
         return None
-    bare = without(room, candidates)
-    if not filtering.check(bare, pod).fits:
+    bare = remove_pods(room, candidates)
+    if not filtering.filter_node(bare, pod).fits:
         return None
-    violating = _violating(candidates, budgets or {})
+    violating = _pods_violating_budgets(candidates, budgets or {})
     gone = []
     for each in sorted(candidates, key=lambda each: each.pod.uid not in violating):
         back = bare.taking(each.pod.uid, each.pod.amounts, into=each.inside)
-        if filtering.check(back, pod).fits:
+        if filtering.filter_node(back, pod).fits:
             bare = back
         else:
             gone.append(each.pod)
-    return Victims(
+    return PreemptionVictims(
         pods=tuple(gone),
         violations=sum(each.uid in violating for each in gone),
-        verdict=filtering.check(bare, pod),
+        verdict=filtering.filter_node(bare, pod),
     )
 
 
-def in_vain(room: Room, pod: Claimant, occupants: Iterable[Occupant]) -> bool:
+def is_futile(room: NodeUsage, pod: PodInfo, occupants: Iterable[PotentialVictim]) -> bool:
     """Whether a pod would not fit even without these, whom somebody else has chosen."""
-    return not filtering.check(without(room, occupants), pod).fits
+    return not filtering.filter_node(remove_pods(room, occupants), pod).fits
 
 
-def stand_in(pod: Claimant, node: str, leaving: Iterable[Uid]) -> Holding:
+def preemptor_reservation(pod: PodInfo, node: str, leaving: Iterable[Uid]) -> ReservationInfo:
     """Return a holding for one pod alone, over pods that leave for it: what they free is nobody else's meanwhile."""
-    return Holding(
+    return ReservationInfo(
         name=f"place of {'/'.join(pod.key)}",
-        uid=place_of(pod.uid),
+        uid=preemptor_reservation_uid(pod.uid),
         amounts=pod.amounts,
         counts_pods=True,
         ports=pod.ports,
         node=node,
-        owners=(Owner(object=ObjectReference(uid=pod.uid)),),
+        owners=(ReservationOwner(object=ObjectReference(uid=pod.uid)),),
         predecessors=frozenset(leaving),
         stands_in=True,
     )
 
 
-def place_of(pod: Uid) -> Uid:
+def preemptor_reservation_uid(pod: Uid) -> Uid:
     """Return the uid of the holding that stands in for a pod."""
     return Uid(f"place-of-{pod}")
 
 
-def without(room: Room, occupants: Iterable[Occupant]) -> Room:
+def remove_pods(room: NodeUsage, occupants: Iterable[PotentialVictim]) -> NodeUsage:
     """Return the node without some pods."""
     for each in occupants:
         room = room.giving(each.pod.uid, each.pod.amounts, out_of=each.inside)
     return room
 
 
-def _violating(candidates: Iterable[Occupant], budgets: Mapping[str, int]) -> set[Uid]:
+def _pods_violating_budgets(candidates: Iterable[PotentialVictim], budgets: Mapping[str, int]) -> set[Uid]:
     left = dict(budgets)
     found = set()
     for each in candidates:

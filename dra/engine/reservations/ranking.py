@@ -11,11 +11,11 @@ from typing import Final, TypeAlias
 NodeSet: TypeAlias = int
 """Bit n: node number n."""
 
-_FULL: Final = 128
+_MAX_BLOCK_SIZE: Final = 128
 """Nodes of a block before it is split: at 5,000 nodes walking the blocks and walking one then cost the same."""
 
 
-class Ranking:
+class SortedNodes:
     """Values of nodes."""
 
     __slots__ = ("_blocks", "_sets", "_values")
@@ -45,9 +45,9 @@ class Ranking:
         block = self._blocks[index]
         insort(block, entry)
         self._sets[index] |= 1 << node
-        if len(block) > _FULL:
-            half = block[_FULL // 2 :]
-            del block[_FULL // 2 :]
+        if len(block) > _MAX_BLOCK_SIZE:
+            half = block[_MAX_BLOCK_SIZE // 2 :]
+            del block[_MAX_BLOCK_SIZE // 2 :]
             upper = sum(1 << number for _, number in half)
             self._blocks.insert(index + 1, half)
             self._sets.insert(index + 1, upper)

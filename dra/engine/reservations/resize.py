@@ -3,19 +3,19 @@
 More must fit into what is free. Less always can be: what consumers have beyond it stays charged.
 """
 
-from dra.engine.reservations.amounts import ONE, PODS, Amounts
-from dra.engine.reservations.refusals import Refusal, Why
-from dra.engine.reservations.rooms import Room
+from dra.engine.reservations.amounts import NANOS_PER_UNIT, PODS, NanoAmounts
+from dra.engine.reservations.node_usage import NodeUsage
+from dra.engine.reservations.rejections import Rejection, RejectionReason
 from dra.model.meta import Uid
 
 
-def lacking(room: Room, uid: Uid, wanted: Amounts) -> tuple[Refusal, ...]:
+def insufficient_for_resize(room: NodeUsage, uid: Uid, wanted: NanoAmounts) -> tuple[Rejection, ...]:
     """Return what the node lacks for a reservation there to hold these amounts instead."""
     held = room.held[uid]
-    wanted = {**wanted, PODS: wanted.get(PODS, ONE)}
+    wanted = {**wanted, PODS: wanted.get(PODS, NANOS_PER_UNIT)}
     return tuple(
-        Refusal(
-            why=Why.NODE_SHORT,
+        Rejection(
+            why=RejectionReason.NODE_SHORT,
             subject=name,
             requested=amount,
             used=room.charged.get(name, 0) - held.charge(name),

@@ -19,10 +19,10 @@ from typing import Any, Final
 
 from dra.model.meta import Struct
 
-STATE: Final = "cpu_manager_state"
+STATE_FILE: Final = "cpu_manager_state"
 
 
-class Aside(Struct, frozen=True):
+class CpuManagerConflict(Struct, frozen=True):
     """Why no CPUs are given away."""
 
     why: str
@@ -30,16 +30,16 @@ class Aside(Struct, frozen=True):
     """Whether cpusets must be taken to be written by the kubelet; if not, CPUs of claims stay enforced."""
 
 
-class CpuManager:
+class KubeletCpuManager:
     """The kubelet's, as its state file shows it."""
 
     def __init__(self, kubelet: Path) -> None:
         """Take the kubelet's root folder."""
-        self._file = kubelet / STATE
+        self._file = kubelet / STATE_FILE
         self._seen: tuple[int, int, int] | None = None
         self._why: str | None = None
 
-    def active(self) -> Aside | None:
+    def active(self) -> CpuManagerConflict | None:
         """Return why CPUs are not ours to give away; None if they are."""
         try:
             state = self._file.stat()
@@ -50,12 +50,12 @@ class CpuManager:
             self._why = self._read()
             self._seen = seen
         if state.st_nlink == 0:
-            return Aside(
+            return CpuManagerConflict(
                 why=f"{self._file} has been removed or replaced, the kubelet may be managing CPUs itself now, "
                 "and its new content cannot be seen here; delete the plugin's pod on this node, for a new one to look",
                 written=self._why is not None,
             )
-        return None if self._why is None else Aside(why=self._why)
+        return None if self._why is None else CpuManagerConflict(why=self._why)
 
     def _read(self) -> str | None:
         try:

@@ -16,59 +16,59 @@ from enum import StrEnum
 from typing import Any, Final
 
 from dra.engine.cpus.cpusets import NO_CPUS, CpuSet
-from dra.engine.cpus.topology import Cpu, Topology
+from dra.engine.cpus.topology import Cpu, CpuTopology
 from dra.model.slices import Device
 
-CAPACITY: Final = "dra.cpu/cpu"
-_NUMA_NODE: Final = ("dra.cpu/numaNodeID", "dra.net/numaNode", "resource.kubernetes.io/numaNode")
+CPU_CAPACITY: Final = "dra.cpu/cpu"
+_NUMA_NODE_ATTRIBUTES: Final = ("dra.cpu/numaNodeID", "dra.net/numaNode", "resource.kubernetes.io/numaNode")
 
-_CPU: Final = "cpu-"
-_NODE: Final = "numa-"
+_CPU_PREFIX: Final = "cpu-"
+_NUMA_PREFIX: Final = "numa-"
 
 
-class DeviceMode(StrEnum):
+class CpuDeviceMode(StrEnum):
     """What a device is."""
 
     INDIVIDUAL = "individual"
     GROUPED = "grouped"
 
 
-def default_reserved(topology: Topology) -> CpuSet:
+def default_reserved_cpus(topology: CpuTopology) -> CpuSet:
     """Return what is kept back if nobody says: one core, the one with the first CPU."""
     return topology.cores[topology.by_id[min(topology.online)].core]
 
 
-def devices(topology: Topology, *, allocatable: CpuSet, mode: DeviceMode) -> tuple[Device, ...]:
+def build_cpu_devices(topology: CpuTopology, *, allocatable: CpuSet, mode: CpuDeviceMode) -> tuple[Device, ...]:
     """Return the devices of what may be given away."""
     smt = topology.threads_per_core > 1
-    if mode is DeviceMode.INDIVIDUAL:
+    if mode is CpuDeviceMode.INDIVIDUAL:
         ordered = sorted(topology.cpus, key=lambda c: (c.socket, c.numa, c.core, c.id))
         return tuple(
-            Device(name=f"{_CPU}{cpu.id}", attributes=_of_cpu(cpu, topology, smt=smt))
+            Device(name=f"{_CPU_PREFIX}{cpu.id}", attributes=_cpu_attributes(cpu, topology, smt=smt))
             for cpu in ordered
             if cpu.id in allocatable
         )
     groups = ((node, cpus & allocatable) for node, cpus in topology.nodes.items())
-    return tuple(_group(node, cpus, topology, smt=smt) for node, cpus in groups if cpus)
+    return tuple(_grouped_device(node, cpus, topology, smt=smt) for node, cpus in groups if cpus)
 
 
-def cpus_of(device: str, topology: Topology) -> CpuSet:
+def device_cpus(device: str, topology: CpuTopology) -> CpuSet:
     """Return the CPUs that a device is made of, whether or not it is published; none if there is no such device."""
-    number = device.removeprefix(_CPU).removeprefix(_NODE)
+    number = device.removeprefix(_CPU_PREFIX).removeprefix(_NUMA_PREFIX)
     if not (number.isascii() and number.isdigit() and len(number) < 6):  # noqa: PLR2004 - far beyond any CPU
         return NO_CPUS
-    if device.startswith(_CPU):
+    if device.startswith(_CPU_PREFIX):
         return CpuSet([int(number)]) & topology.online
     return topology.nodes.get(int(number), NO_CPUS)
 
 
-def is_group(device: str) -> bool:
+def is_grouped_device(device: str) -> bool:
     """Whether CPUs are to be chosen from a device."""
-    return device.startswith(_NODE)
+    return device.startswith(_NUMA_PREFIX)
 
 
-def _of_cpu(cpu: Cpu, topology: Topology, *, smt: bool) -> dict[str, Any]:
-    attributes = _of_node(cpu.numa) | {
+def _cpu_attributes(cpu: Cpu, topology: CpuTopology, *, smt: bool) -> dict[str, Any]:
+    attributes = _numa_attributes(cpu.numa) | {
         "dra.cpu/cpuID": {"int": cpu.id},
         "dra.cpu/coreID": {"int": cpu.core_id},
         "dra.cpu/socketID": {"int": cpu.socket},
@@ -83,28 +83,28 @@ def _of_cpu(cpu: Cpu, topology: Topology, *, smt: bool) -> dict[str, Any]:
     return attributes
 
 
-def _group(node: int, cpus: CpuSet, topology: Topology, *, smt: bool) -> Device:
+def _grouped_device(node: int, cpus: CpuSet, topology: CpuTopology, *, smt: bool) -> Device:
     sockets = {topology.by_id[cpu].socket for cpu in cpus}
-    attributes = _of_node(node) | {
+    attributes = _numa_attributes(node) | {
         "dra.cpu/smtEnabled": {"bool": smt},
         "dra.cpu/numCPUs": {"int": len(cpus)},
     }
     if len(sockets) == 1:
         attributes["dra.cpu/socketID"] = {"int": sockets.pop()}
     return Device(
-        name=f"{_NODE}{node}",
+        name=f"{_NUMA_PREFIX}{node}",
         attributes=attributes,
-        capacity={CAPACITY: {"value": str(len(cpus)), "requestPolicy": _whole_cpus(len(cpus))}},
+        capacity={CPU_CAPACITY: {"value": str(len(cpus)), "requestPolicy": _request_policy(len(cpus))}},
         allow_multiple_allocations=True,
     )
 
 
-def _whole_cpus(count: int) -> dict[str, Any]:
+def _request_policy(count: int) -> dict[str, Any]:
     """Return the policy by which requests are rounded up; the API server wants room for a step above the least."""
     if count == 1:
         return {"default": "1", "validValues": ["1"]}
     return {"default": "1", "validRange": {"min": "1", "max": str(count), "step": "1"}}
 
 
-def _of_node(node: int) -> dict[str, Any]:
-    return {name: {"int": node} for name in _NUMA_NODE}
+def _numa_attributes(node: int) -> dict[str, Any]:
+    return {name: {"int": node} for name in _NUMA_NODE_ATTRIBUTES}

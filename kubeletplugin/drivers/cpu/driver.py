@@ -9,57 +9,57 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from dra.engine.cpus.cpu_assignments import CpuAssignments
 from dra.engine.cpus.cpusets import NO_CPUS, CpuSet
-from dra.engine.cpus.shares import Division
-from dra.engine.cpus.topology import Topology
-from dra.engine.reservations import nodes
-from dra.engine.reservations.amounts import Amounts
-from dra.engine.reservations.nodes import Kept
-from kubeletplugin.cgroups.hierarchy import ROOT, Hierarchy, find
+from dra.engine.cpus.topology import CpuTopology
+from dra.engine.reservations import node_reservation
+from dra.engine.reservations.amounts import NanoAmounts
+from dra.engine.reservations.node_reservation import ReservedCpus
+from kubeletplugin.cgroups.hierarchy import CGROUP_ROOT, CgroupHierarchy, find_hierarchy
 from kubeletplugin.contract import (
     ContainerEdits,
-    Health,
+    DeviceHealthState,
     Hook,
     Pool,
-    Preparation,
+    PreparedClaim,
     PreparedDevice,
     PrepareRequest,
     Refused,
-    base_name,
+    base_request_name,
 )
-from kubeletplugin.drivers.cpu import choosing
-from kubeletplugin.drivers.cpu.cpu_manager import CpuManager
-from kubeletplugin.drivers.cpu.devices import DeviceMode, default_reserved, devices
-from kubeletplugin.drivers.cpu.enforcing import Enforcement
-from kubeletplugin.drivers.cpu.records import Demand, Records, owner
-from kubeletplugin.drivers.cpu.source import CpuSource
+from kubeletplugin.drivers.cpu import cpu_allocator
+from kubeletplugin.drivers.cpu.cpu_manager import KubeletCpuManager
+from kubeletplugin.drivers.cpu.cpuset_enforcer import CpusetEnforcer
+from kubeletplugin.drivers.cpu.cpuset_store import CpusetDemand, CpusetStore, cpu_owner_name
+from kubeletplugin.drivers.cpu.devices import CpuDeviceMode, build_cpu_devices, default_reserved_cpus
+from kubeletplugin.drivers.cpu.topology_source import CpuTopologySource
 
 log = logging.getLogger(__name__)
 
-NAME: Final = "cpu.reserve.dra"
+DRIVER_NAME: Final = "cpu.reserve.dra"
 
 SHELL: Final = "/bin/sh"
 """Runs the hook, so that it works on a file system that is mounted noexec, too."""
 
-POLL: Final = 5.0
+POLL_INTERVAL: Final = 5.0
 """Seconds between two looks at what may change what is published: CPUs online, the kubelet's CPU manager."""
 
 
 class CpuDriver:
     """Implements `kubeletplugin.contract.Driver`."""
 
-    name = NAME
+    name = DRIVER_NAME
 
     def __init__(  # noqa: PLR0913 - keyword-only, and most have a default
         self,
-        source: CpuSource,
+        source: CpuTopologySource,
         *,
         node: str,
         folder: Path,
         kubelet: Path = Path("/var/lib/kubelet"),
-        mode: DeviceMode = DeviceMode.INDIVIDUAL,
+        mode: CpuDeviceMode = CpuDeviceMode.INDIVIDUAL,
         reserved: CpuSet | None = None,
-        find_cgroups: Callable[[], Hierarchy] | None = lambda: find(ROOT),
+        find_cgroups: Callable[[], CgroupHierarchy] | None = lambda: find_hierarchy(CGROUP_ROOT),
         volatile: Path | None = None,
     ) -> None:
         """Take the machine and the driver's own folder. Reserved CPUs are never given away; none named: one core.
@@ -73,7 +73,7 @@ class CpuDriver:
         self._source = source
         self._mark = source.mark()
         topology = source.read()
-        kept = default_reserved(topology) if reserved is None else reserved
+        kept = default_reserved_cpus(topology) if reserved is None else reserved
         if not kept & topology.online:
             raise ValueError(
                 f"node {node}: reserved CPUs {kept or '(none)'}: none of them is online ({topology.online} are), "
@@ -82,18 +82,20 @@ class CpuDriver:
         self._node = node
         self._mode = mode
         self._faults: set[str] = set()
-        self._manager = CpuManager(kubelet)
-        self._records = Records(folder, mark=volatile and volatile / f".{NAME}.narrowed")
+        self._manager = KubeletCpuManager(kubelet)
+        self._records = CpusetStore(folder, mark=volatile and volatile / f".{DRIVER_NAME}.narrowed")
         self._records.install()
         self._system = kept
         self._kept = self._records.kept()
         self._told = asyncio.Event()
         self._known = NO_CPUS
         self._take(topology)
-        self._enforcement = find_cgroups and Enforcement(self._records, find_cgroups, aside=self._untouchable)
+        self._enforcement = find_cgroups and CpusetEnforcer(
+            self._records, find_cgroups, aside=self._cgroups_blocked_reason
+        )
 
     @property
-    def stepped_aside(self) -> str | None:
+    def disabled_reason(self) -> str | None:
         """Why nothing is published, prepared or enforced; None if everything is."""
         aside = self._manager.active()
         return aside.why if aside else None
@@ -101,16 +103,16 @@ class CpuDriver:
     @property
     def trouble(self) -> str:
         """Why no CPUs are given away; empty if they are."""
-        why = self.stepped_aside
+        why = self.disabled_reason
         return f"no CPUs are given away on this node: {why}" if why else ""
 
-    def _untouchable(self) -> str | None:
+    def _cgroups_blocked_reason(self) -> str | None:
         """Why cgroups must not be written; None if they may."""
         aside = self._manager.active()
         return aside.why if aside and aside.written else None
 
     @property
-    def _nobodys(self) -> Division:
+    def _initial_division(self) -> CpuAssignments:
         """The machine before anybody has CPUs.
 
         Where the node keeps all that is reserved for the system, another core is: containers without CPUs of their own
@@ -120,62 +122,62 @@ class CpuDriver:
         reserved, rest = self._system, topology.online - self._kept
         if not reserved & rest and rest:
             reserved |= topology.cores[topology.by_id[min(rest - topology.isolated or rest)].core]
-        return Division(topology=topology, reserved=reserved, kept=self._kept)
+        return CpuAssignments(topology=topology, reserved=reserved, kept=self._kept)
 
-    def keep(self, annotation: str | None, *, allocatable: Amounts) -> Kept:
+    def keep(self, annotation: str | None, *, allocatable: NanoAmounts) -> ReservedCpus:
         """Never give away what the node's annotation keeps; an amount without names is turned into names."""
         online = self._topology.online
-        asked = nodes.parse(annotation, allocatable=allocatable or None, online=online)
-        cpus = nodes.chosen(asked, self._topology)
+        asked = node_reservation.parse(annotation, allocatable=allocatable or None, online=online)
+        cpus = node_reservation.select_reserved_cpus(asked, self._topology)
         if cpus != self._kept:
             log.info("node %s: CPUs %s are kept by annotation, before: %s", self._node, cpus or "(none)", self._kept)
             self._kept = cpus
             self._take(self._topology)
             self._told.set()
             self._records.put_kept(cpus)
-        return nodes.kept(cpus, self._topology)
+        return node_reservation.reserved_cpus(cpus, self._topology)
 
     def pools(self) -> tuple[Pool, ...]:
         """Return the CPUs that may be given away; none while the kubelet does that."""
-        if self.stepped_aside:
+        if self.disabled_reason:
             return (Pool(name=self._node, devices=()),)
         return self._pools
 
-    def health(self) -> tuple[Health, ...]:
+    def health(self) -> tuple[DeviceHealthState, ...]:
         """Return the health of CPUs as devices: not well is one that is offline, or that others may run on."""
-        everybodys = self._untouchable()
+        everybodys = self._cgroups_blocked_reason()
         online = self._topology.online
 
-        def of(device: str, flaw: str) -> Health:
+        def of(device: str, flaw: str) -> DeviceHealthState:
             flaw = f"other containers may run on it: {everybodys}" if everybodys else flaw
-            return Health(pool=self._node, device=device, healthy=not flaw, message=flaw)
+            return DeviceHealthState(pool=self._node, device=device, healthy=not flaw, message=flaw)
 
-        if self._mode is DeviceMode.GROUPED:
+        if self._mode is CpuDeviceMode.GROUPED:
             return tuple(of(device.name, "") for pool in self._pools for device in pool.devices)
         return tuple(of(f"cpu-{cpu}", "" if cpu in online else f"CPU {cpu} is offline") for cpu in self._known)
 
     async def changes(self) -> AsyncIterator[None]:
         """Yield when CPUs have come or gone, are kept or free again, or the kubelet's CPU manager was switched."""
-        aside = self.stepped_aside
+        aside = self.disabled_reason
         while True:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._told.wait(), POLL)
+                await asyncio.wait_for(self._told.wait(), POLL_INTERVAL)
             told = self._told.is_set()
             self._told.clear()
-            before, aside = aside, self.stepped_aside
+            before, aside = aside, self.disabled_reason
             if await self._look_again() or aside != before or told:
                 yield
 
-    def prepare(self, request: PrepareRequest, others: Iterable[Preparation]) -> Preparation:
+    def prepare(self, request: PrepareRequest, others: Iterable[PreparedClaim]) -> PreparedClaim:
         """Return what the claim gets; raises Refused."""
-        if why := self.stepped_aside:
+        if why := self.disabled_reason:
             raise Refused(f"{request.claim}: no CPUs are given away on this node: {why}")
-        chosen = choosing.shares(self._nobodys, request, others)
-        state = choosing.state(request, chosen)
+        chosen = cpu_allocator.allocate_cpus(self._initial_division, request, others)
+        state = cpu_allocator.prepared_state(request, chosen)
         hooked: set[str] = set()
         prepared = []
         for result in request.results:
-            name = base_name(result.request)
+            name = base_request_name(result.request)
             # A container gets all devices of the requests it refers to: the first one brings the CPUs of all.
             first = name in state["requests"] and name not in hooked and not result.admin_access
             if first:
@@ -190,36 +192,38 @@ class CpuDriver:
                     edits=self._edits(request, name, state["requests"][name]) if first else ContainerEdits(),
                 )
             )
-        return Preparation(claim=request.claim, driver=NAME, devices=tuple(prepared), state=state)
+        return PreparedClaim(claim=request.claim, driver=DRIVER_NAME, devices=tuple(prepared), state=state)
 
-    async def enforce(self, preparations: Iterable[Preparation]) -> None:
+    async def enforce(self, preparations: Iterable[PreparedClaim]) -> None:
         """Keep the CPUs of these claims for their containers; raises Refused."""
         held = tuple(preparations)
-        faults = set(choosing.divided(self._nobodys, held).faults())
+        faults = set(cpu_allocator.divide_among_claims(self._initial_division, held).faults())
         for fault in sorted(faults - self._faults):  # once, not at every look
             log.warning("node %s: %s", self._node, fault)
         self._faults = faults
         if self._enforcement is None:
             return
         requests = {
-            owner(each.claim.uid, request): cpus for each in held for request, cpus in choosing.requests(each).items()
+            cpu_owner_name(each.claim.uid, request): cpus
+            for each in held
+            for request, cpus in cpu_allocator.request_cpusets(each).items()
         }
-        await self._enforcement.demand(Demand(requests=requests, apart=self._topology.isolated, kept=self._kept))
+        await self._enforcement.demand(CpusetDemand(requests=requests, apart=self._topology.isolated, kept=self._kept))
 
-    async def uphold(self) -> None:
+    async def resume_enforcement(self) -> None:
         """Keep CPUs apart as ``demand.json`` says, while the checkpoint cannot be read; raises Refused."""
         if self._enforcement is not None:
-            await self._enforcement.uphold()
+            await self._enforcement.resume_enforcement()
 
     async def close(self) -> None:
         """Stop looking after cgroups; containers keep what they have."""
         if self._enforcement is not None:
             await self._enforcement.close()
 
-    def _take(self, topology: Topology) -> None:
+    def _take(self, topology: CpuTopology) -> None:
         self._topology = topology
-        allocatable = self._nobodys.allocatable
-        published = devices(topology, allocatable=allocatable, mode=self._mode)
+        allocatable = self._initial_division.allocatable
+        published = build_cpu_devices(topology, allocatable=allocatable, mode=self._mode)
         self._pools = (Pool(name=self._node, devices=published),)
         self._known |= allocatable
 

@@ -14,19 +14,19 @@ from dra.model.slices import Device
 from dra.model.taints import DeviceTaint
 from kubeletplugin.inventory.gpus import Gpu
 
-DRIVER: Final = "gpu.reserve.dra"
+DRIVER_NAME: Final = "gpu.reserve.dra"
 
 NO_SCHEDULE: Final = "NoSchedule"
 
-STANDARD: Final = "resource.kubernetes.io/"
+STANDARD_DOMAIN: Final = "resource.kubernetes.io/"
 
-_VALUE_BYTES: Final = 64
-_TAINTS: Final = 16
+_MAX_VALUE_BYTES: Final = 64
+_MAX_TAINTS: Final = 16
 _MEBI: Final = 2**20
 _SUFFIXES: Final = ("", "Ki", "Mi", "Gi", "Ti", "Pi")
 
 
-class Publication(Struct, frozen=True):
+class GpuPublishOptions(Struct, frozen=True):
     """How GPUs are offered."""
 
     taint_effect: str = NO_SCHEDULE
@@ -37,31 +37,31 @@ class Publication(Struct, frozen=True):
     what they ask for; nobody keeps a process from using more."""
 
 
-def devices(gpus: Iterable[Gpu], how: Publication) -> tuple[Device, ...]:
+def build_gpu_devices(gpus: Iterable[Gpu], how: GpuPublishOptions) -> tuple[Device, ...]:
     """Return the devices to publish; a partitioned GPU is none, since it cannot be used as a whole."""
-    return tuple(_device(each, how) for each in gpus if not each.mig_enabled)
+    return tuple(_build_device(each, how) for each in gpus if not each.mig_enabled)
 
 
-def _device(gpu: Gpu, how: Publication) -> Device:
+def _build_device(gpu: Gpu, how: GpuPublishOptions) -> Device:
     shared = how.shares and gpu.memory >= 2 * _MEBI
     return Device(
         name=gpu.name,
-        attributes=attributes(gpu),
+        attributes=gpu_attributes(gpu),
         capacity=_capacity(gpu, shared=shared),
-        taints=taints(gpu, how.taint_effect) or None,
+        taints=gpu_taints(gpu, how.taint_effect) or None,
         allow_multiple_allocations=shared,
     )
 
 
-def attributes(gpu: Gpu) -> dict[str, Any]:
+def gpu_attributes(gpu: Gpu) -> dict[str, Any]:
     """Return what is known of a GPU as attributes of a device."""
     texts = {
         "uuid": gpu.uuid,
         "productName": gpu.product,
         "brand": gpu.brand,
         "architecture": gpu.architecture,
-        STANDARD + "pciBusID": gpu.pci_bus_id,
-        STANDARD + "pcieRoot": gpu.pcie_root,
+        STANDARD_DOMAIN + "pciBusID": gpu.pci_bus_id,
+        STANDARD_DOMAIN + "pcieRoot": gpu.pcie_root,
     }
     versions = {
         "cudaComputeCapability": gpu.cuda_compute_capability,
@@ -69,23 +69,23 @@ def attributes(gpu: Gpu) -> dict[str, Any]:
         "cudaDriverVersion": gpu.cuda_driver_version,
     }
     found: dict[str, Any] = {"type": {"string": "gpu"}, "index": {"int": gpu.index}, "minor": {"int": gpu.minor}}
-    found |= {name: {"string": _cut(text)} for name, text in texts.items() if text}
-    found |= {name: {"version": full} for name, text in versions.items() if (full := semver(text))}
+    found |= {name: {"string": _truncate(text)} for name, text in texts.items() if text}
+    found |= {name: {"version": full} for name, text in versions.items() if (full := to_semver(text))}
     if gpu.numa_node is not None:
-        found[STANDARD + "numaNode"] = {"int": gpu.numa_node}
-    return found | {name: _typed(value) for name, value in gpu.extra.items()}
+        found[STANDARD_DOMAIN + "numaNode"] = {"int": gpu.numa_node}
+    return found | {name: _attribute_value(value) for name, value in gpu.extra.items()}
 
 
-def taints(gpu: Gpu, effect: str) -> list[DeviceTaint]:
+def gpu_taints(gpu: Gpu, effect: str) -> list[DeviceTaint]:
     """Return a taint for each kind of fault: ``gpu.reserve.dra/xid=79``."""
     if not effect:
         return []
-    by_key = {f"{DRIVER}/{fault.reason}": fault.value for fault in gpu.faults}
+    by_key = {f"{DRIVER_NAME}/{fault.reason}": fault.value for fault in gpu.faults}
     listed = [DeviceTaint(key=key, value=value, effect=effect) for key, value in sorted(by_key.items())]
-    return listed[:_TAINTS]
+    return listed[:_MAX_TAINTS]
 
 
-def semver(text: str) -> str:
+def to_semver(text: str) -> str:
     """Return a version as the API wants it: three numbers without leading zeros; empty if there are no numbers.
 
     NVIDIA's are not: ``535.129.03`` and ``12.8`` become ``535.129.3`` and ``12.8.0``, as its own driver publishes them.
@@ -94,7 +94,7 @@ def semver(text: str) -> str:
     return ".".join(str(int(each or 0)) for each in numbers.groups()) if numbers else ""
 
 
-def quantity(number: int) -> str:
+def format_quantity(number: int) -> str:
     """Return a number of bytes with the greatest binary suffix that keeps it whole."""
     power = 0
     while number and number % 1024 == 0 and power < len(_SUFFIXES) - 1:
@@ -106,19 +106,19 @@ def quantity(number: int) -> str:
 def _capacity(gpu: Gpu, *, shared: bool) -> dict[str, Any] | None:
     if not gpu.memory:
         return None
-    memory: dict[str, Any] = {"value": quantity(gpu.memory)}
+    memory: dict[str, Any] = {"value": format_quantity(gpu.memory)}
     if shared:
         # Who does not say how much wants all of it. Whole mebibytes, so that default and step agree.
         span = {"min": "1Mi", "step": "1Mi"}
-        memory["requestPolicy"] = {"default": quantity(gpu.memory // _MEBI * _MEBI), "validRange": span}
+        memory["requestPolicy"] = {"default": format_quantity(gpu.memory // _MEBI * _MEBI), "validRange": span}
     return {"memory": memory}
 
 
-def _typed(value: bool | int | str) -> dict[str, Any]:  # noqa: FBT001 - an attribute's value
+def _attribute_value(value: bool | int | str) -> dict[str, Any]:  # noqa: FBT001 - an attribute's value
     if isinstance(value, bool):
         return {"bool": value}
-    return {"int": value} if isinstance(value, int) else {"string": _cut(value)}
+    return {"int": value} if isinstance(value, int) else {"string": _truncate(value)}
 
 
-def _cut(text: str) -> str:
-    return text.encode()[:_VALUE_BYTES].decode(errors="ignore")
+def _truncate(text: str) -> str:
+    return text.encode()[:_MAX_VALUE_BYTES].decode(errors="ignore")

@@ -11,32 +11,32 @@ import logging
 from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import Any, Final
 
-from dra.api.parameters.gpu import GpuConfig, TimeSlice
-from dra.api.parameters.opaque import MalformedParametersError, decode, strongest
+from dra.api.parameters.gpu import GpuConfig, TimeSliceInterval
+from dra.api.parameters.opaque import MalformedParametersError, decode_parameters, last_applicable
 from dra.model.claims import DeviceRequestAllocationResult
 from dra.model.quantities import parse
 from kubeletplugin.contract import (
-    Health,
+    DeviceHealthState,
     NotEnforced,
     OpaqueParameters,
     Pool,
-    Preparation,
+    PreparedClaim,
     PreparedDevice,
     PrepareRequest,
     Refused,
 )
-from kubeletplugin.drivers.gpu.devices import DRIVER, Publication, devices
-from kubeletplugin.drivers.gpu.edits import Edits, Granted
-from kubeletplugin.drivers.gpu.time_slices import TimeSlicing
+from kubeletplugin.drivers.gpu.container_edits import GpuContainerEdits, GrantedConfig
+from kubeletplugin.drivers.gpu.devices import DRIVER_NAME, GpuPublishOptions, build_gpu_devices
+from kubeletplugin.drivers.gpu.time_slices import TimeSlicingManager
 from kubeletplugin.inventory.gpus import Gpu, GpuInventory
 from kubeletplugin.inventory.nvml import NvmlUnavailableError
 
 log = logging.getLogger(__name__)
 
-RETRY_SECONDS: Final = 10.0
+RETRY_INTERVAL: Final = 10.0
 """Between two tries to find an inventory that was not there at the start."""
 
-_NAMED: Final = 8
+_MAX_NAMES_SHOWN: Final = 8
 """Devices that a message lists."""
 
 
@@ -48,9 +48,9 @@ class GpuDriver:
         inventory: GpuInventory,
         *,
         node: str,
-        edits: Edits,
-        time_slicing: TimeSlicing,
-        publication: Publication = Publication(),  # noqa: B008 - frozen
+        edits: GpuContainerEdits,
+        time_slicing: TimeSlicingManager,
+        publication: GpuPublishOptions = GpuPublishOptions(),  # noqa: B008 - frozen
         served_before: bool = False,
     ) -> None:
         """Raises what the inventory raises; NvmlUnavailableError not where there may be claims to be given back.
@@ -78,26 +78,26 @@ class GpuDriver:
     @property
     def name(self) -> str:
         """``gpu.reserve.dra``."""
-        return DRIVER
+        return DRIVER_NAME
 
     def pools(self) -> tuple[Pool, ...]:
         """Return the GPUs of this node; without any an empty pool, so that slices of before go away."""
         return self._pools
 
-    def health(self) -> tuple[Health, ...]:
+    def health(self) -> tuple[DeviceHealthState, ...]:
         """Return how the GPUs are, those included that have vanished since they were offered or given away."""
         usable = [gpu for gpu in self._gpus.values() if not gpu.mig_enabled]
         gone = sorted(self._had - {gpu.name for gpu in usable})
         known, text = (None, self.trouble) if self.trouble else (False, "is not on the node any more, or partitioned")
         return (
-            *(_health(gpu, self._node) for gpu in usable),
-            *(Health(pool=self._node, device=name, healthy=known, message=text) for name in gone),
+            *(_device_health(gpu, self._node) for gpu in usable),
+            *(DeviceHealthState(pool=self._node, device=name, healthy=known, message=text) for name in gone),
         )
 
     async def changes(self) -> AsyncIterator[None]:
         """Yield whenever the inventory has changed."""
         while self.trouble:
-            await asyncio.sleep(RETRY_SECONDS)
+            await asyncio.sleep(RETRY_INTERVAL)
             with contextlib.suppress(NvmlUnavailableError):
                 self._take(await asyncio.to_thread(self._look))
                 self.trouble = ""
@@ -106,7 +106,7 @@ class GpuDriver:
             self._take(await asyncio.to_thread(self._look))  # a driver's library may take its time
             yield
 
-    def prepare(self, request: PrepareRequest, others: Iterable[Preparation]) -> Preparation:
+    def prepare(self, request: PrepareRequest, others: Iterable[PreparedClaim]) -> PreparedClaim:
         """Return what the containers of a claim get. Raises Refused."""
         claim = f"claim {'/'.join(request.claim.key)}"
         configs = [(each.requests, self._decoded(each, claim)) for each in request.configuration]
@@ -116,8 +116,8 @@ class GpuDriver:
         for result in request.results:
             where = f"{claim}: request {result.request}"
             gpu = self._gpu(result.pool, result.device, where)
-            granted = self._granted(gpu, result, strongest(configs, result.request) or GpuConfig(), where)
-            if granted.time_slice is not TimeSlice.DEFAULT:
+            granted = self._granted(gpu, result, last_applicable(configs, result.request) or GpuConfig(), where)
+            if granted.time_slice is not TimeSliceInterval.DEFAULT:
                 set_before = slices.get(gpu.name) or wanted.get(gpu.name, granted.time_slice)
                 if granted.time_slice != set_before:
                     raise Refused(
@@ -137,29 +137,29 @@ class GpuDriver:
                 )
             )
         versions = sorted({self._gpus[each.device].driver_version for each in prepared})
-        return Preparation(
+        return PreparedClaim(
             claim=request.claim,
-            driver=DRIVER,
+            driver=DRIVER_NAME,
             devices=tuple(prepared),
             common=self._edits.common(versions[-1] if versions else ""),
             state={"timeSlices": wanted} if wanted else {},
         )
 
-    def recheck(self, preparation: Preparation) -> None:
+    def recheck(self, preparation: PreparedClaim) -> None:
         """Raise Refused if a GPU of a prepared claim has vanished; one that fails is told in the log."""
         if self.trouble:
             return  # which GPUs there are is not known: the claim's pods have what they had
         for each in preparation.devices:
             self._gpu(each.pool, each.device, str(preparation.claim))
 
-    async def enforce(self, preparations: Iterable[Preparation]) -> None:
+    async def enforce(self, preparations: Iterable[PreparedClaim]) -> None:
         """Set time slices where claims want them, and set them back. Raises NotEnforced."""
         held = tuple(preparations)
         self._had |= {device.device for each in held for device in each.devices if device.pool == self._node}
         wanted = _time_slices(held)
         uuids = {gpu.name: gpu.uuid for gpu in self._gpus.values() if gpu.uuid}
         failed = await self._time_slicing.apply(
-            {uuid: TimeSlice(wanted.get(name, TimeSlice.DEFAULT)) for name, uuid in uuids.items()}
+            {uuid: TimeSliceInterval(wanted.get(name, TimeSliceInterval.DEFAULT)) for name, uuid in uuids.items()}
         )
         lost = {name: failed[uuid] for name, uuid in uuids.items() if uuid in failed}
         reasons = {each.claim.uid: lost[name] for each in held for name in _time_slices([each]) if name in lost}
@@ -176,7 +176,7 @@ class GpuDriver:
     def _take(self, gpus: Iterable[Gpu]) -> None:
         self._gpus = {gpu.name: gpu for gpu in gpus}
         self._had |= {gpu.name for gpu in self._gpus.values() if not gpu.mig_enabled}
-        self._pools = (Pool(name=self._node, devices=devices(self._gpus.values(), self._publication)),)
+        self._pools = (Pool(name=self._node, devices=build_gpu_devices(self._gpus.values(), self._publication)),)
 
     def _gpu(self, pool: str, device: str, where: str) -> Gpu:
         if pool != self._node:
@@ -184,7 +184,11 @@ class GpuDriver:
         gpu = self._gpus.get(device)
         if gpu is None:
             names = [each.name for each in self._gpus.values()]
-            listed = ", ".join(names[:_NAMED]) + (", …" if len(names) > _NAMED else "") if names else "none"
+            listed = (
+                ", ".join(names[:_MAX_NAMES_SHOWN]) + (", …" if len(names) > _MAX_NAMES_SHOWN else "")
+                if names
+                else "none"
+            )
             raise Refused(
                 f"{where}: device {device} is not on node {self._node} now (there are: {listed}); "
                 "if it does not come back, delete the claim or its pods, so that another one is allocated"
@@ -195,18 +199,20 @@ class GpuDriver:
                 f"switch MIG mode off, or delete the claim"
             )
         if gpu.faults:
-            log.warning("%s: device %s is unhealthy, its pod starts all the same: %s", where, device, _said(gpu))
+            log.warning(
+                "%s: device %s is unhealthy, its pod starts all the same: %s", where, device, _describe_faults(gpu)
+            )
         return gpu
 
-    def _granted(self, gpu: Gpu, result: DeviceRequestAllocationResult, config: GpuConfig, where: str) -> Granted:
+    def _granted(self, gpu: Gpu, result: DeviceRequestAllocationResult, config: GpuConfig, where: str) -> GrantedConfig:
         interval = config.sharing.time_slicing_config.interval
-        if interval is not TimeSlice.DEFAULT and (reason := self._time_slicing.unable):
+        if interval is not TimeSliceInterval.DEFAULT and (reason := self._time_slicing.unable):
             raise Refused(f"{where}: GpuConfig.sharing.timeSlicingConfig.interval: {interval} cannot be set: {reason}")
-        return Granted(time_slice=interval, memory_limit=_memory_limit(gpu, result, config, where))
+        return GrantedConfig(time_slice=interval, memory_limit=_memory_limit(gpu, result, config, where))
 
     def _decoded(self, parameters: OpaqueParameters, claim: str) -> GpuConfig:
         try:
-            return decode(parameters.parameters, GpuConfig)
+            return decode_parameters(parameters.parameters, GpuConfig)
         except MalformedParametersError as error:
             names = ", ".join(parameters.requests)
             of = f"request{'s' if len(parameters.requests) > 1 else ''} {names}" if names else "all requests"
@@ -229,23 +235,23 @@ def _memory_limit(gpu: Gpu, result: DeviceRequestAllocationResult, config: GpuCo
     return limit
 
 
-def _time_slices(preparations: Iterable[Preparation]) -> Mapping[str, str]:
+def _time_slices(preparations: Iterable[PreparedClaim]) -> Mapping[str, str]:
     found: dict[str, Any] = {}
     for each in preparations:
-        if each.driver == DRIVER:
+        if each.driver == DRIVER_NAME:
             found |= each.state.get("timeSlices", {})
     return found
 
 
-def _said(gpu: Gpu) -> str:
+def _describe_faults(gpu: Gpu) -> str:
     """Return what is the matter with a GPU."""
     texts = (f"{f.reason}{f' {f.value}' if f.value else ''}{f': {f.message}' if f.message else ''}" for f in gpu.faults)
     return "; ".join(texts)[:1024]
 
 
-def _health(gpu: Gpu, node: str) -> Health:
+def _device_health(gpu: Gpu, node: str) -> DeviceHealthState:
     if gpu.faults:
-        return Health(pool=node, device=gpu.name, healthy=False, message=_said(gpu))
+        return DeviceHealthState(pool=node, device=gpu.name, healthy=False, message=_describe_faults(gpu))
     if not gpu.monitored:
-        return Health(pool=node, device=gpu.name, healthy=None, message="nobody watches this GPU")
-    return Health(pool=node, device=gpu.name, healthy=True)
+        return DeviceHealthState(pool=node, device=gpu.name, healthy=None, message="nobody watches this GPU")
+    return DeviceHealthState(pool=node, device=gpu.name, healthy=True)

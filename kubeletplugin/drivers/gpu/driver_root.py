@@ -12,7 +12,7 @@ from typing import Final
 
 from dra.model.meta import Struct
 
-LIBRARY_FOLDERS: Final = (
+LIBRARY_DIRECTORIES: Final = (
     "usr/lib64",
     "usr/lib/x86_64-linux-gnu",
     "usr/lib/aarch64-linux-gnu",
@@ -24,10 +24,10 @@ LIBRARY_FOLDERS: Final = (
     "usr/local/nvidia/lib64",
     "usr/lib",
 )
-PROGRAM_FOLDERS: Final = ("usr/bin", "usr/sbin", "usr/local/bin", "bin", "sbin", "usr/local/nvidia/bin", "opt/bin")
+PROGRAM_DIRECTORIES: Final = ("usr/bin", "usr/sbin", "usr/local/bin", "bin", "sbin", "usr/local/nvidia/bin", "opt/bin")
 
 
-class Library(Struct, frozen=True):
+class DriverLibrary(Struct, frozen=True):
     """A library of the driver, and the names under which programs look for it."""
 
     path: str
@@ -50,7 +50,7 @@ class DriverRoot:
 
     def program(self, name: str) -> Path | None:
         """Return where a program can be started from here."""
-        for folder in PROGRAM_FOLDERS:
+        for folder in PROGRAM_DIRECTORIES:
             found = self.here / folder / name
             if found.is_file() and os.access(found, os.X_OK):
                 return found
@@ -61,9 +61,9 @@ class DriverRoot:
         found = (self.program(name) for name in names)
         return tuple(self._within(each) for each in found if each is not None)
 
-    def libraries(self, version: str) -> tuple[Library, ...]:
+    def libraries(self, version: str) -> tuple[DriverLibrary, ...]:
         """Return the libraries of a version of the driver: files that end in it."""
-        found: dict[Path, Library] = {}
+        found: dict[Path, DriverLibrary] = {}
         for folder in self._library_folders():
             links = [each for each in folder.iterdir() if each.is_symlink() and ".so" in each.name]
             for file in sorted(each for each in folder.iterdir() if each.name.endswith(f".so.{version}")):
@@ -71,7 +71,7 @@ class DriverRoot:
                 if file.is_symlink() or real in found:  # lib64 often leads to usr/lib64
                     continue
                 names = sorted(each.name for each in links if each.resolve() == real)
-                found[real] = Library(path=self._within(file), links=tuple(names))
+                found[real] = DriverLibrary(path=self._within(file), links=tuple(names))
         return tuple(found.values())
 
     def nodes(self, names: Iterable[str]) -> tuple[tuple[str, str], ...]:
@@ -98,7 +98,7 @@ class DriverRoot:
         return (self.here / "dev" / name).exists() or Path("/dev", name).exists()
 
     def _library_folders(self) -> list[Path]:
-        folders = [self.here / name for name in LIBRARY_FOLDERS]
+        folders = [self.here / name for name in LIBRARY_DIRECTORIES]
         return [each for folder in folders for each in (folder, folder / "vdpau") if each.is_dir()]
 
     def _within(self, path: Path) -> str:

@@ -14,12 +14,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from dra.api.parameters.gpu import TimeSlice
-from kubeletplugin.files import put
+from dra.api.parameters.gpu import TimeSliceInterval
+from kubeletplugin.atomic_files import write_atomically
 
 log = logging.getLogger(__name__)
 
-FILE: Final = "time-slices.json"
+TIME_SLICES_FILE: Final = "time-slices.json"
 _VERSION: Final = 1
 _MODE: Final = 0o600
 
@@ -30,9 +30,9 @@ class TimeSliceRecord:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._seen: tuple[int, int, int] | None = None
-        self._known: dict[str, TimeSlice] = {}
+        self._known: dict[str, TimeSliceInterval] = {}
 
-    def read(self) -> Mapping[str, TimeSlice]:
+    def read(self) -> Mapping[str, TimeSliceInterval]:
         """Return what may be set. One that cannot be understood is told, and says nothing: claims set theirs anew."""
         try:
             state = self.path.stat()
@@ -44,18 +44,18 @@ class TimeSliceRecord:
             self._known, self._seen = self._parsed(), seen
         return self._known
 
-    def write(self, slices: Mapping[str, TimeSlice]) -> None:
+    def write(self, slices: Mapping[str, TimeSliceInterval]) -> None:
         """Replace it; raises OSError, and then the old one is still there."""
         if slices == self.read():
             return
         body = {"version": _VERSION, "gpus": {uuid: str(each) for uuid, each in sorted(slices.items())}}
-        state = put(self.path, json.dumps(body, indent=1).encode(), mode=_MODE, sync=False)
+        state = write_atomically(self.path, json.dumps(body, indent=1).encode(), mode=_MODE, sync=False)
         self._known, self._seen = dict(slices), (state.st_ino, state.st_mtime_ns, state.st_size)
 
-    def _parsed(self) -> dict[str, TimeSlice]:
+    def _parsed(self) -> dict[str, TimeSliceInterval]:
         try:
             content = json.loads(self.path.read_bytes())
-            return {str(uuid): TimeSlice(each) for uuid, each in content["gpus"].items()}
+            return {str(uuid): TimeSliceInterval(each) for uuid, each in content["gpus"].items()}
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             log.warning(
                 "file %s: cannot be understood (%r); GPUs that no claim wants a time slice of may have one still. "

@@ -2,13 +2,13 @@
 
 import msgspec
 
-from dra.model.meta import DynamicObject, ObjectMeta, Uid
-from dra.model.placement import Host, PlacedPod
+from dra.model.meta import ObjectMeta, Uid, UnstructuredObject
+from dra.model.scheduling import SchedulerNode, SchedulerPod
 from tests.dra.api.reservations.manifests import manifest
 
 NODE = msgspec.convert(
     {"metadata": {"name": "n1", "uid": "n"}, "status": {"allocatable": {"cpu": "8", "memory": "16Gi", "pods": "110"}}},
-    Host,
+    SchedulerNode,
 )
 
 
@@ -16,7 +16,7 @@ def pod(name="p", *, node="n1", **status):
     container = {"name": "c", "resources": {"requests": {"cpu": "6"}}}
     metadata = {"name": name, "namespace": "default", "uid": f"uid-{name}", "resourceVersion": "5"}
     return msgspec.convert(
-        {"metadata": metadata, "spec": {"nodeName": node, "containers": [container]}, "status": status}, PlacedPod
+        {"metadata": metadata, "spec": {"nodeName": node, "containers": [container]}, "status": status}, SchedulerPod
     )
 
 
@@ -24,4 +24,4 @@ def reservation(*, uid="uid-r", phase="Available", **spec):
     content = manifest(**spec) | {"status": {"phase": phase, "nodeName": "n1", "allocatable": {"cpu": "5"}}}
     content["metadata"] |= {"uid": uid, "resourceVersion": "5"}
     meta = ObjectMeta(name=content["metadata"]["name"], uid=Uid(uid), resource_version="5")
-    return DynamicObject(metadata=meta, content=content)
+    return UnstructuredObject(metadata=meta, content=content)

@@ -10,9 +10,9 @@ import aiohttp
 import pytest
 
 from controller.extender import certificates
-from controller.extender.certificates import Certificates, MalformedCertificateError
-from controller.extender.server import Server
-from dra.api.extender import ExtenderConfiguration, Tls
+from controller.extender.certificates import MalformedCertificateError, ServingCertificate
+from controller.extender.server import ExtenderServer
+from dra.api.extender_configuration import ExtenderConfiguration, TlsFiles
 from tests.controller.extender.authority import SERVER, Authority, openssl
 
 REAL_TIME = True
@@ -32,7 +32,7 @@ def authorities(tmp_path_factory):
 @pytest.fixture
 def tls(tmp_path, authorities):
     """Section `tls`, with files of the first authority."""
-    found = Tls(
+    found = TlsFiles(
         certificate=str(tmp_path / "tls.crt"), key=str(tmp_path / "tls.key"), client_authority=str(tmp_path / "ca.crt")
     )
     renew(found, authorities[0])
@@ -64,7 +64,7 @@ async def asked(server, context):
 
 def served(tls):
     configuration = ExtenderConfiguration.model_validate({"serve": {"address": "127.0.0.1", "port": 0}})
-    return Server(configuration.model_copy(update={"tls": tls}), Calls(), observer=lambda *_: None)
+    return ExtenderServer(configuration.model_copy(update={"tls": tls}), Calls(), observer=lambda *_: None)
 
 
 async def test_only_who_shows_a_certificate_of_the_authority_is_answered(tls, authorities):
@@ -140,7 +140,7 @@ async def test_renewed_files_are_in_use_without_a_restart_both_ours_and_whom_we_
 def test_of_files_that_are_no_good_the_last_ones_stay_and_the_log_says_so_once(
     tls, authorities, caplog, field, content, said
 ):
-    found = Certificates(tls)
+    found = ServingCertificate(tls)
     path = Path(getattr(tls, field))
     path.unlink()
     if content is not None:
@@ -151,14 +151,14 @@ def test_of_files_that_are_no_good_the_last_ones_stay_and_the_log_says_so_once(
     (told,) = caplog.messages
     assert told.endswith("the certificate that was read before stays in use")
     with pytest.raises(MalformedCertificateError, match=said):
-        Certificates(tls)
+        ServingCertificate(tls)
     renew(tls, authorities[1])
     assert found.refresh()
     assert not found.refresh()
 
 
 def test_a_key_that_belongs_to_another_certificate_is_not_taken(tls, authorities):
-    found = Certificates(tls)
+    found = ServingCertificate(tls)
     shutil.copy(authorities[1].sign(SERVER, usage="serverAuth")[1], tls.key)
     assert not found.refresh()
 
@@ -166,4 +166,4 @@ def test_a_key_that_belongs_to_another_certificate_is_not_taken(tls, authorities
 def test_an_encrypted_key_is_refused_and_nobody_is_asked_for_a_password(tls):
     openssl("ec", "-in", tls.key, "-aes256", "-passout", "pass:secret", "-out", tls.key)
     with pytest.raises(MalformedCertificateError, match="the key is encrypted"):
-        Certificates(tls)
+        ServingCertificate(tls)

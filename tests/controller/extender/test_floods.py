@@ -18,8 +18,8 @@ from typing import Final
 import aiohttp
 import pytest
 
-from controller.extender.server import BOUNDS
-from dra.telemetry import endpoints
+from controller.extender.server import CONNECTION_LIMITS
+from dra.telemetry import telemetry_server
 from tests.cluster.memory import Limited, NoCgroupError, limited
 from tests.cluster.ports import LOOPBACK, free
 from tests.cluster.probes import healthy
@@ -164,7 +164,7 @@ async def test_silent_connections_cost_the_extender_no_more_than_its_limit(
         flooded.unharmed()
         dropped = await scraped(flooded.ports["metrics"], 'listener="extender"')
     remark(f"{len(took)} calls, slowest {max(took):.2f} s; peak {flooded.memory.peak >> 20} MiB; {dropped}")
-    assert sum(dropped.values()) >= SILENT - BOUNDS.connections
+    assert sum(dropped.values()) >= SILENT - CONNECTION_LIMITS.connections
 
 
 @pytest.mark.parametrize("flooded", ["scheduler-extender", "controller"], indirect=True)
@@ -194,7 +194,7 @@ async def test_scrapers_cost_a_process_no_more_than_its_limit(
     peak = flooded.memory.peak >> 20
     remark(f"{answered} answered; {len(took)} calls, slowest {slowest:.2f} s; peak {peak} MiB; {dropped}")
     assert answered > 0
-    assert endpoints.BOUNDS.pace is not None
+    assert telemetry_server.CONNECTION_LIMITS.pace is not None
     assert sum(dropped.values()) > 0
 
 
@@ -214,7 +214,7 @@ async def raw(port: int, *, source: str = LOOPBACK) -> bytes:
 
 async def scraped(port: int, label: str, *, source: str = "127.0.0.2") -> dict[str, float]:
     """Return how many connections of a listener were dropped, by cause, as another address reads it."""
-    await asyncio.sleep(endpoints.RENDERED_FOR)
+    await asyncio.sleep(telemetry_server.RENDER_CACHE_SECONDS)
     lines = (await raw(port, source=source)).decode().splitlines()
     found = [line for line in lines if line.startswith("dra_reserve_connections_dropped_total{") and label in line]
     return {line.partition('cause="')[2].partition('"')[0]: float(line.rpartition(" ")[2]) for line in found}

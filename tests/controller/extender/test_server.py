@@ -9,21 +9,21 @@ from functools import partial
 import aiohttp
 import pytest
 
-from controller.extender.calls import Calls
-from controller.extender.metrics import Metrics
-from controller.extender.picture import Picture
-from controller.extender.refusals import Refused
-from controller.extender.server import Server
-from controller.extender.turns import FIRST, Turns
-from controller.extender.wire import filter_args
-from controller.extender.writing import RefusedError, UnknownOutcomeError
-from dra.api.extender import ExtenderConfiguration
-from dra.api.reservations.model import Owner
-from dra.engine.reservations.amounts import ONE
-from dra.engine.reservations.holdings import Holding
+from controller.extender.binding_limiter import LIMIT_INITIAL, BindingLimiter
+from controller.extender.handler import ExtenderHandler
+from controller.extender.metrics import ExtenderMetrics
+from controller.extender.protocol import decode_filter_args
+from controller.extender.scheduler_cache import SchedulerCache
+from controller.extender.server import ExtenderServer
+from controller.extender.unschedulable_pods import UnschedulablePods
+from controller.extender.writer import UnknownOutcomeError, WriteRefusedError
+from dra.api.extender_configuration import ExtenderConfiguration
+from dra.api.reservations.model import ReservationOwner
+from dra.engine.reservations.amounts import NANOS_PER_UNIT
+from dra.engine.reservations.reservation_info import ReservationInfo
 from dra.kube.clock import SYSTEM
 from dra.model.meta import ObjectMeta, Uid
-from dra.model.placement import Host, HostStatus
+from dra.model.scheduling import SchedulerNode, SchedulerNodeStatus
 
 REAL_TIME = True
 CONFIGURATION = ExtenderConfiguration.model_validate({"serve": {"port": 0}})
@@ -52,32 +52,32 @@ def troubles():
 
 @pytest.fixture
 def picture():
-    found = Picture()
+    found = SchedulerCache()
     for name, cpu in (("a", "4"), ("b", "1")):
-        status = HostStatus(allocatable={"cpu": cpu, "pods": "110"})
-        found.observe_node(Host(metadata=ObjectMeta(name=name), status=status))
+        status = SchedulerNodeStatus(allocatable={"cpu": cpu, "pods": "110"})
+        found.observe_node(SchedulerNode(metadata=ObjectMeta(name=name), status=status))
     return found
 
 
 @pytest.fixture
 def metrics(picture):
-    return Metrics(picture.census)
+    return ExtenderMetrics(picture.census)
 
 
 @pytest.fixture
 def turns():
-    return Turns(clock=SYSTEM, seconds=4.0)
+    return BindingLimiter(clock=SYSTEM, seconds=4.0)
 
 
 @pytest.fixture
 def refused(picture):
-    return Refused(picture=picture, writing=None, clock=SYSTEM)
+    return UnschedulablePods(picture=picture, writing=None, clock=SYSTEM)
 
 
 @pytest.fixture
 def calls(binder, picture, metrics, troubles, turns, refused):
     return partial(
-        Calls,
+        ExtenderHandler,
         picture=picture,
         binder=binder,
         refused=refused,
@@ -92,7 +92,7 @@ def calls(binder, picture, metrics, troubles, turns, refused):
 @pytest.fixture
 async def ask(calls, metrics):
     async with (
-        Server(CONFIGURATION, calls(), observer=metrics.dropped) as server,
+        ExtenderServer(CONFIGURATION, calls(), observer=metrics.dropped) as server,
         aiohttp.ClientSession(trust_env=False) as session,
     ):
 
@@ -124,7 +124,7 @@ async def test_filter_names_the_nodes_that_are_left_and_why_not_the_others(ask):
 
 async def test_filter_is_answered_when_a_binding_would_get_its_turn_at_once(ask, turns):
     async with contextlib.AsyncExitStack() as under_way:
-        for _ in range(FIRST):
+        for _ in range(LIMIT_INITIAL):
             await under_way.enter_async_context(turns.turn(deadline=math.inf))
         asking = asyncio.create_task(ask("filter", {"Pod": POD, "NodeNames": ["a"]}))
         assert (await ask("prioritize", {"Pod": POD, "NodeNames": ["a"]}))[0] == 200
@@ -135,8 +135,8 @@ async def test_filter_is_answered_when_a_binding_would_get_its_turn_at_once(ask,
 async def test_prioritize_names_nodes_that_hold_something_for_the_pod(ask, picture):
     asked = {"Pod": POD | {"metadata": POD["metadata"] | {"labels": {"app": "x"}}}, "NodeNames": ["a", "b"]}
     assert json.loads((await ask("prioritize", asked))[1]) == []
-    owner = Owner.model_validate({"labelSelector": {"matchLabels": {"app": "x"}}})
-    held = Holding(name="r", uid=Uid("r"), node="a", amounts={"cpu": 4 * ONE}, owners=(owner,))
+    owner = ReservationOwner.model_validate({"labelSelector": {"matchLabels": {"app": "x"}}})
+    held = ReservationInfo(name="r", uid=Uid("r"), node="a", amounts={"cpu": 4 * NANOS_PER_UNIT}, owners=(owner,))
     picture.books.observe_reservation(held)
     assert json.loads((await ask("prioritize", asked))[1]) == [{"Host": "a", "Score": 10}]
     assert json.loads((await ask("prioritize", asked | {"NodeNames": ["b"]}))[1]) == []
@@ -155,13 +155,13 @@ async def test_prioritize_names_nodes_that_hold_something_for_the_pod(ask, pictu
 )
 async def test_filter_leaves_out_nodes_that_other_scores_cannot_help(calls, picture, held, lead, left):
     for name in ("a", "b", "c"):
-        status = HostStatus(allocatable={"cpu": "64", "pods": "110"})
-        picture.observe_node(Host(metadata=ObjectMeta(name=name), status=status))
-    owner = Owner.model_validate({"labelSelector": {"matchLabels": {"app": "x"}}})
+        status = SchedulerNodeStatus(allocatable={"cpu": "64", "pods": "110"})
+        picture.observe_node(SchedulerNode(metadata=ObjectMeta(name=name), status=status))
+    owner = ReservationOwner.model_validate({"labelSelector": {"matchLabels": {"app": "x"}}})
     for node, cpu in held.items():
         uid = Uid(f"r-{node}")
         picture.books.observe_reservation(
-            Holding(name=uid, uid=uid, node=node, amounts={"cpu": cpu * ONE}, owners=(owner,))
+            ReservationInfo(name=uid, uid=uid, node=node, amounts={"cpu": cpu * NANOS_PER_UNIT}, owners=(owner,))
         )
     asked = {"Pod": POD | {"metadata": POD["metadata"] | {"labels": {"app": "x"}}}, "NodeNames": ["a", "b", "c"]}
     found = calls(lead=lead)
@@ -173,14 +173,14 @@ async def test_filter_leaves_out_nodes_that_other_scores_cannot_help(calls, pict
         "FailedAndUnresolvableNodes": {},
         "Error": "",
     }
-    assert found.filter(*filter_args(json.dumps(asked).encode())).node_names == ["a", "b", "c"]
+    assert found.filter(*decode_filter_args(json.dumps(asked).encode())).node_names == ["a", "b", "c"]
 
 
 async def test_a_node_that_only_trails_is_no_reason_to_ask_kube_scheduler_to_look_again(calls, picture, refused):
-    owner = Owner.model_validate({"labelSelector": {"matchLabels": {"app": "x"}}})
-    status = HostStatus(allocatable={"cpu": "4", "pods": "110"})
-    picture.observe_node(Host(metadata=ObjectMeta(name="b"), status=status))
-    held = Holding(name="r", uid=Uid("r"), node="a", amounts={"cpu": 2 * ONE}, owners=(owner,))
+    owner = ReservationOwner.model_validate({"labelSelector": {"matchLabels": {"app": "x"}}})
+    status = SchedulerNodeStatus(allocatable={"cpu": "4", "pods": "110"})
+    picture.observe_node(SchedulerNode(metadata=ObjectMeta(name="b"), status=status))
+    held = ReservationInfo(name="r", uid=Uid("r"), node="a", amounts={"cpu": 2 * NANOS_PER_UNIT}, owners=(owner,))
     picture.books.observe_reservation(held)
     asked = {"Pod": POD | {"metadata": POD["metadata"] | {"labels": {"app": "x"}}}, "NodeNames": ["a", "b"]}
     _, text = await calls(lead=2).answer("filter", json.dumps(asked).encode())
@@ -195,7 +195,7 @@ CALL = {"PodName": "p", "PodNamespace": "d", "PodUID": "u", "Node": "a"}
     ("fails", "said"),
     [
         pytest.param(None, "", id="bound"),
-        pytest.param(RefusedError("no"), "pod d/p, node a: no", id="refused"),
+        pytest.param(WriteRefusedError("no"), "pod d/p, node a: no", id="refused"),
         pytest.param(UnknownOutcomeError("gone"), "nobody knows yet", id="unknown"),
     ],
 )
@@ -224,7 +224,7 @@ async def test_what_is_no_call_is_refused(ask, body, said):
 async def test_every_call_is_counted_and_every_bind_by_its_end(ask, binder, metrics):
     for verb in ("filter", "prioritize", "preempt"):
         await ask(verb, {"Pod": POD, "NodeNames": ["a"]})
-    for fails in (None, RefusedError("no"), UnknownOutcomeError("gone")):
+    for fails in (None, WriteRefusedError("no"), UnknownOutcomeError("gone")):
         binder.fails = fails
         await ask("bind", CALL)
     told = metrics.render().decode()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from controller.extender.calls import PATIENCE
+from controller.extender.handler import VACATE_TIMEOUT
 from tests.controller.reservations.site import Site
 
 VIRTUAL_TIME = True
@@ -49,7 +49,7 @@ async def test_nobody_waits_for_a_placeholder_that_stays():
         pod = await site.pod("p", "8", app="r")
         call = {"Pod": pod, "NodeNames": [other]}
         assert (await site.call("filter", call))["NodeNames"] == []
-        await site.settle(PATIENCE + 2)
+        await site.settle(VACATE_TIMEOUT + 2)
         touched = {each["metadata"]["name"]: each["metadata"].get("annotations") for each in await site.pods()}
         assert "reserve.dra/look-again" in touched["p"]
         assert (await site.call("filter", call))["NodeNames"] == [other]

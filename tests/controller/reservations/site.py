@@ -14,19 +14,19 @@ from random import Random
 from controller.extender.application import Extender
 from controller.leadership import Leadership
 from controller.reservations.loop import ReservationLoop
-from dra.api.extender import ExtenderConfiguration
-from dra.api.reservations.definition import definition
+from dra.api.extender_configuration import ExtenderConfiguration
+from dra.api.reservations.crd import custom_resource_definition
 from dra.kube.client import Client
-from dra.kube.events import Recorder
-from dra.kube.limits import Limiter
+from dra.kube.events import EventRecorder
+from dra.kube.rate_limiter import RateLimiter
 from dra.kube.reflector import Reflector
 from dra.kube.resources import NODES
 from dra.kube.transport import MERGE_PATCH, Request
-from dra.local.faults import Faults, Unreliable
-from dra.local.objects import decode, encode
-from dra.local.server import ApiServer
-from dra.local.transport import LocalTransport
 from dra.model.nodes import Node
+from localplane.fault_injection import FaultInjector, FaultyHandler
+from localplane.objects import decode, encode
+from localplane.server import ApiServer
+from localplane.transport import LocalTransport
 from tests.dra.kube.virtual import LoopClock, seeded
 
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -43,7 +43,7 @@ class Site:
     def __init__(self, *, nodes=None, seed=0, rules=(), elect=False):
         self.clock = LoopClock()
         self.server = ApiServer(clock=self.clock, chance=seeded(seed))
-        self.faults = Faults(clock=self.clock, chance=seeded(seed), rules=())
+        self.faults = FaultInjector(clock=self.clock, chance=seeded(seed), rules=())
         self._rules = rules
         self._nodes = nodes or {"n1": "16"}
         self._elect = elect
@@ -55,7 +55,7 @@ class Site:
         """What became of bindings."""
 
     async def __aenter__(self):
-        await self.ask("POST", DEFINITIONS, definition())
+        await self.ask("POST", DEFINITIONS, custom_resource_definition())
         for name, cpu in self._nodes.items():
             await self.add_node(name, cpu)
         self.faults.set(self._rules)
@@ -93,13 +93,13 @@ class Site:
         return found
 
     def client(self, component):
-        transport = LocalTransport(Unreliable(self.server, self.faults, component=component))
-        limiter = Limiter(UNLIMITED, int(UNLIMITED), clock=self.clock)
+        transport = LocalTransport(FaultyHandler(self.server, self.faults, component=component))
+        limiter = RateLimiter(UNLIMITED, int(UNLIMITED), clock=self.clock)
         return transport, Client(transport, limiter, clock=self.clock)
 
     async def _start_controller(self):
         _, client = self.client("controller")
-        recorder = Recorder(client, instance="test", clock=self.clock)
+        recorder = EventRecorder(client, instance="test", clock=self.clock)
         nodes = Reflector(client, NODES, Node, sink=lambda _: None, clock=self.clock)
         self.controller = ReservationLoop(
             client, recorder=recorder, nodes=nodes, clock=self.clock, leadership=Leadership()

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from controller.reservations.loop import SETTLES
-from dra.local.faults import Fault, Rule
+from controller.reservations.loop import STATUS_DEBOUNCE
+from localplane.fault_injection import Fault, FaultRule
 from tests.controller.reservations.site import PODS, RESERVATIONS, Site, ended
 from tests.controller.reservations.test_site import RESIZE
 
@@ -16,7 +16,7 @@ EXTENDER, CONTROLLER = {"component": "extender"}, {"component": "controller"}
 async def test_a_node_that_the_controllers_watch_does_not_show_yet_is_not_taken_for_gone():
     """A watch may lag or be about to list anew; what was placed on the newest node would be deleted at once."""
     async with Site(nodes={"n1": "4"}) as site:
-        site.faults.add(Rule(fault=Fault.SILENCE, **CONTROLLER, verb="watch", resource="nodes"))
+        site.faults.add(FaultRule(fault=Fault.SILENCE, **CONTROLLER, verb="watch", resource="nodes"))
         await site.add_node("n2", "16")
         await site.reserve("r", "8")
         found = await site.place("r")
@@ -41,7 +41,7 @@ async def test_more_that_is_held_late_was_held_meanwhile(seed):
         await site.reserve("r", "4", allocateOnce=False)
         await site.place("r")
         late = {"fault": Fault.DELAY, "seconds": 9.0, "times": 1}
-        site.faults.add(Rule(**EXTENDER, **late, verb="patch", resource="reservations.*/status"))
+        site.faults.add(FaultRule(**EXTENDER, **late, verb="patch", resource="reservations.*/status"))
         text = '{"resources": {"cpu": "12"}}'
         await site.ask("PATCH", f"{RESERVATIONS}/r", {"metadata": {"annotations": {RESIZE: text}}})
         rival = await site.pod("rival", "9")
@@ -56,11 +56,11 @@ async def test_more_that_is_held_late_was_held_meanwhile(seed):
 
 async def test_a_place_in_doubt_is_free_in_time_however_often_its_pod_is_tried_and_refused():
     async with Site() as site:
-        site.faults.add(Rule(fault=Fault.LOST, **EXTENDER, resource="pods/binding", times=1))
+        site.faults.add(FaultRule(fault=Fault.LOST, **EXTENDER, resource="pods/binding", times=1))
         owner = await site.pod("owner", "9")
         assert (await site.schedule(owner))[0] is None
         assert len(site.extender._doubts) == 1
-        site.faults.set([Rule(fault=Fault.REFUSED, **EXTENDER, resource="pods/binding")])
+        site.faults.set([FaultRule(fault=Fault.REFUSED, **EXTENDER, resource="pods/binding")])
         for _ in range(30):
             await site.schedule(owner)
             await site.settle(0.5)
@@ -73,7 +73,7 @@ async def test_a_pod_that_no_watch_ever_showed_is_not_charged_for_ever():
     """It came before the last read of all pods, and went before the watch had to list anew."""
     async with Site() as site:
         await site.stop_extender()
-        site.faults.add(Rule(fault=Fault.SILENCE, **EXTENDER, verb="watch", resource="pods"))
+        site.faults.add(FaultRule(fault=Fault.SILENCE, **EXTENDER, verb="watch", resource="pods"))
         starting = asyncio.ensure_future(site.start_extender())
         await site.settle(5.0)
         made = await site.pod("brief", "9")
@@ -85,7 +85,7 @@ async def test_a_pod_that_no_watch_ever_showed_is_not_charged_for_ever():
         await starting
         assert site.extender.picture.books.seat(made["metadata"]["uid"]) is not None
         await site.delete(f"{PODS}/brief")
-        site.faults.set([Rule(fault=Fault.EXPIRED, **EXTENDER, verb="watch", resource="pods", times=1)])
+        site.faults.set([FaultRule(fault=Fault.EXPIRED, **EXTENDER, verb="watch", resource="pods", times=1)])
         await site.settle(120.0)
         await site.pod("other", "1")  # an event, which is what the fault takes the place of
         await site.settle(10.0)
@@ -95,7 +95,7 @@ async def test_a_pod_that_no_watch_ever_showed_is_not_charged_for_ever():
 async def test_a_reservation_that_no_watch_ever_showed_does_not_hold_for_ever():
     async with Site() as site:
         await site.stop_extender()
-        site.faults.add(Rule(fault=Fault.SILENCE, **EXTENDER, verb="watch", resource="reservations.*"))
+        site.faults.add(FaultRule(fault=Fault.SILENCE, **EXTENDER, verb="watch", resource="reservations.*"))
         starting = asyncio.ensure_future(site.start_extender())
         await site.settle(5.0)
         made = await site.reserve("brief", "9")
@@ -104,7 +104,7 @@ async def test_a_reservation_that_no_watch_ever_showed_does_not_hold_for_ever():
         await starting
         assert site.extender.picture.books.holding(made["metadata"]["uid"]).available
         await site.delete(f"{RESERVATIONS}/brief")
-        site.faults.set([Rule(fault=Fault.EXPIRED, **EXTENDER, verb="watch", resource="reservations.*", times=1)])
+        site.faults.set([FaultRule(fault=Fault.EXPIRED, **EXTENDER, verb="watch", resource="reservations.*", times=1)])
         await site.settle(120.0)
         await site.reserve("other", "1")
         await site.settle(10.0)
@@ -120,7 +120,7 @@ async def test_a_replica_that_has_not_noticed_another_one_lets_nobody_into_what_
         await site.place("r")
         former, running = site.extender, site.detach()
         await site.start_extender()
-        site.faults.add(Rule(fault=Fault.SILENCE, **EXTENDER, verb="watch"))
+        site.faults.add(FaultRule(fault=Fault.SILENCE, **EXTENDER, verb="watch"))
         assert (await site.schedule(await site.pod("first", "8", app="r")))[0] == "n1"
         site.extender, leader = former, site.extender
         bound, told = await site.schedule(await site.pod("second", "8", app="r"))
@@ -135,7 +135,7 @@ async def test_an_owner_whose_annotation_somebody_takes_off_is_in_until_it_ends(
         await site.place("r")
         await site.pod("owner", "8", app="r")
         await site.turn()
-        await site.settle(SETTLES + 1)
+        await site.settle(STATUS_DEBOUNCE + 1)
         await site.ask("PATCH", f"{PODS}/owner", {"metadata": {"annotations": {ALLOCATED: None}}})
         await site.settle(5.0)
         assert [each["name"] for each in (await site.reservation("r"))["status"]["currentOwners"]] == ["owner"]
@@ -147,7 +147,7 @@ async def test_an_owner_whose_annotation_somebody_takes_off_is_in_until_it_ends(
 async def test_a_reservation_that_goes_while_its_status_is_being_written_is_decided_on_no_more(caplog):
     async with Site() as site:
         writes = {**CONTROLLER, "verb": "patch", "resource": "reservations.*/status", "times": 1}
-        site.faults.add(Rule(fault=Fault.DELAY, **writes), Rule(fault=Fault.CONFLICT, **writes))
+        site.faults.add(FaultRule(fault=Fault.DELAY, **writes), FaultRule(fault=Fault.CONFLICT, **writes))
         await site.reserve("r", "4", ttl="1s")
         while not site.faults.counts[Fault.DELAY]:
             await site.settle(0.01)

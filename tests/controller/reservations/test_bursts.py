@@ -5,9 +5,9 @@ from collections import Counter
 
 import pytest
 
-from controller.extender.turns import FIRST
-from controller.reservations.loop import SETTLES
-from dra.local.faults import Fault, Rule
+from controller.extender.binding_limiter import LIMIT_INITIAL
+from controller.reservations.loop import STATUS_DEBOUNCE
+from localplane.fault_injection import Fault, FaultRule
 from tests.controller.reservations.site import NAMED_FIRST, RESERVATIONS, Site
 
 VIRTUAL_TIME = True
@@ -16,7 +16,7 @@ OWNERS = 40
 
 
 def delayed(seconds):
-    return Rule(fault=Fault.DELAY, component="extender", verb="*", resource="*", seconds=seconds)
+    return FaultRule(fault=Fault.DELAY, component="extender", verb="*", resource="*", seconds=seconds)
 
 
 class Counted:
@@ -75,7 +75,7 @@ async def test_owners_that_enter_a_reservation_at_once_are_named_by_few_writes(s
         site.faults.set((delayed(0.05),))
         with Counted(site) as counted:
             assert await scheduled(site, owners) == [""] * OWNERS
-            await site.settle(SETTLES + 1)
+            await site.settle(STATUS_DEBOUNCE + 1)
         statuses = {key: count for key, count in counted.requests.items() if key[1] == "status"}
         assert set(statuses) == {("PATCH", "status", 200)}  # none was forestalled by another pod's
         assert sum(statuses.values()) <= most
@@ -150,9 +150,9 @@ async def test_a_write_that_is_not_answered_leaves_every_pod_of_it_in_doubt_and_
     async with Site(nodes={"n1": "64"}) as site:
         await site.reserve("r", "40", **NAMED_FIRST)
         await site.place("r")
-        owners = [await site.pod(f"p-{number}", "1", app="r") for number in range(FIRST)]
+        owners = [await site.pod(f"p-{number}", "1", app="r") for number in range(LIMIT_INITIAL)]
         await site.settle()
-        lost = Rule(fault=Fault.LOST, component="extender", verb="patch", resource=STATUS, after=True, times=2)
+        lost = FaultRule(fault=Fault.LOST, component="extender", verb="patch", resource=STATUS, after=True, times=2)
         site.faults.set((delayed(0.05), lost))
         said = await scheduled(site, owners)
         assert any("nobody knows yet" in each for each in said)
@@ -161,8 +161,8 @@ async def test_a_write_that_is_not_answered_leaves_every_pod_of_it_in_doubt_and_
         for _ in range(3):
             await site.turn()
             await site.settle(2)
-        assert [await site.node_of(f"p-{number}") for number in range(FIRST)] == ["n1"] * FIRST
-        assert await owners_of(site, "r") == {f"p-{number}" for number in range(FIRST)}
+        assert [await site.node_of(f"p-{number}") for number in range(LIMIT_INITIAL)] == ["n1"] * LIMIT_INITIAL
+        assert await owners_of(site, "r") == {f"p-{number}" for number in range(LIMIT_INITIAL)}
 
 
 class Paced:

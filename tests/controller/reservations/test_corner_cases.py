@@ -2,7 +2,7 @@
 
 import pytest
 
-from controller.reservations.loop import SETTLES
+from controller.reservations.loop import STATUS_DEBOUNCE
 from tests.controller.reservations.site import PODS, RESERVATIONS, Site
 
 VIRTUAL_TIME = True
@@ -44,7 +44,7 @@ async def test_a_third_owner_takes_the_node_once_two_have_what_was_held(policy, 
         await site.pod("stranger", "5")
         await site.pod("small", "4")
         assert await site.turn() == {"stranger": None, "small": "n1"}
-        await site.settle(SETTLES + 1)
+        await site.settle(STATUS_DEBOUNCE + 1)
         assert await used(site, "r") == ("Available", owners, {"cpu": allocated})
         third = (await site.ask("GET", f"{PODS}/third"))["metadata"].get("annotations", {})
         assert (ALLOCATED in third) == ("third" in owners)

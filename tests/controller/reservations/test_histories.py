@@ -15,18 +15,18 @@ from fractions import Fraction
 import msgspec
 import pytest
 
-from controller.extender.binding import Binder
-from controller.extender.doubts import Doubts
-from dra.api.reservations.model import read
-from dra.engine.reservations import amounts, holdings, placeholders
-from dra.engine.reservations.books import Books
-from dra.engine.reservations.claimants import Claimant
-from dra.local.faults import Fault, Rule
+from controller.extender.binder import Binder
+from controller.extender.unconfirmed_bindings import UnconfirmedBindings
+from dra.api.reservations.model import parse_reservation
+from dra.engine.reservations import amounts, placeholders, reservation_info
+from dra.engine.reservations.accounting import ReservationAccounting
+from dra.engine.reservations.pod_info import PodInfo
 from dra.model import quantities
-from dra.model.placement import PlacedPod
+from dra.model.scheduling import SchedulerPod
+from localplane.fault_injection import Fault, FaultRule
 from tests.controller.reservations.site import PODS, RESERVATIONS, Site
 from tests.dra.engine.reservations.examples import pod as probe
-from tests.dra.engine.reservations.slow import Slow
+from tests.dra.engine.reservations.naive_accounting import NaiveAccounting
 from tests.dra.kube.virtual import seeded
 
 FIRST, BEHIND = (int(each) for each in os.environ.get("RESERVATION_HISTORIES", "0-6").split("-"))
@@ -34,15 +34,15 @@ NODES = {"n1": "8", "n2": "8"}
 STEPS = 60
 FAULTS = (
     *(
-        Rule(fault=fault, component="extender", resource=resource, probability=0.08, seconds=3.0)
+        FaultRule(fault=fault, component="extender", resource=resource, probability=0.08, seconds=3.0)
         for fault in (Fault.LOST, Fault.ERROR, Fault.CONFLICT, Fault.DELAY)
         for resource in ("pods/binding", "reservations.*/status", "reservations.*")
         if not (fault is Fault.CONFLICT and resource == "pods/binding")
     ),
-    Rule(fault=Fault.DELAY, component="extender", verb="watch", probability=0.2, seconds=1.0),
-    Rule(fault=Fault.BREAK, component="extender", verb="watch", probability=0.02),
-    Rule(fault=Fault.CONFLICT, component="controller", resource="reservations.*/status", probability=0.1),
-    Rule(fault=Fault.LOST, component="controller", resource="*", verb="patch", probability=0.05),
+    FaultRule(fault=Fault.DELAY, component="extender", verb="watch", probability=0.2, seconds=1.0),
+    FaultRule(fault=Fault.BREAK, component="extender", verb="watch", probability=0.02),
+    FaultRule(fault=Fault.CONFLICT, component="controller", resource="reservations.*/status", probability=0.1),
+    FaultRule(fault=Fault.LOST, component="controller", resource="*", verb="patch", probability=0.05),
 )
 
 
@@ -228,19 +228,19 @@ async def calm(site, *, seen):
 
 async def right(site):
     """See that the extender says of nodes, reservations and owners what the API's objects say."""
-    slow, books = Slow(), site.extender.picture.books
+    slow, books = NaiveAccounting(), site.extender.picture.books
     for each in (await site.ask("GET", "/api/v1/nodes"))["items"]:
-        slow.nodes[each["metadata"]["name"]] = amounts.known(each["status"]["allocatable"])
+        slow.nodes[each["metadata"]["name"]] = amounts.from_resource_list(each["status"]["allocatable"])
     for each in await site.reservations():
-        holding = holdings.of(read(each))
+        holding = reservation_info.from_reservation(parse_reservation(each))
         if holding.available:
             slow.reservations[holding.uid] = holding
     for each in await site.pods():
-        pod = msgspec.convert(each, PlacedPod)
+        pod = msgspec.convert(each, SchedulerPod)
         node = pod.spec.node_name
-        if not node or pod.terminal or placeholders.stands_for(pod.metadata) in slow.reservations:
+        if not node or pod.terminal or placeholders.reservation_uid_of(pod.metadata) in slow.reservations:
             continue
-        claimant = Claimant.of(pod)
+        claimant = PodInfo.of(pod)
         there = slow.reservations.get(claimant.reservation)
         inside = claimant.reservation if there is not None and there.node == node else None
         slow.pods[claimant.uid] = (claimant, node, inside)
@@ -295,9 +295,9 @@ async def unnamed(binder, inside, pod, consumer, *, deadline):
 
 
 MISTAKES = {
-    "what-was-not-answered-is-taken-for-refused": (Doubts, "stays", unanswered_is_refused),
+    "what-was-not-answered-is-taken-for-refused": (UnconfirmedBindings, "stays", unanswered_is_refused),
     "the-status-does-not-name-who-enters": (Binder, "_enter", unnamed),
-    "the-end-frees-nothing": (Books, "forget_pod", lambda *_: None),
+    "the-end-frees-nothing": (ReservationAccounting, "forget_pod", lambda *_: None),
 }
 """Name → what is wrong: of which class, and in what way. What only comes to light in one order of events has a test of
 its own (`test_blind_spots`): a status that is not compared, a write that makes a reservation greater and is late."""

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from dra.local.faults import Fault, Rule
+from localplane.fault_injection import Fault, FaultRule
 from tests.controller.reservations.site import NAMED_FIRST, Site, ended
 
 LATE = {"fault": Fault.DELAY, "component": "extender", "seconds": 1.9}
@@ -16,9 +16,9 @@ async def test_a_place_that_is_being_taken_back_is_not_given_to_the_same_pod_mea
     async with Site(seed=seed) as site:
         await site.reserve("r", "10", **NAMED_FIRST)
         await site.place("r")
-        site.faults.add(Rule(fault=Fault.REFUSED, component="extender", resource="pods/binding", times=1))
+        site.faults.add(FaultRule(fault=Fault.REFUSED, component="extender", resource="pods/binding", times=1))
         owner = await site.pod("owner", "9", app="r")
-        site.faults.add(Rule(**LATE, verb="patch", resource="reservations.*/status", nth=2))
+        site.faults.add(FaultRule(**LATE, verb="patch", resource="reservations.*/status", nth=2))
         assert (await site.schedule(owner))[0] is None
         await assert_bound_means_seated(site, owner)
 
@@ -28,10 +28,10 @@ async def test_a_pod_that_is_bound_again_while_its_doubt_is_looked_into_keeps_it
     async with Site(seed=seed) as site:
         await site.reserve("r", "10", **NAMED_FIRST)
         await site.place("r")
-        site.faults.add(Rule(fault=Fault.LOST, component="extender", resource="pods/binding", times=1))
+        site.faults.add(FaultRule(fault=Fault.LOST, component="extender", resource="pods/binding", times=1))
         owner = await site.pod("owner", "9", app="r")
         assert (await site.schedule(owner))[0] is None
-        site.faults.add(Rule(**LATE, verb="get", resource="pods", after=True))
+        site.faults.add(FaultRule(**LATE, verb="get", resource="pods", after=True))
         while not site.faults.counts[Fault.DELAY]:  # its read is under way from then on
             await site.settle(0.01)
         await assert_bound_means_seated(site, owner)
@@ -56,14 +56,14 @@ async def assert_bound_means_seated(site, owner):
 @pytest.mark.parametrize("seed", [0, 1, 2, 3])
 async def test_a_reservation_that_is_placed_again_while_its_doubt_is_looked_into_holds_its_node_or_has_lost_it(seed):
     async with Site(seed=seed) as site:
-        site.faults.add(Rule(fault=Fault.LOST, component="extender", resource="reservations.*/status", times=1))
+        site.faults.add(FaultRule(fault=Fault.LOST, component="extender", resource="reservations.*/status", times=1))
         await site.reserve("r", "10")
         await site.settle()
         await site.turn()
-        site.faults.add(Rule(**LATE, verb="get", resource="reservations.*", after=True))
+        site.faults.add(FaultRule(**LATE, verb="get", resource="reservations.*", after=True))
         while not site.faults.counts[Fault.DELAY]:
             await site.settle(0.01)
-        site.faults.add(Rule(**LATE, verb="patch", resource="reservations.*/status"))
+        site.faults.add(FaultRule(**LATE, verb="patch", resource="reservations.*/status"))
         placing = asyncio.create_task(again_and_again(site))
         await assert_one_has_the_node(site, seconds=3.0)
         await ended(placing)
@@ -74,7 +74,8 @@ async def test_a_write_that_comes_late_finds_the_node_of_its_reservation_held_wh
     async with Site(seed=seed) as site:
         writes = {"component": "extender", "resource": "reservations.*/status"}
         site.faults.add(
-            Rule(**writes, fault=Fault.DELAY, seconds=8.0, times=1), Rule(**writes, fault=Fault.REFUSED, nth=2)
+            FaultRule(**writes, fault=Fault.DELAY, seconds=8.0, times=1),
+            FaultRule(**writes, fault=Fault.REFUSED, nth=2),
         )
         await site.reserve("r", "10")
         await site.settle()

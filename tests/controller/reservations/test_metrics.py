@@ -1,6 +1,6 @@
 """What the extender's metrics say is what is so."""
 
-from dra.local.faults import Fault, Rule
+from localplane.fault_injection import Fault, FaultRule
 from tests.controller.reservations.site import PODS, Site
 
 GAUGES = 6.0
@@ -34,7 +34,7 @@ async def test_binds_are_counted_by_their_end_and_what_is_in_doubt_is_told_until
         await site.pod("plain", "1")
         await site.turn()
         assert binds(site) == {"bound": 1, "refused": 0, "unknown": 0, "failed": 0}
-        site.faults.add(Rule(fault=Fault.LOST, component="extender", resource="pods/binding", times=1))
+        site.faults.add(FaultRule(fault=Fault.LOST, component="extender", resource="pods/binding", times=1))
         await site.schedule(await site.pod("lost", "1"))
         await site.settle(GAUGES)
         assert binds(site)["unknown"] == 1
@@ -65,7 +65,7 @@ async def test_events_that_are_not_posted_are_counted():
     """The controller counted its own, the extender none: a flood of Events, or a right that is missing, went unseen."""
     async with Site() as site:
         assert told(site, "dra_reserve_events_discarded_total") == 0
-        site.faults.add(Rule(fault=Fault.REFUSED, component="extender", resource="events.events.k8s.io"))
+        site.faults.add(FaultRule(fault=Fault.REFUSED, component="extender", resource="events.events.k8s.io"))
         kept = {"metadata": {"annotations": {"node.koordinator.sh/reservation": "{"}}}
         await site.ask("PATCH", "/api/v1/nodes/n1", kept)
         await site.settle(60.0)

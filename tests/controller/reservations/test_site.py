@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from controller.extender.refusals import AT_ONCE
-from dra.local.faults import Fault, Rule
+from controller.extender.unschedulable_pods import BATCH_SIZE
+from localplane.fault_injection import Fault, FaultRule
 from tests.controller.reservations import malformed
 from tests.controller.reservations.site import DEFINITIONS, NAMED_FIRST, PODS, RESERVATIONS, Site, ended
 
@@ -68,7 +68,7 @@ async def test_a_reservation_for_once_is_used_once_also_when_the_extender_dies_i
     async with Site() as site:
         await site.reserve("r", "10")
         await site.place("r")
-        site.faults.add(Rule(fault=Fault.LOST, component="extender", resource="pods/binding", probability=1.0))
+        site.faults.add(FaultRule(fault=Fault.LOST, component="extender", resource="pods/binding", probability=1.0))
         await site.pod("first", "8", app="r")
         assert (await site.turn())["first"] is None
         assert [each["name"] for each in (await site.reservation("r"))["status"]["currentOwners"]] == ["first"]
@@ -117,10 +117,10 @@ async def test_a_read_that_fails_is_tried_again_until_it_tells_what_became_of_a_
     async with Site() as site:
         await site.reserve("r", "10", allocateOnce=False)
         await site.place("r")
-        site.faults.add(Rule(fault=Fault.LOST, component="extender", resource="pods/binding", times=1))
+        site.faults.add(FaultRule(fault=Fault.LOST, component="extender", resource="pods/binding", times=1))
         owner = await site.pod("owner", "9", app="r")
         assert (await site.schedule(owner))[0] is None
-        site.faults.set([Rule(fault=Fault.ERROR, component="extender", verb="get", resource="pods", lasting=12.0)])
+        site.faults.set([FaultRule(fault=Fault.ERROR, component="extender", verb="get", resource="pods", lasting=12.0)])
         await site.settle(11.0)
         assert len(site.extender._doubts) == 1
         await site.settle(9.0)
@@ -134,7 +134,7 @@ async def test_what_was_not_answered_stays_held_until_a_read_tells(lost, after):
     async with Site() as site:
         await site.reserve("r", "10", **NAMED_FIRST)
         await site.place("r")
-        site.faults.add(Rule(fault=Fault.LOST, component="extender", resource=lost, after=after))
+        site.faults.add(FaultRule(fault=Fault.LOST, component="extender", resource=lost, after=after))
         owner = await site.pod("owner", "9", app="r")
         assert (await site.schedule(owner))[0] is None
         site.faults.set([])
@@ -213,7 +213,7 @@ async def test_none_of_many_waiting_pods_is_forgotten_when_reservations_end_one_
         for name in ("r1", "r2"):
             await site.reserve(name, "8")
             await site.place(name)
-        names = {f"waiting-{number}" for number in range(2 * AT_ONCE + 1)}
+        names = {f"waiting-{number}" for number in range(2 * BATCH_SIZE + 1)}
         for name in names:
             await site.pod(name, "10")
         await site.turn()
@@ -454,7 +454,7 @@ async def test_a_replica_that_takes_over_knows_reservations_that_its_watch_has_n
         first, running = site.extender, site.detach()
         await site.reserve("r", "10")
         await site.settle()
-        site.faults.add(Rule(fault=Fault.SILENCE, component="extender", verb="watch", resource="reservations.*"))
+        site.faults.add(FaultRule(fault=Fault.SILENCE, component="extender", verb="watch", resource="reservations.*"))
         starting = asyncio.ensure_future(site.start_extender())
         await site.settle(5.0)
         site.extender, second = first, site.extender
@@ -513,15 +513,15 @@ async def test_a_place_that_could_not_be_taken_back_by_a_mistake_of_ours_is_free
         await site.reserve("r", "10", allocateOnce=False)
         await site.place("r")
         doubts = site.extender._doubts
-        give_up, failures = doubts.give_up, [TypeError("no such attribute")]
+        roll_back, failures = doubts.roll_back, [TypeError("no such attribute")]
 
         async def clumsy(doubt, *, deadline):
             if failures:
                 raise failures.pop()
-            await give_up(doubt, deadline=deadline)
+            await roll_back(doubt, deadline=deadline)
 
-        monkeypatch.setattr(doubts, "give_up", clumsy)
-        site.faults.add(Rule(fault=Fault.REFUSED, component="extender", resource="pods/binding"))
+        monkeypatch.setattr(doubts, "roll_back", clumsy)
+        site.faults.add(FaultRule(fault=Fault.REFUSED, component="extender", resource="pods/binding"))
         owner = await site.pod("owner", "9", app="r")
         assert (await site.schedule(owner))[0] is None
         await site.delete(f"{PODS}/owner")

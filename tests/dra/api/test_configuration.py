@@ -1,25 +1,29 @@
 import pytest
 from pydantic import ValidationError
 
-from dra.api.configuration import Configuration, Endpoint, LogFormat, Mode
-from dra.cel.rules import Rule
+from dra.api.configuration import ControllerConfiguration, ControllerMode, Endpoint, LogFormat
+from dra.cel.object_rules import CompiledRule
 from dra.model.references import GroupResource
 
 
 def problems(content):
     with pytest.raises(ValidationError) as refused:
-        Configuration.model_validate(content)
+        ControllerConfiguration.model_validate(content)
     return {".".join(map(str, error["loc"])): error["msg"] for error in refused.value.errors()}
 
 
 def test_nothing_need_be_set():
-    chosen = Configuration()
-    assert (chosen.mode, chosen.release_finished, chosen.leader_election.enabled) == (Mode.ALONGSIDE, True, True)
+    chosen = ControllerConfiguration()
+    assert (chosen.mode, chosen.release_finished, chosen.leader_election.enabled) == (
+        ControllerMode.ALONGSIDE,
+        True,
+        True,
+    )
     assert chosen.probes.port != chosen.metrics.port
 
 
 def test_files_are_written_in_camel_case():
-    chosen = Configuration.model_validate(
+    chosen = ControllerConfiguration.model_validate(
         {
             "mode": "alongside",
             "releaseFinished": False,
@@ -28,8 +32,12 @@ def test_files_are_written_in_camel_case():
             "probes": {"port": 0},
         }
     )
-    assert (chosen.mode, chosen.release_finished, chosen.leader_election.lease_seconds) == (Mode.ALONGSIDE, False, 20.0)
-    assert Configuration.model_validate({"metrics": None}).metrics is None
+    assert (chosen.mode, chosen.release_finished, chosen.leader_election.lease_seconds) == (
+        ControllerMode.ALONGSIDE,
+        False,
+        20.0,
+    )
+    assert ControllerConfiguration.model_validate({"metrics": None}).metrics is None
     assert (chosen.logging.format, chosen.probes) == (LogFormat.TEXT, Endpoint(address="127.0.0.1", port=0))
 
 
@@ -54,11 +62,11 @@ def test_mistakes_are_answered_with_the_name_of_the_field(content, field):
 
 def test_a_configuration_cannot_be_changed():
     with pytest.raises(ValidationError):
-        Configuration().mode = Mode.ALONGSIDE
+        ControllerConfiguration().mode = ControllerMode.ALONGSIDE
 
 
 def test_rules_of_the_file_come_on_top_and_take_the_place_of_built_in_ones():
-    chosen = Configuration.model_validate(
+    chosen = ControllerConfiguration.model_validate(
         {
             "releaseRules": [
                 {"resource": "workflows.argoproj.io", "expression": "object.done"},
@@ -91,9 +99,9 @@ def condition(kind, status="True"):
     ],
 )
 def test_built_in_rules(resource, content, over):
-    assert Rule(Configuration().rules()[resource]).holds(content) is over
+    assert CompiledRule(ControllerConfiguration().rules()[resource]).holds(content) is over
 
 
-@pytest.mark.parametrize("resource", Configuration().rules())
+@pytest.mark.parametrize("resource", ControllerConfiguration().rules())
 def test_built_in_rules_name_kinds_as_kubectl_does(resource):
     assert str(GroupResource.parse(resource)) == resource

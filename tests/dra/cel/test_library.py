@@ -3,7 +3,7 @@
 import pytest
 from cel_expr_python import cel
 
-from dra.cel.expressions import Expression, Failed, Malformed, environment
+from dra.cel.expressions import EvaluationError, Expression, MalformedExpressionError, environment
 
 ANYTHING = environment({"self": cel.Type.DYN})
 
@@ -68,11 +68,11 @@ def test_what_a_function_means(text, data, expected):
     ],
 )
 def test_a_failure_is_told_in_the_words_of_cel_go(text, data, words):
-    with pytest.raises(Failed, match=words):
+    with pytest.raises(EvaluationError, match=words):
         value(text, data)
 
 
 @pytest.mark.parametrize("text", ["self.", "nothing(1)", "quantity(1)", "url('x').getPort(1)"])
 def test_what_cannot_be_compiled_says_where(text):
-    with pytest.raises(Malformed, match="ERROR: <input>:1:"):
+    with pytest.raises(MalformedExpressionError, match="ERROR: <input>:1:"):
         Expression(text, ANYTHING)

@@ -1,26 +1,26 @@
 import pytest
 from click import ClickException
 
-from dra.api.configuration import Configuration, Mode
+from dra.api.configuration import ControllerConfiguration, ControllerMode
 from dra.cli.controller import read
 
 
 def test_without_a_file_the_defaults_hold():
-    assert read(None, mode=None) == Configuration()
+    assert read(None, mode=None) == ControllerConfiguration()
 
 
 def test_the_command_line_has_the_last_word_on_the_mode(tmp_path):
     path = tmp_path / "configuration.yaml"
     path.write_text("mode: replace\nqps: 5\n")
     chosen = read(path, mode="alongside")
-    assert (chosen.mode, chosen.qps) == (Mode.ALONGSIDE, 5.0)
+    assert (chosen.mode, chosen.qps) == (ControllerMode.ALONGSIDE, 5.0)
 
 
 @pytest.mark.parametrize("text", ["", "---\n", "# nothing set\n"])
 def test_an_empty_file_sets_nothing(tmp_path, text):
     path = tmp_path / "configuration.yaml"
     path.write_text(text)
-    assert read(path, mode=None) == Configuration()
+    assert read(path, mode=None) == ControllerConfiguration()
 
 
 def test_all_mistakes_are_told_at_once(tmp_path):

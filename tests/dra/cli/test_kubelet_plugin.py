@@ -17,15 +17,15 @@ from click.testing import CliRunner
 
 from dra.cli.main import COMMANDS, main
 from dra.kube.clock import SYSTEM
-from dra.local.http import serving
-from dra.local.server import ApiServer
-from kubeletplugin.cdi import CdiFolder
+from kubeletplugin.cdi import CdiSpecDirectory
 from kubeletplugin.checkpoint import Checkpoint
-from kubeletplugin.contract import ClaimIdentity, ContainerEdits, Preparation, PreparedDevice
+from kubeletplugin.contract import ClaimIdentity, ContainerEdits, PreparedClaim, PreparedDevice
+from localplane.https_server import serve_https
+from localplane.server import ApiServer
 from tests.dra.kube.virtual import seeded
-from tests.dra.local.components import User
 from tests.kubeletplugin.kubelet import Kubelet, until
 from tests.kubeletplugin.node import until_async
+from tests.localplane.components import User
 
 ROOT = Path(__file__).parents[3]
 INVENTORY = ROOT / "examples/gpus/inventory-mixed.yaml"
@@ -186,9 +186,9 @@ def orphan(short_path):
     own = short_path / "plugins" / DRIVER
     own.mkdir(parents=True, mode=0o700)
     device = PreparedDevice(requests=("r",), pool="n1", device="gpu-3", edits=ContainerEdits(env=("A=b",)))
-    preparation = Preparation(claim=CLAIM, driver=DRIVER, devices=(device,))
-    Checkpoint(own / "checkpoint.json", Preparation).write((preparation,))
-    CdiFolder(short_path / "cdi", driver=DRIVER).write(preparation)
+    preparation = PreparedClaim(claim=CLAIM, driver=DRIVER, devices=(device,))
+    Checkpoint(own / "checkpoint.json", PreparedClaim).write((preparation,))
+    CdiSpecDirectory(short_path / "cdi", driver=DRIVER).write(preparation)
     return [f"--{name}={short_path / name}" for name in ("plugins", "cdi")]
 
 
@@ -207,7 +207,7 @@ def pods(path, *users, node="n1"):
 
 def left(folder):
     """The claims in the checkpoint, and the CDI files."""
-    known = Checkpoint(folder / "plugins" / DRIVER / "checkpoint.json", Preparation).read()
+    known = Checkpoint(folder / "plugins" / DRIVER / "checkpoint.json", PreparedClaim).read()
     return [each.claim for each in known], len(list((folder / "cdi").glob("*.json")))
 
 
@@ -289,7 +289,7 @@ async def test_the_command_serves_a_kubelet_until_it_is_told_to_stop(short_path)
     registry = short_path / "registry"
     registry.mkdir()
     async with (
-        serving(server.handle, folder=short_path) as endpoint,
+        serve_https(server.handle, folder=short_path) as endpoint,
         process(short_path, endpoint.kubeconfig, "--probes=127.0.0.1:0") as plugin,
         Kubelet(registry) as kubelet,
     ):
@@ -334,7 +334,7 @@ async def test_a_release_asks_the_api_server_and_the_running_plugin_takes_note(s
         return (await asyncio.wait_for(found.communicate(), 30))[0].decode()
 
     async with (
-        serving(server.handle, folder=short_path) as endpoint,
+        serve_https(server.handle, folder=short_path) as endpoint,
         process(short_path, endpoint.kubeconfig) as plugin,
         Kubelet(short_path / "registry") as kubelet,
     ):

@@ -6,7 +6,7 @@ import click
 import pytest
 
 from dra.cli.stopping import until_stopped
-from dra.kube.lease import LeadershipLostError
+from dra.kube.leader_election import LeadershipLostError
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

@@ -1,8 +1,8 @@
 import pytest
 
-from dra.engine.world import World
+from dra.engine.claims.claim_cache import ClaimCache
 
 
 @pytest.fixture
 def world():
-    return World()
+    return ClaimCache()

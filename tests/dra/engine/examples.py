@@ -8,13 +8,13 @@ from typing import Final
 
 import msgspec
 
-from dra.engine.actions import SetReservedFor
+from dra.engine.claims.actions import SetReservedFor
+from dra.engine.claims.consumers import CONSUMING, SCHEDULING_GATE, Consumer, Stage
 from dra.engine.claims.decide import decide
 from dra.engine.claims.policy import REPLACE
-from dra.engine.claims.view import ClaimView, Workload, WorkloadPhase, classify, guard
-from dra.engine.consumers import CONSUMING, GATE, Consumer, Stage
-from dra.engine.window import PARKED_AFTER, Listing
-from dra.model import workloads
+from dra.engine.claims.view import ClaimView, WorkloadPhase, WorkloadState, classify_entry, guard_entry
+from dra.engine.claims.window import PARKED_AFTER, EntryHistory
+from dra.model import workload_reservations
 from dra.model.claims import (
     DELETE_PROTECTION,
     AllocationResult,
@@ -37,8 +37,8 @@ from dra.model.nodes import (
     Taint,
 )
 from dra.model.pods import (
-    READY_TO_START,
-    SCHEDULED,
+    POD_READY_TO_START_CONTAINERS,
+    POD_SCHEDULED,
     Pod,
     PodCondition,
     PodResourceClaim,
@@ -60,9 +60,9 @@ JOB: Final = ConsumerReference.parse("jobs.batch/train", uid=Uid("uid-job"))
 FOREIGN: Final = ConsumerReference.parse("things.example.com/x", uid=Uid("uid-thing"))
 FOREIGN_GATE: Final = "kueue.x-k8s.io/admission"
 
-PRESENT: Final = Workload(phase=WorkloadPhase.PRESENT, uid=JOB.uid)
-FINISHED: Final = Workload(phase=WorkloadPhase.FINISHED, uid=JOB.uid)
-GONE: Final = Workload(phase=WorkloadPhase.ABSENT, gone=frozenset({JOB.uid}))
+PRESENT: Final = WorkloadState(phase=WorkloadPhase.PRESENT, uid=JOB.uid)
+FINISHED: Final = WorkloadState(phase=WorkloadPhase.FINISHED, uid=JOB.uid)
+GONE: Final = WorkloadState(phase=WorkloadPhase.ABSENT, gone=frozenset({JOB.uid}))
 
 
 def uid(name):
@@ -91,7 +91,7 @@ def consumer(name, stage, **known):
     )
 
 
-def gated(name, *, gates=(GATE,), **known):
+def gated(name, *, gates=(SCHEDULING_GATE,), **known):
     return consumer(name, Stage.GATED, gates=gates, **known)
 
 
@@ -155,11 +155,11 @@ def claim(name="train", **form):
     workload, native = form.get("workload"), form.get("native", False)
     annotations = dict(form.get("annotations", {}))
     if workload is not None and not native:
-        annotations[workloads.RESERVED_FOR] = f"{workload.group_resource}/{workload.name}"
+        annotations[workload_reservations.RESERVED_FOR] = f"{workload.group_resource}/{workload.name}"
         if workload.uid:
-            annotations[workloads.RESERVED_FOR_UID] = workload.uid
+            annotations[workload_reservations.RESERVED_FOR_UID] = workload.uid
     if form.get("entered") and found is not None and not native:
-        annotations |= workloads.marks_of_entry(found)
+        annotations |= workload_reservations.entry_annotations(found)
     if native and found is not None:
         found = msgspec.structs.replace(found, reserved_for_any_pod=form.get("any_pod"))
     owner = form.get("owner")
@@ -188,18 +188,18 @@ def reference(entry):
     return GUARD if entry == "guard" else entry
 
 
-GUARD: Final = guard(claim())
+GUARD: Final = guard_entry(claim())
 
 
 def view(of, *consumers, **known):
     """What is known of a claim and its pods; entries are listed since `NOON` unless ``listings`` says otherwise."""
     gone, strangers, asked = known.pop("gone", ()), known.pop("strangers", ()), known.pop("asked", None)
-    group = known.pop("group", Workload())
+    group = known.pop("group", WorkloadState())
     holders = bool(known.get("holds"))
     by_uid = {c.uid: c for c in consumers}
-    found = known.pop("reservation", workloads.reservation(of))
+    found = known.pop("reservation", workload_reservations.workload_reservation(of))
     entries = tuple(
-        classify(
+        classify_entry(
             entry,
             reservation=found,
             consumer=by_uid.get(entry.uid),
@@ -212,7 +212,7 @@ def view(of, *consumers, **known):
         )
         for entry in of.entries
     )
-    listings = {entry.uid: Listing(since=NOON, last=NOON) for entry in of.entries} | known.pop("listings", {})
+    listings = {entry.uid: EntryHistory(since=NOON, last=NOON) for entry in of.entries} | known.pop("listings", {})
     return ClaimView(
         claim=of,
         reservation=found,
@@ -271,12 +271,14 @@ def pod(name, *, version=1, **form):
         ready = form["ready"]
         conditions.append(
             PodCondition(
-                type=READY_TO_START, status="True" if ready else "False", last_transition_time=ready or "never"
+                type=POD_READY_TO_START_CONTAINERS,
+                status="True" if ready else "False",
+                last_transition_time=ready or "never",
             )
         )
     if "unschedulable" in form:
         conditions.append(
-            PodCondition(type=SCHEDULED, status="False", reason="Unschedulable", message=form["unschedulable"])
+            PodCondition(type=POD_SCHEDULED, status="False", reason="Unschedulable", message=form["unschedulable"])
         )
     templates = form.get("templates", {})
     entries = [PodResourceClaim(name=f"by-{c}", resource_claim_name=c) for c in form.get("claims", ("train",))]

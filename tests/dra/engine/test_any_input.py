@@ -11,14 +11,14 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dra.engine import patches
-from dra.engine.actions import Annotate, Deallocate, SetReservedFor
+from dra.engine.claims import patches
+from dra.engine.claims.actions import Deallocate, PatchMetadata, SetReservedFor
+from dra.engine.claims.claim_cache import ClaimCache
 from dra.engine.claims.decide import decide
 from dra.engine.claims.policy import ALONGSIDE, REPLACE
-from dra.engine.world import World
-from dra.kube.series import shortened
+from dra.kube.event_correlator import truncated_note
 from dra.model.claims import ResourceClaim
-from dra.model.pods import READY_TO_START, SCHEDULED, Pod
+from dra.model.pods import POD_READY_TO_START_CONTAINERS, POD_SCHEDULED, Pod
 from tests.dra.engine.examples import KEY, NOON
 
 OURS = (
@@ -78,8 +78,8 @@ def pods(draw, number):
     started = draw(st.sampled_from(["True", "False"]))
     bound = draw(st.booleans())
     conditions = [
-        {"type": READY_TO_START, "status": started},
-        {"type": SCHEDULED, "status": "True" if bound else "False"},
+        {"type": POD_READY_TO_START_CONTAINERS, "status": started},
+        {"type": POD_SCHEDULED, "status": "True" if bound else "False"},
     ]
     spec = {
         "resourceClaims": [{"name": draw(TEXTS), "resourceClaimName": KEY[1]}],
@@ -107,7 +107,7 @@ def decode(content, model):
 CONSUMER = {
     "metadata": META | {"name": "worker", "uid": RUNNING},
     "spec": {"nodeName": "n1", "resourceClaims": [{"name": "d", "resourceClaimName": KEY[1]}]},
-    "status": {"phase": "Running", "conditions": [{"type": READY_TO_START, "status": "True"}]},
+    "status": {"phase": "Running", "conditions": [{"type": POD_READY_TO_START_CONTAINERS, "status": "True"}]},
 }
 
 POLICIES = st.sampled_from([REPLACE, ALONGSIDE])
@@ -115,15 +115,15 @@ POLICIES = st.sampled_from([REPLACE, ALONGSIDE])
 
 @given(claim=claims(), members=st.tuples(pods(0), pods(1)), policy=POLICIES, later=st.floats(0, 10_000))
 def test_a_decision_comes_of_anything_and_can_be_written_and_told(claim, members, policy, later):
-    world = World()
+    world = ClaimCache()
     world.observe_claim(decode(claim, ResourceClaim), now=NOON)
     for pod in members:
         world.observe_pod(decode(pod, Pod), now=NOON)
     for now in (NOON, NOON + later):
         plan = decide(world.view(KEY, now=now), policy=policy, now=now)
         for action in plan.actions:
-            if isinstance(action, SetReservedFor | Deallocate | Annotate):
-                json.dumps(patches.body(action)).encode()
+            if isinstance(action, SetReservedFor | Deallocate | PatchMetadata):
+                json.dumps(patches.merge_patch_of(action)).encode()
             if isinstance(action, SetReservedFor):
                 uids = [entry.uid for entry in action.entries]
                 assert len(uids) == len(set(uids)) <= 256
@@ -135,12 +135,12 @@ def test_a_decision_comes_of_anything_and_can_be_written_and_told(claim, members
         for reason in plan.reasons:
             assert reason.text.isprintable()
             assert len(reason.text) < 4_000
-            assert len(shortened(reason.note).encode()) <= 1024
+            assert len(truncated_note(reason.note).encode()) <= 1024
 
 
 @given(claim=claims(), member=pods(0), policy=POLICIES, later=st.floats(0, 10_000))
 def test_no_text_makes_a_running_pod_lose_its_device(claim, member, policy, later):
-    world = World()
+    world = ClaimCache()
     world.observe_claim(decode(claim, ResourceClaim), now=NOON)
     for pod in (CONSUMER, member):
         world.observe_pod(decode(pod, Pod), now=NOON)

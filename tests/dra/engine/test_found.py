@@ -5,39 +5,39 @@ Each is played without what it has brought about, too: then it breaks the invari
 
 import pytest
 
-from dra.engine import record
+from dra.engine.claims import claim_state
 from dra.engine.claims.policy import ALONGSIDE
 from dra.model.meta import Uid
 from dra.model.references import ConsumerReference
-from tests.dra.engine.simulation import audit, histories, scheduler
-from tests.dra.engine.simulation.cluster import Pace
-from tests.dra.engine.simulation.conduct import Conduct
+from tests.dra.engine.simulation import histories, safety, scheduler
+from tests.dra.engine.simulation.cluster import SchedulerPace
 from tests.dra.engine.simulation.kubelets import Kubelets
 from tests.dra.engine.simulation.moves import (
-    AllWork,
     Backup,
-    ClaimIs,
+    ChangeClaim,
+    ChangeJob,
+    ChangeNode,
+    ChangePod,
+    ChangePodGroup,
+    ChangePods,
+    ChangeReservation,
+    ChangeSandbox,
     CreateClaim,
     CreatePods,
-    Decide,
+    DecideClaim,
+    EverybodyWorks,
     FinishCycle,
-    JobIs,
-    NodeIs,
-    PodGroupIs,
-    PodIs,
-    PodsAre,
-    ReservationIs,
     Restart,
-    SandboxIs,
     Schedule,
     SchedulerWorks,
-    StepTurn,
-    StockWorks,
+    StepSync,
+    StockControllerWorks,
     TimePasses,
 )
 from tests.dra.engine.simulation.objects import TWO_DEVICES, Device, PodShape
 from tests.dra.engine.simulation.setting import Setting
 from tests.dra.engine.simulation.violation import Violation
+from tests.dra.engine.simulation.write_checker import ControllerWriteChecker
 
 A = PodShape(claims=("a",))
 B = PodShape(claims=("b",))
@@ -48,14 +48,14 @@ BOUND_ELSEWHERE_AFTER_A_RESTORED_BACKUP = histories.History(
     setting=Setting(devices=BY_LABEL),
     moves=(
         CreateClaim(name="a"),
-        NodeIs(how="relabelled"),
+        ChangeNode(how="relabelled"),
         CreatePods(shape=A),
         Backup(how="taken"),
-        NodeIs(how="relabelled"),
-        AllWork(),
+        ChangeNode(how="relabelled"),
+        EverybodyWorks(),
         Backup(how="restored"),
-        AllWork(pace=Pace(pick=2)),
-        SandboxIs(how="lost"),
+        EverybodyWorks(pace=SchedulerPace(pick=2)),
+        ChangeSandbox(how="lost"),
     ),
 )
 """The judge's fault: the kubelet of the first node kept the sandbox of a pod that was bound to another one."""
@@ -63,17 +63,17 @@ BOUND_ELSEWHERE_AFTER_A_RESTORED_BACKUP = histories.History(
 A_GUARD_IN_THE_PLACE_OF_A_POD_GROUP = histories.History(
     setting=Setting(devices=TWO_DEVICES, policy=ALONGSIDE, stock=True, lags=(0.1, 80.0, 80.0, 20.0, 0.0, 3.0)),
     moves=(
-        PodGroupIs(how="created"),
+        ChangePodGroup(how="created"),
         CreateClaim(name="a"),
         CreatePods(shape=PodShape(claims=("a",), gated=True, gang="gang")),
         CreatePods(shape=PodShape(claims=("a",), gang="gang")),
-        AllWork(),
-        ClaimIs(name="a", how="forced"),
+        EverybodyWorks(),
+        ChangeClaim(name="a", how="forced"),
         Restart(what="writer"),
-        PodsAre(how="ended"),
-        AllWork(),
+        ChangePods(how="ended"),
+        EverybodyWorks(),
         Restart(what="controller"),
-        AllWork(pace=Pace(lag=3)),
+        EverybodyWorks(pace=SchedulerPace(lag=3)),
     ),
 )
 """The entry of the PodGroup goes behind a guard, and the next process does not know that it was there."""
@@ -81,20 +81,20 @@ A_GUARD_IN_THE_PLACE_OF_A_POD_GROUP = histories.History(
 TAKEN_OFF_BY_THE_STOCK_CONTROLLER = histories.History(
     setting=Setting(devices=SHARED, policy=ALONGSIDE, stock=True, second_scheduler=True),
     moves=(
-        ReservationIs(how="created"),
+        ChangeReservation(how="created"),
         CreateClaim(name="a"),
         CreatePods(shape=A),
         Schedule(),
         FinishCycle(),
         CreatePods(shape=A),
         CreateClaim(name="b"),
-        AllWork(),
-        PodIs(how="killed", which=11),
+        EverybodyWorks(),
+        ChangePod(how="killed", which=11),
         Restart(what="controller"),
         CreatePods(shape=B),
-        StockWorks(),
-        PodsAre(how="ended"),
-        AllWork(),
+        StockControllerWorks(),
+        ChangePods(how="ended"),
+        EverybodyWorks(),
     ),
 )
 """The judge's fault: pod and entry are gone before our process begins, so nobody can know of the containers."""
@@ -103,18 +103,18 @@ TAKEN_OFF_BY_THE_STOCK_CONTROLLER = histories.History(
 FORCED_WITHOUT_PODS_OF_THE_GROUP = histories.History(
     setting=Setting(devices=BY_LABEL, policy=ALONGSIDE, binds_within=30.0, nominates=False, stock=True),
     moves=(
-        PodGroupIs(how="created"),
+        ChangePodGroup(how="created"),
         CreateClaim(name="a"),
         CreatePods(shape=PodShape(claims=("a",), gang="gang")),
-        AllWork(),
-        ClaimIs(name="a", how="forced"),
-        PodsAre(how="ended"),
-        AllWork(),
+        EverybodyWorks(),
+        ChangeClaim(name="a", how="forced"),
+        ChangePods(how="ended"),
+        EverybodyWorks(),
         Restart(what="writer"),
-        PodsAre(how="killed"),
-        AllWork(),
+        ChangePods(how="killed"),
+        EverybodyWorks(),
         CreatePods(shape=PodShape(claims=("a",), gang="gang")),
-        AllWork(pace=Pace(lag=3)),
+        EverybodyWorks(pace=SchedulerPace(lag=3)),
     ),
 )
 """The same, and no pod of the group tells the next process of it: the one that relies on the entry is still to come."""
@@ -135,16 +135,16 @@ HELD_UP_FOR_LONGER_THAN_PROMISED = histories.History(
         CreateClaim(name="b"),
         CreatePods(shape=B),
         CreatePods(shape=A),
-        AllWork(),
+        EverybodyWorks(),
         CreatePods(shape=PodShape(claims=("b",), gated=True, has_volumes=True), count=4),
-        AllWork(pace=Pace(permit=900.0)),
-        ClaimIs(name="a", how="forced"),
-        AllWork(),
-        AllWork(),
-        ClaimIs(name="b", how="forced"),
+        EverybodyWorks(pace=SchedulerPace(permit=900.0)),
+        ChangeClaim(name="a", how="forced"),
+        EverybodyWorks(),
+        EverybodyWorks(),
+        ChangeClaim(name="b", how="forced"),
         CreatePods(shape=A),
-        AllWork(seconds=0.0),
-        AllWork(),
+        EverybodyWorks(seconds=0.0),
+        EverybodyWorks(),
     ),
 )
 """The judge's fault: Permit, volumes and binding conditions hold a pod up for more than 20 minutes together."""
@@ -159,20 +159,20 @@ LISTED_BEFORE_THE_BINDING_WAS_SHOWN = histories.History(
     ),
     moves=(
         CreateClaim(name="a", reserved_for="train"),
-        AllWork(),
-        ClaimIs(name="a", how="forced"),
+        EverybodyWorks(),
+        ChangeClaim(name="a", how="forced"),
         CreatePods(shape=PodShape(claims=("a",), node="n2"), count=3),
         TimePasses(seconds=31.0),
         TimePasses(seconds=60.0),
         SchedulerWorks(),
-        AllWork(),
-        NodeIs(how="relabelled", which=1),
+        EverybodyWorks(),
+        ChangeNode(how="relabelled", which=1),
         TimePasses(seconds=11.0),
-        AllWork(),
+        EverybodyWorks(),
         TimePasses(seconds=1300.0),
-        Decide(name="a"),
-        StepTurn(),
-        StepTurn(),
+        DecideClaim(name="a"),
+        StepSync(),
+        StepSync(),
     ),
 )
 """The judge's fault: the write that lists waiting pods is late, and meanwhile their bindings are shown."""
@@ -180,20 +180,20 @@ LISTED_BEFORE_THE_BINDING_WAS_SHOWN = histories.History(
 UNLISTED_AFTER_A_LIVE_READ = histories.History(
     setting=Setting(devices=TWO_DEVICES[:1], lists=(6, 2), lags=(3.0, 0.0, 80.0, 3.0, 0.0, 0.1)),
     moves=(
-        JobIs(name="train", how="created"),
+        ChangeJob(name="train", how="created"),
         CreateClaim(name="a", reserved_for="train"),
         CreatePods(shape=A),
         CreatePods(shape=PodShape(claims=("a",), gated=True)),
         CreatePods(shape=A),
-        AllWork(),
-        AllWork(),
+        EverybodyWorks(),
+        EverybodyWorks(),
         TimePasses(seconds=1300.0),
-        Decide(name="a"),
-        StepTurn(),
-        PodsAre(how="killed"),
-        ClaimIs(name="a", how="deleted"),
+        DecideClaim(name="a"),
+        StepSync(),
+        ChangePods(how="killed"),
+        ChangeClaim(name="a", how="deleted"),
         TimePasses(seconds=31.0),
-        AllWork(),
+        EverybodyWorks(),
     ),
 )
 """The judge's fault: the pods watch shows a pod still whose end a live read has told."""
@@ -201,7 +201,7 @@ UNLISTED_AFTER_A_LIVE_READ = histories.History(
 
 def forget_what_is_bound_elsewhere(patch):
     def restored(kubelets):
-        present = {pod.metadata.uid for pod in kubelets._server.list(audit.Pod)}
+        present = {pod.metadata.uid for pod in kubelets._server.list(safety.Pod)}
         for uid in kubelets.sandboxes.keys() - present:
             del kubelets.sandboxes[uid]
 
@@ -209,11 +209,11 @@ def forget_what_is_bound_elsewhere(patch):
 
 
 def overlook_guards(patch):
-    patch.setattr(record, "guard", lambda _: ConsumerReference(resource="guards", name="", uid=Uid("")))
+    patch.setattr(claim_state, "guard", lambda _: ConsumerReference(resource="guards", name="", uid=Uid("")))
 
 
 def know_whatever_was_noted(patch):
-    patch.setattr(audit, "NOTED", -1.0)
+    patch.setattr(safety, "NOTED", -1.0)
 
 
 def promise_for_any_plugins(patch):
@@ -221,20 +221,20 @@ def promise_for_any_plugins(patch):
 
 
 def judge_by_what_is_shown_now(patch):
-    known = Conduct._check_reach
+    known = ControllerWriteChecker._check_reach
 
     def check(conduct, claim, entry):
         conduct._server.basis = conduct._server.basis._replace(pods=conduct._replica().pods.seen)
         known(conduct, claim, entry)
 
-    patch.setattr(Conduct, "_check_reach", check)
+    patch.setattr(ControllerWriteChecker, "_check_reach", check)
 
 
 def judge_by_the_watch_alone(patch):
     def shown(conduct, uid):
         return next((pod for pod in conduct._replica().pods.seen.values() if pod.metadata.uid == uid), None)
 
-    patch.setattr(Conduct, "_pod", shown)
+    patch.setattr(ControllerWriteChecker, "_pod", shown)
 
 
 @pytest.mark.parametrize(
@@ -256,7 +256,7 @@ def judge_by_the_watch_alone(patch):
     ],
 )
 def test_a_history_that_broke_an_invariant_breaks_it_no_more(monkeypatch, history, without):
-    histories.play(history)
+    histories.play_history(history)
     without(monkeypatch)
     with pytest.raises(Violation):
-        histories.play(history)
+        histories.play_history(history)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dra.engine.claims.policy import ALONGSIDE
-from tests.dra.engine.simulation import audit, histories, moves
+from tests.dra.engine.simulation import histories, moves, safety
 from tests.dra.engine.simulation.objects import PodShape
 from tests.dra.engine.simulation.setting import Setting
 from tests.dra.engine.simulation.violation import Violation
@@ -38,18 +38,18 @@ def test_nothing_is_violated_in_any_history():
 UNSEEN = histories.History(
     setting=Setting(policy=ALONGSIDE, stock=True),
     moves=(
-        moves.JobIs(name="train", how="created"),
+        moves.ChangeJob(name="train", how="created"),
         moves.CreateClaim(name="a", reserved_for="train", known=True),
         moves.CreatePods(shape=PodShape(claims=("a",))),
-        *[moves.AllWork(seconds=10.0)] * 3,
-        moves.NodeIs(how="silent"),
-        moves.PodsAre(how="killed"),
-        moves.JobIs(name="train", how="deleted"),
+        *[moves.EverybodyWorks(seconds=10.0)] * 3,
+        moves.ChangeNode(how="silent"),
+        moves.ChangePods(how="killed"),
+        moves.ChangeJob(name="train", how="deleted"),
         moves.Restart(what="controller"),
-        moves.StockWorks(),
+        moves.StockControllerWorks(),
         moves.CreateClaim(name="b"),
         moves.CreatePods(shape=PodShape(claims=("b",))),
-        *[moves.AllWork(), moves.StockWorks()] * 2,
+        *[moves.EverybodyWorks(), moves.StockControllerWorks()] * 2,
     ),
 )
 """A pod is deleted by force from a silent node, the only process that knew of it is no more, and the stock controller
@@ -57,10 +57,10 @@ takes the pod's entry off."""
 
 
 def test_a_pod_that_no_process_could_know_of_is_no_violation(monkeypatch):
-    histories.play(UNSEEN)
-    monkeypatch.setattr(audit, "NOTED", -1.0)
+    histories.play_history(UNSEEN)
+    monkeypatch.setattr(safety, "NOTED", -1.0)
     with pytest.raises(Violation, match="which still runs"):
-        histories.play(UNSEEN)
+        histories.play_history(UNSEEN)
 
 
 @pytest.mark.parametrize("given", ["4711", ""])

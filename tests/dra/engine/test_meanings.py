@@ -4,26 +4,26 @@ from pathlib import Path
 
 import pytest
 
-from dra.engine.cpus.binding import Reason
-from dra.engine.cpus.meanings import CPUS
-from dra.engine.explain.meanings import TROUBLES
-from dra.engine.explain.problems import Trouble
-from dra.engine.impairments import IMPAIRMENTS, Impairment
-from dra.engine.meanings import CODES
-from dra.engine.reasons import Code
-from dra.engine.reservations.meanings import CONDITIONS, REFUSALS
+from dra.engine.claims.meanings import CODES
+from dra.engine.claims.reasons import Code
+from dra.engine.cpus.bind_policies import CpuFailureReason
+from dra.engine.cpus.failure_guidance import CPU_FAILURE_GUIDANCE
+from dra.engine.diagnosis.problem_guidance import PROBLEM_GUIDANCE
+from dra.engine.diagnosis.problems import ProblemCode
+from dra.engine.messages.impairments import IMPAIRMENTS, Impairment
 from dra.engine.reservations.reasons import ReservationReason
-from dra.engine.reservations.refusals import Why
+from dra.engine.reservations.rejections import RejectionReason
+from dra.engine.reservations.reservation_guidance import REJECTION_GUIDANCE, RESERVATION_REASON_GUIDANCE
 from tests.commands import unknown_commands
 
 ROOT = Path(__file__).parents[3]
 SETS = {
     Code: CODES,
-    Trouble: TROUBLES,
-    ReservationReason: CONDITIONS,
-    Why: REFUSALS,
+    ProblemCode: PROBLEM_GUIDANCE,
+    ReservationReason: RESERVATION_REASON_GUIDANCE,
+    RejectionReason: REJECTION_GUIDANCE,
     Impairment: IMPAIRMENTS,
-    Reason: CPUS,
+    CpuFailureReason: CPU_FAILURE_GUIDANCE,
 }
 MEMBERS = [pytest.param(kind, member, id=str(member)) for kind in SETS for member in kind]
 
@@ -50,9 +50,9 @@ def test_remedies_name_only_commands_that_exist(kind, member):
 
 
 def test_words_of_several_sets_mean_the_same():
-    shared = {trouble.value for trouble in Trouble} & {code.value for code in Code}
+    shared = {trouble.value for trouble in ProblemCode} & {code.value for code in Code}
     assert shared
-    assert all(TROUBLES[Trouble(word)] == CODES[Code(word)] for word in shared)
+    assert all(PROBLEM_GUIDANCE[ProblemCode(word)] == CODES[Code(word)] for word in shared)
 
 
 def test_no_event_or_condition_has_a_reason_of_its_own():

@@ -3,7 +3,7 @@
 import pytest
 
 from dra.engine.claims import rules
-from tests.dra.engine.simulation import histories, machine, moods, moves
+from tests.dra.engine.simulation import histories, machine, moves, swarm
 from tests.dra.engine.simulation.mutations import MUTATIONS, take_every_scheduler_for_prompt
 from tests.dra.engine.simulation.objects import PodShape
 from tests.dra.engine.simulation.setting import Setting
@@ -28,19 +28,19 @@ def test_a_broken_rule_is_found(mutation, monkeypatch):
 
 
 SLOWER_THAN_A_MINUTE = histories.History(
-    setting=Setting(binds_within=moods.SLOW),
+    setting=Setting(binds_within=swarm.SLOW_BINDING_SECONDS),
     moves=(
         moves.CreateClaim(name="a"),
-        *moods.SLOWER_AND_SLOWER,
+        *swarm.SLOW_BINDING_MOVES,
         moves.CreatePods(shape=PodShape(claims=("a",), opted_in=True)),
         moves.ControllerWorks(seconds=1.0),
         moves.Schedule(),
-        moves.ClaimIs(name="a", how="forced"),
-        moves.PodsAre(how="ended"),
+        moves.ChangeClaim(name="a", how="forced"),
+        moves.ChangePods(how="ended"),
         moves.ControllerWorks(),
         moves.TimePasses(seconds=70.0),
         moves.ControllerWorks(),
-        moves.WaitToTheBrink(),
+        moves.WaitForDeadline(),
         moves.FinishCycle(),
     ),
 )
@@ -48,12 +48,12 @@ SLOWER_THAN_A_MINUTE = histories.History(
 
 
 def test_a_bind_horizon_that_does_not_follow_slow_bindings_is_found(monkeypatch):
-    histories.play(SLOWER_THAN_A_MINUTE)
+    histories.play_history(SLOWER_THAN_A_MINUTE)
     take_every_scheduler_for_prompt(monkeypatch)
     with pytest.raises(Violation, match="was bound on an allocation of claim a that us had taken back"):
-        histories.play(SLOWER_THAN_A_MINUTE)
+        histories.play_history(SLOWER_THAN_A_MINUTE)
 
 
 def search():
     for seed in range(RUNS):
-        histories.play(machine.history(seed))
+        histories.play_history(machine.generate_history(seed))

@@ -6,8 +6,8 @@ import json
 from collections import deque
 
 from dra.kube.client import Client
-from dra.kube.errors import Unreachable, raise_for
-from dra.kube.limits import Limiter
+from dra.kube.errors import Unreachable, raise_for_status
+from dra.kube.rate_limiter import RateLimiter
 from dra.kube.transport import Response
 from tests.dra.kube.virtual import LoopClock
 
@@ -45,7 +45,7 @@ class Scripted:
         assert self.streams, f"no stream left for {request.path}"
         stream = self.streams.popleft()
         if not isinstance(stream, list):
-            raise_for(self._given(stream, request), request.path)
+            raise_for_status(self._given(stream, request), request.path)
         yield self._blocks(stream)
 
     async def close(self):
@@ -93,7 +93,7 @@ class Handling(Scripted):
 
 def client_of(transport, *, qps=1000.0, burst=1000.0, observer=None):
     clock = LoopClock()
-    return Client(transport, Limiter(qps, burst, clock=clock), clock=clock, observer=observer)
+    return Client(transport, RateLimiter(qps, burst, clock=clock), clock=clock, observer=observer)
 
 
 def ok(obj, *, status=200):

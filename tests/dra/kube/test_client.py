@@ -3,11 +3,11 @@ import json
 import pytest
 
 from dra.kube import errors
-from dra.kube.client import PAGE_BYTES, WHOLE_BYTES, Selection
+from dra.kube.client import LIST_BYTES_MAX, PAGE_BYTES_MAX, Selection
 from dra.kube.resources import CLAIMS, PODS
 from dra.kube.transport import Response
 from dra.model.claims import ResourceClaim
-from dra.model.meta import PartialObject, Struct
+from dra.model.meta import PartialObjectMetadata, Struct
 from tests.dra.kube.scripted import Scripted, body_of, client_of, ok, page, pod, refusal
 
 KEY = ("ml", "a")
@@ -19,12 +19,12 @@ class Anything(Struct, frozen=True):
 
 async def patched(transport, body=None, **options):
     body = {"metadata": {"labels": {"a": "b"}}} if body is None else body
-    return await client_of(transport).merge_patch(PODS, KEY, body, model=PartialObject, **options)
+    return await client_of(transport).merge_patch(PODS, KEY, body, model=PartialObjectMetadata, **options)
 
 
 async def test_get_reads_consistently():
     transport = Scripted(ok(pod("a")))
-    got = await client_of(transport).get(PODS, KEY, PartialObject)
+    got = await client_of(transport).get(PODS, KEY, PartialObjectMetadata)
     assert got.metadata.key == KEY
     (request,) = transport.requests
     assert (request.method, request.path) == ("GET", "/api/v1/namespaces/ml/pods/a")
@@ -93,13 +93,13 @@ async def test_the_time_of_a_write_can_be_bounded():
 
 
 async def test_an_answer_that_is_something_else_is_told_from_a_failure():
-    with pytest.raises(errors.Unreadable, match=r"^Pod ml/a: the answer cannot be read"):
+    with pytest.raises(errors.UnreadableResponse, match=r"^Pod ml/a: the answer cannot be read"):
         await patched(Scripted(Response(200, {}, b"<html>please log in")))
 
 
 async def test_create_fills_in_the_kind():
     transport = Scripted(ok(pod("a"), status=201))
-    await client_of(transport).create(CLAIMS, {"metadata": {"name": "a"}}, model=PartialObject, namespace="ml")
+    await client_of(transport).create(CLAIMS, {"metadata": {"name": "a"}}, model=PartialObjectMetadata, namespace="ml")
     (request,) = transport.requests
     assert (request.method, request.path) == ("POST", "/apis/resource.k8s.io/v1/namespaces/ml/resourceclaims")
     assert body_of(request) == {
@@ -125,7 +125,7 @@ async def test_create_posts_to_subresources_of_another_kind():
 async def test_a_creation_that_fails_names_the_object(metadata, text):
     transport = Scripted(refusal(409, "AlreadyExists", "taken"))
     with pytest.raises(errors.AlreadyExists) as caught:
-        await client_of(transport).create(PODS, {"metadata": metadata}, model=PartialObject, namespace="ml")
+        await client_of(transport).create(PODS, {"metadata": metadata}, model=PartialObjectMetadata, namespace="ml")
     assert str(caught.value) == text
 
 
@@ -158,7 +158,7 @@ async def test_the_version_is_that_of_the_server():
 
 
 async def listed(transport, **options):
-    pages = client_of(transport).list_pages(PODS, PartialObject, **options)
+    pages = client_of(transport).list_pages(PODS, PartialObjectMetadata, **options)
     return [([each.metadata.name for each in got.items], got.first, got.resource_version) async for got in pages]
 
 
@@ -190,7 +190,7 @@ async def test_a_list_that_expires_half_way_comes_again_in_one_piece():
 
 
 def too_long(request):
-    return errors.TooLong(request.path, request.most)
+    return errors.ResponseTooLarge(request.path, request.most)
 
 
 async def test_a_page_that_is_too_long_is_asked_for_again_with_fewer_objects():
@@ -198,19 +198,19 @@ async def test_a_page_that_is_too_long_is_asked_for_again_with_fewer_objects():
     assert await listed(transport) == [(["a"], True, "10"), (["b"], False, "10"), (["c"], False, "10")]
     asked = [(request.query["limit"], request.query.get("continue", "")) for request in transport.requests]
     assert asked == [("500", ""), ("500", "t"), ("62", "t"), ("7", "t"), ("7", "u")]
-    assert {request.most for request in transport.requests} == {PAGE_BYTES}
+    assert {request.most for request in transport.requests} == {PAGE_BYTES_MAX}
 
 
 async def test_an_object_that_is_too_long_is_an_error():
-    with pytest.raises(errors.TooLong, match=r"^pods: the answer is longer than 8 MiB$"):
+    with pytest.raises(errors.ResponseTooLarge, match=r"^pods: the answer is longer than 8 MiB$"):
         await listed(Scripted(*[too_long] * 4))
 
 
 async def test_a_list_in_one_piece_that_is_too_long_is_an_error():
     transport = Scripted(page(pod("a"), more="t"), refusal(410, "Expired"), too_long)
-    with pytest.raises(errors.TooLong):
+    with pytest.raises(errors.ResponseTooLarge):
         await listed(transport)
-    assert transport.requests[-1].most == WHOLE_BYTES
+    assert transport.requests[-1].most == LIST_BYTES_MAX
 
 
 async def test_a_list_that_expires_at_once_is_an_error():
@@ -219,14 +219,14 @@ async def test_a_list_that_expires_at_once_is_an_error():
 
 
 async def test_a_list_that_is_none_is_an_error():
-    with pytest.raises(errors.Unreadable, match=r"^pods: "):
+    with pytest.raises(errors.UnreadableResponse, match=r"^pods: "):
         await listed(Scripted(Response(200, {}, json.dumps({"kind": "Pod"}).encode())))
 
 
 async def test_a_watch_asks_for_bookmarks_and_an_end():
     transport = Scripted(streams=[[b"{}\n"]])
     opened = client_of(transport).watch(
-        PODS, PartialObject, resource_version="5", seconds=300, selection=Selection(labels="a=b")
+        PODS, PartialObjectMetadata, resource_version="5", seconds=300, selection=Selection(labels="a=b")
     )
     async with opened as blocks:
         assert [block async for block in blocks] == [b"{}\n"]

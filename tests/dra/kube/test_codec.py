@@ -4,9 +4,9 @@ import sys
 import msgspec
 import pytest
 
-from dra.kube.codec import NESTING, allow_nesting, codec_of
+from dra.kube.codec import NESTING_MAX, codec_of, raise_recursion_limit
 from dra.kube.resources import JOBS, PODS
-from dra.model.meta import DynamicObject, ObjectMeta, PartialObject, Struct
+from dra.model.meta import ObjectMeta, PartialObjectMetadata, Struct, UnstructuredObject
 from tests.dra.kube.scripted import page, pod
 
 
@@ -33,7 +33,7 @@ def test_a_page_has_items_a_version_and_a_token():
     assert (got.resource_version, got.token, got.first) == ("10", "next", True)
 
 
-@pytest.mark.parametrize("model", [Sized, PartialObject, DynamicObject])
+@pytest.mark.parametrize("model", [Sized, PartialObjectMetadata, UnstructuredObject])
 @pytest.mark.parametrize("body", [{"metadata": {}, "items": None}, {"metadata": {}}, {"metadata": {}, "items": []}])
 def test_a_list_of_nothing_may_be_null(model, body):
     assert codec_of(PODS, model).page(json.dumps(body).encode(), first=True).items == []
@@ -45,7 +45,7 @@ def test_one_object_that_does_not_fit_is_named_and_the_others_are_there():
     assert [meta.key for meta in got.unreadable] == [("ml", "b")]
 
 
-@pytest.mark.parametrize("model", [Sized, DynamicObject])
+@pytest.mark.parametrize("model", [Sized, UnstructuredObject])
 @pytest.mark.parametrize("body", [b"<html>", b"[]", b'{"items": {}}', b'{"kind": "Status"}'])
 def test_what_is_no_list_is_an_error(model, body):
     with pytest.raises(msgspec.DecodeError):
@@ -53,20 +53,20 @@ def test_what_is_no_list_is_an_error(model, body):
 
 
 def test_only_the_metadata_are_asked_for_where_only_they_are_read():
-    codec = codec_of(PODS, PartialObject)
+    codec = codec_of(PODS, PartialObjectMetadata)
     assert codec.accept_one.startswith("application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1")
     assert codec.accept_list.startswith("application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1")
     assert codec_of(PODS, Sized).accept_one == "application/json"
 
 
 def test_a_server_that_sends_whole_objects_all_the_same_is_understood():
-    assert decoded(PartialObject, sized("a", 1)).items[0].metadata.name == "a"
+    assert decoded(PartialObjectMetadata, sized("a", 1)).items[0].metadata.name == "a"
 
 
 def test_an_object_of_any_kind_is_the_same_from_a_list_and_from_a_watch():
     listed = sized("a", 1)  # items of built-in kinds bear no kind
     watched = {"kind": "Job", "apiVersion": "batch/v1", **listed}
-    codec = codec_of(JOBS, DynamicObject)
+    codec = codec_of(JOBS, UnstructuredObject)
     one = codec.one(json.dumps(watched).encode())
     assert codec.page(page(listed).body, first=True).items == [one]
     assert one.content["kind"] == "Job"
@@ -75,13 +75,13 @@ def test_an_object_of_any_kind_is_the_same_from_a_list_and_from_a_watch():
 
 
 def test_managed_fields_are_not_kept():
-    got = decoded(DynamicObject, pod("a", managedFields=[{"manager": "x"}]))
+    got = decoded(UnstructuredObject, pod("a", managedFields=[{"manager": "x"}]))
     assert "managedFields" not in got.items[0].content["metadata"]
 
 
 def test_an_object_of_any_kind_without_metadata_does_not_fit():
     with pytest.raises(msgspec.ValidationError):
-        codec_of(JOBS, DynamicObject).one(b"{}")
+        codec_of(JOBS, UnstructuredObject).one(b"{}")
 
 
 @pytest.fixture
@@ -92,10 +92,10 @@ def usual_limit():
 
 
 @pytest.mark.usefixtures("usual_limit")
-@pytest.mark.parametrize("model", [Sized, PartialObject, DynamicObject])
+@pytest.mark.parametrize("model", [Sized, PartialObjectMetadata, UnstructuredObject])
 def test_what_is_nested_as_deep_as_an_api_server_allows_can_be_read(model):
-    allow_nesting()
-    deep = f'{{"metadata": {{"name": "a"}}, "parameters": {"[" * NESTING}{"]" * NESTING}}}'.encode()
+    raise_recursion_limit()
+    deep = f'{{"metadata": {{"name": "a"}}, "parameters": {"[" * NESTING_MAX}{"]" * NESTING_MAX}}}'.encode()
     assert codec_of(PODS, model).one(deep).metadata.name == "a"
     listed = codec_of(PODS, model).page(b'{"metadata": {}, "items": [' + deep + b"]}", first=True)
     assert len(listed.items) == 1

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from dra.kube import credentials
-from dra.kube.credentials import Access, Fixed, Kubeconfig, ServiceAccount
+from dra.kube.credentials import KubeconfigCredentials, RestConfig, ServiceAccountCredentials, StaticCredentials
 from dra.kube.errors import Unreachable
 from tests.dra.kube.virtual import NOON
 
@@ -50,7 +50,7 @@ def service_account(tmp_path, ca, clock, written="one"):
     (tmp_path / "token").write_text(f"{written}\n")
     (tmp_path / "ca.crt").write_bytes(ca.read_bytes())
     environment = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "443"}
-    return ServiceAccount(folder=tmp_path, environment=environment, clock=clock)
+    return ServiceAccountCredentials(folder=tmp_path, environment=environment, clock=clock)
 
 
 async def test_a_pod_has_its_own_token_and_ca(tmp_path, ca, clock):
@@ -63,7 +63,7 @@ async def test_an_ipv6_service_gets_brackets(tmp_path, ca, clock):
     (tmp_path / "token").write_text("one")
     (tmp_path / "ca.crt").write_bytes(ca.read_bytes())
     environment = {"KUBERNETES_SERVICE_HOST": "fd00::1", "KUBERNETES_SERVICE_PORT": "443"}
-    account = ServiceAccount(folder=tmp_path, environment=environment, clock=clock)
+    account = ServiceAccountCredentials(folder=tmp_path, environment=environment, clock=clock)
     assert (await account.access()).host == "https://[fd00::1]:443"
 
 
@@ -94,7 +94,7 @@ async def test_a_missing_token_is_an_error_that_says_so(tmp_path, ca, clock):
 
 async def test_secrets_are_in_no_repr(tmp_path, ca, clock):
     access = await service_account(tmp_path, ca, clock, written="secret").access()
-    assert "secret" not in repr(access) + repr(Fixed(access))
+    assert "secret" not in repr(access) + repr(StaticCredentials(access))
 
 
 def kubeconfig(tmp_path, user, clock, *, server="https://127.0.0.1:1", context=None):
@@ -111,7 +111,7 @@ def kubeconfig(tmp_path, user, clock, *, server="https://127.0.0.1:1", context=N
         "current-context": "x",
     }
     path.write_text(yaml.safe_dump(document))
-    return Kubeconfig(str(path), context=context, clock=clock)
+    return KubeconfigCredentials(str(path), context=context, clock=clock)
 
 
 async def test_a_kubeconfig_has_host_token_and_tls(tmp_path, clock):
@@ -213,20 +213,20 @@ async def test_a_file_that_is_no_kubeconfig_is_named(tmp_path, clock, content, t
     path = tmp_path / "config"
     path.write_text(content)
     with pytest.raises(Unreachable, match=rf"^kubeconfig {path}: .*{text}") as caught:
-        await Kubeconfig(str(path), clock=clock).access()
+        await KubeconfigCredentials(str(path), clock=clock).access()
     assert not caught.value.ambiguous
 
 
 async def test_a_file_that_is_not_there_is_named(clock, caplog):
     with pytest.raises(Unreachable, match=r"^kubeconfig /nowhere/config: no such file$"):
-        await Kubeconfig("/nowhere/config", clock=clock).access()
+        await KubeconfigCredentials("/nowhere/config", clock=clock).access()
     assert not caplog.records, "each attempt would be a line in the log"
 
 
 async def test_of_several_files_one_is_enough(tmp_path, clock):
     path = tmp_path / "config"
     kubeconfig(tmp_path, {"token": "one"}, clock)
-    assert (await Kubeconfig(f"/nowhere/config:{path}", clock=clock).access()).host
+    assert (await KubeconfigCredentials(f"/nowhere/config:{path}", clock=clock).access()).host
 
 
 class TestFind:
@@ -265,13 +265,13 @@ class TestFind:
 
     def test_then_the_pods_own(self, monkeypatch):
         self.in_a_pod(monkeypatch)
-        assert isinstance(credentials.find(), ServiceAccount)
+        assert isinstance(credentials.find(), ServiceAccountCredentials)
 
     def test_a_user_without_a_home_is_no_obstacle(self, monkeypatch):
         self.in_a_pod(monkeypatch)
         monkeypatch.delenv("HOME")
         monkeypatch.setattr(os, "getuid", lambda: 2**31 - 2)
-        assert isinstance(credentials.find(), ServiceAccount)
+        assert isinstance(credentials.find(), ServiceAccountCredentials)
 
     def test_and_else_it_says_where_it_looked(self):
         with pytest.raises(Unreachable, match=r"^API server: no kubeconfig \(.*, \$KUBECONFIG\), and this is no pod$"):
@@ -284,8 +284,8 @@ def test_reading_a_kubeconfig_is_the_only_thing_that_imports_the_kubernetes_pack
 
 
 def test_access_that_is_equal_is_no_news():
-    assert Access("h", "a") == Access("h", "a")
-    assert Access("h", "a") != Access("h", "b")
+    assert RestConfig("h", "a") == RestConfig("h", "a")
+    assert RestConfig("h", "a") != RestConfig("h", "b")
 
 
 def test_a_context_that_is_not_there_is_told_with_those_that_are(tmp_path, clock):

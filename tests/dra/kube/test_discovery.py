@@ -3,7 +3,7 @@ import asyncio
 import pytest
 
 from dra.kube import errors
-from dra.kube.discovery import GROUPS_MAX, KNOWN_FOR, UNKNOWN_FOR, Discovery
+from dra.kube.discovery import CACHE_SECONDS, GROUPS_MAX, NEGATIVE_CACHE_SECONDS, Discovery
 from dra.kube.resources import JOBS, PODS, Resource
 from dra.model.references import GroupResource
 from tests.dra.kube.scripted import Handling, client_of, ok, refusal
@@ -97,7 +97,7 @@ async def test_an_answer_is_believed_for_a_while(discovery, server):
     for _ in range(3):
         await discovery.resolve(named("jobs.batch"))
     assert len(server.asked) == 3
-    await asyncio.sleep(KNOWN_FOR)
+    await asyncio.sleep(CACHE_SECONDS)
     await discovery.resolve(named("jobs.batch"))
     assert len(server.asked) == 6
 
@@ -107,14 +107,14 @@ async def test_a_kind_that_is_installed_later_is_found(discovery, server):
     assert await discovery.resolve(wanted) is None
     server.paths |= {"/apis/ray.io": group("v1", preferred="v1"), "/apis/ray.io/v1": serves("rayclusters")}
     assert await discovery.resolve(wanted) is None
-    await asyncio.sleep(UNKNOWN_FOR)
+    await asyncio.sleep(NEGATIVE_CACHE_SECONDS)
     assert await discovery.resolve(wanted) is not None
 
 
 async def test_a_kind_added_to_a_known_group_is_found_as_soon(discovery, server):
     await discovery.resolve(named("jobs.batch"))
     server.paths["/apis/batch/v1"] = serves("jobs", "newjobs")
-    await asyncio.sleep(UNKNOWN_FOR)
+    await asyncio.sleep(NEGATIVE_CACHE_SECONDS)
     assert await discovery.resolve(named("newjobs.batch")) is not None
 
 

@@ -40,14 +40,14 @@ CONFLICT = {
 )
 def test_each_answer_has_its_class(response, kind):
     with pytest.raises(errors.ApiError) as caught:
-        errors.raise_for(response, "Pod ml/a")
+        errors.raise_for_status(response, "Pod ml/a")
     assert type(caught.value) is kind
     assert caught.value.status == response.status
 
 
 @pytest.mark.parametrize("status", [200, 201, 202, 204])
 def test_a_success_raises_nothing(status):
-    errors.raise_for(ok({}, status=status), "Pod ml/a")
+    errors.raise_for_status(ok({}, status=status), "Pod ml/a")
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_a_success_raises_nothing(status):
 )
 def test_texts_start_with_the_object(response, text):
     with pytest.raises(errors.ApiError) as caught:
-        errors.raise_for(response, "Pod ml/a")
+        errors.raise_for_status(response, "Pod ml/a")
     assert str(caught.value) == text
 
 
@@ -74,7 +74,7 @@ def test_the_object_may_be_named_by_someone_who_knows_better():
 
 def test_texts_are_cut():
     with pytest.raises(errors.Invalid) as caught:
-        errors.raise_for(refusal(422, "Invalid", "x" * 5000), "ResourceClaim ml/a")
+        errors.raise_for_status(refusal(422, "Invalid", "x" * 5000), "ResourceClaim ml/a")
     assert len(caught.value.message) == errors.TEXT_LIMIT
 
 
@@ -90,7 +90,7 @@ def test_texts_are_cut():
 )
 def test_retry_after(headers, details, seconds):
     with pytest.raises(errors.TooManyRequests) as caught:
-        errors.raise_for(refusal(429, "TooManyRequests", headers=headers, **details), "Pod ml/a")
+        errors.raise_for_status(refusal(429, "TooManyRequests", headers=headers, **details), "Pod ml/a")
     assert caught.value.retry_after == seconds
     assert caught.value.passing == (seconds is not None)
 
@@ -100,5 +100,5 @@ def test_a_disruption_budget_says_no_and_not_later():
         429, "TooManyRequests", headers={"retry-after": "10"}, causes=[{"reason": "DisruptionBudget", "message": "m"}]
     )
     with pytest.raises(errors.TooManyRequests) as caught:
-        errors.raise_for(eviction, "Pod ml/a")
+        errors.raise_for_status(eviction, "Pod ml/a")
     assert not caught.value.passing

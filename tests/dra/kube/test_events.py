@@ -4,10 +4,10 @@ import contextlib
 import msgspec
 import pytest
 
-from dra.kube.events import ATTEMPTS, FLUSH_WITHIN, QUEUE_MAX, Recorder
-from dra.kube.series import COUNT_EVERY, Severity
+from dra.kube.event_correlator import SERIES_UPDATE_INTERVAL, EventType
+from dra.kube.events import ATTEMPTS, FLUSH_TIMEOUT, QUEUE_MAX, EventRecorder
 from tests.dra.kube.scripted import BROKEN, REFUSED, Handling, Scripted, body_of, client_of, ok, pod, refusal
-from tests.dra.kube.test_series import fact
+from tests.dra.kube.test_event_correlator import fact
 
 ACCEPTED = ok(pod("event"), status=201)
 TERMINATING = refusal(403, "Forbidden", causes=[{"reason": "NamespaceTerminating"}])
@@ -15,7 +15,7 @@ TERMINATING = refusal(403, "Forbidden", causes=[{"reason": "NamespaceTerminating
 
 @contextlib.asynccontextmanager
 async def recording(transport, clock):
-    recorder = Recorder(client_of(transport), instance="controller-1", clock=clock)
+    recorder = EventRecorder(client_of(transport), instance="controller-1", clock=clock)
     task = asyncio.create_task(recorder.run())
     yield recorder
     if task.done():
@@ -32,7 +32,7 @@ def always(answer):
 async def test_an_event_says_who_what_and_about_which_object(clock):
     transport = always(ACCEPTED)
     async with recording(transport, clock) as recorder:
-        recorder.record(fact("claim ml/train: released", severity=Severity.WARNING))
+        recorder.record(fact("claim ml/train: released", severity=EventType.WARNING))
         await asyncio.sleep(1.0)
     (request,) = transport.requests
     assert (request.method, request.path) == ("POST", "/apis/events.k8s.io/v1/namespaces/ml/events")
@@ -73,11 +73,11 @@ async def test_repetitions_are_counted_slowly(clock):
     posts = [request for request in transport.requests if request.method == "POST"]
     patches = [request for request in transport.requests if request.method == "PATCH"]
     assert len(posts) == 1
-    assert 1000 / COUNT_EVERY / 2 <= len(patches) <= 1000 / COUNT_EVERY
+    assert 1000 / SERIES_UPDATE_INTERVAL / 2 <= len(patches) <= 1000 / SERIES_UPDATE_INTERVAL
     name = body_of(posts[0])["metadata"]["name"]
     assert patches[0].path.endswith(f"/namespaces/ml/events/{name}")
     series = body_of(patches[0])["series"]
-    assert series["count"] == pytest.approx(COUNT_EVERY, abs=35)
+    assert series["count"] == pytest.approx(SERIES_UPDATE_INTERVAL, abs=35)
     assert series["lastObservedTime"].endswith("Z")
 
 
@@ -86,7 +86,7 @@ async def test_an_event_that_the_server_has_dropped_is_posted_again(clock):
     async with recording(transport, clock) as recorder:
         for _ in range(4):
             recorder.record(fact())
-            await asyncio.sleep(COUNT_EVERY)
+            await asyncio.sleep(SERIES_UPDATE_INTERVAL)
     methods = [request.method for request in transport.requests]
     assert methods[:3] == ["POST", "PATCH", "POST"]
 
@@ -103,7 +103,7 @@ async def test_an_event_waits_for_one_count_at_most(clock):
         for _ in range(2):
             for number in range(100):
                 recorder.record(fact(f"{number}"))
-            await asyncio.sleep(COUNT_EVERY + 1.0)
+            await asyncio.sleep(SERIES_UPDATE_INTERVAL + 1.0)
         assert any(request.method == "PATCH" for request in transport.requests)
         recorder.record(fact("of somebody else"))
         await asyncio.sleep(2.0)
@@ -158,7 +158,7 @@ async def test_a_lost_answer_does_not_make_two_events(clock):
 
 
 async def test_a_full_queue_drops_the_newest(clock):
-    recorder = Recorder(client_of(always(ACCEPTED)), instance="i", clock=clock)
+    recorder = EventRecorder(client_of(always(ACCEPTED)), instance="i", clock=clock)
     for number in range(QUEUE_MAX + 5):
         recorder.record(fact(str(number)))
     assert recorder.discarded == 5
@@ -170,7 +170,7 @@ async def test_a_tenant_that_fills_the_queue_keeps_no_event_of_another_back(cloc
     """3,000 claims of one namespace, and the Event of another namespace's claim never came."""
     heard = []
     transport = always(ACCEPTED)
-    recorder = Recorder(client_of(transport), instance="i", clock=clock, discarding=heard.append)
+    recorder = EventRecorder(client_of(transport), instance="i", clock=clock, discarding=heard.append)
     for number in range(3 * QUEUE_MAX):
         recorder.record(fact(str(number)))
     theirs = fact("the other one")
@@ -186,7 +186,7 @@ async def test_a_tenant_that_fills_the_queue_keeps_no_event_of_another_back(cloc
 
 async def test_closing_writes_what_is_left_and_the_counts(clock):
     transport = always(ACCEPTED)
-    recorder = Recorder(client_of(transport), instance="i", clock=clock)
+    recorder = EventRecorder(client_of(transport), instance="i", clock=clock)
     for _ in range(3):
         recorder.record(fact())
     await recorder.close()
@@ -214,9 +214,9 @@ async def test_closing_does_not_wait_for_ever(clock):
     async def stuck(_request):
         await asyncio.sleep(3600.0)
 
-    recorder = Recorder(client_of(Handling(stuck)), instance="i", clock=clock)
+    recorder = EventRecorder(client_of(Handling(stuck)), instance="i", clock=clock)
     recorder.record(fact("one"))
     recorder.record(fact("two"))
     await recorder.close()
-    assert clock.now() == pytest.approx(FLUSH_WITHIN)
+    assert clock.now() == pytest.approx(FLUSH_TIMEOUT)
     assert recorder.discarded == 2

@@ -10,11 +10,11 @@ import pytest
 from aiohttp import web
 
 from dra.kube.clock import SYSTEM
-from dra.kube.credentials import Access, Fixed
-from dra.kube.errors import Expired, Forbidden, TooLong, Unreachable
-from dra.kube.http import HttpTransport, probing_socket, user_agent
+from dra.kube.credentials import RestConfig, StaticCredentials
+from dra.kube.errors import Expired, Forbidden, ResponseTooLarge, Unreachable
+from dra.kube.http import HttpTransport, keepalive_socket, user_agent
 from dra.kube.transport import Request
-from dra.local import certificates
+from localplane import certificates
 
 REAL_TIME = True  # sockets
 
@@ -29,11 +29,11 @@ class Rotating:
     async def access(self, *, rejected=None):
         if rejected is not None:
             self.number += 1
-        return Access(self.host, f"Bearer {self.number}")
+        return RestConfig(self.host, f"Bearer {self.number}")
 
 
 @contextlib.asynccontextmanager
-async def serving(handler, credentials_of=lambda host: Fixed(Access(host))):
+async def serving(handler, credentials_of=lambda host: StaticCredentials(RestConfig(host))):
     """Serve with `handler`; yield a transport to it."""
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", handler)
@@ -147,7 +147,9 @@ async def test_a_fresh_token_that_is_refused_as_well_is_final():
 
 async def test_credentials_that_stay_the_same_are_not_tried_twice():
     tokens = []
-    async with serving(guarded("Bearer 9", tokens), lambda host: Fixed(Access(host, "Bearer 1"))) as transport:
+    async with serving(
+        guarded("Bearer 9", tokens), lambda host: StaticCredentials(RestConfig(host, "Bearer 1"))
+    ) as transport:
         assert (await transport.send(asking())).status == 401
     assert tokens == ["Bearer 1"]
 
@@ -159,7 +161,7 @@ async def test_a_redirect_is_not_followed():
         paths.append(request.path)
         raise web.HTTPFound("/elsewhere")
 
-    async with serving(handler, lambda host: Fixed(Access(host, "Bearer secret"))) as transport:
+    async with serving(handler, lambda host: StaticCredentials(RestConfig(host, "Bearer secret"))) as transport:
         assert (await transport.send(asking())).status == 302
     assert paths == ["/api/v1/pods"]
 
@@ -173,7 +175,7 @@ async def test_proxies_of_the_environment_do_not_get_our_requests(monkeypatch):
 
 
 async def test_a_refused_connection_proves_that_nothing_was_sent(unused_port):
-    transport = HttpTransport(Fixed(Access(f"http://127.0.0.1:{unused_port}")))
+    transport = HttpTransport(StaticCredentials(RestConfig(f"http://127.0.0.1:{unused_port}")))
     with pytest.raises(Unreachable) as caught:
         await transport.send(asking("PATCH"))
     assert not caught.value.ambiguous
@@ -182,7 +184,7 @@ async def test_a_refused_connection_proves_that_nothing_was_sent(unused_port):
 
 
 def test_connections_notice_that_the_other_side_is_gone():
-    with probing_socket((socket.AF_INET, socket.SOCK_STREAM, 0, "", ())) as made:
+    with keepalive_socket((socket.AF_INET, socket.SOCK_STREAM, 0, "", ())) as made:
         assert made.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
         assert made.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == 30
 
@@ -305,7 +307,7 @@ async def test_closing_ends_streams():
 
 
 async def test_a_stream_does_not_wait_for_the_tls_shutdown_of_a_server_that_stopped(tmp_path):
-    made = certificates.make(name="stopped", address=IPv4Address("127.0.0.1"), now=SYSTEM.wall())
+    made = certificates.generate_self_signed(name="stopped", address=IPv4Address("127.0.0.1"), now=SYSTEM.wall())
     (tmp_path / "both").write_text(made.key + made.certificate)
     secured = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     secured.load_cert_chain(tmp_path / "both")
@@ -314,7 +316,7 @@ async def test_a_stream_does_not_wait_for_the_tls_shutdown_of_a_server_that_stop
         answering = asyncio.create_task(asyncio.to_thread(_answer_and_stop, listening, secured))
         host = f"https://127.0.0.1:{listening.getsockname()[1]}"
         trusting = ssl.create_default_context(cadata=made.certificate)
-        transport = HttpTransport(Fixed(Access(host, tls=trusting)))
+        transport = HttpTransport(StaticCredentials(RestConfig(host, tls=trusting)))
         async with transport.stream(asking()) as blocks:
             assert await anext(blocks) == b"a\n"
         assert await answering == "closed"
@@ -341,7 +343,7 @@ def _answer_and_stop(listening, secured):
 
 
 async def test_a_token_is_in_no_text_of_an_error(unused_port):
-    transport = HttpTransport(Fixed(Access(f"http://127.0.0.1:{unused_port}", "Bearer secret")))
+    transport = HttpTransport(StaticCredentials(RestConfig(f"http://127.0.0.1:{unused_port}", "Bearer secret")))
     with pytest.raises(Unreachable) as caught:
         await transport.send(asking())
     assert "secret" not in repr(caught.value) + str(caught.value) + repr(caught.value.__cause__)
@@ -365,7 +367,7 @@ async def test_of_an_answer_that_is_too_long_no_more_is_read_than_the_client_tak
         return answer
 
     async with serving(handler) as transport:
-        with pytest.raises(TooLong, match="longer than 2 MiB"):
+        with pytest.raises(ResponseTooLarge, match="longer than 2 MiB"):
             await transport.send(asking(most=2 << 20))
         assert len((await transport.send(asking(most=64 << 20))).body) == 64 << 20
     assert packed or written < 2 * 64, "the first answer was not written to its end"

@@ -10,10 +10,12 @@ from ipaddress import IPv4Address
 import pytest
 import yaml
 
-from dra.kube.kubeconfigs import simple
-from dra.local import certificates
+from dra.kube.kubeconfigs import read_static_context
+from localplane import certificates
 
-CERTIFICATE = certificates.make(name="x", address=IPv4Address("127.0.0.1"), now=datetime(2026, 11, 21, tzinfo=UTC))
+CERTIFICATE = certificates.generate_self_signed(
+    name="x", address=IPv4Address("127.0.0.1"), now=datetime(2026, 11, 21, tzinfo=UTC)
+)
 
 
 def written(tmp_path, user=None, *, cluster=None, contexts=("x",)):
@@ -33,7 +35,7 @@ def data(text):
 
 
 def test_a_token_is_a_header_and_in_no_repr(tmp_path):
-    found = simple(written(tmp_path, {"token": "hush"}))
+    found = read_static_context(written(tmp_path, {"token": "hush"}))
     assert (found.server, found.authorization, found.verify) == ("https://127.0.0.1:1", "Bearer hush", True)
     assert "hush" not in repr(found)
 
@@ -41,14 +43,14 @@ def test_a_token_is_a_header_and_in_no_repr(tmp_path):
 def test_certificates_may_be_in_the_file_or_beside_it(tmp_path):
     (tmp_path / "cert.pem").write_text(CERTIFICATE.certificate)
     (tmp_path / "key.pem").write_text(CERTIFICATE.key)
-    beside = simple(
+    beside = read_static_context(
         written(
             tmp_path,
             {"client-certificate": "cert.pem", "client-key": "key.pem"},
             cluster={"certificate-authority": "cert.pem"},
         )
     )
-    inside = simple(
+    inside = read_static_context(
         written(
             tmp_path,
             {"client-certificate-data": data(CERTIFICATE.certificate), "client-key-data": data(CERTIFICATE.key)},
@@ -60,7 +62,7 @@ def test_certificates_may_be_in_the_file_or_beside_it(tmp_path):
 
 
 def test_tls_that_need_not_be_checked_is_not(tmp_path):
-    found = simple(written(tmp_path, cluster={"insecure-skip-tls-verify": True}))
+    found = read_static_context(written(tmp_path, cluster={"insecure-skip-tls-verify": True}))
     assert found.context().verify_mode == ssl.CERT_NONE
 
 
@@ -76,7 +78,7 @@ def test_tls_that_need_not_be_checked_is_not(tmp_path):
     ],
 )
 def test_what_changes_or_is_not_right_is_left_to_others(tmp_path, user):
-    assert simple(written(tmp_path, user)) is None
+    assert read_static_context(written(tmp_path, user)) is None
 
 
 @pytest.mark.parametrize(
@@ -88,12 +90,12 @@ def test_what_changes_or_is_not_right_is_left_to_others(tmp_path, user):
     ],
 )
 def test_an_unusual_cluster_is_left_to_others(tmp_path, cluster):
-    assert simple(written(tmp_path, cluster=cluster)) is None
+    assert read_static_context(written(tmp_path, cluster=cluster)) is None
 
 
 def test_a_context_that_is_not_there_or_there_twice_is_left_to_others(tmp_path):
-    assert simple(written(tmp_path), context="y") is None
-    assert simple(written(tmp_path, contexts=("x", "x"))) is None
+    assert read_static_context(written(tmp_path), context="y") is None
+    assert read_static_context(written(tmp_path, contexts=("x", "x"))) is None
 
 
 def test_it_takes_no_kubernetes_package(tmp_path):

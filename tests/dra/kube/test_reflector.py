@@ -5,13 +5,13 @@ import logging
 
 import pytest
 
-from dra.engine.instants import UNNOTICED
+from dra.engine.instants import WATCH_OUTAGE_UNNOTICED
 from dra.kube import errors
 from dra.kube.client import Selection
-from dra.kube.reflector import SILENCE_LIMIT, WATCH_SECONDS, Reflector
+from dra.kube.reflector import WATCH_IDLE_TIMEOUT, WATCH_TIMEOUT_SECONDS, Reflector
 from dra.kube.resources import PODS
-from dra.kube.store import Rewound, RewoundError, Synced
-from dra.model.meta import ObjectMeta, PartialObject, Struct
+from dra.kube.store import ServerRestored, ServerRestoredError, Synced
+from dra.model.meta import ObjectMeta, PartialObjectMetadata, Struct
 from tests.dra.kube.scripted import (
     BROKEN,
     FOREVER,
@@ -39,7 +39,7 @@ class Watching:
         self.reflector = Reflector(
             client_of(transport),
             PODS,
-            options.pop("model", PartialObject),
+            options.pop("model", PartialObjectMetadata),
             sink=self.batches.append,
             clock=clock,
             random=seeded(1),
@@ -195,12 +195,14 @@ async def test_a_restored_server_is_told_of_before_anything_that_it_shows(clock)
 async def test_a_sink_may_end_it_all_then(clock):
     def sink(changes):
         for change in changes:
-            if isinstance(change, Rewound):
-                raise RewoundError(change)
+            if isinstance(change, ServerRestored):
+                raise ServerRestoredError(change)
 
     transport = Scripted(page(), page(version=5), page(version=5), streams=[[bookmark(11), BROKEN]])
-    reflector = Reflector(client_of(transport), PODS, PartialObject, sink=sink, clock=clock, random=seeded(1))
-    with pytest.raises(RewoundError, match=r"^pods: the API server shows version 5 after it had shown 11; was it "):
+    reflector = Reflector(client_of(transport), PODS, PartialObjectMetadata, sink=sink, clock=clock, random=seeded(1))
+    with pytest.raises(
+        ServerRestoredError, match=r"^pods: the API server shows version 5 after it had shown 11; was it "
+    ):
         await reflector.run()
 
 
@@ -254,9 +256,9 @@ async def test_a_list_and_watch_that_always_fail_after_one_another_are_no_busy_l
 
 async def test_after_a_silence_the_watch_is_opened_anew(clock):
     transport = Scripted(page(), page(version=12), streams=[[bookmark(12), FOREVER], [FOREVER]])
-    async with watching(transport, clock, seconds=SILENCE_LIMIT - 1) as work:
+    async with watching(transport, clock, seconds=WATCH_IDLE_TIMEOUT - 1) as work:
         assert work.asked == ["list", "watch@10"]
-        assert work.reflector.lag() == pytest.approx(SILENCE_LIMIT - 1)
+        assert work.reflector.lag() == pytest.approx(WATCH_IDLE_TIMEOUT - 1)
         await asyncio.sleep(2.0)
         assert work.asked == ["list", "watch@10", "list", "watch@12"]
         assert transport.requests[2].query == {"limit": "1"}
@@ -267,7 +269,7 @@ async def test_after_a_silence_the_watch_is_opened_anew(clock):
 @pytest.mark.parametrize("answer", [REFUSED, BROKEN, refusal(500)], ids=str)
 async def test_after_a_silence_the_server_may_be_away(clock, answer):
     transport = Scripted(page(), *[answer] * 4, page(), streams=[[FOREVER], [FOREVER]])
-    async with watching(transport, clock, seconds=SILENCE_LIMIT + 10) as work:
+    async with watching(transport, clock, seconds=WATCH_IDLE_TIMEOUT + 10) as work:
         assert work.asked[-1] == "watch@10"
         assert work.reflector.failure is None
 
@@ -276,7 +278,7 @@ async def test_a_silence_may_mean_that_the_server_knows_less_than_we(clock):
     """It was restored from a backup: it accepts our watch and is silent until it has come as far again."""
     answers = [page(pod("a")), page(version=5), page(version=5)]
     streams = [[frame("ADDED", pod("b", version=11)), FOREVER], [FOREVER]]
-    async with watching(Scripted(*answers, streams=streams), clock, seconds=SILENCE_LIMIT + 1) as work:
+    async with watching(Scripted(*answers, streams=streams), clock, seconds=WATCH_IDLE_TIMEOUT + 1) as work:
         assert work.asked == ["list", "watch@10", "list", "list", "watch@5"]
         assert work.told[-4:] == ["pods: 5 after 11", "-a:a@1", "-b:b@11", "synced@5 again"]
 
@@ -292,7 +294,7 @@ async def test_lengths_of_watches_differ(clock):
     async with watching(Scripted(page(), streams=[[]] * 4 + [[FOREVER]]), clock, seconds=10.0) as work:
         lengths = {int(request.query["timeoutSeconds"]) for request in work.transport.requests[1:]}
     assert len(lengths) > 1
-    assert all(WATCH_SECONDS[0] <= length <= WATCH_SECONDS[1] for length in lengths)
+    assert all(WATCH_TIMEOUT_SECONDS[0] <= length <= WATCH_TIMEOUT_SECONDS[1] for length in lengths)
 
 
 async def test_what_is_not_kept_takes_no_memory(clock):
@@ -348,7 +350,7 @@ async def test_a_flood_does_not_keep_others_from_running(clock):
 async def test_a_cancelled_reflector_leaves_nothing_behind(clock):
     async with watching(Scripted(page(), streams=[[FOREVER]]), clock):
         pass
-    await asyncio.sleep(10 * SILENCE_LIMIT)  # no timer of it fires in somebody else's task
+    await asyncio.sleep(10 * WATCH_IDLE_TIMEOUT)  # no timer of it fires in somebody else's task
     assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
@@ -360,4 +362,4 @@ async def test_the_sync_tells_whether_there_is_a_gap_before_it(clock):
 
 
 def test_the_engine_knows_for_how_long_a_watch_may_be_dead() -> None:
-    assert UNNOTICED == SILENCE_LIMIT
+    assert WATCH_OUTAGE_UNNOTICED == WATCH_IDLE_TIMEOUT

@@ -3,8 +3,8 @@ import asyncio
 import pytest
 
 from dra.kube import errors
-from dra.kube.limits import Limiter, Priority
-from dra.kube.sender import ATTEMPTS, UNDER_WAY, Sender
+from dra.kube.rate_limiter import RateLimiter, RequestPriority
+from dra.kube.sender import ATTEMPTS, MAX_IN_FLIGHT, Sender
 from dra.kube.transport import Request
 from tests.dra.kube.scripted import BROKEN, REFUSED, Handling, Scripted, ok, refusal
 
@@ -12,10 +12,10 @@ BUSY = refusal(429, "TooManyRequests", headers={"retry-after": "2"})
 
 
 def sender_of(transport, clock, *, qps=1000.0, burst=1000.0, observer=None):
-    return Sender(transport, Limiter(qps, burst, clock=clock), clock=clock, observer=observer, lasting=10.0)
+    return Sender(transport, RateLimiter(qps, burst, clock=clock), clock=clock, observer=observer, lasting=10.0)
 
 
-async def sent(sender, method="GET", *, within=30.0, priority=Priority.NORMAL):
+async def sent(sender, method="GET", *, within=30.0, priority=RequestPriority.NORMAL):
     request = Request(method=method, path="/api/v1/pods", timeout=within)
     return await sender.send(request, what="Pod ml/a", label="pods", priority=priority)
 
@@ -64,7 +64,7 @@ async def test_a_write_without_an_answer_may_arrive_for_a_while(method, answer, 
     sender = sender_of(Scripted(answer), clock)
     with pytest.raises(errors.ApiError):
         await sent(sender, method)
-    assert sender.late_until == (10.0 if late else float("-inf"))
+    assert sender.late_writes_until == (10.0 if late else float("-inf"))
 
 
 async def test_a_write_that_is_cancelled_may_arrive_for_a_while(clock):
@@ -74,7 +74,7 @@ async def test_a_write_that_is_cancelled_may_arrive_for_a_while(clock):
     sender = sender_of(Handling(silence), clock)
     with pytest.raises(TimeoutError):
         await asyncio.wait_for(sent(sender, "PATCH"), 1.0)
-    assert sender.late_until == 11.0
+    assert sender.late_writes_until == 11.0
 
 
 async def test_the_server_sets_the_pace_for_everybody(clock):
@@ -85,7 +85,7 @@ async def test_the_server_sets_the_pace_for_everybody(clock):
 
 async def test_even_the_leadership_keeps_the_distance_it_was_told(clock):
     sender = sender_of(Scripted(BUSY, ok({})), clock)
-    await sent(sender, "PATCH", priority=Priority.LEADERSHIP)
+    await sent(sender, "PATCH", priority=RequestPriority.LEADERSHIP)
     assert clock.now() == pytest.approx(2.0)
 
 
@@ -121,18 +121,18 @@ async def test_a_server_that_does_not_answer_has_a_bounded_number_of_requests_to
         return ok({})
 
     sender = sender_of(Handling(silence), clock, qps=1000, burst=1000)
-    asked = [asyncio.create_task(sent(sender, within=100.0)) for _ in range(UNDER_WAY * 3)]
+    asked = [asyncio.create_task(sent(sender, within=100.0)) for _ in range(MAX_IN_FLIGHT * 3)]
     await asyncio.sleep(1.0)
-    assert most == UNDER_WAY
+    assert most == MAX_IN_FLIGHT
     with pytest.raises(errors.Unreachable) as caught:
         await sent(sender, "PATCH", within=10.0)
     assert not caught.value.ambiguous
-    assert f"{UNDER_WAY} requests are under way" in str(caught.value)
-    renewal = asyncio.create_task(sent(sender, "PATCH", priority=Priority.LEADERSHIP, within=100.0))
+    assert f"{MAX_IN_FLIGHT} requests are under way" in str(caught.value)
+    renewal = asyncio.create_task(sent(sender, "PATCH", priority=RequestPriority.LEADERSHIP, within=100.0))
     await asyncio.sleep(1.0)
-    assert most == UNDER_WAY + 1, "the lease is renewed all the same"
+    assert most == MAX_IN_FLIGHT + 1, "the lease is renewed all the same"
     outcomes = await asyncio.gather(*asked, renewal, return_exceptions=True)
-    assert sum(isinstance(outcome, errors.Unreachable) for outcome in outcomes) == UNDER_WAY
+    assert sum(isinstance(outcome, errors.Unreachable) for outcome in outcomes) == MAX_IN_FLIGHT
     assert await sent(sender, within=70.0), "a slot is given back, whatever the outcome"
 
 
@@ -171,7 +171,7 @@ async def test_the_time_of_a_request_does_not_contain_the_wait_for_its_turn(cloc
 
 async def opened(sender):
     request = Request(method="GET", path="/api/v1/pods", timeout=30.0)
-    async with sender.stream(request, what="pods", label="pods", priority=Priority.NORMAL) as blocks:
+    async with sender.stream(request, what="pods", label="pods", priority=RequestPriority.NORMAL) as blocks:
         return [block async for block in blocks]
 
 

@@ -2,19 +2,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dra.kube.codec import Identity
-from dra.kube.store import Deleted, Rewound, Store, Synced, Upserted
-from dra.model.meta import ObjectMeta, PartialObject
+from dra.kube.codec import ObjectIdentity
+from dra.kube.store import Deleted, ServerRestored, Store, Synced, Upserted
+from dra.model.meta import ObjectMeta, PartialObjectMetadata
 
 
 def obj(name="a", *, uid="1", version=1, labels=None):
     meta = ObjectMeta(name=name, namespace="ml", uid=uid, resource_version=str(version), labels=labels)
-    return PartialObject(metadata=meta)
+    return PartialObjectMetadata(metadata=meta)
 
 
 def identity(each):
     meta = each.metadata
-    return Identity(name=meta.name, namespace=meta.namespace, uid=meta.uid, resource_version=meta.resource_version)
+    return ObjectIdentity(
+        name=meta.name, namespace=meta.namespace, uid=meta.uid, resource_version=meta.resource_version
+    )
 
 
 def told(store, *calls):
@@ -34,7 +36,7 @@ def short(change):
             return f"{sign}{found.metadata.name}{found.metadata.uid}@{found.metadata.resource_version}"
         case Synced(resource_version=version, first=first):
             return f"synced@{version}{'' if first else ' again'}"
-        case Rewound(what=what, version=version, known=known):
+        case ServerRestored(what=what, version=version, known=known):
             return f"{what}: {version} after {known}"
 
 

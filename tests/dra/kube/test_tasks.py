@@ -3,7 +3,7 @@ import logging
 
 import pytest
 
-from dra.kube.tasks import Detached, beside
+from dra.kube.tasks import BackgroundTasks, background_task
 
 VIRTUAL_TIME = True
 
@@ -18,7 +18,7 @@ async def for_ever():
 
 
 async def test_work_beside_a_block_ends_with_it():
-    async with beside(for_ever(), name="work") as task:
+    async with background_task(for_ever(), name="work") as task:
         await asyncio.sleep(1.0)
         assert not task.done()
     assert task.cancelled()
@@ -26,7 +26,7 @@ async def test_work_beside_a_block_ends_with_it():
 
 async def test_a_block_ends_with_the_work_beside_it():
     with pytest.raises(TypeError, match="unexpected keyword"):
-        async with asyncio.timeout(10.0), beside(failing_after(1.0), name="work"):
+        async with asyncio.timeout(10.0), background_task(failing_after(1.0), name="work"):
             await for_ever()
 
 
@@ -34,7 +34,7 @@ async def test_what_a_block_itself_fails_with_stays_as_it_is():
     cause = KeyError("n1")
 
     async def block():
-        async with beside(for_ever(), name="work"), beside(for_ever(), name="more work"):
+        async with background_task(for_ever(), name="work"), background_task(for_ever(), name="more work"):
             raise ValueError("no such node") from cause
 
     with pytest.raises(ValueError, match="no such node") as failed:
@@ -50,7 +50,7 @@ async def test_a_block_and_the_work_beside_it_may_both_fail():
             raise TypeError("on the way out")
 
     async def both():
-        async with beside(failing_late(), name="work"):
+        async with background_task(failing_late(), name="work"):
             await asyncio.sleep(1.0)
             raise ValueError("no such node")
 
@@ -61,14 +61,14 @@ async def test_a_block_and_the_work_beside_it_may_both_fail():
 
 
 async def test_work_beside_a_block_may_be_over_before_it():
-    async with beside(asyncio.sleep(1.0), name="work") as task:
+    async with background_task(asyncio.sleep(1.0), name="work") as task:
         await asyncio.sleep(2.0)
         assert task.done()
 
 
 async def test_a_block_that_is_called_off_ends_the_work_beside_it():
     async def called_off():
-        async with beside(for_ever(), name="work") as task:
+        async with background_task(for_ever(), name="work") as task:
             tasks.append(task)
             await for_ever()
 
@@ -81,7 +81,7 @@ async def test_a_block_that_is_called_off_ends_the_work_beside_it():
 
 
 async def test_what_a_detached_task_fails_with_is_logged_with_its_traceback(caplog):
-    detached = Detached()
+    detached = BackgroundTasks()
     detached.start(failing_after(1.0), name="container (a, main)")
     await detached.settled()
     [record] = caplog.records
@@ -91,7 +91,7 @@ async def test_what_a_detached_task_fails_with_is_logged_with_its_traceback(capl
 
 
 async def test_who_waits_for_the_first_failure_of_detached_tasks_gets_it():
-    detached = Detached()
+    detached = BackgroundTasks()
     for seconds in (3.0, 2.0):
         detached.start(failing_after(seconds), name="work")
     with pytest.raises(TypeError, match="unexpected keyword"):
@@ -100,7 +100,7 @@ async def test_who_waits_for_the_first_failure_of_detached_tasks_gets_it():
 
 
 async def test_a_failure_from_before_is_raised_to_who_asks_later():
-    detached = Detached()
+    detached = BackgroundTasks()
     detached.start(failing_after(1.0), name="work")
     await detached.settled()
     with pytest.raises(TypeError, match="unexpected keyword"):
@@ -108,7 +108,7 @@ async def test_a_failure_from_before_is_raised_to_who_asks_later():
 
 
 async def test_a_detached_task_that_is_cancelled_has_not_failed(caplog):
-    detached = Detached()
+    detached = BackgroundTasks()
     task = detached.start(for_ever(), name="work")
     await asyncio.sleep(0)
     await detached.close()

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dra.kube.transport import Blocks
+from dra.kube.transport import FrameSplitter
 
 
 @pytest.mark.parametrize(
@@ -17,13 +17,13 @@ from dra.kube.transport import Blocks
     ],
 )
 def test_blocks_end_behind_a_newline(chunks, blocks):
-    cutter = Blocks()
+    cutter = FrameSplitter()
     assert [cutter.feed(chunk) for chunk in chunks] == blocks
 
 
 @given(st.lists(st.binary(max_size=5).map(lambda raw: raw.replace(b"x", b"\n"))))
 def test_however_the_network_cuts_no_byte_of_a_whole_frame_is_lost_or_moved(chunks):
-    cutter = Blocks()
+    cutter = FrameSplitter()
     blocks = [cutter.feed(chunk) for chunk in chunks]
     sent = b"".join(chunks)
     assert b"".join(blocks) == sent[: sent.rfind(b"\n") + 1]
@@ -31,7 +31,7 @@ def test_however_the_network_cuts_no_byte_of_a_whole_frame_is_lost_or_moved(chun
 
 
 def test_a_frame_may_be_longer_than_any_buffer():
-    cutter = Blocks()
+    cutter = FrameSplitter()
     for _ in range(200):
         assert cutter.feed(b"x" * 10_000) == b""
     assert len(cutter.feed(b"\n")) == 2_000_001

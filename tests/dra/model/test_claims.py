@@ -7,7 +7,7 @@ from dra.model.claims import (
     DeviceAllocationResult,
     DeviceRequestAllocationResult,
     ResourceClaim,
-    binding_failed,
+    has_binding_failure,
 )
 from tests.dra.engine.examples import allocation, claim
 
@@ -47,11 +47,11 @@ def failing(*results, reported):
     ],
 )
 def test_a_binding_fails_by_the_conditions_its_allocation_names(results, reported, failed):
-    assert binding_failed(failing(*results, reported=reported)) is failed
+    assert has_binding_failure(failing(*results, reported=reported)) is failed
 
 
 def test_an_unallocated_claim_has_no_binding_to_fail():
-    assert not binding_failed(claim(allocation=None))
+    assert not has_binding_failure(claim(allocation=None))
 
 
 def test_a_fresh_claim_decodes_though_it_has_neither_status_nor_finalizers():

@@ -10,8 +10,8 @@ from dra.model.nodes import (
     NodeSelectorRequirement,
     NodeSelectorTerm,
     NodeStatus,
-    matches,
-    named,
+    matches_node_selector,
+    selected_node_names,
 )
 
 LABELS = {"zone": "a", "cores": "64", "empty": ""}
@@ -30,7 +30,7 @@ def by_fields(*requirements):
 
 
 def reaches(*terms):
-    return matches(NodeSelector(node_selector_terms=list(terms)), name="n1", labels=LABELS)
+    return matches_node_selector(NodeSelector(node_selector_terms=list(terms)), name="n1", labels=LABELS)
 
 
 @pytest.mark.parametrize(
@@ -92,12 +92,12 @@ def test_a_node_is_reached_if_any_term_matches(terms, reached):
 
 
 def test_no_selector_means_every_node():
-    assert matches(None, name="n1", labels=None)
+    assert matches_node_selector(None, name="n1", labels=None)
 
 
 def test_a_node_without_labels_can_be_asked():
     selector = NodeSelector(node_selector_terms=[by_labels(requirement("zone", "Exists"))])
-    assert not matches(selector, name="n1", labels=None)
+    assert not matches_node_selector(selector, name="n1", labels=None)
 
 
 @pytest.mark.parametrize(
@@ -135,10 +135,13 @@ def requirements(key):
 )
 def test_nobody_else_than_those_named_satisfies_a_selector(terms, name):
     selector = NodeSelector(node_selector_terms=terms)
-    names = named(selector)
-    assert names is None or name in names or not matches(selector, name=name, labels={"zone": "a"})
+    names = selected_node_names(selector)
+    assert names is None or name in names or not matches_node_selector(selector, name=name, labels={"zone": "a"})
 
 
 def test_a_selector_by_name_needs_no_other_node():
     by_name = NodeSelectorRequirement(key="metadata.name", operator="In", values=["a", "b"])
-    assert named(NodeSelector(node_selector_terms=[NodeSelectorTerm(match_fields=[by_name])])) == {"a", "b"}
+    assert selected_node_names(NodeSelector(node_selector_terms=[NodeSelectorTerm(match_fields=[by_name])])) == {
+        "a",
+        "b",
+    }

@@ -1,7 +1,7 @@
 import msgspec
 import pytest
 
-from dra.model.pods import READY_TO_START, Pod, claim_names
+from dra.model.pods import POD_READY_TO_START_CONTAINERS, Pod, claim_names
 from tests.dra.engine.examples import pod
 
 
@@ -41,9 +41,9 @@ def test_a_pod_has_ended_when_the_kubelet_says_so(phase, terminal):
 
 def test_conditions_are_found_by_type():
     found = pod("a", unschedulable="no node", ready="12:00")
-    assert found.condition(READY_TO_START).last_transition_time == "12:00"
+    assert found.condition(POD_READY_TO_START_CONTAINERS).last_transition_time == "12:00"
     assert found.condition("Initialized") is None
-    assert pod("a").condition(READY_TO_START) is None
+    assert pod("a").condition(POD_READY_TO_START_CONTAINERS) is None
 
 
 def test_what_nobody_reads_is_skipped_and_null_is_nothing():

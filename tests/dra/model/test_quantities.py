@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dra.model.quantities import MalformedQuantityError, as_read, canonical, format_of, parse
+from dra.model.quantities import MalformedQuantityError, canonical, format_of, parse, reserialize
 
 BINARY = {"": 1, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "Pi": 2**50, "Ei": 2**60}
 DECIMAL = {"n": -9, "u": -6, "m": -3, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
@@ -120,4 +120,4 @@ def test_a_quantity_is_written_in_its_canonical_form(text, written):
     ],
 )
 def test_a_quantity_that_was_read_is_written_as_the_api_server_does(text, written):
-    assert as_read(text) == written
+    assert reserialize(text) == written

@@ -3,7 +3,7 @@ from datetime import UTC, datetime
 import msgspec
 import pytest
 
-from dra.model.slices import SliceOfTaints
+from dra.model.slices import ResourceSliceTaints
 from dra.model.taints import DeviceTaint, DeviceTaintRule, DeviceToleration
 
 SLICE = b"""{
@@ -19,7 +19,7 @@ SLICE = b"""{
 
 
 def test_of_a_slice_its_pool_and_the_devices_with_taints_are_kept():
-    found = msgspec.json.decode(SLICE, type=SliceOfTaints)
+    found = msgspec.json.decode(SLICE, type=ResourceSliceTaints)
     assert (found.spec.driver, found.spec.pool.name, found.spec.pool.generation) == ("gpu.example.com", "n1", 3)
     (device,) = found.spec.devices
     assert (device.name, [str(taint) for taint in device.taints]) == ("gpu-1", ["sick:NoExecute"])

@@ -6,7 +6,7 @@ import pytest
 
 from dra.api.configuration import LogFormat, Logging, LogLevel
 from dra.telemetry import logs
-from dra.telemetry.logs import flow
+from dra.telemetry.logs import reconcile_id
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def lines(capsys):
 
 def in_flow(name, write):
     def within():
-        flow.set(name)
+        reconcile_id.set(name)
         write()
 
     contextvars.copy_context().run(within)
@@ -37,13 +37,15 @@ def in_flow(name, write):
 
 def test_each_line_is_one_json_object(lines):
     written = lines()
-    logging.getLogger("controller.claims").warning("claim %s: “é”\nsecond line", "ml/train", extra={"reason": "Stuck"})
+    logging.getLogger("controller.claim_loop").warning(
+        "claim %s: “é”\nsecond line", "ml/train", extra={"reason": "Stuck"}
+    )
     (line,) = written()
     shown = json.loads(line)
     assert shown.pop("time").endswith("+00:00")
     assert shown == {
         "level": "warning",
-        "logger": "controller.claims",
+        "logger": "controller.claim_loop",
         "message": "claim ml/train: “é”\nsecond line",
         "reason": "Stuck",
     }

@@ -8,7 +8,7 @@ from dra.wire import generate
 
 
 def test_the_generated_files_are_those_of_the_proto_files():
-    assert generate.stale() == ()
+    assert generate.stale_files() == ()
 
 
 @pytest.fixture
@@ -51,12 +51,12 @@ def edit(path):
 )
 def test_drift_is_told_by_file(copy, change, sentences):
     change(copy / generate.FOLDER)
-    assert list(generate.stale(copy)) == sentences
+    assert list(generate.stale_files(copy)) == sentences
 
 
 def test_a_compiler_that_writes_something_else_is_not_trusted():
     with pytest.raises(ValueError, match=r"_descriptor_pool\.Default\(\) is not where it was"):
-        generate.ours("DESCRIPTOR = something_new()\n")
+        generate.with_own_pool("DESCRIPTOR = something_new()\n")
 
 
 def test_outside_of_a_checkout_nothing_is_written(monkeypatch, tmp_path):

@@ -3,7 +3,7 @@
 import pytest
 from google.protobuf.descriptor import FieldDescriptor
 
-from dra.wire import devicehealth, plugin, registration, serving
+from dra.wire import devicehealth, grpc_health, plugin, registration
 from dra.wire.messages import (
     POOL,
     devicehealth_v1_pb2,
@@ -98,8 +98,8 @@ DEVICE_MESSAGE = plugin.Device(
             b"\x0a\x1c" + HEALTH,
             id="NodeWatchResourcesResponse",
         ),
-        pytest.param(serving.HealthCheckRequest(service="s"), b"\x0a\x01s", id="HealthCheckRequest"),
-        pytest.param(serving.HealthCheckResponse(status="SERVICE_UNKNOWN"), b"\x08\x03", id="HealthCheckResponse"),
+        pytest.param(grpc_health.HealthCheckRequest(service="s"), b"\x0a\x01s", id="HealthCheckRequest"),
+        pytest.param(grpc_health.HealthCheckResponse(status="SERVICE_UNKNOWN"), b"\x08\x03", id="HealthCheckResponse"),
     ],
 )
 def test_a_message_is_these_bytes_and_these_bytes_are_the_message(message, written):

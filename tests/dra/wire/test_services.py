@@ -7,7 +7,7 @@ import grpc
 import pytest
 from grpc import aio
 
-from dra.wire import devicehealth, plugin, registration, serving
+from dra.wire import devicehealth, grpc_health, plugin, registration
 
 
 @pytest.fixture
@@ -19,7 +19,7 @@ async def served(tmp_path):
     registration.add_to_server(servicer, server)
     plugin.add_to_server(servicer, server)
     devicehealth.add_to_server(servicer, server)
-    serving.add_to_server(servicer, server)
+    grpc_health.add_to_server(servicer, server)
     mask = os.umask(0o177)
     try:
         server.add_insecure_port(f"unix:{path}")
@@ -42,7 +42,7 @@ class Servicer:
             type=registration.PLUGIN_TYPE,
             name="gpu.reserve.dra",
             endpoint="/plugins/dra.sock",
-            supported_versions=[*plugin.Version, *devicehealth.Version],
+            supported_versions=[*plugin.DraPluginVersion, *devicehealth.DraResourceHealthVersion],
         )
 
     async def notify_registration_status(self, request, context):
@@ -71,10 +71,10 @@ class Servicer:
             )
 
     async def check(self, _request, _context):
-        return serving.HealthCheckResponse(status=serving.HealthCheckResponse.SERVING)
+        return grpc_health.HealthCheckResponse(status=grpc_health.HealthCheckResponse.SERVING)
 
     async def watch(self, _request, _context):
-        yield serving.HealthCheckResponse(status=serving.HealthCheckResponse.SERVICE_UNKNOWN)
+        yield grpc_health.HealthCheckResponse(status=grpc_health.HealthCheckResponse.SERVICE_UNKNOWN)
 
 
 def test_the_socket_is_its_owners(served):
@@ -100,9 +100,9 @@ async def test_the_kubelet_says_what_it_made_of_it(channel):
     assert caught.value.code() is grpc.StatusCode.FAILED_PRECONDITION
 
 
-@pytest.mark.parametrize("version", list(plugin.Version))
+@pytest.mark.parametrize("version", list(plugin.DraPluginVersion))
 async def test_claims_are_prepared_and_given_back_in_every_version(channel, version):
-    client = plugin.PluginClient(channel, version=version)
+    client = plugin.DraPluginClient(channel, version=version)
     claims = [{"namespace": "ml", "uid": "u1", "name": "good"}, {"namespace": "ml", "uid": "u2", "name": "bad"}]
     prepared = await client.node_prepare_resources(plugin.NodePrepareResourcesRequest(claims=claims), timeout=5)
     assert [device.device_name for device in prepared.claims["u1"].devices] == ["gpu-0"]
@@ -111,28 +111,28 @@ async def test_claims_are_prepared_and_given_back_in_every_version(channel, vers
     assert {uid: entry.error for uid, entry in given.claims.items()} == {"u1": "", "u2": ""}
 
 
-@pytest.mark.parametrize("version", list(devicehealth.Version))
+@pytest.mark.parametrize("version", list(devicehealth.DraResourceHealthVersion))
 async def test_health_is_a_stream_in_every_version(channel, version):
-    client = devicehealth.HealthClient(channel, version=version)
+    client = devicehealth.DraResourceHealthClient(channel, version=version)
     stream = client.node_watch_resources(devicehealth.NodeWatchResourcesRequest(), timeout=5)
     assert [answer.devices[0].health async for answer in stream] == [1, 2]
 
 
 async def test_probes_are_answered(channel):
-    client = serving.HealthClient(channel)
-    answer = await client.check(serving.HealthCheckRequest(), timeout=5)
-    assert answer.status == serving.HealthCheckResponse.SERVING
-    stream = client.watch(serving.HealthCheckRequest(service="other"), timeout=5)
-    assert [answer.status async for answer in stream] == [serving.HealthCheckResponse.SERVICE_UNKNOWN]
+    client = grpc_health.HealthClient(channel)
+    answer = await client.check(grpc_health.HealthCheckRequest(), timeout=5)
+    assert answer.status == grpc_health.HealthCheckResponse.SERVING
+    stream = client.watch(grpc_health.HealthCheckRequest(service="other"), timeout=5)
+    assert [answer.status async for answer in stream] == [grpc_health.HealthCheckResponse.SERVICE_UNKNOWN]
 
 
 async def test_a_version_that_is_not_served_is_unimplemented(tmp_path):
     server = aio.server()
-    plugin.add_to_server(Servicer(), server, versions=[plugin.Version.V1])
+    plugin.add_to_server(Servicer(), server, versions=[plugin.DraPluginVersion.V1])
     server.add_insecure_port(f"unix:{tmp_path}/v1.sock")
     await server.start()
     async with aio.insecure_channel(f"unix:{tmp_path}/v1.sock") as channel:
-        client = plugin.PluginClient(channel, version=plugin.Version.V1BETA1)
+        client = plugin.DraPluginClient(channel, version=plugin.DraPluginVersion.V1BETA1)
         with pytest.raises(aio.AioRpcError) as caught:
             await client.node_prepare_resources(plugin.NodePrepareResourcesRequest(), timeout=5)
     await server.stop(None)

@@ -1,53 +1,53 @@
 import pytest
 
 from dra.engine.cpus.cpusets import parse
-from kubeletplugin.cgroups.hierarchy import NoHierarchyError, find
-from kubeletplugin.cgroups.narrowing import Version
+from kubeletplugin.cgroups.cpuset_plan import CgroupVersion
+from kubeletplugin.cgroups.hierarchy import CgroupsNotFoundError, find_hierarchy
 from tests.kubeletplugin.cgroups.trees import folders
 
-VERSIONS = [pytest.param(version, id=version.name) for version in Version]
+VERSIONS = [pytest.param(version, id=version.name) for version in CgroupVersion]
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("pods", ["kubepods", "kubepods.slice", "kubelet/kubepods", "a.slice/a-kubepods.slice"])
 def test_the_cgroup_of_all_pods_is_found(tmp_path, version, pods):
     root = folders(tmp_path, {pods: "0-7", "system.slice": ""}, version=version)
-    hierarchy = find(root)
+    hierarchy = find_hierarchy(root)
     assert hierarchy.version is version
     assert hierarchy.pods.match(f"*/{pods}")
 
 
 def test_without_a_kubelet_the_refusal_says_what_to_look_at(tmp_path):
-    with pytest.raises(NoHierarchyError, match="has the kubelet started"):
-        find(folders(tmp_path, {}, version=Version.V2))
+    with pytest.raises(CgroupsNotFoundError, match="has the kubelet started"):
+        find_hierarchy(folders(tmp_path, {}, version=CgroupVersion.V2))
 
 
 def test_several_kubelets_need_a_choice(tmp_path):
-    root = folders(tmp_path, {"a/kubepods": "0-7", "b/kubepods": "0-7"}, version=Version.V1)
-    with pytest.raises(NoHierarchyError, match=r"a/kubepods, b/kubepods.*--kubepods-cgroup"):
-        find(root)
-    assert find(root, pods="/b/kubepods").pods == root / "cpuset/b/kubepods"
-    with pytest.raises(NoHierarchyError, match="no cpuset"):
-        find(root, pods="c/kubepods")
+    root = folders(tmp_path, {"a/kubepods": "0-7", "b/kubepods": "0-7"}, version=CgroupVersion.V1)
+    with pytest.raises(CgroupsNotFoundError, match=r"a/kubepods, b/kubepods.*--kubepods-cgroup"):
+        find_hierarchy(root)
+    assert find_hierarchy(root, pods="/b/kubepods").pods == root / "cpuset/b/kubepods"
+    with pytest.raises(CgroupsNotFoundError, match="no cpuset"):
+        find_hierarchy(root, pods="c/kubepods")
 
 
 def test_a_machine_without_cpusets_is_refused(tmp_path):
-    with pytest.raises(NoHierarchyError, match="neither v1 nor v2"):
-        find(tmp_path)
+    with pytest.raises(CgroupsNotFoundError, match="neither v1 nor v2"):
+        find_hierarchy(tmp_path)
 
 
 def test_a_hybrid_machine_has_its_cpusets_in_v1(tmp_path):
-    folders(tmp_path, {"kubepods": "0-7"}, version=Version.V1)
+    folders(tmp_path, {"kubepods": "0-7"}, version=CgroupVersion.V1)
     (tmp_path / "unified").mkdir()
     (tmp_path / "unified/cgroup.controllers").write_text("memory\n")
-    assert find(tmp_path).version is Version.V1
+    assert find_hierarchy(tmp_path).version is CgroupVersion.V1
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_all_cgroups_are_read_parents_first_each_folder_told_before(tmp_path, version):
     told = []
     root = folders(tmp_path, {"kubepods": "0-7", "kubepods/pod1": "0-3", "kubepods/pod1/c": "2"}, version=version)
-    hierarchy = find(root)
+    hierarchy = find_hierarchy(root)
     found = hierarchy.read(told.append)
     assert [(each.path, str(each.cpus)) for each in found] == [
         ((), "0-7"),
@@ -58,12 +58,12 @@ def test_all_cgroups_are_read_parents_first_each_folder_told_before(tmp_path, ve
 
 
 def test_in_v2_all_pods_have_what_is_effective(tmp_path):
-    hierarchy = find(folders(tmp_path, {"kubepods": ""}, version=Version.V2, cpus="0-5"))
+    hierarchy = find_hierarchy(folders(tmp_path, {"kubepods": ""}, version=CgroupVersion.V2, cpus="0-5"))
     assert hierarchy.read()[0].cpus == parse("0-5")
 
 
 def test_what_is_written_is_read_and_what_is_gone_is_no_error(tmp_path):
-    hierarchy = find(folders(tmp_path, {"kubepods": "0-7", "kubepods/pod1": "0-7"}, version=Version.V1))
+    hierarchy = find_hierarchy(folders(tmp_path, {"kubepods": "0-7", "kubepods/pod1": "0-7"}, version=CgroupVersion.V1))
     assert hierarchy.write(("pod1",), parse("1,4-5"))
     assert hierarchy.own(("pod1",)) == parse("1,4-5")
     assert not hierarchy.write(("pod2",), parse("1"))
@@ -71,7 +71,7 @@ def test_what_is_written_is_read_and_what_is_gone_is_no_error(tmp_path):
 
 
 def test_what_the_kernel_never_writes_is_refused(tmp_path):
-    hierarchy = find(folders(tmp_path, {"kubepods": "0-7"}, version=Version.V1))
+    hierarchy = find_hierarchy(folders(tmp_path, {"kubepods": "0-7"}, version=CgroupVersion.V1))
     (hierarchy.pods / "cpuset.cpus").write_text("all of them")
-    with pytest.raises(NoHierarchyError, match="all of them"):
+    with pytest.raises(CgroupsNotFoundError, match="all of them"):
         hierarchy.read()

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path as FilePath
 
 from dra.engine.cpus.cpusets import CpuSet, parse
-from kubeletplugin.cgroups.narrowing import Cgroup, Version
+from kubeletplugin.cgroups.cpuset_plan import Cgroup, CgroupVersion
 
 
 def path(text):
@@ -35,19 +35,19 @@ class V1Kernel:
         self.cpus[at] = cpus
 
 
-def folders(root: FilePath, cgroups: Mapping[str, str], *, version: Version, cpus: str = "0-7") -> FilePath:
+def folders(root: FilePath, cgroups: Mapping[str, str], *, version: CgroupVersion, cpus: str = "0-7") -> FilePath:
     """Make folders that look like cgroups; return the mount."""
-    top = root if version is Version.V2 else root / "cpuset"
+    top = root if version is CgroupVersion.V2 else root / "cpuset"
     top.mkdir(parents=True, exist_ok=True)
-    if version is Version.V2:
+    if version is CgroupVersion.V2:
         (top / "cgroup.controllers").write_text("cpu cpuset memory\n")
     for name, own in {"": cpus, **cgroups}.items():
         make(top / name, own, version=version, effective=own or cpus)
     return root
 
 
-def make(folder: FilePath, own: str, *, version: Version, effective: str) -> None:
+def make(folder: FilePath, own: str, *, version: CgroupVersion, effective: str) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "cpuset.cpus").write_text(f"{own}\n")
-    name = "cpuset.cpus.effective" if version is Version.V2 else "cpuset.effective_cpus"
+    name = "cpuset.cpus.effective" if version is CgroupVersion.V2 else "cpuset.effective_cpus"
     (folder / name).write_text(f"{effective}\n")

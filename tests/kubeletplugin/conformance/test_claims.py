@@ -40,7 +40,7 @@ async def test_a_claim_is_prepared_and_its_devices_are_named_with_unique_cdi_ids
         assert node.cdi_files() == []
 
 
-@pytest.mark.parametrize("version", list(plugin.Version))
+@pytest.mark.parametrize("version", list(plugin.DraPluginVersion))
 async def test_both_versions_of_the_service_do_the_same(node, version):
     claim = await node.claim("train", "gpu-0")
     async with node.registered() as kubelet:
@@ -221,7 +221,7 @@ async def test_an_unprepare_needs_neither_the_claim_nor_an_api_server(node):
 async def test_bytes_that_are_no_message_fail_their_call_alone(node):
     claim = await node.claim("train", "gpu-0")
     async with node.registered() as kubelet:
-        call = kubelet.channel.unary_unary(f"/{plugin.SERVICES[plugin.Version.V1]}/NodePrepareResources")
+        call = kubelet.channel.unary_unary(f"/{plugin.SERVICES[plugin.DraPluginVersion.V1]}/NodePrepareResources")
         with pytest.raises(grpc.RpcError):
             await call(b"\xff\xff\xff no message", timeout=5)
         assert (await kubelet.prepare(claim))[uid(claim)]

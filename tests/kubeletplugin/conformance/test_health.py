@@ -6,7 +6,7 @@ import time
 import grpc
 import pytest
 
-from dra.wire import devicehealth, serving
+from dra.wire import devicehealth, grpc_health
 from dra.wire.devicehealth import HealthStatus
 from kubeletplugin import health
 from tests.kubeletplugin.driver import SmallDriver
@@ -17,7 +17,7 @@ def told(message):
     return {each.device.device_name: (each.health, each.message) for each in message.devices}
 
 
-@pytest.mark.parametrize("version", list(devicehealth.Version))
+@pytest.mark.parametrize("version", list(devicehealth.DraResourceHealthVersion))
 async def test_all_devices_are_told_at_once(node, version):
     async with node.registered() as kubelet:
         first = await kubelet.health(version=version).read()
@@ -47,7 +47,7 @@ async def test_what_is_told_is_told_again_before_it_is_forgotten(node, monkeypat
         stream = kubelet.health()
         first, second = [await asyncio.wait_for(stream.read(), 2) for _ in range(2)]
     assert told(first) == told(second)
-    assert health.SAID_AGAIN < health.FORGOTTEN_AFTER / 2
+    assert health.HEALTH_REPORT_INTERVAL < health.HEALTH_CHECK_TIMEOUT / 2
 
 
 async def test_a_driver_that_does_not_know_says_nothing(node, monkeypatch):
@@ -70,17 +70,17 @@ async def test_a_stream_does_not_hold_up_the_end(node):
 
 async def test_probes_are_told_how_it_is(node):
     async with node.registered() as kubelet:
-        client = serving.HealthClient(kubelet.channel)
+        client = grpc_health.HealthClient(kubelet.channel)
         for service in ("", "k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin", "v1.DRAResourceHealth"):
-            answer = await client.check(serving.HealthCheckRequest(service=service))
-            assert answer.status == serving.HealthCheckResponse.SERVING
+            answer = await client.check(grpc_health.HealthCheckRequest(service=service))
+            assert answer.status == grpc_health.HealthCheckResponse.SERVING
         with pytest.raises(grpc.RpcError) as refused:
-            await client.check(serving.HealthCheckRequest(service="dance"))
+            await client.check(grpc_health.HealthCheckRequest(service="dance"))
         assert refused.value.code() == grpc.StatusCode.NOT_FOUND
-        stream = client.watch(serving.HealthCheckRequest(service="dance"))
-        assert (await stream.read()).status == serving.HealthCheckResponse.SERVICE_UNKNOWN
-        stream = client.watch(serving.HealthCheckRequest())
-        assert (await stream.read()).status == serving.HealthCheckResponse.SERVING
+        stream = client.watch(grpc_health.HealthCheckRequest(service="dance"))
+        assert (await stream.read()).status == grpc_health.HealthCheckResponse.SERVICE_UNKNOWN
+        stream = client.watch(grpc_health.HealthCheckRequest())
+        assert (await stream.read()).status == grpc_health.HealthCheckResponse.SERVING
 
 
 async def test_who_cannot_read_the_checkpoint_is_not_well(node):
@@ -88,7 +88,7 @@ async def test_who_cannot_read_the_checkpoint_is_not_well(node):
         pass
     node.checkpoint().write_bytes(b"{")
     async with node.registered() as kubelet:
-        client = serving.HealthClient(kubelet.channel)
-        answer = await client.check(serving.HealthCheckRequest())
-        assert answer.status == serving.HealthCheckResponse.NOT_SERVING
+        client = grpc_health.HealthClient(kubelet.channel)
+        answer = await client.check(grpc_health.HealthCheckRequest())
+        assert answer.status == grpc_health.HealthCheckResponse.NOT_SERVING
         await until(kubelet.application.troubles, saying="troubles")

@@ -6,10 +6,10 @@ from types import SimpleNamespace
 import msgspec
 import pytest
 
-from kubeletplugin.inventory.gpus import Fault, Gpu
-from kubeletplugin.inventory.nvml import NvmlGpus, NvmlUnavailableError, library
-from kubeletplugin.inventory.nvml_events import Came
-from kubeletplugin.inventory.pci import address
+from kubeletplugin.inventory.gpus import Gpu, GpuFault
+from kubeletplugin.inventory.nvml import NvmlGpuInventory, NvmlUnavailableError, load_nvml
+from kubeletplugin.inventory.nvml_events import WaitOutcome
+from kubeletplugin.inventory.pci import normalize_pci_address
 from tests.kubeletplugin.inventory import pynvml
 from tests.kubeletplugin.inventory.pynvml import GPU_IS_LOST, H100, NOT_SUPPORTED, T4, Nvml, NVMLError, device
 from tests.kubeletplugin.inventory.test_sysfs_gpus import pci_device
@@ -31,7 +31,7 @@ FIELDS = {
 
 
 def inventory(nvml, tmp_path, **options):
-    return NvmlGpus(lambda: nvml, sysfs=tmp_path / "sys", every=0.001, **options)
+    return NvmlGpuInventory(lambda: nvml, sysfs=tmp_path / "sys", every=0.001, **options)
 
 
 @pytest.fixture
@@ -108,7 +108,7 @@ def test_a_gpu_without_uuid_or_minor_is_left_out(nvml, gpus, function):
 def test_a_gpu_that_is_lost_keeps_its_number_and_has_a_fault(nvml, gpus, function):
     before = gpus.read()
     nvml.devices[0][function] = NVMLError(GPU_IS_LOST)
-    lost = Fault(reason="gpu-lost", message="error 15")
+    lost = GpuFault(reason="gpu-lost", message="error 15")
     assert gpus.read() == (msgspec.structs.replace(before[0], faults=(lost,)), before[1])
     nvml.devices[0][function] = device(0)[function]
     assert gpus.read() == before
@@ -174,16 +174,16 @@ def event(handle, kind=XID, data=79):
 @pytest.mark.parametrize(
     ("kind", "data", "faults"),
     [
-        pytest.param(XID, 79, [Fault(reason="xid", value="79", message="XID 79")], id="xid"),
+        pytest.param(XID, 79, [GpuFault(reason="xid", value="79", message="XID 79")], id="xid"),
         pytest.param(XID, 31, [], id="the-applications-fault"),
-        pytest.param(DOUBLE_BIT, 1, [Fault(reason="ecc", message="an uncorrectable memory error")], id="memory"),
+        pytest.param(DOUBLE_BIT, 1, [GpuFault(reason="ecc", message="an uncorrectable memory error")], id="memory"),
         pytest.param(CLOCK, 1, [], id="no-failure"),
     ],
 )
 def test_a_failure_is_a_fault_of_that_gpu(nvml, gpus, kind, data, faults):
     gpus.read()
     nvml.events = [event(nvml.devices[1], kind, data)] * 2
-    assert gpus._events.wait(1) is gpus._events.wait(1) is Came.EVENT
+    assert gpus._events.wait(1) is gpus._events.wait(1) is WaitOutcome.EVENT
     assert [list(each.faults) for each in gpus.read()] == [[], faults]
 
 
@@ -215,9 +215,9 @@ def test_a_failure_is_not_forgotten_when_the_driver_comes_back(nvml, gpus):
 @pytest.mark.parametrize(
     ("events", "came"),
     [
-        pytest.param([], Came.NOTHING, id="nothing"),
-        pytest.param([GPU_IS_LOST], Came.UNKNOWN, id="lost"),
-        pytest.param([pynvml.UNKNOWN], Came.UNKNOWN, id="unknown"),
+        pytest.param([], WaitOutcome.NOTHING, id="nothing"),
+        pytest.param([GPU_IS_LOST], WaitOutcome.UNKNOWN, id="lost"),
+        pytest.param([pynvml.UNKNOWN], WaitOutcome.UNKNOWN, id="unknown"),
     ],
 )
 def test_waiting_ends(nvml, gpus, events, came):
@@ -257,11 +257,11 @@ async def test_gpus_without_events_are_looked_at(nvml, tmp_path):
 
 def test_a_binding_that_cannot_be_loaded_is_told(tmp_path):
     with pytest.raises(NvmlUnavailableError, match="NVML cannot be loaded"):
-        library(tmp_path / "libnvidia-ml.so.1")
+        load_nvml(tmp_path / "libnvidia-ml.so.1")
 
 
 def test_the_binding_has_what_is_asked_of_it():
-    real = library()
+    real = load_nvml()
     asked = set(FIELDS) | ESSENTIAL | {name for name in vars(Nvml) if name.startswith("nvml")}
     assert {name for name in asked if not hasattr(real, name)} == set()
     codes = (real.NVML_ERROR_TIMEOUT, real.NVML_ERROR_GPU_IS_LOST, real.NVML_INIT_FLAG_NO_GPUS)
@@ -281,4 +281,4 @@ def test_the_binding_has_what_is_asked_of_it():
     ],
 )
 def test_addresses_are_as_in_sysfs(text, found):
-    assert address(text) == found
+    assert normalize_pci_address(text) == found

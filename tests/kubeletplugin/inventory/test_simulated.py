@@ -10,9 +10,9 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kubeletplugin.inventory.gpus import Fault
-from kubeletplugin.inventory.node_file import NodeInventory, load
-from kubeletplugin.inventory.simulated import MalformedInventoryError, SimulatedGpus, gpus
+from kubeletplugin.inventory.gpus import GpuFault
+from kubeletplugin.inventory.node_file import NodeInventory, parse_node_inventory
+from kubeletplugin.inventory.simulated import MalformedInventoryError, SimulatedGpuInventory, simulated_gpus
 
 EXAMPLES = Path(__file__).parents[3] / "examples" / "gpus"
 PRODUCT = {"productName": "NVIDIA T4", "memory": "15Gi"}
@@ -28,7 +28,7 @@ def group(**fields):
 
 
 def read(*groups, node="n1", **fields):
-    return gpus(load(yaml.safe_dump(document(*groups, **fields))), node=node)
+    return simulated_gpus(parse_node_inventory(yaml.safe_dump(document(*groups, **fields))), node=node)
 
 
 def test_minors_are_counted_through_all_groups():
@@ -65,7 +65,7 @@ def test_faults_belong_to_one_gpu():
     xid = {"minor": 1, "reason": "xid", "value": "79", "message": "off the bus"}
     found = read(group(count=2), unhealthy=[xid, {"minor": 1}])
     assert found[0].faults == ()
-    assert found[1].faults == (Fault(reason="xid", value="79", message="off the bus"), Fault(reason="unhealthy"))
+    assert found[1].faults == (GpuFault(reason="xid", value="79", message="off the bus"), GpuFault(reason="unhealthy"))
 
 
 def test_attributes_of_a_group_come_over_those_of_its_product():
@@ -136,13 +136,13 @@ def test_what_cannot_be_a_node_is_refused_with_the_path(tmp_path, text, said):
     path = tmp_path / "node.yaml"
     path.write_text(text if isinstance(text, str) else yaml.safe_dump(text))
     with pytest.raises(MalformedInventoryError) as caught:
-        SimulatedGpus(path, node="n1")
+        SimulatedGpuInventory(path, node="n1")
     assert str(caught.value).startswith(f"inventory {path}: {said}")
 
 
 def test_a_file_that_is_not_there_is_said(tmp_path):
     with pytest.raises(FileNotFoundError):
-        SimulatedGpus(tmp_path / "none.yaml", node="n1")
+        SimulatedGpuInventory(tmp_path / "none.yaml", node="n1")
 
 
 @pytest.mark.parametrize(
@@ -154,7 +154,7 @@ def test_a_file_that_is_not_there_is_said(tmp_path):
     ],
 )
 def test_the_examples_are_nodes(name, count, sockets):
-    found = SimulatedGpus(EXAMPLES / name, node="n1").read()
+    found = SimulatedGpuInventory(EXAMPLES / name, node="n1").read()
     assert len(found) == count
     assert {each.numa_node for each in found} == sockets
 
@@ -169,7 +169,7 @@ def write(path, content):
 def test_a_changed_file_is_followed(tmp_path):
     path = tmp_path / "node.yaml"
     write(path, document(group(count=2)))
-    inventory = SimulatedGpus(path, node="n1")
+    inventory = SimulatedGpuInventory(path, node="n1")
     write(path, document(group(count=2), unhealthy=[{"minor": 0}]))
     assert [bool(each.faults) for each in inventory.read()] == [True, False]
 
@@ -185,7 +185,7 @@ def test_a_changed_file_is_followed(tmp_path):
 def test_a_file_that_goes_bad_changes_nothing_and_is_told_once(tmp_path, caplog, damage):
     path = tmp_path / "node.yaml"
     write(path, document(group(count=2)))
-    inventory = SimulatedGpus(path, node="n1")
+    inventory = SimulatedGpuInventory(path, node="n1")
     before = inventory.read()
     damage(path)
     with caplog.at_level(logging.WARNING):
@@ -198,7 +198,7 @@ def test_a_file_that_goes_bad_changes_nothing_and_is_told_once(tmp_path, caplog,
 async def test_changes_are_told_and_nothing_else(tmp_path):
     path = tmp_path / "node.yaml"
     write(path, document(group(count=2)))
-    inventory = SimulatedGpus(path, node="n1", every=0.001)
+    inventory = SimulatedGpuInventory(path, node="n1", every=0.001)
     changes = inventory.changes(inventory.read())
     told = asyncio.ensure_future(anext(changes))
     await asyncio.sleep(0)
@@ -260,16 +260,16 @@ def nodes(draw):
 
 @given(nodes())
 def test_any_shape_of_node_comes_back_from_its_file(node):
-    first = load(yaml.safe_dump(node))
-    again = load(yaml.safe_dump(first.model_dump(mode="json", by_alias=True)))
+    first = parse_node_inventory(yaml.safe_dump(node))
+    again = parse_node_inventory(yaml.safe_dump(first.model_dump(mode="json", by_alias=True)))
     assert again == first
-    assert gpus(again, node="n1") == gpus(first, node="n1")
+    assert simulated_gpus(again, node="n1") == simulated_gpus(first, node="n1")
 
 
 @given(nodes())
 def test_every_gpu_that_is_not_missing_is_there_once(node):
     inventory = NodeInventory.model_validate(node)
-    found = gpus(inventory, node="n1")
+    found = simulated_gpus(inventory, node="n1")
     count = sum(each.get("count", 1) for each in node["gpus"])
     assert [each.minor for each in found] == sorted(set(range(count)) - set(node["missing"]))
     assert len({each.uuid for each in found}) == len({each.pci_bus_id for each in found}) == len(found)

@@ -20,7 +20,7 @@ def test_a_machine_is_read_as_what_it_is(name, tmp_path):
     machine = machines.load(name)
     expected = machine["expect"]
 
-    reading = sysfs_cpus.read(machines.build(machine, tmp_path))
+    reading = sysfs_cpus.read_topology(machines.build(machine, tmp_path))
 
     topology = reading.topology
     assert shown(topology.sockets) == expected["sockets"]
@@ -42,20 +42,20 @@ def test_a_machine_is_read_as_what_it_is(name, tmp_path):
 
 @pytest.mark.parametrize("name", machines.names())
 def test_what_was_read_can_be_read_again_elsewhere(name, tmp_path):
-    reading = sysfs_cpus.read(machines.build(machines.load(name), tmp_path / "there"))
-    assert sysfs_cpus.read(machines.write(reading.files, tmp_path / "here")) == reading
+    reading = sysfs_cpus.read_topology(machines.build(machines.load(name), tmp_path / "there"))
+    assert sysfs_cpus.read_topology(machines.write(reading.files, tmp_path / "here")) == reading
 
 
 def test_the_recorded_machine_is_read(tmp_path):
     recorded = yaml.safe_load(Path(__file__).with_name("recorded").joinpath("epyc-vm-2-cpus.yaml").read_text())
-    reading = sysfs_cpus.read(machines.write(recorded["files"], tmp_path))
+    reading = sysfs_cpus.read_topology(machines.write(recorded["files"], tmp_path))
     assert shown(reading.topology.cores) == {0: "0", 1: "1"}
     assert shown(reading.topology.l3s) == shown(reading.topology.sockets) == shown(reading.topology.nodes) == {0: "0-1"}
     assert reading.assumptions == ()
 
 
 def test_this_very_machine_is_read():
-    reading = sysfs_cpus.read()
+    reading = sysfs_cpus.read_topology()
     told = Path("/sys/devices/system/cpu/online")
     if told.exists():
         assert reading.topology.online == parse(told.read_text())
@@ -75,7 +75,7 @@ def test_what_cannot_be_understood_is_refused_with_the_file(path, text, problem,
     root = machines.build(machines.load("desktop"), tmp_path)
     (root / path).write_text(text)
     with pytest.raises(UnreadableTopologyError) as refused:
-        sysfs_cpus.read(root)
+        sysfs_cpus.read_topology(root)
     assert str(refused.value).startswith(f"{root / path}: ")
     assert problem in str(refused.value)
 
@@ -84,7 +84,7 @@ def test_what_is_no_text_is_refused_with_the_file(tmp_path):
     root = machines.build(machines.load("desktop"), tmp_path)
     (root / "sys/devices/system/cpu/isolated").write_bytes(b"\xff\xfe")
     with pytest.raises(UnreadableTopologyError, match="cpu/isolated"):
-        sysfs_cpus.read(root)
+        sysfs_cpus.read_topology(root)
 
 
 @pytest.mark.parametrize("path", ["sys/devices/system/node", "sys/devices/system/cpu/isolated"])
@@ -100,14 +100,14 @@ def test_what_may_not_be_read_is_refused_with_its_path(path, tmp_path, monkeypat
 
         monkeypatch.setattr(Path, method, denied)
     with pytest.raises(UnreadableTopologyError, match=f"^{root / path}: .*Permission denied"):
-        sysfs_cpus.read(root)
+        sysfs_cpus.read_topology(root)
 
 
 def test_nothing_at_all_is_refused(tmp_path):
     with pytest.raises(
         UnreadableTopologyError, match=r"tells of no CPU, and .*cpuinfo neither; is sysfs mounted there"
     ):
-        sysfs_cpus.read(tmp_path)
+        sysfs_cpus.read_topology(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -128,11 +128,11 @@ def test_nothing_at_all_is_refused(tmp_path):
     ],
 )
 def test_what_is_missing_is_assumed_aloud(machine, assumed, tmp_path):
-    reading = sysfs_cpus.read(machines.build(machines.load("desktop") | machine, tmp_path))
+    reading = sysfs_cpus.read_topology(machines.build(machines.load("desktop") | machine, tmp_path))
     assert [line for line in reading.assumptions if line.startswith(assumed)]
 
 
 def test_older_kernels_name_siblings_otherwise(tmp_path):
     files = machines.files_of(machines.load("desktop"))
     old = {path.replace("core_cpus_list", "thread_siblings_list"): text for path, text in files.items()}
-    assert shown(sysfs_cpus.read(machines.write(old, tmp_path)).topology.cores)[0] == "0,4"
+    assert shown(sysfs_cpus.read_topology(machines.write(old, tmp_path)).topology.cores)[0] == "0,4"

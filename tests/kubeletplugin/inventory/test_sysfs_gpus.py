@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from kubeletplugin.inventory.gpus import Gpu
-from kubeletplugin.inventory.sysfs_gpus import SysfsGpus
+from kubeletplugin.inventory.sysfs_gpus import SysfsGpuInventory
 
 INFORMATION = """\
 Model: \t\t NVIDIA L4
@@ -51,7 +51,7 @@ def node(tmp_path):
 
 
 def inventory(node):
-    return SysfsGpus(sysfs=node / "sys", proc=node / "proc", every=0.001)
+    return SysfsGpuInventory(sysfs=node / "sys", proc=node / "proc", every=0.001)
 
 
 def test_a_gpu_is_what_the_kernel_tells_of_it(node):

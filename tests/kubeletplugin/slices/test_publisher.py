@@ -7,11 +7,11 @@ import pytest
 from dra.kube.transport import Response
 from dra.model.slices import Device
 from dra.model.taints import DeviceTaint
-from kubeletplugin.changes import Changes
-from kubeletplugin.slices.publisher import FOREIGN_CHANGE_DELAY, Publisher
+from kubeletplugin.change_broadcaster import ChangeBroadcaster
+from kubeletplugin.slices.publisher import FOREIGN_CHANGE_DELAY, ResourceSlicePublisher
 from tests.dra.kube.virtual import seeded
-from tests.dra.local.components import Plane, running
 from tests.kubeletplugin.driver import SmallDriver, device
+from tests.localplane.components import Plane, running
 
 VIRTUAL_TIME = True
 
@@ -59,11 +59,11 @@ class Scene:
         self.user = self.plane.user
         self.front = self.plane.server = Refusing(self.plane.server)
         self.driver = SmallDriver(*devices)
-        self.changes = Changes(self.driver)
+        self.changes = ChangeBroadcaster(self.driver)
         self.publisher = self.another()
 
     def another(self, *, node="n1"):
-        return Publisher(
+        return ResourceSlicePublisher(
             self.plane.client(), self.driver, node=node, changes=self.changes, clock=self.plane.clock, random=seeded(1)
         )
 

@@ -3,7 +3,7 @@
 Uids become roles ("pod web no. 2"), random parts of names become numbers in the order of creation, times go. Of pods,
 what the controllers under test may touch is left: the status, and who wrote the part of it that names generated claims;
 our annotation that makes a kubelet look again is not. Of events, stock's only reason is left: ours has more to say, by
-design (dra/engine/reasons.py).
+design (dra/engine/claims/reasons.py).
 """
 
 from __future__ import annotations

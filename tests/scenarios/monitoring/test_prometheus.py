@@ -16,7 +16,7 @@ import pytest
 from deploy.monitoring.alerts import ALERTS
 from deploy.monitoring.dashboard import PANELS
 from dra.cli.reference.metrics import LABELS, families
-from dra.engine.reasons import Code
+from dra.engine.claims.reasons import Code
 from tests.cluster.ports import LOOPBACK
 from tests.cluster.waiting import until
 from tests.scenarios.monitoring import work

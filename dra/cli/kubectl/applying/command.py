@@ -17,7 +17,7 @@ from dra.cli.kubectl.output import Format, say
 from dra.cli.kubectl.reading.source import Source
 from dra.kube.errors import ApiError, Conflict, NotFound
 from dra.kube.resources import InvalidNameError, Resource, group_path
-from dra.model.meta import DynamicObject, Struct
+from dra.model.meta import Struct, UnstructuredObject
 
 Json = dict[str, Any]
 
@@ -179,7 +179,7 @@ async def _sent(connection: Connection, resource: Resource, content: Json, order
         resource,
         (namespace, str(meta["name"])),
         content,
-        model=DynamicObject,
+        model=UnstructuredObject,
         manager=order.manager,
         force=order.force,
         dry_run=order.dry is Dry.SERVER,

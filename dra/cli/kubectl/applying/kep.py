@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from dra.model.meta import Uid
 from dra.model.references import ConsumerReference, MalformedReferenceError
-from dra.model.workloads import RESERVED_FOR, RESERVED_FOR_UID
+from dra.model.workload_reservations import RESERVED_FOR, RESERVED_FOR_UID
 
 Json = dict[str, Any]
 

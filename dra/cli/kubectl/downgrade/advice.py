@@ -3,13 +3,13 @@
 import shlex
 from typing import Final
 
-from dra.api.rights import LEASE, NAMESPACE
-from dra.engine.claims.downgrade import Assessment, Standing
-from dra.engine.remedies import Paste, Remedy, Weigh
+from dra.api.rbac import LEASE_NAME, NAMESPACE
+from dra.engine.claims.downgrade import DowngradeAssessment, DowngradeState
+from dra.engine.messages.remedies import Remedy, SafeCommand, WeighedChoice
 from dra.model.meta import Key
 from dra.model.references import GroupResource
 
-_OPTIONS: Final = {"lease_namespace": NAMESPACE, "lease_name": LEASE}
+_OPTIONS: Final = {"lease_namespace": NAMESPACE, "lease_name": LEASE_NAME}
 """Options that name the controllers' lease → what they are by default."""
 
 
@@ -22,19 +22,19 @@ def options(*, namespace: str | None, lease: Key) -> str:
     return "".join(f" {shlex.quote(each)}" for each in given)
 
 
-def apply(given: str = "") -> Paste:
+def apply(given: str = "") -> SafeCommand:
     """Return the command that does what can be done; `given` are the options of the question."""
-    return Paste(f"kubectl dra downgrade --apply{given}")
+    return SafeCommand(f"kubectl dra downgrade --apply{given}")
 
 
-def purge(given: str = "") -> Paste:
+def purge(given: str = "") -> SafeCommand:
     """Return the command that leaves nothing behind."""
-    return Paste(f"kubectl dra downgrade --apply --purge{given}")
+    return SafeCommand(f"kubectl dra downgrade --apply --purge{given}")
 
 
-def adopt(lease: Key) -> Paste:
+def adopt(lease: Key) -> SafeCommand:
     """Return the command that lets the controllers of a lease act again."""
-    return Paste(f"kubectl dra adopt{options(namespace=None, lease=lease)}")
+    return SafeCommand(f"kubectl dra adopt{options(namespace=None, lease=lease)}")
 
 
 _SCALED: Final = frozenset(
@@ -47,22 +47,22 @@ _SCALED: Final = frozenset(
 _JOBS: Final = GroupResource(resource="jobs", group="batch")
 
 
-def remedy(assessment: Assessment, given: str = "") -> Remedy | None:
+def remedy(assessment: DowngradeAssessment, given: str = "") -> Remedy | None:
     """Return what leads on; None if nothing is to be done. `given` are the options of the question."""
     match assessment.standing:
-        case Standing.CONVERTIBLE | Standing.ORPHAN:
+        case DowngradeState.CONVERTIBLE | DowngradeState.ORPHAN:
             return apply(given)
-        case Standing.TOO_MANY:
-            return Weigh(_fewer(assessment))
-        case Standing.OWNER:
+        case DowngradeState.TOO_MANY:
+            return WeighedChoice(_fewer(assessment))
+        case DowngradeState.OWNER:
             return _owner(assessment)
-        case Standing.NODE:
-            return Paste(f"kubectl get nodes {' '.join(assessment.nodes)}")
+        case DowngradeState.NODE:
+            return SafeCommand(f"kubectl get nodes {' '.join(assessment.nodes)}")
         case _:
             return None
 
 
-def _fewer(assessment: Assessment) -> str:
+def _fewer(assessment: DowngradeAssessment) -> str:
     """Return how the workload has no more pods than a list has room for; some of them end by that."""
     namespace, workload, room = assessment.claim[0], assessment.workload, assessment.room
     ending = f"let at most {room} pods use the claim, by which the work of the others ends, or wait for them to end"
@@ -73,17 +73,17 @@ def _fewer(assessment: Assessment) -> str:
     return f"{ending}. See: kubectl get pods -n {namespace}"
 
 
-def _owner(assessment: Assessment) -> Remedy:
+def _owner(assessment: DowngradeAssessment) -> Remedy:
     namespace, name = assessment.claim
     if assessment.strays:
         entries = ", ".join(f"{entry} (uid {entry.uid})" for entry in assessment.strays)
-        return Weigh(
+        return WeighedChoice(
             f"take {entries} off status.reservedFor of claim {name} in {namespace} if nothing of theirs uses its "
             "devices; if something does, two share them"
         )
     if assessment.consuming or assessment.pending:
-        return Paste(f"kubectl get pods -n {namespace}")
-    return Weigh(
+        return SafeCommand(f"kubectl get pods -n {namespace}")
+    return WeighedChoice(
         f"have the workload's controller let go of claim {name}, or give the reservation up: option --give-up "
         f"{namespace}/{name} beside --apply; the workload's next pods may find its devices taken"
     )

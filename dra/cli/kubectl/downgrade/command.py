@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import click
 
-from dra.api.rights import LEASE, NAMESPACE
+from dra.api.rbac import LEASE_NAME, NAMESPACE
 from dra.cli.kubectl import findings, remedies, standdown
 from dra.cli.kubectl.connection import Connection, FailedError, run
 from dra.cli.kubectl.downgrade import advice, outside
@@ -17,14 +17,14 @@ from dra.cli.kubectl.downgrade.reading import Reader, Survey, UnreadableError
 from dra.cli.kubectl.findings import Finding
 from dra.cli.kubectl.options import Place, Style, namespace_options, place_options, style_options
 from dra.cli.kubectl.output import Format, say, table
-from dra.engine.claims.downgrade import Assessment, Standing
-from dra.kube.lease import Election
+from dra.engine.claims.downgrade import DowngradeAssessment, DowngradeState
+from dra.kube.leader_election import LeaderElector
 from dra.kube.resources import CLAIMS, PODS
 from dra.model.meta import Key
 
 HEADER: Final = ("NAMESPACE", "CLAIM", "STATE", "PODS", "LISTED", "DETAIL")
 
-MOVABLE: Final = frozenset({Standing.CONVERTIBLE, Standing.ORPHAN})
+MOVABLE: Final = frozenset({DowngradeState.CONVERTIBLE, DowngradeState.ORPHAN})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,9 +45,9 @@ class Report:
     steps: tuple[Finding, ...]
 
     @property
-    def left(self) -> list[Assessment]:
+    def left(self) -> list[DowngradeAssessment]:
         """The claims with which something is to be done, in order."""
-        found = (each for each in self.survey.assessments if each.standing is not Standing.READY)
+        found = (each for each in self.survey.assessments if each.standing is not DowngradeState.READY)
         return sorted(found, key=lambda each: each.claim)
 
 
@@ -77,7 +77,7 @@ def _claims(_context: click.Context, _parameter: click.Parameter, values: Sequen
 @click.option("--purge", is_flag=True, help="Uninstall: leave nothing behind that is needed to come back.")
 @click.option("--probe", is_flag=True, help="Make certain of the stock controller, as `kubectl dra preflight` does.")
 @click.option("--lease-namespace", default=NAMESPACE, show_default=True, help="Where the controllers' lease is …")
-@click.option("--lease-name", default=LEASE, show_default=True, help="… and its name.")
+@click.option("--lease-name", default=LEASE_NAME, show_default=True, help="… and its name.")
 def downgrade(  # noqa: PLR0913 - one for each option
     *,
     place: Place,
@@ -123,7 +123,7 @@ async def _apply(connection: Connection, reader: Reader, order: Order) -> None:
     if found is None:
         await _refuse_without_lease(connection, order)
 
-    async def work(election: Election | None) -> None:
+    async def work(election: LeaderElector | None) -> None:
         survey = await reader.survey(order.namespace)
         converter = Converter(connection, reader, election=election, given_up=order.given_up)
         for each in sorted(survey.assessments, key=lambda found: found.claim):
@@ -171,7 +171,7 @@ def _written(report: Report, style: Style, given: str = "") -> str:
     return "\n\n".join(filter(None, parts))
 
 
-def _content(each: Assessment, given: str) -> dict[str, Any]:
+def _content(each: DowngradeAssessment, given: str) -> dict[str, Any]:
     namespace, name = each.claim
     return {
         "namespace": namespace,

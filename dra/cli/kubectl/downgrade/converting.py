@@ -8,21 +8,21 @@ for whoever goes on after us.
 import asyncio
 from typing import Final
 
+from controller.claim_patcher import ClaimPatcher
 from controller.leadership import Leadership
-from controller.patching import Patching
 from dra.cli.kubectl.connection import Connection, FailedError
 from dra.cli.kubectl.downgrade.reading import Gated, Reader
 from dra.cli.kubectl.output import say
-from dra.engine import patches
-from dra.engine.actions import Deallocate
-from dra.engine.claims.downgrade import Assessment, Standing, assess, next_write
-from dra.engine.consumers import GATE
+from dra.engine.claims import patches
+from dra.engine.claims.actions import Deallocate
+from dra.engine.claims.consumers import SCHEDULING_GATE
+from dra.engine.claims.downgrade import DowngradeAssessment, DowngradeState, assess, next_write
 from dra.kube.client import WRITE_TIMEOUT
 from dra.kube.errors import Conflict, NotFound
-from dra.kube.lease import Election
-from dra.kube.limits import Priority
+from dra.kube.leader_election import LeaderElector
+from dra.kube.rate_limiter import RequestPriority
 from dra.kube.resources import PODS, Resource
-from dra.model.meta import Key, PartialObject
+from dra.model.meta import Key, PartialObjectMetadata
 
 ATTEMPTS: Final = 64
 """Looks at one claim before we say that somebody else writes it all the time: pods that start and end do, too."""
@@ -36,7 +36,7 @@ class Converter:
         connection: Connection,
         reader: Reader,
         *,
-        election: Election | None,
+        election: LeaderElector | None,
         given_up: frozenset[Key] = frozenset(),
     ) -> None:
         self._client = connection.client
@@ -44,37 +44,37 @@ class Converter:
         self._reader = reader
         self._leadership = Leadership(election)
         self._given_up = given_up
-        self._patching = Patching(connection.client)
+        self._patching = ClaimPatcher(connection.client)
 
-    async def convert(self, key: Key) -> Assessment:
+    async def convert(self, key: Key) -> DowngradeAssessment:
         """Convert one claim as far as that goes, and return how it stands then; raises ApiError, FailedError."""
         for _ in range(ATTEMPTS):
             view = await self._reader.look(key)
             if view is None:
-                return Assessment(claim=key, standing=Standing.READY)
+                return DowngradeAssessment(claim=key, standing=DowngradeState.READY)
             write = next_write(view, given_up=key in self._given_up)
             if write is None:
                 return assess(view, given_up=key in self._given_up)
             if isinstance(write, Deallocate) and await self._hushed():
                 continue  # it took a while: look again first
             try:
-                await self._patching.send(write, view.claim, priority=Priority.NORMAL, within=self._within)
+                await self._patching.send(write, view.claim, priority=RequestPriority.NORMAL, within=self._within)
             except Conflict:
                 continue
             except NotFound:
-                return Assessment(claim=key, standing=Standing.READY)
-            say(patches.summary(write, view.claim))
+                return DowngradeAssessment(claim=key, standing=DowngradeState.READY)
+            say(patches.describe_write(write, view.claim))
         raise FailedError(f"claim {'/'.join(key)}: somebody else writes it all the time; start again")
 
     async def let_go(self, gated: Gated) -> None:
         """Take our gate off a pod, and only ours; raises ApiError. Who is gone or changed is seen by the next look."""
-        kept = [{"name": name} for name in gated.gates if name != GATE]
+        kept = [{"name": name} for name in gated.gates if name != SCHEDULING_GATE]
         try:
             await self._client.merge_patch(
                 PODS,
                 gated.key,
                 {"spec": {"schedulingGates": kept or None}},
-                model=PartialObject,
+                model=PartialObjectMetadata,
                 uid=gated.uid,
                 resource_version=gated.resource_version,
                 within=self._within(),
@@ -86,7 +86,7 @@ class Converter:
         """Take our annotations off a claim or a pod."""
         gone = {"metadata": {"annotations": dict.fromkeys(noted)}}
         try:
-            await self._client.merge_patch(kind, key, gone, model=PartialObject, within=self._within())
+            await self._client.merge_patch(kind, key, gone, model=PartialObjectMetadata, within=self._within())
         except NotFound:
             return
 

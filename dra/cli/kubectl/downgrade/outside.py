@@ -10,16 +10,16 @@ from dra.cli.kubectl.downgrade import advice
 from dra.cli.kubectl.downgrade.reading import OURS, Survey
 from dra.cli.kubectl.findings import Finding, Verdict
 from dra.cli.kubectl.preflight import checks
-from dra.engine.claims.downgrade import Standing
-from dra.engine.reasons import named
-from dra.engine.remedies import Weigh
+from dra.engine.claims.downgrade import DowngradeState
+from dra.engine.claims.reasons import list_names
+from dra.engine.messages.remedies import WeighedChoice
 from dra.kube.client import Client, Selection
 from dra.kube.discovery import Discovery
-from dra.kube.election import Lease
 from dra.kube.errors import Forbidden
-from dra.model.meta import Key, PartialObject
+from dra.kube.lease_rules import Lease
+from dra.model.meta import Key, PartialObjectMetadata
 from dra.model.references import GroupResource
-from dra.model.workloads import FORCE_RELEASE, PRE_LIST, RESERVED_FOR, RESERVED_FOR_UID
+from dra.model.workload_reservations import FORCE_RELEASE, PRE_LIST, RESERVED_FOR, RESERVED_FOR_UID
 
 GATE_LABEL: Final = "reserve.dra/gate"
 PART_OF: Final = "app.kubernetes.io/part-of=dra-reserve"
@@ -89,14 +89,14 @@ async def look(connection: Connection, survey: Survey, wish: Wish) -> list[Findi
 
 def judge_claims(survey: Survey, given: str = "") -> Finding:
     """Judge the claims as a whole; each of them stands in the table by itself."""
-    left = [each for each in survey.assessments if each.standing is not Standing.READY]
+    left = [each for each in survey.assessments if each.standing is not DowngradeState.READY]
     if not left:
         count = len(survey.assessments)
         return Finding(check="claims", verdict=Verdict.OK, detail=f"stock Kubernetes understands all {count} of them")
-    by_standing = {standing: sum(each.standing is standing for each in left) for standing in Standing}
+    by_standing = {standing: sum(each.standing is standing for each in left) for standing in DowngradeState}
     detail = ", ".join(f"{count} {standing.value}" for standing, count in by_standing.items() if count)
-    movable = any(by_standing[each] for each in (Standing.CONVERTIBLE, Standing.ORPHAN))
-    remedy = advice.apply(given) if movable else Weigh("see above")
+    movable = any(by_standing[each] for each in (DowngradeState.CONVERTIBLE, DowngradeState.ORPHAN))
+    remedy = advice.apply(given) if movable else WeighedChoice("see above")
     return Finding(check="claims", verdict=Verdict.LEFT, detail=detail, remedy=remedy)
 
 
@@ -108,13 +108,15 @@ async def controllers(client: Client, wish: Wish) -> Finding:
 
 
 def judge_controllers(
-    lease: Lease | None, deployments: Iterable[PartialObject], wish: Wish, *, pid: int | None = None
+    lease: Lease | None, deployments: Iterable[PartialObjectMetadata], wish: Wish, *, pid: int | None = None
 ) -> Finding:
     """Judge whether controllers of ours may act. `pid` is that of a local plane's controller, which takes no lease."""
     check, where = "controller", "/".join(wish.lease)
     installed = [each.metadata for each in deployments]
-    names = named(f"{meta.namespace}/{meta.name}" for meta in installed)
-    remove = Weigh(f"delete Deployment {names} once no claim needs it any more: gates then stay closed, lists unkept")
+    names = list_names(f"{meta.namespace}/{meta.name}" for meta in installed)
+    remove = WeighedChoice(
+        f"delete Deployment {names} once no claim needs it any more: gates then stay closed, lists unkept"
+    )
     holder = lease.spec.holder_identity if lease is not None else ""
     if pid is not None:
         detail = f"the controller of the local plane acts (pid {pid}): it takes no lease, and enters claims again"
@@ -144,8 +146,8 @@ async def _policies(client: Client, discovery: Discovery, wish: Wish) -> Finding
     return Finding(
         check="policies",
         verdict=Verdict.LEFT,
-        detail=f"there are still {named(found)}",
-        remedy=Weigh(f"delete {' '.join(found)}: from then on they hold for no namespace of the cluster"),
+        detail=f"there are still {list_names(found)}",
+        remedy=WeighedChoice(f"delete {' '.join(found)}: from then on they hold for no namespace of the cluster"),
     )
 
 
@@ -153,8 +155,10 @@ async def _namespaces(client: Client, discovery: Discovery) -> Finding:
     asking = [each.metadata.name for each in await _listed(client, discovery, _NAMESPACES, labels=GATE_LABEL)]
     if not asking:
         return Finding(check="namespaces", verdict=Verdict.OK, detail="none asks for our gate")
-    remedy = Weigh(f"have whoever runs {named(asking)} take label {GATE_LABEL} off, or no pod made there ever starts")
-    detail = f"{named(asking)} ask for our gate"
+    remedy = WeighedChoice(
+        f"have whoever runs {list_names(asking)} take label {GATE_LABEL} off, or no pod made there ever starts"
+    )
+    detail = f"{list_names(asking)} ask for our gate"
     return Finding(check="namespaces", verdict=Verdict.LEFT, detail=detail, remedy=remedy)
 
 
@@ -162,7 +166,7 @@ def judge_gates(survey: Survey, given: str = "") -> Finding:
     """Judge the pods behind our gate: without a controller they wait for ever."""
     if not survey.gated:
         return Finding(check="gates", verdict=Verdict.OK, detail="no pod is behind our gate")
-    pods = named("/".join(each.key) for each in survey.gated.values())
+    pods = list_names("/".join(each.key) for each in survey.gated.values())
     detail = f"{len(survey.gated)} pods wait behind our gate: {pods}"
     return Finding(check="gates", verdict=Verdict.LEFT, detail=detail, remedy=advice.apply(given))
 
@@ -171,12 +175,12 @@ def judge_notes(survey: Survey, *, purge: bool, given: str = "") -> Finding:
     """Judge annotations and finalizers of ours. What people have set is harmless, and the way back in."""
     check, finalized = "annotations", survey.finalized
     if finalized:
-        detail = f"finalizers {OURS}* on {named('/'.join(key) for key in sorted(finalized))}"
+        detail = f"finalizers {OURS}* on {list_names('/'.join(key) for key in sorted(finalized))}"
         return Finding(
             check=check,
             verdict=Verdict.LEFT,
             detail=detail,
-            remedy=Weigh("take these finalizers off: no controller of ours will"),
+            remedy=WeighedChoice("take these finalizers off: no controller of ours will"),
         )
     by_people = [key for key, noted in survey.noted_claims.items() if _SET_BY_PEOPLE.intersection(noted)]
     left = [f"{len(survey.noted_claims)} claims" if survey.noted_claims else ""]
@@ -196,8 +200,10 @@ async def _definitions(client: Client, discovery: Discovery) -> Finding:
     names = [each.metadata.name for each in found]
     if not names:
         return Finding(check="CRDs", verdict=Verdict.OK, detail="none of ours")
-    remedy = Weigh(f"delete {named(names)} when no object of theirs is needed: all objects go, in every namespace")
-    return Finding(check="CRDs", verdict=Verdict.LEFT, detail=f"{named(names)}, and all objects", remedy=remedy)
+    remedy = WeighedChoice(
+        f"delete {list_names(names)} when no object of theirs is needed: all objects go, in every namespace"
+    )
+    return Finding(check="CRDs", verdict=Verdict.LEFT, detail=f"{list_names(names)}, and all objects", remedy=remedy)
 
 
 async def _installation(client: Client, discovery: Discovery, wish: Wish) -> Finding:
@@ -209,19 +215,19 @@ async def _installation(client: Client, discovery: Discovery, wish: Wish) -> Fin
     found += [f"namespaces/{name}" for name in namespaces if name == wish.lease[0]]
     if not found:
         return Finding(check="installation", verdict=Verdict.OK, detail="no role, no namespace of ours")
-    remedy = Weigh(f"delete {' '.join(found)}; with a namespace goes everything that is in it")
-    return Finding(check="installation", verdict=Verdict.LEFT, detail=named(found), remedy=remedy)
+    remedy = WeighedChoice(f"delete {' '.join(found)}; with a namespace goes everything that is in it")
+    return Finding(check="installation", verdict=Verdict.LEFT, detail=list_names(found), remedy=remedy)
 
 
 async def _listed(
     client: Client, discovery: Discovery, kind: GroupResource, *, labels: str = ""
-) -> list[PartialObject]:
+) -> list[PartialObjectMetadata]:
     """Return the objects of a kind, none where the server does not have it; raises ApiError."""
     resource = await discovery.resolve(kind)
     if resource is None:
         return []
     try:
-        pages = client.list_pages(resource, PartialObject, selection=Selection(labels=labels))
+        pages = client.list_pages(resource, PartialObjectMetadata, selection=Selection(labels=labels))
         return [each async for page in pages for each in page.items]
     except Forbidden as error:
         error.what = f"{kind} (to see whether any of ours are left)"

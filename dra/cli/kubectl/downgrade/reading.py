@@ -9,18 +9,18 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
-from controller.application import rules_of
-from controller.workloads import Workloads
-from dra.api.configuration import Configuration
-from dra.cel.rules import Rule
+from controller.application import compiled_rules
+from controller.workload_informers import WorkloadInformers
+from dra.api.configuration import ControllerConfiguration
+from dra.cel.object_rules import CompiledRule
 from dra.cli.kubectl.connection import Connection
-from dra.engine.claims.downgrade import Assessment, assess, lacks_entry
+from dra.engine.claims.claim_cache import ClaimCache
+from dra.engine.claims.consumers import SCHEDULING_GATE, Stage, stage_of
+from dra.engine.claims.downgrade import DowngradeAssessment, assess, lacks_workload_entry
 from dra.engine.claims.view import ClaimView, EntryKind
-from dra.engine.claims.workload import resolve
-from dra.engine.consumers import GATE, Stage, stage_of
-from dra.engine.world import World
+from dra.engine.claims.workload_entry import resolve_reference
 from dra.kube.client import Selection
-from dra.kube.codec import Page
+from dra.kube.codec import ListPage
 from dra.kube.errors import ApiError, Forbidden, NotFound
 from dra.kube.resources import CLAIMS, NODES, PODS, InvalidNameError
 from dra.model.claims import ResourceClaim
@@ -56,7 +56,7 @@ class Gated:
 class Survey:
     """What one look has shown."""
 
-    assessments: list[Assessment] = field(default_factory=list)
+    assessments: list[DowngradeAssessment] = field(default_factory=list)
     without_entry: list[Key] = field(default_factory=list)
     """Claims whose workload has no entry although pods use them."""
 
@@ -76,12 +76,12 @@ class Reader:
         self._client = connection.client
         self._clock = connection.clock
         self._given_up = given_up
-        self._rules: dict[GroupResource, Rule] = dict(rules_of(Configuration()))
+        self._rules: dict[GroupResource, CompiledRule] = dict(compiled_rules(ControllerConfiguration()))
         self._nodes: list[Node] = []
 
     async def survey(self, namespace: str | None) -> Survey:
         """Look at all claims, or at those of one namespace; raises ApiError, UnreadableError."""
-        found, world, keys = Survey(), World(), dict[Key, None]()
+        found, world, keys = Survey(), ClaimCache(), dict[Key, None]()
         now = self._clock.now()
         self._nodes = [node async for page in self._client.list_pages(NODES, Node) for node in _all(page)]
         for node in self._nodes:
@@ -94,13 +94,13 @@ class Reader:
                 _note(found.noted_claims, found.finalized, claim)
         async for pods in self._client.list_pages(PODS, Pod, selection=selection):
             for pod in _all(pods):
-                if claim_names(pod) or GATE in pod.gates:
+                if claim_names(pod) or SCHEDULING_GATE in pod.gates:
                     world.observe_pod(pod, now=now)
                 _note(found.noted_pods, found.finalized, pod)
-                if GATE in pod.gates and not pod.terminal:
+                if SCHEDULING_GATE in pod.gates and not pod.terminal:
                     found.gated[pod.metadata.uid] = _gated(pod)
         views = await self._known(world, keys)
-        found.without_entry = sorted(view.key for view in views if lacks_entry(view))
+        found.without_entry = sorted(view.key for view in views if lacks_workload_entry(view))
         found.assessments = [assess(view, given_up=view.key in self._given_up) for view in views]
         return found
 
@@ -109,7 +109,7 @@ class Reader:
 
         A scheduler binds a pod to an allocated claim only after the pod is in its list.
         """
-        world, now = World(), self._clock.now()
+        world, now = ClaimCache(), self._clock.now()
         for node in self._nodes:
             world.observe_node(node, now=now)
         try:
@@ -124,7 +124,7 @@ class Reader:
         views = await self._known(world, [key])
         return views[0] if views else None
 
-    async def _known(self, world: World, keys: Iterable[Key]) -> list[ClaimView]:
+    async def _known(self, world: ClaimCache, keys: Iterable[Key]) -> list[ClaimView]:
         """Return the views of claims, after asking for what they leave open."""
         now = self._clock.now()
         wanted: dict[Key, set[Uid]] = defaultdict(set)
@@ -135,11 +135,11 @@ class Reader:
                 continue
             wanted[key] = {e.reference.uid for e in view.of(EntryKind.UNKNOWN)}
             if view.reservation is not None and not view.unfinished:
-                workloads[(key[0], resolve(view, view.reservation))] = None
+                workloads[(key[0], resolve_reference(view, view.reservation))] = None
             for entry in view.of(EntryKind.FORMER):
                 workloads[(key[0], entry.reference)] = None
         slots = asyncio.Semaphore(LOOKED_UP)
-        asked = Workloads(self._client, world=world, rules=self._rules, woken=lambda: None, clock=self._clock)
+        asked = WorkloadInformers(self._client, world=world, rules=self._rules, woken=lambda: None, clock=self._clock)
         await asyncio.gather(
             *(self._look_up_pods(world, key, uids, slots) for key, uids in wanted.items() if uids),
             *(_look_up(asked, reference, namespace, slots) for namespace, reference in workloads),
@@ -147,7 +147,7 @@ class Reader:
         await asked.close()
         return [view for key in keys if (view := world.view(key, now=now)) is not None]
 
-    async def _look_up_pods(self, world: World, key: Key, uids: set[Uid], slots: asyncio.Semaphore) -> None:
+    async def _look_up_pods(self, world: ClaimCache, key: Key, uids: set[Uid], slots: asyncio.Semaphore) -> None:
         """Ask for listed pods that were not seen.
 
         A pod that has ended keeps nothing. How a pod that is gone has ended nobody tells: its entry stays, and the
@@ -174,7 +174,7 @@ class Reader:
 
 
 async def _look_up(
-    workloads: Workloads, reference: ConsumerReference, namespace: str, slots: asyncio.Semaphore
+    workloads: WorkloadInformers, reference: ConsumerReference, namespace: str, slots: asyncio.Semaphore
 ) -> None:
     async with slots:
         try:
@@ -187,7 +187,7 @@ async def _look_up(
             raise
 
 
-def _all(page: Page[T]) -> list[T]:
+def _all(page: ListPage[T]) -> list[T]:
     """Return what is on a page; raises UnreadableError if an object of it could not be read."""
     if page.unreadable:
         raise UnreadableError(f"{page.unreadable[0]}: cannot be read, and what is not known cannot be converted")

@@ -10,22 +10,22 @@ from email.utils import parsedate_to_datetime
 from functools import partial
 from typing import Final
 
-from dra.api.rights import NAMESPACE, Purpose
+from dra.api.rbac import NAMESPACE, RolePurpose
 from dra.cli.kubectl import plane
 from dra.cli.kubectl.connection import Connection
 from dra.cli.kubectl.findings import Finding, Verdict
 from dra.cli.kubectl.preflight import granting, probe, stock
 from dra.cli.kubectl.preflight.granting import Identity, Missing
 from dra.cli.kubectl.preflight.stock import Sign, Stock, Traced
-from dra.engine.remedies import Paste, Remedy, Weigh
-from dra.kube.client import Client, Selection, Version
+from dra.engine.messages.remedies import Remedy, SafeCommand, WeighedChoice
+from dra.kube.client import Client, Selection, ServerVersion
 from dra.kube.clock import SYSTEM
 from dra.kube.discovery import Discovery
 from dra.kube.errors import ApiError, Forbidden, NotFound
 from dra.kube.resources import CLAIMS, NODES, PODS, Resource
 from dra.kube.transport import Request, Transport
 from dra.model.claims import ResourceClaim
-from dra.model.meta import DynamicObject, ObjectMeta, PartialObject, Struct
+from dra.model.meta import ObjectMeta, PartialObjectMetadata, Struct, UnstructuredObject
 from dra.model.pods import Pod
 from dra.model.references import GroupResource
 
@@ -100,7 +100,7 @@ async def _version(client: Client) -> Finding:
     return judge_version(await client.version())
 
 
-def judge_version(version: Version) -> Finding:
+def judge_version(version: ServerVersion) -> Finding:
     """Judge the version of the API server."""
     digits = [re.match(r"\d*", each) for each in (version.major, version.minor)]
     number = tuple(int(each.group() or 0) for each in digits if each is not None)
@@ -108,7 +108,7 @@ def judge_version(version: Version) -> Finding:
     if number < OLDEST:
         detail = f"Kubernetes {version.git_version}: older than {oldest}, where resource.k8s.io/v1 begins"
         return Finding(
-            check="version", verdict=Verdict.LEFT, detail=detail, remedy=Weigh(f"upgrade to {oldest} or later")
+            check="version", verdict=Verdict.LEFT, detail=detail, remedy=WeighedChoice(f"upgrade to {oldest} or later")
         )
     if number > NEWEST:
         detail = f"Kubernetes {version.git_version}: newer than {newest}, the last that this was tried on"
@@ -121,7 +121,7 @@ async def _dra(discovery: Discovery) -> Finding:
     if found is not None and found.version == "v1":
         return Finding(check="api", verdict=Verdict.OK, detail="resource.k8s.io/v1 is served")
     detail = "resource.k8s.io/v1 is not served" + (f", only {found.version}" if found is not None else "")
-    remedy = Weigh("start kube-apiserver with --runtime-config=resource.k8s.io/v1=true")
+    remedy = WeighedChoice("start kube-apiserver with --runtime-config=resource.k8s.io/v1=true")
     return Finding(check="api", verdict=Verdict.LEFT, detail=detail, remedy=remedy)
 
 
@@ -131,7 +131,7 @@ def judge_rights(lacking: Missing, wish: Wish) -> Finding:
         return Finding(check="rights", verdict=Verdict.OK, detail=f"{wish.identity} may do all that is needed")
     named = [f"{right}" for each in lacking.cluster.values() for right in each]
     named += [f"{right} in namespace {lacking.namespace}" for right in lacking.namespaced]
-    only_watches = set(lacking.cluster) <= {Purpose.WORKLOADS, Purpose.EVICTION} and not lacking.namespaced
+    only_watches = set(lacking.cluster) <= {RolePurpose.WORKLOADS, RolePurpose.EVICTION} and not lacking.namespaced
     return Finding(
         check="rights",
         verdict=Verdict.WARNING if only_watches else Verdict.LEFT,
@@ -143,11 +143,13 @@ def judge_rights(lacking: Missing, wish: Wish) -> Finding:
 def _granting(wish: Wish) -> Remedy:
     """Return how missing rights are granted: by a command that asks again what was asked, unless nobody was named."""
     if not wish.identity.name:
-        return Weigh("have an administrator grant them: --as with your name and --missing-rights print the YAML")
+        return WeighedChoice(
+            "have an administrator grant them: --as with your name and --missing-rights print the YAML"
+        )
     mode = " --mode replace" if wish.replace else ""
     whose = f" --as {shlex.quote(wish.identity.name)}"
     where = f" --lease-namespace {shlex.quote(wish.namespace)}" if wish.namespace != NAMESPACE else ""
-    return Paste(f"kubectl dra preflight{mode}{whose}{where} --missing-rights | kubectl apply -f -")
+    return SafeCommand(f"kubectl dra preflight{mode}{whose}{where} --missing-rights | kubectl apply -f -")
 
 
 async def _stock(client: Client, wish: Wish, *, now: datetime | None) -> Finding:
@@ -181,7 +183,7 @@ async def stock_sign(client: Client, *, now: datetime, probing: bool) -> Sign:
 async def _manager_pods(client: Client) -> list[dict[str, object]]:
     selection = Selection(namespace=SYSTEM_NAMESPACE, labels=f"component={stock.MANAGER}")
     try:
-        pages = [page async for page in client.list_pages(PODS, DynamicObject, selection=selection)]
+        pages = [page async for page in client.list_pages(PODS, UnstructuredObject, selection=selection)]
     except (Forbidden, NotFound):
         return []
     return [pod.content for page in pages for pod in page.items]
@@ -191,19 +193,22 @@ def judge_stock(sign: Sign, *, replace: bool, back: bool = False) -> Finding:
     """Judge the stock claim controller against the mode that is wanted; ``back``: nobody of ours will be there."""
     told = partial(Finding, check="stock controller", detail=sign.detail, sure=sign.sure)
     on = f"take ,-{stock.CONTROLLER} out of --controllers of every kube-controller-manager"
-    off = Weigh(f"append ,-{stock.CONTROLLER} to --controllers of every kube-controller-manager, or use mode alongside")
+    off = WeighedChoice(
+        f"append ,-{stock.CONTROLLER} to --controllers of every kube-controller-manager, or use mode alongside"
+    )
     if back and sign.local:
         return told(
-            verdict=Verdict.WARNING, remedy=Weigh("a local plane has no claim controller but ours to go back to")
+            verdict=Verdict.WARNING,
+            remedy=WeighedChoice("a local plane has no claim controller but ours to go back to"),
         )
     if back and sign.stock is not Stock.ON:
-        return told(verdict=Verdict.LEFT, remedy=Weigh(on))
+        return told(verdict=Verdict.LEFT, remedy=WeighedChoice(on))
     if sign.stock is Stock.MIXED or (replace and sign.stock is Stock.ON):
         return told(verdict=Verdict.LEFT, remedy=off)
     if sign.stock is Stock.OFF and sign.local and not replace:
         return told(verdict=Verdict.OK)
     if not replace and sign.stock is Stock.OFF:
-        return told(verdict=Verdict.LEFT, remedy=Weigh(f"{on}, or use mode replace"))
+        return told(verdict=Verdict.LEFT, remedy=WeighedChoice(f"{on}, or use mode replace"))
     return told(verdict=Verdict.OK)
 
 
@@ -226,13 +231,13 @@ async def _gate(client: Client, discovery: Discovery) -> Finding:
         check="gate policy",
         verdict=Verdict.WARNING,
         detail=f"{served}, policy {GATE_POLICY} is not installed: pods start slower, unless they bring the gate",
-        remedy=Weigh("apply deploy/policies/gate.yaml: pods of namespaces labelled for it then get the gate"),
+        remedy=WeighedChoice("apply deploy/policies/gate.yaml: pods of namespaces labelled for it then get the gate"),
     )
 
 
 async def _there(client: Client, kind: Resource) -> bool:
     try:
-        await client.get(kind, ("", GATE_POLICY), PartialObject)
+        await client.get(kind, ("", GATE_POLICY), PartialObjectMetadata)
     except NotFound:
         return False
     return True
@@ -262,7 +267,7 @@ def judge_runtimes(nodes: Counter[str]) -> Finding:
     if lacking:
         detail = f"off by default in {', '.join(sorted(lacking))}; nodes: {counted}"
         todo = "set enable_cdi = true in containerd's configuration on those nodes, or update them to containerd 2"
-        return Finding(check="CDI", verdict=Verdict.WARNING, detail=detail, sure=sure, remedy=Weigh(todo))
+        return Finding(check="CDI", verdict=Verdict.WARNING, detail=detail, sure=sure, remedy=WeighedChoice(todo))
     if unknown:
         return Finding(check="CDI", verdict=Verdict.UNKNOWN, detail=f"nodes: {counted}", sure=sure)
     return Finding(check="CDI", verdict=Verdict.OK, detail=f"on by default; nodes: {counted}", sure=sure)
@@ -299,6 +304,6 @@ def judge_skew(there: datetime | None, here: datetime) -> Finding:
     if abs(apart) > SKEW:
         detail = f"this machine is {abs(apart):.0f} s {'ahead of' if apart > 0 else 'behind'} the API server"
         return Finding(
-            check="clock", verdict=Verdict.WARNING, detail=detail, remedy=Weigh("synchronise the clocks (NTP)")
+            check="clock", verdict=Verdict.WARNING, detail=detail, remedy=WeighedChoice("synchronise the clocks (NTP)")
         )
     return Finding(check="clock", verdict=Verdict.OK, detail="this machine and the API server agree within seconds")

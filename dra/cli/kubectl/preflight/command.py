@@ -2,8 +2,8 @@
 
 import click
 
-from dra.api.configuration import Mode
-from dra.api.rights import ACCOUNT, NAMESPACE
+from dra.api.configuration import ControllerMode
+from dra.api.rbac import NAMESPACE, SERVICE_ACCOUNT
 from dra.cli.kubectl import findings
 from dra.cli.kubectl.connection import Connection, FailedError, run
 from dra.cli.kubectl.options import Place, Style, place_options, style_options
@@ -19,15 +19,15 @@ from dra.kube.errors import Forbidden
 @style_options
 @click.option(
     "--mode",
-    type=click.Choice([each.value for each in Mode]),
-    default=Mode.ALONGSIDE.value,
+    type=click.Choice([each.value for each in ControllerMode]),
+    default=ControllerMode.ALONGSIDE.value,
     show_default=True,
     help="The mode that the controller is to run in.",
 )
 @click.option(
     "--as",
     "user",
-    default=f"system:serviceaccount:{NAMESPACE}:{ACCOUNT}",
+    default=f"system:serviceaccount:{NAMESPACE}:{SERVICE_ACCOUNT}",
     show_default=True,
     help="Whose rights are asked for: whom the controller will be.",
 )
@@ -54,7 +54,7 @@ def preflight(  # noqa: PLR0913 - one for each option
     """
     wish = Wish(
         identity=Identity(name="" if own else user),
-        replace=mode == Mode.REPLACE.value,
+        replace=mode == ControllerMode.REPLACE.value,
         namespace=lease_namespace,
         probe=probe,
     )

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import yaml
 
-from dra.api.rights import CLUSTER, NAMESPACE, OWN_NAMESPACE, Purpose, Right, rights
+from dra.api.rbac import CLUSTER_ROLE_RULES, NAMESPACE, NAMESPACE_ROLE_RULES, Permission, RolePurpose, permissions
 from dra.kube.client import Client
 from dra.kube.resources import Resource
 from dra.model.meta import Struct
@@ -65,28 +65,28 @@ class Identity:
 class Missing:
     """Rights that an identity lacks, by what they are for."""
 
-    cluster: dict[Purpose, list[Right]]
-    namespaced: list[Right]
+    cluster: dict[RolePurpose, list[Permission]]
+    namespaced: list[Permission]
     namespace: str = NAMESPACE
 
     def __bool__(self) -> bool:
         return bool(self.namespaced) or any(self.cluster.values())
 
 
-def purposes(*, replace: bool) -> tuple[Purpose, ...]:
+def purposes(*, replace: bool) -> tuple[RolePurpose, ...]:
     """Return what a controller in that mode needs rights for."""
-    return tuple(each for each in Purpose if replace or each is not Purpose.GENERATION)
+    return tuple(each for each in RolePurpose if replace or each is not RolePurpose.GENERATION)
 
 
-async def missing(client: Client, identity: Identity, wanted: Iterable[Purpose], *, namespace: str) -> Missing:
+async def missing(client: Client, identity: Identity, wanted: Iterable[RolePurpose], *, namespace: str) -> Missing:
     """Ask for each right by itself; raises ApiError."""
-    cluster = [(purpose, right) for purpose in wanted for right in rights(CLUSTER[purpose])]
-    own = list(rights(OWN_NAMESPACE))
+    cluster = [(purpose, right) for purpose in wanted for right in permissions(CLUSTER_ROLE_RULES[purpose])]
+    own = list(permissions(NAMESPACE_ROLE_RULES))
     answers = await asyncio.gather(
         *(_may(client, identity, right, namespace="") for _, right in cluster),
         *(_may(client, identity, right, namespace=namespace) for right in own),
     )
-    lacking: dict[Purpose, list[Right]] = defaultdict(list)
+    lacking: dict[RolePurpose, list[Permission]] = defaultdict(list)
     for (purpose, right), allowed in zip(cluster, answers[: len(cluster)], strict=True):
         if not allowed:
             lacking[purpose].append(right)
@@ -94,7 +94,7 @@ async def missing(client: Client, identity: Identity, wanted: Iterable[Purpose],
     return Missing(cluster=dict(lacking), namespaced=namespaced, namespace=namespace)
 
 
-async def _may(client: Client, identity: Identity, right: Right, *, namespace: str) -> bool:
+async def _may(client: Client, identity: Identity, right: Permission, *, namespace: str) -> bool:
     plural, _, subresource = right.resource.partition("/")
     attributes = {
         "verb": right.verb,
@@ -127,7 +127,9 @@ def manifest(lacking: Missing, identity: Identity) -> str:
     return yaml.safe_dump_all(documents, sort_keys=False, width=120)
 
 
-def _role(kind: str, lacking: Sequence[Right], subject: dict[str, str], *, namespace: str = "") -> list[dict[str, Any]]:
+def _role(
+    kind: str, lacking: Sequence[Permission], subject: dict[str, str], *, namespace: str = ""
+) -> list[dict[str, Any]]:
     verbs: dict[tuple[str, str, str], list[str]] = defaultdict(list)
     for right in lacking:
         verbs[(right.group, right.resource, right.name)].append(right.verb)

@@ -15,7 +15,7 @@ from dra.cli.kubectl.preflight.stock import Traced
 from dra.kube.client import Client, Selection
 from dra.kube.errors import ApiError
 from dra.kube.resources import CLAIMS, PODS, TEMPLATES, Resource
-from dra.model.meta import PartialObject
+from dra.model.meta import PartialObjectMetadata
 
 WAIT: Final = 15.0
 """Seconds for a claim to be made: the stock controller takes one, after a restart some more."""
@@ -32,7 +32,7 @@ async def maker(client: Client) -> str | None:
     async with _namespace(client) as namespace:
         request = {"name": _NAME, "exactly": {"deviceClassName": "probe.reserve.dra"}}
         template = {"metadata": {"name": _NAME}, "spec": {"spec": {"devices": {"requests": [request]}}}}
-        await client.create(TEMPLATES, template, model=PartialObject, namespace=namespace)
+        await client.create(TEMPLATES, template, model=PartialObjectMetadata, namespace=namespace)
         await _create_pod(client, namespace)
         loop = asyncio.get_running_loop()
         until = loop.time() + WAIT
@@ -48,7 +48,7 @@ async def maker(client: Client) -> str | None:
 async def _namespace(client: Client) -> AsyncIterator[str]:
     name = f"dra-reserve-probe-{secrets.token_hex(3)}"
     labels = {LABEL: "true", "pod-security.kubernetes.io/enforce": "restricted"}
-    made = await client.create(NAMESPACES, {"metadata": {"name": name, "labels": labels}}, model=PartialObject)
+    made = await client.create(NAMESPACES, {"metadata": {"name": name, "labels": labels}}, model=PartialObjectMetadata)
     try:
         yield name
     finally:
@@ -64,7 +64,7 @@ async def _create_pod(client: Client, namespace: str) -> None:
     until = loop.time() + _ACCOUNT_WAIT
     while True:
         try:
-            await client.create(PODS, _POD, model=PartialObject, namespace=namespace)
+            await client.create(PODS, _POD, model=PartialObjectMetadata, namespace=namespace)
         except ApiError as error:
             if loop.time() >= until or "serviceaccount" not in str(error):
                 raise

@@ -21,7 +21,7 @@ import msgspec
 
 from dra.model.claims import RESERVED_FOR_MAX_SIZE, ResourceClaim
 from dra.model.meta import ObjectMeta, Struct
-from dra.model.pods import SCHEDULED, Pod, claim_names
+from dra.model.pods import POD_SCHEDULED, Pod, claim_names
 
 CONTROLLER: Final = "resourceclaim-controller"
 MANAGER: Final = "kube-controller-manager"
@@ -143,7 +143,7 @@ def by_plane(processes: Mapping[str, int]) -> Sign:
 def by_neglect(claims: Mapping[tuple[str, str], ResourceClaim], pods: Iterable[Pod], *, now: datetime) -> Sign | None:
     """Judge by bound pods that nobody lists: where it is on, there are none for longer than a moment."""
     for pod in pods:
-        condition = pod.condition(SCHEDULED)
+        condition = pod.condition(POD_SCHEDULED)
         since = _time(condition.last_transition_time) if condition is not None else None
         if not pod.spec.node_name or pod.terminal or pod.metadata.deleting or since is None or now - since < PATIENCE:
             continue

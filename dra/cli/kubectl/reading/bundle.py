@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from dra.cli.kubectl.reading.redaction import redacted
-from dra.engine.explain.snapshot import Snapshot
+from dra.engine.diagnosis.snapshot import Snapshot
 from dra.model.meta import Struct
 
 VERSION: Final = 2

@@ -11,30 +11,36 @@ from datetime import datetime
 from enum import Flag, auto
 from typing import Any, Final, TypeVar
 
-from dra.api.releasing import BUILT_IN
-from dra.cel.rules import Rule, RuleError
+from dra.api.release_rules import BUILT_IN_RELEASE_RULES
+from dra.cel.object_rules import CompiledRule, RuleError
 from dra.cli.kubectl import plane
 from dra.cli.kubectl.connection import Connection
-from dra.engine.claims.view import GROUP, WorkloadPhase
-from dra.engine.explain.snapshot import Gap, Leader, Presence, SeenWorkload, Snapshot
-from dra.engine.workloads import WorkloadKey
+from dra.engine.claims.view import ENTRY_API_GROUP, WorkloadPhase
+from dra.engine.claims.workload_index import WorkloadKey
+from dra.engine.diagnosis.snapshot import (
+    ControllerLease,
+    ControllerPresence,
+    ReferencedWorkload,
+    Snapshot,
+    UnreadResource,
+)
 from dra.kube.client import Client, Selection
-from dra.kube.clock import SYSTEM, second_time
+from dra.kube.clock import SYSTEM, rfc3339
 from dra.kube.codec import ApiObject
 from dra.kube.discovery import Discovery
-from dra.kube.election import Lease
 from dra.kube.errors import ApiError, Forbidden, NotFound
-from dra.kube.resources import CLAIMS, CLASSES, LEASES, NODES, PODS, RESERVATIONS, SLICES, TEMPLATES, Resource
+from dra.kube.lease_rules import Lease
+from dra.kube.resources import CLAIMS, DEVICE_CLASSES, LEASES, NODES, PODS, RESERVATIONS, SLICES, TEMPLATES, Resource
 from dra.model.claims import ResourceClaim
-from dra.model.classes import DeviceClass
-from dra.model.meta import DynamicObject, Key, PartialObject
-from dra.model.placement import Host, PlacedPod
+from dra.model.device_classes import DeviceClass
+from dra.model.meta import Key, PartialObjectMetadata, UnstructuredObject
 from dra.model.preemption import PodDisruptionBudget, PriorityClass
 from dra.model.references import GroupResource, MalformedReferenceError
+from dra.model.scheduling import SchedulerNode, SchedulerPod
 from dra.model.slices import ResourceSlice
 from dra.model.taints import DeviceTaintRule
 from dra.model.templates import ResourceClaimTemplate
-from dra.model.workloads import reservation
+from dra.model.workload_reservations import workload_reservation
 
 PRIORITIES: Final = Resource("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False)
 BUDGETS: Final = Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", namespaced=True)
@@ -67,7 +73,7 @@ class Reader:
         self._discovery = Discovery(connection.client)
         self._namespace = namespace
         self._lease = lease
-        self._gaps: list[Gap] = []
+        self._gaps: list[UnreadResource] = []
         self._narrowed = False
 
     async def read(self, parts: Parts) -> Snapshot:
@@ -76,10 +82,10 @@ class Reader:
         core, rest, more = await asyncio.gather(
             asyncio.gather(
                 self._everywhere(CLAIMS, ResourceClaim, needed=True),
-                self._everywhere(PODS, PlacedPod) if Parts.PODS in parts else _none(),
-                self._cluster(NODES, Host) if Parts.NODES in parts else _none(),
+                self._everywhere(PODS, SchedulerPod) if Parts.PODS in parts else _none(),
+                self._cluster(NODES, SchedulerNode) if Parts.NODES in parts else _none(),
                 self._cluster(SLICES, ResourceSlice) if Parts.DEVICES in parts else _none(),
-                self._cluster(CLASSES, DeviceClass) if Parts.DEVICES in parts else _none(),
+                self._cluster(DEVICE_CLASSES, DeviceClass) if Parts.DEVICES in parts else _none(),
             ),
             asyncio.gather(
                 self._rules() if Parts.DEVICES in parts else _none(),
@@ -88,7 +94,7 @@ class Reader:
                 self._version(),
             ),
             asyncio.gather(
-                self._optional(RESERVATIONS, DynamicObject) if Parts.RESERVATIONS in parts else _nothing(),
+                self._optional(RESERVATIONS, UnstructuredObject) if Parts.RESERVATIONS in parts else _nothing(),
                 self._optional(PRIORITIES, PriorityClass) if Parts.PREEMPTION in parts else _nothing(),
                 self._optional(BUDGETS, PodDisruptionBudget) if Parts.PREEMPTION in parts else _nothing(),
             ),
@@ -98,7 +104,7 @@ class Reader:
         reservations, priorities, budgets = more
         workloads = await self.workloads(claims) if Parts.WORKLOADS in parts else []
         return Snapshot(
-            taken=second_time(wall),
+            taken=rfc3339(wall),
             server=version,
             namespace=self._namespace if self._narrowed else None,
             leader=leader,
@@ -128,7 +134,9 @@ class Reader:
             if page.first:
                 found.clear()
             found += page.items
-            self._gaps += [Gap(resource=resource.label, why=f"{each} cannot be read") for each in page.unreadable]
+            self._gaps += [
+                UnreadResource(resource=resource.label, why=f"{each} cannot be read") for each in page.unreadable
+            ]
         return found
 
     async def _everywhere(self, resource: Resource, model: type[Found], *, needed: bool = False) -> list[Found]:
@@ -139,7 +147,7 @@ class Reader:
             if self._namespace is None:
                 if needed:
                     raise
-                self._gaps.append(Gap(resource=resource.label, why=str(error)))
+                self._gaps.append(UnreadResource(resource=resource.label, why=str(error)))
                 return []
         self._narrowed = True
         try:
@@ -147,16 +155,16 @@ class Reader:
         except Forbidden as error:
             if needed:
                 raise
-            self._gaps.append(Gap(resource=resource.label, why=str(error)))
+            self._gaps.append(UnreadResource(resource=resource.label, why=str(error)))
             return []
-        self._gaps.append(Gap(resource=f"{resource.label} of other namespaces", why="no right to list them"))
+        self._gaps.append(UnreadResource(resource=f"{resource.label} of other namespaces", why="no right to list them"))
         return found
 
     async def _cluster(self, resource: Resource, model: type[Found]) -> list[Found]:
         try:
             return await self._all(resource, model, None)
         except (Forbidden, NotFound) as error:
-            self._gaps.append(Gap(resource=resource.label, why=str(error)))
+            self._gaps.append(UnreadResource(resource=resource.label, why=str(error)))
             return []
 
     async def _optional(self, resource: Resource, model: type[Found]) -> list[Found] | None:
@@ -166,7 +174,7 @@ class Reader:
         except NotFound:
             return None
         except Forbidden as error:
-            self._gaps.append(Gap(resource=resource.label, why=str(error)))
+            self._gaps.append(UnreadResource(resource=resource.label, why=str(error)))
             return []
 
     async def _rules(self) -> list[DeviceTaintRule]:
@@ -176,51 +184,57 @@ class Reader:
             if resource is not None:
                 return await self._all(resource, DeviceTaintRule, None)
         except Forbidden as error:
-            self._gaps.append(Gap(resource=str(TAINT_RULES), why=str(error)))
+            self._gaps.append(UnreadResource(resource=str(TAINT_RULES), why=str(error)))
         except ApiError:  # gone between the two requests, or discovery does not answer
             pass
         return []
 
-    async def _leader(self, now: float) -> Leader:
+    async def _leader(self, now: float) -> ControllerLease:
         name = "/".join(self._lease)
         try:
             lease = await self._client.get(LEASES, self._lease, Lease)
         except NotFound:
             return await self._beside(name)
         except ApiError:
-            return Leader(presence=Presence.UNKNOWN, name=name)
+            return ControllerLease(presence=ControllerPresence.UNKNOWN, name=name)
         spec = lease.spec
         seconds = int(now - _seconds(spec.renew_time)) if spec.renew_time else 0
         running = bool(spec.holder_identity) and seconds <= max(spec.lease_duration_seconds, 1)
-        presence = Presence.RUNNING if running else Presence.STALE
-        return Leader(presence=presence, name=name, holder=spec.holder_identity, seconds=max(seconds, 0))
+        presence = ControllerPresence.RUNNING if running else ControllerPresence.STALE
+        return ControllerLease(presence=presence, name=name, holder=spec.holder_identity, seconds=max(seconds, 0))
 
-    async def _beside(self, name: str) -> Leader:
+    async def _beside(self, name: str) -> ControllerLease:
         """Return what is known without a lease: the controller of the local plane needs none, and the plane tells."""
         if pid := await plane.controller(self._client):
-            return Leader(presence=Presence.RUNNING, name=name, holder=f"the controller of the local plane (pid {pid})")
-        return Leader(presence=Presence.ABSENT, name=name)
+            return ControllerLease(
+                presence=ControllerPresence.RUNNING, name=name, holder=f"the controller of the local plane (pid {pid})"
+            )
+        return ControllerLease(presence=ControllerPresence.ABSENT, name=name)
 
-    async def workloads(self, claims: Iterable[ResourceClaim]) -> list[SeenWorkload]:
+    async def workloads(self, claims: Iterable[ResourceClaim]) -> list[ReferencedWorkload]:
         """Look up what claims refer to, a kind at a time."""
         wanted: dict[GroupResource, set[WorkloadKey]] = {}
         for claim in claims:
             for key in references(claim):
                 wanted.setdefault(key.kind, set()).add(key)
-        found: list[SeenWorkload] = []
-        rules = {GroupResource.parse(each): Rule(expression) for each, expression in BUILT_IN.items()}
+        found: list[ReferencedWorkload] = []
+        rules = {
+            GroupResource.parse(each): CompiledRule(expression) for each, expression in BUILT_IN_RELEASE_RULES.items()
+        }
         for kind, keys in sorted(wanted.items(), key=_kind):
             found += await self._kind(kind, keys, rules.get(kind))
         return found
 
-    async def _kind(self, kind: GroupResource, keys: set[WorkloadKey], rule: Rule | None) -> list[SeenWorkload]:
-        there: dict[Key, SeenWorkload] = {}
+    async def _kind(
+        self, kind: GroupResource, keys: set[WorkloadKey], rule: CompiledRule | None
+    ) -> list[ReferencedWorkload]:
+        there: dict[Key, ReferencedWorkload] = {}
         try:
             resource = await self._discovery.resolve(kind)
             if resource is None or not resource.namespaced:
                 meant = await self._meant(kind) if resource is None else ""
                 return [_seen(key, WorkloadPhase.NO_KIND, meant=meant) for key in keys]
-            model: Any = PartialObject if rule is None else DynamicObject
+            model: Any = PartialObjectMetadata if rule is None else UnstructuredObject
             for namespace in self._namespaces(keys):
                 selection = Selection(namespace=namespace)
                 async for page in self._client.list_pages(resource, model, selection=selection):
@@ -231,10 +245,10 @@ class Reader:
                             phase = WorkloadPhase.FINISHED if over else WorkloadPhase.PRESENT
                             there[item.metadata.key] = _seen(key, phase, uid=item.metadata.uid)
         except Forbidden as error:
-            self._gaps.append(Gap(resource=str(kind), why=str(error)))
+            self._gaps.append(UnreadResource(resource=str(kind), why=str(error)))
             return [_seen(key, WorkloadPhase.FORBIDDEN) for key in keys]
         except ApiError as error:
-            self._gaps.append(Gap(resource=str(kind), why=str(error)))
+            self._gaps.append(UnreadResource(resource=str(kind), why=str(error)))
             return [_seen(key, WorkloadPhase.UNKNOWN) for key in keys]
         return [there.get((key.namespace, key.name)) or _seen(key, WorkloadPhase.ABSENT) for key in keys]
 
@@ -254,17 +268,17 @@ def references(claim: ResourceClaim) -> Iterable[WorkloadKey]:
     """Yield what a claim refers to: in words, and in its list."""
     namespace = claim.metadata.namespace
     with suppress(MalformedReferenceError):
-        found = reservation(claim)
+        found = workload_reservation(claim)
         if found is not None:
             yield WorkloadKey.of(found.reference, namespace)
     for entry in claim.entries:
-        if not entry.is_pod and entry.api_group != GROUP:
+        if not entry.is_pod and entry.api_group != ENTRY_API_GROUP:
             yield WorkloadKey.of(entry, namespace)
 
 
-def _seen(key: WorkloadKey, phase: WorkloadPhase, *, uid: Any = "", meant: str = "") -> SeenWorkload:  # noqa: ANN401 - a Uid
+def _seen(key: WorkloadKey, phase: WorkloadPhase, *, uid: Any = "", meant: str = "") -> ReferencedWorkload:  # noqa: ANN401 - a Uid
     resource, group = key.kind.resource, key.kind.group
-    return SeenWorkload(
+    return ReferencedWorkload(
         resource=resource, group=group, namespace=key.namespace, name=key.name, phase=phase, uid=uid, meant=meant
     )
 
@@ -285,11 +299,11 @@ async def _nothing() -> list[Any] | None:
     return None
 
 
-async def _unknown() -> Leader:
-    return Leader()
+async def _unknown() -> ControllerLease:
+    return ControllerLease()
 
 
-def _holds(rule: Rule, content: Mapping[str, Any]) -> bool:
+def _holds(rule: CompiledRule, content: Mapping[str, Any]) -> bool:
     """Whether a rule holds; where it gives no answer, the workload counts as not finished, as for the controller."""
     try:
         return rule.holds(content)

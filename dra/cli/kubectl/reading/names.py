@@ -12,7 +12,7 @@ from dra.cli.kubectl.reading.source import Source
 from dra.kube.client import Selection
 from dra.kube.errors import ApiError
 from dra.kube.resources import CLAIMS, NODES, PODS, Resource
-from dra.model.meta import PartialObject
+from dra.model.meta import PartialObjectMetadata
 
 PATIENCE: Final = 2.0
 """Seconds; a shell that waits longer for a tab key seems to hang."""
@@ -36,7 +36,7 @@ def names(kind: str, options: Mapping[str, Any]) -> list[str]:
 async def _listed(place: Place, resource: Resource, namespace: str | None) -> list[str]:
     found: list[str] = []
     async with connect(place) as connection:
-        pages = connection.client.list_pages(resource, PartialObject, selection=Selection(namespace=namespace))
+        pages = connection.client.list_pages(resource, PartialObjectMetadata, selection=Selection(namespace=namespace))
         async for page in pages:
             found += [each.metadata.name for each in page.items]
     return found

@@ -14,20 +14,20 @@ from typing import Any, Final
 
 import msgspec
 
-from dra.api.reservations.model import MalformedReservationError, Owner
-from dra.api.reservations.model import read as as_reservation
-from dra.engine.explain.snapshot import Snapshot
-from dra.engine.reservations import marks
-from dra.engine.reservations.claimants import Claimant, MalformedAnnotationError
+from dra.api.reservations import well_known
+from dra.api.reservations.model import MalformedReservationError, ReservationOwner
+from dra.api.reservations.model import parse_reservation as as_reservation
+from dra.engine.diagnosis.snapshot import Snapshot
+from dra.engine.reservations.pod_info import MalformedAnnotationError, PodInfo
 from dra.model.claims import ResourceClaim
-from dra.model.meta import DynamicObject, ObjectMeta
-from dra.model.placement import PlacedPod
+from dra.model.meta import ObjectMeta, UnstructuredObject
+from dra.model.scheduling import SchedulerPod
 from dra.model.templates import ResourceClaimTemplate
 
 OURS: Final = ("reserve.dra/", "resource.kubernetes.io/", "scheduling.koordinator.sh/")
 """Annotations that rules look at."""
 
-MARKS: Final = (*OURS, "pod.koordinator.sh/", "koordinator.sh/", marks.NODE_RESERVATION)
+MARKS: Final = (*OURS, "pod.koordinator.sh/", "koordinator.sh/", well_known.ANNOTATION_NODE_RESERVATION)
 """Labels and annotations by which people speak about reservations."""
 
 TEXT: Final = 500
@@ -144,7 +144,7 @@ class _Redaction:
         numbers = (self._numbers.get(_pair(key, value)) for key, value in sorted((given or {}).items()))
         return {number: "" for number in numbers if number}
 
-    def _pod(self, pod: PlacedPod) -> PlacedPod:
+    def _pod(self, pod: SchedulerPod) -> SchedulerPod:
         volumes = [
             msgspec.structs.replace(
                 volume,
@@ -165,19 +165,19 @@ class _Redaction:
             status=msgspec.structs.replace(pod.status, conditions=conditions or None),
         )
 
-    def _reservation(self, found: DynamicObject) -> DynamicObject:
+    def _reservation(self, found: UnstructuredObject) -> UnstructuredObject:
         metadata = _meta(found.metadata, labels=_kept(found.metadata.labels, self._of_reservations), prefixes=MARKS)
         head: Json = {key: found.content[key] for key in ("apiVersion", "kind") if key in found.content}
         content = {**head, "metadata": msgspec.to_builtins(metadata)}
         try:
             as_reservation(found.content)
         except MalformedReservationError:  # what it says may be anything, so nothing of it is kept
-            return DynamicObject(metadata=metadata, content=content)
+            return UnstructuredObject(metadata=metadata, content=content)
         spec = {**found.content["spec"], "template": _pod_template(found.content["spec"].get("template") or {})}
         status = found.content.get("status") or {}
         known = ("phase", "nodeName", "allocatable", "allocated", "currentOwners", "conditions")
         content |= {"spec": spec, "status": {key: status[key] for key in known if key in status}}
-        return DynamicObject(metadata=metadata, content=content)
+        return UnstructuredObject(metadata=metadata, content=content)
 
 
 def _meta(meta: ObjectMeta, *, labels: Mapping[str, str] | None = None, prefixes: tuple[str, ...] = OURS) -> ObjectMeta:
@@ -211,7 +211,7 @@ def _named_labels(snapshot: Snapshot) -> Iterator[tuple[str, str]]:
             yield from _required(owner.label_selector.match_expressions)
 
 
-def _owners(snapshot: Snapshot) -> Iterator[Owner]:
+def _owners(snapshot: Snapshot) -> Iterator[ReservationOwner]:
     for each in snapshot.reservations or ():
         try:
             yield from as_reservation(each.content).spec.owners
@@ -222,10 +222,10 @@ def _owners(snapshot: Snapshot) -> Iterator[Owner]:
 def _wanted_of_reservations(snapshot: Snapshot) -> Iterator[tuple[str, str]]:
     """Yield the labels of reservations, and their values, that pods ask for."""
     for pod in snapshot.pods:
-        if pod.metadata.annotation(marks.AFFINITY) is None:
+        if pod.metadata.annotation(well_known.ANNOTATION_RESERVATION_AFFINITY) is None:
             continue
         try:
-            affinity = Claimant.of(pod).affinity
+            affinity = PodInfo.of(pod).affinity
         except MalformedAnnotationError:
             continue
         if affinity is not None:

@@ -11,12 +11,12 @@ from typing import Any, TypeVar
 
 import click
 
-from dra.api.rights import LEASE, NAMESPACE
+from dra.api.rbac import LEASE_NAME, NAMESPACE
 from dra.cli.kubectl.connection import FailedError, run
 from dra.cli.kubectl.options import Place, place_options
 from dra.cli.kubectl.reading import bundle
 from dra.cli.kubectl.reading.live import Parts, Reader
-from dra.engine.explain.snapshot import Snapshot
+from dra.engine.diagnosis.snapshot import Snapshot
 from dra.kube import credentials
 from dra.kube.clock import SYSTEM
 from dra.kube.errors import ApiError
@@ -45,7 +45,7 @@ class Source:
         if self.given or self.bundle:
             return self.given or DEFAULT
         try:
-            return credentials.namespace(self.place.kubeconfig, context=self.place.context) or DEFAULT
+            return credentials.current_namespace(self.place.kubeconfig, context=self.place.context) or DEFAULT
         except ApiError as error:
             raise FailedError(str(error)) from error
 
@@ -63,7 +63,7 @@ class Source:
             except bundle.MalformedBundleError as error:
                 raise FailedError(str(error)) from error
         named = None if self.everywhere else self.namespace
-        lease = (self.lease_namespace, LEASE)
+        lease = (self.lease_namespace, LEASE_NAME)
         return run(self.place, lambda connection: Reader(connection, namespace=named, lease=lease).read(parts))
 
 

@@ -13,22 +13,22 @@ from typing import Any, Final
 import click
 import msgspec
 
-from dra.api.rights import LEASE
+from dra.api.rbac import LEASE_NAME
 from dra.cli.kubectl.connection import Connection, FailedError, connect
 from dra.cli.kubectl.formats import Style
 from dra.cli.kubectl.listings import Listing, Row, cells
 from dra.cli.kubectl.output import Format, table
 from dra.cli.kubectl.reading.live import Parts, Reader, references
 from dra.cli.kubectl.reading.source import Source
-from dra.engine.explain.snapshot import Snapshot
-from dra.engine.workloads import WorkloadKey
+from dra.engine.claims.workload_index import WorkloadKey
+from dra.engine.diagnosis.snapshot import Snapshot
 from dra.kube.client import Selection
 from dra.kube.clock import SYSTEM
 from dra.kube.errors import ApiError, NotFound
 from dra.kube.reflector import Reflector
 from dra.kube.resources import CLAIMS, NODES, PODS, SLICES, Resource
 from dra.model.claims import ResourceClaim
-from dra.model.placement import Host, PlacedPod
+from dra.model.scheduling import SchedulerNode, SchedulerPod
 from dra.model.slices import ResourceSlice
 
 PAUSE: Final = 0.5
@@ -45,8 +45,8 @@ STATES: Final = ("STATE", "PHASE")
 
 _KINDS: Final = {
     "claims": (CLAIMS, ResourceClaim),
-    "pods": (PODS, PlacedPod),
-    "nodes": (NODES, Host),
+    "pods": (PODS, SchedulerPod),
+    "nodes": (NODES, SchedulerNode),
     "slices": (SLICES, ResourceSlice),
 }
 """Field of a snapshot → what is watched for it."""
@@ -121,7 +121,7 @@ async def _watch(source: Source, parts: Parts, tell: Callable[[Snapshot], None])
 async def follow(connection: Connection, source: Source, parts: Parts, tell: Callable[[Snapshot], None]) -> None:
     """Tell of the cluster now, and whenever it has changed; never returns. Raises ApiError."""
     named = None if source.everywhere else source.namespace
-    lease = (source.lease_namespace, LEASE)
+    lease = (source.lease_namespace, LEASE_NAME)
     snapshot = await Reader(connection, namespace=named, lease=lease).read(parts)
     tell(snapshot)
     missing = {gap.resource for gap in snapshot.gaps}

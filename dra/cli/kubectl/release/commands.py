@@ -5,7 +5,7 @@ import re
 
 import click
 
-from dra.api.rights import LEASE, NAMESPACE
+from dra.api.rbac import LEASE_NAME, NAMESPACE
 from dra.cli.kubectl.connection import Connection, run
 from dra.cli.kubectl.kinds import Kind, Name, target
 from dra.cli.kubectl.options import Place, place_options
@@ -14,8 +14,8 @@ from dra.cli.kubectl.reading.live import Parts, Reader
 from dra.cli.kubectl.reading.source import DEFAULT, Source
 from dra.cli.kubectl.release.giving import RefusedError, Wish, give_back
 from dra.cli.kubectl.why import words
-from dra.engine.explain import claims
-from dra.engine.explain.scene import Scene
+from dra.engine.diagnosis import claims
+from dra.engine.diagnosis.cluster_state import ClusterState
 from dra.kube.errors import NotFound
 from dra.kube.resources import CLAIMS
 from dra.model.claims import ResourceClaim
@@ -84,7 +84,7 @@ def release(  # noqa: PLR0913 - one for each option
     meant = Source(place=place, given=namespace).namespace or DEFAULT
     wish = Wish(
         key=(meant, _named(what, name)),
-        lease=(lease_namespace, LEASE),
+        lease=(lease_namespace, LEASE_NAME),
         within=timeout,
         dry=dry_run != "none",
         unused=if_unused,
@@ -134,8 +134,8 @@ def wait(*, what: str, name: str | None, place: Place, namespace: str | None, st
             if connection.clock.now() >= until:
                 break
             await asyncio.sleep(min(PAUSE, max(until - connection.clock.now(), 0.01)))
-        snapshot = await Reader(connection, namespace=key[0], lease=(NAMESPACE, LEASE)).read(Parts.ALL)
-        facts = claims.explain(Scene(snapshot), key)
+        snapshot = await Reader(connection, namespace=key[0], lease=(NAMESPACE, LEASE_NAME)).read(Parts.ALL)
+        facts = claims.explain(ClusterState(snapshot), key)
         return [*words.claim_lines(facts, snapshot)] if facts is not None else []
 
     missed = run(place, look)

@@ -1,7 +1,7 @@
 """Giving back a claim because a person vouches that nobody uses it: by our controller, or where none runs from here.
 
-From here means by the same rules (`dra.engine.claims.force`), on live reads, and by the same writes: a pod on a node
-that is Ready keeps its claim, and a pod that may be bound any moment is waited for.
+From here means by the same rules (`dra.engine.claims.force_release`), on live reads, and by the same writes: a pod on a
+node that is Ready keeps its claim, and a pod that may be bound any moment is waited for.
 """
 
 import asyncio
@@ -12,25 +12,25 @@ from typing import Final
 
 import msgspec
 
-from controller.confirmation import BoundMeanwhileError, Confirmation
-from controller.patching import Patching
+from controller.claim_patcher import ClaimPatcher
+from controller.deallocation_check import BoundMeanwhileError, DeallocationCheck
 from dra.cli.kubectl.connection import Connection, FailedError
 from dra.cli.kubectl.reading.live import Parts, Reader
-from dra.engine.actions import Deallocate, LookUpNode, Plan
+from dra.engine.claims.actions import ClaimPlan, Deallocate, LookUpNode
+from dra.engine.claims.claim_cache import ClaimCache
 from dra.engine.claims.decide import decide
 from dra.engine.claims.policy import ALONGSIDE
-from dra.engine.explain import claims
-from dra.engine.explain.scene import Hold, Scene
-from dra.engine.explain.snapshot import Presence, Snapshot
-from dra.engine.reasons import Code
-from dra.engine.world import World
+from dra.engine.claims.reasons import Code
+from dra.engine.diagnosis import claims
+from dra.engine.diagnosis.cluster_state import AllocationHold, ClusterState
+from dra.engine.diagnosis.snapshot import ControllerPresence, Snapshot
 from dra.kube.client import WRITE_TIMEOUT
 from dra.kube.errors import Conflict, NotFound
-from dra.kube.limits import Priority
+from dra.kube.rate_limiter import RequestPriority
 from dra.kube.resources import CLAIMS
 from dra.model.claims import ResourceClaim
 from dra.model.meta import Key
-from dra.model.workloads import FORCE_RELEASE
+from dra.model.workload_reservations import FORCE_RELEASE
 
 PAUSE: Final = 1.0
 """Seconds between looks."""
@@ -69,7 +69,7 @@ async def give_back(connection: Connection, wish: Wish, *, say: Callable[[str], 
         raise RefusedError(
             f"claim {name}: is not unused, {kept}. See: kubectl dra explain claim {wish.key[1]} -n {wish.key[0]}"
         )
-    if snapshot.leader.presence is Presence.RUNNING:
+    if snapshot.leader.presence is ControllerPresence.RUNNING:
         return await _by_controller(connection, wish, claim, snapshot)
     return await _from_here(connection, wish, reader=reader, first=snapshot, say=say)
 
@@ -83,20 +83,20 @@ def _kept(snapshot: Snapshot, key: Key) -> str:
 
     Of pods that vanished `decide` tells when they have ended.
     """
-    scene = Scene(snapshot)
+    scene = ClusterState(snapshot)
     view = scene.view(key)
     if view is None:
         return ""
-    found = set(claims.kept_by(scene, view))
-    if Hold.NOTHING in found and view.unfinished:
+    found = set(claims.holds_of(scene, view))
+    if AllocationHold.NOTHING in found and view.unfinished:
         return "pods are about to use it"
-    return ", ".join(sorted(found - {Hold.NOTHING, Hold.TIME, Hold.VANISHED}))
+    return ", ".join(sorted(found - {AllocationHold.NOTHING, AllocationHold.TIME, AllocationHold.VANISHED}))
 
 
 async def _by_controller(connection: Connection, wish: Wish, claim: ResourceClaim, snapshot: Snapshot) -> str:
     """Ask the controller, and wait until it has obeyed. What it would certainly refuse it is not asked for."""
     name = "/".join(wish.key)
-    plan = _decide(snapshot, World(), wish, now=connection.clock.now())
+    plan = _decide(snapshot, ClaimCache(), wish, now=connection.clock.now())
     if plan is not None and any(reason.code is Code.FORCE_RELEASE_BLOCKED for reason in plan.reasons):
         raise RefusedError(_why(plan, name))
     if wish.dry:
@@ -134,7 +134,7 @@ async def _from_here(
     say: Callable[[str], None],
 ) -> str:
     """Decide as the controller would, as often as that takes."""
-    name, world, snapshot = "/".join(wish.key), World(), first
+    name, world, snapshot = "/".join(wish.key), ClaimCache(), first
     until = connection.clock.now() + wish.within
     told, attempts = "", 0
     while True:
@@ -158,10 +158,10 @@ async def _from_here(
         await asyncio.sleep(PAUSE)
         snapshot = await _again(snapshot, world, reader(), now=connection.clock.now)
         for asked in (each for each in plan.actions if isinstance(each, LookUpNode)):
-            world.node_read(asked.claim, asked.node, now=connection.clock.now())
+            world.observe_node_read(asked.claim, asked.node, now=connection.clock.now())
 
 
-async def _again(before: Snapshot, world: World, reader: Reader, *, now: Callable[[], float]) -> Snapshot:
+async def _again(before: Snapshot, world: ClaimCache, reader: Reader, *, now: Callable[[], float]) -> Snapshot:
     """Read everything once more, and tell the world who is gone, and of the nodes."""
     snapshot = await reader.read(Parts.ALL)
     for node in snapshot.nodes:
@@ -173,12 +173,12 @@ async def _again(before: Snapshot, world: World, reader: Reader, *, now: Callabl
     return snapshot
 
 
-def _decide(snapshot: Snapshot, world: World, wish: Wish, *, now: float) -> Plan | None:
+def _decide(snapshot: Snapshot, world: ClaimCache, wish: Wish, *, now: float) -> ClaimPlan | None:
     """Return what the rules say if the claim carries the wish; None if it has no allocation."""
     vouched = msgspec.structs.replace(
         snapshot, claims=tuple(_vouched(c) if c.metadata.key == wish.key else c for c in snapshot.claims)
     )
-    scene = Scene(vouched, world=world, now=now)
+    scene = ClusterState(vouched, world=world, now=now)
     view = scene.view(wish.key, now=now)
     if view is None or view.allocation is None:
         return None
@@ -190,16 +190,18 @@ def _vouched(claim: ResourceClaim) -> ResourceClaim:
     return msgspec.structs.replace(claim, metadata=msgspec.structs.replace(claim.metadata, annotations=annotations))
 
 
-async def _written(connection: Connection, world: World, snapshot: Snapshot, key: Key, plan: Plan) -> Exception | None:
+async def _written(
+    connection: Connection, world: ClaimCache, snapshot: Snapshot, key: Key, plan: ClaimPlan
+) -> Exception | None:
     """Carry out a plan; return what kept it from being done, if it may be tried again."""
-    patching = Patching(connection.client)
+    patching = ClaimPatcher(connection.client)
     claim = _claim(snapshot, key)
     assert claim is not None  # noqa: S101 - it was decided about
     try:
         for write in plan.claim_writes:
             if isinstance(write, Deallocate):
-                await Confirmation(connection.client, world=world, clock=connection.clock).ask(write)
-            claim = await patching.send(write, claim, priority=Priority.NORMAL, within=_within)
+                await DeallocationCheck(connection.client, world=world, clock=connection.clock).ask(write)
+            claim = await patching.send(write, claim, priority=RequestPriority.NORMAL, within=_within)
     except (Conflict, BoundMeanwhileError) as error:
         return error
     return None
@@ -209,7 +211,7 @@ def _within() -> float:
     return WRITE_TIMEOUT
 
 
-def _why(plan: Plan, name: str) -> str:
+def _why(plan: ClaimPlan, name: str) -> str:
     """Return what the rules say that is no success."""
     texts = [reason.text for reason in plan.reasons if not reason.done and reason.subject.kind == "ResourceClaim"]
     return "; ".join(texts) or f"claim {name}: is not given back now"

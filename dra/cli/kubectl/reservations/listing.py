@@ -8,7 +8,7 @@ from typing import Final
 import click
 
 from dra.api.reservations import durations
-from dra.api.reservations.model import MalformedReservationError, Reservation, read
+from dra.api.reservations.model import MalformedReservationError, Reservation, parse_reservation
 from dra.cli.kubectl import listings
 from dra.cli.kubectl.connection import Connection, FailedError, run
 from dra.cli.kubectl.listings import Listing, Row
@@ -23,7 +23,7 @@ from dra.kube.clock import SYSTEM
 from dra.kube.errors import Forbidden, NotFound
 from dra.kube.resources import CLAIMS, RESERVATIONS
 from dra.model.claims import ResourceClaim
-from dra.model.meta import DynamicObject, Uid
+from dra.model.meta import Uid, UnstructuredObject
 
 HEADER: Final = ("NAME", "PHASE", "NODE", "ALLOCATED", "OF", "OWNERS", "ENDS")
 WIDE: Final = ("TTL", "EXPIRES", "FOR")
@@ -56,7 +56,7 @@ def tell(source: Source, name: str | None, *, choice: Chosen, style: Style, watc
         from dra.cli.kubectl.reading import watching  # noqa: PLC0415 - only who watches needs it
 
         told = partial(_listed, name=name, choice=choice, known={})
-        watching.watch_kind(source, (RESERVATIONS, DynamicObject), listed=told, style=style, missing=INSTALL)
+        watching.watch_kind(source, (RESERVATIONS, UnstructuredObject), listed=told, style=style, missing=INSTALL)
         return
     if source.bundle is not None:
         if choice.labels:
@@ -76,10 +76,10 @@ def tell(source: Source, name: str | None, *, choice: Chosen, style: Style, watc
     listings.write(listing, style)
 
 
-def _live(place: Place, *, claims: bool) -> tuple[list[DynamicObject], list[ResourceClaim] | None]:
+def _live(place: Place, *, claims: bool) -> tuple[list[UnstructuredObject], list[ResourceClaim] | None]:
     """Return all reservations and, if they are wanted and may be read, all claims."""
 
-    async def read_all(connection: Connection) -> tuple[list[DynamicObject], list[ResourceClaim] | None]:
+    async def read_all(connection: Connection) -> tuple[list[UnstructuredObject], list[ResourceClaim] | None]:
         found = await reading.objects(connection.client)
         try:
             return found, await reading.claims(connection.client) if claims else None
@@ -96,7 +96,7 @@ def _live(place: Place, *, claims: bool) -> tuple[list[DynamicObject], list[Reso
 
 
 def _listed(
-    found: Iterable[DynamicObject],
+    found: Iterable[UnstructuredObject],
     *,
     name: str | None,
     choice: Chosen,
@@ -121,12 +121,12 @@ def _listed(
     return listings.chosen(Listing(header=HEADER, wide=wide, rows=rows, single=name is not None), choice)
 
 
-def row(found: DynamicObject, *, now: datetime, claims: Iterable[ResourceClaim] | None = None) -> Row:
+def row(found: UnstructuredObject, *, now: datetime, claims: Iterable[ResourceClaim] | None = None) -> Row:
     """Return the row of a reservation; one that cannot be read says so."""
     name = found.metadata.name
     content = {**found.content}
     try:
-        told = read(found.content)
+        told = parse_reservation(found.content)
     except MalformedReservationError as error:
         cells: tuple[str, ...] = (name, "Unreadable", *(words.NOTHING,) * (len(HEADER) - 2))
         wide: tuple[str, ...] = (words.NOTHING, words.NOTHING, str(error))
@@ -152,7 +152,7 @@ def _cells(found: Reservation, now: datetime) -> tuple[str, ...]:
 
 def _wide(found: Reservation) -> tuple[str, ...]:
     spec = found.spec
-    ttl = words.NOTHING if spec.ttl is None else durations.printed(spec.ttl)
+    ttl = words.NOTHING if spec.ttl is None else durations.format_duration(spec.ttl)
     expires = words.NOTHING if spec.expires is None else words.moment(spec.expires.timestamp())
     return (ttl, expires, words.whole(spec.owners))
 
@@ -165,5 +165,5 @@ def _held(claims: Iterable[ResourceClaim], reservation: Uid) -> tuple[str, str]:
     return names or words.NOTHING, devices or words.NOTHING
 
 
-def _name(found: DynamicObject) -> str:
+def _name(found: UnstructuredObject) -> str:
     return found.metadata.name

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from dra.api.reservations import model
-from dra.engine.reservations import amounts, holdings
+from dra.engine.reservations import amounts, reservation_info
 from dra.model.meta import Struct
 from dra.model.references import ConsumerReference, GroupResource, MalformedReferenceError
 
@@ -114,8 +114,8 @@ def manifest(wish: Wish, *, kinds: Mapping[str, tuple[str, str]] = CONTROLLERS) 
         },
     }
     try:
-        amounts.of_template(template)
-        fault = holdings.of(model.read(made)).fault
+        amounts.template_amounts(template)
+        fault = reservation_info.from_reservation(model.parse_reservation(made)).fault
     except (amounts.MalformedAmountsError, model.MalformedReservationError) as error:
         raise MalformedWishError(str(error)) from error
     if fault:

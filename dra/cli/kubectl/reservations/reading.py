@@ -4,17 +4,17 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from controller.extender.picture import Picture
-from dra.api.reservations.model import MalformedReservationError, Reservation, read
-from dra.engine.explain.snapshot import Snapshot
-from dra.engine.ledger import Item, items_of
+from controller.extender.scheduler_cache import SchedulerCache
+from dra.api.reservations.model import MalformedReservationError, Reservation, parse_reservation
+from dra.engine.devices.ledger import DeviceID, allocated_devices
+from dra.engine.diagnosis.snapshot import Snapshot
 from dra.engine.reservations import placeholders
 from dra.kube.client import Client
 from dra.kube.resources import CLAIMS, NODES, PODS, RESERVATIONS, Resource
 from dra.model.claims import ResourceClaim
-from dra.model.meta import DynamicObject, Uid
-from dra.model.placement import Host, PlacedPod
+from dra.model.meta import Uid, UnstructuredObject
 from dra.model.references import RESERVATIONS as OF_RESERVATIONS
+from dra.model.scheduling import SchedulerNode, SchedulerPod
 
 T = TypeVar("T")
 
@@ -23,11 +23,11 @@ T = TypeVar("T")
 class Found:
     """What there is."""
 
-    picture: Picture = field(default_factory=Picture)
-    objects: dict[str, DynamicObject] = field(default_factory=dict)
+    picture: SchedulerCache = field(default_factory=SchedulerCache)
+    objects: dict[str, UnstructuredObject] = field(default_factory=dict)
     unreadable: dict[str, str] = field(default_factory=dict)
     """Name → what is wrong with the object."""
-    pods: dict[Uid, PlacedPod] = field(default_factory=dict)
+    pods: dict[Uid, SchedulerPod] = field(default_factory=dict)
     nodes: tuple[str, ...] = ()
     claims: tuple[ResourceClaim, ...] = ()
     installed: bool = True
@@ -44,19 +44,19 @@ class Found:
         """Return the claims that a reservation keeps allocated: those whose list names it."""
         return kept_by(self.claims, Uid(reservation.metadata.uid))
 
-    def placeholder(self, key: tuple[str, str]) -> PlacedPod | None:
+    def placeholder(self, key: tuple[str, str]) -> SchedulerPod | None:
         """Return the pod that looks for a place."""
         return next((pod for pod in self.pods.values() if pod.metadata.key == key), None)
 
-    def placeholders_of(self, reservation: Reservation) -> list[PlacedPod]:
+    def placeholders_of(self, reservation: Reservation) -> list[SchedulerPod]:
         """Return the pods that find its place, or keep it."""
         uid = reservation.metadata.uid
-        return [pod for pod in self.pods.values() if placeholders.stands_for(pod.metadata) == uid]
+        return [pod for pod in self.pods.values() if placeholders.reservation_uid_of(pod.metadata) == uid]
 
 
-async def objects(client: Client) -> list[DynamicObject]:
+async def objects(client: Client) -> list[UnstructuredObject]:
     """Return all reservations; raises ApiError, NotFound where the server does not know them."""
-    return await _all(client, RESERVATIONS, DynamicObject)
+    return await _all(client, RESERVATIONS, UnstructuredObject)
 
 
 async def claims(client: Client) -> list[ResourceClaim]:
@@ -82,10 +82,10 @@ def kept_by(claims: Iterable[ResourceClaim], reservation: Uid) -> list[ResourceC
     ]
 
 
-def devices(claim: ResourceClaim) -> list[Item]:
+def devices(claim: ResourceClaim) -> list[DeviceID]:
     """Return the devices that a claim has."""
     allocation = claim.status.allocation
-    return sorted(items_of(allocation), key=str) if allocation is not None else []
+    return sorted(allocated_devices(allocation), key=str) if allocation is not None else []
 
 
 def found(snapshot: Snapshot) -> Found:
@@ -102,7 +102,9 @@ def found(snapshot: Snapshot) -> Found:
     return told
 
 
-def fill(found: Found, *, reservations: list[DynamicObject], nodes: list[Host], pods: list[PlacedPod]) -> None:
+def fill(
+    found: Found, *, reservations: list[UnstructuredObject], nodes: list[SchedulerNode], pods: list[SchedulerPod]
+) -> None:
     """Put what was read into the books."""
     for node in nodes:
         found.picture.observe_node(node)
@@ -110,7 +112,7 @@ def fill(found: Found, *, reservations: list[DynamicObject], nodes: list[Host], 
     for each in reservations:
         found.objects[each.metadata.name] = each
         try:
-            read(each.content)
+            parse_reservation(each.content)
         except MalformedReservationError as error:
             found.unreadable[each.metadata.name] = str(error)
         else:

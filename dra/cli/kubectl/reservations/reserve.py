@@ -14,7 +14,7 @@ from dra.kube import credentials
 from dra.kube.discovery import Discovery
 from dra.kube.errors import ApiError, NotFound
 from dra.kube.resources import RESERVATIONS
-from dra.model.meta import DynamicObject
+from dra.model.meta import UnstructuredObject
 from dra.model.references import GroupResource
 
 INSTALL: Final = "the server knows no Reservations; deploy/reservations has their CRD and the scheduler's extender"
@@ -120,7 +120,7 @@ def _namespace(place: Place, given: str | None, dry_run: str) -> str:
     if given:
         return given
     try:
-        return credentials.namespace(place.kubeconfig, context=place.context) or DEFAULT
+        return credentials.current_namespace(place.kubeconfig, context=place.context) or DEFAULT
     except ApiError as error:
         if dry_run == "client":  # needs no cluster
             return DEFAULT
@@ -140,7 +140,7 @@ async def _create(
             kinds[str(each)] = (found.api_version, found.kind)
     made = making.manifest(wish, kinds=kinds)
     try:
-        answer = await connection.client.create(RESERVATIONS, made, model=DynamicObject, dry_run=server)
+        answer = await connection.client.create(RESERVATIONS, made, model=UnstructuredObject, dry_run=server)
     except NotFound as error:
         raise FailedError(INSTALL) from error
     return dict(answer.content)

@@ -7,7 +7,8 @@ from typing import Any, Final
 import click
 import msgspec
 
-from dra.api.reservations.model import Phase, Reservation
+from dra.api.reservations import well_known
+from dra.api.reservations.model import Reservation, ReservationPhase
 from dra.cli.kubectl import remedies
 from dra.cli.kubectl.connection import FailedError
 from dra.cli.kubectl.options import Style
@@ -15,17 +16,17 @@ from dra.cli.kubectl.output import Format, folded_lines
 from dra.cli.kubectl.reservations import reading, words
 from dra.cli.kubectl.reservations.reading import Found
 from dra.cli.kubectl.reservations.reserve import INSTALL
-from dra.engine.explain import reservations as explaining
-from dra.engine.explain.reservations import Advice, Group
-from dra.engine.explain.snapshot import Snapshot
+from dra.engine.claims.reasons import list_names
+from dra.engine.diagnosis import reservations as explaining
+from dra.engine.diagnosis.reservations import PodReservations, ReservationNodeGroup
+from dra.engine.diagnosis.snapshot import Snapshot
 from dra.engine.instants import NEVER
-from dra.engine.reasons import named
-from dra.engine.remedies import Paste, Remedy, Weigh
-from dra.engine.reservations import claimants, expiry, keepers, marks, owners, phases, placeholders
-from dra.engine.reservations.claimants import MalformedAnnotationError
+from dra.engine.messages.remedies import Remedy, SafeCommand, WeighedChoice
+from dra.engine.reservations import expiry, keepers, owner_matching, phases, placeholders, pod_info
+from dra.engine.reservations.pod_info import MalformedAnnotationError
 from dra.model.claims import ResourceClaim
 from dra.model.meta import Key
-from dra.model.placement import PlacedPod
+from dra.model.scheduling import SchedulerPod
 
 DATA: Final = "reservations"
 EXTENDER: Final = "kubectl get pods -A -l app.kubernetes.io/component=extender"
@@ -52,13 +53,22 @@ def tell(snapshot: Snapshot, name: str, style: Style, *, now: datetime) -> None:
         claims = [*map(_claim, found.held_claims(reservation))]
         nodes = [_group(each) for each in groups]
         told = {"nodes": nodes, "claims": claims, "problem": problem}
-        style.write(found.objects[name].content | told | {"openOwners": owners.open_to_all(reservation.spec.owners)})
+        style.write(
+            found.objects[name].content
+            | told
+            | {"openOwners": owner_matching.cross_namespace_owners(reservation.spec.owners)}
+        )
     if wrong:
         raise SystemExit(1)
 
 
 def lines(
-    found: Found, reservation: Reservation, groups: list[Group], wrong: tuple[str, Remedy] | None, *, now: datetime
+    found: Found,
+    reservation: Reservation,
+    groups: list[ReservationNodeGroup],
+    wrong: tuple[str, Remedy] | None,
+    *,
+    now: datetime,
 ) -> Iterator[str]:
     """Yield what is to be said of a reservation."""
     status = reservation.status
@@ -74,9 +84,9 @@ def lines(
             yield f"  used      {words.held(held.consumed)} by {held.consumers} pods; {words.held(left)} left"
     yield from _owners(reservation)
     for claim in found.held_claims(reservation):
-        devices = named(map(str, reading.devices(claim))) or "has no devices"
+        devices = list_names(map(str, reading.devices(claim))) or "has no devices"
         yield f"  claim     {'/'.join(claim.metadata.key)}: {devices}"
-    at = expiry.deadline(reservation)
+    at = expiry.expiration_time(reservation)
     if at != NEVER:
         yield f"  ends      {words.ends(reservation, now=now)}, at {words.moment(at)}"
     if how := _kept_by(found, reservation):
@@ -99,13 +109,15 @@ def _owners(reservation: Reservation) -> Iterator[str]:
     spec = reservation.spec
     once = "; the first one has it for good" if spec.allocate_once else "; one after another"
     yield f"  for       {words.whole(spec.owners)}{once}"
-    if paths := owners.open_to_all(spec.owners):
-        yield f"  note      {named(paths)}: no namespace; whoever can create pods in any namespace can use it"
+    if paths := owner_matching.cross_namespace_owners(spec.owners):
+        yield f"  note      {list_names(paths)}: no namespace; whoever can create pods in any namespace can use it"
     for each in reservation.status.current_owners:
         yield f"  owner     pod {each.namespace}/{each.name}"
 
 
-def trouble(found: Found, reservation: Reservation, groups: Iterable[Group] = ()) -> tuple[str, Remedy] | None:
+def trouble(
+    found: Found, reservation: Reservation, groups: Iterable[ReservationNodeGroup] = ()
+) -> tuple[str, Remedy] | None:
     """Return what is wrong with a reservation, and its remedy; None if nothing is.
 
     `groups` are the nodes by what the extender says of them.
@@ -113,45 +125,48 @@ def trouble(found: Found, reservation: Reservation, groups: Iterable[Group] = ()
     name, status = reservation.metadata.name, reservation.status
     known = found.picture.reservation(found.objects[name].metadata.uid)
     if known is not None and known.holding.fault:
-        return (f"nobody can use it: {known.holding.fault}", Paste(f"kubectl edit reservation {name}"))
-    if status.phase is Phase.FAILED:
-        ended = Weigh("delete it when nobody looks at its status any more; pods that entered run on")
+        return (f"nobody can use it: {known.holding.fault}", SafeCommand(f"kubectl edit reservation {name}"))
+    if status.phase is ReservationPhase.FAILED:
+        ended = WeighedChoice("delete it when nobody looks at its status any more; pods that entered run on")
         return ("it has ended and holds nothing any more; it can be deleted", ended)
-    if (kept := status.condition(phases.HELD)) is not None and kept.status == "False":
-        return (kept.message, Paste(f"kubectl get pods -A --field-selector spec.nodeName={status.node_name}"))
-    if status.phase is not Phase.PENDING:
+    if (kept := status.condition(phases.CONDITION_HELD)) is not None and kept.status == "False":
+        return (kept.message, SafeCommand(f"kubectl get pods -A --field-selector spec.nodeName={status.node_name}"))
+    if status.phase is not ReservationPhase.PENDING:
         return None
     return _waiting(found, reservation, groups)
 
 
 def _kept_by(found: Found, reservation: Reservation) -> str:
     """Return how many placeholders hold its room; nothing where the extender does."""
-    staying = [each for each in found.placeholders_of(reservation) if keepers.stays(each)]
+    staying = [each for each in found.placeholders_of(reservation) if keepers.is_yielding_placeholder(each)]
     bound = sum(bool(each.spec.node_name) for each in staying)
-    heirs = sum(each.metadata.annotation(marks.HEIR_OF) is not None and not each.spec.node_name for each in staying)
+    heirs = sum(
+        each.metadata.annotation(well_known.ANNOTATION_STANDBY_FOR) is not None and not each.spec.node_name
+        for each in staying
+    )
     counts = f"{bound} on the node, {len(staying) - bound - heirs} waiting, {heirs} for when an owner ends"
     return f"placeholders that yield to owners: {counts}" if staying else ""
 
 
-def _waiting(found: Found, reservation: Reservation, groups: Iterable[Group]) -> tuple[str, Remedy]:
+def _waiting(found: Found, reservation: Reservation, groups: Iterable[ReservationNodeGroup]) -> tuple[str, Remedy]:
     """Return what became of the placeholder of a reservation that has no place."""
     name, status = reservation.metadata.name, reservation.status
-    key = placeholders.key(reservation)
+    key = placeholders.placeholder_key(reservation)
     pod = found.placeholder(key)
     if pod is None:
         said = next((each.message for each in status.conditions if each.type == "Scheduled"), "")
         text = (
             f"it has no placeholder pod: {said or 'the controller does not run with reservations: true, or just began'}"
         )
-        return (text, Paste(f"kubectl describe reservation {name}"))
-    command = Paste(f"kubectl describe pod {key[1]} -n {key[0]}")
-    if pod.spec.node_name and not keepers.stays(pod):
+        return (text, SafeCommand(f"kubectl describe reservation {name}"))
+    command = SafeCommand(f"kubectl describe pod {key[1]} -n {key[0]}")
+    if pod.spec.node_name and not keepers.is_yielding_placeholder(pod):
         where = f"its placeholder is bound to node {pod.spec.node_name}, and the node is not held"
-        return (f"{where}: kube-scheduler has bound it without asking our extender", Paste(EXTENDER))
+        return (f"{where}: kube-scheduler has bound it without asking our extender", SafeCommand(EXTENDER))
     if pod.spec.node_name:
         return (
             f"its placeholder has come to node {pod.spec.node_name} just now",
-            Paste(f"kubectl get reservation {name}"),
+            SafeCommand(f"kubectl get reservation {name}"),
         )
     condition = pod.condition(_SCHEDULED)
     if condition is None:
@@ -168,14 +183,15 @@ def about_pod(snapshot: Snapshot, key: Key) -> tuple[list[str], dict[str, Any]]:
     if found.gap:
         return [f"  unknown   reservations: {found.gap}"], {}
     pod = next((each for each in found.pods.values() if each.metadata.key == key), None)
-    if pod is None or not found.objects or placeholders.stands_for(pod.metadata) is not None:
+    if pod is None or not found.objects or placeholders.reservation_uid_of(pod.metadata) is not None:
         return [], {}
     try:
-        advice = explaining.of_pod(found.picture.books, found.picture.claimant(pod), found.nodes)
+        advice = explaining.pod_reservations(found.picture.books, found.picture.claimant(pod), found.nodes)
     except MalformedAnnotationError as error:
         return [f"  warning   no node takes it: {error}"], {DATA: {"problem": str(error)}}
     if not advice.inside and (
-        used := pod.spec.node_name and claimants.allocated_name(pod.metadata.annotation(marks.ALLOCATED))
+        used := pod.spec.node_name
+        and pod_info.allocated_reservation_name(pod.metadata.annotation(well_known.ANNOTATION_RESERVATION_ALLOCATED))
     ):
         return [f"  inside    reservation {used}, which is over"], {DATA: {"inside": used}}
     if not _concerned(advice, pod):
@@ -185,24 +201,24 @@ def about_pod(snapshot: Snapshot, key: Key) -> tuple[list[str], dict[str, Any]]:
     return list(words.pod_lines(advice)), {DATA: content}
 
 
-def _concerned(advice: Advice, pod: PlacedPod) -> bool:
+def _concerned(advice: PodReservations, pod: SchedulerPod) -> bool:
     """Whether reservations have anything to do with a pod: it is in one, may be, wants to be, or is refused for one."""
     if advice.inside or (advice.candidates and not pod.spec.node_name):
         return True
-    asks = pod.metadata.annotation(marks.AFFINITY) is not None
+    asks = pod.metadata.annotation(well_known.ANNOTATION_RESERVATION_AFFINITY) is not None
     return not pod.spec.node_name and (asks or any(group.kept for group in advice.groups))
 
 
-def _groups(found: Found, reservation: Reservation) -> list[Group]:
+def _groups(found: Found, reservation: Reservation) -> list[ReservationNodeGroup]:
     known = found.picture.reservation(found.objects[reservation.metadata.name].metadata.uid)
-    if known is None or reservation.status.phase is not Phase.PENDING:
+    if known is None or reservation.status.phase is not ReservationPhase.PENDING:
         return []
-    return explaining.of_reservation(
+    return explaining.placement_groups(
         found.picture.books, known.holding, found.nodes, only=known.only, required=known.required
     )
 
 
-def _group(group: Group) -> dict[str, Any]:
+def _group(group: ReservationNodeGroup) -> dict[str, Any]:
     content: dict[str, Any] = msgspec.to_builtins(group)
     content["text"] = words.group_line(group)
     return content

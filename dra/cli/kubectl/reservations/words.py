@@ -4,13 +4,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Final
 
-from dra.api.reservations.model import Owner, Reservation
-from dra.engine.explain.reservations import Advice, Group, Kept
+from dra.api.reservations.model import Reservation, ReservationOwner
+from dra.engine.claims.reasons import list_names
+from dra.engine.diagnosis.reservations import PodReservations, ReservationNodeGroup, UnusedReservedResource
 from dra.engine.instants import NEVER
-from dra.engine.reasons import named
-from dra.engine.reservations import amounts, expiry, owners
-from dra.engine.reservations.amounts import PODS, Amounts
-from dra.engine.reservations.refusals import Refusal, Why
+from dra.engine.reservations import amounts, expiry, owner_matching
+from dra.engine.reservations.amounts import PODS, NanoAmounts
+from dra.engine.reservations.rejections import Rejection, RejectionReason
 
 NOTHING: Final = "<none>"
 _MINUTE, _HOUR, _DAY = 60, 3600, 24 * 3600
@@ -24,17 +24,17 @@ def quantities(given: Mapping[str, str | int]) -> str:
 def amount(resource: str, billionths: int) -> str:
     """Return an amount as people write it."""
     binary = resource in {"memory", "ephemeral-storage"} or resource.startswith("hugepages-")
-    return amounts.printed(max(billionths, 0), like="Ki" if binary else "")
+    return amounts.format_quantity(max(billionths, 0), like="Ki" if binary else "")
 
 
-def held(found: Amounts) -> str:
+def held(found: NanoAmounts) -> str:
     """Return amounts as ``cpu=4,memory=20Gi``."""
     return quantities({name: amount(name, each) for name, each in found.items() if name != PODS and each})
 
 
 def ends(reservation: Reservation, *, now: datetime) -> str:
     """Return when it ends by itself, from now."""
-    at = expiry.deadline(reservation)
+    at = expiry.expiration_time(reservation)
     if at == NEVER:
         return "never" if reservation.status.phase.value in {"Pending", "Available"} else "over"
     return f"in {span(at - now.timestamp())}" if at > now.timestamp() else "now"
@@ -55,7 +55,7 @@ def moment(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def owner(found: Owner) -> str:
+def owner(found: ReservationOwner) -> str:
     """Return whom an owner means."""
     parts = []
     if (one := found.object) is not None:
@@ -68,10 +68,10 @@ def owner(found: Owner) -> str:
         wanted += [f"{each.key} {each.operator} {','.join(each.values)}".strip() for each in labels.match_expressions]
         parts.append(f"{'' if parts else 'pods '}with labels {','.join(wanted)}")
     whose = " ".join(parts) or "nobody"
-    return f"{whose}, of any namespace" if parts and owners.open_to_all([found]) else whose
+    return f"{whose}, of any namespace" if parts and owner_matching.cross_namespace_owners([found]) else whose
 
 
-def pod_lines(advice: Advice) -> Iterator[str]:
+def pod_lines(advice: PodReservations) -> Iterator[str]:
     """Yield what reservations mean to a pod."""
     if advice.inside:
         yield f"  inside    reservation {advice.inside}"
@@ -86,34 +86,34 @@ def pod_lines(advice: Advice) -> Iterator[str]:
         yield f"  asked     {group_line(group)}"
 
 
-def candidate(refusal: Refusal) -> str:
+def candidate(refusal: Rejection) -> str:
     """Return why a pod may not use a reservation."""
     return refusal.text.removeprefix("Reservation(s) ").removeprefix("reservation ")
 
 
-def group_line(group: Group) -> str:
+def group_line(group: ReservationNodeGroup) -> str:
     """Return one line about nodes that give the same answer."""
     who = f"{group.count} nodes ({', '.join(group.nodes)}{', …' if group.count > len(group.nodes) else ''})"
     if not group.refusals:
-        inside = f", in reservation {named(group.inside)}" if group.inside else ""
+        inside = f", in reservation {list_names(group.inside)}" if group.inside else ""
         over = f", over {group.over} running pods that are to be its owners" if group.over else ""
         return f"{who}: has room for it{inside}{over}"
     kept = {each.resource: each for each in group.kept}
     return f"{who}: {'; '.join(dict.fromkeys(_refusal(each, kept.get(each.subject)) for each in group.refusals))}"
 
 
-def _refusal(refusal: Refusal, kept: Kept | None) -> str:
-    if refusal.why not in {Why.NODE_SHORT, Why.SHORT}:
+def _refusal(refusal: Rejection, kept: UnusedReservedResource | None) -> str:
+    if refusal.why not in {RejectionReason.NODE_SHORT, RejectionReason.SHORT}:
         return refusal.text
     name = refusal.subject
     asked, left, whole = (
         amount(name, each) for each in (refusal.requested, refusal.capacity - refusal.used, refusal.capacity)
     )
-    where = "of the reservation" if refusal.why is Why.SHORT else "of the node"
-    holding = f", {amount(name, kept.amount)} held by reservation {named(kept.reservations)}" if kept else ""
+    where = "of the reservation" if refusal.why is RejectionReason.SHORT else "of the node"
+    holding = f", {amount(name, kept.amount)} held by reservation {list_names(kept.reservations)}" if kept else ""
     return f"too little {name} {where}: {asked} asked for, {left} of {whole} free{holding}"
 
 
-def whole(found: Iterable[Owner]) -> str:
+def whole(found: Iterable[ReservationOwner]) -> str:
     """Return whom all owners mean."""
     return "; ".join(owner(each) for each in found)

@@ -21,11 +21,11 @@ from dra.cli.kubectl.simulate.priorities import UnknownClassError, prioritized
 from dra.cli.kubectl.simulate.whatif import Change, UnknownError, changed
 from dra.cli.kubectl.simulate.wishes import Wishes, read
 from dra.cli.kubectl.why import words
-from dra.engine.explain import pods as explaining
-from dra.engine.explain.scene import Scene
-from dra.engine.explain.snapshot import Snapshot
+from dra.engine.diagnosis import pods as explaining
+from dra.engine.diagnosis.cluster_state import ClusterState
+from dra.engine.diagnosis.snapshot import Snapshot
 from dra.model.meta import Key
-from dra.model.placement import PlacedPod
+from dra.model.scheduling import SchedulerPod
 
 HEADER: Final = ("NAMESPACE", "POD", "NODE", "DEVICES", "WHY")
 EXPLAINED: Final = 3
@@ -127,7 +127,7 @@ def _tell(outcome: Outcome, choice: Chosen, style: Style) -> None:
         click.echo("\n".join(["", *folded_lines(lines)]))
     others = sum(1 for fate in outcome.fates if fate.node and not fate.new and not fate.reservation)
     if style.output in {Format.TABLE, Format.WIDE} and waiting:
-        scene = Scene(outcome.after)
+        scene = ClusterState(outcome.after)
         for fate in waiting[:EXPLAINED]:
             facts = explaining.explain(scene, fate.pod.metadata.key)
             if facts is not None:
@@ -154,11 +154,11 @@ def _preempted(outcome: Outcome) -> Iterator[str]:
             )
 
 
-def _named(pod: PlacedPod) -> str:
+def _named(pod: SchedulerPod) -> str:
     return f"pod {'/'.join(pod.metadata.key)} (priority {pod.spec.priority})"
 
 
-def _victim(fate: Fate, victim: PlacedPod) -> dict[str, Any]:
+def _victim(fate: Fate, victim: SchedulerPod) -> dict[str, Any]:
     meta = victim.metadata
     return {
         "namespace": meta.namespace,

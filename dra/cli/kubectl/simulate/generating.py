@@ -1,6 +1,7 @@
 """The claims that pods of a play get: made from templates, or those that a reservation holds for them.
 
-`dra.engine.generation.decide` decides, as in the controller; here its decisions are taken as carried out at once.
+`dra.engine.claims.generation.decide` decides, as in the controller; here its decisions are taken as carried out at
+once.
 """
 
 from collections.abc import Iterable
@@ -9,16 +10,16 @@ from typing import Final
 import msgspec
 
 from dra.api.reservations.model import Reservation
-from dra.engine.explain.scene import SEEN
-from dra.engine.explain.snapshot import Snapshot
-from dra.engine.generation import manifests
-from dra.engine.generation.decide import CreateClaim, HandOver, decide
-from dra.engine.reservations import devices
-from dra.engine.world import World
+from dra.engine.claims.claim_cache import ClaimCache
+from dra.engine.claims.generation import manifests
+from dra.engine.claims.generation.decide import CreateClaim, HandOverClaim, decide
+from dra.engine.diagnosis.cluster_state import SNAPSHOT_INSTANT
+from dra.engine.diagnosis.snapshot import Snapshot
+from dra.engine.reservations import claim_holders
 from dra.model.claims import POD_CLAIM_NAME, ResourceClaim
 from dra.model.meta import Uid
-from dra.model.placement import PlacedPod
 from dra.model.pods import PodResourceClaimStatus
+from dra.model.scheduling import SchedulerPod
 from dra.model.templates import ResourceClaimTemplate
 
 _LATEST: Final = 2**62
@@ -30,16 +31,16 @@ class Generation:
 
     def __init__(self, snapshot: Snapshot, templates: Iterable[ResourceClaimTemplate]) -> None:
         self._version = _LATEST
-        self._world = World()
+        self._world = ClaimCache()
         self._world.follow_reservations()
         for template in templates:
             self._world.owners.observe_template(template)
-        held = [claim for claim in snapshot.claims if devices.holders(claim)]
+        held = [claim for claim in snapshot.claims if claim_holders.owner_reservations(claim)]
         users = {entry.uid for claim in held for entry in claim.entries}
         users |= {claim.controller.uid for claim in held if claim.controller is not None}
         for pod in snapshot.pods:
             if pod.metadata.uid in users:
-                self._world.observe_pod(pod, now=SEEN)
+                self._world.observe_pod(pod, now=SNAPSHOT_INSTANT)
         for claim in held:
             self.observe(claim)
 
@@ -49,23 +50,23 @@ class Generation:
 
     def observe(self, claim: ResourceClaim) -> None:
         """Take in a claim: only those that reservations hold are of interest."""
-        if devices.holders(claim):
+        if claim_holders.owner_reservations(claim):
             self._tell(claim)
 
     def _tell(self, claim: ResourceClaim) -> None:
         """Tell of a claim; nothing is written in a play, so that each version has to get a number here."""
         self._version += 1
         metadata = msgspec.structs.replace(claim.metadata, resource_version=str(self._version))
-        self._world.observe_claim(msgspec.structs.replace(claim, metadata=metadata), now=SEEN)
+        self._world.observe_claim(msgspec.structs.replace(claim, metadata=metadata), now=SNAPSHOT_INSTANT)
 
-    def forget(self, pod: PlacedPod) -> None:
+    def forget(self, pod: SchedulerPod) -> None:
         """Take a pod as gone."""
         self._world.forget_pod(pod.metadata.uid)
 
-    def equipped(self, pod: PlacedPod) -> tuple[PlacedPod, tuple[ResourceClaim, ...]]:
+    def equipped(self, pod: SchedulerPod) -> tuple[SchedulerPod, tuple[ResourceClaim, ...]]:
         """Return a pod with its claims named, and those that were made or handed over for that."""
         uid = pod.metadata.uid
-        self._world.observe_pod(pod, now=SEEN)
+        self._world.observe_pod(pod, now=SNAPSHOT_INSTANT)
         view = self._world.owner_view(uid)
         if view is None:
             return pod, ()
@@ -83,7 +84,7 @@ class Generation:
 
 
 def _created(action: CreateClaim) -> ResourceClaim:
-    content = manifests.claim(action)
+    content = manifests.claim_manifest(action)
     (namespace, pod), entry = action.owner.key, action.entry
     content["metadata"] |= {
         "name": f"{pod}-{entry}-simulated",
@@ -94,8 +95,8 @@ def _created(action: CreateClaim) -> ResourceClaim:
     return msgspec.convert(content, ResourceClaim)
 
 
-def _handed_over(action: HandOver) -> ResourceClaim:
-    write = manifests.handed_over(action)
+def _handed_over(action: HandOverClaim) -> ResourceClaim:
+    write = manifests.hand_over_write(action)
     claim = action.held.claim
     annotations = {**(claim.metadata.annotations or {}), POD_CLAIM_NAME: action.entry}
     owners = list(write.owners) if write.owners is not None else claim.metadata.owner_references

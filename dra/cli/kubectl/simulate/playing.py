@@ -1,9 +1,10 @@
 """Plays a scheduler on a snapshot: the decisions are those of the local plane's, one pod after the other.
 
-`dra.local.scheduler.cycle.decide` decides; here its decisions are taken as carried out at once. Pods that wait in the
-cluster are in the queue as well, before the new ones of their priority: a scheduler would not pass them over.
+`localplane.scheduler.scheduling_cycle.decide` decides; here its decisions are taken as carried out at once. Pods that
+wait in the cluster are in the queue as well, before the new ones of their priority: a scheduler would not pass them
+over.
 
-Where others have to leave (`dra.local.scheduler.preemption`), they are gone at once, and are not made anew. What only
+Where others have to leave (`localplane.scheduler.preemption`), they are gone at once, and are not made anew. What only
 they used is given back, as the claim controller does it, and the pod gets the node that they have left.
 
 Reservations of the manifests have their turn before the pods of the manifests: whoever writes both means the pods to
@@ -18,27 +19,35 @@ from typing import Final
 
 import msgspec
 
+from dra.api.reservations import well_known
 from dra.api.reservations.model import Reservation
 from dra.cli.kubectl.manifests import MalformedManifestError
 from dra.cli.kubectl.simulate.generating import Generation
 from dra.cli.kubectl.simulate.priorities import prioritized
 from dra.cli.kubectl.simulate.reserving import Reserving
 from dra.cli.kubectl.simulate.wishes import OURS, Wishes
-from dra.engine.explain.snapshot import Presence, Snapshot
-from dra.engine.fit import Demand
-from dra.engine.reservations import devices, marks, placeholders
+from dra.engine.diagnosis.snapshot import ControllerPresence, Snapshot
+from dra.engine.reservations import claim_holders, placeholders
 from dra.engine.reservations.amounts import MalformedAmountsError
-from dra.engine.reservations.claimants import MalformedAnnotationError
-from dra.local.scheduler.cluster import Cluster
-from dra.local.scheduler.cycle import Deallocation, Later, Placement, Unschedulable, Verdict, decide
-from dra.local.scheduler.preemption import Eviction, preempt
-from dra.local.scheduler.queue import Entry
-from dra.local.schemas.releases import nearest
+from dra.engine.reservations.pod_info import MalformedAnnotationError
+from dra.engine.scheduling.node_info import PodRequests
 from dra.model.claims import RESERVED_FOR_MAX_SIZE, AllocationResult, ResourceClaim
-from dra.model.meta import DynamicObject, Uid
-from dra.model.placement import PlacedPod
+from dra.model.meta import Uid, UnstructuredObject
 from dra.model.pods import claim_names
 from dra.model.references import ConsumerReference
+from dra.model.scheduling import SchedulerPod
+from localplane.scheduler.cluster_cache import ClusterCache
+from localplane.scheduler.preemption import PreemptionCandidate, preempt
+from localplane.scheduler.scheduling_cycle import (
+    Deallocation,
+    NodeAssignment,
+    Pending,
+    ScheduleResult,
+    Unschedulable,
+    decide,
+)
+from localplane.scheduler.scheduling_queue import QueuedPodInfo
+from localplane.schemas.releases import nearest_release
 
 _SIMULATED: Final = "simulated-"
 _LAST: Final = "9999-12-31T00:00:00Z"
@@ -52,7 +61,7 @@ SEED: Final = 0
 class Fate:
     """What becomes of one pod."""
 
-    pod: PlacedPod
+    pod: SchedulerPod
     node: str = ""
     claims: tuple[ResourceClaim, ...] = ()
     """As they are then."""
@@ -63,7 +72,7 @@ class Fate:
     new: bool = True
     """Whether it is of the manifests; else it waited in the cluster before."""
 
-    victims: tuple[PlacedPod, ...] = ()
+    victims: tuple[SchedulerPod, ...] = ()
     """Those that would be ended for it, the most important first."""
 
     violating: frozenset[Uid] = frozenset()
@@ -94,15 +103,15 @@ def play(snapshot: Snapshot, wishes: Wishes) -> Outcome:
 class _Play:
     def __init__(self, snapshot: Snapshot, wishes: Wishes) -> None:
         self._snapshot = _with(snapshot, wishes)
-        self._cluster = Cluster(conditional=True, release=nearest(snapshot.server))
+        self._cluster = ClusterCache(conditional=True, release=nearest_release(snapshot.server))
         self._chance = Random(SEED)  # noqa: S311 - ties between nodes
         self._start = 0
-        self._without_limit = snapshot.leader.presence is Presence.RUNNING
+        self._without_limit = snapshot.leader.presence is ControllerPresence.RUNNING
         self._new = {pod.metadata.uid for pod in wishes.pods}
         self._first = {each.metadata.name for each in wishes.reservations}
         self._fates: dict[Uid, Fate] = {}
-        self._evictions: dict[Uid, Eviction] = {}
-        self._pods: dict[Uid, PlacedPod] = {pod.metadata.uid: pod for pod in self._snapshot.pods}
+        self._evictions: dict[Uid, PreemptionCandidate] = {}
+        self._pods: dict[Uid, SchedulerPod] = {pod.metadata.uid: pod for pod in self._snapshot.pods}
         self._generation = Generation(self._snapshot, (*self._snapshot.templates, *wishes.templates))
         self._reserving: Reserving | None = None
         self._unread: list[str] = []
@@ -124,13 +133,13 @@ class _Play:
         self._order = tuple(self._pods)
         self._lowest = min((pod.spec.priority for pod in self._pods.values()), default=0)
 
-    def _reserve(self, objects: Iterable[DynamicObject]) -> None:
+    def _reserve(self, objects: Iterable[UnstructuredObject]) -> None:
         """Take in reservations; those without a place get a pod that looks for one."""
         self._reserving = reserving = Reserving(self._snapshot, now=_moment(self._snapshot.taken))
         for each in objects:
             if (known := reserving.known(each.metadata.uid)) is not None:
                 self._generation.observe_reservation(each.metadata.uid, known)
-        there = {placeholders.stands_for(pod.metadata) for pod in self._pods.values()}
+        there = {placeholders.reservation_uid_of(pod.metadata) for pod in self._pods.values()}
         for reservation in reserving.waiting():
             if Uid(reservation.metadata.uid) not in there:
                 try:
@@ -142,13 +151,13 @@ class _Play:
                     continue
                 self._pods[pod.metadata.uid] = pod
 
-    def _placeholder(self, reservation: Reservation) -> PlacedPod:
+    def _placeholder(self, reservation: Reservation) -> SchedulerPod:
         try:
-            content = placeholders.manifest(reservation)
+            content = placeholders.placeholder_manifest(reservation)
         except (MalformedAmountsError, MalformedAnnotationError) as error:
             raise MalformedManifestError(f"reservation {reservation.metadata.name}: {error}") from error
         content["metadata"] |= {"uid": f"simulated-{content['metadata']['name']}", "creationTimestamp": _LAST}
-        pod = msgspec.convert(content, PlacedPod)
+        pod = msgspec.convert(content, SchedulerPod)
         name = str(content["spec"].get("priorityClassName") or "")
         return prioritized(pod, name, self._snapshot.priorities, complete=False)
 
@@ -162,7 +171,7 @@ class _Play:
             tuple(self._fates[uid] for uid in self._order if uid in self._fates), self._after(), (*self._unread,)
         )
 
-    def _equip(self, whom: Callable[[PlacedPod], bool]) -> None:
+    def _equip(self, whom: Callable[[SchedulerPod], bool]) -> None:
         """Make claims for new pods, and for those that look for a reservation's place."""
         for uid, pod in tuple(self._pods.items()):
             made_here = uid in self._new or uid.startswith(_SIMULATED)
@@ -171,26 +180,30 @@ class _Play:
                 for claim in claims:
                     self._cluster.claims.observe(claim)
 
-    def _rounds(self, waiting: list[Entry]) -> None:
+    def _rounds(self, waiting: list[QueuedPodInfo]) -> None:
         """Decide about pods, again and again, as long as one more finds a place."""
         while waiting:
             left = [entry for entry in waiting if not self._decided(entry)]
             if len(left) == len(waiting):
                 return
-            waiting = [Entry(Demand.of(pod)) for e in left if (pod := self._pods.get(e.pod.metadata.uid)) is not None]
+            waiting = [
+                QueuedPodInfo(PodRequests.of(pod))
+                for e in left
+                if (pod := self._pods.get(e.pod.metadata.uid)) is not None
+            ]
 
-    def _queue(self) -> list[Entry]:
+    def _queue(self) -> list[QueuedPodInfo]:
         """Return whom a scheduler would look at, in its order."""
         found = [
             pod for pod in self._pods.values() if not (pod.spec.node_name or pod.terminal or pod.metadata.deleting)
         ]
         found.sort(key=self._turn)
-        return [Entry(Demand.of(pod)) for pod in found]
+        return [QueuedPodInfo(PodRequests.of(pod)) for pod in found]
 
-    def _turn(self, pod: PlacedPod) -> tuple[int, bool, str]:
+    def _turn(self, pod: SchedulerPod) -> tuple[int, bool, str]:
         return (-pod.spec.priority, pod.metadata.uid in self._new, pod.metadata.creation_timestamp)
 
-    def _decided(self, entry: Entry) -> bool:
+    def _decided(self, entry: QueuedPodInfo) -> bool:
         """Decide about one pod; return whether that is over."""
         pod = entry.pod
         verdict = self._verdict(entry)
@@ -208,13 +221,13 @@ class _Play:
                 self._evictions[pod.metadata.uid] = eviction
                 status = msgspec.structs.replace(pod.status, nominated_node_name=eviction.node)
                 pod = self._pods[pod.metadata.uid] = msgspec.structs.replace(pod, status=status)
-                verdict = self._verdict(Entry(Demand.of(pod)))
+                verdict = self._verdict(QueuedPodInfo(PodRequests.of(pod)))
         return self._settled(pod, verdict)
 
-    def _veto(self, pod: PlacedPod, found: Sequence[Eviction]) -> Sequence[Eviction]:
+    def _veto(self, pod: SchedulerPod, found: Sequence[PreemptionCandidate]) -> Sequence[PreemptionCandidate]:
         return found if self._reserving is None else self._reserving.worthwhile(pod, found, pods=self._pods)
 
-    def _verdict(self, entry: Entry) -> Verdict:
+    def _verdict(self, entry: QueuedPodInfo) -> ScheduleResult:
         """Decide about one pod; what nobody can use any more is taken back."""
         while True:
             verdict = decide(entry, self._cluster, start=self._start, chance=self._chance, extender=self._reserving)
@@ -222,12 +235,12 @@ class _Play:
                 return verdict
             self._observe(verdict.claim, None, ())
 
-    def _settled(self, pod: PlacedPod, verdict: Verdict) -> bool:
+    def _settled(self, pod: SchedulerPod, verdict: ScheduleResult) -> bool:
         """Note what becomes of a pod; return whether it waits no more."""
         uid = pod.metadata.uid
         fate = self._fate(pod)
-        if not isinstance(verdict, Placement):
-            waits = verdict.why if isinstance(verdict, Later) else verdict.message
+        if not isinstance(verdict, NodeAssignment):
+            waits = verdict.why if isinstance(verdict, Pending) else verdict.message
             self._fates[uid] = replace(fate, why=waits)
             return False
         why = self._full(verdict, pod)
@@ -242,12 +255,12 @@ class _Play:
         self._fates[uid] = replace(fate, node=verdict.node, claims=claims, inside=inside)
         return True
 
-    def _fate(self, pod: PlacedPod) -> Fate:
+    def _fate(self, pod: SchedulerPod) -> Fate:
         uid = pod.metadata.uid
         eviction = self._evictions.get(uid)
         name = ""
-        if placeholders.stands_for(pod.metadata) is not None:
-            name = pod.metadata.annotation(marks.RESERVATION_NAME) or pod.metadata.name
+        if placeholders.reservation_uid_of(pod.metadata) is not None:
+            name = pod.metadata.annotation(well_known.ANNOTATION_RESERVATION_NAME) or pod.metadata.name
         return Fate(
             pod,
             new=uid in self._new or name in self._first,
@@ -256,11 +269,11 @@ class _Play:
             reservation=name,
         )
 
-    def _admitted(self, pod: PlacedPod, node: str) -> tuple[str, str]:
+    def _admitted(self, pod: SchedulerPod, node: str) -> tuple[str, str]:
         """Have reservations let a pod in, or have their place; return in which one it is, and why not."""
         if self._reserving is None:
             return "", ""
-        uid = placeholders.stands_for(pod.metadata)
+        uid = placeholders.reservation_uid_of(pod.metadata)
         if uid is None:
             return self._reserving.admit(pod, node)
         found = self._reserving.place(uid, node)
@@ -269,7 +282,7 @@ class _Play:
         self._generation.observe_reservation(uid, found)
         return "", ""
 
-    def _evict(self, eviction: Eviction) -> None:
+    def _evict(self, eviction: PreemptionCandidate) -> None:
         """Take pods as ended and gone, and what only they used as given back."""
         for victim in eviction.victims:
             meta = victim.metadata
@@ -299,17 +312,19 @@ class _Play:
         )
         self._written(msgspec.structs.replace(claim, status=status))
 
-    def _held(self, placement: Placement, pod: PlacedPod) -> tuple[ResourceClaim, ...]:
+    def _held(self, placement: NodeAssignment, pod: SchedulerPod) -> tuple[ResourceClaim, ...]:
         """Take a reservation as placed: its pod is gone, and its claims are held in its own name."""
-        uid = placeholders.stands_for(pod.metadata)
-        entry = devices.entry(pod.metadata.annotation(marks.RESERVATION_NAME) or "", uid or Uid(""))
+        uid = placeholders.reservation_uid_of(pod.metadata)
+        entry = claim_holders.reserved_for_entry(
+            pod.metadata.annotation(well_known.ANNOTATION_RESERVATION_NAME) or "", uid or Uid("")
+        )
         del self._pods[pod.metadata.uid]
         self._generation.forget(pod)
         if self._reserving is not None:
             self._reserving.gone(pod)
         return tuple(self._observe(_ownerless(claim), given, (entry,)) for claim, given in placement.claims)
 
-    def _carried_out(self, placement: Placement, pod: PlacedPod) -> tuple[ResourceClaim, ...]:
+    def _carried_out(self, placement: NodeAssignment, pod: SchedulerPod) -> tuple[ResourceClaim, ...]:
         entry = ConsumerReference(resource="pods", name=pod.metadata.name, uid=pod.metadata.uid)
         spec = msgspec.structs.replace(pod.spec, node_name=placement.node)
         self._pods[pod.metadata.uid] = bound = placement.of(msgspec.structs.replace(pod, spec=spec))
@@ -331,7 +346,7 @@ class _Play:
         self._generation.observe(claim)
         return claim
 
-    def _full(self, placement: Placement, pod: PlacedPod) -> str:
+    def _full(self, placement: NodeAssignment, pod: SchedulerPod) -> str:
         """Return why the list of a claim takes no more pods, where nothing of ours makes room in it."""
         if self._without_limit:
             return ""
@@ -370,7 +385,7 @@ def _with(snapshot: Snapshot, wishes: Wishes) -> Snapshot:
         known = {each.metadata.key for each in there}  # type: ignore[attr-defined]
         return (*there, *(each for each in more if each.metadata.key not in known))  # type: ignore[attr-defined]
 
-    pods = [_opened(pod) if snapshot.leader.presence is Presence.RUNNING else pod for pod in snapshot.pods]
+    pods = [_opened(pod) if snapshot.leader.presence is ControllerPresence.RUNNING else pod for pod in snapshot.pods]
     return msgspec.structs.replace(
         snapshot,
         claims=joined(snapshot.claims, wishes.claims),
@@ -383,16 +398,16 @@ def _with(snapshot: Snapshot, wishes: Wishes) -> Snapshot:
     )
 
 
-def _begun(found: DynamicObject, snapshot: Snapshot) -> DynamicObject:
+def _begun(found: UnstructuredObject, snapshot: Snapshot) -> UnstructuredObject:
     """Return a reservation as created now: what it says of its end counts from there."""
     metadata = {**found.content["metadata"], "creationTimestamp": snapshot.taken}
-    return DynamicObject(
+    return UnstructuredObject(
         metadata=msgspec.structs.replace(found.metadata, creation_timestamp=snapshot.taken),
         content={**found.content, "metadata": metadata},
     )
 
 
-def _opened(pod: PlacedPod) -> PlacedPod:
+def _opened(pod: SchedulerPod) -> SchedulerPod:
     """Return the pod without our gate: the controller at work opens it."""
     if OURS not in pod.gates:
         return pod

@@ -4,15 +4,17 @@ from collections.abc import Iterable
 
 import msgspec
 
-from dra.model.placement import PlacedPod
-from dra.model.preemption import NEVER, PREEMPTS, PriorityClass
+from dra.model.preemption import PREEMPT_LOWER_PRIORITY, PREEMPT_NEVER, PriorityClass
+from dra.model.scheduling import SchedulerPod
 
 
 class UnknownClassError(ValueError):
     """A pod names a class that is not there."""
 
 
-def prioritized(pod: PlacedPod, name: str, classes: Iterable[PriorityClass], *, complete: bool = True) -> PlacedPod:
+def prioritized(
+    pod: SchedulerPod, name: str, classes: Iterable[PriorityClass], *, complete: bool = True
+) -> SchedulerPod:
     """Return a pod with the priority of that class; without a name, of the default class.
 
     `complete`: whether these are all classes there are. Raises UnknownClassError.
@@ -25,8 +27,10 @@ def prioritized(pod: PlacedPod, name: str, classes: Iterable[PriorityClass], *, 
         raise UnknownClassError(f"pod {'/'.join(pod.metadata.key)}: there is no priority class {name}")
     if found is None:
         return pod
-    never = NEVER in {found.preemption_policy, pod.spec.preemption_policy}
-    spec = msgspec.structs.replace(pod.spec, priority=found.value, preemption_policy=NEVER if never else PREEMPTS)
+    never = PREEMPT_NEVER in {found.preemption_policy, pod.spec.preemption_policy}
+    spec = msgspec.structs.replace(
+        pod.spec, priority=found.value, preemption_policy=PREEMPT_NEVER if never else PREEMPT_LOWER_PRIORITY
+    )
     return msgspec.structs.replace(pod, spec=spec)
 
 

@@ -9,23 +9,23 @@ from dataclasses import replace
 
 import msgspec
 
-from controller.extender import advice
-from controller.extender.picture import Picture
-from controller.extender.wire import MetaPod, MetaVictims
-from dra.api.reservations.model import MalformedReservationError, Reservation, ReservationStatus, written
-from dra.engine.explain.snapshot import Snapshot
+from controller.extender import verbs
+from controller.extender.protocol import MetaPod, MetaVictims
+from controller.extender.scheduler_cache import SchedulerCache
+from dra.api.reservations import well_known
+from dra.api.reservations.model import MalformedReservationError, Reservation, ReservationStatus, to_document
+from dra.engine.diagnosis.snapshot import Snapshot
 from dra.engine.instants import WallTime
-from dra.engine.reservations import expiry, marks
-from dra.engine.reservations import status as statuses
+from dra.engine.reservations import expiry, statuses
+from dra.engine.reservations.accounting import AssumedPod
 from dra.engine.reservations.amounts import MalformedAmountsError
-from dra.engine.reservations.books import Admission
-from dra.engine.reservations.claimants import Claimant, MalformedAnnotationError
-from dra.engine.reservations.phases import TERMINAL
-from dra.engine.reservations.placing import Place
-from dra.engine.reservations.status import Consumer
-from dra.local.scheduler.preemption import Eviction
-from dra.model.meta import DynamicObject, Uid
-from dra.model.placement import PlacedPod
+from dra.engine.reservations.phases import TERMINAL_PHASES
+from dra.engine.reservations.pod_info import MalformedAnnotationError, PodInfo
+from dra.engine.reservations.reservation_placement import ReservationPlacement
+from dra.engine.reservations.statuses import AssignedPod
+from dra.model.meta import Uid, UnstructuredObject
+from dra.model.scheduling import SchedulerPod
+from localplane.scheduler.preemption import PreemptionCandidate
 
 
 class Reserving:
@@ -33,8 +33,8 @@ class Reserving:
 
     def __init__(self, snapshot: Snapshot, *, now: WallTime) -> None:
         self._now = now
-        self._picture = Picture()
-        self._objects: dict[Uid, DynamicObject] = {}
+        self._picture = SchedulerCache()
+        self._objects: dict[Uid, UnstructuredObject] = {}
         for node in snapshot.nodes:
             self._picture.observe_node(node)
         for each in snapshot.reservations or ():
@@ -45,7 +45,7 @@ class Reserving:
                 self._picture.observe_pod(pod)
 
     @property
-    def objects(self) -> tuple[DynamicObject, ...]:
+    def objects(self) -> tuple[UnstructuredObject, ...]:
         """All of them, as they are now."""
         return tuple(self._objects.values())
 
@@ -62,25 +62,25 @@ class Reserving:
             for each in found
             if each is not None
             and not each.status.node_name
-            and each.status.phase not in TERMINAL
+            and each.status.phase not in TERMINAL_PHASES
             and each.metadata.deletion_timestamp is None
-            and expiry.deadline(each) > self._now
+            and expiry.expiration_time(each) > self._now
         )
 
     # The scheduler's questions:
 
-    def filter(self, pod: PlacedPod, nodes: Sequence[str], /) -> Mapping[str, str]:
+    def filter(self, pod: SchedulerPod, nodes: Sequence[str], /) -> Mapping[str, str]:
         """Return the nodes on which the pod cannot run, each with the reason."""
-        found = advice.sift(self._picture, pod, nodes)
+        found = verbs.filter_nodes(self._picture, pod, nodes)
         return {**found.failed_nodes, **found.failed_and_unresolvable_nodes}
 
-    def scores(self, pod: PlacedPod, nodes: Sequence[str], /) -> Mapping[str, int]:
+    def scores(self, pod: SchedulerPod, nodes: Sequence[str], /) -> Mapping[str, int]:
         """Return how good nodes are."""
-        return {each.host: each.score for each in advice.rank(self._picture, pod, nodes)}
+        return {each.host: each.score for each in verbs.prioritize_nodes(self._picture, pod, nodes)}
 
     def worthwhile(
-        self, pod: PlacedPod, evictions: Sequence[Eviction], *, pods: Mapping[Uid, PlacedPod]
-    ) -> Sequence[Eviction]:
+        self, pod: SchedulerPod, evictions: Sequence[PreemptionCandidate], *, pods: Mapping[Uid, SchedulerPod]
+    ) -> Sequence[PreemptionCandidate]:
         """Return where the pod could run once others are gone, and who these are: nobody ends in vain."""
         by_node = {each.node: each for each in evictions}
         asked = {
@@ -90,7 +90,7 @@ class Reserving:
             )
             for each in evictions
         }
-        left = advice.worthwhile(self._picture, pod, asked)
+        left = verbs.process_preemption(self._picture, pod, asked)
         return [
             replace(by_node[node], victims=tuple(pods[each.uid] for each in victims.pods or ()))
             for node, victims in left.items()
@@ -98,11 +98,11 @@ class Reserving:
 
     # What comes of its answers:
 
-    def arrived(self, pod: PlacedPod) -> None:
+    def arrived(self, pod: SchedulerPod) -> None:
         """Take in a pod that waits."""
         self._picture.observe_pod(pod)
 
-    def gone(self, pod: PlacedPod) -> None:
+    def gone(self, pod: SchedulerPod) -> None:
         """Take a pod as ended."""
         seat = self._picture.books.seat(pod.metadata.uid)
         self._picture.forget_pod(pod)
@@ -117,27 +117,27 @@ class Reserving:
         if known.holding.fault:
             return f"reservation {known.name}: {known.holding.fault}"
         found = self._picture.books.place(known.holding, node, only=known.only, required=known.required)
-        if not isinstance(found, Place):
+        if not isinstance(found, ReservationPlacement):
             return ", ".join(each.text for each in found)
         held = self._picture.books.holding(uid)
         over = ",".join(sorted(held.predecessors)) if held is not None else ""
         try:
-            inside = [Consumer.of(pod) for pod in self._picture.books.consumers(uid)]
-            status = statuses.bound(known.reservation, node=node, now=self._now, over=inside)
+            inside = [AssignedPod.of(pod) for pod in self._picture.books.consumers(uid)]
+            status = statuses.bound_status(known.reservation, node=node, now=self._now, over=inside)
         except (MalformedAmountsError, MalformedAnnotationError) as error:
             return f"reservation {known.name}: {error}"
         if status is None:
             return f"reservation {known.name}: is over"
-        return self._write(uid, status, annotations={marks.PREDECESSORS: over} if over else {})
+        return self._write(uid, status, annotations={well_known.ANNOTATION_PLACED_OVER: over} if over else {})
 
-    def admit(self, pod: PlacedPod, node: str) -> tuple[str, str]:
+    def admit(self, pod: SchedulerPod, node: str) -> tuple[str, str]:
         """Give a pod its place; return the name of the reservation that it is in, and why it has no place."""
         try:
             claimant = self._picture.claimant(pod)
         except MalformedAnnotationError as error:
             return "", str(error)
         admission = self._picture.books.admit(claimant, node)
-        if not isinstance(admission, Admission):
+        if not isinstance(admission, AssumedPod):
             return "", ", ".join(each.text for each in admission)
         bound = msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=node))
         name = ""
@@ -146,11 +146,11 @@ class Reserving:
         self._picture.observe_pod(bound)
         return name, ""
 
-    def _enter(self, uid: Uid, pod: Claimant) -> str:
+    def _enter(self, uid: Uid, pod: PodInfo) -> str:
         reservation = self.known(uid)
         if reservation is None:
             return ""
-        named = statuses.entering(reservation, Consumer(uid=pod.uid, key=pod.key, amounts=pod.amounts))
+        named = statuses.status_with_owner(reservation, AssignedPod(uid=pod.uid, key=pod.key, amounts=pod.amounts))
         if named is not None:
             self._write(uid, named)
         self._sync(uid)
@@ -161,8 +161,8 @@ class Reserving:
         reservation = self.known(uid)
         if reservation is None:
             return
-        inside = [Consumer(uid=e.uid, key=e.key, amounts=e.amounts) for e in self._picture.books.consumers(uid)]
-        synced = statuses.synced(reservation, inside, now=self._now)
+        inside = [AssignedPod(uid=e.uid, key=e.key, amounts=e.amounts) for e in self._picture.books.consumers(uid)]
+        synced = statuses.synced_status(reservation, inside, now=self._now)
         if synced is not None:
             self._write(uid, synced)
 
@@ -175,8 +175,8 @@ class Reserving:
         version = _next(obj.metadata.resource_version)
         metadata = msgspec.structs.replace(obj.metadata, annotations=merged, resource_version=version)
         about = {**obj.content["metadata"], "annotations": merged, "resourceVersion": version}
-        content = {**obj.content, "metadata": about, "status": written(status)}
-        self._objects[uid] = found = DynamicObject(metadata=metadata, content=content)
+        content = {**obj.content, "metadata": about, "status": to_document(status)}
+        self._objects[uid] = found = UnstructuredObject(metadata=metadata, content=content)
         self._picture.observe_reservation(found)
         reservation = self.known(uid)
         if reservation is None:

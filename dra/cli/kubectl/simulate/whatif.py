@@ -5,15 +5,15 @@ from dataclasses import dataclass
 
 import msgspec
 
-from dra.engine.explain.snapshot import Snapshot
-from dra.engine.reservations import devices, placeholders
+from dra.engine.diagnosis.snapshot import Snapshot
+from dra.engine.reservations import claim_holders, placeholders
 from dra.model.claims import ResourceClaim, ResourceClaimStatus
 from dra.model.meta import Key, Uid
-from dra.model.placement import Host
 from dra.model.pods import claim_names
 from dra.model.references import MalformedReferenceError
+from dra.model.scheduling import SchedulerNode
 from dra.model.slices import ResourceSlice
-from dra.model.workloads import reservation
+from dra.model.workload_reservations import workload_reservation
 
 HOSTNAME = "kubernetes.io/hostname"
 RESERVATION = ("reservation", "reservations", "rsv")
@@ -66,7 +66,7 @@ def _cordoned(snapshot: Snapshot, name: str) -> Snapshot:
     return msgspec.structs.replace(snapshot, nodes=nodes)
 
 
-def _node(nodes: Iterable[Host], name: str) -> Host:
+def _node(nodes: Iterable[SchedulerNode], name: str) -> SchedulerNode:
     found = next((each for each in nodes if each.metadata.name == name), None)
     if found is None:
         raise UnknownError(f"node {name}: is not there")
@@ -120,7 +120,7 @@ def _without_reservation(snapshot: Snapshot, name: str) -> Snapshot:
         raise UnknownError(f"reservation {name}: is not there; there are: kubectl dra reservations")
     uid = found.metadata.uid
     claims = (_let_go(claim, uid) for claim in snapshot.claims)
-    pods = tuple(pod for pod in snapshot.pods if placeholders.stands_for(pod.metadata) != uid)
+    pods = tuple(pod for pod in snapshot.pods if placeholders.reservation_uid_of(pod.metadata) != uid)
     return msgspec.structs.replace(
         snapshot,
         reservations=tuple(each for each in snapshot.reservations or () if each is not found),
@@ -131,7 +131,7 @@ def _without_reservation(snapshot: Snapshot, name: str) -> Snapshot:
 
 def _let_go(claim: ResourceClaim, uid: Uid) -> ResourceClaim | None:
     """Return a claim as it is without a Reservation; None: it goes with it."""
-    made_for = any(each.uid == uid for each in devices.holders(claim))
+    made_for = any(each.uid == uid for each in claim_holders.owner_reservations(claim))
     if not made_for and all(each.uid != uid for each in claim.entries):
         return claim
     owners = [each for each in claim.metadata.owner_references or () if each.uid != uid]
@@ -149,7 +149,7 @@ def _let_go(claim: ResourceClaim, uid: Uid) -> ResourceClaim | None:
 
 def _workload(claim: ResourceClaim) -> str:
     try:
-        found = reservation(claim)
+        found = workload_reservation(claim)
     except MalformedReferenceError:
         return ""
     return str(found.reference) if found is not None else ""

@@ -16,10 +16,10 @@ from dra.api.reservations import model as api
 from dra.api.reservations.model import KIND
 from dra.cli.kubectl.manifests import MalformedManifestError, flat
 from dra.model.claims import ResourceClaim
-from dra.model.classes import DeviceClass
-from dra.model.meta import DynamicObject, Key, ObjectMeta
-from dra.model.placement import Host, PlacedPod
+from dra.model.device_classes import DeviceClass
+from dra.model.meta import Key, ObjectMeta, UnstructuredObject
 from dra.model.preemption import PriorityClass
+from dra.model.scheduling import SchedulerNode, SchedulerPod
 from dra.model.slices import ResourceSlice
 from dra.model.templates import ResourceClaimTemplate
 
@@ -33,13 +33,13 @@ OURS: Final = "reserve.dra/claim"
 class Wishes:
     """What the manifests hold."""
 
-    pods: list[PlacedPod] = field(default_factory=list)
+    pods: list[SchedulerPod] = field(default_factory=list)
     claims: list[ResourceClaim] = field(default_factory=list)
     templates: list[ResourceClaimTemplate] = field(default_factory=list)
-    nodes: list[Host] = field(default_factory=list)
+    nodes: list[SchedulerNode] = field(default_factory=list)
     slices: list[ResourceSlice] = field(default_factory=list)
     classes: list[DeviceClass] = field(default_factory=list)
-    reservations: list[DynamicObject] = field(default_factory=list)
+    reservations: list[UnstructuredObject] = field(default_factory=list)
     classes_of_priority: list[PriorityClass] = field(default_factory=list)
     priorities: dict[Key, str] = field(default_factory=dict)
     """Pod → its priority class, empty if it names none, where its priority is not said."""
@@ -78,7 +78,7 @@ def _plain(value: Any) -> Any:  # noqa: ANN401 - what YAML can say
 _STRUCTS: Final[Mapping[str, tuple[str, Any, bool]]] = {
     "ResourceClaim": ("claims", ResourceClaim, True),
     "ResourceClaimTemplate": ("templates", ResourceClaimTemplate, True),
-    "Node": ("nodes", Host, False),
+    "Node": ("nodes", SchedulerNode, False),
     "ResourceSlice": ("slices", ResourceSlice, False),
     "DeviceClass": ("classes", DeviceClass, False),
     "PriorityClass": ("classes_of_priority", PriorityClass, False),
@@ -122,8 +122,8 @@ def _add_reservation(wishes: Wishes, document: Json) -> None:
     meta = {**document["metadata"], "uid": f"simulated-{KIND}-{document['metadata']['name']}", "resourceVersion": "1"}
     content = {**document, "metadata": meta}
     content.pop("status", None)
-    api.read(content)
-    wishes.reservations.append(DynamicObject(metadata=msgspec.convert(meta, ObjectMeta), content=content))
+    api.parse_reservation(content)
+    wishes.reservations.append(UnstructuredObject(metadata=msgspec.convert(meta, ObjectMeta), content=content))
 
 
 def _count(kind: str, spec: Json) -> int | None:
@@ -151,7 +151,7 @@ def _add_pod(wishes: Wishes, document: Json, *, namespace: str) -> None:
         wishes.priorities[meta["namespace"], meta["name"]] = str(spec.get("priorityClassName") or "")
     gates = [each for each in spec.get("schedulingGates") or () if each.get("name") != OURS]
     spec["schedulingGates"] = gates or None
-    wishes.pods.append(msgspec.convert({"metadata": meta, "spec": spec}, PlacedPod))
+    wishes.pods.append(msgspec.convert({"metadata": meta, "spec": spec}, SchedulerPod))
 
 
 def _requesting(container: Json) -> Json:

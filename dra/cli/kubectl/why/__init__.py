@@ -1,1 +1,1 @@
-"""The commands that only read: facts of `dra.engine.explain`, put into words."""
+"""The commands that only read: facts of `dra.engine.diagnosis`, put into words."""

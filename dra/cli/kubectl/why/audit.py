@@ -15,10 +15,10 @@ from dra.cli.kubectl.reading.live import Parts
 from dra.cli.kubectl.reading.source import Source, source_options
 from dra.cli.kubectl.why import remedies, words
 from dra.cli.kubectl.why.words import COLOURS
-from dra.engine.explain.audit import audit as judged
-from dra.engine.explain.problems import Grade, Problem, Trouble
-from dra.engine.explain.scene import Scene
-from dra.engine.remedies import Remedy, Weigh
+from dra.engine.diagnosis.audit import audit as judged
+from dra.engine.diagnosis.cluster_state import ClusterState
+from dra.engine.diagnosis.problems import Problem, ProblemCode, ProblemSeverity
+from dra.engine.messages.remedies import Remedy, WeighedChoice
 
 HEADER: Final = ("GRADE", "PROBLEM", "OBJECT", "WHAT")
 
@@ -50,11 +50,11 @@ def audit(*, source: Source, style: Style, fail_on: str, settle: float) -> None:
     2 it could not be looked at.
     """
     snapshot = source.read(Parts.ALL)
-    found = judged(Scene(snapshot))
+    found = judged(ClusterState(snapshot))
     if settle and source.bundle is None:
         time.sleep(settle)  # noqa: TID251 - a command line waits for nobody but whoever typed it
         snapshot = source.read(Parts.ALL)
-        again = {_identity(problem) for problem in judged(Scene(snapshot))}
+        again = {_identity(problem) for problem in judged(ClusterState(snapshot))}
         found = tuple(problem for problem in found if _identity(problem) in again)
     if source.given and not source.everywhere:
         found = tuple(each for each in found if each.subject.kind == "Lease" or each.subject.key[0] == source.given)
@@ -74,8 +74,8 @@ def audit(*, source: Source, style: Style, fail_on: str, settle: float) -> None:
             "unknown": [{"resource": gap.resource, "why": gap.why} for gap in snapshot.gaps],
         }
         style.write(content)
-    grades = list(Grade)
-    if any(grades.index(each.grade) <= grades.index(Grade(fail_on)) for each in found):
+    grades = list(ProblemSeverity)
+    if any(grades.index(each.grade) <= grades.index(ProblemSeverity(fail_on)) for each in found):
         raise SystemExit(1)
 
 
@@ -112,7 +112,7 @@ def _written(found: tuple[Problem, ...], style: Style) -> str:
     text += "".join(f"\n… {count:,} more {trouble}: -o json shows all" for trouble, count in more.items())
     paste = dict.fromkeys(command for each in shown if (command := remedies.command(each)))
     weigh = dict.fromkeys(
-        f"{each.subject}: {decision.text}" for each in shown if isinstance(decision := _decision(each), Weigh)
+        f"{each.subject}: {decision.text}" for each in shown if isinstance(decision := _decision(each), WeighedChoice)
     )
     for title, lines in (("To do", paste), ("To weigh", weigh)):
         text += f"\n\n{title}:\n" + "\n".join(f"  {line}" for line in lines) if lines else ""
@@ -121,12 +121,12 @@ def _written(found: tuple[Problem, ...], style: Style) -> str:
 
 def _decision(problem: Problem) -> Remedy | None:
     """Return what is to be weighed; of what is no more than noted, nothing is."""
-    return words.remedy(problem, within=None) if problem.grade is not Grade.INFO else None
+    return words.remedy(problem, within=None) if problem.grade is not ProblemSeverity.INFO else None
 
 
 def _few(found: tuple[Problem, ...]) -> list[Problem]:
     """Return the first of each kind: a thousand pods behind one gate are one problem to whoever reads this."""
-    seen: Counter[Trouble] = Counter()
+    seen: Counter[ProblemCode] = Counter()
     shown = []
     for each in found:
         seen[each.trouble] += 1

@@ -12,12 +12,12 @@ from dra.cli.kubectl.output import Format, folded_lines
 from dra.cli.kubectl.reading.live import Parts
 from dra.cli.kubectl.reading.source import Source, source_options
 from dra.cli.kubectl.why import meanings, places, words
-from dra.engine.explain import claims, pods
-from dra.engine.explain.claims import ClaimFacts
-from dra.engine.explain.devices import devices
-from dra.engine.explain.pods import PodFacts
-from dra.engine.explain.scene import Scene
-from dra.engine.explain.snapshot import Snapshot
+from dra.engine.diagnosis import claims, pods
+from dra.engine.diagnosis.claims import ClaimDiagnosis
+from dra.engine.diagnosis.cluster_state import ClusterState
+from dra.engine.diagnosis.devices import devices
+from dra.engine.diagnosis.pods import PodDiagnosis
+from dra.engine.diagnosis.snapshot import Snapshot
 from dra.model.meta import Key
 
 KINDS: Final = ("claim", "pod", "node", "device", "reservation", "reason")
@@ -44,7 +44,7 @@ def explain(*, kind: str, name: str | None, source: Source, style: Style) -> Non
         _tell_reservation(source, name, style)
         return
     snapshot = source.read(Parts.ALL | Parts.RESERVATIONS)
-    scene = Scene(snapshot)
+    scene = ClusterState(snapshot)
     if kind in {"node", "device"}:
         if not places.tell(scene, kind, name, style):
             known = scene.nodes if kind == "node" else (each.item.device for each in devices(scene))
@@ -54,7 +54,9 @@ def explain(*, kind: str, name: str | None, source: Source, style: Style) -> Non
     more, content = _of_reservations(snapshot, facts)
     if style.output is Format.TABLE:
         lines = (
-            words.claim_lines(facts, snapshot) if isinstance(facts, ClaimFacts) else words.pod_lines(facts, snapshot)
+            words.claim_lines(facts, snapshot)
+            if isinstance(facts, ClaimDiagnosis)
+            else words.pod_lines(facts, snapshot)
         )
         click.echo("\n".join(folded_lines([*lines, *more])))
     else:
@@ -70,9 +72,9 @@ def _tell_reservation(source: Source, name: str, style: Style) -> None:
     telling.tell(snapshot, name, style, now=source.now(snapshot))
 
 
-def _of_reservations(snapshot: Snapshot, facts: ClaimFacts | PodFacts) -> tuple[list[str], dict[str, Any]]:
+def _of_reservations(snapshot: Snapshot, facts: ClaimDiagnosis | PodDiagnosis) -> tuple[list[str], dict[str, Any]]:
     """Return what reservations mean to a pod."""
-    if not isinstance(facts, PodFacts) or not snapshot.reservations or facts.stage == "finished":
+    if not isinstance(facts, PodDiagnosis) or not snapshot.reservations or facts.stage == "finished":
         return [], {}
     from dra.cli.kubectl.reservations import telling  # noqa: PLC0415 - as above
 
@@ -97,7 +99,7 @@ def _tell_meaning(name: str, style: Style) -> None:
     style.write(content)
 
 
-def _key(source: Source, scene: Scene, kind: str, name: str) -> Key:
+def _key(source: Source, scene: ClusterState, kind: str, name: str) -> Key:
     """Return the key that is meant; a bundle has no context, but often only one object of a name."""
     if source.bundle is None or source.given:
         return (source.namespace, name)
@@ -109,14 +111,14 @@ def _key(source: Source, scene: Scene, kind: str, name: str) -> Key:
     return found[0] if found else (source.namespace, name)
 
 
-def _facts(scene: Scene, kind: str, key: Key) -> ClaimFacts | PodFacts:
+def _facts(scene: ClusterState, kind: str, key: Key) -> ClaimDiagnosis | PodDiagnosis:
     found = claims.explain(scene, key) if kind == "claim" else pods.explain(scene, key)
     if found is None:
         raise FailedError(f"{kind} {'/'.join(key)}: not found{_elsewhere(_keys(scene, kind), key)}")
     return found
 
 
-def _keys(scene: Scene, kind: str) -> Iterable[Key]:
+def _keys(scene: ClusterState, kind: str) -> Iterable[Key]:
     return scene.pods if kind == "pod" else (each.metadata.key for each in scene.snapshot.claims)
 
 

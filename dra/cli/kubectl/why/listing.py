@@ -19,11 +19,11 @@ from dra.cli.kubectl.reading.source import Source, source_options
 from dra.cli.kubectl.selecting import ALL, Chosen, choice_options, selector_option
 from dra.cli.kubectl.why import words
 from dra.engine.claims.view import EntryKind
-from dra.engine.explain import claims
-from dra.engine.explain.claims import ClaimFacts
-from dra.engine.explain.devices import DeviceFacts, devices
-from dra.engine.explain.scene import Scene
-from dra.engine.explain.snapshot import Snapshot
+from dra.engine.diagnosis import claims
+from dra.engine.diagnosis.claims import ClaimDiagnosis
+from dra.engine.diagnosis.cluster_state import ClusterState
+from dra.engine.diagnosis.devices import DeviceUsage, devices
+from dra.engine.diagnosis.snapshot import Snapshot
 from dra.model.meta import Key
 
 Rows = list[tuple[str | int, ...]]
@@ -79,7 +79,7 @@ def _reservations(source: Source, name: str | None, *, choice: Chosen, style: St
 
 def _listed(snapshot: Snapshot, *, kind: str, name: str | None, source: Source, choice: Chosen) -> Listing:
     """Return the list that is asked for."""
-    scene = Scene(snapshot)
+    scene = ClusterState(snapshot)
     if kind == "claim":
         header = ("NAMESPACE", *CLAIMS) if source.everywhere else CLAIMS
         rows = tuple(
@@ -102,7 +102,7 @@ def _namespace(source: Source) -> str | None:
     return None if source.everywhere or (source.bundle and not source.given) else source.namespace
 
 
-def _claims(scene: Scene, source: Source, name: str | None, choice: Chosen = ALL) -> Iterator[ClaimFacts]:
+def _claims(scene: ClusterState, source: Source, name: str | None, choice: Chosen = ALL) -> Iterator[ClaimDiagnosis]:
     namespace = _namespace(source)
     for claim in sorted(scene.snapshot.claims, key=_key):
         key = claim.metadata.key
@@ -117,7 +117,7 @@ def _key(claim: Any) -> Key:  # noqa: ANN401 - a claim
     return found
 
 
-def _claim_row(facts: ClaimFacts, snapshot: Snapshot, *, everywhere: bool) -> Row:
+def _claim_row(facts: ClaimDiagnosis, snapshot: Snapshot, *, everywhere: bool) -> Row:
     listed = sum(each.count for each in facts.held if each.kind in {EntryKind.LIVE, EntryKind.UNKNOWN})
     cells = (
         facts.key[1],
@@ -136,7 +136,7 @@ def _claim_row(facts: ClaimFacts, snapshot: Snapshot, *, everywhere: bool) -> Ro
     )
 
 
-def _state(facts: ClaimFacts) -> str:
+def _state(facts: ClaimDiagnosis) -> str:
     if facts.problems and facts.problems[0].grade != "info":
         return facts.problems[0].trouble.value
     if facts.deleting:
@@ -146,7 +146,7 @@ def _state(facts: ClaimFacts) -> str:
     return "InUse" if facts.users.consuming else "Reserved"
 
 
-def _device_row(found: DeviceFacts) -> Row:
+def _device_row(found: DeviceUsage) -> Row:
     free, nobody = ("Free", "<none>") if found.known else ("Unknown", "<unknown>")
     state = "Gone" if not found.offered else ("Tainted" if found.taints else ("Held" if found.holders else free))
     holders = ",".join("/".join(key) for key in found.holders)
@@ -171,8 +171,8 @@ def tree(*, source: Source, labels: Any) -> None:  # noqa: ANN401 - requirements
     """Show workloads, the claims reserved for them, their devices and the pods that use these."""
     choice = Chosen(labels=labels)
     _refuse_labels_of_bundles(source, choice)
-    scene = Scene(source.read(PARTS))
-    owners: defaultdict[tuple[str, str], list[ClaimFacts]] = defaultdict(list)
+    scene = ClusterState(source.read(PARTS))
+    owners: defaultdict[tuple[str, str], list[ClaimDiagnosis]] = defaultdict(list)
     for facts in _claims(scene, source, None, choice):
         owners[facts.key[0], facts.workload].append(facts)
     if not owners:
@@ -181,7 +181,7 @@ def tree(*, source: Source, labels: Any) -> None:  # noqa: ANN401 - requirements
     click.echo("\n".join(_drawn(owners)))  # at once: each call flushes
 
 
-def _drawn(owners: Mapping[tuple[str, str], Sequence[ClaimFacts]]) -> Iterator[str]:
+def _drawn(owners: Mapping[tuple[str, str], Sequence[ClaimDiagnosis]]) -> Iterator[str]:
     for (namespace, workload), group in sorted(owners.items()):
         yield f"{namespace}: {workload or '(claims of nobody in particular)'}"
         for number, facts in enumerate(group, 1):
@@ -223,7 +223,7 @@ def usage(*, source: Source, choice: Chosen, by: str, style: Style) -> None:
     if choice.labels and by == "node":
         raise click.UsageError("what is summed up by node has no labels")
     _refuse_labels_of_bundles(source, choice)
-    scene = Scene(source.read(PARTS))
+    scene = ClusterState(source.read(PARTS))
     namespace = None if source.everywhere else source.given
     rows = _by_node(scene) if by == "node" else _by_claim(scene, _NAMES[by], namespace, choice)
     header = (by.upper(), *(("DEVICES",) if by == "node" else ()), *USAGE)
@@ -240,8 +240,8 @@ def _usage_row(header: Sequence[str], values: tuple[str | int, ...]) -> Row:
 
 
 def _by_claim(
-    scene: Scene,
-    names: Callable[[Scene, ClaimFacts], Iterable[str]],
+    scene: ClusterState,
+    names: Callable[[ClusterState, ClaimDiagnosis], Iterable[str]],
     namespace: str | None,
     choice: Chosen,
 ) -> Rows:
@@ -258,7 +258,7 @@ def _by_claim(
     return [(name, *sums[name]) for name in sorted(sums)]
 
 
-def _by_node(scene: Scene) -> Rows:
+def _by_node(scene: ClusterState) -> Rows:
     sums: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0, 0, 0, 0])
     seen: dict[str, set[Key]] = defaultdict(set)
     for each in devices(scene):
@@ -275,14 +275,14 @@ def _add(total: list[int], more: Sequence[int]) -> None:
         total[index] += amount
 
 
-def _classes(scene: Scene, facts: ClaimFacts) -> Iterable[str]:
+def _classes(scene: ClusterState, facts: ClaimDiagnosis) -> Iterable[str]:
     claim = scene.world.claim(facts.key)
     requests = (claim.spec.devices or {}).get("requests") or () if claim is not None else ()
     asks = [ask for each in requests for ask in (each.get("exactly"), *(each.get("firstAvailable") or ())) if ask]
     return dict.fromkeys(str(ask.get("deviceClassName", "")) for ask in asks)
 
 
-_NAMES: Final[Mapping[str, Callable[[Scene, ClaimFacts], Iterable[str]]]] = {
+_NAMES: Final[Mapping[str, Callable[[ClusterState, ClaimDiagnosis], Iterable[str]]]] = {
     "namespace": lambda _scene, facts: (facts.key[0],),
     "workload": lambda _scene, facts: (
         f"{facts.key[0]}/{facts.workload}" if facts.workload else f"{facts.key[0]}/<none>",

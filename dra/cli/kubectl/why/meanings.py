@@ -4,22 +4,22 @@ from collections.abc import Iterator
 from enum import StrEnum
 from typing import Final
 
-from dra.engine.cpus.meanings import CPUS, GIVEN
-from dra.engine.explain.meanings import TROUBLES
-from dra.engine.explain.problems import Trouble
-from dra.engine.guidance import Guidance
-from dra.engine.impairments import IMPAIRMENTS
-from dra.engine.meanings import CODES
-from dra.engine.reservations.meanings import CONDITIONS, REFUSALS
+from dra.engine.claims.meanings import CODES
+from dra.engine.cpus.failure_guidance import CPU_FAILURE_GUIDANCE, REPORTED_REASONS
+from dra.engine.diagnosis.problem_guidance import PROBLEM_GUIDANCE
+from dra.engine.diagnosis.problems import ProblemCode
+from dra.engine.messages.guidance import Guidance
+from dra.engine.messages.impairments import IMPAIRMENTS
+from dra.engine.reservations.reservation_guidance import REJECTION_GUIDANCE, RESERVATION_REASON_GUIDANCE
 
 NOTHING: Final = "Nothing"
 """How a remedy begins where there is nothing to do."""
 
 
 def _all() -> Iterator[tuple[StrEnum, Guidance]]:
-    for meanings in (CODES, TROUBLES, CONDITIONS, REFUSALS, IMPAIRMENTS):
+    for meanings in (CODES, PROBLEM_GUIDANCE, RESERVATION_REASON_GUIDANCE, REJECTION_GUIDANCE, IMPAIRMENTS):
         yield from meanings.items()
-    yield from ((each, CPUS[each]) for each in GIVEN)
+    yield from ((each, CPU_FAILURE_GUIDANCE[each]) for each in REPORTED_REASONS)
 
 
 def names() -> list[str]:
@@ -37,7 +37,7 @@ def plain(markdown: str) -> str:
     return markdown.replace("`", "")
 
 
-def remedy(trouble: Trouble) -> str:
+def remedy(trouble: ProblemCode) -> str:
     """Return what to do about a problem that has no command; empty if there is nothing to do."""
-    told = plain(TROUBLES[trouble].remedy)
+    told = plain(PROBLEM_GUIDANCE[trouble].remedy)
     return "" if told.startswith(NOTHING) else told

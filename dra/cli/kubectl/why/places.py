@@ -6,17 +6,17 @@ from typing import Any
 import click
 import msgspec
 
+from dra.api.reservations.well_known import ANNOTATION_NODE_RESERVATION
 from dra.cli.kubectl.options import Style
 from dra.cli.kubectl.output import Format, folded_lines
 from dra.cli.kubectl.why import words
-from dra.engine.explain import claims
-from dra.engine.explain.devices import DeviceFacts, devices
-from dra.engine.explain.places import shown
-from dra.engine.explain.scene import Scene
-from dra.engine.reservations.marks import NODE_RESERVATION
+from dra.engine.diagnosis import claims
+from dra.engine.diagnosis.cluster_state import ClusterState
+from dra.engine.diagnosis.devices import DeviceUsage, devices
+from dra.engine.diagnosis.node_groups import format_amount
 
 
-def tell(scene: Scene, kind: str, name: str, style: Style) -> bool:
+def tell(scene: ClusterState, kind: str, name: str, style: Style) -> bool:
     """Print who holds a device, or all devices of a node; return whether there is such a thing."""
     found = [each for each in devices(scene) if _meant(each, kind, name)]
     if not found and (kind == "device" or name not in scene.nodes):
@@ -38,7 +38,7 @@ def tell(scene: Scene, kind: str, name: str, style: Style) -> bool:
     return True
 
 
-def _meant(found: DeviceFacts, kind: str, name: str) -> bool:
+def _meant(found: DeviceUsage, kind: str, name: str) -> bool:
     """Whether a device is the one, by its name, DRIVER/POOL/DEVICE or POOL/DEVICE; or is on the node."""
     item = found.item
     if kind == "node":
@@ -46,7 +46,7 @@ def _meant(found: DeviceFacts, kind: str, name: str) -> bool:
     return name in {item.device, f"{item.pool}/{item.device}", str(item.whole)}
 
 
-def _head(scene: Scene, kind: str, name: str, found: list[DeviceFacts]) -> str:
+def _head(scene: ClusterState, kind: str, name: str, found: list[DeviceUsage]) -> str:
     if kind == "device":
         return f"device {name}: {len(found)} of that name" if len(found) > 1 else f"device {found[0].item}"
     node = scene.nodes.get(name)
@@ -58,19 +58,21 @@ def _head(scene: Scene, kind: str, name: str, found: list[DeviceFacts]) -> str:
     return f"node {name}: {ready}{cordoned}; {len(found)} devices of its own, {held} held"
 
 
-def _kept(scene: Scene, name: str) -> Iterator[str]:
+def _kept(scene: ClusterState, name: str) -> Iterator[str]:
     """Yield what the node keeps from pods."""
     room = scene.rooms.get(name)
     if room is None:
         return
     if room.kept:
-        amounts = ", ".join(f"{resource} {shown(resource, amount)}" for resource, amount in sorted(room.kept.items()))
-        yield f"  keeps     {amounts} from pods (annotation {NODE_RESERVATION})"
+        amounts = ", ".join(
+            f"{resource} {format_amount(resource, amount)}" for resource, amount in sorted(room.kept.items())
+        )
+        yield f"  keeps     {amounts} from pods (annotation {ANNOTATION_NODE_RESERVATION})"
     if room.fault:
         yield f"  problem   {room.fault}; correct it: kubectl edit node {name}"
 
 
-def _who(found: DeviceFacts) -> str:
+def _who(found: DeviceUsage) -> str:
     where = f" on node {found.node}" if found.node else ""
     taints = f", tainted {', '.join(found.taints)}" if found.taints else ""
     gone = "" if found.offered else ", offered by no driver any more"
@@ -81,14 +83,14 @@ def _who(found: DeviceFacts) -> str:
     return f"held by claim {names}{where}, used by {found.consumers} pods{taints}{gone}"
 
 
-def _kept_data(scene: Scene, kind: str, name: str) -> dict[str, Any]:
+def _kept_data(scene: ClusterState, kind: str, name: str) -> dict[str, Any]:
     room = scene.rooms.get(name) if kind == "node" else None
     if room is None:
         return {}
-    return {"kept": {r: shown(r, amount) for r, amount in sorted(room.kept.items())}, "problem": room.fault}
+    return {"kept": {r: format_amount(r, amount) for r, amount in sorted(room.kept.items())}, "problem": room.fault}
 
 
-def _data(scene: Scene, kind: str, name: str, found: list[DeviceFacts]) -> dict[str, Any]:
+def _data(scene: ClusterState, kind: str, name: str, found: list[DeviceUsage]) -> dict[str, Any]:
     keys = dict.fromkeys(key for each in found for key in each.holders)
     facts = (claims.explain(scene, key) for key in keys)
     return {

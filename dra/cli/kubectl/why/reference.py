@@ -6,15 +6,15 @@ python -m dra.cli.kubectl.why.reference     prints it
 from typing import Final
 
 from dra.cli.kubectl.why.remedies import WORDS
-from dra.engine.explain.problems import Problem, Trouble
-from dra.engine.reasons import Subject
-from dra.engine.remedies import Paste, Weigh
+from dra.engine.claims.reasons import Subject
+from dra.engine.diagnosis.problems import Problem, ProblemCode
+from dra.engine.messages.remedies import SafeCommand, WeighedChoice
 from dra.model.meta import Uid
 
 BEGIN: Final = "<!-- problems -->\n"
 END: Final = "<!-- /problems -->\n"
 
-_REMEDIES: Final = {Paste: "`next`", Weigh: "`do`"}
+_REMEDIES: Final = {SafeCommand: "`next`", WeighedChoice: "`do`"}
 
 _NOBODY: Final = Subject(kind="", key=("", ""), uid=Uid(""))
 
@@ -22,7 +22,7 @@ _NOBODY: Final = Subject(kind="", key=("", ""), uid=Uid(""))
 def table() -> str:
     """Return all problems, as they are named, graded and worded."""
     lines = ["| problem | grade | what is said | |", "|---|---|---|---|"]
-    for trouble in Trouble:
+    for trouble in ProblemCode:
         words = WORDS[trouble]
         grade = Problem(trouble=trouble, subject=_NOBODY).grade.value
         said = words.text.replace("{", "*").replace("}", "*")

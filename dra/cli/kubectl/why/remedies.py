@@ -1,19 +1,20 @@
 """The words for each kind of problem, and its remedy: a command to paste, or a decision to weigh.
 
-`dra.engine.remedies` says which command may be a `Paste`. A command about a pod names its node and its phase, too: it
-does nothing if the pod has started, or is another one of that name, by the time that somebody pastes the command. A
-problem without a remedy here is one that waiting ends, or of which `dra.engine.explain.meanings` says what to do.
+`dra.engine.messages.remedies` says which command may be a `Paste`. A command about a pod names its node and its phase,
+too: it does nothing if the pod has started, or is another one of that name, by the time that somebody pastes the
+command. A problem without a remedy here is one that waiting ends, or of which `dra.engine.diagnosis.problem_guidance`
+says what to do.
 """
 
 import shlex
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from dra.engine.explain.pods import Advice, Way
-from dra.engine.explain.problems import Problem, Trouble
-from dra.engine.grammar import agreeing
-from dra.engine.reasons import named
-from dra.engine.remedies import Paste, Remedy, Weigh, harmless
+from dra.engine.claims.reasons import list_names
+from dra.engine.diagnosis.pods import AdvisedAction, SchedulingAdvice
+from dra.engine.diagnosis.problems import Problem, ProblemCode
+from dra.engine.messages.plurals import singularize
+from dra.engine.messages.remedies import Remedy, SafeCommand, WeighedChoice, without_commands
 
 
 class Words(NamedTuple):
@@ -28,12 +29,12 @@ class Words(NamedTuple):
     """What applies then."""
 
 
-RELEASE: Final = Paste("kubectl dra release claim {name} -n {namespace} --if-unused")
-DELETE_POD: Final = Paste(
+RELEASE: Final = SafeCommand("kubectl dra release claim {name} -n {namespace} --if-unused")
+DELETE_POD: Final = SafeCommand(
     "kubectl delete pods -n {namespace} --wait=false "
     "--field-selector metadata.name={name},spec.nodeName={node},status.phase=Pending"
 )
-DELETE_IF_SPARED: Final = Weigh(
+DELETE_IF_SPARED: Final = WeighedChoice(
     "delete the pod, which will not start here: its controller, {owner}, makes another one. A Job counts the deletion "
     "as a failure; past its backoffLimit the Job fails, and all its pods end"
 )
@@ -42,18 +43,18 @@ DELETE_IF_SPARED: Final = Weigh(
 REPLACING: Final = frozenset({"daemonset", "replicaset", "replicationcontroller", "statefulset"})
 """Kinds of controllers that make another pod in place of one that was deleted, and count nothing."""
 
-OPEN_GATE: Final = Paste(
+OPEN_GATE: Final = SafeCommand(
     "kubectl patch pod -n {namespace} {name} --type=json -p "
     '\'[{{"op":"test","path":"/spec/schedulingGates","value":[{{"name":"reserve.dra/claim"}}]}},'
     '{{"op":"remove","path":"/spec/schedulingGates"}}]\''
 )
-TAKE_OFF_FINALIZER: Final = Paste(
+TAKE_OFF_FINALIZER: Final = SafeCommand(
     "kubectl patch resourceclaim -n {namespace} {name} --type=json -p "
     '\'[{{"op":"test","path":"/metadata/uid","value":"{uid}"}},'
     '{{"op":"test","path":"/metadata/finalizers","value":["resource.kubernetes.io/delete-protection"]}},'
     '{{"op":"remove","path":"/metadata/finalizers"}}]\''
 )
-DELETE_CLAIM: Final = Paste(
+DELETE_CLAIM: Final = SafeCommand(
     'echo \'{{"preconditions":{{"uid":"{uid}","resourceVersion":"{revision}"}}}}\' | '
     "kubectl delete --raw /apis/resource.k8s.io/v1/namespaces/{namespace}/resourceclaims/{name} -f -"
 )
@@ -65,263 +66,275 @@ AS_IT_IS: Final = "resourceclaim -n {namespace} {name} --resource-version={revis
 RELEASED_BY_FORCE: Final = (
     "if a pod uses the devices after all, two pods share a device. How to release it: kubectl dra release --help"
 )
-END_PODS: Final = Weigh(
+END_PODS: Final = WeighedChoice(
     "wait for these pods to end: {whose}. Deleting a pod ends its work, and a controller makes another one"
 )
 MEANT: Final = "Its pods belong to {guess}: if that is the workload, write it there"
 
-WORDS: Final[Mapping[Trouble, Words]] = {
-    Trouble.HELD_TWICE: Words(
+WORDS: Final[Mapping[ProblemCode, Words]] = {
+    ProblemCode.HELD_TWICE: Words(
         "device {device} is also allocated to claim {other}: end the pods of one of the two, and that claim",
-        Weigh(
+        WeighedChoice(
             "decide which claim keeps the device, end the pods of the other claim and delete that claim; what those "
             "pods do is lost. {count} pods use this claim: {whose}"
         ),
         needs=("count",),
-        otherwise=Weigh(
+        otherwise=WeighedChoice(
             "decide which claim keeps the device, end the pods of the other claim and delete that claim; no pod uses "
             "this one"
         ),
     ),
-    Trouble.ALLOCATION_LOST: Words(
+    ProblemCode.ALLOCATION_LOST: Words(
         "is bound to node {node}, but claim {claim} has no allocation any more: its devices may be given away",
-        Weigh(
+        WeighedChoice(
             "delete the pod as soon as its work may be interrupted, since another pod may get its devices any moment; "
             "its controller, {owner}, makes another pod"
         ),
         needs=("owner",),
-        otherwise=Weigh(
+        otherwise=WeighedChoice(
             "delete the pod as soon as its work may be interrupted, since another pod may get its devices any moment; "
             "it has no controller that makes another one"
         ),
     ),
-    Trouble.OFF_ALLOCATION: Words(
+    ProblemCode.OFF_ALLOCATION: Words(
         "is bound to node {node}, which the allocation of claim {claim} excludes: it will not start",
         DELETE_POD,
         needs=("owner",),
-        otherwise=Weigh(
+        otherwise=WeighedChoice(
             "delete the pod and create it anew, without spec.nodeName; it has no controller that would do so"
         ),
     ),
-    Trouble.UNGUARDED: Words(
+    ProblemCode.UNGUARDED: Words(
         "{count} pods use it without an entry, and nothing in the list stands for them: a scheduler may give its "
         "devices away. A controller lists them",
     ),
-    Trouble.NOT_FREED: Words(
+    ProblemCode.NOT_FREED: Words(
         "nothing keeps its devices any more and nobody gives them back: controller {presence} (lease {lease})", RELEASE
     ),
-    Trouble.LEFT_OVER: Words(
+    ProblemCode.LEFT_OVER: Words(
         "has devices, an empty list and no pods: a pod that could not be bound left it so, and the next one that names "
         "the claim uses them. If none will come, give them back",
         RELEASE,
     ),
-    Trouble.KEPT_BY_OTHERS: Words(
+    ProblemCode.KEPT_BY_OTHERS: Words(
         "is kept by {entries} alone, listed by others; nobody here can tell whether they still use it",
-        Weigh(
+        WeighedChoice(
             "ask whoever runs the controller that listed {entries}. If that controller is gone for good, the claim can "
             "be released by force; " + RELEASED_BY_FORCE
         ),
     ),
-    Trouble.VANISHED: Words(
+    ProblemCode.VANISHED: Words(
         "stays reserved: {count} pods vanished before anybody told that their containers had ended. A controller waits "
         "for their grace periods and 70 s, and reads their nodes"
     ),
-    Trouble.NODE_LOST: Words(
+    ProblemCode.NODE_LOST: Words(
         "is kept for pods that vanished from node {node} while it did not report in",
-        Weigh(
+        WeighedChoice(
             "bring node {node} back; the claim is free some minutes later. If its machine is certainly off, whoever "
             "runs the cluster can taint the node node.kubernetes.io/out-of-service or delete it: all its pods end, and "
             "if the machine runs after all, two pods share a device"
         ),
     ),
-    Trouble.IN_DOUBT: Words(
+    ProblemCode.IN_DOUBT: Words(
         "nobody can tell whether {workload} still has the claim",
-        Weigh("the claim is released with {workload}. It can be released by force before; " + RELEASED_BY_FORCE),
+        WeighedChoice(
+            "the claim is released with {workload}. It can be released by force before; " + RELEASED_BY_FORCE
+        ),
     ),
-    Trouble.RELEASE_WAITS: Words(
+    ProblemCode.RELEASE_WAITS: Words(
         "{workload} is over, but {count} unfinished pods reference the claim: {pods}", END_PODS
     ),
-    Trouble.DELETION_WAITS: Words("is being deleted and waits for {count} pods: {pods}", END_PODS),
-    Trouble.ZOMBIE_CLAIM: Words(
+    ProblemCode.DELETION_WAITS: Words("is being deleted and waits for {count} pods: {pods}", END_PODS),
+    ProblemCode.ZOMBIE_CLAIM: Words(
         "was made for {owner}, which needs it no more",
         DELETE_CLAIM,
     ),
-    Trouble.FINALIZER_LEFT: Words(
+    ProblemCode.FINALIZER_LEFT: Words(
         "is being deleted and has no allocation: only a finalizer that nobody takes off keeps it", TAKE_OFF_FINALIZER
     ),
-    Trouble.FINALIZER_FOREIGN: Words(
+    ProblemCode.FINALIZER_FOREIGN: Words(
         "is being deleted, and waits for whoever takes off finalizer {finalizers}",
-        Weigh(
+        WeighedChoice(
             "ask whoever runs the controller of {finalizers} what it waits for: what a finalizer stands for is left "
             "undone if somebody takes it off by hand"
         ),
     ),
-    Trouble.UNKNOWN_ANNOTATION: Words(
+    ProblemCode.UNKNOWN_ANNOTATION: Words(
         "annotation {annotation} means nothing: no process of ours knows that key",
-        Weigh("correct the key, most likely to {meant}"),
+        WeighedChoice("correct the key, most likely to {meant}"),
         needs=("meant",),
-        otherwise=Weigh("correct the key, or take the annotation off"),
+        otherwise=WeighedChoice("correct the key, or take the annotation off"),
     ),
-    Trouble.NO_CONTROLLER: Words(
+    ProblemCode.NO_CONTROLLER: Words(
         "is {presence}: no controller of ours is known to run. {gated} pods stand behind its gate, {claims} claims in "
         "use are not entered for their workloads: {objects}",
-        Weigh("start our controller; whether one is there: kubectl get pods -n {namespace}"),
+        WeighedChoice("start our controller; whether one is there: kubectl get pods -n {namespace}"),
     ),
-    Trouble.NOT_ENTERED: Words(
+    ProblemCode.NOT_ENTERED: Words(
         "is to be reserved for {workload}, whose pods use it, and no controller of ours is known to run (lease "
         "{lease}) that would enter the workload",
     ),
-    Trouble.STALE_ENTRIES: Words(
+    ProblemCode.STALE_ENTRIES: Words(
         "lists {count} pods that have ended: {entries}; a controller takes them off, meanwhile they take room"
     ),
-    Trouble.TOMBSTONES: Words("has {count} tombstones of pods that are gone; a controller takes them off"),
-    Trouble.MARKS_LEFT: Words(
+    ProblemCode.TOMBSTONES: Words("has {count} tombstones of pods that are gone; a controller takes them off"),
+    ProblemCode.MARKS_LEFT: Words(
         "has notes about an allocation that is no more",
-        Paste("kubectl annotate " + AS_IT_IS + "reserve.dra/entered-allocation- reserve.dra/reserved-for-any-pod-"),
+        SafeCommand(
+            "kubectl annotate " + AS_IT_IS + "reserve.dra/entered-allocation- reserve.dra/reserved-for-any-pod-"
+        ),
     ),
-    Trouble.IDLE: Words(
+    ProblemCode.IDLE: Words(
         "is reserved for {workload}, which has no pods now: that is what a reservation is for. It is given back when "
         "the workload is over"
     ),
-    Trouble.MALFORMED: Words(
+    ProblemCode.MALFORMED: Words(
         "the workload reference is ignored: {error}",
-        Weigh("correct annotation reserve.dra/reserved-for. " + MEANT),
+        WeighedChoice("correct annotation reserve.dra/reserved-for. " + MEANT),
         needs=("guess",),
-        otherwise=Weigh("correct annotation reserve.dra/reserved-for; until then the claim is reserved for nobody"),
+        otherwise=WeighedChoice(
+            "correct annotation reserve.dra/reserved-for; until then the claim is reserved for nobody"
+        ),
     ),
-    Trouble.WORKLOAD_NOT_FOUND: Words(
+    ProblemCode.WORKLOAD_NOT_FOUND: Words(
         "is to be reserved for {workload}, which does not exist",
-        Weigh("create {workload}, or correct annotation reserve.dra/reserved-for. " + MEANT),
+        WeighedChoice("create {workload}, or correct annotation reserve.dra/reserved-for. " + MEANT),
         needs=("guess",),
-        otherwise=Weigh("create {workload}: the claim is reserved for it from then on"),
+        otherwise=WeighedChoice("create {workload}: the claim is reserved for it from then on"),
     ),
-    Trouble.WRONG_UID: Words(
+    ProblemCode.WRONG_UID: Words(
         "is reserved for {workload} with uid {expected}, which is gone; the one there now has uid {actual}",
-        Weigh(
+        WeighedChoice(
             "if the claim is for the {workload} that is there now, set annotation reserve.dra/reserved-for-uid to "
             "{actual}; the claim then stays reserved until that one is over"
         ),
     ),
-    Trouble.KIND_UNKNOWN: Words(
+    ProblemCode.KIND_UNKNOWN: Words(
         "is to be reserved for {workload}, but the API server has no resource {kind}",
-        Paste("kubectl annotate " + AS_IT_IS + "--overwrite reserve.dra/reserved-for={meant}"),
+        SafeCommand("kubectl annotate " + AS_IT_IS + "--overwrite reserve.dra/reserved-for={meant}"),
         needs=("meant",),
-        otherwise=Weigh(
+        otherwise=WeighedChoice(
             "correct annotation reserve.dra/reserved-for, or have the CRD installed that defines {kind}; "
             "kubectl api-resources lists what the API server has"
         ),
     ),
-    Trouble.FORCE_IGNORED: Words(
+    ProblemCode.FORCE_IGNORED: Words(
         "annotation reserve.dra/force-release is not the uid of this claim, so nothing is done",
-        Weigh(
+        WeighedChoice(
             "take the annotation off if it was meant for another claim, perhaps a former one of this name. If this "
             "claim is to be released by force: " + RELEASED_BY_FORCE
         ),
     ),
-    Trouble.FORCE_BLOCKED: Words(
+    ProblemCode.FORCE_BLOCKED: Words(
         "is to be released by force, but {count} pods use it on nodes that are Ready: {pods}", END_PODS
     ),
-    Trouble.NODE_CORDONED: Words(
+    ProblemCode.NODE_CORDONED: Words(
         "is allocated on {nodes}, where no new pod may go, and {pods} pods wait for it",
-        Weigh(
+        WeighedChoice(
             "wait: an allocation that nobody can use is taken back. Whoever cordoned {nodes}, most often to drain it, "
             "decides when it takes pods again"
         ),
     ),
-    Trouble.STUCK: Words(
+    ProblemCode.STUCK: Words(
         "no pod can use its allocation ({cause}) and {pods} pods wait; a controller takes it back in a minute or so",
-        Weigh(
+        WeighedChoice(
             "wait: our controller takes the allocation back, and the scheduler chooses again. Other claims may get the "
             "devices first"
         ),
     ),
-    Trouble.DEVICE_GONE: Words("device {device} is allocated, but no driver offers it any more"),
-    Trouble.DEVICE_TAINTED: Words("device {device} has the taint {taint} by {origin}: pods that use it are evicted"),
-    Trouble.LIST_FULL: Words(
+    ProblemCode.DEVICE_GONE: Words("device {device} is allocated, but no driver offers it any more"),
+    ProblemCode.DEVICE_TAINTED: Words(
+        "device {device} has the taint {taint} by {origin}: pods that use it are evicted"
+    ),
+    ProblemCode.LIST_FULL: Words(
         "{pods} pods wait: {listed} of 256 entries are taken, {finished} of them by pods that have finished",
-        Weigh(
+        WeighedChoice(
             "delete pods of this claim that have finished, if nobody needs their logs; beside the stock "
             "resourceclaim-controller each keeps its entry until it is deleted"
         ),
         needs=("finished",),
-        otherwise=Weigh("wait for pods that use the claim to end, or run our controller in mode replace"),
+        otherwise=WeighedChoice("wait for pods that use the claim to end, or run our controller in mode replace"),
     ),
-    Trouble.TIMELESS: Words(
+    ProblemCode.TIMELESS: Words(
         "its allocation has no timestamp (Kubernetes before 1.36): a controller that starts anew may be in doubt"
     ),
-    Trouble.NODE_NOT_READY: Words(
+    ProblemCode.NODE_NOT_READY: Words(
         "is bound to node {node}, which does not report in: it cannot start there, and elsewhere only as another pod",
-        Weigh(
+        WeighedChoice(
             "bring node {node} back, or delete the pod: its controller, {owner}, makes another one, and this one stays "
             "until its node answers, where it may run meanwhile"
         ),
         needs=("owner",),
-        otherwise=Weigh("bring node {node} back; the pod has no controller that would create another one elsewhere"),
+        otherwise=WeighedChoice(
+            "bring node {node} back; the pod has no controller that would create another one elsewhere"
+        ),
     ),
-    Trouble.TERMINATING: Words(
+    ProblemCode.TERMINATING: Words(
         "is being deleted, but its node {node} does not report in: nothing ends it there, and it keeps its devices",
-        Weigh(
+        WeighedChoice(
             "bring node {node} back: the pod ends then. If its machine is certainly off, whoever runs the cluster can "
             "taint the node node.kubernetes.io/out-of-service: all its pods end, and if the machine runs after all, "
             "two pods share a device"
         ),
     ),
-    Trouble.UNLISTED: Words(
+    ProblemCode.UNLISTED: Words(
         "is bound to node {node} and not listed in claim {claim}: its kubelet refuses it. A controller lists it; "
         "without one, let its owner start it again",
         DELETE_POD,
         needs=("owner", "alone"),
-        otherwise=Weigh(
+        otherwise=WeighedChoice(
             "start our controller: it lists the pod at once. Where none is to run, delete the pod and create it anew, "
             "without spec.nodeName"
         ),
     ),
-    Trouble.GATED: Words(
+    ProblemCode.GATED: Words(
         "stands behind the gate reserve.dra/claim, and no controller is known to run (lease {lease}) that would take "
         "it off; without one",
         OPEN_GATE,
         needs=("alone",),
-        otherwise=Weigh("find out whether our controller runs: kubectl get pods -n dra-reserve; it opens the gate"),
+        otherwise=WeighedChoice(
+            "find out whether our controller runs: kubectl get pods -n dra-reserve; it opens the gate"
+        ),
     ),
-    Trouble.GATED_BY_OTHERS: Words("stands behind scheduling gates of others, which they take off: {gates}"),
-    Trouble.CLAIM_MISSING: Words("names claim {claim}, which does not exist: create it, or correct the name"),
-    Trouble.CLAIM_NOT_MADE: Words(
+    ProblemCode.GATED_BY_OTHERS: Words("stands behind scheduling gates of others, which they take off: {gates}"),
+    ProblemCode.CLAIM_MISSING: Words("names claim {claim}, which does not exist: create it, or correct the name"),
+    ProblemCode.CLAIM_NOT_MADE: Words(
         "waits for a claim to be made from template {template}: no claim controller does it (kube-controller-manager, "
         "or ours in mode replace)"
     ),
-    Trouble.TEMPLATE_MISSING: Words("waits for a claim from template {template}, which does not exist: create it"),
-    Trouble.CLAIM_DELETING: Words("names claim {claim}, which is being deleted: no new pod can use it"),
-    Trouble.UNSATISFIABLE: Words("claim {claim} cannot be satisfied anywhere: {error}"),
-    Trouble.NOT_TRIED: Words(
+    ProblemCode.TEMPLATE_MISSING: Words("waits for a claim from template {template}, which does not exist: create it"),
+    ProblemCode.CLAIM_DELETING: Words("names claim {claim}, which is being deleted: no new pod can use it"),
+    ProblemCode.UNSATISFIABLE: Words("claim {claim} cannot be satisfied anywhere: {error}"),
+    ProblemCode.NOT_TRIED: Words(
         "{nodes} nodes could take it: scheduler {scheduler} has not tried it yet, or does not run",
     ),
-    Trouble.REFUSED: Words(
+    ProblemCode.REFUSED: Words(
         "scheduler {scheduler} finds no node, though {nodes} nodes have what is known here: {message}",
     ),
-    Trouble.UNSCHEDULABLE: Words("none of {nodes} nodes can take it"),
-    Trouble.OPEN_TO_ALL: Words(
+    ProblemCode.UNSCHEDULABLE: Words("none of {nodes} nodes can take it"),
+    ProblemCode.OPEN_TO_ALL: Words(
         "{owners}: no namespace is named, so whoever can create pods in any namespace can use it",
     ),
 }
 
-WAYS: Final[Mapping[Way, Remedy]] = {
-    Way.UNCORDON: Weigh(
+WAYS: Final[Mapping[AdvisedAction, Remedy]] = {
+    AdvisedAction.UNCORDON: WeighedChoice(
         "node {node} could take the pod, but is cordoned: whoever cordoned it, most often to drain it, decides when it "
         "takes pods again"
     ),
-    Way.UNTAINT: Weigh(
+    AdvisedAction.UNTAINT: WeighedChoice(
         "node {node} could take the pod, but has the taint {detail}: a pod that may run there says so by a toleration "
         "in its template; somebody has set the taint to keep other pods away"
     ),
-    Way.LABEL: Weigh(
+    AdvisedAction.LABEL: WeighedChoice(
         "node {node} could take the pod, but has no label {detail}: correct the node selector in the pod's template, "
         "or ask whoever runs the cluster whether the node should have that label"
     ),
-    Way.TOLERATE: Weigh(
+    AdvisedAction.TOLERATE: WeighedChoice(
         "node {node} has devices for the pod, but with the taint {detail}: a request that may use such devices says so "
         "by a toleration in the claim or its template; their driver or a DeviceTaintRule keeps other claims away"
     ),
-    Way.WAIT: Paste("kubectl dra wait claim {name} -n {namespace} --for=released"),
+    AdvisedAction.WAIT: SafeCommand("kubectl dra wait claim {name} -n {namespace} --for=released"),
 }
 
 
@@ -336,8 +349,8 @@ def found(problem: Problem, *, within: str | None = None) -> Remedy | None:
     if remedy is DELETE_POD and _kind(str(numbers.get("owner", ""))) not in REPLACING:
         remedy = DELETE_IF_SPARED
     namespace = problem.subject.key[0]
-    if isinstance(remedy, Paste) and within not in {None, namespace}:
-        return Weigh(f"ask whoever runs namespace {namespace}: {problem.subject} is theirs")
+    if isinstance(remedy, SafeCommand) and within not in {None, namespace}:
+        return WeighedChoice(f"ask whoever runs namespace {namespace}: {problem.subject} is theirs")
     return _filled(remedy, numbers)
 
 
@@ -346,7 +359,7 @@ def _kind(owner: str) -> str:
     return owner.removeprefix("another ").partition(" ")[0]
 
 
-def advised(advice: Advice) -> Remedy | None:
+def advised(advice: SchedulingAdvice) -> Remedy | None:
     """Return what would help a pod that waits; None if nothing is known that would."""
     namespace, _, name = advice.claim.partition("/")
     facts = {"node": advice.node, "detail": advice.detail, "namespace": namespace, "name": name}
@@ -356,7 +369,7 @@ def advised(advice: Advice) -> Remedy | None:
 def command(problem: Problem, *, within: str | None = None) -> str:
     """Return the command that is safe to paste; empty if there is none."""
     remedy = found(problem, within=within)
-    return remedy.command if isinstance(remedy, Paste) else ""
+    return remedy.command if isinstance(remedy, SafeCommand) else ""
 
 
 def text(problem: Problem) -> str:
@@ -366,20 +379,22 @@ def text(problem: Problem) -> str:
 
 def note(problem: Problem) -> str:
     """Return the same without the object; a command has all the names, a text only some."""
-    numbers = {key: harmless(value) if isinstance(value, str) else value for key, value in problem.numbers.items()}
+    numbers = {
+        key: without_commands(value) if isinstance(value, str) else value for key, value in problem.numbers.items()
+    }
     pods = str(numbers.get("pods", "")).split()
     if len(pods) > 1:
         rest = int(numbers.get("count", 0)) - len(pods)
-        numbers["pods"] = named([*pods, *[""] * max(rest, 0)])
-    return agreeing(WORDS[problem.trouble].text.format(**numbers))
+        numbers["pods"] = list_names([*pods, *[""] * max(rest, 0)])
+    return singularize(WORDS[problem.trouble].text.format(**numbers))
 
 
 def _filled(remedy: Remedy | None, facts: Mapping[str, str | int]) -> Remedy | None:
     """Fill in names; whoever made an object must not be able to write commands, nor to end a line."""
-    if isinstance(remedy, Weigh):
-        said = {key: harmless(" ".join(str(value).split())) for key, value in facts.items()}
-        return Weigh(agreeing(remedy.text.format(**said)))
-    if isinstance(remedy, Paste):
+    if isinstance(remedy, WeighedChoice):
+        said = {key: without_commands(" ".join(str(value).split())) for key, value in facts.items()}
+        return WeighedChoice(singularize(remedy.text.format(**said)))
+    if isinstance(remedy, SafeCommand):
         quoted = {key: " ".join(shlex.quote(word) for word in str(value).split()) for key, value in facts.items()}
-        return Paste(" ".join(remedy.command.format(**quoted).split()))
+        return SafeCommand(" ".join(remedy.command.format(**quoted).split()))
     return None

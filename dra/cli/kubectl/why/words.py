@@ -9,19 +9,24 @@ import msgspec
 from dra.cli.kubectl import remedies as printed
 from dra.cli.kubectl.output import coloured
 from dra.cli.kubectl.why import meanings, remedies
+from dra.engine.claims.reasons import LISTED_NAMES, list_names
 from dra.engine.claims.view import EntryKind
-from dra.engine.explain.claims import ClaimFacts, Held
-from dra.engine.explain.places import Barrier, Devices, NodeGroup, Obstacle
-from dra.engine.explain.pods import PodFacts
-from dra.engine.explain.problems import Grade, Problem
-from dra.engine.explain.scene import Hold
-from dra.engine.explain.snapshot import Leader, Presence, Snapshot
-from dra.engine.grammar import agreeing
-from dra.engine.reasons import NAMED, named
-from dra.engine.remedies import Remedy, Weigh
+from dra.engine.diagnosis.claims import ClaimDiagnosis, ReservedForSummary
+from dra.engine.diagnosis.cluster_state import AllocationHold
+from dra.engine.diagnosis.node_groups import NodeGroup, Obstacle, ObstacleDetail, RequestDeviceCounts
+from dra.engine.diagnosis.pods import PodDiagnosis
+from dra.engine.diagnosis.problems import Problem, ProblemSeverity
+from dra.engine.diagnosis.snapshot import ControllerLease, ControllerPresence, Snapshot
+from dra.engine.messages.plurals import singularize
+from dra.engine.messages.remedies import Remedy, WeighedChoice
 from dra.model.meta import Key
 
-COLOURS: Final = {Grade.ERROR: "red", Grade.LEAK: "red", Grade.WARNING: "yellow", Grade.INFO: "cyan"}
+COLOURS: Final = {
+    ProblemSeverity.ERROR: "red",
+    ProblemSeverity.LEAK: "red",
+    ProblemSeverity.WARNING: "yellow",
+    ProblemSeverity.INFO: "cyan",
+}
 
 ENDS: Final = {
     "jobs.batch": "completes or fails, or is deleted",
@@ -45,19 +50,19 @@ DOUBTS: Final = {
 """What is known of a workload, where its fate is open."""
 
 BY_RULE: Final = {
-    Hold.WORKLOAD: "rule 7",
-    Hold.CONSUMING: "rule 8",
-    Hold.WAITING: "rule 8",
-    Hold.FOREIGN: "rule 1",
-    Hold.UNKNOWN: "rule 12",
-    Hold.LOST_NODE: "rule 12",
-    Hold.VANISHED: "rule 12",
-    Hold.GROUP: "rule 13",
-    Hold.RESERVATION: "held for a reservation",
-    Hold.FORMER: "rule 7",
-    Hold.DOUBT: "rule 12",
-    Hold.TIME: "rule 8",
-    Hold.NOTHING: "rule 8",
+    AllocationHold.WORKLOAD: "rule 7",
+    AllocationHold.CONSUMING: "rule 8",
+    AllocationHold.WAITING: "rule 8",
+    AllocationHold.FOREIGN: "rule 1",
+    AllocationHold.UNKNOWN: "rule 12",
+    AllocationHold.LOST_NODE: "rule 12",
+    AllocationHold.VANISHED: "rule 12",
+    AllocationHold.GROUP: "rule 13",
+    AllocationHold.RESERVATION: "held for a reservation",
+    AllocationHold.FORMER: "rule 7",
+    AllocationHold.DOUBT: "rule 12",
+    AllocationHold.TIME: "rule 8",
+    AllocationHold.NOTHING: "rule 8",
 }
 
 ENTRIES: Final = {
@@ -76,13 +81,13 @@ ENTRIES: Final = {
 }
 
 
-def claim_lines(facts: ClaimFacts, snapshot: Snapshot) -> Iterator[str]:
+def claim_lines(facts: ClaimDiagnosis, snapshot: Snapshot) -> Iterator[str]:
     """Yield what is to be said of a claim."""
     yield f"claim {_name(facts.key)}: {state(facts)}"
     if facts.devices:
         where = f" on {_nodes(facts.nodes)}" if facts.nodes else ""
         since = f", since {facts.since}" if facts.since else ""
-        yield f"  devices   {named(str(each) for each in facts.devices)}{where}{since}"
+        yield f"  devices   {list_names(str(each) for each in facts.devices)}{where}{since}"
     if facts.workload:
         yield f"  reserved  for {facts.workload}: {_fate(facts)}"
     users = facts.users
@@ -100,7 +105,7 @@ def claim_lines(facts: ClaimFacts, snapshot: Snapshot) -> Iterator[str]:
     yield from unsaid(snapshot)
 
 
-def pod_lines(facts: PodFacts, snapshot: Snapshot) -> Iterator[str]:
+def pod_lines(facts: PodDiagnosis, snapshot: Snapshot) -> Iterator[str]:
     """Yield what is to be said of a pod."""
     where = f" on node {facts.node}" if facts.node else ""
     yield f"pod {_name(facts.key)}: {facts.stage}{where}"
@@ -118,26 +123,26 @@ def pod_lines(facts: PodFacts, snapshot: Snapshot) -> Iterator[str]:
     yield from unsaid(snapshot)
 
 
-def state(facts: ClaimFacts) -> str:
+def state(facts: ClaimDiagnosis) -> str:
     """Return in a few words how a claim is."""
     deleting = ", being deleted" if facts.deleting else ""
     if not facts.allocated:
         waiting = facts.users.waiting + facts.users.gated
-        return (agreeing(f"has no devices, {waiting} pods wait for it") if waiting else "has no devices") + deleting
+        return (singularize(f"has no devices, {waiting} pods wait for it") if waiting else "has no devices") + deleting
     if not facts.holds:
         return "has devices that nothing keeps" + deleting
-    return agreeing(f"has {len(facts.devices)} devices, used by {facts.users.consuming} pods") + deleting
+    return singularize(f"has {len(facts.devices)} devices, used by {facts.users.consuming} pods") + deleting
 
 
-def until(facts: ClaimFacts) -> str:
+def until(facts: ClaimDiagnosis) -> str:
     """Return what must happen so that the claim gives its devices back."""
-    return agreeing(" and ".join(dict.fromkeys(_end(hold, facts) for hold in facts.holds)) or "at once")
+    return singularize(" and ".join(dict.fromkeys(_end(hold, facts) for hold in facts.holds)) or "at once")
 
 
-def group_line(group: NodeGroup, holders: dict[Key, ClaimFacts]) -> str:
+def group_line(group: NodeGroup, holders: dict[Key, ClaimDiagnosis]) -> str:
     """Return one line about nodes that are alike."""
     who = (
-        agreeing(f"{group.count} nodes")
+        singularize(f"{group.count} nodes")
         + f" ({', '.join(group.nodes)}{', …' if group.count > len(group.nodes) else ''})"
     )
     if not group.barriers:
@@ -160,7 +165,7 @@ def remedy(problem: Problem, *, within: str | None) -> Remedy | None:
     """Return the remedy of a problem: its own, or what is said of all problems of that name."""
     found = remedies.found(problem, within=within)
     if found is None and (todo := meanings.remedy(problem.trouble)):
-        return Weigh(todo)
+        return WeighedChoice(todo)
     return found
 
 
@@ -173,28 +178,28 @@ def unsaid(snapshot: Snapshot) -> Iterator[str]:
     yield f"  unknown   {history} ({leader(snapshot.leader)})"
 
 
-def leader(found: Leader) -> str:
+def leader(found: ControllerLease) -> str:
     """Return what is known of our controller."""
     match found.presence:
-        case Presence.RUNNING:
+        case ControllerPresence.RUNNING:
             return f"{found.holder} is at work"
-        case Presence.STALE:
+        case ControllerPresence.STALE:
             return f"lease {found.name} was last renewed {found.seconds} s ago: none is at work"
-        case Presence.ABSENT:
+        case ControllerPresence.ABSENT:
             return f"no lease {found.name}: none is at work, or one without leader election"
         case _:
             return f"lease {found.name or 'of the controller'} cannot be read"
 
 
-def data(facts: ClaimFacts | PodFacts, snapshot: Snapshot) -> dict[str, Any]:
+def data(facts: ClaimDiagnosis | PodDiagnosis, snapshot: Snapshot) -> dict[str, Any]:
     """Return facts for JSON and YAML, with texts and commands beside the numbers."""
     named = {"namespace": facts.key[0], "name": facts.key[1], "uid": facts.uid}
-    kind = "Pod" if isinstance(facts, PodFacts) else "ResourceClaim"
+    kind = "Pod" if isinstance(facts, PodDiagnosis) else "ResourceClaim"
     told: dict[str, Any] = {"kind": kind, "metadata": named, **msgspec.to_builtins(facts)}
     told["problems"] = [problem_data(each, within=facts.key[0]) for each in facts.problems]
     told["unknown"] = [{"resource": gap.resource, "why": gap.why} for gap in snapshot.gaps]
     told["controller"] = leader(snapshot.leader)
-    if isinstance(facts, PodFacts):
+    if isinstance(facts, PodDiagnosis):
         advised = printed.data(remedies.advised(facts.advice))
         told["next"] = advised.get("command", "")
         told["decision"] = advised.get("decision", "")
@@ -231,10 +236,10 @@ def _name(key: Key) -> str:
 
 
 def _nodes(names: tuple[str, ...]) -> str:
-    return f"node {names[0]}" if len(names) == 1 else f"{len(names)} nodes ({named(names)})"
+    return f"node {names[0]}" if len(names) == 1 else f"{len(names)} nodes ({list_names(names)})"
 
 
-def _fate(facts: ClaimFacts) -> str:
+def _fate(facts: ClaimDiagnosis) -> str:
     told = {
         "alive": "exists",
         "pending": PENDING.get(facts.phase, "does not exist yet"),
@@ -248,7 +253,7 @@ def _fate(facts: ClaimFacts) -> str:
     return told[facts.fate] + (", entered in the list" if facts.entered else ", not entered in the list")
 
 
-def _entry(held: Held) -> str:
+def _entry(held: ReservedForSummary) -> str:
     if held.count == 1 or not held.names:
         return f"{held.reference}: {ENTRIES[held.kind]}"
     return f"{held.count} × {ENTRIES[held.kind]}: {_few(held.names, held.count)}"
@@ -256,59 +261,61 @@ def _entry(held: Held) -> str:
 
 def _few(names: tuple[str, ...], count: int) -> str:
     """Return some names, and how many more there are of all."""
-    more = count - len(names[:NAMED])
-    return ", ".join(names[:NAMED]) + (f" and {more:,} more" if more > 0 else "")
+    more = count - len(names[:LISTED_NAMES])
+    return ", ".join(names[:LISTED_NAMES]) + (f" and {more:,} more" if more > 0 else "")
 
 
-def _kept(hold: Hold, facts: ClaimFacts) -> str:
+def _kept(hold: AllocationHold, facts: ClaimDiagnosis) -> str:
     users = facts.users
     waiting = users.waiting + users.gated
     others = [each.reference for each in facts.held if each.kind is EntryKind.FOREIGN]
     reservations = [each.reference for each in facts.held if each.kind is EntryKind.RESERVATION]
     lost = [each.reference.partition("/")[2] for each in facts.held if each.kind is EntryKind.LOST_NODE]
     told = {
-        Hold.WORKLOAD: f"{facts.workload} may still use it",
-        Hold.CONSUMING: f"{users.consuming} pods use it: {_few(facts.consumers, users.consuming)}",
-        Hold.WAITING: f"{waiting} pods wait for it: {_few(facts.waiters, waiting)}",
-        Hold.FOREIGN: f"{named(others)}: an entry of others is never touched",
-        Hold.UNKNOWN: "pods are listed of which nobody can tell whether they are there",
-        Hold.LOST_NODE: f"pods may still run on node {named(lost)}, which did not report in when they vanished",
-        Hold.VANISHED: "pods vanished before anybody told that their containers had ended",
-        Hold.GROUP: "its PodGroup is there",
-        Hold.RESERVATION: f"{named(reservations)} keeps it for the owners to come",
-        Hold.FORMER: "an object of the same name had it, and is not certainly gone",
-        Hold.DOUBT: "nobody can tell whether the workload has it",
-        Hold.TIME: "a scheduling cycle may still bind a pod to it",
-        Hold.NOTHING: "nobody uses it, and nothing has ended that would free it",
+        AllocationHold.WORKLOAD: f"{facts.workload} may still use it",
+        AllocationHold.CONSUMING: f"{users.consuming} pods use it: {_few(facts.consumers, users.consuming)}",
+        AllocationHold.WAITING: f"{waiting} pods wait for it: {_few(facts.waiters, waiting)}",
+        AllocationHold.FOREIGN: f"{list_names(others)}: an entry of others is never touched",
+        AllocationHold.UNKNOWN: "pods are listed of which nobody can tell whether they are there",
+        AllocationHold.LOST_NODE: (
+            f"pods may still run on node {list_names(lost)}, which did not report in when the pods vanished"
+        ),
+        AllocationHold.VANISHED: "pods vanished before anybody told that their containers had ended",
+        AllocationHold.GROUP: "its PodGroup is there",
+        AllocationHold.RESERVATION: f"{list_names(reservations)} keeps it for the owners to come",
+        AllocationHold.FORMER: "an object of the same name had it, and is not certainly gone",
+        AllocationHold.DOUBT: "nobody can tell whether the workload has it",
+        AllocationHold.TIME: "a scheduling cycle may still bind a pod to it",
+        AllocationHold.NOTHING: "nobody uses it, and nothing has ended that would free it",
     }
     return told[hold]
 
 
-def _end(hold: Hold, facts: ClaimFacts) -> str:
+def _end(hold: AllocationHold, facts: ClaimDiagnosis) -> str:
     kind = facts.workload.partition("/")[0]
     told = {
-        Hold.WORKLOAD: f"{facts.workload} {ENDS.get(kind, OTHERWISE)}",
-        Hold.CONSUMING: f"its {facts.users.consuming} pods end",
-        Hold.WAITING: f"the {facts.users.waiting + facts.users.gated} pods that wait are gone",
-        Hold.FOREIGN: "whoever listed them takes the other entries away",
-        Hold.LOST_NODE: "the node is gone, rebooted or back for some minutes",
-        Hold.VANISHED: "a controller has waited for their grace periods and 70 s, and has read their nodes",
-        Hold.GROUP: "its PodGroup is gone",
-        Hold.RESERVATION: "the reservation ends, or is deleted, and no pod uses it",
-        Hold.TIME: "a minute has passed (21 where pods wait for volumes)",
-        Hold.NOTHING: "the next pod that uses it ends",
+        AllocationHold.WORKLOAD: f"{facts.workload} {ENDS.get(kind, OTHERWISE)}",
+        AllocationHold.CONSUMING: f"its {facts.users.consuming} pods end",
+        AllocationHold.WAITING: f"the {facts.users.waiting + facts.users.gated} pods that wait are gone",
+        AllocationHold.FOREIGN: "whoever listed them takes the other entries away",
+        AllocationHold.LOST_NODE: "the node is gone, rebooted or back for some minutes",
+        AllocationHold.VANISHED: "a controller has waited for their grace periods and 70 s, and has read their nodes",
+        AllocationHold.GROUP: "its PodGroup is gone",
+        AllocationHold.RESERVATION: "the reservation ends, or is deleted, and no pod uses it",
+        AllocationHold.TIME: "a minute has passed (21 where pods wait for volumes)",
+        AllocationHold.NOTHING: "the next pod that uses it ends",
     }
     return told.get(hold, "somebody vouches that nobody uses it")
 
 
-def _for(facts: ClaimFacts | None) -> str:
+def _for(facts: ClaimDiagnosis | None) -> str:
     if facts is None:
         return ""
     whose = f"for {facts.workload} " if facts.workload else ""
     return f" ({whose}until {until(facts)})" if facts.holds else " (which nothing keeps)"
 
 
-def _barrier(barrier: Barrier) -> str:
+def _barrier(barrier: ObstacleDetail) -> str:
     match barrier.obstacle:
         case Obstacle.CORDONED:
             return "cordoned"
@@ -325,7 +332,7 @@ def _barrier(barrier: Barrier) -> str:
             return counted + (f" ({barrier.detail})" if barrier.detail else "")
 
 
-def _counted(devices: Devices) -> str:
+def _counted(devices: RequestDeviceCounts) -> str:
     free = devices.offered - devices.held - devices.tainted
     asked = f"{devices.asked} asked for" if devices.asked else "all asked for"
     taints = f", {devices.tainted} tainted ({', '.join(devices.taints)})" if devices.tainted else ""

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from dra.api.parameters.cpu import BindPolicy, CpuConfig, Exclusivity, Strategy
-from dra.api.parameters.opaque import MalformedParametersError, decode
+from dra.api.parameters.cpu import CpuBindPolicy, CpuConfig, CpuExclusivePolicy, NumaAllocateStrategy
+from dra.api.parameters.opaque import MalformedParametersError, decode_parameters
 
 
 def cpu_config(**fields):
@@ -14,20 +14,23 @@ def cpu_config(**fields):
 
 
 def test_nothing_said_means_whole_cores_if_possible_in_the_fullest_place():
-    config = decode(cpu_config(), CpuConfig)
-    assert (config.bind_policy, config.required_bind_policy) == (BindPolicy.FULL_PCPUS, None)
-    assert (config.exclusivity, config.strategy) == (Exclusivity.NONE, Strategy.MOST_ALLOCATED)
+    config = decode_parameters(cpu_config(), CpuConfig)
+    assert (config.bind_policy, config.required_bind_policy) == (CpuBindPolicy.FULL_PCPUS, None)
+    assert (config.exclusivity, config.strategy) == (CpuExclusivePolicy.NONE, NumaAllocateStrategy.MOST_ALLOCATED)
 
 
 def test_everything_can_be_said_in_koordinators_words():
-    config = decode(
+    config = decode_parameters(
         cpu_config(
             requiredCPUBindPolicy="SpreadByPCPUs", preferredCPUExclusivePolicy="PCPULevel", strategy="LeastAllocated"
         ),
         CpuConfig,
     )
-    assert config.bind_policy is config.required_bind_policy is BindPolicy.SPREAD_BY_PCPUS
-    assert (config.exclusivity, config.strategy) == (Exclusivity.PCPU_LEVEL, Strategy.LEAST_ALLOCATED)
+    assert config.bind_policy is config.required_bind_policy is CpuBindPolicy.SPREAD_BY_PCPUS
+    assert (config.exclusivity, config.strategy) == (
+        CpuExclusivePolicy.PCPU_LEVEL,
+        NumaAllocateStrategy.LEAST_ALLOCATED,
+    )
 
 
 @pytest.mark.parametrize(
@@ -46,13 +49,16 @@ def test_everything_can_be_said_in_koordinators_words():
 )
 def test_anything_else_is_refused_by_name(fields, text):
     with pytest.raises(MalformedParametersError, match=text):
-        decode(cpu_config(**fields), CpuConfig)
+        decode_parameters(cpu_config(**fields), CpuConfig)
 
 
 def test_the_example_is_what_it_says():
     example = Path(__file__).parents[4] / "examples/cpus/grouped.yaml"
     (claim,) = yaml.safe_load_all(example.read_text())
     (entry,) = claim["spec"]["devices"]["config"]
-    config = decode(entry["opaque"]["parameters"], CpuConfig)
-    assert config.required_bind_policy is BindPolicy.FULL_PCPUS
-    assert (config.exclusivity, config.strategy) == (Exclusivity.NUMA_NODE_LEVEL, Strategy.LEAST_ALLOCATED)
+    config = decode_parameters(entry["opaque"]["parameters"], CpuConfig)
+    assert config.required_bind_policy is CpuBindPolicy.FULL_PCPUS
+    assert (config.exclusivity, config.strategy) == (
+        CpuExclusivePolicy.NUMA_NODE_LEVEL,
+        NumaAllocateStrategy.LEAST_ALLOCATED,
+    )

@@ -2,8 +2,8 @@
 
 import pytest
 
-from dra.api.parameters.gpu import GpuConfig, TimeSlice
-from dra.api.parameters.opaque import MalformedParametersError, decode
+from dra.api.parameters.gpu import GpuConfig, TimeSliceInterval
+from dra.api.parameters.opaque import MalformedParametersError, decode_parameters
 
 
 def gpu_config(**fields):
@@ -15,20 +15,22 @@ def sharing(**fields):
 
 
 def test_nothing_said_means_the_defaults():
-    config = decode(gpu_config(), GpuConfig)
-    assert config.sharing.time_slicing_config.interval is TimeSlice.DEFAULT
+    config = decode_parameters(gpu_config(), GpuConfig)
+    assert config.sharing.time_slicing_config.interval is TimeSliceInterval.DEFAULT
     assert config.sharing.memory is None
 
 
-@pytest.mark.parametrize("interval", list(TimeSlice))
+@pytest.mark.parametrize("interval", list(TimeSliceInterval))
 def test_every_interval_can_be_asked_for(interval):
-    config = decode(sharing(strategy="TimeSlicing", timeSlicingConfig={"interval": interval.value}), GpuConfig)
+    config = decode_parameters(
+        sharing(strategy="TimeSlicing", timeSlicingConfig={"interval": interval.value}), GpuConfig
+    )
     assert config.sharing.time_slicing_config.interval is interval
 
 
 @pytest.mark.parametrize(("written", "read"), [("10Gi", "10Gi"), (4096, "4096"), ("500M", "500M")])
 def test_a_memory_limit_is_read_when_advice_is_enough(written, read):
-    config = decode(sharing(memory={"limit": written, "enforcement": "Advisory"}), GpuConfig)
+    config = decode_parameters(sharing(memory={"limit": written, "enforcement": "Advisory"}), GpuConfig)
     assert config.sharing.memory.limit == read
 
 
@@ -96,5 +98,5 @@ def test_a_memory_limit_is_read_when_advice_is_enough(written, read):
 )
 def test_what_is_refused_is_named(parameters, text):
     with pytest.raises(MalformedParametersError) as caught:
-        decode(parameters, GpuConfig)
+        decode_parameters(parameters, GpuConfig)
     assert str(caught.value) == text

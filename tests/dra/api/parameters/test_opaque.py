@@ -8,7 +8,13 @@ from hypothesis import strategies as st
 
 from dra.api.parameters.cpu import CpuConfig
 from dra.api.parameters.gpu import GpuConfig
-from dra.api.parameters.opaque import API_VERSION, MalformedParametersError, applies, decode, strongest
+from dra.api.parameters.opaque import (
+    API_VERSION,
+    MalformedParametersError,
+    applies_to_request,
+    decode_parameters,
+    last_applicable,
+)
 
 
 @pytest.mark.parametrize(
@@ -25,7 +31,7 @@ from dra.api.parameters.opaque import API_VERSION, MalformedParametersError, app
     ],
 )
 def test_an_entry_is_for_the_requests_it_names(requests, request_, found):
-    assert applies(requests, request_) is found
+    assert applies_to_request(requests, request_) is found
 
 
 @pytest.mark.parametrize(
@@ -39,7 +45,7 @@ def test_an_entry_is_for_the_requests_it_names(requests, request_, found):
     ],
 )
 def test_the_last_entry_for_a_request_applies(entries, found):
-    assert strongest(entries, "a") == found
+    assert last_applicable(entries, "a") == found
 
 
 @given(
@@ -47,8 +53,8 @@ def test_the_last_entry_for_a_request_applies(entries, found):
     st.sampled_from(["a", "b", "a/x", "a/y"]),
 )
 def test_what_applies_is_the_last_that_matches(entries, request):
-    matching = [value for requests, value in entries if applies(requests, request)]
-    assert strongest(entries, request) == (matching[-1] if matching else None)
+    matching = [value for requests, value in entries if applies_to_request(requests, request)]
+    assert last_applicable(entries, request) == (matching[-1] if matching else None)
 
 
 JSON = st.recursive(
@@ -79,7 +85,7 @@ ROOTS = ("apiVersion:", "kind:")
 
 def taken_or_refused(parameters, kind):
     try:
-        found = decode(parameters, kind)
+        found = decode_parameters(parameters, kind)
     except MalformedParametersError as error:
         text = str(error)
         assert text.startswith((*ROOTS, kind.__name__)) or "exclude each other" in text

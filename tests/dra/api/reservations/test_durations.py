@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dra.api.reservations.durations import SECOND, MalformedDurationError, parse, printed
+from dra.api.reservations.durations import SECOND, MalformedDurationError, format_duration, parse_duration
 
 HOUR = 3600 * SECOND
 
@@ -29,15 +29,15 @@ HOUR = 3600 * SECOND
     ],
 )
 def test_durations_are_read_and_printed_as_go_does(text, nanoseconds, shown):
-    assert (parse(text), printed(nanoseconds)) == (nanoseconds, shown)
+    assert (parse_duration(text), format_duration(nanoseconds)) == (nanoseconds, shown)
 
 
 @pytest.mark.parametrize("text", ["", "1", "h", "1d", "1 h", "1h ", "--1h", "1h-1m", ".h", "٣h", "1e3s", "9999999h"])
 def test_what_is_no_duration_is_refused(text):
     with pytest.raises(MalformedDurationError):
-        parse(text)
+        parse_duration(text)
 
 
 @given(st.integers(min_value=-(2**63) + 1, max_value=2**63 - 1))
 def test_what_is_printed_is_read_back(nanoseconds):
-    assert parse(printed(nanoseconds)) == nanoseconds
+    assert parse_duration(format_duration(nanoseconds)) == nanoseconds

@@ -5,40 +5,40 @@ import pytest
 from dra.api.reservations.model import (
     AllocatePolicy,
     MalformedReservationError,
-    Phase,
+    ReservationPhase,
     ReservationStatus,
-    read,
-    written,
+    parse_reservation,
+    to_document,
 )
 from tests.dra.api.reservations.manifests import manifest
 
 
 def test_what_is_not_written_has_its_default_and_the_lifetime_is_known_to_be_absent():
-    spec = read(manifest(ttl=None)).spec
+    spec = parse_reservation(manifest(ttl=None)).spec
     assert (spec.allocate_once, spec.allocate_policy, spec.pre_allocation) == (True, AllocatePolicy.DEFAULT, False)
     assert (spec.ttl, spec.expires) == (None, None)
 
 
 def test_a_fresh_object_without_a_phase_is_pending():
-    assert read(manifest() | {"status": {"phase": ""}}).status.phase is Phase.PENDING
-    assert read(manifest()).status == ReservationStatus()
+    assert parse_reservation(manifest() | {"status": {"phase": ""}}).status.phase is ReservationPhase.PENDING
+    assert parse_reservation(manifest()).status == ReservationStatus()
 
 
 def test_the_template_is_kept_with_all_that_is_unknown_in_it():
-    reservation = read(manifest())
+    reservation = parse_reservation(manifest())
     assert reservation.spec.template["namespace"] == "default"
-    assert written(reservation)["spec"]["template"] == manifest()["spec"]["template"]
+    assert to_document(reservation)["spec"]["template"] == manifest()["spec"]["template"]
 
 
 def test_what_is_written_is_what_was_read():
     given = manifest(expires="2026-11-22T10:00:00Z", allocateOnce=False, taints=[{"key": "a", "effect": "NoSchedule"}])
-    back = written(read(given))
+    back = to_document(parse_reservation(given))
     assert back["spec"] == given["spec"] | {"ttl": "1h0m0s"}
-    assert read(back) == read(given)
+    assert parse_reservation(back) == parse_reservation(given)
 
 
 def test_a_time_of_another_zone_is_the_same_time():
-    reservation = read(manifest(expires="2026-11-22T11:00:00+01:00"))
+    reservation = parse_reservation(manifest(expires="2026-11-22T11:00:00+01:00"))
     assert reservation.spec.expires == datetime(2026, 11, 22, 10, tzinfo=UTC)
 
 
@@ -57,11 +57,14 @@ def test_a_time_of_another_zone_is_the_same_time():
     ],
 )
 def test_what_may_be_in_a_cluster_is_read(spec):
-    read(manifest(**spec))
+    parse_reservation(manifest(**spec))
 
 
 def test_fields_of_newer_versions_in_a_status_are_passed_over():
-    assert read(manifest() | {"status": {"phase": "Available", "newer": 1}}).status.phase is Phase.AVAILABLE
+    assert (
+        parse_reservation(manifest() | {"status": {"phase": "Available", "newer": 1}}).status.phase
+        is ReservationPhase.AVAILABLE
+    )
 
 
 @pytest.mark.parametrize(
@@ -90,5 +93,5 @@ def test_fields_of_newer_versions_in_a_status_are_passed_over():
 )
 def test_a_malformed_one_is_refused_with_its_name_and_the_field(spec, complaint):
     with pytest.raises(MalformedReservationError) as refused:
-        read(manifest(**spec))
+        parse_reservation(manifest(**spec))
     assert str(refused.value).startswith(f"reservation demo: {complaint}")

@@ -3,11 +3,13 @@
 import pytest
 
 from dra.cli.kubectl.connection import advised
-from dra.kube.errors import Details, Status, Unreachable, error_of
+from dra.kube.errors import Status, StatusDetails, Unreachable, error_of
 
 
 def answered(code, message="", **details):
-    return error_of(Status(code=code, message=message, details=Details(**details)), "resourceclaims.resource.k8s.io")
+    return error_of(
+        Status(code=code, message=message, details=StatusDetails(**details)), "resourceclaims.resource.k8s.io"
+    )
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from dra.cli.kubectl import output
 from dra.cli.kubectl.findings import Finding, Verdict, ready, written
 from dra.cli.kubectl.options import Style
 from dra.cli.kubectl.output import Format, coloured, folded, folded_lines, structured, table, terminal_width
-from dra.engine.remedies import Paste, Weigh
+from dra.engine.messages.remedies import SafeCommand, WeighedChoice
 
 
 def test_a_table_is_written_as_kubectl_does():
@@ -54,9 +54,9 @@ def test_data_is_json_or_yaml():
 
 
 LEFT = Finding(
-    check="rights", verdict=Verdict.LEFT, detail="may not", sure="by asking", remedy=Paste("kubectl get pods")
+    check="rights", verdict=Verdict.LEFT, detail="may not", sure="by asking", remedy=SafeCommand("kubectl get pods")
 )
-WAITS = Finding(check="gates", verdict=Verdict.LEFT, detail="shut", remedy=Weigh("open them: pods start"))
+WAITS = Finding(check="gates", verdict=Verdict.LEFT, detail="shut", remedy=WeighedChoice("open them: pods start"))
 FINE = Finding(check="api", verdict=Verdict.OK, detail="served")
 
 

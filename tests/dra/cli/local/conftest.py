@@ -1,5 +1,5 @@
-"""As in tests/dra/local: modules that say ``VIRTUAL_TIME = True`` run in virtual time."""
+"""As in tests/localplane: modules that say ``VIRTUAL_TIME = True`` run in virtual time."""
 
-from tests.dra.local.conftest import pytest_asyncio_loop_factories
+from tests.localplane.conftest import pytest_asyncio_loop_factories
 
 __all__ = ["pytest_asyncio_loop_factories"]

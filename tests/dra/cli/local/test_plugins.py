@@ -19,14 +19,14 @@ from dra.kube import credentials
 from dra.kube.client import Client
 from dra.kube.clock import SYSTEM
 from dra.kube.http import HttpTransport
-from dra.kube.limits import Limiter
+from dra.kube.rate_limiter import RateLimiter
 from dra.kube.resources import CLAIMS, PODS, SLICES, Resource
-from dra.local.nodes.plugins.folders import NodeFolders
-from dra.model.meta import DynamicObject, PartialObject
-from kubeletplugin.inventory.node_file import load
-from tests.dra.local.components import pod
-from tests.dra.local.nodes.plugins.socket_plugin import DRIVER, SocketPlugin
-from tests.dra.local.nodes.plugins.test_pods import eventually, with_devices
+from dra.model.meta import PartialObjectMetadata, UnstructuredObject
+from kubeletplugin.inventory.node_file import parse_node_inventory
+from localplane.nodes.plugins.node_folders import NodeFolders
+from tests.localplane.components import pod
+from tests.localplane.nodes.plugins.socket_plugin import DRIVER, SocketPlugin
+from tests.localplane.nodes.plugins.test_pods import eventually, with_devices
 
 CLASSES = Resource("resource.k8s.io", "v1", "deviceclasses", "DeviceClass", namespaced=False)
 ROOT = Path(__file__).parents[4]
@@ -59,7 +59,7 @@ def up(tmp_path):
 async def client(up):
     folder = up("--plugins=own", "--processes", "--devices=0")
     transport = HttpTransport(credentials.find(str(folder / "kubeconfig")))
-    yield Client(transport, Limiter(1e6, 1e6, clock=SYSTEM))
+    yield Client(transport, RateLimiter(1e6, 1e6, clock=SYSTEM))
     await transport.close()
 
 
@@ -84,23 +84,23 @@ async def test_a_pod_of_a_plane_runs_as_a_process_with_the_device_of_a_plugin(cl
                     "devices": [{"name": "gpu-0"}],
                 },
             },
-            model=PartialObject,
+            model=PartialObjectMetadata,
         )
-        await client.create(CLASSES, {"metadata": {"name": "all"}, "spec": {}}, model=PartialObject)
+        await client.create(CLASSES, {"metadata": {"name": "all"}, "spec": {}}, model=PartialObjectMetadata)
         claim = await client.create(
             CLAIMS,
             {"metadata": {"name": "c"}, "spec": {"devices": {"requests": [{"name": "gpu", "exactly": exactly}]}}},
-            model=PartialObject,
+            model=PartialObjectMetadata,
             namespace="default",
         )
         devices = [{"name": f"{claim.metadata.uid}-0", "containerEdits": {"env": ["DEVICE=gpu-0"]}}]
         (folders.cdi / "c.json").write_text(json.dumps({"kind": f"{DRIVER}/claim", "devices": devices}))
         script = f"echo $DEVICE > {shlex.quote(str(tmp_path / 'told'))}"
         body = with_devices(pod("p", claims=["c"], command=("sh", "-c", script), policy="Never"), "c0")
-        await client.create(PODS, body, model=PartialObject, namespace="default")
+        await client.create(PODS, body, model=PartialObjectMetadata, namespace="default")
 
         async def succeeded():
-            found = await client.get(PODS, ("default", "p"), DynamicObject)
+            found = await client.get(PODS, ("default", "p"), UnstructuredObject)
             return found.content.get("status", {}).get("phase") == "Succeeded"
 
         await eventually(succeeded)
@@ -111,10 +111,12 @@ async def test_a_pod_of_a_plane_runs_as_a_process_with_the_device_of_a_plugin(cl
 async def test_our_plugin_publishes_the_gpus_of_each_node(up):
     folder = up("--plugins=gpu", "--devices=3")
     transport = HttpTransport(credentials.find(str(folder / "kubeconfig")))
-    client = Client(transport, Limiter(1e6, 1e6, clock=SYSTEM))
+    client = Client(transport, RateLimiter(1e6, 1e6, clock=SYSTEM))
 
     async def published():
-        found = [each.content["spec"] async for page in client.list_pages(SLICES, DynamicObject) for each in page.items]
+        found = [
+            each.content["spec"] async for page in client.list_pages(SLICES, UnstructuredObject) for each in page.items
+        ]
         return [(each["driver"], len(each["devices"])) for each in found] == [("gpu.reserve.dra", 3)]
 
     await eventually(published)
@@ -185,7 +187,7 @@ def test_each_node_has_a_plugin_with_gpus_of_its_own(tmp_path):
 
 @pytest.mark.parametrize("devices", [0, 1, 1000])
 def test_the_inventory_is_one_that_the_plugin_reads(devices):
-    described = load(plugins.inventory(devices))
+    described = parse_node_inventory(plugins.inventory(devices))
     assert sum(group.count for group in described.gpus) == devices
     assert yaml.safe_load(plugins.inventory(devices))["kind"] == "NodeInventory"
 

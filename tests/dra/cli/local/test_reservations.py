@@ -6,15 +6,15 @@ import contextlib
 import pytest
 
 from controller.application import Application
-from dra.api.configuration import Configuration
+from dra.api.configuration import ControllerConfiguration
 from dra.cli.local import reservations
 from dra.cli.local.controllers import CONFIGURATION
 from dra.kube.transport import MERGE_PATCH, Request
-from dra.local.faults import Fault, Rule
-from dra.local.objects import decode, encode
-from dra.local.plane.options import Options
-from dra.local.plane.plane import Plane
-from dra.local.transport import LocalTransport
+from localplane.fault_injection import Fault, FaultRule
+from localplane.objects import decode, encode
+from localplane.plane.local_plane import LocalPlane
+from localplane.plane.options import PlaneOptions
+from localplane.transport import LocalTransport
 from tests.dra.kube.virtual import LoopClock, seeded
 
 VIRTUAL_TIME = True
@@ -28,13 +28,13 @@ class Site:
     """A plane of two nodes, and who uses it."""
 
     def __init__(self):
-        self.plane = Plane(Options(nodes=2, devices=0), clock=LoopClock(), chance=seeded(1))
+        self.plane = LocalPlane(PlaneOptions(nodes=2, devices=0), clock=LoopClock(), chance=seeded(1))
         self.extender = reservations.add(self.plane)
         self.plane.add("controller", self._control)
 
     async def _control(self):
         transport = LocalTransport(self.plane.way("controller"))
-        await Application(Configuration.model_validate(SILENT), transport, clock=self.plane.clock).run()
+        await Application(ControllerConfiguration.model_validate(SILENT), transport, clock=self.plane.clock).run()
 
     async def ask(self, method, path, body=None):
         raw = None if body is None else encode(body)
@@ -142,15 +142,21 @@ async def test_pods_wait_while_the_extender_is_down_and_go_on_after_it(site):
 @pytest.mark.parametrize(
     "rule",
     [
-        pytest.param(Rule(fault=Fault.LOST, component="extender", resource="pods/binding", times=2), id="never-there"),
         pytest.param(
-            Rule(fault=Fault.LOST, component="extender", resource="pods/binding", times=1, after=True), id="no-answer"
+            FaultRule(fault=Fault.LOST, component="extender", resource="pods/binding", times=2), id="never-there"
         ),
         pytest.param(
-            Rule(fault=Fault.CONFLICT, component="extender", resource="reservations*", times=2), id="somebody-faster"
+            FaultRule(fault=Fault.LOST, component="extender", resource="pods/binding", times=1, after=True),
+            id="no-answer",
         ),
-        pytest.param(Rule(fault=Fault.ERROR, component="extender", resource="reservations*", times=3), id="errors"),
-        pytest.param(Rule(fault=Fault.CRASH, component="extender", resource="pods/binding", times=1), id="crash"),
+        pytest.param(
+            FaultRule(fault=Fault.CONFLICT, component="extender", resource="reservations*", times=2),
+            id="somebody-faster",
+        ),
+        pytest.param(
+            FaultRule(fault=Fault.ERROR, component="extender", resource="reservations*", times=3), id="errors"
+        ),
+        pytest.param(FaultRule(fault=Fault.CRASH, component="extender", resource="pods/binding", times=1), id="crash"),
     ],
 )
 async def test_a_bind_that_goes_wrong_ends_in_one_place_all_the_same(site, rule):

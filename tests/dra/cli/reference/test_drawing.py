@@ -6,7 +6,7 @@ import pytest
 
 from dra.cli.reference import drawing, rules
 from dra.engine.claims.rules import RULES
-from dra.engine.reservations.phases import TABLE
+from dra.engine.reservations.phases import TRANSITIONS
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -22,7 +22,7 @@ def test_each_rule_is_in_the_chain_in_its_order():
 
 def test_each_happening_of_the_table_is_in_the_drawing_of_phases():
     told = " ".join(filter(None, texts(rules.phases())))
-    moving = {happening for (before, happening), outcome in TABLE.items() if before is not outcome.phase}
+    moving = {happening for (before, happening), outcome in TRANSITIONS.items() if before is not outcome.phase}
     assert moving
     assert [happening for happening in moving if happening.value not in told] == []
 

@@ -5,18 +5,18 @@ from pathlib import Path
 
 import pytest
 
-from dra.engine.cpus.binding import Reason
-from dra.engine.cpus.meanings import GIVEN
-from dra.engine.explain.problems import Trouble
-from dra.engine.reasons import Code
+from dra.engine.claims.reasons import Code
+from dra.engine.cpus.bind_policies import CpuFailureReason
+from dra.engine.cpus.failure_guidance import REPORTED_REASONS
+from dra.engine.diagnosis.problems import ProblemCode
 from dra.engine.reservations.reasons import ReservationReason
-from dra.engine.reservations.refusals import Why
+from dra.engine.reservations.rejections import RejectionReason
 
 ROOT = Path(__file__).parents[4]
 WORDS = {"meanings.py", "remedies.py", "reference.py"}
 SOURCES = {
     path.relative_to(ROOT): path.read_text()
-    for package in ("dra", "controller", "kubeletplugin")
+    for package in ("dra", "localplane", "controller", "kubeletplugin")
     for path in (ROOT / package).rglob("*.py")
     if path.name not in WORDS
 }
@@ -38,13 +38,15 @@ def given(member):
 
 
 @pytest.mark.parametrize(
-    "member", [*Code, *Trouble, *ReservationReason, *Why, *GIVEN], ids=lambda each: f"{type(each).__name__}.{each.name}"
+    "member",
+    [*Code, *ProblemCode, *ReservationReason, *RejectionReason, *REPORTED_REASONS],
+    ids=lambda each: f"{type(each).__name__}.{each.name}",
 )
 def test_each_reason_of_the_page_is_given_by_some_process(member):
     assert given(member)
 
 
-@pytest.mark.parametrize("member", sorted(set(Reason) - set(GIVEN)), ids=lambda each: each.name)
+@pytest.mark.parametrize("member", sorted(set(CpuFailureReason) - set(REPORTED_REASONS)), ids=lambda each: each.name)
 def test_what_no_process_gives_is_not_on_the_page(member):
     assert not given(member)
     assert member.value not in (ROOT / "docs/reference/reasons.md").read_text()

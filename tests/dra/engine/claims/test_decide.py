@@ -7,24 +7,31 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dra.engine import patches
-from dra.engine.actions import Annotate, Deallocate, Enter, Kick, SetReservedFor, Ungate
+from dra.engine.claims import patches
+from dra.engine.claims.actions import AddEntries, Deallocate, PatchMetadata, ResyncPod, SetReservedFor, Ungate
+from dra.engine.claims.claim_cache import ClaimCache
+from dra.engine.claims.consumers import SCHEDULING_GATE
 from dra.engine.claims.decide import (
     LISTING_BATCH,
     LISTING_INTERVAL,
     PRUNING_BATCH,
     PRUNING_INTERVAL,
-    RETURNS,
+    STOCK_CONTROLLER_RETURNS,
     decide,
-    insisting,
+    without_precondition,
 )
 from dra.engine.claims.policy import ALONGSIDE, REPLACE
-from dra.engine.claims.view import EntryKind, History, Vanished, Workload, WorkloadPhase, tombstone
-from dra.engine.consumers import GATE
+from dra.engine.claims.reasons import Code
+from dra.engine.claims.view import (
+    EntryKind,
+    ObservedHistory,
+    VanishedPod,
+    WorkloadPhase,
+    WorkloadState,
+    tombstone_entry,
+)
+from dra.engine.claims.workload_index import WorkloadKey
 from dra.engine.instants import NEVER
-from dra.engine.reasons import Code
-from dra.engine.workloads import WorkloadKey
-from dra.engine.world import World
 from dra.model.claims import RESERVED_FOR_MAX_SIZE
 from dra.model.references import ConsumerReference
 from tests.dra.engine.examples import (
@@ -100,7 +107,7 @@ def entered(*entries, **form):
     ],
 )
 def test_when_the_list_is_written(of, pods, ago, wakes):
-    history = History(written_at=None if ago is None else NOON - ago)
+    history = ObservedHistory(written_at=None if ago is None else NOON - ago)
     plan = decided(view(of, *pods, workload=PRESENT, history=history))
     assert bool(of_type(plan, SetReservedFor)) is (wakes is None)
     if wakes is not None:
@@ -110,15 +117,15 @@ def test_when_the_list_is_written(of, pods, ago, wakes):
 def test_the_entry_of_a_workload_that_was_recreated_does_not_wait_as_its_marks_do_not():
     former = msgspec.structs.replace(JOB, uid="uid-former")
     workload = msgspec.structs.replace(PRESENT, gone=frozenset({former.uid}))
-    of, history = claim(workload=JOB, list=[former, started("b")]), History(written_at=NOON)
+    of, history = claim(workload=JOB, list=[former, started("b")]), ObservedHistory(written_at=NOON)
     plan = decided(view(of, started("b"), workload=workload, history=history))
-    assert [type(action) for action in plan.actions] == [SetReservedFor, Annotate]
+    assert [type(action) for action in plan.actions] == [SetReservedFor, PatchMetadata]
     assert of_type(plan, SetReservedFor)[0].entries[0].uid == JOB.uid
 
 
 def test_a_deallocation_waits_for_no_batch():
     of = claim(workload=JOB, entered=True, list=[JOB])
-    plan = decided(view(of, workload=FINISHED, history=History(written_at=NOON)))
+    plan = decided(view(of, workload=FINISHED, history=ObservedHistory(written_at=NOON)))
     assert of_type(plan, Deallocate)
 
 
@@ -128,16 +135,16 @@ def test_a_deallocation_waits_for_no_batch():
 def test_writes_come_in_the_order_in_which_they_may_be_seen():
     pods = [gated("a"), starting("b")]
     plan = decided(view(claim(workload=JOB, list=[gated("a")]), *pods, workload=PRESENT))
-    assert [type(action) for action in plan.actions] == [SetReservedFor, Annotate, Ungate, Kick]
+    assert [type(action) for action in plan.actions] == [SetReservedFor, PatchMetadata, Ungate, ResyncPod]
 
 
 @pytest.mark.parametrize(
     ("of", "instead"),
     [
         pytest.param(
-            claim(workload=JOB), [Enter(claim=KEY, entries=(JOB,))], id="the-workload-enters-whatever-is-listed"
+            claim(workload=JOB), [AddEntries(claim=KEY, entries=(JOB,))], id="the-workload-enters-whatever-is-listed"
         ),
-        pytest.param(claim(workload=JOB, list=[FOREIGN]), [Enter(claim=KEY, entries=(JOB,))], id="beside-others"),
+        pytest.param(claim(workload=JOB, list=[FOREIGN]), [AddEntries(claim=KEY, entries=(JOB,))], id="beside-others"),
         pytest.param(claim(workload=JOB, list=many(waiting, RESERVED_FOR_MAX_SIZE)), None, id="a-full-list-takes-none"),
         pytest.param(entered("guard"), None, id="it-has-entered"),
         pytest.param(claim(), None, id="pods-need-a-version"),
@@ -147,7 +154,7 @@ def test_writes_come_in_the_order_in_which_they_may_be_seen():
 def test_who_is_overtaken_again_and_again_enters_the_workload_first(of, instead):
     seen = view(of, starting("b"), workload=PRESENT)
     plan = decided(seen)
-    then = insisting(plan, seen, REPLACE)
+    then = without_precondition(plan, seen, REPLACE)
     assert list(then.actions) == (list(plan.actions) if instead is None else instead)
     if instead is not None:
         assert codes(then) == [Code.WORKLOAD_ENTERED]
@@ -165,37 +172,39 @@ def test_who_is_overtaken_by_the_stock_controller_enters_the_tombstones(ended, b
     over = [finished(name, node="n1") for name in ended]
     pods = [*over, started("b"), *beside]
     seen = view(entered(*pods), *pods, workload=PRESENT)
-    then = insisting(decided(seen, policy=ALONGSIDE), seen, ALONGSIDE)
-    assert list(then.actions) == [Enter(claim=KEY, entries=tuple(tombstone(pod.entry) for pod in over))]
+    then = without_precondition(decided(seen, policy=ALONGSIDE), seen, ALONGSIDE)
+    assert list(then.actions) == [AddEntries(claim=KEY, entries=tuple(tombstone_entry(pod.entry) for pod in over))]
     assert not any(reason.done for reason in then.reasons)
 
 
 def test_the_workload_enters_before_the_tombstones():
     over = finished("a", node="n1")
     seen = view(claim(workload=JOB, list=[over, started("b")]), over, started("b"), workload=PRESENT)
-    then = insisting(decided(seen, policy=ALONGSIDE), seen, ALONGSIDE)
-    assert list(then.actions) == [Enter(claim=KEY, entries=(JOB,))]
+    then = without_precondition(decided(seen, policy=ALONGSIDE), seen, ALONGSIDE)
+    assert list(then.actions) == [AddEntries(claim=KEY, entries=(JOB,))]
 
 
 def test_a_claim_that_is_to_be_free_has_tombstones_of_all_pods_that_the_stock_controller_puts_back():
     over = tuple(finished(name, node="n1") for name in "abc")
-    seen = view(claim(list=[over[0], tombstone(over[1].entry)]), *over, finished=over)
+    seen = view(claim(list=[over[0], tombstone_entry(over[1].entry)]), *over, finished=over)
     plan = decided(seen, policy=ALONGSIDE)
     assert of_type(plan, Deallocate)
-    then = insisting(plan, seen, ALONGSIDE)
-    assert list(then.actions) == [Enter(claim=KEY, entries=tuple(tombstone(pod.entry) for pod in (over[0], over[2])))]
+    then = without_precondition(plan, seen, ALONGSIDE)
+    assert list(then.actions) == [
+        AddEntries(claim=KEY, entries=tuple(tombstone_entry(pod.entry) for pod in (over[0], over[2])))
+    ]
     assert not any(reason.done for reason in then.reasons)
-    quiet = view(claim(list=[tombstone(pod.entry) for pod in over]), *over, finished=over)
+    quiet = view(claim(list=[tombstone_entry(pod.entry) for pod in over]), *over, finished=over)
     plan = decided(quiet, policy=ALONGSIDE)
     assert of_type(plan, Deallocate)
-    assert insisting(plan, quiet, ALONGSIDE) == plan
+    assert without_precondition(plan, quiet, ALONGSIDE) == plan
 
 
 def test_where_no_stock_controller_runs_a_claim_is_freed_without_tombstones():
     over = finished("a", node="n1")
     seen = view(claim(list=[over]), over, finished=(over,))
     plan = decided(seen)
-    assert insisting(plan, seen, REPLACE) == plan
+    assert without_precondition(plan, seen, REPLACE) == plan
 
 
 def test_what_keeps_the_claim_is_shown_first():
@@ -210,7 +219,7 @@ def test_what_keeps_the_claim_is_shown_first():
 )
 def test_what_was_done_is_told_only_if_it_is_done(written_at, told):
     consumers = many(started, RESERVED_FOR_MAX_SIZE)
-    plan = decided(view(claim(list=consumers[:240]), *consumers, history=History(written_at=written_at)))
+    plan = decided(view(claim(list=consumers[:240]), *consumers, history=ObservedHistory(written_at=written_at)))
     assert codes(plan) == told
     assert bool(plan.claim_writes) is bool(told)
 
@@ -223,14 +232,14 @@ def test_a_state_is_told_at_each_decision():
 @pytest.mark.parametrize(
     ("returned", "policy", "told"),
     [
-        pytest.param(RETURNS - 1, REPLACE, False, id="may-be-a-late-write"),
-        pytest.param(RETURNS, REPLACE, True, id="the-stock-controller-runs"),
-        pytest.param(RETURNS, ALONGSIDE, False, id="as-it-should"),
+        pytest.param(STOCK_CONTROLLER_RETURNS - 1, REPLACE, False, id="may-be-a-late-write"),
+        pytest.param(STOCK_CONTROLLER_RETURNS, REPLACE, True, id="the-stock-controller-runs"),
+        pytest.param(STOCK_CONTROLLER_RETURNS, ALONGSIDE, False, id="as-it-should"),
     ],
 )
 def test_entries_that_come_back_by_themselves(returned, policy, told):
     of = entered("guard", started("a"))
-    plan = decided(view(of, started("a"), workload=PRESENT, history=History(returned=returned)), policy=policy)
+    plan = decided(view(of, started("a"), workload=PRESENT, history=ObservedHistory(returned=returned)), policy=policy)
     assert (Code.STOCK_CONTROLLER_ACTIVE in codes(plan)) is told
     assert (listed(plan) is None) is (told or policy is ALONGSIDE)
 
@@ -240,7 +249,7 @@ def test_entries_that_come_back_by_themselves(returned, policy, told):
 NODE = st.sampled_from(["n1", "n2"])
 FORMS = st.one_of(
     st.just({}),
-    st.just({"gates": [GATE]}),
+    st.just({"gates": [SCHEDULING_GATE]}),
     st.just({"unschedulable": "no node"}),
     st.builds(lambda node: {"node": node}, NODE),
     st.builds(lambda node: {"node": node, "ready": "12:00"}, NODE),
@@ -268,7 +277,7 @@ POLICIES = st.sampled_from([REPLACE, ALONGSIDE])
 
 
 def world_of(found, pods, workload):
-    world = World()
+    world = ClaimCache()
     world.observe_claim(found, now=NOON)
     for name, form in pods.items():
         world.observe_pod(pod(name, **form), now=NOON)
@@ -283,7 +292,7 @@ def world_of(found, pods, workload):
 def carried_out(world, plan, *, version, now=NOON):
     """The world after the claim writes of a plan, as the answers of the API server tell it."""
     for write in plan.claim_writes:
-        after = patches.applied(world.claim(KEY), write)
+        after = patches.apply_write(world.claim(KEY), write)
         meta = msgspec.structs.replace(after.metadata, resource_version=str(next(version)))
         world.observe_claim(msgspec.structs.replace(after, metadata=meta), now=now, ours=True)
 
@@ -335,13 +344,15 @@ def test_every_bound_pod_that_has_not_started_gets_its_entry(found, pods, worklo
 
 def test_a_kick_is_sent_only_for_pods_that_this_write_lists():
     plan = decided(view(entered("guard", starting("a")), starting("a"), starting("b"), workload=PRESENT))
-    assert [kick.uid for kick in of_type(plan, Kick)] == [uid("b")]
+    assert [kick.uid for kick in of_type(plan, ResyncPod)] == [uid("b")]
 
 
 def test_a_pod_that_is_the_workload_itself_is_listed_once():
     leader = ConsumerReference.parse("pods/a", uid=uid("a"))
     of = claim(workload=leader, list=[leader])
-    plan = decided(view(of, starting("a"), waiting("b"), workload=Workload(phase=WorkloadPhase.PRESENT, uid=uid("a"))))
+    plan = decided(
+        view(of, starting("a"), waiting("b"), workload=WorkloadState(phase=WorkloadPhase.PRESENT, uid=uid("a")))
+    )
     assert listed(plan) == ["a", "b"]
 
 
@@ -365,7 +376,7 @@ def test_a_list_full_of_others_entries_is_left_as_it_is(mine, written):
 
 
 def test_a_list_full_of_pods_that_vanished_is_left_as_it_is():
-    gone = tuple(Vanished(uid(f"p{number:04}"), since=NOON) for number in range(RESERVED_FOR_MAX_SIZE))
+    gone = tuple(VanishedPod(uid(f"p{number:04}"), since=NOON) for number in range(RESERVED_FOR_MAX_SIZE))
     of = claim(workload=JOB, list=many(started, RESERVED_FOR_MAX_SIZE))
     assert decided(view(of, waiting("a"), vanished=gone, workload=PRESENT)).claim_writes == ()
 

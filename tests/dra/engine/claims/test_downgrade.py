@@ -5,12 +5,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dra.engine import patches
-from dra.engine.actions import Annotate, Deallocate, SetReservedFor
-from dra.engine.claims.downgrade import WAITING_MAX, Standing, assess, next_write
-from dra.engine.claims.view import EntryKind, Workload, WorkloadPhase, lost_entry, tombstone
-from dra.engine.consumers import CONSUMING, Stage
-from dra.model import workloads
+from dra.engine.claims import patches
+from dra.engine.claims.actions import Deallocate, PatchMetadata, SetReservedFor
+from dra.engine.claims.consumers import CONSUMING, Stage
+from dra.engine.claims.downgrade import LISTED_WAITING_MAX, DowngradeState, assess, next_write
+from dra.engine.claims.view import EntryKind, WorkloadPhase, WorkloadState, lost_node_entry, tombstone_entry
+from dra.model import workload_reservations
 from dra.model.claims import DELETE_PROTECTION, RESERVED_FOR_MAX_SIZE
 from dra.model.references import ConsumerReference
 from tests.dra.engine.examples import (
@@ -33,7 +33,7 @@ from tests.dra.engine.examples import (
 )
 
 GROUP = ConsumerReference(api_group="scheduling.k8s.io", resource="podgroups", name="workers", uid="uid-workers")
-STONE = tombstone(finished("f").entry)
+STONE = tombstone_entry(finished("f").entry)
 GUARD_OF_CLAIM = "guard"
 
 
@@ -51,11 +51,11 @@ def converted(of, *pods, **known):
         match write:
             case SetReservedFor(entries=entries):
                 steps.append(names(entries))
-            case Annotate():
+            case PatchMetadata():
                 steps.append("notes")
             case Deallocate():
                 steps.append("free")
-        of = patches.applied(of, write)
+        of = patches.apply_write(of, write)
     raise AssertionError(f"never done: {steps}")
 
 
@@ -65,8 +65,8 @@ def test_pods_are_listed_first_then_our_notes_go_and_the_entries_last():
     )
     assert steps == [["jobs/train", "guards/train", "a", "c", "b"], "notes", ["c", "a", "b"]]
     assert after.metadata.annotations == {
-        workloads.RESERVED_FOR: "jobs.batch/train",
-        workloads.RESERVED_FOR_UID: JOB.uid,
+        workload_reservations.RESERVED_FOR: "jobs.batch/train",
+        workload_reservations.RESERVED_FOR_UID: JOB.uid,
     }
     assert after.protected
 
@@ -74,10 +74,10 @@ def test_pods_are_listed_first_then_our_notes_go_and_the_entries_last():
 @pytest.mark.parametrize(
     ("count", "standing"),
     [
-        pytest.param(255, Standing.CONVERTIBLE, id="255"),
-        pytest.param(256, Standing.CONVERTIBLE, id="256"),
-        pytest.param(257, Standing.TOO_MANY, id="257"),
-        pytest.param(400, Standing.TOO_MANY, id="400"),
+        pytest.param(255, DowngradeState.CONVERTIBLE, id="255"),
+        pytest.param(256, DowngradeState.CONVERTIBLE, id="256"),
+        pytest.param(257, DowngradeState.TOO_MANY, id="257"),
+        pytest.param(400, DowngradeState.TOO_MANY, id="400"),
     ],
 )
 def test_a_list_has_room_for_256(count, standing):
@@ -86,7 +86,7 @@ def test_a_list_has_room_for_256(count, standing):
     assert assess(found).standing is standing
     steps, after = converted(entered("guard"), *pods, workload=PRESENT)
     assert all(len(step) <= RESERVED_FOR_MAX_SIZE for step in steps if isinstance(step, list))
-    if standing is Standing.TOO_MANY:
+    if standing is DowngradeState.TOO_MANY:
         assert steps == []
         assert f"{count} pods" in assess(found).detail
     else:
@@ -100,13 +100,13 @@ def test_pods_that_wait_are_counted_be_they_behind_gates_or_not():
 
 def test_the_entries_of_others_take_their_room():
     pods = many(started, 256)
-    assert assess(view(entered(FOREIGN), *pods, workload=PRESENT)).standing is Standing.TOO_MANY
+    assert assess(view(entered(FOREIGN), *pods, workload=PRESENT)).standing is DowngradeState.TOO_MANY
 
 
 def test_who_has_ended_makes_room():
     ended = many(finished, 200, prefix="f")
     pods = many(started, 200)
-    of = entered("guard", *(tombstone(c.entry) for c in ended[:54]), *ended[54:])
+    of = entered("guard", *(tombstone_entry(c.entry) for c in ended[:54]), *ended[54:])
     steps, after = converted(of, *ended, *pods, workload=PRESENT)
     assert {e.uid for e in after.entries} == {c.uid for c in pods}
     assert all(len(step) <= RESERVED_FOR_MAX_SIZE for step in steps if isinstance(step, list))
@@ -124,7 +124,7 @@ ORPHANS = [
 
 @pytest.mark.parametrize(("of", "workload"), ORPHANS)
 def test_an_orphan_is_given_back(of, workload):
-    assert assess(view(of, workload=workload)).standing is Standing.ORPHAN
+    assert assess(view(of, workload=workload)).standing is DowngradeState.ORPHAN
     steps, after = converted(of, workload=workload)
     assert steps == ["free", "notes"]
     assert after.status.allocation is None
@@ -135,8 +135,8 @@ def test_an_orphan_is_given_back(of, workload):
     ("of", "pods", "workload", "detail"),
     [
         pytest.param(entered(), [], PRESENT, "has no pods now", id="workload-without-pods"),
-        pytest.param(entered(), [], Workload(), "cannot be told", id="doubt"),
-        pytest.param(entered(), [], Workload(phase=WorkloadPhase.FORBIDDEN), "cannot be told", id="forbidden"),
+        pytest.param(entered(), [], WorkloadState(), "cannot be told", id="doubt"),
+        pytest.param(entered(), [], WorkloadState(phase=WorkloadPhase.FORBIDDEN), "cannot be told", id="forbidden"),
         pytest.param(claim(list=[FOREIGN]), [], PRESENT, "things.example.com/x is somebody else's", id="foreign"),
         pytest.param(
             entered(), [gated("a", gates=(FOREIGN_GATE,))], PRESENT, "wait behind gates or in gangs", id="suspended"
@@ -149,26 +149,26 @@ def test_an_orphan_is_given_back(of, workload):
 )
 def test_what_waits_for_its_owner_is_left_alone(of, pods, workload, detail):
     found = view(of, *pods, workload=workload)
-    assert assess(found).standing is Standing.OWNER
+    assert assess(found).standing is DowngradeState.OWNER
     assert detail in assess(found).detail
     assert next_write(found) is None
 
 
 def test_a_claim_that_was_given_up_is_given_back_though_its_workload_is_there():
     found = view(entered(), workload=PRESENT)
-    assert assess(found, given_up=True).standing is Standing.ORPHAN
+    assert assess(found, given_up=True).standing is DowngradeState.ORPHAN
     assert isinstance(next_write(found, given_up=True), Deallocate)
 
 
 def test_giving_up_frees_nothing_that_is_used():
     found = view(entered(started("a")), started("a"), workload=PRESENT)
-    assert assess(found, given_up=True).standing is Standing.CONVERTIBLE
-    assert isinstance(next_write(found, given_up=True), Annotate)
+    assert assess(found, given_up=True).standing is DowngradeState.CONVERTIBLE
+    assert isinstance(next_write(found, given_up=True), PatchMetadata)
 
 
 def test_a_claim_with_a_lost_node_waits_for_it():
-    found = view(entered(lost_entry("n7", "boot-1")), started("a"), workload=PRESENT)
-    assert assess(found).standing is Standing.NODE
+    found = view(entered(lost_node_entry("n7", "boot-1")), started("a"), workload=PRESENT)
+    assert assess(found).standing is DowngradeState.NODE
     assert "n7" in assess(found).detail
     assert next_write(found) is None
 
@@ -185,7 +185,7 @@ def test_a_claim_with_a_lost_node_waits_for_it():
     ],
 )
 def test_what_stock_kubernetes_understands_is_ready(of, pods):
-    assert assess(view(of, *pods)).standing is Standing.READY
+    assert assess(view(of, *pods)).standing is DowngradeState.READY
     assert next_write(view(of, *pods)) is None
 
 
@@ -197,7 +197,7 @@ def test_a_bound_pod_that_nobody_lists_is_listed():
 def test_waiting_pods_are_listed_where_nobody_else_is_so_that_somebody_can_give_back():
     pods = many(waiting, 40)
     steps, after = converted(entered(), *pods, workload=PRESENT)
-    assert len(after.entries) == WAITING_MAX
+    assert len(after.entries) == LISTED_WAITING_MAX
     assert steps[1] == "notes"
 
 
@@ -232,7 +232,9 @@ def test_notes_that_a_killed_conversion_left_go_too():
 
 def test_a_claim_without_devices_loses_its_notes_and_lists_no_pod():
     """The API server refuses entries there (422), and the whole downgrade ended with that."""
-    leftover = claim(allocation=None, workload=JOB, annotations={workloads.ENTERED: "0123456789abcdef"})
+    leftover = claim(
+        allocation=None, workload=JOB, annotations={workload_reservations.ENTERED_ALLOCATION: "0123456789abcdef"}
+    )
     steps, _ = converted(leftover, waiting("a"), started("b"))
     assert steps == ["notes"]
 
@@ -256,7 +258,7 @@ _extra = st.lists(
 @given(
     pods=_pods,
     extra=_extra,
-    workload=st.sampled_from([PRESENT, GONE, FINISHED, Workload()]),
+    workload=st.sampled_from([PRESENT, GONE, FINISHED, WorkloadState()]),
     entered_before=st.booleans(),
     deleting=st.booleans(),
     given_up=st.booleans(),
@@ -283,7 +285,7 @@ def test_nobody_is_ever_unlisted_and_nothing_that_is_used_is_freed(
             break
         if isinstance(write, Deallocate):
             assert not unfinished
-        after = patches.applied(of, write)
+        after = patches.apply_write(of, write)
         before_uids, after_uids = {e.uid for e in of.entries}, {e.uid for e in after.entries}
         assert not (before_uids - after_uids) & unfinished
         assert len(after.entries) <= RESERVED_FOR_MAX_SIZE
@@ -293,8 +295,8 @@ def test_nobody_is_ever_unlisted_and_nothing_that_is_used_is_freed(
     else:
         raise AssertionError("never done")
     end = assess(view(of, *found, workload=workload), given_up=given_up)
-    assert end.standing not in {Standing.CONVERTIBLE, Standing.ORPHAN}
-    if end.standing is Standing.READY and of.status.allocation is not None:
+    assert end.standing not in {DowngradeState.CONVERTIBLE, DowngradeState.ORPHAN}
+    if end.standing is DowngradeState.READY and of.status.allocation is not None:
         kinds = {e.kind for e in view(of, *found, workload=workload).entries}
         assert kinds.isdisjoint({EntryKind.WORKLOAD, EntryKind.GUARD, EntryKind.TOMBSTONE})
         groups = {e.name for e in of.entries if e.is_pod_group}

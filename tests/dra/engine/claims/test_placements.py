@@ -5,20 +5,20 @@ from datetime import UTC, datetime
 import msgspec
 import pytest
 
-from dra.engine.allocate import Shares, UnsatisfiableError
-from dra.engine.claims.placements import UNAVAILABLE, Picture, Search
-from dra.engine.fit import Room, amounts_of
-from dra.engine.ledger import Holder, Ledger, items_of
-from dra.engine.taints import TaintIndex
+from dra.engine.allocator import ConsumedCapacityCollection, UnsatisfiableError
+from dra.engine.claims.placements import CLAIM_UNAVAILABLE, ClusterSnapshot, PlacementSearch
+from dra.engine.devices.ledger import Holder, Ledger, allocated_devices
+from dra.engine.devices.taints import TaintIndex
+from dra.engine.scheduling.node_info import NodeInfo, pod_requests
 from dra.model.claims import AllocationResult, ResourceClaimStatus
-from dra.model.classes import DeviceClass, DeviceClassSpec
-from dra.model.constraints import ConstrainedPod
+from dra.model.device_classes import DeviceClass, DeviceClassSpec
 from dra.model.meta import ObjectMeta
-from dra.model.placement import Host, PlacedPod
 from dra.model.references import ConsumerReference
-from dra.model.slices import SliceOfTaints
+from dra.model.scheduling import SchedulerNode, SchedulerPod
+from dra.model.scheduling_constraints import FullSchedulerPod
+from dra.model.slices import ResourceSliceTaints
 from dra.model.taints import DeviceTaint
-from tests.dra.engine.allocate.worlds import CLASSES, DRIVER, claim, device, exactly, inventory, slice_of
+from tests.dra.engine.allocator.strategies import CLASSES, DRIVER, claim, device, exactly, inventory, slice_of
 
 NODES = ("n1", "n2", "n3")
 NOW = 100.0
@@ -53,7 +53,7 @@ def pod(name="a", *, cpu="1", text="", claims=("c",), **spec):
         "spec": {"containers": [{"resources": {"requests": {"cpu": cpu}}}], "resourceClaims": entries} | spec,
         "status": {"conditions": [verdict]},
     }
-    return msgspec.convert(content, ConstrainedPod)
+    return msgspec.convert(content, FullSchedulerPod)
 
 
 def host(name, *, taints=(), cordoned=False):
@@ -62,7 +62,7 @@ def host(name, *, taints=(), cordoned=False):
         "spec": {"unschedulable": cordoned, "taints": [{"key": key, "effect": "NoExecute"} for key in taints]},
         "status": {"allocatable": {"cpu": "4", "pods": "10"}},
     }
-    return msgspec.convert(content, Host)
+    return msgspec.convert(content, SchedulerNode)
 
 
 def asked(*pods, of=None, slices=None, hosts=None, full=("n1",), others=(), tainted=(), classes=CLASSES):
@@ -72,28 +72,28 @@ def asked(*pods, of=None, slices=None, hosts=None, full=("n1",), others=(), tain
     for each in (of, *others):
         if each.status.allocation is not None:
             holder = Holder(kind="claim", key=each.metadata.key, uid=each.metadata.uid)
-            ledger.hold(holder, items_of(each.status.allocation))
+            ledger.hold(holder, allocated_devices(each.status.allocation))
     taints = TaintIndex()
     for each in tainted:
         taints.observe_slice(each)
     taints.slices_known()
     rooms = {}
     for each in hosts if hosts is not None else [host(name) for name in NODES]:
-        rooms[each.metadata.name] = Room(each.metadata.name)
+        rooms[each.metadata.name] = NodeInfo(each.metadata.name)
         rooms[each.metadata.name].observe(each)
     filler = msgspec.convert(
-        {"metadata": {"name": "f"}, "spec": {"containers": [{"resources": {"requests": {"cpu": "4"}}}]}}, PlacedPod
+        {"metadata": {"name": "f"}, "spec": {"containers": [{"resources": {"requests": {"cpu": "4"}}}]}}, SchedulerPod
     )
     offers = inventory(*(slices if slices is not None else offered(n1=1, n2=1)))
-    picture = Picture(rooms, offers, classes, ledger, Shares(), taints=taints)
+    picture = ClusterSnapshot(rooms, offers, classes, ledger, ConsumedCapacityCollection(), taints=taints)
     by_key = {each.metadata.key: each for each in (of, *others)}
-    search = Search(of, pods or [pod()], picture=picture, claim_of=by_key.get)
+    search = PlacementSearch(of, pods or [pod()], picture=picture, claim_of=by_key.get)
     for _ in search.steps():
         pass
     names = search.nodes()
     for name in full:
         if name in rooms:
-            rooms[name].add("filler", amounts_of(filler))
+            rooms[name].add("filler", pod_requests(filler))
     found = search.placements(at=NOW)
     assert found.allocation == of.status.allocation
     assert found.here | found.elsewhere <= found.pods
@@ -153,7 +153,9 @@ def test_where_a_pod_could_run(case, expected):
         pytest.param(pod(**SPREAD), "nowhere", id="topology-may-exclude-that-node"),
         pytest.param(pod(**ALONE), "nowhere", id="other-pods-may-exclude-that-node"),
         pytest.param(pod(**SOFTLY), "elsewhere", id="topology-that-excludes-nothing"),
-        pytest.param(pod(text=f"1 {UNAVAILABLE}", **ALONE), "elsewhere", id="unless-the-scheduler-says-they-do-not"),
+        pytest.param(
+            pod(text=f"1 {CLAIM_UNAVAILABLE}", **ALONE), "elsewhere", id="unless-the-scheduler-says-they-do-not"
+        ),
     ],
 )
 def test_which_pods_could_run_elsewhere(of, expected):
@@ -186,7 +188,7 @@ def test_devices_with_binding_conditions_count():
 def test_a_taint_that_ends_pods_is_heeded_on_both_sides(node, full, expected):
     taint = DeviceTaint(key="broken", effect="NoExecute", time_added=datetime(2026, 11, 20, tzinfo=UTC))
     content = msgspec.to_builtins(own(node, msgspec.structs.replace(device("gpu-0"), taints=[taint])))
-    found = asked(tainted=[msgspec.convert(content, SliceOfTaints)], full=full)
+    found = asked(tainted=[msgspec.convert(content, ResourceSliceTaints)], full=full)
     assert (verdict(found), bool(found.gone)) == expected
 
 
@@ -196,8 +198,8 @@ def test_pods_that_are_alike_are_looked_at_once_and_told_each():
 
 
 def test_what_the_nodes_of_the_allocation_lack_is_room_or_they_do_not_suit():
-    assert asked().roomless
-    assert not asked(hosts=[host("n1", cordoned=True), host("n2")]).roomless
+    assert asked().only_lacks_room
+    assert not asked(hosts=[host("n1", cordoned=True), host("n2")]).only_lacks_room
 
 
 def test_a_claim_that_cannot_be_read_is_no_answer():

@@ -3,40 +3,48 @@
 import pytest
 from msgspec.structs import replace
 
-from dra.engine.cpus.accumulator import choose
-from dra.engine.cpus.binding import BindPolicy, Exclusivity, Reason, Refusal, Strategy
+from dra.engine.cpus.accumulator import take_cpus
+from dra.engine.cpus.bind_policies import (
+    CpuAllocationFailure,
+    CpuBindPolicy,
+    CpuExclusivePolicy,
+    CpuFailureReason,
+    NumaAllocateStrategy,
+)
+from dra.engine.cpus.cpu_snapshot import CpuAllocation, CpuRequest, CpuSnapshot
 from dra.engine.cpus.cpusets import CpuSet, parse
-from dra.engine.cpus.room import Holding, Request, Room
-from dra.engine.cpus.topology import Topology, regular
+from dra.engine.cpus.topology import CpuTopology, uniform_topology
 
-SPREAD = BindPolicy.SPREAD_BY_PCPUS
-LEAST = Strategy.LEAST_ALLOCATED
-CORE, NODE = Exclusivity.PCPU_LEVEL, Exclusivity.NUMA_NODE_LEVEL
+SPREAD = CpuBindPolicy.SPREAD_BY_PCPUS
+LEAST = NumaAllocateStrategy.LEAST_ALLOCATED
+CORE, NODE = CpuExclusivePolicy.PCPU_LEVEL, CpuExclusivePolicy.NUMA_NODE_LEVEL
 
 
-def without(machine: Topology, offline: str) -> Topology:
+def without(machine: CpuTopology, offline: str) -> CpuTopology:
     off = parse(offline)
-    return Topology(cpus=tuple(cpu for cpu in machine.cpus if cpu.id not in off), offline=off)
+    return CpuTopology(cpus=tuple(cpu for cpu in machine.cpus if cpu.id not in off), offline=off)
 
 
-SMALL = regular(cores=4, threads=2)
-TWO_SOCKETS = regular(sockets=2, cores=4, threads=2)
-FOUR_NODES = regular(sockets=2, nodes=2, cores=2, threads=2)
-THREE_NODES = regular(nodes=3, cores=3)
-SIX_NODES = regular(sockets=2, nodes=3, cores=2, threads=2)
-MIXED = without(regular(cores=4, threads=2), "5,7")
+SMALL = uniform_topology(cores=4, threads=2)
+TWO_SOCKETS = uniform_topology(sockets=2, cores=4, threads=2)
+FOUR_NODES = uniform_topology(sockets=2, nodes=2, cores=2, threads=2)
+THREE_NODES = uniform_topology(nodes=3, cores=3)
+SIX_NODES = uniform_topology(sockets=2, nodes=3, cores=2, threads=2)
+MIXED = without(uniform_topology(cores=4, threads=2), "5,7")
 """Cores 0-1 and 2-3 with two threads, 4 and 6 with one."""
-MIXED_SOCKETS = without(regular(sockets=2, cores=3, threads=2), "5")
+MIXED_SOCKETS = without(uniform_topology(sockets=2, cores=3, threads=2), "5")
 """Cores 0-1, 2-3, 4 in one socket, 6-7, 8-9, 10-11 in the other."""
-MIXED_TWICE = without(regular(sockets=2, cores=3, threads=2), "3,9")
+MIXED_TWICE = without(uniform_topology(sockets=2, cores=3, threads=2), "3,9")
 
 
-def room(topology: Topology, used: str = "", *, by: Exclusivity = Exclusivity.NONE, holders: int = 1) -> Room:
-    return Room(
+def room(
+    topology: CpuTopology, used: str = "", *, by: CpuExclusivePolicy = CpuExclusivePolicy.NONE, holders: int = 1
+) -> CpuSnapshot:
+    return CpuSnapshot(
         topology=topology,
         allocatable=topology.online,
-        holdings=(Holding(cpus=parse(used), exclusivity=by),),
-        max_holders=holders,
+        holdings=(CpuAllocation(cpus=parse(used), exclusivity=by),),
+        max_ref_count=holders,
     )
 
 
@@ -44,55 +52,60 @@ def room(topology: Topology, used: str = "", *, by: Exclusivity = Exclusivity.NO
     ("where", "request_", "expected"),
     [
         pytest.param(
-            room(SIX_NODES, "0-1,4-5,8-9,20-23"), Request(count=6), "12-17", id="the-socket-where-fewer-nodes-suffice"
+            room(SIX_NODES, "0-1,4-5,8-9,20-23"),
+            CpuRequest(count=6),
+            "12-17",
+            id="the-socket-where-fewer-nodes-suffice",
         ),
-        pytest.param(room(SIX_NODES, "0-1,12-23"), Request(count=8), "4-11", id="the-fewest-nodes-of-a-socket"),
-        pytest.param(room(THREE_NODES, "0,3"), Request(count=4), "1-2,4-5", id="of-several-the-fullest-nodes"),
+        pytest.param(room(SIX_NODES, "0-1,12-23"), CpuRequest(count=8), "4-11", id="the-fewest-nodes-of-a-socket"),
+        pytest.param(room(THREE_NODES, "0,3"), CpuRequest(count=4), "1-2,4-5", id="of-several-the-fullest-nodes"),
         pytest.param(
-            room(THREE_NODES, "0,3"), Request(count=4, strategy=LEAST), "1-2,6-7", id="of-several-the-emptiest-nodes"
+            room(THREE_NODES, "0,3"), CpuRequest(count=4, strategy=LEAST), "1-2,6-7", id="of-several-the-emptiest-nodes"
         ),
     ],
 )
 def test_a_socket_is_used_on_as_few_numa_nodes_as_possible(where, request_, expected):
-    assert choose(where, request_) == parse(expected)
+    assert take_cpus(where, request_) == parse(expected)
 
 
 @pytest.mark.parametrize(
     ("where", "request_", "expected"),
     [
-        pytest.param(room(regular(sockets=2, cores=8, threads=2)), Request(count=17), "0-16", id="one-thread-more"),
         pytest.param(
-            room(TWO_SOCKETS, "3-7,13,15"), Request(count=7), "0-1,8-12", id="on-the-socket-that-has-most-of-it"
+            room(uniform_topology(sockets=2, cores=8, threads=2)), CpuRequest(count=17), "0-16", id="one-thread-more"
         ),
-        pytest.param(room(FOUR_NODES, "0,2,4-6,8,10,12,14"), Request(count=1), "7", id="on-the-fullest-node"),
+        pytest.param(
+            room(TWO_SOCKETS, "3-7,13,15"), CpuRequest(count=7), "0-1,8-12", id="on-the-socket-that-has-most-of-it"
+        ),
+        pytest.param(room(FOUR_NODES, "0,2,4-6,8,10,12,14"), CpuRequest(count=1), "7", id="on-the-fullest-node"),
         pytest.param(
             room(TWO_SOCKETS, "1,3,5,11,13,15"),
-            Request(count=6, policy=SPREAD),
+            CpuRequest(count=6, policy=SPREAD),
             "0,2,4,10,12,14",
             id="on-broken-cores-before-whole-ones",
         ),
         pytest.param(
             room(TWO_SOCKETS, "0,8", by=CORE),
-            Request(count=9, policy=SPREAD, exclusivity=CORE),
+            CpuRequest(count=9, policy=SPREAD, exclusivity=CORE),
             "2-7,10,12,14",
             id="away-from-others",
         ),
         pytest.param(
-            room(regular(sockets=2, cores=2, threads=2), "0-1", holders=2),
-            Request(count=7, policy=SPREAD),
+            room(uniform_topology(sockets=2, cores=2, threads=2), "0-1", holders=2),
+            CpuRequest(count=7, policy=SPREAD),
             "0,2-7",
             id="least-held-first-where-cpus-are-shared",
         ),
     ],
 )
 def test_the_rest_is_threads_one_a_core(where, request_, expected):
-    assert choose(where, request_) == parse(expected)
+    assert take_cpus(where, request_) == parse(expected)
 
 
 @pytest.mark.parametrize(("by", "wanted"), [(NODE, CORE), (CORE, NODE)])
 def test_exclusivity_keeps_only_the_like_minded_apart(by, wanted):
-    where = room(regular(sockets=2, cores=8, threads=2), "0,2", by=by)
-    assert choose(where, Request(count=4, policy=SPREAD, exclusivity=wanted)) == parse("1,3-4,6")
+    where = room(uniform_topology(sockets=2, cores=8, threads=2), "0,2", by=by)
+    assert take_cpus(where, CpuRequest(count=4, policy=SPREAD, exclusivity=wanted)) == parse("1,3-4,6")
 
 
 @pytest.mark.parametrize(
@@ -104,7 +117,7 @@ def test_exclusivity_keeps_only_the_like_minded_apart(by, wanted):
     ],
 )
 def test_whole_cores_of_different_size_add_up(where, count, expected):
-    assert choose(where, Request(count=count, required=True)) == parse(expected)
+    assert take_cpus(where, CpuRequest(count=count, required=True)) == parse(expected)
 
 
 @pytest.mark.parametrize(
@@ -112,25 +125,25 @@ def test_whole_cores_of_different_size_add_up(where, count, expected):
     [
         pytest.param(
             room(SMALL),
-            Request(count=3, required=True),
+            CpuRequest(count=3, required=True),
             "node(s) requested cpus not multiple cpus per core: 3 CPUs, 2 per core",
             id="no-multiple",
         ),
         pytest.param(
             room(SMALL, "0,2"),
-            Request(count=6, required=True),
+            CpuRequest(count=6, required=True),
             "not enough cpus available to satisfy request: 6 CPUs wanted, 4 usable of 6 free of 8 allocatable",
             id="too-few-whole-cores",
         ),
         pytest.param(
             room(SMALL),
-            Request(count=5, policy=SPREAD, required=True),
+            CpuRequest(count=5, policy=SPREAD, required=True),
             "not enough cpus available to satisfy request: 5 CPUs wanted, 4 usable of 8 free of 8 allocatable",
             id="too-few-cores",
         ),
         pytest.param(
             room(MIXED, "4,6"),
-            Request(count=3, required=True),
+            CpuRequest(count=3, required=True),
             "insufficient CPUs to satisfy required cpu bind policy FullPCPUs: "
             "no whole cores among the 4 CPUs of free ones add up to 3",
             id="no-cores-add-up",
@@ -138,38 +151,42 @@ def test_whole_cores_of_different_size_add_up(where, count, expected):
     ],
 )
 def test_what_is_required_and_cannot_be_is_refused_with_koordinators_text_and_numbers(where, request_, text):
-    assert str(choose(where, request_)) == text
+    assert str(take_cpus(where, request_)) == text
 
 
 @pytest.mark.parametrize(
     ("where", "request_", "preferred", "expected"),
     [
-        pytest.param(room(SMALL), Request(count=3), "5-7", "5-7", id="as-many-as-wanted"),
-        pytest.param(room(SMALL), Request(count=4), "6", "0-2,6", id="and-the-rest-by-itself"),
-        pytest.param(room(SMALL, "6"), Request(count=2), "6-7", "0,7", id="only-what-is-free"),
-        pytest.param(room(SMALL), Request(count=4, required=True), "4-6", "0-1,4-5", id="whole-cores-if-required"),
-        pytest.param(room(SMALL), Request(count=2, policy=SPREAD, required=True), "1,3", "1,3", id="either-thread"),
+        pytest.param(room(SMALL), CpuRequest(count=3), "5-7", "5-7", id="as-many-as-wanted"),
+        pytest.param(room(SMALL), CpuRequest(count=4), "6", "0-2,6", id="and-the-rest-by-itself"),
+        pytest.param(room(SMALL, "6"), CpuRequest(count=2), "6-7", "0,7", id="only-what-is-free"),
+        pytest.param(room(SMALL), CpuRequest(count=4, required=True), "4-6", "0-1,4-5", id="whole-cores-if-required"),
+        pytest.param(room(SMALL), CpuRequest(count=2, policy=SPREAD, required=True), "1,3", "1,3", id="either-thread"),
         pytest.param(
-            room(SMALL), Request(count=2, policy=SPREAD, required=True), "", "0,2", id="else-the-first-thread"
+            room(SMALL), CpuRequest(count=2, policy=SPREAD, required=True), "", "0,2", id="else-the-first-thread"
         ),
         pytest.param(
-            room(MIXED_TWICE, "10-11"), Request(count=1, required=True), "0-1", "8", id="given-up-where-nothing-adds-up"
+            room(MIXED_TWICE, "10-11"),
+            CpuRequest(count=1, required=True),
+            "0-1",
+            "8",
+            id="given-up-where-nothing-adds-up",
         ),
     ],
 )
 def test_preferred_cpus_come_first(where, request_, preferred, expected):
-    assert choose(where, request_, preferred=parse(preferred)) == parse(expected)
+    assert take_cpus(where, request_, preferred=parse(preferred)) == parse(expected)
 
 
 def test_only_what_is_allocatable_and_online_is_given():
-    reserved = Room(topology=SMALL, allocatable=parse("2-20"))
-    assert choose(reserved, Request(count=6)) == parse("2-7")
-    refused = choose(reserved, Request(count=7))
-    assert isinstance(refused, Refusal)
-    assert refused.reason is Reason.SHORTAGE
+    reserved = CpuSnapshot(topology=SMALL, allocatable=parse("2-20"))
+    assert take_cpus(reserved, CpuRequest(count=6)) == parse("2-7")
+    refused = take_cpus(reserved, CpuRequest(count=7))
+    assert isinstance(refused, CpuAllocationFailure)
+    assert refused.reason is CpuFailureReason.SHORTAGE
 
 
 def test_a_numa_node_that_spans_sockets_counts_per_socket():
-    interleaved = Topology(cpus=tuple(replace(cpu, numa=0) for cpu in TWO_SOCKETS.cpus))
-    where = Room(topology=interleaved, allocatable=CpuSet(range(2, 16)))
-    assert choose(where, Request(count=8)) == parse("8-15")
+    interleaved = CpuTopology(cpus=tuple(replace(cpu, numa=0) for cpu in TWO_SOCKETS.cpus))
+    where = CpuSnapshot(topology=interleaved, allocatable=CpuSet(range(2, 16)))
+    assert take_cpus(where, CpuRequest(count=8)) == parse("8-15")

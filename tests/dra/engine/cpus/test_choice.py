@@ -10,18 +10,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dra.engine.cpus.accumulator import choose
-from dra.engine.cpus.affinity import choose_on, split
-from dra.engine.cpus.binding import BindPolicy, Exclusivity, Reason, Refusal, Strategy
+from dra.engine.cpus.accumulator import take_cpus
+from dra.engine.cpus.affinity import split_over_numa_nodes, take_cpus_on_numa_nodes
+from dra.engine.cpus.bind_policies import (
+    CpuAllocationFailure,
+    CpuBindPolicy,
+    CpuExclusivePolicy,
+    CpuFailureReason,
+    NumaAllocateStrategy,
+)
+from dra.engine.cpus.cpu_snapshot import CpuAllocation, CpuRequest, CpuSnapshot
 from dra.engine.cpus.cpusets import NO_CPUS, CpuSet, parse
-from dra.engine.cpus.room import Holding, Request, Room
-from dra.engine.cpus.topology import Topology, regular
+from dra.engine.cpus.topology import CpuTopology, uniform_topology
 
-FULL, SPREAD = BindPolicy.FULL_PCPUS, BindPolicy.SPREAD_BY_PCPUS
-CORE, NODE = Exclusivity.PCPU_LEVEL, Exclusivity.NUMA_NODE_LEVEL
+FULL, SPREAD = CpuBindPolicy.FULL_PCPUS, CpuBindPolicy.SPREAD_BY_PCPUS
+CORE, NODE = CpuExclusivePolicy.PCPU_LEVEL, CpuExclusivePolicy.NUMA_NODE_LEVEL
 
 REGULAR = [
-    regular(sockets=sockets, nodes=nodes, cores=cores, threads=threads)
+    uniform_topology(sockets=sockets, nodes=nodes, cores=cores, threads=threads)
     for sockets in (1, 2)
     for nodes in (1, 2, 3)
     for cores in (1, 2, 3)
@@ -31,57 +37,57 @@ REGULAR = [
 
 
 @st.composite
-def topologies(draw: st.DrawFn) -> Topology:
+def topologies(draw: st.DrawFn) -> CpuTopology:
     """Return regular machines, and such of which some CPUs are offline (so that cores differ in size)."""
     machine = draw(st.sampled_from(REGULAR))
     offline = draw(st.just(frozenset()) | st.frozensets(st.sampled_from(list(machine.online)), max_size=4))
     left = tuple(cpu for cpu in machine.cpus if cpu.id not in offline)
-    return Topology(cpus=left, offline=CpuSet(offline)) if left else machine
+    return CpuTopology(cpus=left, offline=CpuSet(offline)) if left else machine
 
 
 @st.composite
-def rooms(draw: st.DrawFn) -> Room:
+def rooms(draw: st.DrawFn) -> CpuSnapshot:
     machine = draw(topologies())
     cpus = list(machine.online)
     owners = draw(st.lists(st.sampled_from((None, None, 0, 1)), min_size=len(cpus), max_size=len(cpus)))
     holdings = tuple(
-        Holding(cpus=CpuSet(c for c, o in zip(cpus, owners, strict=True) if o == owner), exclusivity=exclusivity)
-        for owner, exclusivity in enumerate(draw(st.tuples(*[st.sampled_from(Exclusivity)] * 2)))
+        CpuAllocation(cpus=CpuSet(c for c, o in zip(cpus, owners, strict=True) if o == owner), exclusivity=exclusivity)
+        for owner, exclusivity in enumerate(draw(st.tuples(*[st.sampled_from(CpuExclusivePolicy)] * 2)))
     )
     reserved = draw(st.just(NO_CPUS) | st.frozensets(st.sampled_from(cpus), max_size=2).map(CpuSet))
-    return Room(topology=machine, allocatable=machine.online - reserved, holdings=holdings)
+    return CpuSnapshot(topology=machine, allocatable=machine.online - reserved, holdings=holdings)
 
 
 REQUESTS = st.builds(
-    Request,
+    CpuRequest,
     count=st.integers(0, 12),
     policy=st.sampled_from([FULL, SPREAD]),
     required=st.booleans(),
-    exclusivity=st.sampled_from(Exclusivity),
-    strategy=st.sampled_from(Strategy),
+    exclusivity=st.sampled_from(CpuExclusivePolicy),
+    strategy=st.sampled_from(NumaAllocateStrategy),
 )
 
 
 # --- the oracle
 
 
-def cores_of(topology: Topology, cpus: Iterable[int]) -> list[int]:
+def cores_of(topology: CpuTopology, cpus: Iterable[int]) -> list[int]:
     return [topology.by_id[cpu].core for cpu in cpus]
 
 
-def domains_of(topology: Topology, cpus: Iterable[int]) -> set[object]:
+def domains_of(topology: CpuTopology, cpus: Iterable[int]) -> set[object]:
     return {topology.by_id[cpu].domain for cpu in cpus}
 
 
-def is_whole(topology: Topology, cpus: frozenset[int]) -> bool:
+def is_whole(topology: CpuTopology, cpus: frozenset[int]) -> bool:
     return all(set(topology.cores[core]) <= cpus for core in cores_of(topology, cpus))
 
 
-def is_spread(topology: Topology, cpus: frozenset[int]) -> bool:
+def is_spread(topology: CpuTopology, cpus: frozenset[int]) -> bool:
     return len(set(cores_of(topology, cpus))) == len(cpus)
 
 
-def answers(room: Room, request: Request) -> Iterator[frozenset[int]]:
+def answers(room: CpuSnapshot, request: CpuRequest) -> Iterator[frozenset[int]]:
     """Yield all sets that may be given."""
     for some in combinations(room.available, request.count):
         cpus = frozenset(some)
@@ -90,7 +96,7 @@ def answers(room: Room, request: Request) -> Iterator[frozenset[int]]:
         yield cpus
 
 
-def packs_whole_cores(room: Room, request: Request) -> bool:
+def packs_whole_cores(room: CpuSnapshot, request: CpuRequest) -> bool:
     return request.policy is FULL or room.topology.threads_per_core == 1
 
 
@@ -99,25 +105,29 @@ def packs_whole_cores(room: Room, request: Request) -> bool:
 
 @given(room=rooms(), request=REQUESTS)
 def test_there_is_an_answer_exactly_when_one_exists_and_it_is_one(room, request):
-    given_ = choose(room, request)
+    given_ = take_cpus(room, request)
     possible = set(answers(room, request))
-    if isinstance(given_, Refusal):
+    if isinstance(given_, CpuAllocationFailure):
         assert not possible
-        assert given_.reason in {Reason.SHORTAGE, Reason.NOT_WHOLE_CORES, Reason.POLICY_UNSATISFIED}
+        assert given_.reason in {
+            CpuFailureReason.SHORTAGE,
+            CpuFailureReason.NOT_WHOLE_CORES,
+            CpuFailureReason.POLICY_UNSATISFIED,
+        }
     else:
         assert frozenset(given_) in possible
 
 
 @given(room=rooms(), request=REQUESTS)
 def test_the_same_question_has_the_same_answer(room, request):
-    turned = Room(topology=room.topology, allocatable=room.allocatable, holdings=room.holdings[::-1])
-    assert choose(room, request) == choose(room, request) == choose(turned, request)
+    turned = CpuSnapshot(topology=room.topology, allocatable=room.allocatable, holdings=room.holdings[::-1])
+    assert take_cpus(room, request) == take_cpus(room, request) == take_cpus(turned, request)
 
 
 @given(room=rooms(), request=REQUESTS)
 def test_what_fits_one_numa_node_is_on_one_and_what_fits_one_socket_touches_no_more_nodes_than_it_must(room, request):
-    given_ = choose(room, request)
-    if isinstance(given_, Refusal) or not request.count:
+    given_ = take_cpus(room, request)
+    if isinstance(given_, CpuAllocationFailure) or not request.count:
         return
     topology = room.topology
     if packs_whole_cores(room, request):
@@ -137,17 +147,17 @@ def test_what_fits_one_numa_node_is_on_one_and_what_fits_one_socket_touches_no_m
         assert len(domains_of(topology, given_)) == min(fewest)
 
 
-def is_acceptable(room: Room, request: Request, nodes: int) -> bool:
+def is_acceptable(room: CpuSnapshot, request: CpuRequest, nodes: int) -> bool:
     """Whether what is required can be had on so few NUMA nodes (cores of different size may not add up there)."""
     return any(len(domains_of(room.topology, cpus)) == nodes for cpus in answers(room, request))
 
 
 @given(room=rooms(), request=REQUESTS)
 def test_whole_cores_are_given_whole_as_long_as_there_are_enough(room, request):
-    given_ = choose(room, request)
+    given_ = take_cpus(room, request)
     whole = room.topology.whole_cores(room.available)
-    step = room.topology.core_step
-    if isinstance(given_, Refusal) or request.policy is not FULL or request.count > len(whole):
+    step = room.topology.whole_core_step
+    if isinstance(given_, CpuAllocationFailure) or request.policy is not FULL or request.count > len(whole):
         return
     if {len(cpus) for cpus in room.topology.cores.values()} != {step}:
         return
@@ -157,8 +167,12 @@ def test_whole_cores_are_given_whole_as_long_as_there_are_enough(room, request):
 
 @given(room=rooms(), request=REQUESTS)
 def test_spread_threads_are_on_cores_of_their_own_where_one_numa_node_has_enough_of_them(room, request):
-    given_ = choose(room, request)
-    if isinstance(given_, Refusal) or request.policy is not SPREAD or request.exclusivity is not Exclusivity.NONE:
+    given_ = take_cpus(room, request)
+    if (
+        isinstance(given_, CpuAllocationFailure)
+        or request.policy is not SPREAD
+        or request.exclusivity is not CpuExclusivePolicy.NONE
+    ):
         return
     free_cores = [len(set(cores_of(room.topology, d & room.available))) for d in room.topology.domains.values()]
     if max(free_cores) >= request.count:
@@ -166,7 +180,7 @@ def test_spread_threads_are_on_cores_of_their_own_where_one_numa_node_has_enough
         assert len(domains_of(room.topology, given_)) <= 1
 
 
-def near_to_others(room: Room, exclusivity: Exclusivity) -> set[int]:
+def near_to_others(room: CpuSnapshot, exclusivity: CpuExclusivePolicy) -> set[int]:
     """Return the CPUs that such a request should keep away from."""
     held = {cpu for h in room.holdings if h.exclusivity is exclusivity for cpu in h.cpus}
     by_id = room.topology.by_id
@@ -177,14 +191,14 @@ def near_to_others(room: Room, exclusivity: Exclusivity) -> set[int]:
     return set()
 
 
-def is_heeding(room: Room, request: Request, given_: CpuSet) -> bool:
+def is_heeding(room: CpuSnapshot, request: CpuRequest, given_: CpuSet) -> bool:
     return given_.isdisjoint(near_to_others(room, request.exclusivity))
 
 
 @given(room=rooms(), request=REQUESTS)
 def test_exclusivity_is_heeded_where_one_numa_node_has_room_for_it(room, request):
-    given_ = choose(room, request)
-    if isinstance(given_, Refusal) or request.exclusivity is Exclusivity.NONE:
+    given_ = take_cpus(room, request)
+    if isinstance(given_, CpuAllocationFailure) or request.exclusivity is CpuExclusivePolicy.NONE:
         return
     away = room.available - near_to_others(room, request.exclusivity)
     for domain in room.topology.domains.values():
@@ -199,9 +213,9 @@ def test_exclusivity_is_heeded_where_one_numa_node_has_room_for_it(room, request
 @given(room=rooms(), request=REQUESTS, data=st.data())
 def test_preferred_cpus_are_taken_as_far_as_they_go(room, request, data):
     preferred = CpuSet(data.draw(st.frozensets(st.sampled_from(list(room.topology.online)), max_size=6)))
-    given_ = choose(room, request, preferred=preferred)
-    without = choose(room, request)
-    assert isinstance(given_, Refusal) == isinstance(without, Refusal)
+    given_ = take_cpus(room, request, preferred=preferred)
+    without = take_cpus(room, request)
+    assert isinstance(given_, CpuAllocationFailure) == isinstance(without, CpuAllocationFailure)
     if isinstance(given_, CpuSet) and isinstance(without, CpuSet):
         assert frozenset(given_) in set(answers(room, request))
         if not request.required:
@@ -218,8 +232,8 @@ def test_preferred_cpus_are_taken_as_far_as_they_go(room, request, data):
 def test_a_split_gives_all_if_there_is_enough_and_is_even(available, amount, step):
     by_node = dict(enumerate(available, start=3))
     amount = amount // step * step
-    shares = split(amount, available=by_node, nodes=by_node.keys(), step=step)
-    if isinstance(shares, Refusal):
+    shares = split_over_numa_nodes(amount, available=by_node, nodes=by_node.keys(), step=step)
+    if isinstance(shares, CpuAllocationFailure):
         assert sum(a // step * step for a in available) < amount
         return
     assert sum(shares.values()) == amount
@@ -239,36 +253,36 @@ def test_a_split_gives_all_if_there_is_enough_and_is_even(available, amount, ste
     ],
 )
 def test_split(amount, available, nodes, expected):
-    assert split(amount, available=available, nodes=nodes) == expected
+    assert split_over_numa_nodes(amount, available=available, nodes=nodes) == expected
 
 
 def test_a_split_that_does_not_fit_is_refused_with_numbers():
-    short = split(9, available={0: 4, 1: 4}, nodes=[0, 1], resource="memory")
+    short = split_over_numa_nodes(9, available={0: 4, 1: 4}, nodes=[0, 1], resource="memory")
     assert str(short) == "Insufficient NUMA memory: 9 wanted, 8 available on NUMA nodes [0, 1]"
-    unknown = split(1, available={0: 4}, nodes=[0, 1])
+    unknown = split_over_numa_nodes(1, available={0: 4}, nodes=[0, 1])
     assert str(unknown) == "insufficient resources on NUMA Node: nothing is known of NUMA nodes [1]"
 
 
-MACHINE = regular(sockets=1, nodes=2, cores=4, threads=2)
+MACHINE = uniform_topology(sockets=1, nodes=2, cores=4, threads=2)
 
 
 @pytest.mark.parametrize(
     ("request_", "used", "expected"),
     [
-        pytest.param(Request(count=4), "", "0-1,8-9", id="half-on-each"),
-        pytest.param(Request(count=6, required=True), "", "0-1,8-11", id="whole-cores-on-each"),
-        pytest.param(Request(count=6, policy=SPREAD), "0-5", "6-8,10,12,14", id="less-on-the-fuller"),
+        pytest.param(CpuRequest(count=4), "", "0-1,8-9", id="half-on-each"),
+        pytest.param(CpuRequest(count=6, required=True), "", "0-1,8-11", id="whole-cores-on-each"),
+        pytest.param(CpuRequest(count=6, policy=SPREAD), "0-5", "6-8,10,12,14", id="less-on-the-fuller"),
     ],
 )
 def test_a_request_over_given_nodes(request_, used, expected):
-    room = Room(topology=MACHINE, allocatable=MACHINE.online, holdings=(Holding(cpus=parse(used)),))
-    assert choose_on(room, request_, nodes=[0, 1]) == parse(expected)
+    room = CpuSnapshot(topology=MACHINE, allocatable=MACHINE.online, holdings=(CpuAllocation(cpus=parse(used)),))
+    assert take_cpus_on_numa_nodes(room, request_, nodes=[0, 1]) == parse(expected)
 
 
 @given(room=rooms(), request=REQUESTS, data=st.data())
 def test_over_given_nodes_cpus_are_of_these_nodes_and_what_is_required(room, request, data):
     nodes = data.draw(st.sets(st.sampled_from(list(room.topology.nodes)), min_size=1))
-    given_ = choose_on(room, request, nodes=nodes)
+    given_ = take_cpus_on_numa_nodes(room, request, nodes=nodes)
     there = room.within(CpuSet(cpu for node in nodes for cpu in room.topology.nodes[node]))
     if isinstance(given_, CpuSet):
         assert frozenset(given_) in set(answers(there, request))
@@ -278,4 +292,4 @@ def test_over_given_nodes_cpus_are_of_these_nodes_and_what_is_required(room, req
 
 def test_a_negative_number_of_cpus_is_nobodys_request():
     with pytest.raises(ValueError, match="-1 CPUs"):
-        choose(Room(topology=MACHINE, allocatable=MACHINE.online), Request(count=-1))
+        take_cpus(CpuSnapshot(topology=MACHINE, allocatable=MACHINE.online), CpuRequest(count=-1))

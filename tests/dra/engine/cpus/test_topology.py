@@ -3,9 +3,9 @@
 import pytest
 
 from dra.engine.cpus.cpusets import CpuSet, parse
-from dra.engine.cpus.topology import CoreType, Cpu, InvalidTopologyError, Topology, regular
+from dra.engine.cpus.topology import CoreType, Cpu, CpuTopology, InvalidTopologyError, uniform_topology
 
-HYBRID = Topology(
+HYBRID = CpuTopology(
     cpus=(
         *(Cpu(id=i, core=i // 2, numa=0, socket=0, l3=0, core_type=CoreType.PERFORMANCE) for i in range(4)),
         *(Cpu(id=i, core=i - 2, numa=0, socket=0, l3=0, core_type=CoreType.EFFICIENCY) for i in range(4, 7)),
@@ -14,25 +14,25 @@ HYBRID = Topology(
 
 
 def test_a_regular_machine():
-    machine = regular(sockets=2, nodes=2, cores=2, threads=2)
+    machine = uniform_topology(sockets=2, nodes=2, cores=2, threads=2)
     assert machine.online == parse("0-15")
     assert {k: str(v) for k, v in machine.sockets.items()} == {0: "0-7", 1: "8-15"}
     assert {k: str(v) for k, v in machine.nodes.items()} == {0: "0-3", 1: "4-7", 2: "8-11", 3: "12-15"}
     assert {k: str(v) for k, v in machine.cores.items()}[7] == "14-15"
     assert machine.l3s == machine.nodes
     assert [c.core_id for c in machine.cpus] == [0, 0, 1, 1, 2, 2, 3, 3] * 2
-    assert (machine.threads_per_core, machine.core_step) == (2, 2)
+    assert (machine.threads_per_core, machine.whole_core_step) == (2, 2)
     assert machine.whole_cores(parse("0-2,5-7")) == parse("0-1,6-7")
 
 
 def test_a_numa_node_that_spans_sockets_is_a_domain_in_each():
-    machine = Topology(cpus=tuple(Cpu(id=i, core=i, numa=0, socket=i // 2) for i in range(4)))
+    machine = CpuTopology(cpus=tuple(Cpu(id=i, core=i, numa=0, socket=i // 2) for i in range(4)))
     assert {k: str(v) for k, v in machine.domains.items()} == {(0, 0): "0-1", (0, 1): "2-3"}
     assert machine.l3s == {}
 
 
 def test_cores_of_different_size():
-    assert (HYBRID.threads_per_core, HYBRID.core_step) == (2, 1)
+    assert (HYBRID.threads_per_core, HYBRID.whole_core_step) == (2, 1)
     assert HYBRID.whole_cores(parse("1-4")) == parse("2-4")
 
 
@@ -65,4 +65,4 @@ def test_cores_of_different_size():
 )
 def test_what_no_machine_can_be_is_refused(cpus, more, problem):
     with pytest.raises(InvalidTopologyError, match=f"CPU topology: .*{problem}"):
-        Topology(cpus=tuple(Cpu(**({"id": 0, "core": 0, "numa": 0, "socket": 0} | cpu)) for cpu in cpus), **more)
+        CpuTopology(cpus=tuple(Cpu(**({"id": 0, "core": 0, "numa": 0, "socket": 0} | cpu)) for cpu in cpus), **more)

@@ -2,28 +2,34 @@
 
 import pytest
 
-from dra.engine.cpus.accumulator import choose
-from dra.engine.cpus.binding import BindPolicy, Exclusivity, Reason, Refusal, Strategy
+from dra.engine.cpus.accumulator import take_cpus
+from dra.engine.cpus.bind_policies import (
+    CpuAllocationFailure,
+    CpuBindPolicy,
+    CpuExclusivePolicy,
+    CpuFailureReason,
+    NumaAllocateStrategy,
+)
+from dra.engine.cpus.cpu_snapshot import CpuAllocation, CpuRequest, CpuSnapshot
 from dra.engine.cpus.cpusets import CpuSet, parse
-from dra.engine.cpus.room import Holding, Request, Room
-from dra.engine.cpus.topology import Topology, regular
+from dra.engine.cpus.topology import CpuTopology, uniform_topology
 
-FULL, SPREAD = BindPolicy.FULL_PCPUS, BindPolicy.SPREAD_BY_PCPUS
-MOST, LEAST = Strategy.MOST_ALLOCATED, Strategy.LEAST_ALLOCATED
-NONE, CORE, NODE = Exclusivity.NONE, Exclusivity.PCPU_LEVEL, Exclusivity.NUMA_NODE_LEVEL
+FULL, SPREAD = CpuBindPolicy.FULL_PCPUS, CpuBindPolicy.SPREAD_BY_PCPUS
+MOST, LEAST = NumaAllocateStrategy.MOST_ALLOCATED, NumaAllocateStrategy.LEAST_ALLOCATED
+NONE, CORE, NODE = CpuExclusivePolicy.NONE, CpuExclusivePolicy.PCPU_LEVEL, CpuExclusivePolicy.NUMA_NODE_LEVEL
 
-SMALL = regular(cores=4, threads=2)
-TWO_SOCKETS = regular(sockets=2, cores=4, threads=2)
-TWO_WIDE_SOCKETS = regular(sockets=2, cores=8, threads=2)
-FOUR_NODES = regular(sockets=2, nodes=2, cores=4, threads=2)
-FOUR_SMALL_NODES = regular(sockets=2, nodes=2, cores=2, threads=2)
-EIGHT_NODES = regular(sockets=2, nodes=4, cores=8, threads=2)
-NO_SMT = regular(sockets=2, cores=8)
+SMALL = uniform_topology(cores=4, threads=2)
+TWO_SOCKETS = uniform_topology(sockets=2, cores=4, threads=2)
+TWO_WIDE_SOCKETS = uniform_topology(sockets=2, cores=8, threads=2)
+FOUR_NODES = uniform_topology(sockets=2, nodes=2, cores=4, threads=2)
+FOUR_SMALL_NODES = uniform_topology(sockets=2, nodes=2, cores=2, threads=2)
+EIGHT_NODES = uniform_topology(sockets=2, nodes=4, cores=8, threads=2)
+NO_SMT = uniform_topology(sockets=2, cores=8)
 
 
-def room(topology: Topology, used: str = "", *, by: Exclusivity = NONE) -> Room:
-    holdings = (Holding(cpus=parse(used), exclusivity=by),) if used else ()
-    return Room(topology=topology, allocatable=topology.online, holdings=holdings)
+def room(topology: CpuTopology, used: str = "", *, by: CpuExclusivePolicy = NONE) -> CpuSnapshot:
+    holdings = (CpuAllocation(cpus=parse(used), exclusivity=by),) if used else ()
+    return CpuSnapshot(topology=topology, allocatable=topology.online, holdings=holdings)
 
 
 @pytest.mark.parametrize(
@@ -70,15 +76,17 @@ def room(topology: Topology, used: str = "", *, by: Exclusivity = NONE) -> Room:
 def test_policy_and_strategy(topology, used, count, policies, strategies, expected):
     for policy in policies:
         for strategy in strategies:
-            request = Request(count=count, policy=policy, strategy=strategy)
-            assert choose(room(topology, str(used)), request) == parse(expected), (policy, strategy)
+            request = CpuRequest(count=count, policy=policy, strategy=strategy)
+            assert take_cpus(room(topology, str(used)), request) == parse(expected), (policy, strategy)
 
 
 @pytest.mark.parametrize("policy", [FULL, SPREAD])
 @pytest.mark.parametrize("strategy", [MOST, LEAST])
 def test_more_than_is_free_is_refused_with_numbers(policy, strategy):
-    refused = choose(room(SMALL, "0"), Request(count=8, policy=policy, strategy=strategy))
-    assert refused == Refusal(reason=Reason.SHORTAGE, detail="8 CPUs wanted, 7 usable of 7 free of 8 allocatable")
+    refused = take_cpus(room(SMALL, "0"), CpuRequest(count=8, policy=policy, strategy=strategy))
+    assert refused == CpuAllocationFailure(
+        reason=CpuFailureReason.SHORTAGE, detail="8 CPUs wanted, 7 usable of 7 free of 8 allocatable"
+    )
 
 
 @pytest.mark.parametrize(
@@ -98,25 +106,28 @@ def test_more_than_is_free_is_refused_with_numbers(policy, strategy):
 )
 def test_exclusivity(topology, holding, asked, expected):
     (used, by), (count, policy, exclusivity) = holding, asked
-    request = Request(count=count, policy=policy, exclusivity=exclusivity)
-    assert choose(room(topology, used, by=by), request) == parse(expected)
+    request = CpuRequest(count=count, policy=policy, exclusivity=exclusivity)
+    assert take_cpus(room(topology, used, by=by), request) == parse(expected)
 
 
 def test_cpus_that_are_avoided_do_not_make_their_node_emptier():
     """Koordinator, on a random machine: node 0 has 2-4 free, of which 4 is avoided, node 1 has 11 and 12."""
-    held = (Holding(cpus=parse("0-1,6-10,13"), exclusivity=NODE), Holding(cpus=parse("5,14-15"), exclusivity=CORE))
-    machine = regular(nodes=2, cores=4, threads=2)
-    there = Room(topology=machine, allocatable=machine.online, holdings=held)
-    assert choose(there, Request(count=1, policy=SPREAD, exclusivity=CORE)) == parse("2")
+    held = (
+        CpuAllocation(cpus=parse("0-1,6-10,13"), exclusivity=NODE),
+        CpuAllocation(cpus=parse("5,14-15"), exclusivity=CORE),
+    )
+    machine = uniform_topology(nodes=2, cores=4, threads=2)
+    there = CpuSnapshot(topology=machine, allocatable=machine.online, holdings=held)
+    assert take_cpus(there, CpuRequest(count=1, policy=SPREAD, exclusivity=CORE)) == parse("2")
 
 
 def test_shared_cpus_go_to_the_least_held_first():
-    held: tuple[Holding, ...] = ()
+    held: tuple[CpuAllocation, ...] = ()
     for count, expected in ((4, "0-3"), (5, "0,4-7"), (4, "2-5")):
-        shared = Room(topology=SMALL, allocatable=SMALL.online, holdings=held, max_holders=2)
-        chosen = choose(shared, Request(count=count))
+        shared = CpuSnapshot(topology=SMALL, allocatable=SMALL.online, holdings=held, max_ref_count=2)
+        chosen = take_cpus(shared, CpuRequest(count=count))
         assert chosen == parse(expected)
-        held += (Holding(cpus=chosen),)
+        held += (CpuAllocation(cpus=chosen),)
 
 
 @pytest.mark.parametrize(
@@ -127,6 +138,6 @@ def test_shared_cpus_go_to_the_least_held_first():
     ],
 )
 def test_preferred(used, preferred, expected):
-    wide = regular(sockets=2, cores=16, threads=2)
-    request = Request(count=2, policy=SPREAD)
-    assert choose(room(wide, used), request, preferred=parse(preferred)) == parse(expected)
+    wide = uniform_topology(sockets=2, cores=16, threads=2)
+    request = CpuRequest(count=2, policy=SPREAD)
+    assert take_cpus(room(wide, used), request, preferred=parse(preferred)) == parse(expected)

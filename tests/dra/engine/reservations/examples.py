@@ -1,33 +1,33 @@
 """Reservations, pods and nodes in few words."""
 
-from dra.api.reservations.model import AllocatePolicy, Owner, Phase, read
+from dra.api.reservations.model import AllocatePolicy, ReservationOwner, ReservationPhase, parse_reservation
 from dra.engine.reservations import amounts
-from dra.engine.reservations.amounts import ONE, PODS
-from dra.engine.reservations.claimants import Affinity, Claimant
-from dra.engine.reservations.holdings import Holding
-from dra.engine.reservations.rooms import Held, Room, room
+from dra.engine.reservations.amounts import NANOS_PER_UNIT, PODS
+from dra.engine.reservations.node_usage import NodeUsage, ReservationUsage, empty_node
+from dra.engine.reservations.pod_info import PodInfo, ReservationAffinity
+from dra.engine.reservations.reservation_info import ReservationInfo
 from dra.model.meta import Uid
 from tests.dra.api.reservations.manifests import manifest
 
 DEFAULT, ALIGNED, RESTRICTED = AllocatePolicy.DEFAULT, AllocatePolicy.ALIGNED, AllocatePolicy.RESTRICTED
 NOW = 1_800_000_000.0
-REQUIRED = Affinity()
+REQUIRED = ReservationAffinity()
 """Affinity ``{}``: some reservation."""
 
 
 def of(cpu=0, **more):
     """Return amounts: CPUs, and others by name."""
     given = {"cpu": cpu, **more} if cpu else more
-    return {name: amounts.exact(amount) for name, amount in given.items()}
+    return {name: amounts.to_nanos(amount) for name, amount in given.items()}
 
 
 def pod(name="p", cpu=0, *, app="", affinity=None, **fields):
-    known = {field: fields.pop(field) for field in tuple(fields) if field in Claimant.__struct_fields__}
-    return Claimant(
+    known = {field: fields.pop(field) for field in tuple(fields) if field in PodInfo.__struct_fields__}
+    return PodInfo(
         **{
             "key": ("default", name),
             "uid": Uid(f"uid-{name}"),
-            "amounts": {**of(cpu, **fields), PODS: ONE},
+            "amounts": {**of(cpu, **fields), PODS: NANOS_PER_UNIT},
             "labels": {"app": app} if app else {},
             "affinity": affinity,
         }
@@ -36,18 +36,18 @@ def pod(name="p", cpu=0, *, app="", affinity=None, **fields):
 
 
 def owner(app):
-    return Owner.model_validate({"labelSelector": {"matchLabels": {"app": app}}})
+    return ReservationOwner.model_validate({"labelSelector": {"matchLabels": {"app": app}}})
 
 
 def holding(name="r", cpu=0, *, app="a", policy=DEFAULT, **fields):
-    known = {field: fields.pop(field) for field in tuple(fields) if field in Holding.__struct_fields__}
+    known = {field: fields.pop(field) for field in tuple(fields) if field in ReservationInfo.__struct_fields__}
     held = of(cpu, **fields)
-    return Holding(
+    return ReservationInfo(
         **{
             "name": name,
             "uid": Uid(f"uid-{name}"),
             "node": "n",
-            "amounts": {PODS: ONE, **held},
+            "amounts": {PODS: NANOS_PER_UNIT, **held},
             "counts_pods": PODS in held,
             "owners": (owner(app),),
             "policy": policy,
@@ -58,15 +58,15 @@ def holding(name="r", cpu=0, *, app="a", policy=DEFAULT, **fields):
     )
 
 
-def node(cpu=0, *, used=0, held=(), name="n", labels=None, **more) -> Room:
+def node(cpu=0, *, used=0, held=(), name="n", labels=None, **more) -> NodeUsage:
     """Return a node with loose pods and reservations: a holding, or one and what is consumed of it."""
-    found = room(name, of(cpu, **more), labels=labels)
+    found = empty_node(name, of(cpu, **more), labels=labels)
     if used:
-        found = found.taking(Uid("others"), {**of(used), PODS: ONE})
+        found = found.taking(Uid("others"), {**of(used), PODS: NANOS_PER_UNIT})
     for each in held:
         what, consumed = each if isinstance(each, tuple) else (each, None)
-        taken = {**of(consumed), PODS: ONE} if consumed else {}
-        found = found.holding(Held(holding=what, consumed=taken))
+        taken = {**of(consumed), PODS: NANOS_PER_UNIT} if consumed else {}
+        found = found.holding(ReservationUsage(holding=what, consumed=taken))
     return found
 
 
@@ -75,12 +75,12 @@ def reservation(*, status=None, labels=None, annotations=None, created="2027-01-
     whole = manifest(**spec)
     whole["metadata"] |= {"uid": "uid-demo", "creationTimestamp": created}
     whole["metadata"] |= {"labels": labels or {}, "annotations": annotations or {}}
-    return read(whole | {"status": status or {}})
+    return parse_reservation(whole | {"status": status or {}})
 
 
 def available(**fields):
     status = {
-        "phase": Phase.AVAILABLE.value,
+        "phase": ReservationPhase.AVAILABLE.value,
         "nodeName": "n",
         "allocatable": {"cpu": "500m", "memory": "800Mi"},
         "conditions": [

@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dra.engine.reservations import amounts
-from dra.engine.reservations.amounts import ONE, MalformedAmountsError
+from dra.engine.reservations.amounts import NANOS_PER_UNIT, MalformedAmountsError
 from dra.model import quantities
-from dra.model.placement import PlacedPod
+from dra.model.scheduling import SchedulerPod
 from tests.dra.engine.reservations.examples import of
 
 
@@ -38,8 +38,11 @@ def requests(cpu, **more):
     ],
 )
 def test_what_a_pod_takes(spec, cpu):
-    assert amounts.of_template({"spec": spec}) == of(cpu)
-    assert amounts.of_pod(msgspec.convert({"metadata": {}, "spec": spec}, PlacedPod)) == {**of(cpu), amounts.PODS: ONE}
+    assert amounts.template_amounts({"spec": spec}) == of(cpu)
+    assert amounts.pod_amounts(msgspec.convert({"metadata": {}, "spec": spec}, SchedulerPod)) == {
+        **of(cpu),
+        amounts.PODS: NANOS_PER_UNIT,
+    }
 
 
 def has(actual, allocated=None, *, name="c"):
@@ -87,19 +90,19 @@ SIDECAR_OF_2 = {
 )
 def test_what_a_pod_takes_that_is_resized_in_place(spec, status, cpu):
     """As kube-scheduler counts it: what a kubelet has not taken back yet is nobody else's."""
-    pod = msgspec.convert({"metadata": {}, "spec": spec, "status": status}, PlacedPod)
-    assert amounts.of_pod(pod)["cpu"] == of(cpu)["cpu"]
+    pod = msgspec.convert({"metadata": {}, "spec": spec, "status": status}, SchedulerPod)
+    assert amounts.pod_amounts(pod)["cpu"] == of(cpu)["cpu"]
 
 
 def test_a_template_without_requests_asks_for_its_limits_as_a_pod_would():
     spec = {"containers": [{"resources": {"limits": {"cpu": 2, "memory": "1Gi"}, "requests": {"cpu": 0.5}}}]}
-    assert amounts.of_template({"spec": spec}) == of("500m", memory="1Gi")
+    assert amounts.template_amounts({"spec": spec}) == of("500m", memory="1Gi")
 
 
 def test_amounts_are_written_in_the_units_of_the_template_be_they_of_requests_or_of_limits():
     resources = {"requests": {"cpu": "500m"}, "limits": {"cpu": 2, "memory": "1024Mi"}}
     template = {"spec": {"containers": [{}, {"resources": resources}, requests("1")]}}
-    assert amounts.texts(template) == {"cpu": "500m", "memory": "1024Mi"}
+    assert amounts.template_quantities(template) == {"cpu": "500m", "memory": "1024Mi"}
 
 
 @pytest.mark.parametrize(
@@ -135,7 +138,7 @@ def test_amounts_are_written_in_the_units_of_the_template_be_they_of_requests_or
 )
 def test_a_template_that_cannot_be_read_is_refused_with_the_field_named(template, complaint):
     with pytest.raises(MalformedAmountsError) as refused:
-        amounts.of_template(template)
+        amounts.template_amounts(template)
     assert str(refused.value).startswith(complaint)
 
 
@@ -154,9 +157,9 @@ def test_a_template_that_cannot_be_read_is_refused_with_the_field_named(template
     ],
 )
 def test_amounts_are_printed_as_kubernetes_does(text, like, printed):
-    assert amounts.printed(amounts.exact(text), like=like) == printed
+    assert amounts.format_quantity(amounts.to_nanos(text), like=like) == printed
 
 
 @given(st.integers(1, 10**24), st.sampled_from(["1", "1Gi"]))
 def test_what_is_printed_is_worth_the_same(amount, like):
-    assert quantities.parse(amounts.printed(amount, like=like)) == Fraction(amount, ONE)
+    assert quantities.parse(amounts.format_quantity(amount, like=like)) == Fraction(amount, NANOS_PER_UNIT)

@@ -12,14 +12,14 @@ from hypothesis import Phase, event, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from dra.engine.reservations import owners, rooms
-from dra.engine.reservations.amounts import ONE, PODS
-from dra.engine.reservations.books import Admission, Books
-from dra.engine.reservations.placing import Place
-from dra.engine.reservations.preemption import victims
+from dra.engine.reservations import node_usage, owner_matching
+from dra.engine.reservations.accounting import AssumedPod, ReservationAccounting
+from dra.engine.reservations.amounts import NANOS_PER_UNIT, PODS
+from dra.engine.reservations.preemption import select_victims
+from dra.engine.reservations.reservation_placement import ReservationPlacement
 from dra.model.meta import Uid
 from tests.dra.engine.reservations.examples import ALIGNED, DEFAULT, REQUIRED, RESTRICTED, holding, of, pod
-from tests.dra.engine.reservations.slow import Slow
+from tests.dra.engine.reservations.naive_accounting import NaiveAccounting
 
 DEEP = os.environ.get("HYPOTHESIS_PROFILE") == "deep"
 HISTORIES = 10_000 if DEEP else 80
@@ -66,7 +66,7 @@ class History:
     """The books and the model, told the same."""
 
     def __init__(self):
-        self.books, self.slow = Books(), Slow()
+        self.books, self.slow = ReservationAccounting(), NaiveAccounting()
         self.numbers = count()
         self.strict = set(NODES)
         """Nodes on which nothing has happened that a scheduler cannot help: shrinking, bypassing, ignoring."""
@@ -110,10 +110,12 @@ class History:
         room = node in self.slow.nodes and all(
             amount <= self.slow.free(node, r) for r, amount in new.amounts.items() if amount
         )
-        assert isinstance(found, Place) is (room and not clash), found
-        if isinstance(found, Place):
+        assert isinstance(found, ReservationPlacement) is (room and not clash), found
+        if isinstance(found, ReservationPlacement):
             self.slow.reservations[new.uid] = replace(new, node=node)
-        self.seen["a reservation is placed" if isinstance(found, Place) else "a reservation finds no room"] += 1
+        self.seen[
+            "a reservation is placed" if isinstance(found, ReservationPlacement) else "a reservation finds no room"
+        ] += 1
 
     def expire(self, index, deleted):
         if not self.slow.reservations:
@@ -137,8 +139,8 @@ class History:
         expected = self.slow.filter(new)
         assert set(self.books.filter(new)) == expected
         found = self.books.admit(new, node)
-        assert isinstance(found, Admission) is (node in expected), found
-        if not isinstance(found, Admission):
+        assert isinstance(found, AssumedPod) is (node in expected), found
+        if not isinstance(found, AssumedPod):
             self.seen["a pod is refused"] += 1
             return
         inside = self.slow.inside(new, node)
@@ -175,7 +177,9 @@ class History:
 
     def _is_bound(self, uid):
         new, node, inside = self.slow.pods[uid]
-        owned = any(owners.matches(r.owners, new) for r in self.slow.reservations.values() if r.node == node)
+        owned = any(
+            owner_matching.matches_any_owner(r.owners, new) for r in self.slow.reservations.values() if r.node == node
+        )
         where = "an owner is bound " + ("inside" if inside else "beside") if owned else "a non-owner is bound"
         self.seen[where] += 1
         if inside and self.slow.reservations[inside].allocate_once:
@@ -219,12 +223,12 @@ class History:
         shared = [uid for uid in self.slow.on(node) if self.slow.consumed(uid, "cpu")]
         if within and shared:  # more than what remains of a reservation
             app = self.slow.reservations[shared[0]].owners[0].label_selector.match_labels["app"]
-            cpu = self.slow.remainder(shared[0], "cpu") // ONE + 1
+            cpu = self.slow.remainder(shared[0], "cpu") // NANOS_PER_UNIT + 1
         wanting = pod(f"p{next(self.numbers)}", cpu, app=app, priority=1)
         if node not in self.slow.nodes:
             return
         there = [each for each in self.books.occupants(node) if each.pod.uid not in self.doubts]
-        found = victims(self.books.room(node), wanting, there)
+        found = select_victims(self.books.room(node), wanting, there)
         before = dict(self.slow.pods)
         if found is None:
             self._in_vain(wanting, node, there)
@@ -242,7 +246,7 @@ class History:
             if inside and not self.slow.reservations[inside].allocate_once:
                 self._list(inside, lambda listed, uid=each.uid: listed - {uid})
         admitted = self.books.admit(wanting, node)
-        assert isinstance(admitted, Admission), "they died in vain"
+        assert isinstance(admitted, AssumedPod), "they died in vain"
         self.slow.pods[wanting.uid] = (wanting, node, admitted.inside)
         self._name(wanting.uid)
         self._is_bound(wanting.uid)
@@ -274,7 +278,7 @@ class History:
             *(("pod", uid) for uid in self.slow.pods if uid not in begun),
         ]
         order.shuffle(told)
-        self.books = Books()
+        self.books = ReservationAccounting()
         for kind, name in told:
             if kind == "node":
                 capacity = self.slow.nodes[name]
@@ -331,7 +335,7 @@ def texts(refusals):
 
 
 def answer(found):
-    return [] if isinstance(found, Place) else texts(found)
+    return [] if isinstance(found, ReservationPlacement) else texts(found)
 
 
 def told(sifted):
@@ -408,44 +412,48 @@ def reusable(books, holding):
     RESERVE(books, replace(holding, allocate_once=False))
 
 
-OBSERVE, RESERVE = Books.observe_pod, Books.observe_reservation
+OBSERVE, RESERVE = ReservationAccounting.observe_pod, ReservationAccounting.observe_reservation
 
 MISTAKES = {
-    "what-is-assumed-is-forgotten": (Books, "_sit", lambda *_, **__: None),
-    "what-fails-stays": (Books, "withdraw", lambda *_: None),
-    "a-start-adopts-nobody": (Books, "observe_pod", forgotten),
-    "what-the-status-names-is-not-heeded": (Books, "observe_reservation", nameless),
-    "only-consumers-are-charged": (rooms.Held, "charge", lambda held, resource: held.consumed.get(resource, 0)),
+    "what-is-assumed-is-forgotten": (ReservationAccounting, "_assign_pod", lambda *_, **__: None),
+    "what-fails-stays": (ReservationAccounting, "withdraw", lambda *_: None),
+    "a-start-adopts-nobody": (ReservationAccounting, "observe_pod", forgotten),
+    "what-the-status-names-is-not-heeded": (ReservationAccounting, "observe_reservation", nameless),
+    "only-consumers-are-charged": (
+        node_usage.ReservationUsage,
+        "charge",
+        lambda held, resource: held.consumed.get(resource, 0),
+    ),
     "only-what-is-held-is-charged": (
-        rooms.Held,
+        node_usage.ReservationUsage,
         "charges",
         property(lambda held: dict(held.holding.amounts)),
     ),
     "both-are-charged": (
-        rooms.Held,
+        node_usage.ReservationUsage,
         "charges",
-        property(lambda held: rooms.amounts.plus(held.holding.amounts, held.consumed)),
+        property(lambda held: node_usage.amounts.plus(held.holding.amounts, held.consumed)),
     ),
-    "the-end-frees-nothing": (Books, "forget_reservation", lambda *_: None),
+    "the-end-frees-nothing": (ReservationAccounting, "forget_reservation", lambda *_: None),
     "whoever-was-in-is-forgotten-at-the-end": (
-        rooms.Room,
+        node_usage.NodeUsage,
         "without",
         lambda room, uid: replace(
             room,
             held={key: each for key, each in room.held.items() if key != uid},
-            charged=rooms.amounts.minus(room.charged, room.held[uid].charges),
+            charged=node_usage.amounts.minus(room.charged, room.held[uid].charges),
         ),
     ),
-    "everybody-is-an-owner": (owners, "matches", lambda *_: True),
-    "nobody-is-an-owner": (owners, "matches", lambda *_: False),
-    "for-once-is-for-ever": (Books, "observe_reservation", reusable),
+    "everybody-is-an-owner": (owner_matching, "matches", lambda *_: True),
+    "nobody-is-an-owner": (owner_matching, "matches", lambda *_: False),
+    "for-once-is-for-ever": (ReservationAccounting, "observe_reservation", reusable),
     "what-is-kept-within-is-given": (
-        rooms.Held,
+        node_usage.ReservationUsage,
         "unavailable",
         lambda held, resource, **_: held.consumed.get(resource, 0),
     ),
     "restricted-is-as-aligned": (
-        rooms.Held,
+        node_usage.ReservationUsage,
         "remainder",
         lambda held, resource, **_: held.holding.amounts.get(resource, 0),
     ),

@@ -1,22 +1,30 @@
 import msgspec
 
-from dra.api.reservations.model import Phase
+from dra.api.reservations.model import ReservationPhase
 from dra.engine.instants import NEVER
-from dra.engine.reservations.lifecycle import Ask, Place, Remove, Unplace, View, WriteStatus, decide
-from dra.engine.reservations.status import Consumer, entering, leaving, patch
+from dra.engine.reservations.lifecycle import (
+    CreatePlaceholder,
+    DeletePlaceholder,
+    DeleteReservation,
+    GetPod,
+    PatchReservationStatus,
+    ReservationView,
+    decide,
+)
+from dra.engine.reservations.statuses import AssignedPod, status_patch, status_with_owner, status_without_owner
 from dra.model.meta import ObjectMeta, Uid
-from dra.model.placement import PlacedPod
 from dra.model.pods import PodCondition, PodStatus
+from dra.model.scheduling import SchedulerPod
 from tests.dra.engine.reservations.examples import NOW, available, of, reservation
 
 HOUR = 3600.0
 P = {"namespace": "default", "name": "p", "uid": "uid-p"}
-CONSUMER = Consumer(uid=Uid("uid-p"), key=("default", "p"), amounts=of("200m", memory="400Mi"))
+CONSUMER = AssignedPod(uid=Uid("uid-p"), key=("default", "p"), amounts=of("200m", memory="400Mi"))
 
 
 def placeholder(message="", *, bound=False):
     condition = PodCondition(type="PodScheduled", status="True" if bound else "False", message=message)
-    return PlacedPod(
+    return SchedulerPod(
         metadata=ObjectMeta(namespace="default", name="reservation-uid-demo", uid=Uid("uid-x")),
         status=PodStatus(conditions=[condition] if message or bound else None),
     )
@@ -31,50 +39,52 @@ def kinds(view, *, now=NOW + 1):
 
 
 def status_of(view, *, now=NOW + 1):
-    (written,) = (action.body["status"] for action in actions(view, now=now) if isinstance(action, WriteStatus))
+    (written,) = (
+        action.body["status"] for action in actions(view, now=now) if isinstance(action, PatchReservationStatus)
+    )
     return written
 
 
 def test_what_waits_gets_a_placeholder():
-    assert kinds(View(reservation=reservation())) == [Place]
-    assert kinds(View(reservation=reservation(), placeholder=placeholder())) == []
+    assert kinds(ReservationView(reservation=reservation())) == [CreatePlaceholder]
+    assert kinds(ReservationView(reservation=reservation(), placeholder=placeholder())) == []
 
 
 def test_why_it_finds_no_place_is_told_in_the_schedulers_words_once():
-    view = View(reservation=reservation(), placeholder=placeholder("0/3 nodes are available"))
+    view = ReservationView(reservation=reservation(), placeholder=placeholder("0/3 nodes are available"))
     (condition,) = status_of(view)["conditions"]
     assert (condition["reason"], condition["message"]) == ("Unschedulable", "0/3 nodes are available")
     told = reservation(status={"conditions": [condition]})
-    assert kinds(View(reservation=told, placeholder=placeholder("0/3 nodes are available"))) == []
+    assert kinds(ReservationView(reservation=told, placeholder=placeholder("0/3 nodes are available"))) == []
 
 
 def test_a_refused_placeholder_is_told_and_tried_again():
-    view = View(reservation=reservation(), refused="exceeded quota: q")
-    assert kinds(view) == [Place, WriteStatus]
+    view = ReservationView(reservation=reservation(), refused="exceeded quota: q")
+    assert kinds(view) == [CreatePlaceholder, PatchReservationStatus]
     assert status_of(view)["conditions"][0]["message"] == "exceeded quota: q"
 
 
 def test_what_has_its_place_needs_no_placeholder():
-    assert kinds(View(reservation=available(), placeholder=placeholder(bound=True))) == [Unplace]
+    assert kinds(ReservationView(reservation=available(), placeholder=placeholder(bound=True))) == [DeletePlaceholder]
 
 
 def test_what_is_over_ends_and_is_looked_at_until_then():
-    assert decide(View(reservation=available()), now=NOW + 1).wake_at == NOW + HOUR
-    assert status_of(View(reservation=available()), now=NOW + HOUR)["phase"] == "Failed"
-    assert status_of(View(reservation=reservation()), now=NOW + HOUR)["phase"] == "Failed"
-    assert status_of(View(reservation=available(), node_gone=True))["phase"] == "Failed"
+    assert decide(ReservationView(reservation=available()), now=NOW + 1).wake_at == NOW + HOUR
+    assert status_of(ReservationView(reservation=available()), now=NOW + HOUR)["phase"] == "Failed"
+    assert status_of(ReservationView(reservation=reservation()), now=NOW + HOUR)["phase"] == "Failed"
+    assert status_of(ReservationView(reservation=available(), node_gone=True))["phase"] == "Failed"
 
 
 def test_what_has_ended_is_deleted_a_day_later():
     ready = {"type": "Ready", "status": "False", "reason": "Expired", "lastTransitionTime": "2027-01-15T08:00:00Z"}
     over = reservation(status={"phase": "Failed", "conditions": [ready]})
-    plan = decide(View(reservation=over, placeholder=placeholder()), now=NOW + 1)
-    assert ([type(action) for action in plan.actions], plan.wake_at) == ([Unplace], NOW + 24 * HOUR)
-    assert kinds(View(reservation=over), now=NOW + 24 * HOUR) == [Remove]
+    plan = decide(ReservationView(reservation=over, placeholder=placeholder()), now=NOW + 1)
+    assert ([type(action) for action in plan.actions], plan.wake_at) == ([DeletePlaceholder], NOW + 24 * HOUR)
+    assert kinds(ReservationView(reservation=over), now=NOW + 24 * HOUR) == [DeleteReservation]
 
 
 def test_who_is_in_it_is_named_and_for_once_it_is_over_then():
-    view = View(reservation=available(), consumers=(CONSUMER,))
+    view = ReservationView(reservation=available(), consumers=(CONSUMER,))
     written = status_of(view)
     assert (written["phase"], written["currentOwners"]) == ("Succeeded", [P])
     assert written["allocated"] == {"cpu": "200m", "memory": "400Mi"}
@@ -85,11 +95,11 @@ def listing(**more):
 
 
 def test_a_pod_that_is_named_and_not_seen_is_asked_about_before_anything_is_written():
-    assert actions(View(reservation=listing())) == (Ask(key=("default", "p"), uid=Uid("uid-p")),)
+    assert actions(ReservationView(reservation=listing())) == (GetPod(key=("default", "p"), uid=Uid("uid-p")),)
 
 
 def test_a_pod_that_is_known_to_have_ended_is_named_no_more():
-    assert status_of(View(reservation=listing(), ended=frozenset({Uid("uid-p")}))) == {
+    assert status_of(ReservationView(reservation=listing(), ended=frozenset({Uid("uid-p")}))) == {
         "currentOwners": [],
         "allocated": {"cpu": None},
     }
@@ -98,12 +108,12 @@ def test_a_pod_that_is_known_to_have_ended_is_named_no_more():
 def test_a_pod_that_is_not_bound_yet_stays_named_and_ends_nothing():
     once = available(status={"currentOwners": [P], "allocated": {"cpu": "200m", "memory": "400Mi"}})
     waiting = msgspec.structs.replace(CONSUMER, under_way=True)
-    assert kinds(View(reservation=once, asked=(waiting,))) == []
+    assert kinds(ReservationView(reservation=once, asked=(waiting,))) == []
 
 
 def test_a_pod_that_was_never_bound_leaves_it_as_it_was():
     once = available(status={"currentOwners": [P], "allocated": {"cpu": "200m"}})
-    written = status_of(View(reservation=once, never_bound=frozenset({Uid("uid-p")})))
+    written = status_of(ReservationView(reservation=once, never_bound=frozenset({Uid("uid-p")})))
     assert "phase" not in written
 
 
@@ -112,35 +122,41 @@ def test_one_in_deletion_is_left_alone():
     going = going.model_copy(
         update={"metadata": going.metadata.model_copy(update={"deletion_timestamp": going.metadata.creation_timestamp})}
     )
-    assert decide(View(reservation=going), now=NOW + 2 * HOUR).wake_at == NEVER
-    assert kinds(View(reservation=going)) == []
+    assert decide(ReservationView(reservation=going), now=NOW + 2 * HOUR).wake_at == NEVER
+    assert kinds(ReservationView(reservation=going)) == []
 
 
 def test_what_cannot_be_read_says_so_and_is_not_placed():
     bad = reservation(annotations={"scheduling.koordinator.sh/reservation-resize-allocatable": "{"})
-    view = View(reservation=bad)
-    assert kinds(view) == [WriteStatus]
+    view = ReservationView(reservation=bad)
+    assert kinds(view) == [PatchReservationStatus]
     (condition,) = status_of(view)["conditions"]
     assert (condition["type"], condition["status"]) == ("Readable", "False")
 
 
 def test_entering_names_one_more_and_leaving_takes_it_back():
     empty = available(allocateOnce=False)
-    entered = entering(empty, CONSUMER)
-    assert patch(empty.status, entered) == {"currentOwners": [P], "allocated": {"cpu": "200m", "memory": "400Mi"}}
+    entered = status_with_owner(empty, CONSUMER)
+    assert status_patch(empty.status, entered) == {
+        "currentOwners": [P],
+        "allocated": {"cpu": "200m", "memory": "400Mi"},
+    }
     inside = empty.model_copy(update={"status": entered})
-    assert entering(inside, CONSUMER) is None
-    left = leaving(inside, CONSUMER)
-    assert (left.current_owners, left.allocated, left.phase) == ((), {}, Phase.AVAILABLE)
-    assert patch(entered, left) == {"currentOwners": [], "allocated": {"cpu": None, "memory": None}}
-    assert leaving(empty, CONSUMER) is None
+    assert status_with_owner(inside, CONSUMER) is None
+    left = status_without_owner(inside, CONSUMER)
+    assert (left.current_owners, left.allocated, left.phase) == ((), {}, ReservationPhase.AVAILABLE)
+    assert status_patch(entered, left) == {"currentOwners": [], "allocated": {"cpu": None, "memory": None}}
+    assert status_without_owner(empty, CONSUMER) is None
 
 
 def test_a_template_with_devices_is_not_placed_where_they_cannot_be_held():
     template = {"spec": {"resourceClaims": [{"name": "a", "resourceClaimTemplateName": "t"}]}}
-    view = View(reservation=reservation(template=template))
-    assert kinds(view) == [WriteStatus]
+    view = ReservationView(reservation=reservation(template=template))
+    assert kinds(view) == [PatchReservationStatus]
     assert status_of(view)["conditions"][0]["message"].startswith("spec.template.spec.resourceClaims: ")
-    assert kinds(View(reservation=reservation(template=template), placeholder=placeholder())) == [Unplace, WriteStatus]
-    (place,) = actions(View(reservation=reservation(template=template), devices=True))
+    assert kinds(ReservationView(reservation=reservation(template=template), placeholder=placeholder())) == [
+        DeletePlaceholder,
+        PatchReservationStatus,
+    ]
+    (place,) = actions(ReservationView(reservation=reservation(template=template), devices=True))
     assert place.manifest["spec"]["resourceClaims"] == template["spec"]["resourceClaims"]

@@ -14,10 +14,10 @@ def of(annotations=None, metadata=None, namespace=None, **spec):
 
 
 def test_it_asks_for_what_is_to_be_held_and_runs_nothing():
-    spec = placeholders.manifest(of())["spec"]
+    spec = placeholders.placeholder_manifest(of())["spec"]
     (container,) = spec["containers"]
     assert spec["terminationGracePeriodSeconds"] == 0
-    assert container["image"] == placeholders.IMAGE
+    assert container["image"] == placeholders.PAUSE_IMAGE
     assert container["resources"] == {
         "requests": {"cpu": "2", "nvidia.com/gpu": "1"},
         "limits": {"nvidia.com/gpu": "1"},
@@ -27,7 +27,7 @@ def test_it_asks_for_what_is_to_be_held_and_runs_nothing():
 @pytest.mark.parametrize(("given", "made"), [("", "default-scheduler"), ("other", "other")], ids=["none", "another"])
 def test_the_scheduler_of_the_template_places_what_stays(given, made):
     spec = {"schedulerName": given} if given else {}
-    assert keepers.first(of(**spec))["spec"]["schedulerName"] == made
+    assert keepers.first_manifest(of(**spec))["spec"]["schedulerName"] == made
 
 
 def test_annotations_of_the_reservation_come_over_those_of_the_template_as_labels_do():
@@ -41,9 +41,11 @@ def test_annotations_of_the_reservation_come_over_those_of_the_template_as_label
             "scheduling.koordinator.sh/reservation-allocated": "{}",
         },
     )
-    made = placeholders.manifest(given)["metadata"]["annotations"]
+    made = placeholders.placeholder_manifest(given)["metadata"]["annotations"]
     assert made == {"a": "1", "b": "2", "scheduling.koordinator.sh/reservation-name": "demo"}
-    assert keepers.first(given)["metadata"]["annotations"].keys() == {"scheduling.koordinator.sh/reservation-name"}
+    assert keepers.first_manifest(given)["metadata"]["annotations"].keys() == {
+        "scheduling.koordinator.sh/reservation-name"
+    }
 
 
 OVER_PODS = {"preAllocation": True, "allocatePolicy": "Restricted"}
@@ -61,15 +63,15 @@ def test_a_placeholder_requests_nothing_where_running_pods_may_have_the_room(spe
     """NodeResourcesFit counts the pods over which the reservation is to be placed, and refuses their node."""
     container = {"name": "a", "image": "b", "resources": {"requests": {"cpu": "2", "nvidia.com/gpu": 1}}}
     given = reservation(template={"spec": {"containers": [container]}}, **spec)
-    (made,) = placeholders.manifest(given)["spec"]["containers"]
+    (made,) = placeholders.placeholder_manifest(given)["spec"]["containers"]
     assert made["resources"]["requests"]["cpu"] == cpu
-    (keeper,) = keepers.first(given)["spec"]["containers"]
+    (keeper,) = keepers.first_manifest(given)["spec"]["containers"]
     assert keeper["resources"]["requests"] == {"cpu": "2", "nvidia.com/gpu": "1"}
 
 
 def test_what_is_resized_is_what_it_asks_for():
     resized = {"scheduling.koordinator.sh/reservation-resize-allocatable": '{"resources": {"cpu": "3"}}'}
-    (container,) = placeholders.manifest(of(annotations=resized))["spec"]["containers"]
+    (container,) = placeholders.placeholder_manifest(of(annotations=resized))["spec"]["containers"]
     assert container["resources"]["requests"]["cpu"] == "3"
 
 
@@ -82,7 +84,7 @@ def test_what_is_resized_is_what_it_asks_for():
     ],
 )
 def test_it_is_in_the_namespace_of_the_template(given, namespace):
-    assert placeholders.key(of(**given)) == (namespace, "reservation-uid-demo")
+    assert placeholders.placeholder_key(of(**given)) == (namespace, "reservation-uid-demo")
 
 
 def test_constraints_come_from_the_template_and_nothing_else_does():
@@ -94,11 +96,11 @@ def test_constraints_come_from_the_template_and_nothing_else_does():
         "volumes": [{"name": "v"}],
         "schedulerName": "mine",
     }
-    spec = placeholders.manifest(of(**given))["spec"]
+    spec = placeholders.placeholder_manifest(of(**given))["spec"]
     kept = {"nodeSelector", "tolerations", "priorityClassName", "schedulerName"}
     assert {name: spec[name] for name in kept} == {name: given[name] for name in kept}
     assert not {"priority", "volumes"} & spec.keys()
-    assert placeholders.manifest(of())["spec"]["schedulerName"] == "koord-scheduler"
+    assert placeholders.placeholder_manifest(of())["spec"]["schedulerName"] == "koord-scheduler"
 
 
 THIS = {"key": "metadata.name", "operator": "In", "values": ["n7"]}
@@ -118,7 +120,7 @@ REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 )
 def test_a_node_that_is_named_is_required_so_that_room_and_taints_are_checked(affinity, terms):
     given = {"nodeName": "n7"} | ({"affinity": affinity} if affinity else {})
-    spec = placeholders.manifest(of(**given))["spec"]
+    spec = placeholders.placeholder_manifest(of(**given))["spec"]
     assert "nodeName" not in spec
     assert spec["affinity"]["nodeAffinity"][REQUIRED]["nodeSelectorTerms"] == terms
 
@@ -144,4 +146,4 @@ def metadata(name="reservation-u", **reference):
     ],
 )
 def test_a_pod_is_a_placeholder_by_controller_and_name(given, uid):
-    assert placeholders.stands_for(given) == uid
+    assert placeholders.reservation_uid_of(given) == uid

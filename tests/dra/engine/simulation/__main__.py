@@ -24,26 +24,26 @@ def _run(asked: argparse.Namespace) -> None:
     from tests.seeds import FIRST, first_seed  # noqa: PLC0415
 
     if asked.seed is not None:
-        report = campaign.one(asked.seed)
-        print(explained(asked.seed) if report.violation else f"seed {asked.seed}: no violation")
+        report = campaign.run_seed(asked.seed)
+        print(explain_failure(asked.seed) if report.violation else f"seed {asked.seed}: no violation")
         sys.exit(bool(report.violation))
     first = first_seed() if asked.first is None else asked.first
     print(f"from seed {first}; again: {FIRST}={first} make machine ARGS='--seeds {asked.seeds}'", flush=True)
-    figures = campaign.run(range(first, first + asked.seeds), jobs=asked.jobs, until=asked.until)
+    figures = campaign.run_campaign(range(first, first + asked.seeds), jobs=asked.jobs, until=asked.until)
     print(figures, flush=True)
     for seed in sorted(figures.violations)[: asked.shown]:
-        print("\n" + explained(seed))
+        print("\n" + explain_failure(seed))
     sys.exit(bool(figures.violations or figures.rare))
 
 
-def explained(seed: int) -> str:
+def explain_failure(seed: int) -> str:
     """Return the shortest history by which a seed fails, and how to see it again."""
     from tests.dra.engine.simulation import histories, machine  # noqa: PLC0415
     from tests.dra.engine.simulation.violation import Violation  # noqa: PLC0415
 
-    short = histories.reduced(machine.history(seed))
+    short = histories.shrink_history(machine.generate_history(seed))
     try:
-        histories.play(short)
+        histories.play_history(short)
     except Violation as violation:
         return f"seed {seed}, in short:\n{short}\nVIOLATION {violation}\nagain: make machine ARGS={seed}"
     return f"seed {seed}: fails, and not again"  # pragma: no cover - a history is repeatable

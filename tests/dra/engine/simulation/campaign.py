@@ -8,21 +8,21 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from tests.dra.engine.simulation import histories, machine, moods
+from tests.dra.engine.simulation import histories, machine, swarm
 from tests.dra.engine.simulation.violation import Violation
 
 CHUNK: Final = 16
 """Histories that a worker takes at a time."""
 
-ENOUGH: Final = 1000
+MIN_HISTORIES_TO_JUDGE: Final = 1000
 """Histories from which on a campaign is judged by the moves that it has made."""
 
-RARE: Final = 0.01
+RARE_SHARE: Final = 0.01
 """A kind of move that is made in fewer histories than this part of them is rare: it would find nothing."""
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class HistoryReport:
     """What a worker tells of one history."""
 
     seed: int
@@ -34,7 +34,7 @@ class Report:
 
 
 @dataclass(slots=True)
-class Figures:
+class HistoriesResult:
     """What a campaign has come to."""
 
     histories: int = 0
@@ -49,12 +49,12 @@ class Figures:
     @property
     def rare(self) -> tuple[str, ...]:
         """Return the kinds of moves that hardly any history makes; none of a campaign that is too short to tell."""
-        if self.histories < ENOUGH:
+        if self.histories < MIN_HISTORIES_TO_JUDGE:
             return ()
-        return tuple(kind for kind in moods.kinds() if self.within[kind] < RARE * self.histories)
+        return tuple(kind for kind in swarm.move_kinds() if self.within[kind] < RARE_SHARE * self.histories)
 
     def __str__(self) -> str:
-        made = ", ".join(f"{kind} {self.moves[kind]}" for kind in sorted({*moods.kinds(), *self.moves}))
+        made = ", ".join(f"{kind} {self.moves[kind]}" for kind in sorted({*swarm.move_kinds(), *self.moves}))
         lines = [
             f"histories {self.histories}, moves {self.moves.total()} in {self.seconds:.0f} s on {os.cpu_count()} cores",
             f"moves by kind: {made}",
@@ -66,10 +66,10 @@ class Figures:
         return "\n".join(lines)
 
 
-def run(seeds: Iterable[int], *, jobs: int = 0, until: int = 0) -> Figures:
+def run_campaign(seeds: Iterable[int], *, jobs: int = 0, until: int = 0) -> HistoriesResult:
     """Play the histories of the seeds; ends early after so many violations, if that is not 0."""
     began = time.monotonic()
-    figures = Figures()
+    figures = HistoriesResult()
     for report in _reports(seeds, jobs or os.cpu_count() or 1):
         figures.histories += 1
         figures.moves += report.moves
@@ -83,20 +83,20 @@ def run(seeds: Iterable[int], *, jobs: int = 0, until: int = 0) -> Figures:
     return figures
 
 
-def _reports(seeds: Iterable[int], jobs: int) -> Iterator[Report]:
+def _reports(seeds: Iterable[int], jobs: int) -> Iterator[HistoryReport]:
     if jobs == 1:
-        yield from map(one, seeds)
+        yield from map(run_seed, seeds)
         return
     with multiprocessing.get_context("fork").Pool(jobs) as pool:
-        yield from pool.imap_unordered(one, seeds, chunksize=CHUNK)
+        yield from pool.imap_unordered(run_seed, seeds, chunksize=CHUNK)
 
 
-def one(seed: int) -> Report:
+def run_seed(seed: int) -> HistoryReport:
     """Play the history of a seed."""
     made: Counter[str] = Counter()
     told: Counter[str] = Counter()
     try:
-        histories.play(machine.history(seed), made=made, told=told)
+        histories.play_history(machine.generate_history(seed), made=made, told=told)
     except Violation as violation:
-        return Report(seed, str(violation), made, told)
-    return Report(seed, "", made, told)
+        return HistoryReport(seed, str(violation), made, told)
+    return HistoryReport(seed, "", made, told)

@@ -6,37 +6,37 @@ import msgspec
 
 from dra.engine.claims.policy import REPLACE, Policy
 from dra.engine.instants import Instant
-from dra.model import workloads
+from dra.model import workload_reservations
 from dra.model.claims import AllocatedDeviceStatus, AllocationResult, Condition, ResourceClaim
 from dra.model.meta import Struct, Uid
 from dra.model.nodes import Node
 from dra.model.pods import Pod
 from dra.model.references import ConsumerReference
 from tests.dra.engine.simulation import objects
-from tests.dra.engine.simulation.audit import Audit
+from tests.dra.engine.simulation.claim_versions import ClaimVersions
 from tests.dra.engine.simulation.clock import Clock
-from tests.dra.engine.simulation.conduct import Conduct
-from tests.dra.engine.simulation.controller import Controller
-from tests.dra.engine.simulation.history import ClaimHistory
+from tests.dra.engine.simulation.controller import SimulatedController
 from tests.dra.engine.simulation.kubelets import Kubelets
 from tests.dra.engine.simulation.objects import ONE_DEVICE, TWO_DEVICES, Device, Job, PodShape
-from tests.dra.engine.simulation.requests import Fate, Invalid
-from tests.dra.engine.simulation.reservations import Extender
-from tests.dra.engine.simulation.scheduler import Cycle, Scheduler
+from tests.dra.engine.simulation.requests import Invalid, RequestFate
+from tests.dra.engine.simulation.reservations import SimulatedExtender
+from tests.dra.engine.simulation.safety import SafetyChecker
+from tests.dra.engine.simulation.scheduler import BindingCycle, SimulatedScheduler
 from tests.dra.engine.simulation.server import Actor, Server
 from tests.dra.engine.simulation.setting import Setting
-from tests.dra.engine.simulation.stock import Stock
+from tests.dra.engine.simulation.stock_controller import StockClaimController
 from tests.dra.engine.simulation.validation import check_status_update
+from tests.dra.engine.simulation.write_checker import ControllerWriteChecker
 
-NODES: Final = ("n1", "n2", "n3")
+NODE_NAMES: Final = ("n1", "n2", "n3")
 
-SECOND: Final = "second"
+SECOND_SCHEDULER: Final = "second"
 """``schedulerName`` of pods that the default scheduler leaves alone."""
 
-__all__ = ["ONE_DEVICE", "TWO_DEVICES", "Cluster", "Pace"]
+__all__ = ["ONE_DEVICE", "TWO_DEVICES", "SchedulerPace", "SimulatedCluster"]
 
 
-class Pace(Struct, frozen=True):
+class SchedulerPace(Struct, frozen=True):
     """How the scheduler works: on claims as they were ``lag`` versions ago, and how far its binding cycles get."""
 
     lag: int = 0
@@ -47,10 +47,10 @@ class Pace(Struct, frozen=True):
     """Seconds for which a Permit plugin makes each pod wait."""
 
 
-AT_ONCE: Final = Pace()
+FULL_PACE: Final = SchedulerPace()
 
 
-class Cluster:
+class SimulatedCluster:
     """A cluster of three nodes."""
 
     def __init__(
@@ -64,18 +64,18 @@ class Cluster:
         self.clock = Clock()
         self.server = Server(self.clock)
         self.kubelets = Kubelets(self.server, self.clock, setting.devices)
-        self.audit = Audit(
+        self.audit = SafetyChecker(
             self.server,
             self.kubelets,
             setting.devices,
             process=lambda: self.controller.replica,
             beside_stock=setting.stock,
         )
-        history = ClaimHistory(self.server, self.clock)
+        history = ClaimVersions(self.server, self.clock)
         in_flight: dict[Uid, AllocationResult] = {}
-        names = ("", *[SECOND] * setting.second_scheduler)
+        names = ("", *[SECOND_SCHEDULER] * setting.second_scheduler)
         self.schedulers = tuple(
-            Scheduler(
+            SimulatedScheduler(
                 self.server,
                 self.clock,
                 history,
@@ -88,18 +88,18 @@ class Cluster:
             for name in names
         )
         self.scheduler = self.schedulers[0]
-        self.stock = Stock(self.server, history) if setting.stock else None
+        self.stock = StockClaimController(self.server, history) if setting.stock else None
         self.policy = setting.policy
-        self.controller = Controller(self.server, self.clock, self.policy, self.places)
+        self.controller = SimulatedController(self.server, self.clock, self.policy, self.places)
         self.controller.lag(setting.lags)
-        self.conduct = Conduct(self.server, self.audit.tenures, lambda: self.controller.replica)
-        self.extender = Extender(self.server)
+        self.conduct = ControllerWriteChecker(self.server, self.audit.tenures, lambda: self.controller.replica)
+        self.extender = SimulatedExtender(self.server)
         self.backup = self.server.backup()
-        for name in NODES:
+        for name in NODE_NAMES:
             self.server.create(objects.node(name, setting.devices), by=Actor.USER)
 
     @property
-    def cycles(self) -> list[Cycle]:
+    def cycles(self) -> list[BindingCycle]:
         """The binding cycles of all schedulers."""
         return [cycle for scheduler in self.schedulers for cycle in scheduler.cycles.values()]
 
@@ -107,7 +107,7 @@ class Cluster:
         """Return the pods that some scheduler would try."""
         return [pod for pod in self.server.list(Pod) if self.scheduler_of(pod) is not None]
 
-    def scheduler_of(self, pod: Pod) -> Scheduler | None:
+    def scheduler_of(self, pod: Pod) -> SimulatedScheduler | None:
         """Return who would try a pod now, if anybody would."""
         return next((scheduler for scheduler in self.schedulers if scheduler.can_try(pod)), None)
 
@@ -135,11 +135,11 @@ class Cluster:
         """Our controller dies and comes back: what it had seen of slow schedulers, nobody knows any more."""
         self.controller.restart()
         for scheduler in self.schedulers:
-            scheduler.hurry()
+            scheduler.limit_to_prompt()
 
     # Everybody at work:
 
-    def controller_works(self, fate: Fate = Fate.DONE) -> None:
+    def controller_works(self, fate: RequestFate = RequestFate.DONE) -> None:
         """Deliver everything and decide whatever is due; the first request of each turn may fail."""
         replica = self.controller.replica
         replica.catch_up()
@@ -149,7 +149,7 @@ class Cluster:
             replica.begin(key)
             replica.finish(key, fate)
 
-    def scheduler_works(self, pace: Pace = AT_ONCE) -> None:
+    def scheduler_works(self, pace: SchedulerPace = FULL_PACE) -> None:
         """Try every pod that waits. Binding cycles that are under way are left alone: one may be slow, others fast."""
         for pod in self.schedulable():
             scheduler = self.scheduler_of(pod)
@@ -159,11 +159,11 @@ class Cluster:
             cycle = scheduler.cycles.get(pod.metadata.uid)
             for _ in range(pace.requests):
                 if cycle is not None and cycle.running:
-                    scheduler.step(cycle, Fate.DONE)
+                    scheduler.step(cycle, RequestFate.DONE)
             if cycle is not None and pace.fails:
-                scheduler.finish(cycle, Fate.REFUSED)
+                scheduler.finish(cycle, RequestFate.REFUSED)
 
-    def cycles_go_on(self) -> None:
+    def resume_cycles(self) -> None:
         """Let the binding cycles that wait for nothing any more make their requests."""
         for cycle in self.cycles:
             cycle.scheduler.finish(cycle)
@@ -218,7 +218,7 @@ class Cluster:
     def force(self, claim: ResourceClaim) -> None:
         """Somebody vouches that the claim is not used any more."""
         meta = claim.metadata
-        mark = {**(meta.annotations or {}), workloads.FORCE_RELEASE: str(meta.uid)}
+        mark = {**(meta.annotations or {}), workload_reservations.FORCE_RELEASE: str(meta.uid)}
 
         def change(found: ResourceClaim) -> ResourceClaim:
             marked = msgspec.structs.replace(found.metadata, annotations=mark)
@@ -255,8 +255,8 @@ class Cluster:
     def create_pod(self, name: str, shape: PodShape) -> None:
         """Somebody creates a pod, and whoever makes claims from templates makes its own, or finds one that is held."""
         pod = self.server.create(objects.pod(name, shape), by=Actor.USER)
-        if shape.template and not self.extender.hand_on(pod):
-            claim = self.server.create(objects.generated(pod), by=Actor.USER).metadata.name
+        if shape.template and not self.extender.assign_claim(pod):
+            claim = self.server.create(objects.generated_claim(pod), by=Actor.USER).metadata.name
             meta = pod.metadata
             self.server.patch(Pod, meta.key, meta.uid, lambda found: objects.with_claim(found, claim), by=Actor.USER)
 
@@ -274,12 +274,12 @@ class Cluster:
 
     def remove_node(self, node: Node) -> None:
         """A machine is given back: it is no more, and then its Node object goes."""
-        self.kubelets.machine_gone(node.metadata.name)
+        self.kubelets.remove_machine(node.metadata.name)
         self.server.delete(Node, node.metadata.key, by=Actor.USER)
 
     def add_node(self) -> bool:
         """A machine of a name that is missing joins, in another boot."""
-        for name in NODES:
+        for name in NODE_NAMES:
             if self.server.find(Node, ("", name)) is None:
                 boot = self.kubelets.boots.get(name, 1)
                 self.server.create(objects.node(name, self.setting.devices, boot=boot), by=Actor.KUBELET)
@@ -318,7 +318,7 @@ class Cluster:
         """Some other component than the scheduler expects a pod on a node, and says so for good."""
 
         def change(found: Pod) -> Pod:
-            status = msgspec.structs.replace(found.status, nominated_node_name=NODES[0])
+            status = msgspec.structs.replace(found.status, nominated_node_name=NODE_NAMES[0])
             return msgspec.structs.replace(found, status=status)
 
         self.server.patch(Pod, pod.metadata.key, pod.metadata.uid, change, by=Actor.USER)

@@ -7,11 +7,11 @@ process has long decided something else.
 from collections import Counter
 from collections.abc import Iterable
 
+from dra.engine.claims.claim_cache import ClaimCache
 from dra.engine.claims.policy import Policy
 from dra.engine.claims.view import WorkloadPhase
+from dra.engine.claims.workload_index import WorkloadKey
 from dra.engine.instants import NEVER, Instant
-from dra.engine.workloads import WorkloadKey
-from dra.engine.world import World
 from dra.model.claims import ResourceClaim
 from dra.model.meta import Key, Uid
 from dra.model.nodes import Node
@@ -19,27 +19,29 @@ from dra.model.pods import Pod
 from dra.model.references import POD_GROUPS
 from dra.model.templates import PodGroup
 from tests.dra.engine.simulation import reservations
+from tests.dra.engine.simulation.binding_observations import BindingObservations
+from tests.dra.engine.simulation.claim_sync import ClaimSync, FindPlacements
 from tests.dra.engine.simulation.clock import Clock
-from tests.dra.engine.simulation.feeds import Feed
+from tests.dra.engine.simulation.lagging_watches import LaggingWatch
 from tests.dra.engine.simulation.objects import JOBS, Job, Reservation
-from tests.dra.engine.simulation.requests import Fate, Process, resume, start
+from tests.dra.engine.simulation.requests import RequestFate, RequestProcess, resume_process, start_process
 from tests.dra.engine.simulation.server import Server
-from tests.dra.engine.simulation.sights import Sights
-from tests.dra.engine.simulation.turns import Places, Turn
 
 
-class Replica:
+class ControllerReplica:
     """One process: watches, world, turns."""
 
-    def __init__(self, server: Server, clock: Clock, policy: Policy, *, places: Places, told: Counter[str]) -> None:
+    def __init__(
+        self, server: Server, clock: Clock, policy: Policy, *, places: FindPlacements, told: Counter[str]
+    ) -> None:
         self.began = clock.now
-        self.world = World()
-        self.sights = Sights()
+        self.world = ClaimCache()
+        self.sights = BindingObservations()
         self.listed: set[Uid] = set()
         """The uids of all entries that the watch of claims ever showed."""
 
         self._told = told
-        self.turns: dict[Key, Process[None]] = {}
+        self.turns: dict[Key, RequestProcess[None]] = {}
         self.ready = False
         """Whether everything has been listed: nothing is decided before."""
 
@@ -48,13 +50,19 @@ class Replica:
         self._clock = clock
         self._policy = policy
         self._places = places
-        self._running: dict[Key, Turn] = {}
-        self.nodes = Feed(server, Node, upserted=self._node, deleted=lambda n: self.world.forget_node(n.metadata.name))
-        self.claims = Feed(server, ResourceClaim, upserted=self._claim, deleted=self._claim_gone)
-        self.pods = Feed(server, Pod, upserted=self._pod, deleted=lambda pod: self.world.forget_pod(pod.metadata.uid))
-        self.jobs = Feed(server, Job, upserted=self._job, deleted=self._job_gone)
-        self.groups = Feed(server, PodGroup, upserted=self._group, deleted=self._group_gone)
-        self.reservations = Feed(server, Reservation, upserted=self._reservation, deleted=self._reservation_gone)
+        self._running: dict[Key, ClaimSync] = {}
+        self.nodes = LaggingWatch(
+            server, Node, upserted=self._node, deleted=lambda n: self.world.forget_node(n.metadata.name)
+        )
+        self.claims = LaggingWatch(server, ResourceClaim, upserted=self._claim, deleted=self._claim_gone)
+        self.pods = LaggingWatch(
+            server, Pod, upserted=self._pod, deleted=lambda pod: self.world.forget_pod(pod.metadata.uid)
+        )
+        self.jobs = LaggingWatch(server, Job, upserted=self._job, deleted=self._job_gone)
+        self.groups = LaggingWatch(server, PodGroup, upserted=self._group, deleted=self._group_gone)
+        self.reservations = LaggingWatch(
+            server, Reservation, upserted=self._reservation, deleted=self._reservation_gone
+        )
         self.feeds = (self.nodes, self.claims, self.pods, self.jobs, self.groups, self.reservations)
         self.world.follow_reservations()
 
@@ -65,7 +73,7 @@ class Replica:
         if not self.ready and all(feed.listed for feed in self.feeds):
             self.world.kind_is(JOBS, WorkloadPhase.ABSENT)
             self.world.kind_is(POD_GROUPS, WorkloadPhase.ABSENT)
-            self.world.started_watching(now=self._clock.now)
+            self.world.mark_synced(now=self._clock.now)
             self.ready = True
 
     def relist(self, which: int) -> None:
@@ -111,7 +119,7 @@ class Replica:
             return
         self.world.dirty.discard(key)
         self.wakes.pop(key, None)
-        turn = Turn(
+        turn = ClaimSync(
             key,
             world=self.world,
             policy=self._policy,
@@ -125,20 +133,20 @@ class Replica:
             pods=self.pods.seen,
         )
         process = turn.run()
-        if start(process):
+        if start_process(process):
             self.turns[key], self._running[key] = process, turn
 
-    def step(self, key: Key, fate: Fate) -> None:
+    def step(self, key: Key, fate: RequestFate) -> None:
         """Let a turn make its next request."""
         self._disturb(key)
-        if not resume(self.turns[key], fate):
+        if not resume_process(self.turns[key], fate):
             del self.turns[key], self._running[key]
 
-    def finish(self, key: Key, fate: Fate = Fate.DONE) -> None:
+    def finish(self, key: Key, fate: RequestFate = RequestFate.DONE) -> None:
         """Let a turn make all its requests; the first may have another fate."""
         while key in self.turns:
             self.step(key, fate)
-            fate = Fate.DONE
+            fate = RequestFate.DONE
 
     def _wake_at(self, key: Key, when: Instant) -> None:
         if when != NEVER:
@@ -178,7 +186,9 @@ class Replica:
 
     def _reservation(self, found: Reservation) -> None:
         meta = found.metadata
-        self.world.observe_reservation(meta.uid, reservations.shown(meta.name, meta.uid, found.phase, found.node))
+        self.world.observe_reservation(
+            meta.uid, reservations.reservation_object(meta.name, meta.uid, found.phase, found.node)
+        )
 
     def _reservation_gone(self, found: Reservation) -> None:
         self.world.forget_reservation(found.metadata.uid)
@@ -187,11 +197,11 @@ class Replica:
         self.world.forget_workload(WorkloadKey(JOBS, *job.metadata.key), job.metadata.uid)
 
 
-class Controller:
+class SimulatedController:
     """The present process, and what the ones before it have left."""
 
-    def __init__(self, server: Server, clock: Clock, policy: Policy, places: Places) -> None:
-        self.late: list[Process[None]] = []
+    def __init__(self, server: Server, clock: Clock, policy: Policy, places: FindPlacements) -> None:
+        self.late: list[RequestProcess[None]] = []
         """Turns of processes that died: their next request may still arrive."""
 
         self._server = server
@@ -210,8 +220,8 @@ class Controller:
         self.replica = self._fresh()
         self.lag(lags)
 
-    def _fresh(self) -> Replica:
-        return Replica(self._server, self._clock, self._policy, places=self._places, told=self.told)
+    def _fresh(self) -> ControllerReplica:
+        return ControllerReplica(self._server, self._clock, self._policy, places=self._places, told=self.told)
 
     def lag(self, seconds: Iterable[float]) -> None:
         """Let the watches be behind by so much, in the order of the replica's."""
@@ -221,5 +231,5 @@ class Controller:
     def arrive(self, index: int) -> None:
         """Let a request of a process that is no more reach the server. Nobody hears the answer."""
         process = self.late.pop(index)
-        resume(process, Fate.LOST)
+        resume_process(process, RequestFate.LOST)
         process.close()

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 import msgspec
 
 from dra.model.meta import Struct
-from tests.dra.engine.simulation import calm, limits
-from tests.dra.engine.simulation.cluster import Cluster
+from tests.dra.engine.simulation import list_limits, liveness
+from tests.dra.engine.simulation.cluster import SimulatedCluster
 from tests.dra.engine.simulation.moves import Move
 from tests.dra.engine.simulation.setting import Setting
 from tests.dra.engine.simulation.violation import Violation
@@ -23,47 +23,47 @@ class History(Struct, frozen=True):
         return "\n".join((str(self.setting), *(f"    {move}," for move in self.moves)))
 
 
-def play(history: History, *, made: Counter[str] | None = None, told: Counter[str] | None = None) -> None:
+def play_history(history: History, *, made: Counter[str] | None = None, told: Counter[str] | None = None) -> None:
     """Let it happen, and come to rest; raises Violation.
 
     ``made`` counts the moves that were possible, by kind, ``told`` the reasons that the controller gave.
     """
-    limits.set_list_size(*history.setting.lists)
+    list_limits.set_list_size(*history.setting.lists)
     try:
-        cluster = Cluster(setting=history.setting)
+        cluster = SimulatedCluster(setting=history.setting)
         for move in history.moves:
             if move.play(cluster) and made is not None:
                 made[move.kind] += 1
-        calm.run(cluster)
+        liveness.check_liveness(cluster)
         if told is not None:
             told += cluster.controller.told
     finally:
-        limits.set_list_size(*limits.USUAL)
+        list_limits.set_list_size(*list_limits.DEFAULT_LIST_SIZE)
 
 
-def reduced(history: History) -> History:
+def shrink_history(history: History) -> History:
     """Return a short part of a failing history that still fails, in whatever way, with plain moves."""
     before = None
     while history != before:
         before = history
         size = len(history.moves)
         while size:
-            history = _shorter(history, size)
+            history = _drop_moves(history, size)
             size //= 2
         for number in range(len(history.moves)):
-            history = _with_plain_move(history, number)
+            history = _simplify_move(history, number)
     return history
 
 
 def _fails(history: History) -> bool:
     try:
-        play(history)
+        play_history(history)
     except Violation:
         return True
     return False
 
 
-def _shorter(history: History, size: int) -> History:
+def _drop_moves(history: History, size: int) -> History:
     start = 0
     while start < len(history.moves):
         kept = history.moves[:start] + history.moves[start + size :]
@@ -75,21 +75,21 @@ def _shorter(history: History, size: int) -> History:
     return history
 
 
-def _with_plain_move(history: History, number: int) -> History:
-    for plainer in _plainer(history.moves[number]):
+def _simplify_move(history: History, number: int) -> History:
+    for plainer in _simpler_values(history.moves[number]):
         moves = (*history.moves[:number], plainer, *history.moves[number + 1 :])
         candidate = msgspec.structs.replace(history, moves=moves)
         if _fails(candidate):
-            return _with_plain_move(candidate, number)
+            return _simplify_move(candidate, number)
     return history
 
 
-def _plainer(value: Struct) -> Iterator[Struct]:
+def _simpler_values(value: Struct) -> Iterator[Struct]:
     """Yield the value with one of its fields, at any depth, set to its default."""
     for field in msgspec.structs.fields(value):
         present = getattr(value, field.name)
         if field.default is not msgspec.NODEFAULT and present != field.default:
             yield msgspec.structs.replace(value, **{field.name: field.default})
         if isinstance(present, Struct):
-            for plainer in _plainer(present):
+            for plainer in _simpler_values(present):
                 yield msgspec.structs.replace(value, **{field.name: plainer})

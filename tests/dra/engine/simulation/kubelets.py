@@ -27,7 +27,7 @@ from dra.model.pods import Pod, PodCondition
 from tests.dra.engine.simulation.clock import Clock
 from tests.dra.engine.simulation.objects import Device, devices_of, grace_of, key, node_status, with_condition
 from tests.dra.engine.simulation.server import Actor, Server
-from tests.dra.engine.simulation.setting import NOTICED
+from tests.dra.engine.simulation.setting import NODE_MONITOR_GRACE_PERIOD
 
 
 @dataclass
@@ -86,7 +86,9 @@ class Kubelets:
             self._report_end(pod)
             return
         status = "True" if sandbox.ready else "False"
-        condition = PodCondition(type=pods.READY_TO_START, status=status, last_transition_time=sandbox.changed)
+        condition = PodCondition(
+            type=pods.POD_READY_TO_START_CONTAINERS, status=status, last_transition_time=sandbox.changed
+        )
         conditions = with_condition(pod.status.conditions, condition)
         self._write(pod, conditions=conditions, phase="Running" if sandbox.ready else "Pending")
 
@@ -126,7 +128,7 @@ class Kubelets:
                 del self.sandboxes[uid]
         for name, since in list(self.silent.items()):
             node = self._server.find(Node, ("", name))
-            if node is not None and node.ready and self._clock.now >= since + NOTICED:
+            if node is not None and node.ready and self._clock.now >= since + NODE_MONITOR_GRACE_PERIOD:
                 self._report_node(node, ready=False)
 
     def fall_silent(self, name: str) -> None:
@@ -143,7 +145,7 @@ class Kubelets:
         for uid in [uid for uid, sandbox in self.sandboxes.items() if nodes.get(uid) != sandbox.node]:
             del self.sandboxes[uid]
 
-    def machine_gone(self, name: str) -> None:
+    def remove_machine(self, name: str) -> None:
         """The machine of a node is no more, and with it all that ran there."""
         for uid in [uid for uid, sandbox in self.sandboxes.items() if sandbox.node == name]:
             del self.sandboxes[uid]
@@ -168,7 +170,7 @@ class Kubelets:
         if ready:
             self.silent.pop(name, None)
         else:
-            self.silent.setdefault(name, self._clock.now - NOTICED)
+            self.silent.setdefault(name, self._clock.now - NODE_MONITOR_GRACE_PERIOD)
         self._report_node(node, ready=ready)
         self.pass_time()
 
@@ -195,7 +197,7 @@ class Kubelets:
                 return  # NodePrepareResources fails: the device is not there, whatever the node's labels say
             uid = claim.metadata.uid
             granted[uid] = self._prepared(sandbox.node, uid) or devices
-        if pod.metadata.name.startswith(placeholders.PREFIX):
+        if pod.metadata.name.startswith(placeholders.NAME_PREFIX):
             granted = {}  # it only pauses
         sandbox.ready, sandbox.changed, sandbox.devices = True, self._clock.stamp, granted
 

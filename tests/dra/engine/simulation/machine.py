@@ -8,15 +8,15 @@ from random import Random
 from typing import Final
 
 from tests.dra.engine.simulation.histories import History
-from tests.dra.engine.simulation.moods import Mood
+from tests.dra.engine.simulation.swarm import Swarm
 
-MOVES: Final = 120
+MOVES_PER_HISTORY: Final = 120
 """Moves of one history, after those of its beginning."""
 
 
-def history(seed: int) -> History:
+def generate_history(seed: int) -> History:
     """Return the history that a seed stands for."""
     chance = Random(seed)
-    mood = Mood(chance)
+    mood = Swarm(chance)
     start = mood.beginning(chance)
-    return History(moves=(*start.moves, *mood.moves(chance, MOVES)), setting=start.setting)
+    return History(moves=(*start.moves, *mood.moves(chance, MOVES_PER_HISTORY)), setting=start.setting)

@@ -13,17 +13,17 @@ from dra.model.nodes import Node
 from dra.model.pods import Pod
 from dra.model.templates import PodGroup
 from tests.dra.engine.simulation import objects, reservations
-from tests.dra.engine.simulation.cluster import AT_ONCE, Cluster, Pace
+from tests.dra.engine.simulation.cluster import FULL_PACE, SchedulerPace, SimulatedCluster
 from tests.dra.engine.simulation.objects import Job, PodShape, Reservation
-from tests.dra.engine.simulation.requests import Fate
+from tests.dra.engine.simulation.requests import RequestFate
 from tests.dra.engine.simulation.server import Actor
 
 T = TypeVar("T")
 
-PODS = tuple(f"p{number}" for number in range(12))
+POD_NAMES = tuple(f"p{number}" for number in range(12))
 """Few names, so that they come back with other uids."""
 
-GANG: Final = "gang"
+POD_GROUP: Final = "gang"
 """The only PodGroup."""
 
 
@@ -36,7 +36,7 @@ class Move(Struct, frozen=True):
         variant = getattr(self, "how", getattr(self, "what", ""))
         return f"{type(self).__name__} {variant}".rstrip()
 
-    def play(self, cluster: Cluster) -> bool:
+    def play(self, cluster: SimulatedCluster) -> bool:
         """Let it happen; return whether it was possible."""
         raise NotImplementedError
 
@@ -44,13 +44,13 @@ class Move(Struct, frozen=True):
 # Everybody at work:
 
 
-class AllWork(Move, frozen=True):
+class EverybodyWorks(Move, frozen=True):
     """Everybody does what there is to do, after so many seconds."""
 
-    pace: Pace = AT_ONCE
+    pace: SchedulerPace = FULL_PACE
     seconds: float = 1.0
 
-    def play(self, cluster: Cluster) -> bool:
+    def play(self, cluster: SimulatedCluster) -> bool:
         cluster.advance(self.seconds)
         cluster.controller_works()
         cluster.scheduler_works(self.pace)
@@ -64,10 +64,10 @@ class ControllerWorks(Move, frozen=True):
     The first request of each turn has this fate.
     """
 
-    fate: Fate = Fate.DONE
+    fate: RequestFate = RequestFate.DONE
     seconds: float = 0.0
 
-    def play(self, cluster: Cluster) -> bool:
+    def play(self, cluster: SimulatedCluster) -> bool:
         cluster.advance(self.seconds)
         cluster.controller_works(self.fate)
         return True
@@ -76,26 +76,26 @@ class ControllerWorks(Move, frozen=True):
 class SchedulerWorks(Move, frozen=True):
     """The scheduler tries whatever waits."""
 
-    pace: Pace = AT_ONCE
+    pace: SchedulerPace = FULL_PACE
 
-    def play(self, cluster: Cluster) -> bool:
+    def play(self, cluster: SimulatedCluster) -> bool:
         cluster.scheduler_works(self.pace)
         return True
 
 
-class StockWorks(Move, frozen=True):
+class StockControllerWorks(Move, frozen=True):
     """The stock claim controller looks at everything, with an informer that is ``lag`` versions behind."""
 
     lag: int = 0
 
-    def play(self, cluster: Cluster) -> bool:
+    def play(self, cluster: SimulatedCluster) -> bool:
         return cluster.stock is not None and cluster.stock.work(lag=self.lag)
 
 
 class KubeletsWork(Move, frozen=True):
     """The kubelets start, end and report their pods."""
 
-    def play(self, cluster: Cluster) -> bool:
+    def play(self, cluster: SimulatedCluster) -> bool:
         cluster.kubelets_work()
         return True
 
@@ -105,7 +105,7 @@ class TimePasses(Move, frozen=True):
 
     seconds: float
 
-    def play(self, cluster: Cluster) -> bool:
+    def play(self, cluster: SimulatedCluster) -> bool:
         cluster.advance(self.seconds)
         return True
 
@@ -119,40 +119,40 @@ class CreatePods(Move, frozen=True):
     shape: PodShape
     count: int = 1
 
-    def play(self, cluster: Cluster) -> bool:
-        free = [name for name in PODS if cluster.server.find(Pod, objects.key(name)) is None]
+    def play(self, cluster: SimulatedCluster) -> bool:
+        free = [name for name in POD_NAMES if cluster.server.find(Pod, objects.key(name)) is None]
         for name in free[: self.count]:
             cluster.create_pod(name, self.shape)
         return bool(free)
 
 
-PodFate = Literal["ended", "deleted", "killed", "let go", "nominated"]
+PodChange = Literal["ended", "deleted", "killed", "let go", "nominated"]
 
 
-class PodIs(Move, frozen=True):
+class ChangePod(Move, frozen=True):
     """A pod ends, is deleted, deleted by force, or let go by who else held it (gates, finalizers)."""
 
-    how: PodFate
+    how: PodChange
     which: int = 0
 
-    def play(self, cluster: Cluster) -> bool:
-        pod = _pick([pod for pod in cluster.server.list(Pod) if _can(pod, self.how)], self.which)
+    def play(self, cluster: SimulatedCluster) -> bool:
+        pod = _pick([pod for pod in cluster.server.list(Pod) if _applies(pod, self.how)], self.which)
         if pod is not None:
-            _do(cluster, pod, self.how)
+            _change_pod(cluster, pod, self.how)
         return pod is not None
 
 
-class PodsAre(Move, frozen=True):
+class ChangePods(Move, frozen=True):
     """The same for all pods, or all but one."""
 
-    how: PodFate
+    how: PodChange
     but: int = 11
 
-    def play(self, cluster: Cluster) -> bool:
+    def play(self, cluster: SimulatedCluster) -> bool:
         found = [pod for number, pod in enumerate(cluster.server.list(Pod)) if number != self.but]
-        found = [pod for pod in found if _can(pod, self.how)]
+        found = [pod for pod in found if _applies(pod, self.how)]
         for pod in found:
-            _do(cluster, pod, self.how)
+            _change_pod(cluster, pod, self.how)
         return bool(found)
 
 
@@ -164,7 +164,7 @@ class CreateClaim(Move, frozen=True):
     known: bool = False
     pre_list: bool = False
 
-    def play(self, cluster: Cluster) -> bool:
+    def play(self, cluster: SimulatedCluster) -> bool:
         if cluster.server.find(ResourceClaim, objects.key(self.name)) is not None:
             return False
         job = cluster.server.find(Job, objects.key(self.reserved_for)) if self.known else None
@@ -174,13 +174,13 @@ class CreateClaim(Move, frozen=True):
         return True
 
 
-class ClaimIs(Move, frozen=True):
+class ChangeClaim(Move, frozen=True):
     """A claim is deleted, released by the owner of its workload or by force, or listed for something foreign."""
 
     name: str
     how: Literal["deleted", "released", "shared", "forced"]
 
-    def play(self, cluster: Cluster) -> bool:
+    def play(self, cluster: SimulatedCluster) -> bool:
         claim = cluster.server.find(ResourceClaim, objects.key(self.name))
         if claim is None:
             return False
@@ -197,13 +197,13 @@ class ClaimIs(Move, frozen=True):
         return cluster.server.version != before
 
 
-class JobIs(Move, frozen=True):
+class ChangeJob(Move, frozen=True):
     """A workload comes, ends, goes, or is replaced by another of the same name."""
 
     name: str
     how: Literal["created", "finished", "deleted", "replaced"]
 
-    def play(self, cluster: Cluster) -> bool:
+    def play(self, cluster: SimulatedCluster) -> bool:
         key = objects.key(self.name)
         job = cluster.server.find(Job, key)
         if (job is None) is not (self.how == "created"):
@@ -217,29 +217,29 @@ class JobIs(Move, frozen=True):
         return True
 
 
-class PodGroupIs(Move, frozen=True):
+class ChangePodGroup(Move, frozen=True):
     """A PodGroup whose pods share a claim comes or goes."""
 
     how: Literal["created", "deleted"]
     claim: str = "a"
 
-    def play(self, cluster: Cluster) -> bool:
-        there = cluster.server.find(PodGroup, objects.key(GANG)) is not None
+    def play(self, cluster: SimulatedCluster) -> bool:
+        there = cluster.server.find(PodGroup, objects.key(POD_GROUP)) is not None
         if there is (self.how == "created"):
             return False
         if self.how == "created":
-            cluster.server.create(objects.pod_group(GANG, (self.claim,)), by=Actor.OWNER)
+            cluster.server.create(objects.pod_group(POD_GROUP, (self.claim,)), by=Actor.OWNER)
         else:
-            cluster.server.delete(PodGroup, objects.key(GANG), by=Actor.OWNER)
+            cluster.server.delete(PodGroup, objects.key(POD_GROUP), by=Actor.OWNER)
         return True
 
 
-class ReservationIs(Move, frozen=True):
+class ChangeReservation(Move, frozen=True):
     """A Reservation comes, ends, or goes; or it gets the place of its placeholder, which is deleted after that."""
 
     how: Literal["created", "placed", "ended", "deleted"]
 
-    def play(self, cluster: Cluster) -> bool:
+    def play(self, cluster: SimulatedCluster) -> bool:
         found = cluster.extender.find()
         if (found is None) is not (self.how == "created"):
             return False
@@ -252,7 +252,7 @@ class ReservationIs(Move, frozen=True):
             case "ended":
                 cluster.extender.end()
             case "deleted":
-                cluster.server.delete(Reservation, objects.key(reservations.NAME), by=Actor.USER)
+                cluster.server.delete(Reservation, objects.key(reservations.RESERVATION_NAME), by=Actor.USER)
         return cluster.server.version != before
 
 
@@ -261,7 +261,7 @@ class Backup(Move, frozen=True):
 
     how: Literal["taken", "restored"]
 
-    def play(self, cluster: Cluster) -> bool:
+    def play(self, cluster: SimulatedCluster) -> bool:
         if self.how == "taken":
             cluster.take_backup()
         else:
@@ -272,7 +272,7 @@ class Backup(Move, frozen=True):
 # Nodes and kubelets:
 
 
-class NodeIs(Move, frozen=True):
+class ChangeNode(Move, frozen=True):
     """What becomes of a node. To start anew takes longer than the second that timestamps can tell apart.
 
     A node that is silent is called not ready later; one that is lost has been silent for long enough.
@@ -281,7 +281,7 @@ class NodeIs(Move, frozen=True):
     how: Literal["cordoned", "uncordoned", "silent", "lost", "back", "booted", "relabelled", "removed", "added"]
     which: int = 0
 
-    def play(self, cluster: Cluster) -> bool:
+    def play(self, cluster: SimulatedCluster) -> bool:
         if self.how == "booted":
             cluster.advance(5.0)
         if self.how == "added":
@@ -305,22 +305,22 @@ class NodeIs(Move, frozen=True):
         return True
 
 
-class PodsAreCollected(Move, frozen=True):
+class CollectPods(Move, frozen=True):
     """PodGC deletes the pods of nodes that are gone."""
 
-    def play(self, cluster: Cluster) -> bool:
+    def play(self, cluster: SimulatedCluster) -> bool:
         before = cluster.server.version
         cluster.collect_pods()
         return cluster.server.version != before
 
 
-class SandboxIs(Move, frozen=True):
+class ChangeSandbox(Move, frozen=True):
     """A kubelet looks at one pod, or its containers end, or its sandbox is lost; the latter are not reported yet."""
 
     how: Literal["synced", "ended", "lost"]
     which: int = 0
 
-    def play(self, cluster: Cluster) -> bool:
+    def play(self, cluster: SimulatedCluster) -> bool:
         pod = _pick(cluster.kubelets.mine(), self.which)
         if pod is None:
             return False
@@ -334,22 +334,22 @@ class SandboxIs(Move, frozen=True):
         return True
 
 
-class DeviceIs(Move, frozen=True):
+class ReportDevice(Move, frozen=True):
     """A driver reports that a device can be bound, or that it cannot."""
 
     how: Literal["attached", "broken"]
     which: int = 0
 
-    def play(self, cluster: Cluster) -> bool:
+    def play(self, cluster: SimulatedCluster) -> bool:
         claim = _pick([c for c in cluster.server.list(ResourceClaim) if c.status.allocation is not None], self.which)
         condition = objects.ATTACHED if self.how == "attached" else objects.BROKEN
         return claim is not None and cluster.report_device(claim, condition)
 
 
-class ClaimsAreCollected(Move, frozen=True):
+class CollectClaims(Move, frozen=True):
     """The garbage collector deletes the claims that were made for pods which are gone."""
 
-    def play(self, cluster: Cluster) -> bool:
+    def play(self, cluster: SimulatedCluster) -> bool:
         before = cluster.server.version
         cluster.collect_claims()
         return cluster.server.version != before
@@ -366,7 +366,7 @@ class Schedule(Move, frozen=True):
     pick: int = 0
     permit: float = 0.0
 
-    def play(self, cluster: Cluster) -> bool:
+    def play(self, cluster: SimulatedCluster) -> bool:
         pod = _pick(cluster.schedulable(), self.which)
         scheduler = cluster.scheduler_of(pod) if pod is not None else None
         if pod is None or scheduler is None:
@@ -379,9 +379,9 @@ class StepCycle(Move, frozen=True):
     """A binding cycle makes its next request; if there is none, one begins."""
 
     which: int = 0
-    fate: Fate = Fate.DONE
+    fate: RequestFate = RequestFate.DONE
 
-    def play(self, cluster: Cluster) -> bool:
+    def play(self, cluster: SimulatedCluster) -> bool:
         cycle = _pick(cluster.cycles, self.which)
         if cycle is None:
             return Schedule(which=self.which).play(cluster)
@@ -394,7 +394,7 @@ class FinishCycle(Move, frozen=True):
 
     which: int = 0
 
-    def play(self, cluster: Cluster) -> bool:
+    def play(self, cluster: SimulatedCluster) -> bool:
         cycle = _pick(cluster.cycles, self.which)
         if cycle is None:
             return Schedule(which=self.which).play(cluster)
@@ -408,33 +408,33 @@ class RetryCycle(Move, frozen=True):
     which: int = 0
     lag: int = 0
 
-    def play(self, cluster: Cluster) -> bool:
+    def play(self, cluster: SimulatedCluster) -> bool:
         cycle = _pick(cluster.cycles, self.which)
         if cycle is None:
             return Schedule(which=self.which).play(cluster)
-        cycle.scheduler.finish(cycle, Fate.REFUSED)
+        cycle.scheduler.finish(cycle, RequestFate.REFUSED)
         pod = cluster.server.find(Pod, cycle.pod.metadata.key)
         if pod is not None and cycle.scheduler.can_try(pod):
             cycle.scheduler.schedule(pod, lag=self.lag)
         return True
 
 
-class Permits(Move, frozen=True):
+class PermitPod(Move, frozen=True):
     """A Permit plugin lets a pod go on that it has made wait."""
 
     which: int = 0
 
-    def play(self, cluster: Cluster) -> bool:
+    def play(self, cluster: SimulatedCluster) -> bool:
         cycle = _pick([cycle for cycle in cluster.cycles if cycle.permitted > cluster.clock.now], self.which)
         if cycle is not None:
             cycle.scheduler.permit(cycle)
         return cycle is not None
 
 
-class WaitToTheBrink(Move, frozen=True):
+class WaitForDeadline(Move, frozen=True):
     """Until just before the first binding cycle runs out of time."""
 
-    def play(self, cluster: Cluster) -> bool:
+    def play(self, cluster: SimulatedCluster) -> bool:
         first = min((cycle.deadline for cycle in cluster.cycles), default=None)
         if first is None:
             return False
@@ -445,13 +445,13 @@ class WaitToTheBrink(Move, frozen=True):
 # Our controller, event by event and request by request:
 
 
-class Deliver(Move, frozen=True):
+class DeliverEvents(Move, frozen=True):
     """Some events of one watch arrive: of nodes, claims, pods, Jobs, PodGroups, Reservations."""
 
     which: int
     count: int = 1
 
-    def play(self, cluster: Cluster) -> bool:
+    def play(self, cluster: SimulatedCluster) -> bool:
         news = cluster.controller.replica.feeds[self.which].behind
         cluster.controller.replica.deliver(self.which, self.count)
         return bool(news)
@@ -461,36 +461,36 @@ Watch = Literal["nodes", "claims", "pods", "jobs", "groups", "reservations"]
 WATCHES: Final[tuple[Watch, ...]] = ("nodes", "claims", "pods", "jobs", "groups", "reservations")
 
 
-class WatchLags(Move, frozen=True):
+class SetWatchLag(Move, frozen=True):
     """From now on a watch is behind by so many seconds; 0: by nothing more than its events take."""
 
     what: Watch
     seconds: float = 0.0
 
-    def play(self, cluster: Cluster) -> bool:
+    def play(self, cluster: SimulatedCluster) -> bool:
         feed = cluster.controller.replica.feeds[WATCHES.index(self.what)]
         changed = feed.lag != self.seconds
         feed.lag = self.seconds
         return changed
 
 
-class Decide(Move, frozen=True):
+class DecideClaim(Move, frozen=True):
     """A claim is decided, with or without a reason; the first request of the plan is about to be made."""
 
     name: str
 
-    def play(self, cluster: Cluster) -> bool:
+    def play(self, cluster: SimulatedCluster) -> bool:
         cluster.controller.replica.begin(objects.key(self.name))
         return True
 
 
-class StepTurn(Move, frozen=True):
+class StepSync(Move, frozen=True):
     """A turn makes its next request; if there is none, one begins for a claim that is due."""
 
     which: int = 0
-    fate: Fate = Fate.DONE
+    fate: RequestFate = RequestFate.DONE
 
-    def play(self, cluster: Cluster) -> bool:
+    def play(self, cluster: SimulatedCluster) -> bool:
         replica = cluster.controller.replica
         key = _pick(list(replica.turns), self.which)
         if key is not None:
@@ -502,12 +502,12 @@ class StepTurn(Move, frozen=True):
         return False
 
 
-class LateRequestArrives(Move, frozen=True):
+class DeliverLateRequest(Move, frozen=True):
     """The last request of a process that is no more reaches the server."""
 
     which: int = 0
 
-    def play(self, cluster: Cluster) -> bool:
+    def play(self, cluster: SimulatedCluster) -> bool:
         late = cluster.controller.late
         if late:
             cluster.controller.arrive(self.which % len(late))
@@ -523,7 +523,7 @@ class Restart(Move, frozen=True):
     what: Literal["controller", "writer", "scheduler", "watch"]
     which: int = 0
 
-    def play(self, cluster: Cluster) -> bool:
+    def play(self, cluster: SimulatedCluster) -> bool:
         match self.what:
             case "writer":
                 replica = cluster.controller.replica
@@ -547,7 +547,7 @@ def _pick(found: Sequence[T], which: int) -> T | None:
     return found[which % len(found)] if found else None
 
 
-def _can(pod: Pod, how: PodFate) -> bool:
+def _applies(pod: Pod, how: PodChange) -> bool:
     """Whether that can happen to a pod."""
     match how:
         case "ended":
@@ -561,7 +561,7 @@ def _can(pod: Pod, how: PodFate) -> bool:
     return True
 
 
-def _do(cluster: Cluster, pod: Pod, how: PodFate) -> None:
+def _change_pod(cluster: SimulatedCluster, pod: Pod, how: PodChange) -> None:
     match how:
         case "ended":
             cluster.kubelets.end(pod)

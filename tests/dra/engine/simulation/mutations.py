@@ -5,8 +5,7 @@ from typing import Final, TypeAlias
 
 import pytest
 
-from dra.engine import pace, record
-from dra.engine.claims import allocation, listing, rules, view, workload
+from dra.engine.claims import bind_latency, claim_state, consumer_entries, deallocation, rules, view, workload_entry
 from dra.engine.claims.view import WorkloadPhase
 from dra.engine.instants import BIND_HORIZON
 
@@ -16,17 +15,17 @@ Mutation: TypeAlias = Callable[[pytest.MonkeyPatch], None]
 def skip_the_bind_horizon(patch: pytest.MonkeyPatch) -> None:
     """Deallocate without waiting for the scheduling cycles that may still bind a pod."""
     patch.setattr(view.ClaimView, "bind_horizon", lambda *_: 0.0)
-    patch.setattr(allocation, "SLOW_BIND_HORIZON", 0.0)
+    patch.setattr(deallocation, "SLOW_BIND_HORIZON", 0.0)
 
 
 def take_every_scheduler_for_prompt(patch: pytest.MonkeyPatch) -> None:
     """Wait for a minute and no more, however late bindings come."""
-    patch.setattr(pace.Pace, "horizon", lambda *_, **__: BIND_HORIZON)
+    patch.setattr(bind_latency.BindLatency, "horizon", lambda *_, **__: BIND_HORIZON)
 
 
 def drop_the_guard(patch: pytest.MonkeyPatch) -> None:
     """Prune running pods without a guard entry."""
-    patch.setattr(rules, "RULES", tuple(rule for rule in rules.RULES if rule is not listing.guard_rule))
+    patch.setattr(rules, "RULES", tuple(rule for rule in rules.RULES if rule is not consumer_entries.guard_entry_rule))
 
 
 def forget_the_entered_marker(patch: pytest.MonkeyPatch) -> None:
@@ -36,20 +35,24 @@ def forget_the_entered_marker(patch: pytest.MonkeyPatch) -> None:
 
 def compare_names_instead_of_uids(patch: pytest.MonkeyPatch) -> None:
     """Take the workload of that name for the one that was meant."""
-    known = workload.fate
+    known = workload_entry.workload_fate
 
     def fate(claim, reference):
         phase = claim.workload.phase
         if reference.uid and phase in {WorkloadPhase.PRESENT, WorkloadPhase.FINISHED}:
-            return workload.Fate.ALIVE if phase is WorkloadPhase.PRESENT else workload.Fate.FINISHED
+            return (
+                workload_entry.WorkloadFate.ALIVE
+                if phase is WorkloadPhase.PRESENT
+                else workload_entry.WorkloadFate.FINISHED
+            )
         return known(claim, reference)
 
-    patch.setattr(workload, "fate", fate)
+    patch.setattr(workload_entry, "fate", fate)
 
 
 def leave_the_finalizer(patch: pytest.MonkeyPatch) -> None:
     """Forget the finalizer where the second write of a deallocation has failed."""
-    patch.setattr(record, "_leftover_at", lambda *_, **__: None)
+    patch.setattr(claim_state, "_leftover_at", lambda *_, **__: None)
 
 
 MUTATIONS: Final[tuple[Mutation, ...]] = (

@@ -4,8 +4,8 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from dra.engine.consumers import GATE
-from dra.model import nodes, workloads
+from dra.engine.claims.consumers import SCHEDULING_GATE
+from dra.model import nodes, workload_reservations
 from dra.model.claims import (
     POD_CLAIM_NAME,
     AllocationResult,
@@ -96,7 +96,7 @@ class Device(Struct, frozen=True):
 
     def reached_from(self, node: Node) -> bool:
         """Whether the scheduler finds the device for a pod on that node."""
-        return nodes.matches(self.selector, name=node.metadata.name, labels=node.metadata.labels)
+        return nodes.matches_node_selector(self.selector, name=node.metadata.name, labels=node.metadata.labels)
 
     def __str__(self) -> str:
         marks = [f"parts {'+'.join(self.units)}"] * bool(self.units) + [f"{self.shares} shares"] * (self.shares > 1)
@@ -127,20 +127,22 @@ def job(name: str) -> Job:
     return Job(metadata=ObjectMeta(name=name, namespace=NAMESPACE))
 
 
-def owner(found: Job) -> ConsumerReference:
+def job_entry(found: Job) -> ConsumerReference:
     """Return the entry that stands for a Job."""
     return ConsumerReference(api_group="batch", resource="jobs", name=found.metadata.name, uid=found.metadata.uid)
 
 
-def claim(name: str, *, reserved_for: str = "", uid: Uid = workloads.NO_UID, pre_list: bool = False) -> ResourceClaim:
+def claim(
+    name: str, *, reserved_for: str = "", uid: Uid = workload_reservations.NO_UID, pre_list: bool = False
+) -> ResourceClaim:
     """Return a claim on one device, reserved for the Job of that name (and uid, if its creator knew it)."""
     annotations = {}
     if reserved_for:
-        annotations[workloads.RESERVED_FOR] = f"{JOBS}/{reserved_for}"
+        annotations[workload_reservations.RESERVED_FOR] = f"{JOBS}/{reserved_for}"
     if uid:
-        annotations[workloads.RESERVED_FOR_UID] = uid
+        annotations[workload_reservations.RESERVED_FOR_UID] = uid
     if pre_list:
-        annotations[workloads.PRE_LIST] = "true"
+        annotations[workload_reservations.PRE_LIST] = "true"
     return ResourceClaim(metadata=ObjectMeta(name=name, namespace=NAMESPACE, annotations=annotations))
 
 
@@ -166,13 +168,13 @@ def devices_of(found: AllocationResult) -> frozenset[str]:
     return frozenset(r.device for r in found.devices.results or ())
 
 
-SCHEDULER: Final = "test/scheduler"
-NODE: Final = "test/node"
-END: Final = "test/grace"
+SCHEDULER_ANNOTATION: Final = "test/scheduler"
+NODE_ANNOTATION: Final = "test/node"
+GRACE_ANNOTATION: Final = "test/grace"
 """Annotations in the place of fields of a pod's spec that the engine does not read."""
 
 
-OWN: Final = "own"
+OWN_CLAIM: Final = "own"
 """The entry of a pod's spec that names a template."""
 
 
@@ -204,11 +206,11 @@ class PodShape(Struct, frozen=True):
 
 def pod(name: str, shape: PodShape) -> Pod:
     """Return a pod."""
-    gates = [GATE] * shape.gated + [FOREIGN_GATE] * shape.gated_by_another
-    annotations = {workloads.PRE_LIST: "true"} if shape.opted_in else {}
-    annotations |= {NODE: shape.node} if shape.node else {}
-    annotations |= {SCHEDULER: shape.scheduler} if shape.scheduler else {}
-    annotations |= {END: str(shape.grace)}
+    gates = [SCHEDULING_GATE] * shape.gated + [FOREIGN_GATE] * shape.gated_by_another
+    annotations = {workload_reservations.PRE_LIST: "true"} if shape.opted_in else {}
+    annotations |= {NODE_ANNOTATION: shape.node} if shape.node else {}
+    annotations |= {SCHEDULER_ANNOTATION: shape.scheduler} if shape.scheduler else {}
+    annotations |= {GRACE_ANNOTATION: str(shape.grace)}
     return Pod(
         metadata=ObjectMeta(
             name=name,
@@ -221,7 +223,7 @@ def pod(name: str, shape: PodShape) -> Pod:
             scheduling_gates=[SchedulingGate(name=gate) for gate in gates] or None,
             resource_claims=[
                 *(PodResourceClaim(name=name, resource_claim_name=name) for name in shape.claims),
-                *[PodResourceClaim(name=OWN, resource_claim_template_name="gpu")] * shape.template,
+                *[PodResourceClaim(name=OWN_CLAIM, resource_claim_template_name="gpu")] * shape.template,
             ],
             volumes=[Volume(persistent_volume_claim={"claimName": "data"})] if shape.has_volumes else None,
             termination_grace_period_seconds=shape.grace or None,
@@ -230,14 +232,14 @@ def pod(name: str, shape: PodShape) -> Pod:
     )
 
 
-def generated(found: Pod) -> ResourceClaim:
+def generated_claim(found: Pod) -> ResourceClaim:
     """Return the claim that is made for a pod from its template."""
     meta = found.metadata
     owner = OwnerReference(api_version="v1", kind="Pod", name=meta.name, uid=meta.uid, controller=True)
     made = ObjectMeta(
         name=f"{meta.name}-{meta.uid}",
         namespace=NAMESPACE,
-        annotations={POD_CLAIM_NAME: OWN},
+        annotations={POD_CLAIM_NAME: OWN_CLAIM},
         owner_references=[owner],
     )
     return ResourceClaim(metadata=made)
@@ -245,13 +247,13 @@ def generated(found: Pod) -> ResourceClaim:
 
 def with_claim(found: Pod, name: str) -> Pod:
     """Return the pod with the name of its own claim in its status."""
-    named = [PodResourceClaimStatus(name=OWN, resource_claim_name=name)]
+    named = [PodResourceClaimStatus(name=OWN_CLAIM, resource_claim_name=name)]
     return replace(found, status=replace(found.status, resource_claim_statuses=named))
 
 
 def grace_of(found: Pod) -> float:
     """Return how many seconds the containers of a pod have to end."""
-    return float(found.metadata.annotation(END) or 30)
+    return float(found.metadata.annotation(GRACE_ANNOTATION) or 30)
 
 
 def pod_group(name: str, claims: tuple[str, ...]) -> PodGroup:
@@ -284,6 +286,6 @@ def with_condition(conditions: list[PodCondition] | None, changed: PodCondition)
     return [c for c in conditions or () if c.type != changed.type] + [changed]
 
 
-def entry_of(found: Pod) -> ConsumerReference:
+def pod_entry(found: Pod) -> ConsumerReference:
     """Return the entry that stands for a pod."""
     return ConsumerReference(resource="pods", name=found.metadata.name, uid=found.metadata.uid)

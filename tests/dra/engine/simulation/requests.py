@@ -12,7 +12,7 @@ from typing import TypeAlias, TypeVar
 T = TypeVar("T")
 
 
-class Fate(StrEnum):
+class RequestFate(StrEnum):
     """What becomes of a request."""
 
     DONE = "done"
@@ -40,26 +40,26 @@ class Invalid(ApiError):  # noqa: N818
     """422."""
 
 
-Process: TypeAlias = Generator[None, Fate, T]
+RequestProcess: TypeAlias = Generator[None, RequestFate, T]
 
 
-def send(call: Callable[[], T]) -> Process[T]:
+def send_request(call: Callable[[], T]) -> RequestProcess[T]:
     """Make one request: ``answer = yield from send(...)``."""
     fate = yield
-    if fate is Fate.REFUSED:
+    if fate is RequestFate.REFUSED:
         raise Unavailable("refused")
     answer = call()
-    if fate is Fate.LOST:
+    if fate is RequestFate.LOST:
         raise Unavailable("lost")
     return answer
 
 
-def start(process: Process[T]) -> bool:
+def start_process(process: RequestProcess[T]) -> bool:
     """Run a process up to its first request; return whether there is one."""
-    return resume(process, None)
+    return resume_process(process, None)
 
 
-def resume(process: Process[T], fate: Fate | None) -> bool:
+def resume_process(process: RequestProcess[T], fate: RequestFate | None) -> bool:
     """Let a process make its request and run up to the next; return whether there is one."""
     try:
         process.send(fate)  # type: ignore[arg-type]

@@ -12,7 +12,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from dra.api.reservations import model
-from dra.engine.reservations import devices, placeholders
+from dra.engine.reservations import claim_holders, placeholders
 from dra.model.claims import ResourceClaim
 from dra.model.meta import Key, ObjectMeta, OwnerReference, Uid
 from dra.model.pods import Pod
@@ -21,26 +21,26 @@ from tests.dra.engine.simulation import objects
 from tests.dra.engine.simulation.objects import PodShape, Reservation
 from tests.dra.engine.simulation.server import Actor, Server
 
-NAME: Final = "held"
+RESERVATION_NAME: Final = "held"
 """Of the only reservation."""
 
 
 @cache
-def shown(name: str, uid: Uid, phase: str, node: str) -> model.Reservation:
+def reservation_object(name: str, uid: Uid, phase: str, node: str) -> model.Reservation:
     """Return a reservation as our process reads it."""
-    template = {"metadata": {"namespace": objects.NAMESPACE}, "spec": {"resourceClaims": [{"name": objects.OWN}]}}
+    template = {"metadata": {"namespace": objects.NAMESPACE}, "spec": {"resourceClaims": [{"name": objects.OWN_CLAIM}]}}
     owners = [{"labelSelector": {"matchLabels": {"app": "a"}}}]
     status = {"phase": phase, "nodeName": node}
     made = examples.available(template=template, owners=owners, allocateOnce=False, status=status)
     return made.model_copy(update={"metadata": made.metadata.model_copy(update={"name": name, "uid": uid})})
 
 
-def holders(claim: ResourceClaim) -> frozenset[Uid]:
+def holding_reservations(claim: ResourceClaim) -> frozenset[Uid]:
     """Return the uids of the reservations that a claim was made for."""
-    return frozenset(each.uid for each in devices.holders(claim))
+    return frozenset(each.uid for each in claim_holders.owner_reservations(claim))
 
 
-class Extender:
+class SimulatedExtender:
     """Places reservations, hands their claims on, and collects what they leave."""
 
     def __init__(self, server: Server) -> None:
@@ -48,15 +48,20 @@ class Extender:
 
     def find(self) -> Reservation | None:
         """Return the reservation, if there is one."""
-        return self._server.find(Reservation, objects.key(NAME))
+        return self._server.find(Reservation, objects.key(RESERVATION_NAME))
 
     def create(self) -> None:
         """Somebody reserves devices: placeholder and claim are made at once."""
-        made = self._server.create(Reservation(metadata=ObjectMeta(name=NAME, namespace=objects.NAMESPACE)), by=_BY)
-        name = placeholders.name_for(made.metadata.uid)
+        made = self._server.create(
+            Reservation(metadata=ObjectMeta(name=RESERVATION_NAME, namespace=objects.NAMESPACE)), by=_BY
+        )
+        name = placeholders.placeholder_name(made.metadata.uid)
         pod = self._server.create(objects.pod(name, PodShape(template=True)), by=_BY)
-        claim = objects.generated(pod)
-        owners = [*(claim.metadata.owner_references or ()), devices.owner(NAME, made.metadata.uid)]
+        claim = objects.generated_claim(pod)
+        owners = [
+            *(claim.metadata.owner_references or ()),
+            claim_holders.reservation_owner_reference(RESERVATION_NAME, made.metadata.uid),
+        ]
         claim = replace(claim, metadata=replace(claim.metadata, owner_references=owners))
         self._record(pod, self._server.create(claim, by=_BY))
 
@@ -77,13 +82,18 @@ class Extender:
         if found is not None:
             self._become(found, "Failed", node=found.node)
 
-    def hand_on(self, pod: Pod) -> bool:
+    def assign_claim(self, pod: Pod) -> bool:
         """Give a pod the claim that is held and that nobody has; return whether there is one."""
         found = self.find()
         for claim in self._server.list(ResourceClaim) if found is not None and found.phase == "Available" else ():
             meta = claim.metadata
             entered = any(entry.is_reservation for entry in claim.entries)
-            if found.metadata.uid in holders(claim) and claim.controller is None and entered and not meta.deleting:
+            if (
+                found.metadata.uid in holding_reservations(claim)
+                and claim.controller is None
+                and entered
+                and not meta.deleting
+            ):
                 by = OwnerReference(
                     api_version="v1", kind="Pod", name=pod.metadata.name, uid=pod.metadata.uid, controller=True
                 )
@@ -124,4 +134,4 @@ _BY: Final = Actor.OWNER
 
 
 def _placeholder(found: Reservation) -> Key:
-    return objects.key(placeholders.name_for(found.metadata.uid))
+    return objects.key(placeholders.placeholder_name(found.metadata.uid))

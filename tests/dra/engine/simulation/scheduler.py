@@ -32,40 +32,49 @@ from dra.model.nodes import Node
 from dra.model.pods import Pod, PodCondition
 from dra.model.references import ConsumerReference
 from dra.model.templates import PodGroup
+from tests.dra.engine.simulation.binding_observations import PROMPT_BINDING_SECONDS
+from tests.dra.engine.simulation.claim_versions import ClaimVersions
 from tests.dra.engine.simulation.clock import Clock
-from tests.dra.engine.simulation.history import ClaimHistory
 from tests.dra.engine.simulation.objects import (
     ATTACHED,
     BROKEN,
-    NODE,
-    SCHEDULER,
+    NODE_ANNOTATION,
+    SCHEDULER_ANNOTATION,
     Device,
     allocation,
     devices_of,
-    entry_of,
     group_entry,
     key,
+    pod_entry,
     with_condition,
 )
-from tests.dra.engine.simulation.requests import ApiError, Conflict, Fate, Invalid, Process, resume, send, start
+from tests.dra.engine.simulation.requests import (
+    ApiError,
+    Conflict,
+    Invalid,
+    RequestFate,
+    RequestProcess,
+    resume_process,
+    send_request,
+    start_process,
+)
 from tests.dra.engine.simulation.server import Actor, Server
-from tests.dra.engine.simulation.setting import CONDITIONS, PLUGINS, VOLUMES, Setting
-from tests.dra.engine.simulation.sights import PROMPT
+from tests.dra.engine.simulation.setting import DEVICE_BINDING_TIMEOUT, PLUGINS_TIMEOUT, VOLUME_BINDING_TIMEOUT, Setting
 
 UNAVAILABLE: Final = "resourceclaim not available on the node"
 """What DynamicResources says of a node that an allocation excludes; other schedulers have other words."""
 
-SLOTS: Final = 3
+PODS_PER_NODE: Final = 3
 """Pods that a node has room for."""
 
 _ATTEMPTS: Final = 5
 """``retry.DefaultRetry``."""
 
 
-class Cycle:
+class BindingCycle:
     """A pod on its way to a node."""
 
-    def __init__(self, scheduler: "Scheduler", pod: Pod, node: str, *, due: Instant, latest: Instant) -> None:
+    def __init__(self, scheduler: "SimulatedScheduler", pod: Pod, node: str, *, due: Instant, latest: Instant) -> None:
         self.scheduler = scheduler
         self.pod = pod
         self.node = node
@@ -95,7 +104,7 @@ class Cycle:
 
         self.failing = False
         self.running = True
-        self.process: Process[None]
+        self.process: RequestProcess[None]
 
     @property
     def deadline(self) -> Instant:
@@ -103,23 +112,23 @@ class Cycle:
         return min(self.due, self.latest)
 
 
-class Scheduler:
+class SimulatedScheduler:
     """One scheduler process; ``restart`` kills it with everything it had under way."""
 
     def __init__(
         self,
         server: Server,
         clock: Clock,
-        history: ClaimHistory,
+        history: ClaimVersions,
         *,
         setting: Setting,
-        on_bound: Callable[[Cycle], None],
+        on_bound: Callable[[BindingCycle], None],
         in_flight: dict[Uid, AllocationResult],
         allowed: Callable[[float], float],
         name: str = "",
     ) -> None:
         self.name = name
-        self.cycles: dict[Uid, Cycle] = {}
+        self.cycles: dict[Uid, BindingCycle] = {}
         self._setting = setting
         self._allowed = allowed
         self._on_bound = on_bound
@@ -148,7 +157,7 @@ class Scheduler:
 
     def serves(self, pod: Pod) -> bool:
         """Whether the pod names this scheduler."""
-        return (pod.metadata.annotation(SCHEDULER) or "") == self.name
+        return (pod.metadata.annotation(SCHEDULER_ANNOTATION) or "") == self.name
 
     def places(self, claim: ResourceClaim, pod: Pod) -> tuple[bool, bool]:
         """Return whether a pod could run where its claim is allocated, and whether elsewhere if it were not."""
@@ -190,8 +199,11 @@ class Scheduler:
             return
         node = fitting[pick % len(fitting)]
         within, since = self._within, self._since(claims)
-        due, latest = since + within + self._waits(pod, claims), since + max(within, PROMPT + PLUGINS)
-        cycle = Cycle(self, pod, node.metadata.name, due=due, latest=latest)
+        due, latest = (
+            since + within + self._waits(pod, claims),
+            since + max(within, PROMPT_BINDING_SECONDS + PLUGINS_TIMEOUT),
+        )
+        cycle = BindingCycle(self, pod, node.metadata.name, due=due, latest=latest)
         cycle.permit = permit
         cycle.claims = claims
         for name, device in (self._places(claims, free, node) or {}).items():
@@ -200,10 +212,10 @@ class Scheduler:
             chosen = allocation(device, stamp="", share=share)
             cycle.allocations[name] = self._in_flight[claims[name].metadata.uid] = chosen
             if device.conditional:
-                cycle.due += CONDITIONS
+                cycle.due += DEVICE_BINDING_TIMEOUT
         self.cycles[pod.metadata.uid] = cycle
         cycle.process = self._bind(cycle)
-        start(cycle.process)
+        start_process(cycle.process)
 
     @property
     def _within(self) -> float:
@@ -217,37 +229,37 @@ class Scheduler:
         """Return for how many seconds plugins may make a cycle wait besides."""
         within = 0.0
         if any(v.persistent_volume_claim for v in pod.spec.volumes or ()):
-            within += VOLUMES
+            within += VOLUME_BINDING_TIMEOUT
         if any(self._conditional(claim) for claim in claims.values()):
-            within += CONDITIONS
+            within += DEVICE_BINDING_TIMEOUT
         return within
 
-    def hurry(self) -> None:
+    def limit_to_prompt(self) -> None:
         """Bind no later than the slowest cycle that begins now: nobody knows any more that the client is slow."""
         for cycle in self.cycles.values():
-            slow = self._setting.binds_within > PROMPT
-            until = self._clock.now + PROMPT + self._waits(cycle.pod, cycle.claims) + cycle.permit
+            slow = self._setting.binds_within > PROMPT_BINDING_SECONDS
+            until = self._clock.now + PROMPT_BINDING_SECONDS + self._waits(cycle.pod, cycle.claims) + cycle.permit
             if slow:
                 cycle.due = min(cycle.due, until)
-                cycle.latest = min(cycle.latest, self._clock.now + PROMPT + PLUGINS)
+                cycle.latest = min(cycle.latest, self._clock.now + PROMPT_BINDING_SECONDS + PLUGINS_TIMEOUT)
 
-    def waits(self, cycle: Cycle) -> bool:
+    def waits(self, cycle: BindingCycle) -> bool:
         """Whether a plugin makes the cycle wait now, or a device that is not attached yet."""
         return self._clock.now < min(cycle.permitted, cycle.deadline) or (
             cycle.awaits() and self._clock.now < cycle.deadline
         )
 
-    def step(self, cycle: Cycle, fate: Fate) -> None:
+    def step(self, cycle: BindingCycle, fate: RequestFate) -> None:
         """Let a binding cycle make its next request."""
         if not self.waits(cycle):
-            cycle.running = resume(cycle.process, fate)
+            cycle.running = resume_process(cycle.process, fate)
 
-    def finish(self, cycle: Cycle, fate: Fate = Fate.DONE) -> None:
+    def finish(self, cycle: BindingCycle, fate: RequestFate = RequestFate.DONE) -> None:
         """Let a binding cycle make all its requests; with another fate than DONE, until it fails."""
         while cycle.running and not self.waits(cycle):
-            self.step(cycle, Fate.DONE if cycle.failing else fate)
+            self.step(cycle, RequestFate.DONE if cycle.failing else fate)
 
-    def permit(self, cycle: Cycle) -> None:
+    def permit(self, cycle: BindingCycle) -> None:
         """Let the plugin have the pod go on: what is left of its time no cycle has for anything else."""
         if cycle.announced:
             cycle.due -= max(cycle.permitted - self._clock.now, 0.0)
@@ -256,7 +268,7 @@ class Scheduler:
     def expire(self) -> None:
         """End the binding cycles whose time is over."""
         for cycle in [c for c in self.cycles.values() if c.deadline <= self._clock.now]:
-            self.finish(cycle, Fate.REFUSED)
+            self.finish(cycle, RequestFate.REFUSED)
 
     # The scheduling cycle:
 
@@ -292,14 +304,14 @@ class Scheduler:
 
     def _suits(self, pod: Pod, node: Node) -> bool:
         """NodeUnschedulable, the taint of a node that is not ready, NodeAffinity."""
-        wanted = pod.metadata.annotation(NODE)
+        wanted = pod.metadata.annotation(NODE_ANNOTATION)
         return node.ready and not node.spec.unschedulable and wanted in {None, node.metadata.name}
 
     def _room(self, node: Node) -> int:
         """NodeResourcesFit: for how many pods there is room."""
         name = node.metadata.name
         bound = sum(1 for pod in self._server.list(Pod) if pod.spec.node_name == name and not pod.terminal)
-        return SLOTS - bound - sum(1 for cycle in self.cycles.values() if cycle.node == name)
+        return PODS_PER_NODE - bound - sum(1 for cycle in self.cycles.values() if cycle.node == name)
 
     def _reaches(self, claims: dict[str, ResourceClaim], node: Node) -> bool:
         return all(self._covers(claim, node) for claim in claims.values())
@@ -312,7 +324,7 @@ class Scheduler:
             return True
         if self._broken(claim) or self._timed_out(claim):
             return False
-        return nodes.matches(found.node_selector, name=meta.name, labels=meta.labels)
+        return nodes.matches_node_selector(found.node_selector, name=meta.name, labels=meta.labels)
 
     def _places(self, claims: dict[str, ResourceClaim], free: dict[str, int], node: Node) -> dict[str, Device] | None:
         """Return a device on the node for each claim that needs one; None if there are too few."""
@@ -380,43 +392,43 @@ class Scheduler:
         return found is not None and any(r.binding_conditions for r in found.devices.results or ())
 
     def _attached(self, claim: ResourceClaim) -> bool:
-        return not self._conditional(claim) or _reports(claim, ATTACHED)
+        return not self._conditional(claim) or _has_device_condition(claim, ATTACHED)
 
     def _broken(self, claim: ResourceClaim) -> bool:
-        return self._conditional(claim) and _reports(claim, BROKEN)
+        return self._conditional(claim) and _has_device_condition(claim, BROKEN)
 
     def _timed_out(self, claim: ResourceClaim) -> bool:
         """``isClaimTimeout``: counted from the allocation's timestamp."""
         found = claim.status.allocation
         if found is None or self._attached(claim):
             return False
-        return self._clock.now > float((found.allocation_timestamp or "0").rstrip("s")) + CONDITIONS
+        return self._clock.now > float((found.allocation_timestamp or "0").rstrip("s")) + DEVICE_BINDING_TIMEOUT
 
     # The binding cycle:
 
-    def _bind(self, cycle: Cycle) -> Process[None]:
+    def _bind(self, cycle: BindingCycle) -> RequestProcess[None]:
         pod = cycle.pod
         try:
             if self._setting.nominates:
-                yield from _tried(send(partial(self._nominate, cycle)))
+                yield from _ignore_failure(send_request(partial(self._nominate, cycle)))
             cycle.permitted = self._clock.now + cycle.permit  # WaitOnPermit
             for name, claim in cycle.claims.items():
-                if not _lists(claim, pod):
+                if not _is_reserved_for(claim, pod):
                     cycle.claims[name] = yield from self._bind_claim(cycle, name, claim)
             for name, claim in cycle.claims.items():
                 if self._conditional(claim):
                     yield from self._await_device(cycle, name)
-            yield from send(partial(self._post_binding, cycle))
+            yield from send_request(partial(self._post_binding, cycle))
         except ApiError as error:
             cycle.failing = True
             yield from self._unreserve(cycle)
             self._report(pod, "SchedulerError", str(error))
         del self.cycles[pod.metadata.uid]
 
-    def _await_device(self, cycle: Cycle, name: str) -> Process[None]:
+    def _await_device(self, cycle: BindingCycle, name: str) -> RequestProcess[None]:
         """``bindClaim``'s end: wait until the device is attached, reported as broken, or time is over."""
         cycle.awaits = lambda: not self._decided(name)
-        claim = yield from send(partial(self._server.get, ResourceClaim, key(name)))
+        claim = yield from send_request(partial(self._server.get, ResourceClaim, key(name)))
         cycle.awaits = lambda: False
         if self._broken(claim) or not self._attached(claim) or claim.status.allocation is None:
             raise Invalid(f"claim {name}: device is not attached")
@@ -425,7 +437,7 @@ class Scheduler:
         claim = self._server.find(ResourceClaim, key(name))
         return claim is None or claim.status.allocation is None or self._broken(claim) or self._attached(claim)
 
-    def _bind_claim(self, cycle: Cycle, name: str, claim: ResourceClaim) -> Process[ResourceClaim]:
+    def _bind_claim(self, cycle: BindingCycle, name: str, claim: ResourceClaim) -> RequestProcess[ResourceClaim]:
         chosen = cycle.allocations.get(name)
         for _ in range(_ATTEMPTS):
             try:
@@ -435,23 +447,23 @@ class Scheduler:
                     guarded = [*(claim.metadata.finalizers or ()), DELETE_PROTECTION]
                     meta = msgspec.structs.replace(claim.metadata, finalizers=guarded)
                     claim = msgspec.structs.replace(claim, metadata=meta)
-                    claim = yield from send(partial(self._server.update, claim, by=Actor.SCHEDULER))
+                    claim = yield from send_request(partial(self._server.update, claim, by=Actor.SCHEDULER))
                 entries = [*claim.entries, self._entry(cycle.pod, name)]
                 status = msgspec.structs.replace(claim.status, reserved_for=entries)
                 if chosen is not None:
                     stamped = msgspec.structs.replace(chosen, allocation_timestamp=self._clock.stamp)
                     status = msgspec.structs.replace(status, allocation=stamped)
                 claim = msgspec.structs.replace(claim, status=status)
-                claim = yield from send(partial(self._server.update_status, claim, by=Actor.SCHEDULER))
+                claim = yield from send_request(partial(self._server.update_status, claim, by=Actor.SCHEDULER))
             except Conflict:
-                claim = yield from send(partial(self._server.get, ResourceClaim, key(name)))
+                claim = yield from send_request(partial(self._server.get, ResourceClaim, key(name)))
             else:
                 self._forget_allocation(cycle, name)
                 self._cache[name] = self._history.newest(name)  # AssumeClaimAfterAPICall
                 return claim
         raise Conflict(f"claim {name}: {_ATTEMPTS} conflicts")
 
-    def _unreserve(self, cycle: Cycle) -> Process[None]:
+    def _unreserve(self, cycle: BindingCycle) -> RequestProcess[None]:
         """Forget what was chosen for the claims, as upstream by the claim's uid, whichever cycle has chosen it.
 
         Three cases are told in docs/explanation/guarantees.md ("against kube-scheduler"), and are not played: the stock
@@ -466,8 +478,8 @@ class Scheduler:
                 self._forget_allocation(cycle, name)
             else:
                 self._in_flight.pop(claim.metadata.uid, None)
-            if claim.status.allocation is not None and _lists_pod(claim, cycle.pod):
-                yield from _tried(send(partial(self._drop_entry, claim, cycle.pod)))
+            if claim.status.allocation is not None and _has_pod_entry(claim, cycle.pod):
+                yield from _ignore_failure(send_request(partial(self._drop_entry, claim, cycle.pod)))
 
     def _awaited(self, claim: ResourceClaim, pod: Pod) -> bool:
         """Whether our controller waits for the pod's binding before it frees the claim."""
@@ -475,22 +487,22 @@ class Scheduler:
         if found is None or found.metadata.uid != pod.metadata.uid:
             return False
         versions = (v for v in self._history.versions(claim.metadata.name) if v is not None)
-        return any(v.metadata.uid == claim.metadata.uid and _lists(v, pod) for v in versions)
+        return any(v.metadata.uid == claim.metadata.uid and _is_reserved_for(v, pod) for v in versions)
 
     def _entry(self, pod: Pod, claim: str) -> ConsumerReference:
         """The entry that lets a pod in: its PodGroup's, if that names the claim."""
         gang = pod.spec.scheduling_group
         group = self._server.find(PodGroup, key(gang.pod_group_name or "")) if gang is not None else None
         if group is None or all(c.resource_claim_name != claim for c in group.spec.resource_claims or ()):
-            return entry_of(pod)
+            return pod_entry(pod)
         return group_entry(group)
 
-    def _forget_allocation(self, cycle: Cycle, name: str) -> None:
+    def _forget_allocation(self, cycle: BindingCycle, name: str) -> None:
         uid = cycle.claims[name].metadata.uid
         if name in cycle.allocations and self._in_flight.get(uid) is cycle.allocations[name]:
             del self._in_flight[uid]
 
-    def _nominate(self, cycle: Cycle) -> None:
+    def _nominate(self, cycle: BindingCycle) -> None:
         """From now on everybody sees that a plugin may make the pod wait; what waits unseen has the client's time."""
 
         def change(found: Pod) -> Pod:
@@ -502,7 +514,7 @@ class Scheduler:
         cycle.due += cycle.permit
         cycle.announced = True
 
-    def _post_binding(self, cycle: Cycle) -> None:
+    def _post_binding(self, cycle: BindingCycle) -> None:
         """``BindingREST.setPodNodeAndMetadata`` (pkg/registry/core/pod/storage/storage.go)."""
 
         def change(found: Pod) -> Pod:
@@ -529,7 +541,7 @@ class Scheduler:
 
     def _report(self, pod: Pod, reason: str, message: str, *, nominated: str = "") -> None:
         """``handleSchedulingFailure``: the condition and the nomination. A failure of it is only logged."""
-        failed = PodCondition(type=pods.SCHEDULED, status="False", reason=reason, message=message)
+        failed = PodCondition(type=pods.POD_SCHEDULED, status="False", reason=reason, message=message)
 
         def change(found: Pod) -> Pod:
             if found.spec.node_name:
@@ -544,7 +556,7 @@ class Scheduler:
             return
 
 
-def _tried(process: Process[None]) -> Process[None]:
+def _ignore_failure(process: RequestProcess[None]) -> RequestProcess[None]:
     """Run a request whose failure is only logged."""
     try:
         yield from process
@@ -552,17 +564,17 @@ def _tried(process: Process[None]) -> Process[None]:
         return
 
 
-def _lists(claim: ResourceClaim, pod: Pod) -> bool:
+def _is_reserved_for(claim: ResourceClaim, pod: Pod) -> bool:
     """``resourceclaim.IsReservedForPod``: by uid, or by the name of the pod's PodGroup."""
     gang = pod.spec.scheduling_group.pod_group_name if pod.spec.scheduling_group is not None else None
-    return _lists_pod(claim, pod) or any(e.is_pod_group and e.name == gang for e in claim.entries)
+    return _has_pod_entry(claim, pod) or any(e.is_pod_group and e.name == gang for e in claim.entries)
 
 
-def _lists_pod(claim: ResourceClaim, pod: Pod) -> bool:
+def _has_pod_entry(claim: ResourceClaim, pod: Pod) -> bool:
     return any(entry.uid == pod.metadata.uid for entry in claim.entries)
 
 
-def _reports(claim: ResourceClaim, condition: str) -> bool:
+def _has_device_condition(claim: ResourceClaim, condition: str) -> bool:
     """Whether the driver reports a condition of the share that is allocated."""
     found = (c for device in claim.status.devices or () for c in device.conditions or ())
     return any(c.type == condition and c.status == "True" for c in found)

@@ -50,7 +50,7 @@ class Event(NamedTuple):
     by: Actor
 
 
-class Basis(NamedTuple):
+class DecisionBasis(NamedTuple):
     """What the watches of our process had shown when it decided."""
 
     nodes: Mapping[Key, Node] = MappingProxyType({})
@@ -69,7 +69,7 @@ class Server:
         self._clock = clock
         self._objects: dict[type[Object], dict[Key, Object]] = {kind: {} for kind in self.log}
         self.version = 0
-        self.basis = Basis()
+        self.basis = DecisionBasis()
         """What our process had been shown when it decided on the write that it makes now."""
 
         self._uids = count(1)
@@ -145,7 +145,7 @@ class Server:
         found = self.find(kind, key)
         if found is None:
             return
-        if not _held(found) or (force and not found.metadata.finalizers):
+        if not _must_wait_for_deletion(found) or (force and not found.metadata.finalizers):
             self._commit(found, None, by)
         elif not found.metadata.deleting:
             self._write(found, _with_meta(found, deletion_timestamp=self._clock.stamp), by)
@@ -190,7 +190,7 @@ class Server:
         return found
 
     def _write(self, before: T, after: T, by: Actor) -> T:
-        if after.metadata.deleting and not _held(after):
+        if after.metadata.deleting and not _must_wait_for_deletion(after):
             self._commit(before, None, by)
             return after
         return before if before == after else self._commit(before, after, by)
@@ -212,7 +212,7 @@ class Server:
         return known
 
 
-def _held(obj: Object) -> bool:
+def _must_wait_for_deletion(obj: Object) -> bool:
     """Whether something must happen before the object may go: a finalizer's work, or a kubelet's."""
     running = isinstance(obj, Pod) and bool(obj.spec.node_name) and not obj.terminal
     return running or bool(obj.metadata.finalizers)

@@ -8,25 +8,25 @@ from typing import Final
 
 from dra.engine.claims.policy import REPLACE, Policy
 from dra.model.meta import Struct
-from tests.dra.engine.simulation import limits
+from tests.dra.engine.simulation import list_limits
 from tests.dra.engine.simulation.objects import ONE_DEVICE, Device
 
-VOLUMES: Final = 600.0
+VOLUME_BINDING_TIMEOUT: Final = 600.0
 """Seconds for which PreBind waits for volumes (``VolumeBindingArgs.bindTimeoutSeconds``)."""
 
-CONDITIONS: Final = 600.0
+DEVICE_BINDING_TIMEOUT: Final = 600.0
 """Seconds for which PreBind waits for binding conditions (``DynamicResourcesArgs.bindingTimeout``)."""
 
-PERMIT: Final = 900.0
+PERMIT_TIMEOUT: Final = 900.0
 """Seconds for which a Permit plugin can make a pod wait at most (``maxTimeout``, framework/runtime/framework.go)."""
 
-PLUGINS: Final = 1200.0
+PLUGINS_TIMEOUT: Final = 1200.0
 """Seconds for which plugins together may make a binding cycle wait that we promise anything of: 20 minutes."""
 
-NOTICED: Final = 50.0
+NODE_MONITOR_GRACE_PERIOD: Final = 50.0
 """Seconds of silence after which the node controller calls a node not ready (``--node-monitor-grace-period``)."""
 
-GRACE: Final = 30
+TERMINATION_GRACE_PERIOD: Final = 30
 """Seconds that a pod's containers have to end (``terminationGracePeriodSeconds``)."""
 
 
@@ -34,7 +34,7 @@ class Setting(Struct, frozen=True):
     """The cluster of a history."""
 
     devices: tuple[Device, ...] = ONE_DEVICE
-    lists: tuple[int, int] = limits.USUAL
+    lists: tuple[int, int] = list_limits.DEFAULT_LIST_SIZE
     policy: Policy = REPLACE
     binds_within: float = 50.0
     """Seconds from a scheduler's last look into its cache to the last request of the cycle, waits by plugins apart."""

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from kubeletplugin.drivers.cpu.cpu_manager import CpuManager
+from kubeletplugin.drivers.cpu.cpu_manager import KubeletCpuManager
 
 
 def state(tmp_path, **content):
@@ -10,12 +10,12 @@ def state(tmp_path, **content):
 
 
 def test_before_the_kubelets_first_start_nobody_manages_cpus(tmp_path):
-    assert CpuManager(tmp_path).active() is None
+    assert KubeletCpuManager(tmp_path).active() is None
 
 
 def test_policy_none_leaves_cpus_to_us(tmp_path):
     state(tmp_path, policyName="none", defaultCpuSet="", checksum=1)
-    assert CpuManager(tmp_path).active() is None
+    assert KubeletCpuManager(tmp_path).active() is None
 
 
 @pytest.mark.parametrize(
@@ -32,7 +32,7 @@ def test_policy_none_leaves_cpus_to_us(tmp_path):
 )
 def test_a_kubelet_that_manages_cpus_is_seen(tmp_path, content, text):
     state(tmp_path, **content)
-    aside = CpuManager(tmp_path).active()
+    aside = KubeletCpuManager(tmp_path).active()
     assert text in aside.why
     assert str(tmp_path / "cpu_manager_state") in aside.why
     assert aside.written
@@ -41,12 +41,12 @@ def test_a_kubelet_that_manages_cpus_is_seen(tmp_path, content, text):
 @pytest.mark.parametrize("content", [b"", b"[]", b"{", b'"none"', b'{"policyName": "none", "entries": 3}'])
 def test_what_cannot_be_understood_may_be_a_manager(tmp_path, content):
     (tmp_path / "cpu_manager_state").write_bytes(content)
-    assert CpuManager(tmp_path).active()
+    assert KubeletCpuManager(tmp_path).active()
 
 
 def test_a_change_of_policy_is_seen(tmp_path):
     state(tmp_path, policyName="static")
-    manager = CpuManager(tmp_path)
+    manager = KubeletCpuManager(tmp_path)
     assert manager.active()
     (tmp_path / "cpu_manager_state").unlink()
     assert manager.active() is None
@@ -67,6 +67,6 @@ def test_a_file_that_is_mounted_alone_and_was_replaced_gives_nothing_new_away(tm
     with path.open() as mounted:
         path.unlink()
         path.symlink_to(f"/proc/self/fd/{mounted.fileno()}")  # a file without a name, as in a mount of it
-        aside = CpuManager(tmp_path).active()
+        aside = KubeletCpuManager(tmp_path).active()
     assert "has been removed or replaced" in aside.why
     assert aside.written is written

@@ -1,14 +1,14 @@
 import pytest
 
 from dra.engine.cpus.cpusets import CpuSet, parse
-from dra.engine.cpus.topology import Cpu, Topology, regular
+from dra.engine.cpus.topology import Cpu, CpuTopology, uniform_topology
 from dra.model.slices import Device
-from kubeletplugin.drivers.cpu.devices import DeviceMode, cpus_of, default_reserved, devices
+from kubeletplugin.drivers.cpu.devices import CpuDeviceMode, build_cpu_devices, default_reserved_cpus, device_cpus
 
-SMT = regular(sockets=2, cores=2, threads=2)
+SMT = uniform_topology(sockets=2, cores=2, threads=2)
 """CPUs 0-1, 2-3 | 4-5, 6-7."""
 
-INTERLEAVED = Topology(
+INTERLEAVED = CpuTopology(
     cpus=(
         Cpu(id=0, core=0, numa=0, socket=0),
         Cpu(id=1, core=1, numa=0, socket=0),
@@ -26,7 +26,7 @@ def named(found):
 
 
 def test_each_cpu_is_a_device_with_the_names_that_other_drivers_use():
-    found = named(devices(SMT, allocatable=SMT.online, mode=DeviceMode.INDIVIDUAL))
+    found = named(build_cpu_devices(SMT, allocatable=SMT.online, mode=CpuDeviceMode.INDIVIDUAL))
     assert found["cpu-5"].attributes == {
         "dra.cpu/cpuID": {"int": 5},
         "dra.cpu/coreID": {"int": 0},
@@ -44,25 +44,27 @@ def test_each_cpu_is_a_device_with_the_names_that_other_drivers_use():
 
 
 def test_siblings_are_next_to_each_other_since_the_scheduler_takes_the_first():
-    found = devices(INTERLEAVED, allocatable=INTERLEAVED.online, mode=DeviceMode.INDIVIDUAL)
+    found = build_cpu_devices(INTERLEAVED, allocatable=INTERLEAVED.online, mode=CpuDeviceMode.INDIVIDUAL)
     assert [each.name for each in found] == ["cpu-0", "cpu-2", "cpu-1", "cpu-3"]
 
 
 def test_what_is_not_known_is_not_published():
-    found = named(devices(INTERLEAVED, allocatable=INTERLEAVED.online, mode=DeviceMode.INDIVIDUAL))
+    found = named(build_cpu_devices(INTERLEAVED, allocatable=INTERLEAVED.online, mode=CpuDeviceMode.INDIVIDUAL))
     assert "dra.cpu/cacheL3ID" not in found["cpu-0"].attributes
     assert found["cpu-3"].attributes["isolated"] == {"bool": True}
 
 
 def test_reserved_cpus_are_in_no_device():
     left = SMT.online - parse("0-1")
-    assert set(named(devices(SMT, allocatable=left, mode=DeviceMode.INDIVIDUAL))) == {f"cpu-{n}" for n in range(2, 8)}
-    grouped = named(devices(SMT, allocatable=left, mode=DeviceMode.GROUPED))
+    assert set(named(build_cpu_devices(SMT, allocatable=left, mode=CpuDeviceMode.INDIVIDUAL))) == {
+        f"cpu-{n}" for n in range(2, 8)
+    }
+    grouped = named(build_cpu_devices(SMT, allocatable=left, mode=CpuDeviceMode.GROUPED))
     assert grouped["numa-0"].attributes["dra.cpu/numCPUs"] == {"int": 2}
 
 
 def test_a_numa_node_is_a_device_of_which_whole_cpus_are_taken():
-    (first, _) = devices(SMT, allocatable=SMT.online, mode=DeviceMode.GROUPED)
+    (first, _) = build_cpu_devices(SMT, allocatable=SMT.online, mode=CpuDeviceMode.GROUPED)
     assert first == Device(
         name="numa-0",
         attributes={
@@ -84,17 +86,17 @@ def test_a_numa_node_is_a_device_of_which_whole_cpus_are_taken():
 
 
 def test_of_a_numa_node_with_one_cpu_it_is_all_or_nothing():
-    (only,) = devices(SMT, allocatable=parse("5"), mode=DeviceMode.GROUPED)
+    (only,) = build_cpu_devices(SMT, allocatable=parse("5"), mode=CpuDeviceMode.GROUPED)
     assert only.capacity["dra.cpu/cpu"] == {"value": "1", "requestPolicy": {"default": "1", "validValues": ["1"]}}
 
 
 def test_a_numa_node_that_is_reserved_as_a_whole_is_no_device():
-    found = named(devices(SMT, allocatable=parse("4-7"), mode=DeviceMode.GROUPED))
+    found = named(build_cpu_devices(SMT, allocatable=parse("4-7"), mode=CpuDeviceMode.GROUPED))
     assert set(found) == {"numa-1"}
 
 
 def test_by_default_one_core_is_kept_with_all_its_threads():
-    assert default_reserved(INTERLEAVED) == parse("0,2")
+    assert default_reserved_cpus(INTERLEAVED) == parse("0,2")
 
 
 @pytest.mark.parametrize(
@@ -102,4 +104,4 @@ def test_by_default_one_core_is_kept_with_all_its_threads():
     [("cpu-5", "5"), ("numa-1", "4-7"), ("cpu-8", ""), ("numa-2", ""), ("cpu-", ""), ("cpu-x", ""), ("gpu-0", "")],
 )
 def test_the_cpus_of_a_device(device, cpus):
-    assert cpus_of(device, SMT) == parse(cpus)
+    assert device_cpus(device, SMT) == parse(cpus)

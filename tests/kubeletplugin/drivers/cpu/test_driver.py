@@ -4,19 +4,19 @@ import json
 import pytest
 
 from dra.engine.cpus.cpusets import CpuSet, parse
-from dra.engine.cpus.topology import Topology, regular
-from dra.engine.reservations.amounts import ONE
-from dra.engine.reservations.claimants import MalformedAnnotationError
-from kubeletplugin.cgroups.hierarchy import find
-from kubeletplugin.cgroups.narrowing import Version
+from dra.engine.cpus.topology import CpuTopology, uniform_topology
+from dra.engine.reservations.amounts import NANOS_PER_UNIT
+from dra.engine.reservations.pod_info import MalformedAnnotationError
+from kubeletplugin.cgroups.cpuset_plan import CgroupVersion
+from kubeletplugin.cgroups.hierarchy import find_hierarchy
 from kubeletplugin.contract import ContainerEdits, Refused
 from kubeletplugin.drivers.cpu import driver as module
-from kubeletplugin.drivers.cpu.devices import DeviceMode
+from kubeletplugin.drivers.cpu.devices import CpuDeviceMode
 from kubeletplugin.drivers.cpu.driver import CpuDriver
 from tests.kubeletplugin.cgroups.trees import folders
 from tests.kubeletplugin.drivers.cpu.claims import asks, cpu, part
 
-MACHINE = regular(cores=4, threads=2)
+MACHINE = uniform_topology(cores=4, threads=2)
 
 
 class Source:
@@ -46,11 +46,11 @@ def kubelet(tmp_path):
 
 @pytest.fixture
 async def make(tmp_path, source, kubelet):
-    root = folders(tmp_path / "cgroup", {"kubepods": "0-7", "kubepods/pod1": "0-7"}, version=Version.V1)
+    root = folders(tmp_path / "cgroup", {"kubepods": "0-7", "kubepods/pod1": "0-7"}, version=CgroupVersion.V1)
     made = []
 
     def make(**fields):
-        fields = {"find_cgroups": lambda: find(root)} | fields
+        fields = {"find_cgroups": lambda: find_hierarchy(root)} | fields
         made.append(CpuDriver(source, node="n1", folder=tmp_path / "driver", kubelet=kubelet, **fields))
         return made[-1]
 
@@ -75,7 +75,7 @@ def policy(kubelet, name):
 def test_a_core_is_reserved_unless_somebody_says_otherwise(make):
     assert names(make()) == [f"cpu-{n}" for n in range(2, 8)]
     assert names(make(reserved=parse("7"))) == [f"cpu-{n}" for n in range(7)]
-    assert names(make(mode=DeviceMode.GROUPED)) == ["numa-0"]
+    assert names(make(mode=CpuDeviceMode.GROUPED)) == ["numa-0"]
 
 
 @pytest.mark.parametrize("reserved", [CpuSet(), parse("64-65")])
@@ -85,7 +85,7 @@ def test_at_least_one_cpu_that_is_online_must_be_reserved(make, reserved):
 
 
 def keeps(driver, **content):
-    driver.keep(json.dumps(content) if content else None, allocatable={"cpu": 8 * ONE})
+    driver.keep(json.dumps(content) if content else None, allocatable={"cpu": 8 * NANOS_PER_UNIT})
 
 
 @pytest.mark.parametrize(
@@ -118,8 +118,8 @@ def test_what_the_node_keeps_is_not_given_away(make, content, left):
     ],
 )
 def test_each_numa_node_has_less_by_its_share_of_what_the_node_keeps(make, source, content, left):
-    source.topology = regular(sockets=2, cores=2, threads=2)
-    driver = make(mode=DeviceMode.GROUPED)
+    source.topology = uniform_topology(sockets=2, cores=2, threads=2)
+    driver = make(mode=CpuDeviceMode.GROUPED)
     keeps(driver, **content)
     ((pool,),) = (driver.pools(),)
     assert {each.name: each.capacity["dra.cpu/cpu"]["value"] for each in pool.devices} == left
@@ -149,7 +149,7 @@ def test_an_annotation_that_cannot_be_read_changes_nothing(make, annotation):
     driver = make()
     keeps(driver, reservedCPUs="4-7")
     with pytest.raises(MalformedAnnotationError, match=r"^annotation node\.koordinator\.sh/reservation: "):
-        driver.keep(annotation, allocatable={"cpu": 8 * ONE})
+        driver.keep(annotation, allocatable={"cpu": 8 * NANOS_PER_UNIT})
     assert names(driver) == ["cpu-2", "cpu-3"]
 
 
@@ -191,7 +191,7 @@ def test_who_only_looks_gets_no_cpus(make):
 
 
 def test_shares_keep_their_ids(make):
-    (device,) = make(mode=DeviceMode.GROUPED).prepare(asks("a", part(0, "2", share="s-1")), []).devices
+    (device,) = make(mode=CpuDeviceMode.GROUPED).prepare(asks("a", part(0, "2", share="s-1")), []).devices
     assert (device.device, device.share, device.edits.hooks[0].args[-1]) == ("numa-0", "s-1", "2-3")
 
 
@@ -237,7 +237,7 @@ async def test_what_the_node_keeps_is_kept_by_a_plugin_that_starts_again(make, t
 
 
 async def test_isolated_cpus_are_left_to_claims_as_long_as_there_are_claims(make, source, tmp_path):
-    source.topology = Topology(cpus=MACHINE.cpus, isolated=parse("6-7"))
+    source.topology = CpuTopology(cpus=MACHINE.cpus, isolated=parse("6-7"))
     driver = make()
     await driver.enforce([driver.prepare(asks("a", cpu(2)), [])])
     assert (tmp_path / "cgroup/cpuset/kubepods/pod1/cpuset.cpus").read_text() == "0-1,3-5\n"
@@ -248,7 +248,7 @@ async def test_beside_the_kubelets_static_manager_it_steps_aside_and_says_so(mak
     claim = driver.prepare(asks("a", cpu(2)), [])
     static(kubelet)
     assert names(driver) == []
-    assert "policy static" in driver.stepped_aside
+    assert "policy static" in driver.disabled_reason
     with pytest.raises(Refused, match=r"claim ml/b .*no CPUs are given away on this node: the kubelet manages CPUs"):
         driver.prepare(asks("b", cpu(3)), [])
     with pytest.raises(Refused, match="node: CPUs are not enforced"):
@@ -260,13 +260,13 @@ async def test_beside_the_kubelets_static_manager_it_steps_aside_and_says_so(mak
     assert "other containers may run on it: the kubelet manages CPUs itself" in driver.health()[0].message
 
 
-@pytest.mark.parametrize("mode", list(DeviceMode))
+@pytest.mark.parametrize("mode", list(CpuDeviceMode))
 async def test_a_state_file_that_was_replaced_leaves_claims_their_cpus_and_gives_no_others_away(
     make, kubelet, tmp_path, mode
 ):
     policy(kubelet, "none")
     driver = make(mode=mode)
-    result = cpu(2) if mode is DeviceMode.INDIVIDUAL else part(0, "1")
+    result = cpu(2) if mode is CpuDeviceMode.INDIVIDUAL else part(0, "1")
     claim = driver.prepare(asks("a", result), [])
     file = kubelet / "cpu_manager_state"
     with file.open() as mounted:
@@ -285,7 +285,7 @@ async def test_what_may_change_what_is_published_is_told(make, source, kubelet, 
     monkeypatch.setattr(module, "POLL", 0.001)
     driver = make()
     changes = driver.changes()
-    source.topology = Topology(cpus=MACHINE.cpus[:6], offline=parse("6-7"))
+    source.topology = CpuTopology(cpus=MACHINE.cpus[:6], offline=parse("6-7"))
     await anext(changes)
     assert names(driver) == ["cpu-2", "cpu-3", "cpu-4", "cpu-5"]
     static(kubelet)
@@ -298,7 +298,7 @@ async def test_a_cpu_that_goes_offline_is_not_well(make, source, monkeypatch):
     monkeypatch.setattr(module, "POLL", 0.001)
     driver = make()
     assert all(each.healthy for each in driver.health())
-    source.topology = Topology(cpus=MACHINE.cpus[:7], offline=parse("7"))
+    source.topology = CpuTopology(cpus=MACHINE.cpus[:7], offline=parse("7"))
     changes = driver.changes()
     await anext(changes)
     await changes.aclose()

@@ -15,12 +15,12 @@ from pathlib import Path
 import pytest
 
 from dra.engine.cpus.cpusets import CpuSet, parse
-from kubeletplugin.cgroups.hierarchy import find
-from kubeletplugin.drivers.cpu.enforcing import Enforcement
-from kubeletplugin.drivers.cpu.records import Demand, Records, owner
+from kubeletplugin.cgroups.hierarchy import find_hierarchy
+from kubeletplugin.drivers.cpu.cpuset_enforcer import CpusetEnforcer
+from kubeletplugin.drivers.cpu.cpuset_store import CpusetDemand, CpusetStore, cpu_owner_name
 
 ROOT = Path("/sys/fs/cgroup")
-MINE = owner("uid-1", "cpus")
+MINE = cpu_owner_name("uid-1", "cpus")
 WITHIN = 1.0
 """Seconds in which others must have lost CPUs, and have got them back."""
 
@@ -54,7 +54,7 @@ class Pods:
     def __init__(self, top, folder):
         self.top = top / f"dra-test-{uuid.uuid4().hex[:8]}"
         self.pods = self.top / "kubepods"
-        self.records = Records(folder)
+        self.records = CpusetStore(folder)
         self.records.install()
         self.processes = []
         self.v2 = (top / "cgroup.controllers").exists()
@@ -137,7 +137,9 @@ def pods(tmp_path):
 
 @pytest.fixture
 async def enforcement(pods):
-    it = Enforcement(pods.records, lambda: find(ROOT, pods=str(pods.pods.relative_to(mount(pods)))), aside=lambda: None)
+    it = CpusetEnforcer(
+        pods.records, lambda: find_hierarchy(ROOT, pods=str(pods.pods.relative_to(mount(pods)))), aside=lambda: None
+    )
     yield it
     await it.close()
 
@@ -154,7 +156,7 @@ def last(pods):
 
 async def test_owner_and_others_are_apart_from_the_first_instruction_to_the_release(pods, enforcement, last):
     before = pods.container("besteffort/pod1/other")
-    await enforcement.demand(Demand(requests={MINE: last}))
+    await enforcement.demand(CpusetDemand(requests={MINE: last}))
     assert mask(before) == pods.cpus - last  # at once: before the claim's container is there
 
     mine = pods.container("burstable/pod2/mine")
@@ -168,14 +170,14 @@ async def test_owner_and_others_are_apart_from_the_first_instruction_to_the_rele
     await has(guaranteed, pods.cpus - last)
     assert mask(mine) == last
 
-    await enforcement.demand(Demand(requests={}))
+    await enforcement.demand(CpusetDemand(requests={}))
     for pid in (before, sidecar, later, guaranteed):
         await has(pid, pods.cpus)
 
 
 async def test_a_container_that_starts_again_has_its_cpus_again_without_the_plugin(pods, enforcement, last):
     other = pods.container("burstable/pod1/other")
-    await enforcement.demand(Demand(requests={MINE: last}))
+    await enforcement.demand(CpusetDemand(requests={MINE: last}))
     await enforcement.close()
     mine = pods.container("burstable/pod1/mine")
     assert pods.hook(mine, "uid-1", str(last)).returncode == 0
@@ -188,11 +190,11 @@ async def test_a_container_that_starts_again_has_its_cpus_again_without_the_plug
 
 
 async def test_a_plugin_that_starts_again_leaves_owners_what_they_have(pods, enforcement, last):
-    await enforcement.demand(Demand(requests={MINE: last}))
+    await enforcement.demand(CpusetDemand(requests={MINE: last}))
     mine = pods.container("burstable/pod1/mine")
     pods.hook(mine, "uid-1", str(last))
     await enforcement.close()
-    await enforcement.demand(Demand(requests={MINE: last}))
+    await enforcement.demand(CpusetDemand(requests={MINE: last}))
     assert mask(mine) == last
 
 
@@ -206,7 +208,7 @@ def test_two_requests_of_a_container_are_added_up(pods):
 
 async def test_a_process_that_was_there_before_its_record_is_not_mistaken_for_long(pods, enforcement, last):
     """The order that is worst for the hook: its cgroup is seen, and narrowed, before it has said whose it is."""
-    await enforcement.demand(Demand(requests={MINE: last}))
+    await enforcement.demand(CpusetDemand(requests={MINE: last}))
     mine = pods.container("burstable/pod1/mine")
     await has(mine, pods.cpus - last)
     assert pods.hook(mine, "uid-1", str(last)).returncode == 0
@@ -218,7 +220,7 @@ async def test_a_process_that_was_there_before_its_record_is_not_mistaken_for_lo
 
 async def test_hooks_and_looks_at_the_same_time_end_apart(pods, enforcement, last):
     """Many containers of one claim start while another one in their pod comes and goes."""
-    await enforcement.demand(Demand(requests={MINE: last}))
+    await enforcement.demand(CpusetDemand(requests={MINE: last}))
     loop = asyncio.get_running_loop()
     owners = [pods.container(f"burstable/pod1/mine-{number}") for number in range(8)]
     done = [loop.run_in_executor(None, pods.hook, pid, "uid-1", str(last)) for pid in owners]

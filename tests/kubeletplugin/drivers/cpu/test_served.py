@@ -5,10 +5,10 @@ import shutil
 import pytest
 
 from dra.engine.cpus.cpusets import parse
-from kubeletplugin import serving
-from kubeletplugin.cgroups.hierarchy import find
-from kubeletplugin.cgroups.narrowing import Version
-from kubeletplugin.drivers.cpu.driver import NAME, CpuDriver
+from kubeletplugin import driver_runner
+from kubeletplugin.cgroups.cpuset_plan import CgroupVersion
+from kubeletplugin.cgroups.hierarchy import find_hierarchy
+from kubeletplugin.drivers.cpu.driver import DRIVER_NAME, CpuDriver
 from tests.kubeletplugin.cgroups.trees import folders, make
 from tests.kubeletplugin.drivers.cpu.test_driver import Source
 from tests.kubeletplugin.kubelet import until
@@ -31,8 +31,8 @@ class Machine:
         self.node = node
         self.kubelet = node.root / "kubelet"
         self.kubelet.mkdir()
-        self.folder = node.plugins / NAME
-        self.cgroups = folders(node.root / "cgroup", PODS, version=Version.V1)
+        self.folder = node.plugins / DRIVER_NAME
+        self.cgroups = folders(node.root / "cgroup", PODS, version=CgroupVersion.V1)
 
     def driver(self):
         return CpuDriver(
@@ -41,7 +41,7 @@ class Machine:
             folder=self.folder,
             kubelet=self.kubelet,
             reserved=parse("0-1"),
-            find_cgroups=lambda: find(self.cgroups),
+            find_cgroups=lambda: find_hierarchy(self.cgroups),
         )
 
     def file(self, name):
@@ -51,11 +51,13 @@ class Machine:
         return self.file(name).read_text().strip()
 
     def born(self, name):
-        make(self.file(name).parent, "0-7", version=Version.V1, effective="0-7")
+        make(self.file(name).parent, "0-7", version=CgroupVersion.V1, effective="0-7")
 
     async def owner(self, kubelet):
         """Prepare a claim of CPUs 2 and 3 and do what the hook of its container does."""
-        claim = await self.node.claim("a", *({"driver": NAME, "device": f"cpu-{n}", "request": "r"} for n in (2, 3)))
+        claim = await self.node.claim(
+            "a", *({"driver": DRIVER_NAME, "device": f"cpu-{n}", "request": "r"} for n in (2, 3))
+        )
         (devices,) = (await kubelet.prepare(claim)).values()
         assert not isinstance(devices, str), devices
         record = self.folder / "containers/owner" / f"{claim['metadata']['uid']}.r"
@@ -67,7 +69,7 @@ class Machine:
 
 @pytest.fixture
 async def machine(monkeypatch):
-    monkeypatch.setattr(serving, "ENFORCE_SECONDS", 0.1)
+    monkeypatch.setattr(driver_runner, "ENFORCE_SECONDS", 0.1)
     async with temporary() as node:
         yield Machine(node)
 
@@ -75,7 +77,7 @@ async def machine(monkeypatch):
 async def test_new_containers_are_kept_off_an_owners_cpus_while_the_checkpoint_cannot_be_read(machine):
     async with machine.node.registered(machine.driver()) as kubelet:
         await machine.owner(kubelet)
-    machine.node.checkpoint(NAME).write_bytes(b"{")
+    machine.node.checkpoint(DRIVER_NAME).write_bytes(b"{")
     machine.born("burstable/pod3")
     async with machine.node.registered(machine.driver()):
         await until(lambda: machine.cpus("burstable/pod3") == "0-1,4-7")

@@ -6,20 +6,20 @@ from pathlib import Path
 import pytest
 
 from kubeletplugin.contract import Refused
+from kubeletplugin.drivers.gpu.container_edits import SimulatedContainerEdits
 from kubeletplugin.drivers.gpu.driver import GpuDriver
 from kubeletplugin.drivers.gpu.driver_root import DriverRoot
-from kubeletplugin.drivers.gpu.edits import SimulatedEdits
 from kubeletplugin.drivers.gpu.time_slice_record import TimeSliceRecord
-from kubeletplugin.drivers.gpu.time_slices import SmiTimeSlicing
-from kubeletplugin.steps import untraced
+from kubeletplugin.drivers.gpu.time_slices import NvidiaSmiTimeSlicingManager
+from kubeletplugin.prepare_steps import ignore_step
+from tests.kubeletplugin.crash_injection import KillAtStep, Killed, raise_killed
 from tests.kubeletplugin.drivers.gpu.test_driver import Shelf, gpu, interval
 from tests.kubeletplugin.fakes import FakeNode
-from tests.kubeletplugin.killed import Bomb, Killed, raise_killed
 
 BEFORE_SMI, AFTER_SMI = "before nvidia-smi", "after nvidia-smi"
 
 
-class Smi(SmiTimeSlicing):
+class Smi(NvidiaSmiTimeSlicingManager):
     """With a program that sets a file, and two steps more at which it can be killed."""
 
     def __init__(self, folder, trace):
@@ -44,10 +44,10 @@ class Scene:
         program.chmod(0o755)
         self.claim = self.node.claims.allocate("a", "gpu-0", configuration=(interval("Long"),))
 
-    def instance(self, trace=untraced):
+    def instance(self, trace=ignore_step):
         shelf = Shelf(gpu(0), gpu(1))
         slicing = Smi(self.folder, trace)
-        driver = GpuDriver(shelf, node="n1", edits=SimulatedEdits(), time_slicing=slicing)
+        driver = GpuDriver(shelf, node="n1", edits=SimulatedContainerEdits(), time_slicing=slicing)
         return self.node.instance(driver=driver, trace=trace)
 
     def slices(self):
@@ -58,7 +58,7 @@ class Scene:
 
 async def call(scene, name, at):
     """Make a call, killed at a step; return the step, None if there are no more."""
-    bomb = Bomb(at, raise_killed)
+    bomb = KillAtStep(at, raise_killed)
     plugin = scene.instance(bomb)
     try:
         answers = await getattr(plugin, name)([scene.claim])

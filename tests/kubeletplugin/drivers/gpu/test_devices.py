@@ -5,12 +5,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kubeletplugin.drivers.gpu.devices import Publication, devices, quantity, semver
-from kubeletplugin.inventory.gpus import Fault, Gpu
+from kubeletplugin.drivers.gpu.devices import GpuPublishOptions, build_gpu_devices, format_quantity, to_semver
+from kubeletplugin.inventory.gpus import Gpu, GpuFault
 from kubeletplugin.inventory.node_file import NodeInventory
-from kubeletplugin.inventory.simulated import gpus
-from tests.dra.local.kinds.writing import Writing, refused
+from kubeletplugin.inventory.simulated import simulated_gpus
 from tests.kubeletplugin.inventory.test_simulated import nodes
+from tests.localplane.kinds.registry_client import RegistryClient, refused
 
 H100 = Gpu(
     minor=3,
@@ -31,7 +31,7 @@ H100 = Gpu(
 
 
 def published(gpu, **how):
-    (device,) = devices([gpu], Publication(**how))
+    (device,) = build_gpu_devices([gpu], GpuPublishOptions(**how))
     return msgspec.to_builtins(device)
 
 
@@ -76,7 +76,7 @@ def test_a_share_is_a_part_of_the_memory_and_all_of_it_by_default():
 
 
 def test_a_partitioned_gpu_is_not_offered():
-    assert devices([msgspec.structs.replace(H100, mig_enabled=True)], Publication()) == ()
+    assert build_gpu_devices([msgspec.structs.replace(H100, mig_enabled=True)], GpuPublishOptions()) == ()
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_a_partitioned_gpu_is_not_offered():
     ],
 )
 def test_a_fault_is_a_taint(effect, taints):
-    ill = msgspec.structs.replace(H100, faults=(Fault(reason="xid", value="79"), Fault(reason="ecc")))
+    ill = msgspec.structs.replace(H100, faults=(GpuFault(reason="xid", value="79"), GpuFault(reason="ecc")))
     assert published(ill, taint_effect=effect).get("taints") == taints
 
 
@@ -118,7 +118,7 @@ def test_a_fault_is_a_taint(effect, taints):
     ],
 )
 def test_versions_are_semantic(text, version):
-    assert semver(text) == version
+    assert to_semver(text) == version
 
 
 @pytest.mark.parametrize(
@@ -126,17 +126,18 @@ def test_versions_are_semantic(text, version):
     [(0, "0"), (1, "1"), (1023, "1023"), (1024, "1Ki"), (81559 * 2**20, "81559Mi"), (80 * 2**30, "80Gi")],
 )
 def test_quantities_are_whole_with_the_greatest_suffix(number, text):
-    assert quantity(number) == text
+    assert format_quantity(number) == text
 
 
 @given(nodes(), st.booleans(), st.sampled_from(["NoSchedule", "NoExecute", ""]))
 def test_the_api_server_takes_whatever_a_file_describes(node, shares, effect):
-    found = devices(
-        gpus(NodeInventory.model_validate(node), node="n1"), Publication(shares=shares, taint_effect=effect)
+    found = build_gpu_devices(
+        simulated_gpus(NodeInventory.model_validate(node), node="n1"),
+        GpuPublishOptions(shares=shares, taint_effect=effect),
     )
     pool = {"name": "n1", "generation": 1, "resourceSliceCount": 1}
     for start in range(0, len(found), 64):
         spec = {"driver": "gpu.reserve.dra", "nodeName": "n1", "pool": pool}
         spec["devices"] = msgspec.to_builtins(found[start : start + 64])
         body = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": {"name": "s"}, "spec": spec}
-        assert refused(Writing().create, body) == []
+        assert refused(RegistryClient().create, body) == []

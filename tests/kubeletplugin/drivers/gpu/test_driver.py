@@ -7,25 +7,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dra.api.parameters.gpu import TimeSlice
+from dra.api.parameters.gpu import TimeSliceInterval
 from dra.model.claims import DeviceRequestAllocationResult
 from dra.model.meta import Uid
 from kubeletplugin.contract import (
     ClaimIdentity,
     ContainerEdits,
+    DeviceHealthState,
     DeviceNode,
-    Health,
     NotEnforced,
     OpaqueParameters,
-    Preparation,
+    PreparedClaim,
     PrepareRequest,
     Refused,
 )
-from kubeletplugin.drivers.gpu.devices import Publication
+from kubeletplugin.drivers.gpu.container_edits import SimulatedContainerEdits
+from kubeletplugin.drivers.gpu.devices import GpuPublishOptions
 from kubeletplugin.drivers.gpu.driver import GpuDriver
-from kubeletplugin.drivers.gpu.edits import SimulatedEdits
-from kubeletplugin.drivers.gpu.time_slices import SimulatedTimeSlicing
-from kubeletplugin.inventory.gpus import Fault, Gpu
+from kubeletplugin.drivers.gpu.time_slices import SimulatedTimeSlicingManager
+from kubeletplugin.inventory.gpus import Gpu, GpuFault
 
 
 class Shelf:
@@ -53,9 +53,9 @@ def driver(*gpus, time_slicing=None, **how):
     return GpuDriver(
         Shelf(*gpus),
         node="n1",
-        edits=SimulatedEdits(),
-        time_slicing=time_slicing or SimulatedTimeSlicing(),
-        publication=Publication(**how),
+        edits=SimulatedContainerEdits(),
+        time_slicing=time_slicing or SimulatedTimeSlicingManager(),
+        publication=GpuPublishOptions(**how),
     )
 
 
@@ -115,7 +115,7 @@ def test_a_preparation_says_what_the_ledger_holds():
 
 def test_a_preparation_is_plain_data():
     found = prepared(result(), configuration=[interval("Long")])
-    assert msgspec.json.decode(msgspec.json.encode(found), type=Preparation) == found
+    assert msgspec.json.decode(msgspec.json.encode(found), type=PreparedClaim) == found
 
 
 @pytest.mark.parametrize(
@@ -238,7 +238,7 @@ def test_who_shares_a_gpu_agrees_on_its_time_slices():
     assert "has set Long" in refusal(mine, configuration=[interval("Short")], others=[other])
 
 
-class Unable(SimulatedTimeSlicing):
+class Unable(SimulatedTimeSlicingManager):
     unable = "there is no nvidia-smi below /"
 
 
@@ -250,7 +250,7 @@ def test_a_time_slice_that_cannot_be_set_is_refused_and_the_default_is_not():
 
 
 async def test_time_slices_are_set_for_claims_and_set_back():
-    slices = SimulatedTimeSlicing()
+    slices = SimulatedTimeSlicingManager()
     subject = driver(gpu(0), gpu(1), time_slicing=slices)
     await subject.enforce([prepared(result(), configuration=[interval("Long")])])
     assert slices.set == {"GPU-0": "Long", "GPU-1": "Default"}
@@ -258,7 +258,7 @@ async def test_time_slices_are_set_for_claims_and_set_back():
     assert slices.set == {"GPU-0": "Default", "GPU-1": "Default"}
 
 
-class Failing(SimulatedTimeSlicing):
+class Failing(SimulatedTimeSlicingManager):
     async def apply(self, wanted):
         return {uuid: f"GPU {uuid}: lost" for uuid, wish in wanted.items() if wish != "Default"}
 
@@ -277,24 +277,26 @@ def test_devices_of_the_node_are_one_pool():
 
 
 def test_health_is_told_with_the_reason():
-    ill = gpu(1, faults=(Fault(reason="xid", value="79", message="off the bus"), Fault(reason="ecc")))
+    ill = gpu(1, faults=(GpuFault(reason="xid", value="79", message="off the bus"), GpuFault(reason="ecc")))
     assert driver(gpu(0), ill, gpu(2, monitored=False)).health() == (
-        Health(pool="n1", device="gpu-0", healthy=True),
-        Health(pool="n1", device="gpu-1", healthy=False, message="xid 79: off the bus; ecc"),
-        Health(pool="n1", device="gpu-2", healthy=None, message="nobody watches this GPU"),
+        DeviceHealthState(pool="n1", device="gpu-0", healthy=True),
+        DeviceHealthState(pool="n1", device="gpu-1", healthy=False, message="xid 79: off the bus; ecc"),
+        DeviceHealthState(pool="n1", device="gpu-2", healthy=None, message="nobody watches this GPU"),
     )
 
 
 @pytest.mark.parametrize("now", [(), (gpu(1, mig_enabled=True),)], ids=["vanished", "partitioned"])
 async def test_a_gpu_that_cannot_be_used_any_more_is_unhealthy_at_once(now):
     shelf = Shelf(gpu(0), gpu(1))
-    subject = GpuDriver(shelf, node="n1", edits=SimulatedEdits(), time_slicing=SimulatedTimeSlicing())
+    subject = GpuDriver(shelf, node="n1", edits=SimulatedContainerEdits(), time_slicing=SimulatedTimeSlicingManager())
     claim = subject.prepare(ask(result("gpu-1")), ())
     changes = subject.changes()
     shelf.news.put_nowait((gpu(0), *now))
     await asyncio.wait_for(anext(changes), 10)
-    gone = Health(pool="n1", device="gpu-1", healthy=False, message="is not on the node any more, or partitioned")
-    assert subject.health() == (Health(pool="n1", device="gpu-0", healthy=True), gone)
+    gone = DeviceHealthState(
+        pool="n1", device="gpu-1", healthy=False, message="is not on the node any more, or partitioned"
+    )
+    assert subject.health() == (DeviceHealthState(pool="n1", device="gpu-0", healthy=True), gone)
 
     again = driver(gpu(0), *now)  # has never seen it
     await again.enforce([claim])
@@ -305,7 +307,7 @@ async def test_a_gpu_that_cannot_be_used_any_more_is_unhealthy_at_once(now):
 
 def test_another_pod_of_a_claim_on_a_failed_gpu_starts_and_the_log_says_that_it_is_unhealthy(caplog):
     claim = driver(gpu(1)).prepare(ask(result("gpu-1")), ())
-    ill = driver(gpu(1, faults=(Fault(reason="xid", value="79"),)))
+    ill = driver(gpu(1, faults=(GpuFault(reason="xid", value="79"),)))
     ill.recheck(claim)
     ill.prepare(ask(result("gpu-1"), claim="next"), ())
     said = [record.getMessage() for record in caplog.records]
@@ -316,9 +318,9 @@ def test_another_pod_of_a_claim_on_a_failed_gpu_starts_and_the_log_says_that_it_
 
 async def test_what_changes_is_published():
     shelf = Shelf(gpu(0))
-    subject = GpuDriver(shelf, node="n1", edits=SimulatedEdits(), time_slicing=SimulatedTimeSlicing())
+    subject = GpuDriver(shelf, node="n1", edits=SimulatedContainerEdits(), time_slicing=SimulatedTimeSlicingManager())
     changes = subject.changes()
-    shelf.news.put_nowait((gpu(0, faults=(Fault(reason="ecc"),)), gpu(1)))
+    shelf.news.put_nowait((gpu(0, faults=(GpuFault(reason="ecc"),)), gpu(1)))
     await asyncio.wait_for(anext(changes), 10)
     (pool,) = subject.pools()
     assert [(each.name, bool(each.taints)) for each in pool.devices] == [("gpu-0", True), ("gpu-1", False)]
@@ -327,7 +329,7 @@ async def test_what_changes_is_published():
 
 @given(
     limit=st.sampled_from(["1", "0", "16Gi", "17Gi", "9" * 6000, "00001Ki", 5, True, None, {}]) | st.text(max_size=6),
-    interval=st.sampled_from([*TimeSlice] * 2 + ["Eternal", 3, None]),
+    interval=st.sampled_from([*TimeSliceInterval] * 2 + ["Eternal", 3, None]),
     strategy=st.sampled_from(["TimeSlicing"] * 5 + ["MPS", "", 0]),
     share=st.sampled_from([None, "1Gi", "16Gi"]),
 )

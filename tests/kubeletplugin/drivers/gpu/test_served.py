@@ -6,10 +6,10 @@ import json
 import pytest
 
 from dra.wire.devicehealth import HealthStatus
+from kubeletplugin.drivers.gpu.container_edits import SimulatedContainerEdits
 from kubeletplugin.drivers.gpu.driver import GpuDriver
-from kubeletplugin.drivers.gpu.edits import SimulatedEdits
-from kubeletplugin.drivers.gpu.time_slices import SimulatedTimeSlicing
-from kubeletplugin.inventory.simulated import SimulatedGpus
+from kubeletplugin.drivers.gpu.time_slices import SimulatedTimeSlicingManager
+from kubeletplugin.inventory.simulated import SimulatedGpuInventory
 from tests.kubeletplugin.inventory.test_simulated import document, group, write
 from tests.kubeletplugin.node import NODE, temporary, until_async
 
@@ -30,8 +30,8 @@ def file(tmp_path):
 
 
 def driver(file):
-    inventory = SimulatedGpus(file, node=NODE, every=0.01)
-    return GpuDriver(inventory, node=NODE, edits=SimulatedEdits(), time_slicing=SimulatedTimeSlicing())
+    inventory = SimulatedGpuInventory(file, node=NODE, every=0.01)
+    return GpuDriver(inventory, node=NODE, edits=SimulatedContainerEdits(), time_slicing=SimulatedTimeSlicingManager())
 
 
 async def taints(node):

@@ -4,13 +4,13 @@ import logging
 
 import pytest
 
-from dra.api.parameters.gpu import TimeSlice
+from dra.api.parameters.gpu import TimeSliceInterval
 from kubeletplugin.drivers.gpu import time_slices
 from kubeletplugin.drivers.gpu.driver_root import DriverRoot
 from kubeletplugin.drivers.gpu.time_slice_record import TimeSliceRecord
-from kubeletplugin.drivers.gpu.time_slices import SmiTimeSlicing
+from kubeletplugin.drivers.gpu.time_slices import NvidiaSmiTimeSlicingManager
 
-DEFAULT, LONG, SHORT = TimeSlice.DEFAULT, TimeSlice.LONG, TimeSlice.SHORT
+DEFAULT, LONG, SHORT = TimeSliceInterval.DEFAULT, TimeSliceInterval.LONG, TimeSliceInterval.SHORT
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def slicing(tmp_path, smi):
 
 def started(folder):
     """What a process that has just been started has."""
-    return SmiTimeSlicing(DriverRoot(here=folder), TimeSliceRecord(folder / "time-slices.json"))
+    return NvidiaSmiTimeSlicingManager(DriverRoot(here=folder), TimeSliceRecord(folder / "time-slices.json"))
 
 
 def calls(folder):
@@ -96,7 +96,7 @@ async def test_a_program_that_hangs_is_ended_and_not_started_for_that_gpu_again_
     assert len(calls(tmp_path)) == 1
     smi()
     assert await slicing.apply({"GPU-1": LONG}) == {}
-    monkeypatch.setattr(slicing, "_hung", {"GPU-0": 0.0})
+    monkeypatch.setattr(slicing, "_hung_until", {"GPU-0": 0.0})
     assert await slicing.apply({"GPU-0": LONG, "GPU-1": LONG}) == {}
 
 

@@ -10,9 +10,9 @@ from click.testing import CliRunner
 
 from dra.cli.kubectl.main import main
 from dra.kube.transport import JSON, Request
-from dra.local.http import serving
-from dra.local.schemas.structures import Dialect
-from dra.local.server import ApiServer
+from localplane.https_server import serve_https
+from localplane.schemas.builtin_schemas import Dialect
+from localplane.server import ApiServer
 
 CLAIM = {
     "apiVersion": "resource.k8s.io/v1",
@@ -42,7 +42,7 @@ def kubeconfig(tmp_path, dialect):
         await server.handle(
             Request(method="POST", path="/api/v1/namespaces", body=body, content_type=JSON, timeout=9.0)
         )
-        async with serving(server.handle, folder=tmp_path):
+        async with serve_https(server.handle, folder=tmp_path):
             loops.append(asyncio.get_running_loop())
             up.set()
             await down.wait()

@@ -5,15 +5,15 @@ import pytest
 
 from dra.cli.kubectl.connection import Connection
 from dra.kube.client import Client
-from dra.kube.clock import second_time
-from dra.kube.limits import Limiter
+from dra.kube.clock import rfc3339
+from dra.kube.rate_limiter import RateLimiter
 from dra.kube.transport import MERGE_PATCH, Request
-from dra.local.objects import decode, encode
-from dra.local.schemas.structures import Dialect
-from dra.local.server import ApiServer
-from dra.local.transport import LocalTransport
-from dra.model import workloads
+from dra.model import workload_reservations
 from dra.model.claims import AllocationResult
+from localplane.objects import decode, encode
+from localplane.schemas.builtin_schemas import Dialect
+from localplane.server import ApiServer
+from localplane.transport import LocalTransport
 from tests.dra.kube.virtual import LoopClock, VirtualLoop, seeded
 
 NAMESPACE = "ml"
@@ -67,7 +67,7 @@ class Cluster:
     def connection(self, *, dies_before=None, dies_after=None):
         transport = Mortal(self.server)
         transport.dies_before, transport.dies_after = dies_before, dies_after
-        client = Client(transport, Limiter(1e6, 1e6, clock=self.clock), clock=self.clock)
+        client = Client(transport, RateLimiter(1e6, 1e6, clock=self.clock), clock=self.clock)
         return Connection(client=client, transport=transport, clock=self.clock)
 
     async def request(self, method, path, body=None, *, patch=False):
@@ -122,14 +122,14 @@ class Cluster:
     async def add_claim(self, name, *, workload=None, listed=(), guarded=True, uid=None):
         """A claim as our controller keeps it in mode replace: one entry for all, a guard, some pods."""
         request = {"name": "device", "exactly": {"deviceClassName": "class"}}
-        annotations = {workloads.RESERVED_FOR: f"jobs.batch/{name}"} if workload or uid else {}
+        annotations = {workload_reservations.RESERVED_FOR: f"jobs.batch/{name}"} if workload or uid else {}
         await self.request(
             "POST",
             self.claim_path(),
             {"metadata": {"name": name, "annotations": annotations}, "spec": {"devices": {"requests": [request]}}},
         )
         result = {"request": "device", "driver": "d.example.com", "pool": "p", "device": name}
-        allocation = {"devices": {"results": [result]}, "allocationTimestamp": second_time(self.clock.wall())}
+        allocation = {"devices": {"results": [result]}, "allocationTimestamp": rfc3339(self.clock.wall())}
         entries = []
         if whose := uid or (workload and workload["metadata"]["uid"]):
             entries.append({"apiGroup": "batch", "resource": "jobs", "name": name, "uid": whose})
@@ -144,7 +144,7 @@ class Cluster:
         status = {"allocation": allocation, "reservedFor": entries}
         await self.request("PATCH", f"{self.claim_path(name)}/status", {"status": status}, patch=True)
         if workload or uid:
-            marks = workloads.marks_of_entry(msgspec.convert(allocation, AllocationResult))
+            marks = workload_reservations.entry_annotations(msgspec.convert(allocation, AllocationResult))
             await self.request("PATCH", self.claim_path(name), {"metadata": {"annotations": marks}}, patch=True)
         return await self.get_claim(name)
 

@@ -5,9 +5,9 @@ import pytest
 from dra.cli.kubectl import standdown
 from dra.cli.kubectl.adopt import Order, judge_entries, judge_lease, work
 from dra.cli.kubectl.findings import Verdict, ready
-from dra.engine.remedies import Paste
-from dra.kube.election import STAND_DOWN, Lease, LeaseSpec
-from dra.kube.lease import Election
+from dra.engine.messages.remedies import SafeCommand
+from dra.kube.leader_election import LeaderElector
+from dra.kube.lease_rules import STAND_DOWN, Lease, LeaseSpec
 from dra.model.meta import ObjectMeta
 
 KEY = ("dra-reserve", "dra-reserve-controller")
@@ -44,13 +44,13 @@ async def test_whoever_waits_is_told_for_what(cluster, capsys):
 def test_claims_without_the_entry_of_their_workload_are_named():
     assert judge_entries([]).verdict is Verdict.OK
     left = judge_entries([("ml", "train")])
-    assert left.remedy == Paste("kubectl describe resourceclaim train -n ml")
+    assert left.remedy == SafeCommand("kubectl describe resourceclaim train -n ml")
 
 
 async def test_the_note_is_taken_off_and_a_controller_waited_for(cluster):
     connection = cluster.connection()
     await standdown.note(connection.client, KEY, "for a downgrade")
-    coming = Election(connection.client, key=KEY, identity="one", clock=cluster.clock)
+    coming = LeaderElector(connection.client, key=KEY, identity="one", clock=cluster.clock)
     waiting = asyncio.create_task(coming.acquire())
     await asyncio.sleep(30)
     assert not waiting.done()

@@ -12,11 +12,11 @@ from dra.cli.kubectl.downgrade.command import Order, _work, _written
 from dra.cli.kubectl.downgrade.outside import OF_THE_INSTALLATION, OF_THE_PLUGIN, Wish
 from dra.cli.kubectl.findings import ready
 from dra.cli.kubectl.options import Style
-from dra.engine.claims.downgrade import Standing
-from dra.engine.consumers import GATE
-from dra.kube.election import STAND_DOWN
-from dra.kube.lease import Election, StoodDownError
-from dra.model import workloads
+from dra.engine.claims.consumers import SCHEDULING_GATE
+from dra.engine.claims.downgrade import DowngradeState
+from dra.kube.leader_election import LeaderElector, StoodDownError
+from dra.kube.lease_rules import STAND_DOWN
+from dra.model import workload_reservations
 from tests.dra.cli.kubectl.downgrade.conftest import FINALIZER, Killed
 
 ROOT = Path(__file__).resolve().parents[5]
@@ -47,7 +47,7 @@ async def test_without_apply_nothing_is_changed(cluster):
     await workload_with_pods(cluster, 3, listed=1)
     before = cluster.server.store.revision
     report = await _work(cluster.connection(), order(apply=False))
-    assert standings(report) == {"train": Standing.CONVERTIBLE}
+    assert standings(report) == {"train": DowngradeState.CONVERTIBLE}
     assert cluster.server.store.revision == before
 
 
@@ -59,7 +59,7 @@ async def test_every_pod_is_listed_and_what_is_ours_is_gone(cluster):
     claim = await cluster.get_claim("train")
     assert await cluster.listed("train") == uids(pods)
     assert claim["metadata"]["finalizers"] == [FINALIZER]
-    assert claim["metadata"]["annotations"] == {workloads.RESERVED_FOR: "jobs.batch/train"}
+    assert claim["metadata"]["annotations"] == {workload_reservations.RESERVED_FOR: "jobs.batch/train"}
     lease = await standdown.lease(cluster.connection().client, LEASE)
     assert lease.stood_down
     assert lease.spec.holder_identity == ""
@@ -87,7 +87,7 @@ async def kill_everywhere(cluster, **when):
 async def test_killed_anywhere_and_started_again_it_comes_to_the_same_end(cluster, moment, number):
     pods = await workload_with_pods(cluster, 4, listed=1)
     gone = await cluster.add_claim("over", uid="uid-of-a-job-that-is-gone")
-    await cluster.add_pods("late", 1, claim="train", node="", phase="", gates=[GATE])
+    await cluster.add_pods("late", 1, claim="train", node="", phase="", gates=[SCHEDULING_GATE])
     report = await kill_everywhere(cluster, **{moment: number})
     listed = await cluster.listed("train")
     assert uids(pods[:1]) <= listed
@@ -107,7 +107,7 @@ async def test_400_pods_are_refused_with_the_claim_named_and_what_to_do(cluster)
     pods = await workload_with_pods(cluster, 2, name="small")
     before = await cluster.get_claim("huge")
     report = await _work(cluster.connection(), order())
-    assert standings(report) == {"huge": Standing.TOO_MANY}
+    assert standings(report) == {"huge": DowngradeState.TOO_MANY}
     assert await cluster.get_claim("huge") == before
     assert await cluster.listed("small") == uids(pods)
     told = _written(report, Style())
@@ -119,7 +119,7 @@ async def test_a_workload_without_pods_keeps_its_claim_until_somebody_gives_it_u
     job = await cluster.add_job("idle")
     await cluster.add_claim("idle", workload=job)
     report = await _work(cluster.connection(), order())
-    assert standings(report) == {"idle": Standing.OWNER}
+    assert standings(report) == {"idle": DowngradeState.OWNER}
     assert "option --give-up ml/idle beside --apply" in _written(report, Style())
     report = await _work(cluster.connection(), order(given_up=frozenset({("ml", "idle")})))
     assert report.left == []
@@ -127,7 +127,7 @@ async def test_a_workload_without_pods_keeps_its_claim_until_somebody_gives_it_u
 
 
 async def test_only_our_gate_is_taken_off(cluster):
-    await cluster.add_pods("a", 1, claim="none", node="", phase="", gates=["example.com/other", GATE])
+    await cluster.add_pods("a", 1, claim="none", node="", phase="", gates=["example.com/other", SCHEDULING_GATE])
     await _work(cluster.connection(), order())
     pod = await cluster.request("GET", cluster.path("pods", "a-0"))
     assert pod["spec"]["schedulingGates"] == [{"name": "example.com/other"}]
@@ -140,7 +140,7 @@ async def test_a_purge_leaves_no_annotation(cluster):
 
 
 def controller(cluster, identity="controller", **options):
-    return Election(cluster.connection().client, key=LEASE, identity=identity, clock=cluster.clock, **options)
+    return LeaderElector(cluster.connection().client, key=LEASE, identity=identity, clock=cluster.clock, **options)
 
 
 async def test_a_controller_that_acts_stands_down_first(cluster):
@@ -164,7 +164,7 @@ async def test_a_controller_that_acts_stands_down_first(cluster):
 
 async def test_a_controller_that_does_not_know_of_standing_down_is_not_worked_against(cluster):
     await workload_with_pods(cluster, 2)
-    deaf = controller(cluster, silent_too=True)
+    deaf = controller(cluster, ignore_stand_down=True)
     await deaf.acquire()
     holding = asyncio.create_task(deaf.hold())
     before = await cluster.get_claim("train")

@@ -8,25 +8,25 @@ from dra.cli.kubectl.downgrade.outside import Wish
 from dra.cli.kubectl.downgrade.reading import Gated, Survey
 from dra.cli.kubectl.findings import Verdict
 from dra.cli.kubectl.remedies import said
-from dra.engine.claims.downgrade import Assessment, Standing
-from dra.engine.consumers import GATE
-from dra.kube.election import STAND_DOWN, Lease, LeaseSpec
-from dra.model.meta import ObjectMeta, PartialObject
+from dra.engine.claims.consumers import SCHEDULING_GATE
+from dra.engine.claims.downgrade import DowngradeAssessment, DowngradeState
+from dra.kube.lease_rules import STAND_DOWN, Lease, LeaseSpec
+from dra.model.meta import ObjectMeta, PartialObjectMetadata
 from dra.model.references import ConsumerReference
 from tests.commands import unknown_commands
 
 ROOT = Path(__file__).parents[5]
 WISH = Wish(lease=("dra-reserve", "dra-reserve-controller"))
 KEY = ("ml", "train")
-DEPLOYMENT = PartialObject(metadata=ObjectMeta(namespace="dra-reserve", name="controller"))
+DEPLOYMENT = PartialObjectMetadata(metadata=ObjectMeta(namespace="dra-reserve", name="controller"))
 
 
 def assessment(standing, **more):
-    return Assessment(claim=KEY, standing=standing, **more)
+    return DowngradeAssessment(claim=KEY, standing=standing, **more)
 
 
 def test_the_claims_are_counted_by_what_is_to_be_done():
-    left = [Standing.CONVERTIBLE, Standing.CONVERTIBLE, Standing.TOO_MANY, Standing.READY]
+    left = [DowngradeState.CONVERTIBLE, DowngradeState.CONVERTIBLE, DowngradeState.TOO_MANY, DowngradeState.READY]
     found = outside.judge_claims(Survey(assessments=[assessment(each) for each in left]))
     assert (found.verdict, found.detail) == (Verdict.LEFT, "2 convertible, 1 too many pods")
 
@@ -64,7 +64,7 @@ def test_policies_that_stay_are_those_of_the_manifests():
 
 
 def test_pods_behind_our_gate_are_counted():
-    pod = Gated(key=("ml", "a"), uid="u", resource_version="1", gates=(GATE,))
+    pod = Gated(key=("ml", "a"), uid="u", resource_version="1", gates=(SCHEDULING_GATE,))
     found = outside.judge_gates(Survey(gated={"u": pod}))
     assert (found.verdict, found.detail) == (Verdict.LEFT, "1 pods wait behind our gate: ml/a")
 
@@ -93,41 +93,41 @@ RAY = ConsumerReference.parse("rayclusters.ray.io/llm", uid="uid-of-llm")
 @pytest.mark.parametrize(
     ("found", "command"),
     [
-        pytest.param(assessment(Standing.CONVERTIBLE), "kubectl dra downgrade --apply", id="convertible"),
-        pytest.param(assessment(Standing.ORPHAN), "kubectl dra downgrade --apply", id="orphan"),
+        pytest.param(assessment(DowngradeState.CONVERTIBLE), "kubectl dra downgrade --apply", id="convertible"),
+        pytest.param(assessment(DowngradeState.ORPHAN), "kubectl dra downgrade --apply", id="orphan"),
         pytest.param(
-            assessment(Standing.TOO_MANY, workload=JOB, room=255),
+            assessment(DowngradeState.TOO_MANY, workload=JOB, room=255),
             "let at most 255 pods use the claim, by which the work of the others ends, or wait for them to end: "
             "spec.parallelism 255 of jobs.batch/train in ml",
             id="too-many-of-a-job",
         ),
         pytest.param(
-            assessment(Standing.TOO_MANY, workload=WEB),
+            assessment(DowngradeState.TOO_MANY, workload=WEB),
             "let at most 256 pods use the claim, by which the work of the others ends, or wait for them to end: "
             "spec.replicas 256 of deployments.apps/web in ml",
             id="too-many-of-a-deployment",
         ),
         pytest.param(
-            assessment(Standing.TOO_MANY, workload=RAY),
+            assessment(DowngradeState.TOO_MANY, workload=RAY),
             "let at most 256 pods use the claim, by which the work of the others ends, or wait for them to end. "
             "See: kubectl get pods -n ml",
             id="too-many-of-anything",
         ),
         pytest.param(
-            assessment(Standing.OWNER, workload=JOB),
+            assessment(DowngradeState.OWNER, workload=JOB),
             "have the workload's controller let go of claim train, or give the reservation up: option --give-up "
             "ml/train beside --apply; the workload's next pods may find its devices taken",
             id="without-pods",
         ),
-        pytest.param(assessment(Standing.OWNER, pending=2), "kubectl get pods -n ml", id="pods-that-wait"),
+        pytest.param(assessment(DowngradeState.OWNER, pending=2), "kubectl get pods -n ml", id="pods-that-wait"),
         pytest.param(
-            assessment(Standing.OWNER, strays=(RAY,)),
+            assessment(DowngradeState.OWNER, strays=(RAY,)),
             "take rayclusters.ray.io/llm (uid uid-of-llm) off status.reservedFor of claim train in ml if nothing of "
             "theirs uses its devices; if something does, two share them",
             id="somebody-elses",
         ),
-        pytest.param(assessment(Standing.NODE, nodes=("n7",)), "kubectl get nodes n7", id="lost-node"),
-        pytest.param(assessment(Standing.READY), "", id="ready"),
+        pytest.param(assessment(DowngradeState.NODE, nodes=("n7",)), "kubectl get nodes n7", id="lost-node"),
+        pytest.param(assessment(DowngradeState.READY), "", id="ready"),
     ],
 )
 def test_each_claim_comes_with_what_leads_on(found, command):

@@ -15,11 +15,11 @@ from dra.cli.kubectl.connection import Connection
 from dra.cli.kubectl.downgrade import advice, command
 from dra.cli.kubectl.downgrade.outside import Wish
 from dra.cli.kubectl.options import Style
-from dra.engine.remedies import changing
+from dra.engine.messages.remedies import changing_commands
 from dra.kube.client import Client
-from dra.kube.limits import Limiter
-from dra.local.server import ApiServer
-from dra.local.transport import LocalTransport
+from dra.kube.rate_limiter import RateLimiter
+from localplane.server import ApiServer
+from localplane.transport import LocalTransport
 from tests.advice import comparing
 from tests.advice.worlds import World
 from tests.dra.kube.virtual import LoopClock, seeded
@@ -34,7 +34,7 @@ class Asker:
 
     def __init__(self, server, clock):
         transport = LocalTransport(server)
-        client = Client(transport, Limiter(1e6, 1e6, clock=clock), clock=clock)
+        client = Client(transport, RateLimiter(1e6, 1e6, clock=clock), clock=clock)
         self.connection = Connection(client=client, transport=transport, clock=clock)
 
     async def ask(self, line):
@@ -70,7 +70,7 @@ async def test_what_a_downgrade_prints_ends_nothing_that_works_and_comes_back(ca
     world = World(server, seed)
     await world.make()
     asker = Asker(server, clock)
-    printed = list(dict.fromkeys(each.strip() for each in changing(await asker.ask(asked))))
+    printed = list(dict.fromkeys(each.strip() for each in changing_commands(await asker.ask(asked))))
     assert len(printed) <= 1, printed  # one command does all that a command can do
     for line in printed:
         before = await world.state()
@@ -104,7 +104,7 @@ async def test_a_printed_command_that_reaches_further_than_the_question_is_found
         world = World(server, seed)
         await world.make()
         asker = Asker(server, clock)
-        printed = {each.strip() for each in changing(await asker.ask("kubectl dra downgrade -n ml"))}
+        printed = {each.strip() for each in changing_commands(await asker.ask("kubectl dra downgrade -n ml"))}
         before = await world.state()
         for line in printed:
             await asker.ask(line)
@@ -120,5 +120,5 @@ async def test_options_that_were_given_are_in_the_command_that_is_printed():
     world = World(server, 7)
     await world.make()
     line = "kubectl dra downgrade -n ml --lease-namespace web --lease-name ours"
-    (printed,) = {each.strip() for each in changing(await Asker(server, clock).ask(line))}
+    (printed,) = {each.strip() for each in changing_commands(await Asker(server, clock).ask(line))}
     assert printed == "kubectl dra downgrade --apply -n ml --lease-namespace web --lease-name ours"

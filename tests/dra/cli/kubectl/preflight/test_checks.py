@@ -4,21 +4,21 @@ from datetime import UTC, datetime, timedelta
 import pytest
 import yaml
 
-from dra.api.rights import Purpose, Right
+from dra.api.rbac import Permission, RolePurpose
 from dra.cli.kubectl.connection import Connection
 from dra.cli.kubectl.findings import Verdict, ready
 from dra.cli.kubectl.preflight import checks, granting, probe
 from dra.cli.kubectl.preflight.checks import Wish
 from dra.cli.kubectl.preflight.granting import Identity, Missing
 from dra.cli.kubectl.preflight.stock import Sign, Stock
-from dra.engine.remedies import Paste, Weigh
-from dra.kube.client import Client, Version
-from dra.kube.limits import Limiter
+from dra.engine.messages.remedies import SafeCommand, WeighedChoice
+from dra.kube.client import Client, ServerVersion
+from dra.kube.rate_limiter import RateLimiter
 from dra.kube.resources import CLAIMS, SLICES
-from dra.local.schemas.structures import Dialect
-from dra.local.server import ApiServer
-from dra.local.transport import LocalTransport
-from dra.model.meta import PartialObject
+from dra.model.meta import PartialObjectMetadata
+from localplane.schemas.builtin_schemas import Dialect
+from localplane.server import ApiServer
+from localplane.transport import LocalTransport
 from tests.dra.kube.virtual import seeded
 
 CONTROLLER = Identity(name="system:serviceaccount:dra-reserve:dra-reserve-controller")
@@ -27,7 +27,7 @@ CONTROLLER = Identity(name="system:serviceaccount:dra-reserve:dra-reserve-contro
 @pytest.fixture
 def connection():
     transport = LocalTransport(ApiServer(api=Dialect.STOCK, chance=seeded(1)))
-    return Connection(client=Client(transport, Limiter(1e6, 1e6)), transport=transport)
+    return Connection(client=Client(transport, RateLimiter(1e6, 1e6)), transport=transport)
 
 
 def wish(**more):
@@ -66,7 +66,7 @@ async def test_an_ordinary_cluster_is_not_ready_for_mode_replace(connection):
     ],
 )
 def test_versions(version, verdict):
-    assert checks.judge_version(Version(major=version[0], minor=version[1])).verdict is verdict
+    assert checks.judge_version(ServerVersion(major=version[0], minor=version[1])).verdict is verdict
 
 
 @pytest.mark.parametrize(
@@ -137,13 +137,13 @@ def test_the_stock_controller_must_be_as_the_mode_needs_it(stock, replace, verdi
 
 LACKING = Missing(
     cluster={
-        Purpose.CLAIMS: [
-            Right("resource.k8s.io", "resourceclaims/binding", "patch"),
-            Right("resource.k8s.io", "resourceclaims/binding", "update"),
-            Right("", "pods", "patch"),
+        RolePurpose.CLAIMS: [
+            Permission("resource.k8s.io", "resourceclaims/binding", "patch"),
+            Permission("resource.k8s.io", "resourceclaims/binding", "update"),
+            Permission("", "pods", "patch"),
         ]
     },
-    namespaced=[Right("coordination.k8s.io", "leases", "patch", "dra-reserve-controller")],
+    namespaced=[Permission("coordination.k8s.io", "leases", "patch", "dra-reserve-controller")],
 )
 
 
@@ -156,7 +156,7 @@ def test_each_missing_right_is_named():
 
 
 def test_what_a_feature_needs_that_can_be_switched_off_does_not_stand_in_the_way():
-    lacking = Missing(cluster={Purpose.EVICTION: [Right("", "pods", "delete")]}, namespaced=[])
+    lacking = Missing(cluster={RolePurpose.EVICTION: [Permission("", "pods", "delete")]}, namespaced=[])
     assert checks.judge_rights(lacking, wish()).verdict is Verdict.WARNING
 
 
@@ -186,7 +186,7 @@ def test_the_manifest_grants_what_is_missing_and_nothing_more():
         pytest.param(granting.manifest(LACKING, Identity(name="jane")), id="another-account"),
         pytest.param(
             granting.manifest(
-                Missing(cluster={Purpose.EVICTION: [Right("", "pods", "list")]}, namespaced=[]), CONTROLLER
+                Missing(cluster={RolePurpose.EVICTION: [Permission("", "pods", "list")]}, namespaced=[]), CONTROLLER
             ),
             id="other-rights",
         ),
@@ -218,12 +218,12 @@ def test_what_is_granted_later_takes_back_nothing_that_was_granted_before(other)
     ],
 )
 def test_the_command_that_is_printed_asks_what_was_asked(asked, command):
-    assert checks.judge_rights(LACKING, wish(**asked)).remedy == Paste(command)
+    assert checks.judge_rights(LACKING, wish(**asked)).remedy == SafeCommand(command)
 
 
 def test_whoever_asks_for_themselves_gets_no_command_that_cannot_work():
     """`preflight --self --missing-rights` was printed, and refuses: it does not know whom to grant rights."""
-    assert isinstance(checks.judge_rights(LACKING, wish(identity=Identity())).remedy, Weigh)
+    assert isinstance(checks.judge_rights(LACKING, wish(identity=Identity())).remedy, WeighedChoice)
 
 
 @pytest.mark.parametrize(
@@ -242,7 +242,7 @@ async def test_the_trial_tells_who_makes_claims_and_leaves_nothing(connection, m
     assert await probe.maker(connection.client) is None
     left = [
         item.metadata.name
-        async for page in connection.client.list_pages(probe.NAMESPACES, PartialObject)
+        async for page in connection.client.list_pages(probe.NAMESPACES, PartialObjectMetadata)
         for item in page.items
         if item.metadata.name.startswith("dra-reserve-probe") and not item.metadata.deleting
     ]
@@ -251,6 +251,6 @@ async def test_the_trial_tells_who_makes_claims_and_leaves_nothing(connection, m
 
 @pytest.mark.parametrize("kind", [CLAIMS, SLICES], ids=lambda kind: kind.plural)
 async def test_looking_changes_nothing(connection, kind):
-    before = await connection.client.current_version(kind)
+    before = await connection.client.current_resource_version(kind)
     await checks.look(connection, wish())
-    assert await connection.client.current_version(kind) == before
+    assert await connection.client.current_resource_version(kind) == before

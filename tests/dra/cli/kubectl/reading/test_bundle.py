@@ -11,17 +11,17 @@ from click.testing import CliRunner
 from dra.cli.kubectl.main import main
 from dra.cli.kubectl.reading import bundle
 from dra.cli.kubectl.reading.redaction import redacted
+from dra.engine.claims.generation.held_claims import matches_template
 from dra.engine.claims.view import WorkloadPhase
-from dra.engine.explain import claims, pods
-from dra.engine.explain.audit import audit
-from dra.engine.explain.scene import Scene
-from dra.engine.explain.snapshot import Snapshot
-from dra.engine.generation.held import stands_in
+from dra.engine.diagnosis import claims, pods
+from dra.engine.diagnosis.audit import audit
+from dra.engine.diagnosis.cluster_state import ClusterState
+from dra.engine.diagnosis.snapshot import Snapshot
 from dra.model.claims import ResourceClaim
-from dra.model.meta import DynamicObject, ObjectMeta
-from dra.model.placement import PlacedPod
+from dra.model.meta import ObjectMeta, UnstructuredObject
+from dra.model.scheduling import SchedulerPod
 from dra.model.templates import TemplateMetadata
-from tests.dra.engine.explain.scenes import JOB, claim, entry, node, pod, snapshot, workload
+from tests.dra.engine.diagnosis.cluster_states import JOB, claim, entry, node, pod, snapshot, workload
 
 SECRET = "hunter2"  # noqa: S105 - of nobody
 
@@ -107,13 +107,13 @@ def reserved(name="r", **odd):
         },
         "status": {"phase": "Available", "nodeName": "n2", "allocatable": {"cpu": "2"}, "more": SECRET},
     }
-    return DynamicObject(metadata=msgspec.convert(content["metadata"], ObjectMeta), content=content)
+    return UnstructuredObject(metadata=msgspec.convert(content["metadata"], ObjectMeta), content=content)
 
 
 def test_a_bundle_gives_the_same_explanations(tmp_path):
     taken = secretive()
     bundle.write(taken, tmp_path / "b.tgz")
-    here, there = Scene(taken), Scene(bundle.read(tmp_path / "b.tgz"))
+    here, there = ClusterState(taken), ClusterState(bundle.read(tmp_path / "b.tgz"))
     for name in ("c", "d"):
         assert claims.explain(here, ("ml", name)) == claims.explain(there, ("ml", name))
     for name in ("a", "b"):
@@ -134,7 +134,7 @@ def test_what_rules_compare_is_still_the_same_or_different():
     )
     plain = msgspec.structs.replace(template, spec=msgspec.structs.replace(template.spec, metadata=TemplateMetadata()))
     found = redacted(msgspec.structs.replace(taken, claims=(like, other, claimed), templates=(template, plain)))
-    assert [stands_in(each, found.templates[1]) for each in found.claims] == [True, False, False]
+    assert [matches_template(each, found.templates[1]) for each in found.claims] == [True, False, False]
     assert [len(each.metadata.labels or {}) for each in found.claims] == [1, 1, 0]
     labels = {pod.metadata.name: pod.metadata.labels for pod in found.pods}
     assert labels == {"a": {"app": "redacted"}, "b": None}
@@ -273,7 +273,7 @@ def test_what_is_not_there_is_an_error(tmp_path, arguments):
 
 def test_a_snapshot_is_made_of_structs_that_can_be_read_again():
     assert msgspec.json.decode(msgspec.json.encode(secretive()), type=Snapshot) == secretive()
-    assert {ResourceClaim, PlacedPod} <= {type(each) for each in (*secretive().claims, *secretive().pods)}
+    assert {ResourceClaim, SchedulerPod} <= {type(each) for each in (*secretive().claims, *secretive().pods)}
 
 
 def test_a_thousand_problems_of_one_kind_are_told_once(tmp_path):

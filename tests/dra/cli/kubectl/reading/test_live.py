@@ -4,38 +4,38 @@ import pytest
 
 from dra.cli.kubectl.connection import Connection
 from dra.cli.kubectl.reading.live import Parts, Reader
-from dra.engine.explain.snapshot import Presence
+from dra.engine.diagnosis.snapshot import ControllerPresence
 from dra.kube.client import Client
-from dra.kube.limits import Limiter
-from dra.local import refusals
-from dra.local.plane import roster
-from dra.local.plane.options import Options
-from dra.local.plane.plane import Plane
-from dra.local.routes import Route
-from dra.local.schemas.releases import Release
-from dra.local.schemas.structures import Dialect
-from dra.local.server import ApiServer
-from dra.local.transport import LocalTransport
+from dra.kube.rate_limiter import RateLimiter
+from localplane import status_errors
+from localplane.plane import components
+from localplane.plane.local_plane import LocalPlane
+from localplane.plane.options import PlaneOptions
+from localplane.routes import Route
+from localplane.schemas.builtin_schemas import Dialect
+from localplane.schemas.releases import Release
+from localplane.server import ApiServer
+from localplane.transport import LocalTransport
 
 
 @pytest.fixture
 def plane(monkeypatch):
     """A plane without components."""
-    monkeypatch.setattr(roster, "components", lambda *_, **__: {})
-    return Plane(Options(api=Dialect.STOCK))
+    monkeypatch.setattr(components, "components", lambda *_, **__: {})
+    return LocalPlane(PlaneOptions(api=Dialect.STOCK))
 
 
 @pytest.mark.parametrize(
     ("beside", "presence"),
     [
-        pytest.param({"controller": 7}, Presence.RUNNING, id="the-plane-has-a-controller"),
-        pytest.param({}, Presence.ABSENT, id="it-has-none"),
+        pytest.param({"controller": 7}, ControllerPresence.RUNNING, id="the-plane-has-a-controller"),
+        pytest.param({}, ControllerPresence.ABSENT, id="it-has-none"),
     ],
 )
 async def test_the_controller_of_a_local_plane_has_no_lease_and_is_known_all_the_same(plane, beside, presence):
     plane.beside |= beside
     transport = LocalTransport(plane.way("kubectl"))
-    connection = Connection(client=Client(transport, Limiter(1000.0, 1000)), transport=transport)
+    connection = Connection(client=Client(transport, RateLimiter(1000.0, 1000)), transport=transport)
     snapshot = await Reader(connection, namespace=None, lease=("dra-reserve", "controller")).read(Parts.REST)
     assert snapshot.leader.presence is presence
 
@@ -56,13 +56,13 @@ class Guarded:
 
     async def handle(self, request):
         if request.path.endswith("/devicetaintrules"):
-            return refusals.Refusal(403, "Forbidden", "no right to list devicetaintrules").response
+            return status_errors.StatusError(403, "Forbidden", "no right to list devicetaintrules").response
         return await self._server.handle(request)
 
 
 async def read(server, parts):
     transport = LocalTransport(server)
-    connection = Connection(client=Client(transport, Limiter(1000.0, 1000)), transport=transport)
+    connection = Connection(client=Client(transport, RateLimiter(1000.0, 1000)), transport=transport)
     return await Reader(connection, namespace=None, lease=("dra-reserve", "controller")).read(parts)
 
 

@@ -8,7 +8,7 @@ from dra.cli.kubectl.formats import Style
 from dra.cli.kubectl.reading.watching import Printer
 from dra.cli.kubectl.reservations.listing import _listed
 from dra.cli.kubectl.selecting import ALL
-from dra.model.meta import DynamicObject, ObjectMeta
+from dra.model.meta import ObjectMeta, UnstructuredObject
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
@@ -17,7 +17,7 @@ def reservation(name, version, phase):
     metadata = {"name": name, "uid": name, "resourceVersion": version, "creationTimestamp": "2026-11-20T12:00:00Z"}
     spec = {"template": {"spec": {}}, "owners": [{"object": {"name": "x"}}], "ttl": "24h"}
     content = {"metadata": metadata, "spec": spec, "status": {"phase": phase}}
-    return DynamicObject(metadata=msgspec.convert(metadata, ObjectMeta), content=content)
+    return UnstructuredObject(metadata=msgspec.convert(metadata, ObjectMeta), content=content)
 
 
 def test_time_that_passes_is_no_change_and_what_is_gone_says_so(capsys):

@@ -63,7 +63,7 @@ def wish(**given):
 def test_owners_are_said_as_people_name_workloads(given, owners):
     made = making.manifest(wish(**given))
     assert made["spec"]["owners"] == owners
-    assert model.read(made).spec.owners
+    assert model.parse_reservation(made).spec.owners
 
 
 def test_all_that_is_asked_for_is_in_the_object_and_nothing_else():

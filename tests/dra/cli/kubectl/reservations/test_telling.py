@@ -8,13 +8,13 @@ import pytest
 
 from dra.cli.kubectl.remedies import said
 from dra.cli.kubectl.reservations import listing, reading, telling, words
-from dra.engine.explain import reservations as explaining
-from dra.engine.explain.snapshot import Snapshot
+from dra.engine.diagnosis import reservations as explaining
+from dra.engine.diagnosis.snapshot import Snapshot
 from dra.model.claims import ResourceClaim
-from dra.model.meta import DynamicObject, ObjectMeta
-from dra.model.placement import Host, PlacedPod
+from dra.model.meta import ObjectMeta, UnstructuredObject
+from dra.model.scheduling import SchedulerNode, SchedulerPod
 from tests.dra.api.reservations.manifests import manifest
-from tests.dra.engine.explain import scenes
+from tests.dra.engine.diagnosis import cluster_states
 
 NOON = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 BORN = "2026-11-21T11:30:00Z"
@@ -33,7 +33,7 @@ def reservation(name, cpu, *, node="", app="", **spec):
 
 def host(name, cpu="64"):
     status = {"allocatable": {"cpu": cpu, "memory": "256Gi", "pods": "110"}}
-    return msgspec.convert({"metadata": {"name": name}, "status": status}, Host)
+    return msgspec.convert({"metadata": {"name": name}, "status": status}, SchedulerNode)
 
 
 def pod(name, cpu, *, app="", node="", inside="", **metadata):
@@ -51,20 +51,20 @@ def pod(name, cpu, *, app="", node="", inside="", **metadata):
         },
         "spec": {"nodeName": node, "containers": [{"resources": {"requests": {"cpu": cpu}}}]},
     }
-    return msgspec.convert(content, PlacedPod)
+    return msgspec.convert(content, SchedulerPod)
 
 
 def found(*, reservations=(), nodes=(), pods=()):
     made = reading.Found()
     metas = [msgspec.convert(each["metadata"], ObjectMeta) for each in reservations]
-    objects = [DynamicObject(metadata=meta, content=each) for meta, each in zip(metas, reservations, strict=True)]
+    objects = [UnstructuredObject(metadata=meta, content=each) for meta, each in zip(metas, reservations, strict=True)]
     reading.fill(made, reservations=objects, nodes=list(nodes), pods=list(pods))
     return made
 
 
 def asked(made, name):
     (meant,) = (each for each in made.pods.values() if each.metadata.name == name)
-    advice = explaining.of_pod(made.picture.books, made.picture.claimant(meant), made.nodes)
+    advice = explaining.pod_reservations(made.picture.books, made.picture.claimant(meant), made.nodes)
     return list(words.pod_lines(advice))
 
 
@@ -215,7 +215,7 @@ def placeholder(one, *, node="", conditions=()):
         "spec": {"schedulerName": "koord-scheduler", "nodeName": node, "containers": []},
         "status": {"conditions": list(conditions)},
     }
-    return msgspec.convert(content, PlacedPod)
+    return msgspec.convert(content, SchedulerPod)
 
 
 def test_a_reservation_that_cannot_be_read_is_told_and_harms_no_other():
@@ -282,8 +282,8 @@ def test_a_reservation_is_told_with_the_claims_that_it_holds_and_their_devices()
     keeps = {"apiGroup": "scheduling.koordinator.sh", "resource": "reservations", "name": "one", "uid": uid}
     others = keeps | {"uid": "of-another"}
     content = [
-        scenes.claim("gpus", "n1/gpu-0", "n1/gpu-1", listed=(keeps,)),
-        scenes.claim("x", "n1/gpu-2", listed=(others,)),
+        cluster_states.claim("gpus", "n1/gpu-0", "n1/gpu-1", listed=(keeps,)),
+        cluster_states.claim("x", "n1/gpu-2", listed=(others,)),
     ]
     made.claims = tuple(msgspec.convert(each, ResourceClaim) for each in content)
     (line,) = (each for each in told(made, "one") if each.startswith("  claim"))
@@ -304,4 +304,4 @@ def test_a_pod_names_the_reservation_that_it_came_by_also_when_that_is_over():
 
 def other():
     content = reservation("other", "4", node="n1")
-    return DynamicObject(metadata=msgspec.convert(content["metadata"], ObjectMeta), content=content)
+    return UnstructuredObject(metadata=msgspec.convert(content["metadata"], ObjectMeta), content=content)

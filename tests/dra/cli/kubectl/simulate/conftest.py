@@ -8,7 +8,7 @@ from click.testing import CliRunner
 
 from dra.cli.kubectl.main import main
 from dra.cli.kubectl.reading import bundle
-from tests.dra.engine.explain.scenes import snapshot
+from tests.dra.engine.diagnosis.cluster_states import snapshot
 
 
 @pytest.fixture

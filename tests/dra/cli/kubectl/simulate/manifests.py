@@ -1,6 +1,6 @@
 """What people would apply, and what became of it."""
 
-from tests.dra.engine.explain.scenes import DRIVER
+from tests.dra.engine.diagnosis.cluster_states import DRIVER
 
 
 def manifest(kind, name, spec=None, *, version="v1", **metadata):

@@ -5,7 +5,7 @@ The order decides how many pods end and how many budgets are violated, so what `
 
 import pytest
 
-from tests.dra.engine.explain.scenes import node, snapshot
+from tests.dra.engine.diagnosis.cluster_states import node, snapshot
 from tests.scenarios import simulated
 from tests.scenarios.preempted import difference, orders
 

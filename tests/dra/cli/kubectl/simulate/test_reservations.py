@@ -3,9 +3,9 @@
 import msgspec
 import pytest
 
-from dra.model.meta import DynamicObject, ObjectMeta
+from dra.model.meta import ObjectMeta, UnstructuredObject
 from tests.dra.cli.kubectl.simulate.manifests import manifest, placed, template, using
-from tests.dra.engine.explain.scenes import claim, node, offer, pod, snapshot
+from tests.dra.engine.diagnosis.cluster_states import claim, node, offer, pod, snapshot
 
 
 def reservation(name, cpu=6, *, once=False, on="", claims=(), status=None, **template_spec):
@@ -33,7 +33,8 @@ def reservation(name, cpu=6, *, once=False, on="", claims=(), status=None, **tem
 def having(*reservations, **more):
     """A cluster of one node with eight CPUs and two devices, and these Reservations."""
     made = [
-        DynamicObject(metadata=msgspec.convert(each["metadata"], ObjectMeta), content=each) for each in reservations
+        UnstructuredObject(metadata=msgspec.convert(each["metadata"], ObjectMeta), content=each)
+        for each in reservations
     ]
     found = snapshot(*more.pop("claims", ()), **({"nodes": [node("n1")]} | more))
     return msgspec.structs.replace(found, reservations=tuple(made))

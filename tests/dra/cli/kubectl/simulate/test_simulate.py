@@ -9,7 +9,7 @@ from dra.cli.kubectl.manifests import MalformedManifestError
 from dra.cli.kubectl.reading import bundle
 from dra.cli.kubectl.simulate.wishes import read
 from tests.dra.cli.kubectl.simulate.manifests import asking, manifest, placed, template, using
-from tests.dra.engine.explain.scenes import claim, entry, node, offer, pod, rule, snapshot
+from tests.dra.engine.diagnosis.cluster_states import claim, entry, node, offer, pod, rule, snapshot
 
 
 def test_pods_that_share_a_claim_go_where_its_device_is(simulate):

@@ -8,7 +8,7 @@ from click.testing import CliRunner
 from dra.cli.kubectl.main import main
 from dra.cli.kubectl.reading import bundle
 from dra.engine.claims.view import WorkloadPhase
-from tests.dra.engine.explain.scenes import JOB, claim, entry, pod, snapshot, workload
+from tests.dra.engine.diagnosis.cluster_states import JOB, claim, entry, pod, snapshot, workload
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 from pathlib import Path
 
 from dra.cli.kubectl.why import reference
-from dra.engine.explain.problems import Trouble
+from dra.engine.diagnosis.problems import ProblemCode
 
 PAGE = Path(__file__).parents[5] / "docs" / "how-to" / "kubectl-dra.md"
 
@@ -11,4 +11,4 @@ def test_the_page_has_each_problem_as_the_commands_word_it():
 
 
 def test_no_problem_is_left_out():
-    assert all(f"`{trouble.value}`" in reference.table() for trouble in Trouble)
+    assert all(f"`{trouble.value}`" in reference.table() for trouble in ProblemCode)

@@ -7,20 +7,20 @@ import pytest
 
 from dra.cli.kubectl.why import remedies, words
 from dra.cli.kubectl.why.remedies import WAYS, WORDS
-from dra.engine.explain.pods import Advice, Way
-from dra.engine.explain.problems import Trouble, of_claim, of_pod
-from dra.engine.remedies import Paste, Weigh
+from dra.engine.diagnosis.pods import AdvisedAction, SchedulingAdvice
+from dra.engine.diagnosis.problems import ProblemCode, claim_problem, pod_problem
+from dra.engine.messages.remedies import SafeCommand, WeighedChoice
 from dra.model.meta import Uid
 
 PASTED = [
     (trouble, each)
-    for trouble in Trouble
+    for trouble in ProblemCode
     for each in (WORDS[trouble].remedy, WORDS[trouble].otherwise)
-    if isinstance(each, Paste)
+    if isinstance(each, SafeCommand)
 ]
 
 
-@pytest.mark.parametrize("trouble", Trouble)
+@pytest.mark.parametrize("trouble", ProblemCode)
 def test_each_trouble_has_words(trouble):
     assert WORDS[trouble].text
 
@@ -32,63 +32,69 @@ def test_a_command_names_one_object_and_its_namespace(trouble, paste):
     assert {"namespace", "name"} <= fields
 
 
-@pytest.mark.parametrize("trouble", [each for each in Trouble if WORDS[each].needs])
+@pytest.mark.parametrize("trouble", [each for each in ProblemCode if WORDS[each].needs])
 def test_a_remedy_that_needs_a_fact_has_another_one_beside_it(trouble):
     assert WORDS[trouble].otherwise is not None
 
 
-@pytest.mark.parametrize("way", [each for each in Way if each is not Way.NONE])
+@pytest.mark.parametrize("way", [each for each in AdvisedAction if each is not AdvisedAction.NONE])
 def test_each_way_has_a_remedy(way):
     assert way in WAYS
 
 
-@pytest.mark.parametrize("way", [Way.UNCORDON, Way.UNTAINT, Way.LABEL])
+@pytest.mark.parametrize("way", [AdvisedAction.UNCORDON, AdvisedAction.UNTAINT, AdvisedAction.LABEL])
 def test_what_somebody_did_to_a_node_is_told_and_not_undone(way):
-    found = remedies.advised(Advice(way=way, node="n1", detail="team=red"))
-    assert isinstance(found, Weigh)
+    found = remedies.advised(SchedulingAdvice(way=way, node="n1", detail="team=red"))
+    assert isinstance(found, WeighedChoice)
     assert "n1" in found.text
 
 
 def problem(trouble, **facts):
-    return of_claim(trouble, key=("ml", "c"), uid=Uid("u"), **facts)
+    return claim_problem(trouble, key=("ml", "c"), uid=Uid("u"), **facts)
 
 
 def test_names_are_quoted():
-    found = remedies.command(problem(Trouble.KIND_UNKNOWN, workload="w", kind="k", meant="$(reboot)", revision="7"))
+    found = remedies.command(problem(ProblemCode.KIND_UNKNOWN, workload="w", kind="k", meant="$(reboot)", revision="7"))
     assert shlex.split(found)[-1] == "reserve.dra/reserved-for=$(reboot)"
     assert "'$(reboot)'" in found
 
 
 def test_what_somebody_wrote_on_a_claim_never_becomes_a_command():
-    told = problem(Trouble.KEPT_BY_OTHERS, entries="widgets.example.com/kubectl delete node n1")
+    told = problem(ProblemCode.KEPT_BY_OTHERS, entries="widgets.example.com/kubectl delete node n1")
     found = remedies.found(told)
-    assert isinstance(found, Weigh)
+    assert isinstance(found, WeighedChoice)
     assert "kubectl: delete node n1" in found.text
 
 
 @pytest.mark.parametrize(
     ("trouble", "facts"),
     [
-        pytest.param(Trouble.MALFORMED, {"error": "no"}, id="a-reference-with-a-wrong-form"),
-        pytest.param(Trouble.WORKLOAD_NOT_FOUND, {"workload": "jobs.batch/x"}, id="a-workload-that-is-not-there-yet"),
-        pytest.param(Trouble.WRONG_UID, {"workload": "w", "expected": "x", "actual": "y"}, id="the-uid-of-another"),
+        pytest.param(ProblemCode.MALFORMED, {"error": "no"}, id="a-reference-with-a-wrong-form"),
+        pytest.param(
+            ProblemCode.WORKLOAD_NOT_FOUND, {"workload": "jobs.batch/x"}, id="a-workload-that-is-not-there-yet"
+        ),
+        pytest.param(ProblemCode.WRONG_UID, {"workload": "w", "expected": "x", "actual": "y"}, id="the-uid-of-another"),
     ],
 )
 @pytest.mark.parametrize("guess", ["", "jobs.batch/train"])
 def test_what_a_person_wrote_on_a_claim_is_corrected_by_a_person(trouble, facts, guess):
     found = remedies.found(problem(trouble, guess=guess, **facts))
-    assert isinstance(found, Weigh)
-    assert not guess or trouble is Trouble.WRONG_UID or guess in found.text
+    assert isinstance(found, WeighedChoice)
+    assert not guess or trouble is ProblemCode.WRONG_UID or guess in found.text
 
 
 def test_a_text_names_the_object_first():
-    told = of_pod(Trouble.ALLOCATION_LOST, key=("ml", "a"), uid=Uid("u"), node="n1", claim="c", owner="job train")
+    told = pod_problem(
+        ProblemCode.ALLOCATION_LOST, key=("ml", "a"), uid=Uid("u"), node="n1", claim="c", owner="job train"
+    )
     assert remedies.text(told).startswith("pod ml/a: is bound to node n1")
     assert "its controller, job train, makes another pod" in words.remedy(told, within="ml").text
 
 
 def test_a_pod_that_does_not_start_is_deleted_only_while_it_does_not():
-    told = of_pod(Trouble.OFF_ALLOCATION, key=("ml", "a"), uid=Uid("u"), node="n1", claim="c", owner="replicaset web")
+    told = pod_problem(
+        ProblemCode.OFF_ALLOCATION, key=("ml", "a"), uid=Uid("u"), node="n1", claim="c", owner="replicaset web"
+    )
     assert remedies.command(told) == (
         "kubectl delete pods -n ml --wait=false --field-selector metadata.name=a,spec.nodeName=n1,status.phase=Pending"
     )
@@ -96,20 +102,20 @@ def test_a_pod_that_does_not_start_is_deleted_only_while_it_does_not():
 
 @pytest.mark.parametrize("owner", ["job train", "another job train", "pytorchjob train"])
 def test_a_pod_whose_deletion_may_fail_its_controller_is_not_deleted_by_a_pasted_command(owner):
-    told = of_pod(Trouble.OFF_ALLOCATION, key=("ml", "a"), uid=Uid("u"), node="n1", claim="c", owner=owner)
+    told = pod_problem(ProblemCode.OFF_ALLOCATION, key=("ml", "a"), uid=Uid("u"), node="n1", claim="c", owner=owner)
     assert remedies.command(told) == ""
     assert "backoffLimit" in words.remedy(told, within="ml").text
 
 
 def test_a_pod_that_nobody_makes_again_is_not_deleted_by_a_pasted_command():
-    told = of_pod(Trouble.OFF_ALLOCATION, key=("ml", "a"), uid=Uid("u"), node="n1", claim="c", owner="")
+    told = pod_problem(ProblemCode.OFF_ALLOCATION, key=("ml", "a"), uid=Uid("u"), node="n1", claim="c", owner="")
     assert remedies.command(told) == ""
 
 
 def test_a_text_names_a_few_pods_and_the_decision_whose_they_are():
     pods = [f"a-{number}" for number in range(20)]
     told = problem(
-        Trouble.RELEASE_WAITS,
+        ProblemCode.RELEASE_WAITS,
         workload="w",
         pods=" ".join(pods),
         count=642,
@@ -117,25 +123,25 @@ def test_a_text_names_a_few_pods_and_the_decision_whose_they_are():
     )
     assert remedies.text(told).endswith("reference the claim: a-0, a-1, a-2, a-3, a-4 and 637 more")
     found = remedies.found(told)
-    assert isinstance(found, Weigh)
+    assert isinstance(found, WeighedChoice)
     assert "a-0 of job train; b of another job x" in found.text
 
 
 def test_a_claim_of_another_namespace_is_its_owners_to_mend():
-    told = problem(Trouble.NOT_FREED, presence="absent", lease="l")
+    told = problem(ProblemCode.NOT_FREED, presence="absent", lease="l")
     assert remedies.command(told, within="ml") == "kubectl dra release claim c -n ml --if-unused"
     assert remedies.command(told) == "kubectl dra release claim c -n ml --if-unused"
-    assert remedies.found(told, within="other") == Weigh("ask whoever runs namespace ml: claim ml/c is theirs")
+    assert remedies.found(told, within="other") == WeighedChoice("ask whoever runs namespace ml: claim ml/c is theirs")
 
 
 def test_no_advice_is_nothing():
-    assert remedies.advised(Advice()) is None
+    assert remedies.advised(SchedulingAdvice()) is None
 
 
 def test_a_problem_without_a_command_says_what_to_do():
-    missing = of_pod(Trouble.CLAIM_MISSING, key=("ml", "p"), uid=Uid("u"), claim="c")
-    idle = problem(Trouble.IDLE, workload="jobs.batch/train")
-    gated = of_pod(Trouble.GATED, key=("ml", "p"), uid=Uid("u"), lease="l", alone=1)
+    missing = pod_problem(ProblemCode.CLAIM_MISSING, key=("ml", "p"), uid=Uid("u"), claim="c")
+    idle = problem(ProblemCode.IDLE, workload="jobs.batch/train")
+    gated = pod_problem(ProblemCode.GATED, key=("ml", "p"), uid=Uid("u"), lease="l", alone=1)
     _, todo = words.problem_lines([missing], within="ml")
     assert todo == "  do        Create the claim; a pod that names the wrong one must be made anew."
     assert len(list(words.problem_lines([idle], within="ml"))) == 1

@@ -4,28 +4,28 @@ import pytest
 
 from dra.cli.kubectl.why import words
 from dra.engine.claims.view import WorkloadPhase
-from dra.engine.explain import claims
-from dra.engine.explain.snapshot import SeenWorkload
-from tests.dra.engine.explain.scenes import claim, pod, scene, workload
+from dra.engine.diagnosis import claims
+from dra.engine.diagnosis.snapshot import ReferencedWorkload
+from tests.dra.engine.diagnosis.cluster_states import claim, pod, scene, workload
 
 ENTERED = {"reserve.dra/entered-allocation": "", "reserve.dra/reserved-for-any-pod": "true"}
 
 
 def told(reference, *, workloads, entered=False):
-    from dra.model.workloads import digest  # noqa: PLC0415 - of the very allocation
+    from dra.model.workload_reservations import allocation_digest  # noqa: PLC0415 - of the very allocation
 
     notes = {"reserve.dra/reserved-for": reference}
     plain = claim("c", "n1/gpu-0", annotations=notes)
     if entered:
         view = scene(plain).view(("ml", "c"))
-        notes |= ENTERED | {"reserve.dra/entered-allocation": digest(view.allocation)}
+        notes |= ENTERED | {"reserve.dra/entered-allocation": allocation_digest(view.allocation)}
         plain = claim("c", "n1/gpu-0", annotations=notes)
     found = scene(plain, pods=(pod("a", "c", on="n1"),), workloads=workloads)
     lines = [*words.claim_lines(claims.explain(found, ("ml", "c")), found.snapshot)]
     return next(line for line in lines if line.startswith("  reserved"))
 
 
-NO_KIND = SeenWorkload(resource="jobs", group="", namespace="ml", name="train", phase=WorkloadPhase.NO_KIND)
+NO_KIND = ReferencedWorkload(resource="jobs", group="", namespace="ml", name="train", phase=WorkloadPhase.NO_KIND)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,275 @@
+"""Rule 13's loop: pods and PodGroups get the claims that their templates ask for.
+
+What a Reservation holds for a pod is given to it instead of a new claim (`dra.engine.claims.generation.held_claims`):
+nowhere else is that decided.
+
+A claim is created, its answer enters the world, and the next decision finds it there: whatever fails in between, no
+second one is made. The status of the owner is written last. Where that names a claim which is gone, owner and claim are
+read live before another one is made: of an owner that is gone itself the pods watch may tell a minute and a half later,
+and until then the garbage collector would delete one claim after the other.
+"""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Final
+
+from controller.claim_events import ClaimEvents
+from controller.claim_patcher import ClaimPatcher
+from controller.item_backoff import ItemBackoff
+from controller.leadership import Leadership
+from controller.metrics import ControllerMetrics
+from controller.workqueue import WorkQueue
+from dra.engine.claims.claim_cache import ClaimCache
+from dra.engine.claims.generation import manifests
+from dra.engine.claims.generation.claim_owners import ClaimOwner, ClaimOwnerKind, ClaimOwnerView
+from dra.engine.claims.generation.decide import (
+    CreateClaim,
+    HandOverClaim,
+    RecordClaims,
+    creation_failed_reason,
+    decide,
+    handed_over_reason,
+)
+from dra.kube.client import WRITE_TIMEOUT, Client
+from dra.kube.clock import Clock
+from dra.kube.errors import ApiError, Conflict, NotFound
+from dra.kube.rate_limiter import RequestPriority
+from dra.kube.resources import CLAIMS, POD_GROUPS, PODS, Resource
+from dra.model.claims import ResourceClaim
+from dra.model.meta import Uid
+from dra.model.pods import Pod
+from dra.model.templates import PodGroup, requests_admin_access
+
+WORKERS: Final = 16
+"""Owners served at the same time."""
+
+DECISIONS_MAX: Final = 4
+"""Decisions in a row on one owner: read live, created or taken, then recorded, then nothing."""
+
+RETRY: Final = (0.2, 60.0)
+"""Seconds, first and longest, before an owner is tried again; events come at once."""
+
+NO_ADMIN_ACCESS: Final = "admin access is requested, but the feature is disabled"
+"""Upstream's words, for a template that is older than the feature's switching off (DRAAdminAccess, 1.34 and 1.35)."""
+
+_log: Final = logging.getLogger(__name__)
+
+
+class ClaimGenerationLoop:
+    """Takes dirty owners from the world to the API server."""
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        world: ClaimCache,
+        publisher: ClaimEvents,
+        metrics: ControllerMetrics,
+        clock: Clock,
+        leadership: Leadership,
+    ) -> None:
+        self._client = client
+        self._world = world
+        self._publisher = publisher
+        self._metrics = metrics
+        self._clock = clock
+        self._leadership = leadership
+        self._patching = ClaimPatcher(client)
+        self._queue: WorkQueue[Uid] = WorkQueue(clock)
+        self._retries: ItemBackoff[Uid] = ItemBackoff()
+
+    def wake(self) -> None:
+        """Queue what the world has marked."""
+        dirty = self._world.owners.dirty
+        while dirty:
+            self._queue.touch(dirty.pop())
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        await self._queue.serve(self._turn, workers=WORKERS)
+
+    async def _turn(self, uid: Uid) -> float:
+        """Serve one owner, and see to it that a failure is tried again; what that costs is not worth telling."""
+        try:
+            settled = await self.reconcile(uid)
+        except ApiError as error:
+            _log.warning("owner %s of claims: not done, again soon: %s", uid, error)
+            settled = False
+        except Exception:  # noqa: BLE001 - one owner must not stop all others
+            _log.exception("owner %s of claims: cannot be decided, again soon", uid)
+            self._metrics.failures.inc()
+            settled = False
+        if settled:
+            self._retries.succeeded(uid)
+        else:
+            self._queue.at(uid, self._clock.now() + self._retries.failed(uid, RETRY))
+        self.wake()
+        return 0.0
+
+    async def reconcile(self, uid: Uid) -> bool:
+        """Bring one owner to what the engine wants; return whether nothing is left to try."""
+        confirmed = False
+        for _ in range(DECISIONS_MAX):
+            view = self._world.owner_view(uid)
+            if view is None:
+                self._publisher.forget(("", uid))
+                return True
+            plan = decide(view)
+            self._publisher.publish(("", uid), plan.reasons, now=self._clock.now())
+            if plan.done:
+                return not plan.reasons
+            lost = _missing_claims(plan.create, view) if not confirmed else ()
+            if lost:
+                confirmed = await self._confirm_lost(lost, view.owner)
+                if not confirmed:
+                    return False
+                continue
+            for action in plan.create:
+                if not await self._create(action, view):
+                    return False
+            for taken in plan.take:
+                await self._take(taken)
+            if plan.record is not None:
+                await self._record(plan.record)
+        return True
+
+    async def _confirm_lost(self, names: Sequence[str], owner: ClaimOwner) -> bool:
+        """Read an owner, and the claims that its status names, live; return False if a claim is there unseen.
+
+        It was deleted and is there again, of the same uid, if a backup was restored: until all is read anew nobody can
+        tell whose it is.
+        """
+        await self._read_owner(owner)
+        for name in names:
+            key = (owner.key[0], name)
+            try:
+                found = await self._client.get(CLAIMS, key, ResourceClaim)
+            except NotFound:
+                continue
+            self._world.observe_claim(found, now=self._clock.now())
+            if self._world.claim(key) is None:
+                return False
+        return True
+
+    async def _read_owner(self, owner: ClaimOwner) -> None:
+        """Take in what an owner is now, or that it is gone."""
+        try:
+            if owner.kind is ClaimOwnerKind.POD:
+                pod = await self._client.get(PODS, owner.key, Pod)
+                if pod.metadata.uid != owner.uid:
+                    self._world.forget_pod(owner.uid)
+                self._world.observe_pod(pod, now=self._clock.now())
+            else:
+                self._world.owners.observe_group(await self._client.get(self._groups(), owner.key, PodGroup))
+        except NotFound:
+            if owner.kind is ClaimOwnerKind.POD:
+                self._world.forget_pod(owner.uid)
+            else:
+                self._world.owners.forget(owner.uid)
+
+    def _groups(self) -> Resource:
+        return replace(POD_GROUPS, version=self._world.owners.groups_version)
+
+    async def _create(self, action: CreateClaim, view: ClaimOwnerView) -> bool:
+        """Make a claim; return False if the API server cannot have it as it was asked for."""
+        admin = requests_admin_access(action.template.spec.spec.get("devices"))
+        count = partial(self._metrics.created, admin_access=admin, owner=action.owner.kind)
+        try:
+            if admin and not await self._preserves_admin_access(action):
+                count("failure")
+                self._publisher.publish(
+                    ("", view.owner.uid),
+                    [creation_failed_reason(view.owner, action.entry, NO_ADMIN_ACCESS)],
+                    now=self._clock.now(),
+                )
+                return False
+            claim = await self._post(action, dry_run=False)
+        except ApiError as error:
+            count("failure")
+            # Upstream names the claim there, which has no name yet.
+            told = creation_failed_reason(view.owner, action.entry, f"create ResourceClaim : {error.message}")
+            self._publisher.publish(("", view.owner.uid), [told], now=self._clock.now())
+            raise
+        count("success")
+        self._world.observe_claim(claim, now=self._clock.now(), ours=True)
+        return True
+
+    async def _post(self, action: CreateClaim, *, dry_run: bool) -> ResourceClaim:
+        return await self._client.create(
+            CLAIMS,
+            manifests.claim_manifest(action, group_version=self._world.owners.groups_version),
+            model=ResourceClaim,
+            namespace=action.owner.key[0],
+            within=self._leadership.within(WRITE_TIMEOUT, now=self._clock.now()),
+            dry_run=dry_run,
+        )
+
+    async def _preserves_admin_access(self, action: CreateClaim) -> bool:
+        """Ask whether the API server would keep adminAccess: without the feature the claim would take whole devices."""
+        return requests_admin_access((await self._post(action, dry_run=True)).spec.devices)
+
+    async def _take(self, action: HandOverClaim) -> None:
+        """Give a held claim to its owner. Raises Conflict if somebody was faster: then it is decided anew."""
+        claim = action.held.claim
+        try:
+            given = await self._patching.send(
+                manifests.hand_over_write(action), claim, priority=RequestPriority.URGENT, within=self._within
+            )
+        except Conflict:
+            found = await self._client.get(CLAIMS, claim.metadata.key, ResourceClaim)
+            self._world.observe_claim(found, now=self._clock.now())
+            raise
+        except NotFound:
+            self._world.forget_claim(claim.metadata.key, claim.metadata.uid)
+            raise
+        now = self._clock.now()
+        self._world.observe_claim(given, now=now, ours=True)
+        told = handed_over_reason(action)
+        _log.info("%s", told.text)
+        self._publisher.publish(("", claim.metadata.uid), [told], now=now)
+
+    def _within(self) -> float:
+        return self._leadership.within(WRITE_TIMEOUT, now=self._clock.now())
+
+    async def _record(self, action: RecordClaims) -> None:
+        owner = action.owner
+        body, within = (
+            manifests.claim_statuses_manifest(action),
+            self._leadership.within(WRITE_TIMEOUT, now=self._clock.now()),
+        )
+        try:
+            if owner.kind is ClaimOwnerKind.POD:
+                pod = await self._client.apply(
+                    PODS,
+                    owner.key,
+                    body,
+                    model=Pod,
+                    manager=manifests.FIELD_MANAGER,
+                    subresource="status",
+                    uid=owner.uid,
+                    within=within,
+                )
+                self._world.observe_pod(pod, now=self._clock.now())
+            else:
+                group = await self._client.apply(
+                    self._groups(),
+                    owner.key,
+                    body,
+                    model=PodGroup,
+                    manager=manifests.FIELD_MANAGER,
+                    subresource="status",
+                    uid=owner.uid,
+                    within=within,
+                )
+                self._world.owners.observe_group(group)
+        except NotFound:
+            self._world.owners.forget(owner.uid)
+
+
+def _missing_claims(create: Sequence[CreateClaim], view: ClaimOwnerView) -> tuple[str, ...]:
+    """Return the names of claims in the owner's status that are gone, and that new ones are to take the place of."""
+    records = (view.owner.record(action.entry) for action in create)
+    names = (record.resource_claim_name for record in records if record is not None)
+    return tuple(name for name in names if name and name not in view.named)

@@ -1,0 +1,183 @@
+"""The claim loop: one claim at a time is brought to what the engine wants."""
+
+import itertools
+import logging
+import math
+from typing import Final
+
+from controller.claim_events import ClaimEvents
+from controller.claim_writer import ClaimWriter, PartialFailureError
+from controller.deallocation_check import BoundMeanwhileError
+from controller.eviction import Evictor
+from controller.item_backoff import ItemBackoff
+from controller.leadership import Leadership
+from controller.metrics import ControllerMetrics
+from controller.workqueue import WorkQueue
+from dra.engine.claims import scheduling_gates
+from dra.engine.claims.actions import ClaimPlan, Deallocate, DeleteClaim
+from dra.engine.claims.claim_cache import ClaimCache
+from dra.engine.claims.decide import decide, without_precondition
+from dra.engine.claims.policy import Policy
+from dra.engine.claims.reasons import Code
+from dra.engine.claims.view import ClaimView
+from dra.kube.clock import Clock
+from dra.kube.errors import ApiError, Conflict, ServerError, TooManyRequests, Unreachable
+from dra.kube.store import ServerRestoredError
+from dra.model.meta import Key
+from dra.telemetry.logs import reconcile_id
+
+WORKERS: Final = 16
+"""Claims decided and written at the same time."""
+
+DECISIONS_MAX: Final = 4
+"""Decisions in a row on one claim: a write makes the next one possible (listed, then ungated)."""
+
+CONFLICTS_MAX: Final = 4
+"""Times in a row that a claim is decided anew at once because somebody else was faster. The stock claim controller
+writes a claim with finished pods twenty times a second: who waits before the next attempt is always too late."""
+
+RETRY: Final = (0.2, 30.0)
+"""Seconds, first and longest, before a claim whose plan failed is decided again."""
+
+RETRY_AFTER_OUTAGE: Final = (0.2, 10.0)
+"""The same where the server is to blame: when it is back, devices and pods should not have to wait for long."""
+
+RETRY_AFTER: Final[dict[type[Exception], tuple[float, float]]] = {
+    # Somebody else has written the claim meanwhile, and we have read it again. Mostly the scheduler, which goes on
+    # until each of its pods is listed: one write of ours ends that for many of them.
+    Conflict: (0.05, 0.4),
+    BoundMeanwhileError: (5.0, 30.0),  # a binding cycle is under way
+}
+"""The same where the reason is known and passes."""
+
+_log: Final = logging.getLogger(__name__)
+_reconcile_numbers: Final = itertools.count(1)
+
+
+class ClaimLoop:
+    """Takes dirty claims from the world through the queue to the writer."""
+
+    def __init__(  # noqa: PLR0913 - keyword-only: the parts it puts together
+        self,
+        *,
+        world: ClaimCache,
+        queue: WorkQueue[Key],
+        writer: ClaimWriter,
+        publisher: ClaimEvents,
+        metrics: ControllerMetrics,
+        policy: Policy,
+        clock: Clock,
+        leadership: Leadership,
+        evictor: Evictor,
+    ) -> None:
+        self._world = world
+        self._queue = queue
+        self._writer = writer
+        self._publisher = publisher
+        self._metrics = metrics
+        self._policy = policy
+        self._clock = clock
+        self._leadership = leadership
+        self._evictor = evictor
+        self._retries: ItemBackoff[Key] = ItemBackoff()
+
+    def wake(self) -> None:
+        """Queue what the world has marked."""
+        dirty = self._world.dirty
+        while dirty:
+            self._queue.touch(dirty.pop())
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        await self._queue.serve(self._serve, workers=WORKERS)
+
+    async def _serve(self, key: Key) -> float:
+        self._metrics.queue.set(len(self._queue))
+        cost = await self._turn(key)
+        self._queue.at(key, await self._evictor.reconcile(key))
+        self.wake()
+        return cost
+
+    async def _turn(self, key: Key) -> float:
+        """Reconcile, and see to it that a failure is tried again; return what deciding cost."""
+        reconcile_id.set(f"{key[0]}/{key[1]}#{next(_reconcile_numbers)}")
+        try:
+            cost = await self.reconcile(key)
+        except (ApiError, BoundMeanwhileError, PartialFailureError) as error:
+            if isinstance(error, PartialFailureError):
+                self._retries.succeeded(key)
+            delay = self._retries.failed(key, _backoff_bounds(error))
+            passing = type(error) in RETRY_AFTER and delay < _backoff_bounds(error)[1]
+            level = logging.DEBUG if passing else logging.WARNING
+            _log.log(level, "claim %s/%s: not done, again in %.2f s: %s", *key, delay, error)
+            self._queue.at(key, self._clock.now() + delay)
+            return 0.0
+        except ServerRestoredError:
+            raise  # no claim can be decided any more
+        except Exception:  # noqa: BLE001 - see the comment
+            # One claim must not stop all others: whatever is wrong with it, it is tried again, ever more slowly.
+            delay = self._retries.failed(key, RETRY)
+            _log.exception("claim %s/%s: cannot be decided, again in %.2f s", *key, delay)
+            self._metrics.failures.inc()
+            self._queue.at(key, self._clock.now() + delay)
+            return 0.0
+        finally:
+            self.wake()
+        self._retries.succeeded(key)
+        return cost
+
+    async def reconcile(self, key: Key) -> float:
+        """Bring one claim to what the engine wants; return the seconds that its dearest decision took."""
+        dearest = 0.0
+        overtaken = 0
+        rounds = DECISIONS_MAX
+        while rounds:
+            began = self._clock.now()
+            view, plan = self._decide(key)
+            cost = self._clock.now() - began
+            self._metrics.decision.observe(cost)
+            dearest = max(dearest, cost)
+            plan = self._defer_deallocation(plan, view)
+            if overtaken and view is not None:
+                plan = without_precondition(plan, view, self._policy)
+            try:
+                await self._writer.apply(plan, view=view)
+            except Conflict:  # the writer has read the claim again; if it is enough, the queue brings the key back
+                overtaken += 1
+                if overtaken > CONFLICTS_MAX:
+                    raise
+                continue
+            rounds -= 1
+            now = self._clock.now()
+            self._publisher.publish(key, plan.reasons, now=now)  # only now: it may say that something has been done
+            self._queue.at(key, plan.wake_at)
+            if not plan.claim_writes:
+                break
+        return dearest
+
+    def _decide(self, key: Key) -> tuple[ClaimView | None, ClaimPlan]:
+        now = self._clock.now()
+        view = self._world.view(key, now=now)
+        if view is not None:
+            return view, decide(view, policy=self._policy, now=now)
+        self._publisher.forget(key)
+        return None, scheduling_gates.ungate_without_claim(self._world.without_claim(key), now=now)
+
+    def _defer_deallocation(self, plan: ClaimPlan, view: ClaimView | None) -> ClaimPlan:
+        """Take nothing back while writes of the leader before us may still arrive."""
+        left = self._leadership.quiet_until() - self._clock.now()
+        if view is None or left <= 0 or not any(isinstance(a, Deallocate) for a in plan.claim_writes):
+            return plan
+        waits = view.reason(Code.LEADER_CHANGED, seconds=math.ceil(left))
+        return ClaimPlan(
+            actions=tuple(a for a in plan.actions if a not in plan.claim_writes and not isinstance(a, DeleteClaim)),
+            reasons=(*(r for r in plan.reasons if not r.done), waits),
+            wake_at=min(plan.wake_at, self._leadership.quiet_until()),
+        )
+
+
+def _backoff_bounds(error: Exception) -> tuple[float, float]:
+    """Return the pauses after a failure, first and longest."""
+    if isinstance(error, ServerError | Unreachable | TooManyRequests):
+        return RETRY_AFTER_OUTAGE
+    return RETRY_AFTER.get(type(error), RETRY)

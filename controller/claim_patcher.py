@@ -1,0 +1,94 @@
+"""How a write of ours gets to a claim: as a patch, and where the API server takes none, byte for byte."""
+
+from collections.abc import Callable
+from typing import Final
+
+from dra.engine.claims import patches
+from dra.engine.claims.actions import AddEntries, ClaimWrite, SetReservedFor
+from dra.engine.claims.view import TOMBSTONE_RESOURCE
+from dra.kube.client import Client
+from dra.kube.errors import Conflict, Invalid, Status
+from dra.kube.rate_limiter import RequestPriority
+from dra.kube.resources import CLAIMS
+from dra.model.claims import ResourceClaim
+from dra.model.meta import Uid
+
+_NEVER_PATCHED: Final = ("spec", "status.allocation")
+"""Fields that no patch of ours changes, so that an objection to one means what `dra.kube.protobuf_claim` tells of."""
+
+
+class ClaimPatcher:
+    """Sends writes on claims; each is a compare-and-swap on the version that it was decided on, but for `Enter`."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._unpatchable: set[Uid] = set()
+        """Claims that the API server lets nobody patch; see `dra.kube.protobuf_claim`."""
+
+    async def send(
+        self, write: ClaimWrite, before: ResourceClaim, *, priority: RequestPriority, within: Callable[[], float]
+    ) -> ResourceClaim:
+        """Return the claim as it is after the write; raises ApiError. ``within`` tells how long a request may take."""
+        key, uid = before.metadata.key, before.metadata.uid
+        if isinstance(write, AddEntries):
+            if uid not in self._unpatchable:
+                return await self._enter(write, before, priority=priority, within=within())
+            write = SetReservedFor(claim=key, entries=patches.apply_write(before, write).entries)
+        body, subresource = patches.merge_patch_of(write), patches.subresource(write)
+
+        async def rewrite() -> ResourceClaim:
+            return await self._client.rewrite(
+                CLAIMS, key, body, before=before, subresource=subresource, priority=priority, within=within()
+            )
+
+        if uid in self._unpatchable:
+            return await rewrite()
+        try:
+            return await self._client.merge_patch(
+                CLAIMS,
+                key,
+                body,
+                model=ResourceClaim,
+                subresource=subresource,
+                resource_version=before.metadata.resource_version,
+                uid=uid,
+                priority=priority,
+                within=within(),
+            )
+        except Invalid as error:
+            if not any(error.has_cause_in(field) for field in _NEVER_PATCHED) or error.has_cause("FieldValueForbidden"):
+                raise
+            claim = await rewrite()
+        self._unpatchable.add(uid)
+        return claim
+
+    async def _enter(
+        self, write: AddEntries, before: ResourceClaim, *, priority: RequestPriority, within: float
+    ) -> ResourceClaim:
+        """Return the claim with these entries, too; an objection comes from what somebody else made of the claim."""
+        subresource = patches.subresource(write)
+        try:
+            if all(entry.resource == TOMBSTONE_RESOURCE for entry in write.entries):
+                return await self._client.merge_patch(
+                    CLAIMS,
+                    write.claim,
+                    patches.merge_patch_of(write),
+                    model=ResourceClaim,
+                    subresource=subresource,
+                    uid=before.metadata.uid,
+                    priority=priority,
+                    within=within,
+                    strategic=True,
+                )
+            return await self._client.json_patch(
+                CLAIMS,
+                write.claim,
+                patches.entries_json_patch(write, before),
+                model=ResourceClaim,
+                subresource=subresource,
+                priority=priority,
+                within=within,
+            )
+        except Invalid as error:
+            told = Status(code=409, reason="Conflict", message=error.message)
+            raise Conflict(CLAIMS.what(write.claim), told) from error

@@ -1,0 +1,413 @@
+"""Carries out plans: the only place that writes to the API server, and what each outcome teaches the world.
+
+Writes on a claim are a chain: the first carries the resourceVersion decided on, each next the one just returned, and
+every answer enters the world before the next decision. A write whose answer is lost is looked for. Whatever fails ends
+the chain; nothing is repeated here, the claim is decided again with a newer view.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from functools import partial
+from typing import Final, TypeAlias
+
+from controller.claim_patcher import ClaimPatcher
+from controller.deallocation_check import DeallocationCheck
+from controller.leadership import Leadership
+from controller.metrics import ControllerMetrics
+from controller.workload_informers import WorkloadInformers
+from dra.engine.claims import patches
+from dra.engine.claims.actions import (
+    Action,
+    AddEntries,
+    ClaimPlan,
+    ClaimWrite,
+    Deallocate,
+    DeleteClaim,
+    Lookup,
+    LookUpNode,
+    LookUpPlacements,
+    LookUpPod,
+    LookUpWorkload,
+    PatchMetadata,
+    ResyncPod,
+    SetReservedFor,
+    Ungate,
+)
+from dra.engine.claims.claim_cache import ClaimCache
+from dra.engine.claims.consumers import SCHEDULING_GATE, Stage, stage_of
+from dra.engine.claims.view import ClaimView
+from dra.kube.backoff import Backoff
+from dra.kube.client import WRITE_TIMEOUT, Client, Selection
+from dra.kube.clock import Clock, rfc3339_micro
+from dra.kube.errors import ApiError, Conflict, NotFound
+from dra.kube.rate_limiter import RequestPriority
+from dra.kube.resources import CLAIMS, NODES, PODS, RESERVATIONS, InvalidNameError
+from dra.kube.store import ServerRestored, ServerRestoredError, is_older_version
+from dra.model import annotations
+from dra.model.claims import ResourceClaim
+from dra.model.meta import Key, PartialObjectMetadata, Uid
+from dra.model.nodes import Node
+from dra.model.pods import Pod, claim_names
+from dra.model.references import ConsumerReference
+
+PARALLEL_MAX: Final = 32
+"""Requests of one plan that are under way at a time: a window of 240 pods is ungated in eight rounds."""
+
+_WRITE_LABELS: Final[dict[type[ClaimWrite], str]] = {
+    SetReservedFor: "SetReservedFor",
+    AddEntries: "Enter",
+    Deallocate: "Deallocate",
+    PatchMetadata: "Annotate",
+}
+"""Values of the label ``write``, which alerts and dashboards go by: no class name."""
+
+RESYNC_ATTEMPTS: Final = 3
+"""Attempts to touch a pod; without, its kubelet looks again after a minute or more."""
+
+RESYNC_RETRY_DELAY: Final = 0.5
+"""Seconds before the second of them."""
+
+DeferredRequest: TypeAlias = Callable[[], Awaitable[None]]
+"""What sends a request when its turn comes: until then there is nothing to cancel."""
+
+_log: Final = logging.getLogger(__name__)
+
+
+class PartialFailureError(Exception):
+    """Some requests about pods failed, others did what they were to do: no reason to wait for long."""
+
+    def __init__(self, failures: Sequence[Exception], *, of: int) -> None:
+        super().__init__(f"{len(failures)} of {of} requests about pods failed, the first: {failures[0]}")
+
+
+class ClaimWriter:
+    """Applies plans through one client."""
+
+    def __init__(  # noqa: PLR0913 - keyword-only: the parts it works with
+        self,
+        client: Client,
+        *,
+        world: ClaimCache,
+        clock: Clock,
+        workloads: WorkloadInformers,
+        metrics: ControllerMetrics,
+        leadership: Leadership,
+        placements: Callable[[LookUpPlacements], None] = lambda _: None,
+    ) -> None:
+        """``placements`` takes questions whose answers the world will be told sometime."""
+        self._client = client
+        self._placements = placements
+        self._world = world
+        self._clock = clock
+        self._workloads = workloads
+        self._metrics = metrics
+        self._leadership = leadership
+        self._confirmation = DeallocationCheck(client, world=world, clock=clock)
+        self._patching = ClaimPatcher(client)
+        self._asking: set[tuple[Key, Lookup]] = set()
+        """Questions that are under way, with the claim that wants the answer: a pod may be listed in several."""
+
+    async def apply(self, plan: ClaimPlan, *, view: ClaimView | None = None) -> None:
+        """Carry out a plan made for the view; raises ApiError, BoundMeanwhileError or PartlyDoneError."""
+        if view is not None and plan.claim_writes:
+            try:
+                await self._write_claim(plan.claim_writes, view)
+            except ApiError:
+                await self._resync_listed(plan, view)
+                raise
+        rest: list[DeferredRequest] = []
+        for action in plan.actions:
+            match action:
+                case Ungate():
+                    rest.append(partial(self._ungate, action))
+                case ResyncPod():
+                    rest.append(partial(self._kick, action))
+                case DeleteClaim():
+                    rest.append(partial(self._delete_claim, action))
+                case LookUpPlacements():
+                    self._placements(action)
+                case _:
+                    rest.extend(self._looks(action, view))
+        await run_in_parallel(rest)
+
+    def _looks(self, action: Action, view: ClaimView | None) -> Iterator[DeferredRequest]:
+        """Yield the request that answers a question, if the action is one."""
+        match action:
+            case LookUpPod() if view is not None:
+                yield partial(self._look_up_pod, action, view.key)
+            case LookUpNode():
+                yield partial(self._look_up_node, action)
+            case LookUpWorkload():
+                yield partial(self._look_up_workload, action)
+            case _:
+                pass
+
+    async def _resync_listed(self, plan: ClaimPlan, view: ClaimView) -> None:
+        """The chain broke behind the list: who is listed now will not be kicked by the next plan."""
+        claim = self._world.claim(view.key)
+        listed = {entry.uid for entry in claim.entries} if claim is not None else set()
+        await run_in_parallel(
+            [partial(self._kick, a) for a in plan.actions if isinstance(a, ResyncPod) and a.uid in listed]
+        )
+
+    async def _write_claim(self, writes: Iterable[ClaimWrite], view: ClaimView) -> None:
+        claim = view.claim
+        for write in writes:
+            if isinstance(write, Deallocate):
+                await self._confirmation.ask(write)
+            claim = await self._patch_claim(write, view, claim)
+            self._metrics.claim_writes.labels(_WRITE_LABELS[type(write)]).inc()
+            _log.debug("%s", patches.describe_write(write, view.claim))
+            if isinstance(write, SetReservedFor):
+                self._metrics.observe_listed(view, write, now=self._clock.now())
+
+    async def _patch_claim(self, write: ClaimWrite, view: ClaimView, before: ResourceClaim) -> ResourceClaim:
+        """Return the claim as it is after the write."""
+        try:
+            claim = await self._send(write, view, before)
+        except Conflict:
+            self._metrics.conflicts.inc()
+            # The watch may be far behind whoever was faster: the next decision should not fail on the same news.
+            found = await self._read_claim(view)
+            if found is not None:
+                self._world.observe_claim(found, now=self._clock.now())
+            raise
+        except NotFound:
+            self._world.forget_claim(view.key, view.claim.metadata.uid)
+            raise
+        except ApiError as error:
+            found = await self._outcome(error, view)
+            if found is None:
+                raise
+            done = _is_as_expected(found, patches.apply_write(before, write))
+            self._world.observe_claim(found, now=self._clock.now(), ours=done)
+            if not done:
+                raise
+            _log.debug("%s: done nevertheless: %s", error, patches.describe_write(write, before))
+            return found
+        self._world.observe_claim(claim, now=self._clock.now(), ours=True)
+        return claim
+
+    async def _send(self, write: ClaimWrite, view: ClaimView, before: ResourceClaim) -> ResourceClaim:
+        priority = RequestPriority.URGENT if not _only_removes_entries(write, view) else RequestPriority.BULK
+        return await self._patching.send(write, before, priority=priority, within=self._within)
+
+    async def _outcome(self, error: ApiError, view: ClaimView) -> ResourceClaim | None:
+        """Return the claim as it is after a write of which we do not know whether it was done; None: not known either.
+
+        Who is listed by it must be kicked, and the finalizer must go with the allocation: nobody would plan that again.
+        """
+        if not error.ambiguous:
+            return None
+        try:
+            return await self._read_claim(view)
+        except ApiError:
+            return None
+
+    async def _read_claim(self, view: ClaimView) -> ResourceClaim | None:
+        """Return the claim as it is now, None if it is gone.
+
+        A live read can be no older than what is known before it; else the server was restored from a backup, and all
+        our writes would fail for ever.
+        """
+        known = self._world.claim(view.key)
+        try:
+            claim = await self._client.get(CLAIMS, view.key, ResourceClaim, within=WRITE_TIMEOUT)
+        except NotFound:
+            self._world.forget_claim(view.key, view.claim.metadata.uid)
+            return None
+        annotations.trim_annotations(claim.metadata)  # it is compared with what is known
+        before, version = known.metadata.resource_version if known is not None else "", claim.metadata.resource_version
+        if is_older_version(version, before):
+            raise ServerRestoredError(ServerRestored(CLAIMS.what(view.key), version, before))
+        return claim
+
+    async def _ungate(self, action: Ungate) -> None:
+        try:
+            pod = await self._client.merge_patch(
+                PODS,
+                action.pod,
+                patches.ungate_patch(),
+                model=Pod,
+                resource_version=action.resource_version,
+                uid=action.uid,
+                priority=RequestPriority.URGENT,
+                within=self._within(),
+            )
+        except Conflict:
+            for name in await self._reread_pod(action.pod, action.uid):
+                self._world.dirty.add((action.pod[0], name))
+        except NotFound:
+            self._world.forget_pod(action.uid)
+        except ApiError as error:
+            if not error.ambiguous or not await self._let_go(action):
+                raise
+            self._metrics.ungated.inc()
+        else:
+            self._metrics.ungated.inc()
+            self._world.observe_pod(pod, now=self._clock.now())
+
+    async def _let_go(self, action: Ungate) -> bool:
+        """Whether the pod is behind our gate no more, although nobody has told us that our write was done."""
+        try:
+            await self._reread_pod(action.pod, action.uid)
+        except ApiError:
+            return False
+        found = self._world.consumer(action.uid)
+        return found is None or SCHEDULING_GATE not in found.gates
+
+    async def _reread_pod(self, key: Key, uid: Uid) -> tuple[str, ...]:
+        """Take in a pod as it is now; return its claims.
+
+        A gated pod changes once more right after its creation: the scheduler writes its condition.
+        """
+        try:
+            pod = await self._client.get(PODS, key, Pod, priority=RequestPriority.URGENT, within=WRITE_TIMEOUT)
+        except NotFound:
+            self._world.forget_pod(uid)
+            return ()
+        if pod.metadata.uid != uid:
+            self._world.forget_pod(uid)
+        self._world.observe_pod(pod, now=self._clock.now())
+        return claim_names(pod)
+
+    async def _kick(self, action: ResyncPod) -> None:
+        """Touch the pod. Repeated, unlike all other writes: no later plan knows that it is still to be done."""
+        stamp, backoff = rfc3339_micro(self._clock.wall()), Backoff(base=RESYNC_RETRY_DELAY)
+        for left in reversed(range(RESYNC_ATTEMPTS)):
+            try:
+                await self._client.merge_patch(
+                    PODS,
+                    action.pod,
+                    patches.resync_patch(stamp),
+                    model=PartialObjectMetadata,
+                    uid=action.uid,
+                    priority=RequestPriority.URGENT,
+                    within=self._within(),
+                )
+            except (Conflict, NotFound):
+                return  # that pod is gone: nobody is left to look again
+            except ApiError:
+                if not left:
+                    raise
+                await asyncio.sleep(backoff.next())
+            else:
+                self._metrics.kicked.inc()
+                return
+
+    async def _delete_claim(self, action: DeleteClaim) -> None:
+        try:
+            await self._client.delete(CLAIMS, action.claim, uid=action.uid, within=self._within())
+        except (Conflict, NotFound):
+            self._world.forget_claim(action.claim, action.uid)
+
+    async def _look_up_pod(self, action: LookUpPod, claim: Key) -> None:
+        question = (claim, action)
+        if question in self._asking:
+            return
+        self._asking.add(question)
+        try:
+            pod = await self._client.get(PODS, action.pod, Pod)
+        except InvalidNameError:  # the API server checks no names in a claim's list
+            self._world.pod_absent(claim, action.uid)
+        except NotFound:
+            self._world.pod_vanished(claim, action.uid)
+        else:
+            if pod.metadata.uid != action.uid:
+                self._world.pod_vanished(claim, action.uid)
+            elif stage_of(pod, started=False) is Stage.FINISHED:
+                self._world.pod_absent(claim, action.uid)
+            else:
+                if self._world.consumer(action.uid) is not None:  # the pods watch may be behind
+                    self._world.observe_pod(pod, now=self._clock.now())
+                self._world.pod_present(claim, action.uid, now=self._clock.now())
+        finally:
+            self._asking.discard(question)
+
+    async def _look_up_node(self, action: LookUpNode) -> None:
+        """Read a node live, by a list: more rights than that are not needed."""
+        question = (action.claim, action)
+        if question in self._asking:
+            return
+        self._asking.add(question)
+        try:
+            found = False
+            selection = Selection(fields=f"metadata.name={action.node}")
+            async for page in self._client.list_pages(NODES, Node, selection=selection):
+                for node in page.items:
+                    if node.metadata.name == action.node:
+                        self._world.observe_node(node, now=self._clock.now())
+                        found = True
+            if not found:
+                self._world.forget_node(action.node)
+            self._world.observe_node_read(action.claim, action.node, now=self._clock.now())
+        finally:
+            self._asking.discard(question)
+
+    async def _look_up_workload(self, action: LookUpWorkload) -> None:
+        question = (action.claim, action)
+        if question in self._asking:
+            return
+        self._asking.add(question)
+        try:
+            if action.reference.is_reservation:
+                await self._look_up_reservation(action.reference)
+            else:
+                await self._workloads.look_up(action.reference, namespace=action.claim[0])
+        finally:
+            self._asking.discard(question)
+
+    async def _look_up_reservation(self, reference: ConsumerReference) -> None:
+        """Ask whether a reservation is certainly gone; what is there, its watch will show."""
+        try:
+            found = await self._client.get(RESERVATIONS, ("", reference.name), PartialObjectMetadata)
+        except InvalidNameError:  # nothing can have such a name
+            self._world.forget_reservation(reference.uid)
+        except NotFound as error:
+            if error.details.name == reference.name:  # else the kind is not served just now
+                self._world.forget_reservation(reference.uid)
+        else:
+            if found.metadata.uid != reference.uid:
+                self._world.forget_reservation(reference.uid)
+
+    def _within(self) -> float:
+        """Return how long a write that begins now may take: it must be over before our lease can be."""
+        return self._leadership.within(WRITE_TIMEOUT, now=self._clock.now())
+
+
+def _only_removes_entries(write: ClaimWrite, view: ClaimView) -> bool:
+    """Whether nobody waits for the write: it takes entries away and adds none."""
+    return isinstance(write, SetReservedFor) and {e.uid for e in write.entries} <= view.listed
+
+
+def _is_as_expected(found: ResourceClaim, expected: ResourceClaim) -> bool:
+    """Whether a claim is what a write of ours was to make of it: then a chain may go on from its version."""
+    one, other = found.metadata, expected.metadata
+    return (one.uid, one.annotations or {}, one.finalizers or [], found.status) == (
+        other.uid,
+        other.annotations or {},
+        other.finalizers or [],
+        expected.status,
+    )
+
+
+async def run_in_parallel(requests: Sequence[DeferredRequest]) -> None:
+    """Run requests, a few at a time; all of them, even if some fail, then raise what tells of the failures."""
+    if not requests:
+        return
+    slots = asyncio.Semaphore(PARALLEL_MAX)
+
+    async def one(request: DeferredRequest) -> None:
+        async with slots:
+            await request()
+
+    outcomes = await asyncio.gather(*(one(r) for r in requests), return_exceptions=True)
+    failures = [outcome for outcome in outcomes if isinstance(outcome, ApiError)]
+    for outcome in outcomes:
+        if isinstance(outcome, BaseException) and not isinstance(outcome, ApiError):
+            raise outcome
+    if failures and len(failures) < len(outcomes):
+        raise PartialFailureError(failures, of=len(outcomes))
+    for failure in failures:
+        raise failure

@@ -1,0 +1,264 @@
+"""Bind: the transaction. A pod gets its place in the books, then in the reservation's status, then on the node.
+
+1. The books admit the pod: from here on nobody else is given the same.
+2. Into a reservation for once, or one that holds devices: its status names the pod, compared and swapped. A replica
+   that thinks it leads, and a reservation that has ended meanwhile, fail here. Where owners share amounts, the books
+   read these from the annotations of bound pods: such a status names the pod after the binding, in one write with
+   others (`controller.reservations.loop`).
+3. One Binding, with the annotation that names the reservation.
+
+What is refused is taken back at once, in reverse. What was not answered stays held (`doubts`), until a read tells.
+
+A placeholder is bound in the same way: its reservation holds the node in the books, then in its status, and only then
+is the pod bound, for the scheduler's peace; it is deleted right after by the controller.
+"""
+
+import logging
+from collections.abc import Iterable
+
+from controller.extender.binding_limiter import BindingLimiter
+from controller.extender.protocol import ExtenderBindingArgs
+from controller.extender.scheduler_cache import CachedReservation, SchedulerCache
+from controller.extender.unconfirmed_bindings import UnconfirmedBinding, UnconfirmedBindings
+from controller.extender.writer import ExtenderWriter, PodChangedError, UnknownOutcomeError, WriteRefusedError
+from dra.api.reservations import well_known
+from dra.api.reservations.model import Reservation, ReservationPhase, ReservationStatus
+from dra.engine.reservations import expiry, placeholders, reservation_info, statuses
+from dra.engine.reservations.accounting import AssumedPod
+from dra.engine.reservations.amounts import MalformedAmountsError
+from dra.engine.reservations.pod_info import MalformedAnnotationError, PodInfo
+from dra.engine.reservations.rejections import Rejection
+from dra.engine.reservations.reservation_info import ReservationInfo
+from dra.engine.reservations.reservation_placement import ReservationPlacement
+from dra.engine.reservations.statuses import AssignedPod
+from dra.kube.clock import Clock
+from dra.kube.errors import ApiError
+from dra.kube.tasks import BackgroundTasks
+from dra.model.meta import Uid
+from dra.model.scheduling import SchedulerPod
+
+_log = logging.getLogger(__name__)
+
+
+class Binder:
+    """Binds pods, each by one call at a time."""
+
+    def __init__(
+        self,
+        *,
+        picture: SchedulerCache,
+        writing: ExtenderWriter,
+        doubts: UnconfirmedBindings,
+        turns: BindingLimiter,
+        clock: Clock,
+        seconds: float,
+    ) -> None:
+        """``seconds``: how long a bind may take."""
+        self._turns = turns
+        self._picture = picture
+        self._writing = writing
+        self._doubts = doubts
+        self._clock = clock
+        self._seconds = seconds
+        self._busy: set[Uid] = set()
+        self._tidying = BackgroundTasks()
+
+    async def bind(self, call: ExtenderBindingArgs) -> None:
+        """Bind a pod. Raises RefusedError: nothing has changed; or UnknownOutcomeError."""
+        if call.pod_uid in self._busy:
+            raise WriteRefusedError("its binding is under way already; the scheduler tries again")
+        if self._doubts.busy(call.pod_uid):
+            raise WriteRefusedError("what its last binding has written is being taken back; the scheduler tries again")
+        self._busy.add(call.pod_uid)
+        deadline = self._clock.now() + self._seconds
+        try:
+            async with self._turns.turn(deadline=deadline):
+                pod = await self._found(call, deadline=deadline)
+                if (uid := placeholders.reservation_uid_of(pod.metadata)) is not None:
+                    await self._place(pod, uid, call.node, deadline=deadline)
+                else:
+                    await self._bind(pod, call.node, deadline=deadline)
+        finally:
+            self._busy.discard(call.pod_uid)
+
+    async def close(self) -> None:
+        """Let what is being taken back be finished."""
+        await self._tidying.settled()
+
+    async def _found(self, call: ExtenderBindingArgs, *, deadline: float) -> SchedulerPod:
+        found = self._picture.waiting(call.pod_uid)
+        if found is None:
+            try:
+                found = await self._writing.pod((call.pod_namespace, call.pod_name), deadline=deadline)
+            except ApiError as error:
+                raise WriteRefusedError(str(error)) from error
+        if found is None or found.metadata.uid != call.pod_uid:
+            raise WriteRefusedError("it is gone")
+        if found.spec.node_name:
+            raise WriteRefusedError(f"it is bound to node {found.spec.node_name} already")
+        return found
+
+    async def _bind(self, pod: SchedulerPod, node: str, *, deadline: float) -> None:
+        try:
+            claimant = self._picture.claimant(pod)
+        except MalformedAnnotationError as error:
+            raise WriteRefusedError(str(error)) from error
+        self._picture.nominations.lift(claimant.uid)
+        admission = self._picture.books.admit(claimant, node)
+        if not isinstance(admission, AssumedPod):
+            self._picture.nominations.observe(claimant, pod.status.nominated_node_name)
+            raise WriteRefusedError(_joined_reasons(admission))
+        consumer = AssignedPod(uid=claimant.uid, key=claimant.key, amounts=claimant.amounts, under_way=True)
+        doubt = UnconfirmedBinding(pod=consumer, node=node, inside=admission.inside)
+        self._doubts.begin(doubt)
+        try:
+            known = await self._enter(admission.inside, claimant, consumer, deadline=deadline)
+            await self._writing.post(claimant.key, claimant.uid, node, reservation=known, deadline=deadline)
+        except PodChangedError as error:
+            if not await self._bound_already(doubt, deadline=deadline):
+                self._take_back(doubt)
+                raise WriteRefusedError(str(error)) from error
+        except WriteRefusedError:
+            self._take_back(doubt)
+            raise
+        except BaseException:
+            self._doubts.stays(doubt)  # unanswered, or called off in the middle
+            raise
+        self._doubts.end(claimant.uid)
+
+    async def _bound_already(self, doubt: UnconfirmedBinding, *, deadline: float) -> bool:
+        """Whether an attempt before this one has bound the pod. Raises RefusedError if it is elsewhere."""
+        try:
+            pod = await self._writing.pod(doubt.pod.key, deadline=deadline)
+        except (ApiError, WriteRefusedError) as error:
+            self._doubts.stays(doubt)
+            raise UnknownOutcomeError(str(error)) from error
+        except BaseException:
+            self._doubts.stays(doubt)
+            raise
+        if pod is None or pod.metadata.uid != doubt.pod.uid or not pod.spec.node_name:
+            return False
+        self._picture.observe_pod(pod)
+        self._doubts.end(doubt.pod.uid)
+        if pod.spec.node_name != doubt.node:
+            raise WriteRefusedError(f"it is bound to node {pod.spec.node_name} already")
+        return True
+
+    async def _enter(
+        self, inside: Uid | None, pod: PodInfo, consumer: AssignedPod, *, deadline: float
+    ) -> CachedReservation | None:
+        if inside is None:
+            return None
+
+        def change(reservation: Reservation) -> ReservationStatus | None:
+            if (
+                reservation.status.phase is not ReservationPhase.AVAILABLE
+                or reservation.metadata.deletion_timestamp is not None
+            ):
+                raise WriteRefusedError(f"reservation {reservation.metadata.name}: is not available any more")
+            over = reservation_info.pre_allocated_pods(reservation)
+            others = {each.uid for each in reservation.status.current_owners} - {pod.uid} - over
+            if reservation.spec.allocate_once and others:
+                raise WriteRefusedError("reservation has allocateOnce enabled and has already been allocated")
+            return statuses.status_with_owner(reservation, consumer)
+
+        known = self._picture.reservation(inside)
+        if known is not None and not statuses.names_owner_before_binding(known.reservation):
+            change(known.reservation)
+            return known
+        await self._writing.swap(inside, change, deadline=deadline)
+        return self._picture.reservation(inside)
+
+    def _take_back(self, doubt: UnconfirmedBinding) -> None:
+        """Free a place, and have the reservation name the pod no more; what cannot be written now is read later.
+
+        What an attempt before this one may still bring about is read when that is over: not later because of this one.
+        """
+        if self._doubts.open(doubt.pod.uid):
+            self._doubts.refused(doubt)
+            return
+
+        async def tidy() -> None:
+            try:
+                await self._doubts.roll_back(doubt, deadline=self._clock.now() + self._seconds)
+            except (WriteRefusedError, UnknownOutcomeError) as error:
+                _log.info("pod %s/%s: its reservation may still name it: %s", *doubt.pod.key, error)
+                self._doubts.stays(doubt)
+            except BaseException:  # a mistake of ours, or called off: without a doubt nobody would ever free it
+                self._doubts.stays(doubt)
+                raise
+
+        self._tidying.start(tidy(), name="pod {}/{}: taking back its place".format(*doubt.pod.key))
+
+    async def _place(self, pod: SchedulerPod, uid: Uid, node: str, *, deadline: float) -> None:
+        known = self._picture.reservation(uid)
+        if known is None:
+            raise WriteRefusedError("its reservation is gone")
+        if not known.holding.available:
+            with self._doubts.place(uid):
+                await self._hold(known, node, deadline=deadline)
+        elif known.holding.node != node:
+            raise WriteRefusedError(f"its reservation is on node {known.holding.node} already")
+        try:
+            await self._writing.post(pod.metadata.key, pod.metadata.uid, node, reservation=None, deadline=deadline)
+        except (WriteRefusedError, UnknownOutcomeError) as error:  # it has done what it is for
+            _log.info("pod %s/%s: not bound, and not needed any more: %s", *pod.metadata.key, error)
+            raise
+
+    async def _hold(self, known: CachedReservation, node: str, *, deadline: float) -> None:
+        holding = self._wanted(known, node)
+        over = ",".join(sorted(holding.predecessors))
+        inside = [AssignedPod.of(pod) for pod in self._picture.books.consumers(holding.uid)]
+
+        def change(reservation: Reservation) -> ReservationStatus | None:
+            if reservation.status.phase is ReservationPhase.AVAILABLE and reservation.status.node_name == node:
+                return None  # an attempt before this one
+            if reservation_info.from_reservation(reservation).amounts != holding.amounts:
+                raise WriteRefusedError(
+                    f"reservation {known.name}: has been resized meanwhile; the scheduler tries again"
+                )
+            now = self._writing.now().timestamp()
+            try:
+                after = statuses.bound_status(reservation, node=node, now=now, over=inside)
+            except (MalformedAmountsError, MalformedAnnotationError) as error:
+                raise WriteRefusedError(f"reservation {known.name}: {error}") from error
+            if after is None or expiry.expiration_time(reservation) <= now:
+                raise WriteRefusedError(f"reservation {known.name}: is over")
+            return after
+
+        try:
+            await self._writing.swap(
+                holding.uid,
+                change,
+                deadline=deadline,
+                annotations={well_known.ANNOTATION_PLACED_OVER: over} if over else None,
+            )
+        except WriteRefusedError:
+            if not self._doubts.open(holding.uid):
+                self._picture.settle(holding.uid)
+            raise
+        except BaseException:
+            self._doubts.placing(known)
+            raise
+        self._picture.settle(holding.uid)
+
+    def _wanted(self, known: CachedReservation, node: str) -> ReservationInfo:
+        """Hold the node for a reservation in the books. Raises RefusedError."""
+        if (already := self._picture.placing(known.holding.uid)) is not None:
+            if already.node != node:
+                raise WriteRefusedError(f"reservation {known.name}: is being placed on node {already.node}")
+            return already
+        if known.holding.fault:
+            raise WriteRefusedError(f"reservation {known.name}: {known.holding.fault}")
+        found = self._picture.books.place(known.holding, node, only=known.only, required=known.required)
+        if not isinstance(found, ReservationPlacement):
+            raise WriteRefusedError(_joined_reasons(found))
+        held = self._picture.books.holding(known.holding.uid)
+        if held is None:
+            raise AssertionError("what was placed is held")
+        self._picture.place(held.uid, held)
+        return held
+
+
+def _joined_reasons(refusals: Iterable[Rejection]) -> str:
+    return ", ".join(each.text for each in refusals)

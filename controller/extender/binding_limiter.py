@@ -1,0 +1,123 @@
+"""Bounds the bindings under way to as many as the API server answers in time, whatever its speed.
+
+kube-scheduler starts a binding for each pod that it has found a node for, and does not wait for its end. On a slow API
+server such bindings pile up until none of their requests is answered within ``bindSeconds``; each unanswered binding
+costs a write of the pod's status, an Event, a retry, and a read of its outcome, which makes the server slower still.
+
+So a binding needs a turn, and while all turns are taken the answer to ``filter`` waits: the scheduler asks for its next
+pod only then. The number of turns follows the time that bindings take, as the window of TCP follows the network: it
+grows by one for a round of fast bindings while all turns are in use, and shrinks by a third when bindings take long.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Final
+
+from controller.extender.writer import WriteRefusedError
+from dra.kube.clock import Clock
+
+LIMIT_MIN: Final = 2
+LIMIT_INITIAL: Final = 4
+LIMIT_MAX: Final = 32
+"""Turns: as few as ever, at the start, as many as ever."""
+
+SLOW_SHARE: Final = 1 / 4
+"""Part of the time that a binding may take from which on it is slow; below half of that it is fast."""
+
+DECREASE_FACTOR: Final = 2 / 3
+
+REMAINING_SHARE: Final = 1 / 2
+"""Part of the time that a binding may take which must be left when its turn comes: a request that is sent with less may
+not be answered in time, and nobody would know whether the pod is bound."""
+
+FILTER_WAIT_SHARE: Final = 1 / 4
+"""Part of the time that a binding may take for which an answer to ``filter`` waits at most."""
+
+
+class BindingLimiter:
+    """The turns of one extender."""
+
+    def __init__(self, *, clock: Clock, seconds: float) -> None:
+        """``seconds``: how long a binding may take."""
+        self._clock = clock
+        self._seconds = seconds
+        self._limit = float(LIMIT_INITIAL)
+        self._shrunk_at = float("-inf")
+        self._queue: deque[asyncio.Future[None]] = deque()
+        self._room = asyncio.Event()
+        self._room.set()
+        self.under_way = 0
+        """Bindings that have a turn."""
+
+    @property
+    def limit(self) -> int:
+        """How many bindings may be under way now."""
+        return int(self._limit)
+
+    async def room(self) -> None:
+        """Return when a binding that comes now would get its turn at once, or after a while."""
+        if self._room.is_set():
+            return  # the usual case, once for each pod: no timer is set for it
+        try:
+            async with asyncio.timeout(FILTER_WAIT_SHARE * self._seconds):
+                await self._room.wait()
+        except TimeoutError:
+            pass
+
+    @asynccontextmanager
+    async def turn(self, *, deadline: float) -> AsyncIterator[None]:
+        """Take a turn for the block. Raises RefusedError if there is none while `LEFT` of the time is left."""
+        await self._take(deadline)
+        began = self._clock.now()
+        try:
+            yield
+        finally:
+            self._adapt(self._clock.now() - began)
+            self._give()
+
+    async def _take(self, deadline: float) -> None:
+        if self.under_way >= self.limit or self._queue:
+            turn = asyncio.get_running_loop().create_future()
+            self._queue.append(turn)
+            self._look()
+            try:
+                async with asyncio.timeout(max(0.0, deadline - REMAINING_SHARE * self._seconds - self._clock.now())):
+                    await turn
+            except BaseException as error:
+                if turn.done() and not turn.cancelled():  # granted in the moment in which the wait ended
+                    self._give()
+                if not isinstance(error, TimeoutError):
+                    raise
+                text = f"nothing was written: {self.under_way} bindings are under way on a slow API server"
+                raise WriteRefusedError(f"{text}; the scheduler tries again") from error
+            return
+        self.under_way += 1
+        self._look()
+
+    def _give(self) -> None:
+        self.under_way -= 1
+        while self._queue and self.under_way < self.limit:
+            turn = self._queue.popleft()
+            if not turn.done():
+                self.under_way += 1
+                turn.set_result(None)
+        self._look()
+
+    def _look(self) -> None:
+        """Let answers to ``filter`` go, or hold them."""
+        if self.under_way + len(self._queue) < self.limit:
+            self._room.set()
+        else:
+            self._room.clear()
+
+    def _adapt(self, took: float) -> None:
+        slow = SLOW_SHARE * self._seconds
+        now = self._clock.now()
+        if took > slow:
+            if now - took >= self._shrunk_at:  # it began after the last change, and so tells something new
+                self._limit = max(float(LIMIT_MIN), self._limit * DECREASE_FACTOR)
+                self._shrunk_at = now
+        elif took < slow / 2 and self.under_way >= self.limit:
+            self._limit = min(float(LIMIT_MAX), self._limit + 1 / self._limit)

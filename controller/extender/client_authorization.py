@@ -1,0 +1,51 @@
+"""Decides by its certificate whether a client may call: the authority that signed it may sign others, too.
+
+Where the cluster's own authority is used, every kubelet and every user with a certificate would else be allowed to have
+pods bound. kube-apiserver knows the same setting as ``--requestheader-allowed-names``.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from typing import Any, Final
+
+from aiohttp import web
+
+LOGGED_CLIENTS_MAX: Final = 32
+"""Names in the log: each client that is refused once, but not as many as somebody can think of."""
+
+_log: Final = logging.getLogger(__name__)
+
+
+class AllowedClientNames:
+    """Lets the clients through whose certificate has one of the `names`."""
+
+    def __init__(self, names: Collection[str]) -> None:
+        self._names = frozenset(names)
+        self._told: set[str] = set()
+
+    @web.middleware
+    async def only(
+        self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+    ) -> web.StreamResponse:
+        """Answer 403 to other clients, before anything of their call is read."""
+        shown = certificate_names(request.get_extra_info("peercert"))
+        if self._names & shown:
+            return await handler(request)
+        called = ", ".join(sorted(shown)) or "no name"
+        text = (
+            f"the client certificate has the name {called}, and only {', '.join(sorted(self._names))} may call; "
+            "add the name to tls.clientNames of the extender, or have a certificate made with the name"
+        )
+        if called not in self._told and len(self._told) < LOGGED_CLIENTS_MAX:
+            self._told.add(called)
+            _log.warning("client %s: %s", request.remote, text)
+        raise web.HTTPForbidden(text=text)
+
+
+def certificate_names(certificate: Mapping[str, Any] | None) -> frozenset[str]:
+    """Return the common name and the DNS names of a certificate, as `ssl.SSLSocket.getpeercert` returns one."""
+    if not certificate:
+        return frozenset()
+    common = (value for part in certificate.get("subject", ()) for key, value in part if key == "commonName")
+    alternatives = (value for kind, value in certificate.get("subjectAltName", ()) if kind == "DNS")
+    return frozenset((*common, *alternatives))

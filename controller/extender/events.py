@@ -1,0 +1,74 @@
+"""What people must be told, as Events: annotations that cannot be read, and pods that took what is held for others."""
+
+import logging
+from typing import Final
+
+from controller.extender.scheduler_cache import CachedReservation
+from dra.engine.reservations.amounts import format_quantity
+from dra.engine.reservations.node_usage import NodeUsage
+from dra.engine.reservations.reasons import ReservationReason
+from dra.kube.event_correlator import EventRecord, EventType, Regarding
+from dra.kube.events import EventRecorder
+from dra.kube.resources import NODES, PODS, RESERVATIONS
+from dra.model.scheduling import SchedulerNode, SchedulerPod
+
+ACTION: Final = "Reserve"
+
+_log: Final = logging.getLogger(__name__)
+
+
+class ExtenderEvents:
+    """Posts them."""
+
+    def __init__(self, recorder: EventRecorder) -> None:
+        self._recorder = recorder
+
+    def unreadable(self, node: SchedulerNode, fault: str) -> None:
+        """A node's annotation cannot be read."""
+        text = f"node {node.metadata.name}: {fault}; what it said before stays in force"
+        _log.warning("%s", text)
+        regarding = Regarding(
+            api_version=NODES.api_version,
+            kind=NODES.kind,
+            namespace="",
+            name=node.metadata.name,
+            uid=node.metadata.uid,
+        )
+        self._record(regarding, ReservationReason.NODE_UNREADABLE, text)
+
+    def overfull(self, pod: SchedulerPod, room: NodeUsage) -> None:
+        """A pod came to a node without asking, and there is less than nothing left now."""
+        short = sorted((name, -room.free(name)) for name in room.capacity if room.free(name) < 0)
+        if not short or not room.held:
+            return
+        missing = ", ".join(f"{name} {format_quantity(amount)}" for name, amount in short)
+        text = (
+            f"pod {'/'.join(pod.metadata.key)}: was bound to node {room.name} without asking dra-reserve "
+            f"(schedulerName {pod.spec.scheduler_name or 'none'}); what is reserved there is short of {missing}. "
+            "Have its scheduler ask the extender, or delete the pod"
+        )
+        _log.warning("%s", text)
+        self._record(Regarding.of(PODS, pod.metadata), ReservationReason.TAKEN, text)
+
+    def unfit(self, pod: SchedulerPod, why: str) -> None:
+        """A pod must run in a reservation, and none can take it now."""
+        self._record(Regarding.of(PODS, pod.metadata), ReservationReason.FAILED_SCHEDULING_POD, why)
+
+    def not_resized(self, known: CachedReservation, lacking: str) -> None:
+        """A reservation is to hold more than there is."""
+        name = known.name
+        text = f"reservation {name}: node {known.holding.node}: {lacking}; it holds what it held until there is room"
+        _log.warning("%s", text)
+        regarding = Regarding(
+            api_version=RESERVATIONS.api_version,
+            kind=RESERVATIONS.kind,
+            namespace="",
+            name=name,
+            uid=known.holding.uid,
+        )
+        self._record(regarding, ReservationReason.RESIZE_WAITS, text)
+
+    def _record(self, regarding: Regarding, reason: ReservationReason, text: str) -> None:
+        self._recorder.record(
+            EventRecord(regarding=regarding, reason=reason.value, action=ACTION, note=text, severity=EventType.WARNING)
+        )

@@ -1,0 +1,180 @@
+"""The four calls of kube-scheduler: JSON in, JSON out; nothing of HTTP but the status. Within one process: typed.
+
+A call that fails says so in its answer, with 200, as the protocol has it: the pod is tried again. Before the cluster is
+known the answer is 503.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final, TypeAlias
+
+import msgspec
+
+from controller.extender import protocol, verbs
+from controller.extender.binder import Binder
+from controller.extender.binding_limiter import BindingLimiter
+from controller.extender.metrics import ExtenderMetrics
+from controller.extender.protocol import (
+    ExtenderBindingResult,
+    ExtenderFilterResult,
+    ExtenderPreemptionResult,
+    MalformedRequestError,
+)
+from controller.extender.scheduler_cache import SchedulerCache
+from controller.extender.unschedulable_pods import UnschedulablePods
+from controller.extender.writer import UnknownOutcomeError, WriteRefusedError
+from dra.kube.clock import Clock
+from dra.model.meta import Uid
+from dra.model.scheduling import SchedulerPod
+
+VACATE_TIMEOUT: Final = 3.0
+"""Seconds for which owners wait for a placeholder to leave; the controller deletes it within a tenth of a second."""
+
+VERBS: Final = ("filter", "prioritize", "preempt", "bind")
+
+VerbResponse: TypeAlias = tuple[int, bytes]
+"""Status and body."""
+
+_log: Final = logging.getLogger(__name__)
+
+
+class ExtenderHandler:
+    """Answers them."""
+
+    def __init__(  # noqa: PLR0913 - keyword-only: the parts it puts together
+        self,
+        *,
+        picture: SchedulerCache,
+        binder: Binder,
+        refused: UnschedulablePods,
+        metrics: ExtenderMetrics,
+        clock: Clock,
+        troubles: Callable[[], list[str]],
+        binds: Callable[[], bool],
+        turns: BindingLimiter,
+        spreads: bool = True,
+        lead: int | None = None,
+        unfit: Callable[[SchedulerPod, str], None] = lambda _pod, _why: None,
+    ) -> None:
+        """``troubles``: why nothing can be answered; ``binds``: whether this replica does.
+
+        ``spreads``: whether reservations go to the emptiest nodes; else kube-scheduler's scores alone decide.
+
+        ``lead``: by how many points of ours a node must trail for ``filter`` not to name it; None: never for that.
+
+        ``unfit`` is told of each pod that must run in a reservation and finds no node, and what keeps reservations.
+        """
+        self._picture = picture
+        self._binder = binder
+        self._refused = refused
+        self._metrics = metrics
+        self._clock = clock
+        self._troubles = troubles
+        self._binds = binds
+        self._spreads = spreads
+        self._lead = lead
+        self._turns = turns
+        self._unfit = unfit
+        self._vacating: dict[Uid, float] = {}
+        """Reservation → since when owners have been waiting for its placeholder to leave."""
+        self._verbs: dict[str, Callable[[bytes], Awaitable[object]]] = {
+            "filter": self._filter,
+            "prioritize": self._prioritize,
+            "preempt": self._preempt,
+            "bind": self._bind,
+        }
+
+    async def answer(self, verb: str, body: bytes) -> VerbResponse:
+        """Return the answer to a call of one of `VERBS`."""
+        began = self._clock.now()
+        try:
+            if troubles := self._troubles():
+                return 503, "; ".join(troubles).encode()
+            return 200, msgspec.json.encode(await self._verbs[verb](body))
+        except MalformedRequestError as error:
+            return 400, str(error).encode()
+        finally:
+            self._metrics.calls.labels(verb).observe(self._clock.now() - began)
+
+    def filter(self, pod: SchedulerPod, names: Sequence[str]) -> ExtenderFilterResult:
+        """Return the nodes on which a pod can run now; one that was refused some is told when that may have changed."""
+        if self._picture.vacating and self._postpones(pod, names):
+            return verbs.postponed_result(names)
+        found = verbs.filter_nodes(self._picture, pod, names)
+        if len(found.node_names) < len(names):
+            self._refused.note(pod)
+        if not found.node_names and (why := verbs.unschedulable_message(self._picture, pod)):
+            self._unfit(pod, why)
+        return found
+
+    def _postpones(self, pod: SchedulerPod, names: Sequence[str]) -> bool:
+        """Whether a pod is to wait until its reservation's placeholder has left the node; not for long."""
+        now = self._clock.now()
+        self._vacating = {uid: since for uid, since in self._vacating.items() if uid in self._picture.vacating}
+        for uid in verbs.vacating_reservations(self._picture, pod, names):
+            if now < self._vacating.setdefault(uid, now) + VACATE_TIMEOUT:
+                self._refused.note(pod)
+                asyncio.get_running_loop().call_later(
+                    VACATE_TIMEOUT, self._refused.freed
+                )  # should the placeholder stay
+                return True
+        return False
+
+    def prioritize(self, pod: SchedulerPod, names: Sequence[str]) -> list[protocol.HostPriority]:
+        """Return how good nodes are."""
+        return verbs.prioritize_nodes(self._picture, pod, names, spreads=self._spreads)
+
+    async def bind(self, call: protocol.ExtenderBindingArgs) -> None:
+        """Bind a pod. Raises RefusedError and UnknownOutcomeError."""
+        outcome = "failed"
+        try:
+            await self._binder.bind(call)
+            outcome = "bound"
+        except WriteRefusedError:
+            outcome = "refused"
+            raise
+        except UnknownOutcomeError:
+            outcome = "unknown"
+            raise
+        except Exception:
+            _log.exception("pod %s/%s: bind failed", call.pod_namespace, call.pod_name)
+            raise
+        finally:
+            self._metrics.binds.labels(outcome).inc()
+
+    async def _filter(self, body: bytes) -> ExtenderFilterResult:
+        await self._turns.room()  # the scheduler asks for one pod after the other: it binds no faster than we do
+        pod, names = protocol.decode_filter_args(body)
+        found = self.filter(pod, names)
+        if self._lead is not None and len(found.node_names) > 1:
+            # kube-scheduler scores no node, and asks for no scores, where filter leaves one. What is left out here was
+            # not refused: the answer says nothing of it, and no preemption is tried while a node is left.
+            ranked = self.prioritize(pod, found.node_names)
+            found.node_names = verbs.nodes_within_lead(found.node_names, ranked, lead=self._lead)
+        return found
+
+    async def _prioritize(self, body: bytes) -> list[protocol.HostPriority]:
+        return self.prioritize(*protocol.decode_filter_args(body))
+
+    async def _preempt(self, body: bytes) -> ExtenderPreemptionResult:
+        pod, victims = protocol.decode_preemption_args(body)
+        return ExtenderPreemptionResult(node_name_to_meta_victims=verbs.process_preemption(self._picture, pod, victims))
+
+    async def _bind(self, body: bytes) -> ExtenderBindingResult:
+        call = protocol.decode_binding_args(body)
+        if not self._binds():
+            return ExtenderBindingResult(
+                error="this replica of dra-reserve scheduler-extender does not bind; the scheduler retries"
+            )
+        text = ""
+        try:
+            await self.bind(call)
+        except WriteRefusedError as error:
+            text = str(error)
+        except UnknownOutcomeError as error:
+            text = f"nobody knows yet whether it is bound, its place stays held: {error}"
+        if text:
+            _log.info("pod %s/%s: not bound to node %s: %s", call.pod_namespace, call.pod_name, call.node, text)
+            text = f"pod {call.pod_namespace}/{call.pod_name}, node {call.node}: {text}"
+        return ExtenderBindingResult(error=text)

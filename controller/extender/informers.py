@@ -1,0 +1,142 @@
+"""What the extender watches: nodes, reservations, and all pods that have not finished."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+
+from controller.extender.events import ExtenderEvents
+from controller.extender.scheduler_cache import SchedulerCache
+from dra.engine.reservations.reservation_info import ReservationInfo
+from dra.kube.backoff import Backoff
+from dra.kube.client import Client
+from dra.kube.clock import Clock
+from dra.kube.errors import ApiError
+from dra.kube.informers import Informers
+from dra.kube.reflector import Reflector
+from dra.kube.resources import NODES, PODS, RESERVATIONS
+from dra.kube.store import Change, Deleted, ServerRestored, ServerRestoredError, Synced, Upserted
+from dra.model.meta import UnstructuredObject
+from dra.model.scheduling import SchedulerNode, SchedulerPod
+
+_log: Final = logging.getLogger(__name__)
+
+
+def _is_unfinished(pod: SchedulerPod) -> bool:
+    return not pod.terminal
+
+
+def _frees_capacity(before: ReservationInfo | None, after: ReservationInfo | None) -> bool:
+    """Whether somebody may fit now who did not before. A pod that has entered is no reason to ask all others again."""
+    if before is None or after is None:
+        return before is not after
+    if before.listed - after.listed and after.available:
+        return True
+    same = {"listed": after.listed, "predecessors": after.predecessors}
+    return msgspec.structs.replace(before, **same) != after
+
+
+class SchedulerInformers(Informers):
+    """Three reflectors that feed the picture; `run` raises RewoundError."""
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        picture: SchedulerCache,
+        clock: Clock,
+        freed: Callable[[], None],
+        reporting: ExtenderEvents,
+    ) -> None:
+        """``freed`` is called when a reservation lets go of something, or can be used from now on."""
+        self._reporting = reporting
+        self._known = False
+        """Whether pods are told one by one: in a first list those that did not ask are those before our time."""
+        self._client = client
+        self._picture = picture
+        self._freed = freed
+        self._reservations = Reflector(
+            client, RESERVATIONS, UnstructuredObject, sink=self._take_reservations, clock=clock
+        )
+        self._pods = Reflector(client, PODS, SchedulerPod, sink=self._take_pods, keep=_is_unfinished, clock=clock)
+        nodes = Reflector(client, NODES, SchedulerNode, sink=self._take_nodes, clock=clock)
+        super().__init__(nodes, self._reservations, self._pods)
+
+    async def catch_up(self) -> None:
+        """Take in all that is there now: watches may be behind what somebody else has just written."""
+        backoff = Backoff(base=0.2, cap=5.0)
+        while True:
+            try:
+                await self._list()
+            except ApiError as error:
+                _log.info("not caught up yet: %s", error)
+                await asyncio.sleep(backoff.next())
+            else:
+                return
+
+    async def _list(self) -> None:
+        async for page in self._client.list_pages(RESERVATIONS, UnstructuredObject):
+            for each in page.items:
+                self._picture.observe_reservation(each)
+        async for pods in self._client.list_pages(PODS, SchedulerPod):
+            for pod in pods.items:
+                if pod.spec.node_name:
+                    self._picture.observe_pod(pod)
+                    if pod.metadata.key not in self._pods.objects:
+                        self._picture.note_read_pod(pod)
+
+    def _take_nodes(self, changes: list[Change[SchedulerNode]]) -> None:
+        for change in changes:
+            match change:
+                case Upserted(obj=node):
+                    before = self._picture.faults.get(node.metadata.name)
+                    self._picture.observe_node(node)
+                    fault = self._picture.faults.get(node.metadata.name)
+                    if fault is not None and fault != before:
+                        self._reporting.unreadable(node, fault)
+                case Deleted(obj=node):
+                    self._picture.forget_node(node.metadata.name)
+                case ServerRestored():
+                    raise ServerRestoredError(change)
+                case _:
+                    pass
+
+    def _take_reservations(self, changes: list[Change[UnstructuredObject]]) -> None:
+        for change in changes:
+            match change:
+                case Upserted(obj=found):
+                    uid = found.metadata.uid
+                    before = self._picture.books.holding(uid)
+                    self._picture.observe_reservation(found)
+                    after = self._picture.books.holding(uid)
+                    if _frees_capacity(before, after):
+                        self._freed()
+                case Deleted(obj=found):
+                    self._picture.forget_reservation(found.metadata.uid)
+                    self._freed()
+                case Synced(resource_version=version):
+                    shown = {each.metadata.uid for each in self._reservations.objects.values()}
+                    if self._picture.replace_reservations(shown, version):
+                        self._freed()
+                case ServerRestored():
+                    raise ServerRestoredError(change)
+
+    def _take_pods(self, changes: list[Change[SchedulerPod]]) -> None:
+        for change in changes:
+            match change:
+                case Upserted(obj=pod):
+                    asked = not pod.spec.node_name or self._picture.books.seat(pod.metadata.uid) is not None
+                    self._picture.observe_pod(pod)
+                    room = self._picture.books.room(pod.spec.node_name)
+                    if self._known and not asked and room is not None:
+                        self._reporting.overfull(pod, room)
+                case Deleted(obj=pod):
+                    self._picture.forget_pod(pod)
+                case Synced(resource_version=version):
+                    self._known = True
+                    shown = {each.metadata.uid for each in self._pods.objects.values()}
+                    self._picture.listed_pods(shown, version)
+                case ServerRestored():
+                    raise ServerRestoredError(change)

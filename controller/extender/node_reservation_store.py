@@ -1,0 +1,83 @@
+"""Remembers over a restart what nodes keep whose annotation cannot be read now: a ConfigMap in our own namespace.
+
+Of such a node the last valid annotation counts, and only who has seen it knows it. So it is written down as soon as it
+is of use, and taken out when the node has a valid one again: on most clusters there is no such object at all.
+"""
+
+import asyncio
+import logging
+from typing import Final, NoReturn
+
+from controller.extender.scheduler_cache import SchedulerCache
+from dra.kube.backoff import Backoff
+from dra.kube.client import Client
+from dra.kube.errors import ApiError, Forbidden, NotFound
+from dra.kube.resources import CONFIG_MAPS
+from dra.model.meta import Key, ObjectMeta, PartialObjectMetadata, Struct
+
+CONFIG_MAP_NAME: Final = "dra-reserve-node-reservations"
+
+WRITE_INTERVAL: Final = 1.0
+"""Seconds between two looks at whether there is something to write."""
+
+_log: Final = logging.getLogger(__name__)
+
+
+class _StoredConfigMap(Struct, frozen=True):
+    metadata: ObjectMeta
+    data: dict[str, str] | None = None
+
+
+class NodeReservationStore:
+    """Reads it at the start of each process; the one that binds writes it."""
+
+    def __init__(self, client: Client, *, picture: SchedulerCache, namespace: str) -> None:
+        self._client = client
+        self._picture = picture
+        self._key: Key = (namespace, CONFIG_MAP_NAME)
+        self._written: dict[str, str] = {}
+
+    async def load(self) -> None:
+        """Tell the picture, before it sees any node; where nothing can be read nothing is remembered."""
+        backoff = Backoff(base=0.2, cap=5.0)
+        while True:
+            try:
+                found = await self._client.get(CONFIG_MAPS, self._key, _StoredConfigMap)
+            except NotFound:
+                return
+            except Forbidden as error:
+                _log.warning("what nodes keep whose annotation cannot be read is not remembered: %s", error)
+                return
+            except ApiError as error:
+                _log.info("what nodes keep is not read yet: %s", error)
+                await asyncio.sleep(backoff.next())
+            else:
+                self._written = dict(found.data or {})
+                self._picture.remembered.update(self._written)
+                return
+
+    async def run(self) -> NoReturn:
+        """Write what is to be remembered, until cancelled."""
+        backoff = Backoff(base=WRITE_INTERVAL, cap=300.0)
+        while True:
+            wanted = self._picture.last_valid_annotations()
+            if wanted == self._written:
+                await asyncio.sleep(WRITE_INTERVAL)
+                continue
+            try:
+                await self._write(wanted)
+            except ApiError as error:
+                _log.warning("what nodes keep would be forgotten by a restart: %s", error)
+                await asyncio.sleep(backoff.next())
+            else:
+                backoff.reset()
+
+    async def _write(self, wanted: dict[str, str]) -> None:
+        changed: dict[str, str | None] = {name: None for name in self._written if name not in wanted}
+        changed |= {name: text for name, text in wanted.items() if self._written.get(name) != text}
+        try:
+            await self._client.merge_patch(CONFIG_MAPS, self._key, {"data": changed}, model=PartialObjectMetadata)
+        except NotFound:
+            body = {"metadata": {"name": CONFIG_MAP_NAME}, "data": wanted}
+            await self._client.create(CONFIG_MAPS, body, model=PartialObjectMetadata, namespace=self._key[0])
+        self._written = wanted

@@ -1,0 +1,100 @@
+"""Reservations that are to hold something else than they do: annotation ``reservation-resize-allocatable``.
+
+More is given only if the node has it free, all of it or nothing; less always. While the status is being written the
+greater of both is held, so that neither the old nor the new is given to anybody else in between.
+"""
+
+import asyncio
+import logging
+from typing import Final, NoReturn
+
+from controller.extender.events import ExtenderEvents
+from controller.extender.scheduler_cache import CachedReservation, SchedulerCache
+from controller.extender.writer import ExtenderWriter, UnknownOutcomeError, WriteRefusedError
+from dra.api.reservations.model import Reservation, ReservationStatus
+from dra.engine.reservations import amounts, reservation_info, resize, statuses
+from dra.engine.reservations.amounts import NANOS_PER_UNIT, PODS
+from dra.kube.client import WRITE_TIMEOUT
+from dra.kube.clock import Clock
+from dra.model.meta import Uid
+
+ROUND_INTERVAL: Final = 1.0
+"""Seconds between two rounds."""
+
+RETRY_AFTER: Final = 15.0
+"""Seconds after which one is tried again that found no room."""
+
+_log: Final = logging.getLogger(__name__)
+
+
+class ReservationResizer:
+    """Brings what is held to what is wanted."""
+
+    def __init__(
+        self,
+        *,
+        picture: SchedulerCache,
+        writing: ExtenderWriter,
+        clock: Clock,
+        reporting: ExtenderEvents,
+        seconds: float,
+    ) -> None:
+        self._picture = picture
+        self._writing = writing
+        self._clock = clock
+        self._reporting = reporting
+        self._seconds = seconds
+        self._seen: dict[Uid, tuple[str, float]] = {}
+        """The version that was looked at, and when to look at it again."""
+
+    async def run(self) -> NoReturn:
+        """Look at what has changed, until cancelled."""
+        while True:
+            await asyncio.sleep(ROUND_INTERVAL)
+            known = self._picture.available()
+            for each in known:
+                version, again = self._seen.get(each.holding.uid, ("", 0.0))
+                if version != each.version or again <= self._clock.now():
+                    await self._look(each)
+            there = {each.holding.uid for each in known}
+            self._seen = {uid: seen for uid, seen in self._seen.items() if uid in there}
+
+    async def _look(self, known: CachedReservation) -> None:
+        uid = known.holding.uid
+        self._seen[uid] = (known.version, float("inf"))
+        if known.holding.fault or known.holding.terminating or statuses.resized_status(known.reservation) is None:
+            return
+        wanted = reservation_info.reservation_requests(known.reservation)
+        room = self._picture.books.room(known.holding.node)
+        if room is None or uid not in room.held:
+            return
+        if lacking := resize.insufficient_for_resize(room, uid, wanted):
+            self._seen[uid] = (known.version, self._clock.now() + RETRY_AFTER)
+            self._reporting.not_resized(known, ", ".join(each.text for each in lacking))
+            return
+        self._picture.stretch(uid, amounts.maximum(known.holding.amounts, {PODS: NANOS_PER_UNIT, **wanted}))
+
+        def change(reservation: Reservation) -> ReservationStatus | None:
+            if reservation_info.reservation_requests(reservation) != wanted:
+                raise WriteRefusedError("is to hold something else by now")
+            return statuses.resized_status(reservation)
+
+        try:
+            await self._writing.swap(uid, change, deadline=self._clock.now() + self._seconds)
+        except (WriteRefusedError, UnknownOutcomeError) as error:
+            _log.info("reservation %s: not resized yet: %s", known.name, error)
+            self._seen[uid] = (known.version, self._clock.now() + RETRY_AFTER)
+            await self._settle(known, quiet=WRITE_TIMEOUT if isinstance(error, UnknownOutcomeError) else 0.0)
+        finally:
+            self._picture.stretch(uid, None)
+
+    async def _settle(self, known: CachedReservation, *, quiet: float) -> None:
+        """Know what is so before the greater amount is given up: after `quiet` seconds no write can arrive any more."""
+        await asyncio.sleep(quiet)
+        while True:
+            try:
+                await self._writing.look(known, deadline=self._clock.now() + self._seconds)
+            except WriteRefusedError:
+                await asyncio.sleep(ROUND_INTERVAL)
+            else:
+                return

@@ -1,0 +1,400 @@
+"""What the extender knows: the books of `dra.engine.reservations`, filled from watches and from answers to our writes.
+
+Our own writes are known before the watch shows them, so the watch may be behind: of a reservation only news with a
+later resourceVersion counts. A reservation that is *being placed* holds its node already, whatever the watch still
+says of it. A reservation that cannot be read keeps what it held when it could; if it never could, what its status says
+that it holds.
+
+What reads have shown and no watch ever has would stay here for ever if it went while the watch could not tell. So
+when a watch begins anew with a list, what that does not show, and should, is gone.
+
+A placeholder takes nothing once its reservation holds the node: the same room would be charged twice.
+"""
+
+import logging
+from collections import OrderedDict
+from collections.abc import Collection, Iterable, Mapping
+from typing import Final
+
+import msgspec
+
+from dra.api.reservations import well_known
+from dra.api.reservations.model import (
+    MalformedReservationError,
+    Reservation,
+    ReservationPhase,
+    TaintEffect,
+    parse_reservation,
+)
+from dra.api.reservations.well_known import (
+    ANNOTATION_NODE_RESERVATION,
+    ANNOTATION_RESERVATION_ALLOCATED,
+    LABEL_PRE_ALLOCATION_REQUIRED,
+    TRUE,
+)
+from dra.engine.reservations import amounts, keepers, node_reservation, placeholders, ports, reservation_info
+from dra.engine.reservations.accounting import ReservationAccounting
+from dra.engine.reservations.amounts import NanoAmounts
+from dra.engine.reservations.node_reservation import NodeReservation
+from dra.engine.reservations.nominations import Nominator
+from dra.engine.reservations.pod_info import MalformedAnnotationError, PodInfo, allocated_reservation_uid
+from dra.engine.reservations.reservation_info import ReservationInfo
+from dra.model import annotations
+from dra.model.meta import Struct, Uid, UnstructuredObject
+from dra.model.scheduling import SchedulerNode, SchedulerPod
+
+TOMBSTONES_MAX: Final = 16_384
+"""Uids of reservations and pods that are gone: late answers must not bring them back."""
+
+_log: Final = logging.getLogger(__name__)
+
+
+class CachedReservation(Struct, frozen=True):
+    """A reservation as it was last seen."""
+
+    reservation: Reservation
+    version: str
+    holding: ReservationInfo
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self.holding.name
+
+    @property
+    def only(self) -> str:
+        """The node that its template names; empty: any."""
+        return placeholders.template_node_name(self.reservation)
+
+    @property
+    def required(self) -> bool:
+        """Whether it must be placed over running pods."""
+        return self.holding.labels.get(LABEL_PRE_ALLOCATION_REQUIRED) == TRUE
+
+
+class SchedulerCache:
+    """Nodes, reservations and pods of a cluster."""
+
+    def __init__(self) -> None:
+        self.books = ReservationAccounting()
+        self.nominations = Nominator(self.books)
+        self.faults: dict[str, str] = {}
+        """Node → what is wrong with its annotation; the last valid one counts."""
+        self.vacating: set[Uid] = set()
+        """Available reservations whose placeholder is still there: kube-scheduler counts the room as taken."""
+        self.prefer_no_schedule: set[str] = set()
+        """Nodes with a taint PreferNoSchedule."""
+        self.remembered: dict[str, str] = {}
+        """Node → the last valid annotation, as a process before this one knew it; empty: there was none."""
+        self._reservations: dict[Uid, CachedReservation] = {}
+        self._gone: OrderedDict[Uid, None] = OrderedDict()
+        self._placing: dict[Uid, ReservationInfo] = {}
+        self._resize_amounts: dict[Uid, NanoAmounts] = {}
+        self._unread: dict[Uid, str] = {}
+        """Reservations that could never be read: their versions."""
+        self._read_pods: dict[Uid, str] = {}
+        """Pods that reads have shown: their versions."""
+        self._waiting: dict[Uid, SchedulerPod] = {}
+        self._placeholders: dict[Uid, dict[Uid, SchedulerPod]] = {}
+        """By reservation."""
+        self._reservation_by_placeholder: dict[Uid, Uid] = {}
+        """Placeholder → its reservation."""
+        self._kept: dict[str, NodeReservation] = {}
+        self._valid: dict[str, str] = {}
+        """Node → its last valid annotation, where it is known."""
+        self._resources: set[str] = {amounts.PODS}
+        """What nodes have. A node that does not tell how many pods it takes has room for none."""
+
+    # Nodes
+
+    def observe_node(self, node: SchedulerNode) -> None:
+        """Take in a node: what it keeps for itself is not there."""
+        name = node.metadata.name
+        self._resources.update(node.status.allocatable or ())
+        if any(taint.effect == TaintEffect.PREFER_NO_SCHEDULE for taint in node.spec.taints or ()):
+            self.prefer_no_schedule.add(name)
+        else:
+            self.prefer_no_schedule.discard(name)
+        heeded = node_reservation.effective_node_reservation(
+            node, before=self._kept.get(name) or self._stored_node_reservation(name)
+        )
+        if heeded.left:
+            self._kept[name] = heeded.reservation
+            if not heeded.fault:
+                self._valid[name] = node.metadata.annotation(ANNOTATION_NODE_RESERVATION) or ""
+        if heeded.fault:
+            self.faults[name] = heeded.fault
+        else:
+            self.faults.pop(name, None)
+        self.books.observe_node(name, heeded.left, labels=node.metadata.labels)
+
+    def forget_node(self, name: str) -> None:
+        """A node is gone."""
+        for memory in (self._kept, self._valid, self.remembered, self.faults):
+            memory.pop(name, None)
+        self.prefer_no_schedule.discard(name)
+        self.books.forget_node(name)
+
+    def last_valid_annotations(self) -> dict[str, str]:
+        """Return what counts of nodes whose annotation cannot be read, as far as it is known."""
+        return {name: self._valid[name] for name in self.faults if name in self._valid}
+
+    def _stored_node_reservation(self, name: str) -> NodeReservation | None:
+        """Return what a node kept in the days of a process before this one."""
+        text = self.remembered.get(name)
+        if text is None:
+            return None
+        try:
+            found = node_reservation.parse(text or None)
+        except MalformedAnnotationError as error:
+            _log.warning("node %s: what it kept cannot be recalled: %s", name, error)
+            return None
+        self._valid[name] = text
+        return found
+
+    # Reservations
+
+    def observe_reservation(self, obj: UnstructuredObject) -> None:
+        """Take in a reservation, from the watch or from the answer to a write."""
+        meta = obj.metadata
+        before = self._reservations.get(meta.uid)
+        if meta.uid in self._gone or (before is not None and _older(meta.resource_version, before.version)):
+            return
+        if before is not None and meta.resource_version == before.version:
+            return  # the watch shows what the answer to a write has shown: reading it once more is half a millisecond
+        try:
+            reservation = parse_reservation(obj.content)
+            holding = reservation_info.from_reservation(reservation)
+        except MalformedReservationError as error:
+            self._observe_unreadable(obj, before, str(error))
+            return
+        self._unread.pop(meta.uid, None)
+        self._reservations[meta.uid] = CachedReservation(
+            reservation=reservation, version=meta.resource_version, holding=holding
+        )
+        if not holding.available and meta.uid in self._placing:
+            return
+        self.books.observe_reservation(self._as_held(holding))
+        self._account_placeholder(meta.uid)
+
+    def forget_reservation(self, uid: Uid) -> None:
+        """A reservation is gone; its pods run on."""
+        self._bury(uid)
+        self._reservations.pop(uid, None)
+        self._unread.pop(uid, None)
+        self._placing.pop(uid, None)
+        self.books.forget_reservation(uid)
+        self._account_placeholder(uid)
+
+    def _observe_unreadable(self, obj: UnstructuredObject, before: CachedReservation | None, fault: str) -> None:
+        meta = obj.metadata
+        if before is not None:
+            _log.warning("%s; what it held when it could be read stays held", fault)
+            return
+        _log.warning("%s; it holds what its status says, and nobody may use it", fault)
+        self._unread[meta.uid] = meta.resource_version
+        held = reservation_info.from_status(meta.name, meta.uid, obj.content.get("status"), fault=fault)
+        if held is not None:
+            self.books.observe_reservation(held)
+        else:
+            self.books.forget_reservation(meta.uid)
+        self._account_placeholder(meta.uid)
+
+    def replace_reservations(self, shown: Collection[Uid], version: str) -> bool:
+        """A list is complete: forget what it should have shown and did not; return whether there was any."""
+        known = {uid: each.version for uid, each in self._reservations.items()} | self._unread
+        gone = [uid for uid, each in known.items() if uid not in shown and not _older(version, each)]
+        for uid in gone:
+            self.forget_reservation(uid)
+        return bool(gone)
+
+    def reservation(self, uid: Uid) -> CachedReservation | None:
+        """Return a reservation."""
+        return self._reservations.get(uid)
+
+    def available(self) -> Iterable[CachedReservation]:
+        """Return the reservations that have a place."""
+        return [each for each in self._reservations.values() if each.holding.available]
+
+    def place(self, uid: Uid, holding: ReservationInfo) -> None:
+        """A reservation is being placed: from now on it holds its node."""
+        self._placing[uid] = holding
+
+    def settle(self, uid: Uid) -> None:
+        """Its placing is over, one way or the other: what is known of it counts again."""
+        if self._placing.pop(uid, None) is None:
+            return
+        known = self._reservations.get(uid)
+        if known is None:
+            self.books.forget_reservation(uid)
+        else:
+            self.books.observe_reservation(known.holding)
+        self._account_placeholder(uid)
+
+    def stretch(self, uid: Uid, held: NanoAmounts | None) -> None:
+        """Hold these amounts for a reservation, whatever is seen of it, until this is called with None."""
+        if held is None:
+            self._resize_amounts.pop(uid, None)
+        else:
+            self._resize_amounts[uid] = held
+        if (known := self._reservations.get(uid)) is not None:
+            self.books.observe_reservation(self._as_held(known.holding))
+
+    def _as_held(self, holding: ReservationInfo) -> ReservationInfo:
+        held = self._resize_amounts.get(holding.uid)
+        return holding if held is None else msgspec.structs.replace(holding, amounts=held)
+
+    def placing(self, uid: Uid) -> ReservationInfo | None:
+        """Return the holding of a reservation that is being placed."""
+        return self._placing.get(uid)
+
+    # Pods
+
+    def observe_pod(self, pod: SchedulerPod) -> None:
+        """Take in a pod."""
+        annotations.trim_annotations(
+            pod.metadata, asked_for=well_known.RETAINED_POD_ANNOTATIONS, longest=well_known.MAX_ANNOTATION_LENGTH
+        )
+        uid = pod.metadata.uid
+        if uid in self._gone:
+            return
+        if (reservation := placeholders.reservation_uid_of(pod.metadata)) is not None:
+            self._placeholders.setdefault(reservation, {})[uid] = pod
+            self._reservation_by_placeholder[uid] = reservation
+            self._account_placeholder(reservation)
+        elif pod.terminal:
+            self.forget_pod(pod)
+        elif pod.spec.node_name:
+            self._waiting.pop(uid, None)
+            self.nominations.forget(uid)
+            self.books.observe_pod(self.bound_pod_info(pod), node=pod.spec.node_name)
+        else:
+            self._waiting[uid] = pod
+            self._nominated(pod)
+
+    def note_read_pod(self, pod: SchedulerPod) -> None:
+        """Remember of a pod that a read has shown it, and perhaps no watch yet."""
+        if pod.metadata.uid not in self._gone:
+            self._read_pods[pod.metadata.uid] = pod.metadata.resource_version
+
+    def listed_pods(self, shown: Collection[Uid], version: str) -> None:
+        """A list is complete: forget the pods that it should have shown and did not."""
+        learned, self._read_pods = self._read_pods, {}
+        for uid, each in learned.items():
+            if uid in shown:
+                continue
+            if _older(version, each):  # the read was later than the list
+                self._read_pods[uid] = each
+                continue
+            self._drop(uid)
+
+    def forget_pod(self, pod: SchedulerPod) -> None:
+        """A pod has finished, or is gone."""
+        self._read_pods.pop(pod.metadata.uid, None)
+        self._drop(pod.metadata.uid)
+
+    def waiting(self, uid: Uid) -> SchedulerPod | None:
+        """Return a pod that has no node yet, placeholders included."""
+        found = self._waiting.get(uid)
+        if found is None and (reservation := self._reservation_by_placeholder.get(uid)) is not None:
+            found = self._placeholders[reservation][uid]
+        return found
+
+    def pending_pods(self) -> Iterable[SchedulerPod]:
+        """Return the pods that have no node yet, placeholders included."""
+        placed = (pod for known in self._placeholders.values() for pod in known.values())
+        return [*self._waiting.values(), *(pod for pod in placed if not pod.spec.node_name)]
+
+    def claimant(self, pod: SchedulerPod) -> PodInfo:
+        """Read a pod that wants room. Raises MalformedAnnotationError.
+
+        A resource that no node has is not ours to count: DRA may serve it, or the scheduler is told to ignore it.
+        """
+        return self._counted(PodInfo.of(pod))
+
+    def bound_pod_info(self, pod: SchedulerPod) -> PodInfo:
+        """Read a pod that has room: what it takes counts, whatever it says in annotations.
+
+        All of it: its node may not have been seen yet, and what that has is not known then.
+        """
+        try:
+            return PodInfo.of(pod)
+        except MalformedAnnotationError:
+            meta = pod.metadata
+            return PodInfo(
+                key=meta.key,
+                uid=meta.uid,
+                amounts=amounts.pod_amounts(pod),
+                ports=ports.pod_host_ports(pod),
+                labels=meta.labels or {},
+                owners=tuple(meta.owner_references or ()),
+                priority=pod.spec.priority,
+                reservation=allocated_reservation_uid(meta.annotation(ANNOTATION_RESERVATION_ALLOCATED)),
+            )
+
+    def _counted(self, pod: PodInfo) -> PodInfo:
+        if pod.amounts.keys() <= self._resources:
+            return pod
+        known = {name: amount for name, amount in pod.amounts.items() if name in self._resources}
+        return msgspec.structs.replace(pod, amounts=known)
+
+    def _account_placeholder(self, reservation: Uid) -> None:
+        """Charge a bound placeholder only while its reservation does not hold the node itself.
+
+        There are several where the reservation was made when placeholders stayed.
+        """
+        holding = self.books.holding(reservation)
+        holds = holding is not None and holding.available
+        for uid, pod in self._placeholders.get(reservation, {}).items():
+            if pod.spec.node_name and not pod.terminal and not holds:
+                self.books.observe_pod(self.bound_pod_info(pod), node=pod.spec.node_name)
+            else:
+                self.books.forget_pod(uid)
+        self._update_vacating(reservation, holds=holds)
+
+    def _update_vacating(self, reservation: Uid, *, holds: bool) -> None:
+        there = self._placeholders.get(reservation, {}).values()
+        if holds and any(
+            pod.spec.node_name and not pod.terminal and not keepers.is_yielding_placeholder(pod) for pod in there
+        ):
+            self.vacating.add(reservation)
+        else:
+            self.vacating.discard(reservation)
+
+    def _nominated(self, pod: SchedulerPod) -> None:
+        uid, node = pod.metadata.uid, pod.status.nominated_node_name
+        if not node:
+            self.nominations.lift(uid)
+        elif self.books.seat(uid) is None:  # else it is being bound
+            try:
+                self.nominations.observe(self.claimant(pod), node)
+            except MalformedAnnotationError:
+                self.nominations.forget(uid)
+
+    def _drop(self, uid: Uid) -> None:
+        self._bury(uid)
+        self.nominations.forget(uid)
+        self._waiting.pop(uid, None)
+        if (reservation := self._reservation_by_placeholder.pop(uid, None)) is not None:
+            known = self._placeholders[reservation]
+            known.pop(uid, None)
+            if not known:
+                del self._placeholders[reservation]
+                self.vacating.discard(reservation)
+        self.books.forget_pod(uid)
+
+    def _bury(self, uid: Uid) -> None:
+        self._gone[uid] = None
+        while len(self._gone) > TOMBSTONES_MAX:
+            self._gone.popitem(last=False)
+
+    def census(self) -> Mapping[str, int]:
+        """Return how many reservations there are in each phase."""
+        found = dict.fromkeys((phase.value for phase in ReservationPhase), 0)
+        for each in self._reservations.values():
+            found[each.reservation.status.phase.value] += 1
+        return found
+
+
+def _older(version: str, known: str) -> bool:
+    return version.isdecimal() and known.isdecimal() and int(version) < int(known)

@@ -1,0 +1,187 @@
+"""Filter, prioritize and preempt: what the books say to the nodes that kube-scheduler asks about.
+
+A pod whose binding is under way is told no node but that one: it may come true any moment.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import filterfalse
+from typing import Final
+
+from controller.extender.protocol import MAX_EXTENDER_PRIORITY, ExtenderFilterResult, HostPriority, MetaPod, MetaVictims
+from controller.extender.scheduler_cache import SchedulerCache
+from dra.api.reservations import well_known
+from dra.engine.reservations import placeholders, preemption, rejections, scoring, spreading
+from dra.engine.reservations.accounting import FilterResult
+from dra.engine.reservations.pod_info import MalformedAnnotationError, PodInfo
+from dra.engine.reservations.rejections import UNRESOLVABLE, Rejection, RejectionReason
+from dra.model.meta import Uid
+from dra.model.scheduling import SchedulerPod
+
+_NOT_PREEMPTIBLE: Final = UNRESOLVABLE | {RejectionReason.NO_MATCH, RejectionReason.NO_SUCH_NODE}
+"""What no pod's leaving changes."""
+
+
+def filter_nodes(picture: SchedulerCache, pod: SchedulerPod, names: Sequence[str]) -> ExtenderFilterResult:
+    """Return the nodes on which a pod can run now, and what the others lack."""
+    if (uid := placeholders.reservation_uid_of(pod.metadata)) is not None:
+        return _filter_for_placeholder(picture, uid, names)
+    try:
+        claimant = picture.claimant(pod)
+    except MalformedAnnotationError as error:
+        return ExtenderFilterResult(node_names=[], failed_and_unresolvable_nodes=dict.fromkeys(names, str(error)))
+    seat = picture.books.seat(claimant.uid)
+    if seat is not None:
+        elsewhere = Rejection(why=RejectionReason.ELSEWHERE, subject=seat.node).text
+        return ExtenderFilterResult(
+            node_names=[name for name in names if name == seat.node],
+            failed_and_unresolvable_nodes={name: elsewhere for name in names if name != seat.node},
+        )
+    return _filter_result(picture.books.sift(claimant), names)
+
+
+def vacating_reservations(picture: SchedulerCache, pod: SchedulerPod, names: Sequence[str]) -> Iterator[Uid]:
+    """Yield reservations that would take a pod, on nodes that kube-scheduler left out because of their placeholders."""
+    if not picture.vacating or placeholders.reservation_uid_of(pod.metadata) is not None:
+        return
+    try:
+        claimant = picture.claimant(pod)
+    except MalformedAnnotationError:
+        return
+    for holding in picture.books.fitting_reservations(claimant, picture.vacating):
+        if holding.node not in names:
+            yield holding.uid
+
+
+def postponed_result(names: Sequence[str]) -> ExtenderFilterResult:
+    """Return that no node takes a pod yet."""
+    return ExtenderFilterResult(
+        node_names=[], failed_nodes=dict.fromkeys(names, Rejection(why=RejectionReason.VACATING).text)
+    )
+
+
+def unschedulable_message(picture: SchedulerCache, pod: SchedulerPod) -> str:
+    """Return what keeps reservations from a pod that must run in one; nothing for any other pod."""
+    if (
+        pod.metadata.annotation(well_known.ANNOTATION_RESERVATION_AFFINITY) is None
+        or placeholders.reservation_uid_of(pod.metadata) is not None
+    ):
+        return ""
+    try:
+        owned, why = picture.books.unfit(picture.claimant(pod))
+    except MalformedAnnotationError:
+        return ""
+    return rejections.event_message(why, owned=owned)
+
+
+def prioritize_nodes(
+    picture: SchedulerCache, pod: SchedulerPod, names: Sequence[str], *, spreads: bool = True
+) -> list[HostPriority]:
+    """Return how good nodes are: those whose reservation the pod fills best come first.
+
+    For a placeholder the emptiest nodes come first; `spreads`: whether they do.
+
+    A node that is not named counts for nothing, and most never do: naming thousands of them, for each pod, is work for
+    us and for the scheduler.
+    """
+    if (uid := placeholders.reservation_uid_of(pod.metadata)) is not None:
+        return _prioritize_for_placeholder(picture, uid, names) if spreads else []
+    try:
+        scores = picture.books.scores(picture.claimant(pod), names)
+    except MalformedAnnotationError:
+        return []
+    return [HostPriority(host=name, score=_extender_score(points)) for name, points in scores.items() if points]
+
+
+def nodes_within_lead(names: Sequence[str], ranked: Sequence[HostPriority], *, lead: int) -> list[str]:
+    """Return the nodes that kube-scheduler may still choose once it has added its own scores to ours.
+
+    `lead`: by how many points the best node must be ahead of a node so that no other score makes up for them.
+    """
+    points = {each.host: each.score for each in ranked}
+    top = max(points.values(), default=0)
+    return [name for name in names if points.get(name, 0) > top - lead]
+
+
+def process_preemption(
+    picture: SchedulerCache, pod: SchedulerPod, victims: Mapping[str, MetaVictims]
+) -> dict[str, MetaVictims]:
+    """Return the nodes where the pod could run once these pods are gone: on the others they would die in vain.
+
+    kube-scheduler knows nothing of reservations, so what it frees may be what is held for somebody else. On the node
+    that it chooses of these the place is kept for the pod (`dra.engine.reservations.nominations`).
+    """
+    try:
+        claimant = picture.claimant(pod)
+    except MalformedAnnotationError:
+        return {}
+    if placeholders.reservation_uid_of(pod.metadata) is not None:
+        return dict(victims)  # judged again when it is placed
+    found = {node: kept for node, each in victims.items() if (kept := _victims_on_node(picture, claimant, node, each))}
+    leaving = {node: frozenset(each.uid for each in chosen.pods or ()) for node, chosen in found.items()}
+    picture.nominations.record_victims(claimant.uid, leaving)
+    return found
+
+
+def _victims_on_node(picture: SchedulerCache, pod: PodInfo, node: str, chosen: MetaVictims) -> MetaVictims | None:
+    room = picture.books.room(node)
+    if room is None:
+        return None
+    there = picture.books.occupants(node)
+    uids = {each.uid for each in chosen.pods or ()}
+    leaving = [each for each in there if each.pod.uid in uids]
+    if any(each.pod.protected for each in leaving):
+        return None
+    if not preemption.is_futile(room, pod, leaving):
+        return chosen
+    others = preemption.select_victims(room, pod, there)  # of those that it chose not enough leave; perhaps others do
+    if others is None:
+        return None
+    return MetaVictims(
+        pods=[MetaPod(uid=each.uid) for each in others.pods], num_pdb_violations=chosen.num_pdb_violations
+    )
+
+
+def _filter_for_placeholder(picture: SchedulerCache, uid: Uid, names: Sequence[str]) -> ExtenderFilterResult:
+    """Return the nodes on which a reservation can be placed now."""
+    known = picture.reservation(uid)
+    if known is None:
+        return ExtenderFilterResult(
+            node_names=[], failed_and_unresolvable_nodes=dict.fromkeys(names, "its reservation is gone")
+        )
+    if (holding := picture.placing(uid)) is not None:
+        return ExtenderFilterResult(node_names=[name for name in names if name == holding.node])
+    # A placeholder without requests gains nothing in kube-scheduler's eyes when pods leave: preemption is not tried.
+    sifted = picture.books.places(known.holding, only=known.only, required=known.required)
+    return _filter_result(sifted, names, preemptible=not known.holding.pre_allocates)
+
+
+def _prioritize_for_placeholder(picture: SchedulerCache, uid: Uid, names: Sequence[str]) -> list[HostPriority]:
+    """Return the best nodes for a reservation, if some are better than others."""
+    known = picture.reservation(uid)
+    if known is None or known.holding.fault or spreading.has_preferences(known.reservation.spec.template):
+        return []
+    welcome = [name for name in names if name not in picture.prefer_no_schedule]
+    options = picture.books.options(known.holding, welcome, only=known.only, required=known.required)
+    best = spreading.best_nodes(options, known.holding.amounts)
+    return [HostPriority(host=name, score=MAX_EXTENDER_PRIORITY) for name in best] if len(best) < len(names) else []
+
+
+def _filter_result(sifted: FilterResult, names: Sequence[str], *, preemptible: bool = True) -> ExtenderFilterResult:
+    """Return of all nodes those that were asked about; `preemptible`: whether preemption may help on the others."""
+    fits = frozenset(sifted.fits)
+    found = ExtenderFilterResult(node_names=list(filter(fits.__contains__, names)))
+    others = frozenset(filterfalse(fits.__contains__, names))
+    failed, final = found.failed_nodes, found.failed_and_unresolvable_nodes
+    for each in sifted.refused if others else ():
+        for_good = not preemptible or any(reason.why in _NOT_PREEMPTIBLE for reason in each.why)
+        told = ", ".join(reason.text for reason in each.why)
+        (final if for_good else failed).update(dict.fromkeys(filter(others.__contains__, each.nodes), told))
+    if len(failed) + len(final) < len(others):
+        strangers = others - failed.keys() - final.keys()
+        final |= dict.fromkeys(strangers, Rejection(why=RejectionReason.NO_SUCH_NODE).text)
+    return found
+
+
+def _extender_score(points: int) -> int:
+    """Return 1 to 10: a node with a reservation into which the pod fits never counts for nothing."""
+    return max(1, MAX_EXTENDER_PRIORITY * points // scoring.MAX_NODE_SCORE)

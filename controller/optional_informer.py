@@ -1,0 +1,121 @@
+"""Watches a kind that not every API server has: alpha and beta kinds come and go with its feature gates."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+from typing import Final, Generic, TypeVar
+
+from dra.kube.backoff import Backoff
+from dra.kube.client import Client
+from dra.kube.clock import Clock
+from dra.kube.codec import ApiObject
+from dra.kube.discovery import Discovery
+from dra.kube.errors import ApiError, NotFound
+from dra.kube.reflector import EventHandler, Reflector
+from dra.kube.resources import Resource
+from dra.model.meta import Key
+from dra.model.references import GroupResource
+
+T = TypeVar("T", bound=ApiObject)
+
+DISCOVERY_RETRY: Final = (10.0, 300.0)
+"""Seconds, first and longest, between looks for a kind that is not served: gates change when an API server restarts."""
+
+DISCOVERY_ERROR_RETRY: Final = (1.0, 10.0)
+"""The same where the API server gave no answer, or refused one: whether the kind is served is not known then."""
+
+STATUS_INTERVAL: Final = 1.0
+"""Seconds between looks at how its watch fares."""
+
+_log: Final = logging.getLogger(__name__)
+
+
+class OptionalInformer(Generic[T]):
+    """A reflector that runs only while its kind is served, in whichever version.
+
+    That the kind is gone must be said twice, some time apart: while API servers are upgraded one after the other, one
+    may not serve it yet, and a version that is served no more leaves its objects to another one.
+    """
+
+    def __init__(  # noqa: PLR0913 - keyword-only: what a reflector needs, and what to do without it
+        self,
+        client: Client,
+        *,
+        kind: GroupResource,
+        model: type[T],
+        sink: EventHandler[T],
+        served: Callable[[Resource | None], None] = lambda _: None,
+        settled: Callable[[str], None] = lambda _: None,
+        gone: Callable[[Iterable[T]], None],
+        clock: Clock,
+    ) -> None:
+        """``served`` hears in which version the kind is served, ``gone`` which objects are no more without an event.
+
+        ``settled`` hears "" once it is known that the kind is not served, or what objects there are; or why it is not.
+        """
+        self._client = client
+        self._kind = kind
+        self._model = model
+        self._sink = sink
+        self._served = served
+        self._settled = settled
+        self._gone = gone
+        self._clock = clock
+        self._discovery = Discovery(client, clock=clock)
+        self._left: dict[Key, T] = {}
+        """What was there when the last watch ended, and has not been seen since."""
+
+    async def run(self) -> None:
+        """Watch the kind for as long as it is served, and look for it else, until cancelled."""
+        backoff, after_error = Backoff(*DISCOVERY_RETRY), Backoff(*DISCOVERY_ERROR_RETRY)
+        missed = False
+        while True:
+            try:
+                resource = await self._discovery.resolve(self._kind)
+            except ApiError as error:
+                _log.warning("%s: not resolved (%s)", self._kind, error)
+                self._settled(str(error))
+                await asyncio.sleep(after_error.next())
+                continue
+            else:
+                after_error.reset()
+                if resource is not None:
+                    missed = False
+                    if await self._reflect(resource):
+                        backoff.reset()
+                        continue  # perhaps another version is served
+                elif missed or not self._left:
+                    self._served(None)
+                    self._bury()
+                missed = resource is None
+                if missed:
+                    self._settled("")
+            await asyncio.sleep(backoff.next())
+
+    def _bury(self) -> None:
+        left, self._left = self._left, {}
+        if left:
+            self._gone(left.values())
+
+    async def _reflect(self, resource: Resource) -> bool:
+        """Watch until the kind is not to be found any more where it was; return whether it ever was there."""
+        self._served(resource)
+        reflector = Reflector(self._client, resource, self._model, sink=self._sink, clock=self._clock)
+        running = asyncio.create_task(reflector.run(), name=f"reflect {self._kind}")
+        try:
+            while not running.done():
+                await asyncio.sleep(STATUS_INTERVAL)
+                if reflector.synced.is_set():
+                    self._left = {key: obj for key, obj in self._left.items() if key not in reflector.objects}
+                    self._bury()
+                    self._settled("")
+                elif reflector.failure is not None:
+                    self._settled(str(reflector.failure))
+                if isinstance(reflector.failure, NotFound):
+                    self._discovery.forget(self._kind.group)
+                    self._left |= reflector.objects
+                    return reflector.synced.is_set()
+            running.result()  # raises what ended it
+        finally:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)

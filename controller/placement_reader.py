@@ -1,0 +1,264 @@
+"""Answers rule 9's questions from live reads: where pods could run that wait for an allocated claim.
+
+Nobody watches what this needs (the pods of all nodes, all devices, device classes): a question comes up only where pods
+have been unschedulable for a while. So questions are collected, and one read serves all of them. Between two reads
+passes at least `PAUSE`, and several times what the last one took: many stuck claims cost the API server no more than
+one does.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from dra.cel import memory_leaks
+from dra.engine.allocator import ConsumedCapacityCollection, ResourceSliceTracker, UnsatisfiableError
+from dra.engine.claims.actions import LookUpPlacements
+from dra.engine.claims.claim_cache import ClaimCache
+from dra.engine.claims.placements import ClusterSnapshot, PlacementSearch
+from dra.engine.claims.view import Placements
+from dra.engine.reservations.amounts import NANOS_PER_UNIT, NanoAmounts
+from dra.engine.scheduling.node_info import NodeInfo, pod_requests
+from dra.kube.client import EVERYTHING, Client, Selection
+from dra.kube.clock import Clock
+from dra.kube.errors import ApiError
+from dra.kube.rate_limiter import RequestPriority
+from dra.kube.resources import DEVICE_CLASSES, NODES, PODS, SLICES
+from dra.model.claims import ResourceClaim
+from dra.model.device_classes import DeviceClass
+from dra.model.meta import Key, Uid
+from dra.model.scheduling import SchedulerNode, SchedulerPod
+from dra.model.scheduling_constraints import FullSchedulerPod
+from dra.model.slices import ResourceSlice
+
+READ_PAUSE_MIN: Final = 5.0
+"""Seconds between two reads at least."""
+
+PAUSE_FACTOR: Final = 4.0
+"""A pause is this many times as long as the read before it: reading takes a fifth of the time at most."""
+
+TIME_SLICE: Final = 0.02
+"""Seconds of work after which everything else of the process gets as long: users write selectors that take long, and
+there may be thousands of nodes."""
+
+TIME_BUDGET: Final = 10.0
+"""Seconds of work for one question at most, and for a round: what is not asked by then is asked in the next one."""
+
+LEAK_LIMIT: Final = 128 << 20
+LEAK_LIMIT_PER_NAMESPACE: Final = 32 << 20
+"""Bytes that selectors may lose (`dra.cel.memory_leaks`), for all questions and for those of one namespace, as long as
+the process lives: 65,000 comparisons of quantities, and 16,000."""
+
+_LEAK_MESSAGE: Final = "selectors with quantities, versions or addresses have used up their memory until the next start"
+
+
+NODES_READ_ONE_BY_ONE: Final = 16
+"""Nodes whose pods are read node by node; for more of them, all pods of the cluster are read at once."""
+
+_UNFINISHED: Final = "status.phase!=Succeeded,status.phase!=Failed"
+
+_log: Final = logging.getLogger(__name__)
+
+
+class _BudgetExceededError(Exception):
+    """A search takes too long."""
+
+
+class PlacementReader:
+    """Takes questions, and tells the world the answers."""
+
+    def __init__(self, client: Client, *, world: ClaimCache, clock: Clock, woken: Callable[[], None]) -> None:
+        self._client = client
+        self._world = world
+        self._clock = clock
+        self._woken = woken
+        self._questions: dict[Key, LookUpPlacements] = {}
+        self._work_seconds: dict[str, float] = {}
+        """Namespace → seconds of work that its questions have taken; halved in each round."""
+
+        self._lost: dict[str, int] = {}
+        """Namespace → bytes that selectors have lost for its questions."""
+
+        self._asked = asyncio.Event()
+
+    def ask(self, question: LookUpPlacements) -> None:
+        """Take a question; an earlier one about the same claim is void."""
+        self._questions[question.claim] = question
+        self._asked.set()
+
+    async def run(self) -> None:
+        """Answer until cancelled."""
+        while True:
+            await self._asked.wait()
+            self._asked.clear()
+            # Who has asked for less work lately comes first: what is left of a round is for the next one.
+            questions = sorted(
+                self._questions.values(), key=lambda question: self._work_seconds.get(question.claim[0], 0.0)
+            )
+            began = self._clock.now()
+            try:
+                await self._answer(questions)
+            except ApiError as error:
+                _log.warning("where waiting pods could run was not to be found out: %s", error)
+                for question in questions:
+                    self._done(question)
+                    self._tell(question, fault=str(error))
+            if self._questions:
+                self._asked.set()
+            self._woken()
+            await asyncio.sleep(max(READ_PAUSE_MIN, PAUSE_FACTOR * (self._clock.now() - began)))
+
+    async def _answer(self, questions: Iterable[LookUpPlacements]) -> None:
+        picture = await self._picture()
+        self._work_seconds = {
+            namespace: worked / 2 for namespace, worked in self._work_seconds.items() if worked > TIME_SLICE
+        }
+        waiting: dict[str, dict[Uid, FullSchedulerPod]] = {}
+        searches: list[PlacementSearch] = []
+        wanted: set[str] = set()
+        left = TIME_BUDGET
+        for question in questions:
+            if left <= 0.0:
+                break
+            self._done(question)
+            claim = self._world.claim(question.claim)
+            if claim is None or claim.status.allocation is None:
+                continue
+            namespace = question.claim[0]
+            if namespace not in waiting:
+                waiting[namespace] = await self._unbound(namespace)
+            pods = [pod for uid in question.pods if (pod := waiting[namespace].get(uid)) is not None]
+            before = self._work_seconds.get(namespace, 0.0)
+            try:
+                search = await self._find(claim, pods, picture)
+            except (UnsatisfiableError, _BudgetExceededError) as error:
+                self._tell(question, fault=str(error))
+            except Exception as error:  # noqa: BLE001 - what one tenant has written must not end the answers for others
+                _log.exception("claim %s/%s: placements cannot be found", *question.claim)
+                self._tell(question, fault=f"{type(error).__name__}, see the controller's log")
+            else:
+                wanted |= search.nodes()
+                searches.append(search)
+            left -= self._work_seconds.get(namespace, 0.0) - before
+        await self._fill(picture, wanted)
+        for search in searches:
+            self._world.observe_placements(search.claim, search.placements(at=self._clock.now()))
+
+    async def _find(
+        self, claim: ResourceClaim, pods: Iterable[FullSchedulerPod], picture: ClusterSnapshot
+    ) -> PlacementSearch:
+        """Run a search, and leave others as much time as it takes. Raises UnsatisfiableError, _TooMuchError."""
+        namespace, work = claim.metadata.namespace, 0.0
+        began, lost = self._clock.now(), memory_leaks.leaked_bytes()
+
+        async def pause() -> None:
+            nonlocal work, began
+            piece = self._clock.now() - began
+            work += piece
+            self._work_seconds[namespace] = self._work_seconds.get(namespace, 0.0) + piece
+            await asyncio.sleep(piece)
+            began = self._clock.now()
+
+        try:
+            search = PlacementSearch(claim, pods, picture=picture, claim_of=self._world.claim)
+            if search.loses and self._exceeds_leak_limit(namespace):
+                raise _BudgetExceededError(_LEAK_MESSAGE)
+            with contextlib.closing(search.steps()) as steps:
+                for _ in steps:
+                    if memory_leaks.leaked_bytes() > lost:
+                        self._lost[namespace] = self._lost.get(namespace, 0) + memory_leaks.leaked_bytes() - lost
+                        lost = memory_leaks.leaked_bytes()
+                        if self._exceeds_leak_limit(namespace):
+                            raise _BudgetExceededError(_LEAK_MESSAGE)
+                    if self._clock.now() - began < TIME_SLICE:
+                        continue
+                    await pause()
+                    if work >= TIME_BUDGET:
+                        raise _BudgetExceededError(f"to look for devices and nodes takes more than {TIME_BUDGET:.0f} s")
+        finally:
+            await pause()
+        return search
+
+    def _exceeds_leak_limit(self, namespace: str) -> bool:
+        return self._lost.get(namespace, 0) > LEAK_LIMIT_PER_NAMESPACE or memory_leaks.leaked_bytes() > LEAK_LIMIT
+
+    def _done(self, question: LookUpPlacements) -> None:
+        """Forget a question, unless another one about the same claim has come meanwhile."""
+        if self._questions.get(question.claim) is question:
+            del self._questions[question.claim]
+
+    def _tell(self, question: LookUpPlacements, *, fault: str) -> None:
+        claim = self._world.claim(question.claim)
+        if claim is not None and claim.status.allocation is not None:
+            found = Placements(
+                allocation=claim.status.allocation,
+                at=self._clock.now(),
+                pods=frozenset(question.pods),
+                fault=f"where else they could run is not known: {fault}",
+            )
+            self._world.observe_placements(question.claim, found)
+
+    async def _picture(self) -> ClusterSnapshot:
+        """Read nodes, devices and classes; who has which device is what the world knows."""
+        rooms: dict[str, NodeInfo] = {}
+        async for hosts in self._client.list_pages(NODES, SchedulerNode, priority=RequestPriority.BULK):
+            for host in hosts.items:
+                if host.ready and not host.metadata.deleting:
+                    room = rooms[host.metadata.name] = NodeInfo(host.metadata.name)
+                    room.observe(host)
+        inventory = ResourceSliceTracker()
+        for rule in self._world.taints.rules:
+            inventory.observe_rule(rule)
+        async for slices in self._client.list_pages(SLICES, ResourceSlice, priority=RequestPriority.BULK):
+            for each in slices.items:
+                inventory.observe(each)
+        classes: dict[str, DeviceClass] = {}
+        async for found in self._client.list_pages(DEVICE_CLASSES, DeviceClass, priority=RequestPriority.BULK):
+            classes |= {each.metadata.name: each for each in found.items}
+        return ClusterSnapshot(rooms, inventory, classes, self._world.ledger, self._shares(), taints=self._world.taints)
+
+    def _shares(self) -> ConsumedCapacityCollection:
+        found = ConsumedCapacityCollection()
+        for claim in self._world.claims():
+            found.put(claim.metadata.uid, claim.status.allocation)
+        return found
+
+    async def _unbound(self, namespace: str) -> dict[Uid, FullSchedulerPod]:
+        selection = Selection(namespace=namespace, fields=f"spec.nodeName=,{_UNFINISHED}")
+        found: dict[Uid, FullSchedulerPod] = {}
+        pages = self._client.list_pages(PODS, FullSchedulerPod, selection=selection, priority=RequestPriority.BULK)
+        async for page in pages:
+            found |= {pod.metadata.uid: pod for pod in page.items}
+        return found
+
+    async def _fill(self, picture: ClusterSnapshot, names: set[str]) -> None:
+        """Put the pods of some nodes into their rooms, and what Reservations hold there."""
+        selections = (
+            [EVERYTHING]
+            if len(names) > NODES_READ_ONE_BY_ONE
+            else [Selection(fields=f"spec.nodeName={n}") for n in names]
+        )
+        for selection in selections:
+            async for page in self._client.list_pages(
+                PODS, SchedulerPod, selection=selection, priority=RequestPriority.BULK
+            ):
+                for pod in page.items:
+                    room = picture.rooms.get(pod.spec.node_name)
+                    if room is not None and not pod.terminal:
+                        room.add(pod.metadata.uid, pod_requests(pod))
+        for holding in self._world.holders.available():
+            room = picture.rooms.get(holding.node)
+            if room is not None and room.name in names:
+                room.add(holding.uid, _unused_amounts(room, holding.amounts, holding.listed))
+
+
+def _unused_amounts(room: NodeInfo, held: NanoAmounts, consumers: Iterable[Uid]) -> dict[str, int]:
+    """Return what a Reservation holds beyond what its consumers have, in the units of rooms; nobody else gets that."""
+    used = [room.pods[uid] for uid in consumers if uid in room.pods]
+    left = {
+        resource: amount * (1000 if resource == "cpu" else 1) // NANOS_PER_UNIT
+        - sum(each.get(resource, 0) for each in used)
+        for resource, amount in held.items()
+    }
+    return {resource: amount for resource, amount in left.items() if amount > 0}

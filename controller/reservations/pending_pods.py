@@ -1,0 +1,125 @@
+"""Pods that wait, and the reservations that may be theirs: who applies where placeholders keep the room."""
+
+from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
+
+from dra.api.reservations import well_known
+from dra.api.reservations.model import Reservation
+from dra.engine.reservations import placeholder_handover, reservation_info
+from dra.engine.reservations.candidates import OwnerIndex
+from dra.engine.reservations.pod_info import MalformedAnnotationError, PodInfo, allocated_reservation_uid
+from dra.engine.reservations.reservation_info import ReservationInfo
+from dra.model.meta import Struct, Uid
+from dra.model.scheduling import SchedulerPod
+
+
+class _PendingPod(Struct, frozen=True):
+    pod: SchedulerPod
+    claimant: PodInfo | None
+    """None: an annotation of it cannot be read, nobody lets it in."""
+
+
+class PendingPods:
+    """Pods without a node, filed by what they may enter. Each change returns the reservations that it concerns."""
+
+    def __init__(self) -> None:
+        self.news = False
+        """Whether a pod behind our gate has come, or has changed."""
+        self._pods: dict[Uid, _PendingPod] = {}
+        self._holdings: dict[Uid, ReservationInfo] = {}
+        self._candidates = OwnerIndex()
+        self._naming: dict[Uid, set[Uid]] = {}
+
+    def observe(self, pod: SchedulerPod) -> set[Uid]:
+        """Take in a pod."""
+        uid = pod.metadata.uid
+        concerned = set(self.candidates(uid))
+        self._pods.pop(uid, None)
+        if not pod.spec.node_name and not pod.terminal:
+            try:
+                claimant: PodInfo | None = PodInfo.of(pod)
+            except MalformedAnnotationError:
+                claimant = None
+            self._pods[uid] = _PendingPod(pod=pod, claimant=claimant)
+            self.news |= well_known.SCHEDULING_GATE in pod.gates
+        return concerned | set(self.candidates(uid)) | self.reservations_naming(uid)
+
+    def forget(self, uid: Uid) -> set[Uid]:
+        """A pod is gone, or has a node."""
+        concerned = set(self.candidates(uid)) | self.reservations_naming(uid)
+        self._pods.pop(uid, None)
+        return concerned
+
+    def observe_reservation(self, uid: Uid, reservation: Reservation) -> set[Uid]:
+        """Take in a reservation."""
+        holding = reservation_info.from_reservation(reservation)
+        before = self._holdings.get(uid)
+        self._name(before.listed if before is not None else frozenset(), holding.listed, uid)
+        self._holdings[uid] = holding
+        self._candidates.put(holding)
+        return self._competing_reservations(uid)
+
+    def forget_reservation(self, uid: Uid) -> set[Uid]:
+        """A reservation is gone."""
+        concerned = self._competing_reservations(uid) - {uid}
+        before = self._holdings.pop(uid, None)
+        self._name(before.listed if before is not None else frozenset(), frozenset(), uid)
+        self._candidates.drop(uid)
+        return concerned
+
+    def holding(self, uid: Uid) -> ReservationInfo:
+        """Return a reservation that is known."""
+        return self._holdings[uid]
+
+    def reservations_naming(self, uid: Uid) -> set[Uid]:
+        """Return the reservations whose status names a pod."""
+        return self._naming.get(uid, set())
+
+    def candidates(self, uid: Uid) -> tuple[Uid, ...]:
+        """Return the reservations that may be a pod's."""
+        known = self._pods.get(uid)
+        return tuple(self._candidates.of(known.claimant)) if known is not None and known.claimant is not None else ()
+
+    def claimant(self, uid: Uid) -> PodInfo | None:
+        """Return a pod that waits, as reservations see it."""
+        known = self._pods.get(uid)
+        return known.claimant if known is not None else None
+
+    def gated(self) -> Iterator[SchedulerPod]:
+        """Yield the pods behind our gate."""
+        return (each.pod for each in self._pods.values() if well_known.SCHEDULING_GATE in each.pod.gates)
+
+    def applicants(self, uid: Uid) -> Iterator[tuple[SchedulerPod, PodInfo, tuple[Uid, ...]]]:
+        """Yield the pods that want room, may enter a reservation, and are in none; and what else they may enter."""
+        for key, each in self._pods.items():
+            if each.claimant is None or self._naming.get(key) or not placeholder_handover.waits_for_capacity(each.pod):
+                continue
+            candidates = tuple(self._candidates.of(each.claimant))
+            if uid in candidates:
+                yield each.pod, each.claimant, candidates
+
+    def told(self, uid: Uid, *, but: AbstractSet[Uid]) -> Iterator[SchedulerPod]:
+        """Yield the pods that wait and were told to enter a reservation, but for those that its status names."""
+        for key, each in self._pods.items():
+            if (
+                key not in but
+                and allocated_reservation_uid(each.pod.metadata.annotation(well_known.ANNOTATION_RESERVATION_ALLOCATED))
+                == uid
+            ):
+                yield each.pod
+
+    def _competing_reservations(self, uid: Uid) -> set[Uid]:
+        """Return what else the pods may enter that may enter a reservation: they choose anew."""
+        found = {uid}
+        for each in self._pods.values():
+            if each.claimant is not None and uid in (candidates := self._candidates.of(each.claimant)):
+                found.update(candidates)
+        return found
+
+    def _name(self, before: AbstractSet[Uid], after: AbstractSet[Uid], uid: Uid) -> None:
+        for pod in before - after:
+            self._naming[pod].discard(uid)
+            if not self._naming[pod]:
+                del self._naming[pod]
+        for pod in after - before:
+            self._naming.setdefault(pod, set()).add(uid)

@@ -1,0 +1,87 @@
+"""Watches what claims are made from: ResourceClaimTemplates, and PodGroups where there are any."""
+
+import asyncio
+from collections.abc import Callable, Iterable
+
+from controller.optional_informer import OptionalInformer
+from dra.engine.claims.generation.owner_index import ClaimOwnerIndex
+from dra.kube.client import Client
+from dra.kube.clock import Clock
+from dra.kube.informers import staleness
+from dra.kube.reflector import Reflector
+from dra.kube.resources import TEMPLATES, Resource
+from dra.kube.store import Change, Deleted, Upserted
+from dra.model.references import POD_GROUPS
+from dra.model.templates import PodGroup, ResourceClaimTemplate
+
+
+class TemplateInformers:
+    """Two reflectors that feed the world's owners; the second only while its kind is served."""
+
+    def __init__(self, client: Client, *, owners: ClaimOwnerIndex, clock: Clock, woken: Callable[[], None]) -> None:
+        self._owners = owners
+        owners.groups_known = False
+        self._woken = woken
+        self.templates = Reflector(client, TEMPLATES, ResourceClaimTemplate, sink=self._templates, clock=clock)
+        self.groups = OptionalInformer(
+            client,
+            kind=POD_GROUPS,
+            model=PodGroup,
+            sink=self._groups,
+            served=self._groups_served,
+            settled=self._groups_settled,
+            gone=self._groups_gone,
+            clock=clock,
+        )
+
+    async def run(self) -> None:
+        """Watch until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.templates.run(), name=f"reflect {TEMPLATES.label}")
+            group.create_task(self.groups.run(), name=f"watch {POD_GROUPS}")
+
+    async def synced(self) -> None:
+        """Wait until a template that is not to be seen is not there.
+
+        Not for PodGroups: only pods that name one depend on them, and each of these waits for itself.
+        """
+        await self.templates.synced.wait()
+
+    def troubles(self) -> list[str]:
+        """Return what keeps us from knowing the templates; empty when ready."""
+        return [text for text in [staleness(self.templates)] if text]
+
+    def _templates(self, changes: list[Change[ResourceClaimTemplate]]) -> None:
+        for change in changes:
+            match change:
+                case Upserted(obj=template):
+                    self._owners.observe_template(template)
+                case Deleted(obj=template):
+                    self._owners.forget_template(template.metadata.key)
+                case _:
+                    pass
+        self._woken()
+
+    def _groups(self, changes: list[Change[PodGroup]]) -> None:
+        for change in changes:
+            match change:
+                case Upserted(obj=group):
+                    self._owners.observe_group(group)
+                case Deleted(obj=group):
+                    self._owners.forget(group.metadata.uid)
+                case _:
+                    pass
+        self._woken()
+
+    def _groups_served(self, resource: Resource | None) -> None:
+        if self._owners.observe_groups_version(resource.version if resource is not None else ""):
+            self._woken()
+
+    def _groups_settled(self, trouble: str) -> None:
+        if self._owners.observe_groups_readable(trouble):
+            self._woken()
+
+    def _groups_gone(self, groups: Iterable[PodGroup]) -> None:
+        for group in groups:
+            self._owners.forget(group.metadata.uid)
+        self._woken()

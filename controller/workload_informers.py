@@ -1,0 +1,331 @@
+"""Watches the objects that claims are reserved for: any kind, from the moment a claim first refers to it.
+
+Kinds with a release rule are watched as a whole and judged by the rule; of all others only the metadata is asked for,
+since nothing but existence counts. What may not be read stays in doubt, and what is in doubt stays reserved.
+
+Whoever may write such an object can make it a megabyte, whose decoding and rule take a second, and write it ten times a
+second. So large objects are judged one after the other, each as it is when its turn comes, half of the time at most.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final
+
+from dra.cel.object_rules import CompiledRule, RuleError
+from dra.engine.claims.claim_cache import ClaimCache
+from dra.engine.claims.view import WorkloadPhase
+from dra.engine.claims.workload_index import WorkloadKey
+from dra.engine.instants import Instant
+from dra.kube.backoff import Backoff
+from dra.kube.client import Client
+from dra.kube.clock import SYSTEM, Clock
+from dra.kube.codec import OBJECT_DECODE_ERRORS, decode_object
+from dra.kube.discovery import Discovery
+from dra.kube.errors import ApiError, Forbidden, NotFound
+from dra.kube.fair_queue import FairQueue
+from dra.kube.reflector import Reflector
+from dra.kube.resources import InvalidNameError, Resource
+from dra.kube.store import Change, Deleted, Synced, Upserted
+from dra.model.meta import PartialObjectMetadata, RawObject, Uid, UnstructuredObject
+from dra.model.references import ConsumerReference, GroupResource
+
+RETRY: Final = (5.0, 60.0)
+"""Seconds, first and longest, between looks at a kind that is not served: CRDs arrive later."""
+
+RESOLVE_INTERVAL: Final = 0.2
+"""Seconds between looks for any kinds that were not served when they were looked for before."""
+
+PARALLEL_RESOLVES: Final = 8
+"""First looks for kinds that are under way at a time: whoever may create claims may name kinds faster than an API
+server tells that it has none of them."""
+
+LARGE_OBJECT_BYTES: Final = 16 << 10
+"""Bytes of an object from which on it is judged when its turn comes."""
+
+LARGE_OBJECT_RETRY: Final = 1.0
+"""Seconds until a large object is read again that could not be read."""
+
+LARGE_OBJECT_QUEUE_MAX: Final = 10_000
+"""Large objects that wait for their turn; of more, one of the namespace that has most of them counts as unfinished."""
+
+FORBIDDEN_AFTER: Final = 5.0
+"""Seconds for which reading must have been refused before that counts: a restarted API server knows no rights yet."""
+
+FORBIDDEN_FOR: Final = 60.0
+"""Seconds for which a kind counts as unreadable after a single object of it was refused."""
+
+_log: Final = logging.getLogger(__name__)
+
+
+class ForbiddenKinds:
+    """Since when reading each kind has been refused."""
+
+    def __init__(self) -> None:
+        self._seen: dict[GroupResource, tuple[Instant, Instant]] = {}
+
+    def lasting(self, kind: GroupResource, *, now: Instant) -> bool:
+        """Take in a refusal; return whether it is more than a restart of the API server."""
+        first, last = self._seen.get(kind, (now, now))
+        first = now if now - last > FORBIDDEN_FOR else first
+        self._seen[kind] = (first, now)
+        return now - first >= FORBIDDEN_AFTER
+
+    def over(self, kind: GroupResource) -> None:
+        """Take in that reading works."""
+        self._seen.pop(kind, None)
+
+
+class WorkloadInformers:
+    """One reflector for each kind that claims refer to."""
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        world: ClaimCache,
+        rules: Mapping[GroupResource, CompiledRule],
+        woken: Callable[[], None],
+        clock: Clock = SYSTEM,
+    ) -> None:
+        self._client = client
+        self._world = world
+        self._rules = rules
+        self._woken = woken
+        self._clock = clock
+        self._discovery = Discovery(client, clock=clock)
+        self._forbidden: dict[GroupResource, Instant] = {}
+        """Until when a kind counts as unreadable: it may be watched and yet not be read one by one."""
+
+        self._forbidden_reads = ForbiddenKinds()
+        self._forbidden_watches = ForbiddenKinds()
+        self._watching: dict[GroupResource, asyncio.Task[None]] = {}
+        self._wanted: frozenset[GroupResource] = frozenset()
+        self._looks = asyncio.Semaphore(PARALLEL_RESOLVES)
+        self._turn = asyncio.Lock()
+        self._resources: dict[GroupResource, Resource] = {}
+        """Of the kinds that are watched."""
+
+        self._due: FairQueue[WorkloadKey] = FairQueue(LARGE_OBJECT_QUEUE_MAX)
+        self._waiting: set[WorkloadKey] = set()
+        """The same, to be found."""
+
+        self._large = asyncio.Event()
+        self._large_object_task: asyncio.Task[None] | None = None
+
+    def follow(self) -> None:
+        """Watch the kinds that claims refer to, at most `workload_kinds.KINDS_PER_NAMESPACE` of a namespace."""
+        wanted = self._world.workload_kinds()
+        if wanted is self._wanted:
+            return
+        self._wanted = wanted
+        for kind in wanted - self._watching.keys():
+            self._watching[kind] = asyncio.create_task(self._watch(kind), name=f"watch {kind}")
+        for kind in self._watching.keys() - wanted:
+            self._watching.pop(kind).cancel()
+            self._world.forget_kind(kind)
+
+    async def close(self) -> None:
+        """Stop all watches."""
+        tasks = [*self._watching.values(), *([self._large_object_task] if self._large_object_task is not None else [])]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def look_up(self, reference: ConsumerReference, *, namespace: str) -> None:
+        """Ask for the object of a reference; the answer goes to the world. No answer leaves it in doubt.
+
+        Raises what kept the answer from coming; Forbidden only while that may pass.
+        """
+        kind = reference.group_resource
+        key = WorkloadKey.of(reference, namespace)
+        try:
+            resource = await self._discovery.resolve(kind)
+            if resource is None or not resource.namespaced:
+                self._world.kind_is(kind, WorkloadPhase.NO_KIND)
+                return
+            found = await self._client.get(resource, (namespace, reference.name), UnstructuredObject)
+        except NotFound as error:
+            if error.details.name == reference.name:
+                self._world.forget_workload(key, reference.uid)
+            else:  # it is the path that is not there: its version is not served any more
+                self._discovery.forget(kind.group)
+        except InvalidNameError:  # nothing can have such a name
+            self._world.forget_workload(key, reference.uid)
+        except Forbidden:
+            if not self._forbidden_reads.lasting(kind, now=self._clock.now()):
+                raise
+            self._forbidden[kind] = self._clock.now() + FORBIDDEN_FOR
+            self._world.kind_is(kind, WorkloadPhase.FORBIDDEN)
+        else:
+            self._forbidden_reads.over(kind)
+            if found.metadata.uid != reference.uid:
+                self._world.forget_workload(key, reference.uid)
+            self._observe(key, found, live=True)
+        finally:
+            self._woken()
+
+    async def _watch(self, kind: GroupResource) -> None:
+        backoff = Backoff(base=RETRY[0], cap=RETRY[1])
+        resolve: Callable[[GroupResource], Awaitable[Resource | None]] = self._resolve_first
+        while True:
+            try:
+                resource = await resolve(kind)
+                if resource is not None and resource.namespaced:
+                    await self._reflect(kind, resource)
+                    self._world.forget_kind(kind)
+                    backoff.reset()
+                else:
+                    self._set(kind, WorkloadPhase.NO_KIND)
+            except ApiError as error:
+                _log.warning("workloads %s: not resolved (%s)", kind, error)
+            except Exception:  # noqa: BLE001 - one kind must not stop all others, nor end unnoticed
+                _log.exception("workloads %s: not watched any more, again soon", kind)
+                self._world.forget_kind(kind)
+            await asyncio.sleep(backoff.next())
+            resolve = self._resolve_in_turn
+
+    async def _resolve_first(self, kind: GroupResource) -> Resource | None:
+        """Look for a kind, a few at a time."""
+        async with self._looks:
+            return await self._discovery.resolve(kind)
+
+    async def _resolve_in_turn(self, kind: GroupResource) -> Resource | None:
+        """Look for a kind once more, after others: whoever may create claims may invent ten thousand kinds."""
+        async with self._turn:
+            await asyncio.sleep(RESOLVE_INTERVAL)
+            return await self._discovery.resolve(kind)
+
+    async def _reflect(self, kind: GroupResource, resource: Resource) -> None:
+        """Watch the kind until its CRD is gone."""
+        rule = self._rules.get(kind)
+        self._resources[kind] = resource
+
+        def take(changes: list[Change[RawObject]] | list[Change[PartialObjectMetadata]]) -> None:
+            for change in changes:
+                self._take(kind, change)
+                if isinstance(change, Synced):
+                    self._world.workloads_listed(kind, reflector.objects.keys())
+            self._woken()
+
+        reflector: Reflector[RawObject] | Reflector[PartialObjectMetadata] = (
+            Reflector(self._client, resource, RawObject, sink=take, clock=self._clock)
+            if rule is not None
+            else Reflector(self._client, resource, PartialObjectMetadata, sink=take, clock=self._clock)
+        )
+        running = asyncio.create_task(reflector.run(), name=f"reflect {kind}")
+        try:
+            while not running.done():
+                await asyncio.sleep(1.0)
+                match reflector.failure:
+                    case Forbidden():
+                        if self._forbidden_watches.lasting(kind, now=self._clock.now()):
+                            self._set(kind, WorkloadPhase.FORBIDDEN)
+                    case NotFound():
+                        self._discovery.forget(kind.group)
+                        return
+                    case None if reflector.synced.is_set():
+                        self._forbidden_watches.over(kind)
+                        if self._readable(kind):
+                            self._set(kind, WorkloadPhase.ABSENT)
+                    case _:
+                        pass
+            running.result()  # raises what ended it
+        finally:
+            self._resources.pop(kind, None)
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+
+    def _readable(self, kind: GroupResource) -> bool:
+        return self._forbidden.get(kind, 0.0) <= self._clock.now()
+
+    def _set(self, kind: GroupResource, phase: WorkloadPhase) -> None:
+        self._world.kind_is(kind, phase)
+        self._woken()
+
+    def _take(self, kind: GroupResource, change: Change[RawObject] | Change[PartialObjectMetadata]) -> None:
+        match change:
+            case Upserted(obj=RawObject() as found):
+                key = WorkloadKey(kind, found.metadata.namespace, found.metadata.name)
+                if len(found.raw) > LARGE_OBJECT_BYTES:
+                    found.raw = b""
+                    self._enqueue_large_object(key, found.metadata.uid)
+                else:
+                    self._judge(key, found)
+            case Upserted(obj=PartialObjectMetadata() as found):
+                self._observe(WorkloadKey(kind, found.metadata.namespace, found.metadata.name), found)
+            case Deleted(obj=found, certain=True):
+                key = WorkloadKey(kind, found.metadata.namespace, found.metadata.name)
+                self._world.forget_workload(key, found.metadata.uid)
+            case Synced() if self._readable(kind):
+                self._world.kind_is(kind, WorkloadPhase.ABSENT)
+            case _:
+                pass
+
+    def _judge(self, key: WorkloadKey, found: RawObject, *, live: bool = False) -> None:
+        """Decode an object and tell the world of it; one that cannot be decoded is there. ``live``: by a live read."""
+        try:
+            whole = decode_object(self._resources[key.kind], found)
+        except OBJECT_DECODE_ERRORS as error:
+            self._world.observe_workload(key, uid=found.metadata.uid, finished=False, rule_error=str(error), live=live)
+        else:
+            self._observe(key, whole, live=live)
+
+    def _enqueue_large_object(self, key: WorkloadKey, uid: Uid) -> None:
+        """Have an object judged when its turn comes; until then it is as it was, and a new one is not finished."""
+        if self._world.workload(key).uid != uid:
+            self._world.observe_workload(key, uid=uid, finished=False)
+        if key in self._waiting:
+            return
+        self._waiting.add(key)
+        refused = self._due.put(key, namespace=key.namespace)
+        if refused is not None:
+            self._waiting.discard(refused)
+        self._large.set()
+        if self._large_object_task is None:
+            self._large_object_task = asyncio.create_task(self._evaluate_large_objects(), name="judge large workloads")
+
+    async def _evaluate_large_objects(self) -> None:
+        while True:
+            if not self._due:
+                self._large.clear()
+                await self._large.wait()
+            key = self._due.pop()
+            self._waiting.discard(key)
+            resource = self._resources.get(key.kind)
+            if resource is None:
+                continue
+            try:
+                found = await self._client.get(resource, (key.namespace, key.name), RawObject)
+            except NotFound:  # the watch will tell
+                continue
+            except ApiError as error:
+                _log.info("%s: is judged later: %s", key, error)
+                await asyncio.sleep(LARGE_OBJECT_RETRY)
+                self._enqueue_large_object(key, self._world.workload(key).uid)
+                continue
+            began = self._clock.now()
+            if key.kind in self._resources and found.metadata.uid == self._world.workload(key).uid:
+                self._judge(key, found, live=True)
+                self._woken()
+            await asyncio.sleep(self._clock.now() - began)
+
+    def _observe(
+        self, key: WorkloadKey, found: UnstructuredObject | PartialObjectMetadata, *, live: bool = False
+    ) -> None:
+        """Tell the world of an object; one that its rule gives no answer for is there, and its claims are told."""
+        finished, rule_error = False, ""
+        try:
+            finished = self._finished(key.kind, found)
+        except RuleError as error:  # it must not end the watch of the kind
+            rule_error = str(error)
+        self._world.observe_workload(key, uid=found.metadata.uid, finished=finished, rule_error=rule_error, live=live)
+
+    def _finished(self, kind: GroupResource, found: UnstructuredObject | PartialObjectMetadata) -> bool:
+        rule = self._rules.get(kind)
+        if rule is None or not isinstance(found, UnstructuredObject):
+            return False
+        try:
+            return rule.holds(found.content)
+        finally:
+            found.content.clear()  # the reflector keeps what it has shown us, and its metadata is all it needs

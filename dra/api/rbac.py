@@ -1,0 +1,96 @@
+"""What the controller may have to do with the API: the rights that deploy/ grants, as data.
+
+The manifests are what an installation gets, with the reason for each right beside it; this is what a check asks for.
+A test compares the two, so that neither can be changed alone.
+"""
+
+from collections.abc import Iterator
+from enum import StrEnum
+from typing import Final
+
+import msgspec
+
+
+class RolePurpose(StrEnum):
+    """What a right is for; values are the names of the roles in deploy/."""
+
+    CLAIMS = "dra-reserve-controller"
+    WORKLOADS = "dra-reserve-workloads"
+    EVICTION = "dra-reserve-eviction"  # configuration: deviceTaintEviction
+    GENERATION = "dra-reserve-generation"  # mode replace only
+
+
+class PolicyRule(msgspec.Struct, frozen=True):
+    """One rule of a role."""
+
+    group: str
+    resources: tuple[str, ...]
+    verbs: tuple[str, ...]
+    names: tuple[str, ...] = ()
+
+
+class Permission(msgspec.Struct, frozen=True, order=True):
+    """One thing that somebody may do."""
+
+    group: str
+    resource: str
+    verb: str
+    name: str = ""
+
+    def __str__(self) -> str:
+        plural, slash, subresource = self.resource.partition("/")
+        kind = f"{plural}.{self.group}" if self.group else plural
+        return f"{self.verb} {kind}{slash}{subresource}"
+
+
+NAMESPACE: Final = "dra-reserve"
+SERVICE_ACCOUNT: Final = "dra-reserve-controller"
+LEASE_NAME: Final = "dra-reserve-controller"
+
+_DRA: Final = "resource.k8s.io"
+
+CLUSTER_ROLE_RULES: Final[dict[RolePurpose, tuple[PolicyRule, ...]]] = {
+    RolePurpose.CLAIMS: (
+        PolicyRule(_DRA, ("resourceclaims",), ("get", "list", "watch", "patch", "update")),
+        PolicyRule(_DRA, ("resourceclaims",), ("reserve",)),  # asked for by deploy/policies/guards.yaml alone
+        PolicyRule(_DRA, ("resourceclaims/status",), ("patch", "update")),
+        PolicyRule(_DRA, ("resourceclaims/binding",), ("patch", "update")),
+        PolicyRule("", ("pods",), ("get", "list", "watch", "patch")),
+        PolicyRule("", ("nodes",), ("list", "watch")),
+        PolicyRule(_DRA, ("resourceslices", "deviceclasses"), ("list",)),
+        PolicyRule("events.k8s.io", ("events",), ("create", "patch")),
+    ),
+    RolePurpose.WORKLOADS: (
+        PolicyRule("batch", ("jobs",), ("get", "list", "watch")),
+        PolicyRule("jobset.x-k8s.io", ("jobsets",), ("get", "list", "watch")),
+        PolicyRule("apps", ("deployments", "statefulsets", "replicasets"), ("get", "list", "watch")),
+    ),
+    RolePurpose.EVICTION: (
+        PolicyRule(_DRA, ("resourceslices", "devicetaintrules"), ("list", "watch")),
+        PolicyRule("", ("pods/status",), ("patch",)),
+        PolicyRule("", ("pods",), ("delete",)),
+    ),
+    RolePurpose.GENERATION: (
+        PolicyRule(_DRA, ("resourceclaimtemplates",), ("list", "watch")),
+        PolicyRule(_DRA, ("resourceclaims",), ("create", "delete")),
+        PolicyRule("", ("pods/status",), ("patch",)),
+        PolicyRule("scheduling.k8s.io", ("podgroups",), ("get", "list", "watch")),
+        PolicyRule("scheduling.k8s.io", ("podgroups/status",), ("patch",)),
+    ),
+}
+"""In all namespaces."""
+
+NAMESPACE_ROLE_RULES: Final = (
+    PolicyRule("coordination.k8s.io", ("leases",), ("get", "patch"), (LEASE_NAME,)),
+    PolicyRule("coordination.k8s.io", ("leases",), ("create",)),
+)
+"""In the controller's own namespace."""
+
+
+def permissions(rules: tuple[PolicyRule, ...]) -> Iterator[Permission]:
+    """Yield the single rights of some rules."""
+    for rule in rules:
+        for resource in rule.resources:
+            for verb in rule.verbs:
+                for name in rule.names or ("",):
+                    yield Permission(rule.group, resource, verb, name)

@@ -1,0 +1,99 @@
+"""What of a reservation's template cannot be used: the schema leaves it free-form, so anything may stand there.
+
+Looked at is what we read ourselves, or put into the placeholder: of fields that are nobody's the API server takes no
+notice, and of wrong values in well-formed ones it tells when the placeholder is made. Amounts are read in `amounts`.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+MAX_DEPTH: Final = 64
+"""Levels of a template. A pod has less than twenty; thousands exceed what can be copied and sent."""
+
+_SHOWN_PATH_PARTS: Final = 5
+"""Parts of a path that is too long."""
+
+_NAMESPACE: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
+
+_Shape = type | dict[str, Any]
+"""A type, or an object with these fields; others are free."""
+
+_NODE_SELECTOR_SHAPE: Final = {"nodeSelectorTerms": list}
+_TEMPLATE_SHAPE: Final[dict[str, Any]] = {
+    "namespace": str,
+    "metadata": {"namespace": str, "labels": dict, "annotations": dict},
+    "spec": {
+        "nodeName": str,
+        "schedulerName": str,
+        "priority": int,
+        "nodeSelector": dict,
+        "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": _NODE_SELECTOR_SHAPE}},
+        "tolerations": list,
+        "topologySpreadConstraints": list,
+        "priorityClassName": str,
+        "preemptionPolicy": str,
+        "resourceClaims": list,
+    },
+}
+
+_TYPE_NAMES: Final = {str: "a text", int: "a whole number", list: "a list", dict: "an object"}
+
+
+def validate_template(template: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what is wrong, each with the path of the field; what is too deep hides all else."""
+    if (path := _too_deep_path(template)) is not None:
+        yield (
+            f"{path}: is nested more than {MAX_DEPTH} levels deep, as no pod is; take it out of the template, in "
+            "a new reservation"
+        )
+        return
+    yield from _type_errors(template, _TEMPLATE_SHAPE, "spec.template")
+    for where, given in (
+        ("spec.template.metadata.namespace", _field(template.get("metadata"), "namespace")),
+        ("spec.template.namespace", template.get("namespace")),
+    ):
+        if isinstance(given, str) and given and not _NAMESPACE.fullmatch(given):
+            yield f"{where}: {given[:63]!r} is no name of a namespace"
+    required = _field(_field(_field(template.get("spec"), "affinity"), "nodeAffinity"), _REQUIRED)
+    terms = _field(required, "nodeSelectorTerms")
+    for index, term in enumerate(terms if isinstance(terms, list) else ()):
+        where = f"spec.template.spec.affinity.nodeAffinity.{_REQUIRED}.nodeSelectorTerms[{index}]"
+        yield from _type_errors(term, {"matchFields": list}, where)
+
+
+_REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+
+
+def _field(given: object, field: str) -> object:
+    return given.get(field) if isinstance(given, dict) else None
+
+
+def _type_errors(given: object, shape: Any, path: str) -> Iterator[str]:  # noqa: ANN401 - a type, or fields with theirs
+    """Yield what is not as `shape` has it."""
+    kind = dict if isinstance(shape, dict) else shape
+    if not isinstance(given, kind) or (kind is int and isinstance(given, bool)):
+        yield f"{path}: must be {_TYPE_NAMES[kind]}, as in a Pod"
+    elif isinstance(shape, dict) and isinstance(given, dict):
+        for field, each in given.items():
+            if each is not None and (inner := shape.get(field)) is not None:  # a null is an absent field
+                yield from _type_errors(each, inner, f"{path}.{field}")
+
+
+def _too_deep_path(template: Mapping[str, Any]) -> str | None:
+    """Return the beginning of a path that is too long."""
+    waiting: list[tuple[int, tuple[str, ...], object]] = [(0, ("spec.template",), template)]
+    while waiting:
+        level, path, each = waiting.pop()
+        if level > MAX_DEPTH:
+            return ".".join(path) + "…"
+        parts: Iterable[tuple[object, object]] = ()
+        if isinstance(each, dict):
+            parts = each.items()
+        elif isinstance(each, list):
+            parts = enumerate(each)
+        for name, inner in parts:
+            if isinstance(inner, dict | list):
+                shown = path if len(path) > _SHOWN_PATH_PARTS else (*path, str(name)[:63])
+                waiting.append((level + 1, shown, inner))
+    return None

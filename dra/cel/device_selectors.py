@@ -1,0 +1,156 @@
+"""Device selectors: ``device.capacity["gpu.example.com"].memory.compareTo(quantity("40Gi")) >= 0``.
+
+A domain that a device has no attribute of is an empty map, as upstream has it: ``has(device.attributes["x"].y)`` is no
+error. Whatever else goes wrong in an evaluation (an attribute that is not there) is one, and never a silent no.
+"""
+
+import re
+from collections.abc import Callable, Hashable, Mapping
+from functools import lru_cache
+from typing import Any, Final, TypeAlias
+
+from cel_expr_python import cel
+
+from dra.cel import library
+from dra.cel.expressions import EvaluationError, Expression, MalformedExpressionError, environment
+from dra.cel.selector_fields import fields_read, project_device
+from dra.model.slices import Device
+
+DeviceInput: TypeAlias = dict[str, Any]
+"""What a selector sees as ``device``."""
+
+SELECTOR_EXPRESSION_MAX_LENGTH: Final = 10 * 1024
+"""Characters of an expression that an API server takes."""
+
+RESULT_CACHE_SIZE: Final = 64
+"""Answers of a selector that are kept, for devices that differ in what it reads: users bring any number of them."""
+
+_DOMAIN_LITERAL: Final = re.compile(r"""["']([a-z0-9][-a-z0-9.]*)["']""")
+_ENVIRONMENT: Final = environment({"device": cel.Type.DYN})
+
+
+class MalformedSelectorError(ValueError):
+    """An expression that is no CEL, or whose answer is no yes or no."""
+
+
+class SelectorError(Exception):
+    """An expression that cannot be answered for a device."""
+
+
+class CompiledSelector:
+    """A compiled device selector; raises MalformedSelectorError."""
+
+    __slots__ = ("_answers", "_compiled", "_domains", "_reads", "expression")
+
+    def __init__(self, expression: str) -> None:
+        self.expression = expression
+        if len(expression) > SELECTOR_EXPRESSION_MAX_LENGTH:
+            raise MalformedSelectorError(
+                f"a selector has {SELECTOR_EXPRESSION_MAX_LENGTH} characters at most, this one {len(expression)}"
+            )
+        try:
+            self._compiled = Expression(expression, _ENVIRONMENT)
+        except MalformedExpressionError as error:
+            raise MalformedSelectorError(f"{expression!r} is no CEL expression: {error}") from error
+        if self._compiled.type not in (cel.Type.BOOL, cel.Type.DYN):  # a tuple: these types cannot be hashed
+            raise MalformedSelectorError(f"{expression!r} answers with {self._compiled.type}, not with true or false")
+        self._domains = frozenset(_DOMAIN_LITERAL.findall(expression))
+        self._reads = fields_read(expression)
+        self._answers: dict[Hashable, bool | str] = {}
+
+    def __repr__(self) -> str:
+        return f"Selector({self.expression!r})"
+
+    def selects(self, driver: str, device: Device, seen: Callable[[], DeviceInput]) -> bool:
+        """Whether a device of a driver is meant, as `matches` says of what is ``seen`` of the device.
+
+        A device that cannot be told from one that was asked about has its answer. Raises SelectorError.
+        """
+        if self._reads is None:
+            return self.matches(seen())
+        key = project_device(self._reads, driver, device)
+        answer = self._answers.get(key)
+        if answer is None:
+            if len(self._answers) >= RESULT_CACHE_SIZE:
+                self._answers.clear()
+            try:
+                answer = self.matches(seen())
+            except SelectorError as error:
+                answer = str(error)
+            self._answers[key] = answer
+        if isinstance(answer, str):
+            raise SelectorError(answer)
+        return answer
+
+    def matches(self, device: DeviceInput) -> bool:
+        """Whether a device is meant; raises SelectorError where that cannot be told."""
+        try:
+            answer = self._compiled.evaluate_flat({"device": self._completed(device)})
+        except EvaluationError as error:
+            raise SelectorError(f"selector {self.expression!r}: {error}") from error
+        if not isinstance(answer, bool):
+            raise SelectorError(f"selector {self.expression!r}: {answer!r} is neither true nor false")
+        return answer
+
+    def _completed(self, device: DeviceInput) -> DeviceInput:
+        """Give the device an empty map for every domain that is asked for."""
+        if self._domains <= device["attributes"].keys() and self._domains <= device["capacity"].keys():
+            return device
+        empty: dict[str, Any] = {domain: {} for domain in self._domains}
+        return device | {"attributes": empty | device["attributes"], "capacity": empty | device["capacity"]}
+
+
+@lru_cache(maxsize=1024)
+def compile_selector(expression: str) -> CompiledSelector:
+    """Return the compiled selector; the same expression is compiled once. Raises MalformedSelectorError."""
+    return CompiledSelector(expression)
+
+
+def device_input(driver: str, device: Device) -> DeviceInput:
+    """Return what selectors see of a device; names without a domain are in the driver's."""
+    return {
+        "driver": driver,
+        "allowMultipleAllocations": device.allow_multiple_allocations,
+        "attributes": _by_domain(driver, device.attributes, _attribute),
+        "capacity": _by_domain(driver, device.capacity, _capacity),
+    }
+
+
+def _by_domain(
+    driver: str, found: Mapping[str, Any] | None, convert: Callable[[Mapping[str, Any]], Any]
+) -> dict[str, dict[str, Any]]:
+    domains: dict[str, dict[str, Any]] = {}
+    for name, value in (found or {}).items():
+        domain, slash, identifier = name.rpartition("/")
+        converted = convert(value)
+        if converted is not None:
+            domains.setdefault(domain if slash else driver, {})[identifier] = converted
+    return domains
+
+
+def _attribute(value: Mapping[str, Any]) -> Any:  # noqa: ANN401 - any type that CEL has
+    """Return an attribute's value; None for one of a type that we do not know."""
+    for kind in ("string", "int", "bool"):
+        if kind in value:
+            return _scalar(value[kind])
+    try:
+        if "version" in value:
+            return library.semver(value["version"])
+        if "versions" in value:
+            return [library.semver(each) for each in value["versions"]]
+    except (TypeError, ValueError):
+        return None
+    several = next((value[kind] for kind in ("strings", "ints", "bools") if kind in value), None)
+    return [_scalar(each) for each in several] if isinstance(several, list) else None
+
+
+def _scalar(value: object) -> object:
+    """Return a value that selectors may see; None for one that no API server holds: files may nest anything."""
+    return value if isinstance(value, str | int) else None
+
+
+def _capacity(value: Mapping[str, Any]) -> Any:  # noqa: ANN401 - a quantity, or None for what is none
+    try:
+        return library.quantity(value["value"])
+    except (KeyError, TypeError, ValueError):
+        return None

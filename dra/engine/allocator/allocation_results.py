@@ -1,0 +1,113 @@
+"""Writes a solution down as the ``status.allocation`` of its claims."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from dra.engine.allocator.claims_to_allocate import ClaimToAllocate, RequestData
+from dra.engine.allocator.consumable_capacity import consumed_capacity_quantities
+from dra.engine.allocator.search import PickedDevice, Solution
+from dra.model.claims import AllocationResult, DeviceAllocationResult, DeviceRequestAllocationResult
+from dra.model.nodes import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
+from dra.model.taints import DeviceToleration
+
+
+def allocation_results(
+    wanted: Iterable[ClaimToAllocate], solution: Solution, *, node: str, share_id: Callable[[], str]
+) -> list[AllocationResult]:
+    """Return the allocation of each claim, without its timestamp: that is set when it is written.
+
+    `share_id` makes the ids by which parts of shared devices are told apart.
+    """
+    return [_allocation_result(claim, picks, node, share_id) for claim, picks in zip(wanted, solution, strict=True)]
+
+
+def _allocation_result(
+    claim: ClaimToAllocate, picks: tuple[PickedDevice, ...], node: str, share_id: Callable[[], str]
+) -> AllocationResult:
+    results = [_device_result(pick, share_id) for pick in picks]
+    return AllocationResult(
+        devices=DeviceAllocationResult(results=results, config=_configuration(claim, picks) or None),
+        node_selector=_node_selector(picks, node),
+    )
+
+
+def _device_result(pick: PickedDevice, share_id: Callable[[], str]) -> DeviceRequestAllocationResult:
+    item, device = pick.candidate.item, pick.candidate.device
+    shared = device.allow_multiple_allocations
+    return DeviceRequestAllocationResult(
+        request=pick.ask.name,
+        driver=item.driver,
+        pool=item.pool,
+        device=item.device,
+        admin_access=True if pick.ask.admin else None,
+        share_id=share_id() if shared else None,
+        consumed_capacity=consumed_capacity_quantities(device, pick.ask.shares, fractional=pick.fractional) or None,
+        binding_conditions=device.binding_conditions,
+        binding_failure_conditions=device.binding_failure_conditions,
+        tolerations=[_toleration(each) for each in pick.ask.tolerations] or None,
+    )
+
+
+def _toleration(toleration: DeviceToleration) -> dict[str, Any]:
+    """Return a toleration as the API server would have completed it."""
+    written: dict[str, Any] = msgspec.to_builtins(toleration)
+    return {"operator": toleration.operator} | written
+
+
+def _configuration(claim: ClaimToAllocate, picks: tuple[PickedDevice, ...]) -> list[dict[str, Any]]:
+    """Return what drivers are told: first of the classes, then of the claim, which may override it.
+
+    Each configuration of a class comes once, with all requests that it is for. Where that is every request of the
+    claim, none is named, as in kube-scheduler's allocator since 1.37: an empty list means all requests.
+    """
+    asks = tuple(dict.fromkeys(pick.ask for pick in picks))
+    classes: dict[str, list[RequestData]] = {}
+    for ask in asks:
+        classes.setdefault(ask.device_class, []).append(ask)
+    made = [
+        {"source": "FromClass", **_requests_field([ask.name for ask in those], asks), **config}
+        for those in classes.values()
+        for config in those[0].class_config
+    ]
+    for config in claim.config:
+        names = config.requests or ()
+        if not names or any(_is_named(ask, names) for ask in asks):
+            told = {"opaque": config.opaque} if config.opaque is not None else {}
+            made.append({"source": "FromClaim", **_requests_field(names, asks), **told})
+    return made
+
+
+def _requests_field(names: Sequence[str], asks: Sequence[RequestData]) -> dict[str, Any]:
+    """Return the field that says which requests a configuration is for; without it, all of them."""
+    return {} if not names or all(_is_named(ask, names) for ask in asks) else {"requests": list(names)}
+
+
+def _is_named(ask: RequestData, names: Sequence[str]) -> bool:
+    return ask.name in names or ask.parent in names
+
+
+def _node_selector(picks: tuple[PickedDevice, ...], node: str) -> NodeSelector | None:
+    """Return where the devices can be used: one node, the nodes that all their selectors match, or everywhere (None).
+
+    A device that is of one node, or that binds its users to the node where it is used first, restricts it to one node.
+
+    Selectors of slices have one term each, so that their requirements can simply be joined.
+    """
+    expressions: list[NodeSelectorRequirement] = []
+    fields: list[NodeSelectorRequirement] = []
+    for pick in picks:
+        spec, device = pick.candidate.spec, pick.candidate.device
+        place = device if spec.per_device_node_selection else spec
+        if place.node_name or device.binds_to_node:
+            only = NodeSelectorRequirement(key="metadata.name", operator="In", values=[node])
+            return NodeSelector(node_selector_terms=[NodeSelectorTerm(match_fields=[only])])
+        for term in place.node_selector.node_selector_terms if place.node_selector is not None else ():
+            expressions += [e for e in term.match_expressions or () if e not in expressions]
+            fields += [f for f in term.match_fields or () if f not in fields]
+    if not expressions and not fields:
+        return None
+    return NodeSelector(
+        node_selector_terms=[NodeSelectorTerm(match_expressions=expressions or None, match_fields=fields or None)]
+    )

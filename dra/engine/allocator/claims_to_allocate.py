@@ -1,0 +1,178 @@
+"""What a claim asks for, made ready for the search: classes looked up, selectors compiled, names made whole."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import msgspec
+
+from dra.cel.device_selectors import CompiledSelector, MalformedSelectorError, compile_selector
+from dra.engine.allocator.resource_slice_tracker import CandidateDevice
+from dra.model.claims import ResourceClaim
+from dra.model.device_classes import DeviceClass, DeviceSelector
+from dra.model.device_requests import (
+    AllocationMode,
+    BaseDeviceRequest,
+    DeviceClaim,
+    DeviceClaimConfiguration,
+    DeviceConstraint,
+    ExactDeviceRequest,
+)
+from dra.model.meta import Key, Uid
+from dra.model.taints import EQUAL, EXISTS, DeviceTaint, DeviceToleration
+
+ALLOCATION_RESULTS_MAX_SIZE: Final = 32
+"""Devices that one claim may have (upstream ``AllocationResultsMaxSize``)."""
+
+_EXCLUDING_EFFECTS: Final = frozenset({"NoSchedule", "NoExecute"})
+
+
+class UnsatisfiableError(Exception):
+    """A claim that no device could satisfy as things are: a class is missing, an expression is wrong."""
+
+    def __init__(self, text: str, *, missing: str = "") -> None:
+        """``missing`` is the class that does not exist."""
+        super().__init__(text)
+        self.missing = missing
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RequestData:
+    """A request, or one of its alternatives."""
+
+    name: str
+    """``request`` or ``request/alternative``, as results bear it."""
+    parent: str
+    """``request``: what constraints and configuration may say instead."""
+    selectors: tuple[CompiledSelector, ...]
+    count: int | None
+    """How many devices; None: all there are."""
+    admin: bool
+    tolerations: tuple[DeviceToleration, ...]
+    device_class: str
+    class_config: tuple[dict[str, Any], ...]
+    shares: Mapping[str, str] = field(default_factory=dict)
+    """How much is wanted of each capacity of a device (``capacity.requests``)."""
+
+    def means(self, candidate: CandidateDevice) -> bool:
+        """Whether it asks for such a device; raises SelectorError."""
+        return candidate.satisfies(self.selectors)
+
+    def tolerates(self, taints: list[DeviceTaint] | None) -> bool:
+        """Whether taints are no reason against a device."""
+        return not taints or all(
+            taint.effect not in _EXCLUDING_EFFECTS or any(_tolerates_taint(taint, by) for by in self.tolerations)
+            for taint in taints
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Constraint:
+    """What the devices of some requests must have in common, or must not."""
+
+    attribute: str
+    distinct: bool
+    requests: frozenset[str] | None
+    """None: of all requests."""
+
+    def covers(self, ask: RequestData) -> bool:
+        """Whether it is about the devices of a request."""
+        return self.requests is None or ask.name in self.requests or ask.parent in self.requests
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ClaimToAllocate:
+    """A claim."""
+
+    key: Key
+    uid: Uid
+    requests: tuple[tuple[RequestData, ...], ...]
+    """Each with its alternatives, the best first."""
+    constraints: tuple[Constraint, ...]
+    config: tuple[DeviceClaimConfiguration, ...]
+
+
+def claim_to_allocate(claim: ResourceClaim, classes: Mapping[str, DeviceClass]) -> ClaimToAllocate:
+    """Return what a claim asks for. Raises UnsatisfiableError."""
+    try:
+        devices = DeviceClaim.of(claim.spec.devices)
+    except msgspec.ValidationError as error:
+        raise UnsatisfiableError(f"claim {claim.metadata.name}: {error}") from error
+    requests: list[tuple[RequestData, ...]] = []
+    for request in devices.requests or ():
+        if request.exactly is not None:
+            requests.append((_request_data(request.exactly, request.name, request.name, classes),))
+        elif request.first_available:
+            subs = request.first_available
+            requests.append(tuple(_request_data(s, f"{request.name}/{s.name}", request.name, classes) for s in subs))
+        else:
+            raise UnsatisfiableError(f"request {request.name}: neither exactly nor firstAvailable is known here")
+    _check_size(claim, requests)
+    return ClaimToAllocate(
+        key=claim.metadata.key,
+        uid=claim.metadata.uid,
+        requests=tuple(requests),
+        constraints=tuple(_constraint(each, number) for number, each in enumerate(devices.constraints or ())),
+        config=tuple(devices.config or ()),
+    )
+
+
+def _constraint(found: DeviceConstraint, number: int) -> Constraint:
+    attribute = found.match_attribute or found.distinct_attribute
+    if not attribute:
+        raise UnsatisfiableError(f"constraint #{number}: neither matchAttribute nor distinctAttribute is known here")
+    requests = frozenset(found.requests) if found.requests else None
+    return Constraint(attribute=attribute, distinct=not found.match_attribute, requests=requests)
+
+
+def _request_data(ask: BaseDeviceRequest, name: str, parent: str, classes: Mapping[str, DeviceClass]) -> RequestData:
+    if ask.derived_attributes:
+        raise UnsatisfiableError(
+            f"request {name}: derivedAttributes (feature gate DRADerivedAttributes) are not known here"
+        )
+    found = classes.get(ask.device_class_name)
+    if found is None:
+        missing = ask.device_class_name
+        raise UnsatisfiableError(f"request {name}: device class {missing} does not exist", missing=missing)
+    if ask.allocation_mode not in tuple(AllocationMode):
+        raise UnsatisfiableError(f"request {name}: unsupported allocation mode {ask.allocation_mode}")
+    return RequestData(
+        name=name,
+        parent=parent,
+        selectors=(
+            *_compile_selectors(found.spec.selectors, f"device class {found.metadata.name}"),
+            *_compile_selectors(ask.selectors, f"request {name}"),
+        ),
+        count=ask.count if ask.allocation_mode == AllocationMode.EXACT_COUNT else None,
+        admin=isinstance(ask, ExactDeviceRequest) and ask.admin_access is True,
+        tolerations=tuple(ask.tolerations or ()),
+        device_class=found.metadata.name,
+        class_config=tuple(found.spec.config or ()),
+        shares=(ask.capacity.requests if ask.capacity is not None else None) or {},
+    )
+
+
+def _compile_selectors(selectors: list[DeviceSelector] | None, where: str) -> list[CompiledSelector]:
+    if any(each.cel is None for each in selectors or ()):
+        raise UnsatisfiableError(f"{where}: a selector is no CEL expression, and nothing else is known here")
+    try:
+        return [compile_selector(each.cel.expression) for each in selectors or () if each.cel is not None]
+    except MalformedSelectorError as error:
+        raise UnsatisfiableError(f"{where}: {error}") from error
+
+
+def _check_size(claim: ResourceClaim, requests: list[tuple[RequestData, ...]]) -> None:
+    least = sum(min(ask.count or 1 for ask in alternatives) for alternatives in requests)
+    if least > ALLOCATION_RESULTS_MAX_SIZE:
+        name = claim.metadata.name
+        raise UnsatisfiableError(
+            f"claim {name}: {least} devices are more than the {ALLOCATION_RESULTS_MAX_SIZE} that a claim can have"
+        )
+
+
+def _tolerates_taint(taint: DeviceTaint, by: DeviceToleration) -> bool:
+    if by.effect and by.effect != taint.effect:
+        return False
+    if by.operator == EXISTS:
+        return by.key in {"", taint.key}
+    return by.operator in {"", EQUAL} and by.key in {"", taint.key} and by.value == taint.value

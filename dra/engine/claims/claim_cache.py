@@ -1,0 +1,600 @@
+"""Everything the cluster side knows: objects as last observed, and indexes from claims to whoever uses them.
+
+Fed by observations (``observe_…``, ``forget_…``), asked for views. An observation costs the same however many pods a
+claim has, and marks only the claims it concerns as ``dirty``. Observations of one object may come late but never
+backwards: an older resourceVersion is ignored, since the responses to our own writes overtake the watch.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
+from typing import Final
+
+import msgspec
+
+from dra.api.reservations.model import Reservation
+from dra.engine.claims import consumers, scheduling_gates, vanished_pods
+from dra.engine.claims.bind_latency import BindLatency
+from dra.engine.claims.claim_state import ClaimState
+from dra.engine.claims.consumers import DEFAULT_GRACE_PERIOD, Consumer, Stage
+from dra.engine.claims.device_conflicts import DeviceConflicts
+from dra.engine.claims.generation.claim_owners import ClaimOwnerView
+from dra.engine.claims.generation.owner_index import ClaimOwnerIndex
+from dra.engine.claims.node_index import NodeChange, NodeIndex, SandboxTracker
+from dra.engine.claims.view import (
+    ClaimView,
+    OwningPodPhase,
+    Placements,
+    ReservedForEntry,
+    UsableNodes,
+    VanishedPod,
+    WorkloadPhase,
+    WorkloadState,
+    classify_entry,
+)
+from dra.engine.claims.window import UNLISTED
+from dra.engine.claims.workload_index import WorkloadIndex, WorkloadKey
+from dra.engine.devices.ledger import Ledger
+from dra.engine.devices.taints import TaintIndex, TaintScope
+from dra.engine.instants import Instant
+from dra.engine.reservations import placeholders
+from dra.model import annotations
+from dra.model.claims import ResourceClaim
+from dra.model.meta import Key, Uid
+from dra.model.nodes import Node, NodeSelector
+from dra.model.pods import Pod
+from dra.model.references import GroupResource
+from dra.model.resource_versions import is_newer, list_covers
+
+REMEMBERED_DELETED_UIDS: Final = 10_000
+"""Uids of deleted objects that are remembered; requests last seconds, so the last ones are enough."""
+
+NO_CLAIM: Final = ""
+"""Stands for the claim of pods that name none."""
+
+
+class ClaimCache:
+    """The claims of a cluster and what concerns them."""
+
+    def __init__(self) -> None:
+        self.ledger = Ledger()
+        self.taints = TaintIndex()
+        self.dirty: set[Key] = set()
+        self.owners = ClaimOwnerIndex()
+        self.holders = self.owners.holders
+        self._gated_without_claim: dict[Uid, Consumer] = {}
+        """Pods behind our gate that name no claim (yet): only templates, whose claims are generated later."""
+
+        self._gone: dict[Uid, float] = {}
+        """Uids that are gone for good: an answer to a request of ours may come later than the watch's last word.
+
+        And the seconds that the containers of such a pod have to end: an entry may show later that the pod was bound.
+        """
+
+        self._records: dict[Key, ClaimState] = {}
+        self._consumers: dict[Uid, Consumer] = {}
+        self._names: dict[Key, Uid] = {}
+        """Which pod has a name now."""
+
+        self._sandboxes = SandboxTracker()
+        self._on_node: dict[str, set[Uid]] = {}
+        self._nodes = NodeIndex()
+        self._pace = BindLatency()
+        self._workloads = WorkloadIndex()
+        self._conflicts = DeviceConflicts(self.ledger, records=self._records, dirty=self.dirty)
+
+    # Claims:
+
+    def observe_claim(self, claim: ResourceClaim, *, now: Instant, ours: bool = False) -> None:
+        """Take in a claim from list, watch, live read or the response to a write of ours."""
+        key, uid = claim.metadata.key, claim.metadata.uid
+        if uid in self._gone:
+            return
+        if ours and claim.metadata.deleting and not claim.metadata.finalizers:
+            # The last finalizer's removal deletes the object; the answer bears the version of before.
+            self.forget_claim(key, uid)
+            return
+        annotations.trim_annotations(claim.metadata)
+        record = self._records.get(key)
+        if record is None:
+            record = self._records[key] = ClaimState(key)
+        known = record.claim
+        if known is not None and not is_newer(claim.metadata.resource_version, known.metadata.resource_version):
+            if ours and known.metadata.uid == uid:
+                record.wrote(now=now)  # the watch was faster than the answer, maybe with somebody's next version
+            return
+        self.owners.observe_claim(claim, known)
+        self.holders.observe_claim(claim, known)
+        if known is not None and known.metadata.uid != claim.metadata.uid:
+            self.ledger.release(known.metadata.uid)
+        record.replace(claim, now=now, ours=ours)
+        self._workloads.refer(key, record.references)
+        self._conflicts.record(record)
+        self.dirty.add(key)
+        if known is None or known.status.allocation != claim.status.allocation or known.entries != claim.entries:
+            self._mark_companions_dirty(record)
+
+    def forget_claim(self, key: Key, uid: Uid) -> None:
+        """The claim with that uid is certainly gone."""
+        self._bury(uid)
+        record = self._records.get(key)
+        if record is None or record.claim is None or record.claim.metadata.uid != uid:
+            return
+        self.owners.forget_claim(record.claim)
+        self.holders.forget_claim(record.claim)
+        self._workloads.refer(key, ())
+        record.vanish()
+        self.dirty.add(key)
+        self._conflicts.forget(key, uid)
+        self._tidy(record)
+
+    def claim(self, key: Key) -> ResourceClaim | None:
+        """Return the claim as last observed."""
+        record = self._records.get(key)
+        return record.claim if record is not None else None
+
+    def claims(self) -> Iterator[ResourceClaim]:
+        """Yield all claims."""
+        return (r.claim for r in self._records.values() if r.claim is not None)
+
+    def records(self) -> Iterator[ClaimState]:
+        """Yield what is remembered of each claim, to be counted."""
+        return iter(self._records.values())
+
+    def consumers(self) -> Iterator[Consumer]:
+        """Yield all pods that name claims, finished or not."""
+        return iter(self._consumers.values())
+
+    # Pods:
+
+    def observe_pod(self, pod: Pod, *, now: Instant) -> None:
+        """Take in a pod."""
+        uid = pod.metadata.uid
+        if uid in self._gone:
+            return
+        before = self._consumers.get(uid)
+        if before is not None and not is_newer(pod.metadata.resource_version, before.resource_version):
+            return
+        after = consumers.consumer_of(
+            pod, before=before, started=self._sandboxes.started(pod, boot=self._nodes.boot(pod.spec.node_name)), now=now
+        )
+        self._consumers[uid] = after
+        self.owners.observe_pod(pod)
+        if before is None or before.stage is not after.stage:
+            # Claims that were made for it, or for a pod that had its name, may be needed no more.
+            predecessor = self._names.get(after.key, uid)
+            self.dirty |= self.owners.claims_of(uid) | self.owners.claims_of(predecessor)
+            self._names[after.key] = uid
+        self._place(uid, before.node if before is not None else "", after.node)
+        self._update_member(before, after)
+        if before is not None and before.stage is Stage.WAITING and after.consuming:
+            self._pace.bound(before, self._records, now=now)
+
+    def forget_pod(self, uid: Uid, *, certain: bool = True) -> None:
+        """The pod with that uid is gone; if not for ``certain``, it only is of no concern to any claim any more."""
+        consumer = self._consumers.pop(uid, None)
+        if certain:
+            self._bury(uid, grace=consumer.grace if consumer is not None else DEFAULT_GRACE_PERIOD)
+        self._sandboxes.forget(uid)
+        self._gated_without_claim.pop(uid, None)
+        self.owners.forget(uid)
+        if consumer is None:
+            return
+        if self._names.get(consumer.key) == uid:
+            del self._names[consumer.key]
+        self._place(uid, consumer.node, "")
+        for name in consumer.claims:
+            self._remove_member(consumer, name, gone=certain)
+            if certain and consumer.consuming:
+                self._add_vanished_pod(consumer, (consumer.namespace, name))
+
+    def pod_deleted(self, pod: Pod, *, now: Instant) -> None:
+        """The pod is gone, and this is the last that was seen of it: it may tell that the containers had ended."""
+        self.observe_pod(pod, now=now)
+        self.forget_pod(pod.metadata.uid)
+
+    def pod_absent(self, claim: Key, uid: Uid) -> None:
+        """A live read showed no pod of that uid that will ever run: the entry in that claim's list is nobody's."""
+        record = self._records.get(claim)
+        if record is not None and uid not in self._consumers:
+            record.absent.add(uid)
+            record.present.pop(uid, None)
+            self.dirty.add(claim)
+
+    def pod_vanished(self, claim: Key, uid: Uid) -> None:
+        """A live read showed no pod of that uid, and nobody saw how it ended, nor where it ran."""
+        record = self._records.get(claim)
+        if record is None or uid in self._consumers or uid in record.absent:
+            return
+        self.pod_absent(claim, uid)
+        if record.claim is not None and record.claim.status.allocation is not None:
+            vanished_pods.add_vanished(
+                record, self._nodes, VanishedPod(uid, grace=self._gone.get(uid, DEFAULT_GRACE_PERIOD))
+            )
+
+    def observe_node_read(self, claim: Key, name: str, *, now: Instant) -> None:
+        """A live read of a node is taken in: pods that vanished from it long enough ago have ended if it is Ready."""
+        record = self._records.get(claim)
+        if record is None:
+            return
+        vanished_pods.observe_node_read(record, self._nodes, name, now=now)
+        self.dirty.add(claim)
+
+    def pod_present(self, claim: Key, uid: Uid, *, now: Instant) -> None:
+        """A live read showed the pod: it does not reference the claim, or is gated, or the watch has yet to tell us."""
+        record = self._records.get(claim)
+        if record is not None:
+            member = record.members.get(uid)
+            if member is None or member.unlistable:
+                record.present[uid] = now
+                self.dirty.add(claim)
+
+    def observe_placements(self, claim: Key, found: Placements) -> None:
+        """Take in where pods that wait for a claim could run."""
+        record = self._records.get(claim)
+        if record is not None and record.place(found):
+            self.dirty.add(claim)
+
+    def consumer(self, uid: Uid) -> Consumer | None:
+        """Return what is known of a pod."""
+        return self._consumers.get(uid)
+
+    # Complete lists: what only a live read had shown, and a list that is not older lacks, no watch will ever tell of.
+
+    def claims_listed(self, there: Mapping[Key, Uid], version: str) -> None:
+        """Forget the claims that a complete list lacks."""
+        for key, record in tuple(self._records.items()):
+            claim = record.claim
+            if claim is None or there.get(key) == claim.metadata.uid:
+                continue
+            if list_covers(version, claim.metadata.resource_version):
+                self.forget_claim(key, claim.metadata.uid)
+
+    def pods_listed(self, there: AbstractSet[Uid], version: str) -> None:
+        """Forget the pods that a complete list lacks."""
+        for uid in self._consumers.keys() - there:
+            if list_covers(version, self._consumers[uid].resource_version):
+                self.forget_pod(uid)
+
+    def nodes_listed(self, there: AbstractSet[str], version: str) -> None:
+        """Forget the nodes that a complete list lacks."""
+        for name, seen in self._nodes.versions():
+            if name not in there and list_covers(version, seen):
+                self.forget_node(name)
+
+    def workloads_listed(self, kind: GroupResource, there: AbstractSet[Key]) -> None:
+        """Doubt the workloads that a complete list lacks: they are read live before anything follows from that."""
+        self.dirty |= self._workloads.listed(kind, there)
+
+    # Nodes:
+
+    def observe_node(self, node: Node, *, now: Instant) -> None:
+        """Take in a node; a new bootID means that the sandboxes of its pods are gone."""
+        name = node.metadata.name
+        change = self._nodes.observe(node, now=now)
+        if change:
+            self._mark_node_dependents_dirty(name)
+        if NodeChange.BOOT in change:
+            for uid in self._on_node.get(name, ()):
+                self._observe_reboot(uid, node.status.node_info.boot_id, now=now)
+
+    def forget_node(self, name: str) -> None:
+        """The node is gone; its pods are not, until somebody says so."""
+        if NodeChange.REACH in self._nodes.forget(name):
+            self._mark_node_dependents_dirty(name)
+
+    def reach(self, selector: NodeSelector) -> tuple[frozenset[str], UsableNodes]:
+        """Return the nodes that a selector matches, and how many usable ones are inside and outside."""
+        return self._nodes.reach(selector)
+
+    # Workloads:
+
+    def workload_kinds(self) -> frozenset[GroupResource]:
+        """Return the kinds that somebody must watch: those that claims refer to, within the bound of namespaces."""
+        return self._workloads.kinds()
+
+    def always_follow(self, kinds: frozenset[GroupResource]) -> None:
+        """Count these kinds against no namespace's bound; to be called before the first claim."""
+        self._workloads.followed.exempt(kinds)
+
+    def kind_is(self, kind: GroupResource, phase: WorkloadPhase) -> None:
+        """Set what is true of every object of a kind that was not observed: ABSENT once the watch has synced."""
+        self.dirty |= self._workloads.kind_is(kind, phase)
+
+    def forget_kind(self, kind: GroupResource) -> None:
+        """The kind is not watched any more."""
+        self.dirty |= self._workloads.forget_kind(kind)
+
+    def observe_workload(
+        self, key: WorkloadKey, *, uid: Uid, finished: bool, rule_error: str = "", live: bool = False
+    ) -> None:
+        """Take in a workload; ``finished`` is what its release rule says, ``rule_error`` why the rule cannot tell."""
+        self.dirty |= self._workloads.observe(key, uid=uid, finished=finished, rule_error=rule_error, live=live)
+
+    def forget_workload(self, key: WorkloadKey, uid: Uid) -> None:
+        """The object with that uid is certainly gone."""
+        self.dirty |= self._workloads.forget(key, uid)
+
+    def workload(self, key: WorkloadKey) -> WorkloadState:
+        """Return what is known of a workload."""
+        return self._workloads.get(key)
+
+    # Reservations:
+
+    def follow_reservations(self) -> None:
+        """From now on somebody tells of reservations; all of them, before anything is decided."""
+        self.holders.following = True
+
+    def observe_reservation(self, uid: Uid, reservation: Reservation) -> None:
+        """Take in a reservation."""
+        self._reservations_changed(self.holders.observe(uid, reservation))
+        self.owners.reservations_changed([placeholders.placeholder_key(reservation)[0]])
+
+    def reservation_unreadable(self, uid: Uid) -> None:
+        """The reservation is there, and cannot be read: what it holds stays held."""
+        self._reservations_changed(self.holders.unreadable(uid))
+
+    def forget_reservation(self, uid: Uid) -> None:
+        """The reservation with that uid is certainly gone."""
+        self._reservations_changed(self.holders.forget(uid))
+
+    def _reservations_changed(self, concerned: AbstractSet[Key]) -> None:
+        self.dirty |= concerned
+        self.owners.reservations_changed({namespace for namespace, _ in concerned})
+
+    # Taints:
+
+    def taints_changed(self, scopes: Iterable[TaintScope]) -> None:
+        """Look again at the claims that have a device in these scopes. Taints are rare, so all claims are asked."""
+        changed = tuple(scopes)
+        if not changed:
+            return
+        for key, record in self._records.items():
+            allocation = record.claim.status.allocation if record.claim is not None else None
+            results = allocation.devices.results or () if allocation is not None else ()
+            if any(scope.covers(result) for scope in changed for result in results):
+                self.dirty.add(key)
+
+    # Views:
+
+    def mark_synced(self, *, now: Instant) -> None:
+        """All lists are there. Who waits now may have been listed before, and the scheduler may act on that."""
+        for record in self._records.values():
+            record.assume_listed(now=now)
+            self.dirty.add(record.key)
+        self.dirty |= {(consumer.namespace, NO_CLAIM) for consumer in self._gated_without_claim.values()}
+
+    def keys(self) -> Iterable[Key]:
+        """Return the keys of all claims, and of missing ones that pods name."""
+        return tuple(self._records)
+
+    def view(self, key: Key, *, now: Instant) -> ClaimView | None:
+        """Return what a decision about the claim may look at; None if there is no such claim."""
+        record = self._records.get(key)
+        if record is None or record.claim is None:
+            return None
+        self._refresh_usable_nodes(record)
+        vanished = vanished_pods.still_running(record, self._nodes, now=now)
+        found = record.reservation
+        workload = self.workload(WorkloadKey.of(found.reference, key[0])) if found is not None else WorkloadState()
+        former = record.former
+        starting, gated = record.users(Stage.STARTING), record.users(Stage.GATED)
+        return ClaimView(
+            claim=record.claim,
+            reservation=found,
+            malformed=record.malformed,
+            workload=workload,
+            former=self.workload(WorkloadKey.of(former, key[0])) if former is not None else WorkloadState(),
+            entries=tuple(self._entries(record)),
+            gated=gated,
+            waiting=record.users(Stage.WAITING),
+            starting=starting,
+            started=record.users(Stage.STARTED),
+            finished=record.users(Stage.FINISHED),
+            listings=record.listings.copy(),
+            excluded=self._excluded(record),
+            held_up=frozenset(c.uid for c in gated if self._held_up(c, key, now)),
+            conflicts=record.conflicts,
+            taints=self.taints.on(record.claim.status.allocation),
+            nodes=record.fit,
+            placements=record.placed,
+            lost_nodes=tuple(vanished_pods.lost_nodes(record, self._nodes)),
+            vanished=vanished,
+            silent_nodes=vanished_pods.silent_nodes(record, self._nodes),
+            other_users=self._other_users(record) if record.forced else (),
+            stranded=self._stranded(record) if record.forced else frozenset(),
+            history=record.history,
+            owner=self._owner(record.claim),
+            holds=self.holders.holds(record.claim),
+            pace=self._pace.horizon(now=now),
+        )
+
+    def owner_view(self, uid: Uid) -> ClaimOwnerView | None:
+        """Return what a decision about a pod's or PodGroup's own claims may look at; None if it has none."""
+        return self.owners.view(uid, claim=self.claim, lives=self._lives)
+
+    def _lives(self, uid: Uid) -> bool:
+        consumer = self._consumers.get(uid)
+        return consumer is not None and consumer.stage is not Stage.FINISHED
+
+    def without_claim(self, key: Key) -> tuple[Consumer, ...]:
+        """Return the gated pods that name a claim that is not there, or with `NO_CLAIM` those that name none."""
+        if key[1] == NO_CLAIM:
+            return tuple(c for c in self._gated_without_claim.values() if c.namespace == key[0])
+        record = self._records.get(key)
+        if record is None or record.claim is not None:
+            return ()
+        return tuple(record.stages[Stage.GATED].values())
+
+    # Indexes, below:
+
+    def _bury(self, uid: Uid, *, grace: float = DEFAULT_GRACE_PERIOD) -> None:
+        self._gone[uid] = grace
+        if len(self._gone) > REMEMBERED_DELETED_UIDS:
+            del self._gone[next(iter(self._gone))]
+
+    def _observe_reboot(self, uid: Uid, boot: str, *, now: Instant) -> None:
+        consumer = self._consumers.get(uid)
+        if consumer is not None and self._sandboxes.rebooted(uid, boot=boot) and consumer.stage is Stage.STARTED:
+            after = msgspec.structs.replace(consumer, stage=Stage.STARTING, stage_since=now)
+            self._consumers[uid] = after
+            self._update_member(consumer, after)
+
+    def _update_member(self, before: Consumer | None, after: Consumer) -> None:
+        concerns = before is None or consumers.is_relevant_change(before, after)
+        if before is not None and before.claims != after.claims:
+            for name in set(before.claims) - set(after.claims):
+                self._remove_member(before, name, gone=False)
+        for name in after.claims:
+            key = (after.namespace, name)
+            record = self._records.get(key)
+            if record is None:
+                record = self._records[key] = ClaimState(key)
+            record.put(after)
+            if concerns:
+                self.dirty.add(key)
+        if not after.claims and after.gated_by_us_only and after.stage is Stage.GATED:
+            self._gated_without_claim[after.uid] = after
+            self.dirty.add((after.namespace, NO_CLAIM))
+        else:
+            self._gated_without_claim.pop(after.uid, None)
+
+    def _remove_member(self, consumer: Consumer, name: str, *, gone: bool) -> None:
+        key = (consumer.namespace, name)
+        record = self._records[key]
+        record.drop(consumer.uid, gone=gone)
+        self.dirty.add(key)
+        self._tidy(record)
+
+    def _add_vanished_pod(self, consumer: Consumer, claim: Key) -> None:
+        """A consuming pod has vanished: if its kubelet does not report in, nobody has ended its containers."""
+        record, node = self._records.get(claim), consumer.node
+        if record is None or record.claim is None or record.claim.status.allocation is None:
+            return
+        holds = self.holders.holds(record.claim)
+        if any(consumer.name == placeholders.placeholder_name(hold.reference.uid) for hold in holds):
+            return  # deleted by force once its reservation has its place: a placeholder only pauses, and uses no device
+        pod = VanishedPod(consumer.uid, node=node, boot=self._nodes.boot(node), grace=consumer.grace)
+        vanished_pods.add_vanished(record, self._nodes, pod)
+
+    def _tidy(self, record: ClaimState) -> None:
+        if record.claim is None and not record.members:
+            del self._records[record.key]
+
+    def _place(self, uid: Uid, before: str, after: str) -> None:
+        if before == after:
+            return
+        if before:
+            placed = self._on_node[before]
+            placed.discard(uid)
+            if not placed:
+                del self._on_node[before]
+        if after:
+            self._on_node.setdefault(after, set()).add(uid)
+
+    def _mark_companions_dirty(self, record: ClaimState) -> None:
+        """A pod of several claims is let go when all are ready: one becoming ready concerns the others."""
+        for consumer in record.stages[Stage.GATED].values():
+            if len(consumer.claims) > 1:
+                self.dirty.update((consumer.namespace, name) for name in consumer.claims)
+
+    def _mark_node_dependents_dirty(self, node: str) -> None:
+        for key, record in self._records.items():
+            if record.vanished:
+                vanished_pods.reconcile_vanished(record, self._nodes)
+                self.dirty.add(key)
+            if node in record.lost:
+                self.dirty.add(key)
+                if self._nodes.lost(node, record.lost[node]) is None:
+                    del record.lost[node]  # for good, whatever comes under that name
+                    record.lost_node_graces.pop(node, None)
+            elif record.stages[Stage.WAITING] or record.stages[Stage.STARTING] or record.forced:
+                self.dirty.add(key)
+
+    # Parts of a view, below:
+
+    def _entries(self, record: ClaimState) -> Iterator[ReservedForEntry]:
+        assert record.claim is not None  # noqa: S101 - the caller has looked
+        strangers = record.strangers
+        for entry in record.claim.entries:
+            consumer = record.members.get(entry.uid) if entry.uid not in strangers else None
+            other = self._consumers.get(entry.uid)
+            over = other is not None and other.stage is Stage.FINISHED
+            asked = record.present.get(entry.uid) if other is None or consumer is other else None
+            yield classify_entry(
+                entry,
+                reservation=record.reservation,
+                consumer=consumer,
+                gone=over or entry.uid in record.absent,
+                vanished=entry.uid in record.vanished and not over,
+                stranger=not over and (other is not None or asked is not None),
+                asked=asked,
+                group=self.workload(WorkloadKey.of(entry, record.key[0])) if entry.is_pod_group else None,
+                holders=self.holders.following,
+            )
+
+    def _owner(self, claim: ResourceClaim) -> OwningPodPhase:
+        """Return what is known of the pod that a claim was made for."""
+        owner = claim.owning_pod
+        if owner is None:
+            return OwningPodPhase.NONE
+        found = self._consumers.get(self._names.get((claim.metadata.namespace, owner.name), Uid("")))
+        if found is None:
+            return OwningPodPhase.GONE if owner.uid in self._gone else OwningPodPhase.UNKNOWN
+        if found.uid != owner.uid:
+            # The claims watch may be ahead of the pods watch: then the pod of that name is the one before the owner.
+            after = is_newer(found.resource_version, claim.metadata.resource_version)
+            return OwningPodPhase.REPLACED if after or owner.uid in self._gone else OwningPodPhase.UNKNOWN
+        return OwningPodPhase.DONE if found.stage is Stage.FINISHED else OwningPodPhase.PRESENT
+
+    def _other_users(self, record: ClaimState) -> tuple[Consumer, ...]:
+        assert record.claim is not None  # noqa: S101 - the caller has looked
+        others = (self._consumers.get(e.uid) for e in record.claim.entries if e.uid not in record.members)
+        return tuple(c for c in others if c is not None)
+
+    def _stranded(self, record: ClaimState) -> frozenset[Uid]:
+        users = (*record.stages[Stage.STARTING].values(), *record.stages[Stage.STARTED].values())
+        found = (*users, *(c for c in self._other_users(record) if c.consuming))
+        return frozenset(c.uid for c in found if not self._nodes.ready(c.node))
+
+    def _refresh_usable_nodes(self, record: ClaimState) -> None:
+        """Bring up to date which nodes the allocation reaches; computed once per change of nodes or allocation."""
+        allocation = record.claim.status.allocation if record.claim is not None else None
+        selector = allocation.node_selector if allocation is not None else None
+        version = (self._nodes.version, selector)
+        if record.fit_version == version:
+            return
+        record.fit_version = version
+        record.inside, record.fit = (None, UsableNodes()) if selector is None else self._nodes.reach(selector)
+
+    def _excluded(self, record: ClaimState) -> frozenset[Uid]:
+        """Return the bound pods off the allocation's nodes that must not be listed.
+
+        A started one that is listed stays so: it was let in when its node was right, and asks for nothing.
+        """
+        inside = record.inside
+        if inside is None:
+            return frozenset()
+        unlisted = (
+            c for c in record.stages[Stage.STARTED].values() if record.listings.get(c.uid, UNLISTED).since is None
+        )
+        bound = (*record.stages[Stage.STARTING].values(), *unlisted)
+        return frozenset(c.uid for c in bound if c.node in self._nodes and c.node not in inside)
+
+    def _held_up(self, consumer: Consumer, key: Key, now: Instant) -> bool:
+        """Whether another claim of the pod is not ready for it: it is neither listed there, nor may it open it."""
+        for name in consumer.claims:
+            other = (consumer.namespace, name)
+            record = self._records.get(other)
+            if other == key or record is None or record.claim is None:
+                continue
+            claim = record.claim
+            if claim.generated_for == consumer.uid or claim.metadata.deleting:
+                continue
+            if claim.status.allocation is None:
+                if any(scheduling_gates.opener_turn_ends_at(c) > now for c in record.stages[Stage.WAITING].values()):
+                    return True
+            elif not consumer.gang and record.listings.get(consumer.uid, UNLISTED).since is None:
+                reservation = record.reservation  # gangs are never listed, nor are pods beside an any-pod entry
+                if reservation is None or not (reservation.native and reservation.any_pod):
+                    return True
+        return False

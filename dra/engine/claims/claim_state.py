@@ -1,0 +1,374 @@
+"""What the world remembers of one claim: the object, its consumers by stage, and its history."""
+
+from typing import Final
+
+import msgspec
+
+from dra.engine.claims.consumers import Consumer, Stage
+from dra.engine.claims.view import ObservedHistory, Placements, UsableNodes, VanishedPod, guard_entry, lost_node_boot_id
+from dra.engine.claims.window import CAPACITY, SCHEDULER_HEADROOM, UNLISTED, EntryHistory
+from dra.engine.devices.ledger import DeviceConflict
+from dra.engine.instants import BIND_HORIZON, SLOW_BIND_HORIZON, Instant
+from dra.model import workload_reservations
+from dra.model.claims import ResourceClaim
+from dra.model.meta import Key, Uid
+from dra.model.references import ConsumerReference, MalformedReferenceError
+from dra.model.workload_reservations import WorkloadReservation
+
+_NEARLY_FULL: Final = CAPACITY - SCHEDULER_HEADROOM
+"""Entries from which on waiting pods may be waiting for room."""
+
+LIVE_READ_VALID: Final = 10.0
+"""Seconds for which a live read of a listed pod is believed, however often others write the claim meanwhile."""
+
+_RETURN_WITHIN: Final = 5.0
+"""Seconds within which a removed entry must be back to count as returned; the stock controller needs 3 ms."""
+
+
+class ClaimState:
+    """One claim as observed. Buckets are kept incrementally: no event costs a scan."""
+
+    __slots__ = (
+        "absent",
+        "claim",
+        "conflicts",
+        "fit",
+        "fit_version",
+        "history",
+        "inside",
+        "key",
+        "listings",
+        "lost",
+        "lost_node_graces",
+        "malformed",
+        "members",
+        "placements",
+        "present",
+        "reservation",
+        "stages",
+        "status_only_members",
+        "unlisted",
+        "vanished",
+    )
+
+    def __init__(self, key: Key) -> None:
+        self.key = key
+        self.claim: ResourceClaim | None = None
+        self.reservation: WorkloadReservation | None = None
+        self.malformed = ""
+        self.members: dict[Uid, Consumer] = {}
+        self.stages: dict[Stage, dict[Uid, Consumer]] = {stage: {} for stage in Stage}
+        self.status_only_members: set[Uid] = set()
+        """Members that only by their status name the claim."""
+
+        self.listings: dict[Uid, EntryHistory] = {}
+        self.absent: set[Uid] = set()
+        self.present: dict[Uid, Instant] = {}
+        """Listed pods that are there and do not reference the claim, and when a live read last showed that."""
+
+        self.lost: dict[str, str] = {}
+        """Nodes that did not report in when pods vanished from them, with the bootID of that time."""
+
+        self.lost_node_graces: dict[str, float] = {}
+        """Of these nodes, the longest grace period of such a pod, where that is longer than the usual one."""
+
+        self.vanished: dict[Uid, VanishedPod] = {}
+        """Pods whose containers may still run although their objects are gone.
+
+        A guard that the claim was first seen with, as after a restart, stands for such pods as well, under its uid.
+        """
+
+        self.unlisted: dict[Uid, Instant] = {}
+        """Started and finished pods whose entries were removed, and when: by us, as a rule.
+
+        Who did it is not asked: the watch may show our write, and the stock controller's answer to it, before the
+        response tells that it was ours.
+        """
+
+        self.placements: Placements | None = None
+        """The last answer to rule 9's question."""
+
+        self.conflicts: tuple[DeviceConflict, ...] = ()
+        self.history = ObservedHistory()
+        self.inside: frozenset[str] | None = None
+        self.fit = UsableNodes()
+        self.fit_version: object = None
+
+    @property
+    def references(self) -> tuple[ConsumerReference, ...]:
+        """The objects whose end matters to the claim: the workload it is reserved for, and listed PodGroups."""
+        if self.claim is None:
+            return ()
+        groups = tuple(entry for entry in self.claim.entries if entry.is_pod_group)
+        if self.reservation is None:
+            return groups
+        former = self.former
+        return (self.reservation.reference, *([former] if former is not None else ()), *groups)
+
+    @property
+    def former(self) -> ConsumerReference | None:
+        """The listed object that the claim was reserved for before its reference was edited."""
+        if self.claim is None or self.reservation is None or not self.reservation.former:
+            return None
+        return next((e for e in self.claim.entries if e.uid == self.reservation.former and not e.is_pod), None)
+
+    @property
+    def strangers(self) -> frozenset[Uid]:
+        """Pods whose status names the claim, though it was made for somebody else."""
+        claim = self.claim
+        if claim is None or not self.status_only_members:
+            return frozenset()
+        return frozenset(uid for uid in self.status_only_members if not self.members[uid].may_use(claim))
+
+    def users(self, stage: Stage) -> tuple[Consumer, ...]:
+        """Return the consumers of one stage that may use the claim."""
+        found, strangers = self.stages[stage], self.strangers
+        if not strangers:
+            return tuple(found.values())
+        return tuple(c for c in found.values() if c.uid not in strangers)
+
+    def put(self, consumer: Consumer) -> None:
+        """Add a consumer, or move it to its present stage."""
+        before = self.members.get(consumer.uid)
+        if before is not None and before.stage is not consumer.stage:
+            del self.stages[before.stage][consumer.uid]
+        self.members[consumer.uid] = consumer
+        self.present.pop(consumer.uid, None)
+        self.stages[consumer.stage][consumer.uid] = consumer
+        (self.status_only_members.add if self.key[1] in consumer.generated else self.status_only_members.discard)(
+            consumer.uid
+        )
+        if consumer.consuming and self.history.revocations:
+            self.history = msgspec.structs.replace(self.history, revocations=0)
+
+    def drop(self, uid: Uid, *, gone: bool) -> None:
+        """Take a consumer away: its pod is gone for certain, or does not reference the claim any more."""
+        consumer = self.members.pop(uid, None)
+        if consumer is None:
+            return
+        del self.stages[consumer.stage][uid]
+        self.status_only_members.discard(uid)
+        listing = self.listings.get(uid)
+        if gone and listing is not None and listing.since is not None:
+            self.absent.add(uid)
+        else:
+            self.listings.pop(uid, None)
+
+    def replace(self, claim: ResourceClaim, *, now: Instant, ours: bool) -> None:
+        """Take over a newer version of the claim; ``ours`` tells that we wrote it."""
+        before = self.claim
+        if before is not None and before.metadata.uid != claim.metadata.uid:
+            self._forget_history()
+            before = None
+        self.claim = claim
+        if not ours:  # whoever wrote it may have had news of them
+            self.present = {uid: when for uid, when in self.present.items() if now < when + LIVE_READ_VALID}
+        covered = self._covered(before)
+        self._read_reservation(claim)
+        self._compare_lists(claim, now=now, ours=ours)
+        for uid in covered - self._covered(claim):  # as if each had been listed until now
+            self.listings[uid] = msgspec.structs.replace(self.listings.get(uid, UNLISTED), last=now)
+        self._compare_lost(before, claim, now=now, ours=ours)
+        self._advance_history(before, claim, now=now, ours=ours)
+
+    @property
+    def placed(self) -> Placements | None:
+        """What is known of placements, if it is about the present allocation."""
+        found = self.placements
+        allocation = self.claim.status.allocation if self.claim is not None else None
+        return found if found is not None and found.allocation == allocation else None
+
+    def place(self, found: Placements) -> bool:
+        """Take in an answer to rule 9's question; return whether it is about the present allocation."""
+        claim, before = self.claim, self.placements
+        if claim is None or claim.status.allocation != found.allocation:
+            return False
+        again = before is not None and before.allocation == found.allocation
+        repeated = before.repeated + 1 if before is not None and again and not found.elsewhere else 0
+        self.placements = msgspec.structs.replace(found, repeated=repeated)
+        return True
+
+    @property
+    def forced(self) -> bool:
+        """Whether somebody asks for a release by force."""
+        return (
+            self.claim is not None and self.claim.metadata.annotation(workload_reservations.FORCE_RELEASE) is not None
+        )
+
+    def wrote(self, *, now: Instant) -> None:
+        """The version that the watch has shown already is of our making."""
+        self.history = msgspec.structs.replace(self.history, written_at=now)
+
+    def vanish(self) -> None:
+        """The claim is gone; pods may still reference its name."""
+        self.claim = None
+        self._forget_history()
+
+    def assume_listed(self, *, now: Instant) -> None:
+        """Before we started anybody may have been listed: no deallocation under a pod the scheduler may be binding."""
+        for uid in self.stages[Stage.WAITING]:
+            if uid not in self.listings:
+                self.listings[uid] = EntryHistory(last=now, assumed=True)
+
+    def _forget_history(self) -> None:
+        self.listings.clear()
+        self.absent.clear()
+        self.present.clear()
+        self.lost.clear()
+        self.lost_node_graces.clear()
+        self.vanished.clear()
+        self.unlisted.clear()
+        self.placements = None
+        self.history = ObservedHistory()
+
+    def _read_reservation(self, claim: ResourceClaim) -> None:
+        try:
+            self.reservation, self.malformed = workload_reservations.workload_reservation(claim), ""
+        except MalformedReferenceError as error:
+            self.reservation, self.malformed = None, str(error)
+
+    def _compare_lost(self, before: ResourceClaim | None, claim: ResourceClaim, *, now: Instant, ours: bool) -> None:
+        """Take over the nodes that the list names; those that we have taken off it are no longer in doubt.
+
+        What is remembered of a node is newer than the list: a pod may have vanished from its present boot since.
+        """
+        named = {e.name: boot for e in claim.entries if (boot := lost_node_boot_id(e)) is not None}
+        if claim.status.allocation is None:
+            self.lost.clear()
+            self.lost_node_graces.clear()
+            self.vanished.clear()
+        for entry in before.entries if before is not None and ours else ():
+            boot = lost_node_boot_id(entry)
+            if boot is not None and entry.name not in named and self.lost.get(entry.name) == boot:
+                del self.lost[entry.name]
+        self.lost = named | self.lost
+        # The process before us may have put the guard there for pods that were deleted by force, and were not listed.
+        unexplained = guard_entry(claim)
+        if before is None and claim.status.allocation is not None and unexplained in claim.entries:
+            self.vanished[unexplained.uid] = VanishedPod(uid=unexplained.uid, since=now, guard=True)
+
+    def _compare_lists(self, claim: ResourceClaim, *, now: Instant, ours: bool) -> None:
+        listed = {e.uid for e in claim.entries}
+        for uid in listed:
+            listing = self.listings.get(uid, UNLISTED)
+            if listing.since is None:
+                self.listings[uid] = msgspec.structs.replace(
+                    listing, since=now, last=now, assumed=False, by_others=not ours
+                )
+                if not ours and self._has_returned(uid, now):
+                    self.history = msgspec.structs.replace(self.history, returned=self.history.returned + 1)
+        for uid, listing in tuple(self.listings.items()):
+            if listing.since is not None and uid not in listed:
+                self._unlist(uid, now=now, ours=ours)
+            elif uid not in self.members and listing.bindable_until(SLOW_BIND_HORIZON, now=now) <= now:
+                del self.listings[uid]
+        self.absent &= listed
+        self.present = {uid: when for uid, when in self.present.items() if uid in listed}
+
+    def _covered(self, claim: ResourceClaim | None) -> frozenset[Uid]:
+        """Return the unbound pods that an entry for many lets in, their PodGroup's or any pod's.
+
+        Gated ones are among them: the pods watch may be late.
+        """
+        if claim is None or not claim.entries:
+            return frozenset()
+        if claim.admits_any_pod:
+            return frozenset((*self.stages[Stage.WAITING], *self.stages[Stage.GATED]))
+        groups = {e.name for e in claim.entries if e.is_pod_group}
+        if not groups:
+            return frozenset()
+        unbound = (*self.stages[Stage.WAITING].items(), *self.stages[Stage.GATED].items())
+        return frozenset(uid for uid, c in unbound if c.gang in groups)
+
+    def _has_returned(self, uid: Uid, now: Instant) -> bool:
+        """Whether somebody put back what was pruned; a waiting pod's entry is the scheduler's to write."""
+        consumer, unlisted = self.members.get(uid), self.unlisted.pop(uid, None)
+        if consumer is None or unlisted is None or consumer.stage not in {Stage.STARTED, Stage.FINISHED}:
+            return False
+        return now - unlisted < _RETURN_WITHIN
+
+    def _unlist(self, uid: Uid, *, now: Instant, ours: bool) -> None:
+        consumer = self.members.get(uid)
+        ended = consumer is not None and consumer.stage in {Stage.STARTED, Stage.FINISHED}
+        if ended or uid in self.absent:
+            del self.listings[uid]
+        else:  # whoever is not known yet may be waiting: claims and pods are watched one by one
+            dropped = not ours and consumer is not None and consumer.stage is Stage.WAITING
+            listing = self.listings[uid]
+            self.listings[uid] = msgspec.structs.replace(
+                listing, since=None, last=now, drops=listing.drops + 1 if dropped else 0
+            )
+        if ended:
+            self.unlisted[uid] = now
+            if len(self.unlisted) > 2 * len(self.members) + 16:
+                self.unlisted = {u: t for u, t in self.unlisted.items() if now - t < _RETURN_WITHIN}
+
+    def _advance_history(self, before: ResourceClaim | None, claim: ResourceClaim, *, now: Instant, ours: bool) -> None:
+        history = (
+            self.history if before is not None else ObservedHistory(first_seen=now, returned=self.history.returned)
+        )
+        allocation, earlier = claim.status.allocation, before.status.allocation if before is not None else None
+        same = allocation is not None and allocation == earlier
+        podless = allocation is not None and not any(e.is_pod or e.is_pod_group for e in claim.entries)
+        kept = history.podless_since if same and history.podless_since is not None else now
+        allocated_at = history.allocated_at if same and history.allocated_at is not None else now
+        full = any(c is not None and len(c.entries) >= _NEARLY_FULL for c in (before, claim))
+        made = before is not None and allocation is not None and not same
+        known = made or (same and history.seen_allocated) or self._lists_workload(claim)
+        written = ours and before is not None and before.status != claim.status
+        taken_back = earlier is not None and allocation is None and bool(self.stages[Stage.WAITING])
+        closed = history.closed_since if same else None
+        if allocation is None or self._admits_unlisted(claim):
+            closed = None
+        elif closed is None and self._may_have_been_open(before, same=same):
+            closed = now
+        guarded = history.guarded_since if same else None
+        if before is None and guard_entry(claim) in claim.entries:
+            guarded = now
+        deleting = claim.metadata.deleting
+        since = history.deleting_since if history.deleting_since is not None else now
+        self.history = msgspec.structs.replace(
+            history,
+            full_at=now if full else history.full_at,
+            allocated_at=None if allocation is None else allocated_at,
+            podless_since=kept if podless else None,
+            seen_allocated=known,
+            closed_since=closed,
+            guarded_since=guarded,
+            deleting_since=since if deleting else None,
+            leftover_at=_leftover_at(history.leftover_at, claim, freed=ours and earlier is not None, now=now),
+            written_at=now if written else history.written_at,
+            revocations=history.revocations + 1 if taken_back else history.revocations,
+        )
+
+    def _admits_unlisted(self, claim: ResourceClaim) -> bool:
+        """Whether an entry lets unlisted pods in: a PodGroup's, or any but a pod's with the fields of the KEP."""
+        return any(e.is_pod_group for e in claim.entries) or claim.admits_any_pod
+
+    def _native_any_pod(self) -> bool:
+        found = self.reservation
+        return found is not None and found.native and found.any_pod
+
+    def _may_have_been_open(self, before: ResourceClaim | None, *, same: bool) -> bool:
+        """Whether an entry for many may have been there until a moment ago: it was, or nobody knows."""
+        if before is None or not same:
+            return self._native_any_pod()
+        return self._admits_unlisted(before)
+
+    def _lists_workload(self, claim: ResourceClaim) -> bool:
+        reference = self.reservation.reference if self.reservation is not None else None
+        return reference is not None and any(e.uid == reference.uid for e in claim.entries)
+
+
+def _leftover_at(known: Instant | None, claim: ResourceClaim, *, freed: bool, now: Instant) -> Instant | None:
+    """Return from when on the finalizer is one that a deallocation has left behind, its second write having failed.
+
+    The scheduler puts it on right before it allocates, so a finalizer alone tells nothing for as long as a cycle takes.
+    Unless we know of the deallocation: it was ours, or our mark of that allocation is there still.
+    """
+    if claim.status.allocation is not None or not claim.protected:
+        return None
+    if known is not None:
+        return known
+    certain = freed or claim.metadata.annotation(workload_reservations.ENTERED_ALLOCATION) is not None
+    return now if certain else now + BIND_HORIZON

@@ -1,0 +1,382 @@
+"""Rules 1, 3, 4, 5 and 14: the entries of the list other than the workload's.
+
+A pre-listed pod skips the scheduler's only compare-and-swap, so its entry is a promise; a consuming pod without an
+entry is safe only while a guard entry keeps everybody else from deallocating.
+"""
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Final
+
+from dra.engine.claims import window
+from dra.engine.claims.actions import LookUpPod
+from dra.engine.claims.consumers import Consumer, Stage
+from dra.engine.claims.desired import Desired
+from dra.engine.claims.pod_groups import is_covered_by_pod_group
+from dra.engine.claims.policy import Policy
+from dra.engine.claims.reasons import Code, Reason, list_names, pod_reason
+from dra.engine.claims.view import TOMBSTONE_RESOURCE, ClaimView, EntryKind, ReservedForEntry, tombstone_entry
+from dra.engine.claims.window import UNLISTED, Need
+from dra.engine.instants import NEVER, WATCH_OUTAGE_UNNOTICED, Instant
+from dra.model.claims import RESERVED_FOR_MAX_SIZE
+from dra.model.references import ConsumerReference
+from dra.model.workload_reservations import PRE_LIST
+
+LOOKUP_BATCH: Final = 32
+"""Listed pods that one decision looks up; the answers bring about the next decision."""
+
+STRANGER_RECHECK: Final = 60.0
+"""Seconds after which a listed pod that does not reference the claim, or is gated, is looked up again."""
+
+POD_GROUP_PATIENCE: Final = 5.0
+"""Seconds after which a pod of a listed PodGroup that is bound and has no sandbox is listed itself: its kubelet may be
+older than the entry, or run without the feature."""
+
+FINISHING_DELAY: Final = 2.0
+"""Seconds for which a started pod may be without a sandbox before it is listed. When all containers have ended, its
+kubelet stops the sandbox and says that it is not ready; only then it says that the pod has ended."""
+
+LIMIT_EVENTS: Final = 16
+"""Waiting pods that are told themselves, those that follow next: thousands of Events would help nobody."""
+
+
+def kept_entries_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) -> Desired:
+    """Rules 1, 11, 12: foreign entries are untouched, pods in doubt stay, finished ones may become tombstones."""
+    if view.allocation is None:
+        return desired
+    kept: list[ConsumerReference] = []
+    asked: list[LookUpPod] = []
+    for entry in view.entries:
+        match entry.kind:
+            case EntryKind.UNKNOWN if entry.asked is not None and desired.revoking:
+                pass  # gated by a live read: whoever lets it go from now on starts a new scheduling cycle
+            case EntryKind.FOREIGN | EntryKind.UNKNOWN if entry.asked is not None:
+                # A pod that does not reference the claim, and whose end nobody tells us, or a gated pod.
+                kept.append(entry.reference)
+                when = entry.asked + STRANGER_RECHECK
+                if now >= when:
+                    asked.append(_look_up(view, entry))
+                else:
+                    desired = desired.look_at(when)
+            case EntryKind.FOREIGN | EntryKind.VANISHED:
+                kept.append(entry.reference)
+            case EntryKind.UNKNOWN:
+                kept.append(entry.reference)
+                asked.append(_look_up(view, entry))
+            case EntryKind.FINISHED | EntryKind.TOMBSTONE if _needs_tombstone(view, entry.consumer, policy, desired):
+                kept.append(tombstone_entry(entry.reference))
+            case _:
+                pass
+    if any(e.resource == TOMBSTONE_RESOURCE for e in kept):
+        # The stock controller adds and removes the others just now: whoever is not in the list at this moment will be.
+        others = (c for c in view.finished if c.uid not in view.listed and _needs_tombstone(view, c, policy, desired))
+        kept.extend(tombstone_entry(consumer.entry) for consumer in others)
+    return desired.but(kept=desired.kept + tuple(kept)).ask(*asked[:LOOKUP_BATCH])
+
+
+def _look_up(view: ClaimView, entry: ReservedForEntry) -> LookUpPod:
+    return LookUpPod(pod=(view.claim.metadata.namespace, entry.reference.name), uid=entry.reference.uid)
+
+
+def tombstone_entries(view: ClaimView, policy: Policy) -> list[ConsumerReference]:
+    """Return tombstones of all pods that the stock controller puts back, as long as the claim is allocated."""
+    return [tombstone_entry(c.entry) for c in view.finished if _is_put_back(view, c, policy)]
+
+
+def _is_put_back(view: ClaimView, consumer: Consumer | None, policy: Policy) -> bool:
+    """Only a bound pod whose object is still there is put back by the stock controller, and not under deletion."""
+    if not policy.tombstones or consumer is None or consumer.stage is not Stage.FINISHED:
+        return False  # one over a pod that runs is somebody's mistake: its own entry takes its place again
+    return bool(consumer.node) and not consumer.deleting and not view.claim.metadata.deleting
+
+
+def _needs_tombstone(view: ClaimView, consumer: Consumer | None, policy: Policy, desired: Desired) -> bool:
+    """Whether a finished pod is put back, unless nobody else keeps the allocation: the claim is free then."""
+    if not _is_put_back(view, consumer, policy):
+        return False
+    kept = desired.workload is not None or desired.revoking  # the latter for a bind horizon more
+    return kept or bool(view.consuming) or any(c.uid in view.listed for c in view.waiting)
+
+
+def consumer_entries_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) -> Desired:
+    """Rules 3, 4, 5 and 14: choose the pods of the window, and say which are left out."""
+    if view.allocation is None:
+        return desired
+    if view.claim.metadata.deleting:
+        return _keep_live_entries(view, desired)
+    if _admits_any_pod(view, desired):
+        return desired
+    candidates: list[Consumer] = []
+    wake_at = desired.wake_at
+    for consumer in (*view.gated, *view.waiting, *view.starting, *view.started):
+        if _is_excluded(view, consumer, policy) or window.need(consumer, now=now) is None:
+            continue
+        when = _listable_from(view, consumer, policy, desired)
+        if when <= now:
+            candidates.append(consumer)
+            listing, held_up = view.listings.get(consumer.uid, UNLISTED), consumer.uid in view.held_up
+            when = window.turn_changes_at(consumer, listing, now=now, held_up=held_up)
+        wake_at = min(wake_at, when)
+    desired = desired.look_at(wake_at)
+    chosen = _choose_consumers(view, policy, now, desired, candidates)
+    taken = () if chosen else tuple(_list_taken_reasons(view, candidates))
+    desired = desired.because(*taken)
+    if not taken and not policy.prune_started:
+        desired = _explain_limit(view, desired, candidates, chosen)
+    desired = desired.because(*_pod_reasons(view, now))
+    return desired.but(pods=chosen)
+
+
+def guard_entry_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) -> Desired:
+    """Rule 4: a guard as soon as a consuming pod is unlisted, and for as long as anybody consumes after that.
+
+    A pod that vanished consumes until its containers have certainly ended.
+    """
+    if view.allocation is None or not desired.allocated:
+        return desired
+    present = EntryKind.GUARD in view.kinds
+    if view.claim.metadata.deleting:
+        relied_on = view.consuming or desired.pods or desired.kept or desired.held or desired.revoking
+        return desired.but(guard=present and bool(relied_on))
+    if _admits_any_pod(view, desired) or (view.any_pod and desired.revoking):  # a guard would let pods in
+        return desired
+    listed = sum(1 for c in desired.pods if c.consuming)
+    of_groups = sum(1 for c in (*view.starting, *view.started) if is_covered_by_pod_group(c, desired))
+    unlisted = view.consuming > listed + of_groups
+    last = bool(view.entries) and not (desired.workload or desired.kept or desired.pods)
+    last_of_vanished = desired.held and not (desired.workload or _has_firm_entry(view, desired))
+    stays = present and (view.consuming > 0 or desired.held)  # of a pod that vanished it tells the next process
+    wanted = desired.revoking or unlisted or (desired.unsure and last) or stays
+    wanted = wanted or last_of_vanished
+    if not policy.prune_started:  # beside the workload's entry, too: its owner may release it while we are down
+        wanted = wanted or _is_watch_behind(view)
+        until = _maybe_bound_until(view, now, desired, present=present)
+        if until > now:
+            desired, wanted = desired.look_at(until), True
+    if unlisted and not present and desired.workload is None:
+        windowed = view.reason(Code.LIST_WINDOWED, done=True, consuming=view.consuming)
+        desired = desired.because(windowed)
+    return desired.but(guard=wanted)
+
+
+def _has_firm_entry(view: ClaimView, desired: Desired) -> bool:
+    """Whether an entry keeps the claim that kube-scheduler does not take away.
+
+    The scheduler removes the entry of a pod that it could not bind, and frees a claim whose list names nobody but the
+    pod that it tries in vain (``PostFilter`` of the DynamicResources plugin).
+    """
+    vanished = {entry.reference.uid for entry in view.of(EntryKind.VANISHED)}
+    kept = any(not entry.is_pod or entry.uid in vanished for entry in desired.kept)
+    return kept or any(consumer.consuming for consumer in desired.pods)
+
+
+def _is_watch_behind(view: ClaimView) -> bool:
+    """Whether the pods watch is behind the list of a claim that no workload keeps: more pods than are known may use it.
+
+    The stock controller frees such a claim with the last pod of the list. Where the binding of another pod is under way
+    then, kube-scheduler may give the claim's next device to a second claim (docs/explanation/guarantees.md).
+    """
+    return view.reservation is None and any(entry.asked is None for entry in view.of(EntryKind.UNKNOWN))
+
+
+def _maybe_bound_until(view: ClaimView, now: Instant, desired: Desired, *, present: bool) -> Instant:
+    """Return until when a pod that looks unbound, and that we take off the list, may be bound without our knowledge.
+
+    A scheduler lists a pod right before it binds it, and the pods watch may be behind. The stock controller frees the
+    claim with the last pod of the list, so a guard has to stay until that binding must have been seen. After a restart
+    a guard that is there may be such a one. An empty list gets a guard only as long as the deallocation would wait, for
+    with the guard the claim is freed: that needs no patience with the watch, since it reads the pods live.
+    """
+    chosen = {c.uid for c in desired.pods}
+    unnoticed = WATCH_OUTAGE_UNNOTICED if view.entries else 0.0
+    until = -NEVER
+    for consumer in (*view.gated, *view.waiting):
+        listing = view.listings.get(consumer.uid, UNLISTED)
+        if consumer.uid not in chosen and (listing.by_others or (present and listing.assumed)):
+            until = max(until, listing.bindable_until(view.bind_horizon(consumer), now=now) + unnoticed)
+    return until
+
+
+def _admits_any_pod(view: ClaimView, desired: Desired) -> bool:
+    """Whether the allocation itself lets any referencing pod in: then the list enumerates nobody (KEP rule 2)."""
+    return view.any_pod and desired.workload is not None
+
+
+def _keep_live_entries(view: ClaimView, desired: Desired) -> Desired:
+    """Rule 10: under deletion the list can only shrink, and a live pod's entry is never removed."""
+    live = [e.consumer for e in view.of(EntryKind.LIVE) if e.consumer is not None]
+    if not view.unfinished:
+        return desired.but(pods=tuple(live))
+    waits = view.reason(Code.DELETION_WAITS, pods=view.unfinished)
+    return desired.but(pods=tuple(live)).because(waits)
+
+
+def _is_excluded(view: ClaimView, consumer: Consumer, policy: Policy) -> bool:
+    """Whether rule 14 keeps the pod off the list. What the stock controller has listed it would list again for ever."""
+    return consumer.uid in view.excluded and (policy.prune_started or consumer.uid not in view.listed)
+
+
+def _is_eligible(view: ClaimView, consumer: Consumer, policy: Policy, desired: Desired) -> bool:
+    listed = consumer.uid in view.listed
+    match consumer.stage:
+        case Stage.GATED | Stage.WAITING if desired.revoking:
+            eligible = False
+        case Stage.GATED:
+            eligible = not consumer.gang and consumer.gated_by_us_only
+        case Stage.WAITING:
+            eligible = listed or (not consumer.gang and _is_pre_listed(view, consumer))
+        case Stage.STARTING if not consumer.deleting:
+            eligible = True
+        case Stage.STARTING | Stage.STARTED if policy.prune_started and desired.workload is not None:
+            eligible = False
+        case Stage.STARTING | Stage.STARTED if consumer.deleting:
+            eligible = listed
+        case Stage.STARTING | Stage.STARTED:
+            eligible = listed or (policy.list_consuming and EntryKind.GUARD not in view.kinds)
+        case Stage.FINISHED:
+            eligible = False
+    return eligible
+
+
+def _listable_from(view: ClaimView, consumer: Consumer, policy: Policy, desired: Desired) -> Instant:
+    """Return from when on the pod may have an entry; `NEVER` if it needs none."""
+    if is_covered_by_pod_group(consumer, desired):
+        doubted = consumer.stage is Stage.STARTING and not consumer.deleting
+        return consumer.stage_since + POD_GROUP_PATIENCE if doubted else NEVER
+    return _relistable_from(view, consumer) if _is_eligible(view, consumer, policy, desired) else NEVER
+
+
+def _is_pre_listed(view: ClaimView, consumer: Consumer) -> bool:
+    """Whether a waiting, ungated pod is ours to list: by its claim, its own wish, or since it was behind our gate."""
+    return (
+        view.reservation is not None
+        or consumer.opted_in
+        or consumer.was_gated
+        or view.claim.metadata.annotation(PRE_LIST) == "true"
+    )
+
+
+def _relistable_from(view: ClaimView, consumer: Consumer) -> Instant:
+    """Return when a pod may be listed: at once, unless a scheduler took it off the list, or it may be about to end."""
+    if consumer.was_started and consumer.uid not in view.listed:
+        return consumer.stage_since + FINISHING_DELAY
+    if consumer.stage is not Stage.WAITING or consumer.uid in view.listed:
+        return -NEVER
+    return view.listings.get(consumer.uid, UNLISTED).relist_at()
+
+
+def _slots(desired: Desired) -> int:
+    """All slots that pods could have; the guard's is kept free always, so that it never has to wait for one."""
+    return RESERVED_FOR_MAX_SIZE - len(desired.kept) - (2 if desired.workload is not None else 1)
+
+
+def _choose_consumers(
+    view: ClaimView, policy: Policy, now: Instant, desired: Desired, candidates: list[Consumer]
+) -> tuple[Consumer, ...]:
+    """Fill the slots, and leave some to the scheduler where that helps anybody.
+
+    Where nothing is pruned, a started pod's entry stays: the stock controller would put it back within 3 ms.
+    """
+    pinned = [c for c in candidates if c.stage is Stage.STARTED and not policy.prune_started]
+    others = [c for c in candidates if c.stage is not Stage.STARTED or policy.prune_started]
+    choose = partial(window.choose, listed=view.listed, listings=view.listings, held_up=view.held_up, now=now)
+    room = _slots(desired)
+    stay = choose(pinned, capacity=room)
+    free = room - len(stay)
+    chosen = choose(others, capacity=free)
+    first = free - window.SCHEDULER_HEADROOM
+    if len(chosen) <= first:
+        return chosen + stay
+    needed = _any_left_to_scheduler(view, policy, desired)
+    first = max(first, int(free > needed))  # of few slots one is ours, else nobody leaves our gate
+    if policy.prune_started:
+        keep = chosen if not needed and _is_crowded(candidates, chosen[:first]) else chosen[:first]
+    elif needed:  # not at the cost of pods that move: who is listed here stays listed
+        keep = chosen[:first] + tuple(c for c in chosen[first:] if not _is_parked(view, c, now))
+    else:
+        keep = chosen
+    return keep + stay
+
+
+def _is_parked(view: ClaimView, consumer: Consumer, now: Instant) -> bool:
+    listing, held_up = view.listings.get(consumer.uid, UNLISTED), consumer.uid in view.held_up
+    return window.need(consumer, now=now, listing=listing, held_up=held_up) is Need.PARKED
+
+
+def _is_crowded(candidates: list[Consumer], chosen: tuple[Consumer, ...]) -> bool:
+    """Whether ungated pods are left out: then headroom only does harm.
+
+    Each of them makes the scheduler try, and try again. Into a list with room it writes itself, failing all other
+    writes that are under way; a full list answers it with one 422 (bench/README.md: three requests instead of ten).
+    """
+    slots = {c.uid for c in chosen}
+    return any(c.stage is Stage.WAITING and c.uid not in slots for c in candidates)
+
+
+def _any_left_to_scheduler(view: ClaimView, policy: Policy, desired: Desired) -> bool:
+    """Whether a pod waits that only the scheduler lists: in a list full of pods that do not move it never came in.
+
+    Nobody new is to come in while the allocation is being taken back.
+    """
+    return not desired.revoking and any(
+        c.uid not in view.listed
+        and not is_covered_by_pod_group(c, desired)
+        and not _is_eligible(view, c, policy, desired)
+        for c in view.waiting
+    )
+
+
+def _explain_limit(
+    view: ClaimView, desired: Desired, candidates: list[Consumer], chosen: tuple[Consumer, ...]
+) -> Desired:
+    """Tell the claim, and the pods whose turn is next, that nobody follows before somebody leaves."""
+    slots = {c.uid for c in chosen}
+    left_out = sorted((c for c in candidates if c.uid not in slots), key=lambda c: c.order)
+    if not left_out:
+        return desired
+    limit = view.reason(
+        Code.CONSUMER_LIMIT,
+        pods=len(left_out),
+        listed=len(view.entries),
+        finished=sum(1 for e in view.entries if e.kind in {EntryKind.FINISHED, EntryKind.TOMBSTONE}),
+    )
+    waits = (
+        pod_reason(Code.WAITS_FOR_SLOT, key=c.key, uid=c.uid, claim=view.claim.metadata.name)
+        for c in left_out[:LIMIT_EVENTS]
+    )
+    return desired.because(limit, *waits)
+
+
+def _list_taken_reasons(view: ClaimView, candidates: list[Consumer]) -> Iterator[Reason]:
+    """Tell that entries of others leave no pod a slot: only whoever made these entries may remove them."""
+    left_out = [c for c in candidates if c.uid not in view.listed]
+    others = [e for e in view.entries if e.kind in {EntryKind.FOREIGN, EntryKind.UNKNOWN}]
+    if left_out and others:
+        whose = list_names(str(e.reference) for e in others)
+        yield view.reason(Code.LIST_TAKEN, pods=len(left_out), taken=len(others), entries=whose)
+
+
+def _pod_reasons(view: ClaimView, now: Instant) -> Iterator[Reason]:
+    yield from (_off_allocation_reason(view, c) for c in view.starting if c.uid in view.excluded)
+    yield from (_no_sandbox_reason(view, c) for c in view.starting if window.need(c, now=now) is Need.PARKED)
+
+
+def _no_sandbox_reason(view: ClaimView, consumer: Consumer) -> Reason:
+    return pod_reason(
+        Code.SANDBOX_NOT_READY,
+        key=consumer.key,
+        uid=consumer.uid,
+        node=consumer.node,
+        seconds=int(window.PARKED_AFTER),
+        claim=view.claim.metadata.name,
+    )
+
+
+def _off_allocation_reason(view: ClaimView, consumer: Consumer) -> Reason:
+    return pod_reason(
+        Code.POD_OFF_ALLOCATION,
+        key=consumer.key,
+        uid=consumer.uid,
+        node=consumer.node,
+        claim=view.claim.metadata.name,
+    )

@@ -1,0 +1,191 @@
+"""A pod as the user of a claim: which stage of its life it is in, and what is known of it besides.
+
+The words are those of design.md: a pod *references* a claim in any stage; it *waits* while it is not bound, *consumes*
+from binding to its end, and has *started* once its kubelet has prepared the devices for the present sandbox.
+"""
+
+from enum import IntEnum
+from typing import Final
+
+from dra.engine.instants import BIND_HORIZON, SLOW_BIND_HORIZON, Instant
+from dra.model import pods
+from dra.model.claims import ResourceClaim
+from dra.model.meta import Key, Struct, Uid
+from dra.model.pods import Pod
+from dra.model.references import ConsumerReference
+from dra.model.templates import is_pod_group
+from dra.model.workload_reservations import PRE_LIST
+
+DEFAULT_GRACE_PERIOD: Final = 30.0
+"""Seconds of ``terminationGracePeriodSeconds`` where a pod does not say (upstream's default)."""
+
+SCHEDULING_GATE: Final = "reserve.dra/claim"
+"""Our scheduling gate: the pod is not tried before it is listed."""
+
+
+class Stage(IntEnum):
+    """Where in its life a pod is; the order is the order of life."""
+
+    GATED = 0  # waits behind a scheduling gate, ours or another
+    WAITING = 1  # the scheduler may bind it at any moment
+    STARTING = 2  # bound, its sandbox is not ready: without an entry its kubelet refuses it
+    STARTED = 3  # bound, devices prepared: its kubelet asks no more
+    FINISHED = 4  # ended, or deleted before it was bound: can never use the claim again
+
+
+CONSUMING: Final = frozenset({Stage.STARTING, Stage.STARTED})
+
+
+class Consumer(Struct, frozen=True):
+    """A referencing pod. Only what some rule asks for; thousands of them are kept."""
+
+    uid: Uid
+    namespace: str
+    name: str
+    resource_version: str
+    stage: Stage
+    first_seen: Instant
+    stage_since: Instant
+    created: str = ""
+    priority: int = 0
+    node: str = ""
+    claims: tuple[str, ...] = ()
+    generated: tuple[str, ...] = ()
+    """Those that only its status names: it may use them if they were made for it."""
+    gates: tuple[str, ...] = ()
+    gang: str = ""
+    was_gated: bool = False
+    """Whether we let it go: its entry was our promise to the scheduler."""
+    was_started: bool = False
+    """Whether it had started before its sandbox went, on a node that is up: it may be about to end."""
+    opted_in: bool = False
+    deleting: bool = False
+    nominated: str = ""
+    """The node of ``status.nominatedNodeName``: a binding cycle is under way, or somebody plans with that node."""
+    nominated_since: Instant | None = None
+    slow_binding: bool = False
+    grace: float = DEFAULT_GRACE_PERIOD
+    """Seconds that its kubelet gives its containers to end."""
+
+    unschedulable_since: Instant | None = None
+    unschedulable_text: str = ""
+
+    @property
+    def key(self) -> Key:
+        """(namespace, name) of the pod."""
+        return (self.namespace, self.name)
+
+    @property
+    def entry(self) -> ConsumerReference:
+        """The pod's own entry of ``status.reservedFor``."""
+        return ConsumerReference(resource="pods", name=self.name, uid=self.uid)
+
+    @property
+    def order(self) -> tuple[int, str, Uid]:
+        """The one global order of waiting pods: priority, then age, then uid."""
+        return (-self.priority, self.created, self.uid)
+
+    @property
+    def consuming(self) -> bool:
+        """Whether it is bound and not finished."""
+        return self.stage in CONSUMING
+
+    def may_use(self, claim: ResourceClaim) -> bool:
+        """Whether a claim that it names may be its: one that was made for somebody else may not."""
+        if claim.metadata.name not in self.generated:
+            return True
+        owner = claim.controller
+        if owner is None:
+            return False
+        return owner.uid == self.uid or (bool(self.gang) and is_pod_group(owner) and owner.name == self.gang)
+
+    @property
+    def gated_by_us_only(self) -> bool:
+        """Whether ours is the only gate left: pods with foreign gates wait for those first."""
+        return self.gates == (SCHEDULING_GATE,)
+
+    @property
+    def unlistable(self) -> bool:
+        """Whether nobody lists the pod as it is seen: it is gated, and not by us alone, or its gang is.
+
+        The scheduler lists no gated pod, and we list only those behind our own gate. An entry of such a pod therefore
+        tells of a later state of it.
+        """
+        return self.stage is Stage.GATED and (bool(self.gang) or not self.gated_by_us_only)
+
+    @property
+    def bind_horizon(self) -> float:
+        """Seconds for which a scheduling cycle that already runs may still bind it."""
+        return SLOW_BIND_HORIZON if self.slow_binding else BIND_HORIZON
+
+
+def stage_of(pod: Pod, *, started: bool) -> Stage:
+    """Return the stage of a pod; ``started`` tells whether its sandbox is known to be ready."""
+    if pod.terminal:
+        return Stage.FINISHED
+    if pod.spec.node_name:
+        return Stage.STARTED if started else Stage.STARTING
+    if pod.metadata.deleting:  # the API server binds no pod that is being deleted
+        return Stage.FINISHED
+    return Stage.GATED if pod.spec.scheduling_gates else Stage.WAITING
+
+
+def consumer_of(pod: Pod, *, before: Consumer | None, started: bool, now: Instant) -> Consumer:
+    """Return the consumer a pod is now; what is remembered from ``before`` are the instants of first observation."""
+    meta, spec = pod.metadata, pod.spec
+    given = spec.termination_grace_period_seconds
+    stage = stage_of(pod, started=started)
+    unschedulable_since, unschedulable_text = None, ""
+    nominated, nominated_since = pod.status.nominated_node_name, None
+    if nominated:
+        same = before is not None and before.nominated == nominated
+        nominated_since = before.nominated_since if before is not None and same else now
+    if stage is Stage.WAITING:
+        condition = pod.condition(pods.POD_SCHEDULED)
+        if condition is not None and condition.status == "False" and condition.reason == "Unschedulable":
+            known = before.unschedulable_since if before is not None else None
+            unschedulable_since, unschedulable_text = (now if known is None else known), condition.message
+    return Consumer(
+        uid=meta.uid,
+        namespace=meta.namespace,
+        name=meta.name,
+        resource_version=meta.resource_version,
+        stage=stage,
+        first_seen=now if before is None else before.first_seen,
+        stage_since=before.stage_since if before is not None and before.stage is stage else now,
+        created=meta.creation_timestamp,
+        priority=spec.priority,
+        node=spec.node_name,
+        claims=pods.claim_names(pod),
+        generated=pods.generated_claim_names(pod),
+        gates=pod.gates,
+        gang=(spec.scheduling_group.pod_group_name or "") if spec.scheduling_group else "",
+        was_gated=before is not None and (before.was_gated or before.gated_by_us_only),
+        was_started=stage is Stage.STARTING
+        and before is not None
+        and (before.stage is Stage.STARTED or before.was_started),
+        opted_in=meta.annotation(PRE_LIST) == "true",
+        deleting=meta.deleting,
+        nominated=nominated,
+        nominated_since=nominated_since,
+        # As the kubelet counts it (``calculateEffectiveGracePeriod``): a deletion may shorten it, one of 0 does not.
+        grace=meta.deletion_grace_period_seconds or (DEFAULT_GRACE_PERIOD if given is None else given),
+        slow_binding=any(v.persistent_volume_claim or v.ephemeral for v in spec.volumes or ()),
+        unschedulable_since=unschedulable_since,
+        unschedulable_text=unschedulable_text,
+    )
+
+
+def is_relevant_change(before: Consumer, after: Consumer) -> bool:
+    """Whether a rule could decide otherwise: most pod events change only what nobody asks for."""
+    return (
+        before.stage is not after.stage
+        or before.claims != after.claims
+        or before.gates != after.gates
+        or before.deleting != after.deleting
+        or before.unschedulable_since != after.unschedulable_since
+        or before.unschedulable_text != after.unschedulable_text
+        or before.priority != after.priority
+        or before.nominated != after.nominated
+        or before.opted_in != after.opted_in
+    )

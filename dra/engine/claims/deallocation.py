@@ -1,0 +1,237 @@
+"""Rules 8, 9 and 10: when a claim gives its devices back.
+
+Too early, and two claims get one device, or a kubelet hands out the devices of an allocation that is no more. So a
+deallocation is an edge, never a conclusion from a state: "allocated and unused" is legal.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from dra.engine.claims.consumers import Consumer
+from dra.engine.claims.desired import Desired
+from dra.engine.claims.policy import Policy
+from dra.engine.claims.reasons import Code, Reason, list_names, pod_reason
+from dra.engine.claims.stuck_allocations import (
+    NEEDS_EVIDENCE,
+    binding_conditions_end_at,
+    find_stuck_cause,
+    is_proven,
+    placements_due_at,
+    placements_lookup,
+    unusable_reasons,
+)
+from dra.engine.claims.view import ClaimView, EntryKind, WorkloadPhase
+from dra.engine.claims.window import UNLISTED
+from dra.engine.instants import NEVER, SLOW_BIND_HORIZON, Instant
+from dra.engine.reservations.claim_holders import HolderState
+from dra.model import workload_reservations
+from dra.model.claims import DELETE_PROTECTION
+from dra.model.meta import Uid
+
+_ADMITS_MANY: Final = frozenset(
+    {EntryKind.WORKLOAD, EntryKind.FORMER, EntryKind.GUARD, EntryKind.GROUP, EntryKind.RESERVATION}
+)
+"""Entries beside which pods need none of their own."""
+
+
+def revocation_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) -> Desired:
+    """Rule 9: un-list the waiting pods behind a guard, wait until no cycle can still bind one, then take it back."""
+    del policy
+    desired = _ask_for_placements(view, now, desired)
+    found = find_stuck_cause(view, now=now)
+    if found is None:
+        return desired.because(*unusable_reasons(view, now))
+    cause, at = found
+    if now < at:
+        return desired.look_at(at)
+    horizon = max((_horizon(view, c) for c in view.waiting), default=view.horizon)
+    quiet = view.history.podless_since
+    explained = view.reason(
+        Code.ALLOCATION_STUCK,
+        cause=cause.value,
+        pods=len(view.waiting),
+        seconds=int(horizon),
+    )
+    desired = desired.but(revoking=True, urgent=True).because(explained)
+    if quiet is None:
+        return desired
+    if now < quiet + horizon:
+        return desired.look_at(quiet + horizon)
+    if not is_proven(view, cause, now):
+        return desired.ask(placements_lookup(view)) if cause in NEEDS_EVIDENCE else desired
+    return _deallocate(view, desired, cause=cause.value)
+
+
+def _ask_for_placements(view: ClaimView, now: Instant, desired: Desired) -> Desired:
+    """Ask where the waiting pods could run when they have waited for long enough, and again from time to time."""
+    when = placements_due_at(view, now=now)
+    if when is None:
+        return desired
+    desired = desired.look_at(binding_conditions_end_at(view))
+    return desired.look_at(when) if now < when else desired.ask(placements_lookup(view))
+
+
+def _horizon(view: ClaimView, consumer: Consumer) -> float:
+    """Return for how long a cycle that saw the pod's entry may still bind the pod.
+
+    As long as it is nominated: a live read cannot tell a nomination that lasts, with no cycle behind it, from the sign
+    of a cycle that waits for a Permit plugin or a volume.
+    """
+    return SLOW_BIND_HORIZON if consumer.nominated else view.bind_horizon(consumer)
+
+
+def nominated_pods(view: ClaimView) -> frozenset[tuple[Uid, str]]:
+    """Return the pods that are nominated, and for which nodes: what the live read need not heed.
+
+    To be asked once `still_bindable` has no pod left: no cycle that saw an entry of theirs runs any more, whoever has
+    nominated them, and a cycle that saw none writes the claim before it binds.
+    """
+    return frozenset((c.uid, c.nominated) for c in (*view.waiting, *view.gated) if c.nominated)
+
+
+def deallocation_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) -> Desired:
+    """Rules 8 and 10: clear the allocation in the write that would remove the last entry, or after a release."""
+    del policy
+    if view.allocation is None or view.consuming or desired.revoking or desired.held:
+        return desired
+    desired = desired.because(*_kept_by_others(view, desired))
+    if view.claim.metadata.deleting:
+        return _decide_deletion(view, now, desired)
+    if (
+        desired.workload is not None
+        or desired.unsure
+        or desired.pods
+        or desired.kept
+        or not (view.entries or desired.released)
+    ):
+        return desired
+    late = still_bindable(view, now, gated=view.gated)
+    until = max((when for _, when in late), default=now)
+    until = max(until, view.unseen_bindable_until(now=now))
+    if until <= now:
+        return _deallocate(view, desired, cause=_deallocation_cause(view, desired))
+    waits = view.reason(
+        Code.DEALLOCATION_WAITS,
+        pods=len(late),
+        seconds=int(max((_horizon(view, c) for c, _ in late), default=view.horizon)),
+    )
+    # The guard keeps the edge: with an empty list nobody could tell this claim from one that is merely unused. Where
+    # the allocation lets any pod in, its own field tells that, and a guard would go on letting pods in.
+    return desired.but(guard=not view.any_pod).look_at(until).because(waits)
+
+
+def _decide_deletion(view: ClaimView, now: Instant, desired: Desired) -> Desired:
+    """A claim under deletion goes once no cycle can bind a pod that still waits; with the claim the gates go."""
+    if desired.kept:
+        return desired
+    until = max((when for _, when in still_bindable(view, now, gated=view.gated)), default=now)
+    until = max(until, view.unseen_bindable_until(now=now))
+    if now < until:
+        return desired.but(guard=EntryKind.GUARD in view.kinds).look_at(until)
+    return _deallocate(view, desired, cause="the claim is being deleted")
+
+
+def still_bindable(
+    view: ClaimView, now: Instant, *, gated: tuple[Consumer, ...] = ()
+) -> list[tuple[Consumer, Instant]]:
+    """Return the ungated waiting pods that were listed lately: a cycle that saw them listed binds without a write.
+
+    Or that an entry for many covers still. ``gated`` are the gated pods to be counted, too: the pods watch may be late,
+    and one of them may have been let go by now.
+    """
+    until = ((c, _bindable_until(view, c, now)) for c in (*view.waiting, *gated))
+    return [(consumer, when) for consumer, when in until if when > now]
+
+
+def _bindable_until(view: ClaimView, consumer: Consumer, now: Instant) -> Instant:
+    """Return until when a cycle that saw an entry for the pod may bind it.
+
+    No cycle that begins after the deletion of the claim does, unless on a copy of the claim that is older.
+    """
+    horizon, closed = _horizon(view, consumer), view.closed_since
+    until = view.listings.get(consumer.uid, UNLISTED).bindable_until(horizon, now=now)
+    if closed is not None:  # the pods watch may have been behind when that entry for many went
+        until = max(until, closed + horizon)
+    if view.covers(consumer):
+        until = now + horizon
+    deleted = view.history.deleting_since if view.claim.metadata.deleting else None
+    return until if deleted is None else min(until, deleted + horizon)
+
+
+def _kept_by_others(view: ClaimView, desired: Desired) -> Iterator[Reason]:
+    """Tell if nothing but foreign entries keeps a claim: whoever made them may be long gone."""
+    others = view.of(EntryKind.FOREIGN)
+    if not others or desired.workload is not None or view.unfinished:
+        return
+    yield view.reason(Code.KEPT_BY_OTHERS, entries=list_names(str(e.reference) for e in others))
+
+
+def _deallocation_cause(view: ClaimView, desired: Desired) -> str:
+    if any(hold.standing is HolderState.OVER for hold in view.holds):
+        return "its reservation is over"
+    if desired.over:
+        return f"its workload {desired.over}"
+    return "its workload's controller released it" if desired.released else "its last pod ended"
+
+
+def _deallocate(view: ClaimView, desired: Desired, *, cause: str) -> Desired:
+    freed = view.reason(Code.DEALLOCATED, done=True, cause=cause)
+    # The pods watch may be behind the claims watch: whoever waits, and was ever listed, may have been bound behind our
+    # back. And what stands for many pods stands for those, too, that we have never seen.
+    unbound = (*view.waiting, *view.gated)
+    promised = any(view.listings.get(c.uid, UNLISTED).last is not None for c in unbound)
+    unwatched = (desired.revoking or view.claim.metadata.deleting) and bool(unbound)
+    confirm = promised or unwatched or desired.released or not view.kinds.isdisjoint(_ADMITS_MANY)
+    desired = desired.but(allocated=False, confirm=confirm, nominated=nominated_pods(view))
+    return desired.but(guard=False, pods=(), urgent=True).because(freed)
+
+
+def metadata_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) -> Desired:
+    """Rules 2, 8 and 10: the marks that remember an entry, and the finalizer, follow the allocation."""
+    del policy
+    meta, allocation = view.claim.metadata, view.allocation
+    marks = dict(desired.marks)
+    leftover_at = _leftover_at(view)
+    finalizers = None
+    if allocation is None or not desired.allocated:
+        if desired.over:  # of a workload that is over nothing is noted any more
+            marks = {
+                key: value for key, value in marks.items() if key not in workload_reservations.RESOLVED_UID_ANNOTATIONS
+            }
+        marks |= workload_reservations.annotation_removals(view.claim, uid_too=bool(desired.over))
+        if marks.get(workload_reservations.RESOLVED_UID, "") is None and view.workload.phase is WorkloadPhase.PRESENT:
+            marks |= workload_reservations.resolved_uid_annotations(
+                view.claim, view.workload.uid
+            )  # the next one of that name is there already
+        if view.claim.protected and (allocation is not None or meta.deleting or now >= leftover_at):
+            finalizers = tuple(f for f in meta.finalizers or () if f != DELETE_PROTECTION)
+    elif desired.workload is not None and not meta.deleting and not view.any_pod:
+        wanted = workload_reservations.entry_annotations(allocation)
+        marks |= {key: value for key, value in wanted.items() if meta.annotation(key) != value}
+    return desired.but(marks=marks, finalizers=finalizers).look_at(leftover_at)
+
+
+def _leftover_at(view: ClaimView) -> Instant:
+    """Return when the finalizer of an unallocated claim may go; the pods that wait will need it again."""
+    known = view.history.leftover_at
+    return NEVER if known is None or view.waiting else known
+
+
+def inconsistency_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) -> Desired:
+    """Rules 8 and 9: what must never be is said aloud; nothing else can be done about it here."""
+    del policy, now
+    if view.allocation is not None:
+        twice = (
+            view.reason(
+                Code.DEVICE_HELD_TWICE,
+                device=str(conflict.item),
+                other="/".join(conflict.holder.key),
+            )
+            for conflict in view.conflicts
+        )
+        return desired.because(*twice)
+    lost = (
+        pod_reason(Code.ALLOCATION_LOST, key=c.key, uid=c.uid, node=c.node, claim=view.claim.metadata.name)
+        for c in (*view.starting, *view.started)
+    )
+    return desired.because(*lost)

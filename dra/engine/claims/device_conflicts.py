@@ -1,0 +1,57 @@
+"""Which claims hold a device that another claim holds as well: nobody may make that, and it must be told."""
+
+from collections.abc import Mapping
+
+from dra.engine.claims.claim_state import ClaimState
+from dra.engine.devices import ledger
+from dra.engine.devices.ledger import Holder, Ledger
+from dra.model.meta import Key, Uid
+
+
+class DeviceConflicts:
+    """Keeps the ledger of devices; ``dirty`` gets the claims whose conflicts have changed."""
+
+    def __init__(self, held: Ledger, *, records: Mapping[Key, ClaimState], dirty: set[Key]) -> None:
+        self._ledger = held
+        self._records = records
+        self._dirty = dirty
+        self._twice: set[Key] = set()
+
+    def record(self, record: ClaimState) -> None:
+        """Take in what a claim holds now."""
+        claim = record.claim
+        if claim is None:
+            return
+        uid, allocation = claim.metadata.uid, claim.status.allocation
+        wanted = ledger.allocated_devices(allocation) if allocation is not None else frozenset()
+        if wanted == self._ledger.items(uid) and not record.conflicts:
+            return
+        shrunk = bool(self._ledger.items(uid) - wanted)
+        self._hold(record, Holder(kind="claim", key=record.key, uid=uid), wanted)
+        if shrunk:
+            self._retry()
+
+    def forget(self, key: Key, uid: Uid) -> None:
+        """The claim is gone: what it held may be another one's alone now."""
+        self._ledger.release(uid)
+        self._twice.discard(key)
+        self._retry()
+
+    def _hold(self, record: ClaimState, holder: Holder, wanted: frozenset[ledger.DeviceID]) -> None:
+        conflict = self._ledger.hold(holder, wanted)
+        if conflict is not None:
+            self._ledger.release(holder.uid)
+        found = (conflict,) if conflict is not None else ()
+        if found != record.conflicts:
+            record.conflicts = found
+            self._dirty.add(record.key)
+        (self._twice.add if found else self._twice.discard)(record.key)
+
+    def _retry(self) -> None:
+        for key in tuple(self._twice):
+            record = self._records.get(key)
+            if record is not None and record.claim is not None and record.claim.status.allocation is not None:
+                holder = Holder(kind="claim", key=key, uid=record.claim.metadata.uid)
+                self._hold(record, holder, ledger.allocated_devices(record.claim.status.allocation))
+            else:
+                self._twice.discard(key)

@@ -1,0 +1,99 @@
+"""Rule 12, the way out: a person vouches that a claim is not used any more, and it is given back in spite of doubt.
+
+The annotation carries the uid of the claim, so that a manifest applied again, or one copied for the next claim, does
+nothing. What can be known is not overridden: a pod that is bound to a node whose kubelet reports in uses the claim, and
+one that was listed lately may be bound any moment.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from dra.engine.claims.deallocation import nominated_pods, still_bindable
+from dra.engine.claims.desired import Desired
+from dra.engine.claims.policy import Policy
+from dra.engine.claims.reasons import Code, Reason, list_names
+from dra.engine.claims.view import ClaimView, EntryKind
+from dra.engine.claims.window import UNLISTED
+from dra.engine.instants import NEVER, WATCH_OUTAGE_UNNOTICED, Instant
+from dra.model.workload_reservations import FORCE_RELEASE
+
+_DOUBTFUL: Final = frozenset(
+    {EntryKind.WORKLOAD, EntryKind.FORMER, EntryKind.UNKNOWN, EntryKind.FOREIGN, EntryKind.RESERVATION}
+)
+
+
+def force_release_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) -> Desired:
+    """Free the claim if its annotation says so, rightly, and nobody is known to use it."""
+    del policy
+    value = view.claim.metadata.annotation(FORCE_RELEASE)
+    if value is None:
+        return desired
+    if value != view.claim.metadata.uid:
+        return desired.because(view.reason(Code.FORCE_RELEASE_IGNORED))
+    if view.allocation is None:
+        return _without_annotation(desired)  # there is nothing to free, and the next allocation is not meant
+    obstacle = _obstacle(view, now)
+    if obstacle is not None:
+        return desired.look_at(min(_watch_caught_up_at(view, now), default=NEVER)).because(obstacle)
+    # Nobody new may come to rely on the allocation.
+    for_many = view.any_pod or (desired.workload is not None and desired.workload.is_pod_group)
+    desired = desired.but(revoking=True, urgent=True, workload=None if for_many else desired.workload)
+    late = still_bindable(view, now, gated=view.gated)
+    until = max((when for _, when in late), default=now)
+    until = max(until, view.unseen_bindable_until(now=now))
+    if until > now:
+        waits = view.reason(Code.FORCE_RELEASE_WAITS, pods=len(late), seconds=int(view.horizon))
+        return desired.look_at(until).because(waits)
+    freed = view.reason(Code.FORCE_RELEASED, done=True, overridden=list_names(_overridden(view)) or "nothing")
+    desired = _without_annotation(desired).but(allocated=False, confirm=True)
+    return desired.but(given_up=view.stranded, nominated=nominated_pods(view)).because(freed)
+
+
+def _obstacle(view: ClaimView, now: Instant) -> Reason | None:
+    """Return what a person cannot vouch for: pods on nodes whose kubelets report in use the claim.
+
+    A pod that vanished has ended on any such node when its time is over. Where nobody knows the node, too: the nodes of
+    the allocation that do not report in are known then, and take the place of the pod
+    (`dra.engine.claims.vanished_pods`).
+    """
+    users = sorted(c.name for c in view.users if c.uid not in view.stranded)
+    if users:
+        return view.reason(Code.FORCE_RELEASE_BLOCKED, pods=len(users), names=list_names(users))
+    unread = sum(1 for e in view.entries if e.kind is EntryKind.UNKNOWN and e.asked is None)
+    if unread:  # our watch may be behind, and the answer to `kept_rule`'s question tells whether such a pod runs
+        return view.reason(Code.FORCE_RELEASE_WAITS, pods=unread, seconds=int(view.horizon))
+    unshown = sum(1 for _ in _watch_caught_up_at(view, now))
+    if unshown:
+        return view.reason(Code.FORCE_RELEASE_WAITS, pods=unshown, seconds=int(view.horizon + WATCH_OUTAGE_UNNOTICED))
+    running = [pod for pod in view.vanished if pod.node or now < pod.ended_at]
+    if not running:
+        return None
+    seconds = max(int(pod.patience) for pod in running)  # `lost_rule` looks at the end of that
+    return view.reason(Code.FORCE_RELEASE_WAITS, pods=len(running), seconds=seconds)
+
+
+def _watch_caught_up_at(view: ClaimView, now: Instant) -> Iterator[Instant]:
+    """Yield until when the pods watch will have shown listed pods that only a live read has shown: unbound until then.
+
+    Such a pod need not be a stranger to the claim: the watch may be behind, and a scheduler lists a pod right before it
+    binds it.
+    """
+    for entry in view.entries:
+        since = view.listings.get(entry.reference.uid, UNLISTED).since
+        if entry.reference.is_pod and entry.consumer is None and entry.asked is not None and since is not None:
+            shown = since + view.horizon + WATCH_OUTAGE_UNNOTICED
+            if now < shown:
+                yield shown
+
+
+def _without_annotation(desired: Desired) -> Desired:
+    return desired.but(marks={**desired.marks, FORCE_RELEASE: None})
+
+
+def _overridden(view: ClaimView) -> Iterator[str]:
+    """Yield what would have kept the claim, in words."""
+    for entry in view.entries:
+        if entry.kind in _DOUBTFUL:
+            yield f"entry {entry.reference}"
+    yield from (f"node {node.name}" for node in view.lost_nodes)
+    yield from (f"pod {c.name} on node {c.node}" for c in view.users)

@@ -1,0 +1,202 @@
+"""Which claims an owner lacks, and which of those that are there its status should name.
+
+The status is written whole: by server-side apply, so what one write of ours leaves out is taken away. And it is
+written only when nothing is lacking any more: a pod with half of its claims cannot be scheduled anyway.
+
+Rule 13; specs/dra-upstream.md §2, upstream's ``syncPod`` and ``syncPodGroup``.
+"""
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import TypeAlias
+
+from dra.engine.claims.generation.claim_owners import (
+    ClaimOwner,
+    ClaimOwnerKind,
+    ClaimOwnerView,
+    belongs_to_owner,
+    claim_for_entry,
+)
+from dra.engine.claims.generation.held_claims import NO_HELD_CLAIMS, HeldClaim, assign_held_claims
+from dra.engine.claims.reasons import Code, Reason, Subject, claim_reason
+from dra.engine.reservations.claim_holders import owner_reservations
+from dra.model.meta import Struct
+from dra.model.pods import PodResourceClaim, PodResourceClaimStatus
+from dra.model.templates import ResourceClaimTemplate
+
+
+class CreateClaim(Struct, frozen=True):
+    """Make a claim for an entry of its owner from a template."""
+
+    owner: ClaimOwner
+    entry: str
+    template: ResourceClaimTemplate
+
+
+class HandOverClaim(Struct, frozen=True):
+    """Make the owner the controller of a claim that a reservation holds for it."""
+
+    owner: ClaimOwner
+    entry: str
+    held: HeldClaim
+
+
+class RecordClaims(Struct, frozen=True):
+    """Make the owner's status name these claims."""
+
+    owner: ClaimOwner
+    claims: tuple[PodResourceClaimStatus, ...]
+
+
+class GenerationPlan(Struct, frozen=True):
+    """What to do for one owner now."""
+
+    create: tuple[CreateClaim, ...] = ()
+    take: tuple[HandOverClaim, ...] = ()
+    record: RecordClaims | None = None
+    reasons: tuple[Reason, ...] = ()
+
+    @property
+    def done(self) -> bool:
+        """Whether there is nothing to write."""
+        return not self.create and not self.take and self.record is None
+
+
+class MissingClaim(Enum):
+    """Why an entry has no claim, where none can be made now."""
+
+    FOREIGN = "the status names somebody else's claim"
+    GROUP = "the PodGroup's claim is not there yet"
+    TEMPLATE = "the template is missing"
+
+
+class AwaitedClaim(Struct, frozen=True):
+    """A held claim that the entry gets as soon as it is free."""
+
+    held: HeldClaim
+
+
+EntryOutcome: TypeAlias = PodResourceClaimStatus | CreateClaim | HandOverClaim | AwaitedClaim | MissingClaim
+
+
+def decide(view: ClaimOwnerView) -> GenerationPlan:
+    """Return what to do for the owner. Idempotent: after its own writes it wants no more."""
+    if view.owner.done:
+        return GenerationPlan()
+    if view.group_unknown:
+        return GenerationPlan(reasons=(_group_unread_reason(view),) if view.group_error else ())
+    plan = _plan(view, replace_foreign=False)
+    if plan.done and not plan.reasons:
+        return plan
+    # Where somebody has put another claim, it is replaced only when there is something else to do.
+    return _plan(view, replace_foreign=True)
+
+
+def _plan(view: ClaimOwnerView, *, replace_foreign: bool) -> GenerationPlan:
+    owner = view.owner
+    findings: list[EntryOutcome] = []
+    reasons: tuple[Reason, ...] = ()
+    held = _held_claims_for_entries(view)
+    for entry in owner.from_templates:
+        finding = _decide_entry(view, entry, held.get(entry.name), replace_foreign=replace_foreign)
+        if finding is MissingClaim.TEMPLATE:  # those behind it wait, too: so does the scheduler
+            reasons = (_no_template_reason(owner, entry),)
+            break
+        findings.append(finding)
+    create = tuple(f for f in findings if isinstance(f, CreateClaim))
+    take = tuple(f for f in findings if isinstance(f, HandOverClaim))
+    claims = tuple(f for f in findings if isinstance(f, PodResourceClaimStatus))
+    awaited = tuple(_awaited_reason(owner, f.held) for f in findings if isinstance(f, AwaitedClaim))
+    if reasons or awaited or create or take or all(claim in owner.recorded for claim in claims):
+        return GenerationPlan(create=create, take=take, reasons=(*reasons, *awaited))
+    return GenerationPlan(record=RecordClaims(owner=owner, claims=claims))
+
+
+def _held_claims_for_entries(view: ClaimOwnerView) -> Mapping[str, HeldClaim]:
+    """Return which claims of reservations the owner gets: one decision for all its entries."""
+    if not view.held:
+        return NO_HELD_CLAIMS
+    recorded = {s.name for s in view.owner.recorded}
+    lacking = [
+        entry
+        for entry in view.owner.from_templates
+        if entry.name not in recorded
+        and claim_for_entry(view.owned, entry.name) is None
+        and not _is_of_pod_group(view, entry)
+    ]
+    before = (each.uid for claim in view.owned for each in owner_reservations(claim))
+    return assign_held_claims(lacking, view.templates, held=view.held, bound_to=next(before, None))
+
+
+def _decide_entry(
+    view: ClaimOwnerView, entry: PodResourceClaim, held: HeldClaim | None, *, replace_foreign: bool
+) -> EntryOutcome:
+    owner, name = view.owner, entry.name
+    record = owner.record(name)
+    if record is not None:
+        claim = view.named.get(record.resource_claim_name or "")
+        if record.resource_claim_name is None or (claim is not None and belongs_to_owner(claim, view)):
+            return record
+        if claim is not None and not replace_foreign:
+            return MissingClaim.FOREIGN
+    of_group = _is_of_pod_group(view, entry)
+    claim = claim_for_entry(view.group_owned if of_group else view.owned, name)
+    if claim is not None:
+        return PodResourceClaimStatus(name=name, resource_claim_name=claim.metadata.name)
+    if of_group:
+        return MissingClaim.GROUP
+    if held is not None:
+        return AwaitedClaim(held=held) if held.former else HandOverClaim(owner=owner, entry=name, held=held)
+    template = view.templates.get(entry.resource_claim_template_name or "")
+    return MissingClaim.TEMPLATE if template is None else CreateClaim(owner=owner, entry=name, template=template)
+
+
+def _is_of_pod_group(view: ClaimOwnerView, entry: PodResourceClaim) -> bool:
+    """Whether the claim is the PodGroup's: its spec has the very same entry (upstream's ``BindTo``)."""
+    return view.group is not None and entry in view.group.entries
+
+
+def _no_template_reason(owner: ClaimOwner, entry: PodResourceClaim) -> Reason:
+    name = entry.resource_claim_template_name
+    return creation_failed_reason(
+        owner,
+        entry.name,
+        f'resource claim template "{name}": resourceclaimtemplate.resource.k8s.io "{name}" not found',
+    )
+
+
+def _group_unread_reason(view: ClaimOwnerView) -> Reason:
+    arguments = (("group", view.owner.group), ("error", view.group_error))
+    return Reason(code=Code.WAITS_FOR_GROUP, subject=_subject(view.owner), arguments=arguments)
+
+
+def _awaited_reason(owner: ClaimOwner, held: HeldClaim) -> Reason:
+    arguments = (
+        ("namespace", owner.key[0]),
+        ("name", owner.key[1]),
+        ("claim", held.claim.metadata.name),
+        ("reservation", held.reservation.name),
+        ("former", held.former),
+    )
+    return Reason(code=Code.WAITS_FOR_HELD, subject=_subject(owner), arguments=arguments)
+
+
+def handed_over_reason(action: HandOverClaim) -> Reason:
+    """Return what is told of a claim once its reservation's owner has it."""
+    meta = action.held.claim.metadata
+    reservation = action.held.reservation.name
+    return claim_reason(Code.HANDED_OVER, key=meta.key, uid=meta.uid, pod=action.owner.key[1], reservation=reservation)
+
+
+def _subject(owner: ClaimOwner) -> Subject:
+    return Subject(kind=owner.kind.value, key=owner.key, uid=owner.uid)
+
+
+def creation_failed_reason(owner: ClaimOwner, entry: str, error: str) -> Reason:
+    """Return the reason that upstream's controller gives, in its words: people search for them."""
+    kind = "PodResourceClaim" if owner.kind is ClaimOwnerKind.POD else "PodGroupResourceClaim"
+    return Reason(
+        code=Code.GENERATION_FAILED,
+        subject=_subject(owner),
+        arguments=(("kind", kind), ("entry", entry), ("error", error)),
+    )

@@ -1,0 +1,92 @@
+"""Which held claims a pod gets instead of new ones: the place where reservations meet claims from templates.
+
+1. Only owners of an available reservation, in the namespace of its template; and its placeholder, made once more.
+2. A held claim stands in for one from the pod's template if it is what the template would make: the same spec, and the
+   labels and annotations that the template asks for.
+3. All that a pod gets is of one reservation: claims that are held on two nodes could never be used together. Of several
+   reservations the one that serves most of what the pod asks for, then the first by name.
+4. One claim, one pod: it is given with a compare-and-swap, and only when nobody uses it. Whose predecessor is about to
+   end, or to be gone, waits for that: with new devices it would take what others could have, and leave its own unused.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Final
+
+import msgspec
+
+from dra.engine.reservations import eligibility
+from dra.engine.reservations.pod_info import PodInfo
+from dra.engine.reservations.reservation_info import ReservationInfo
+from dra.model.claims import ResourceClaim, ResourceClaimSpec
+from dra.model.meta import OwnerReference, Struct, Uid
+from dra.model.pods import PodResourceClaim
+from dra.model.templates import ResourceClaimTemplate
+
+
+class HeldClaim(Struct, frozen=True):
+    """A claim that a pod may get."""
+
+    claim: ResourceClaim
+    reservation: OwnerReference
+    former: str = ""
+    """Who has it still, in words: about to end, or to be gone. Empty: nobody."""
+
+
+NO_HELD_CLAIMS: Final[Mapping[str, HeldClaim]] = MappingProxyType({})
+
+
+def may_consume(holding: ReservationInfo, pod: PodInfo) -> bool:
+    """Whether a pod is to get what a reservation holds; of node labels nothing is known here."""
+    return not pod.ignores and eligibility.check_owner_and_affinity(holding, pod, node_labels={}) is None
+
+
+def matches_template(claim: ResourceClaim, template: ResourceClaimTemplate) -> bool:
+    """Whether a claim is what would be made from a template."""
+    try:
+        wanted = msgspec.convert(template.spec.spec, ResourceClaimSpec)
+    except msgspec.ValidationError:
+        return False
+    meta, asked = claim.metadata, template.spec.metadata
+    return (
+        claim.spec == wanted
+        and (asked.labels or {}).items() <= (meta.labels or {}).items()
+        and (asked.annotations or {}).items() <= (meta.annotations or {}).items()
+    )
+
+
+def assign_held_claims(
+    lacking: Sequence[PodResourceClaim],
+    templates: Mapping[str, ResourceClaimTemplate],
+    *,
+    held: Iterable[HeldClaim],
+    bound_to: Uid | None,
+) -> Mapping[str, HeldClaim]:
+    """Return which held claim each entry of a pod gets, by the entry's name.
+
+    `bound_to` is the reservation that it has a claim of already.
+    """
+    by_reservation: dict[tuple[str, Uid], list[HeldClaim]] = {}
+    for each in held:
+        if bound_to is None or each.reservation.uid == bound_to:
+            by_reservation.setdefault((each.reservation.name, each.reservation.uid), []).append(each)
+    best: Mapping[str, HeldClaim] = NO_HELD_CLAIMS
+    for _, offered in sorted(by_reservation.items()):
+        found = _match_entries(lacking, templates, offered)
+        if len(found) > len(best):
+            best = found
+    return best
+
+
+def _match_entries(
+    lacking: Sequence[PodResourceClaim], templates: Mapping[str, ResourceClaimTemplate], offered: Sequence[HeldClaim]
+) -> Mapping[str, HeldClaim]:
+    left = sorted(offered, key=lambda each: (bool(each.former), each.claim.metadata.name))
+    found: dict[str, HeldClaim] = {}
+    for entry in lacking:
+        template = templates.get(entry.resource_claim_template_name or "")
+        fit = next((each for each in left if template is not None and matches_template(each.claim, template)), None)
+        if fit is not None:
+            found[entry.name] = fit
+            left.remove(fit)
+    return found

@@ -1,0 +1,285 @@
+"""Owners as last observed, and who has to be looked at again when a claim or a template changes."""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final
+
+from dra.engine.claims.generation import claim_owners
+from dra.engine.claims.generation.claim_owners import ClaimOwner, ClaimOwnerKind, ClaimOwnerView
+from dra.engine.claims.generation.held_claims import HeldClaim, may_consume
+from dra.engine.reservations import claim_holders
+from dra.engine.reservations.claim_holders import ClaimHolders, HolderState
+from dra.model.claims import ResourceClaim
+from dra.model.meta import Key, OwnerReference, Uid
+from dra.model.pods import Pod
+from dra.model.templates import PodGroup, ResourceClaimTemplate
+
+_NO_OWNERS: Final[frozenset[Uid]] = frozenset()
+
+
+class ClaimOwnerIndex:
+    """All pods and PodGroups that ask for claims from templates; ``dirty`` are those to decide about."""
+
+    def __init__(self) -> None:
+        self.dirty: set[Uid] = set()
+        self.groups_version = ""
+        """The version in which the API server has PodGroups; empty if it has none."""
+
+        self.groups_known = True
+        """Whether a PodGroup that is not to be seen is not there."""
+
+        self.groups_error = ""
+        """Why that is not known; empty if it only takes a moment."""
+
+        self._owners: dict[Uid, ClaimOwner] = {}
+        self._groups: dict[Key, Uid] = {}
+        self._templates: dict[Key, ResourceClaimTemplate] = {}
+        self._users: dict[Key, set[Uid]] = {}
+        """Owners by the template they name."""
+
+        self._recorded: dict[Key, set[Uid]] = {}
+        """Owners by the claim their status names."""
+
+        self._members: dict[Key, set[Uid]] = {}
+        """Pods by their PodGroup."""
+
+        self._owned: dict[Uid, dict[Key, ResourceClaim]] = {}
+        """Claims by the uid of their controller."""
+
+        self._lacking: dict[Key, set[Uid]] = {}
+        """Pods whose status does not name all their claims yet, by namespace: reservations may hold some for them."""
+
+        self._held: dict[str, dict[Key, ResourceClaim]] = {}
+        """Claims that were made for reservations, by namespace."""
+
+        self.holders = ClaimHolders()
+
+    def observe_pod(self, pod: Pod) -> None:
+        """Take in a pod."""
+        self._put(pod.metadata.uid, claim_owners.owner_from_pod(pod, reservations=self.holders.following))
+
+    def observe_group(self, group: PodGroup) -> None:
+        """Take in a PodGroup."""
+        owner = claim_owners.owner_from_pod_group(group)
+        predecessor = self._groups.get(owner.key, owner.uid)
+        if predecessor != owner.uid:
+            self.forget(predecessor)
+        self._put(owner.uid, owner)
+        self._groups[owner.key] = owner.uid
+        self.dirty |= self._members.get(owner.key, _NO_OWNERS)
+
+    def forget(self, uid: Uid) -> None:
+        """The owner is gone; pods that wait for claims of a PodGroup may have to get their own."""
+        owner = self._owners.get(uid)
+        self._put(uid, None)
+        self.dirty.discard(uid)
+        if owner is not None and self._groups.get(owner.key) == uid:
+            del self._groups[owner.key]
+            self.dirty |= self._members.get(owner.key, _NO_OWNERS)
+
+    def observe_groups_version(self, version: str) -> bool:
+        """Take in whether the API server has PodGroups; return whether that is news, which concerns all their pods."""
+        if version == self.groups_version:
+            return False
+        self.groups_version = version
+        self._mark_group_members_dirty()
+        return True
+
+    def observe_groups_readable(self, trouble: str) -> bool:
+        """Take in that all PodGroups are known, or why not; return whether that is news."""
+        if (self.groups_known, self.groups_error) == (not trouble, trouble):
+            return False
+        self.groups_known, self.groups_error = not trouble, trouble
+        self._mark_group_members_dirty()
+        return True
+
+    def _mark_group_members_dirty(self) -> None:
+        for members in self._members.values():
+            self.dirty |= members
+
+    def mark_all_dirty(self) -> None:
+        """All owners have to be looked at: nobody has until now."""
+        self.dirty = set(self._owners)
+
+    def observe_template(self, template: ResourceClaimTemplate) -> None:
+        """Take in a template: who waits for it has its claims made now."""
+        key = template.metadata.key
+        self._templates[key] = template
+        self.dirty |= self._users.get(key, _NO_OWNERS)
+
+    def forget_template(self, key: Key) -> None:
+        """The template is gone; what was made from it stays."""
+        self._templates.pop(key, None)
+
+    def observe_claim(self, claim: ResourceClaim, before: ResourceClaim | None) -> None:
+        """Take in a claim. Of a claim that is there, only whose it is matters, and what is held for others to come."""
+        key, owner = claim.metadata.key, _controller_uid(claim)
+        if before is not None and before.metadata.uid != claim.metadata.uid:
+            self.forget_claim(before)
+            before = None
+        if before is not None and _controller_uid(before) != owner:
+            self._disown(before)
+        self._hold(claim)
+        if before is None:
+            self.dirty |= self._recorded.get(key, _NO_OWNERS)
+        if owner is not None:
+            known = self._owned.setdefault(owner, {})
+            if key not in known and owner in self._owners:
+                self.dirty.add(owner)
+            known[key] = claim
+            if before is None and owner in self._owners and self._owners[owner].kind is ClaimOwnerKind.POD_GROUP:
+                self.dirty |= self._members.get(self._owners[owner].key, _NO_OWNERS)
+
+    def forget_claim(self, claim: ResourceClaim) -> None:
+        """The claim is gone: whose status names it has another one made."""
+        key = claim.metadata.key
+        self.dirty |= self._recorded.get(key, _NO_OWNERS)
+        self._disown(claim)
+        held = self._held.get(key[0], {})
+        if held.pop(key, None) is not None and not held:
+            del self._held[key[0]]
+
+    def reservations_changed(self, namespaces: Iterable[str]) -> None:
+        """Look again at who lacks claims there: some may be held for them now, or no more."""
+        for namespace in namespaces:
+            self.dirty |= self._lacking.get((namespace, ""), _NO_OWNERS)
+
+    def _hold(self, claim: ResourceClaim) -> None:
+        key = claim.metadata.key
+        if claim_holders.owner_reservations(claim):
+            self._held.setdefault(key[0], {})[key] = claim
+            self.reservations_changed([key[0]])
+
+    def _disown(self, claim: ResourceClaim) -> None:
+        key, owner = claim.metadata.key, _controller_uid(claim)
+        if owner is not None and owner in self._owned:
+            self._owned[owner].pop(key, None)
+            if not self._owned[owner]:
+                del self._owned[owner]
+
+    def claims_of(self, uid: Uid) -> frozenset[Key]:
+        """Return the keys of the claims whose controller has that uid."""
+        return frozenset(self._owned.get(uid, ()))
+
+    def view(
+        self, uid: Uid, *, claim: Callable[[Key], ResourceClaim | None], lives: Callable[[Uid], bool] = lambda _: True
+    ) -> ClaimOwnerView | None:
+        """Return what a decision about the owner may look at.
+
+        ``claim`` finds claims by key, ``lives`` tells whether a pod uses claims, and has not ended.
+        """
+        owner = self._owners.get(uid)
+        if owner is None:
+            return None
+        namespace = owner.key[0]
+        group = self._owners.get(self._groups.get((namespace, owner.group), Uid(""))) if owner.group else None
+        found = {
+            s.resource_claim_name: claim((namespace, s.resource_claim_name))
+            for s in owner.recorded
+            if s.resource_claim_name
+        }
+        names = {entry.resource_claim_template_name for entry in owner.from_templates}
+        templates = {name: self._templates.get((namespace, name)) for name in names if name}
+        return ClaimOwnerView(
+            owner=owner,
+            group_unknown=bool(owner.group) and group is None and (bool(self.groups_version) or not self.groups_known),
+            group_error=self.groups_error,
+            named={name: c for name, c in found.items() if c is not None},
+            owned=self._claims(uid),
+            templates={name: t for name, t in templates.items() if t is not None},
+            group=group,
+            group_owned=self._claims(group.uid) if group is not None else (),
+            held=tuple(self._held_for(owner, lives)),
+        )
+
+    def _held_for(self, owner: ClaimOwner, lives: Callable[[Uid], bool]) -> Iterator[HeldClaim]:
+        """Yield the claims that reservations hold for a pod."""
+        if owner.claimant is None or owner.done:
+            return
+        for _, claim in sorted(self._held.get(owner.key[0], {}).items()):
+            if claim.metadata.deleting:
+                continue
+            for reservation in self.holders.made_for(claim):
+                if self._is_for(owner, reservation, claim):
+                    former = self._former(claim, reservation, lives)
+                    if former is not None:
+                        yield HeldClaim(claim=claim, reservation=reservation, former=former)
+
+    def _is_for(self, owner: ClaimOwner, reservation: OwnerReference, claim: ResourceClaim) -> bool:
+        if owner.placeholder_of is not None:
+            return owner.placeholder_of.uid == reservation.uid
+        holding = self.holders.holding(reservation.uid)
+        return (
+            holding is not None
+            and owner.claimant is not None
+            and claim.status.allocation is not None
+            and owner.node in {"", holding.node}
+            and self.holders.standing(reservation.uid) is HolderState.AVAILABLE
+            and may_consume(holding, owner.claimant)
+        )
+
+    def _former(self, claim: ResourceClaim, reservation: OwnerReference, lives: Callable[[Uid], bool]) -> str | None:
+        """Return who has a held claim and is about to leave it; empty if nobody has it, None if somebody keeps it."""
+        controller = claim.controller
+        if controller is not None:
+            known = self._owners.get(controller.uid)
+            leaves = known is None or known.done or known.placeholder_of is not None
+            return f"{controller.kind.lower()} {controller.name}" if leaves else None
+        others = [each for each in claim.entries if each.uid != reservation.uid]
+        if any(not each.is_pod or lives(each.uid) for each in others):
+            return None  # whoever that is named the claim, and may use it for as long as it likes
+        if others:
+            return f"pod {others[0].name}"  # it is gone, and its entry will be
+        entered = claim.status.allocation is None or bool(claim.entries)
+        return "" if entered else "its placeholder"
+
+    def _claims(self, uid: Uid) -> tuple[ResourceClaim, ...]:
+        return tuple(claim for _, claim in sorted(self._owned.get(uid, {}).items()))
+
+    def _put(self, uid: Uid, after: ClaimOwner | None) -> None:
+        before = self._owners.get(uid)
+        if before == after:
+            return
+        if before is not None:
+            self._unindex(before)
+            del self._owners[uid]
+        if after is not None:
+            self._owners[uid] = after
+            self._index(after)
+            self.dirty.add(uid)
+
+    def _index(self, owner: ClaimOwner) -> None:
+        for index, keys in self._keys(owner):
+            for key in keys:
+                index.setdefault(key, set()).add(owner.uid)
+
+    def _unindex(self, owner: ClaimOwner) -> None:
+        for index, keys in self._keys(owner):
+            for key in keys:
+                index[key].discard(owner.uid)
+                if not index[key]:
+                    del index[key]
+
+    def _keys(self, owner: ClaimOwner) -> tuple[tuple[dict[Key, set[Uid]], set[Key]], ...]:
+        """Return where an owner is found again, and under which keys."""
+        namespace = owner.key[0]
+        templates = {entry.resource_claim_template_name for entry in owner.from_templates}
+        claims = {status.resource_claim_name for status in owner.recorded}
+        return (
+            (self._users, {(namespace, name) for name in templates if name}),
+            (self._recorded, {(namespace, name) for name in claims if name}),
+            (self._members, {(namespace, owner.group)} if owner.group else set()),
+            (self._lacking, {(namespace, "")} if _lacks_claims(owner) else set()),
+        )
+
+
+def _lacks_claims(owner: ClaimOwner) -> bool:
+    return (
+        owner.claimant is not None
+        and not owner.done
+        and any(owner.record(e.name) is None for e in owner.from_templates)
+    )
+
+
+def _controller_uid(claim: ResourceClaim) -> Uid | None:
+    controller = claim.controller
+    return controller.uid if controller is not None else None

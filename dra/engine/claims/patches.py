@@ -1,0 +1,124 @@
+"""Actions as JSON merge patches.
+
+A merge patch leaves alone what it does not name, so fields that this version does not know survive; the shell adds
+``metadata.resourceVersion``, which makes each of them a compare-and-swap. Only `Enter` goes without. Tombstones are a
+strategic merge patch, which adds to a list by its key. Other entries are a JSON patch that tests the mark of entering:
+such a patch may arrive late, after the owner of the workload has released the claim.
+"""
+
+from typing import Any, assert_never
+
+import msgspec
+
+from dra.engine.claims.actions import AddEntries, ClaimWrite, Deallocate, PatchMetadata, SetReservedFor
+from dra.model import workload_reservations
+from dra.model.claims import ResourceClaim, ResourceClaimStatus
+
+LISTED_AT = "reserve.dra/listed-at"
+"""Annotation whose change makes a kubelet look at a pod again."""
+
+
+def subresource(write: ClaimWrite) -> str | None:
+    """Return the subresource a write goes to: status writes cannot touch metadata, nor the other way round."""
+    return None if isinstance(write, PatchMetadata) else "status"
+
+
+def merge_patch_of(write: ClaimWrite) -> dict[str, Any]:
+    """Return the merge patch of a claim write, without the resourceVersion."""
+    match write:
+        case SetReservedFor(entries=entries) | AddEntries(entries=entries):
+            return {"status": {"reservedFor": msgspec.to_builtins(entries)}}
+        case Deallocate():
+            return {"status": {"allocation": None, "reservedFor": None, "devices": None}}
+        case PatchMetadata(annotations=annotations, finalizers=finalizers, owners=owners):
+            metadata: dict[str, Any] = {}
+            if annotations:
+                metadata["annotations"] = dict(annotations)
+            if finalizers is not None:
+                metadata["finalizers"] = list(finalizers)
+            if owners is not None:
+                metadata["ownerReferences"] = msgspec.to_builtins(owners)
+            return {"metadata": metadata}
+        case _:
+            assert_never(write)
+
+
+def entries_json_patch(write: AddEntries, before: ResourceClaim) -> list[dict[str, Any]]:
+    """Return the JSON patch that adds entries, unless an entry was made since ``before``, or the claim is another one.
+
+    The mark `workloads.ENTERED` is written after each entry, so it has changed once the owner could have released one.
+    """
+    meta = before.metadata
+    if meta.annotations:
+        mark = {
+            "path": f"/metadata/annotations/{_escaped(workload_reservations.ENTERED_ALLOCATION)}",
+            "value": meta.annotation(workload_reservations.ENTERED_ALLOCATION),
+        }
+    else:
+        mark = {"path": "/metadata/annotations", "value": None}
+    entries = msgspec.to_builtins(write.entries)
+    if before.entries:
+        added = [{"op": "add", "path": "/status/reservedFor/-", "value": entry} for entry in entries]
+    else:
+        added = [
+            {"op": "test", "path": "/status/reservedFor", "value": None},
+            {"op": "add", "path": "/status/reservedFor", "value": entries},
+        ]
+    return [{"op": "test", "path": "/metadata/uid", "value": meta.uid}, {"op": "test", **mark}, *added]
+
+
+def _escaped(key: str) -> str:
+    """Return a key as part of a JSON pointer (RFC 6901)."""
+    return key.replace("~", "~0").replace("/", "~1")
+
+
+def ungate_patch() -> dict[str, Any]:
+    """Return the merge patch that takes our gate off a pod on which it is the only one left."""
+    return {"spec": {"schedulingGates": None}}
+
+
+def resync_patch(stamp: str) -> dict[str, Any]:
+    """Return the merge patch that makes a kubelet look at a pod again; ``stamp`` must differ from the last one."""
+    return {"metadata": {"annotations": {LISTED_AT: stamp}}}
+
+
+def describe_write(write: ClaimWrite, before: ResourceClaim) -> str:
+    """Return one line that tells what a write changes, for logs."""
+    name = "/".join(before.metadata.key)
+    match write:
+        case SetReservedFor(entries=entries):
+            old, new = {e.uid for e in before.entries}, {e.uid for e in entries}
+            return f"claim {name}: {len(new)} entries, {len(new - old)} added, {len(old - new)} removed"
+        case AddEntries(entries=entries):
+            return f"claim {name}: entered whatever is listed: {', '.join(str(e) for e in entries)}"
+        case Deallocate():
+            return f"claim {name}: deallocated"
+        case PatchMetadata(annotations=annotations):
+            return f"claim {name}: annotations {', '.join(key for key, _ in annotations) or 'unchanged'}"
+        case _:
+            assert_never(write)
+
+
+def apply_write(claim: ResourceClaim, write: ClaimWrite) -> ResourceClaim:
+    """Return the claim as it is after the write, for dry runs and simulation; the resourceVersion stays."""
+    match write:
+        case SetReservedFor(entries=entries):
+            status = msgspec.structs.replace(claim.status, reserved_for=list(entries))
+            return msgspec.structs.replace(claim, status=status)
+        case AddEntries(entries=entries):
+            merged = {e.uid: e for e in (*claim.entries, *entries)}
+            return apply_write(claim, SetReservedFor(claim=claim.metadata.key, entries=tuple(merged.values())))
+        case Deallocate():
+            return msgspec.structs.replace(claim, status=ResourceClaimStatus())
+        case PatchMetadata(annotations=annotations, finalizers=finalizers, owners=owners):
+            meta = claim.metadata
+            given = {**(meta.annotations or {}), **dict(annotations)}
+            kept = {key: value for key, value in given.items() if value is not None}
+            meta = msgspec.structs.replace(meta, annotations=kept)
+            if finalizers is not None:
+                meta = msgspec.structs.replace(meta, finalizers=list(finalizers))
+            if owners is not None:
+                meta = msgspec.structs.replace(meta, owner_references=list(owners))
+            return msgspec.structs.replace(claim, metadata=meta)
+        case _:
+            assert_never(write)

@@ -1,0 +1,92 @@
+"""Held claims: a reservation's entry, from its placeholder's binding to its end, and the way back from its owners.
+
+1. The entry is made when the claim is allocated and its reservation is available. While the reservation waits for a
+   place, and its placeholder may still go elsewhere, the allocation is the scheduler's to move.
+2. It stays until the reservation was seen to be over, or is certainly gone. Who is not known is asked about.
+3. A pod that got the claim is its controller. When that pod has ended, and nobody uses the claim, it is nobody's again:
+   the entry alone keeps it, and the allocation is not touched.
+4. When the reservation is over its entry goes, and with the last pod the allocation.
+"""
+
+from typing import Final
+
+from dra.engine.claims.actions import LookUpWorkload
+from dra.engine.claims.desired import Desired
+from dra.engine.claims.lost_nodes import may_run_without_object
+from dra.engine.claims.policy import Policy
+from dra.engine.claims.reasons import Code
+from dra.engine.claims.view import ClaimView, EntryKind, OwningPodPhase
+from dra.engine.instants import Instant
+from dra.engine.reservations import placeholders
+from dra.engine.reservations.claim_holders import ClaimHolder, HolderState
+from dra.model.claims import POD_CLAIM_NAME
+
+_ENDED: Final = frozenset({OwningPodPhase.DONE, OwningPodPhase.REPLACED, OwningPodPhase.GONE})
+
+
+def reservation_entries_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) -> Desired:
+    """The entries of reservations."""
+    del policy, now
+    for hold in view.holds:
+        listed = hold.reference.uid in view.listed
+        if hold.standing is HolderState.UNKNOWN:
+            desired = desired.ask(LookUpWorkload(claim=view.key, reference=hold.reference))
+        if hold.standing is HolderState.OVER:
+            if (
+                hold.owns
+                and view.allocation is not None
+                and view.owner not in {OwningPodPhase.PRESENT, OwningPodPhase.UNKNOWN}
+            ):
+                desired = desired.but(released=True, urgent=True)
+            if listed:
+                released = view.reason(Code.HOLD_ENDED, done=True, reservation=hold.reference.name)
+                desired = desired.but(urgent=True).because(released)
+            continue
+        if _has_lost_devices(view, hold):
+            desired = desired.because(view.reason(Code.HOLD_LOST, reservation=hold.reference.name))
+        if view.allocation is None or desired.revoking or not _needs_entry(view, hold, listed=listed):
+            continue
+        if not listed and not desired.has_room:
+            continue  # the entries of others, of which the list is full, keep everybody off
+        desired = desired.but(kept=(*desired.kept, hold.reference))
+        if not listed:
+            held = view.reason(Code.HELD, done=True, reservation=hold.reference.name)
+            desired = desired.but(urgent=True).because(held)
+    return desired
+
+
+def _has_lost_devices(view: ClaimView, hold: ClaimHolder) -> bool:
+    """Whether an available reservation has no devices; while its placeholder is there, news may be still to come."""
+    made = hold.owns and hold.standing is HolderState.AVAILABLE and view.claim.controller is None
+    return made and view.allocation is None and not view.claim.metadata.deleting
+
+
+def _needs_entry(view: ClaimView, hold: ClaimHolder, *, listed: bool) -> bool:
+    if view.claim.metadata.deleting:  # the list can only shrink, and ours goes once nobody consumes
+        return listed and view.consuming > 0
+    if hold.standing is HolderState.AVAILABLE:
+        return True
+    if hold.owns:  # made for it alone: whoever else could have it allocated?
+        return not _is_being_placed(view, hold)
+    return listed
+
+
+def _is_being_placed(view: ClaimView, hold: ClaimHolder) -> bool:
+    """Whether its placeholder is there and not bound: scheduler and rule 9 may take the allocation elsewhere."""
+    name = placeholders.placeholder_name(hold.reference.uid)
+    return any(consumer.name == name for consumer in (*view.gated, *view.waiting))
+
+
+def return_to_reservation_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) -> Desired:
+    """Of reservations: whoever had the claim and has ended is its controller no more."""
+    controller = view.claim.controller
+    if not policy.generate_claims or controller is None or view.claim.metadata.deleting or view.consuming:
+        return desired
+    # The next owner would share the devices with containers that still run, or may: of a listed pod that nobody has
+    # looked up yet, as after a restart, only its uid is known.
+    if may_run_without_object(view, now) or view.of(EntryKind.UNKNOWN):
+        return desired
+    if view.owner not in _ENDED or not any(h.owns and h.standing is not HolderState.OVER for h in view.holds):
+        return desired
+    owners = tuple(each for each in view.claim.metadata.owner_references or () if each is not controller)
+    return desired.but(owners=owners, marks={**desired.marks, POD_CLAIM_NAME: None}, urgent=True)

@@ -1,0 +1,101 @@
+"""Rule 6: when our scheduling gate is taken off a pod.
+
+A gate can only be taken away, so this is done late and in one global order (priority, then age): a pod that is let go
+is in the scheduler's hands, and one that was let go too early costs what the gate was to save.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from dra.engine.claims.actions import ClaimPlan, Ungate
+from dra.engine.claims.consumers import Consumer
+from dra.engine.claims.desired import Desired
+from dra.engine.claims.policy import Policy
+from dra.engine.claims.view import ClaimView, EntryKind
+from dra.engine.instants import BIND_HORIZON, NEVER, Instant
+from dra.model.claims import RESERVED_FOR_MAX_SIZE
+
+OPENER_TURN: Final = 10.0
+"""Seconds for which an unschedulable opener keeps its turn."""
+
+UNGATE_BATCH: Final = 32
+UNGATE_INTERVAL: Final = 0.1
+"""Pods of an allocated claim that one plan lets go, and seconds to the plan with the next ones.
+
+The claim is decided anew once the patches of a plan are done: a pod that a scheduler binds meanwhile would wait for
+hundreds of patches before it is listed.
+"""
+
+MISSING_CLAIM_GRACE: Final = 2.0
+"""Seconds for which a claim may be missing before its pods are let go: it comes by another watch than they."""
+
+
+def scheduling_gates_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) -> Desired:
+    """Let pods go: their own claim's at once, listed ones, and one opener while the claim is unallocated."""
+    del policy
+    ready = sorted((c for c in view.gated if c.gated_by_us_only), key=lambda c: c.order)
+    if not ready:
+        return desired
+    owner = view.claim.generated_for
+    if owner is not None:
+        own = (c for c in ready if (c.uid == owner and c.uid not in view.held_up) or c.uid in view.listed)
+        return desired.but(ungate=tuple(own))
+    if view.claim.metadata.deleting or desired.revoking or not desired.allocated:
+        return desired
+    free = [c for c in ready if c.uid not in view.held_up]
+    # A pod whose turn is over is one that the scheduler has given up for now, or never takes: it holds up nobody else.
+    tried = [end for c in view.waiting if (end := opener_turn_ends_at(c)) > now]
+    room = max(RESERVED_FOR_MAX_SIZE - len(tried), 0)
+    if not room:
+        desired = desired.look_at(min(tried))
+    if view.allocation is None:
+        openers, when = _openers(view.waiting, free, now=now)
+        return desired.but(ungate=openers[:room]).look_at(when)
+    entered = view.any_pod and EntryKind.WORKLOAD in view.kinds
+    stay = {c.uid for c in desired.pods}  # who is about to lose its entry to a more urgent pod waits for the next one
+    let_go = [c for c in free if entered or c.gang or (c.uid in view.listed and c.uid in stay)][:room]
+    then = desired.but(ungate=tuple(let_go[:UNGATE_BATCH]))
+    return then.look_at(now + UNGATE_INTERVAL) if len(let_go) > UNGATE_BATCH else then
+
+
+def _openers(
+    waiting: tuple[Consumer, ...], free: list[Consumer], *, now: Instant
+) -> tuple[tuple[Consumer, ...], Instant]:
+    """Return whom to let go so that the claim gets allocated, and when to look again.
+
+    One at a time: several pods allocating one claim fail each other (specs/dra-upstream.md §11, no. 14). A gang is one
+    opener, its pods need each other.
+    """
+    turns = [opener_turn_ends_at(c) for c in waiting]
+    if any(end > now for end in turns):
+        return (), max(turns)
+    if not free:
+        return (), NEVER
+    first = free[0]
+    together = tuple(c for c in free if c.gang == first.gang) if first.gang else (first,)
+    return together, now + OPENER_TURN
+
+
+def opener_turn_ends_at(consumer: Consumer) -> Instant:
+    """Return when an ungated waiting pod stops being the opener that the others wait for."""
+    if consumer.unschedulable_since is not None:
+        return consumer.unschedulable_since + OPENER_TURN
+    return consumer.stage_since + BIND_HORIZON
+
+
+def ungate_without_claim(consumers: Iterable[Consumer], *, now: Instant) -> ClaimPlan:
+    """Let pods go that have nothing to wait for: no claim of that name, or no claim of anybody's but their own."""
+    ungate, wake_at = [], NEVER
+    for consumer in sorted(consumers, key=lambda c: c.order):
+        if not consumer.gated_by_us_only:
+            continue
+        if now >= consumer.first_seen + MISSING_CLAIM_GRACE:
+            ungate.append(ungate_action(consumer))
+        else:
+            wake_at = min(wake_at, consumer.first_seen + MISSING_CLAIM_GRACE)
+    return ClaimPlan(actions=tuple(ungate), wake_at=wake_at)
+
+
+def ungate_action(consumer: Consumer) -> Ungate:
+    """Return the action that lets a pod go."""
+    return Ungate(pod=consumer.key, uid=consumer.uid, resource_version=consumer.resource_version)

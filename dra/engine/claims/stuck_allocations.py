@@ -1,0 +1,193 @@
+"""Rule 9's question: whether an allocation itself is what keeps pods waiting, and whether giving it back would help.
+
+A scheduler has found the waiting pods unschedulable, so no node of the allocation takes one. That alone proves nothing:
+the nodes may be full for a minute, and no other node may have such a device. So the allocation is taken back only if
+
+* a device of it cannot be bound, by its own conditions (KEP-5007): every scheduler refuses the allocation then, or
+* the allocator of this engine finds other devices for a waiting pod, on a node that has room for the pod, and no node
+  of the allocation could take a waiting pod as things are (`Placements`, a live read).
+
+Pods that nobody has judged cannot keep an allocation for ever: their scheduler may not run. Neither can a nomination
+that lasts: cluster autoscalers and quota systems write ``nominatedNodeName`` too.
+"""
+
+from collections.abc import Iterator
+from enum import StrEnum
+from typing import Final
+
+from dra.engine.claims.actions import LookUpPlacements
+from dra.engine.claims.consumers import Consumer
+from dra.engine.claims.lost_nodes import may_run_without_object
+from dra.engine.claims.reasons import Code, Reason
+from dra.engine.claims.view import ClaimView, EntryKind, Placements, ReservedForEntry
+from dra.engine.claims.workload_entry import WorkloadFate, fate_of_known
+from dra.engine.instants import NEVER, Instant
+from dra.model import claims
+
+PATIENCE: Final = 10.0
+"""Seconds for which a pod must have been unschedulable before its claim's allocation is doubted; doubles each time."""
+
+FULL_PATIENCE: Final = 30.0
+"""The same where the allocation's nodes are there but have no room."""
+
+LONGEST_PATIENCE: Final = 600.0
+
+SCHEDULER_VERDICT_WITHIN: Final = 5.0
+"""Seconds within which a scheduler has looked at a new pod: a younger one does not keep an allocation from going."""
+
+UNJUDGED_PATIENCE: Final = 60.0
+"""Seconds that pods which no scheduler has judged add to the patience, however many of them there are."""
+
+BINDING_TIMEOUT: Final = 600.0
+"""Seconds after which kube-scheduler gives up on binding conditions (``bindingTimeout``, DynamicResourcesArgs)."""
+
+LOOKUP_BACKOFF: Final = (60.0, 600.0)
+"""Seconds, first and longest, after which placements are looked for again; doubles while there are none."""
+
+EVIDENCE_VALID: Final = 30.0
+"""Seconds for which an answer is good enough to take an allocation back."""
+
+LOOKUP_PODS: Final = 256
+"""Pods that one question names; those alike are looked at once."""
+
+_KEEPING: Final = frozenset({EntryKind.FOREIGN, EntryKind.UNKNOWN, EntryKind.RESERVATION})
+"""Entries that keep an allocation whoever waits for it."""
+
+
+class StuckCause(StrEnum):
+    """Why no pod can use an allocation."""
+
+    NODES_LOST = "its nodes are gone, not ready, cordoned or tainted"
+    NODES_FULL = "its nodes have no room, others have"
+    DEVICES_LOST = "its devices are gone or tainted"
+    BINDING_FAILED = "a device reports a binding failure"
+    BINDING_TIMED_OUT = "a device has not met its binding conditions in time"
+
+
+NEEDS_EVIDENCE: Final = frozenset({StuckCause.NODES_LOST, StuckCause.NODES_FULL, StuckCause.DEVICES_LOST})
+"""Causes for which another placement must exist."""
+
+
+def find_stuck_cause(view: ClaimView, *, now: Instant) -> tuple[StuckCause, Instant] | None:
+    """Return why the allocation itself keeps pods waiting, and since when it may be taken back; None if it does not."""
+    since = waiting_since(view, now=now)
+    if since is None:
+        return None
+    cause = _by_conditions(view, now)
+    if cause is None:
+        cause = _by_placements(view)
+        if cause is None:
+            return None
+    at = since + _patience(view, FULL_PATIENCE if cause is StuckCause.NODES_FULL else PATIENCE)
+    if any(c.unschedulable_since is None and now - c.stage_since >= SCHEDULER_VERDICT_WITHIN for c in view.waiting):
+        at += UNJUDGED_PATIENCE
+    nominated = ((c, c.nominated_since) for c in view.waiting if c.nominated_since is not None)
+    return cause, max((at, *(when + view.bind_horizon(c) for c, when in nominated)))
+
+
+def waiting_since(view: ClaimView, *, now: Instant) -> Instant | None:
+    """Return since when a pod has been unschedulable for which the allocation could be taken back; None if it cannot.
+
+    Only where nobody consumes and no foreign entry or doubt is in the list. Gated pods do not count: nobody has tried
+    to schedule them. And only where pods can be taken off the list one by one: a pod that an entry for many lets in may
+    be bound at any moment.
+    """
+    if view.allocation is None or view.consuming or not view.waiting or view.claim.metadata.deleting:
+        return None
+    if (
+        view.any_pod
+        or any(entry.reference.is_pod_group and not _is_leaving(entry) for entry in view.entries)
+        or any(_keeps_allocation(entry) for entry in view.entries)
+    ):
+        return None
+    if may_run_without_object(view, now):  # its pods may be the last on a node that is lost to the waiting ones
+        return None
+    return min((c.unschedulable_since for c in view.waiting if c.unschedulable_since is not None), default=None)
+
+
+def placements_due_at(view: ClaimView, *, now: Instant) -> Instant | None:
+    """Return when placements are to be looked for; None if nothing depends on them."""
+    since = waiting_since(view, now=now)
+    if since is None or _by_conditions(view, now) is not None:
+        return None
+    if view.placements is None:
+        return since + _patience(view, FULL_PATIENCE if view.nodes.inside else PATIENCE)
+    first, longest = LOOKUP_BACKOFF
+    if any(c.uid not in view.placements.pods for c in _unschedulable(view)[:LOOKUP_PODS]):
+        return view.placements.at + first
+    return view.placements.at + min(first * 2.0 ** min(view.placements.repeated, 16), longest)
+
+
+def placements_lookup(view: ClaimView) -> LookUpPlacements:
+    """Return the question where the pods could run that a scheduler has found unschedulable."""
+    judged = sorted(_unschedulable(view), key=lambda c: c.order)
+    return LookUpPlacements(claim=view.key, pods=tuple(c.uid for c in judged[:LOOKUP_PODS]))
+
+
+def is_proven(view: ClaimView, cause: StuckCause, now: Instant) -> bool:
+    """Whether what speaks for the cause is fresh enough to act on."""
+    found = view.placements
+    return cause not in NEEDS_EVIDENCE or (found is not None and now <= found.at + EVIDENCE_VALID)
+
+
+def unusable_reasons(view: ClaimView, now: Instant) -> Iterator[Reason]:
+    """Tell of an allocation that no waiting pod can use, and that stays since nothing better is known."""
+    found = view.placements
+    if found is None or waiting_since(view, now=now) is None or _by_conditions(view, now) is not None:
+        return
+    judged = {c.uid for c in _unschedulable(view)}
+    if not judged or judged & found.here or judged & found.elsewhere or not judged & found.pods:
+        return
+    why = found.fault or "no other node has devices and room for one of them"
+    yield view.reason(Code.ALLOCATION_UNUSABLE, pods=len(judged), why=why)
+
+
+def _keeps_allocation(entry: ReservedForEntry) -> bool:
+    """Whether an entry keeps the allocation; one of a pod that is gated by a live read goes with the waiting ones."""
+    gated = entry.kind is EntryKind.UNKNOWN and entry.asked is not None
+    return entry.kind in _KEEPING and not gated
+
+
+def _is_leaving(entry: ReservedForEntry) -> bool:
+    """Whether the entry of a PodGroup goes with the next write: its PodGroup is certainly gone."""
+    return entry.kind is EntryKind.GROUP and fate_of_known(entry.group, entry.reference) is WorkloadFate.GONE
+
+
+def _unschedulable(view: ClaimView) -> list[Consumer]:
+    return [c for c in view.waiting if c.unschedulable_since is not None]
+
+
+def binding_conditions_end_at(view: ClaimView) -> Instant:
+    """Return when kube-scheduler gives up on binding conditions that are awaited; `NEVER` if none are."""
+    since = view.history.allocated_at
+    return NEVER if since is None or not claims.awaits_binding_conditions(view.claim) else since + BINDING_TIMEOUT
+
+
+def _patience(view: ClaimView, first: float) -> float:
+    return min(first * 2.0 ** min(view.history.revocations, 16), LONGEST_PATIENCE)
+
+
+def _by_conditions(view: ClaimView, now: Instant) -> StuckCause | None:
+    """Return why every scheduler refuses the allocation whatever the node (KEP-5007)."""
+    if claims.has_binding_failure(view.claim):
+        return StuckCause.BINDING_FAILED
+    allocation = view.allocation
+    if allocation is None or allocation.allocation_timestamp is None:  # then kube-scheduler never gives up either
+        return None
+    return StuckCause.BINDING_TIMED_OUT if now >= binding_conditions_end_at(view) else None
+
+
+def _by_placements(view: ClaimView) -> StuckCause | None:
+    found = view.placements
+    if found is None or found.fault:
+        return None
+    judged = {c.uid for c in _unschedulable(view)}
+    if judged & found.here or not judged & found.elsewhere:
+        return None
+    return _cause(found)
+
+
+def _cause(found: Placements) -> StuckCause:
+    if found.gone:
+        return StuckCause.DEVICES_LOST
+    return StuckCause.NODES_FULL if found.only_lacks_room else StuckCause.NODES_LOST

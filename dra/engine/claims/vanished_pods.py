@@ -1,0 +1,88 @@
+"""Pods whose objects went before anybody told that their containers had ended, by what is known of their nodes.
+
+The claim rules wait for such pods (`dra.engine.claims.lost_nodes`).
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+
+from dra.engine.claims.claim_state import ClaimState
+from dra.engine.claims.consumers import DEFAULT_GRACE_PERIOD
+from dra.engine.claims.node_index import NodeIndex
+from dra.engine.claims.view import LostNode, VanishedPod
+from dra.engine.instants import Instant
+
+NODES_LISTED: Final = 16
+"""Nodes that may get entries where nobody knows on which of them a pod ran."""
+
+
+def add_vanished(record: ClaimState, nodes: NodeIndex, pod: VanishedPod) -> None:
+    """Take in that a pod has vanished."""
+    record.vanished[pod.uid] = pod
+    reconcile_vanished(record, nodes)
+
+
+def reconcile_vanished(record: ClaimState, nodes: NodeIndex, *, gone: str = "") -> None:
+    """Go through the vanished pods of a claim by what is known of their nodes.
+
+    A pod has gone with a node that was rebooted or is out of service; a node that does not report in takes the place of
+    its pods. A node that nobody knows may be new; ``gone`` is a node that a live read has not shown.
+    """
+    for uid, pod in tuple(record.vanished.items()):
+        if not pod.node or (nodes.ready(pod.node) and nodes.lost(pod.node, pod.boot) is not None):
+            continue
+        if pod.node not in nodes and pod.node != gone:
+            continue
+        del record.vanished[uid]
+        if nodes.lost(pod.node, pod.boot) is not None:
+            record.lost[pod.node] = pod.boot
+            record.lost_node_graces[pod.node] = max(
+                pod.grace, record.lost_node_graces.get(pod.node, DEFAULT_GRACE_PERIOD)
+            )
+
+
+def lost_nodes(record: ClaimState, nodes: NodeIndex) -> Iterator[LostNode]:
+    """Yield the nodes on which pods may still run that vanished while these did not report in."""
+    for name, boot in record.lost.items():
+        node = nodes.lost(name, boot)
+        if node is not None:
+            yield msgspec.structs.replace(node, grace=record.lost_node_graces.get(name, DEFAULT_GRACE_PERIOD))
+
+
+def observe_node_read(record: ClaimState, nodes: NodeIndex, name: str, *, now: Instant) -> None:
+    """A live read of a node is taken in: pods that vanished from it long enough ago have ended if it is Ready."""
+    nodes.read(name, now=now)
+    for uid, pod in tuple(record.vanished.items()):
+        if pod.node == name and nodes.ready(name) and now >= pod.ended_at:
+            del record.vanished[uid]
+    reconcile_vanished(record, nodes, gone=name)
+
+
+def still_running(record: ClaimState, nodes: NodeIndex, *, now: Instant) -> tuple[VanishedPod, ...]:
+    """Return the vanished pods whose containers may still run; what is new is looked at from now on.
+
+    A pod of which nobody knows the node ran on the node of the allocation, where there is only one.
+    """
+    (only,) = record.inside if record.inside is not None and len(record.inside) == 1 else ("",)
+    for uid, pod in tuple(record.vanished.items()):
+        node, since = pod.node or only, now if pod.since is None else pod.since
+        if (node, since) != (pod.node, pod.since):
+            record.vanished[uid] = msgspec.structs.replace(pod, node=node, since=since)
+        elif not node and now >= pod.ended_at:
+            silent = silent_nodes(record, nodes)
+            if len(silent) <= NODES_LISTED:  # one entry for each of them instead of one for each pod
+                record.lost.update((name, nodes.boot(name)) for name in silent if name not in record.lost)
+                del record.vanished[uid]
+    return tuple(record.vanished.values())
+
+
+def silent_nodes(record: ClaimState, nodes: NodeIndex) -> tuple[str, ...]:
+    """Return the nodes that do not report in, and on which vanished pods may run of which nobody knows the node.
+
+    None for a guard that the claim was first seen with. A guard may stand for no pod at all, and some node of a large
+    cluster is always silent: after each restart of the controller every claim in use would wait for that node.
+    """
+    unknown = any(not pod.node and not pod.guard for pod in record.vanished.values())
+    return nodes.silent(record.inside) if unknown else ()

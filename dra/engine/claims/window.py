@@ -1,0 +1,174 @@
+"""Which pods of a claim must be listed in ``status.reservedFor`` right now.
+
+The kubelet looks for a pod in the list only when it creates the pod's sandbox, and the scheduler writes the list only
+for pods it does not find there. So a pod needs its entry from just before it is scheduled until its sandbox is ready,
+and a claim can serve any number of pods through a window of the list.
+
+Rules 3 to 5 of KEP-notes.md. Knows nothing of API calls, clocks or the rest of the list.
+"""
+
+from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
+from enum import IntEnum
+from functools import partial
+from heapq import nsmallest
+from types import MappingProxyType
+from typing import Final
+
+from dra.engine.claims.consumers import Consumer, Stage
+from dra.engine.instants import NEVER, Instant
+from dra.model.claims import RESERVED_FOR_MAX_SIZE
+from dra.model.meta import Struct, Uid
+
+SCHEDULER_HEADROOM: Final = 16
+"""Slots left free for entries the scheduler writes itself (pods we saw too late)."""
+
+CAPACITY: Final = RESERVED_FOR_MAX_SIZE - SCHEDULER_HEADROOM
+
+PARKED_AFTER: Final = 60.0
+"""Seconds without progress after which a pod yields its slot, and for which it has one when its turn comes."""
+
+RELIST_BACKOFF: Final = (1.0, 60.0)
+"""Seconds, first and longest, before a waiting pod that the scheduler took off the list is listed again."""
+
+
+class Need(IntEnum):
+    """Why a pod wants a slot; the smaller the more urgent."""
+
+    STARTING = 1  # bound, sandbox not ready: without the entry its kubelet refuses it
+    WAITING = 2  # not bound: with the entry the scheduler need not write the claim
+    PARKED = 3  # long without progress: yields, or 240 such pods would block all others
+    RUNNING = 4  # started, or will not start any more: asks for nothing, but a list with room says who uses the claim
+
+
+class EntryHistory(Struct, frozen=True):
+    """What was observed of one pod's entry in the list of one claim."""
+
+    since: Instant | None = None
+    """When the entry appeared; None while there is none."""
+
+    last: Instant | None = None
+    """When the pod was last known to be listed: the scheduler may still act on that for a bind horizon."""
+
+    drops: int = 0
+    """How often somebody else (the scheduler's Unreserve) removed the entry of the waiting pod."""
+
+    assumed: bool = False
+    """Whether ``last`` is a precaution: nobody knows what was listed before we started."""
+
+    by_others: bool = False
+    """Whether somebody else made the entry, as far as we know: a scheduler lists a pod right before it binds it."""
+
+    @property
+    def seen(self) -> bool:
+        """Whether the pod was in the list at some time, for certain."""
+        return self.last is not None and not self.assumed
+
+    @property
+    def lost(self) -> bool:
+        """Whether the pod had a slot and was made to yield it, not by the scheduler."""
+        return self.since is None and self.seen and not self.drops
+
+    def bindable_until(self, horizon: float, *, now: Instant) -> Instant:
+        """Return until when a scheduling cycle that saw the entry may bind the pod without writing the claim."""
+        last = now if self.since is not None else self.last
+        return -NEVER if last is None else last + horizon
+
+    def relist_at(self) -> Instant:
+        """Return when a dropped pod may be listed again: 1, 2, 4 … 60 s after the drop."""
+        if not self.drops or self.last is None:
+            return -NEVER
+        first, longest = RELIST_BACKOFF
+        return self.last + min(first * 2.0 ** min(self.drops - 1, 16), longest)
+
+
+UNLISTED: Final = EntryHistory()
+NO_LISTINGS: Final[Mapping[Uid, EntryHistory]] = MappingProxyType({})
+NO_PODS: Final[AbstractSet[Uid]] = frozenset()
+
+
+def need(consumer: Consumer, *, now: Instant, listing: EntryHistory = UNLISTED, held_up: bool = False) -> Need | None:
+    """Return why the pod wants a slot; None if it wants none.
+
+    A kubelet creates no sandbox for a pod with a deletion timestamp, so such a pod will not ask. The scheduler says
+    nothing of a pod that it does not even try (another of its claims is missing): it has had its chance when it had a
+    slot for a minute. So has a gated pod that another of its claims is not ready for (``held_up``).
+    """
+    match consumer.stage:
+        case Stage.STARTING:
+            if consumer.deleting:
+                return Need.RUNNING
+            return Need.PARKED if _idle(consumer.stage_since, now) else Need.STARTING
+        case Stage.GATED if consumer.gated_by_us_only:
+            return Need.PARKED if held_up and (_idle(listing.since, now) or listing.lost) else Need.WAITING
+        case Stage.WAITING:
+            idle = _idle(consumer.unschedulable_since, now) or _idle(listing.since, now) or listing.lost
+            return Need.PARKED if idle else Need.WAITING
+        case Stage.STARTED:
+            return Need.RUNNING
+        case Stage.GATED | Stage.FINISHED:
+            return None
+
+
+def turn_changes_at(consumer: Consumer, listing: EntryHistory, *, now: Instant, held_up: bool = False) -> Instant:
+    """Return when the pod's claim on a slot changes without an event: it parks, or its minute of a turn is over."""
+    if consumer.stage not in {Stage.STARTING, Stage.WAITING} and not (consumer.stage is Stage.GATED and held_up):
+        return NEVER
+    idle = consumer.stage_since if consumer.stage is Stage.STARTING else consumer.unschedulable_since
+    turn = listing.last if listing.since is None else listing.since
+    return min((t + PARKED_AFTER for t in (idle, turn) if t is not None and t + PARKED_AFTER > now), default=NEVER)
+
+
+def _idle(since: Instant | None, now: Instant) -> bool:
+    """Whether the minute since an instant is over: by the very sum of `turns_at`, as a difference rounds otherwise."""
+    return since is not None and now >= since + PARKED_AFTER
+
+
+def _turn(listing: EntryHistory, now: Instant) -> tuple[int, Instant]:
+    """Parked pods take turns of a minute: who has the slot keeps it so long, then the one that waited longest.
+
+    Who has just lost its slot waits a minute, too: else the next decision would give it back.
+    """
+    if listing.since is not None:
+        return (2, listing.since) if _idle(listing.since, now) else (0, 0.0)
+    if listing.last is not None and not _idle(listing.last, now):
+        return (3, listing.last)
+    return (1, -NEVER if listing.last is None else listing.last)
+
+
+def urgency(
+    consumer: Consumer,
+    *,
+    listed: AbstractSet[Uid],
+    listings: Mapping[Uid, EntryHistory],
+    now: Instant,
+    held_up: AbstractSet[Uid] = NO_PODS,
+) -> tuple[int, tuple[int, Instant], int, bool, tuple[int, str, Uid]]:
+    """Return the sort key of a slot: need, turn, priority, whether it is listed already, age."""
+    listing = listings.get(consumer.uid, UNLISTED)
+    reason = need(consumer, now=now, listing=listing, held_up=consumer.uid in held_up) or Need.PARKED
+    turn = _turn(listing, now) if reason is Need.PARKED else (0, 0.0)
+    return (reason, turn, -consumer.priority, consumer.uid not in listed, consumer.order)
+
+
+def choose(
+    consumers: Iterable[Consumer],
+    *,
+    listed: AbstractSet[Uid],
+    now: Instant,
+    listings: Mapping[Uid, EntryHistory] = NO_LISTINGS,
+    held_up: AbstractSet[Uid] = NO_PODS,
+    capacity: int = CAPACITY,
+) -> tuple[Consumer, ...]:
+    """Return the consumers to list, at most ``capacity``: by need, then priority, then age.
+
+    ``held_up`` are the gated pods that another of their claims is not ready for.
+
+    Among equals those in ``listed`` come first: every swap is a write, and each write of the claim wakes all
+    pods that the scheduler has put aside because of it.
+    """
+    needy = [c for c in consumers if need(c, now=now) is not None]
+    key = partial(urgency, listed=listed, listings=listings, now=now, held_up=held_up)
+    if len(needy) <= capacity:
+        return tuple(sorted(needy, key=key))
+    return tuple(nsmallest(max(capacity, 0), needy, key=key))

@@ -1,0 +1,202 @@
+"""Rules 2, 7 and 12: when a claim is entered for its workload, and when that ends.
+
+The owner of a workload removes the entry when no pod will come any more; it is the only one that knows. The safety net
+for owners that do not: the object has finished for good, or is certainly gone. "No pods right now" is never a reason,
+and whoever cannot tell keeps the reservation.
+"""
+
+from enum import Enum, auto
+
+import msgspec
+
+from dra.engine.claims.actions import LookUpWorkload
+from dra.engine.claims.desired import Desired
+from dra.engine.claims.policy import Policy
+from dra.engine.claims.reasons import Code
+from dra.engine.claims.view import ClaimView, EntryKind, WorkloadPhase, WorkloadState
+from dra.engine.claims.workload_kinds import KINDS_PER_NAMESPACE
+from dra.engine.instants import Instant
+from dra.model import workload_reservations
+from dra.model.claims import RESERVED_FOR_MAX_SIZE
+from dra.model.references import ConsumerReference
+from dra.model.workload_reservations import WorkloadReservation
+
+
+class WorkloadFate(Enum):
+    """What becomes of the workload."""
+
+    ALIVE = auto()
+    PENDING = auto()  # nothing of that name yet, and no uid to tell it by
+    FINISHED = auto()
+    GONE = auto()
+    ASKED = auto()  # the API server must be asked
+    DOUBT = auto()
+
+
+_UNREADABLE = frozenset(
+    {WorkloadPhase.FORBIDDEN, WorkloadPhase.NO_KIND, WorkloadPhase.OVER_LIMIT, WorkloadPhase.UNKNOWN}
+)
+
+_STAYING = frozenset(
+    {
+        EntryKind.FOREIGN,
+        EntryKind.UNKNOWN,
+        EntryKind.VANISHED,
+        EntryKind.LOST_NODE,
+        EntryKind.GROUP,
+        EntryKind.RESERVATION,
+    }
+)
+"""Entries that do not make way for the workload's."""
+
+OVER_TEXTS = {WorkloadFate.FINISHED: "has finished", WorkloadFate.GONE: "is gone"}
+
+
+def workload_fate(view: ClaimView, reference: ConsumerReference) -> WorkloadFate:
+    """Tell what became of the object with the uid of the reference; names prove nothing."""
+    return fate_of_known(view.workload, reference)
+
+
+def fate_of_known(known: WorkloadState, reference: ConsumerReference) -> WorkloadFate:
+    """Tell the same of an object of which this is known."""
+    if not reference.uid:
+        return WorkloadFate.PENDING
+    if reference.uid in known.gone:
+        return WorkloadFate.GONE
+    match known.phase:
+        case WorkloadPhase.PRESENT if known.uid == reference.uid:
+            return WorkloadFate.ALIVE
+        case WorkloadPhase.FINISHED if known.uid == reference.uid:
+            return WorkloadFate.FINISHED
+        case WorkloadPhase.PRESENT | WorkloadPhase.FINISHED | WorkloadPhase.ABSENT:
+            return WorkloadFate.ASKED  # our copy may be older than the reference
+        case _:
+            return WorkloadFate.DOUBT
+
+
+def resolve_reference(view: ClaimView, found: WorkloadReservation) -> ConsumerReference:
+    """Return the reference with its uid; if nobody has told it, that of the object of that name.
+
+    Or that of the entry: the write that was to note the uid may have failed, and meanwhile the object is over.
+    """
+    reference, known = found.reference, view.workload
+    if reference.uid:
+        return reference
+    if known.phase is WorkloadPhase.PRESENT:
+        return msgspec.structs.replace(reference, uid=known.uid)
+    return next((e.reference for e in view.of(EntryKind.WORKLOAD)), reference)
+
+
+def workload_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) -> Desired:
+    """Rules 2 and 7: enter, keep, or release the workload entry."""
+    if view.malformed:
+        desired = desired.because(view.reason(Code.MALFORMED_REFERENCE, error=view.malformed))
+    if view.reservation is None:
+        return desired
+    reference = resolve_reference(view, view.reservation)
+    outcome = workload_fate(view, reference)
+    desired = _ask_or_explain(view, reference, outcome, desired)
+    if outcome is WorkloadFate.GONE and view.unfinished and EntryKind.WORKLOAD not in view.kinds:
+        desired = desired.because(view.reason(Code.WORKLOAD_GONE, workload=str(reference), expected=reference.uid))
+    over = OVER_TEXTS.get(outcome, "") if policy.release_finished or outcome is WorkloadFate.GONE else ""
+    desired = desired.but(over=over)
+    if reference.uid and not view.reservation.reference.uid:
+        desired = desired.but(
+            marks={**desired.marks, **workload_reservations.resolved_uid_annotations(view.claim, reference.uid)}
+        )
+    if view.allocation is None:
+        return desired
+    return _reconcile_former(view, _decide_entry(view, reference, now, desired))
+
+
+def _decide_entry(view: ClaimView, reference: ConsumerReference, now: Instant, desired: Desired) -> Desired:
+    """Decide about the entry of an allocated claim: keep or release it, respect its absence, or make it."""
+    if EntryKind.WORKLOAD in view.kinds:
+        return _keep_or_release(view, reference, desired)
+    if not desired.over and _is_in_doubt(view, reference):
+        desired = desired.but(unsure=True)
+        return desired.because(view.reason(Code.IN_DOUBT, workload=str(reference))) if view.unsure else desired
+    if desired.over and not view.entries and not view.unfinished:  # a failed binding has left it behind
+        return desired.but(released=True)
+    if view.entered_before:
+        desired = desired.but(released=True)
+        if not desired.over:  # else it was us who took the entry away, and somebody else's keeps the claim
+            desired = desired.because(view.reason(Code.OWNER_RELEASED, workload=str(reference)))
+        return desired
+    comes = reference.uid and not desired.over and not view.claim.metadata.deleting
+    if comes and _is_in_use(view, now) and _has_room(view):
+        entered = view.reason(Code.WORKLOAD_ENTERED, done=True, workload=str(reference))
+        return desired.but(workload=reference).because(entered)
+    return desired
+
+
+def _is_in_doubt(view: ClaimView, reference: ConsumerReference) -> bool:
+    """Whether the workload may have the claim, and nobody here can tell: its kind cannot be read, or see ``unsure``."""
+    return view.unsure or (view.workload.phase in _UNREADABLE and not reference.uid)
+
+
+def _is_in_use(view: ClaimView, now: Instant) -> bool:
+    """Whether somebody uses the claim or will; "allocated, empty, no pods" is what a failed binding leaves behind.
+
+    Pods that nobody has seen may use the claim as long as a binding that an entry for many let in may be under way. The
+    deallocation that waits for the end of that time leaves a guard, and a guard counts as use.
+    """
+    used = bool(view.unfinished or view.vanished) or EntryKind.GUARD in view.kinds
+    return used or view.unseen_bindable_until(now=now) > now
+
+
+def _has_room(view: ClaimView) -> bool:
+    """Whether the list could take one more entry if pods made way; what others made, or may have, stays."""
+    gone = sum(
+        1 for entry in view.of(EntryKind.GROUP) if fate_of_known(entry.group, entry.reference) is WorkloadFate.GONE
+    )
+    stay = sum(1 for entry in view.entries if entry.kind in _STAYING) - gone
+    return stay < RESERVED_FOR_MAX_SIZE
+
+
+def _keep_or_release(view: ClaimView, reference: ConsumerReference, desired: Desired) -> Desired:
+    entry = view.of(EntryKind.WORKLOAD)[0].reference
+    if reference.uid and entry.uid != reference.uid and not view.claim.metadata.deleting:
+        entry = reference  # entered for an object of that name before this one, and nobody has noted its uid
+    if not desired.over:
+        return desired.but(workload=entry)
+    if view.unfinished:
+        waits = view.reason(Code.RELEASE_WAITS, workload=str(reference), cause=desired.over, pods=view.unfinished)
+        return desired.but(workload=entry).because(waits)
+    released = view.reason(Code.WORKLOAD_RELEASED, done=True, workload=str(reference), cause=f"it {desired.over}")
+    return desired.but(urgent=True).because(released)
+
+
+def _reconcile_former(view: ClaimView, desired: Desired) -> Desired:
+    """Entries of earlier objects of the same name: the new entry takes their place, else they go when surely gone."""
+    if view.claim.metadata.deleting and not view.consuming:
+        return desired
+    for entry in view.of(EntryKind.FORMER):
+        gone = entry.reference.uid in view.workload.gone or entry.reference.uid in view.former.gone
+        if desired.workload is not None or (gone and not view.unfinished):
+            continue
+        desired = desired.but(kept=(*desired.kept, entry.reference))
+        if not gone:
+            desired = desired.ask(LookUpWorkload(claim=view.key, reference=entry.reference))
+    return desired
+
+
+def _ask_or_explain(view: ClaimView, reference: ConsumerReference, outcome: WorkloadFate, desired: Desired) -> Desired:
+    kind = str(reference.group_resource)
+    if outcome is WorkloadFate.ASKED:
+        return desired.ask(LookUpWorkload(claim=view.key, reference=reference))
+    match view.workload.phase:
+        case WorkloadPhase.FORBIDDEN:
+            code = Code.WORKLOAD_UNREADABLE
+        case WorkloadPhase.NO_KIND:
+            code = Code.WORKLOAD_UNKNOWN_KIND
+        case WorkloadPhase.OVER_LIMIT:
+            code = Code.WORKLOAD_KINDS_EXCEEDED
+        case WorkloadPhase.PRESENT if view.workload.rule_error and outcome is WorkloadFate.ALIVE:
+            cause = view.workload.rule_error
+            return desired.because(view.reason(Code.RULE_FAILED, workload=str(reference), error=cause))
+        case WorkloadPhase.ABSENT if outcome is WorkloadFate.PENDING:
+            return desired.because(view.reason(Code.WORKLOAD_PENDING, workload=str(reference)))
+        case _:
+            return desired
+    return desired.because(view.reason(code, workload=str(reference), kind=kind, limit=KINDS_PER_NAMESPACE))

@@ -1,0 +1,172 @@
+"""The objects that claims are reserved for: what is known of each, and which claims want to hear of it."""
+
+from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
+from typing import NamedTuple, Self
+
+import msgspec
+
+from dra.engine.claims.view import WorkloadPhase, WorkloadState
+from dra.engine.claims.workload_kinds import WatchedKinds
+from dra.model.meta import Key, Uid
+from dra.model.references import ConsumerReference, GroupResource
+from dra.model.workload_reservations import NO_UID
+
+_THERE = frozenset({WorkloadPhase.PRESENT, WorkloadPhase.FINISHED})
+_UNREADABLE = frozenset({WorkloadPhase.FORBIDDEN, WorkloadPhase.NO_KIND, WorkloadPhase.OVER_LIMIT})
+
+
+class WorkloadKey(NamedTuple):
+    """Which object a reference names; the namespace is the claim's."""
+
+    kind: GroupResource
+    namespace: str
+    name: str
+
+    @classmethod
+    def of(cls, reference: ConsumerReference, namespace: str) -> Self:
+        """Return the key of what a claim in ``namespace`` refers to."""
+        return cls(reference.group_resource, namespace, reference.name)
+
+
+class WorkloadIndex:
+    """Workloads by name, and the claims that refer to them. Observations return the claims they concern."""
+
+    def __init__(self) -> None:
+        self.followed = WatchedKinds()
+        self._kinds: dict[GroupResource, WorkloadPhase] = {}
+        self._known: dict[WorkloadKey, WorkloadState] = {}
+        self._referrers: dict[WorkloadKey, set[Key]] = {}
+        self._of_kind: dict[GroupResource, set[WorkloadKey]] = {}
+        """The keys of `_referrers` by kind: a kind that changes concerns the claims of that kind alone."""
+
+        self._known_of_kind: dict[GroupResource, set[WorkloadKey]] = {}
+        """The keys of `_known` by kind."""
+
+        self._read_live: dict[WorkloadKey, Uid] = {}
+        """What a live read has shown, and the watch not yet."""
+
+        self._referred: dict[Key, frozenset[WorkloadKey]] = {}
+
+    def kinds(self) -> frozenset[GroupResource]:
+        """Return the kinds to watch: those that claims refer to, within the bound of their namespaces."""
+        return self.followed.all()
+
+    def refer(self, claim: Key, references: Iterable[ConsumerReference]) -> None:
+        """The claim refers to these workloads now, and to no others."""
+        wanted = frozenset(WorkloadKey.of(reference, claim[0]) for reference in references)
+        before = self._referred.pop(claim, frozenset())
+        if wanted:
+            self._referred[claim] = wanted
+        for key in wanted - before:
+            if key not in self._referrers:
+                self._referrers[key] = set()
+                self._of_kind.setdefault(key.kind, set()).add(key)
+                self.followed.add(key.namespace, key.kind)
+            self._referrers[key].add(claim)
+        for key in before - wanted:
+            self._unrefer(claim, key)
+
+    def _unrefer(self, claim: Key, key: WorkloadKey) -> None:
+        referrers = self._referrers[key]
+        referrers.discard(claim)
+        if not referrers:
+            del self._referrers[key]
+            _discard_key(self._of_kind, key)
+            self.followed.remove(key.namespace, key.kind)
+            if self._known.get(key, WorkloadState()).phase is WorkloadPhase.ABSENT:
+                self._forget(key)
+
+    def kind_is(self, kind: GroupResource, phase: WorkloadPhase) -> set[Key]:
+        """Set what is true of every object of a kind that was not observed."""
+        if self._kinds.get(kind) is phase:
+            return set()
+        self._kinds[kind] = phase
+        return self._concerned(kind)
+
+    def forget_kind(self, kind: GroupResource) -> set[Key]:
+        """The kind is not watched any more: what was seen of it is no knowledge now."""
+        for key in [key for key in self._known_of_kind.get(kind, ()) if self._known[key].phase in _THERE]:
+            gone = self._forget(key).gone
+            if key in self._referrers:
+                self._remember(key, WorkloadState(phase=WorkloadPhase.ABSENT, gone=gone))
+        self._kinds.pop(kind, None)
+        return self._concerned(kind)
+
+    def listed(self, kind: GroupResource, there: AbstractSet[Key]) -> set[Key]:
+        """Take in that a complete list shows these: what a live read has shown besides is read anew."""
+        concerned: set[Key] = set()
+        for key in tuple(self._known_of_kind.get(kind, ())):
+            known = self._known[key]
+            if known.phase in _THERE and (key.namespace, key.name) not in there:
+                concerned |= self._set(key, WorkloadState(phase=WorkloadPhase.ABSENT, gone=known.gone))
+        return concerned
+
+    def _concerned(self, kind: GroupResource) -> set[Key]:
+        return {claim for key in self._of_kind.get(kind, ()) for claim in self._referrers[key]}
+
+    def _remember(self, key: WorkloadKey, workload: WorkloadState) -> None:
+        self._known[key] = workload
+        self._known_of_kind.setdefault(key.kind, set()).add(key)
+
+    def _forget(self, key: WorkloadKey) -> WorkloadState:
+        self._read_live.pop(key, None)
+        _discard_key(self._known_of_kind, key)
+        return self._known.pop(key)
+
+    def observe(
+        self, key: WorkloadKey, *, uid: Uid, finished: bool, rule_error: str = "", live: bool = False
+    ) -> set[Key]:
+        """Take in a workload, from the watch or by a live read; an object of the same name with another uid is gone.
+
+        Unless only a live read has shown that object: the watch may be behind, and show its predecessors first.
+        """
+        before = self._known.get(key, WorkloadState())
+        if live and uid in before.gone:
+            return set()  # the answer to a request that was slower than the watch
+        awaited = self._read_live.get(key)
+        if live and uid != before.uid:
+            self._read_live[key] = uid
+        elif not live:
+            self._read_live.pop(key, None)
+        replaced = before.uid and (live or before.uid != awaited)
+        gone = before.gone | {before.uid} if replaced else before.gone
+        phase = WorkloadPhase.FINISHED if finished else WorkloadPhase.PRESENT
+        return self._set(key, WorkloadState(phase=phase, uid=uid, gone=gone - {uid}, rule_error=rule_error))
+
+    def forget(self, key: WorkloadKey, uid: Uid) -> set[Key]:
+        """The object with that uid is certainly gone; another one of its name may be there."""
+        before = self._known.get(key, WorkloadState())
+        gone = before.gone | {uid}
+        if before.uid != uid and before.phase in _THERE:
+            return self._set(key, msgspec.structs.replace(before, gone=gone))
+        return self._set(key, WorkloadState(phase=WorkloadPhase.ABSENT, uid=NO_UID, gone=gone))
+
+    def get(self, key: WorkloadKey) -> WorkloadState:
+        """Return what is known of a workload; of an unobserved one, what is true of its kind."""
+        found = self._known.get(key)
+        default = self._kinds.get(key.kind, WorkloadPhase.UNKNOWN)
+        if default is WorkloadPhase.UNKNOWN and key in self._referrers and key.kind not in self.followed:
+            default = WorkloadPhase.OVER_LIMIT
+        if found is None:
+            return WorkloadState(phase=default)
+        if found.phase is WorkloadPhase.ABSENT or default in _UNREADABLE:
+            return msgspec.structs.replace(found, phase=default)
+        return found
+
+    def _set(self, key: WorkloadKey, workload: WorkloadState) -> set[Key]:
+        if self._known.get(key) == workload:
+            return set()
+        referrers = self._referrers.get(key)
+        if workload.phase is WorkloadPhase.ABSENT and referrers is None:
+            if key in self._known:
+                self._forget(key)  # nobody asks: remembering every Job that ever was would be a leak
+        else:
+            self._remember(key, workload)
+        return set(referrers or ())
+
+
+def _discard_key(index: dict[GroupResource, set[WorkloadKey]], key: WorkloadKey) -> None:
+    index[key.kind].discard(key)
+    if not index[key.kind]:
+        del index[key.kind]

@@ -1,0 +1,117 @@
+"""Which kinds of workloads are watched: every kind that claims refer to, up to a bound in each namespace.
+
+Whoever may create claims may name any kind in ``reserve.dra/reserved-for``, and each kind costs a look at the API
+server and perhaps a watch. The bound is per namespace, so a namespace that names more kinds loses the watches of its
+own surplus kinds and of no other namespace's. Kinds that the administrator has named in ``releaseRules`` and kinds that
+Kubernetes has built in are exempt: the number of these is fixed.
+"""
+
+from collections import OrderedDict
+from typing import Final
+
+from dra.model.references import POD_GROUPS, GroupResource
+
+KINDS_PER_NAMESPACE: Final = 16
+"""Kinds of workloads, beside the exempt ones, that are watched for the claims of one namespace. The first to be
+referred to are watched, until no claim of the namespace refers to them any more."""
+
+BUILT_IN_KINDS: Final = frozenset(
+    {
+        GroupResource(resource="jobs", group="batch"),
+        GroupResource(resource="cronjobs", group="batch"),
+        GroupResource(resource="deployments", group="apps"),
+        GroupResource(resource="replicasets", group="apps"),
+        GroupResource(resource="statefulsets", group="apps"),
+        GroupResource(resource="daemonsets", group="apps"),
+        GroupResource(resource="pods"),
+        POD_GROUPS,
+    }
+)
+"""Kinds that count against no bound."""
+
+
+class _Namespace:
+    """The kinds that claims of one namespace refer to."""
+
+    __slots__ = ("counted", "counts", "surplus")
+
+    def __init__(self) -> None:
+        self.counts: dict[GroupResource, int] = {}
+        """Kind → how many objects of that kind are referred to."""
+
+        self.counted: set[GroupResource] = set()
+        """Kinds that use up the bound."""
+
+        self.surplus: OrderedDict[GroupResource, None] = OrderedDict()
+        """Kinds beyond the bound, in the order in which claims came to refer to them."""
+
+
+class WatchedKinds:
+    """Counts references by namespace and kind; each change costs the same, however many kinds there are."""
+
+    def __init__(self) -> None:
+        self._exempt = BUILT_IN_KINDS
+        self._namespaces: dict[str, _Namespace] = {}
+        self._followed: dict[GroupResource, int] = {}
+        """Kind → in how many namespaces the kind is within the bound."""
+
+        self._all: frozenset[GroupResource] | None = frozenset()
+        """The keys of `_followed`, None if they have changed."""
+
+    def exempt(self, kinds: frozenset[GroupResource]) -> None:
+        """Count these kinds against no bound, from now on; to be called before the first reference."""
+        self._exempt |= kinds
+
+    def __contains__(self, kind: GroupResource) -> bool:
+        """Whether the kind is within the bound of at least one namespace."""
+        return kind in self._followed
+
+    def all(self) -> frozenset[GroupResource]:
+        """Return the kinds to watch."""
+        if self._all is None:
+            self._all = frozenset(self._followed)
+        return self._all
+
+    def add(self, namespace: str, kind: GroupResource) -> None:
+        """Count one more object of a kind that claims of the namespace refer to."""
+        there = self._namespaces.setdefault(namespace, _Namespace())
+        there.counts[kind] = there.counts.get(kind, 0) + 1
+        if there.counts[kind] > 1:
+            return
+        if kind in self._exempt:
+            self._follow(kind)
+        elif len(there.counted) < KINDS_PER_NAMESPACE:
+            there.counted.add(kind)
+            self._follow(kind)
+        else:
+            there.surplus[kind] = None
+
+    def remove(self, namespace: str, kind: GroupResource) -> None:
+        """Count one object less; what is within the bound no more makes room for the oldest surplus kind."""
+        there = self._namespaces[namespace]
+        there.counts[kind] -= 1
+        if there.counts[kind]:
+            return
+        del there.counts[kind]
+        if kind in there.surplus:
+            del there.surplus[kind]
+        else:
+            self._unfollow(kind)
+            there.counted.discard(kind)
+            if there.surplus and len(there.counted) < KINDS_PER_NAMESPACE:
+                next_kind, _ = there.surplus.popitem(last=False)
+                there.counted.add(next_kind)
+                self._follow(next_kind)
+        if not there.counts:
+            del self._namespaces[namespace]
+
+    def _follow(self, kind: GroupResource) -> None:
+        self._followed[kind] = self._followed.get(kind, 0) + 1
+        if self._followed[kind] == 1:
+            self._all = None
+
+    def _unfollow(self, kind: GroupResource) -> None:
+        self._followed[kind] -= 1
+        if not self._followed[kind]:
+            del self._followed[kind]
+            self._all = None

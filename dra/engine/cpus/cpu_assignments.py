@@ -1,0 +1,105 @@
+"""Who has which CPUs of a machine for itself, and what is left for everybody else.
+
+The *shared pool* is where all containers run that have no CPUs of their own. It is never empty: a hold that would
+empty it is refused, as a cpuset without CPUs can neither be written nor run anything. CPUs reserved for the system are
+nobody's own, and in the shared pool; CPUs that the node *keeps* (by its annotation) are for no container at all, as the
+kubelet's ``reservedSystemCPUs`` with ``strict-cpu-reservation``. Isolated CPUs can be held, and are not in the pool:
+the kernel does not balance there, so all threads of a container might queue on one of them.
+
+A machine may have changed under holdings that were remembered (CPUs switched off, a reservation widened). They stay
+what they are, nothing is taken away or given twice; `Division.faults` tells.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from dra.engine.cpus.cpusets import NO_CPUS, CpuSet
+from dra.engine.cpus.topology import CpuTopology
+from dra.engine.devices.ledger import Holder
+
+
+@dataclass(frozen=True, kw_only=True)
+class CpuAssignments:
+    """The CPUs of a machine, divided."""
+
+    topology: CpuTopology
+    reserved: CpuSet = NO_CPUS
+    """For the system, and containers without CPUs of their own."""
+    kept: CpuSet = NO_CPUS
+    """For no container."""
+    holdings: Mapping[Holder, CpuSet] = field(default_factory=dict)
+
+    @cached_property
+    def held(self) -> CpuSet:
+        """CPUs that somebody has for itself."""
+        return CpuSet(cpu for cpus in self.holdings.values() for cpu in cpus)
+
+    @cached_property
+    def allocatable(self) -> CpuSet:
+        """CPUs that one may have for itself, held ones included."""
+        return self.topology.online - self.reserved - self.kept
+
+    @cached_property
+    def free(self) -> CpuSet:
+        """CPUs that one could have now, but for the last ones of the shared pool."""
+        return self.allocatable - self.held
+
+    @cached_property
+    def shared(self) -> CpuSet:
+        """The shared pool, never empty: see `faults` for what it falls back to when the machine has changed."""
+        return self._pool(self.held) or self._unheld or self.topology.online
+
+    def _pool(self, held: CpuSet) -> CpuSet:
+        return self.topology.online - self.topology.isolated - self.kept - held
+
+    @property
+    def _unheld(self) -> CpuSet:
+        return self.topology.online - self.held
+
+    def hold(self, holder: Holder, cpus: CpuSet) -> "CpuAssignments | str":
+        """Return the division in which the holder has these CPUs, in place of what it had; or why it cannot."""
+        if not cpus:
+            return f"{holder}: no CPUs are asked for; a request needs at least one"
+        if unknown := cpus - self.topology.online:
+            return f"{holder}: CPUs {unknown} are not online (online: {self.topology.online}); have it allocated anew"
+        for why, those in (("kept by the node", self.kept), ("reserved for the system", self.reserved)):
+            if nobodys := cpus & those:
+                return f"{holder}: CPUs {nobodys} are {why} ({those}), nobody may hold them"
+        others = {other: theirs for other, theirs in self.holdings.items() if other != holder}
+        for other, theirs in others.items():
+            if both := cpus & theirs:
+                return f"{holder}: CPUs {both} are held by {other}, refused"
+        held = CpuSet(cpu for theirs in others.values() for cpu in theirs)
+        if not self._pool(held | cpus):
+            pool = self._pool(held)
+            return (
+                f"{holder}: {len(cpus)} CPUs ({cpus}) refused: none would be left for containers without CPUs of their"
+                f" own; {len(pool)} of {len(self.topology.online)} are in the shared pool now ({pool}),"
+                f" ask for {max(len(pool) - 1, 0)} of them at most"
+            )
+        return replace(self, holdings={**self.holdings, holder: cpus})
+
+    def release(self, holder: Holder) -> "CpuAssignments":
+        """Return the division in which the holder has nothing."""
+        return replace(self, holdings={other: cpus for other, cpus in self.holdings.items() if other != holder})
+
+    def faults(self) -> tuple[str, ...]:
+        """Tell what is wrong with holdings as they are remembered; empty when all is well."""
+        found: list[str] = []
+        seen: dict[int, Holder] = {}
+        for holder, cpus in self.holdings.items():
+            if gone := cpus - self.topology.online:
+                found.append(f"{holder}: CPUs {gone} that it holds are not online")
+            if kept := cpus & self.kept:
+                found.append(f"{holder}: CPUs {kept} that it holds have since been kept by the node")
+            if reserved := cpus & self.reserved - self.kept:
+                found.append(f"{holder}: CPUs {reserved} that it holds have since been reserved for the system")
+            for cpu in cpus:
+                first = seen.setdefault(cpu, holder)
+                if first != holder:
+                    found.append(f"{holder}: CPU {cpu} that it holds is also held by {first}")
+        if not self._pool(self.held):
+            rest = "kept or isolated CPUs" if self._unheld else "all CPUs, with those that hold them"
+            found.append(f"shared pool: no CPU is left; containers without their own run on {rest} ({self.shared})")
+        return tuple(found)

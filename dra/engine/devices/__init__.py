@@ -1,0 +1,1 @@
+"""Devices: allocations by device, DeviceTaintRules, and the resources of nodes that devices provide."""

@@ -1,0 +1,171 @@
+"""Who holds what: devices and CPUs (items) by holders (claims, reservations), each with its consumers (pods).
+
+One class for all of it, one instance per process. It is a memory, never the truth: it is rebuilt from the API objects
+or from the node's checkpoint. A legal claim is never refused:
+
+* a result with adminAccess holds nothing;
+* a result with a shareID holds its share, so that shares of one device coexist (and its consumed capacity with it:
+  the scheduler has added it up);
+* devices that draw on shared counters have names of their own, which partitions coexist is the scheduler's business.
+"""
+
+from collections.abc import Iterable, Iterator
+
+from dra.model.claims import AllocationResult
+from dra.model.meta import Key, Struct, Uid
+
+
+class DeviceID(Struct, frozen=True):
+    """Something that one holder at a time has: a device or a share of one; CPUs are devices of pool and number."""
+
+    driver: str
+    pool: str
+    device: str
+    share: str = ""
+
+    def __str__(self) -> str:
+        name = f"{self.driver}/{self.pool}/{self.device}"
+        return f"{name} (share {self.share})" if self.share else name
+
+    @property
+    def whole(self) -> "DeviceID":
+        """The device as a whole."""
+        return DeviceID(driver=self.driver, pool=self.pool, device=self.device) if self.share else self
+
+
+class Holder(Struct, frozen=True):
+    """Who holds: told apart by uid, the rest is for messages."""
+
+    kind: str
+    key: Key
+    uid: Uid
+
+    def __str__(self) -> str:
+        return f"{self.kind} {'/'.join(part for part in self.key if part)} (uid {self.uid})"
+
+
+class DeviceConflict(Struct, frozen=True):
+    """Why a hold was refused."""
+
+    item: DeviceID
+    holder: Holder
+    refused: Holder
+
+    def __str__(self) -> str:
+        return f"device {self.item} is held by {self.holder}, refused to {self.refused}"
+
+
+def allocated_devices(allocation: AllocationResult) -> frozenset[DeviceID]:
+    """Return what an allocation holds exclusively."""
+    return frozenset(
+        DeviceID(driver=r.driver, pool=r.pool, device=r.device, share=r.share_id or "")
+        for r in allocation.devices.results or ()
+        if not r.admin_access
+    )
+
+
+class Ledger:
+    """Holdings and consumers."""
+
+    def __init__(self) -> None:
+        self._holders: dict[DeviceID, Holder] = {}
+        self._shares: dict[DeviceID, set[DeviceID]] = {}
+        self._items: dict[Uid, frozenset[DeviceID]] = {}
+        self._consumers: dict[Uid, set[Uid]] = {}
+
+    def hold(self, holder: Holder, items: Iterable[DeviceID]) -> DeviceConflict | None:
+        """Give all items to the holder, in place of what it held; or change nothing and return the conflict."""
+        wanted = frozenset(items)
+        for item in sorted(wanted, key=str):
+            for other in self._conflicting_holders(item):
+                if other.uid != holder.uid:
+                    return DeviceConflict(item=item, holder=other, refused=holder)
+        self._drop_items(holder.uid)
+        for item in wanted:
+            self._holders[item] = holder
+            if item.share:
+                self._shares.setdefault(item.whole, set()).add(item)
+        self._items[holder.uid] = wanted
+        self._consumers.setdefault(holder.uid, set())
+        return None
+
+    def release(self, uid: Uid) -> frozenset[DeviceID]:
+        """Free everything the holder has; return it. An unknown holder has nothing."""
+        freed = self._drop_items(uid)
+        self._consumers.pop(uid, None)
+        return freed
+
+    def join(self, uid: Uid, consumer: Uid) -> None:
+        """Let a consumer use what the holder has. Raises KeyError for an unknown holder."""
+        self._consumers[uid].add(consumer)
+
+    def leave(self, uid: Uid, consumer: Uid) -> bool:
+        """Take a consumer away; return whether it was the last one (of a known holder)."""
+        consumers = self._consumers.get(uid)
+        if consumers is None or consumer not in consumers:
+            return False
+        consumers.discard(consumer)
+        return not consumers
+
+    def transfer(self, uid: Uid, to: Holder) -> DeviceConflict | None:
+        """Give everything, consumers included, to another holder; nothing is free in between.
+
+        Raises KeyError for an unknown holder. Changes nothing and returns the conflict if ``to`` holds already.
+        """
+        items = self._items[uid]
+        if to.uid != uid and self._items.get(to.uid):
+            taken = next(iter(self._items[to.uid]))
+            return DeviceConflict(item=taken, holder=to, refused=to)
+        for item in items:
+            self._holders[item] = to
+        self._items[to.uid] = self._items.pop(uid)
+        self._consumers[to.uid] = self._consumers.pop(uid) | self._consumers.get(to.uid, set())
+        return None
+
+    def holder(self, item: DeviceID) -> Holder | None:
+        """Return who has this very item."""
+        return self._holders.get(item)
+
+    def free(self, item: DeviceID) -> bool:
+        """Whether somebody new could have the item: nobody holds it, what it is a share of, or a share of it."""
+        if item in self._holders:
+            return False
+        return (not item.share and item not in self._shares) or next(self._conflicting_holders(item), None) is None
+
+    def items(self, uid: Uid) -> frozenset[DeviceID]:
+        """Return what a holder has."""
+        return self._items.get(uid, frozenset())
+
+    def without(self, uid: Uid) -> "Ledger":
+        """Return a copy in which the holder has nothing: what would be free if it gave everything back."""
+        copy = Ledger()
+        copy._holders = dict(self._holders)
+        copy._shares = {whole: set(shares) for whole, shares in self._shares.items()}
+        copy._items = dict(self._items)
+        copy.release(uid)
+        return copy
+
+    def consumers(self, uid: Uid) -> frozenset[Uid]:
+        """Return who uses what a holder has."""
+        return frozenset(self._consumers.get(uid, ()))
+
+    def __len__(self) -> int:
+        return len(self._holders)
+
+    def _conflicting_holders(self, item: DeviceID) -> Iterator[Holder]:
+        """Yield the holders of the item itself, of the whole it is a share of, and of its shares."""
+        for candidate in (item, item.whole, *self._shares.get(item, ())):
+            holder = self._holders.get(candidate)
+            if holder is not None:
+                yield holder
+
+    def _drop_items(self, uid: Uid) -> frozenset[DeviceID]:
+        freed = self._items.pop(uid, frozenset())
+        for item in freed:
+            del self._holders[item]
+            if item.share:
+                shares = self._shares[item.whole]
+                shares.discard(item)
+                if not shares:
+                    del self._shares[item.whole]
+        return freed

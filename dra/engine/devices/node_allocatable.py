@@ -1,0 +1,193 @@
+"""Resources of nodes that pods have through devices: cpu, memory and huge pages of a driver's.
+
+A device may stand for such a resource (``mapping``), or cost some of it beside what it is (``overhead``).
+kube-scheduler adds both to what the pod itself asks for, and writes them into the pod's status once it has chosen
+devices. With the gate DRANodeAllocatableResources off, the API server removes all of these fields: what is there is
+meant to count.
+
+Rules as in kube-scheduler 1.37 (plugins/dynamicresources/nodeallocatabledynamicresources.go and component-helpers'
+resource/helpers.go); devices of 1.36 have ``nodeAllocatableResourceMappings`` instead, without overhead.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from fractions import Fraction
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+from dra.engine.devices.ledger import DeviceID
+from dra.model import quantities
+from dra.model.claims import AllocationResult, DeviceRequestAllocationResult, ResourceClaim
+from dra.model.scheduling import NodeAllocatableClaimStatus, SchedulerPod
+from dra.model.slices import Device
+
+NodeResources: TypeAlias = Mapping[str, Fraction]
+"""Resource of the node → amount."""
+
+_NOTHING: Final = Fraction(0)
+
+
+class UnaccountableError(Exception):
+    """A device stands for a capacity of which the allocation does not say how much was taken: no node will do."""
+
+
+def has_node_resources(device: Device) -> bool:
+    """Whether a device has a part in the resources of its node."""
+    return bool(device.node_allocatable_resources or device.node_allocatable_resource_mappings)
+
+
+def maps_node_resources(device: Device) -> bool:
+    """Whether a device stands for a resource of its node: then its claim is for one pod."""
+    found = device.node_allocatable_resources or {}
+    return bool(device.node_allocatable_resource_mappings) or any(each.get("mapping") for each in found.values())
+
+
+def is_reserved_for_another_pod(
+    claim: ResourceClaim, pod: SchedulerPod, device_of: Callable[[DeviceID], Device | None]
+) -> bool:
+    """Whether a pod may not use an allocated claim, because that is for other pods and stands for resources."""
+    allocation = claim.status.allocation
+    if allocation is None or not claim.entries or any(each.uid == pod.metadata.uid for each in claim.entries):
+        return False
+    return any(
+        (device := device_of(_device_id(each))) and maps_node_resources(device)
+        for each in allocation.devices.results or ()
+    )
+
+
+def node_allocatable_statuses(
+    pod: SchedulerPod,
+    claims: Iterable[tuple[ResourceClaim, AllocationResult | None]],
+    device_of: Callable[[DeviceID], Device | None],
+) -> list[NodeAllocatableClaimStatus]:
+    """Return what a pod has through its claims, by name of the claim, as kube-scheduler writes it into the pod.
+
+    A claim comes with its allocation if that is new. Raises UnaccountableError.
+    """
+    found = []
+    for claim, new in claims:
+        allocation = new or claim.status.allocation
+        results = (allocation.devices.results or ()) if allocation is not None else ()
+        parts = [
+            (device, each)
+            for each in results
+            if (device := device_of(_device_id(each))) is not None and has_node_resources(device)
+        ]
+        if parts:
+            found.append(_status(claim.metadata.name, parts, _containers(pod, claim.metadata.name)))
+    return sorted((each for each in found if each.mapping or each.overhead), key=lambda each: each.resource_claim_name)
+
+
+def with_node_allocatable_statuses(pod: SchedulerPod, found: list[NodeAllocatableClaimStatus]) -> SchedulerPod:
+    """Return a pod whose status says so."""
+    status = msgspec.structs.replace(pod.status, node_allocatable_resource_claim_statuses=found or None)
+    return msgspec.structs.replace(pod, status=status)
+
+
+def resources_through_claims(pod: SchedulerPod) -> dict[str, Fraction]:
+    """Return what the status of a pod says that it has through its claims."""
+    total: dict[str, Fraction] = {}
+    for each in pod.status.node_allocatable_resource_claim_statuses or ():
+        for name, text in (each.resources or {}).items():
+            _add(total, name, quantities.parse(text))
+        for mapped in each.mapping or ():
+            _add(total, mapped["name"], _quantity(mapped.get("quantity")))
+        for cost in each.overhead or ():
+            by_container = _quantity(cost.get("perContainer")) * len(each.containers or ())
+            _add(total, cost["name"], _quantity(cost.get("perPod")) + by_container)
+    return total
+
+
+def _device_id(result: DeviceRequestAllocationResult) -> DeviceID:
+    return DeviceID(driver=result.driver, pool=result.pool, device=result.device)
+
+
+def _containers(pod: SchedulerPod, claim: str) -> list[str]:
+    """Return the containers that use a claim, by any of the names that the pod has for it."""
+    generated = {each.name: each.resource_claim_name for each in pod.status.resource_claim_statuses or ()}
+    named = {
+        each.name
+        for each in pod.spec.resource_claims or ()
+        if claim == (each.resource_claim_name or generated.get(each.name))
+    }
+    containers = (*(pod.spec.init_containers or ()), *(pod.spec.containers or ()))
+    return [c.name for c in containers for each in c.resources.claims or () if each.name in named]
+
+
+def _status(
+    claim: str, parts: Iterable[tuple[Device, DeviceRequestAllocationResult]], containers: list[str]
+) -> NodeAllocatableClaimStatus:
+    mapped: dict[str, _QuantitySum] = {}
+    costs: dict[str, dict[str, _QuantitySum]] = {}
+    for device, result in parts:
+        for name, by in _mappings(device):
+            amount = _mapped_amount(claim, name, by, result)
+            if amount is not None:
+                mapped.setdefault(name, _QuantitySum()).add(*amount)
+        for name, found in (device.node_allocatable_resources or {}).items():
+            for kind, text in (found.get("overhead") or {}).items():
+                costs.setdefault(name, {}).setdefault(kind, _QuantitySum()).add(quantities.parse(text), text)
+    return NodeAllocatableClaimStatus(
+        resource_claim_name=claim,
+        containers=containers or None,
+        mapping=[{"name": name, "quantity": mapped[name].text} for name in sorted(mapped)] or None,
+        overhead=[{"name": n, **{kind: each.text for kind, each in costs[n].items()}} for n in sorted(costs)] or None,
+    )
+
+
+class _QuantitySum:
+    """A sum of quantities, in the format of the first that is not zero."""
+
+    def __init__(self) -> None:
+        self._amount = _NOTHING
+        self._like: str | int = "0"
+
+    def add(self, amount: Fraction, like: str | int) -> None:
+        if not self._amount:
+            self._like = like
+        self._amount += amount
+
+    @property
+    def text(self) -> str:
+        return quantities.canonical(self._amount, quantities.format_of(self._like))
+
+
+def _mappings(device: Device) -> Iterable[tuple[str, Mapping[str, Any]]]:
+    """Yield what a device stands for, as 1.37 says it."""
+    for name, found in (device.node_allocatable_resources or {}).items():
+        if found.get("mapping"):
+            yield name, found["mapping"]
+    for name, found in (device.node_allocatable_resource_mappings or {}).items():
+        by = found.get("allocationMultiplier")
+        key = found.get("capacityKey")
+        yield name, {"capacityKey": key, "capacityMultiplier": by} if key else {"deviceMultiplier": by}
+
+
+def _mapped_amount(
+    claim: str, name: str, by: Mapping[str, Any], result: DeviceRequestAllocationResult
+) -> tuple[Fraction, str | int] | None:
+    """Return how much of a resource a device stands for, and a quantity like it.
+
+    None: by a capacity of which the allocation has taken nothing.
+    """
+    key = by.get("capacityKey")
+    if not key:
+        multiplier = by.get("deviceMultiplier")
+        return None if multiplier is None else (quantities.parse(multiplier), multiplier)
+    if result.consumed_capacity is None:
+        raise UnaccountableError(
+            f"claim {claim}, device {result.device}: ConsumedCapacity is nil, but Capacity key '{key}' is set in "
+            f"NodeAllocatableResources for resource {name}"
+        )
+    consumed = result.consumed_capacity.get(key)
+    if consumed is None:
+        return None
+    return quantities.parse(consumed) * quantities.parse(by.get("capacityMultiplier") or "1"), consumed
+
+
+def _quantity(text: str | int | None) -> Fraction:
+    return _NOTHING if text is None else quantities.parse(text)
+
+
+def _add(total: dict[str, Fraction], name: str, amount: Fraction) -> None:
+    total[name] = total.get(name, _NOTHING) + amount

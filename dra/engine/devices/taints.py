@@ -1,0 +1,238 @@
+"""Which devices have taints that end pods: what slices and rules say, by device.
+
+Of a pool only the slices of its highest generation count, among all that are there, complete or not: so does upstream's
+eviction. Nothing is told before all slices are known, since a taint may be that of an old generation.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import Final, NamedTuple, Protocol, TypeAlias
+
+from dra.model.claims import AllocationResult, DeviceRequestAllocationResult
+from dra.model.meta import Struct
+from dra.model.slices import ResourceSliceTaints
+from dra.model.taints import DeviceTaint, DeviceTaintRule
+
+PoolId: TypeAlias = tuple[str, str]
+"""(driver, name of the pool)."""
+
+Taints: TypeAlias = tuple[DeviceTaint, ...]
+
+_CRITERIA: Final = ("driver", "pool", "device")
+
+
+class TaintSource(StrEnum):
+    """Where a taint comes from."""
+
+    RULE = "rule"
+    SLICE = "slice"
+
+
+_KINDS: Final = {TaintSource.RULE: "DeviceTaintRule", TaintSource.SLICE: "ResourceSlice"}
+
+
+class TaintedResult(Struct, frozen=True):
+    """One device of an allocation, and one taint that it has."""
+
+    result: DeviceRequestAllocationResult
+    taint: DeviceTaint
+    source: TaintSource
+    name: str
+    """Of the DeviceTaintRule or ResourceSlice."""
+
+    node: str | None = None
+    """The only node whose pods the taint can end: a slice that names a node says nothing of devices elsewhere."""
+
+    @property
+    def origin(self) -> str:
+        """How texts call where the taint comes from."""
+        return f"{_KINDS[self.source]} {self.name}"
+
+    @property
+    def device(self) -> str:
+        """How texts call the device."""
+        return f"{self.result.driver}/{self.result.pool}/{self.result.device}"
+
+
+class NamedDevice(Protocol):
+    """A device by its name: in an allocation, or in a slice."""
+
+    @property
+    def driver(self) -> str:
+        """The driver that offers the device."""
+
+    @property
+    def pool(self) -> str:
+        """The driver's pool."""
+
+    @property
+    def device(self) -> str:
+        """The device's name in the pool."""
+
+
+class TaintScope(NamedTuple):
+    """Devices whose taints may have changed; None stands for any."""
+
+    driver: str | None = None
+    pool: str | None = None
+    device: str | None = None
+
+    def covers(self, named: NamedDevice) -> bool:
+        """Whether a device is among them."""
+        return (
+            self.driver in {None, named.driver}
+            and self.pool in {None, named.pool}
+            and self.device in {None, named.device}
+        )
+
+
+class _Slice(NamedTuple):
+    """What is kept of a slice: nearly always next to nothing."""
+
+    pool: PoolId
+    node: str | None
+    generation: int
+    taints: dict[str, Taints]
+    devices: int
+    """All of them, tainted or not."""
+
+
+class _DeviceTaints(NamedTuple):
+    """The taints of one device, and the slice that has them."""
+
+    name: str
+    node: str | None
+    taints: Taints
+
+
+_NO_TAINTS: Final = _DeviceTaints("", None, ())
+
+
+class _Rule(NamedTuple):
+    scope: TaintScope
+    taint: DeviceTaint
+
+
+class TaintIndex:
+    """All evicting taints. Observations return the scopes in which claims must be looked at again."""
+
+    def __init__(self) -> None:
+        self._known = False
+        self._slices: dict[str, _Slice] = {}
+        self._pools: dict[PoolId, dict[str, _Slice]] = {}
+        self._tainted: dict[PoolId, dict[str, _DeviceTaints]] = {}
+        """Pool → device → its taints and the slice that it is in; pools without taints are not in it."""
+
+        self._rules: dict[str, _Rule] = {}
+        self._all: dict[str, DeviceTaintRule] = {}
+
+    @property
+    def rules(self) -> tuple[DeviceTaintRule, ...]:
+        """All rules, those that evict nobody among them: they keep devices from being allocated."""
+        return tuple(rule for _, rule in sorted(self._all.items()))
+
+    def slices_known(self) -> list[TaintScope]:
+        """All slices are there: from now on what is told of them is true."""
+        first, self._known = not self._known, True
+        return [TaintScope()] if first and (self._tainted or self._rules) else []
+
+    def observe_slice(self, found: ResourceSliceTaints) -> list[TaintScope]:
+        """Take in a slice."""
+        name, spec = found.metadata.name, found.spec
+        evicting = {d.name: tuple(t for t in d.taints or () if t.evicts) for d in spec.devices or ()}
+        kept = _Slice(
+            pool=(spec.driver, spec.pool.name),
+            node=spec.node_name,
+            generation=spec.pool.generation,
+            taints={device: taints for device, taints in evicting.items() if taints},
+            devices=found.spec.offered,
+        )
+        known = self._slices.get(name)
+        if known == kept:
+            return []
+        moved = self.forget_slice(name) if known is not None and known.pool != kept.pool else []
+        self._slices[name] = kept
+        self._pools.setdefault(kept.pool, {})[name] = kept
+        return [*moved, *self._compare(kept.pool)]
+
+    def forget_slice(self, name: str) -> list[TaintScope]:
+        """The slice is gone, and with it the taints of its devices."""
+        known = self._slices.pop(name, None)
+        if known is None:
+            return []
+        slices = self._pools[known.pool]
+        del slices[name]
+        if not slices:
+            del self._pools[known.pool]
+        return self._compare(known.pool)
+
+    def observe_rule(self, rule: DeviceTaintRule) -> list[TaintScope]:
+        """Take in a rule."""
+        name, scope = rule.metadata.name, scope_of_rule(rule)
+        self._all[name] = rule
+        if scope is None or not rule.spec.taint.evicts:
+            return self._forget_evicting_rule(name)
+        after, before = _Rule(scope, rule.spec.taint), self._rules.get(name)
+        self._rules[name] = after
+        if before == after:
+            return []
+        return [scope] if before is None else [before.scope, scope]
+
+    def forget_rule(self, name: str) -> list[TaintScope]:
+        """The rule is gone."""
+        self._all.pop(name, None)
+        return self._forget_evicting_rule(name)
+
+    def _forget_evicting_rule(self, name: str) -> list[TaintScope]:
+        before = self._rules.pop(name, None)
+        return [] if before is None else [before.scope]
+
+    def offered(self) -> dict[str, int]:
+        """Return how many devices each driver offers."""
+        found: Counter[str] = Counter()
+        for (driver, _), slices in self._pools.items():
+            generation = max(each.generation for each in slices.values())
+            found[driver] += sum(each.devices for each in slices.values() if each.generation == generation)
+        return dict(found)
+
+    def on(self, allocation: AllocationResult | None) -> tuple[TaintedResult, ...]:
+        """Return the evicting taints of all devices of an allocation."""
+        if allocation is None or not self._known or not (self._tainted or self._rules):
+            return ()
+        return tuple(found for result in allocation.devices.results or () for found in self._of(result))
+
+    def _of(self, result: DeviceRequestAllocationResult) -> Iterable[TaintedResult]:
+        for name, rule in sorted(self._rules.items()):
+            if rule.scope.covers(result):
+                yield TaintedResult(result=result, taint=rule.taint, source=TaintSource.RULE, name=name)
+        found = self._tainted.get((result.driver, result.pool), {}).get(result.device, _NO_TAINTS)
+        for taint in found.taints:
+            yield TaintedResult(result=result, taint=taint, source=TaintSource.SLICE, name=found.name, node=found.node)
+
+    def _compare(self, pool: PoolId) -> list[TaintScope]:
+        """Bring a pool's taints up to date and return the devices whose taints are others now."""
+        before = self._tainted.pop(pool, {})
+        slices = self._pools.get(pool, {})
+        generation = max((s.generation for s in slices.values()), default=0)
+        after: dict[str, _DeviceTaints] = {}
+        for name, each in sorted((n, s) for n, s in slices.items() if s.taints and s.generation == generation):
+            for device, taints in each.taints.items():
+                after.setdefault(device, _DeviceTaints(name, each.node, taints))
+        if after:
+            self._tainted[pool] = after
+        changed = (d for d in before.keys() | after.keys() if before.get(d) != after.get(d))
+        return [TaintScope(*pool, device) for device in sorted(changed)]
+
+
+def scope_of_rule(rule: DeviceTaintRule) -> TaintScope | None:
+    """Return the devices that a rule selects; None: no device, or criteria that are not known here.
+
+    A rule without a selector selects no device, one with an empty selector every device. Criteria of v1alpha3 up to
+    1.34 (a class, CEL) are about attributes, which no allocation shows; upstream gave them up, and a rule that has them
+    taints no device here.
+    """
+    selector = rule.spec.device_selector
+    if selector is None or not selector.keys() <= set(_CRITERIA):
+        return None
+    return TaintScope(*(selector.get(criterion) for criterion in _CRITERIA))

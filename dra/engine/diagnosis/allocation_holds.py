@@ -1,0 +1,159 @@
+"""What keeps an allocation: found by taking causes away and asking the rules what they would do then.
+
+Each `Hold` knows how a view looks without it. If the rules free the claim once all are taken away, and do not once all
+but one are, that one keeps it. So nothing here can say something else than what the controller will do, and several
+causes that would each be enough are all named.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
+
+import msgspec
+
+from dra.engine.claims.consumers import Consumer
+from dra.engine.claims.policy import Policy
+from dra.engine.claims.rules import apply_rules
+from dra.engine.claims.view import ClaimView, EntryKind, ReservedForEntry, WorkloadPhase, WorkloadState
+from dra.engine.diagnosis.cluster_state import SETTLED_INSTANT, AllocationHold
+from dra.engine.instants import Instant
+from dra.engine.reservations.claim_holders import HolderState
+from dra.model.meta import Uid
+
+_ABSENT_WORKLOAD: Final = WorkloadState(phase=WorkloadPhase.ABSENT)
+
+
+def find_holds(view: ClaimView, *, policy: Policy, soon: Instant) -> tuple[AllocationHold, ...]:
+    """Return what keeps the allocation; empty if the rules free it at once, or if there is none.
+
+    `soon` is the instant of the view, `LATER` comes when whatever passes by itself has passed.
+    """
+    # A guard stands for vanished pods only to a process that does not know why the guard is there: the controller does.
+    view = _replace(view, vanished=tuple(pod for pod in view.vanished if not pod.guard))
+    if view.allocation is None or _is_freed(view, policy, soon):
+        return ()
+    present = [hold for hold in _WITHOUT_HOLD if _hold_is_present(hold, view)]
+    bare = _without_holds(view, present)
+    if not _is_freed(bare, policy, SETTLED_INSTANT):
+        return (AllocationHold.NOTHING,)
+    found = tuple(
+        h
+        for h in present
+        if not _is_freed(_without_holds(view, [o for o in present if o is not h]), policy, SETTLED_INSTANT)
+    )
+    return found or (AllocationHold.TIME,)
+
+
+def _is_freed(view: ClaimView, policy: Policy, now: Instant) -> bool:
+    return not apply_rules(view, policy=policy, now=now).allocated
+
+
+def _without_holds(view: ClaimView, lifted: Iterable[AllocationHold]) -> ClaimView:
+    for hold in lifted:
+        view = _WITHOUT_HOLD[hold](view)
+    return view
+
+
+def _hold_is_present(hold: AllocationHold, view: ClaimView) -> bool:
+    return _WITHOUT_HOLD[hold](view) is not view
+
+
+def _replace(view: ClaimView, **changes: object) -> ClaimView:
+    return msgspec.structs.replace(view, **changes)
+
+
+def _entries_after_pods_ended(view: ClaimView, pods: Iterable[Consumer]) -> tuple[ReservedForEntry, ...]:
+    """Return the entries as they are when these pods have ended."""
+    gone = {pod.uid for pod in pods}
+    return tuple(
+        msgspec.structs.replace(e, kind=EntryKind.FINISHED, consumer=None) if e.reference.uid in gone else e
+        for e in view.entries
+    )
+
+
+def _with_entries_finished(view: ClaimView, kind: EntryKind) -> ClaimView:
+    if kind not in view.kinds:
+        return view
+    entries = tuple(
+        msgspec.structs.replace(e, kind=EntryKind.FINISHED, consumer=None) if e.kind is kind else e
+        for e in view.entries
+    )
+    return _replace(view, entries=entries)
+
+
+def _without_workload(view: ClaimView) -> ClaimView:
+    if view.reservation is None:
+        return view
+    named = {view.reservation.reference.uid, view.workload.uid}
+    named |= {e.reference.uid for e in view.of(EntryKind.WORKLOAD)}
+    gone = view.workload.gone | frozenset(uid for uid in named if uid)
+    return _replace(view, workload=msgspec.structs.replace(_ABSENT_WORKLOAD, gone=gone))
+
+
+def _without_former_workload(view: ClaimView) -> ClaimView:
+    former = frozenset(e.reference.uid for e in view.of(EntryKind.FORMER))
+    if not former:
+        return view
+    return _replace(view, workload=msgspec.structs.replace(view.workload, gone=view.workload.gone | former))
+
+
+def _without_consumers(view: ClaimView) -> ClaimView:
+    pods = (*view.starting, *view.started)
+    return (
+        _replace(view, starting=(), started=(), other_users=(), entries=_entries_after_pods_ended(view, pods))
+        if pods
+        else view
+    )
+
+
+def _without_waiting_pods(view: ClaimView) -> ClaimView:
+    pods = (*view.waiting, *view.gated)
+    return _replace(view, waiting=(), gated=(), entries=_entries_after_pods_ended(view, pods)) if pods else view
+
+
+def _without_pod_groups(view: ClaimView) -> ClaimView:
+    if EntryKind.GROUP not in view.kinds:
+        return view
+
+    def gone(uid: Uid) -> WorkloadState:
+        return msgspec.structs.replace(_ABSENT_WORKLOAD, gone=frozenset({uid}))
+
+    entries = tuple(
+        msgspec.structs.replace(e, group=gone(e.reference.uid)) if e.kind is EntryKind.GROUP else e
+        for e in view.entries
+    )
+    return _replace(view, entries=entries)
+
+
+def _without_reservations(view: ClaimView) -> ClaimView:
+    if EntryKind.RESERVATION not in view.kinds:
+        return view
+    return _replace(view, holds=tuple(msgspec.structs.replace(hold, standing=HolderState.OVER) for hold in view.holds))
+
+
+def _without_lost_nodes(view: ClaimView) -> ClaimView:
+    return _replace(view, lost_nodes=()) if view.lost_nodes else view
+
+
+def _without_vanished_pods(view: ClaimView) -> ClaimView:
+    if not view.vanished:
+        return view
+    return _replace(_with_entries_finished(view, EntryKind.VANISHED), vanished=())
+
+
+def _without_doubt(view: ClaimView) -> ClaimView:
+    return _replace(view, history=msgspec.structs.replace(view.history, seen_allocated=True)) if view.unsure else view
+
+
+_WITHOUT_HOLD: Final[Mapping[AllocationHold, Callable[[ClaimView], ClaimView]]] = {
+    AllocationHold.WORKLOAD: _without_workload,
+    AllocationHold.CONSUMING: _without_consumers,
+    AllocationHold.WAITING: _without_waiting_pods,
+    AllocationHold.FOREIGN: lambda view: _with_entries_finished(view, EntryKind.FOREIGN),
+    AllocationHold.UNKNOWN: lambda view: _with_entries_finished(view, EntryKind.UNKNOWN),
+    AllocationHold.LOST_NODE: _without_lost_nodes,
+    AllocationHold.VANISHED: _without_vanished_pods,
+    AllocationHold.GROUP: _without_pod_groups,
+    AllocationHold.RESERVATION: _without_reservations,
+    AllocationHold.FORMER: _without_former_workload,
+    AllocationHold.DOUBT: _without_doubt,
+}

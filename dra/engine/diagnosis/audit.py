@@ -1,0 +1,61 @@
+"""The invariants of the engine over a whole cluster: the same problems that `explain` tells of one object."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from dra.engine.claims.reasons import list_names
+from dra.engine.diagnosis import claims, pods, reservations
+from dra.engine.diagnosis.cluster_state import ClusterState
+from dra.engine.diagnosis.problems import Problem, ProblemCode, ProblemSeverity, controller_problem
+
+_ORDER: Final = {grade: index for index, grade in enumerate(ProblemSeverity)}
+
+_CONTROLLER_WORK: Final = frozenset({ProblemCode.GATED, ProblemCode.NOT_ENTERED})
+"""What a controller does at once."""
+
+SKIPPED: Final = frozenset({ProblemCode.UNSCHEDULABLE, ProblemCode.NOT_TRIED, ProblemCode.NODE_NOT_READY})
+"""Of pods that wait: nothing is wrong with a full cluster."""
+
+
+def audit(scene: ClusterState) -> tuple[Problem, ...]:
+    """Return all problems of claims, of the pods that use them, and of Reservations; the worst first."""
+    found = dict.fromkeys(_all_problems(scene))
+    return tuple(sorted((*_without_controller(scene, found), *found), key=_by_severity))
+
+
+def _without_controller(scene: ClusterState, found: dict[Problem, None]) -> Iterator[Problem]:
+    """Take out what one controller would do at once, and tell of it as one problem.
+
+    A thousand pods behind our gate are one thing to do: start the controller.
+    """
+    leader = scene.snapshot.leader
+    work = [each for each in found if each.trouble in _CONTROLLER_WORK]
+    if not work or not claims.has_no_controller(leader.presence):
+        return
+    for each in work:
+        del found[each]
+    pods_waiting = sum(each.trouble is ProblemCode.GATED for each in work)
+    yield controller_problem(
+        ProblemCode.NO_CONTROLLER,
+        lease=leader.name,
+        presence=leader.presence.value,
+        gated=pods_waiting,
+        claims=len(work) - pods_waiting,
+        objects=list_names(str(each.subject) for each in work),
+    )
+
+
+def _all_problems(scene: ClusterState) -> Iterator[Problem]:
+    for claim in scene.snapshot.claims:
+        view = scene.view(claim.metadata.key)
+        if view is not None:
+            yield from claims.problems(scene, view)
+    for key, pod in scene.pods.items():
+        if pod.spec.resource_claims or pod.gates:
+            yield from pods.pod_problems(scene, key)
+    for reservation in scene.snapshot.reservations or ():
+        yield from reservations.owner_problems(reservation)
+
+
+def _by_severity(problem: Problem) -> tuple[int, str, tuple[str, str]]:
+    return (_ORDER[problem.grade], problem.trouble, problem.subject.key)

@@ -1,0 +1,483 @@
+"""What is to be said of one claim: who holds it, what keeps it, and what is wrong with it."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+import msgspec
+
+from dra.engine.allocator.claims_to_allocate import UnsatisfiableError, claim_to_allocate
+from dra.engine.claims.consumers import Consumer, Stage
+from dra.engine.claims.reasons import list_names
+from dra.engine.claims.stuck_allocations import StuckCause, find_stuck_cause, waiting_since
+from dra.engine.claims.view import ClaimView, EntryKind, OwningPodPhase, WorkloadPhase
+from dra.engine.claims.workload_entry import WorkloadFate, resolve_reference, workload_fate
+from dra.engine.devices.ledger import DeviceID
+from dra.engine.diagnosis import annotations
+from dra.engine.diagnosis.allocation_holds import find_holds
+from dra.engine.diagnosis.cluster_state import SETTLED_INSTANT, SNAPSHOT_INSTANT, AllocationHold, ClusterState
+from dra.engine.diagnosis.problems import Problem, ProblemCode, claim_problem, pod_problem
+from dra.engine.diagnosis.snapshot import ControllerPresence
+from dra.model import workload_reservations
+from dra.model.claims import DELETE_PROTECTION, RESERVED_FOR_MAX_SIZE
+from dra.model.meta import Key, Struct, Uid
+from dra.model.references import ConsumerReference
+from dra.model.workload_reservations import FORCE_RELEASE
+
+NAMED_PODS_MAX: Final = 20
+"""Pods that one command names; it can be run again."""
+
+_UNCERTAIN_HOLDS: Final = {AllocationHold.DOUBT, AllocationHold.FORMER, AllocationHold.UNKNOWN}
+
+
+class ReservedForSummary(Struct, frozen=True):
+    """One entry of the list, or those of one kind."""
+
+    kind: EntryKind
+    reference: str
+    """The entry; of many, the first."""
+
+    count: int = 1
+    names: tuple[str, ...] = ()
+    """Of pods, a few."""
+
+
+class ConsumerCounts(Struct, frozen=True):
+    """How many pods reference the claim, by how far they are."""
+
+    gated: int
+    waiting: int
+    starting: int
+    started: int
+    finished: int
+
+    @property
+    def consuming(self) -> int:
+        """Those that use it."""
+        return self.starting + self.started
+
+
+class ClaimDiagnosis(Struct, frozen=True):
+    """All that is to be said of a claim."""
+
+    key: Key
+    uid: Uid
+    devices: tuple[DeviceID, ...]
+    nodes: tuple[str, ...]
+    """Where the allocation can be used; empty: anywhere, or there is none."""
+
+    allocated: bool
+    since: str
+    deleting: bool
+    workload: str
+    """``jobs.batch/train``, as far as the claim says so."""
+
+    fate: str
+    """What became of it: a `Fate`, in small letters."""
+
+    phase: str
+    entered: bool
+    released: bool
+    held: tuple[ReservedForSummary, ...]
+    users: ConsumerCounts
+    holds: tuple[AllocationHold, ...]
+    consumers: tuple[str, ...]
+    """Names of pods that use it, a few."""
+
+    waiters: tuple[str, ...]
+    """Names of pods that wait for it, a few."""
+
+    problems: tuple[Problem, ...]
+
+
+def explain(scene: ClusterState, key: Key) -> ClaimDiagnosis | None:
+    """Return what is to be said of a claim; None if there is none."""
+    view = scene.view(key)
+    if view is None:
+        return None
+    claim, allocation = view.claim, view.allocation
+    results = (allocation.devices.results or ()) if allocation is not None else ()
+    found = view.reservation
+    reference = resolve_reference(view, found) if found is not None else None
+    return ClaimDiagnosis(
+        key=key,
+        uid=claim.metadata.uid,
+        devices=tuple(DeviceID(driver=r.driver, pool=r.pool, device=r.device, share=r.share_id or "") for r in results),
+        nodes=_node_names(scene, view),
+        allocated=allocation is not None,
+        since=(allocation.allocation_timestamp or "") if allocation is not None else "",
+        deleting=claim.metadata.deleting,
+        workload=str(reference) if reference is not None else "",
+        fate=workload_fate(view, reference).name.lower() if reference is not None else "",
+        phase=view.workload.phase.value if reference is not None else "",
+        entered=EntryKind.WORKLOAD in view.kinds,
+        released=view.entered_before and EntryKind.WORKLOAD not in view.kinds,
+        held=tuple(_reserved_for_summaries(view)),
+        users=ConsumerCounts(
+            gated=len(view.gated),
+            waiting=len(view.waiting),
+            starting=len(view.starting),
+            started=len(view.started),
+            finished=len(view.finished),
+        ),
+        holds=holds_of(scene, view),
+        consumers=_pod_names((*view.starting, *view.started)),
+        waiters=(*_pod_names(view.waiting), *_pod_names(view.gated))[:NAMED_PODS_MAX],
+        problems=tuple(problems(scene, view)),
+    )
+
+
+def holds_of(scene: ClusterState, view: ClaimView) -> tuple[AllocationHold, ...]:
+    """Return what keeps the allocation of a view of this scene."""
+    found = scene.kept.get(view.key)
+    if found is None:
+        found = scene.kept[view.key] = find_holds(view, policy=scene.policy, soon=SNAPSHOT_INSTANT)
+    return found
+
+
+def problems(scene: ClusterState, view: ClaimView) -> Iterator[Problem]:
+    """Yield everything that is wrong with a claim and with the pods that use it."""
+    told = _ClaimProblems(scene, view)
+    if view.allocation is None:
+        yield from told.unallocated()
+    else:
+        yield from told.allocated()
+    yield from told.written()
+
+
+class _ClaimProblems:
+    """One claim while it is judged."""
+
+    def __init__(self, scene: ClusterState, view: ClaimView) -> None:
+        self.scene = scene
+        self.view = view
+        self.claim = view.claim
+
+    def claim_has(self, trouble: ProblemCode, **facts: str | int) -> Problem:
+        return claim_problem(trouble, key=self.view.key, uid=self.claim.metadata.uid, **facts)
+
+    def pod_has(self, trouble: ProblemCode, pod: Consumer, **facts: str | int) -> Problem:
+        alone = has_no_controller(self.scene.snapshot.leader.presence)
+        named_too: dict[str, str | int] = {
+            "claim": self.claim.metadata.name,
+            "node": pod.node,
+            "owner": controller_name(self.scene, pod),
+            "alone": int(alone),
+        }
+        return pod_problem(trouble, key=pod.key, uid=pod.uid, **(named_too | facts))
+
+    def unallocated(self) -> Iterator[Problem]:
+        view, meta = self.view, self.claim.metadata
+        for pod in (*view.starting, *view.started):
+            yield self.pod_has(ProblemCode.ALLOCATION_LOST, pod)
+        if meta.deleting and meta.finalizers == [DELETE_PROTECTION] and not view.consuming:
+            yield self.claim_has(ProblemCode.FINALIZER_LEFT)
+        if meta.annotation(workload_reservations.ENTERED_ALLOCATION) is not None and not meta.deleting:
+            yield self.claim_has(ProblemCode.MARKS_LEFT, revision=meta.resource_version)
+        if not view.unfinished and not meta.deleting and self._ownerless():
+            yield self.claim_has(ProblemCode.ZOMBIE_CLAIM, owner=self._owner(), revision=meta.resource_version)
+        yield from self._impossible()
+
+    def _impossible(self) -> Iterator[Problem]:
+        """Tell of a claim that pods wait for in vain, by one of them: a class is missing, a selector is wrong."""
+        waiter = next(iter((*self.view.waiting, *self.view.gated)), None)
+        if waiter is None or self.claim.metadata.deleting:
+            return
+        try:
+            claim_to_allocate(self.claim, self.scene.classes)
+        except UnsatisfiableError as error:
+            why = unsatisfiable_message(self.scene, error)
+            if why:
+                facts = {"claim": self.claim.metadata.name, "error": why}
+                yield pod_problem(ProblemCode.UNSATISFIABLE, key=waiter.key, uid=waiter.uid, **facts)
+
+    def allocated(self) -> Iterator[Problem]:
+        view = self.view
+        for conflict in view.conflicts:
+            other = "/".join(conflict.holder.key)
+            pods = (*view.starting, *view.started)
+            yield self.claim_has(
+                ProblemCode.HELD_TWICE, device=str(conflict.item), other=other, count=len(pods), whose=self._whose(pods)
+            )
+        off = (c for c in view.starting if c.uid in view.excluded and not c.deleting)
+        yield from (self.pod_has(ProblemCode.OFF_ALLOCATION, c) for c in off)
+        yield from self._kept()
+        yield from self._useless()
+        yield from self._entries()
+
+    def _kept(self) -> Iterator[Problem]:
+        """Tell of a claim that nobody uses and that is not free, or that pods keep which should not be there."""
+        view = self.view
+        if view.conflicts:
+            return
+        found = holds_of(self.scene, view)
+        if not found:
+            yield self.claim_has(ProblemCode.NOT_FREED, **self._leader())
+        elif view.unfinished:
+            yield from self._kept_by_pods()
+        else:
+            yield from self._kept_by_nobody(found)
+
+    def _kept_by_pods(self) -> Iterator[Problem]:
+        view = self.view
+        over = self._fate() in {WorkloadFate.FINISHED, WorkloadFate.GONE}
+        pods = (*view.starting, *view.started, *view.waiting, *view.gated)
+        waits: dict[str, str | int] = {
+            "pods": " ".join(_pod_names(pods)),
+            "count": len(pods),
+            "whose": self._whose(pods),
+        }
+        if self.claim.metadata.deleting:
+            yield self.claim_has(ProblemCode.DELETION_WAITS, **waits)
+        elif over and EntryKind.WORKLOAD in view.kinds:
+            yield self.claim_has(ProblemCode.RELEASE_WAITS, workload=self._reference(), **waits)
+
+    def _kept_by_nobody(self, found: tuple[AllocationHold, ...]) -> Iterator[Problem]:
+        view = self.view
+        if self.claim.metadata.annotation(FORCE_RELEASE) not in {None, view.claim.metadata.uid}:
+            return  # somebody wanted it released and missed: that is the cause
+        if AllocationHold.NOTHING in found:
+            yield self.claim_has(ProblemCode.LEFT_OVER)
+        if AllocationHold.VANISHED in found and has_no_controller(self.scene.snapshot.leader.presence):
+            yield self.claim_has(ProblemCode.NOT_FREED, **self._leader())
+        elif AllocationHold.VANISHED in found:
+            yield self.claim_has(ProblemCode.VANISHED, count=len(view.vanished))
+        if AllocationHold.FOREIGN in found:
+            yield self.claim_has(ProblemCode.KEPT_BY_OTHERS, entries=_entry_names(view, EntryKind.FOREIGN))
+        if AllocationHold.LOST_NODE in found:
+            for node in view.lost_nodes:
+                yield self.claim_has(ProblemCode.NODE_LOST, node=node.name)
+        if _UNCERTAIN_HOLDS & set(found):
+            yield self.claim_has(ProblemCode.IN_DOUBT, workload=self._reference())
+        if found == (AllocationHold.WORKLOAD,):
+            alive = self._fate() is WorkloadFate.ALIVE
+            yield self.claim_has(ProblemCode.IDLE if alive else ProblemCode.IN_DOUBT, workload=self._reference())
+
+    def _useless(self) -> Iterator[Problem]:
+        """Tell of allocations with which pods cannot do anything."""
+        view = self.view
+        if waiting_since(view, now=SETTLED_INSTANT) is not None:
+            view = msgspec.structs.replace(view, placements=self.scene.placements(view))
+        cause = find_stuck_cause(view, now=SETTLED_INSTANT)
+        cordoned = [n for n in _node_names(self.scene, view) if self.scene.nodes[n].spec.unschedulable]
+        if view.waiting and not view.consuming and cordoned and not view.nodes.inside:
+            yield self.claim_has(
+                ProblemCode.NODE_CORDONED, nodes=" ".join(cordoned[:NAMED_PODS_MAX]), pods=len(view.waiting)
+            )
+        elif cause is not None:
+            yield self.claim_has(ProblemCode.STUCK, cause=StuckCause(cause[0]).value, pods=len(view.waiting))
+        if not any(gap.resource.startswith("resourceslices") for gap in self.scene.snapshot.gaps):
+            allocation = view.allocation
+            for result in (allocation.devices.results or ()) if allocation is not None else ():
+                item = DeviceID(driver=result.driver, pool=result.pool, device=result.device)
+                if self.scene.inventory.candidate(item) is None:
+                    yield self.claim_has(ProblemCode.DEVICE_GONE, device=str(item))
+        for tainted in view.taints:
+            yield self.claim_has(
+                ProblemCode.DEVICE_TAINTED, device=tainted.device, taint=str(tainted.taint), origin=tainted.origin
+            )
+
+    def _entries(self) -> Iterator[Problem]:
+        """Tell of the list."""
+        view = self.view
+        finished = [e for e in view.entries if e.kind in {EntryKind.FINISHED, EntryKind.TOMBSTONE}]
+        gone = [e for e in view.of(EntryKind.TOMBSTONE) if self._vanished(e.reference)]
+        if len(view.entries) >= RESERVED_FOR_MAX_SIZE - 1 and (view.waiting or view.gated):
+            waiting = len(view.waiting) + len(view.gated)
+            yield self.claim_has(ProblemCode.LIST_FULL, listed=len(view.entries), finished=len(finished), pods=waiting)
+        stale = view.of(EntryKind.FINISHED)
+        if stale and holds_of(self.scene, view):
+            yield self.claim_has(
+                ProblemCode.STALE_ENTRIES, count=len(stale), entries=list_names(e.reference.name for e in stale)
+            )
+        if gone:
+            yield self.claim_has(ProblemCode.TOMBSTONES, count=len(gone))
+        unlisted = [c for c in view.starting if c.uid not in view.listed and c.uid not in view.excluded]
+        for pod in unlisted:
+            if not view.covers(pod) and not pod.deleting:
+                yield self.pod_has(ProblemCode.UNLISTED, pod)
+        many = {EntryKind.WORKLOAD, EntryKind.GUARD, EntryKind.FOREIGN, EntryKind.GROUP, EntryKind.FORMER}
+        many.add(EntryKind.RESERVATION)
+        bare = [c for c in view.started if c.uid not in view.listed and not view.covers(c)]
+        if bare and view.kinds.isdisjoint(many):
+            yield self.claim_has(ProblemCode.UNGUARDED, count=len(bare), pods=" ".join(_pod_names(bare)))
+        allocation = view.allocation
+        if allocation is not None and allocation.allocation_timestamp is None and view.reservation is not None:
+            yield self.claim_has(ProblemCode.TIMELESS)
+
+    def written(self) -> Iterator[Problem]:
+        """Tell of annotations that do not mean what they should, and of finalizers that keep a deleted claim."""
+        view, meta = self.view, self.claim.metadata
+        yield from self._metadata()
+        yield from self._not_entered()
+        guess = self._guess()
+        if view.malformed:
+            yield self.claim_has(ProblemCode.MALFORMED, error=view.malformed, guess=guess)
+        reference, outcome = self._resolved(), self._fate()
+        if reference is not None and view.unfinished:
+            there = view.workload
+            if view.workload.phase is WorkloadPhase.NO_KIND:
+                yield self.claim_has(
+                    ProblemCode.KIND_UNKNOWN,
+                    workload=str(reference),
+                    meant=self._meant(reference),
+                    guess=guess,
+                    kind=str(reference.group_resource),
+                    revision=meta.resource_version,
+                )
+            elif outcome is WorkloadFate.PENDING and view.workload.phase is WorkloadPhase.ABSENT:
+                yield self.claim_has(ProblemCode.WORKLOAD_NOT_FOUND, workload=str(reference), guess=guess)
+            elif outcome is WorkloadFate.GONE and there.phase is WorkloadPhase.PRESENT and there.uid != reference.uid:
+                yield self.claim_has(
+                    ProblemCode.WRONG_UID, workload=str(reference), expected=reference.uid, actual=there.uid
+                )
+        value = meta.annotation(FORCE_RELEASE)
+        if value is not None and value != meta.uid:
+            yield self.claim_has(ProblemCode.FORCE_IGNORED, value=value)
+        elif value is not None and view.allocation is not None:
+            users = [c for c in view.users if c.uid not in view.stranded]
+            if users:
+                names = " ".join(_pod_names(users))
+                yield self.claim_has(ProblemCode.FORCE_BLOCKED, pods=names, count=len(users), whose=self._whose(users))
+
+    def _metadata(self) -> Iterator[Problem]:
+        """Tell of finalizers and annotation keys that no process of ours knows."""
+        meta = self.claim.metadata
+        others = [each for each in meta.finalizers or () if each != DELETE_PROTECTION]
+        if meta.deleting and others and not self.view.consuming:
+            yield self.claim_has(ProblemCode.FINALIZER_FOREIGN, finalizers=", ".join(others))
+        for key, meant in annotations.unknown_annotations(meta.annotations):
+            yield self.claim_has(ProblemCode.UNKNOWN_ANNOTATION, annotation=key, meant=meant)
+
+    def _not_entered(self) -> Iterator[Problem]:
+        """Tell of a workload that a controller would have entered."""
+        view = self.view
+        working = not has_no_controller(self.scene.snapshot.leader.presence)
+        if working or view.allocation is None or view.conflicts or not view.unfinished or self.claim.metadata.deleting:
+            return
+        if self._fate() is WorkloadFate.ALIVE and EntryKind.WORKLOAD not in view.kinds and not view.entered_before:
+            yield self.claim_has(
+                ProblemCode.NOT_ENTERED, workload=self._reference(), lease=self.scene.snapshot.leader.name
+            )
+
+    def _leader(self) -> dict[str, str | int]:
+        leader = self.scene.snapshot.leader
+        return {"presence": leader.presence.value, "lease": leader.name, "seconds": leader.seconds}
+
+    def _resolved(self) -> ConsumerReference | None:
+        return resolve_reference(self.view, self.view.reservation) if self.view.reservation is not None else None
+
+    def _reference(self) -> str:
+        return str(self._resolved() or "")
+
+    def _fate(self) -> WorkloadFate | None:
+        reference = self._resolved()
+        return workload_fate(self.view, reference) if reference is not None else None
+
+    def _owner(self) -> str:
+        owner = self.claim.controller
+        return f"{owner.kind.lower()} {owner.name}" if owner is not None else ""
+
+    def _ownerless(self) -> bool:
+        """Whether the claim was made for a pod that needs it no more."""
+        if self.view.owner in {OwningPodPhase.DONE, OwningPodPhase.REPLACED, OwningPodPhase.GONE}:
+            return True
+        return self.view.owner is OwningPodPhase.UNKNOWN and self.scene.complete(self.view.key[0])
+
+    def _vanished(self, entry: ConsumerReference) -> bool:
+        return self.scene.complete(self.view.key[0]) and self.scene.world.consumer(entry.uid) is None
+
+    def _meant(self, reference: ConsumerReference) -> str:
+        """Return the reference as it should be written, where somebody wrote ``job/train`` or ``deploy/web``.
+
+        A group that somebody wrote is meant, also where its CRD is not installed yet.
+        """
+        kind = (reference.resource, reference.api_group)
+        seen = self.scene.snapshot.workloads
+        found = next((each.meant for each in seen if (each.resource, each.group) == kind), "")
+        group = reference.group_resource.unversioned.group
+        another = group and found.partition(".")[2] != group
+        return f"{found}/{reference.name}" if found and not another else ""
+
+    def _whose(self, pods: Sequence[Consumer]) -> str:
+        """Return pods by what controls them, since that decides who misses a pod and who makes another one."""
+        groups: dict[str, list[str]] = {}
+        for pod in sorted(pods, key=_by_stage):
+            groups.setdefault(controller_name(self.scene, pod, besides=self._resolved()), []).append(pod.name)
+        return "; ".join(f"{list_names(names)} of {owner or 'no controller'}" for owner, names in groups.items())
+
+    def _guess(self) -> str:
+        """Return the workload that all pods of the claim belong to, if that is one."""
+        owners = {
+            (owner.api_version, owner.kind, owner.name)
+            for pod in self.scene.users.get(self.view.key, ())
+            for owner in pod.metadata.owner_references or ()
+            if owner.controller
+        }
+        if len(owners) != 1:
+            return ""
+        version, kind, name = owners.pop()
+        group = version.partition("/")[0] if "/" in version else ""
+        plural = f"{kind.lower()}s"
+        return f"{plural}.{group}/{name}" if group else f"{plural}/{name}"
+
+
+def _reserved_for_summaries(view: ClaimView) -> Iterator[ReservedForSummary]:
+    singles = {EntryKind.WORKLOAD, EntryKind.FORMER, EntryKind.GUARD, EntryKind.GROUP, EntryKind.LOST_NODE}
+    for kind in EntryKind:
+        entries = view.of(kind)
+        if not entries:
+            continue
+        if kind in singles or kind in {EntryKind.FOREIGN, EntryKind.RESERVATION}:
+            yield from (ReservedForSummary(kind=kind, reference=str(e.reference)) for e in entries)
+        else:
+            names = tuple(e.reference.name for e in entries[:NAMED_PODS_MAX])
+            yield ReservedForSummary(kind=kind, reference=str(entries[0].reference), count=len(entries), names=names)
+
+
+def _node_names(scene: ClusterState, view: ClaimView) -> tuple[str, ...]:
+    allocation = view.allocation
+    if allocation is None or allocation.node_selector is None:
+        return ()
+    inside, _ = scene.world.reach(allocation.node_selector)
+    return tuple(sorted(inside))
+
+
+def _pod_names(pods: Iterable[Consumer]) -> tuple[str, ...]:
+    return tuple(c.name for c in sorted(pods, key=_by_stage)[:NAMED_PODS_MAX])
+
+
+def _by_stage(consumer: Consumer) -> tuple[Stage, str]:
+    return (consumer.stage, consumer.name)
+
+
+def _entry_names(view: ClaimView, kind: EntryKind) -> str:
+    return list_names(str(e.reference) for e in view.of(kind))
+
+
+def unsatisfiable_message(scene: ClusterState, error: UnsatisfiableError) -> str:
+    """Return why a claim cannot be satisfied, with the classes that there are; empty if those could not be read."""
+    if not error.missing:
+        return str(error)
+    if any(gap.resource.startswith("deviceclasses") for gap in scene.snapshot.gaps):
+        return ""
+    known = list_names(sorted(scene.classes))
+    return f"{error}; there are {known}" if known else f"{error}, nor does any other"
+
+
+def controller_name(scene: ClusterState, consumer: Consumer, *, besides: ConsumerReference | None = None) -> str:
+    """Return the controller of a pod, ``job train``; empty if nothing makes another pod in its place.
+
+    `besides` is a workload that a text names already: another object of its name is told as another one.
+    """
+    pod = scene.pods.get(consumer.key)
+    owners = (pod.metadata.owner_references or ()) if pod is not None else ()
+    owner = next((each for each in owners if each.controller), None)
+    if owner is None:
+        return ""
+    another = besides is not None and besides.uid and owner.name == besides.name and owner.uid != besides.uid
+    return f"{'another ' if another else ''}{owner.kind.lower()} {owner.name}"
+
+
+def has_no_controller(presence: ControllerPresence) -> bool:
+    """Whether nobody of ours is known to be at work."""
+    return presence in {ControllerPresence.ABSENT, ControllerPresence.STALE}

@@ -1,0 +1,79 @@
+"""Devices and nodes: what is offered where, who has it, and how much of it is used."""
+
+from collections.abc import Iterator
+
+from dra.engine.devices.ledger import DeviceID, allocated_devices
+from dra.engine.diagnosis.cluster_state import ClusterState
+from dra.model.meta import Key, Struct
+from dra.model.slices import ResourceSlice
+
+
+class DeviceUsage(Struct, frozen=True):
+    """One device."""
+
+    item: DeviceID
+    node: str
+    """Where it is; empty if several nodes reach it."""
+
+    holders: tuple[Key, ...]
+    """The claims that have it, or a part of it."""
+
+    taints: tuple[str, ...]
+    offered: bool
+    """Whether a slice still has it."""
+
+    consumers: int
+    """Pods that use it now."""
+
+    known: bool
+    """Whether all claims could be read: a device without a holder is free only then."""
+
+
+def devices(scene: ClusterState) -> Iterator[DeviceUsage]:
+    """Yield all devices: those that slices offer, and those that claims have though no slice does."""
+    holders: dict[DeviceID, list[Key]] = {}
+    for claim in scene.snapshot.claims:
+        if claim.status.allocation is not None:
+            for item in allocated_devices(claim.status.allocation):
+                holders.setdefault(item.whole, []).append(claim.metadata.key)
+    seen = set()
+    for each in sorted(scene.snapshot.slices, key=_slice_name):
+        spec = each.spec
+        for device in spec.devices or ():
+            item = DeviceID(driver=spec.driver, pool=spec.pool.name, device=device.name)
+            candidate = scene.inventory.candidate(item)
+            if item in seen or candidate is None:
+                continue
+            seen.add(item)
+            taints = tuple(str(taint) for taint in candidate.device.taints or ())
+            yield _device_usage(
+                scene, item, holders.get(item, []), node=spec.node_name or device.node_name or "", taints=taints
+            )
+    for item, keys in sorted(holders.items(), key=_item_text):
+        if item not in seen:
+            yield _device_usage(scene, item, keys, offered=False)
+
+
+def _device_usage(
+    scene: ClusterState,
+    item: DeviceID,
+    keys: list[Key],
+    *,
+    node: str = "",
+    taints: tuple[str, ...] = (),
+    offered: bool = True,
+) -> DeviceUsage:
+    views = (scene.view(key) for key in keys)
+    consumers = sum(view.consuming for view in views if view is not None)
+    known = not any(gap.resource.startswith("resourceclaims.") for gap in scene.snapshot.gaps)
+    return DeviceUsage(
+        item=item, node=node, holders=tuple(keys), taints=taints, offered=offered, consumers=consumers, known=known
+    )
+
+
+def _slice_name(found: ResourceSlice) -> str:
+    return found.metadata.name
+
+
+def _item_text(pair: tuple[DeviceID, list[Key]]) -> str:
+    return str(pair[0])

@@ -1,0 +1,290 @@
+"""Where a pod could run, and what is in the way: nodes alike are one group, with numbers.
+
+The order and the functions are those of the scheduler of the local plane; but where that one stops at the first
+obstacle, all of them are told here: a node that lacks one thing is worth more to whoever reads this than one that lacks
+three.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from enum import StrEnum
+from typing import Final
+
+from dra.cel.device_selectors import SelectorError
+from dra.engine.allocator import AllocationFailure, ClaimToAllocate, NodeDevices, allocate, allocation_results
+from dra.engine.allocator.claims_to_allocate import RequestData
+from dra.engine.allocator.resource_slice_tracker import CandidateDevice, PoolState
+from dra.engine.allocator.search import PickedDevice, Solution
+from dra.engine.devices.node_allocatable import (
+    UnaccountableError,
+    is_reserved_for_another_pod,
+    node_allocatable_statuses,
+    with_node_allocatable_statuses,
+)
+from dra.engine.diagnosis.cluster_state import ClusterState
+from dra.engine.scheduling.node_info import (
+    UNSCHEDULABLE_TAINT,
+    NodeInfo,
+    PodRequests,
+    insufficient_resources,
+    insufficient_with_claims,
+    tolerates,
+    unresolvable_reason,
+)
+from dra.model.claims import ResourceClaim
+from dra.model.meta import Key, Struct
+from dra.model.nodes import Taint, matches_node_selector
+
+NAMED_NODES_MAX: Final = 3
+"""Nodes of a group that are named; the rest is counted."""
+
+NAMED_HOLDERS_MAX: Final = 5
+"""Claims that are named as holders of a group's devices."""
+
+
+class Obstacle(StrEnum):
+    """What keeps a node from taking a pod."""
+
+    CORDONED = "cordoned"
+    TAINTED = "tainted"
+    SELECTOR = "selector"  # the pod's node selector or affinity
+    ROOM = "room"  # CPUs, memory, places for pods
+    ELSEWHERE = "elsewhere"  # a claim of the pod is allocated, and not here
+    DEVICES = "devices"
+
+
+class RequestDeviceCounts(Struct, frozen=True):
+    """The devices of one node, as one request sees them."""
+
+    request: str
+    asked: int
+    """0: all there are."""
+
+    offered: int = 0
+    """Those that the request means."""
+
+    held: int = 0
+    tainted: int = 0
+    shared: int = 0
+    """Those that several requests may use at a time."""
+
+    taints: tuple[str, ...] = ()
+    """Taints that the request does not tolerate, of drivers and of DeviceTaintRules: ``key=value:effect``."""
+
+
+class ObstacleDetail(Struct, frozen=True):
+    """One obstacle with its numbers."""
+
+    obstacle: Obstacle
+    detail: str = ""
+    devices: tuple[RequestDeviceCounts, ...] = ()
+
+
+class HoldingClaim(Struct, frozen=True):
+    """A claim that has devices which the pod could use."""
+
+    claim: Key
+    devices: int
+
+
+class NodeGroup(Struct, frozen=True):
+    """Nodes with the same obstacles; none: the pod could run there."""
+
+    count: int
+    nodes: tuple[str, ...]
+    barriers: tuple[ObstacleDetail, ...] = ()
+    holders: tuple[HoldingClaim, ...] = ()
+    others: int = 0
+    """Further holders."""
+
+
+def group_nodes(
+    scene: ClusterState, demand: PodRequests, *, placed: Sequence[ResourceClaim], wanted: Sequence[ClaimToAllocate]
+) -> tuple[NodeGroup, ...]:
+    """Return all nodes in groups: those with the fewest obstacles first, large ones first among these."""
+    found: dict[tuple[ObstacleDetail, ...], list[str]] = {}
+    holders: dict[tuple[ObstacleDetail, ...], Counter[Key]] = {}
+    for name, room in sorted(scene.rooms.items()):
+        having: Counter[Key] = Counter()
+        key = tuple(_node_obstacles(room, demand, placed)) + tuple(
+            _device_obstacles(scene, room, demand, wanted, placed, having)
+        )
+        found.setdefault(key, []).append(name)
+        holders.setdefault(key, Counter()).update(having)
+    made = [_group(key, names, holders[key]) for key, names in found.items()]
+    return tuple(sorted(made, key=_by_obstacles))
+
+
+def _group(barriers: tuple[ObstacleDetail, ...], names: list[str], holders: Counter[Key]) -> NodeGroup:
+    first = tuple(HoldingClaim(claim=key, devices=count) for key, count in holders.most_common(NAMED_HOLDERS_MAX))
+    return NodeGroup(
+        count=len(names),
+        nodes=tuple(names[:NAMED_NODES_MAX]),
+        barriers=barriers,
+        holders=first,
+        others=max(len(holders) - len(first), 0),
+    )
+
+
+def _by_obstacles(group: NodeGroup) -> tuple[int, int, tuple[str, ...]]:
+    return (len(group.barriers), -group.count, group.nodes)
+
+
+def _node_obstacles(room: NodeInfo, demand: PodRequests, placed: Sequence[ResourceClaim]) -> Iterator[ObstacleDetail]:
+    """Yield what is in the way on a node, but for devices that are yet to be allocated."""
+    for taint in room.taints:
+        if not any(tolerates(by, taint) for by in demand.tolerations):
+            cordon = taint.key == UNSCHEDULABLE_TAINT.key
+            yield ObstacleDetail(
+                obstacle=Obstacle.CORDONED if cordon else Obstacle.TAINTED,
+                detail="" if cordon else _format_taint(taint),
+            )
+    if unresolvable_reason(replace(room, taints=()), demand) is not None:
+        yield ObstacleDetail(obstacle=Obstacle.SELECTOR, detail=_missing_labels(room, demand))
+    if insufficient_resources(room, demand):
+        yield ObstacleDetail(obstacle=Obstacle.ROOM, detail="; ".join(_resource_shortages(room, demand)))
+    for claim in placed:
+        allocation = claim.status.allocation
+        selector = allocation.node_selector if allocation is not None else None
+        if not matches_node_selector(selector, name=room.name, labels=room.labels):
+            yield ObstacleDetail(obstacle=Obstacle.ELSEWHERE, detail=claim.metadata.name)
+
+
+def _format_taint(taint: Taint) -> str:
+    """Return a taint as kubectl takes it."""
+    return f"{taint.key}{f'={taint.value}' if taint.value else ''}:{taint.effect}"
+
+
+def _missing_labels(room: NodeInfo, demand: PodRequests) -> str:
+    """Return the labels that are missing; empty if an affinity excludes the node."""
+    wanted = demand.pod.spec.node_selector or {}
+    return ",".join(f"{key}={value}" for key, value in wanted.items() if room.labels.get(key) != value)
+
+
+def _resource_shortages(room: NodeInfo, demand: PodRequests) -> Iterator[str]:
+    for resource, amount in demand.amounts.items():
+        there = room.allocatable.get(resource, 0)
+        free = there - room.used.get(resource, 0)
+        if amount > free:
+            asked, left, whole = (format_amount(resource, each) for each in (amount, max(free, 0), there))
+            kept = f"; the node keeps {format_amount(resource, room.kept[resource])}" if resource in room.kept else ""
+            yield f"{resource}: {asked} asked for, {left} of {whole} free{kept}"
+
+
+def format_amount(resource: str, amount: int) -> str:
+    """Return an amount of `dra.engine.scheduling.node_info` in words."""
+    if resource == "cpu":
+        return f"{amount / 1000:g}"
+    if resource == "memory" or resource.startswith("hugepages-"):
+        return f"{amount / 2**20:.0f}Mi"
+    return str(amount)
+
+
+def _device_obstacles(
+    scene: ClusterState,
+    room: NodeInfo,
+    demand: PodRequests,
+    wanted: Sequence[ClaimToAllocate],
+    placed: Sequence[ResourceClaim],
+    having: Counter[Key],
+) -> Iterator[ObstacleDetail]:
+    """Yield why the devices of a node do not do, and count who has them."""
+    solution: Solution | AllocationFailure = ()
+    offer = scene.inventory.offer(room.name, room.labels)
+    if wanted:
+        solution = allocate(wanted, offer=offer, ledger=scene.world.ledger, shares=scene.shares, conditional=True)
+    if not isinstance(solution, AllocationFailure):
+        if scene.inventory.allocatable:
+            yield from _allocatable_obstacles(scene, room, demand, [*zip(wanted, solution, strict=True)], placed)
+        return
+    counted = tuple(
+        _count_devices(scene, offer, ask, having) for claim in wanted for asks in claim.requests for ask in asks
+    )
+    yield ObstacleDetail(
+        obstacle=Obstacle.DEVICES, detail="; ".join(_unexplained_causes(offer, solution, counted)), devices=counted
+    )
+
+
+def _allocatable_obstacles(
+    scene: ClusterState,
+    room: NodeInfo,
+    demand: PodRequests,
+    solved: Sequence[tuple[ClaimToAllocate, tuple[PickedDevice, ...]]],
+    placed: Sequence[ResourceClaim],
+) -> Iterator[ObstacleDetail]:
+    """Yield what a node has not enough of once the pod has its devices (DRANodeAllocatableResources)."""
+    pod, device_of = demand.pod, scene.inventory.device
+    for claim in placed:
+        if is_reserved_for_another_pod(claim, pod, device_of):
+            why = "stands for resources of its node, is used by another pod, and is for one pod only"
+            yield ObstacleDetail(obstacle=Obstacle.DEVICES, detail=f"claim {claim.metadata.name} {why}")
+    made = allocation_results(
+        [wanted for wanted, _ in solved], tuple(picks for _, picks in solved), node=room.name, share_id=lambda: ""
+    )
+    new = [(scene.world.claim(wanted.key), given) for (wanted, _), given in zip(solved, made, strict=True)]
+    known = [(claim, given) for claim, given in new if claim is not None]
+    try:
+        found = node_allocatable_statuses(pod, [*((claim, None) for claim in placed), *known], device_of)
+    except UnaccountableError as error:
+        yield ObstacleDetail(obstacle=Obstacle.DEVICES, detail=str(error))
+        return
+    lacking = (
+        insufficient_with_claims(room, with_node_allocatable_statuses(pod, found))
+        if found and not insufficient_resources(room, demand)
+        else ()
+    )
+    if lacking:
+        told = "; ".join(_resource_shortages(room, PodRequests.of(with_node_allocatable_statuses(pod, found))))
+        yield ObstacleDetail(obstacle=Obstacle.ROOM, detail=f"with its devices: {told or lacking[0]}")
+
+
+def _count_devices(
+    scene: ClusterState, offer: NodeDevices, ask: RequestData, having: Counter[Key]
+) -> RequestDeviceCounts:
+    meant = [c for share in offer.shares for c in share.candidates if _request_matches(ask, c)]
+    held = tainted = 0
+    taints: set[str] = set()
+    for candidate in meant:
+        if not candidate.device.allow_multiple_allocations and not scene.world.ledger.free(candidate.item):
+            held += 1
+            holder = scene.world.ledger.holder(candidate.item)
+            if holder is not None:
+                having[holder.key] += 1
+        elif candidate.device.taints and not ask.tolerates(candidate.device.taints):
+            tainted += 1
+            taints |= {str(taint) for taint in candidate.device.taints if not ask.tolerates([taint])}
+    shared = sum(bool(candidate.device.allow_multiple_allocations) for candidate in meant)
+    return RequestDeviceCounts(
+        request=ask.name,
+        asked=ask.count or 0,
+        offered=len(meant),
+        held=held,
+        tainted=tainted,
+        shared=shared,
+        taints=tuple(sorted(taints)),
+    )
+
+
+def _request_matches(ask: RequestData, candidate: CandidateDevice) -> bool:
+    try:
+        return ask.means(candidate)
+    except SelectorError:
+        return False
+
+
+def _unexplained_causes(
+    offer: NodeDevices, refusal: AllocationFailure, counted: Sequence[RequestDeviceCounts]
+) -> Iterator[str]:
+    """Yield what the numbers do not say."""
+    states = {
+        PoolState.INCOMPLETE: "is being updated: slices of it are missing",
+        PoolState.INVALID: "is invalid: devices or counters contradict",
+    }
+    for share in offer.shares:
+        if share.state is not PoolState.COMPLETE:
+            yield f"pool {'/'.join(share.pool.key)} {states[share.state]}"
+    if refusal.text != "cannot allocate all claims":
+        yield refusal.text
+    elif counted and all(d.offered - d.held - d.tainted >= max(d.asked, 1) for d in counted):
+        yield "there are enough, but not together: constraints, shared counters or capacity exclude each other"

@@ -1,0 +1,277 @@
+"""What is to be said of one pod: what it has, or what it waits for and what would help."""
+
+from collections.abc import Iterator
+from enum import StrEnum
+from typing import Final
+
+from dra.engine.allocator import ClaimToAllocate, UnsatisfiableError, claim_to_allocate
+from dra.engine.claims.consumers import SCHEDULING_GATE, Consumer, Stage, stage_of
+from dra.engine.diagnosis import annotations, claims
+from dra.engine.diagnosis.claims import ClaimDiagnosis
+from dra.engine.diagnosis.cluster_state import ClusterState
+from dra.engine.diagnosis.node_groups import NodeGroup, Obstacle, ObstacleDetail, RequestDeviceCounts, group_nodes
+from dra.engine.diagnosis.problems import Problem, ProblemCode, ProblemSeverity, pod_problem
+from dra.engine.diagnosis.snapshot import ControllerPresence
+from dra.engine.scheduling.node_info import PodRequests
+from dra.model import pods as model
+from dra.model.claims import ResourceClaim
+from dra.model.meta import Key, Struct, Uid
+from dra.model.scheduling import SchedulerPod
+
+
+class AdvisedAction(StrEnum):
+    """What would let a pod be scheduled."""
+
+    UNCORDON = "uncordon"
+    UNTAINT = "untaint"
+    LABEL = "label"
+    WAIT = "wait"  # for a claim to be released
+    TOLERATE = "tolerate"  # taints of devices, in the request
+    NONE = "none"
+
+
+class SchedulingAdvice(Struct, frozen=True):
+    """The shortest way found."""
+
+    way: AdvisedAction = AdvisedAction.NONE
+    node: str = ""
+    detail: str = ""
+    claim: str = ""
+    """NAMESPACE/NAME."""
+
+
+class PodDiagnosis(Struct, frozen=True):
+    """All that is to be said of a pod."""
+
+    key: Key
+    uid: Uid
+    stage: str
+    node: str = ""
+    gates: tuple[str, ...] = ()
+    claims: tuple[ClaimDiagnosis, ...] = ()
+    message: str = ""
+    """The scheduler's own words."""
+
+    groups: tuple[NodeGroup, ...] = ()
+    holders: tuple[ClaimDiagnosis, ...] = ()
+    """The claims that the groups name."""
+
+    advice: SchedulingAdvice = SchedulingAdvice()
+    problems: tuple[Problem, ...] = ()
+
+
+_HOLDER_GRADES: Final = frozenset({ProblemSeverity.LEAK, ProblemSeverity.ERROR})
+
+
+def explain(scene: ClusterState, key: Key) -> PodDiagnosis | None:
+    """Return what is to be said of a pod; None if there is none."""
+    pod = scene.pods.get(key)
+    if pod is None:
+        return None
+    consumer = scene.world.consumer(pod.metadata.uid)
+    stage = consumer.stage if consumer is not None else stage_of(pod, started=_is_ready_to_start_containers(pod))
+    told = [claims.explain(scene, (key[0], name)) for name in model.claim_names(pod)]
+    condition = pod.condition(model.POD_SCHEDULED)
+    message = condition.message if condition is not None and condition.status == "False" else ""
+    own = [each for each in told if each is not None]
+    places: tuple[NodeGroup, ...] = ()
+    holders: tuple[ClaimDiagnosis, ...] = ()
+    advice = SchedulingAdvice()
+    found = list(_own_problems(scene, pod, stage, consumer))
+    if stage is Stage.WAITING:
+        places, unsatisfied = _node_groups(scene, pod)
+        found += unsatisfied
+        holders = _holding_claims(scene, places, own)
+        advice = _scheduling_advice(places, holders)
+        found += list(_unscheduled_problems(pod, places, message, missing=bool(found)))
+    related = [p for each in own for p in each.problems if _is_relevant(p, pod, stage)]
+    leaks = [p for each in holders for p in each.problems if p.grade in _HOLDER_GRADES]
+    return PodDiagnosis(
+        key=key,
+        uid=pod.metadata.uid,
+        stage=stage.name.lower(),
+        node=pod.spec.node_name,
+        gates=pod.gates,
+        claims=tuple(own),
+        message=message,
+        groups=places,
+        holders=holders,
+        advice=advice,
+        problems=tuple(dict.fromkeys((*related, *leaks, *found))),
+    )
+
+
+def pod_problems(scene: ClusterState, key: Key) -> Iterator[Problem]:
+    """Yield what is wrong with a pod, whatever the nodes are like."""
+    pod = scene.pods[key]
+    consumer = scene.world.consumer(pod.metadata.uid)
+    if consumer is not None:
+        yield from _own_problems(scene, pod, consumer.stage, consumer)
+
+
+def _is_ready_to_start_containers(pod: SchedulerPod) -> bool:
+    condition = pod.condition(model.POD_READY_TO_START_CONTAINERS)
+    return condition is not None and condition.status == "True"
+
+
+def _is_relevant(problem: Problem, pod: SchedulerPod, stage: Stage) -> bool:
+    """Whether a problem of one of its claims matters to a pod."""
+    if problem.subject.kind == "Pod":
+        return problem.subject.uid == pod.metadata.uid
+    return problem.grade is not ProblemSeverity.INFO and (
+        stage is not Stage.STARTED or problem.grade is ProblemSeverity.ERROR
+    )
+
+
+def _own_problems(scene: ClusterState, pod: SchedulerPod, stage: Stage, consumer: Consumer | None) -> Iterator[Problem]:
+    def has(trouble: ProblemCode, **facts: str | int) -> Problem:
+        return pod_problem(trouble, key=pod.metadata.key, uid=pod.metadata.uid, **facts)
+
+    if stage is Stage.FINISHED:
+        return
+    yield from _missing_claims(scene, pod)
+    for key, meant in annotations.unknown_annotations(pod.metadata.annotations):
+        yield has(ProblemCode.UNKNOWN_ANNOTATION, annotation=key, meant=meant)
+    others = [gate for gate in pod.gates if gate != SCHEDULING_GATE]
+    if others:
+        yield has(ProblemCode.GATED_BY_OTHERS, gates=", ".join(others))
+    if SCHEDULING_GATE in pod.gates and (leader := scene.snapshot.leader).presence is not ControllerPresence.RUNNING:
+        alone = claims.has_no_controller(leader.presence) and not others
+        yield has(ProblemCode.GATED, lease=leader.name, alone=int(alone))
+    if consumer is not None and consumer.consuming:
+        node = scene.nodes.get(pod.spec.node_name)
+        if node is None or not node.ready:
+            trouble = ProblemCode.TERMINATING if pod.metadata.deleting else ProblemCode.NODE_NOT_READY
+            if stage is Stage.STARTING or pod.metadata.deleting:
+                yield has(trouble, node=pod.spec.node_name, owner=claims.controller_name(scene, consumer))
+
+
+def _missing_claims(scene: ClusterState, pod: SchedulerPod) -> Iterator[Problem]:
+    """Tell of claims that the pod names and that are not there, or are going."""
+    namespace = pod.metadata.namespace
+    made = {s.name: s.resource_claim_name for s in pod.status.resource_claim_statuses or ()}
+    for each in pod.spec.resource_claims or ():
+        name = each.resource_claim_name or made.get(each.name)
+        facts: dict[str, str | int] = {"claim": name or "", "template": each.resource_claim_template_name or ""}
+        trouble: ProblemCode | None = None
+        if name is not None:
+            claim = scene.world.claim((namespace, name))
+            if claim is None:
+                trouble = ProblemCode.CLAIM_MISSING
+            elif claim.metadata.deleting and not pod.spec.node_name:
+                trouble = ProblemCode.CLAIM_DELETING
+        elif each.name not in made:
+            there = (namespace, facts["template"]) in scene.templates
+            unread = any(g.resource.startswith("resourceclaimtemplates") for g in scene.snapshot.gaps)
+            trouble = ProblemCode.CLAIM_NOT_MADE if there or unread else ProblemCode.TEMPLATE_MISSING
+        if trouble is not None:
+            yield pod_problem(trouble, key=pod.metadata.key, uid=pod.metadata.uid, **facts)
+
+
+def _node_groups(scene: ClusterState, pod: SchedulerPod) -> tuple[tuple[NodeGroup, ...], list[Problem]]:
+    """Return the nodes in groups, and why no node at all can do."""
+    placed: list[ResourceClaim] = []
+    wanted: list[ClaimToAllocate] = []
+    for name in model.claim_names(pod):
+        claim = scene.world.claim((pod.metadata.namespace, name))
+        if claim is None:
+            continue
+        if claim.status.allocation is not None:
+            placed.append(claim)
+            continue
+        try:
+            wanted.append(claim_to_allocate(claim, scene.classes))
+        except UnsatisfiableError as error:
+            why = claims.unsatisfiable_message(scene, error)
+            if not why:
+                return (), []
+            problem = pod_problem(
+                ProblemCode.UNSATISFIABLE, key=pod.metadata.key, uid=pod.metadata.uid, claim=name, error=why
+            )
+            return (), [problem]
+    return group_nodes(scene, PodRequests.of(pod), placed=placed, wanted=wanted), []
+
+
+def _holding_claims(
+    scene: ClusterState, places: tuple[NodeGroup, ...], own: list[ClaimDiagnosis]
+) -> tuple[ClaimDiagnosis, ...]:
+    keys = dict.fromkeys(holder.claim for group in places for holder in group.holders)
+    known = {each.key for each in own}
+    found = (claims.explain(scene, key) for key in keys if key not in known)
+    return tuple(each for each in found if each is not None)
+
+
+def _scheduling_advice(places: tuple[NodeGroup, ...], holders: tuple[ClaimDiagnosis, ...]) -> SchedulingAdvice:
+    """Return what would help with the least effort: where one thing only is in the way."""
+    single = {
+        group.barriers[0].obstacle: (group, group.barriers[0])
+        for group in reversed(places)
+        if _has_single_obstacle(group)
+    }
+    ways = {
+        Obstacle.CORDONED: AdvisedAction.UNCORDON,
+        Obstacle.TAINTED: AdvisedAction.UNTAINT,
+        Obstacle.SELECTOR: AdvisedAction.LABEL,
+    }
+    for obstacle, way in ways.items():
+        if obstacle in single:
+            group, barrier = single[obstacle]
+            if obstacle is not Obstacle.SELECTOR or barrier.detail:
+                return SchedulingAdvice(way=way, node=group.nodes[0], detail=barrier.detail.replace(",", " "))
+    if Obstacle.DEVICES in single:
+        group, barrier = single[Obstacle.DEVICES]
+        if (
+            not _can_never_satisfy(barrier)
+            and group.holders
+            and any(each.key == group.holders[0].claim for each in holders)
+        ):
+            return SchedulingAdvice(way=AdvisedAction.WAIT, claim="/".join(group.holders[0].claim))
+    for group in places if all(each.barriers for each in places) else ():
+        taints = _blocking_taints(group.barriers[0]) if _has_single_obstacle(group) else ()
+        if taints:
+            return SchedulingAdvice(way=AdvisedAction.TOLERATE, node=group.nodes[0], detail=" ".join(taints))
+    return SchedulingAdvice()
+
+
+def _blocking_taints(barrier: ObstacleDetail) -> tuple[str, ...]:
+    """Return the taints of devices without which a node would have enough of them; none if it would not."""
+    if any(each.offered - each.held < max(each.asked, 1) for each in barrier.devices):
+        return ()
+    return tuple(dict.fromkeys(taint for each in barrier.devices for taint in each.taints))
+
+
+def _has_single_obstacle(group: NodeGroup) -> bool:
+    return len(group.barriers) == 1
+
+
+def _can_never_satisfy(barrier: ObstacleDetail) -> bool:
+    """Whether a node will never do as it is: a request wants more devices than the node has, free or not."""
+    return any(not each.shared and each.offered < max(each.asked, 1) for each in barrier.devices)
+
+
+def _unscheduled_problems(
+    pod: SchedulerPod, places: tuple[NodeGroup, ...], message: str, *, missing: bool
+) -> Iterator[Problem]:
+    """Tell why no node has the pod. `message` is the scheduler's, `missing` whether the pod's claims say it all."""
+    key, uid = pod.metadata.key, pod.metadata.uid
+    fitting = sum(group.count for group in places if not group.barriers)
+    devices = [barrier for group in places for barrier in group.barriers if barrier.obstacle is Obstacle.DEVICES]
+    if missing:
+        return
+    if fitting and message:
+        yield pod_problem(
+            ProblemCode.REFUSED, key=key, uid=uid, nodes=fitting, scheduler=pod.spec.scheduler_name, message=message
+        )
+    elif fitting:
+        yield pod_problem(ProblemCode.NOT_TRIED, key=key, uid=uid, nodes=fitting, scheduler=pod.spec.scheduler_name)
+    elif places and len(devices) == len(places) and all(_can_never_satisfy(each) for each in devices):
+        most = max((each for barrier in devices for each in barrier.devices), key=_by_shortage)
+        error = f"request {most.request} wants {max(most.asked, 1)} devices, and no node has more than {most.offered}"
+        claims_of = ", ".join(model.claim_names(pod))
+        yield pod_problem(ProblemCode.UNSATISFIABLE, key=key, uid=uid, claim=claims_of, error=error)
+    elif places:
+        yield pod_problem(ProblemCode.UNSCHEDULABLE, key=key, uid=uid, nodes=sum(group.count for group in places))
+
+
+def _by_shortage(devices: RequestDeviceCounts) -> tuple[bool, int]:
+    return (not devices.shared and devices.offered < max(devices.asked, 1), devices.offered)

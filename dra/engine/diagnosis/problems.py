@@ -1,0 +1,152 @@
+"""What can be wrong, one name for each: told by ``kubectl dra explain`` of one object, by ``audit`` of all."""
+
+from enum import StrEnum
+
+from dra.engine.claims.reasons import Subject
+from dra.model.meta import Key, Struct, Uid
+from dra.model.workload_reservations import NO_UID
+
+
+class ProblemCode(StrEnum):
+    """Kinds of problems; the set is closed, and the words for each are the command line's."""
+
+    # Damage: two pods may have one device, or a pod one that is not its own.
+    HELD_TWICE = "DeviceHeldTwice"
+    ALLOCATION_LOST = "AllocationLost"
+    OFF_ALLOCATION = "PodOffAllocation"
+    UNGUARDED = "Unguarded"
+    # Leaks: devices that nobody uses and nobody gets.
+    NOT_FREED = "NotFreed"
+    LEFT_OVER = "LeftOver"
+    KEPT_BY_OTHERS = "KeptByForeignEntries"
+    VANISHED = "PodsVanished"
+    NODE_LOST = "NodeLost"
+    IN_DOUBT = "ReservationInDoubt"
+    RELEASE_WAITS = "ReleaseWaitsForPods"
+    DELETION_WAITS = "DeletionWaitsForPods"
+    ZOMBIE_CLAIM = "ZombieClaim"
+    FINALIZER_LEFT = "FinalizerLeft"
+    FINALIZER_FOREIGN = "ForeignFinalizer"
+    STALE_ENTRIES = "StaleEntries"
+    TOMBSTONES = "Tombstones"
+    MARKS_LEFT = "MarksLeft"
+    IDLE = "ReservedIdle"
+    # What somebody wrote does not mean what it should.
+    MALFORMED = "MalformedReference"
+    WORKLOAD_NOT_FOUND = "WorkloadNotFound"
+    WRONG_UID = "WorkloadGone"
+    KIND_UNKNOWN = "WorkloadKindUnknown"
+    FORCE_IGNORED = "ForceReleaseIgnored"
+    FORCE_BLOCKED = "ForceReleaseBlocked"
+    UNKNOWN_ANNOTATION = "UnknownAnnotation"
+    # Allocations that are of no use.
+    NODE_CORDONED = "AllocationOnCordonedNode"
+    STUCK = "AllocationStuck"
+    DEVICE_GONE = "DeviceGone"
+    DEVICE_TAINTED = "DeviceTainted"
+    LIST_FULL = "ConsumerLimit"
+    TIMELESS = "NoAllocationTimestamp"
+    # Nobody does the work.
+    NO_CONTROLLER = "NoController"
+    NOT_ENTERED = "NotEntered"
+    # Pods that do not get on.
+    NODE_NOT_READY = "NodeNotReady"
+    TERMINATING = "TerminatingOnLostNode"
+    UNLISTED = "NotListed"
+    GATED = "GateWithoutController"
+    GATED_BY_OTHERS = "GatedByOthers"
+    CLAIM_MISSING = "ClaimMissing"
+    CLAIM_NOT_MADE = "ClaimNotMade"
+    TEMPLATE_MISSING = "TemplateMissing"
+    CLAIM_DELETING = "ClaimDeleting"
+    UNSATISFIABLE = "Unsatisfiable"
+    NOT_TRIED = "NotTried"
+    REFUSED = "RefusedByScheduler"
+    UNSCHEDULABLE = "Unschedulable"
+    # Reservations.
+    OPEN_TO_ALL = "OwnersOfAnyNamespace"
+
+
+class ProblemSeverity(StrEnum):
+    """How bad it is."""
+
+    ERROR = "error"  # devices may be used twice
+    LEAK = "leak"  # devices are lost to others
+    WARNING = "warning"
+    INFO = "info"
+
+
+_ERRORS = frozenset(
+    {ProblemCode.HELD_TWICE, ProblemCode.ALLOCATION_LOST, ProblemCode.OFF_ALLOCATION, ProblemCode.UNGUARDED}
+)
+_LEAKS = frozenset(
+    {
+        ProblemCode.NOT_FREED,
+        ProblemCode.LEFT_OVER,
+        ProblemCode.KEPT_BY_OTHERS,
+        ProblemCode.NODE_LOST,
+        ProblemCode.IN_DOUBT,
+        ProblemCode.RELEASE_WAITS,
+        ProblemCode.DELETION_WAITS,
+        ProblemCode.ZOMBIE_CLAIM,
+        ProblemCode.FINALIZER_LEFT,
+    }
+)
+_INFOS = frozenset(
+    {
+        ProblemCode.TIMELESS,
+        ProblemCode.IDLE,
+        ProblemCode.VANISHED,
+        ProblemCode.TOMBSTONES,
+        ProblemCode.GATED_BY_OTHERS,
+        ProblemCode.OPEN_TO_ALL,
+    }
+)
+
+
+class Problem(Struct, frozen=True):
+    """One problem of one object, with its numbers and names."""
+
+    trouble: ProblemCode
+    subject: Subject
+    facts: tuple[tuple[str, str | int], ...] = ()
+
+    @property
+    def grade(self) -> ProblemSeverity:
+        """How bad it is."""
+        if self.trouble in _ERRORS:
+            return ProblemSeverity.ERROR
+        if self.trouble in _LEAKS:
+            return ProblemSeverity.LEAK
+        return ProblemSeverity.INFO if self.trouble in _INFOS else ProblemSeverity.WARNING
+
+    @property
+    def numbers(self) -> dict[str, str | int]:
+        """The facts by name."""
+        return dict(self.facts)
+
+
+def claim_problem(trouble: ProblemCode, *, key: Key, uid: Uid, **facts: str | int) -> Problem:
+    """Return a problem of a claim."""
+    return _problem(trouble, "ResourceClaim", key, uid, facts)
+
+
+def pod_problem(trouble: ProblemCode, *, key: Key, uid: Uid, **facts: str | int) -> Problem:
+    """Return a problem of a pod."""
+    return _problem(trouble, "Pod", key, uid, facts)
+
+
+def reservation_problem(trouble: ProblemCode, *, name: str, uid: Uid, **facts: str | int) -> Problem:
+    """Return a problem of a Reservation, which has no namespace."""
+    return _problem(trouble, "Reservation", ("", name), uid, facts)
+
+
+def controller_problem(trouble: ProblemCode, *, lease: str, **facts: str | int) -> Problem:
+    """Return a problem of the whole cluster; `lease` is NAMESPACE/NAME of our controller's."""
+    namespace, _, name = lease.partition("/")
+    return _problem(trouble, "Lease", (namespace, name), NO_UID, facts)
+
+
+def _problem(trouble: ProblemCode, kind: str, key: Key, uid: Uid, facts: dict[str, str | int]) -> Problem:
+    named = {"namespace": key[0], "name": key[1], "uid": uid} | facts
+    return Problem(trouble=trouble, subject=Subject(kind=kind, key=key, uid=uid), facts=tuple(named.items()))

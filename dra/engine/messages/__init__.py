@@ -1,0 +1,1 @@
+"""Texts about problems: causes, remedies, impairments, plural forms."""

@@ -1,0 +1,66 @@
+"""Remedies by what they cost: a command that is safe to paste, or a decision that a person takes.
+
+People paste what a program prints, without reading it twice. So a printed command that changes a cluster
+
+1. changes the one object that it names, and that object belongs to whoever asked;
+2. ends no pod that works, also when it is pasted minutes later;
+3. undoes nothing that a person did on purpose: no cordon, taint, label, annotation or finalizer of somebody else.
+
+`Paste` is the type of such a command; tests/advice runs every one of them and compares the cluster before and after.
+Everything else is a `Weigh`: the choice and its consequence in words. No text outside of `Paste` has a command that
+changes anything, so that a line taken out of an Event or of a `Weigh` reads and never writes.
+"""
+
+import re
+from typing import Final
+
+from dra.model.meta import Struct
+
+_READING: Final = re.compile(
+    r"(?:(?:get|describe|logs|explain|events|top|wait|version|api-resources|api-versions|cluster-info|diff|options|edit"
+    r"|auth (?:can-i|whoami)|rollout (?:status|history)|config (?:view|current-context|get-contexts))\b"
+    r"|dra (?:explain|why|audit|get|tree|usage|wait|reservations|preflight|simulate|completion|bundle)\b"
+    r"|dra downgrade\b(?!.*--(?:apply|purge|give-up))"
+    r"|dra(?! *[a-z]))"
+)
+"""What follows ``kubectl`` where nothing changes; ``edit`` opens an editor, and whoever saves there has decided."""
+
+_COMMAND: Final = re.compile(r"\bkubectl +([a-z][^`|;&\n]*)")
+_HELP: Final = re.compile(r" --help\b| --dry-run(?:=client|=server)?\b")
+
+
+class SafeCommand(Struct, frozen=True):
+    """A command that is safe to paste as it stands; a template until names are filled in."""
+
+    command: str
+
+
+class WeighedChoice(Struct, frozen=True):
+    """A decision in words: what can be done, and what follows from it.
+
+    Raises ValueError if the text has a command that changes anything.
+    """
+
+    text: str
+
+    def __post_init__(self) -> None:
+        found = changing_commands(self.text)
+        if found:
+            raise ValueError(f"{found[0]}: a decision is told in words; whoever reads a command pastes it")
+
+
+Remedy = SafeCommand | WeighedChoice
+
+
+def without_commands(name: str) -> str:
+    """Return a name or value that somebody else chose, so that no shell runs a command in it."""
+    return name.replace("kubectl ", "kubectl: ")
+
+
+def changing_commands(text: str) -> list[str]:
+    """Return the commands of kubectl in a text that change something."""
+    return [
+        f"kubectl {words.strip()}"
+        for words in _COMMAND.findall(text)
+        if not _READING.match(words) and not _HELP.search(words)
+    ]

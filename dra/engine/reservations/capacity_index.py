@@ -1,0 +1,98 @@
+"""All nodes at once: which have room, what the others lack, and where a reservation would clash with another.
+
+What is free of each resource is kept sorted (`ranking`), nodes are numbered, and sets of them are integers: thousands
+are asked, and put together by what they lack, in the time in which a few dozen are asked one by one.
+"""
+
+from collections.abc import Iterator
+from itertools import compress
+
+from dra.engine.reservations import reservation_placement
+from dra.engine.reservations.amounts import NanoAmounts
+from dra.engine.reservations.node_usage import NodeUsage
+from dra.engine.reservations.ranking import NodeSet, SortedNodes
+
+
+class CapacityIndex:
+    """Nodes, by what they have free."""
+
+    __slots__ = ("_free", "_names", "_numbers", "_ranked", "_sharing", "known")
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}
+        self._names: list[str] = []
+        self._free: dict[str, SortedNodes] = {}
+        self._ranked: dict[str, NanoAmounts] = {}
+        self._sharing: dict[bool, NodeSet] = {True: 0, False: 0}
+        self.known: NodeSet = 0
+        """The nodes that have been seen."""
+
+    def put(self, room: NodeUsage) -> None:
+        """Take in a node, in place of what it was, and rank it anew where that has changed."""
+        name = room.name
+        number = self._numbers.get(name)
+        if number is None:
+            number = self._numbers[name] = len(self._names)
+            self._names.append(name)
+        self.known = _with_bit(self.known, number, on=room.known)
+        policies = {each.default_policy for each in reservation_placement.active_reservations(room)}
+        for policy, nodes in self._sharing.items():
+            self._sharing[policy] = _with_bit(nodes, number, on=policy in policies)
+        before = self._ranked.get(name, {})
+        charged = room.charged
+        now = {resource: amount - charged.get(resource, 0) for resource, amount in room.capacity.items()}
+        for resource, free in now.items():
+            if before.get(resource) != free:
+                ranking = self._free.get(resource)
+                if ranking is None:
+                    ranking = self._free[resource] = SortedNodes()
+                ranking.put(number, free)
+        for resource in before.keys() - now.keys():
+            self._free[resource].drop(number)
+        self._ranked[name] = now
+
+    def only(self, node: str) -> NodeSet:
+        """Return the set of one node; of none if nobody has told of it."""
+        number = self._numbers.get(node)
+        return 0 if number is None else 1 << number
+
+    def with_room(self, wanted: NanoAmounts) -> NodeSet:
+        """Return the nodes that have as much free, or more."""
+        found = self.known
+        for resource, amount in wanted.items():
+            found &= self._with(resource, amount)
+        return found
+
+    def lacking(self, wanted: NanoAmounts, nodes: NodeSet) -> Iterator[tuple[tuple[str, ...], NodeSet]]:
+        """Yield these nodes by the resources of which they have less free: together those that lack the same."""
+        groups: dict[tuple[str, ...], NodeSet] = {(): nodes}
+        for resource, amount in wanted.items():
+            enough = self._with(resource, amount)
+            split = {}
+            for short, those in groups.items():
+                split[short] = those & enough
+                split[*short, resource] = those & ~enough
+            groups = {short: those for short, those in split.items() if those}
+        yield from groups.items()
+
+    def clashing(self, *, default_policy: bool) -> NodeSet:
+        """Return the nodes with a reservation that shares its node with none of this policy."""
+        return self._sharing[not default_policy]
+
+    def named(self, nodes: NodeSet) -> tuple[str, ...]:
+        """Return the names of a set."""
+        bits = f"{nodes:b}"[::-1].encode().translate(_BITS)
+        return tuple(compress(self._names, bits))
+
+    def _with(self, resource: str, amount: int) -> NodeSet:
+        if amount <= 0:
+            return self.known
+        ranking = self._free.get(resource)
+        return ranking.at_least(amount) if ranking is not None else 0
+
+
+def _with_bit(nodes: NodeSet, number: int, *, on: bool) -> NodeSet:
+    return nodes if (nodes >> number & 1) == on else nodes ^ (1 << number)
+
+
+_BITS = bytes.maketrans(b"01", b"\x00\x01")

@@ -1,0 +1,217 @@
+"""Claims that Reservations hold: whose they are, and for whom they are kept.
+
+A claim that was made for a reservation's placeholder has the reservation as a second owner, not as its controller: so
+the garbage collector leaves it alone when the placeholder goes, and each pod that gets it after that, and takes it away
+with the reservation. A claim that the template names is somebody's own: it is held by its list alone.
+
+What is not known of a reservation is never taken for its end: only a reservation that was seen to be over, or is
+certainly gone, holds nothing any more.
+"""
+
+from collections.abc import Iterator, Mapping
+from enum import StrEnum
+from typing import Any, Final
+
+from dra.api.reservations.model import API_VERSION, KIND, Reservation, ReservationPhase
+from dra.engine.reservations import placeholders, reservation_info
+from dra.engine.reservations.phases import TERMINAL_PHASES
+from dra.engine.reservations.reservation_info import ReservationInfo
+from dra.model import references
+from dra.model.claims import ResourceClaim
+from dra.model.meta import Key, OwnerReference, Struct, Uid
+from dra.model.references import ConsumerReference
+
+MAX_TOMBSTONES: Final = 10_000
+"""Uids of deleted reservations that are remembered; an answer to a request of ours comes within seconds."""
+
+_NO_CLAIMS: Final[frozenset[Key]] = frozenset()
+
+
+class HolderState(StrEnum):
+    """What is known of a reservation."""
+
+    UNKNOWN = "unknown"  # not seen, or not readable: it may be there
+    PENDING = "pending"  # has no place yet
+    AVAILABLE = "available"
+    OVER = "over"  # ended, or certainly gone
+
+
+class ClaimHolder(Struct, frozen=True):
+    """A reservation in its relation to one claim."""
+
+    reference: ConsumerReference
+    """Its entry of the list."""
+
+    standing: HolderState = HolderState.UNKNOWN
+    owns: bool = False
+    """Whether the claim was made for it: then it is an owner of the claim."""
+
+
+def reserved_for_entry(name: str, uid: Uid) -> ConsumerReference:
+    """Return the entry of a reservation."""
+    kind = references.RESERVATIONS
+    return ConsumerReference(api_group=kind.group, resource=kind.resource, name=name, uid=uid)
+
+
+def reservation_owner_reference(name: str, uid: Uid) -> OwnerReference:
+    """Return the reservation as an owner of a claim, never its controller."""
+    return OwnerReference(api_version=API_VERSION, kind=KIND, name=name, uid=uid)
+
+
+def owner_reservations(claim: ResourceClaim) -> tuple[OwnerReference, ...]:
+    """Return the reservations that a claim was made for; there is one, as a rule."""
+    return tuple(
+        each
+        for each in claim.metadata.owner_references or ()
+        if (each.api_version, each.kind) == (API_VERSION, KIND) and not each.controller
+    )
+
+
+def template_resource_claims(reservation: Reservation) -> tuple[Mapping[str, Any], ...]:
+    """Return the entries of ``resourceClaims`` in a reservation's template."""
+    spec = reservation.spec.template.get("spec")
+    entries = spec.get("resourceClaims") if isinstance(spec, Mapping) else None
+    return tuple(each for each in entries or () if isinstance(each, Mapping)) if isinstance(entries, list) else ()
+
+
+def template_claim_keys(reservation: Reservation) -> frozenset[Key]:
+    """Return the claims that a reservation's template names."""
+    namespace, _ = placeholders.placeholder_key(reservation)
+    names = (each.get("resourceClaimName") for each in template_resource_claims(reservation))
+    return frozenset((namespace, name) for name in names if isinstance(name, str) and name)
+
+
+class _KnownReservation(Struct, frozen=True):
+    holding: ReservationInfo
+    standing: HolderState
+    namespace: str
+    """Of its template, and so of the claims that are made for it."""
+
+    named: frozenset[Key]
+
+
+class ClaimHolders:
+    """Reservations as last observed, and the claims that each of them holds or may hold."""
+
+    def __init__(self) -> None:
+        self.following = False
+        """Whether somebody tells of reservations; else their entries are somebody else's business."""
+
+        self._known: dict[Uid, _KnownReservation] = {}
+        self._gone: dict[Uid, None] = {}
+        self._naming: dict[Key, set[Uid]] = {}
+        self._claims: dict[Uid, set[Key]] = {}
+        """Claims that have a reservation as an owner, or in their list."""
+
+    def observe(self, uid: Uid, reservation: Reservation) -> frozenset[Key]:
+        """Take in a reservation; return the claims that it concerns."""
+        status = reservation.status
+        standing = (
+            HolderState.AVAILABLE
+            if status.phase is ReservationPhase.AVAILABLE and status.node_name
+            else HolderState.PENDING
+        )
+        standing = HolderState.OVER if status.phase in TERMINAL_PHASES else standing
+        namespace, _ = placeholders.placeholder_key(reservation)
+        known = _KnownReservation(
+            holding=reservation_info.from_reservation(reservation),
+            standing=standing,
+            namespace=namespace,
+            named=template_claim_keys(reservation),
+        )
+        if uid in self._gone or self._known.get(uid) == known:
+            return _NO_CLAIMS
+        concerned = self._forget(uid)
+        self._known[uid] = known
+        for key in known.named:
+            self._naming.setdefault(key, set()).add(uid)
+        return concerned | known.named
+
+    def unreadable(self, uid: Uid) -> frozenset[Key]:
+        """The reservation is there, and nothing is known of it any more."""
+        return self._forget(uid)
+
+    def forget(self, uid: Uid) -> frozenset[Key]:
+        """The reservation is certainly gone; return the claims that this concerns."""
+        self._gone[uid] = None
+        if len(self._gone) > MAX_TOMBSTONES:
+            del self._gone[next(iter(self._gone))]
+        return self._forget(uid)
+
+    def observe_claim(self, claim: ResourceClaim, before: ResourceClaim | None) -> None:
+        """Take in a claim."""
+        key, uids = claim.metadata.key, _holder_uids(claim)
+        for uid in _holder_uids(before) - uids:
+            self._drop(uid, key)
+        for uid in uids:
+            self._claims.setdefault(uid, set()).add(key)
+
+    def forget_claim(self, claim: ResourceClaim) -> None:
+        """The claim is gone."""
+        for uid in _holder_uids(claim):
+            self._drop(uid, claim.metadata.key)
+
+    def standing(self, uid: Uid) -> HolderState:
+        """Return what is known of a reservation."""
+        if uid in self._gone:
+            return HolderState.OVER
+        known = self._known.get(uid)
+        return HolderState.UNKNOWN if known is None else known.standing
+
+    def holding(self, uid: Uid) -> ReservationInfo | None:
+        """Return a reservation that is known."""
+        known = self._known.get(uid)
+        return None if known is None else known.holding
+
+    def available(self) -> Iterator[ReservationInfo]:
+        """Yield the reservations that hold something on a node."""
+        return (each.holding for each in self._known.values() if each.standing is HolderState.AVAILABLE)
+
+    def holds(self, claim: ResourceClaim) -> tuple[ClaimHolder, ...]:
+        """Return the reservations that hold a claim, or did."""
+        if not self.following:
+            return ()
+        found: dict[Uid, ClaimHolder] = {}
+        for each in self.made_for(claim):
+            found[each.uid] = ClaimHolder(
+                reference=reserved_for_entry(each.name, each.uid), standing=self.standing(each.uid), owns=True
+            )
+        for uid in sorted(self._naming.get(claim.metadata.key, ())):
+            known = self._known[uid]
+            found.setdefault(
+                uid, ClaimHolder(reference=reserved_for_entry(known.holding.name, uid), standing=known.standing)
+            )
+        for listed in claim.entries:
+            if listed.is_reservation:
+                found.setdefault(listed.uid, ClaimHolder(reference=listed, standing=self.standing(listed.uid)))
+        return tuple(found.values())
+
+    def made_for(self, claim: ResourceClaim) -> Iterator[OwnerReference]:
+        """Yield the reservations that a claim was made for: one of another namespace is not among them."""
+        for each in owner_reservations(claim):
+            known = self._known.get(each.uid)
+            if known is None or known.namespace == claim.metadata.namespace:
+                yield each
+
+    def _forget(self, uid: Uid) -> frozenset[Key]:
+        known = self._known.pop(uid, None)
+        for key in known.named if known is not None else ():
+            self._naming[key].discard(uid)
+            if not self._naming[key]:
+                del self._naming[key]
+        return frozenset(self._claims.get(uid, ())) | (known.named if known is not None else _NO_CLAIMS)
+
+    def _drop(self, uid: Uid, key: Key) -> None:
+        keys = self._claims.get(uid)
+        if keys is not None:
+            keys.discard(key)
+            if not keys:
+                del self._claims[uid]
+
+
+def _holder_uids(claim: ResourceClaim | None) -> set[Uid]:
+    if claim is None:
+        return set()
+    return {each.uid for each in owner_reservations(claim)} | {
+        each.uid for each in claim.entries if each.is_reservation
+    }

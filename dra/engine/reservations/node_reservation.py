@@ -1,0 +1,219 @@
+"""Capacity of a node that is kept from pods: annotation ``node.koordinator.sh/reservation``.
+
+``{"resources": {"cpu": "4", "memory": "8Gi"}, "reservedCPUs": "0-5", "applyPolicy": "Default"}``. CPUs that are named
+take the place of an amount of them. With ``ReservedCPUsOnly`` the named CPUs are kept away, and nothing is subtracted
+(they belong to something that the kubelet's allocatable is without already).
+
+Read strictly, since nobody has validated it: an unknown field, a negative amount, a range that runs backwards, a CPU
+that the machine does not have, more than there is: each is refused with the field named. (Koordinator takes such an
+annotation for none, so that a typo gives away what was to be kept.)
+
+`heed` is what everybody asks who wants to know what a node has for pods: the scheduler of the local plane, the
+extender, and what explains them. Of an annotation that cannot be read the last valid one counts; where nobody remembers
+one, those of its fields that can be read.
+"""
+
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from typing import Any, Final
+
+from dra.api.reservations import well_known
+from dra.engine.cpus import cpusets
+from dra.engine.cpus.accumulator import take_cpus
+from dra.engine.cpus.bind_policies import CpuAllocationFailure, NumaAllocateStrategy
+from dra.engine.cpus.cpu_snapshot import CpuRequest, CpuSnapshot
+from dra.engine.cpus.cpusets import NO_CPUS, CpuSet, MalformedCpuListError
+from dra.engine.cpus.topology import CpuTopology
+from dra.engine.reservations import amounts
+from dra.engine.reservations.amounts import (
+    CPU,
+    NANOS_PER_UNIT,
+    NO_AMOUNTS,
+    MalformedAmountsError,
+    NanoAmounts,
+    format_quantity,
+)
+from dra.engine.reservations.pod_info import MalformedAnnotationError, decode_annotation
+from dra.model.meta import Struct
+from dra.model.scheduling import SchedulerNode
+
+
+class ApplyPolicy(StrEnum):
+    """What is done with it."""
+
+    DEFAULT = "Default"
+    RESERVED_CPUS_ONLY = "ReservedCPUsOnly"
+
+
+class NodeReservation(Struct, frozen=True):
+    """What is kept from pods."""
+
+    amounts: NanoAmounts = NO_AMOUNTS
+    cpus: CpuSet = NO_CPUS
+    """These very ones."""
+    policy: ApplyPolicy = ApplyPolicy.DEFAULT
+
+
+NO_NODE_RESERVATION = NodeReservation()
+
+BATCH_RESOURCES: Final = frozenset({"kubernetes.io/batch-cpu", "kubernetes.io/batch-memory"})
+"""What Koordinator's manager has computed from what is left already."""
+
+_FIELDS: Final = ("resources", "reservedCPUs", "applyPolicy")
+
+
+class EffectiveNodeReservation(Struct, frozen=True):
+    """A node as its annotation leaves it."""
+
+    reservation: NodeReservation = NO_NODE_RESERVATION
+    """What is in force."""
+    left: NanoAmounts = NO_AMOUNTS
+    """What there is for pods."""
+    fault: str = ""
+    """What is wrong with the annotation as it is."""
+
+
+def effective_node_reservation(node: SchedulerNode, *, before: NodeReservation | None) -> EffectiveNodeReservation:
+    """Return what a node has for pods; `before` is the last valid reservation, if it is known that there was one.
+
+    Of a node that has not told yet what it has, nothing can be said: what was in force stays so.
+    """
+    allocatable = amounts.from_resource_list(node.status.allocatable)
+    if not allocatable:
+        return EffectiveNodeReservation(reservation=before or NO_NODE_RESERVATION)
+    text = node.metadata.annotation(well_known.ANNOTATION_NODE_RESERVATION)
+    fault = ""
+    try:
+        found, faults = _parse(text, allocatable=allocatable, online=None)
+    except MalformedAnnotationError as error:
+        found, faults = NO_NODE_RESERVATION, [str(error)]
+    if faults:
+        fault = _format_errors(faults)
+        found = found if before is None else before
+    return EffectiveNodeReservation(reservation=found, left=trim_allocatable(allocatable, found), fault=fault)
+
+
+def parse(text: str | None, *, allocatable: NanoAmounts | None = None, online: CpuSet | None = None) -> NodeReservation:
+    """Return what the annotation says; checked against the node as far as it is known.
+
+    Raises MalformedAnnotationError: the text begins with the annotation and names each field that is wrong.
+    """
+    found, faults = _parse(text, allocatable=allocatable, online=online)
+    if faults:
+        raise MalformedAnnotationError(_format_errors(faults))
+    return found
+
+
+def _format_errors(faults: Sequence[str]) -> str:
+    prefix = f"annotation {well_known.ANNOTATION_NODE_RESERVATION}: "
+    return prefix + "; ".join(each.removeprefix(prefix) for each in faults)
+
+
+def _parse(
+    text: str | None, *, allocatable: NanoAmounts | None, online: CpuSet | None
+) -> tuple[NodeReservation, list[str]]:
+    """Return what can be read, and what is wrong with the rest. Raises MalformedAnnotationError if nothing can be."""
+    if text is None:
+        return NO_NODE_RESERVATION, []
+    content = decode_annotation(well_known.ANNOTATION_NODE_RESERVATION, text, dict[str, Any])
+    faults = [f"{name}: unknown field; known are {', '.join(_FIELDS)}" for name in content if name not in _FIELDS]
+    policy = content.get("applyPolicy") or ApplyPolicy.DEFAULT
+    if policy not in list(ApplyPolicy):
+        faults.append(f"applyPolicy: {policy!r} is neither Default nor ReservedCPUsOnly")
+        policy = ApplyPolicy.DEFAULT
+    found = _parse_resources(content.get("resources"), faults)
+    cpus = NO_CPUS
+    try:
+        cpus = _parse_reserved_cpus(content.get("reservedCPUs"), online=online)
+    except MalformedAnnotationError as error:
+        faults.append(str(error))
+    if cpus:
+        found[CPU] = len(cpus) * NANOS_PER_UNIT
+    if allocatable is not None and policy == ApplyPolicy.DEFAULT:
+        for name, amount in found.items():
+            if amount > (there := allocatable.get(name, 0)):
+                field = "reservedCPUs" if cpus and name == CPU else f"resources.{name}"
+                faults.append(
+                    f"{field}: {format_quantity(amount)} is more than the node has ({format_quantity(there)})"
+                )
+    return NodeReservation(amounts=found, cpus=cpus, policy=ApplyPolicy(policy)), faults
+
+
+def _parse_resources(given: object, faults: list[str]) -> dict[str, int]:
+    """Return the amounts that can be read."""
+    found: dict[str, int] = {}
+    parts = [{name: text} for name, text in given.items()] if isinstance(given, Mapping) else [given]
+    for part in parts:
+        try:
+            found |= amounts.parse_resource_list(part, path="resources")
+        except MalformedAmountsError as error:
+            faults.append(str(error))
+    return found
+
+
+def _parse_reserved_cpus(text: object, *, online: CpuSet | None) -> CpuSet:
+    if text is None:
+        return NO_CPUS
+    if not isinstance(text, str):
+        raise MalformedAnnotationError("reservedCPUs: must be a text as in: 0-3,8")
+    try:
+        cpus = cpusets.parse(text)
+    except MalformedCpuListError as error:
+        raise MalformedAnnotationError(f"reservedCPUs: {error}") from error
+    if online is not None and (missing := cpus - online):
+        raise MalformedAnnotationError(f"reservedCPUs: CPUs {missing} are not on the node, which has {online}")
+    return cpus
+
+
+def trim_allocatable(allocatable: NanoAmounts, reservation: NodeReservation) -> dict[str, int]:
+    """Return what is left of a node for pods."""
+    if reservation.policy is ApplyPolicy.RESERVED_CPUS_ONLY:
+        return dict(allocatable)
+    kept = reservation.amounts
+    return {
+        name: amount if name in BATCH_RESOURCES else max(0, amount - kept.get(name, 0))
+        for name, amount in allocatable.items()
+    }
+
+
+class NumaZone(Struct, frozen=True):
+    """The CPUs of a NUMA node: how many it has, and how many of them are for pods."""
+
+    node: int
+    capacity: int
+    allocatable: int
+
+
+class ReservedCpus(Struct, frozen=True):
+    """The very CPUs that a node keeps, and what that leaves of each NUMA node."""
+
+    cpus: CpuSet = NO_CPUS
+    zones: tuple[NumaZone, ...] = ()
+
+
+def reserved_cpus(cpus: CpuSet, topology: CpuTopology) -> ReservedCpus:
+    """Return what it means to a machine that these are kept."""
+    zones = (
+        NumaZone(node=node, capacity=len(there), allocatable=len(there - cpus))
+        for node, there in topology.nodes.items()
+    )
+    return ReservedCpus(cpus=cpus, zones=tuple(sorted(zones, key=lambda each: each.node)))
+
+
+def select_reserved_cpus(
+    reservation: NodeReservation, topology: CpuTopology, *, usable: CpuSet | None = None
+) -> CpuSet:
+    """Return which CPUs are kept: those that are named, else as many as the amount needs.
+
+    Whole sockets first, then whole cores, fewest free first, lowest number; of those `usable`, where some are
+    another's.
+    """
+    if reservation.cpus:
+        return reservation.cpus
+    count = -(-reservation.amounts.get(CPU, 0) // NANOS_PER_UNIT)
+    if count <= 0:
+        return NO_CPUS
+    among = topology.online if usable is None else usable
+    room = CpuSnapshot(topology=topology, allocatable=among, holdings=())
+    found = take_cpus(room, CpuRequest(count=min(count, len(among)), strategy=NumaAllocateStrategy.MOST_ALLOCATED))
+    return NO_CPUS if isinstance(found, CpuAllocationFailure) else found

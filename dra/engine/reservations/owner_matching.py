@@ -1,0 +1,149 @@
+"""Whose a reservation is: its owners describe pods, one description that matches is enough.
+
+Within a description object, controller and label selector must all match; what is not said is not compared. An object
+is compared by uid, name, namespace and apiVersion, a controller with each owner reference of the pod by controller
+flag, uid, name, kind and apiVersion; both only where they are not empty, since the workload may not exist yet. Label
+selectors look at pods of all namespaces.
+
+Labels, names and owner references of a pod are written by whoever creates the pod. So an owner that names no namespace
+lets pods of every namespace in, as in Koordinator; `open_to_all` finds such owners, so that people are told.
+
+A selector that cannot be read makes the whole reservation nobody's: half of what somebody meant may be another meaning.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from dra.api.reservations.model import (
+    LabelSelector,
+    LabelSelectorRequirement,
+    ObjectReference,
+    ReservationControllerReference,
+    ReservationOwner,
+)
+from dra.engine.reservations.pod_info import PodInfo
+from dra.model.meta import OwnerReference
+
+_POD_API_VERSION: Final = "v1"
+"""Of pods."""
+
+_LABEL_KEY: Final = re.compile(
+    r"([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
+)
+_LABEL_VALUE: Final = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
+
+
+def matches_any_owner(owners: Iterable[ReservationOwner], pod: PodInfo) -> bool:
+    """Whether a pod is one of the owners; of none nobody is, and everybody is an owner of whom nothing is said."""
+    return any(_matches_owner(owner, pod) for owner in owners)
+
+
+def cross_namespace_owners(owners: Iterable[ReservationOwner]) -> list[str]:
+    """Return the paths of the owners that pods of every namespace can match: those without a namespace or a pod's uid.
+
+    The API server sets the uid of a pod. Its owner references, uids included, are written by whoever creates the pod.
+    """
+    return [f"spec.owners[{index}]" for index, owner in enumerate(owners) if not _is_namespaced(owner)]
+
+
+def _is_namespaced(owner: ReservationOwner) -> bool:
+    named = owner.object is not None and (owner.object.namespace or owner.object.uid)
+    return bool(named or (owner.controller is not None and owner.controller.namespace))
+
+
+def validate_owners(owners: Iterable[ReservationOwner]) -> list[str]:
+    """Return what cannot be read in label selectors, each after the path of its field."""
+    return [
+        f"spec.owners[{index}].labelSelector.{fault}"
+        for index, owner in enumerate(owners)
+        if owner.label_selector is not None
+        for fault in _selector_errors(owner.label_selector)
+    ]
+
+
+def matches_selector(selector: LabelSelector, labels: Mapping[str, str]) -> bool:
+    """Whether labels are as a selector wants them; an empty one wants nothing."""
+    return all(labels.get(key) == value for key, value in selector.match_labels.items()) and all(
+        _matches_requirement(each, labels) for each in selector.match_expressions
+    )
+
+
+def _matches_owner(owner: ReservationOwner, pod: PodInfo) -> bool:
+    return (
+        (owner.object is None or _matches_object(owner.object, pod))
+        and (owner.controller is None or _matches_controller(owner.controller, pod))
+        and (owner.label_selector is None or matches_selector(owner.label_selector, pod.labels))
+    )
+
+
+def _matches_object(wanted: ObjectReference, pod: PodInfo) -> bool:
+    namespace, name = pod.key
+    return (
+        wanted.uid in ("", pod.uid)
+        and wanted.name in ("", name)
+        and wanted.namespace in ("", namespace)
+        and wanted.api_version in ("", _POD_API_VERSION)
+    )
+
+
+def _matches_controller(wanted: ReservationControllerReference, pod: PodInfo) -> bool:
+    return wanted.namespace in ("", pod.key[0]) and any(
+        _matches_owner_reference(reference, wanted) for reference in pod.owners
+    )
+
+
+def _matches_owner_reference(reference: OwnerReference, wanted: ReservationControllerReference) -> bool:
+    return (
+        wanted.controller in (None, reference.controller)
+        and wanted.uid in ("", reference.uid)
+        and wanted.name in ("", reference.name)
+        and wanted.kind in ("", reference.kind)
+        and wanted.api_version in ("", reference.api_version)
+    )
+
+
+def _matches_requirement(requirement: LabelSelectorRequirement, labels: Mapping[str, str]) -> bool:
+    value = labels.get(requirement.key)
+    match requirement.operator:
+        case "In":
+            return value is not None and value in requirement.values
+        case "NotIn":
+            return value is None or value not in requirement.values
+        case "Exists":
+            return value is not None
+        case "DoesNotExist":
+            return value is None
+        case _:
+            return False
+
+
+def _selector_errors(selector: LabelSelector) -> Iterable[str]:
+    for key, value in selector.match_labels.items():
+        if not _is_label_key(key):
+            yield f"matchLabels: {key!r} is no label"
+        if not _LABEL_VALUE.fullmatch(value):
+            yield f"matchLabels[{key}]: {value!r} is no value of a label"
+    for index, each in enumerate(selector.match_expressions):
+        where = f"matchExpressions[{index}]"
+        if not _is_label_key(each.key):
+            yield f"{where}.key: {each.key!r} is no label"
+        match each.operator:
+            case "In" | "NotIn":
+                if not each.values:
+                    yield f"{where}.values: In and NotIn need values"
+                yield from (
+                    f"{where}.values: {value!r} is no value of a label"
+                    for value in each.values
+                    if not _LABEL_VALUE.fullmatch(value)
+                )
+            case "Exists" | "DoesNotExist":
+                if each.values:
+                    yield f"{where}.values: Exists and DoesNotExist take no values"
+            case _:
+                yield f"{where}.operator: {each.operator!r} is none of In, NotIn, Exists, DoesNotExist"
+
+
+def _is_label_key(key: str) -> bool:
+    prefix, slash, _ = key.rpartition("/")
+    return _LABEL_KEY.fullmatch(key) is not None and (not slash or len(prefix) <= 253)  # noqa: PLR2004 - a DNS name

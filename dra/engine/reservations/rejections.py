@@ -1,0 +1,127 @@
+"""Why a pod cannot have a reservation, or a node: data with numbers, in the words that Koordinator's users know."""
+
+from collections import Counter
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import Final
+
+from dra.engine.reservations.amounts import CPU, NANOS_PER_UNIT, PODS
+from dra.model.meta import Struct
+
+
+class RejectionReason(StrEnum):
+    """What is in the way."""
+
+    # of one reservation: no candidate for the pod
+    NOT_AVAILABLE = "NotAvailable"
+    UNREADABLE = "Unreadable"
+    USED_UP = "AlreadyAllocated"
+    TERMINATING = "Terminating"
+    NOT_OWNER = "NotOwner"
+    OTHER_NAME = "OtherName"
+    UNSCHEDULABLE = "Unschedulable"
+    TAINTED = "UntoleratedTaint"
+    AFFINITY = "AffinityMismatch"
+    NOT_EXACT = "NotExactMatched"
+    NOTHING_IN_COMMON = "NothingInCommon"
+    # of one reservation: a candidate without enough room
+    SHORT = "ReservationInsufficient"
+    # of the node
+    NODE_SHORT = "NodeInsufficient"
+    NO_MATCH = "NoReservationsMatch"
+    NO_ROOM_IN_ANY = "NoReservationFits"
+    HOST_PORT = "HostPortHeld"
+    VACATING = "PlaceholderLeaving"
+    OTHER_NODE = "OtherNode"
+    POLICY_CONFLICT = "AllocatePolicyConflict"
+    NO_SUCH_NODE = "NodeUnknown"
+    # of a bind
+    GONE = "ReservationGone"
+    ELSEWHERE = "PlacedElsewhere"
+
+
+_NODE_TEXTS: Final = {
+    RejectionReason.NO_MATCH: "node(s) no reservations match reservation affinity",
+    RejectionReason.NO_ROOM_IN_ANY: "node(s) no reservation(s) to meet the requirements",
+    RejectionReason.HOST_PORT: "node(s) didn't have free ports for the requested pod ports",
+    RejectionReason.VACATING: "the pod's reservation is on another node, which its placeholder is about to leave",
+    RejectionReason.OTHER_NODE: "node(s) didn't match the nodeName specified by reservation",
+    RejectionReason.POLICY_CONFLICT: "node(s) reservation allocate policy conflict",
+    RejectionReason.NO_SUCH_NODE: "node(s) not found",
+    RejectionReason.GONE: "cannot find target reservation",
+    RejectionReason.TERMINATING: "target reservation is terminating",
+    RejectionReason.USED_UP: "reservation has allocateOnce enabled and has already been allocated",
+}
+_RESERVATION_TEXTS: Final = {
+    RejectionReason.NOT_AVAILABLE: "is not available",
+    RejectionReason.UNREADABLE: "cannot be read",
+    RejectionReason.USED_UP: "has allocateOnce enabled and has already been allocated",
+    RejectionReason.TERMINATING: "is terminating",
+    RejectionReason.NOT_OWNER: "is not for the pod",
+    RejectionReason.OTHER_NAME: "didn't match the requested reservation name",
+    RejectionReason.UNSCHEDULABLE: "is unschedulable",
+    RejectionReason.AFFINITY: "didn't match affinity rules",
+    RejectionReason.NOT_EXACT: "is not exact matched",
+    RejectionReason.NOTHING_IN_COMMON: "has no resource in common",
+}
+UNRESOLVABLE: Final = frozenset({RejectionReason.OTHER_NODE, RejectionReason.POLICY_CONFLICT})
+"""What no preemption can help."""
+
+
+class Rejection(Struct, frozen=True):
+    """One reason; amounts in billionths."""
+
+    why: RejectionReason
+    subject: str = ""
+    """The resource, the taint, or what is wrong."""
+    requested: int = 0
+    used: int = 0
+    capacity: int = 0
+    named: bool = False
+    """Whether the pod asks for this very reservation: then the text has the numbers."""
+
+    @property
+    def text(self) -> str:
+        """The text without the node."""
+        if self.why is RejectionReason.NODE_SHORT:
+            return "Too many pods by node" if self.subject == PODS else f"Insufficient {self.subject} by node"
+        if self.why is RejectionReason.SHORT:
+            short = "Too many pods" if self.subject == PODS else f"Insufficient {self.subject}"
+            unit = NANOS_PER_UNIT // 1000 if self.subject == CPU else NANOS_PER_UNIT
+            numbers = (
+                f", requested: {-(-self.requested // unit)}, used: {-(-self.used // unit)}, "
+                f"capacity: {self.capacity // unit}"
+            )
+            return f"Reservation(s) {short}{numbers if self.named else ''}"
+        if self.why is RejectionReason.ELSEWHERE:
+            return f"the pod has a place on node {self.subject} already"
+        return _NODE_TEXTS.get(self.why) or f"Reservation(s) {_reservation_text(self)}"
+
+
+def _reservation_text(refusal: Rejection) -> str:
+    if refusal.why is RejectionReason.TAINTED:
+        return f"had untolerated taint {refusal.subject}"
+    return _RESERVATION_TEXTS[refusal.why]
+
+
+def count_texts(refusals: Iterable[Rejection]) -> list[str]:
+    """Return upstream's counts of many: ``2 Reservation(s) is unschedulable``, the most frequent first.
+
+    Reservations of other owners are not among them: what does not concern the pod would hide what does.
+    """
+    tally = Counter(_counted_text(each) for each in refusals if each.why is not RejectionReason.NOT_OWNER)
+    return [f"{count} {text}" for text, count in sorted(tally.items(), key=lambda item: (-item[1], item[0]))]
+
+
+def event_message(refusals: Iterable[Rejection], *, owned: int) -> str:
+    """Return the message of Event ``FailedScheduling-Reservation``: of the reservations that name the pod as owner."""
+    parts = count_texts(refusals)
+    return f"0/{owned} reservations are available{': ' if parts else ''}{', '.join(parts)}."
+
+
+def _counted_text(refusal: Rejection) -> str:
+    if refusal.why in _RESERVATION_TEXTS or refusal.why is RejectionReason.TAINTED:
+        return f"Reservation(s) {_reservation_text(refusal)}"
+    if refusal.why is RejectionReason.SHORT:
+        return refusal.text
+    return f"Reservation(s) for node reason that {refusal.text}"

@@ -1,0 +1,132 @@
+"""Whether a reservation can be placed on a node, and over which running pods.
+
+It needs what a pod of its template would: free room. Reservations of the default policy share no node with others.
+
+With pre-allocation (policy Restricted only) it may also be placed over running pods that are to be its consumers: their
+place is reserved while they use it, and kept when they end. Those are pods that match its owners (mode Default) or are
+labelled for it (mode Cluster), are in no reservation yet, and take no more of a restricted resource than it holds. The
+pod that fills it best comes first; in mode Cluster the priority annotation decides before that. One pod, or with
+``enableMultiple`` as many as are needed without overflowing it.
+"""
+
+from collections.abc import Iterable, Iterator
+from functools import partial
+
+from dra.api.reservations import well_known
+from dra.api.reservations.model import PreAllocationMode
+from dra.engine.reservations import amounts, eligibility, owner_matching, ports, scoring
+from dra.engine.reservations import filters as filtering
+from dra.engine.reservations.amounts import NanoAmounts
+from dra.engine.reservations.node_usage import NodeUsage, ReservationUsage
+from dra.engine.reservations.pod_info import PodInfo
+from dra.engine.reservations.rejections import Rejection, RejectionReason
+from dra.engine.reservations.reservation_info import ReservationInfo
+from dra.model.meta import Struct
+
+
+class ReservationPlacement(Struct, frozen=True):
+    """Where a reservation goes."""
+
+    node: str
+    over: tuple[PodInfo, ...] = ()
+    """The pods whose place it takes."""
+
+
+def place_reservation(
+    room: NodeUsage,
+    holding: ReservationInfo,
+    *,
+    only: str = "",
+    running: Iterable[PodInfo] = (),
+    required: bool = False,
+) -> ReservationPlacement | tuple[Rejection, ...]:
+    """Return how a reservation can be placed on a node, or why it cannot.
+
+    `only` is the node that its template names; `running` are the node's pods that are in no reservation; `required` is
+    whether it must be placed over some.
+    """
+    if refusal := _check_node(room, holding, only):
+        return (refusal,)
+    if held := filtering.check_host_ports(room, holding.ports, but=holding.uid):
+        return held
+    there = tuple(running) if holding.pre_allocates else ()
+    lacking = filtering.check_unreserved(room, holding.amounts)
+    if not lacking and not required and not _use_reserved_ports(holding, there):
+        return ReservationPlacement(node=room.name)
+    over = _select_pre_allocatable_pods(room, holding, there)
+    if over and not _use_reserved_ports(holding, (each for each in there if each not in over)):
+        return ReservationPlacement(node=room.name, over=over)
+    if _use_reserved_ports(holding, there):
+        return (*lacking, Rejection(why=RejectionReason.HOST_PORT))
+    return lacking or (Rejection(why=RejectionReason.NO_MATCH),)
+
+
+def active_reservations(room: NodeUsage) -> Iterator[ReservationInfo]:
+    """Yield the reservations with which another would share a node; those that nobody can use any more do not count."""
+    for held in room.held.values():
+        if not held.holding.stands_in and eligibility.unusable_reason(held.holding, consumers=held.entered) is None:
+            yield held.holding
+
+
+def _check_node(room: NodeUsage, holding: ReservationInfo, only: str) -> Rejection | None:
+    if not room.known:
+        return Rejection(why=RejectionReason.NO_SUCH_NODE)
+    if only and only != room.name:
+        return Rejection(why=RejectionReason.OTHER_NODE)
+    for each in active_reservations(room):
+        if each.default_policy != holding.default_policy:
+            return Rejection(why=RejectionReason.POLICY_CONFLICT, subject=each.name)
+    return None
+
+
+def _select_pre_allocatable_pods(
+    room: NodeUsage, holding: ReservationInfo, running: Iterable[PodInfo]
+) -> tuple[PodInfo, ...]:
+    """Return the pods to place it over; none if that does not help."""
+    chosen: list[PodInfo] = []
+    taken: NanoAmounts = {}
+    for pod in sorted(
+        (each for each in running if _is_pre_allocatable(room, holding, each)),
+        key=partial(_pre_allocation_order, holding),
+    ):
+        more = amounts.add(taken, pod.amounts)
+        if any(amount > holding.amounts[name] for name, amount in more.items() if name in holding.restricted):
+            continue
+        if not holding.enable_multiple:
+            if _fits(room.giving(pod.uid, pod.amounts), holding, pod.amounts):
+                return (pod,)
+            continue
+        chosen.append(pod)
+        taken = more
+        room = room.giving(pod.uid, pod.amounts)
+        if _fits(room, holding, taken):
+            return tuple(chosen)
+    return ()
+
+
+def _use_reserved_ports(holding: ReservationInfo, pods: Iterable[PodInfo]) -> bool:
+    """Whether a pod uses a host port that a placeholder without ports does not make kube-scheduler look at."""
+    return bool(holding.ports) and any(ports.have_conflict(holding.ports, each.ports) for each in pods)
+
+
+def _fits(room: NodeUsage, holding: ReservationInfo, consumed: NanoAmounts) -> bool:
+    return not filtering.check_unreserved(room, ReservationUsage(holding=holding, consumed=consumed).charges)
+
+
+def _is_pre_allocatable(room: NodeUsage, holding: ReservationInfo, pod: PodInfo) -> bool:
+    if not eligibility.can_be_pre_allocated(holding, pod, node_labels=room.labels):
+        return False
+    if holding.pre_allocation_mode is PreAllocationMode.CLUSTER:
+        return pod.labels.get(well_known.LABEL_PRE_ALLOCATABLE) == well_known.TRUE
+    return owner_matching.matches_any_owner((each for each in holding.owners if each.label_selector is not None), pod)
+
+
+def _pre_allocation_order(holding: ReservationInfo, pod: PodInfo) -> tuple[bool, int, int, str]:
+    cluster = holding.pre_allocation_mode is PreAllocationMode.CLUSTER
+    priority = pod.pre_allocatable if cluster else 0
+    return (
+        not _use_reserved_ports(holding, (pod,)),
+        -priority,
+        -scoring.most_allocated(ReservationUsage(holding=holding), pod.amounts),
+        pod.uid,
+    )

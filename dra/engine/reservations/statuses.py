@@ -1,0 +1,178 @@
+"""What the status of a reservation says about its place and its consumers.
+
+``allocated`` is what its owners take of the resources that it holds, more than it holds, too. ``currentOwners`` are
+sorted by uid. With ``allocateOnce`` the first owner ends it: in the write that names the owner, or when one that was
+named is gone. A consumer is *under way* while its binding may still fail: it is named, so that nobody else gets its
+place, yet it has not ended anything. Pods that were here before the reservation (pre-allocation) do not end it.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from typing import Any
+
+from dra.api.reservations.model import (
+    ObjectReference,
+    Reservation,
+    ReservationPhase,
+    ReservationStatus,
+    ResourceQuantities,
+)
+from dra.engine.instants import WallTime
+from dra.engine.reservations import amounts, claim_holders, reservation_info
+from dra.engine.reservations.amounts import NanoAmounts
+from dra.engine.reservations.phases import Trigger, next_status
+from dra.engine.reservations.pod_info import PodInfo
+from dra.model.meta import Key, Struct, Uid
+
+
+class AssignedPod(Struct, frozen=True):
+    """A pod in a reservation: on its node, not finished."""
+
+    uid: Uid
+    key: Key
+    amounts: NanoAmounts
+    under_way: bool = False
+    """Whether its binding may still fail."""
+
+    @classmethod
+    def of(cls, pod: PodInfo, *, under_way: bool = False) -> "AssignedPod":
+        """Return what a status says of a pod."""
+        return cls(uid=pod.uid, key=pod.key, amounts=pod.amounts, under_way=under_way)
+
+
+def bound_status(
+    reservation: Reservation, *, node: str, now: WallTime, over: Iterable[AssignedPod] = ()
+) -> ReservationStatus | None:
+    """Return the status once it has a place; None if it cannot have one any more.
+
+    `over` are the running pods that it is placed over: its first consumers.
+
+    Raises MalformedAmountsError or MalformedAnnotationError, if what it wants cannot be read.
+    """
+    if reservation.metadata.deletion_timestamp is not None:
+        return None
+    held = reservation_info.reservation_requests(reservation)
+    text = f"is held on node {node}"
+    found = next_status(reservation.status, Trigger.BOUND, now=now, message=text)
+    if found is None:
+        return None
+    like = amounts.template_quantities(reservation.spec.template)
+    there = found.model_copy(update={"node_name": node, "allocatable": format_resource_list(held, like=like)})
+    inside = sorted(over, key=lambda each: each.uid)
+    return there if not inside else _with_owners(there, inside)
+
+
+def synced_status(
+    reservation: Reservation,
+    consumers: Iterable[AssignedPod],
+    *,
+    now: WallTime,
+    never_bound: AbstractSet[Uid] = frozenset(),
+) -> ReservationStatus | None:
+    """Return the status as its consumers make it; None if it says so already.
+
+    `never_bound` are pods that the status may name although their binding is known to have failed.
+    """
+    status = reservation.status
+    if status.phase is not ReservationPhase.AVAILABLE:
+        return None
+    inside = sorted(consumers, key=lambda each: each.uid)
+    found = _with_owners(status, inside)
+    if reservation.spec.allocate_once and _is_used_up(reservation, inside, never_bound):
+        found = next_status(found, Trigger.ALLOCATED, now=now, message="an owner has it") or found
+    return None if found == status else found
+
+
+def names_owner_before_binding(reservation: Reservation) -> bool:
+    """Whether the status names an owner before the owner is bound.
+
+    A reservation for once is given to nobody else from that write on; the controller gives a reservation's devices to
+    the pods that the status names, and keeps the room of those that it was placed over. Elsewhere the annotation of the
+    bound pod says the same, in the same write as the binding: the status may follow.
+    """
+    spec = reservation.spec
+    return (
+        spec.allocate_once
+        or reservation_info.allows_pre_allocation(spec)
+        or bool(claim_holders.template_resource_claims(reservation))
+    )
+
+
+def status_with_owner(reservation: Reservation, pod: AssignedPod) -> ReservationStatus | None:
+    """Return the status that names one consumer more, whose binding is under way; None if it names it already."""
+    status = reservation.status
+    if any(each.uid == pod.uid for each in status.current_owners):
+        return None
+    reference = ObjectReference(namespace=pod.key[0], name=pod.key[1], uid=pod.uid)
+    return status.model_copy(
+        update={
+            "current_owners": tuple(sorted((*status.current_owners, reference), key=lambda each: each.uid)),
+            "allocated": _allocated(status, amounts.add(amounts.from_resource_list(status.allocated), pod.amounts)),
+        }
+    )
+
+
+def status_without_owner(reservation: Reservation, pod: AssignedPod) -> ReservationStatus | None:
+    """Return the status without a consumer that was never bound; None if it does not name it, or is final."""
+    status = reservation.status
+    rest = tuple(each for each in status.current_owners if each.uid != pod.uid)
+    if len(rest) == len(status.current_owners) or status.phase is not ReservationPhase.AVAILABLE:
+        return None
+    taken = amounts.subtract(amounts.from_resource_list(status.allocated), pod.amounts) if rest else {}
+    return status.model_copy(update={"current_owners": rest, "allocated": _allocated(status, taken)})
+
+
+def resized_status(reservation: Reservation) -> ReservationStatus | None:
+    """Return the status that holds what is wanted now; None if it does, or has no place.
+
+    Raises MalformedAmountsError or MalformedAnnotationError.
+    """
+    status, wanted = reservation.status, reservation_info.reservation_requests(reservation)
+    if status.phase is not ReservationPhase.AVAILABLE or amounts.from_resource_list(status.allocatable) == wanted:
+        return None
+    held = format_resource_list(wanted, like=amounts.template_quantities(reservation.spec.template))
+    return status.model_copy(update={"allocatable": held})
+
+
+def status_patch(before: ReservationStatus, after: ReservationStatus) -> dict[str, Any]:
+    """Return what a JSON merge patch of the status says: fields that have changed, and names that are no more."""
+    old, new = (each.model_dump(mode="json", by_alias=True, exclude_none=True) for each in (before, after))
+    found: dict[str, Any] = {}
+    for name, value in new.items():
+        if isinstance(value, dict):
+            gone = dict.fromkeys(old[name].keys() - value.keys())
+            changed = {key: each for key, each in value.items() if old[name].get(key) != each}
+            if gone or changed:
+                found[name] = {**changed, **gone}
+        elif old.get(name) != value:
+            found[name] = [_without_empty(each) for each in value] if isinstance(value, list) else value
+    return found
+
+
+def _without_empty(part: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in part.items() if value != ""}
+
+
+def _with_owners(status: ReservationStatus, inside: Sequence[AssignedPod]) -> ReservationStatus:
+    """Return a status with these consumers, and with what they take."""
+    taken = amounts.total(each.amounts for each in inside)
+    owners = tuple(ObjectReference(namespace=each.key[0], name=each.key[1], uid=each.uid) for each in inside)
+    return status.model_copy(update={"current_owners": owners, "allocated": _allocated(status, taken)})
+
+
+def _allocated(status: ReservationStatus, taken: NanoAmounts) -> ResourceQuantities:
+    return format_resource_list(
+        {name: taken[name] for name in status.allocatable if taken.get(name, 0) > 0}, like=status.allocatable
+    )
+
+
+def format_resource_list(held: NanoAmounts, *, like: Mapping[str, str | int]) -> ResourceQuantities:
+    """Return amounts as a resource list, in the units of another one."""
+    return {name: amounts.format_quantity(amount, like=like.get(name, "")) for name, amount in held.items()}
+
+
+def _is_used_up(reservation: Reservation, inside: list[AssignedPod], never_bound: AbstractSet[Uid]) -> bool:
+    before = reservation_info.pre_allocated_pods(reservation)
+    there = {each.uid for each in inside}
+    gone = {Uid(each.uid) for each in reservation.status.current_owners} - there - never_bound
+    return bool(({each.uid for each in inside if not each.under_way} | gone) - before)

@@ -1,0 +1,1 @@
+"""Pods and nodes as kube-scheduler's filters see both."""

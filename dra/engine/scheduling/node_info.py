@@ -1,0 +1,261 @@
+"""Which nodes can take a pod, and which one does it best; in upstream's order and words."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from math import ceil
+from typing import Final, TypeAlias
+
+import msgspec
+
+from dra.api.reservations.well_known import ANNOTATION_NODE_RESERVATION
+from dra.engine.devices import node_allocatable
+from dra.engine.reservations.amounts import NANOS_PER_UNIT
+from dra.engine.reservations.node_reservation import NO_NODE_RESERVATION, NodeReservation, effective_node_reservation
+from dra.model import quantities
+from dra.model.meta import Key, Uid
+from dra.model.nodes import Taint, matches_node_selector
+from dra.model.quantities import MalformedQuantityError
+from dra.model.scheduling import Container, SchedulerNode, SchedulerPod, Toleration
+
+Amounts: TypeAlias = Mapping[str, int]
+"""Resource → amount: thousandths of CPUs, else whole units."""
+
+_CPU: Final = "cpu"
+_MEMORY: Final = "memory"
+_PODS: Final = "pods"
+_NONZERO_REQUESTS: Final = {_CPU: 100, _MEMORY: 200 * 1024 * 1024}
+"""What scoring counts for a pod that asks for nothing: so that such pods spread, too."""
+
+NOTHING_LACKING: Final = ()
+"""What a node lacks that has room."""
+
+_FILTERING_EFFECTS: Final = frozenset({"NoSchedule", "NoExecute"})
+UNSCHEDULABLE_TAINT: Final = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
+"""What being cordoned means to the scheduler."""
+
+DEFAULT_PODS: Final = 110
+"""What a kubelet says when nobody told it otherwise; of a node without ``status.allocatable``."""
+
+
+@lru_cache(maxsize=8192)
+def _amount(resource: str, text: str | int) -> int:
+    try:
+        return ceil(quantities.parse(text) * (1000 if resource == _CPU else 1))
+    except MalformedQuantityError:
+        return 0
+
+
+def _sum(parts: Iterator[Amounts] | list[Amounts]) -> dict[str, int]:
+    total: dict[str, int] = {}
+    for part in parts:
+        for resource, amount in part.items():
+            total[resource] = total.get(resource, 0) + amount
+    return total
+
+
+def _max_amounts(one: Amounts, other: Amounts) -> dict[str, int]:
+    return {r: max(one.get(r, 0), other.get(r, 0)) for r in (*one, *(r for r in other if r not in one))}
+
+
+def _container_requests(container: Container) -> Amounts:
+    return {r: _amount(r, text) for r, text in (container.resources.requests or {}).items()}
+
+
+def pod_requests(pod: SchedulerPod) -> Amounts:
+    """Return what a pod takes of its node: the sum of its containers, or more if an init container needs more.
+
+    Sidecars (init containers that are restarted) run beside those after them. What it has through its claims comes on
+    top. What the pod says as a whole wins.
+    """
+    spec = pod.spec
+    total = _sum([_container_requests(each) for each in spec.containers or ()])
+    sidecars: dict[str, int] = {}
+    initial: dict[str, int] = {}
+    for container in spec.init_containers or ():
+        if container.restart_policy == "Always":
+            sidecars = _sum([sidecars, _container_requests(container)])
+            initial = _max_amounts(initial, sidecars)
+        else:
+            initial = _max_amounts(initial, _sum([sidecars, _container_requests(container)]))
+    total = _max_amounts(_sum([total, sidecars]), initial)
+    if pod.status.node_allocatable_resource_claim_statuses:
+        total = _sum([total, _requests_through_claims(pod)])
+    if spec.resources is not None and spec.resources.requests:
+        total |= {r: _amount(r, text) for r, text in spec.resources.requests.items()}
+    if spec.overhead:
+        total = _sum([total, {r: _amount(r, text) for r, text in spec.overhead.items()}])
+    return {**{r: a for r, a in total.items() if a}, _PODS: 1}
+
+
+def _requests_through_claims(pod: SchedulerPod) -> Amounts:
+    found = node_allocatable.resources_through_claims(pod)
+    return {r: ceil(amount * (1000 if r == _CPU else 1)) for r, amount in found.items()}
+
+
+def _scored_requests(amounts: Amounts) -> tuple[int, ...]:
+    return tuple(amounts.get(resource) or default for resource, default in _NONZERO_REQUESTS.items())
+
+
+@dataclass(frozen=True, slots=True)
+class PodRequests:
+    """What a pod asks of a node, read once."""
+
+    pod: SchedulerPod
+    amounts: Amounts
+    weight: tuple[int, ...]
+    """What scoring counts."""
+    tolerations: tuple[Toleration, ...]
+
+    @classmethod
+    def of(cls, pod: SchedulerPod) -> "PodRequests":
+        """Read a pod."""
+        amounts = pod_requests(pod)
+        return cls(pod, amounts, _scored_requests(amounts), tuple(pod.spec.tolerations or ()))
+
+
+@dataclass(slots=True, eq=False)
+class NodeInfo:
+    """A node and what runs there; pods may be known before their node."""
+
+    name: str
+    key: Key = ("", "")
+    known: bool = False
+    labels: dict[str, str] = field(default_factory=dict)
+    taints: tuple[Taint, ...] = ()
+    allocatable: dict[str, int] = field(default_factory=dict)
+    """For pods: without what the node keeps."""
+    kept: dict[str, int] = field(default_factory=dict)
+    """What it keeps by its annotation ``node.koordinator.sh/reservation``."""
+    reservation: NodeReservation | None = None
+    """The last valid one."""
+    fault: str = ""
+    """What is wrong with that annotation now."""
+    used: dict[str, int] = field(default_factory=dict)
+    weight: list[int] = field(default_factory=lambda: [0] * len(_NONZERO_REQUESTS))
+    """What is used, as scoring counts it."""
+    units: tuple[float, ...] = (0.0,) * len(_NONZERO_REQUESTS)
+    """Which part of the node one of each is."""
+    pods: dict[Uid, Amounts] = field(default_factory=dict)
+
+    def observe(self, host: SchedulerNode) -> bool:
+        """Take in the node; return whether that may matter to a pod: heartbeats do not."""
+        labels = host.metadata.labels or {}
+        taints = tuple(t for t in host.spec.taints or () if t.effect in _FILTERING_EFFECTS)
+        if host.spec.unschedulable and not any(t.key == UNSCHEDULABLE_TAINT.key for t in taints):
+            taints = (UNSCHEDULABLE_TAINT, *taints)
+        given = {r: _amount(r, text) for r, text in (host.status.allocatable or {}).items()}
+        left = self._left(host, given)
+        self.kept = {r: amount - left[r] for r, amount in given.items() if amount > left[r]}
+        allocatable = {_PODS: DEFAULT_PODS} | left
+        before = (self.known, self.labels, self.taints, self.allocatable)
+        after = (True, labels, taints, allocatable)
+        if before == after:
+            return False
+        self.known, self.labels, self.taints, self.allocatable = after
+        self.units = tuple(1.0 / allocatable[r] if allocatable.get(r) else 0.0 for r in _NONZERO_REQUESTS)
+        return True
+
+    def _left(self, host: SchedulerNode, given: dict[str, int]) -> dict[str, int]:
+        """Return what the node has for pods."""
+        if host.metadata.annotation(ANNOTATION_NODE_RESERVATION) is None:  # nearly all nodes, at every heartbeat
+            self.reservation, self.fault = NO_NODE_RESERVATION, ""
+            return given
+        heeded = effective_node_reservation(host, before=self.reservation)
+        self.fault = heeded.fault
+        if heeded.left:
+            self.reservation = heeded.reservation
+        return {r: heeded.left[r] * (1000 if r == _CPU else 1) // NANOS_PER_UNIT for r in given}
+
+    def add(self, uid: Uid, amounts: Amounts) -> None:
+        """A pod runs here, or is about to."""
+        if uid in self.pods:
+            self.remove(uid)
+        self.pods[uid] = amounts
+        used = self.used
+        for resource, amount in amounts.items():
+            used[resource] = used.get(resource, 0) + amount
+        self.weight = [taken + more for taken, more in zip(self.weight, _scored_requests(amounts), strict=True)]
+
+    def remove(self, uid: Uid) -> bool:
+        """It does not any more; return whether it did."""
+        amounts = self.pods.pop(uid, None)
+        if amounts is None:
+            return False
+        for resource, amount in amounts.items():
+            self.used[resource] -= amount
+        self.weight = [taken - less for taken, less in zip(self.weight, _scored_requests(amounts), strict=True)]
+        return True
+
+
+def unresolvable_reason(room: NodeInfo, demand: PodRequests) -> str | None:
+    """Return why the pod may not run on a node, whatever else runs there."""
+    for taint in room.taints:
+        if not any(tolerates(by, taint) for by in demand.tolerations):
+            return (
+                "node(s) were unschedulable"
+                if taint is UNSCHEDULABLE_TAINT
+                else f"node(s) had untolerated taint {taint}"
+            )
+    spec = demand.pod.spec
+    if spec.node_selector and any(room.labels.get(key) != value for key, value in spec.node_selector.items()):
+        return "node(s) didn't match Pod's node affinity/selector"
+    if spec.affinity is not None and spec.affinity.node_affinity is not None:
+        required = spec.affinity.node_affinity.required_during_scheduling_ignored_during_execution
+        if not matches_node_selector(required, name=room.name, labels=room.labels):
+            return "node(s) didn't match Pod's node affinity/selector"
+    return None
+
+
+def insufficient_resources(room: NodeInfo, demand: PodRequests) -> Sequence[str]:
+    """Return what the node has not enough of."""
+    used, allocatable = room.used, room.allocatable
+    for resource, amount in demand.amounts.items():
+        if amount > allocatable.get(resource, 0) - used.get(resource, 0):
+            break
+    else:
+        return NOTHING_LACKING
+    return [
+        "Too many pods" if resource == _PODS else f"Insufficient {resource}"
+        for resource, amount in demand.amounts.items()
+        if amount > allocatable.get(resource, 0) - used.get(resource, 0)
+    ]
+
+
+def insufficient_with_claims(room: NodeInfo, pod: SchedulerPod) -> Sequence[str]:
+    """Return what a node has not enough of for a pod whose status says what it has through its claims."""
+    resource = uncovered_pod_level_resource(pod)
+    if resource:
+        insufficient = f"pod level request for {resource} is insufficient"
+        return [f"{insufficient} to cover the aggregated container and node-allocatable DRA requests"]
+    return insufficient_resources(room, PodRequests.of(pod))
+
+
+def uncovered_pod_level_resource(pod: SchedulerPod) -> str:
+    """Return the resource of which a pod as a whole asks for less than its containers and its claims; empty if none."""
+    whole = pod.spec.resources.requests if pod.spec.resources is not None else None
+    if not whole:
+        return ""
+    parts = pod_requests(
+        msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, resources=None, overhead=None))
+    )
+    return next((r for r, text in whole.items() if parts.get(r, 0) > _amount(r, text)), "")
+
+
+def least_allocated_score(room: NodeInfo, demand: PodRequests) -> float:
+    """Return how much of the node would be free, from 0 to 1: upstream's LeastAllocated over cpu and memory."""
+    total = 0.0
+    for taken, asked, unit in zip(room.weight, demand.weight, room.units, strict=True):
+        free = 1.0 - (taken + asked) * unit
+        if unit and free > 0.0:
+            total += free
+    return total / len(_NONZERO_REQUESTS)
+
+
+def tolerates(toleration: Toleration, taint: Taint) -> bool:
+    """Whether a toleration is about that taint of a node."""
+    if toleration.effect and toleration.effect != taint.effect:
+        return False
+    if toleration.operator == "Exists":
+        return toleration.key in {"", taint.key}
+    return toleration.key == taint.key and toleration.value == taint.value

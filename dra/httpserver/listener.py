@@ -1,0 +1,319 @@
+"""Accepts connections for an aiohttp application within `Bounds`.
+
+aiohttp's own site accepts whatever comes: asyncio waits 60 seconds for each TLS handshake, nothing waits for the first
+request, and a connection has no number. Here every accepted socket is counted before anything is allocated for it, and
+a few are accepted at a time, so that a flood of connections never keeps the event loop from other work.
+"""
+
+import asyncio
+import contextlib
+import errno
+import logging
+import socket
+import ssl
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from typing import Final, Self, TypeAlias, TypeVar
+
+from aiohttp import web
+
+from dra.api.configuration import Endpoint
+from dra.httpserver.connections import ClientConnection, ConnectionLimits, ConnectionState, ConnectionTable, DropReason
+
+ACCEPT_BATCH: Final = 8
+"""Connections accepted before other work has its turn."""
+
+BACKLOG: Final = 1024
+"""Connections that the kernel keeps for a busy event loop."""
+
+SWEEP_INTERVAL: Final = 0.5
+"""Seconds between two looks for connections whose time is over."""
+
+TLS_SHUTDOWN_TIMEOUT: Final = 1.0
+"""Seconds for the client's part of a TLS shutdown."""
+
+ACCEPT_RETRY_DELAY: Final = 1.0
+"""Seconds until connections are accepted again after the process had no descriptor left."""
+
+LOG_INTERVAL: Final = 60.0
+"""Seconds between two log lines about dropped connections."""
+
+DropObserver: TypeAlias = Callable[[str, DropReason], None]
+"""Told (listener, cause) of each connection that was dropped."""
+
+_Response = TypeVar("_Response", bound=web.StreamResponse)
+
+_RESOURCE_ERRNOS: Final = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
+
+_log: Final = logging.getLogger(__name__)
+
+
+class HttpListener:
+    """Serves an application at one address; use as a context manager."""
+
+    def __init__(
+        self,
+        application: web.Application,
+        *,
+        name: str,
+        endpoint: Endpoint,
+        bounds: ConnectionLimits,
+        observer: DropObserver,
+        context: ssl.SSLContext | None = None,
+    ) -> None:
+        """``name`` stands in metrics and log lines; ``context``: for TLS."""
+        self._name = name
+        self._endpoint = endpoint
+        self._bounds = bounds
+        self._observer = observer
+        self._context = context
+        application.middlewares.append(self._track_request)
+        self._runner = web.AppRunner(application, access_log=None)
+        self._connections = ConnectionTable(bounds)
+        self._by_handler: dict[object, ClientConnection] = {}
+        self._opening: set[asyncio.Task[None]] = set()
+        self._socket: socket.socket | None = None
+        self._sweeping: asyncio.Task[None] | None = None
+        self._dropped: Counter[tuple[DropReason, str]] = Counter()
+        self._logged_at = float("-inf")
+        self.address = ""
+        """``HOST:PORT`` once it listens."""
+
+    def __len__(self) -> int:
+        return len(self._connections)
+
+    async def __aenter__(self) -> Self:
+        """Listen. Raises OSError, which names the address."""
+        self._socket = _listening_socket(self._endpoint)
+        await self._runner.setup()
+        host, port = self._socket.getsockname()[:2]
+        self.address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        self._resume()
+        self._sweeping = asyncio.create_task(self._sweep(), name=f"{self._name}: connections")
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._sweeping is not None:
+            self._sweeping.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._sweeping
+        if self._socket is not None:
+            asyncio.get_running_loop().remove_reader(self._socket)
+            self._socket.close()
+            self._socket = None
+        for task in self._opening:
+            task.cancel()
+        await asyncio.gather(*self._opening, return_exceptions=True)
+        await self._runner.cleanup()
+
+    def _resume(self) -> None:
+        if self._socket is not None:
+            asyncio.get_running_loop().add_reader(self._socket, self._accept, self._socket)
+
+    def _accept(self, listening: socket.socket) -> None:
+        for _ in range(ACCEPT_BATCH):
+            try:
+                accepted, peer = listening.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:
+                if error.errno not in _RESOURCE_ERRNOS:
+                    raise
+                _log.warning("%s: no connection can be accepted for a second: %s", self._name, error.strerror)
+                loop = asyncio.get_running_loop()
+                loop.remove_reader(listening)
+                loop.call_later(ACCEPT_RETRY_DELAY, self._resume)
+                return
+            self._take(accepted, str(peer[0]))
+
+    def _take(self, accepted: socket.socket, address: str) -> None:
+        loop = asyncio.get_running_loop()
+        if (cause := self._connections.refusal(address, now=loop.time())) is not None:
+            accepted.close()
+            self._note(cause, address)
+            return
+
+        def drop() -> None:
+            task.cancel()
+            if protocol.transport is not None:
+                protocol.transport.abort()
+
+        connection = ClientConnection(address=address, since=loop.time(), drop=drop)
+        protocol = _ConnectionProtocol(self._runner, made=self._made(connection), lost=self._lost(connection))
+        if (victim := self._connections.add(connection)) is not None:
+            victim.drop()
+            self._note(DropReason.CROWDED, victim.address)
+        task = loop.create_task(self._open(accepted, protocol, address), name=f"{self._name}: connection of {address}")
+        self._opening.add(task)
+        task.add_done_callback(self._opened(accepted, connection))
+
+    async def _open(self, accepted: socket.socket, protocol: "_ConnectionProtocol", address: str) -> None:
+        """Bring a connection to where requests can come. Raises OSError (ssl.SSLError, too)."""
+        await _wait_readable(accepted)
+        secure = {"ssl_handshake_timeout": self._bounds.handshake, "ssl_shutdown_timeout": TLS_SHUTDOWN_TIMEOUT}
+        try:
+            await asyncio.get_running_loop().connect_accepted_socket(
+                lambda: protocol, accepted, ssl=self._context, **(secure if self._context is not None else {})
+            )
+        except ConnectionAbortedError:  # what asyncio makes of a handshake without an end
+            self._note(DropReason.SLOW, address)
+            raise
+
+    def _opened(self, accepted: socket.socket, connection: ClientConnection) -> Callable[[asyncio.Task[None]], None]:
+        def opened(task: asyncio.Task[None]) -> None:
+            self._opening.discard(task)
+            failure = asyncio.CancelledError() if task.cancelled() else task.exception()
+            if failure is None:
+                return
+            self._connections.discard(connection)
+            connection.drop = (
+                _do_nothing  # else task and connection keep each other, and 256 KiB of asyncio's, until collected
+            )
+            accepted.close()  # a task that was cancelled before it began has made no transport that would do it
+            if not isinstance(failure, OSError | asyncio.CancelledError):
+                _log.error("%s: a connection failed", self._name, exc_info=failure)
+
+        return opened
+
+    def _made(self, connection: ClientConnection) -> Callable[[object], None]:
+        def made(handler: object) -> None:
+            self._by_handler[handler] = connection
+
+        return made
+
+    def _lost(self, connection: ClientConnection) -> Callable[[object], None]:
+        def lost(handler: object) -> None:
+            self._by_handler.pop(handler, None)
+            self._connections.discard(connection)
+            connection.drop = _do_nothing  # likewise
+
+        return lost
+
+    @web.middleware
+    async def _track_request(
+        self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+    ) -> web.StreamResponse:
+        """Answer a request once its last byte is here: one that arrives slowly keeps nobody else out."""
+        await request.read()
+        loop = asyncio.get_running_loop()
+        connection = self._by_handler.get(request.protocol)
+        if connection is not None:
+            self._connections.enter(connection, ConnectionState.BUSY, now=loop.time())
+        try:
+            return self._last(await handler(request))
+        except web.HTTPException as error:
+            self._last(error)
+            raise
+        finally:
+            if connection is not None:
+                self._connections.enter(connection, ConnectionState.IDLE, now=loop.time())
+
+    def _last(self, response: _Response) -> _Response:
+        """Have the connection closed after this answer if it is good for one only."""
+        if self._bounds.once:
+            response.force_close()
+        return response
+
+    async def _sweep(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            await asyncio.sleep(SWEEP_INTERVAL)
+            for connection in self._connections.overdue(now=loop.time()):
+                connection.drop()
+                if connection.phase is ConnectionState.OPENING:
+                    self._note(DropReason.SLOW, connection.address)
+            self._tell(loop.time())
+
+    def _note(self, cause: DropReason, address: str) -> None:
+        self._observer(self._name, cause)
+        if len(self._dropped) < self._bounds.connections or (cause, address) in self._dropped:
+            self._dropped[cause, address] += 1
+
+    def _tell(self, now: float) -> None:
+        if not self._dropped or now < self._logged_at + LOG_INTERVAL:
+            return
+        self._logged_at = now
+        ((cause, address), most), *_ = self._dropped.most_common(1)
+        _log.warning(
+            "%s: %d connections were dropped, most of them (%d) from %s: %s",
+            self._name,
+            self._dropped.total(),
+            most,
+            address,
+            cause,
+        )
+        self._dropped.clear()
+
+
+class _ConnectionProtocol(asyncio.Protocol):
+    """Hands a connection over to aiohttp once it is there: before its TLS handshake it costs no parser."""
+
+    def __init__(
+        self, runner: web.AppRunner, *, made: Callable[[object], None], lost: Callable[[object], None]
+    ) -> None:
+        self._runner = runner
+        self._made = made
+        self._lost = lost
+        self._handler: asyncio.Protocol | None = None
+        self.transport: asyncio.Transport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        if self._runner.server is None or not isinstance(transport, asyncio.Transport):
+            raise AssertionError("connections are accepted while the application is set up")
+        self.transport = transport
+        self._handler = self._runner.server()
+        self._made(self._handler)
+        self._handler.connection_made(transport)
+
+    def data_received(self, data: bytes) -> None:
+        if self._handler is not None:
+            self._handler.data_received(data)
+
+    def eof_received(self) -> bool | None:
+        return self._handler.eof_received() if self._handler is not None else None
+
+    def pause_writing(self) -> None:
+        if self._handler is not None:
+            self._handler.pause_writing()
+
+    def resume_writing(self) -> None:
+        if self._handler is not None:
+            self._handler.resume_writing()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        handler, self._handler, self.transport = self._handler, None, None
+        self._lost(handler)
+        if handler is not None:
+            handler.connection_lost(exc)
+
+
+async def _wait_readable(accepted: socket.socket) -> None:
+    """Return once the client has said something: until then its connection costs neither buffers nor TLS state."""
+    loop = asyncio.get_running_loop()
+    there = loop.create_future()
+    loop.add_reader(accepted, _set_done, there)
+    try:
+        await there
+    finally:
+        loop.remove_reader(accepted)
+
+
+def _do_nothing() -> None:
+    """Drop a connection that is gone."""
+
+
+def _set_done(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
+
+
+def _listening_socket(endpoint: Endpoint) -> socket.socket:
+    """Return a socket that listens, without blocking. Raises OSError."""
+    family = socket.AF_INET6 if ":" in endpoint.address else socket.AF_INET
+    try:
+        made = socket.create_server((endpoint.address, endpoint.port), family=family, backlog=BACKLOG)
+    except OSError as error:
+        text = (error.strerror or str(error)).partition(" (while")[0].lower()
+        raise OSError(error.errno, f"{endpoint.address}:{endpoint.port}: {text}") from error
+    made.settimeout(0.0)
+    return made

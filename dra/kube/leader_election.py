@@ -1,0 +1,280 @@
+"""Leader election over a Lease object; the rules are in dra.kube.lease_rules."""
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import timedelta
+from random import Random
+from typing import Any, Final, NoReturn
+
+from dra.kube.backoff import JITTER
+from dra.kube.client import Client
+from dra.kube.clock import SYSTEM, Clock, rfc3339_micro
+from dra.kube.errors import AlreadyExists, ApiError, Conflict, NotFound
+from dra.kube.lease_rules import (
+    LONG_PAST,
+    STAND_DOWN,
+    WRITES_ANSWERED,
+    AcquireLease,
+    AwaitLease,
+    CreateLease,
+    ElectionTimings,
+    Lease,
+    LeaseDecision,
+    ObservedLease,
+    RenewLease,
+    Tenure,
+    begin_tenure,
+    decide,
+    observe_lease,
+)
+from dra.kube.rate_limiter import RequestPriority
+from dra.kube.resources import LEASES
+from dra.model.meta import Key
+
+DEFAULT_TIMINGS: Final = ElectionTimings()
+
+_MIN_RETRY_DELAY: Final = 0.01
+
+_log: Final = logging.getLogger(__name__)
+
+
+class LeadershipLostError(Exception):
+    """We are not the leader any more; whatever acts as one must stop."""
+
+
+class StoodDownError(LeadershipLostError):
+    """We are to do nothing; the lease is still ours, to be given back."""
+
+
+class LeaderElector:
+    """One candidate.
+
+    It must `acquire` the lease, run `hold` beside the work, and `release` after it::
+
+        await election.acquire()
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(election.hold())  # raises LeadershipLostError, which ends the work
+                group.create_task(work())
+        finally:
+            await election.release()
+
+    `identity` must be unique to this process: a pod's name with something random.
+    """
+
+    def __init__(  # noqa: PLR0913 - keyword-only
+        self,
+        client: Client,
+        *,
+        key: Key,
+        identity: str,
+        terms: ElectionTimings = DEFAULT_TIMINGS,
+        clock: Clock = SYSTEM,
+        random: Random | None = None,
+        ignore_stand_down: bool = False,
+    ) -> None:
+        """``ignore_stand_down``: take the lease also where it is to be left alone."""
+        self.identity = identity
+        self._ignore_stand_down = ignore_stand_down
+        self.failure: ApiError | None = None
+        """Why the lease cannot be read or written right now."""
+
+        self._client = client
+        self._key = key
+        self._terms = terms
+        self._clock = clock
+        self._random = random or JITTER
+        self._renewals = 0
+        self._seen: ObservedLease | None = None
+        self._tenure: Tenure | None = None
+
+    @property
+    def leading(self) -> bool:
+        """Whether we are the leader, as far as we can know."""
+        return self._clock.now() < self.write_deadline
+
+    @property
+    def write_deadline(self) -> float:
+        """Deadline of all writes begun now, on the clock's `now`; in the past for who does not lead."""
+        return self._tenure.write_until(self._terms) if self._tenure is not None else LONG_PAST
+
+    @property
+    def quiet_until(self) -> float:
+        """Until then late writes of the leader before us may arrive; take nothing back that they may rely on."""
+        return self._tenure.quiet_until if self._tenure is not None else LONG_PAST
+
+    @property
+    def holder(self) -> str:
+        """Who had the lease when we last looked."""
+        return self._seen.lease.spec.holder_identity if self._seen is not None else ""
+
+    async def acquire(self) -> Tenure:
+        """Wait until we lead."""
+        told = False
+        while self._tenure is None:
+            try:
+                await self._look()
+                if self._is_stood_down:
+                    if not told:
+                        _log.info("lease %s/%s: told to stand down (%s), waiting", *self._key, STAND_DOWN)
+                    told = True
+                else:
+                    await self._act(self._decision())
+            except ApiError as error:
+                self._failed(error)
+            if self._tenure is None:
+                await asyncio.sleep(self._pause())
+        _log.info("lease %s/%s: taken by %s", *self._key, self.identity)
+        return self._tenure
+
+    async def hold(self) -> NoReturn:
+        """Renew until that fails for too long, or somebody else has the lease; raise `LeadershipLostError`.
+
+        Or until we are told to stand down: then with the lease still ours, so that `release` gives it back.
+        """
+        while self._tenure is not None:
+            await asyncio.sleep(self._terms.retry)
+            try:
+                if self._seen is None or self.failure is not None:  # not sure what is there
+                    await self._look()
+                decision = self._decision()
+                if isinstance(decision, AwaitLease | AcquireLease):
+                    break
+                await self._act(decision)
+                if self._is_stood_down:
+                    raise StoodDownError(f"lease {self._key[0]}/{self._key[1]}: told to stand down ({STAND_DOWN})")
+            except ApiError as error:
+                self._failed(error)
+            if self._tenure.over(self._terms, now=self._clock.now()):
+                break
+        self._tenure = None
+        reason = f"held by {self.holder or 'nobody'}" if self.failure is None else f"not renewed ({self.failure})"
+        raise LeadershipLostError(f"lease {self._key[0]}/{self._key[1]}: {reason}")
+
+    async def release(self) -> None:
+        """Give the lease back, so that the next one need not wait for its end. Call when all writes are over."""
+        if self._tenure is None or self._seen is None:
+            return
+        self._tenure = None
+        lease = self._seen.lease
+        answered = str(lease.spec.lease_transitions) if self._client.late_writes_until <= self._clock.now() else None
+        given_back = {"holderIdentity": "", "leaseDurationSeconds": 1}
+        try:
+            await self._patch(lease, given_back, annotations={WRITES_ANSWERED: answered})
+        except ApiError as error:
+            _log.warning("lease %s/%s: not given back, it will expire (%s)", *self._key, error)
+
+    @property
+    def _is_stood_down(self) -> bool:
+        return (
+            not self._ignore_stand_down
+            and self._seen is not None
+            and not self._seen.missing
+            and self._seen.lease.stood_down
+        )
+
+    def _pause(self) -> float:
+        """Return how long a candidate waits before it looks again: not beyond the end of the lease as it knows it."""
+        pause = self._terms.retry * self._random.uniform(1.0, 1.2)
+        decision = self._decision()
+        if isinstance(decision, AwaitLease) and not self._is_stood_down:
+            return min(pause, max(decision.until - self._clock.now(), _MIN_RETRY_DELAY))
+        return pause
+
+    def _decision(self) -> LeaseDecision:
+        leading = self._tenure is not None
+        return decide(self._seen, identity=self.identity, leading=leading, now=self._clock.now())
+
+    async def _look(self) -> None:
+        """Read the lease."""
+        lease: Lease | None
+        try:
+            lease = await self._client.get(
+                LEASES, self._key, Lease, priority=RequestPriority.LEADERSHIP, within=self._within()
+            )
+        except NotFound:
+            lease = None
+        self._seen = observe_lease(self._seen, lease, now=self._clock.now())
+        self.failure = None
+
+    async def _act(self, decision: LeaseDecision) -> None:
+        """Do what was decided; when it succeeds we lead."""
+        seen, sent = self._seen, self._clock.now()
+        match decision:
+            case CreateLease(lease=before):
+                lease = await self._create(before)
+            case AcquireLease(lease=before):
+                lease = await self._patch(before, self._new_holder_spec(before))
+            case RenewLease(lease=before):
+                lease = await self._patch(before, {})
+            case AwaitLease():
+                return
+        now = self._clock.now()
+        self._seen = ObservedLease(lease, now)
+        self.failure = None
+        if self._tenure is None and not isinstance(decision, RenewLease):
+            self._tenure = begin_tenure(decision, seen, terms=self._terms, sent=sent, now=now)
+        elif self._tenure is not None:
+            self._tenure = replace(self._tenure, renewed_at=sent)
+
+    async def _create(self, before: Lease | None) -> Lease:
+        namespace, name = self._key
+        spec = {**self._new_holder_spec(before), "renewTime": self._stamp()}
+        return await self._client.create(
+            LEASES,
+            {"metadata": {"name": name}, "spec": spec},
+            model=Lease,
+            namespace=namespace,
+            priority=RequestPriority.LEADERSHIP,
+            within=self._within(),
+        )
+
+    async def _patch(
+        self, lease: Lease, spec: dict[str, Any], *, annotations: Mapping[str, str | None] | None = None
+    ) -> Lease:
+        body: dict[str, Any] = {"spec": {**spec, "renewTime": self._stamp()}}
+        if annotations is not None:
+            body["metadata"] = {"annotations": annotations}
+        return await self._client.merge_patch(
+            LEASES,
+            self._key,
+            body,
+            model=Lease,
+            resource_version=lease.metadata.resource_version,
+            priority=RequestPriority.LEADERSHIP,
+            within=self._within(),
+        )
+
+    def _stamp(self) -> str:
+        """Return a renewTime that differs from those before, even if the time of day stands still or jumps back.
+
+        Others see that we live by the change of it. To the API server, writing the same again would be no write at all.
+        """
+        self._renewals += 1
+        return rfc3339_micro(self._clock.wall() + timedelta(microseconds=self._renewals))
+
+    def _new_holder_spec(self, before: Lease | None) -> dict[str, Any]:
+        """Return what a new holder writes."""
+        return {
+            "holderIdentity": self.identity,
+            "leaseDurationSeconds": self._terms.duration,
+            "acquireTime": rfc3339_micro(self._clock.wall()),
+            "leaseTransitions": before.spec.lease_transitions + 1 if before is not None else 0,
+        }
+
+    def _within(self) -> float:
+        """Return how long one request may take: at least two of them must fit into what is left of a tenure."""
+        share = self._terms.renew_deadline / 2.0
+        if self._tenure is None:
+            return share
+        left = self._tenure.renewed_at + self._terms.renew_deadline - self._clock.now()
+        return max(0.1, min(share, left))
+
+    def _failed(self, error: ApiError) -> None:
+        self.failure = error
+        if isinstance(error, Conflict | AlreadyExists):  # somebody was faster; the next look tells who
+            _log.debug("%s", error)
+        else:
+            _log.warning("%s", error)

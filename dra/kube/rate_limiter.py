@@ -1,0 +1,123 @@
+"""How many requests a second we may send, and who goes first when there are more.
+
+A token bucket as in client-go, with a queue in front that serves by priority, then in order of arrival: under load the
+requests that free devices or start pods must not wait behind the pruning of lists. Strict on purpose; what is at the
+bottom waits as long as there is more urgent work.
+"""
+
+import asyncio
+import heapq
+import itertools
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Final
+
+from dra.kube.clock import SYSTEM, Clock
+
+
+class RequestPriority(IntEnum):
+    """The smaller the earlier."""
+
+    LEADERSHIP = 0  # a late renewal costs the leadership and stops everything
+    URGENT = 1  # releases, ungating, entries of pods that start: devices or pods wait for them
+    NORMAL = 2
+    BULK = 3  # pruning: only tidies up
+    REPORT = 4  # events
+
+
+@dataclass(slots=True)
+class TokenBucket:
+    """The arithmetic of a token bucket; knows no clock.
+
+    `tokens` is what there was at `at`; it grows by `qps` a second up to `burst`.
+    """
+
+    qps: float
+    burst: float
+    tokens: float = field(init=False)
+    at: float = field(default=0.0, init=False)
+    paused_until: float = field(default=0.0, init=False)
+
+    def __post_init__(self) -> None:
+        if self.qps <= 0 or self.burst < 1:
+            raise ValueError(f"limits: qps {self.qps} and burst {self.burst} let no request through")
+        self.tokens = self.burst
+
+    def take(self, now: float, *, heed_pause: bool = True) -> float:
+        """Take a token and return 0, or return in how many seconds it is worth asking again."""
+        self.tokens = min(self.burst, self.tokens + max(0.0, now - self.at) * self.qps)
+        self.at = max(self.at, now)
+        if heed_pause and now < self.paused_until:
+            return self.paused_until - now
+        if self.tokens < _ONE:
+            return (1.0 - self.tokens) / self.qps
+        self.tokens -= 1.0
+        return 0.0
+
+    def give_back(self) -> None:
+        """Return a token that was not used."""
+        self.tokens = min(self.burst, self.tokens + 1.0)
+
+    def pause(self, until: float) -> None:
+        """Grant nothing before `until`: the server asked for it."""
+        self.paused_until = max(self.paused_until, until)
+
+
+_ONE: Final = 1.0 - 1e-9
+"""One token, less what rounding may eat: waiting exactly (1 - tokens) / qps must be enough."""
+
+
+class RateLimiter:
+    """The queue in front of a `Bucket`."""
+
+    def __init__(self, qps: float, burst: float, *, clock: Clock = SYSTEM) -> None:
+        self._bucket = TokenBucket(qps, burst)
+        self._clock = clock
+        self._queue: list[tuple[int, int, asyncio.Future[None]]] = []
+        self._arrivals = itertools.count()
+        self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def waiting(self) -> int:
+        """How many requests wait for their turn."""
+        return len(self._queue)
+
+    async def acquire(self, priority: RequestPriority = RequestPriority.NORMAL) -> None:
+        """Wait for the right to send one request."""
+        if not self._queue and self._take(priority) == 0.0:
+            return
+        turn = asyncio.get_running_loop().create_future()
+        heapq.heappush(self._queue, (priority, next(self._arrivals), turn))
+        self._serve()
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if not turn.cancelled():  # granted in the very moment in which the caller gave up
+                self._bucket.give_back()
+                self._serve()
+            raise
+
+    def pause(self, seconds: float) -> None:
+        """Send nothing for a while, as the server asked by Retry-After.
+
+        Except for the leadership: the server sheds load per flow, and leases have one of their own.
+        """
+        self._bucket.pause(self._clock.now() + seconds)
+
+    def _take(self, priority: int) -> float:
+        return self._bucket.take(self._clock.now(), heed_pause=priority != RequestPriority.LEADERSHIP)
+
+    def _serve(self) -> None:
+        """Grant what can be granted and come back when there is more."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        while self._queue:
+            priority, _, turn = self._queue[0]
+            if not turn.done():
+                delay = self._take(priority)
+                if delay > 0.0:
+                    self._timer = asyncio.get_running_loop().call_later(delay, self._serve)
+                    return
+                turn.set_result(None)
+            heapq.heappop(self._queue)

@@ -1,0 +1,51 @@
+"""gRPC's own health service: what a probe of type ``grpc`` asks a server.
+
+The kubelet's probes call `Health.check` and take anything but SERVING as a failure. A service that the server does not
+know is an error with NOT_FOUND for `Health.check`, and SERVICE_UNKNOWN for `Health.watch`.
+"""
+
+from collections.abc import AsyncIterator
+from typing import Final, Protocol
+
+from grpc import aio
+
+from dra.wire.grpc_methods import ServerStreamingMethod, UnaryMethod, add_service
+from dra.wire.messages.serving_v1_pb2 import DESCRIPTOR, HealthCheckRequest, HealthCheckResponse
+
+__all__ = ["SERVICE", "HealthCheckRequest", "HealthCheckResponse", "HealthClient", "HealthServicer", "add_to_server"]
+
+SERVICE: Final[str] = DESCRIPTOR.services_by_name["Health"].full_name
+
+_CHECK: Final = UnaryMethod(name="Check", request=HealthCheckRequest, response=HealthCheckResponse)
+_WATCH: Final = ServerStreamingMethod(name="Watch", request=HealthCheckRequest, response=HealthCheckResponse)
+
+
+class HealthServicer(Protocol):
+    """What knows whether a server is well."""
+
+    async def check(
+        self, request: HealthCheckRequest, context: aio.ServicerContext[HealthCheckRequest, HealthCheckResponse], /
+    ) -> HealthCheckResponse:
+        """Say how the service is right now; an empty name means the server."""
+        ...
+
+    def watch(
+        self, request: HealthCheckRequest, context: aio.ServicerContext[HealthCheckRequest, HealthCheckResponse], /
+    ) -> AsyncIterator[HealthCheckResponse]:
+        """Yield how the service is now and after each change: an async generator."""
+        ...
+
+
+def add_to_server(servicer: HealthServicer, server: aio.Server) -> None:
+    """Let the server answer probes with `servicer`."""
+    add_service(
+        server, SERVICE, {_CHECK.name: _CHECK.handler(servicer.check), _WATCH.name: _WATCH.handler(servicer.watch)}
+    )
+
+
+class HealthClient:
+    """A probe's side."""
+
+    def __init__(self, channel: aio.Channel) -> None:
+        self.check: Final = _CHECK.call(channel, service=SERVICE)
+        self.watch: Final = _WATCH.call(channel, service=SERVICE)

@@ -1,0 +1,488 @@
+"""A claim's way from the kubelet's call to the container's devices, and back; in an order that survives crashes.
+
+Prepare: read → hold → checkpoint → enforce → CDI file → answer. Unprepare: CDI file → checkpoint → release → enforce →
+answer. Each step leaves a state from which `Preparing.recover`, or the kubelet's next try, goes on; the table is in
+docs/design/kubelet-plugin.md.
+
+* Claims of one call share its costs: one round of reads, one checkpoint, one `enforce`; so do calls that wait at the
+  same time (`kubeletplugin.call_batcher`). They do not share their failures, except those of what they share.
+* What was prepared once is given again as it was, until it is unprepared; the CDI file is written anew each time.
+* Between lock and answer nothing is cancelled: a caller who gives up leaves a call that comes to its end. The steps in
+  worker threads could not be stopped, and the lock must not be given back before them.
+* In doubt a device stays held: what was written down and could not be finished is not taken back. The kubelet tries
+  again, or unprepares when the pod goes.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Final, Protocol, TypeVar
+
+import msgspec
+
+from dra.model.meta import Uid
+from kubeletplugin import release_journal
+from kubeletplugin.call_batcher import CallBatcher, CloseBatch
+from kubeletplugin.cdi import CdiSpecDirectory, build_spec, is_safe_in_file_name
+from kubeletplugin.checkpoint import Checkpoint, CheckpointError
+from kubeletplugin.contract import (
+    ClaimIdentity,
+    DevicesInUse,
+    NotEnforced,
+    PreparedClaim,
+    PrepareRequest,
+    Recheckable,
+    Refused,
+)
+from kubeletplugin.prepare_steps import PrepareStep, StepObserver, ignore_step
+from kubeletplugin.prepared_claims import DoubleAllocationError, PreparedClaims, requested_items
+from kubeletplugin.sockets import DirectoryLock
+
+RequestT = TypeVar("RequestT")
+AnswerT = TypeVar("AnswerT")
+
+log = logging.getLogger(__name__)
+
+LOCK_TIMEOUT: Final = 15.0
+"""For the other instance of a rolling update to come to an end; with the reads it is below the kubelet's 45 s."""
+
+HANDOVER_TIMEOUT: Final = 5.0
+"""For which a claim waits for devices that another one still has. A pod that is deleted without a grace period is gone
+from the API while its containers end: the next claim comes before the unprepare of the last one, within a second or two
+as a rule. The kubelet would try again after ten. With the lock and the reads it is below the kubelet's 45 s."""
+
+
+class ClaimSource(Protocol):
+    """Where claims are read; `kubeletplugin.claims.ClaimReader` does it."""
+
+    async def read(self, claims: Iterable[ClaimIdentity]) -> Mapping[Uid, PrepareRequest | Refused]:
+        """Return what each claim asks for, or why that is not to be had."""
+        ...
+
+
+class PrepareDriver(Protocol):
+    """What of a `kubeletplugin.contract.Driver` is needed here."""
+
+    @property
+    def name(self) -> str:
+        """The driver's name."""
+        ...
+
+    def prepare(self, request: PrepareRequest, others: Iterable[PreparedClaim]) -> PreparedClaim:
+        """Return what a claim gets; raises Refused."""
+        ...
+
+    async def enforce(self, preparations: Iterable[PreparedClaim]) -> None:
+        """Make the machine such as all these preparations want it; raises Refused."""
+        ...
+
+
+class ClaimPreparer:
+    """One driver's claims on this node."""
+
+    def __init__(  # noqa: PLR0913 - keyword-only; what it is put together from
+        self,
+        driver: PrepareDriver,
+        *,
+        claims: ClaimSource,
+        checkpoint: Checkpoint[PreparedClaim],
+        cdi: CdiSpecDirectory,
+        lock: DirectoryLock,
+        trace: StepObserver = ignore_step,
+        forgotten: Callable[[Uid], str] = lambda _: "",
+    ) -> None:
+        """`forgotten` tells what is known of a claim that the kubelet does not seem to give back any more."""
+        self._driver = driver
+        self._claims = claims
+        self._checkpoint = checkpoint
+        self._cdi = cdi
+        self._lock = lock
+        self._trace = trace
+        self._forgotten = forgotten
+        self._holdings: PreparedClaims | None = None
+        self._under_way: set[asyncio.Task[None]] = set()
+        self._released = asyncio.Event()
+        """Set when devices are given back, and replaced by a new one."""
+        self._prepare_batcher = CallBatcher(self._prepare_together)
+        self._unprepare_batcher = CallBatcher(self._unprepare_together)
+
+    @property
+    def held(self) -> tuple[PreparedClaim, ...]:
+        """What is prepared, as far as it is known without looking at the disk."""
+        return self._holdings.all if self._holdings is not None else ()
+
+    async def prepare(self, claims: Iterable[ClaimIdentity]) -> Mapping[Uid, PreparedClaim | Refused]:
+        """Prepare claims and return what each got; the CDI ids are `kubeletplugin.cdi.ids`."""
+        answers: dict[Uid, PreparedClaim | Refused] = {}
+        wanted: dict[Uid, ClaimIdentity] = {}
+        for claim in claims:
+            if is_safe_in_file_name(claim.uid):
+                wanted[claim.uid] = claim
+            else:
+                answers[claim.uid] = Refused(f"{claim}: no file can be named after that uid")
+        patience = asyncio.get_running_loop().time() + HANDOVER_TIMEOUT
+        while wanted:
+            released = self._released
+            answers |= await self._read_and_prepare(wanted)
+            wanted = {uid: claim for uid, claim in wanted.items() if isinstance(answers[uid], DevicesInUse)}
+            if wanted and not await _wait_until(released, until=patience):
+                break
+        return answers
+
+    async def _read_and_prepare(self, wanted: Mapping[Uid, ClaimIdentity]) -> Mapping[Uid, PreparedClaim | Refused]:
+        answers: dict[Uid, PreparedClaim | Refused] = {}
+        requests: dict[Uid, PrepareRequest] = {}
+        for uid, read in (await self._claims.read(wanted.values())).items():
+            if isinstance(read, Refused):
+                answers[uid] = read
+            else:
+                requests[uid] = read
+        self._trace(PrepareStep.READ)
+        if requests:
+            answers |= await self._prepare_batcher.ask(requests)
+        return answers
+
+    async def unprepare(self, claims: Iterable[ClaimIdentity]) -> Mapping[Uid, Refused | None]:
+        """Take back what claims got and return why not, if so; what was never prepared is fine."""
+        answers: dict[Uid, Refused | None] = {}
+        wanted: dict[Uid, ClaimIdentity] = {}
+        for claim in claims:
+            answers[claim.uid] = None
+            if is_safe_in_file_name(claim.uid):  # another one was never prepared
+                wanted[claim.uid] = claim
+        if wanted:
+            answers.update(await self._unprepare_batcher.ask(wanted))
+        return answers
+
+    async def recover(self) -> None:
+        """Repair what a crash or a reboot left: missing CDI files, orphans, what is to be enforced.
+
+        Raises CheckpointError, and then has touched nothing; BusyError if somebody keeps the lock.
+        """
+        await self._locked(self._recover)
+
+    async def enforce(self) -> None:
+        """Look at the machine again, and at the CDI files: to be called every few seconds.
+
+        Raises Refused, CheckpointError or BusyError.
+        """
+        await self._locked(self._look_again)
+
+    async def settled(self) -> None:
+        """Wait for the calls that nobody waits for any more."""
+        await asyncio.gather(self._prepare_batcher.settled(), self._unprepare_batcher.settled())
+        if self._under_way:
+            await asyncio.wait(self._under_way)
+
+    async def _prepare_together(self, begin: CloseBatch[PrepareRequest]) -> Mapping[Uid, PreparedClaim | Refused]:
+        return await self._together(begin, self._prepare, lambda request: request.claim)
+
+    async def _unprepare_together(self, begin: CloseBatch[ClaimIdentity]) -> Mapping[Uid, Refused | None]:
+        return await self._together(begin, self._unprepare, lambda claim: claim)
+
+    async def _together(
+        self,
+        begin: CloseBatch[RequestT],
+        section: Callable[[Sequence[RequestT]], Awaitable[Mapping[Uid, AnswerT | Refused]]],
+        claim_of: Callable[[RequestT], ClaimIdentity],
+    ) -> Mapping[Uid, AnswerT | Refused]:
+        """Begin under the lock; what goes wrong with all of a turn is every claim's answer."""
+        try:
+            await self._lock.acquire(within=LOCK_TIMEOUT)
+        except TimeoutError as error:
+            text = f"{error}; the kubelet tries again"
+            wishes = begin()
+        except OSError as error:
+            text = f"{self._lock.folder}: {error.strerror}"
+            wishes = begin()
+        else:
+            try:
+                self._trace(PrepareStep.LOCKED)
+                wishes = begin()
+                return await section(tuple(wishes.values())) if wishes else {}
+            except CheckpointError as error:
+                text = str(error)
+            finally:
+                self._lock.release()
+        return {uid: Refused(f"{claim_of(wish)}: {text}") for uid, wish in wishes.items()}
+
+    async def _prepare(self, requests: Sequence[PrepareRequest]) -> dict[Uid, PreparedClaim | Refused]:
+        holdings = await self._current()
+        answers: dict[Uid, PreparedClaim | Refused] = {}
+        fresh: list[PreparedClaim] = []
+        for request in requests:
+            try:
+                known = holdings.get(request.claim.uid)
+                if known is None:
+                    prepared = self._decide(request, holdings)
+                    fresh.append(prepared)
+                else:
+                    prepared = _verify_allocation_unchanged(known, request)
+                    if isinstance(self._driver, Recheckable):
+                        self._driver.recheck(known)
+                answers[request.claim.uid] = prepared
+            except Refused as refused:
+                answers[request.claim.uid] = refused
+        self._trace(PrepareStep.HELD)
+        if fresh:
+            try:
+                await asyncio.to_thread(self._checkpoint.write, holdings.all)
+            except CheckpointError as error:
+                for prepared in fresh:
+                    holdings.release(prepared.claim.uid)
+                    answers[prepared.claim.uid] = Refused(f"{prepared.claim}: not prepared: {error}")
+        return answers | await self._finish([a for a in answers.values() if isinstance(a, PreparedClaim)], holdings)
+
+    def _decide(self, request: PrepareRequest, holdings: PreparedClaims) -> PreparedClaim:
+        """Return what a claim gets, and hold it; raises Refused and holds nothing."""
+        claim, others = request.claim, holdings.all
+        conflict = holdings.hold(claim, requested_items(request))
+        if conflict is not None:
+            until = self._forgotten(conflict.holder.uid)
+            until = until or "it starts once the pods of the other claim on this node have ended"
+            raise DevicesInUse(f"{claim}: {conflict}; {until}")
+        try:
+            prepared = _checkpoint_round_trip(self._driver.prepare(request, others))
+            _verify_complete(prepared, request)
+        except Refused:
+            holdings.release(claim.uid)
+            raise
+        except Exception as error:
+            holdings.release(claim.uid)
+            log.exception("%s: driver %s failed", claim, self._driver.name)
+            raise Refused(
+                f"{claim}: driver {self._driver.name} failed: {error!r}; see the log of the plugin"
+            ) from error
+        holdings.keep(prepared)
+        return prepared
+
+    async def _finish(
+        self, prepared: Sequence[PreparedClaim], holdings: PreparedClaims
+    ) -> dict[Uid, PreparedClaim | Refused]:
+        """Enforce and write the CDI files; what fails leaves the claims held."""
+        if not prepared:
+            return {}
+        reasons: Mapping[Uid, str] = {}
+        try:
+            await self._enforce(holdings)
+        except NotEnforced as some:
+            reasons = some.reasons
+        except Refused as refused:
+            reasons = {each.claim.uid: str(refused) for each in prepared}
+        able = [each for each in prepared if each.claim.uid not in reasons]
+        unable = [each.claim for each in prepared if each.claim.uid in reasons]
+        written = await asyncio.to_thread(self._write_files, able)
+        return written | {claim.uid: Refused(f"{claim}: {reasons[claim.uid]}") for claim in unable}
+
+    def _write_files(self, prepared: Iterable[PreparedClaim]) -> dict[Uid, PreparedClaim | Refused]:
+        answers: dict[Uid, PreparedClaim | Refused] = {}
+        for each in prepared:
+            try:
+                self._cdi.write(each)
+                answers[each.claim.uid] = each
+            except OSError as error:
+                answers[each.claim.uid] = Refused(
+                    f"{each.claim}: its CDI file cannot be written to {self._cdi.folder}: {error.strerror}; "
+                    "the devices stay held for it, the kubelet tries again"
+                )
+        return answers
+
+    async def _unprepare(self, claims: Sequence[ClaimIdentity]) -> dict[Uid, Refused | None]:
+        holdings = await self._current()
+        answers = await asyncio.to_thread(self._remove_files, claims)
+        going = {c.uid: p for c in claims if answers[c.uid] is None and (p := holdings.get(c.uid)) is not None}
+        if not going:
+            return answers
+        staying = tuple(each for each in holdings.all if each.claim.uid not in going)
+        try:
+            await asyncio.to_thread(self._checkpoint.write, staying)
+        except CheckpointError as error:
+            await asyncio.to_thread(self._write_files, going.values())  # they are prepared still, and may be used
+            return answers | {uid: Refused(f"{each.claim}: not unprepared: {error}") for uid, each in going.items()}
+        for uid in going:
+            holdings.release(uid)
+        self._trace(PrepareStep.RELEASED)
+        self._released.set()
+        self._released = asyncio.Event()
+        try:
+            await self._enforce(holdings)
+        except Refused as refused:
+            # Only others could gain by it, and they do at the next look: no reason to keep the pod from ending.
+            log.warning("driver %s: after unprepare: %s", self._driver.name, refused)
+        return answers
+
+    def _remove_files(self, claims: Iterable[ClaimIdentity]) -> dict[Uid, Refused | None]:
+        answers: dict[Uid, Refused | None] = {}
+        for claim in claims:
+            try:
+                self._cdi.remove(claim.uid)
+                answers[claim.uid] = None
+            except OSError as error:
+                answers[claim.uid] = Refused(
+                    f"{claim}: its CDI file cannot be removed from {self._cdi.folder}: {error.strerror}; "
+                    "the devices stay held for it, the kubelet tries again"
+                )
+        return answers
+
+    async def _recover(self) -> None:
+        holdings = await self._current()
+        await asyncio.to_thread(self._repair_files, holdings.all)
+        try:
+            await self._enforce(holdings)
+        except Refused as refused:
+            log.warning("driver %s: at start: %s", self._driver.name, refused)
+
+    def _repair_files(self, preparations: Sequence[PreparedClaim]) -> None:
+        try:
+            orphans = self._cdi.remove_orphans(each.claim.uid for each in preparations)
+        except OSError as error:
+            orphans = frozenset()
+            log.warning("driver %s: %s cannot be tidied: %s", self._driver.name, self._cdi.folder, error.strerror)
+        if orphans:
+            log.info("driver %s: removed the CDI files of claims that are not prepared: %s", self._driver.name, orphans)
+        for answer in self._write_files(preparations).values():
+            if isinstance(answer, Refused):
+                log.warning("driver %s: at start: %s", self._driver.name, answer)
+
+    async def _look_again(self) -> None:
+        holdings = await self._current()
+        await asyncio.to_thread(self._rewrite_missing_specs, holdings.all)
+        await self._enforce(holdings)
+
+    def _rewrite_missing_specs(self, preparations: Iterable[PreparedClaim]) -> None:
+        """Write files that somebody removed, or for which there was no room: containers that restart need them."""
+        try:
+            there = self._cdi.uids()
+        except OSError as error:
+            log.warning("driver %s: %s cannot be read: %s", self._driver.name, self._cdi.folder, error.strerror)
+            return
+        missing = [each for each in preparations if each.claim.uid not in there and build_spec(each) is not None]
+        for answer in self._write_files(missing).values():
+            log.warning("%s", answer if isinstance(answer, Refused) else f"{answer.claim}: its CDI file was gone")
+
+    async def _enforce(self, holdings: PreparedClaims) -> None:
+        """Have the driver bring the machine in line; raises Refused."""
+        try:
+            await self._driver.enforce(holdings.all)
+        except Refused:
+            raise
+        except Exception as error:
+            log.exception("driver %s: enforcing failed", self._driver.name)
+            raise Refused(f"driver {self._driver.name} failed: {error!r}; see the log of the plugin") from error
+        self._trace(PrepareStep.ENFORCED)
+
+    async def _current(self) -> PreparedClaims:
+        """Return what holds; read anew if the other instance of a rolling update has written.
+
+        Nobody removes the checkpoint who means well: containers still have what it said, and memory still knows.
+        """
+        if self._holdings is not None and self._holdings.all and self._checkpoint.missing:
+            log.error("checkpoint %s: was removed by somebody; it is written again", self._checkpoint.path)
+            await asyncio.to_thread(self._checkpoint.write, self._holdings.all)
+        if self._holdings is None:
+            await asyncio.to_thread(self._check_checkpoint_not_lost)
+        if self._holdings is None or self._checkpoint.changed:
+            preparations = await asyncio.to_thread(self._checkpoint.read)
+            self._log_released_elsewhere(preparations)
+            try:
+                self._holdings = PreparedClaims(preparations)
+            except DoubleAllocationError as error:
+                raise CheckpointError(
+                    f"checkpoint {self._checkpoint.path} gives a device to two claims: {error}. "
+                    "Nothing is prepared or unprepared until that is settled: stop the plugin, delete the pods of both "
+                    f"claims on this node, mv {self._checkpoint.previous} {self._checkpoint.path}"
+                ) from error
+        return self._holdings
+
+    def _log_released_elsewhere(self, preparations: Iterable[PreparedClaim]) -> None:
+        """Log what somebody else has given back; by hand, or the other instance of a rolling update."""
+        gone = {each.claim.uid: each.claim for each in self.held}
+        for each in preparations:
+            gone.pop(each.claim.uid, None)
+        by_hand = release_journal.read_releases(self._lock.folder) if gone else {}
+        for uid, claim in gone.items():
+            if uid in by_hand:
+                log.warning("%s: was given back by hand: %s", claim, by_hand[uid])
+            else:
+                log.info("%s: was given back by another instance of the plugin", claim)
+
+    def _check_checkpoint_not_lost(self) -> None:
+        """Raise CheckpointError where there are CDI files and no checkpoint, which is written before and kept longer.
+
+        Else all devices would be free, and those files orphans. If the state before it is there, reading tells of that.
+        """
+        if not self._checkpoint.missing or self._checkpoint.previous.exists():
+            return
+        try:
+            witnesses = len(self._cdi.uids())
+        except OSError:  # nor can it be written, which will be said to whom it concerns
+            return
+        if witnesses:
+            raise self._checkpoint.lost(
+                f"is missing, but CDI files in {self._cdi.folder} tell of {witnesses} claims that have devices"
+            )
+
+    async def _locked(self, section: Callable[[], Awaitable[None]]) -> None:
+        """Wait for the lock, then run the section to its end, whatever becomes of the caller."""
+        await self._lock.acquire(within=LOCK_TIMEOUT)
+        task = asyncio.create_task(self._run(section))
+        self._under_way.add(task)
+        task.add_done_callback(self._over)
+        await asyncio.shield(task)
+
+    async def _run(self, section: Callable[[], Awaitable[None]]) -> None:
+        try:
+            self._trace(PrepareStep.LOCKED)
+            await section()
+        finally:
+            self._lock.release()
+
+    def _over(self, task: asyncio.Task[None]) -> None:
+        self._under_way.discard(task)
+        if not task.cancelled():
+            task.exception()  # the caller has it, or gave up on it
+
+
+async def _wait_until(event: asyncio.Event, *, until: float) -> bool:
+    """Wait for an event, at most until then by the loop's clock; return whether it came."""
+    try:
+        async with asyncio.timeout_at(until):
+            return await event.wait()
+    except TimeoutError:
+        return False
+
+
+def _verify_allocation_unchanged(known: PreparedClaim, request: PrepareRequest) -> PreparedClaim:
+    """Return what was prepared, if the allocation is still the one it was prepared for; raises Refused.
+
+    A claim that was deallocated and allocated again keeps its uid. Containers may still use what it had.
+    """
+    had, has = _prepared_devices(known), _allocated_devices(request)
+    if had == has:
+        return known
+    lost, new = (", ".join("/".join(filter(None, each)) for each in sorted(side)) for side in (had, has))
+    raise Refused(
+        f"{request.claim}: is prepared on this node with {lost}, but allocated with {new} now; "
+        "its pods on this node must end first: delete them, this one included"
+    )
+
+
+def _checkpoint_round_trip(prepared: PreparedClaim) -> PreparedClaim:
+    """Return it as the next process will read it, so that a driver sees the same before and after a restart."""
+    return msgspec.json.decode(msgspec.json.encode(prepared), type=PreparedClaim)
+
+
+def _verify_complete(prepared: PreparedClaim, request: PrepareRequest) -> None:
+    """Raise ValueError unless a driver's answer is about the claim and all of its devices, and only those."""
+    if prepared.claim != request.claim or _prepared_devices(prepared) != _allocated_devices(request):
+        raise ValueError(
+            f"allocated {sorted(_allocated_devices(request))}, prepared {sorted(_prepared_devices(prepared))}"
+        )
+
+
+def _prepared_devices(prepared: PreparedClaim) -> set[tuple[str, str, str]]:
+    return {(each.pool, each.device, each.share) for each in prepared.devices}
+
+
+def _allocated_devices(request: PrepareRequest) -> set[tuple[str, str, str]]:
+    return {(each.pool, each.device, each.share_id or "") for each in request.results}

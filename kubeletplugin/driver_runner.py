@@ -1,0 +1,282 @@
+"""One driver, served: its folder, its claims, its two sockets, its slices; started and stopped in order.
+
+Start: folder → checkpoint read and what a crash left repaired → DRA socket → registration socket → slices.
+
+While the checkpoint cannot be read, at the start or later, the driver is served all the same: each claim is refused
+with the reason, which the pod's Events show. Slices are withdrawn, so that no further pod is sent to a node that would
+refuse it. What the driver remembers by itself stays enforced (`kubeletplugin.contract.Upholding`).
+
+Stop, in reverse: registration socket (nobody calls any more) → streams end → calls end → DRA socket. Slices stay: the
+kubelet removes them if no other instance registers in time.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from grpc import aio
+
+from dra.engine.messages.impairments import Impairment
+from dra.kube.backoff import Backoff
+from dra.kube.client import Client
+from dra.kube.clock import SYSTEM, Clock
+from dra.model.meta import Struct
+from kubeletplugin.cdi import CdiSpecDirectory
+from kubeletplugin.change_broadcaster import ChangeBroadcaster
+from kubeletplugin.checkpoint import CHECKPOINT_FILE, Checkpoint, CheckpointError
+from kubeletplugin.claim_preparer import ClaimPreparer
+from kubeletplugin.claims import ClaimReader
+from kubeletplugin.contract import Closable, Degradable, Driver, EnforcementResumable, Pool, PreparedClaim, Refused
+from kubeletplugin.dra_service import DraService
+from kubeletplugin.health import HealthService
+from kubeletplugin.metrics import PluginMetrics
+from kubeletplugin.orphaned_claims import OrphanedClaimDetector
+from kubeletplugin.prepare_steps import StepObserver, ignore_step
+from kubeletplugin.registration import Registrar
+from kubeletplugin.slices.publisher import ResourceSlicePublisher
+from kubeletplugin.socket_listener import SocketListener, require_kubelet_directory
+from kubeletplugin.socket_paths import PLUGINS_OPTION, REGISTRY_OPTION, driver_socket_paths, sibling_sockets
+from kubeletplugin.sockets import DirectoryLock, SocketPathError, ensure_private_directory, remove_stale_socket
+
+ENFORCE_INTERVAL: Final = 5.0
+"""Between two looks at the machine when nothing happens; a driver that has to look sooner yields a change."""
+
+CALLS_GRACE: Final = 15.0
+"""Seconds for calls that are under way when we are told to stop; pods get 30 as a rule."""
+
+REGISTRAR_GRACE: Final = 1.0
+
+_log: Final = logging.getLogger(__name__)
+
+
+class PluginDirectories(Struct, frozen=True):
+    """Where a node has what; and who we are among the instances there."""
+
+    plugins: Path
+    registry: Path
+    cdi: Path
+    pod_uid: str = ""
+
+
+class DriverRunner:
+    """Everything of one driver; `run` until cancelled."""
+
+    def __init__(  # noqa: PLR0913 - keyword-only; what it is put together from
+        self,
+        driver: Driver,
+        *,
+        client: Client,
+        node: str,
+        folders: PluginDirectories,
+        metrics: PluginMetrics,
+        clock: Clock = SYSTEM,
+        tell: Callable[[Impairment, str], None] = lambda *_: None,
+        trace: StepObserver = ignore_step,
+        sync: bool = True,
+    ) -> None:
+        """`tell` is told what impairs the driver, when it begins or changes.
+
+        Raises ValueError and SocketPathError for names and folders that cannot be.
+
+        Without `sync` a loss of power may lose the checkpoint: for nodes that last as long as a process.
+        """
+        self.driver = driver
+        self.names = driver_socket_paths(
+            driver.name, plugins=folders.plugins, registry=folders.registry, pod_uid=folders.pod_uid
+        )
+        self._metrics = metrics
+        self._changes = ChangeBroadcaster(driver)
+        cdi = CdiSpecDirectory(folders.cdi, driver=driver.name, trace=trace)
+        path = self.names.folder / CHECKPOINT_FILE
+        self.preparing = ClaimPreparer(
+            driver,
+            claims=ClaimReader(client, driver=driver.name, pools=lambda: [pool.name for pool in driver.pools()]),
+            checkpoint=Checkpoint(path, PreparedClaim, beside=cdi.pattern, sync=sync, trace=trace),
+            cdi=cdi,
+            lock=DirectoryLock(self.names.folder),
+            trace=trace,
+            forgotten=lambda uid: self._orphans.told.get(uid, ""),
+        )
+        self._orphans = OrphanedClaimDetector(client, lambda: self.preparing.held)
+        self._service = DraService(self.preparing, driver=driver.name, observe=self._observe, clock=clock)
+        self._health = HealthService(
+            driver, changes=self._changes, well=lambda: not self._recovery_problem, clock=clock
+        )
+        self.registrar = Registrar(driver.name, endpoint=self.names.dra)
+        self.publisher = ResourceSlicePublisher(
+            client, driver, node=node, changes=self._changes, pools=self._published_pools, clock=clock
+        )
+        self._dra = SocketListener(self.names.dra, option=PLUGINS_OPTION, services=self._serve)
+        self._registration = SocketListener(
+            self.names.registration,
+            option=REGISTRY_OPTION,
+            services=self.registrar.add_to_server,
+            folder=require_kubelet_directory,
+        )
+        self._recovery_problem = f"driver {driver.name}: not started yet"
+        self._unreadable = False
+        """Whether that is because of the checkpoint, which is then for a person to settle."""
+        self._known = asyncio.Event()
+        """Set once the checkpoint has been read, or turned out to be unreadable."""
+        self._enforcement_problem = ""
+        self._tell = tell
+        self._reported: dict[Impairment, str] = {}
+
+    def troubles(self) -> list[str]:
+        """Return what keeps the driver from being of use; empty: nothing. Also sets the gauges."""
+        self._metrics.registered.labels(self.driver.name).set(self.registrar.registered)
+        self._metrics.published.labels(self.driver.name).set(self.publisher.synced)
+        self._metrics.orphans.labels(self.driver.name).set(len(self._orphans.told))
+        held, offered = self.preparing.held, self._published_pools()
+        self._metrics.prepared.labels(self.driver.name).set(len(held))
+        self._metrics.held.labels(self.driver.name).set(
+            len({(item.pool, item.device) for each in held for item in each.items})
+        )
+        self._metrics.devices.labels(self.driver.name).set(sum(len(pool.devices) for pool in offered))
+        impairments = self._impairments()
+        for reason, text in impairments.items():
+            self._metrics.impaired.labels(self.driver.name, reason.value).set(bool(text))
+        return [text for text in (*impairments.values(), self.registrar.problem, *self.publisher.troubles()) if text]
+
+    def _impairments(self) -> dict[Impairment, str]:
+        return {
+            Impairment.NOT_RECOVERED: self._recovery_problem,
+            Impairment.DRIVER_IMPAIRED: self.driver.trouble if isinstance(self.driver, Degradable) else "",
+            Impairment.NOT_ENFORCED: self._enforcement_problem,
+        }
+
+    def _report(self) -> None:
+        """Log what impairs the driver, with an Event, when it begins or changes, not each time it is seen."""
+        for reason, text in self._impairments().items():
+            if text == self._reported.get(reason, ""):
+                continue
+            self._reported[reason] = text
+            if not text:
+                _log.info("driver %s: %s is over", self.driver.name, reason.value)
+                continue
+            about = f"driver {self.driver.name}: {text}"
+            if self._unreadable and reason is Impairment.NOT_RECOVERED:
+                about += ". Nothing is prepared until then, and the node's devices are withdrawn"
+            _log.warning("%s", about)
+            self._tell(reason, about)
+
+    async def run(self) -> None:
+        """Serve until cancelled. Raises SocketPathError and OSError when it cannot begin."""
+        ensure_private_directory(self.names.folder)
+        await self._recover_once()
+        try:
+            await self._dra.open()
+            await asyncio.to_thread(self._sweep)
+            await self._registration.open()
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._dra.keep(), name=f"socket {self.names.dra}")
+                group.create_task(self._registration.keep(), name=f"socket {self.names.registration}")
+                group.create_task(self._changes.run(), name=f"changes of {self.driver.name}")
+                group.create_task(self._publish(), name=f"slices of {self.driver.name}")
+                group.create_task(self._enforce(), name=f"enforcement of {self.driver.name}")
+                group.create_task(self._orphans.run(), name=f"orphans of {self.driver.name}")
+        finally:
+            await asyncio.shield(self._stop())
+
+    async def _stop(self) -> None:
+        await self._registration.close(grace=REGISTRAR_GRACE)
+        self._health.close()
+        await self._dra.close(grace=CALLS_GRACE)
+        await self.preparing.settled()
+        if isinstance(self.driver, Closable):
+            await self.driver.close()
+        _log.info("driver %s: stopped; what is prepared stays so", self.driver.name)
+
+    def _serve(self, server: aio.Server) -> None:
+        self._service.add_to_server(server)
+        self._health.add_to_server(server)
+
+    def _observe(self, operation: str, seconds: float, refused: int) -> None:
+        self._metrics.observe(self.driver.name, operation, seconds=seconds, refused=refused)
+
+    async def _publish(self) -> None:
+        """Publish what is offered, once that is known and the kubelet has taken the driver.
+
+        ResourceSlices of an earlier run stay until then. A kubelet refuses pods of a driver that is not registered, and
+        tries again after 60 to 90 s: a node that had published its devices before would lose that time with each pod
+        that waits for its first devices.
+        """
+        await self._known.wait()
+        await self.registrar.known.wait()
+        await self.publisher.run()
+
+    def _published_pools(self) -> tuple[Pool, ...]:
+        """Return the pools to publish: none while every claim would be refused."""
+        return () if self._unreadable else self.driver.pools()
+
+    async def _settle(self) -> None:
+        """Try until what was before us is known and repaired."""
+        backoff = Backoff(base=1.0, cap=30.0)
+        while self._recovery_problem:
+            await asyncio.sleep(backoff.next())
+            await self._recover_once()
+
+    async def _recover_once(self) -> None:
+        try:
+            await self.preparing.recover()
+        except CheckpointError as error:
+            await self._set_recovery_problem(str(error), unreadable=True)
+        except OSError as error:  # BusyError among them
+            await self._set_recovery_problem(str(error), unreadable=self._unreadable)
+        else:
+            await self._set_recovery_problem("", unreadable=False)
+
+    async def _set_recovery_problem(self, problem: str, *, unreadable: bool) -> None:
+        """Take note of why nothing can be prepared, if so, and have enforced what can be."""
+        self._recovery_problem = problem
+        if unreadable != self._unreadable:
+            self._unreadable = unreadable
+            self._changes.ring()
+        if unreadable or not problem:
+            self._known.set()
+        if problem:
+            self._enforcement_problem = await self._resume_enforcement()
+        self._report()
+
+    async def _resume_enforcement(self) -> str:
+        """Have the driver enforce what it remembers by itself; return why it cannot."""
+        try:
+            if isinstance(self.driver, EnforcementResumable):
+                await self.driver.resume_enforcement()
+        except (Refused, OSError) as error:
+            return str(error)
+        return ""
+
+    async def _enforce(self) -> None:
+        """Have the driver look at the machine: at each change it tells of, and every few seconds."""
+        with self._changes.bell() as bell:
+            while True:
+                await self._settle()
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(bell.wait(), ENFORCE_INTERVAL)
+                bell.clear()
+                await self._look()
+
+    async def _look(self) -> None:
+        try:
+            await self.preparing.enforce()
+        except CheckpointError as error:
+            await self._set_recovery_problem(str(error), unreadable=True)
+        except OSError as error:  # BusyError among them
+            await self._resume_enforcement()
+            self._enforcement_problem = str(error)
+        except Refused as error:
+            self._enforcement_problem = str(error)
+        else:
+            self._enforcement_problem = ""
+        self._report()
+
+    def _sweep(self) -> None:
+        """Remove sockets of instances that died: the kubelet would go on asking them."""
+        for path in sibling_sockets(self.names, self.driver.name):
+            with contextlib.suppress(SocketPathError, OSError):  # somebody listens: the other one of a rolling update
+                if remove_stale_socket(path):
+                    _log.info("socket %s: removed, nobody listened there any more", path)

@@ -1,0 +1,197 @@
+"""Which CPUs a claim gets: those it was allocated, or, of a group, those the rules choose. Pure.
+
+What is chosen is remembered in the preparation's state: for each request its CPUs (containers may refer to single
+requests of a claim), and what later choices have to heed.
+"""
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from dra.api.parameters.cpu import CpuConfig
+from dra.api.parameters.opaque import MalformedParametersError, decode_parameters
+from dra.engine.cpus.accumulator import satisfies_required_policy, take_cpus
+from dra.engine.cpus.bind_policies import (
+    CpuAllocationFailure,
+    CpuBindPolicy,
+    CpuExclusivePolicy,
+    CpuFailureReason,
+    NumaAllocateStrategy,
+)
+from dra.engine.cpus.cpu_assignments import CpuAssignments
+from dra.engine.cpus.cpu_snapshot import CpuAllocation, CpuRequest, CpuSnapshot
+from dra.engine.cpus.cpusets import NO_CPUS, CpuSet, parse
+from dra.engine.devices.ledger import Holder
+from dra.model import quantities
+from dra.model.claims import DeviceRequestAllocationResult
+from dra.model.meta import Struct
+from kubeletplugin.contract import (
+    ClaimIdentity,
+    DevicesInUse,
+    PreparedClaim,
+    PrepareRequest,
+    Refused,
+    base_request_name,
+)
+from kubeletplugin.drivers.cpu.devices import CPU_CAPACITY, device_cpus, is_grouped_device
+
+
+class AllocatedCpus(Struct, frozen=True):
+    """CPUs chosen for one result."""
+
+    cpus: CpuSet
+    exclusivity: CpuExclusivePolicy = CpuExclusivePolicy.NONE
+
+
+def divide_among_claims(nobodys: CpuAssignments, preparations: Iterable[PreparedClaim]) -> CpuAssignments:
+    """Return who has which CPUs; `nobodys` is the machine before anybody has any."""
+    held = {
+        _claim_holder(each.claim): _union(holding.cpus for holding in claim_allocations(each)) for each in preparations
+    }
+    return dataclasses.replace(nobodys, holdings={who: cpus for who, cpus in held.items() if cpus})
+
+
+def allocate_cpus(
+    nobodys: CpuAssignments, request: PrepareRequest, others: Iterable[PreparedClaim]
+) -> tuple[AllocatedCpus, ...]:
+    """Return the CPUs of each result, in their order; adminAccess gets none. Raises Refused."""
+    held = tuple(others)
+    division = divide_among_claims(nobodys, held)
+    taken = [holding for each in held for holding in claim_allocations(each)]
+    me = _claim_holder(request.claim)
+    found: list[AllocatedCpus] = []
+    for result in request.results:
+        if result.admin_access:
+            found.append(AllocatedCpus(cpus=NO_CPUS))
+            continue
+        share = _allocate_result(division, request, result, taken=taken, others=held)
+        now = division.hold(me, division.holdings.get(me, NO_CPUS) | share.cpus)
+        if isinstance(now, str):
+            raise (DevicesInUse if share.cpus & division.held else Refused)(now)
+        division = now
+        taken.append(CpuAllocation(cpus=share.cpus, exclusivity=share.exclusivity))
+        found.append(share)
+    return tuple(found)
+
+
+def prepared_state(request: PrepareRequest, chosen: Iterable[AllocatedCpus]) -> dict[str, Any]:
+    """Return what is remembered of a choice."""
+    of_requests: dict[str, CpuSet] = {}
+    remembered = []
+    for result, share in zip(request.results, chosen, strict=True):
+        if share.cpus:
+            name = base_request_name(result.request)
+            of_requests[name] = of_requests.get(name, NO_CPUS) | share.cpus
+            remembered.append({"cpus": str(share.cpus), "exclusivity": share.exclusivity.value})
+    return {"requests": {name: str(cpus) for name, cpus in of_requests.items()}, "holdings": remembered}
+
+
+def request_cpusets(preparation: PreparedClaim) -> Mapping[str, CpuSet]:
+    """Return the CPUs of each request of a prepared claim."""
+    return {name: parse(cpus) for name, cpus in preparation.state.get("requests", {}).items()}
+
+
+def claim_allocations(preparation: PreparedClaim) -> tuple[CpuAllocation, ...]:
+    """Return what a prepared claim holds."""
+    return tuple(
+        CpuAllocation(cpus=parse(each["cpus"]), exclusivity=CpuExclusivePolicy(each["exclusivity"]))
+        for each in preparation.state.get("holdings", ())
+    )
+
+
+def _allocate_result(
+    division: CpuAssignments,
+    request: PrepareRequest,
+    result: DeviceRequestAllocationResult,
+    *,
+    taken: list[CpuAllocation],
+    others: Iterable[PreparedClaim],
+) -> AllocatedCpus:
+    where = f"{request.claim}: device {result.device}"
+    all_of = device_cpus(result.device, division.topology)
+    if not all_of:
+        raise Refused(
+            f"{where}: has no CPU that is online ({division.topology.online} are); delete the claim's pods, "
+            "so that it is allocated anew"
+        )
+    config = _cpu_config(request, result, where=where)
+    room = CpuSnapshot(topology=division.topology, allocatable=all_of & division.allocatable, holdings=tuple(taken))
+    wish = CpuRequest(
+        count=_allocated_cpu_count(result, where=where) if is_grouped_device(result.device) else len(all_of),
+        policy=CpuBindPolicy(config.bind_policy),
+        required=config.required_bind_policy is not None,
+        exclusivity=CpuExclusivePolicy(config.exclusivity),
+        strategy=NumaAllocateStrategy(config.strategy),
+    )
+    if not is_grouped_device(result.device):
+        _verify_scheduler_choice(room, request, wish, where=where)
+        return AllocatedCpus(cpus=all_of, exclusivity=wish.exclusivity)
+    chosen = take_cpus(room, wish)
+    if isinstance(chosen, CpuAllocationFailure):
+        alone = take_cpus(CpuSnapshot(topology=room.topology, allocatable=room.allocatable, holdings=()), wish)
+        holders = _describe_holders(others, of=all_of)
+        if isinstance(alone, CpuAllocationFailure) or not holders:
+            raise Refused(f"{where}: {chosen}")
+        raise DevicesInUse(
+            f"{where}: {chosen}; held are {holders}; it starts once pods of these claims on this node have ended"
+        )
+    return AllocatedCpus(cpus=chosen, exclusivity=wish.exclusivity)
+
+
+def _describe_holders(others: Iterable[PreparedClaim], *, of: CpuSet) -> str:
+    """Return which claims have CPUs of a group; empty if none has."""
+    theirs = ((each.claim, _union(holding.cpus for holding in claim_allocations(each)) & of) for each in others)
+    return ", ".join(f"{cpus} by {claim}" for claim, cpus in theirs if cpus)
+
+
+def _verify_scheduler_choice(room: CpuSnapshot, request: PrepareRequest, wish: CpuRequest, *, where: str) -> None:
+    """Raise Refused if the scheduler's choice is not what is required, all single CPUs of the claim together."""
+    single = CpuSet(
+        cpu
+        for each in request.results
+        if not is_grouped_device(each.device) and not each.admin_access
+        for cpu in device_cpus(each.device, room.topology)
+    )
+    if not satisfies_required_policy(room, wish, single):
+        refusal = CpuAllocationFailure(reason=CpuFailureReason.POLICY_UNSATISFIED, subject=wish.policy)
+        raise Refused(
+            f"{where}: {refusal}: the scheduler chose CPUs {single}; constrain its choice "
+            "(matchAttribute, distinctAttribute), or let the driver choose: --cpu-devices grouped"
+        )
+
+
+def _cpu_config(request: PrepareRequest, result: DeviceRequestAllocationResult, *, where: str) -> CpuConfig:
+    entries = request.parameters_of(result)
+    if not entries:
+        return CpuConfig()
+    try:
+        return decode_parameters(entries[-1], CpuConfig)
+    except MalformedParametersError as error:
+        raise Refused(f"{where}: parameters: {error}") from error
+
+
+def _allocated_cpu_count(result: DeviceRequestAllocationResult, *, where: str) -> int:
+    """Return how many CPUs of a group were allocated."""
+    amount = (result.consumed_capacity or {}).get(CPU_CAPACITY)
+    if amount is None:
+        raise Refused(
+            f"{where}: the allocation does not say how many CPUs ({CPU_CAPACITY}): does the cluster know consumable "
+            "capacity (DRAConsumableCapacity)? Use --cpu-devices individual otherwise"
+        )
+    try:
+        number = quantities.parse(amount)
+    except quantities.MalformedQuantityError as error:
+        raise Refused(f"{where}: {CPU_CAPACITY}: {error}") from error
+    if number.denominator != 1 or number < 1:
+        raise Refused(
+            f"{where}: {CpuAllocationFailure(reason=CpuFailureReason.NOT_INTEGER, detail=f'{amount} were allocated')}"
+        )
+    return int(number)
+
+
+def _claim_holder(claim: ClaimIdentity) -> Holder:
+    return Holder(kind="claim", key=claim.key, uid=claim.uid)
+
+
+def _union(sets: Iterable[CpuSet]) -> CpuSet:
+    return CpuSet(cpu for cpus in sets for cpu in cpus)

@@ -1,0 +1,156 @@
+"""One look at all cgroups of pods, and what is written after it.
+
+The order of reading matters, since hooks and the kubelet work at the same time. Records are read first, cgroups
+second: who has a record, and no cgroup after that, is gone. A container whose hook runs in between is seen without
+its record and would get the shared pool in place of its own CPUs. To read all cgroups takes milliseconds, which is what
+a container waits between its hook and its first instruction. So records are looked at again before each write: if there
+are new ones, nothing more is written, and all is done once more at once. What is left are the microseconds between that
+look and the write; a look after the last write finds whom they have hit.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping
+
+from msgspec.structs import replace
+
+from dra.engine.cpus.cpusets import NO_CPUS, CpuSet
+from dra.model.meta import Struct
+from kubeletplugin.cgroups import cgroup_names
+from kubeletplugin.cgroups.cpu_hotplug import OfflineCpuTracker
+from kubeletplugin.cgroups.cpuset_plan import Cgroup, CgroupVersion, order_cpuset_writes, plan_cpusets
+from kubeletplugin.cgroups.hierarchy import CgroupHierarchy
+from kubeletplugin.drivers.cpu.cpuset_store import CpusetDemand, CpusetStore
+
+log = logging.getLogger(__name__)
+
+
+class ReconcileResult(Struct, frozen=True):
+    """What came of a look."""
+
+    written: tuple[cgroup_names.CgroupPath, ...] = ()
+    """Cgroups that have other CPUs now."""
+    refused: tuple[str, ...] = ()
+    """What the kernel did not accept, since somebody wrote at the same time; in the end none."""
+    late: bool = False
+    """Whether a container has got owners since."""
+    cost: float = 0.0
+    """CPU seconds."""
+
+    @property
+    def again(self) -> bool:
+        """Whether another look is necessary at once."""
+        return bool(self.refused) or self.late
+
+
+class NoSharedCpuError(Exception):
+    """There would be no CPU left for containers that own none."""
+
+
+def reconcile(
+    hierarchy: CgroupHierarchy,
+    records: CpusetStore,
+    *,
+    entered: Callable[[str], None] = lambda _: None,
+    regaining: OfflineCpuTracker | None = None,
+) -> ReconcileResult:
+    """Bring all cgroups to what is demanded, as far as the kernel lets us. Raises OSError, NoSharedCpuError."""
+    started = time.thread_time()
+    demand = records.demand()
+    if demand is None:
+        return ReconcileResult()
+    owners = records.owners()
+    tree = hierarchy.read(entered)
+    if not tree:
+        return ReconcileResult(cost=time.thread_time() - started)
+    if hierarchy.version is CgroupVersion.V1:
+        tree = _restore_online_cpus(hierarchy, demand, tree, regaining or OfflineCpuTracker())
+    machine = tree[0].cpus
+    left = machine - _union(demand.requests.values())
+    apart = demand.apart if demand.requests else NO_CPUS
+    shared = (left - apart - demand.kept) or (left - demand.kept) or left
+    if not shared:
+        raise NoSharedCpuError(
+            f"cgroup {hierarchy.pods}: claims have all its CPUs ({machine}), containers without claims could not run;"
+            " keep some back with --reserved-cpus"
+        )
+    owned = {
+        name: cpus
+        for name, requests in owners.items()
+        if (cpus := _union(demand.requests.get(each, NO_CPUS) for each in requests) & machine)
+    }
+    wanted = plan_cpusets(tree, version=hierarchy.version, shared=shared, owned=owned)
+    overtaken = _NewOwnerCheck(records, owners, tree)
+    written, refused = _apply_writes(hierarchy, tree, wanted, stop=overtaken)
+    living = {each.path[-1] for each in tree if each.path}
+    for name in owners.keys() - living:
+        records.forget(name)
+    late = overtaken.ever or (bool(written) and overtaken(()))
+    return ReconcileResult(written=written, refused=refused, late=late, cost=time.thread_time() - started)
+
+
+def widen_pod_cgroups(hierarchy: CgroupHierarchy) -> None:
+    """Let QoS classes and pods have all CPUs of the cgroup of all pods; containers keep theirs. Raises OSError."""
+    tree = hierarchy.read()
+    for each in sorted(tree, key=lambda found: found.path):  # parents first
+        bound = each.cpus or hierarchy.version is CgroupVersion.V1
+        if (
+            cgroup_names.cgroup_level(each.path) in (cgroup_names.CgroupLevel.QOS, cgroup_names.CgroupLevel.POD)
+            and bound
+            and each.cpus != tree[0].cpus
+        ):
+            hierarchy.write(each.path, tree[0].cpus)
+
+
+def _restore_online_cpus(
+    hierarchy: CgroupHierarchy, demand: CpusetDemand, tree: tuple[Cgroup, ...], regaining: OfflineCpuTracker
+) -> tuple[Cgroup, ...]:
+    """Give the pods CPUs that they lost while these were offline, and those of claims in any case."""
+    pods, online = tree[0].cpus, hierarchy.online()
+    back = (regaining.heed(pods, online=online) | (_union(demand.requests.values()) & online)) - pods
+    if not back:
+        return tree
+    hierarchy.widen(back)
+    if regaining.first(back):
+        log.warning("cgroup %s: CPUs %s were offline, or taken away; the pods have them again", hierarchy.pods, back)
+    return (replace(tree[0], cpus=pods | back), *tree[1:])
+
+
+class _NewOwnerCheck:
+    """Whether hooks have recorded owners that we had not read: of new containers, or of those at or below a cgroup."""
+
+    def __init__(self, records: CpusetStore, owners: Mapping[str, frozenset[str]], tree: Iterable[Cgroup]) -> None:
+        self.ever = False
+        self._records = records
+        self._owners = owners
+        self._below: dict[cgroup_names.CgroupPath, set[str]] = {}
+        for name, path in ((each.path[-1], each.path) for each in tree if each.path and each.path[-1] in owners):
+            for length in range(len(path) + 1):
+                self._below.setdefault(path[:length], set()).add(name)
+
+    def __call__(self, path: cgroup_names.CgroupPath) -> bool:
+        self.ever |= self._records.grown(self._owners, look_into=self._below.get(path, ()))
+        return self.ever
+
+
+def _apply_writes(
+    hierarchy: CgroupHierarchy,
+    tree: Iterable[Cgroup],
+    wanted: Mapping[cgroup_names.CgroupPath, CpuSet],
+    *,
+    stop: Callable[[cgroup_names.CgroupPath], bool],
+) -> tuple[tuple[cgroup_names.CgroupPath, ...], tuple[str, ...]]:
+    written, refused = [], []
+    for each in order_cpuset_writes(tree, wanted, version=hierarchy.version):
+        if stop(each.path):
+            break
+        try:
+            if hierarchy.write(each.path, each.cpus):
+                written.append(each.path)
+        except OSError as error:
+            refused.append(f"cgroup {hierarchy.file(each.path)}: CPUs {each.cpus}: {error.strerror}")
+    return tuple(written), tuple(refused)
+
+
+def _union(sets: Iterable[CpuSet]) -> CpuSet:
+    return CpuSet(cpu for cpus in sets for cpu in cpus)

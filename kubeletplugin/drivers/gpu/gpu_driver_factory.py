@@ -1,0 +1,73 @@
+"""The GPU driver of a node, put together from a word: ``nvml``, ``sysfs`` or ``simulated:FILE``.
+
+Simulated GPUs get simulated edits and time slices; with the others it is NVIDIA's files and programs. Nothing falls
+back to anything: a node that was told to use NVML and cannot says so, it does not quietly offer less.
+"""
+
+from functools import partial
+from pathlib import Path
+
+from kubeletplugin import checkpoint
+from kubeletplugin.drivers.gpu.container_edits import SimulatedContainerEdits
+from kubeletplugin.drivers.gpu.devices import GpuPublishOptions
+from kubeletplugin.drivers.gpu.driver import GpuDriver
+from kubeletplugin.drivers.gpu.driver_root import DriverRoot
+from kubeletplugin.drivers.gpu.nvidia_container_edits import NvidiaContainerEdits
+from kubeletplugin.drivers.gpu.time_slice_record import TIME_SLICES_FILE, TimeSliceRecord
+from kubeletplugin.drivers.gpu.time_slices import NvidiaSmiTimeSlicingManager, SimulatedTimeSlicingManager
+from kubeletplugin.inventory.gpus import GpuInventory
+from kubeletplugin.inventory.nvml import NvmlGpuInventory, load_nvml
+from kubeletplugin.inventory.nvml_events import IGNORED_XIDS
+from kubeletplugin.inventory.simulated import SimulatedGpuInventory
+from kubeletplugin.inventory.sysfs_gpus import SysfsGpuInventory
+
+SIMULATED_PREFIX = "simulated:"
+
+
+class UnknownInventoryError(ValueError):
+    """A word that names no inventory."""
+
+
+def create_gpu_driver(  # noqa: PLR0913 - keyword-only, and half of them have a default
+    source: str,
+    *,
+    node: str,
+    folder: Path,
+    publication: GpuPublishOptions = GpuPublishOptions(),  # noqa: B008 - frozen
+    root: DriverRoot | None = None,
+    host: DriverRoot | None = None,
+    ignored_xids: frozenset[int] = frozenset(),
+) -> GpuDriver:
+    """Return a driver; `folder` is its own, `root` is where NVIDIA's driver is installed, `host` where its toolkit is.
+
+    After `ignored_xids` a GPU stays in use, as after those that are an application's error.
+
+    Raises UnknownInventoryError, MalformedInventoryError, NvmlUnavailableError or OSError: texts for whoever starts it.
+    """
+    if source.startswith(SIMULATED_PREFIX):
+        return GpuDriver(
+            SimulatedGpuInventory(Path(source.removeprefix(SIMULATED_PREFIX)), node=node),
+            node=node,
+            edits=SimulatedContainerEdits(),
+            time_slicing=SimulatedTimeSlicingManager(),
+            publication=publication,
+        )
+    root = root or DriverRoot()
+    return GpuDriver(
+        _nvidia_inventory(source, root, ignored_xids),
+        node=node,
+        edits=NvidiaContainerEdits(root, host=host),
+        time_slicing=NvidiaSmiTimeSlicingManager(root, TimeSliceRecord(folder / TIME_SLICES_FILE)),
+        publication=publication,
+        served_before=(folder / checkpoint.CHECKPOINT_FILE).exists(),
+    )
+
+
+def _nvidia_inventory(source: str, root: DriverRoot, ignored_xids: frozenset[int]) -> GpuInventory:
+    if source == "nvml":
+        elsewhere = root.here != Path("/")
+        load = partial(load_nvml, root.management_library() if elsewhere else None)
+        return NvmlGpuInventory(load, ignored_xids=IGNORED_XIDS | ignored_xids)
+    if source == "sysfs":
+        return SysfsGpuInventory()
+    raise UnknownInventoryError(f"inventory {source!r} is not known; there are nvml, sysfs and simulated:FILE")

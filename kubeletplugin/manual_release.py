@@ -1,0 +1,122 @@
+"""Giving back by hand what a claim has on this node, for a kubelet that will never do it.
+
+A kubelet gives back what it remembers. If it has lost its ``dra_manager_state``, or our checkpoint was set back to the
+state before it, a claim keeps its devices here though no pod of it is left: nobody but a person can tell.
+
+Done as an unprepare, under the lock of the driver's folder. So it works beside a plugin that runs, which reads the
+checkpoint anew and brings the machine in line within seconds, and without one, where the next start does that.
+"""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import msgspec
+
+from dra.kube.client import Client, Selection
+from dra.kube.resources import PODS
+from dra.model.meta import Struct, Uid
+from dra.model.pods import Pod, claim_names
+from kubeletplugin import release_journal
+from kubeletplugin.cdi import CdiSpecDirectory
+from kubeletplugin.checkpoint import CHECKPOINT_FILE, Checkpoint
+from kubeletplugin.claim_preparer import ClaimPreparer
+from kubeletplugin.contract import ClaimIdentity, PreparedClaim, PrepareRequest, Refused
+from kubeletplugin.sockets import DirectoryLock
+
+
+class HeldClaim(Struct, frozen=True):
+    """What a claim has of one driver."""
+
+    folder: Path
+    """The driver's own."""
+
+    preparation: PreparedClaim
+
+    def __str__(self) -> str:
+        devices = ", ".join(f"{each.pool}/{each.device}" for each in self.preparation.devices)
+        return f"{self.preparation.claim}: {devices} of driver {self.preparation.driver}"
+
+
+class ForeignPodsError(ValueError):
+    """A list of pods that is not that of this node."""
+
+
+class _PodList(Struct, frozen=True):
+    items: list[Pod]
+
+
+def held_claims(plugins: Path, drivers: Iterable[str]) -> tuple[HeldClaim, ...]:
+    """Return what is held on this node; raises CheckpointError."""
+    folders = [plugins / driver for driver in drivers]
+    return tuple(
+        HeldClaim(folder=folder, preparation=each)
+        for folder in folders
+        for each in Checkpoint(folder / CHECKPOINT_FILE, PreparedClaim).read()
+    )
+
+
+def parse_pod_list(body: bytes) -> tuple[Pod, ...]:
+    """Return the pods of a list, as ``kubectl get pods -o json`` writes it, too; raises ForeignPodsError."""
+    try:
+        return tuple(msgspec.json.decode(body, type=_PodList).items)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ForeignPodsError(f"pods: not what kubectl get pods -A -o json writes: {error}") from error
+
+
+async def list_pods_on_node(client: Client, node: str) -> tuple[Pod, ...]:
+    """Return the pods of a node as the API server knows them; raises ApiError, or ForeignPodsError."""
+    selection = Selection(fields=f"spec.nodeName={node}")
+    found: list[Pod] = []
+    async for page in client.list_pages(PODS, Pod, selection=selection):
+        found += page.items
+        if page.unreadable:
+            raise ForeignPodsError(f"pods: some of node {node} cannot be read: {page.unreadable[0]}")
+    return tuple(found)
+
+
+def pods_using_claim(claim: ClaimIdentity, pods: Iterable[Pod], *, node: str, own: str = "") -> tuple[str, ...]:
+    """Return the pods of a node that use a claim, or may. `own`: the uid of the plugin's pod, if this is in one.
+
+    Raises ForeignPodsError for a list that cannot be that of all pods of the node.
+    """
+    here = [pod for pod in pods if pod.spec.node_name == node]
+    if not here or (own and own not in {pod.metadata.uid for pod in here}):
+        missing = "this plugin's own pod is not in it" if here else "it has none at all"
+        raise ForeignPodsError(f"pods: not the list of all pods of node {node}: {missing}")
+    namespace, name = claim.key
+    return tuple(
+        f"{'/'.join(pod.metadata.key)} ({pod.status.phase or 'Pending'})"
+        for pod in here
+        if pod.metadata.namespace == namespace and not pod.terminal and name in claim_names(pod)
+    )
+
+
+async def release_claim(found: HeldClaim, *, cdi: Path, because: str) -> None:
+    """Give it back, after that was written down; raises Refused or OSError, and then it is held still."""
+    driver, claim = found.preparation.driver, found.preparation.claim
+    elsewhere, folder = _AbsentDriver(driver), CdiSpecDirectory(cdi, driver=driver)
+    checkpoint = Checkpoint(found.folder / CHECKPOINT_FILE, PreparedClaim, beside=folder.pattern)
+    preparing = ClaimPreparer(
+        elsewhere, claims=elsewhere, checkpoint=checkpoint, cdi=folder, lock=DirectoryLock(found.folder)
+    )
+    release_journal.record_release(found.folder, found.preparation, because=because)
+    answer = (await preparing.unprepare([claim]))[claim.uid]
+    if answer is not None:
+        raise answer
+
+
+class _AbsentDriver:
+    """Stands for a driver that runs in another process, or not at all: that one has to set the machine back."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def prepare(self, request: PrepareRequest, others: Iterable[PreparedClaim]) -> PreparedClaim:
+        del others
+        raise Refused(f"{request.claim}: nothing is prepared here")
+
+    async def enforce(self, preparations: Iterable[PreparedClaim]) -> None:
+        pass
+
+    async def read(self, claims: Iterable[ClaimIdentity]) -> Mapping[Uid, PrepareRequest | Refused]:
+        return {claim.uid: Refused(f"{claim}: nothing is prepared here") for claim in claims}

@@ -1,0 +1,111 @@
+"""What the annotation of the own Node keeps from everybody (``node.koordinator.sh/reservation``), told to the drivers.
+
+Watched, so a change counts within a second: what is kept from then on is neither published nor prepared; a claim that
+has it already keeps it until it ends. An annotation that cannot be read changes nothing: what was kept stays kept, and
+an Event on the Node says why. Drivers remember it over a restart, so that no typo gives away what was to be kept.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Sequence
+from typing import Final, NoReturn
+
+from dra.api.reservations.well_known import ANNOTATION_NODE_RESERVATION
+from dra.engine.reservations import amounts
+from dra.engine.reservations.pod_info import MalformedAnnotationError
+from dra.engine.reservations.reasons import ReservationReason
+from dra.kube.client import Client, Selection
+from dra.kube.clock import SYSTEM, Clock
+from dra.kube.event_correlator import EventRecord, EventType, Regarding
+from dra.kube.events import EventRecorder
+from dra.kube.reflector import Reflector
+from dra.kube.resources import NODES
+from dra.kube.store import Change, Upserted
+from dra.model.scheduling import SchedulerNode
+from kubeletplugin.contract import NodeReservationAware
+from kubeletplugin.node_events import CONTROLLER
+from kubeletplugin.node_topology import NodeTopologyReporter
+
+INITIAL_SYNC_TIMEOUT: Final = 5.0
+"""Seconds that drivers wait for the first look at the Node; what was remembered holds until then, and after."""
+
+SYNC_POLL_INTERVAL: Final = 0.05
+
+RESERVE_ACTION: Final = "Reserve"
+
+_log: Final = logging.getLogger(__name__)
+
+
+class NodeReservationWatcher:
+    """Follows one Node. `run` never returns; cancel it."""
+
+    def __init__(
+        self, client: Client, drivers: Sequence[NodeReservationAware], *, node: str, clock: Clock = SYSTEM
+    ) -> None:
+        self._node = node
+        self._drivers = drivers
+        self._fault = ""
+        self._topology = NodeTopologyReporter(client, node=node)
+        self._recorder = EventRecorder(client, instance=node, controller=CONTROLLER, clock=clock)
+        selection = Selection(fields=f"metadata.name={node}")
+        self._reflector = Reflector(client, NODES, SchedulerNode, sink=self._take, selection=selection, clock=clock)
+
+    async def run(self) -> NoReturn:
+        """Follow it until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._reflector.run(), name=f"reflect node {self._node}")
+            group.create_task(self._recorder.run(), name=f"events of node {self._node}")
+            group.create_task(self._topology.run(), name=f"topology of node {self._node}")
+        raise AssertionError("unreachable")  # neither has an end
+
+    async def seen(self) -> None:
+        """Wait for the first look, or its failure, but not for long: whoever holds something already must be served."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(INITIAL_SYNC_TIMEOUT):
+                while not self._reflector.synced.is_set() and self._reflector.failure is None:  # noqa: ASYNC110 - once
+                    await asyncio.sleep(SYNC_POLL_INTERVAL)
+
+    def troubles(self) -> list[str]:
+        """Return what keeps us from knowing the Node; empty when ready."""
+        if (failure := self._reflector.failure) is not None:
+            return [
+                f"node {self._node}: changes of its annotation {ANNOTATION_NODE_RESERVATION} are not seen: {failure}"
+            ]
+        return []
+
+    def _take(self, changes: list[Change[SchedulerNode]]) -> None:
+        for change in changes:
+            if isinstance(change, Upserted):
+                self._heed(change.obj)
+
+    def _heed(self, node: SchedulerNode) -> None:
+        annotation = node.metadata.annotation(ANNOTATION_NODE_RESERVATION)
+        allocatable = amounts.from_resource_list(node.status.allocatable)
+        fault = ""
+        for driver in self._drivers:
+            try:
+                kept = driver.keep(annotation, allocatable=allocatable)
+                if kept is not None:
+                    self._topology.tell(kept, uid=node.metadata.uid)
+            except MalformedAnnotationError as error:
+                fault = f"{error}; what it said before stays in force"
+            except OSError as error:
+                fault = (
+                    f"annotation {ANNOTATION_NODE_RESERVATION}: is heeded, but will be forgotten by a restart: {error}"
+                )
+        if fault and fault != self._fault:  # once: a Node is written every few minutes
+            self._tell(node, f"node {self._node}: {fault}")
+        self._fault = fault
+
+    def _tell(self, node: SchedulerNode, text: str) -> None:
+        _log.warning("%s", text)
+        regarding = Regarding(
+            api_version=NODES.api_version, kind=NODES.kind, namespace="", name=self._node, uid=node.metadata.uid
+        )
+        reason = ReservationReason.NODE_UNREADABLE.value
+        self._recorder.record(
+            EventRecord(
+                regarding=regarding, severity=EventType.WARNING, reason=reason, action=RESERVE_ACTION, note=text
+            )
+        )

@@ -1,0 +1,114 @@
+"""Tells schedulers which CPUs a Node keeps: annotation ``node.koordinator.sh/reservation`` of its NodeResourceTopology.
+
+The Node's own annotation may name an amount; this one names the CPUs, and the zones have what that leaves of each NUMA
+node. The object bears the Node's name and goes with it. Koordinator's agent may have made it: then only the annotation
+is ours.
+
+Best effort: where the kind is not served, or may not be written (deploy/node-topology has both), nobody looks there.
+"""
+
+import asyncio
+import logging
+from typing import Any, Final, NoReturn
+
+import msgspec
+
+from dra.api.reservations.well_known import ANNOTATION_NODE_RESERVATION
+from dra.engine.reservations.node_reservation import ReservedCpus
+from dra.kube.backoff import Backoff
+from dra.kube.client import Client
+from dra.kube.errors import ApiError, Forbidden, NotFound
+from dra.kube.resources import NODE_TOPOLOGIES
+from dra.model.meta import PartialObjectMetadata, Uid
+from kubeletplugin.slices.desired_slices import MANAGED_BY, node_owner_reference
+
+_log: Final = logging.getLogger(__name__)
+
+
+class NodeTopologyReporter:
+    """Keeps the annotation as it should be. `run` never returns; cancel it."""
+
+    def __init__(self, client: Client, *, node: str) -> None:
+        self._client = client
+        self._node = node
+        self._wanted: tuple[ReservedCpus, Uid] | None = None
+        self._news = asyncio.Event()
+
+    def tell(self, kept: ReservedCpus, *, uid: Uid) -> None:
+        """Have it say that these CPUs are kept; the Node has this uid."""
+        if self._wanted != (kept, uid):
+            self._wanted = (kept, uid)
+            self._news.set()
+
+    async def run(self) -> NoReturn:
+        """Write whenever there is news, until cancelled."""
+        backoff = Backoff(base=1.0, cap=300.0)
+        while True:
+            await self._news.wait()
+            self._news.clear()
+            if self._wanted is None:
+                continue
+            kept, uid = self._wanted
+            cpus = kept.cpus
+            try:
+                await self._write(kept, uid)
+            except (Forbidden, NotFound) as error:
+                _log.log(
+                    logging.INFO if cpus else logging.DEBUG,
+                    "node %s: that it keeps CPUs %s is not published (deploy/node-topology has its CRD and rights): %s",
+                    self._node,
+                    cpus or "none",
+                    error,
+                )
+            except ApiError as error:
+                _log.warning("node %s: which CPUs it keeps is not published yet: %s", self._node, error)
+                self._news.set()
+                await asyncio.sleep(backoff.next())
+            else:
+                backoff.reset()
+
+    async def _write(self, kept: ReservedCpus, uid: Uid) -> None:
+        cpus = kept.cpus
+        text = msgspec.json.encode({"reservedCPUs": str(cpus)}).decode() if cpus else None
+        key, annotations = ("", self._node), {ANNOTATION_NODE_RESERVATION: text}
+        try:
+            found = await self._client.merge_patch(
+                NODE_TOPOLOGIES, key, {"metadata": {"annotations": annotations}}, model=PartialObjectMetadata
+            )
+            if MANAGED_BY.items() <= (found.metadata.labels or {}).items():
+                await self._client.merge_patch(
+                    NODE_TOPOLOGIES, key, {"zones": _zones_to_json(kept)}, model=PartialObjectMetadata
+                )
+        except NotFound:
+            if cpus:
+                await self._client.create(
+                    NODE_TOPOLOGIES, self._made(annotations, kept, uid), model=PartialObjectMetadata
+                )
+
+    def _made(self, annotations: dict[str, str | None], kept: ReservedCpus, uid: Uid) -> dict[str, Any]:
+        metadata = {
+            "name": self._node,
+            "labels": MANAGED_BY,
+            "annotations": annotations,
+            "ownerReferences": [msgspec.to_builtins(node_owner_reference(self._node, uid))],
+        }
+        return {"metadata": metadata, "topologyPolicies": ["None"], "zones": _zones_to_json(kept)}
+
+
+def _zones_to_json(kept: ReservedCpus) -> list[dict[str, Any]]:
+    """Return the NUMA nodes as schedulers read them: whole CPUs."""
+    return [
+        {
+            "name": f"node-{zone.node}",
+            "type": "Node",
+            "resources": [
+                {
+                    "name": "cpu",
+                    "capacity": str(zone.capacity),
+                    "allocatable": str(zone.allocatable),
+                    "available": str(zone.allocatable),
+                }
+            ],
+        }
+        for zone in kept.zones
+    ]

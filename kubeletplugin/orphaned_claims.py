@@ -1,0 +1,107 @@
+"""Notices claims that keep devices of this node though nobody can be using them any more, and says so; no more.
+
+The kubelet gives a claim back before the API server may forget or deallocate it. So one that is gone, or allocated
+elsewhere, and still prepared here was forgotten by the kubelet: its ``dra_manager_state`` was lost, or our checkpoint
+was set back to the state before it. Or its pod was deleted by force and its containers are ending at this moment, or do
+not end at all. From here that cannot be told, so the devices stay held; a person can look, and has
+``dra-reserve kubelet-plugin release`` (`kubeletplugin.manual_release`).
+
+Looked at a minute after the start and every quarter of an hour, each claim by one GET, as the node authorizer allows.
+One finding may be a claim on its way out: only what is found twice is told.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, NoReturn
+
+from dra.kube.client import Client
+from dra.kube.errors import ApiError, NotFound
+from dra.kube.rate_limiter import RequestPriority
+from dra.kube.resources import CLAIMS, InvalidNameError
+from dra.model.claims import ResourceClaim
+from dra.model.meta import Uid
+from kubeletplugin.contract import PreparedClaim
+
+FIRST_CHECK_DELAY: Final = 60.0
+CHECK_INTERVAL: Final = 900.0
+RECHECK_DELAY: Final = 120.0
+"""Seconds to the second look at what was found at the first."""
+
+READ_TIMEOUT: Final = 20.0
+
+_log: Final = logging.getLogger(__name__)
+
+
+def orphan_reason(found: ResourceClaim | None, preparation: PreparedClaim) -> str:
+    """Return why nobody can be using it; empty if somebody may."""
+    if found is None or found.metadata.uid != preparation.claim.uid:
+        return "is gone"
+    if found.status.allocation is None:
+        return "is not allocated any more"
+    has = {(each.driver, each.pool, each.device) for each in found.status.allocation.devices.results or ()}
+    had = {(preparation.driver, each.pool, each.device) for each in preparation.devices}
+    return "" if had & has else "is allocated elsewhere now"
+
+
+class OrphanedClaimDetector:
+    """Those of one driver; `run` until cancelled."""
+
+    def __init__(
+        self, client: Client, held: Callable[[], Iterable[PreparedClaim]], *, within: float = READ_TIMEOUT
+    ) -> None:
+        self._client = client
+        self._held = held
+        self._within = within
+        self._suspected: frozenset[Uid] = frozenset()
+        self._told: dict[Uid, str] = {}
+
+    @property
+    def told(self) -> Mapping[Uid, str]:
+        """What is known of claims that seem to be orphans, for people."""
+        return self._told
+
+    async def run(self) -> NoReturn:
+        """Look now and then."""
+        await asyncio.sleep(FIRST_CHECK_DELAY)
+        while True:
+            await self.look()
+            await asyncio.sleep(RECHECK_DELAY if self._suspected - self._told.keys() else CHECK_INTERVAL)
+
+    async def look(self) -> None:
+        """Ask for each claim that is held; what cannot be read is as it was before."""
+        suspected, told = set(), {}
+        for each in tuple(self._held()):
+            uid = each.claim.uid
+            try:
+                why = orphan_reason(await self._read(each), each)
+            except (ApiError, InvalidNameError, TimeoutError):
+                why = "cannot be read" if uid in self._suspected else ""
+                if uid in self._told:
+                    told[uid] = self._told[uid]
+            else:
+                if why and uid in self._suspected:
+                    told[uid] = self._told.get(uid) or _warning_text(each, why)
+            if why:
+                suspected.add(uid)
+        for uid in told.keys() - self._told.keys():
+            _log.warning("%s", told[uid])
+        self._suspected, self._told = frozenset(suspected), told
+
+    async def _read(self, preparation: PreparedClaim) -> ResourceClaim | None:
+        try:
+            async with asyncio.timeout(self._within):
+                return await self._client.get(
+                    CLAIMS, preparation.claim.key, ResourceClaim, priority=RequestPriority.REPORT, within=self._within
+                )
+        except NotFound:
+            return None
+
+
+def _warning_text(preparation: PreparedClaim, why: str) -> str:
+    devices = ", ".join(each.device for each in preparation.devices)
+    return (
+        f"{preparation.claim}: {why}, but no kubelet has given back {devices} of driver {preparation.driver}, which "
+        "stays held. If no pod of it is on this node any more: dra-reserve kubelet-plugin release --claim-uid "
+        f"{preparation.claim.uid}"
+    )

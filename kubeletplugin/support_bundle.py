@@ -1,0 +1,185 @@
+"""A support bundle: what somebody who was not there needs to see of a node's plugin.
+
+Everything is taken as it is and nothing is taken that is secret: no environment, no credentials, no files of others. A
+part that cannot be had is replaced by the reason; a bundle of a broken node is the one that is needed.
+"""
+
+import io
+import itertools
+import json
+import os
+import platform
+import socket
+import stat
+import tarfile
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from importlib import metadata
+from pathlib import Path
+from typing import Any, Final
+
+from dra.model.meta import Struct
+from kubeletplugin.checkpoint import CHECKPOINT_FILE
+from kubeletplugin.release_journal import JOURNAL_FILE
+
+PACKAGES: Final = ("dra-reserve", "grpcio", "protobuf", "msgspec", "aiohttp", "kubernetes", "nvidia-ml-py")
+MAX_FILE_SIZE: Final = 8 * 2**20
+"""Bytes that are taken of a file."""
+
+CGROUP_ROOT: Final = Path("/sys/fs/cgroup")
+CGROUP_FILES: Final = ("cgroup.controllers", "cpuset.cpus.effective", "cpuset.cpus", "cpuset/cpuset.cpus")
+CPU_MANAGER_STATE: Final = "cpu_manager_state"
+_DRIVER_FILES: Final = (JOURNAL_FILE, "demand.json", "hook.sh", "kept", "time-slices.json")
+"""What drivers, and releases by hand, leave beside the checkpoint."""
+
+_HOOK_DIRECTORIES: Final = ("containers", "failures")
+"""What hooks of containers leave there: many small files, of which a bundle has one document each."""
+
+MAX_FILES: Final = 10_000
+"""Of a folder."""
+
+_MODE: Final = 0o600
+
+
+class BundleSources(Struct, frozen=True, kw_only=True):
+    """Where to look."""
+
+    plugins: Path
+    registry: Path
+    cdi: Path
+    kubelet: Path = Path("/var/lib/kubelet")
+    cgroups: Path = CGROUP_ROOT
+    drivers: tuple[str, ...]
+
+
+def build_bundle(sources: BundleSources, *, slices: bytes, published: str) -> bytes:
+    """Return the archive. `slices`: what the API server has; `published`: what would be published."""
+    parts: dict[str, bytes] = {
+        "versions.json": _json(collect_versions()),
+        "resourceslices.json": slices,
+        "inspect.txt": published.encode(),
+        "sockets.json": _json(_call_or_error(lambda: list(_sockets(sources)))),
+        "cgroups.json": _json(_call_or_error(lambda: _cgroups(sources))),
+        **dict(_driver_files(sources)),
+    }
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w:gz") as archive:
+        for name, content in sorted(parts.items()):
+            entry = tarfile.TarInfo(f"dra-reserve/{name}")
+            entry.size, entry.mode, entry.mtime = len(content), _MODE, int(time.time())
+            archive.addfile(entry, io.BytesIO(content))
+    return out.getvalue()
+
+
+def write_bundle(path: Path, content: bytes) -> None:
+    """Write the archive for its owner alone; raises FileExistsError."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _MODE)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(content)
+
+
+def collect_versions() -> Mapping[str, Any]:
+    """Return what runs here."""
+    return {
+        "packages": {name: _version(name) for name in PACKAGES},
+        "python": platform.python_version(),
+        "kernel": platform.release(),
+        "machine": platform.machine(),
+        "user": os.getuid(),
+    }
+
+
+def _version(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "not installed"
+
+
+def _driver_files(sources: BundleSources) -> Iterator[tuple[str, bytes]]:
+    for driver in sources.drivers:
+        for name in (CHECKPOINT_FILE, f"{CHECKPOINT_FILE}.previous", *_DRIVER_FILES):
+            yield f"plugins/{driver}/{name}", _read_or_reason(sources.plugins / driver / name)
+        for name in _HOOK_DIRECTORIES:
+            yield (
+                f"plugins/{driver}/{name}.json",
+                _json(_call_or_error(partial(_directory_contents, sources.plugins / driver / name))),
+            )
+        for path in sorted(sources.cdi.glob(f"{driver}-claim-*")):
+            yield f"cdi/{path.name}", _read_or_reason(path)
+    yield f"kubelet/{CPU_MANAGER_STATE}", _read_or_reason(sources.kubelet / CPU_MANAGER_STATE)
+
+
+def _directory_contents(folder: Path) -> Mapping[str, str]:
+    """Return the files below a folder and what they say; none where there is no such folder."""
+    found = itertools.islice((path for path in folder.rglob("*") if path.is_file()), MAX_FILES)
+    return {str(path.relative_to(folder)): _read_or_reason(path).decode(errors="replace") for path in found}
+
+
+def _read_or_reason(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return file.read(MAX_FILE_SIZE)
+    except OSError as error:
+        return f"{path}: {error.strerror}\n".encode()
+
+
+def _sockets(sources: BundleSources) -> Iterator[Mapping[str, Any]]:
+    folders = [sources.registry, *(sources.plugins / driver for driver in sources.drivers)]
+    for folder in folders:
+        for path in sorted(folder.iterdir()) if folder.is_dir() else ():
+            found = path.lstat()
+            if stat.S_ISSOCK(found.st_mode):
+                yield {
+                    "path": str(path),
+                    "mode": oct(stat.S_IMODE(found.st_mode)),
+                    "owner": found.st_uid,
+                    "modified": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(found.st_mtime)),
+                    "listening": _is_listening(path),
+                }
+
+
+def _is_listening(path: Path) -> bool | str:
+    with socket.socket(socket.AF_UNIX) as probe:
+        probe.settimeout(1.0)
+        try:
+            probe.connect(os.fspath(path))
+        except ConnectionRefusedError:
+            return False
+        except OSError as error:
+            return str(error)
+    return True
+
+
+def _cgroups(sources: BundleSources) -> Mapping[str, Any]:
+    root = sources.cgroups
+    groups = [root, *_find_kubepods(root)]
+    return {
+        "version": 2 if (root / "cgroup.controllers").exists() else 1,
+        "cpusets": {str(group): _read_cpuset(group) for group in groups},
+    }
+
+
+def _find_kubepods(root: Path) -> Iterable[Path]:
+    """Return the kubelet's own cgroups, under either driver, and under either version."""
+    for base in (root, root / "cpuset"):
+        for name in ("kubepods.slice", "kubepods", "kubelet.slice"):
+            if (base / name).is_dir():
+                yield base / name
+                yield from sorted(path for path in (base / name).rglob("*") if path.is_dir())
+
+
+def _read_cpuset(group: Path) -> Mapping[str, str]:
+    return {name: (group / name).read_text().strip() for name in CGROUP_FILES if (group / name).is_file()}
+
+
+def _call_or_error(look: Callable[[], Any]) -> Any:  # noqa: ANN401 - JSON
+    try:
+        return look()
+    except OSError as error:
+        return {"error": str(error)}
+
+
+def _json(value: Any) -> bytes:  # noqa: ANN401 - JSON
+    return json.dumps(value, indent=2, sort_keys=True).encode() + b"\n"

@@ -1,0 +1,152 @@
+"""Pods and workloads as their controllers read them; templates stay plain data, since they are only copied."""
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any, Final
+
+import msgspec
+
+from dra.kube.resources import Resource
+from dra.model.meta import ObjectMeta, OwnerReference, Struct, Uid
+from dra.model.pods import TERMINAL_PHASES
+
+DEPLOYMENTS: Final = Resource("apps", "v1", "deployments", "Deployment", namespaced=True)
+REPLICA_SETS: Final = Resource("apps", "v1", "replicasets", "ReplicaSet", namespaced=True)
+NAMESPACES: Final = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
+SERVICE_ACCOUNTS: Final = Resource("", "v1", "serviceaccounts", "ServiceAccount", namespaced=True)
+
+
+class Condition(Struct, frozen=True):
+    """A condition of any object."""
+
+    type: str = ""
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+    last_transition_time: str | None = None
+    last_update_time: str | None = None
+    last_probe_time: str | None = None
+
+
+class ContainerStatus(Struct, frozen=True):
+    """``status.containerStatuses[]``."""
+
+    name: str = ""
+    restart_count: int = 0
+    state: dict[str, Any] | None = None
+
+
+class PodSpec(Struct, frozen=True):
+    """``spec``."""
+
+    node_name: str = ""
+    restart_policy: str = ""
+    tolerations: list[dict[str, Any]] | None = None
+
+
+class PodStatus(Struct, frozen=True):
+    """``status``."""
+
+    phase: str = ""
+    conditions: list[Condition] | None = None
+    container_statuses: list[ContainerStatus] | None = None
+
+
+class Pod(Struct, frozen=True):
+    """A pod."""
+
+    metadata: ObjectMeta
+    spec: PodSpec = PodSpec()
+    status: PodStatus = PodStatus()
+
+    @property
+    def terminal(self) -> bool:
+        """Whether its containers have ended for good."""
+        return self.status.phase in TERMINAL_PHASES
+
+    @property
+    def active(self) -> bool:
+        """Whether it works, or will."""
+        return not self.terminal and self.metadata.deletion_timestamp is None
+
+    @property
+    def ready_since(self) -> str | None:
+        """When it became ready; None if it is not."""
+        for condition in self.status.conditions or ():
+            if condition.type == "Ready" and condition.status == "True":
+                return condition.last_transition_time or ""
+        return None
+
+    @property
+    def ready(self) -> bool:
+        """Whether it is ready."""
+        return self.ready_since is not None
+
+    @property
+    def restarts(self) -> int:
+        """How often its containers were started again."""
+        return sum(each.restart_count for each in self.status.container_statuses or ())
+
+
+class PodTemplateSpec(Struct, frozen=True):
+    """``spec.template``: metadata and spec as plain data."""
+
+    metadata: dict[str, Any] | None = None
+    spec: dict[str, Any] = msgspec.field(default_factory=dict)
+
+
+class ReplicaSetSpec(Struct, frozen=True):
+    """``spec``."""
+
+    replicas: int = 1
+    min_ready_seconds: int = 0
+    selector: dict[str, Any] | None = None
+    template: PodTemplateSpec = PodTemplateSpec()
+
+
+class ReplicaSetStatus(Struct, frozen=True):
+    """``status``."""
+
+    replicas: int = 0
+    fully_labeled_replicas: int = 0
+    ready_replicas: int = 0
+    available_replicas: int = 0
+    observed_generation: int = 0
+
+
+class ReplicaSet(Struct, frozen=True):
+    """A ReplicaSet."""
+
+    metadata: ObjectMeta
+    spec: ReplicaSetSpec = ReplicaSetSpec()
+    status: ReplicaSetStatus = ReplicaSetStatus()
+
+
+def controller_of(metadata: ObjectMeta) -> OwnerReference | None:
+    """Return the owner that manages an object."""
+    for owner in metadata.owner_references or ():
+        if owner.controller:
+            return owner
+    return None
+
+
+def controller_references(resource: Resource, metadata: ObjectMeta) -> list[dict[str, Any]]:
+    """Return the owner references of what a controller creates for an object."""
+    reference = {"apiVersion": resource.api_version, "kind": resource.kind, "name": metadata.name, "uid": metadata.uid}
+    return [{**reference, "controller": True, "blockOwnerDeletion": True}]
+
+
+def pod_from_template(template: PodTemplateSpec, *, name: str, owners: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return a pod made from a template; `name` is a prefix."""
+    metadata = {k: v for k, v in (template.metadata or {}).items() if k in ("labels", "annotations", "finalizers")}
+    return {"metadata": {**metadata, "generateName": name, "ownerReferences": owners}, "spec": template.spec}
+
+
+def parse_time(text: str | None) -> datetime | None:
+    """Return an API time."""
+    return datetime.fromisoformat(text) if text else None
+
+
+def by_uid(objects: Iterable[Pod]) -> dict[Uid, Pod]:
+    """Return pods by uid."""
+    return {each.metadata.uid: each for each in objects}

@@ -1,0 +1,130 @@
+"""The shell of the Deployment controller."""
+
+from typing import Any
+
+from dra.kube.client import Client
+from dra.kube.clock import Clock
+from dra.kube.errors import AlreadyExists, Conflict, NotFound
+from dra.model.meta import Key
+from localplane.controller_manager.api_types import DEPLOYMENTS, REPLICA_SETS, Pod, ReplicaSet, controller_of
+from localplane.controller_manager.deployments.decision import DeploymentPlan, decide
+from localplane.controller_manager.deployments.deployment_types import Deployment, template_contents
+from localplane.controller_manager.informer import Informer
+from localplane.workqueue import WorkQueue
+
+
+class DeploymentController:
+    """Makes ReplicaSets and changes their sizes."""
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        deployments: Informer[Deployment],
+        sets: Informer[ReplicaSet],
+        pods: Informer[Pod],
+        clock: Clock,
+    ) -> None:
+        self._client = client
+        self._deployments = deployments
+        self._sets = sets
+        self._pods = pods
+        self._clock = clock
+        self._agenda: WorkQueue[Key] = WorkQueue(clock)
+        deployments.tell(self._deployment_changed)
+        sets.tell(self._set_changed)
+        pods.tell(self._pod_changed)
+
+    async def run(self) -> None:
+        """Work until cancelled; to be started when the mirrors are complete."""
+        await self._agenda.serve(self._sync)
+
+    def _deployment_changed(self, deployment: Deployment, *, gone: bool) -> None:
+        if not gone:
+            self._agenda.touch(deployment.metadata.key)
+
+    def _set_changed(self, replicas: ReplicaSet, *, gone: bool) -> None:
+        del gone
+        owner = controller_of(replicas.metadata)
+        if owner is not None and owner.kind == "Deployment":
+            self._agenda.touch((replicas.metadata.namespace, owner.name))
+
+    def _pod_changed(self, pod: Pod, *, gone: bool) -> None:
+        """Recreate waits for pods of older templates to be gone, which no ReplicaSet tells."""
+        owner = controller_of(pod.metadata)
+        if gone and owner is not None and owner.kind == "ReplicaSet":
+            replicas = self._sets.get((pod.metadata.namespace, owner.name))
+            if replicas is not None:
+                self._set_changed(replicas, gone=False)
+
+    async def _sync(self, key: Key) -> float | None:
+        while (deployment := self._deployments.get(key)) is not None:
+            sets = tuple(self._sets.owned(deployment.metadata.uid))
+            wanted = template_contents(deployment.spec.template)
+            old = (each for each in sets if template_contents(each.spec.template) != wanted)
+            busy = any(not pod.terminal for each in old for pod in self._pods.owned(each.metadata.uid))
+            plan = decide(deployment, sets, busy=busy, now=self._clock.wall())
+            if not await self._do(deployment, plan):
+                return None if plan.wake is None else self._clock.now() + plan.wake
+        return None
+
+    async def _do(self, deployment: Deployment, plan: DeploymentPlan) -> bool:
+        """Do what is planned; return whether that has changed anything."""
+        namespace = deployment.metadata.namespace
+        if plan.create is not None:
+            key = (namespace, plan.create["metadata"]["name"])
+            try:
+                created = await self._client.create(REPLICA_SETS, plan.create, model=ReplicaSet, namespace=namespace)
+            except AlreadyExists:  # an attempt before this one did succeed
+                created = await self._client.get(REPLICA_SETS, key, ReplicaSet)
+            self._sets.observe(created)
+        for replicas, patch in plan.patches:
+            await self._patch(replicas, patch)
+        for replicas in plan.delete:
+            try:
+                await self._client.delete(REPLICA_SETS, replicas.metadata.key, uid=replicas.metadata.uid)
+            except (NotFound, Conflict):
+                continue
+            finally:
+                self._sets.forget(replicas.metadata)
+        moved = bool(plan.create or plan.patches or plan.delete)
+        if plan.annotations:
+            moved |= await self._write(deployment, {"metadata": {"annotations": plan.annotations}})
+        elif plan.status is not None:
+            moved |= await self._write(deployment, plan.status, subresource="status")
+        return moved
+
+    async def _patch(self, replicas: ReplicaSet, body: dict[str, Any]) -> None:
+        meta = replicas.metadata
+        try:
+            changed = await self._client.merge_patch(
+                REPLICA_SETS, meta.key, body, model=ReplicaSet, resource_version=meta.resource_version, uid=meta.uid
+            )
+        except NotFound:
+            self._sets.forget(meta)
+        except Conflict:
+            self._sets.observe(await self._client.get(REPLICA_SETS, meta.key, ReplicaSet))
+            raise
+        else:
+            self._sets.observe(changed)
+
+    async def _write(self, deployment: Deployment, body: dict[str, Any], *, subresource: str | None = None) -> bool:
+        meta = deployment.metadata
+        try:
+            changed = await self._client.merge_patch(
+                DEPLOYMENTS,
+                meta.key,
+                body,
+                model=Deployment,
+                subresource=subresource,
+                resource_version=meta.resource_version,
+                uid=meta.uid,
+            )
+        except NotFound:
+            self._deployments.forget(meta)
+            return True
+        except Conflict:
+            self._deployments.observe(await self._client.get(DEPLOYMENTS, meta.key, Deployment))
+            raise
+        self._deployments.observe(changed)
+        return changed.metadata.resource_version != meta.resource_version

@@ -1,0 +1,233 @@
+"""What is to be done for a Deployment now: pure, and made again after each step.
+
+Sizes move so that never more than ``replicas + maxSurge`` pods are there, and never fewer than ``replicas -
+maxUnavailable`` are available because of us: ReplicaSets of older templates give up unhealthy pods first.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from dra.kube.clock import rfc3339
+from localplane.controller_manager.api_types import DEPLOYMENTS, ReplicaSet, controller_references, parse_time
+from localplane.controller_manager.deployments.deployment_types import (
+    DESIRED_REPLICAS_ANNOTATION,
+    MAX_REPLICAS_ANNOTATION,
+    POD_TEMPLATE_HASH,
+    REVISION_ANNOTATION,
+    Deployment,
+    revision,
+    template_contents,
+    template_hash,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeploymentPlan:
+    """What to do; all patches are merge patches."""
+
+    create: dict[str, Any] | None = None
+    patches: tuple[tuple[ReplicaSet, dict[str, Any]], ...] = ()
+    delete: tuple[ReplicaSet, ...] = ()
+    annotations: dict[str, str] = field(default_factory=dict)
+    """Of the Deployment."""
+    status: dict[str, Any] | None = None
+    wake: float | None = None
+
+
+def decide(deployment: Deployment, sets: Sequence[ReplicaSet], *, busy: bool, now: datetime) -> DeploymentPlan:
+    """Return what to do; `busy`: whether pods of older templates are still there, ended ones left aside."""
+    if deployment.metadata.deleting:
+        return DeploymentPlan()
+    wanted = template_contents(deployment.spec.template)
+    current = next((each for each in sets if template_contents(each.spec.template) == wanted), None)
+    old = sorted((each for each in sets if each is not current), key=lambda each: each.metadata.creation_timestamp)
+    if deployment.spec.paused:
+        sizes = _paused_sizes(deployment, current, old)
+        return _scale_or_report(deployment, current, old, sizes=sizes, now=now)
+    recreate = deployment.spec.strategy.type == "Recreate"
+    if recreate and (any(each.spec.replicas for each in old) or (old and busy)):
+        return _scale_or_report(deployment, current, old, sizes={each.metadata.name: 0 for each in old}, now=now)
+    if current is None:
+        return DeploymentPlan(create=_new_replica_set(deployment, old))
+    numbered = _sync_revision(deployment, current, old)
+    return numbered or _scale_or_report(
+        deployment, current, old, sizes=_rolling_sizes(deployment, current, old), now=now
+    )
+
+
+def _sync_revision(deployment: Deployment, current: ReplicaSet, old: Sequence[ReplicaSet]) -> DeploymentPlan | None:
+    """Return what makes the current template the last of the history; None if it is."""
+    number = max((revision(each) for each in old), default=0) + 1
+    if revision(current) < number:
+        return DeploymentPlan(patches=((current, {"metadata": {"annotations": {REVISION_ANNOTATION: str(number)}}}),))
+    if deployment.metadata.annotation(REVISION_ANNOTATION) != str(revision(current)):
+        return DeploymentPlan(annotations={REVISION_ANNOTATION: str(revision(current))})
+    return None
+
+
+def _new_replica_set(deployment: Deployment, old: Sequence[ReplicaSet]) -> dict[str, Any]:
+    """Return the ReplicaSet of a new template."""
+    name = template_hash(deployment.spec.template)
+    template = template_contents(deployment.spec.template)
+    template["metadata"]["labels"][POD_TEMPLATE_HASH] = name
+    there = sum(each.spec.replicas for each in old)
+    size = min(max(deployment.spec.replicas + deployment.surge - there, 0), deployment.spec.replicas)
+    selector = dict(deployment.spec.selector)
+    selector["matchLabels"] = {**(selector.get("matchLabels") or {}), POD_TEMPLATE_HASH: name}
+    annotations = {
+        REVISION_ANNOTATION: str(max((revision(each) for each in old), default=0) + 1),
+        **_replicas_annotations(deployment),
+    }
+    return {
+        "metadata": {
+            "name": f"{deployment.metadata.name}-{name}",
+            "labels": template["metadata"]["labels"],
+            "annotations": annotations,
+            "ownerReferences": controller_references(DEPLOYMENTS, deployment.metadata),
+        },
+        "spec": {
+            "replicas": size,
+            "minReadySeconds": deployment.spec.min_ready_seconds,
+            "selector": selector,
+            "template": template,
+        },
+    }
+
+
+def _rolling_sizes(deployment: Deployment, current: ReplicaSet, old: Sequence[ReplicaSet]) -> dict[str, int]:
+    """Return the sizes that the ReplicaSets should have next."""
+    wanted, now = deployment.spec.replicas, current.spec.replicas
+    there = now + sum(each.spec.replicas for each in old)
+    grown = now + min(max(wanted + deployment.surge - there, 0), max(wanted - now, 0))
+    sizes = {current.metadata.name: min(grown, wanted)}
+    least = wanted - deployment.unavailable
+    spare = there - least - (now - current.status.available_replicas)
+    for each in old:  # unhealthy pods first: they serve nobody
+        lame = min(each.spec.replicas - each.status.available_replicas, max(spare, 0))
+        sizes[each.metadata.name] = each.spec.replicas - max(lame, 0)
+        spare -= max(lame, 0)
+    available = current.status.available_replicas + sum(each.status.available_replicas for each in old)
+    free = min(max(available - least, 0), max(spare, 0))
+    for each in old:
+        less = min(sizes[each.metadata.name], free)
+        sizes[each.metadata.name] -= less
+        free -= less
+    return sizes
+
+
+def _paused_sizes(deployment: Deployment, current: ReplicaSet | None, old: Sequence[ReplicaSet]) -> dict[str, int]:
+    """Return the sizes of a paused Deployment: the one that is in use follows, several stay as they are."""
+    used = [each for each in (current, *old) if each is not None and each.spec.replicas]
+    if len(used) > 1:
+        return {}
+    target = used[0] if used else current
+    return {} if target is None else {target.metadata.name: deployment.spec.replicas}
+
+
+def _replicas_annotations(deployment: Deployment) -> dict[str, str]:
+    wanted = deployment.spec.replicas
+    return {DESIRED_REPLICAS_ANNOTATION: str(wanted), MAX_REPLICAS_ANNOTATION: str(wanted + deployment.surge)}
+
+
+def _scale_or_report(
+    deployment: Deployment,
+    current: ReplicaSet | None,
+    old: Sequence[ReplicaSet],
+    *,
+    sizes: dict[str, int],
+    now: datetime,
+) -> DeploymentPlan:
+    """Return the changes of sizes, or if there are none the status."""
+    bounds = _replicas_annotations(deployment)
+    patches = []
+    for each in (*old, current):
+        if each is None:
+            continue
+        size = sizes.get(each.metadata.name, each.spec.replicas)
+        annotated = all(each.metadata.annotation(key) == value for key, value in bounds.items())
+        if size != each.spec.replicas or (size and not annotated):
+            patches.append((each, {"metadata": {"annotations": bounds}, "spec": {"replicas": size}}))
+    if patches:
+        return DeploymentPlan(patches=tuple(patches))
+    empty = [e for e in old if not (e.spec.replicas or e.status.replicas or e.metadata.deleting)]
+    surplus = len(empty) - deployment.spec.revision_history_limit
+    status, wake = _status(deployment, current, old, now=now)
+    return DeploymentPlan(delete=tuple(sorted(empty, key=revision)[: max(surplus, 0)]), status=status, wake=wake)
+
+
+def _status(
+    deployment: Deployment, current: ReplicaSet | None, old: Sequence[ReplicaSet], *, now: datetime
+) -> tuple[dict[str, Any] | None, float | None]:
+    every = [*old, *([current] if current is not None else [])]
+    available = sum(each.status.available_replicas for each in every)
+    total = sum(each.status.replicas for each in every)
+    updated = current.status.replicas if current is not None else 0
+    numbers = {
+        "observedGeneration": deployment.metadata.generation,
+        "replicas": total,
+        "updatedReplicas": updated,
+        "readyReplicas": sum(each.status.ready_replicas for each in every),
+        "availableReplicas": available,
+        "unavailableReplicas": max(sum(each.spec.replicas for each in every) - available, 0),
+    }
+    told = deployment.status
+    known = {
+        "observedGeneration": told.observed_generation,
+        "replicas": told.replicas,
+        "updatedReplicas": told.updated_replicas,
+        "readyReplicas": told.ready_replicas,
+        "availableReplicas": told.available_replicas,
+        "unavailableReplicas": told.unavailable_replicas,
+    }
+    complete = updated == deployment.spec.replicas == total == available
+    moved = updated > told.updated_replicas or available > told.available_replicas or total < told.replicas
+    name = (
+        f'ReplicaSet "{current.metadata.name}"' if current is not None else f'Deployment "{deployment.metadata.name}"'
+    )
+    before = deployment.condition("Progressing")
+    wake: float | None = None
+    done = before is not None and before.reason == "NewReplicaSetAvailable" and total == updated
+    if complete:
+        progressing = ("True", "NewReplicaSetAvailable", f"{name} has successfully progressed.")
+    elif before is None or moved or (before.reason == "NewReplicaSetAvailable" and not done):
+        progressing = ("True", "ReplicaSetUpdated", f"{name} is progressing.")
+    else:
+        progressing = (before.status, before.reason, before.message)
+        since = parse_time(before.last_update_time)
+        if not done and before.status == "True" and since is not None and not deployment.spec.paused:
+            wake = deployment.spec.progress_deadline_seconds - (now - since).total_seconds()
+            if wake <= 0.0:
+                wake = None
+                progressing = ("False", "ProgressDeadlineExceeded", f"{name} has timed out progressing.")
+    enough = available >= deployment.spec.replicas - deployment.unavailable
+    state = (
+        ("True", "MinimumReplicasAvailable", "Deployment has minimum availability.")
+        if enough
+        else ("False", "MinimumReplicasUnavailable", "Deployment does not have minimum availability.")
+    )
+    conditions = [
+        _condition(deployment, "Available", state, fresh=False, now=now),
+        _condition(deployment, "Progressing", progressing, fresh=moved and not done, now=now),
+    ]
+    same = {c["type"]: (c["status"], c["reason"], c["message"]) for c in conditions} == {
+        c.type: (c.status, c.reason, c.message) for c in told.conditions or ()
+    }
+    if numbers == known and same:
+        return None, wake
+    return {"status": {**{k: v or None for k, v in numbers.items()}, "conditions": conditions}}, wake
+
+
+def _condition(
+    deployment: Deployment, kind: str, state: tuple[str, str, str], *, fresh: bool, now: datetime
+) -> dict[str, Any]:
+    """Return a condition with its times: of the last transition, and of the last news."""
+    before, wall = deployment.condition(kind), rfc3339(now)
+    since, updated = wall, wall
+    if before is not None and before.status == state[0]:
+        since = before.last_transition_time or wall
+        if (before.reason, before.message) == state[1:] and not fresh:
+            updated = before.last_update_time or wall
+    texts = {"status": state[0], "reason": state[1], "message": state[2]}
+    return {"type": kind, **texts, "lastUpdateTime": updated, "lastTransitionTime": since}

@@ -1,0 +1,116 @@
+"""Deployments, as their controller reads them."""
+
+import hashlib
+from typing import Any, Final
+
+import msgspec
+
+from dra.model.meta import ObjectMeta, Struct
+from localplane.controller_manager.api_types import Condition, PodTemplateSpec, ReplicaSet
+
+POD_TEMPLATE_HASH: Final = "pod-template-hash"
+"""The label by which the pods of the ReplicaSets are told apart."""
+
+REVISION_ANNOTATION: Final = "deployment.kubernetes.io/revision"
+DESIRED_REPLICAS_ANNOTATION: Final = "deployment.kubernetes.io/desired-replicas"
+MAX_REPLICAS_ANNOTATION: Final = "deployment.kubernetes.io/max-replicas"
+
+_LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
+
+
+class RollingUpdate(Struct, frozen=True):
+    """``spec.strategy.rollingUpdate``."""
+
+    max_surge: int | str = "25%"
+    max_unavailable: int | str = "25%"
+
+
+class RolloutStrategy(Struct, frozen=True):
+    """``spec.strategy``."""
+
+    type: str = "RollingUpdate"
+    rolling_update: RollingUpdate | None = None
+
+
+class DeploymentSpec(Struct, frozen=True):
+    """``spec``."""
+
+    replicas: int = 1
+    selector: dict[str, Any] = msgspec.field(default_factory=dict)
+    template: PodTemplateSpec = PodTemplateSpec()
+    strategy: RolloutStrategy = RolloutStrategy()
+    min_ready_seconds: int = 0
+    revision_history_limit: int = 10
+    progress_deadline_seconds: int = 600
+    paused: bool = False
+
+
+class DeploymentStatus(Struct, frozen=True):
+    """``status``."""
+
+    observed_generation: int = 0
+    replicas: int = 0
+    updated_replicas: int = 0
+    ready_replicas: int = 0
+    available_replicas: int = 0
+    unavailable_replicas: int = 0
+    conditions: list[Condition] | None = None
+
+
+class Deployment(Struct, frozen=True):
+    """A Deployment."""
+
+    metadata: ObjectMeta
+    spec: DeploymentSpec = DeploymentSpec()
+    status: DeploymentStatus = DeploymentStatus()
+
+    @property
+    def surge(self) -> int:
+        """How many pods there may be beyond the wanted ones."""
+        if self.spec.strategy.type == "Recreate":
+            return 0
+        rolling = self.spec.strategy.rolling_update or RollingUpdate()
+        return _resolve_int_or_percent(rolling.max_surge, self.spec.replicas, up=True)
+
+    @property
+    def unavailable(self) -> int:
+        """How many of the wanted pods may be missing."""
+        if self.spec.strategy.type == "Recreate":
+            return self.spec.replicas
+        rolling = self.spec.strategy.rolling_update or RollingUpdate()
+        found = _resolve_int_or_percent(rolling.max_unavailable, self.spec.replicas, up=False)
+        return 1 if found == 0 and self.surge == 0 else min(found, self.spec.replicas)
+
+    def condition(self, kind: str) -> Condition | None:
+        """Return one of its conditions."""
+        return next((c for c in self.status.conditions or () if c.type == kind), None)
+
+
+def _resolve_int_or_percent(amount: int | str, total: int, *, up: bool) -> int:
+    """Return a number, or a share of a total."""
+    if isinstance(amount, int):
+        return amount
+    share = int(amount.removesuffix("%") or 0) * total
+    return -(-share // 100) if up else share // 100
+
+
+def template_contents(template: PodTemplateSpec) -> dict[str, Any]:
+    """Return a template without the label that we put on it."""
+    metadata = dict(template.metadata or {})
+    labels = {key: value for key, value in (metadata.get("labels") or {}).items() if key != POD_TEMPLATE_HASH}
+    metadata.pop("creationTimestamp", None)
+    return {"metadata": {**metadata, "labels": labels}, "spec": template.spec}
+
+
+def template_hash(template: PodTemplateSpec) -> str:
+    """Return ten letters that tell one template from the next."""
+    number = int.from_bytes(
+        hashlib.sha256(msgspec.json.encode(template_contents(template), order="sorted")).digest()[:8]
+    )
+    return "".join(_LETTERS[number // len(_LETTERS) ** place % len(_LETTERS)] for place in range(10))
+
+
+def revision(replicas: ReplicaSet) -> int:
+    """Return the number of a ReplicaSet's template in the history of its Deployment."""
+    text = replicas.metadata.annotation(REVISION_ANNOTATION) or ""
+    return int(text) if text.isdecimal() else 0

@@ -1,0 +1,246 @@
+"""The shell of the garbage collector: watches all kinds, custom ones included, and does what the graph says.
+
+Events are left out: they refer to nobody and go by themselves.
+"""
+
+import asyncio
+from functools import partial
+from random import Random
+from typing import Any, Final
+
+import msgspec
+
+from dra.kube.client import Client
+from dra.kube.clock import Clock
+from dra.kube.codec import ApiObject
+from dra.kube.errors import Conflict, NotFound
+from dra.kube.reflector import Reflector
+from dra.kube.resources import CLAIMS, SLICES, TEMPLATES, Resource
+from dra.kube.store import Change, Deleted, Upserted
+from dra.model.meta import ObjectMeta, OwnerReference, PartialObjectMetadata, Struct, Uid
+from localplane.controller_manager.garbage_collector.graph import (
+    DeleteObject,
+    DependencyGraph,
+    GarbageAction,
+    GraphNode,
+    LookUpOwner,
+    RemoveFinalizer,
+    RemoveOwnerReferences,
+)
+from localplane.controller_manager.informer import Informer
+from localplane.workqueue import WorkQueue
+
+CONFIG_MAPS: Final = Resource("", "v1", "configmaps", "ConfigMap", namespaced=True)
+SECRETS: Final = Resource("", "v1", "secrets", "Secret", namespaced=True)
+DEVICE_CLASSES: Final = Resource("resource.k8s.io", "v1", "deviceclasses", "DeviceClass", namespaced=False)
+CUSTOM_RESOURCE_DEFINITIONS: Final = Resource(
+    "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False
+)
+BUILTIN: Final = (
+    CONFIG_MAPS,
+    SECRETS,
+    CLAIMS,
+    TEMPLATES,
+    SLICES,
+    DEVICE_CLASSES,
+)
+"""Kinds that nobody else here watches."""
+
+UNKNOWN_KIND_RETRY_SECONDS: Final = 30.0
+"""How long to wait before an owner of an unknown kind is looked for again."""
+
+
+class _Names(Struct, frozen=True):
+    plural: str = ""
+    kind: str = ""
+
+
+class _Version(Struct, frozen=True):
+    name: str = ""
+    served: bool = False
+
+
+class _DefinitionSpec(Struct, frozen=True):
+    group: str = ""
+    scope: str = ""
+    names: _Names = _Names()
+    versions: list[_Version] = msgspec.field(default_factory=list)
+
+
+class CustomResourceDefinition(Struct, frozen=True):
+    """A CustomResourceDefinition."""
+
+    metadata: ObjectMeta
+    spec: _DefinitionSpec = _DefinitionSpec()
+
+    @property
+    def resource(self) -> Resource | None:
+        """The kind it defines, in one version that is served."""
+        spec = self.spec
+        version = next((each.name for each in spec.versions if each.served), None)
+        if version is None or not spec.names.plural:
+            return None
+        return Resource(spec.group, version, spec.names.plural, spec.names.kind, spec.scope == "Namespaced")
+
+
+class GarbageCollector:
+    """Deletes what nobody owns any more."""
+
+    def __init__(self, client: Client, *, mirrors: tuple[Informer[Any], ...], clock: Clock, chance: Random) -> None:
+        self.graph = DependencyGraph()
+        self._client = client
+        self._clock = clock
+        self._chance = chance
+        self._agenda: WorkQueue[Uid] = WorkQueue(clock)
+        self._resources: dict[tuple[str, str], Resource] = {}
+        """By group and kind."""
+        self._custom: dict[str, tuple[Resource, asyncio.Task[None]]] = {}
+        self._group: asyncio.TaskGroup | None = None
+        self._mirrors = mirrors
+        for mirror in mirrors:
+            self._know(mirror.resource)
+            mirror.tell(partial(self._observed, mirror.resource))
+        self._reflectors = [self._reflector(resource) for resource in BUILTIN]
+        self._definitions = Reflector(
+            client,
+            CUSTOM_RESOURCE_DEFINITIONS,
+            CustomResourceDefinition,
+            sink=self._take_definitions,
+            clock=clock,
+            random=chance,
+        )
+
+    @property
+    def kinds(self) -> tuple[Resource, ...]:
+        """All kinds that are served and watched."""
+        return tuple(self._resources.values())
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            self._group = group
+            for reflector in self._reflectors:
+                group.create_task(reflector.run(), name=f"reflect {reflector.resource.label} for garbage")
+            group.create_task(self._definitions.run(), name="reflect definitions for garbage")
+            for reflector in self._reflectors:
+                await reflector.synced.wait()
+            for mirror in self._mirrors:
+                await mirror.reflector.synced.wait()
+            group.create_task(self._agenda.serve(self._sync), name="garbage")
+
+    def _reflector(self, resource: Resource) -> Reflector[PartialObjectMetadata]:
+        self._know(resource)
+        sink = partial(self._take, resource)
+        return Reflector(
+            self._client, resource, PartialObjectMetadata, sink=sink, clock=self._clock, random=self._chance
+        )
+
+    def _know(self, resource: Resource) -> None:
+        self._resources[resource.group, resource.kind] = resource
+
+    def _observed(self, resource: Resource, obj: ApiObject, /, *, gone: bool) -> None:
+        news = self.graph.remove(obj.metadata.uid) if gone else self.graph.put(GraphNode(resource, obj.metadata))
+        for uid in news:
+            self._agenda.touch(uid)
+
+    def _take(self, resource: Resource, changes: list[Change[PartialObjectMetadata]]) -> None:
+        for change in changes:
+            match change:
+                case Upserted(obj=obj):
+                    self._observed(resource, obj, gone=False)
+                case Deleted(obj=obj):
+                    self._observed(resource, obj, gone=True)
+                case _:
+                    pass
+
+    def _take_definitions(self, changes: list[Change[CustomResourceDefinition]]) -> None:
+        """Watch the kinds that are defined, and no others."""
+        assert self._group is not None  # noqa: S101 - the reflector runs in it
+        for change in changes:
+            if not isinstance(change, Upserted | Deleted):
+                continue
+            name, wanted = change.obj.metadata.name, change.obj.resource
+            if isinstance(change, Deleted):
+                wanted = None
+            known = self._custom.get(name)
+            if known is not None and known[0] != wanted:
+                known[1].cancel()
+                del self._custom[name]
+                self._resources.pop((known[0].group, known[0].kind), None)
+            if wanted is not None and name not in self._custom:
+                task = self._group.create_task(self._reflector(wanted).run(), name=f"reflect {name} for garbage")
+                self._custom[name] = (wanted, task)
+
+    async def _sync(self, uid: Uid) -> float | None:
+        """Do with an object what is to be done; return when to look again."""
+        item = self.graph.items.get(uid)
+        for action in self.graph.decide(uid):
+            assert item is not None  # noqa: S101 - who is not there needs nothing
+            if not await self._do(item, action):
+                return self._clock.now() + UNKNOWN_KIND_RETRY_SECONDS
+        return None
+
+    async def _do(self, item: GraphNode, action: GarbageAction) -> bool:
+        """Do one thing; return False if that has to wait."""
+        try:
+            match action:
+                case LookUpOwner(owner):
+                    return await self._look_up(item, owner)
+                case DeleteObject(propagation):
+                    await self._client.delete(item.resource, item.meta.key, uid=item.meta.uid, propagation=propagation)
+                case RemoveOwnerReferences(dependent, owners):
+                    rest = [each for each in dependent.owners if each.uid not in owners]
+                    await self._patch(dependent, {"ownerReferences": msgspec.to_builtins(rest) or None})
+                case RemoveFinalizer(finalizer):
+                    left = [each for each in item.meta.finalizers or () if each != finalizer]
+                    await self._patch(item, {"finalizers": left or None})
+        except NotFound:
+            self._forget(item)
+        except Conflict:
+            await self._reread(item)
+            raise
+        return True
+
+    async def _look_up(self, item: GraphNode, owner: OwnerReference) -> bool:
+        group, _, _ = owner.api_version.rpartition("/")
+        resource = self._resources.get((group, owner.kind))
+        if resource is None:
+            return False
+        key = (item.meta.namespace if resource.namespaced else "", owner.name)
+        try:
+            found = await self._client.get(resource, key, PartialObjectMetadata)
+        except NotFound:
+            self.graph.absent(owner.uid)
+        else:
+            if found.metadata.uid == owner.uid:
+                self._observed(resource, found, gone=False)
+            else:
+                self.graph.absent(owner.uid)
+        self._agenda.touch(item.meta.uid)
+        return True
+
+    async def _patch(self, item: GraphNode, metadata: dict[str, Any]) -> None:
+        changed = await self._client.merge_patch(
+            item.resource,
+            item.meta.key,
+            {"metadata": metadata},
+            model=PartialObjectMetadata,
+            resource_version=item.meta.resource_version,
+            uid=item.meta.uid,
+        )
+        self._observed(item.resource, changed, gone=False)
+
+    async def _reread(self, item: GraphNode) -> None:
+        """See what has become of an object that somebody else has written, or that another one has replaced."""
+        try:
+            found = await self._client.get(item.resource, item.meta.key, PartialObjectMetadata)
+        except NotFound:
+            self._forget(item)
+            return
+        if found.metadata.uid != item.meta.uid:
+            self._forget(item)
+        self._observed(item.resource, found, gone=False)
+
+    def _forget(self, item: GraphNode) -> None:
+        for uid in self.graph.remove(item.meta.uid):
+            self._agenda.touch(uid)

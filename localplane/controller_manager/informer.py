@@ -1,0 +1,128 @@
+"""What the controllers know of one kind: what was watched, and what their own writes were answered.
+
+So that a controller that has created a pod counts it before its watch tells of it, and needs no expectations. Rules:
+the newer version counts; an object that is gone stays gone, however late an answer about it comes.
+"""
+
+from collections import OrderedDict
+from collections.abc import Iterable
+from random import Random
+from typing import Final, Generic, Protocol, TypeVar
+
+import msgspec
+
+from dra.kube.client import Client
+from dra.kube.clock import Clock
+from dra.kube.codec import ApiObject
+from dra.kube.reflector import Reflector
+from dra.kube.resources import Resource
+from dra.kube.store import Change, Deleted, Upserted
+from dra.model.meta import Key, ObjectMeta, Uid
+from localplane.controller_manager.api_types import controller_of
+
+T = TypeVar("T", bound=ApiObject)
+T_contra = TypeVar("T_contra", contravariant=True)
+
+MAX_TOMBSTONES: Final = 50_000
+"""Uids of objects that are gone."""
+
+
+class ResourceEventHandler(Protocol[T_contra]):
+    """Told of every change, also of one's own; `gone` with the last that was known."""
+
+    def __call__(self, obj: T_contra, /, *, gone: bool) -> None: ...  # noqa: D102 - the class says it
+
+
+class Informer(Generic[T]):
+    """Objects of one kind, by key, by uid and by controlling owner."""
+
+    def __init__(self, client: Client, resource: Resource, model: type[T], *, clock: Clock, chance: Random) -> None:
+        self.resource = resource
+        self.reflector = Reflector(client, resource, model, sink=self._take, clock=clock, random=chance)
+        self.objects: dict[Key, T] = {}
+        self._owned: dict[Uid, dict[Uid, T]] = {}
+        self._gone: OrderedDict[Uid, None] = OrderedDict()
+        self._observers: list[ResourceEventHandler[T]] = []
+
+    def tell(self, observer: ResourceEventHandler[T]) -> None:
+        """Tell somebody of all changes to come."""
+        self._observers.append(observer)
+
+    def get(self, key: Key) -> T | None:
+        """Return an object by namespace and name."""
+        return self.objects.get(key)
+
+    def owned(self, uid: Uid) -> Iterable[T]:
+        """Return the objects that an owner controls, oldest first."""
+        return tuple(self._owned.get(uid, {}).values())
+
+    def count(self, uid: Uid) -> int:
+        """Return how many objects an owner controls."""
+        return len(self._owned.get(uid, ()))
+
+    def observe(self, obj: T) -> None:
+        """Take in an object as it is now."""
+        meta = obj.metadata
+        if meta.uid in self._gone:
+            return
+        known = self.objects.get(meta.key)
+        if known is not None:
+            if known.metadata.uid != meta.uid:
+                if int(meta.resource_version) < int(known.metadata.resource_version):
+                    return
+                self.forget(known.metadata)
+            elif int(meta.resource_version) <= int(known.metadata.resource_version):
+                return
+        self.objects[meta.key] = obj
+        self._index(obj, known)
+        self._announce(obj, gone=False)
+
+    def deleting(self, obj: T, wall: str) -> None:
+        """Take in that an object was asked to go; its next version tells the same."""
+        known = self.objects.get(obj.metadata.key)
+        if known is None or known.metadata.uid != obj.metadata.uid or known.metadata.deleting:
+            return
+        meta = msgspec.structs.replace(known.metadata, deletion_timestamp=wall)
+        marked = msgspec.structs.replace(known, metadata=meta)  # type: ignore[type-var]
+        self.objects[meta.key] = marked
+        self._index(marked, known)
+        self._announce(marked, gone=False)
+
+    def forget(self, meta: ObjectMeta) -> None:
+        """Take in that an object is gone."""
+        self._gone[meta.uid] = None
+        if len(self._gone) > MAX_TOMBSTONES:
+            self._gone.popitem(last=False)
+        known = self.objects.get(meta.key)
+        if known is None or known.metadata.uid != meta.uid:
+            return
+        del self.objects[meta.key]
+        owner = controller_of(known.metadata)
+        if owner is not None:
+            siblings = self._owned.get(owner.uid, {})
+            siblings.pop(meta.uid, None)
+            if not siblings:
+                self._owned.pop(owner.uid, None)
+        self._announce(known, gone=True)
+
+    def _index(self, obj: T, known: T | None) -> None:
+        owner = controller_of(obj.metadata)
+        before = controller_of(known.metadata) if known is not None else None
+        if before is not None and (owner is None or before.uid != owner.uid):
+            self._owned.get(before.uid, {}).pop(obj.metadata.uid, None)
+        if owner is not None:
+            self._owned.setdefault(owner.uid, {})[obj.metadata.uid] = obj
+
+    def _announce(self, obj: T, *, gone: bool) -> None:
+        for observer in self._observers:
+            observer(obj, gone=gone)
+
+    def _take(self, changes: list[Change[T]]) -> None:
+        for change in changes:
+            match change:
+                case Upserted(obj=obj):
+                    self.observe(obj)
+                case Deleted(obj=obj):
+                    self.forget(obj.metadata)
+                case _:
+                    pass

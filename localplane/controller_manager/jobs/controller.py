@@ -1,0 +1,256 @@
+"""The shell of the Job controller: decides, does, and decides again until a Job needs nothing."""
+
+import asyncio
+import contextlib
+from collections.abc import Mapping
+from datetime import timedelta
+from functools import partial
+from typing import Any, Final
+
+from dra.kube.client import Client
+from dra.kube.clock import Clock, rfc3339
+from dra.kube.errors import ApiError, Conflict, NotFound
+from dra.kube.event_correlator import EventRecord, EventType, Regarding
+from dra.kube.events import EventRecorder
+from dra.kube.resources import JOBS, PODS
+from dra.model.meta import Key, ObjectMeta, PartialObjectMetadata, Uid
+from localplane.controller_manager.api_types import (
+    Pod,
+    controller_of,
+    controller_references,
+    parse_time,
+    pod_from_template,
+)
+from localplane.controller_manager.informer import Informer
+from localplane.controller_manager.jobs.decision import JobPlan, decide
+from localplane.controller_manager.jobs.job_types import (
+    JOB_COMPLETION_INDEX,
+    JOB_TRACKING_FINALIZER,
+    Job,
+    has_tracking_finalizer,
+)
+from localplane.controller_manager.jobs.pod_failures import BackoffRecord
+from localplane.controller_manager.slow_start import slow_start_batch
+from localplane.workqueue import WorkQueue
+
+BATCH_SECONDS: Final = 0.25
+"""How long changes of pods are gathered: ten thousand of them are to be a few writes of the Job."""
+
+BATCH_SECONDS_PER_POD: Final = 0.0001
+"""The same for a Job of many: counting its pods takes a twentieth of that, and upstream gathers for a second."""
+
+
+class JobController:
+    """Creates the pods of Jobs, counts them, and ends Jobs."""
+
+    def __init__(
+        self, client: Client, *, jobs: Informer[Job], pods: Informer[Pod], recorder: EventRecorder, clock: Clock
+    ) -> None:
+        self._client = client
+        self._jobs = jobs
+        self._pods = pods
+        self._recorder = recorder
+        self._clock = clock
+        self._agenda: WorkQueue[Key] = WorkQueue(clock)
+        self._orphans: WorkQueue[Key] = WorkQueue(clock)
+        self._failures: dict[Uid, BackoffRecord] = {}
+        self._unknown_owners: dict[Key, set[Uid]] = {}
+        """Owners of pods under a Job's name that were not the Job as we know it."""
+        jobs.tell(self._job_changed)
+        pods.tell(self._pod_changed)
+
+    async def run(self) -> None:
+        """Work until cancelled; to be started when both mirrors are complete."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._agenda.serve(self._sync), name="jobs")
+            group.create_task(self._orphans.serve(self._let_go), name="orphans of jobs")
+
+    def _job_changed(self, job: Job, *, gone: bool) -> None:
+        if gone:
+            self._failures.pop(job.metadata.uid, None)
+            self._unknown_owners.setdefault(job.metadata.key, set()).add(job.metadata.uid)
+            for pod in self._pods.owned(job.metadata.uid):
+                self._pod_changed(pod, gone=False)
+        self._agenda.touch(job.metadata.key)
+
+    def _pod_changed(self, pod: Pod, *, gone: bool) -> None:
+        owner = controller_of(pod.metadata)
+        if owner is None and not gone and has_tracking_finalizer(pod):
+            self._orphans.touch(pod.metadata.key)
+        elif owner is not None and owner.kind == "Job" and owner.api_version == JOBS.api_version:
+            key = (pod.metadata.namespace, owner.name)
+            job = self._jobs.get(key)
+            if job is None or job.metadata.uid != owner.uid:
+                self._unknown_owners.setdefault(key, set()).add(owner.uid)
+            gathering = max(BATCH_SECONDS, BATCH_SECONDS_PER_POD * self._pods.count(owner.uid))
+            self._agenda.at(key, self._clock.now() + gathering)
+
+    async def _sync(self, key: Key) -> float | None:
+        """Do for a Job what can be done; return when to look again."""
+        while True:
+            if key in self._unknown_owners:
+                await self._release_orphaned_pods(key)
+            job = self._jobs.get(key)
+            if job is None:
+                return None
+            if not job.ours:
+                return None
+            uid, now = job.metadata.uid, self._clock.wall()
+            pods = tuple(self._pods.owned(uid))
+            plan = decide(job, pods, failures=self._failures.get(uid, BackoffRecord()), now=now)
+            if plan.moves_pods:
+                await self._move(job, plan)
+                continue
+            written = plan.status is not None and await self._write(job, plan)
+            if plan.release:
+                await slow_start_batch(plan.release, self._release)
+            if not written and not plan.release:
+                return await self._expire(job) if plan.wake is None else self._clock.now() + plan.wake
+
+    async def _move(self, job: Job, plan: JobPlan) -> None:
+        await slow_start_batch(plan.end, self._delete)
+        await slow_start_batch(plan.drop, self._drop)
+        await slow_start_batch(plan.create, partial(self._create, job))
+
+    async def _create(self, job: Job, index: int | None) -> None:
+        name = f"{job.metadata.name}-" if index is None else f"{job.metadata.name}-{index}-"
+        body = pod_from_template(job.spec.template, name=name, owners=controller_references(JOBS, job.metadata))
+        meta = body["metadata"]
+        meta["finalizers"] = [
+            *(each for each in meta.get("finalizers", ()) if each != JOB_TRACKING_FINALIZER),
+            JOB_TRACKING_FINALIZER,
+        ]
+        if index is not None:
+            meta["annotations"] = {**meta.get("annotations", {}), JOB_COMPLETION_INDEX: str(index)}
+            meta["labels"] = {**meta.get("labels", {}), JOB_COMPLETION_INDEX: str(index)}
+            body["spec"] = _with_completion_index({**body["spec"], "hostname": f"{job.metadata.name}-{index}"})
+        pod = await self._client.create(PODS, body, model=Pod, namespace=job.metadata.namespace)
+        self._pods.observe(pod)
+
+    async def _delete(self, pod: Pod) -> None:
+        try:
+            await self._client.delete(PODS, pod.metadata.key, uid=pod.metadata.uid)
+        except (NotFound, Conflict):
+            self._pods.forget(pod.metadata)
+        else:
+            self._pods.deleting(pod, rfc3339(self._clock.wall()))
+
+    async def _drop(self, pod: Pod) -> None:
+        await self._release(pod)  # raises if it could not: with its finalizer it would be counted as a failure
+        await self._delete(pod)
+
+    async def _release(self, pod: Pod) -> None:
+        """Take our finalizer off, and nobody else's."""
+        meta = pod.metadata
+        rest = [each for each in meta.finalizers or () if each != JOB_TRACKING_FINALIZER]
+        body: dict[str, Any] = {"metadata": {"finalizers": rest or None}}
+        try:
+            changed = await self._client.merge_patch(
+                PODS, meta.key, body, model=Pod, resource_version=meta.resource_version, uid=meta.uid
+            )
+        except NotFound:
+            self._pods.forget(meta)
+        except Conflict:
+            await self._reread(meta)
+            raise
+        else:
+            self._pods.observe(changed)
+
+    async def _reread(self, meta: ObjectMeta) -> None:
+        try:
+            found = await self._client.get(PODS, meta.key, Pod)
+        except NotFound:
+            self._pods.forget(meta)
+            return
+        if found.metadata.uid != meta.uid:
+            self._pods.forget(meta)
+        self._pods.observe(found)
+
+    async def _write(self, job: Job, plan: JobPlan) -> bool:
+        """Write the status; return whether that has changed anything."""
+        assert plan.status is not None  # noqa: S101 - the caller has looked
+        meta = job.metadata
+        try:
+            changed = await self._client.merge_patch(
+                JOBS,
+                meta.key,
+                plan.status,
+                model=Job,
+                subresource="status",
+                resource_version=meta.resource_version,
+                uid=meta.uid,
+            )
+        except NotFound:
+            self._jobs.forget(meta)
+            raise
+        except Conflict:
+            self._jobs.observe(await self._client.get(JOBS, meta.key, Job))
+            raise
+        self._jobs.observe(changed)
+        self._failures[meta.uid] = plan.failures
+        for severity, reason, note in plan.events:
+            self._recorder.record(EventRecord(Regarding.of(JOBS, meta), EventType(severity), reason, "Syncing", note))
+        return changed.metadata.resource_version != meta.resource_version
+
+    async def _expire(self, job: Job) -> float | None:
+        """Delete a Job that has been over for long enough."""
+        finished, seconds = job.finished, job.spec.ttl_seconds_after_finished
+        if finished is None or seconds is None or job.metadata.deleting:
+            return None
+        since = parse_time(finished.last_transition_time) or self._clock.wall()
+        left = (since + timedelta(seconds=seconds) - self._clock.wall()).total_seconds()
+        if left > 0.0:
+            return self._clock.now() + left
+        with contextlib.suppress(NotFound, Conflict):
+            await self._client.delete(JOBS, job.metadata.key, uid=job.metadata.uid, propagation="Foreground")
+        return None
+
+    async def _let_go(self, key: Key) -> None:
+        """Take the finalizer off a pod that nobody controls any more."""
+        pod = self._pods.get(key)
+        if pod is not None and has_tracking_finalizer(pod) and controller_of(pod.metadata) is None:
+            await self._release(pod)
+
+    async def _release_orphaned_pods(self, key: Key) -> None:
+        """Let go of the pods of a Job that is gone, also if another one has its name; a live read tells which is there.
+
+        Our watch of Jobs may be behind the one of pods.
+        """
+        uids = self._unknown_owners.pop(key)
+        owned = (pod for uid in sorted(uids) for pod in self._pods.owned(uid))
+        orphans = [pod for pod in owned if JOB_TRACKING_FINALIZER in (pod.metadata.finalizers or ())]
+        if not orphans:
+            return
+        try:
+            there = await self._uid(key)
+            await slow_start_batch([pod for pod in orphans if _controller_uid(pod) != there], self._release)
+        except ApiError:
+            self._unknown_owners.setdefault(key, set()).update(uids)
+            raise
+
+    async def _uid(self, key: Key) -> Uid | None:
+        try:
+            return (await self._client.get(JOBS, key, PartialObjectMetadata)).metadata.uid
+        except NotFound:
+            return None
+
+
+def _controller_uid(pod: Pod) -> Uid | None:
+    owner = controller_of(pod.metadata)
+    return owner.uid if owner is not None else None
+
+
+def _with_completion_index(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a pod spec whose containers are told their index."""
+    source = {"fieldRef": {"fieldPath": f"metadata.annotations['{JOB_COMPLETION_INDEX}']"}}
+    variable = {"name": "JOB_COMPLETION_INDEX", "valueFrom": source}
+    told = dict(spec)
+    for part in ("initContainers", "containers"):
+        if part in spec:
+            told[part] = [
+                each
+                if any(env.get("name") == variable["name"] for env in each.get("env") or ())
+                else {**each, "env": [*(each.get("env") or ()), variable]}
+                for each in spec[part]
+            ]
+    return told

@@ -1,0 +1,230 @@
+"""What is to be done for a Job now: pure, and made again after each step until nothing is left.
+
+Order: pods first (end those of a Job that is over, take away surplus ones, create missing ones), then the status, then
+the finalizers of the pods that the status has taken note of. Not done: ``backoffLimitPerIndex``, ``maxFailedIndexes``,
+adoption of orphans.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from itertools import islice
+from typing import Any, Final
+
+from dra.kube.clock import rfc3339
+from localplane.controller_manager.api_types import Pod
+from localplane.controller_manager.jobs import indexes, outcome
+from localplane.controller_manager.jobs.job_types import Job, completion_index, has_tracking_finalizer
+from localplane.controller_manager.jobs.outcome import JobOutcome
+from localplane.controller_manager.jobs.pod_counts import PodCounts, count_pods, has_valid_index, is_pod_failed
+from localplane.controller_manager.jobs.pod_failures import BackoffRecord, match_pod_failure_policy
+
+MAX_PODS_PER_SYNC: Final = 500
+"""Pods that are created, deleted or counted between two looks at the Job."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobPlan:
+    """What to do, in this order; `status` is a merge patch."""
+
+    end: tuple[Pod, ...] = ()
+    """Pods to delete that will be counted."""
+    drop: tuple[Pod, ...] = ()
+    """Pods to delete that will not: their finalizers go first."""
+    create: tuple[int | None, ...] = ()
+    """Indexes of pods to create."""
+    status: dict[str, Any] | None = None
+    release: tuple[Pod, ...] = ()
+    failures: BackoffRecord = field(default_factory=BackoffRecord)
+    """To be remembered once the status has been written."""
+    events: tuple[tuple[str, str, str], ...] = ()
+    """Type, reason and note of what is to be told then."""
+    wake: float | None = None
+    """Seconds after which to look again."""
+
+    @property
+    def moves_pods(self) -> bool:
+        """Whether pods come or go, after which all is to be decided anew."""
+        return bool(self.end or self.drop or self.create)
+
+
+def decide(job: Job, pods: Sequence[Pod], *, failures: BackoffRecord, now: datetime) -> JobPlan:
+    """Return what to do."""
+    if job.finished is not None or job.metadata.deleting:
+        return JobPlan(release=tuple(pod for pod in pods if has_tracking_finalizer(pod))[:MAX_PODS_PER_SYNC])
+    found = count_pods(job, pods)
+    failures = failures.after(found.new_succeeded, found.new_failed)
+    over = outcome.early_outcome(job, found, now=now)
+    wake = outcome.seconds_to_deadline(job, now=now)
+    if over is not None and found.active:
+        return JobPlan(end=tuple(found.active))
+    if over is None:
+        if job.spec.suspend:
+            if found.active:
+                return JobPlan(drop=tuple(found.active)[:MAX_PODS_PER_SYNC])
+        else:
+            plan = _manage_pods(job, found, delay=failures.delay(now))
+            if plan.moves_pods:
+                return plan
+            wake = min((each for each in (wake, plan.wake) if each is not None), default=None)
+        over = outcome.completion_outcome(job, found)
+    return _track_status(job, found, over=over, failures=failures, now=now, wake=wake)
+
+
+def _manage_pods(job: Job, found: PodCounts, *, delay: float) -> JobPlan:
+    """Bring the number of pods at work to what it should be."""
+    active = len(found.active)
+    if job.completions is None:
+        wanted = active if found.succeeded else job.parallelism
+    else:
+        wanted = max(min(job.completions - found.succeeded, job.parallelism), 0)
+    surplus = _surplus_pods(job, found.active, at_least=active - wanted)
+    if surplus:
+        return JobPlan(drop=surplus[:MAX_PODS_PER_SYNC])
+    missing = wanted - active - (len(found.terminating) if job.replaces_failed_only else 0)
+    if missing <= 0:
+        return JobPlan()
+    if delay > 0.0:
+        return JobPlan(wake=delay)
+    missing = min(missing, MAX_PODS_PER_SYNC)
+    if not job.indexed:
+        return JobPlan(create=(None,) * missing)
+    taken = found.done | {completion_index(pod) for pod in found.active}
+    if job.replaces_failed_only:
+        taken |= {completion_index(pod) for pod in found.terminating}
+    free = (index for index in range(job.completions or 0) if index not in taken)
+    return JobPlan(create=tuple(index for index, _ in zip(free, range(missing), strict=False)))
+
+
+def _surplus_pods(job: Job, active: list[Pod], *, at_least: int) -> tuple[Pod, ...]:
+    """Return pods to take away: those whose index is wrong or double, then those that have come least far."""
+    rest, found, seen = active, list[Pod](), set[int | None]()
+    if job.indexed:
+        rest = []
+        for pod in active:
+            good = has_valid_index(job, pod) and completion_index(pod) not in seen
+            (rest if good else found).append(pod)
+            seen.add(completion_index(pod))
+    if len(found) < at_least:
+        least = sorted(rest, key=lambda pod: (bool(pod.spec.node_name), pod.status.phase == "Running", pod.ready))
+        found += least[: at_least - len(found)]
+    return tuple(found)
+
+
+def _track_status(
+    job: Job, found: PodCounts, *, over: JobOutcome | None, failures: BackoffRecord, now: datetime, wake: float | None
+) -> JobPlan:
+    """Count the pods that have ended, and tell how the Job stands."""
+    release = _pods_to_count(job, found, over=over)
+    succeeded, failed = dict.fromkeys(found.succeeded_uids), dict.fromkeys(found.failed_uids)
+    completed, policy = set(found.completed), job.spec.pod_failure_policy
+    for pod in release:
+        uid, index = pod.metadata.uid, completion_index(pod)
+        if not has_valid_index(job, pod):
+            continue
+        if pod.status.phase == "Succeeded" and uid not in failed:
+            if index is not None and job.indexed:
+                completed.add(index)
+            else:
+                succeeded[uid] = None
+        elif _counts_as_failure(pod, policy) and (over is None or not over.success or pod.status.phase == "Failed"):
+            failed[uid] = None
+    status: dict[str, Any] = {
+        "active": len(found.active) or None,
+        "ready": found.ready,
+        "terminating": len(found.terminating),
+        "failed": found.counted_failed or None,
+        "uncountedTerminatedPods": {"succeeded": list(succeeded) or None, "failed": list(failed) or None},
+    }
+    if job.indexed:
+        status |= {"succeeded": len(completed) or None, "completedIndexes": indexes.format_indexes(completed) or None}
+    else:
+        status |= {"succeeded": found.counted_succeeded or None}
+    events = _add_conditions(job, status, over=over, busy=bool(release or found.terminating), now=now)
+    changed = status != _present_status(job, status)
+    return JobPlan(
+        status={"status": status} if changed else None,
+        release=tuple(release),
+        failures=failures,
+        events=events,
+        wake=wake,
+    )
+
+
+def _counts_as_failure(pod: Pod, policy: dict[str, Any] | None) -> bool:
+    return policy is None or match_pod_failure_policy(policy, pod).counts
+
+
+def _pods_to_count(job: Job, found: PodCounts, *, over: JobOutcome | None) -> list[Pod]:
+    """Return pods that can be counted and let go: those that have ended, all when the Job is over."""
+    candidates = (pod for pod in found.pods if has_tracking_finalizer(pod))
+    ended = (p for p in candidates if over is not None or p.status.phase == "Succeeded" or is_pod_failed(job, p))
+    return list(islice(ended, MAX_PODS_PER_SYNC))
+
+
+def _add_conditions(
+    job: Job, status: dict[str, Any], *, over: JobOutcome | None, busy: bool, now: datetime
+) -> tuple[tuple[str, str, str], ...]:
+    """Add conditions and times to a status; return what is to be told."""
+    wall = rfc3339(now)
+    known = {c.type: c for c in job.status.conditions or ()}
+    conditions = [_condition(c.type, c.status, c.reason, c.message, c.last_transition_time) for c in known.values()]
+    status |= {"conditions": conditions, "startTime": job.status.start_time}
+    suspended = known.get("Suspended")
+    events: list[tuple[str, str, str]] = []
+    if over is not None:
+        if over.interim not in known:
+            conditions.append(_condition(over.interim, "True", over.reason, over.message, wall))
+        if not busy:
+            conditions.append(_condition(over.final, "True", over.reason, over.message, wall))
+            if over.success:
+                status["completionTime"] = wall
+                events.append(("Normal", "Completed", "Job completed"))
+            else:
+                events.append(("Warning", over.reason, over.message))
+    elif job.spec.suspend and (suspended is None or suspended.status != "True"):
+        conditions[:] = [c for c in conditions if c["type"] != "Suspended"]
+        conditions.append(_condition("Suspended", "True", "JobSuspended", "Job suspended", wall))
+        status["startTime"] = None
+        events.append(("Normal", "Suspended", "Job suspended"))
+    elif not job.spec.suspend and suspended is not None and suspended.status == "True":
+        conditions[:] = [c for c in conditions if c["type"] != "Suspended"]
+        conditions.append(_condition("Suspended", "False", "JobResumed", "Job resumed", wall))
+        status["startTime"] = wall
+        events.append(("Normal", "Resumed", "Job resumed"))
+    if not job.spec.suspend and status["startTime"] is None:
+        status["startTime"] = wall
+    return tuple(events)
+
+
+def _condition(kind: str, status: str, reason: str, message: str, since: str | None) -> dict[str, Any]:
+    return {
+        "type": kind,
+        "status": status,
+        "lastProbeTime": since,
+        "lastTransitionTime": since,
+        "reason": reason,
+        "message": message,
+    }
+
+
+def _present_status(job: Job, status: dict[str, Any]) -> dict[str, Any]:
+    """Return what the present status says of the fields of a new one."""
+    now = job.status
+    conditions = [
+        _condition(c.type, c.status, c.reason, c.message, c.last_transition_time) for c in now.conditions or ()
+    ]
+    uncounted = now.uncounted_terminated_pods
+    told = {
+        "active": now.active or None,
+        "ready": now.ready,
+        "terminating": now.terminating,
+        "failed": now.failed or None,
+        "succeeded": now.succeeded or None,
+        "uncountedTerminatedPods": {"succeeded": uncounted.succeeded or None, "failed": uncounted.failed or None},
+        "completedIndexes": now.completed_indexes or None,
+        "conditions": conditions,
+        "startTime": now.start_time,
+        "completionTime": now.completion_time,
+    }
+    return {name: told[name] for name in status}

@@ -1,0 +1,100 @@
+"""Whether a Job is over, and how: the criteria in upstream's order and words."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from localplane.controller_manager.api_types import parse_time
+from localplane.controller_manager.jobs import indexes
+from localplane.controller_manager.jobs.job_types import Job
+from localplane.controller_manager.jobs.pod_counts import PodCounts, is_pod_failed
+from localplane.controller_manager.jobs.pod_failures import match_pod_failure_policy
+
+FAILURE_TARGET: Final = "FailureTarget"
+SUCCESS_CRITERIA_MET: Final = "SuccessCriteriaMet"
+
+
+@dataclass(frozen=True, slots=True)
+class JobOutcome:
+    """How it ends; told at once by the interim condition, and by the final one when no pod is left at work."""
+
+    reason: str
+    message: str
+    success: bool = False
+
+    @property
+    def interim(self) -> str:
+        """The condition that comes first."""
+        return SUCCESS_CRITERIA_MET if self.success else FAILURE_TARGET
+
+    @property
+    def final(self) -> str:
+        """The condition that comes last."""
+        return "Complete" if self.success else "Failed"
+
+
+def early_outcome(job: Job, found: PodCounts, *, now: datetime) -> JobOutcome | None:
+    """Return the outcome of a Job whose pods that still work are to be ended."""
+    told = job.condition(SUCCESS_CRITERIA_MET)
+    if told is not None:
+        return JobOutcome(told.reason, told.message, success=True)
+    told = job.condition(FAILURE_TARGET)
+    if told is not None:
+        return JobOutcome(told.reason, told.message)
+    failure = _failure_policy_outcome(job, found)
+    if failure is not None:
+        return failure
+    if found.failed > job.backoff_limit or _past_backoff_limit_on_failure(job, found):
+        return JobOutcome("BackoffLimitExceeded", "Job has reached the specified backoff limit")
+    deadline = seconds_to_deadline(job, now=now)
+    if deadline is not None and deadline <= 0.0:
+        return JobOutcome("DeadlineExceeded", "Job was active longer than specified deadline")
+    return _success_policy_outcome(job, found)
+
+
+def completion_outcome(job: Job, found: PodCounts) -> JobOutcome | None:
+    """Return the outcome of a Job that has done what it should."""
+    if found.active:
+        return None
+    enough = found.succeeded > 0 if job.completions is None else found.succeeded >= job.completions
+    if not enough:
+        return None
+    return JobOutcome("CompletionsReached", "Reached expected number of succeeded pods", success=True)
+
+
+def seconds_to_deadline(job: Job, *, now: datetime) -> float | None:
+    """Return how long it may still work; None: for ever."""
+    limit, began = job.spec.active_deadline_seconds, parse_time(job.status.start_time)
+    if limit is None or began is None or job.spec.suspend:
+        return None
+    return limit - (now - began).total_seconds()
+
+
+def _failure_policy_outcome(job: Job, found: PodCounts) -> JobOutcome | None:
+    policy = job.spec.pod_failure_policy
+    if policy is None:
+        return None
+    verdicts = (match_pod_failure_policy(policy, pod) for pod in found.pods if is_pod_failed(job, pod))
+    message = next((verdict.fails_job for verdict in verdicts if verdict.fails_job), "")
+    return JobOutcome("PodFailurePolicy", message) if message else None
+
+
+def _past_backoff_limit_on_failure(job: Job, found: PodCounts) -> bool:
+    """Whether the containers of its pods, which are restarted in place, have been restarted too often."""
+    if job.spec.template.spec.get("restartPolicy") != "OnFailure":
+        return False
+    restarts = sum(pod.restarts for pod in found.pods if not pod.terminal)
+    return restarts > 0 and restarts >= job.backoff_limit
+
+
+def _success_policy_outcome(job: Job, found: PodCounts) -> JobOutcome | None:
+    for number, rule in enumerate((job.spec.success_policy or {}).get("rules") or ()):
+        count, wanted = rule.get("succeededCount"), found.done
+        if "succeededIndexes" in rule:
+            required = indexes.parse_indexes(rule["succeededIndexes"], limit=job.completions or 0)
+            wanted = found.done & required
+            if required and wanted == required:
+                count = len(wanted)
+        if wanted and count is not None and len(wanted) >= count:
+            return JobOutcome("SuccessPolicy", f"Matched rules at index {number}", success=True)
+    return None

@@ -1,0 +1,77 @@
+"""All workload controllers in one component."""
+
+import asyncio
+from random import Random
+from typing import Any
+
+from dra.kube.client import Client
+from dra.kube.clock import Clock
+from dra.kube.events import EventRecorder
+from dra.kube.resources import JOBS, LEASES, NODES, PODS
+from dra.model.meta import PartialObjectMetadata
+from localplane.controller_manager.api_types import (
+    DEPLOYMENTS,
+    NAMESPACES,
+    REPLICA_SETS,
+    SERVICE_ACCOUNTS,
+    Pod,
+    ReplicaSet,
+)
+from localplane.controller_manager.deployments.controller import DeploymentController
+from localplane.controller_manager.deployments.deployment_types import Deployment
+from localplane.controller_manager.garbage_collector.collector import GarbageCollector
+from localplane.controller_manager.informer import Informer
+from localplane.controller_manager.jobs.controller import JobController
+from localplane.controller_manager.jobs.job_types import Job
+from localplane.controller_manager.namespace_controller import NamespaceController
+from localplane.controller_manager.node_lifecycle.controller import NodeLifecycleController
+from localplane.controller_manager.node_lifecycle.node_types import Lease, Node
+from localplane.controller_manager.replicaset_controller import ReplicaSetController
+
+
+class ControllerManager:
+    """Watches once for all of them. `run` never returns; cancel it."""
+
+    def __init__(self, client: Client, *, clock: Clock, chance: Random) -> None:
+        pods = Informer(client, PODS, Pod, clock=clock, chance=chance)
+        jobs = Informer(client, JOBS, Job, clock=clock, chance=chance)
+        sets = Informer(client, REPLICA_SETS, ReplicaSet, clock=clock, chance=chance)
+        deployments = Informer(client, DEPLOYMENTS, Deployment, clock=clock, chance=chance)
+        nodes = Informer(client, NODES, Node, clock=clock, chance=chance)
+        leases = Informer(client, LEASES, Lease, clock=clock, chance=chance)
+        namespaces = Informer(client, NAMESPACES, PartialObjectMetadata, clock=clock, chance=chance)
+        accounts = Informer(client, SERVICE_ACCOUNTS, PartialObjectMetadata, clock=clock, chance=chance)
+        self._mirrors: tuple[Informer[Any], ...] = (
+            namespaces,
+            accounts,
+            nodes,
+            leases,
+            pods,
+            jobs,
+            sets,
+            deployments,
+        )
+        self._recorder = EventRecorder(client, instance="local", controller="job-controller", clock=clock)
+        self._garbage = GarbageCollector(client, mirrors=self._mirrors, clock=clock, chance=chance)
+        self._jobs = JobController(client, jobs=jobs, pods=pods, recorder=self._recorder, clock=clock)
+        self._sets = ReplicaSetController(client, sets=sets, pods=pods, clock=clock)
+        self._deployments = DeploymentController(client, deployments=deployments, sets=sets, pods=pods, clock=clock)
+        self._outages = NodeLifecycleController(client, nodes=nodes, leases=leases, pods=pods, clock=clock)
+        self._namespaces = NamespaceController(
+            client, namespaces=namespaces, accounts=accounts, kinds=lambda: self._garbage.kinds, clock=clock
+        )
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for mirror in self._mirrors:
+                group.create_task(mirror.reflector.run(), name=f"reflect {mirror.resource.label} for workloads")
+            group.create_task(self._recorder.run(), name="events of workloads")
+            group.create_task(self._garbage.run(), name="garbage")
+            for mirror in self._mirrors:
+                await mirror.reflector.synced.wait()
+            group.create_task(self._jobs.run(), name="jobs")
+            group.create_task(self._sets.run(), name="replicasets")
+            group.create_task(self._deployments.run(), name="deployments")
+            group.create_task(self._outages.run(), name="outages")
+            group.create_task(self._namespaces.run(), name="namespaces")

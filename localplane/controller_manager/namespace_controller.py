@@ -1,0 +1,105 @@
+"""Namespaces: each has a service account, and takes its contents with it when it goes."""
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from dra.kube.client import Client, Selection
+from dra.kube.clock import Clock
+from dra.kube.errors import AlreadyExists, Conflict, Forbidden, NotFound
+from dra.kube.resources import EVENTS, PODS, Resource
+from dra.model.meta import PartialObjectMetadata, UnstructuredObject
+from localplane.controller_manager.api_types import NAMESPACES, SERVICE_ACCOUNTS
+from localplane.controller_manager.informer import Informer
+from localplane.controller_manager.slow_start import slow_start_batch
+from localplane.workqueue import WorkQueue
+
+RETRY_SECONDS: Final = 1.0
+"""When contents that have not gone are looked at again."""
+
+DEFAULT_SERVICE_ACCOUNT: Final = "default"
+
+
+class NamespaceController:
+    """Empties namespaces that are deleted, and gives the others their service account."""
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        namespaces: Informer[PartialObjectMetadata],
+        accounts: Informer[PartialObjectMetadata],
+        kinds: Callable[[], Sequence[Resource]],
+        clock: Clock,
+    ) -> None:
+        self._client = client
+        self._namespaces = namespaces
+        self._accounts = accounts
+        self._kinds = kinds
+        self._clock = clock
+        self._agenda: WorkQueue[str] = WorkQueue(clock)
+        namespaces.tell(self._namespace_changed)
+        accounts.tell(self._account_changed)
+
+    async def run(self) -> None:
+        """Work until cancelled; to be started when both mirrors are complete."""
+        await self._agenda.serve(self._sync)
+
+    def _namespace_changed(self, namespace: PartialObjectMetadata, *, gone: bool) -> None:
+        if not gone:
+            self._agenda.touch(namespace.metadata.name)
+
+    def _account_changed(self, account: PartialObjectMetadata, *, gone: bool) -> None:
+        if gone and account.metadata.name == DEFAULT_SERVICE_ACCOUNT:
+            self._agenda.touch(account.metadata.namespace)
+
+    async def _sync(self, name: str) -> float | None:
+        namespace = self._namespaces.get(("", name))
+        if namespace is None:
+            return None
+        if namespace.metadata.deleting:
+            return await self._empty(name)
+        if self._accounts.get((name, DEFAULT_SERVICE_ACCOUNT)) is None:
+            try:
+                body = {"metadata": {"name": DEFAULT_SERVICE_ACCOUNT}}
+                made = await self._client.create(SERVICE_ACCOUNTS, body, model=PartialObjectMetadata, namespace=name)
+            except (AlreadyExists, NotFound, Forbidden):  # Forbidden: it began to go meanwhile
+                return None
+            self._accounts.observe(made)
+        return None
+
+    async def _empty(self, name: str) -> float | None:
+        """Delete what is in a namespace; when nothing is left, let the namespace go."""
+        left = 0
+        for resource in (PODS, *(each for each in self._kinds() if each.namespaced and each != PODS), EVENTS):
+            left += await self._clear(resource, name)
+        if left:
+            return self._clock.now() + RETRY_SECONDS
+        try:
+            found = await self._client.get(NAMESPACES, ("", name), UnstructuredObject)
+            content = {**found.content, "spec": {**found.content.get("spec", {}), "finalizers": []}}
+            await self._client.replace(
+                NAMESPACES, ("", name), content, model=PartialObjectMetadata, subresource="finalize"
+            )
+        except NotFound:
+            return None
+        return None
+
+    async def _clear(self, resource: Resource, namespace: str) -> int:
+        """Delete all objects of a kind; return how many there were."""
+        found: list[PartialObjectMetadata] = []
+        try:
+            async for page in self._client.list_pages(
+                resource, PartialObjectMetadata, selection=Selection(namespace=namespace)
+            ):
+                found += page.items
+        except NotFound:  # the kind is gone
+            return 0
+
+        async def delete(obj: PartialObjectMetadata) -> None:
+            try:
+                await self._client.delete(resource, obj.metadata.key, uid=obj.metadata.uid, propagation="Background")
+            except (NotFound, Conflict):
+                return
+
+        await slow_start_batch([each for each in found if not each.metadata.deleting], delete)
+        return len(found)

@@ -1,0 +1,196 @@
+"""The shell: node lifecycle, NoExecute eviction and pod garbage collection in one, since all look at a node's pods.
+
+Only nodes whose lease has been seen are judged by it; who makes Node objects by hand has no kubelet to lose. An
+eviction counts from when the taint was first seen here.
+"""
+
+from typing import Any, Final
+
+from dra.kube.client import Client
+from dra.kube.clock import Clock, rfc3339
+from dra.kube.errors import Conflict, NotFound
+from dra.kube.resources import NODES, PODS
+from dra.model.meta import PartialObjectMetadata, Uid
+from localplane.controller_manager.api_types import Pod
+from localplane.controller_manager.informer import Informer
+from localplane.controller_manager.node_lifecycle import rules
+from localplane.controller_manager.node_lifecycle.node_types import Lease, Node
+from localplane.workqueue import WorkQueue
+
+LEASE_NAMESPACE: Final = "kube-node-lease"
+RESYNC_SECONDS: Final = 1.0
+"""When a node that was written is looked at again, if nothing is heard of it before."""
+
+DISRUPTION_TARGET: Final = "DisruptionTarget"
+
+
+class NodeLifecycleController:
+    """Marks silent nodes, ends pods that do not bear it, and removes pods of nodes that are gone."""
+
+    def __init__(
+        self, client: Client, *, nodes: Informer[Node], leases: Informer[Lease], pods: Informer[Pod], clock: Clock
+    ) -> None:
+        self._client = client
+        self._nodes = nodes
+        self._clock = clock
+        self._agenda: WorkQueue[str] = WorkQueue(clock)
+        self._pods: dict[str, dict[Uid, Pod]] = {}
+        self._lease_renewals: dict[str, tuple[str | None, float]] = {}
+        self._tainted: dict[tuple[str, str], float] = {}
+        """When a taint of a node was first seen."""
+        self._missing: dict[str, float] = {}
+        nodes.tell(self._node_changed)
+        leases.tell(self._lease_changed)
+        pods.tell(self._pod_changed)
+
+    async def run(self) -> None:
+        """Work until cancelled; to be started when the mirrors are complete."""
+        await self._agenda.serve(self._sync)
+
+    def _node_changed(self, node: Node, *, gone: bool) -> None:
+        del gone
+        self._agenda.touch(node.metadata.name)
+
+    def _lease_changed(self, lease: Lease, *, gone: bool) -> None:
+        meta = lease.metadata
+        if meta.namespace != LEASE_NAMESPACE:
+            return
+        if gone:
+            self._lease_renewals.pop(meta.name, None)
+        elif self._lease_renewals.get(meta.name, ("", 0.0))[0] != lease.spec.renew_time:
+            first = meta.name not in self._lease_renewals
+            self._lease_renewals[meta.name] = (lease.spec.renew_time, self._clock.now())
+            if first:
+                self._agenda.touch(meta.name)
+
+    def _pod_changed(self, pod: Pod, *, gone: bool) -> None:
+        node = pod.spec.node_name
+        if not node:
+            return
+        here = self._pods.setdefault(node, {})
+        if gone:
+            here.pop(pod.metadata.uid, None)
+            return
+        new = pod.metadata.uid not in here
+        here[pod.metadata.uid] = pod
+        known = self._nodes.get(("", node))
+        if known is None or (known.evicting and (new or pod.metadata.deleting)):
+            self._agenda.touch(node)
+
+    async def _sync(self, name: str) -> float | None:
+        """Look at a node; return when to look again."""
+        node, now = self._nodes.get(("", name)), self._clock.now()
+        if node is None:
+            return await self._gone(name)
+        self._missing.pop(name, None)
+        wall = self._clock.wall()
+        again: list[float] = []
+        renewed = self._lease_renewals.get(name)
+        if renewed is not None and node.ready:
+            due = renewed[1] + rules.NODE_MONITOR_GRACE_PERIOD
+            if now < due:
+                again.append(due)
+            elif node.ready != "Unknown":
+                await self._patch(
+                    node, {"status": {"conditions": rules.unknown_conditions(node, wall=wall)}}, part="status"
+                )
+                return now + RESYNC_SECONDS
+        changed = rules.updated_taints(node, wall=wall)
+        if changed is not None:
+            await self._patch(node, {"spec": {"taints": changed or None}}, part=None)
+            return now + RESYNC_SECONDS
+        again += await self._evict(node)
+        return min(again, default=None)
+
+    async def _evict(self, node: Node) -> list[float]:
+        """End the pods that do not bear the taints of their node any longer; return when that is the case of others."""
+        name, now, again = node.metadata.name, self._clock.now(), []
+        taints = {(name, f"{taint.key}={taint.value}") for taint in node.evicting}
+        for seen in [each for each in self._tainted if each[0] == name and each not in taints]:
+            del self._tainted[seen]
+        if not taints:
+            return []
+        since = min(self._tainted.setdefault(each, now) for each in sorted(taints))
+        lost = node.ready != "True" and any(taint.key == rules.OUT_OF_SERVICE for taint in node.evicting)
+        for pod in tuple(self._pods.get(name, {}).values()):
+            if pod.metadata.deleting:
+                if lost:  # somebody vouches that nothing runs there any more
+                    await self._end(pod, "DeletionByPodGC", "PodGC: node is out of service", force=True)
+                continue
+            left = rules.min_toleration_seconds(pod, node.evicting)
+            if left is None or pod.terminal:
+                continue
+            if since + left <= now:
+                await self._end(
+                    pod, "DeletionByTaintManager", "Taint manager: deleting due to NoExecute taint", force=False
+                )
+            else:
+                again.append(since + left)
+        return again
+
+    async def _gone(self, name: str) -> float | None:
+        """Remove the pods of a node that is not there, once that has been so for a while."""
+        if not self._pods.get(name):
+            self._missing.pop(name, None)
+            return None
+        now = self._clock.now()
+        due = self._missing.setdefault(name, now + rules.QUARANTINE_SECONDS)
+        if now < due:
+            return due
+        try:
+            await self._client.get(NODES, ("", name), PartialObjectMetadata)
+        except NotFound:
+            for pod in tuple(self._pods[name].values()):
+                await self._end(pod, "DeletionByPodGC", "PodGC: node no longer exists", force=True)
+        return None
+
+    async def _end(self, pod: Pod, reason: str, message: str, *, force: bool) -> None:
+        """Say why a pod ends and delete it; by force, if no kubelet will tell how it ended."""
+        meta = pod.metadata
+        status: dict[str, Any] = {"conditions": [_condition(reason, message, self._wall())]}
+        if force and not pod.terminal:
+            status["phase"] = "Failed"
+        try:
+            if not pod.terminal:
+                await self._client.merge_patch(
+                    PODS,
+                    meta.key,
+                    {"status": status},
+                    model=PartialObjectMetadata,
+                    subresource="status",
+                    uid=meta.uid,
+                    strategic=True,
+                )
+            await self._client.delete(PODS, meta.key, uid=meta.uid, grace_seconds=0 if force else None)
+        except (NotFound, Conflict):
+            return
+
+    async def _patch(self, node: Node, body: dict[str, Any], *, part: str | None) -> None:
+        meta = node.metadata
+        try:
+            changed = await self._client.merge_patch(
+                NODES,
+                meta.key,
+                body,
+                model=Node,
+                subresource=part,
+                resource_version=meta.resource_version,
+                uid=meta.uid,
+            )
+        except NotFound:
+            return
+        self._nodes.observe(changed)
+
+    def _wall(self) -> str:
+        return rfc3339(self._clock.wall())
+
+
+def _condition(reason: str, message: str, wall: str) -> dict[str, Any]:
+    return {
+        "type": DISRUPTION_TARGET,
+        "status": "True",
+        "reason": reason,
+        "message": message,
+        "lastProbeTime": None,
+        "lastTransitionTime": wall,
+    }

@@ -1,0 +1,83 @@
+"""When a node counts as lost, which taints it has then, and how long pods bear them. Pure."""
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any, Final
+
+from dra.kube.clock import rfc3339
+from localplane.controller_manager.api_types import Pod
+from localplane.controller_manager.node_lifecycle.node_types import Node, Taint
+
+NODE_MONITOR_GRACE_PERIOD: Final = 40.0
+"""Seconds without a renewal of its lease after which nothing is known of a node any more."""
+
+QUARANTINE_SECONDS: Final = 40.0
+"""Seconds after which pods of a node that is not there are taken for lost."""
+
+UNREACHABLE: Final = "node.kubernetes.io/unreachable"
+NOT_READY: Final = "node.kubernetes.io/not-ready"
+OUT_OF_SERVICE: Final = "node.kubernetes.io/out-of-service"
+
+DEFAULT_TOLERATION_SECONDS: Final = 300.0
+"""How long a pod that says nothing about it bears that its node is not ready; upstream writes that into new pods."""
+
+
+def unknown_conditions(node: Node, *, wall: datetime) -> list[dict[str, Any]]:
+    """Return the conditions of a node that is not heard of."""
+    at = rfc3339(wall)
+    told = {"status": "Unknown", "reason": "NodeStatusUnknown", "message": "Kubelet stopped posting node status."}
+    return [
+        c if c.get("status") == "Unknown" else {**c, **told, "lastTransitionTime": at}
+        for c in node.status.conditions or ()
+    ]
+
+
+def updated_taints(node: Node, *, wall: datetime) -> list[dict[str, str]] | None:
+    """Return all taints of a node if they are to change: ours by its Ready condition, those of others as they are."""
+    wanted = {"True": None, "False": NOT_READY, "Unknown": UNREACHABLE}.get(node.ready)
+    if not node.ready:
+        return None
+    found, kept = [], set()
+    for taint in node.spec.taints or ():
+        if taint.key in (UNREACHABLE, NOT_READY):
+            if taint.key != wanted:
+                continue
+            kept.add(taint.effect)
+        found.append(_taint_body(taint))
+    missing = [e for e in ("NoSchedule", "NoExecute") if wanted and e not in kept]
+    at = rfc3339(wall)
+    found += [{"key": wanted or "", "effect": effect, "timeAdded": at} for effect in missing]
+    return found if len(found) != len(node.spec.taints or ()) or missing else None
+
+
+def _taint_body(taint: Taint) -> dict[str, str]:
+    body = {"key": taint.key, "value": taint.value, "effect": taint.effect, "timeAdded": taint.time_added or ""}
+    return {name: value for name, value in body.items() if value}
+
+
+def min_toleration_seconds(pod: Pod, evicting: Iterable[Taint]) -> float | None:
+    """Return for how many seconds a pod bears the taints of its node; None: for ever."""
+    shortest: float | None = None
+    for taint in evicting:
+        matching = [each for each in pod.spec.tolerations or () if _tolerates(each, taint)]
+        if not matching:
+            if taint.key not in (UNREACHABLE, NOT_READY):
+                return 0.0
+            limits = [DEFAULT_TOLERATION_SECONDS]
+        else:
+            limits = [
+                float(each["tolerationSeconds"]) for each in matching if each.get("tolerationSeconds") is not None
+            ]
+        if limits:
+            least = max(min(limits), 0.0)
+            shortest = least if shortest is None else min(shortest, least)
+    return shortest
+
+
+def _tolerates(toleration: Mapping[str, Any], taint: Taint) -> bool:
+    if toleration.get("effect") not in (None, "", taint.effect):
+        return False
+    key = toleration.get("key") or ""
+    if toleration.get("operator") == "Exists":
+        return key in ("", taint.key)
+    return key == taint.key and (toleration.get("value") or "") == taint.value

@@ -1,0 +1,166 @@
+"""ReplicaSets: as many pods of a template as are wanted.
+
+Orphans that the selector would match are not adopted.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Any, Final
+
+from dra.kube.client import Client
+from dra.kube.clock import Clock, rfc3339
+from dra.kube.errors import Conflict, NotFound
+from dra.kube.resources import PODS
+from dra.model.meta import Key
+from localplane.controller_manager.api_types import (
+    REPLICA_SETS,
+    Pod,
+    ReplicaSet,
+    controller_of,
+    controller_references,
+    parse_time,
+    pod_from_template,
+)
+from localplane.controller_manager.informer import Informer
+from localplane.controller_manager.slow_start import slow_start_batch
+from localplane.workqueue import WorkQueue
+
+BATCH_SECONDS: Final = 0.1
+"""How long changes of pods are gathered."""
+
+BURST_REPLICAS: Final = 500
+"""Pods that are created or deleted between two looks."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaSetPlan:
+    """What to do; `status` is a merge patch."""
+
+    create: int = 0
+    delete: tuple[Pod, ...] = ()
+    status: dict[str, Any] | None = None
+    wake: float | None = None
+
+
+def decide(replicas: ReplicaSet, pods: Sequence[Pod], *, now: datetime) -> ReplicaSetPlan:
+    """Return what to do for a ReplicaSet."""
+    active = [pod for pod in pods if pod.active]
+    missing = replicas.spec.replicas - len(active)
+    if not replicas.metadata.deleting:
+        if missing > 0:
+            return ReplicaSetPlan(create=min(missing, BURST_REPLICAS))
+        if missing < 0:
+            return ReplicaSetPlan(delete=tuple(sorted(active, key=_deletion_rank)[:-missing][:BURST_REPLICAS]))
+    ready = [pod for pod in active if pod.ready]
+    left = [seconds_to_available(pod, replicas.spec.min_ready_seconds, now=now) for pod in ready]
+    wanted = {
+        "replicas": len(active),
+        "fullyLabeledReplicas": len(active) or None,
+        "readyReplicas": len(ready) or None,
+        "availableReplicas": sum(each <= 0.0 for each in left) or None,
+        "observedGeneration": replicas.metadata.generation,
+    }
+    told = replicas.status
+    known = {
+        "replicas": told.replicas,
+        "fullyLabeledReplicas": told.fully_labeled_replicas or None,
+        "readyReplicas": told.ready_replicas or None,
+        "availableReplicas": told.available_replicas or None,
+        "observedGeneration": told.observed_generation,
+    }
+    wake = min((each for each in left if each > 0.0), default=None)
+    return ReplicaSetPlan(status={"status": wanted} if wanted != known else None, wake=wake)
+
+
+def seconds_to_available(pod: Pod, min_ready_seconds: int, *, now: datetime) -> float:
+    """Return how long a ready pod has to stay ready until it counts as available."""
+    since = parse_time(pod.ready_since)
+    if not min_ready_seconds or since is None:
+        return 0.0
+    return (since + timedelta(seconds=min_ready_seconds) - now).total_seconds()
+
+
+def _deletion_rank(pod: Pod) -> tuple[bool, bool, bool, int, str]:
+    """Return who goes first: what has come least far, then what fails, then the youngest."""
+    young = -(parse_time(pod.metadata.creation_timestamp) or _EPOCH).timestamp()
+    running = pod.status.phase == "Running"
+    return (bool(pod.spec.node_name), running, pod.ready, -pod.restarts, f"{young:020.0f}")
+
+
+_EPOCH: Final = datetime.fromisoformat("1970-01-01T00:00:00Z")
+
+
+class ReplicaSetController:
+    """The shell."""
+
+    def __init__(self, client: Client, *, sets: Informer[ReplicaSet], pods: Informer[Pod], clock: Clock) -> None:
+        self._client = client
+        self._sets = sets
+        self._pods = pods
+        self._clock = clock
+        self._agenda: WorkQueue[Key] = WorkQueue(clock)
+        sets.tell(self._set_changed)
+        pods.tell(self._pod_changed)
+
+    async def run(self) -> None:
+        """Work until cancelled; to be started when both mirrors are complete."""
+        await self._agenda.serve(self._sync)
+
+    def _set_changed(self, replicas: ReplicaSet, *, gone: bool) -> None:
+        if not gone:
+            self._agenda.touch(replicas.metadata.key)
+
+    def _pod_changed(self, pod: Pod, *, gone: bool) -> None:
+        del gone
+        owner = controller_of(pod.metadata)
+        if owner is not None and owner.kind == "ReplicaSet":
+            self._agenda.at((pod.metadata.namespace, owner.name), self._clock.now() + BATCH_SECONDS)
+
+    async def _sync(self, key: Key) -> float | None:
+        while (replicas := self._sets.get(key)) is not None:
+            pods = tuple(self._pods.owned(replicas.metadata.uid))
+            plan = decide(replicas, pods, now=self._clock.wall())
+            await slow_start_batch(range(plan.create), partial(self._create, replicas))
+            await slow_start_batch(plan.delete, self._delete)
+            written = plan.status is not None and await self._write(replicas, plan.status)
+            if not (plan.create or plan.delete or written):
+                return None if plan.wake is None else self._clock.now() + plan.wake
+        return None
+
+    async def _create(self, replicas: ReplicaSet, number: int) -> None:
+        del number
+        owners = controller_references(REPLICA_SETS, replicas.metadata)
+        body = pod_from_template(replicas.spec.template, name=f"{replicas.metadata.name}-", owners=owners)
+        pod = await self._client.create(PODS, body, model=Pod, namespace=replicas.metadata.namespace)
+        self._pods.observe(pod)
+
+    async def _delete(self, pod: Pod) -> None:
+        try:
+            await self._client.delete(PODS, pod.metadata.key, uid=pod.metadata.uid)
+        except (NotFound, Conflict):
+            self._pods.forget(pod.metadata)
+        else:
+            self._pods.deleting(pod, rfc3339(self._clock.wall()))
+
+    async def _write(self, replicas: ReplicaSet, status: dict[str, Any]) -> bool:
+        meta = replicas.metadata
+        try:
+            changed = await self._client.merge_patch(
+                REPLICA_SETS,
+                meta.key,
+                status,
+                model=ReplicaSet,
+                subresource="status",
+                resource_version=meta.resource_version,
+                uid=meta.uid,
+            )
+        except NotFound:
+            self._sets.forget(meta)
+            return True
+        except Conflict:
+            self._sets.observe(await self._client.get(REPLICA_SETS, meta.key, ReplicaSet))
+            raise
+        self._sets.observe(changed)
+        return changed.metadata.resource_version != meta.resource_version

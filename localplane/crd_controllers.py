@@ -1,0 +1,199 @@
+"""From definitions to kinds: the naming, establishing and finalizing controllers of upstream, without their delays.
+
+Follows every write of a definition: names are accepted or not, what is established is served at once, and what is
+being deleted loses its objects first. Upstream does the same a moment later; a client cannot tell.
+"""
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Final
+
+from dra.kube.clock import Clock, rfc3339
+from localplane.crds import custom_resources
+from localplane.crds.custom_resource_definitions import (
+    CLEANUP_FINALIZER,
+    CUSTOM_RESOURCE_DEFINITIONS,
+    condition_status,
+    is_established,
+    set_condition,
+)
+from localplane.crds.pruning import JsonSchemaProps
+from localplane.kinds.catalog import Catalog
+from localplane.kinds.kind import Kind
+from localplane.kinds.subresource import STATUS, DeleteOptions
+from localplane.objects import Object, decode, metadata
+from localplane.registry import Registry
+from localplane.routes import Route
+
+_EXCLUSIVE_NAMES: Final = ("plural", "singular", "kind", "listKind")
+
+
+class CrdControllers:
+    """Keeps a catalog in step with the definitions in a store."""
+
+    def __init__(self, registry: Registry, catalog: Catalog, *, clock: Clock) -> None:
+        self._registry = registry
+        self._catalog = catalog
+        self._clock = clock
+        self._served: dict[str, tuple[Object, list[Kind]]] = {}
+        """By the name of the definition: what of it matters here, and what it makes."""
+        self._terminating: set[str] = set()
+        """Collections whose definitions wait for their last object."""
+        self._reconciling = False
+        catalog.add(CUSTOM_RESOURCE_DEFINITIONS)
+        registry.store.follow(self._follow)
+
+    def _follow(self, collection: str) -> None:
+        """Hear that something was written."""
+        if self._reconciling or collection not in (CUSTOM_RESOURCE_DEFINITIONS.collection, *self._terminating):
+            return
+        self._reconciling = True
+        try:
+            while sum(self._settle(each) for each in self._all()):  # not any(): each may free a name for another
+                pass
+            self._forget()
+        finally:
+            self._reconciling = False
+
+    def _all(self) -> Iterator[Object]:
+        for stored in self._registry.store.snapshot(CUSTOM_RESOURCE_DEFINITIONS.collection):
+            yield decode(stored.raw)
+
+    def _settle(self, definition: Object) -> bool:
+        """Take a definition one step further; return whether that was one."""
+        if "deletionTimestamp" in metadata(definition):
+            return self._clean(definition)
+        revision = self._registry.store.revision
+        self._name(definition)
+        return self._registry.store.revision != revision
+
+    def _name(self, definition: Object) -> None:
+        """Accept the names of a definition, or say which are taken; serve what is established."""
+        spec, name = definition["spec"], metadata(definition)["name"]
+        if (
+            condition_status(definition, "NamesAccepted") == "True"
+            and definition["status"]["acceptedNames"] == spec["names"]
+        ):
+            self._serve(name, definition)
+            return
+        taken = self._taken(definition)
+        accepted, refused = _accepted_names(spec["names"], definition["status"].get("acceptedNames") or {}, taken)
+        status: JsonSchemaProps = {**definition["status"], "acceptedNames": accepted}
+        now = self._clock.wall()
+        if refused:
+            reason, message = refused
+            set_condition(status, _condition("NamesAccepted", now, reason=reason, message=message, holds=False))
+        else:
+            words = ("NoConflicts", "no conflicts found")
+            set_condition(status, _condition("NamesAccepted", now, reason=words[0], message=words[1]))
+        if not is_established(definition):
+            words = ("InitialNamesAccepted", "the initial names have been accepted")
+            if refused:
+                words = ("NotAccepted", "not all names are accepted")
+            holds = not refused
+            set_condition(status, _condition("Established", now, reason=words[0], message=words[1], holds=holds))
+        self._write(name, {**definition, "status": status})
+        self._serve(name, {**definition, "status": status})
+
+    def _write(self, name: str, definition: Object) -> None:
+        route = Route(CUSTOM_RESOURCE_DEFINITIONS, name=name, subresource=STATUS)
+        self._registry.change(route, lambda old: {**old, "status": definition["status"]})
+
+    def _taken(self, definition: Object) -> dict[str, set[str]]:
+        """Return the names that others of the group have: of resources, and of kinds."""
+        resources: set[str] = set()
+        named: set[str] = set()
+        for other in self._all():
+            same = metadata(other)["uid"] == metadata(definition)["uid"]
+            if same or other["spec"]["group"] != definition["spec"]["group"]:
+                continue
+            names = (other.get("status") or {}).get("acceptedNames") or {}
+            resources |= {names.get("plural", ""), names.get("singular", ""), *(names.get("shortNames") or ())}
+            named |= {names.get("kind", ""), names.get("listKind", "")}
+        return {"plural": resources, "singular": resources, "shortNames": resources, "kind": named, "listKind": named}
+
+    def _serve(self, name: str, definition: Object) -> None:
+        if not is_established(definition):
+            return
+        what = {"spec": definition["spec"], "names": definition["status"]["acceptedNames"]}
+        before, kinds = self._served.get(name, ({}, []))
+        if what == before:
+            return
+        for kind in kinds:
+            self._catalog.remove(kind)
+        made = custom_resources.custom_kinds(definition)
+        for kind in made:
+            self._catalog.add(kind)
+        self._served[name] = (what, made)
+
+    def _clean(self, definition: Object) -> bool:
+        """Delete the objects of a definition, then let it go; return whether it went."""
+        name, store = metadata(definition)["name"], self._registry.store
+        if CLEANUP_FINALIZER not in (metadata(definition).get("finalizers") or ()):
+            return False
+        kind = self._storage_kind(name, definition)
+        if kind is not None:
+            for stored in store.snapshot(kind.collection):
+                if b'"deletionTimestamp"' in stored.raw and "deletionTimestamp" in metadata(decode(stored.raw)):
+                    continue
+                self._registry.delete(Route(kind, stored.key.namespace, stored.key.name), DeleteOptions())
+            if store.snapshot(kind.collection):
+                self._terminating.add(kind.collection)
+                return False
+            self._terminating.discard(kind.collection)
+
+        def freed(old: Object) -> Object:
+            meta = metadata(old)
+            meta["finalizers"] = [each for each in meta["finalizers"] if each != CLEANUP_FINALIZER]
+            return old
+
+        self._registry.change(Route(CUSTOM_RESOURCE_DEFINITIONS, name=name), freed)
+        return True
+
+    def _storage_kind(self, name: str, definition: Object) -> Kind | None:
+        made = self._served.get(name, ({}, []))[1] or (
+            custom_resources.custom_kinds(definition) if is_established(definition) else []
+        )
+        return made[0] if made else None
+
+    def _forget(self) -> None:
+        """Serve no longer what nobody defines."""
+        there = {stored.key.name for stored in self._registry.store.snapshot(CUSTOM_RESOURCE_DEFINITIONS.collection)}
+        for name in [name for name in self._served if name not in there]:
+            for kind in self._served.pop(name)[1]:
+                self._catalog.remove(kind)
+
+
+def _accepted_names(
+    wanted: JsonSchemaProps, had: JsonSchemaProps, taken: dict[str, set[str]]
+) -> tuple[JsonSchemaProps, tuple[str, str] | None]:
+    """Return the names that a definition gets, and why it does not get all."""
+    accepted: JsonSchemaProps = {"plural": "", "kind": "", **had}
+    refused: tuple[str, str] | None = None
+    for name in _EXCLUSIVE_NAMES:
+        asked = wanted.get(name, "")
+        if asked == had.get(name, "") or asked not in taken[name]:
+            accepted[name] = asked
+        else:
+            refused = (f"{name[0].upper()}{name[1:]}Conflict", f'"{asked}" is already in use')
+    short = [each for each in wanted.get("shortNames") or () if each not in (had.get("shortNames") or ())]
+    clash = [each for each in short if each in taken["shortNames"]]
+    if clash:
+        listed = [f'"{each}" is already in use' for each in clash]
+        refused = ("ShortNamesConflict", listed[0] if len(listed) == 1 else f"[{', '.join(listed)}]")
+    for name in ("categories",) if clash else ("shortNames", "categories"):
+        if wanted.get(name):
+            accepted[name] = wanted[name]
+        else:
+            accepted.pop(name, None)
+    return accepted, refused
+
+
+def _condition(kind: str, now: datetime, *, reason: str, message: str, holds: bool = True) -> JsonSchemaProps:
+    return {
+        "type": kind,
+        "status": "True" if holds else "False",
+        "lastTransitionTime": rfc3339(now),
+        "reason": reason,
+        "message": message,
+    }

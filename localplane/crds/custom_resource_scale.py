@@ -1,0 +1,68 @@
+"""The scale of custom objects: their replicas under a name that ``kubectl scale`` and autoscalers know."""
+
+from typing import Final
+
+from localplane.crds.nested_fields import nested_field, set_nested_field
+from localplane.crds.pruning import JsonSchemaProps
+from localplane.kinds import field_errors
+from localplane.kinds.subresource import Subresource
+from localplane.objects import Object, metadata
+from localplane.status_errors import FieldError
+
+_MAX_REPLICAS: Final = 2**31 - 1
+_COPIED_METADATA: Final = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+
+
+class CustomResourceScale(Subresource):
+    """The scale of one custom kind; `paths` is what its definition says about it."""
+
+    name = "scale"
+    group = "autoscaling"
+    version = "v1"
+    kind = "Scale"
+
+    def __init__(self, paths: JsonSchemaProps) -> None:
+        self._wanted: str = paths["specReplicasPath"]
+        self._there: str = paths["statusReplicasPath"]
+        self._selector: str = paths.get("labelSelectorPath") or ""
+
+    def read(self, obj: Object) -> Object:
+        """Return the scale of an object."""
+        meta = metadata(obj)
+        wanted = nested_field(obj, self._wanted)
+        status: Object = {"replicas": nested_field(obj, self._there) or 0}
+        if self._selector and (selector := nested_field(obj, self._selector)):
+            status["selector"] = selector
+        return {
+            "kind": "Scale",
+            "apiVersion": "autoscaling/v1",
+            "metadata": {name: meta[name] for name in _COPIED_METADATA if name in meta},
+            "spec": {"replicas": wanted} if wanted else {},
+            "status": status,
+        }
+
+    def write(self, obj: Object, body: Object) -> None:
+        """Set the number of replicas, and nothing else."""
+        set_nested_field(obj, self._wanted, (body.get("spec") or {}).get("replicas") or 0)
+
+    def validate(self, new: Object, old: Object) -> list[FieldError]:
+        """Check the numbers."""
+        del old
+        return self.check(new)
+
+    def check(self, obj: Object) -> list[FieldError]:
+        """Return which numbers of an object are none."""
+        found = []
+        for path in (self._wanted, self._there):
+            value = nested_field(obj, path)
+            if value is None:
+                continue
+            if isinstance(value, bool) or not isinstance(value, int):
+                kind = "string" if isinstance(value, str) else type(value).__name__
+                detail = f"{path} accessor error: {value} is of the type {kind}, expected int64"
+                found.append(field_errors.invalid(path, 0, detail))
+            elif value < 0:
+                found.append(field_errors.invalid(path, value, "should be a non-negative integer"))
+            elif value > _MAX_REPLICAS:
+                found.append(field_errors.invalid(path, value, f"should be less than or equal to {_MAX_REPLICAS}"))
+        return found

@@ -1,0 +1,239 @@
+"""Objects of custom kinds: the strategy that a definition's version makes, and its `Kind`."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from localplane.crds import defaults, embedded_resources, list_types, pruning, schema_validation, validation_rules
+from localplane.crds.custom_resource_scale import CustomResourceScale
+from localplane.crds.nested_fields import nested_field
+from localplane.crds.pruning import JsonSchemaProps
+from localplane.crds.schema_errors import with_root_path
+from localplane.kinds import field_errors
+from localplane.kinds.kind import Kind, PrinterColumn, Strategy
+from localplane.kinds.subresource import STATUS, Subresource
+from localplane.objects import Object
+from localplane.schemas import openapi_reader
+from localplane.schemas.builtin_schemas import OBJECT_META, Dialect, load_builtin_schemas
+from localplane.schemas.schema import Schema
+from localplane.status_errors import FieldError
+
+NAME_COLUMN: Final = PrinterColumn(
+    name="Name",
+    format="name",
+    description="Name must be unique within a namespace. Is required when creating resources, although some resources "
+    "may allow a client to request the generation of an appropriate name automatically. Name is primarily intended "
+    "for creation idempotence and configuration definition. Cannot be updated. More info: "
+    "https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class DefinitionVersion:
+    """One version of a definition."""
+
+    definition: Object
+    spec: JsonSchemaProps
+
+    @property
+    def name(self) -> str:
+        """Return what it is called: ``v1alpha1``."""
+        found: str = self.spec["name"]
+        return found
+
+    @property
+    def schema(self) -> JsonSchemaProps:
+        """Return the schema of its objects."""
+        found: JsonSchemaProps = (self.spec.get("schema") or {}).get("openAPIV3Schema") or {}
+        return found
+
+    @property
+    def subresources(self) -> JsonSchemaProps:
+        """Return what its objects have besides themselves."""
+        found: JsonSchemaProps = self.spec.get("subresources") or {}
+        return found
+
+
+class CustomResourceStrategy(Strategy):
+    """The rules of one version of a custom kind."""
+
+    def __init__(self, version: DefinitionVersion, kind: str, api_version: str) -> None:
+        self.schema = version.schema
+        self._status = version.subresources.get("status") is not None
+        self._scale = CustomResourceScale(version.subresources["scale"]) if version.subresources.get("scale") else None
+        self._selectable = [each["jsonPath"] for each in version.spec.get("selectableFields") or ()]
+        self._rules = validation_rules.compile_rules(self.schema)
+        self._meta = {"kind": kind, "apiVersion": api_version}  # the strategy sees objects as they are stored
+
+    def default(self, obj: Object) -> None:
+        """Drop what the schema does not know, fill in what it says is meant."""
+        pruning.drop_nulls(obj, self.schema)
+        pruning.prune(obj, self.schema)
+        defaults.apply_defaults(obj, self.schema)
+
+    def prepare_for_create(self, obj: Object) -> None:
+        """Drop the status, where it has a path of its own; what is not there is not shown."""
+        if self._status:
+            obj.pop("status", None)
+
+    def prepare_for_update(self, new: Object, old: Object) -> None:
+        """Take the status back, where it has a path of its own."""
+        if self._status:
+            super().prepare_for_update(new, old)
+
+    def validate(self, obj: Object) -> list[FieldError]:
+        """Check types and bounds, embedded objects, list entries, then rules, if the shape lets them be tried."""
+        if wrong := self._type(obj):
+            return wrong
+        found = schema_validation.validate_value(obj, self.schema)
+        found += self._counts(obj)
+        found += [
+            *embedded_resources.check_embedded_resources(obj, self.schema),
+            *list_types.check_list_types(obj, self.schema),
+        ]
+        return with_root_path(self._with_rule_errors(found, obj, schema_validation.NO_OLD_VALUE))
+
+    def validate_update(self, new: Object, old: Object) -> list[FieldError]:
+        """Check what has changed; what was wrong before may stay."""
+        if wrong := self._type(new):
+            return wrong
+        if self._status and _without_status(new) == _without_status(old):
+            found = self._check_status(new, old)
+        else:
+            found = schema_validation.validate_value(new, self.schema, old=old)
+        found += self._counts(new)
+        found += embedded_resources.check_embedded_resources(new, self.schema)
+        if not list(list_types.check_list_types(old, self.schema)):
+            found += list_types.check_list_types(new, self.schema)
+        return with_root_path(self._with_rule_errors(found, new, old))
+
+    def fields(self, obj: Object) -> Mapping[str, str]:
+        """Return the selectable fields."""
+        return {path.removeprefix("."): _field_text(nested_field(obj, path)) for path in self._selectable}
+
+    def _type(self, obj: Object) -> list[FieldError]:
+        wrong = ((name, obj.get(name, ""), wanted) for name, wanted in self._meta.items() if obj.get(name) != wanted)
+        return [field_errors.invalid(name, found, f"must be {wanted}") for name, found, wanted in wrong]
+
+    def _check_status(self, new: Object, old: Object) -> list[FieldError]:
+        schema = (self.schema.get("properties") or {}).get("status")
+        if schema is None or "status" not in new:
+            return []
+        return schema_validation.validate_value(
+            new["status"], schema, old=old.get("status", schema_validation.NO_OLD_VALUE), under="status"
+        )
+
+    def _counts(self, obj: Object) -> list[FieldError]:
+        return self._scale.check(obj) if self._scale is not None else []
+
+    def _with_rule_errors(self, found: list[FieldError], obj: Object, old: object) -> list[FieldError]:
+        if not self._rules:
+            return found
+        if any(cause.fault in validation_rules.BLOCKING_ERROR_TYPES for cause in found):
+            return [*found, validation_rules.RULES_NOT_CHECKED]
+        return [*found, *validation_rules.check_rules(obj, self._rules, old=old)]
+
+
+def custom_kinds(definition: Object) -> list[Kind]:
+    """Return the kinds that an established definition makes: one for each version that is served."""
+    return [
+        _custom_kind(definition, DefinitionVersion(definition, each))
+        for each in definition["spec"]["versions"]
+        if each.get("served")
+    ]
+
+
+def _custom_kind(definition: Object, version: DefinitionVersion) -> Kind:
+    spec, names = definition["spec"], definition["status"]["acceptedNames"]
+    parts: list[Subresource] = []
+    if version.subresources.get("status") is not None:
+        parts.append(STATUS)
+    if scale := version.subresources.get("scale"):
+        parts.append(CustomResourceScale(scale))
+    return Kind(
+        group=spec["group"],
+        version=version.name,
+        plural=names["plural"],
+        name=names["kind"],
+        namespaced=spec["scope"] == "Namespaced",
+        short_names=tuple(names.get("shortNames") or ()),
+        categories=tuple(names.get("categories") or ()),
+        subresources=tuple(parts),
+        strategy=CustomResourceStrategy(version, names["kind"], f"{spec['group']}/{_storage_version(spec)}"),
+        columns=_printer_columns(version),
+        singular_name=names.get("singular", ""),
+        list_name=names.get("listKind", ""),
+        schema=_openapi_schema(version.schema, (spec["group"], version.name, names["kind"])),
+        form=_converter(definition, version),
+        custom=True,
+    )
+
+
+class NopConverter:
+    """What an object of the stored version is in another one, and what was left out of an old one: conversion None."""
+
+    def __init__(self, *, shown: str, stored: str, schema: JsonSchemaProps) -> None:
+        self._shown = shown
+        self._stored = stored
+        self._schema = schema
+
+    def show(self, obj: Object) -> Object:
+        """Say that it is of this version; fill in what its schema says by now."""
+        obj["apiVersion"] = self._shown
+        defaults.apply_defaults(obj, self._schema)
+        return obj
+
+    def store(self, obj: Object) -> Object:
+        """Say that it is of the stored version."""
+        obj["apiVersion"] = self._stored
+        return obj
+
+
+def _storage_version(spec: JsonSchemaProps) -> str:
+    """Return the name of the version in which objects are stored."""
+    found: str = next(each["name"] for each in spec["versions"] if each.get("storage"))
+    return found
+
+
+def _converter(definition: Object, version: DefinitionVersion) -> NopConverter | None:
+    stored = _storage_version(definition["spec"])
+    if stored == version.name and not defaults.has_defaults(version.schema):
+        return None
+    group = definition["spec"]["group"]
+    return NopConverter(shown=f"{group}/{version.name}", stored=f"{group}/{stored}", schema=version.schema)
+
+
+def _openapi_schema(schema: JsonSchemaProps, kind: tuple[str, str, str]) -> Schema:
+    """Return what strict decoding, server-side apply and OpenAPI need to know."""
+    return openapi_reader.custom_resource_schema(
+        schema, metadata=load_builtin_schemas(Dialect.STOCK).definition(OBJECT_META), kind=kind
+    )
+
+
+def _printer_columns(version: DefinitionVersion) -> tuple[PrinterColumn, ...]:
+    written = version.spec.get("additionalPrinterColumns")
+    if not written:
+        return ()
+    return (NAME_COLUMN, *(_printer_column(each) for each in written))
+
+
+def _printer_column(each: JsonSchemaProps) -> PrinterColumn:
+    path = each["jsonPath"]
+    return PrinterColumn(
+        name=each["name"],
+        type=each["type"],
+        format=each.get("format", ""),
+        description=each.get("description") or f"Custom resource definition column (in JSONPath format): {path}",
+        priority=each.get("priority", 0),
+        path=path,
+    )
+
+
+def _without_status(obj: Object) -> Object:
+    return {name: value for name, value in obj.items() if name not in ("status", "metadata")}
+
+
+def _field_text(value: Any) -> str:  # noqa: ANN401 - whatever the field holds
+    if value is None:
+        return ""
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,285 @@
+"""Whether a value has the types and keeps the bounds of its schema.
+
+The order of the checks, and which failure of an ``anyOf`` or ``oneOf`` is told (that of the alternative with the most
+positive checks), are those of kube-openapi: so `_Verdict` counts what went well, too. An update may keep what was
+wrong before: a part that equals its predecessor is not looked at (upstream: ratcheting).
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from dra.cel.patterns import Pattern
+from localplane.crds import string_formats
+from localplane.crds.list_types import LIST_TYPE, map_key
+from localplane.crds.pruning import JsonSchemaProps
+from localplane.crds.schema_errors import child_path, format_number
+from localplane.kinds import field_errors
+from localplane.kinds.field_errors import format_value
+from localplane.objects import encode
+from localplane.status_errors import FieldError, FieldErrorType
+
+NO_OLD_VALUE: Final = object()
+"""No predecessor."""
+
+
+def validate_value(
+    value: object, schema: JsonSchemaProps, *, old: object = NO_OLD_VALUE, under: str = ""
+) -> list[FieldError]:
+    """Return what is wrong; `under` is where the value lies in its object, for the fields of the causes."""
+    verdict = _SchemaValidator(under).value(value, schema, "", old)
+    return verdict.causes
+
+
+@dataclass(slots=True)
+class _ValidationResult:
+    """What one check has found."""
+
+    causes: list[FieldError] = field(default_factory=list)
+    passed: int = 0
+
+    def merge(self, other: "_ValidationResult", *, passed: int = 0) -> None:
+        self.causes += other.causes
+        self.passed += other.passed + passed
+
+
+@dataclass(frozen=True, slots=True)
+class _SchemaValidator:
+    """A walk through a value."""
+
+    under: str
+
+    def value(self, value: object, schema: JsonSchemaProps, path: str, old: object = NO_OLD_VALUE) -> _ValidationResult:
+        verdict = _ValidationResult()
+        if old is not NO_OLD_VALUE and value == old:
+            return verdict
+        if types := _allowed_types(schema):
+            verdict.merge(self._type(value, schema, types, path), passed=1)
+        if value is None:
+            verdict.merge(self._enum(value, schema, path))
+            return verdict
+        verdict.merge(self._alternatives(value, schema, path), passed=1)
+        match value:
+            case str():
+                verdict.merge(self._string(value, schema, path), passed=1)
+            case bool():
+                pass
+            case int() | float():
+                verdict.merge(self._number(value, schema, path), passed=1)
+            case list():
+                verdict.merge(self._list(value, schema, path, old), passed=1)
+        verdict.merge(self._enum(value, schema, path), passed=1)
+        if isinstance(value, dict):
+            verdict.merge(self._object(value, schema, path, old), passed=1)
+        verdict.passed += 1
+        return verdict
+
+    def _at(self, path: str) -> str:
+        path = path.removeprefix(".")
+        return child_path(self.under, path) if path and self.under else self.under or path
+
+    def _body_error(
+        self, path: str, value: object, what: str, fault: FieldErrorType = FieldErrorType.INVALID
+    ) -> _ValidationResult:
+        text = f"Invalid value: {format_value(value)}: {path} in body {what}"
+        return _ValidationResult([FieldError(fault, self._at(path), text)])
+
+    def _type(self, value: object, schema: JsonSchemaProps, types: tuple[str, ...], path: str) -> _ValidationResult:
+        wanted = ",".join(types)
+        if value is None:
+            if schema.get("nullable"):
+                return _ValidationResult(passed=1)
+            return self._body_error(path, "null", f'must be of type {wanted}: "null"', FieldErrorType.TYPE)
+        found = _json_type(value)
+        whole = found == "number" and isinstance(value, float) and value.is_integer() and "integer" in types
+        if found in types or whole or (found == "integer" and "number" in types):
+            return _ValidationResult(passed=1)
+        if isinstance(value, str | list) and schema.get("format") and not {"number", "integer"} & set(types):
+            return _ValidationResult(passed=1)
+        return self._body_error(path, found, f"must be of type {wanted}: {format_value(found)}", FieldErrorType.TYPE)
+
+    def _enum(self, value: object, schema: JsonSchemaProps, path: str) -> _ValidationResult:
+        allowed = schema.get("enum")
+        if not allowed or any(_json_equals(value, each) for each in allowed):
+            return _ValidationResult()
+        texts = [each if isinstance(each, str) else encode(each).decode() for each in allowed]
+        return _ValidationResult([field_errors.not_supported(self._at(path), value, texts)])
+
+    def _string(self, value: str, schema: JsonSchemaProps, path: str) -> _ValidationResult:
+        verdict, most, least = _ValidationResult(), schema.get("maxLength"), schema.get("minLength")
+        if most is not None and len(value) > most:
+            verdict.causes.append(field_errors.too_long(self._at(path), most))
+        elif least is not None and len(value) < least:
+            verdict.merge(self._body_error(path, value, f"should be at least {least} chars long"))
+        elif (pattern := schema.get("pattern")) and not Pattern.of(pattern).found_in(value):
+            verdict.merge(self._body_error(path, value, f"should match '{pattern}'"))
+        form = string_formats.supported_format(schema.get("format") or "", schema.get("type") or "")
+        if form and schema.get("type") in (None, "", "string") and not string_formats.has_format(form, value):
+            verdict.merge(
+                self._body_error(path, value, f"must be of type {form}: {format_value(value)}", FieldErrorType.TYPE)
+            )
+        return verdict
+
+    def _number(self, value: float, schema: JsonSchemaProps, path: str) -> _ValidationResult:
+        verdict = _ValidationResult(passed=1)
+        if outside := _integer_range(value, schema):
+            verdict.causes.append(
+                field_errors.invalid("", "", f"Checked value must be of type integer {outside} in {path}")
+            )
+        factor, least, most = (
+            _comparable_limit(schema.get(name), value) for name in ("multipleOf", "minimum", "maximum")
+        )
+        if factor is not None and factor <= 0:
+            text = f"factor MultipleOf declared for {path} must be positive: {format_number(factor)}"
+            verdict.causes.append(field_errors.invalid(self._at(path), factor, text))
+        elif factor is not None and not _divides(factor, value):
+            verdict.merge(self._body_error(path, value, f"should be a multiple of {format_number(factor)}"))
+        if least is not None and (value <= least if schema.get("exclusiveMinimum") else value < least):
+            relation = "greater than" if schema.get("exclusiveMinimum") else "greater than or equal to"
+            verdict.merge(self._body_error(path, value, f"should be {relation} {format_number(least)}"))
+        if most is not None and (value >= most if schema.get("exclusiveMaximum") else value > most):
+            relation = "less than" if schema.get("exclusiveMaximum") else "less than or equal to"
+            verdict.merge(self._body_error(path, value, f"should be {relation} {format_number(most)}"))
+        return verdict
+
+    def _list(self, value: list[Any], schema: JsonSchemaProps, path: str, old: object) -> _ValidationResult:
+        verdict = _ValidationResult(passed=1)
+        items = schema.get("items")
+        if isinstance(items, dict):
+            before = correlated_items(value, schema, old)
+            for index, (item, was) in enumerate(zip(value, before, strict=True)):
+                verdict.merge(self.value(item, items, f"{path}[{index}]", was))
+        least, most = schema.get("minItems"), schema.get("maxItems")
+        if least is not None and len(value) < least:
+            verdict.merge(self._body_error(path, len(value), f"should have at least {least} items"))
+        if most is not None and len(value) > most:
+            verdict.causes.append(field_errors.too_many(self._at(path), len(value), most))
+        return verdict
+
+    def _object(self, value: JsonSchemaProps, schema: JsonSchemaProps, path: str, old: object) -> _ValidationResult:
+        verdict = _ValidationResult()
+        least, most = schema.get("minProperties"), schema.get("maxProperties")
+        if least is not None and len(value) < least:
+            verdict.merge(self._body_error(path, len(value), f"should have at least {least} properties"))
+        if most is not None and len(value) > most:
+            verdict.causes.append(field_errors.too_many(self._at(path), len(value), most))
+        before = old if isinstance(old, dict) else {}
+        properties, others = schema.get("properties") or {}, schema.get("additionalProperties")
+        for name, item in value.items():
+            known = properties.get(name)
+            here = child_path(path, name) if known is not None else f"{path}.{name}"
+            if known is not None:
+                verdict.merge(self.value(item, known, here, before.get(name, NO_OLD_VALUE)))
+            elif isinstance(others, dict):
+                verdict.merge(self.value(item, others, here, before.get(name, NO_OLD_VALUE)))
+            elif others is False:
+                verdict.merge(self._forbidden(path, name))
+        missing = [name for name in schema.get("required") or () if name not in value]
+        verdict.causes += [field_errors.required(self._at(f"{path}.{name}")) for name in missing]
+        return verdict
+
+    def _forbidden(self, path: str, name: str) -> _ValidationResult:
+        text = f"{path}.{name} in body is a forbidden property"
+        return _ValidationResult([field_errors.invalid(self._at(path), name, text)])
+
+    def _alternatives(self, value: object, schema: JsonSchemaProps, path: str) -> _ValidationResult:
+        verdict = _ValidationResult(passed=1)
+        for told in (self._any(value, schema, path), self._one(value, schema, path), self._all(value, schema, path)):
+            verdict.merge(told)
+        excluded = schema.get("not")
+        if excluded is not None and not self.value(value, excluded, path).causes:
+            verdict.causes.append(_composite_error(path, "must not validate the schema (not)"))
+        return verdict
+
+    def _any(self, value: object, schema: JsonSchemaProps, path: str) -> _ValidationResult:
+        tried = list(self._each(value, schema, "anyOf", path))
+        good = next((each for each in tried if not each.causes), None)
+        if good is not None or not tried:
+            return good or _ValidationResult()
+        verdict = _ValidationResult([_composite_error(path, "must validate at least one schema (anyOf)")])
+        verdict.merge(max(tried, key=lambda each: each.passed))
+        return verdict
+
+    def _one(self, value: object, schema: JsonSchemaProps, path: str) -> _ValidationResult:
+        tried = list(self._each(value, schema, "oneOf", path))
+        good = [each for each in tried if not each.causes]
+        if len(good) == 1 or not tried:
+            return good[0] if good else _ValidationResult()
+        found = f"Found {len(good)} valid alternatives" if good else "Found none valid"
+        verdict = _ValidationResult([_composite_error(path, f"must validate one and only one schema (oneOf). {found}")])
+        if not good:
+            verdict.merge(max(tried, key=lambda each: each.passed))
+        return verdict
+
+    def _all(self, value: object, schema: JsonSchemaProps, path: str) -> _ValidationResult:
+        verdict, tried = _ValidationResult(), list(self._each(value, schema, "allOf", path))
+        for each in tried:
+            verdict.merge(each)
+        if any(each.causes for each in tried):
+            none = "" if any(not each.causes for each in tried) else ". None validated"
+            verdict.causes.append(_composite_error(path, f"must validate all the schemas (allOf){none}"))
+        return verdict
+
+    def _each(self, value: object, schema: JsonSchemaProps, name: str, path: str) -> Iterator[_ValidationResult]:
+        return (self.value(value, each, path) for each in schema.get(name) or ())
+
+
+def correlated_items(value: list[Any], schema: JsonSchemaProps, old: object) -> list[object]:
+    """Return what each entry of a list was before: only entries of lists that are maps are known again."""
+    if not isinstance(old, list) or schema.get(LIST_TYPE) != "map":
+        return [NO_OLD_VALUE] * len(value)
+    before = {repr(sorted(map_key(item, schema).items())): item for item in old}
+    return [before.get(repr(sorted(map_key(item, schema).items())), NO_OLD_VALUE) for item in value]
+
+
+_RANGES: Final = {"int32": 2**31, "int64": 2**63}
+
+
+def _composite_error(path: str, what: str) -> FieldError:
+    return field_errors.invalid("", "", f"{format_value(path)} {what}")
+
+
+def _allowed_types(schema: JsonSchemaProps) -> tuple[str, ...]:
+    if schema.get("x-kubernetes-int-or-string"):
+        return ("integer", "string")
+    return (schema["type"],) if schema.get("type") else ()
+
+
+def _json_type(value: object) -> str:
+    match value:
+        case bool():
+            return "boolean"
+        case int():
+            return "integer"
+        case float():
+            return "number"
+        case str():
+            return "string"
+        case list():
+            return "array"
+        case _:
+            return "object"
+
+
+def _json_equals(value: object, allowed: object) -> bool:
+    return value == allowed and isinstance(value, bool) == isinstance(allowed, bool)
+
+
+def _integer_range(value: float, schema: JsonSchemaProps) -> str:
+    """Return which integers a value should be one of and is not."""
+    if schema.get("type") != "integer":
+        return ""
+    form = schema.get("format")
+    if form in _RANGES:
+        return "" if value == int(value) and -_RANGES[form] <= value < _RANGES[form] else f"with format {form}"
+    return "" if value == int(value) else "(default format)"
+
+
+def _comparable_limit(limit: float | None, value: float) -> float | None:
+    """Return a limit as upstream compares it with a value: with integers as an integer."""
+    return int(limit) if limit is not None and isinstance(value, int) else limit
+
+
+def _divides(factor: float, value: float) -> bool:
+    ratio = value / factor
+    return ratio == int(ratio)

@@ -1,0 +1,215 @@
+"""``x-kubernetes-validations``: rules in CEL, over the value they stand at (``self``) and what it was (``oldSelf``).
+
+Rules are compiled once, into a tree that has only the branches on which there are any. A rule that reads ``oldSelf``
+is a rule about changes: it holds for a value that is new. A value that is no other than before is not held to rules
+that were added since (upstream: ratcheting).
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from dra.cel.expressions import EvaluationError, Expression, MalformedExpressionError, environment
+from localplane.crds import cel_values
+from localplane.crds.pruning import JsonSchemaProps
+from localplane.crds.schema_errors import child_path, invalid_without_value
+from localplane.crds.schema_validation import NO_OLD_VALUE, correlated_items
+from localplane.kinds import field_errors
+from localplane.status_errors import FieldError, FieldErrorType
+
+VALIDATIONS: Final = "x-kubernetes-validations"
+
+RULES_NOT_CHECKED: Final = FieldError(
+    FieldErrorType.INVALID,
+    "",
+    "Invalid value: null: some validation rules were not checked because the object was invalid; "
+    "correct the existing errors to complete validation",
+)
+"""Said when rules could not be tried, since what they speak of has the wrong shape."""
+
+BLOCKING_ERROR_TYPES: Final = frozenset(
+    {
+        FieldErrorType.REQUIRED,
+        FieldErrorType.TOO_LONG,
+        FieldErrorType.TOO_MANY,
+        FieldErrorType.TYPE,
+        FieldErrorType.UNSUPPORTED,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledValidationRule:
+    """A compiled rule."""
+
+    spec: JsonSchemaProps
+    expression: Expression
+    message: Expression | None
+    is_transition_rule: bool
+    """Whether it reads ``oldSelf``."""
+
+
+@dataclass(slots=True)
+class RuleTree:
+    """The rules at a place of a schema, and those below."""
+
+    schema: JsonSchemaProps
+    rules: list[CompiledValidationRule] = field(default_factory=list)
+    fields: dict[str, "RuleTree"] = field(default_factory=dict)
+    others: "RuleTree | None" = None
+    items: "RuleTree | None" = None
+    root: bool = False
+
+    def __bool__(self) -> bool:
+        return bool(self.rules or self.fields or self.others or self.items)
+
+
+class RuleCompilationError(Exception):
+    """A rule that cannot be compiled: where in it, and why."""
+
+    def __init__(self, part: str, detail: str) -> None:
+        super().__init__(detail)
+        self.part = part
+        self.detail = detail
+
+
+def compile_rules(schema: JsonSchemaProps, *, root: bool = True) -> RuleTree:
+    """Compile all rules of a schema that has been validated; those that cannot be compiled are left out."""
+    branch = RuleTree(schema, root=root)
+    for spec in schema.get(VALIDATIONS) or ():
+        try:
+            branch.rules.append(compile_rule(spec, schema))
+        except RuleCompilationError:
+            continue
+    below = {name: compile_rules(each, root=False) for name, each in (schema.get("properties") or {}).items()}
+    branch.fields = {name: each for name, each in below.items() if each}
+    if isinstance(others := schema.get("additionalProperties"), dict):
+        branch.others = compile_rules(others, root=False) or None
+    if isinstance(items := schema.get("items"), dict):
+        branch.items = compile_rules(items, root=False) or None
+    return branch
+
+
+def compile_rule(spec: JsonSchemaProps, schema: JsonSchemaProps) -> CompiledValidationRule:
+    """Compile one rule for the values of a schema; raises `Wrong`."""
+    kind = cel_values.cel_type(schema)
+    optional = bool(spec.get("optionalOldSelf"))
+    within = environment(
+        {"self": kind, _OLD_SELF_LIST: cel_values.cel_list_type(kind)} if optional else {"self": kind, "oldSelf": kind}
+    )
+    try:
+        expression = Expression(_bind_old_self(spec["rule"], optional=optional), within)
+    except MalformedExpressionError as error:
+        raise RuleCompilationError("rule", f"compilation failed: {error}") from error
+    if expression.type not in (cel_values.BOOL, cel_values.DYN):
+        raise RuleCompilationError("rule", "cel expression must evaluate to a bool")
+    message = None
+    if text := spec.get("messageExpression"):
+        try:
+            message = Expression(_bind_old_self(text, optional=optional), within)
+        except MalformedExpressionError as error:
+            raise RuleCompilationError("messageExpression", f"messageExpression compilation failed: {error}") from error
+        if message.type not in (cel_values.STRING, cel_values.DYN):
+            raise RuleCompilationError("messageExpression", "messageExpression must evaluate to a string")
+    try:
+        Expression(spec["rule"], environment({"self": kind}))
+    except MalformedExpressionError:
+        return CompiledValidationRule(spec, expression, message, is_transition_rule=True)
+    return CompiledValidationRule(spec, expression, message, is_transition_rule=False)
+
+
+_OLD_SELF_LIST: Final = "before"
+"""The variable that ``optionalOldSelf`` rules really have: a list of at most one; optionals cannot be passed in."""
+
+
+def _bind_old_self(text: str, *, optional: bool) -> str:
+    if not optional:
+        return text
+    return (
+        f"cel.bind(oldSelf, {_OLD_SELF_LIST}.size() == 0 ? optional.none() : optional.of({_OLD_SELF_LIST}[0]), {text})"
+    )
+
+
+def check_rules(
+    value: object, branch: RuleTree | None, *, path: str = "", old: object = NO_OLD_VALUE
+) -> Iterator[FieldError]:
+    """Yield the rules that do not hold."""
+    if branch is None or value is None:
+        return
+    if branch.rules:
+        yield from _check_rules_here(value, branch, path, old)
+    if isinstance(value, dict):
+        before: Mapping[str, Any] = old if isinstance(old, dict) else {}
+        for name, item in value.items():
+            if (known := branch.fields.get(name)) is not None:
+                yield from check_rules(item, known, path=child_path(path, name), old=before.get(name, NO_OLD_VALUE))
+            elif branch.others is not None and name not in (branch.schema.get("properties") or {}):
+                yield from check_rules(item, branch.others, path=f"{path}[{name}]", old=before.get(name, NO_OLD_VALUE))
+    elif isinstance(value, list) and branch.items is not None:
+        for index, (item, was) in enumerate(zip(value, correlated_items(value, branch.schema, old), strict=True)):
+            yield from check_rules(item, branch.items, path=f"{path}[{index}]", old=was)
+
+
+def _check_rules_here(value: object, branch: RuleTree, path: str, old: object) -> Iterator[FieldError]:
+    """Yield the rules at one place that do not hold."""
+    schema = branch.schema
+    fresh = old is NO_OLD_VALUE or old is None
+    now = cel_values.to_cel_value(value, schema, root=branch.root)
+    before = None if fresh else cel_values.to_cel_value(old, schema, root=branch.root)
+    unchanged = not fresh and value == old
+    for rule in branch.rules:
+        optional = bool(rule.spec.get("optionalOldSelf"))
+        if rule.is_transition_rule and fresh and not optional:
+            continue
+        if unchanged and not rule.is_transition_rule:
+            continue
+        data = {"self": now}
+        if rule.is_transition_rule or rule.message is not None:
+            data |= {_OLD_SELF_LIST: [] if fresh else [before]} if optional else {"oldSelf": before}
+        text = (rule.spec.get("message") or rule.spec["rule"]).strip()
+        try:
+            if rule.expression.evaluate(data) is True:
+                continue
+        except EvaluationError as failure:
+            yield field_errors.invalid(path, schema.get("type") or "", _evaluation_error(str(failure), text))
+            continue
+        yield _rule_error(rule, value, schema, path=path, detail=_rule_message(rule, data))
+
+
+def _evaluation_error(failure: str, rule: str) -> str:
+    if failure.startswith("no such overload"):
+        what = "call arguments did not match a supported operator, function or macro signature"
+        return f"'{failure}': {what} for rule: {rule}"
+    return f"{failure} evaluating rule: {rule}"
+
+
+def _rule_message(rule: CompiledValidationRule, data: Mapping[str, Any]) -> str:
+    if rule.message is not None:
+        try:
+            text = rule.message.evaluate(data)
+        except EvaluationError:
+            text = ""
+        if isinstance(text, str) and text.strip() and "\n" not in text.strip():
+            return text.strip()
+    return (rule.spec.get("message") or "").strip() or f"failed rule: {rule.spec['rule'].strip()}"
+
+
+def _rule_error(
+    rule: CompiledValidationRule, value: object, schema: JsonSchemaProps, *, path: str, detail: str
+) -> FieldError:
+    if where := rule.spec.get("fieldPath"):
+        path = f"{path}{where}" if path or where.startswith("[") else where.removeprefix(".")
+    whole = schema.get("type") in ("object", "array")
+    match rule.spec.get("reason"):
+        case FieldErrorType.REQUIRED.value:
+            return field_errors.required(path, detail)
+        case FieldErrorType.FORBIDDEN.value:
+            return field_errors.forbidden(path, detail)
+        case FieldErrorType.DUPLICATE.value:
+            return (
+                FieldError(FieldErrorType.DUPLICATE, path, "Duplicate value")
+                if whole
+                else field_errors.duplicate(path, value)
+            )
+        case _:
+            return invalid_without_value(path, detail) if whole else field_errors.invalid(path, value, detail)

@@ -1,0 +1,51 @@
+"""Keeps ``metadata.managedFields`` of objects that somebody has applied: what changes elsewise changes its owner."""
+
+from datetime import datetime
+
+from dra.kube.clock import rfc3339
+from localplane.objects import Mutation, Object, metadata
+from localplane.patches import server_side_apply
+from localplane.patches.codecs import CodecFactory
+from localplane.patches.server_side_apply import FieldManagerIdentity
+from localplane.query_options import WriteOptions
+from localplane.routes import Route
+
+_MANAGED_FIELDS = "managedFields"
+
+
+class FieldManager:
+    """Notes who has written what."""
+
+    def __init__(self, codecs: CodecFactory) -> None:
+        self._codecs = codecs
+
+    def note(self, route: Route, new: Object, old: Object | None, *, writing: WriteOptions, at: datetime) -> None:
+        """Note in the new object who has written what of it; an application has done so itself."""
+        if writing.apply:
+            return
+        if old is None:
+            metadata(new).pop(_MANAGED_FIELDS, None)
+            return
+        part = route.subresource
+        author = FieldManagerIdentity(
+            manager=writing.manager or "unknown",
+            api_version=route.kind.api_version,
+            subresource=part.name if part is not None else "",
+            time=rfc3339(at),
+            has_status_subresource=route.kind.subresource("status") is not None,
+        )
+        server_side_apply.update_managed_fields(new, old, self._codecs.of(route.kind).schema, author)
+
+
+def keep_managed_fields(mutate: Mutation) -> Mutation:
+    """Return a mutation that keeps the record if it says nothing of it: a client may have left it out."""
+
+    def change(old: Object) -> Object:
+        record = (old.get("metadata") or {}).get(_MANAGED_FIELDS)
+        new = mutate(old)
+        meta = new.get("metadata")
+        if record is not None and isinstance(meta, dict):
+            meta.setdefault(_MANAGED_FIELDS, record)
+        return new
+
+    return change

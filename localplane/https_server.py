@@ -1,0 +1,214 @@
+"""The outermost layer: HTTP over TLS on the loopback address, with a bearer token.
+
+What a client can do to us is limited here: bodies to `BODY_LIMIT`, headers by aiohttp, and a reader that is too slow
+for its watch loses it. Nothing piles up for such a reader: a watch is a position in the history, and a block is made
+only when the one before has left for the socket.
+"""
+
+import asyncio
+import base64
+import hmac
+import logging
+import secrets
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass, field
+from ipaddress import IPv4Address
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+import msgspec
+from aiohttp import web
+
+from dra.kube.clock import SYSTEM
+from dra.kube.errors import Unreachable
+from dra.kube.transport import JSON, Request, Response
+from localplane import certificates, status_errors
+from localplane.server import WatchResponse
+
+_log: Final = logging.getLogger(__name__)
+
+LOOPBACK: Final = IPv4Address("127.0.0.1")
+
+MAX_BODY_BYTES: Final = 3 * 1024 * 1024
+"""Bytes of a request body, as upstream."""
+
+BODY_TIMEOUT: Final = 30.0
+"""Seconds in which a body must have arrived."""
+
+WRITE_TIMEOUT: Final = 30.0
+"""Seconds in which a client must have taken what was written."""
+
+_MAX_LINE_BYTES: Final = 1 << 20
+"""Bytes of a request line: selectors and continue tokens can be long."""
+
+_ANONYMOUS_PATHS: Final = ("/healthz", "/livez", "/readyz", "/version")
+"""What upstream shows to anonymous users."""
+
+HandleRequest: TypeAlias = Callable[[Request], Awaitable[Response | WatchResponse]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerEndpoint:
+    """Where a server listens, and the file that tells clients so."""
+
+    url: str
+    kubeconfig: Path
+    token: str = field(repr=False)
+
+
+@asynccontextmanager
+async def serve_https(
+    handle: HandleRequest, *, folder: Path, name: str = "dra-reserve", port: int = 0, token: str = ""
+) -> AsyncIterator[ServerEndpoint]:
+    """Serve on the loopback address until the block is left; certificate and kubeconfig are written to `folder`.
+
+    Port 0 takes a free one. An empty token makes a new one. All watches end when the block is left.
+    """
+    token = token or secrets.token_urlsafe(24)
+    certificate = certificates.generate_self_signed(name=name, address=LOOPBACK, now=SYSTEM.wall())
+    front = _HttpAdapter(handle, token)
+    server = web.Server(
+        front.answer,
+        handler_cancellation=True,  # a client that goes away ends its watch
+        max_line_size=_MAX_LINE_BYTES,
+        max_field_size=_MAX_LINE_BYTES,
+        access_log=None,
+    )
+    runner = web.ServerRunner(server, shutdown_timeout=0.5)
+    await runner.setup()
+    try:
+        site = web.TCPSite(runner, str(LOOPBACK), port, ssl_context=_tls_context(certificate, folder))
+        await site.start()
+        listening: tuple[str, int] = runner.addresses[0]
+        url = f"https://{LOOPBACK}:{listening[1]}"
+        kubeconfig = folder / "kubeconfig"
+        write_private_file(kubeconfig, _kubeconfig(name, url, certificate.certificate, token))
+        yield ServerEndpoint(url=url, kubeconfig=kubeconfig, token=token)
+    finally:
+        open_ways = [each.transport for each in server.connections if each.transport is not None]
+        await runner.cleanup()
+        for way in open_ways:  # closed ones wait for the other side's end of TLS, which may never come
+            way.abort()
+        await asyncio.sleep(0)
+
+
+class _HttpAdapter:
+    """Turns HTTP into `Request` and back."""
+
+    def __init__(self, handle: HandleRequest, token: str) -> None:
+        self._handle = handle
+        self._authorization = f"Bearer {token}".encode()
+
+    async def answer(self, asked: web.BaseRequest) -> web.StreamResponse:
+        """Answer one HTTP request."""
+        try:
+            self._authenticate(asked)
+            request = await _to_request(asked)
+            answer = await self._handle(request)
+        except status_errors.StatusError as refusal:
+            answer = refusal.response
+        except Unreachable:
+            return _abort_connection(asked)
+        except Exception:  # noqa: BLE001 - the server lives on
+            _log.exception("%s %s", asked.method, asked.path)
+            answer = status_errors.internal_error("the request cannot be answered; see the log of the server").response
+        if isinstance(answer, WatchResponse):
+            return await _stream_watch(asked, answer)
+        response = web.Response(status=answer.status, headers=answer.headers, body=answer.body)
+        if asked.content.is_eof():
+            return response
+        response.force_close()  # what is left of the body is not read
+        return response
+
+    def _authenticate(self, asked: web.BaseRequest) -> None:
+        given = asked.headers.get("Authorization")
+        if given is None and asked.path.startswith(_ANONYMOUS_PATHS):
+            return
+        if given is None or not hmac.compare_digest(given.encode(errors="replace"), self._authorization):
+            raise status_errors.unauthorized()
+
+
+async def _to_request(asked: web.BaseRequest) -> Request:
+    return Request(
+        method=asked.method,
+        path=asked.rel_url.raw_path,
+        query={name: asked.query.getone(name) for name in asked.query},
+        body=await _read_body(asked) if asked.can_read_body else None,
+        content_type=asked.headers.get("Content-Type"),
+        accept=asked.headers.get("Accept", JSON),
+        agent=asked.headers.get("User-Agent", ""),
+        timeout=60.0,
+    )
+
+
+async def _read_body(asked: web.BaseRequest) -> bytes:
+    chunks, size = [], 0
+    try:
+        async with asyncio.timeout(BODY_TIMEOUT):
+            async for chunk in asked.content.iter_any():
+                size += len(chunk)
+                if size > MAX_BODY_BYTES:
+                    raise status_errors.request_entity_too_large(MAX_BODY_BYTES)
+                chunks.append(chunk)
+    except TimeoutError:
+        raise status_errors.bad_request("the body of the request did not arrive in time") from None
+    except web.HTTPException as error:
+        raise status_errors.bad_request(f"the body of the request cannot be read: {error.reason}") from error
+    return b"".join(chunks)
+
+
+async def _stream_watch(asked: web.BaseRequest, watch: WatchResponse) -> web.StreamResponse:
+    """Write a watch until it ends, the client goes or does not read."""
+    response = web.StreamResponse(headers={"Content-Type": watch.content_type})
+    response.enable_chunked_encoding()
+    async with aclosing(watch.blocks) as blocks:
+        await response.prepare(asked)
+        try:
+            async for block in blocks:
+                async with asyncio.timeout(WRITE_TIMEOUT):
+                    await response.write(block)  # waits while the socket's buffer is full
+            await response.write_eof()
+        except (TimeoutError, Unreachable):
+            _abort_connection(asked)
+        except ConnectionError:
+            pass
+    return response
+
+
+def _abort_connection(asked: web.BaseRequest) -> web.StreamResponse:
+    """End the connection without another word."""
+    if asked.transport is not None:
+        asked.transport.abort()
+    return web.Response()
+
+
+def _tls_context(certificate: certificates.Certificate, folder: Path) -> ssl.SSLContext:
+    chain = folder / "server.pem"
+    write_private_file(chain, certificate.key + certificate.certificate)
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(chain)
+    return context
+
+
+def _kubeconfig(name: str, url: str, certificate: str, token: str) -> str:
+    """Return a kubeconfig as JSON, which every reader of YAML reads."""
+    authority = base64.b64encode(certificate.encode()).decode()
+    content: dict[str, Any] = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": name, "cluster": {"server": url, "certificate-authority-data": authority}}],
+        "users": [{"name": name, "user": {"token": token}}],
+        "contexts": [{"name": name, "context": {"cluster": name, "user": name}}],
+        "current-context": name,
+    }
+    return msgspec.json.format(msgspec.json.encode(content)).decode() + "\n"
+
+
+def write_private_file(path: Path, text: str) -> None:
+    """Write a file that only its owner may read, at once: a reader never sees half of it."""
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    draft.touch(mode=0o600)
+    draft.write_text(text, encoding="utf-8")
+    draft.replace(path)

@@ -1,0 +1,127 @@
+"""The part of kubectl's JSONPath that printer columns use: ``.status.conditions[?(@.type=="Ready")].status``.
+
+Fields, quoted fields, indexes, slices, wildcards and filters that compare one field with a literal.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+PathStep: TypeAlias = Callable[[Any], Iterator[Any]]
+
+_STEP_PATTERN: Final = re.compile(
+    r"""\.(?P<deep>\.)?(?P<field>(?:\\.|[^.\[\]\\*])+)
+      | \.?\[?(?P<all>\*)\]?
+      | \[\s*(?P<quote>['"])(?P<quoted>.*?)(?P=quote)\s*\]
+      | \[\s*(?P<index>-?\d+)\s*\]
+      | \[\s*(?P<start>-?\d*)\s*:\s*(?P<stop>-?\d*)\s*\]
+      | \[\?\(\s*@(?P<path>[^=!<>]*?)\s*(?:(?P<operator>==|!=|<=|>=|<|>)\s*(?P<literal>.+?)\s*)?\)\]""",
+    re.VERBOSE,
+)
+
+_COMPARISONS: Final[dict[str, Callable[[Any, Any], bool]]] = {
+    "==": lambda one, other: bool(one == other),
+    "!=": lambda one, other: bool(one != other),
+    "<": lambda one, other: bool(one < other),
+    "<=": lambda one, other: bool(one <= other),
+    ">": lambda one, other: bool(one > other),
+    ">=": lambda one, other: bool(one >= other),
+}
+
+
+class InvalidJsonPathError(ValueError):
+    """A path that cannot be understood."""
+
+
+@lru_cache(maxsize=1024)
+def parse_path(path: str) -> tuple[PathStep, ...]:
+    """Return the steps of a path; raises `InvalidPathError`."""
+    text = path.strip().removeprefix("{").removesuffix("}").removeprefix("$")
+    if text and text[0] not in ".[":
+        text = f".{text}"
+    steps, position = [], 0
+    while position < len(text):
+        if text[position:] == ".":
+            break
+        found = _STEP_PATTERN.match(text, position)
+        if found is None or found.end() == position:
+            raise InvalidJsonPathError(f"{path}: cannot be understood from {text[position:]!r} on")
+        steps.append(_compile_step(found))
+        position = found.end()
+    return tuple(steps)
+
+
+def find_values(path: str, value: Any) -> list[Any]:  # noqa: ANN401 - JSON
+    """Return what a path leads to."""
+    found = [value]
+    for step in parse_path(path):
+        found = [inner for outer in found for inner in step(outer)]
+    return found
+
+
+def _compile_step(found: re.Match[str]) -> PathStep:
+    if (name := found["field"] if found["field"] is not None else found["quoted"]) is not None:
+        plain = re.sub(r"\\(.)", r"\1", name)
+        return (
+            (lambda value: _recursive_values(value, plain))
+            if found["deep"]
+            else (lambda value: _field_values(value, plain))
+        )
+    if found["all"]:
+        return _all_values
+    if found["index"] is not None:
+        index = int(found["index"])
+        return lambda value: iter([value[index]] if isinstance(value, list) and _is_valid_index(value, index) else ())
+    if found["start"] is not None:
+        start, stop = (int(text) if text else None for text in (found["start"], found["stop"]))
+        return lambda value: iter(value[start:stop] if isinstance(value, list) else ())
+    return _compile_filter(found["path"], found["operator"], found["literal"])
+
+
+def _compile_filter(path: str, operator: str | None, literal: str | None) -> PathStep:
+    parse_path(path)
+    if operator is None or literal is None:
+        return lambda value: (each for each in _all_values(value) if find_values(path, each))
+    wanted, compare = _parse_literal(literal), _COMPARISONS[operator]
+
+    def holds(item: Any) -> bool:  # noqa: ANN401 - JSON
+        try:
+            return any(compare(each, wanted) for each in find_values(path, item))
+        except TypeError:
+            return False
+
+    return lambda value: (each for each in _all_values(value) if holds(each))
+
+
+def _parse_literal(text: str) -> Any:  # noqa: ANN401 - JSON
+    if text[0] == text[-1] == "'" and len(text) > 1:
+        return text[1:-1]
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError as error:
+        raise InvalidJsonPathError(f"{text}: no literal") from error
+
+
+def _field_values(value: Any, name: str) -> Iterator[Any]:  # noqa: ANN401 - JSON
+    if isinstance(value, dict) and name in value:
+        yield value[name]
+
+
+def _all_values(value: Any) -> Iterator[Any]:  # noqa: ANN401 - JSON
+    if isinstance(value, list):
+        yield from value
+    elif isinstance(value, dict):
+        yield from value.values()
+
+
+def _recursive_values(value: Any, name: str) -> Iterator[Any]:  # noqa: ANN401 - JSON
+    yield from _field_values(value, name)
+    for each in _all_values(value):
+        yield from _recursive_values(each, name)
+
+
+def _is_valid_index(value: list[Any], index: int) -> bool:
+    return -len(value) <= index < len(value)

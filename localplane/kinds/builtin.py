@@ -1,0 +1,46 @@
+"""The kinds that are there from the start."""
+
+from itertools import chain
+
+from localplane.kinds import (
+    access_reviews,
+    core,
+    deployments,
+    device_classes,
+    device_taint_rules,
+    events,
+    jobs,
+    leases,
+    nodes,
+    pods,
+    priority_classes,
+    resource_claims,
+    resource_slices,
+    storage_only,
+)
+from localplane.kinds.kind import Kind
+from localplane.schemas.releases import NEWEST, Release
+
+
+def builtin_kinds(release: Release = NEWEST) -> tuple[Kind, ...]:
+    """Return all built-in kinds of an API server of a version."""
+    families = (
+        core.KINDS,
+        nodes.KINDS,
+        pods.KINDS,
+        jobs.KINDS,
+        deployments.KINDS,
+        events.KINDS,
+        leases.KINDS,
+        priority_classes.KINDS,
+        resource_claims.claim_kinds(release.traits),
+        device_classes.KINDS,
+        resource_slices.slice_kinds(release.traits),
+        device_taint_rules.device_taint_rule_kinds(release.traits),
+        access_reviews.KINDS,
+        storage_only.KINDS,
+    )
+    return tuple(chain.from_iterable(families))
+
+
+BUILTIN_KINDS = builtin_kinds()

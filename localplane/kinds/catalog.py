@@ -1,0 +1,37 @@
+"""The kinds that a server serves right now; definitions of custom kinds come and go while it runs."""
+
+from collections.abc import Iterable, Iterator
+
+from localplane.kinds.kind import Kind
+from localplane.objects import Object
+
+
+class Catalog:
+    """All kinds, found by their paths."""
+
+    def __init__(self, kinds: Iterable[Kind] = ()) -> None:
+        self._kinds: dict[tuple[str, str, str], Kind] = {}
+        for kind in kinds:
+            self.add(kind)
+
+    def __iter__(self) -> Iterator[Kind]:
+        """Yield the kinds in the order in which they were added."""
+        return iter(tuple(self._kinds.values()))
+
+    def add(self, kind: Kind) -> None:
+        """Serve a kind; one of the same name is replaced."""
+        self._kinds[kind.group, kind.version, kind.plural] = kind
+
+    def remove(self, kind: Kind) -> None:
+        """Serve it no longer."""
+        self._kinds.pop((kind.group, kind.version, kind.plural), None)
+
+    def find(self, group: str, version: str, plural: str) -> Kind | None:
+        """Return the kind at a path."""
+        return self._kinds.get((group, version, plural))
+
+    def of(self, obj: Object) -> Kind | None:
+        """Return the kind of an object."""
+        group, _, version = obj.get("apiVersion", "").rpartition("/")
+        found = (each for each in self._kinds.values() if (each.group, each.version) == (group, version))
+        return next((each for each in found if each.name == obj.get("kind")), None)

@@ -1,0 +1,226 @@
+"""The status of a claim: what it was given, and who may use it.
+
+Nobody is protected from himself, as upstream: whether a device belongs to another claim, or pods still run, no API
+server knows. What it does check is the shape, and that an allocation never changes into another one.
+"""
+
+from collections.abc import Set as AbstractSet
+from ipaddress import ip_interface
+from typing import Any, Final, TypeAlias
+
+from localplane.kinds import device_validation, field_errors, go_format, name_validation, node_selectors
+from localplane.objects import Object
+from localplane.status_errors import FieldError
+
+RESERVED_FOR_MAX_SIZE: Final = 256
+ALLOCATION_RESULTS_MAX_SIZE: Final = 32
+ALLOCATION_CONFIG_MAX_SIZE: Final = 64
+DEVICE_CONDITIONS_MAX_SIZE: Final = 8
+NETWORK_DATA_IPS_MAX_SIZE: Final = 16
+DEVICE_DATA_MAX_LENGTH: Final = 10 * 1024
+INTERFACE_NAME_MAX_LENGTH: Final = 256
+HARDWARE_ADDRESS_MAX_LENGTH: Final = 128
+
+SharedDeviceId: TypeAlias = tuple[str, str, str, str | None]
+"""Driver, pool, device, share."""
+
+_PATH: Final = "status"
+
+
+def device_id(holder: Object) -> SharedDeviceId:
+    """Return which device a result or a device status speaks of."""
+    driver, pool, device = (holder.get(name, "") for name in ("driver", "pool", "device"))
+    return driver, pool, device, holder.get("shareID")
+
+
+def allocated_devices(status: Object) -> set[SharedDeviceId]:
+    """Return the devices of a claim."""
+    given = (status.get("allocation") or {}).get("devices") or {}
+    return {device_id(each) for each in given.get("results") or ()}
+
+
+def drop_deallocated_device_statuses(new: Object, old: Object) -> None:
+    """Take the statuses of devices that the claim has lost out of a new status, and lists that are empty."""
+    lost = allocated_devices(old) - allocated_devices(new)
+    new["devices"] = [each for each in new.get("devices") or () if device_id(each) not in lost]
+    for name in ("devices", "reservedFor"):
+        if not new.get(name):
+            new.pop(name, None)  # Go writes no empty lists here
+
+
+def validate(claim: Object, before: Object, *, generated: bool) -> list[FieldError]:
+    """Return what is wrong with a change of the status of a claim; ``generated``: in words of generated validation."""
+    status, old = claim.get("status") or {}, before.get("status") or {}
+    found = _validate_reserved_for(claim, status, old, generated=generated)
+    found += _validate_device_statuses(status)
+    given, had = status.get("allocation"), old.get("allocation")
+    if given is not None and had is not None and generated:
+        return found + field_errors.validate_unmodified(
+            f"{_PATH}.allocation", given, had, detail=field_errors.NO_MODIFY
+        )
+    if given is not None and had is not None:
+        return found + field_errors.validate_immutable(
+            f"{_PATH}.allocation", given, had, text=go_format.format_allocation(given)
+        )
+    if given is not None:
+        found += _validate_allocation(
+            f"{_PATH}.allocation", given, device_validation.request_names(claim["spec"].get("devices") or {})
+        )
+    return found
+
+
+def validate_consumer_reference(path: str, entry: Object, *, uid: bool = True) -> list[FieldError]:
+    """Check that a consumer is named completely."""
+    wanted = ("resource", "name", "uid") if uid else ("resource", "name")
+    return [field_errors.required(f"{path}.{name}") for name in wanted if not entry.get(name)]
+
+
+def _validate_reserved_for(claim: Object, status: Object, old: Object, *, generated: bool) -> list[FieldError]:
+    path, entries = f"{_PATH}.reservedFor", status.get("reservedFor") or []
+    found = field_errors.validate_items(path, entries, validate_consumer_reference, limit=RESERVED_FOR_MAX_SIZE)
+    if len(entries) <= RESERVED_FOR_MAX_SIZE:
+        shown = _in_go_order if generated else _uid
+        found += field_errors.validate_unique(path, entries, _uid, shown=shown)
+    if entries and status.get("allocation") is None:
+        found.append(field_errors.forbidden(path, "may not be specified when `allocated` is not set"))
+    elif entries and "deletionTimestamp" in claim["metadata"]:
+        listed = old.get("reservedFor") or []
+        if any(each not in listed for each in entries):
+            detail = "new entries may not be added while `deallocationRequested` or `deletionTimestamp` are set"
+            found.append(field_errors.forbidden(path, detail))
+    return found
+
+
+def _uid(entry: Object) -> str:
+    return str(entry.get("uid", ""))
+
+
+def _in_go_order(entry: Object) -> Object:
+    """Return an entry as Go writes it."""
+    return {name: entry[name] for name in ("apiGroup", "resource", "name", "uid") if name in entry}
+
+
+def _validate_allocation(path: str, given: Object, known: AbstractSet[str]) -> list[FieldError]:
+    held = given.get("devices") or {}
+    found = field_errors.validate_items(
+        f"{path}.devices.results",
+        held.get("results") or [],
+        lambda at, each: _validate_allocation_result(at, each, known),
+        limit=ALLOCATION_RESULTS_MAX_SIZE,
+    )
+    found += field_errors.validate_items(
+        f"{path}.devices.config",
+        held.get("config") or [],
+        lambda at, each: (
+            field_errors.validate_enum(f"{at}.source", each.get("source", ""), ("FromClaim", "FromClass"))
+            + device_validation.validate_request_references(f"{at}.requests", each.get("requests") or [], known)
+            + device_validation.validate_device_configuration(at, each)
+        ),
+        limit=ALLOCATION_CONFIG_MAX_SIZE,
+    )
+    if given.get("nodeSelector") is not None:
+        found += node_selectors.validate(f"{path}.nodeSelector", given["nodeSelector"])
+    return found
+
+
+def _validate_allocation_result(path: str, result: Object, known: AbstractSet[str]) -> list[FieldError]:
+    found = device_validation.validate_request_reference(f"{path}.request", result.get("request", ""), known)
+    found += device_validation.validate_driver_name(f"{path}.driver", result.get("driver", ""))
+    found += device_validation.validate_pool_name(f"{path}.pool", result.get("pool", ""))
+    found += device_validation.validate_device_name(f"{path}.device", result.get("device", ""))
+    found += device_validation.validate_binding_conditions(path, result)
+    return found + _validate_share_id(f"{path}.shareID", result.get("shareID"))
+
+
+def _validate_share_id(path: str, value: str | None) -> list[FieldError]:
+    if value is None or name_validation.is_uuid(value):
+        return []
+    if name_validation.is_uuid(value.lower()):
+        detail = (
+            "uid must be in RFC 4122 normalized form, `xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx` "
+            "with lowercase hexadecimal characters"
+        )
+        return [field_errors.invalid(path, value, detail)]
+    return [field_errors.invalid(path, value, f"error validating uid: invalid UUID length: {len(value)}")]
+
+
+def _validate_device_statuses(status: Object) -> list[FieldError]:
+    path, entries, given = f"{_PATH}.devices", status.get("devices") or [], allocated_devices(status)
+    found = field_errors.validate_items(path, entries, lambda at, each: _validate_device_status(at, each, given))
+    seen: set[SharedDeviceId] = set()
+    for index, entry in enumerate(entries):
+        this = device_id(entry)
+        if this in seen:
+            found.append(field_errors.duplicate(f"{path}[{index}]", _device_as_go(this)))
+        seen.add(this)
+    return found
+
+
+def _validate_device_status(path: str, entry: Object, given: AbstractSet[SharedDeviceId]) -> list[FieldError]:
+    found = device_validation.validate_driver_name(f"{path}.driver", entry.get("driver", ""))
+    found += device_validation.validate_pool_name(f"{path}.pool", entry.get("pool", ""))
+    found += device_validation.validate_device_name(f"{path}.device", entry.get("device", ""))
+    found += _validate_share_id(f"{path}.shareID", entry.get("shareID"))
+    if device_id(entry) not in given:
+        found.append(
+            field_errors.invalid(path, _device_as_go(device_id(entry)), "must be an allocated device in the claim")
+        )
+    found += validate_conditions(path, entry, limit=DEVICE_CONDITIONS_MAX_SIZE)
+    if entry.get("data") is not None:
+        found += device_validation.validate_raw_object(f"{path}.data", entry["data"], DEVICE_DATA_MAX_LENGTH)
+    return found + _validate_network_data(f"{path}.networkData", entry.get("networkData") or {})
+
+
+def _device_as_go(device: SharedDeviceId) -> Object:
+    driver, pool, name, share = device
+    return {"Driver": driver, "Pool": pool, "Device": name, "ShareID": share}
+
+
+def validate_conditions(path: str, holder: Object, *, limit: int) -> list[FieldError]:
+    """Check the conditions of a status."""
+    listed = holder.get("conditions") or []
+    found = [field_errors.too_many(f"{path}.conditions", len(listed), limit)] if len(listed) > limit else []
+    found += field_errors.validate_unique(
+        f"{path}.conditions", listed, lambda each: each.get("type", ""), suffix=".type"
+    )
+    return found + field_errors.validate_items(f"{path}.conditions", listed, _validate_condition)
+
+
+def _validate_condition(path: str, condition: Object) -> list[FieldError]:
+    kind, reason = condition.get("type", ""), condition.get("reason", "")
+    found = field_errors.invalid_for_each(f"{path}.type", kind, name_validation.qualified_name(kind))
+    if condition.get("status") not in ("True", "False", "Unknown"):
+        found.append(
+            field_errors.not_supported(f"{path}.status", condition.get("status", ""), ("False", "True", "Unknown"))
+        )
+    if not condition.get("lastTransitionTime"):
+        found.append(field_errors.required(f"{path}.lastTransitionTime"))
+    if not reason:
+        found.append(field_errors.required(f"{path}.reason"))
+    return found
+
+
+def _validate_network_data(path: str, data: dict[str, Any]) -> list[FieldError]:
+    found = []
+    for name, limit in (("interfaceName", INTERFACE_NAME_MAX_LENGTH), ("hardwareAddress", HARDWARE_ADDRESS_MAX_LENGTH)):
+        if len(data.get(name, "").encode()) > limit:
+            found.append(field_errors.too_long(f"{path}.{name}", limit))
+    addresses = data.get("ips") or []
+    found += field_errors.validate_items(f"{path}.ips", addresses, _validate_cidr, limit=NETWORK_DATA_IPS_MAX_SIZE)
+    return (
+        found
+        if len(addresses) > NETWORK_DATA_IPS_MAX_SIZE
+        else found + field_errors.validate_unique(f"{path}.ips", addresses, str)
+    )
+
+
+def _validate_cidr(path: str, text: str) -> list[FieldError]:
+    try:
+        whole, slash, _ = text.partition("/")
+        ip_interface(text)
+        if slash and whole:
+            return []
+    except ValueError:
+        pass
+    detail = "must be a valid address in CIDR form, (e.g. 10.9.8.7/24 or 2001:db8::1/64)"
+    return [field_errors.invalid(path, text, detail)]

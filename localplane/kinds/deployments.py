@@ -1,0 +1,207 @@
+"""Deployments and ReplicaSets: pods that are to stay."""
+
+import re
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Final
+
+from localplane.kinds import columns, field_errors, label_selectors, objectmeta, pod_defaults, pod_validation
+from localplane.kinds.kind import Kind, Strategy
+from localplane.kinds.subresource import STATUS
+from localplane.kinds.workload_scale import WorkloadScale
+from localplane.objects import Object
+from localplane.status_errors import FieldError
+
+_ROLLING: Final = "RollingUpdate"
+_RECREATE: Final = "Recreate"
+_QUARTER: Final = "25%"
+_PERCENT_PATTERN: Final = re.compile("([0-9]+)%")
+_PERCENT_ERROR: Final = (
+    "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex used for "
+    "validation is '[0-9]+%')"
+)
+_DEPLOYMENT_DEFAULTS: Final[Mapping[str, Any]] = {
+    "replicas": 1,
+    "revisionHistoryLimit": 10,
+    "progressDeadlineSeconds": 600,
+}
+
+
+class ReplicaSetStrategy(Strategy):
+    """So many pods of one template; which are its own, the selector says for good."""
+
+    def default(self, obj: Object) -> None:
+        """Want one."""
+        spec = obj.setdefault("spec", {})
+        spec.setdefault("replicas", 1)
+        template = spec.setdefault("template", {})
+        template.setdefault("metadata", {})
+        pod_defaults.set_template_defaults(template.setdefault("spec", {}))
+        obj.setdefault("status", {"replicas": 0})
+
+    def prepare_for_create(self, obj: Object) -> None:
+        """Begin with none."""
+        obj["status"] = {"replicas": 0}
+
+    def validate(self, obj: Object) -> list[FieldError]:
+        """Check numbers, selector and template."""
+        return _validate_replica_set_spec(obj["spec"], obj["spec"].get("replicas", 0))
+
+    def validate_update(self, new: Object, old: Object) -> list[FieldError]:
+        """Keep the selector."""
+        if new["spec"] == old["spec"]:
+            return []
+        found = self.validate(new)
+        return found + field_errors.validate_immutable(
+            "spec.selector", new["spec"].get("selector"), old["spec"].get("selector")
+        )
+
+    def fields(self, obj: Object) -> Mapping[str, str]:
+        """Return what can be selected by."""
+        return {"status.replicas": str((obj.get("status") or {}).get("replicas", 0))}
+
+    def cells(self, obj: Object, *, now: datetime) -> Mapping[str, Any]:
+        """Return what ``kubectl get replicasets`` shows."""
+        status = obj.get("status") or {}
+        return {
+            "Desired": obj["spec"].get("replicas", 0),
+            "Current": status.get("replicas", 0),
+            "Ready": status.get("readyReplicas", 0),
+            "Age": columns.age(obj, now),
+            **columns.pod_template_cells(obj),
+        }
+
+
+class DeploymentStrategy(ReplicaSetStrategy):
+    """ReplicaSets in turn, as the template changes."""
+
+    def default(self, obj: Object) -> None:
+        """Replace a quarter at a time."""
+        spec = obj.setdefault("spec", {})
+        for name, value in _DEPLOYMENT_DEFAULTS.items():
+            spec.setdefault(name, value)
+        strategy = spec.setdefault("strategy", {})
+        strategy.setdefault("type", _ROLLING)
+        if strategy["type"] == _ROLLING:
+            rolling = strategy.setdefault("rollingUpdate", {})
+            rolling.setdefault("maxUnavailable", _QUARTER)
+            rolling.setdefault("maxSurge", _QUARTER)
+        obj.setdefault("status", {})
+        super().default(obj)
+
+    def prepare_for_create(self, obj: Object) -> None:
+        """Begin without a status."""
+        obj["status"] = {}
+
+    def validate(self, obj: Object) -> list[FieldError]:
+        """Check also how it is rolled out."""
+        spec = obj["spec"]
+        found = super().validate(obj) + _validate_deployment_strategy(spec["strategy"])
+        for name in ("revisionHistoryLimit", "progressDeadlineSeconds"):
+            found += field_errors.validate_non_negative("spec", spec, name)
+        if spec["progressDeadlineSeconds"] <= spec.get("minReadySeconds", 0):
+            detail = "must be greater than minReadySeconds"
+            found.append(field_errors.invalid("spec.progressDeadlineSeconds", spec["progressDeadlineSeconds"], detail))
+        return found
+
+    def fields(self, obj: Object) -> Mapping[str, str]:
+        """Return what can be selected by: nothing of its own."""
+        del obj
+        return {}
+
+    def cells(self, obj: Object, *, now: datetime) -> Mapping[str, Any]:
+        """Return what ``kubectl get deployments`` shows."""
+        status = obj.get("status") or {}
+        return {
+            "Ready": f"{status.get('readyReplicas', 0)}/{obj['spec'].get('replicas', 0)}",
+            "Up-to-date": status.get("updatedReplicas", 0),
+            "Available": status.get("availableReplicas", 0),
+            "Age": columns.age(obj, now),
+            **columns.pod_template_cells(obj),
+        }
+
+
+def _validate_replica_set_spec(spec: Object, replicas: int) -> list[FieldError]:
+    found = field_errors.validate_non_negative("spec", {"replicas": replicas}, "replicas")
+    found += field_errors.validate_non_negative("spec", spec, "minReadySeconds")
+    selector, template = spec.get("selector"), spec["template"]
+    labels = template["metadata"].get("labels") or {}
+    if selector is None:
+        found.append(field_errors.required("spec.selector"))
+    else:
+        found += label_selectors.validate("spec.selector", selector)
+        if not (selector.get("matchLabels") or selector.get("matchExpressions")):
+            found.append(field_errors.invalid("spec.selector", selector, "empty selector is invalid for deployment"))
+    if selector is None or not label_selectors.matches(selector, labels):  # none selects nothing
+        detail = "`selector` does not match template `labels`"
+        found.append(field_errors.invalid("spec.template.metadata.labels", labels or None, detail))
+    found += objectmeta.validate_template(template["metadata"], "spec.template.metadata")
+    found += pod_validation.validate("spec.template.spec", template["spec"])
+    if (policy := template["spec"].get("restartPolicy")) != "Always":
+        found.append(field_errors.not_supported("spec.template.spec.restartPolicy", policy, ("Always",)))
+    if template["spec"].get("activeDeadlineSeconds") is not None:
+        detail = "activeDeadlineSeconds in ReplicaSet is not Supported"
+        found.append(field_errors.forbidden("spec.template.spec.activeDeadlineSeconds", detail))
+    return found
+
+
+def _validate_deployment_strategy(strategy: Object) -> list[FieldError]:
+    kind, rolling = strategy["type"], strategy.get("rollingUpdate")
+    path = "spec.strategy.rollingUpdate"
+    if kind == _RECREATE:
+        detail = "may not be specified when strategy `type` is 'Recreate'"
+        return [] if rolling is None else [field_errors.forbidden(path, detail)]
+    if kind != _ROLLING or rolling is None:
+        go = {"Type": kind, "RollingUpdate": rolling}
+        return [field_errors.not_supported("spec.strategy", go, (_RECREATE, _ROLLING))]
+    away, more = rolling["maxUnavailable"], rolling["maxSurge"]
+    found = _validate_int_or_percent(f"{path}.maxUnavailable", away) + _validate_int_or_percent(
+        f"{path}.maxSurge", more
+    )
+    if not found and _int_or_percent_value(away) == 0 and _int_or_percent_value(more) == 0:
+        found.append(field_errors.invalid(f"{path}.maxUnavailable", away, "may not be 0 when `maxSurge` is 0"))
+    if isinstance(away, str) and _int_or_percent_value(away) > 100:  # noqa: PLR2004 - percent
+        found.append(field_errors.invalid(f"{path}.maxUnavailable", away, "must not be greater than 100%"))
+    return found
+
+
+def _validate_int_or_percent(path: str, value: int | str) -> list[FieldError]:
+    if isinstance(value, str):
+        return [] if _PERCENT_PATTERN.fullmatch(value) else [field_errors.invalid(path, value, _PERCENT_ERROR)]
+    return [] if value >= 0 else [field_errors.invalid(path, value, "must be greater than or equal to 0")]
+
+
+def _int_or_percent_value(value: int | str) -> int:
+    if isinstance(value, int):
+        return value
+    found = _PERCENT_PATTERN.fullmatch(value)
+    return int(found[1]) if found else 0
+
+
+KINDS: Final = (
+    Kind(
+        group="apps",
+        plural="deployments",
+        name="Deployment",
+        short_names=("deploy",),
+        categories=("all",),
+        subresources=(STATUS, WorkloadScale()),
+        strategy=DeploymentStrategy(),
+        columns=(
+            columns.NAME,
+            *columns.strings("Ready", "Up-to-date", "Available"),
+            columns.AGE,
+            *columns.CONTAINERS,
+        ),
+    ),
+    Kind(
+        group="apps",
+        plural="replicasets",
+        name="ReplicaSet",
+        short_names=("rs",),
+        categories=("all",),
+        subresources=(STATUS, WorkloadScale()),
+        strategy=ReplicaSetStrategy(),
+        columns=(columns.NAME, *columns.integers("Desired", "Current", "Ready"), columns.AGE, *columns.CONTAINERS),
+    ),
+)

@@ -1,0 +1,80 @@
+"""DeviceTaintRules (``resource.k8s.io/v1``): taints that an administrator puts on devices of any driver."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Final
+
+from dra.kube.clock import rfc3339
+from localplane.kinds import claim_status, columns, device_validation
+from localplane.kinds.kind import Kind, Strategy
+from localplane.objects import Object
+from localplane.schemas.releases import Traits
+from localplane.status_errors import FieldError
+
+CONDITIONS_MAX_SIZE: Final = 8
+
+_SELECTOR_CHECKS: Final = (
+    ("driver", device_validation.validate_driver_name),
+    ("pool", device_validation.validate_pool_name),
+    ("device", device_validation.validate_device_name),
+)
+
+
+class DeviceTaintRuleStrategy(Strategy):
+    """A rule may change at any time; ``timeAdded`` says since when its effect is what it is."""
+
+    def default(self, obj: Object) -> None:
+        """Have a taint."""
+        obj.setdefault("spec", {}).setdefault("taint", {})
+
+    def stamp(self, obj: Object, now: datetime) -> None:
+        """Note since when devices are tainted."""
+        if not obj["spec"]["taint"].get("timeAdded"):
+            obj["spec"]["taint"]["timeAdded"] = rfc3339(now)
+
+    def set_update_times(self, new: Object, old: Object, now: datetime) -> None:
+        """Count anew from a change of the effect, unless the client has set another time itself."""
+        after, before = new["spec"]["taint"], old["spec"]["taint"]
+        if after.get("effect") != before.get("effect") and after["timeAdded"] == before.get("timeAdded"):
+            after["timeAdded"] = rfc3339(now)
+
+    def validate(self, obj: Object) -> list[FieldError]:
+        """Check the selector, the taint and, where it has one, the status."""
+        spec, selector = obj["spec"], obj["spec"].get("deviceSelector") or {}
+        found = [
+            cause
+            for name, check in _SELECTOR_CHECKS
+            if selector.get(name) is not None
+            for cause in check(f"spec.deviceSelector.{name}", selector[name])
+        ]
+        found += device_validation.validate_device_taint("spec.taint", spec["taint"])
+        return found + claim_status.validate_conditions("status", obj.get("status") or {}, limit=CONDITIONS_MAX_SIZE)
+
+    def cells(self, obj: Object, *, now: datetime) -> Mapping[str, Any]:
+        """Return what ``kubectl get devicetaintrules`` shows."""
+        taint = obj["spec"]["taint"]
+        return {
+            "Key": taint.get("key", ""),
+            "Value": taint.get("value", ""),
+            "Effect": taint.get("effect", ""),
+            "Time Added": columns.elapsed(taint.get("timeAdded"), now),
+            "Age": columns.age(obj, now),
+        }
+
+
+def device_taint_rule_kinds(traits: Traits) -> tuple[Kind, ...]:
+    """Return the kind, where a version of Kubernetes serves it without a feature gate."""
+    if not traits.device_taint_rules:
+        return ()
+    shown = (columns.NAME, *columns.strings("Key", "Value", "Effect", "Time Added"), columns.AGE)
+    return (
+        Kind(
+            group="resource.k8s.io",
+            plural="devicetaintrules",
+            name="DeviceTaintRule",
+            namespaced=False,
+            allow_unconditional_update=False,
+            strategy=DeviceTaintRuleStrategy(),
+            columns=shown,
+        ),
+    )

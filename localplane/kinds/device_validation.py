@@ -1,0 +1,319 @@
+"""What is asked of devices: the requests, constraints and configuration of claims, templates and classes.
+
+Also the small rules that claims, slices and classes share: names of drivers and pools, qualified names, taints. Limits
+are upstream's (specs/dra-upstream.md §8).
+"""
+
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from typing import Any, Final
+
+from dra.cel.device_selectors import CompiledSelector, MalformedSelectorError
+from localplane.kinds import field_errors, name_validation
+from localplane.objects import Object, encode
+from localplane.status_errors import FieldError
+
+DEVICE_REQUESTS_MAX_SIZE: Final = 32
+DEVICE_CONSTRAINTS_MAX_SIZE: Final = 32
+DEVICE_CONFIG_MAX_SIZE: Final = 32
+DEVICE_SELECTORS_MAX_SIZE: Final = 32
+FIRST_AVAILABLE_MAX_SIZE: Final = 8
+CEL_EXPRESSION_MAX_LENGTH: Final = 10 * 1024
+OPAQUE_PARAMETERS_MAX_LENGTH: Final = 10 * 1024
+POOL_NAME_MAX_LENGTH: Final = 253
+
+DEVICE_TAINT_EFFECTS: Final = ("NoExecute", "NoSchedule", "None")
+"""Of taints and tolerations of devices."""
+
+_EXACT: Final = "ExactCount"
+_ALL: Final = "All"
+_ONE_KIND: Final = "exactly one of `exactly` or `firstAvailable` is required"
+_UNKNOWN_REQUEST: Final = (
+    "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'"
+)
+_MAX_REFERENCE_PARTS: Final = 2
+
+
+def set_request_defaults(devices: Object) -> None:
+    """Ask for one device where nothing is said."""
+    for request in devices.get("requests") or ():
+        wanted = [request["exactly"]] if request.get("exactly") is not None else []
+        for each in (*wanted, *(request.get("firstAvailable") or ())):
+            each.setdefault("allocationMode", _EXACT)
+            if each["allocationMode"] == _EXACT and not each.get("count"):
+                each["count"] = 1
+
+
+def validate(path: str, devices: Object) -> list[FieldError]:
+    """Return what is wrong with ``spec.devices`` of a claim."""
+    requests = devices.get("requests") or []
+    known = request_names(devices)
+    found = field_errors.validate_items(f"{path}.requests", requests, _validate_request, limit=DEVICE_REQUESTS_MAX_SIZE)
+    if len(requests) <= DEVICE_REQUESTS_MAX_SIZE:
+        found += field_errors.validate_unique(f"{path}.requests", requests, lambda each: each.get("name", ""))
+    found += field_errors.validate_items(
+        f"{path}.constraints",
+        devices.get("constraints") or [],
+        lambda at, each: _validate_constraint(at, each, known),
+        limit=DEVICE_CONSTRAINTS_MAX_SIZE,
+    )
+    return found + field_errors.validate_items(
+        f"{path}.config",
+        devices.get("config") or [],
+        lambda at, each: (
+            validate_request_references(f"{at}.requests", each.get("requests") or [], known)
+            + validate_device_configuration(at, each)
+        ),
+        limit=DEVICE_CONFIG_MAX_SIZE,
+    )
+
+
+def request_names(devices: Object) -> AbstractSet[str]:
+    """Return by what the requests of a claim can be referred to: ``a``, ``b``, ``b/first``."""
+    known = set()
+    for request in devices.get("requests") or ():
+        name = request.get("name", "")
+        known.add(name)
+        known |= {f"{name}/{each.get('name', '')}" for each in request.get("firstAvailable") or ()}
+    return known
+
+
+def validate_request_references(path: str, listed: list[str], known: AbstractSet[str]) -> list[FieldError]:
+    """Check a list of references to requests."""
+    found = field_errors.validate_items(
+        path, listed, lambda at, name: validate_request_reference(at, name, known), limit=DEVICE_REQUESTS_MAX_SIZE
+    )
+    return found if len(listed) > DEVICE_REQUESTS_MAX_SIZE else found + field_errors.validate_unique(path, listed, str)
+
+
+def validate_request_reference(path: str, name: str, known: AbstractSet[str]) -> list[FieldError]:
+    """Check one reference to a request."""
+    segments = name.split("/")
+    if len(segments) > _MAX_REFERENCE_PARTS:
+        return [field_errors.invalid(path, name, _UNKNOWN_REQUEST)]
+    found = [
+        cause
+        for segment in segments
+        for cause in field_errors.invalid_for_each(path, segment, name_validation.dns1123_label(segment))
+    ]
+    return found if name in known else [*found, field_errors.invalid(path, name, _UNKNOWN_REQUEST)]
+
+
+def validate_selectors(path: str, listed: list[Object]) -> list[FieldError]:
+    """Check CEL selectors: they must compile."""
+    return field_errors.validate_items(path, listed, _validate_selector, limit=DEVICE_SELECTORS_MAX_SIZE)
+
+
+def validate_device_configuration(path: str, config: Object) -> list[FieldError]:
+    """Check parameters that only a driver understands."""
+    opaque = config.get("opaque")
+    if opaque is None:
+        return [field_errors.required(f"{path}.opaque")]
+    found = validate_driver_name(f"{path}.opaque.driver", opaque.get("driver", ""))
+    return found + validate_raw_object(
+        f"{path}.opaque.parameters", opaque.get("parameters"), OPAQUE_PARAMETERS_MAX_LENGTH
+    )
+
+
+def validate_raw_object(path: str, value: object, limit: int) -> list[FieldError]:
+    """Check a JSON object of somebody else's making."""
+    if value is None:
+        return [field_errors.required(path)]
+    if len(encode(value)) > limit:
+        return [field_errors.too_long(path, limit)]
+    if not isinstance(value, dict):
+        return [field_errors.invalid(path, "<value omitted>", "must be a valid JSON object")]
+    return []
+
+
+def validate_driver_name(path: str, name: str) -> list[FieldError]:
+    """Check the name of a driver."""
+    if not name:
+        return [field_errors.required(path)]
+    found = (
+        [field_errors.too_long(path, name_validation.DRIVER_NAME_MAX_LENGTH)]
+        if len(name) > name_validation.DRIVER_NAME_MAX_LENGTH
+        else []
+    )
+    return found + field_errors.invalid_for_each(path, name, name_validation.dns1123_subdomain(name.lower()))
+
+
+def validate_pool_name(path: str, name: str) -> list[FieldError]:
+    """Check the name of a pool: subdomains, with slashes between them."""
+    if not name:
+        return [field_errors.required(path)]
+    found = [field_errors.too_long(path, POOL_NAME_MAX_LENGTH)] if len(name) > POOL_NAME_MAX_LENGTH else []
+    return found + [
+        cause
+        for part in name.split("/")
+        for cause in field_errors.invalid_for_each(path, part, name_validation.dns1123_subdomain(part))
+    ]
+
+
+def validate_device_name(path: str, name: str) -> list[FieldError]:
+    """Check the name of a device."""
+    return field_errors.invalid_for_each(path, name, name_validation.dns1123_label(name))
+
+
+def validate_qualified_name(path: str, name: str) -> list[FieldError]:
+    """Check the name of an attribute or capacity: an identifier, maybe with a domain."""
+    domain, slash, rest = name.partition("/")
+    if not slash:
+        return _validate_c_identifier(path, name)
+    if "/" in rest:
+        return []  # upstream looks at no name with two slashes
+    found = (
+        validate_driver_name(path, domain)
+        if domain
+        else [field_errors.invalid(path, "", "the domain must not be empty")]
+    )
+    return found + (
+        _validate_c_identifier(path, rest) if rest else [field_errors.invalid(path, "", "the name must not be empty")]
+    )
+
+
+def validate_binding_conditions(path: str, holder: Object) -> list[FieldError]:
+    """Check the conditions that a device wants fulfilled before its pods are bound."""
+    good, bad = holder.get("bindingConditions") or [], holder.get("bindingFailureConditions") or []
+    found = []
+    for name, listed in (("bindingConditions", good), ("bindingFailureConditions", bad)):
+        found += field_errors.validate_items(
+            f"{path}.{name}",
+            listed,
+            lambda at, each: field_errors.invalid_for_each(at, each, name_validation.qualified_name(each)),
+            limit=4,
+        )
+    found += field_errors.validate_unique(f"{path}.bindingConditions", good, str)
+    found += field_errors.validate_unique(f"{path}.bindingFailureConditions", bad, str)
+    found += [
+        field_errors.invalid(
+            f"{path}.bindingFailureConditions[{index}]",
+            each,
+            "bindingFailureConditions must not overlap with bindingConditions",
+        )
+        for index, each in enumerate(bad)
+        if each in good
+    ]
+    if bad and not good:
+        detail = "bindingConditions are required to use bindingFailureConditions"
+        found.append(field_errors.invalid(f"{path}.bindingConditions", holder.get("bindingConditions"), detail))
+    if good and not bad:
+        detail = "bindingFailureConditions are required to use bindingConditions"
+        found.append(
+            field_errors.invalid(f"{path}.bindingFailureConditions", holder.get("bindingFailureConditions"), detail)
+        )
+    return found
+
+
+def validate_device_taint(path: str, value: Mapping[str, Any]) -> list[FieldError]:
+    """Check a taint of a device."""
+    key, text = value.get("key", ""), value.get("value", "")
+    found = field_errors.invalid_for_each(f"{path}.key", key, name_validation.qualified_name(key))
+    found += field_errors.invalid_for_each(f"{path}.value", text, name_validation.label_value(text))
+    return found + field_errors.validate_enum(f"{path}.effect", value.get("effect", ""), DEVICE_TAINT_EFFECTS)
+
+
+def _validate_c_identifier(path: str, name: str) -> list[FieldError]:
+    found = (
+        [field_errors.too_long(path, name_validation.C_IDENTIFIER_MAX_LENGTH)]
+        if len(name) > name_validation.C_IDENTIFIER_MAX_LENGTH
+        else []
+    )
+    return found + field_errors.invalid_for_each(path, name, name_validation.c_identifier(name))
+
+
+def _validate_request(path: str, request: Object) -> list[FieldError]:
+    name = request.get("name", "")
+    found = field_errors.invalid_for_each(f"{path}.name", name, name_validation.dns1123_label(name))
+    exactly, alternatives = request.get("exactly"), request.get("firstAvailable") or []
+    if exactly is not None and alternatives:
+        return [*found, field_errors.invalid(path, None, f"{_ONE_KIND}, but multiple fields are set")]
+    if exactly is not None:
+        return found + _validate_request_fields(f"{path}.exactly", exactly)
+    if not alternatives:
+        return [*found, field_errors.required(path, _ONE_KIND)]
+    found += field_errors.validate_items(
+        f"{path}.firstAvailable", alternatives, _validate_subrequest, limit=FIRST_AVAILABLE_MAX_SIZE
+    )
+    if len(alternatives) > FIRST_AVAILABLE_MAX_SIZE:
+        return found
+    return found + field_errors.validate_unique(
+        f"{path}.firstAvailable", alternatives, lambda each: each.get("name", "")
+    )
+
+
+def _validate_subrequest(path: str, request: Object) -> list[FieldError]:
+    name = request.get("name", "")
+    return field_errors.invalid_for_each(
+        f"{path}.name", name, name_validation.dns1123_label(name)
+    ) + _validate_request_fields(path, request)
+
+
+def _validate_request_fields(path: str, request: Object) -> list[FieldError]:
+    name = request.get("deviceClassName", "")
+    found = (
+        field_errors.invalid_for_each(f"{path}.deviceClassName", name, name_validation.dns1123_subdomain(name))
+        if name
+        else []
+    )
+    if not name:
+        found.append(field_errors.required(f"{path}.deviceClassName"))
+    found += validate_selectors(f"{path}.selectors", request.get("selectors") or [])
+    mode, count = request.get("allocationMode", ""), request.get("count", 0)
+    if mode == _ALL:
+        if count:
+            detail = f"must not be specified when allocationMode is '{mode}'"
+            found.append(field_errors.invalid(f"{path}.count", count, detail))
+    elif mode == _EXACT:
+        if count <= 0:
+            found.append(field_errors.invalid(f"{path}.count", count, "must be greater than zero"))
+    else:
+        found.append(field_errors.not_supported(f"{path}.allocationMode", mode, (_ALL, _EXACT)))
+    return found + field_errors.validate_items(
+        f"{path}.tolerations", request.get("tolerations") or [], _validate_toleration
+    )
+
+
+def _validate_toleration(path: str, toleration: Object) -> list[FieldError]:
+    key, operator, value = (toleration.get(name, "") for name in ("key", "operator", "value"))
+    found = field_errors.invalid_for_each(f"{path}.key", key, name_validation.qualified_name(key)) if key else []
+    match operator:
+        case "Exists":
+            if value:
+                found.append(field_errors.invalid(f"{path}.value", value, "must be empty for operator `Exists`"))
+        case "Equal":
+            found += field_errors.invalid_for_each(f"{path}.value", value, name_validation.label_value(value))
+        case _:
+            found += field_errors.validate_enum(f"{path}.operator", operator, ("Equal", "Exists"))
+    effect = toleration.get("effect")
+    return found + (field_errors.validate_enum(f"{path}.effect", effect, DEVICE_TAINT_EFFECTS) if effect else [])
+
+
+def _validate_selector(path: str, selector: Object) -> list[FieldError]:
+    cel = selector.get("cel")
+    if cel is None:
+        return [field_errors.required(f"{path}.cel")]
+    at, expression = f"{path}.cel.expression", cel.get("expression", "")
+    if len(expression.encode()) > CEL_EXPRESSION_MAX_LENGTH:
+        return [field_errors.too_long(at, CEL_EXPRESSION_MAX_LENGTH)]
+    try:
+        CompiledSelector(expression)
+    except MalformedSelectorError as error:
+        return [field_errors.invalid(at, expression, f"compilation failed: {error}")]
+    return []
+
+
+def _validate_constraint(path: str, constraint: Object, known: AbstractSet[str]) -> list[FieldError]:
+    found = validate_request_references(f"{path}.requests", constraint.get("requests") or [], known)
+    for name in ("matchAttribute", "distinctAttribute"):
+        attribute = constraint.get(name)
+        if attribute is not None:
+            found += validate_qualified_name(f"{path}.{name}", attribute)
+            if "/" not in attribute:
+                detail = "a fully qualified name must be a domain and a name separated by a slash"
+                found.append(field_errors.invalid(f"{path}.{name}", attribute, detail))
+            return found
+    detail = (  # the sentence is upstream's, and says the same in both cases
+        'exactly one of "matchAttribute" or "distinctAttribute" is required, but multiple fields are set'
+    )
+    return [*found, field_errors.required(path, detail)]

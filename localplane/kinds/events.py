@@ -1,0 +1,219 @@
+"""Events, in two groups: ``v1`` is what is stored, ``events.k8s.io/v1`` another view of the same objects.
+
+What came through the new group is checked strictly, what came through the old one as ever: an event without
+``eventTime`` needs little more than the namespace of its object.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Final
+
+from localplane.kinds import columns, field_errors, name_validation
+from localplane.kinds.kind import Kind, NoStatusStrategy, PrinterColumn
+from localplane.objects import Object
+from localplane.status_errors import FieldError
+
+_MAX_FIELD_LENGTH: Final = 128
+_MAX_MESSAGE_LENGTH: Final = 1024
+
+_EVENTS_V1_NAMES: Final = {
+    "involvedObject": "regarding",
+    "message": "note",
+    "reportingComponent": "reportingController",
+    "source": "deprecatedSource",
+    "firstTimestamp": "deprecatedFirstTimestamp",
+    "lastTimestamp": "deprecatedLastTimestamp",
+    "count": "deprecatedCount",
+}
+_STORED_NAMES: Final = {new: old for old, new in _EVENTS_V1_NAMES.items()}
+
+_ALWAYS_WRITTEN: Final[Mapping[str, object]] = {
+    "source": {},
+    "firstTimestamp": None,
+    "lastTimestamp": None,
+    "eventTime": None,
+    "reportingComponent": "",
+    "reportingInstance": "",
+}
+"""Fields that Go writes even when they are empty."""
+
+
+class EventsV1Converter:
+    """``events.k8s.io/v1``."""
+
+    def show(self, obj: Object) -> Object:
+        """Return a stored event in the words of the new group."""
+        shown = {_EVENTS_V1_NAMES.get(name, name): value for name, value in obj.items() if value not in ("", 0)}
+        return shown | {"apiVersion": "events.k8s.io/v1", "kind": "Event"}
+
+    def store(self, obj: Object) -> Object:
+        """Return an event of the new group as it is stored."""
+        return {_STORED_NAMES.get(name, name): value for name, value in obj.items()} | {
+            "apiVersion": "v1",
+            "kind": "Event",
+        }
+
+
+class EventStrategy(NoStatusStrategy):
+    """Events as ``v1`` takes them."""
+
+    reporter = "reportingComponent"
+
+    def default(self, obj: Object) -> None:
+        """Write out what Go writes out."""
+        for name, empty in _ALWAYS_WRITTEN.items():
+            if obj.get(name) is None:
+                obj[name] = {} if empty == {} else empty
+        obj.setdefault("involvedObject", {})
+
+    def validate(self, obj: Object) -> list[FieldError]:
+        """Check the namespace, and of an event with ``eventTime`` who reports what."""
+        namespace = obj["metadata"].get("namespace", "")
+        about = obj["involvedObject"].get("namespace", "")
+        found = []
+        if obj["eventTime"] is None:
+            allowed = (about,) if about else ("", "default")
+        else:
+            allowed = (namespace,) if about else ("default", "kube-system")
+        if namespace not in allowed:
+            found.append(field_errors.invalid("involvedObject.namespace", about, "does not match event.namespace"))
+        if obj["eventTime"] is not None:
+            found += self._reported(obj)
+        return found
+
+    def _reported(self, obj: Object) -> list[FieldError]:
+        reporter = obj["reportingComponent"]
+        found = [] if reporter else [field_errors.required(self.reporter)]
+        found += field_errors.invalid_for_each(self.reporter, reporter, name_validation.qualified_name(reporter))
+        for name in ("reportingInstance", "action", "reason"):
+            if not obj.get(name):
+                found.append(field_errors.required(name))
+            elif len(obj[name].encode()) > _MAX_FIELD_LENGTH:
+                found.append(field_errors.invalid(name, "", f"can have at most {_MAX_FIELD_LENGTH} characters"))
+        if len(obj.get("message", "").encode()) > _MAX_MESSAGE_LENGTH:
+            found.append(field_errors.invalid("message", "", f"can have at most {_MAX_MESSAGE_LENGTH} characters"))
+        return found
+
+    def fields(self, obj: Object) -> Mapping[str, str]:
+        """Return what can be selected by."""
+        about = obj.get("involvedObject") or {}
+        reporter = obj.get("reportingComponent") or ""
+        parts = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
+        return {f"involvedObject.{part}": about.get(part, "") for part in parts} | {
+            "reason": obj.get("reason", ""),
+            "reportingComponent": reporter,
+            "source": (obj.get("source") or {}).get("component") or reporter,
+            "type": obj.get("type", ""),
+        }
+
+    def cells(self, obj: Object, *, now: datetime) -> Mapping[str, Any]:
+        """Return what ``kubectl get events`` shows."""
+        about, source, series = (obj.get(part) or {} for part in ("involvedObject", "source", "series"))
+        first = columns.elapsed(obj.get("firstTimestamp") or obj.get("eventTime"), now)
+        last = columns.elapsed(obj["lastTimestamp"], now) if obj.get("lastTimestamp") else first
+        count = obj.get("count") or 1
+        if series:
+            last, count = columns.elapsed(series.get("lastObservedTime"), now), series.get("count", 0)
+        component = source.get("component") or obj.get("reportingComponent") or ""
+        instance = source.get("host") or obj.get("reportingInstance") or ""
+        return {
+            "Last Seen": last,
+            "Type": obj.get("type", ""),
+            "Reason": obj.get("reason", ""),
+            "Object": "/".join(part for part in (about.get("kind", "").lower(), about.get("name")) if part),
+            "Subobject": about.get("fieldPath", ""),
+            "Source": f"{component}, {instance}" if instance else component,
+            "Message": obj.get("message", "").strip(),
+            "First Seen": first,
+            "Count": count,
+        }
+
+
+class EventsV1Strategy(EventStrategy):
+    """Events as ``events.k8s.io/v1`` takes them: complete, and hardly to be changed."""
+
+    reporter = "reportingController"
+
+    def validate(self, obj: Object) -> list[FieldError]:
+        """Check that nothing of the old group's ways is used."""
+        found = super().validate(obj) + _validate_series(obj)
+        if obj["eventTime"] is None:
+            found.append(field_errors.required("eventTime"))
+        if obj.get("type") not in ("Normal", "Warning"):
+            found.append(field_errors.invalid("type", "", f"has invalid value: {obj.get('type', '')}"))
+        return found + [
+            field_errors.invalid(name, "", "needs to be unset")
+            for name in ("firstTimestamp", "lastTimestamp", "count", "source")
+            if obj.get(name)
+        ]
+
+    def validate_update(self, new: Object, old: Object) -> list[FieldError]:
+        """Let only the series and the metadata change."""
+        found = EventStrategy.validate(self, new)
+        if new.get("series") != old.get("series"):
+            found += _validate_series(new)
+        for name in _IMMUTABLE_FIELDS:
+            path = self.reporter if name == "reportingComponent" else name
+            found += field_errors.validate_immutable(path, new.get(name), old.get(name))
+        return found
+
+
+def _validate_series(obj: Object) -> list[FieldError]:
+    series = obj.get("series")
+    if series is None:
+        return []
+    found = []
+    if series.get("count", 0) < 2:  # noqa: PLR2004 - a series of one is none
+        found.append(field_errors.invalid("series.count", "", "should be at least 2"))
+    if not series.get("lastObservedTime"):
+        found.append(field_errors.required("series.lastObservedTime"))
+    return found
+
+
+_IMMUTABLE_FIELDS: Final = (
+    "involvedObject",
+    "reason",
+    "message",
+    "source",
+    "firstTimestamp",
+    "lastTimestamp",
+    "count",
+    "type",
+    "eventTime",
+    "action",
+    "related",
+    "reportingComponent",
+    "reportingInstance",
+)
+
+_COLUMNS: Final = (
+    *columns.strings("Last Seen", "Type", "Reason", "Object"),
+    *columns.wide("Subobject", "Source"),
+    *columns.strings("Message"),
+    *columns.wide("First Seen", "Count"),
+    PrinterColumn(name="Name", format="name", path=".metadata.name", priority=columns.WIDE),
+)
+
+KINDS: Final = (
+    Kind(
+        plural="events",
+        name="Event",
+        short_names=("ev",),
+        subresources=(),
+        generations=False,
+        strategy=EventStrategy(),
+        columns=_COLUMNS,
+    ),
+    Kind(
+        group="events.k8s.io",
+        plural="events",
+        name="Event",
+        short_names=("ev",),
+        subresources=(),
+        generations=False,
+        strategy=EventsV1Strategy(),
+        columns=_COLUMNS,
+        storage="events",
+        form=EventsV1Converter(),
+    ),
+)

@@ -1,0 +1,194 @@
+r"""What names, keys and identifiers look like, and what is wrong with one that does not.
+
+All functions return the faults of a text, in upstream's words; none means that it is fine.
+"""
+
+import re
+from collections.abc import Callable
+from enum import Enum
+from typing import Final
+
+_DNS1123_LABEL: Final = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_DNS1035_LABEL: Final = "[a-z]([-a-z0-9]*[a-z0-9])?"
+_DNS1123_SUBDOMAIN: Final = rf"{_DNS1123_LABEL}(\.{_DNS1123_LABEL})*"
+_QUALIFIED_NAME: Final = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
+_C_IDENTIFIER: Final = "[A-Za-z_][A-Za-z0-9_]*"
+_CONFIG_MAP_KEY: Final = "[-._a-zA-Z0-9]+"
+_ENV_VAR_NAME: Final = re.compile(r"[ -<>-~]+")
+_SEMVER_PART: Final = r"(0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*)"
+_SEMVER: Final = re.compile(
+    rf"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-{_SEMVER_PART}(\.{_SEMVER_PART})*)?(\+[0-9a-zA-Z-]+(\.[0-9a-zA-Z-]+)*)?",
+    re.ASCII,
+)
+_UUID: Final = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+_LABEL_MAX_LENGTH: Final = 63
+_SUBDOMAIN_MAX_LENGTH: Final = 253
+DRIVER_NAME_MAX_LENGTH: Final = 63
+C_IDENTIFIER_MAX_LENGTH: Final = 32
+
+_DNS1123_LABEL_ERROR: Final = (
+    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', "
+    "and must start and end with an alphanumeric character"
+)
+_DNS1035_LABEL_ERROR: Final = (
+    "a DNS-1035 label must consist of lower case alphanumeric characters or '-', "
+    "start with an alphabetic character, and end with an alphanumeric character"
+)
+_DNS1123_SUBDOMAIN_ERROR: Final = (
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', "
+    "and must start and end with an alphanumeric character"
+)
+_QUALIFIED_NAME_ERROR: Final = (
+    "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character"
+)
+_EMPTY_ERROR: Final = "must be non-empty"
+
+
+def _regex_error(sentence: str, pattern: str, *examples: str) -> str:
+    listed = " or ".join(f"'{example}', " for example in examples)
+    return f"{sentence} (e.g. {listed}regex used for validation is '{pattern}')"
+
+
+def _max_length_error(limit: int) -> str:
+    return f"must be no more than {limit} characters"
+
+
+def dns1123_label(text: str) -> list[str]:
+    """DNS label: namespaces, devices, requests, containers."""
+    faults = [_max_length_error(_LABEL_MAX_LENGTH)] if len(text) > _LABEL_MAX_LENGTH else []
+    if not re.fullmatch(_DNS1123_LABEL, text):
+        faults.append(_regex_error(_DNS1123_LABEL_ERROR, _DNS1123_LABEL, "my-name", "123-abc"))
+    return faults
+
+
+def dns1035_label(text: str) -> list[str]:
+    """DNS label that begins with a letter (RFC 1035): names of kinds and resources."""
+    faults = [_max_length_error(_LABEL_MAX_LENGTH)] if len(text) > _LABEL_MAX_LENGTH else []
+    if not re.fullmatch(_DNS1035_LABEL, text):
+        faults.append(_regex_error(_DNS1035_LABEL_ERROR, _DNS1035_LABEL, "my-name", "abc-123"))
+    return faults
+
+
+def dns1123_subdomain(text: str) -> list[str]:
+    """DNS subdomain: the names of most objects."""
+    faults = [_max_length_error(_SUBDOMAIN_MAX_LENGTH)] if len(text) > _SUBDOMAIN_MAX_LENGTH else []
+    if not re.fullmatch(_DNS1123_SUBDOMAIN, text):
+        faults.append(_regex_error(_DNS1123_SUBDOMAIN_ERROR, _DNS1123_SUBDOMAIN, "example.com"))
+    return faults
+
+
+def path_segment(text: str) -> list[str]:
+    """What may stand between two slashes of a path: names of roles."""
+    if text in (".", ".."):
+        return [f"may not be '{text}'"]
+    return [f"may not contain '{letter}'" for letter in "/%" if letter in text]
+
+
+def qualified_name(text: str) -> list[str]:
+    """Key of a label, with or without a domain; also of finalizers and taints."""
+    *domain, name = text.split("/")
+    if len(domain) > 1:
+        fault = _regex_error(_QUALIFIED_NAME_ERROR, _QUALIFIED_NAME, "MyName", "my.name", "123-abc")
+        return [f"a valid label key {fault} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"]
+    faults = []
+    if domain:
+        found = dns1123_subdomain(domain[0]) if domain[0] else [_EMPTY_ERROR]
+        faults += [f"prefix part {fault}" for fault in found]
+    if not name:
+        faults.append(f"name part {_EMPTY_ERROR}")
+    elif len(name) > _LABEL_MAX_LENGTH:
+        faults.append(f"name part {_max_length_error(_LABEL_MAX_LENGTH)}")
+    if not re.fullmatch(_QUALIFIED_NAME, name):
+        faults.append(
+            "name part " + _regex_error(_QUALIFIED_NAME_ERROR, _QUALIFIED_NAME, "MyName", "my.name", "123-abc")
+        )
+    return faults
+
+
+def label_value(text: str) -> list[str]:
+    """Value of a label."""
+    faults = [_max_length_error(_LABEL_MAX_LENGTH)] if len(text) > _LABEL_MAX_LENGTH else []
+    if not re.fullmatch(f"({_QUALIFIED_NAME})?", text):
+        sentence = f"a valid label must be an empty string or {_QUALIFIED_NAME_ERROR.removeprefix('must ')}"
+        faults.append(_regex_error(sentence, f"({_QUALIFIED_NAME})?", "MyValue", "my_value", "12345"))
+    return faults
+
+
+def c_identifier(text: str) -> list[str]:
+    """Identifier of C: the last part of a device attribute."""
+    if re.fullmatch(_C_IDENTIFIER, text):
+        return []
+    sentence = (
+        "a valid C identifier must start with alphabetic character or '_', "
+        "followed by a string of alphanumeric characters or '_'"
+    )
+    return [_regex_error(sentence, _C_IDENTIFIER, "my_name", "MY_NAME", "MyName")]
+
+
+def config_map_key(text: str) -> list[str]:
+    """Key of a ConfigMap or Secret."""
+    faults = [_max_length_error(_SUBDOMAIN_MAX_LENGTH)] if len(text) > _SUBDOMAIN_MAX_LENGTH else []
+    if not re.fullmatch(_CONFIG_MAP_KEY, text):
+        sentence = "a valid config key must consist of alphanumeric characters, '-', '_' or '.'"
+        faults.append(_regex_error(sentence, _CONFIG_MAP_KEY, "key.name", "KEY_NAME", "key-name"))
+    if text in (".", ".."):
+        faults.append(f"must not be '{text}'")
+    elif text.startswith(".."):
+        faults.append("must not start with '..'")
+    return faults
+
+
+def env_var_name(text: str) -> list[str]:
+    """Name of an environment variable."""
+    if _ENV_VAR_NAME.fullmatch(text):
+        return []
+    return ["a valid environment variable name must consist only of printable ASCII characters other than '='"]
+
+
+def port_name(text: str) -> list[str]:
+    """Name of a port, as IANA has them."""
+    faults = ["must be no more than 15 characters"] if len(text) > 15 else []  # noqa: PLR2004 - IANA's
+    if not re.fullmatch("[-a-z0-9]+", text):
+        faults.append("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)")
+    if not re.search("[a-z]", text):
+        faults.append("must contain at least one letter (a-z)")
+    if "--" in text:
+        faults.append("must not contain consecutive hyphens")
+    if text.startswith("-") or text.endswith("-"):
+        faults.append("must not begin or end with a hyphen")
+    return faults
+
+
+def semver(text: str) -> list[str]:
+    """Version as semver.org has it."""
+    return [] if _SEMVER.fullmatch(text) else ["must be a string compatible with semver.org spec 2.0.0"]
+
+
+def is_uuid(text: str) -> bool:
+    """Whether a text is a UUID in its normal form."""
+    return _UUID.fullmatch(text) is not None
+
+
+class NameFormat(Enum):
+    """What the names of a kind's objects look like."""
+
+    SUBDOMAIN = "subdomain"
+    LABEL = "label"
+    SEGMENT = "segment"
+    ANY = "any"
+    """A review is never stored and needs no name."""
+
+    def faults(self, name: str, *, prefix: bool = False) -> list[str]:
+        """Return what is wrong with a name, or with the prefix of a generated one."""
+        check = _CHECKS.get(self)
+        if check is None:
+            return []
+        return check(name[:-1] + "a" if prefix and name.endswith("-") and len(name) > 1 else name)
+
+
+_CHECKS: Final[dict[NameFormat, Callable[[str], list[str]]]] = {
+    NameFormat.SUBDOMAIN: dns1123_subdomain,
+    NameFormat.LABEL: dns1123_label,
+    NameFormat.SEGMENT: path_segment,
+}

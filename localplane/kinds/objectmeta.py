@@ -1,0 +1,99 @@
+"""The rules that the metadata of every object obeys: names, labels, annotations, owners, finalizers."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from localplane.kinds import field_errors, name_validation
+from localplane.kinds.kind import Kind
+from localplane.objects import Object, metadata
+from localplane.status_errors import FieldError
+
+TOTAL_ANNOTATION_SIZE_LIMIT: Final = 256 * 1024
+
+
+def validate(kind: Kind, obj: Object) -> list[FieldError]:
+    """Return what is wrong with the metadata of a new object."""
+    meta = metadata(obj)
+    prefix, name = meta.get("generateName", ""), meta["name"]
+    found = field_errors.invalid_for_each(
+        "metadata.generateName", prefix, kind.naming.faults(prefix, prefix=True) if prefix else []
+    )
+    found += field_errors.invalid_for_each("metadata.name", name, kind.naming.faults(name))
+    finalizers = meta.get("finalizers") or []
+    return found + _validate_common(meta, "metadata") + _validate_finalizers(finalizers)
+
+
+def validate_update(new: Object, old: Object) -> list[FieldError]:
+    """Return what is wrong with a change of the metadata; finalizers are not looked at again, as upstream."""
+    meta, before = metadata(new), metadata(old)
+    found = []
+    if "deletionTimestamp" in before:
+        added = sorted(set(meta.get("finalizers") or ()) - set(before.get("finalizers") or ()))
+        if added:
+            listed = ", ".join(field_errors.format_value(each) for each in added)
+            detail = (
+                "no new finalizers can be added if the object is being deleted, "
+                f"found new finalizers []string{{{listed}}}"
+            )
+            found.append(field_errors.forbidden("metadata.finalizers", detail))
+    return found + _validate_common(meta, "metadata")
+
+
+def validate_template(meta: Mapping[str, Any], path: str) -> list[FieldError]:
+    """Return what is wrong with the metadata that a template gives its objects."""
+    return _validate_common(meta, path) + _validate_finalizers(meta.get("finalizers") or [], path)
+
+
+def _validate_common(meta: Mapping[str, Any], path: str) -> list[FieldError]:
+    found = validate_labels(f"{path}.labels", meta.get("labels") or {})
+    notes: Mapping[str, str] = meta.get("annotations") or {}
+    for key in notes:
+        found += field_errors.invalid_for_each(f"{path}.annotations", key, name_validation.qualified_name(key.lower()))
+    if sum(len(key.encode()) + len(value.encode()) for key, value in notes.items()) > TOTAL_ANNOTATION_SIZE_LIMIT:
+        found.append(field_errors.too_long(f"{path}.annotations", TOTAL_ANNOTATION_SIZE_LIMIT))
+    return found + _validate_owner_references(meta.get("ownerReferences") or [], f"{path}.ownerReferences")
+
+
+def validate_labels(path: str, values: Mapping[str, str]) -> list[FieldError]:
+    """Return what is wrong with labels; the message of a value names the value, the path does not."""
+    found = []
+    for key, value in values.items():
+        found += field_errors.invalid_for_each(path, key, name_validation.qualified_name(key))
+        found += field_errors.invalid_for_each(path, value, name_validation.label_value(value))
+    return found
+
+
+def _validate_owner_references(owners: list[Object], path: str) -> list[FieldError]:
+    found = []
+    controller = ""
+    for owner in owners:
+        version = owner.get("apiVersion", "").rpartition("/")[2]
+        if not version:
+            found.append(
+                field_errors.invalid(f"{path}.apiVersion", owner.get("apiVersion", ""), "version must not be empty")
+            )
+        missing = (name for name in ("kind", "name", "uid") if not owner.get(name))
+        found += [field_errors.invalid(f"{path}.{name}", "", "must not be empty") for name in missing]
+        if owner.get("apiVersion") == "v1" and owner.get("kind") == "Event":
+            found.append(field_errors.invalid(path, owner, "/v1, Kind=Event is disallowed from being an owner"))
+        if owner.get("controller"):
+            this = f"{owner.get('kind', '')}/{owner.get('name', '')}"
+            if controller:
+                detail = (
+                    "Only one reference can have Controller set to true. "
+                    f'Found "true" in references for {controller} and {this}'
+                )
+                found.append(field_errors.invalid(path, owners, detail))
+            else:
+                controller = this
+    return found
+
+
+def _validate_finalizers(finalizers: list[str], path: str = "metadata") -> list[FieldError]:
+    found = []
+    for each in finalizers:
+        found += field_errors.invalid_for_each(f"{path}.finalizers", each, name_validation.qualified_name(each))
+    if {"orphan", "foregroundDeletion"} <= set(finalizers):
+        detail = "finalizer orphan and foregroundDeletion cannot be both set"
+        found.append(field_errors.invalid(f"{path}.finalizers", finalizers, detail))
+    return found

@@ -1,0 +1,236 @@
+"""Pods, and what is done to them: they are bound to nodes, and evicted."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Final
+
+from dra.kube.clock import rfc3339
+from localplane import status_errors
+from localplane.kinds import field_errors, pod_columns, pod_defaults, pod_validation, priority_classes
+from localplane.kinds.kind import Kind, NoStatusStrategy, ObjectLister, Strategy
+from localplane.kinds.name_validation import NameFormat
+from localplane.kinds.subresource import STATUS, DeleteOptions, Subresource
+from localplane.objects import Object, metadata
+from localplane.status_errors import FieldError, StatusError
+
+FINISHED_PHASES: Final = ("Succeeded", "Failed")
+
+_GATED_MESSAGE: Final = "Scheduling is blocked due to non-empty scheduling gates"
+_ALREADY_BOUND_MESSAGE: Final = "may not be set on pods that are already bound to a node"
+
+
+class PodStrategy(Strategy):
+    """A pod hardly changes: schedulers bind it, kubelets write its status."""
+
+    def default(self, obj: Object) -> None:
+        """Fill in what pods have."""
+        pod_defaults.set_pod_defaults(obj.setdefault("spec", {}))
+
+    def prepare_for_create(self, obj: Object) -> None:
+        """Begin as pending, and as gated if it is; only then nobody may bind it."""
+        spec = obj["spec"]
+        pod_defaults.set_admission_defaults(spec)
+        obj["status"] = {"phase": "Pending", "qosClass": pod_defaults.compute_qos_class(spec)}
+        if spec.get("schedulingGates"):
+            at = obj["metadata"]["creationTimestamp"]
+            set_condition(obj, "PodScheduled", status="False", at=at, reason="SchedulingGated", message=_GATED_MESSAGE)
+
+    def prepare_for_update(self, new: Object, old: Object) -> None:
+        """Take back the status, and keep what admission computed."""
+        super().prepare_for_update(new, old)
+        for name in ("priority", "preemptionPolicy", "serviceAccountName", "serviceAccount"):
+            if name in old["spec"]:
+                new["spec"].setdefault(name, old["spec"][name])
+
+    def prepare_for_status_update(self, new: Object, old: Object) -> None:
+        """Take back the spec, the owners and the QoS class; labels and annotations may change along."""
+        new["spec"] = old["spec"]
+        meta, before = metadata(new), metadata(old)
+        meta.pop("ownerReferences", None)
+        if "ownerReferences" in before:
+            meta["ownerReferences"] = before["ownerReferences"]
+        had = old.get("status") or {}
+        status = new.setdefault("status", {})
+        if had.get("qosClass"):
+            status.setdefault("qosClass", had["qosClass"])
+
+    def admit(self, obj: Object, others: ObjectLister) -> list[FieldError]:
+        """Look up its priority."""
+        priority_classes.set_pod_priority(obj, others)
+        return []
+
+    def validate(self, obj: Object) -> list[FieldError]:
+        """Check the spec."""
+        spec = obj["spec"]
+        found = pod_validation.validate("spec", spec)
+        if spec.get("nodeName") and spec.get("schedulingGates"):
+            detail = "cannot be set until all schedulingGates have been cleared"
+            found.append(field_errors.forbidden("spec.nodeName", detail))
+        return found
+
+    def validate_update(self, new: Object, old: Object) -> list[FieldError]:
+        """Keep the spec but for a little, and check what the status says."""
+        found = pod_validation.validate_update(new, old)
+        if new["spec"] != old["spec"]:
+            found = pod_validation.validate("spec", new["spec"]) + found
+        status, had = new.get("status") or {}, old.get("status") or {}
+        if status == had:
+            return found
+        found += field_errors.validate_immutable("status.qosClass", status.get("qosClass", ""), had.get("qosClass", ""))
+        nominated = status.get("nominatedNodeName", "")
+        if nominated and nominated != had.get("nominatedNodeName") and old["spec"].get("nodeName"):
+            found.append(field_errors.forbidden("status.nominatedNodeName", _ALREADY_BOUND_MESSAGE))
+        return found + pod_validation.validate_resource_claim_statuses(new)
+
+    def fields(self, obj: Object) -> Mapping[str, str]:
+        """Return what can be selected by."""
+        spec, status = obj["spec"], obj.get("status") or {}
+        addresses = status.get("podIPs") or [{}]
+        return {
+            "spec.nodeName": spec.get("nodeName", ""),
+            "spec.restartPolicy": spec.get("restartPolicy", ""),
+            "spec.schedulerName": spec.get("schedulerName", ""),
+            "spec.serviceAccountName": spec.get("serviceAccountName", ""),
+            "spec.hostNetwork": "true" if spec.get("hostNetwork") else "false",
+            "status.phase": status.get("phase", ""),
+            "status.podIP": addresses[0].get("ip", ""),
+            "status.nominatedNodeName": status.get("nominatedNodeName", ""),
+        }
+
+    def cells(self, obj: Object, *, now: datetime) -> Mapping[str, Any]:
+        """Return what ``kubectl get pods`` shows."""
+        return pod_columns.cells(obj, now=now)
+
+    def grace_seconds(self, obj: Object, asked: int | None) -> int:
+        """Leave a pod to its kubelet for a while, unless it has none or has ended."""
+        spec = obj["spec"]
+        if not spec.get("nodeName") or (obj.get("status") or {}).get("phase") in FINISHED_PHASES:
+            return 0
+        seconds = spec.get("terminationGracePeriodSeconds", 0) if asked is None else asked
+        return 1 if seconds < 0 else int(seconds)
+
+
+class BindingSubresource(Subresource):
+    """``pods/binding``: a scheduler has chosen."""
+
+    name = "binding"
+    version = "v1"
+    kind = "Binding"
+    verbs = ("create",)
+
+    def act(self, obj: Object, body: Object, *, now: datetime) -> DeleteOptions | None:
+        """Write the node into the pod."""
+        meta, spec = metadata(obj), obj["spec"]
+        name, about, target = meta["name"], body.get("metadata") or {}, body.get("target") or {}
+        if about.get("name", name) != name:
+            raise status_errors.bad_request("name in URL does not match name in Binding object")
+        _check_binding_target(target)
+        _check_preconditions(meta, about)
+        if "deletionTimestamp" in meta:
+            raise _binding_conflict(name, f"pod {name} is being deleted, cannot be assigned to a host")
+        if spec.get("nodeName"):
+            raise _binding_conflict(name, f'pod {name} is already assigned to node "{spec["nodeName"]}"')
+        if spec.get("schedulingGates"):
+            raise _binding_conflict(name, f"pod {name} has non-empty .spec.schedulingGates")
+        spec["nodeName"] = target["name"]
+        obj.setdefault("status", {}).pop("nominatedNodeName", None)
+        for part in ("annotations", "labels"):
+            if about.get(part):
+                meta[part] = {**(meta.get(part) or {}), **about[part]}
+        set_condition(obj, "PodScheduled", status="True", at=rfc3339(now))
+        return None
+
+
+class EvictionSubresource(Subresource):
+    """``pods/eviction``: a deletion that asks first, and is always granted, since no budgets are kept."""
+
+    name = "eviction"
+    group = "policy"
+    version = "v1"
+    kind = "Eviction"
+    verbs = ("create",)
+
+    def act(self, obj: Object, body: Object, *, now: datetime) -> DeleteOptions | None:
+        """Note the reason in the pod, and delete it."""
+        name, options = metadata(obj)["name"], body.get("deleteOptions") or {}
+        if (body.get("metadata") or {}).get("name", name) != name:
+            raise status_errors.bad_request("name in URL does not match name in Eviction object")
+        conditions = options.get("preconditions") or {}
+        wanted = {name: conditions.get(name) for name in ("uid", "resourceVersion")}
+        _check_preconditions(metadata(obj), wanted)  # here, since the condition makes another version
+        if (obj.get("status") or {}).get("phase") not in (*FINISHED_PHASES, "Pending"):
+            set_condition(
+                obj,
+                "DisruptionTarget",
+                status="True",
+                at=rfc3339(now),
+                reason="EvictionByEvictionAPI",
+                message="Eviction API: evicting",
+            )
+        return DeleteOptions(
+            grace_seconds=options.get("gracePeriodSeconds"),
+            propagation=options.get("propagationPolicy"),
+            uid=conditions.get("uid"),
+        )
+
+
+def set_condition(pod: Object, kind: str, *, status: str, at: str, reason: str = "", message: str = "") -> None:
+    """Write a condition of a pod; the time changes with the status only."""
+    conditions = pod.setdefault("status", {}).setdefault("conditions", [])
+    found = next((each for each in conditions if each.get("type") == kind), None)
+    if found is None:
+        found = {"type": kind}
+        conditions.append(found)
+    since = found.get("lastTransitionTime", at) if found.get("status") == status else at
+    probed = found.get("lastProbeTime")
+    found.clear()
+    found.update({"type": kind, "status": status, "lastProbeTime": probed, "lastTransitionTime": since})
+    found.update({name: text for name, text in (("reason", reason), ("message", message)) if text})
+
+
+def _check_binding_target(target: Object) -> None:
+    kind = target.get("kind", "")
+    wrong = [] if kind in ("", "Node") else [field_errors.not_supported("target.kind", kind, ("Node", "<empty>"))]
+    if not target.get("name"):
+        wrong.append(field_errors.required("target.name"))
+    if wrong:  # upstream answers with the bare error, which becomes an internal one
+        texts = ", ".join(f"{each.field}: {each.message}" for each in wrong)
+        message = f"[{texts}]" if len(wrong) > 1 else texts
+        raise StatusError(
+            500, "InternalError", f"Internal error occurred: {message}", {"causes": [{"message": message}]}
+        )
+
+
+def _check_preconditions(meta: Object, wanted: Object) -> None:
+    for what, name in (("UID", "uid"), ("ResourceVersion", "resourceVersion")):
+        if wanted.get(name) and wanted[name] != meta[name]:
+            why = f"Precondition failed: {what} in precondition: {wanted[name]}, {what} in object meta: {meta[name]}"
+            raise status_errors.conflict("pods", "", meta["name"], why)
+
+
+def _binding_conflict(name: str, why: str) -> StatusError:
+    return status_errors.conflict("pods/binding", "", name, why)
+
+
+POD_BINDING: Final = BindingSubresource()
+PODS: Final = Kind(
+    plural="pods",
+    name="Pod",
+    short_names=("po",),
+    categories=("all",),
+    subresources=(STATUS, POD_BINDING, EvictionSubresource()),
+    strategy=PodStrategy(),
+    columns=pod_columns.COLUMNS,
+)
+BINDINGS: Final = Kind(
+    plural="bindings",
+    name="Binding",
+    subresources=(),
+    verbs=("create",),
+    strategy=NoStatusStrategy(),
+    naming=NameFormat.ANY,
+    is_virtual=True,
+)
+"""The old way to ask for ``pods/binding``: the pod's name is in the body only."""
+
+KINDS: Final = (PODS, BINDINGS)

@@ -1,0 +1,132 @@
+"""PriorityClasses, and what they mean for a new pod."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Final
+
+from localplane import status_errors
+from localplane.kinds import columns, field_errors
+from localplane.kinds.kind import Kind, NoStatusStrategy, ObjectLister
+from localplane.objects import Object
+from localplane.status_errors import FieldError
+
+PRIORITY_CLASSES: Final = "priorityclasses.scheduling.k8s.io"
+
+_HIGHEST_USER_DEFINABLE_PRIORITY: Final = 1_000_000_000
+"""Of classes that users make."""
+
+_PREEMPT_LOWER_PRIORITY: Final = "PreemptLowerPriority"
+_PREEMPTION_POLICIES: Final = ("Never", _PREEMPT_LOWER_PRIORITY)
+_SYSTEM_PREFIX: Final = "system-"
+
+SYSTEM_PRIORITY_CLASSES: Final[tuple[Object, ...]] = tuple(
+    {
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "metadata": {"name": name},
+        "value": value,
+        "preemptionPolicy": _PREEMPT_LOWER_PRIORITY,
+        "description": f"Used for system critical pods that {must}.",
+    }
+    for name, value, must in (
+        ("system-node-critical", 2_000_001_000, "must not be moved from their current node"),
+        ("system-cluster-critical", 2_000_000_000, "must run in the cluster, but can be moved to another node"),
+    )
+)
+"""What is there from the start."""
+
+
+class PriorityClassStrategy(NoStatusStrategy):
+    """A name for a number; the number stays what it is."""
+
+    def default(self, obj: Object) -> None:
+        """Let it preempt."""
+        obj.setdefault("preemptionPolicy", _PREEMPT_LOWER_PRIORITY)
+        obj.setdefault("value", 0)
+
+    def validate(self, obj: Object) -> list[FieldError]:
+        """Keep the highest values and the prefix for the system."""
+        name, value = obj["metadata"]["name"], obj["value"]
+        found = []
+        if name.startswith(_SYSTEM_PREFIX):
+            known = next((each for each in SYSTEM_PRIORITY_CLASSES if each["metadata"]["name"] == name), None)
+            if known is None or value != known["value"] or obj.get("globalDefault"):
+                detail = "priority class names with 'system-' prefix are reserved for system use only. error: "
+                why = (
+                    f"{name} is not a known system priority class"
+                    if known is None
+                    else f"value of {name} PriorityClass must be {known['value']}"
+                    if value != known["value"]
+                    else f"globalDefault of {name} PriorityClass must be false"
+                )
+                found.append(field_errors.forbidden("metadata.name", detail + why))
+        elif value > _HIGHEST_USER_DEFINABLE_PRIORITY:
+            detail = f"maximum allowed value of a user defined priority is {_HIGHEST_USER_DEFINABLE_PRIORITY}"
+            found.append(field_errors.forbidden("value", detail))
+        return found + field_errors.validate_enum("preemptionPolicy", obj["preemptionPolicy"], _PREEMPTION_POLICIES)
+
+    def validate_update(self, new: Object, old: Object) -> list[FieldError]:
+        """Keep the number."""
+        found = []
+        if new["value"] != old["value"]:
+            found.append(field_errors.forbidden("value", "may not be changed in an update."))
+        return found + field_errors.validate_immutable(
+            "preemptionPolicy", new["preemptionPolicy"], old["preemptionPolicy"]
+        )
+
+    def cells(self, obj: Object, *, now: datetime) -> Mapping[str, Any]:
+        """Return what ``kubectl get priorityclasses`` shows."""
+        return {
+            "Value": obj["value"],
+            "Global-Default": bool(obj.get("globalDefault")),
+            "Age": columns.age(obj, now),
+            "PreemptionPolicy": obj.get("preemptionPolicy", ""),
+        }
+
+
+def set_pod_priority(pod: Object, others: ObjectLister) -> None:
+    """Write the priority of its class, or of the default one, into a new pod; raises `Refusal` 403."""
+    spec, pod_name = pod["spec"], pod["metadata"]["name"]
+    name = spec.get("priorityClassName")
+    if name:
+        found = others.find(PRIORITY_CLASSES, name)
+        if found is None:
+            raise status_errors.forbidden("pods", "", pod_name, f"no PriorityClass with name {name} was found")
+    else:
+        defaults = [each for each in others.every(PRIORITY_CLASSES) if each.get("globalDefault")]
+        found = min(defaults, key=lambda each: each["value"], default=None)
+        if found is not None:
+            spec["priorityClassName"] = found["metadata"]["name"]
+    value = 0 if found is None else found["value"]
+    policy = _PREEMPT_LOWER_PRIORITY if found is None else found.get("preemptionPolicy", _PREEMPT_LOWER_PRIORITY)
+    for what, word, wanted in (
+        ("priority", "integer value of priority", value),
+        ("preemptionPolicy", "string value of PreemptionPolicy", policy),
+    ):
+        if spec.get(what, wanted) != wanted:
+            why = (
+                f"the {word} ({spec[what]}) must not be provided in pod spec; "
+                f"priority admission controller computed {wanted} from the given PriorityClass name"
+            )
+            raise status_errors.forbidden("pods", "", pod_name, why)
+        spec[what] = wanted
+
+
+KINDS: Final = (
+    Kind(
+        group="scheduling.k8s.io",
+        plural="priorityclasses",
+        name="PriorityClass",
+        namespaced=False,
+        short_names=("pc",),
+        subresources=(),
+        strategy=PriorityClassStrategy(),
+        columns=(
+            columns.NAME,
+            *columns.integers("Value"),
+            *columns.strings("Global-Default"),
+            columns.AGE,
+            *columns.wide("PreemptionPolicy"),
+        ),
+    ),
+)

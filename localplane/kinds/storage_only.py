@@ -1,0 +1,228 @@
+"""Kinds that can be written and read, and that nobody here acts on.
+
+Manifests that are meant for a cluster apply as they are, and a real scheduler finds every list it waits for.
+`UNENFORCED` says what these objects would do elsewhere.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Final
+
+from localplane.kinds import columns
+from localplane.kinds.kind import Kind, NoStatusStrategy, PrinterColumn, Strategy
+from localplane.kinds.name_validation import NameFormat
+from localplane.objects import Object
+
+NOT_ENFORCED: Final[Mapping[str, str]] = {
+    "rbac.authorization.k8s.io": "roles and bindings are stored; whoever holds the token may do everything",
+    "poddisruptionbudgets.policy": "budgets are stored; every eviction is granted",
+    "resourcequotas": "quotas are stored and count nothing",
+    "limitranges": "limits are stored; no container gets or is denied anything for them",
+    "networkpolicies.networking.k8s.io": "policies are stored; there is no network between pods",
+    "services": "services are stored; there is no network between pods",
+    "replicationcontrollers": "stored; nobody makes pods for them",
+    "statefulsets.apps": "stored; nobody makes pods for them",
+    "daemonsets.apps": "stored; nobody makes pods for them",
+    "cronjobs.batch": "stored; nobody makes jobs of them",
+    "persistentvolumes": "volumes are stored; nobody binds or mounts them",
+    "persistentvolumeclaims": "volumes are stored; nobody binds or mounts them",
+    "storage.k8s.io": "storage classes and drivers are stored and provide nothing",
+}
+"""By kind or group: what is not done."""
+
+
+class RoleBindingStrategy(NoStatusStrategy):
+    """RoleBindings and ClusterRoleBindings."""
+
+    def cells(self, obj: Object, *, now: datetime) -> Mapping[str, Any]:
+        """Return what ``kubectl get rolebindings`` shows."""
+        role, subjects = obj.get("roleRef") or {}, obj.get("subjects") or ()
+        accounts = [each for each in subjects if each.get("kind") == "ServiceAccount"]
+        return {
+            "Role": f"{role.get('kind', '')}/{role.get('name', '')}",
+            "Age": columns.age(obj, now),
+            "Users": ", ".join(each["name"] for each in subjects if each.get("kind") == "User"),
+            "Groups": ", ".join(each["name"] for each in subjects if each.get("kind") == "Group"),
+            "ServiceAccounts": ", ".join(f"{each.get('namespace', '')}/{each['name']}" for each in accounts),
+        }
+
+
+class RoleStrategy(NoStatusStrategy):
+    """Roles show when they were made, not how long ago."""
+
+    def cells(self, obj: Object, *, now: datetime) -> Mapping[str, Any]:
+        """Return what ``kubectl get roles`` shows."""
+        del now
+        return {"Created At": obj["metadata"].get("creationTimestamp", "")}
+
+
+class LimitRangeStrategy(RoleStrategy):
+    """LimitRanges, which show the same."""
+
+
+class PodDisruptionBudgetStrategy(Strategy):
+    """PodDisruptionBudgets."""
+
+    def cells(self, obj: Object, *, now: datetime) -> Mapping[str, Any]:
+        """Return what ``kubectl get poddisruptionbudgets`` shows."""
+        spec, status = obj.get("spec") or {}, obj.get("status") or {}
+        return {
+            "Min Available": str(spec.get("minAvailable", "N/A")),
+            "Max Unavailable": str(spec.get("maxUnavailable", "N/A")),
+            "Allowed Disruptions": status.get("disruptionsAllowed", 0),
+            "Age": columns.age(obj, now),
+        }
+
+
+class ResourceQuotaStrategy(Strategy):
+    """ResourceQuotas."""
+
+    def cells(self, obj: Object, *, now: datetime) -> Mapping[str, Any]:
+        """Return what ``kubectl get resourcequotas`` shows."""
+        status = obj.get("status") or {}
+        hard, used = status.get("hard") or {}, status.get("used") or {}
+        texts = {name: f"{name}: {used.get(name, '0')}/{hard[name]}" for name in sorted(hard)}
+        return {
+            "Request": ", ".join(text for name, text in texts.items() if not name.startswith("limits.")),
+            "Limit": ", ".join(text for name, text in texts.items() if name.startswith("limits.")),
+            "Age": columns.age(obj, now),
+        }
+
+
+class NetworkPolicyStrategy(NoStatusStrategy):
+    """NetworkPolicies."""
+
+    def default(self, obj: Object) -> None:
+        """Say which traffic is meant: what comes in, and what goes out if there are rules for that."""
+        spec = obj.get("spec") or {}
+        if spec and not spec.get("policyTypes"):
+            spec["policyTypes"] = ["Ingress", "Egress"] if spec.get("egress") else ["Ingress"]
+
+    def cells(self, obj: Object, *, now: datetime) -> Mapping[str, Any]:
+        """Return what ``kubectl get networkpolicies`` shows."""
+        selector = (obj.get("spec") or {}).get("podSelector")
+        return {"Pod-Selector": columns.format_label_selector(selector), "Age": columns.age(obj, now)}
+
+
+_RBAC: Final = "rbac.authorization.k8s.io"
+_ROLE_COLUMNS: Final = (columns.NAME, *columns.strings("Created At"))
+_BINDING_COLUMNS: Final = (
+    columns.NAME,
+    *columns.strings("Role"),
+    columns.AGE,
+    *columns.wide("Users", "Groups", "ServiceAccounts"),
+)
+
+
+def _kind_without_status(  # noqa: PLR0913 - what a kind is known by
+    plural: str,
+    name: str,
+    *,
+    group: str = "",
+    namespaced: bool = True,
+    short: tuple[str, ...] = (),
+    strategy: Strategy | None = None,
+    shown: tuple[PrinterColumn, ...] = (),
+    naming: NameFormat = NameFormat.SUBDOMAIN,
+    generations: bool = False,
+) -> Kind:
+    return Kind(
+        group=group,
+        plural=plural,
+        name=name,
+        namespaced=namespaced,
+        short_names=short,
+        subresources=(),
+        strategy=strategy or NoStatusStrategy(),
+        columns=shown,
+        naming=naming,
+        generations=generations,
+    )
+
+
+_RBAC_KINDS: Final = tuple(
+    _kind_without_status(
+        plural, name, group=_RBAC, namespaced=namespaced, strategy=strategy, shown=shown, naming=NameFormat.SEGMENT
+    )
+    for plural, name, namespaced, strategy, shown in (
+        ("clusterroles", "ClusterRole", False, RoleStrategy(), _ROLE_COLUMNS),
+        ("clusterrolebindings", "ClusterRoleBinding", False, RoleBindingStrategy(), _BINDING_COLUMNS),
+        ("roles", "Role", True, RoleStrategy(), _ROLE_COLUMNS),
+        ("rolebindings", "RoleBinding", True, RoleBindingStrategy(), _BINDING_COLUMNS),
+    )
+)
+_POD_DISRUPTION_BUDGETS: Final = Kind(
+    group="policy",
+    plural="poddisruptionbudgets",
+    name="PodDisruptionBudget",
+    short_names=("pdb",),
+    strategy=PodDisruptionBudgetStrategy(),
+    columns=(
+        columns.NAME,
+        *columns.strings("Min Available", "Max Unavailable"),
+        *columns.integers("Allowed Disruptions"),
+        columns.AGE,
+    ),
+)
+_RESOURCE_QUOTAS: Final = Kind(
+    plural="resourcequotas",
+    name="ResourceQuota",
+    short_names=("quota",),
+    generations=False,
+    strategy=ResourceQuotaStrategy(),
+    columns=(columns.NAME, *columns.strings("Request", "Limit"), columns.AGE),
+)
+_LIMIT_RANGES: Final = Kind(
+    plural="limitranges",
+    name="LimitRange",
+    short_names=("limits",),
+    subresources=(),
+    generations=False,
+    strategy=LimitRangeStrategy(),
+    columns=(columns.NAME, *columns.strings("Created At")),
+)
+_NETWORK_POLICIES: Final = Kind(
+    group="networking.k8s.io",
+    plural="networkpolicies",
+    name="NetworkPolicy",
+    short_names=("netpol",),
+    subresources=(),
+    strategy=NetworkPolicyStrategy(),
+    columns=(columns.NAME, *columns.strings("Pod-Selector"), columns.AGE),
+)
+_CRON_JOBS: Final = Kind(group="batch", plural="cronjobs", name="CronJob", short_names=("cj",), categories=("all",))
+_STORAGE_KINDS: Final = tuple(
+    _kind_without_status(plural, name, group="storage.k8s.io", namespaced=namespaced, short=short)
+    for plural, name, namespaced, short in (
+        ("storageclasses", "StorageClass", False, ("sc",)),
+        ("csinodes", "CSINode", False, ()),
+        ("csidrivers", "CSIDriver", False, ()),
+        ("csistoragecapacities", "CSIStorageCapacity", True, ()),
+        ("volumeattachments", "VolumeAttachment", False, ()),
+    )
+)
+_CORE_KINDS: Final = tuple(
+    Kind(plural=plural, name=name, namespaced=namespaced, short_names=short, generations=False)
+    for plural, name, namespaced, short in (
+        ("services", "Service", True, ("svc",)),
+        ("replicationcontrollers", "ReplicationController", True, ("rc",)),
+        ("persistentvolumes", "PersistentVolume", False, ("pv",)),
+        ("persistentvolumeclaims", "PersistentVolumeClaim", True, ("pvc",)),
+    )
+)
+_APPS_KINDS: Final = tuple(
+    Kind(group="apps", plural=plural, name=name, short_names=short)
+    for plural, name, short in (("statefulsets", "StatefulSet", ("sts",)), ("daemonsets", "DaemonSet", ("ds",)))
+)
+
+KINDS: Final = (
+    *_RBAC_KINDS,
+    _POD_DISRUPTION_BUDGETS,
+    _RESOURCE_QUOTAS,
+    _LIMIT_RANGES,
+    _NETWORK_POLICIES,
+    _CRON_JOBS,
+    *_STORAGE_KINDS,
+    *_CORE_KINDS,
+    *_APPS_KINDS,
+)

@@ -1,0 +1,118 @@
+"""Lists: at which revision, which page of them.
+
+The pages of a list show one moment, that of the first page; the token of a page says which moment and where to go on.
+When the moment is forgotten, the answer is 410 with a token that goes on in the present.
+"""
+
+import base64
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from localplane import status_errors
+from localplane.objects import Object
+from localplane.query_options import ListOptions
+from localplane.selection_predicate import SelectionPredicate
+from localplane.status_errors import StatusError
+from localplane.store import CompactedError, Store, StoredObject
+
+_TOKEN_VERSION: Final = "meta.k8s.io/v1"  # noqa: S105 - the version of a continue token
+_LATEST_REVISION: Final = -1
+"""The revision in a token that goes on in the present."""
+
+
+class _ContinueToken(msgspec.Struct, frozen=True):
+    version: str = msgspec.field(name="v")
+    revision: int = msgspec.field(name="rv")
+    start: str
+
+
+@dataclass(frozen=True, slots=True)
+class ListChunk:
+    """What one answer shows, and the metadata of the list."""
+
+    items: list[StoredObject]
+    meta: Object
+
+
+def read_chunk(
+    store: Store, collection: str, selection: SelectionPredicate, options: ListOptions, *, custom: bool
+) -> ListChunk:
+    """Return what a list shows; `options.revision` has been reached. Raises `Refusal` 400 and 410."""
+    token = _decode_continue(options) if options.token else None
+    at = _chunk_revision(store, options, token)
+    start = _start_key(token.start, namespace=selection.namespace) if token is not None else None
+    try:
+        snapshot = store.snapshot(collection, namespace=selection.namespace, at=at)
+    except CompactedError:
+        raise _expired_continue_token(token) from None
+    found = snapshot if selection.whole else [each for each in snapshot if each in selection]
+    if start is not None:
+        found = [each for each in found if (each.key.namespace, each.key.name) > start]
+    meta: Object = {"resourceVersion": str(at)}
+    if custom:
+        meta = {"continue": ""} | meta
+    if options.limit and len(found) > options.limit:
+        remaining = len(found) - options.limit
+        found = found[: options.limit]
+        last = found[-1].key
+        meta["continue"] = _encode_continue(at, last.namespace, last.name, namespace=selection.namespace)
+        if not selection.selects:
+            meta["remainingItemCount"] = remaining
+    return ListChunk(found, meta)
+
+
+def _chunk_revision(store: Store, options: ListOptions, token: _ContinueToken | None) -> int:
+    if token is not None:
+        return store.revision if token.revision == _LATEST_REVISION else token.revision
+    return options.revision if options.exact and options.revision is not None else store.revision
+
+
+def _decode_continue(options: ListOptions) -> _ContinueToken:
+    if options.revision:
+        raise status_errors.bad_request("specifying resource version is not allowed when using continue")
+    raw = options.token + "=" * (-len(options.token) % 4)
+    try:
+        found = msgspec.json.decode(base64.b64decode(raw, altchars=b"-_", validate=True), type=_ContinueToken)
+    except (ValueError, msgspec.DecodeError) as error:
+        raise _invalid_continue_token(str(error)) from None
+    if found.version != _TOKEN_VERSION:
+        raise _invalid_continue_token("server does not recognize this encoded version")
+    if found.revision < _LATEST_REVISION or found.revision == 0:
+        raise _invalid_continue_token("incorrect encoded start resourceVersion")
+    return found
+
+
+def _invalid_continue_token(why: str) -> StatusError:
+    return status_errors.bad_request(f"invalid continue token: continue key is not valid: {why}")
+
+
+def _encode_continue(revision: int, *place: str, namespace: str) -> str:
+    """Return a token: the key after the last one, below the prefix that the path of the list stands for."""
+    last = place[-1:] if namespace else place
+    start = "".join(f"/{part}" for part in last if part) + "\0"
+    token = msgspec.json.encode(_ContinueToken(_TOKEN_VERSION, revision, start))
+    return base64.urlsafe_b64encode(token).decode().rstrip("=")
+
+
+def _start_key(start: str, *, namespace: str) -> tuple[str, str]:
+    """Return namespace and name of the last object that was shown."""
+    parts = start.rstrip("\0").lstrip("/").split("/")
+    if namespace:
+        return namespace, parts[-1]
+    return ("", parts[0]) if len(parts) == 1 else (parts[0], parts[1])
+
+
+def _expired_continue_token(token: _ContinueToken | None) -> StatusError:
+    if token is None:
+        return status_errors.expired("The resourceVersion for the provided list is too old.")
+    refusal = status_errors.expired(
+        "The provided continue parameter is too old to display a consistent list result. You can start a new list "
+        "without the continue parameter, or use the continue token in this response to retrieve the remainder of the "
+        "results. Continuing with the provided token results in an inconsistent list - objects that were created, "
+        "modified, or deleted between the time the first chunk was returned and now may show up in the list."
+    )
+    inconsistent = msgspec.json.encode(_ContinueToken(_TOKEN_VERSION, _LATEST_REVISION, token.start))
+    refusal.meta = {"continue": base64.urlsafe_b64encode(inconsistent).decode().rstrip("=")}
+    return refusal

@@ -1,0 +1,75 @@
+"""What a container is given by CDI names: the part of the Container Device Interface that a process can have.
+
+Files are read each time: plugins write them just before they answer. A file that cannot be read describes nothing, as
+with a container runtime; a name that two files describe is nobody's. A device comes with its own edits and those of its
+file, of which the environment is what a process gets; the later one wins.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+_SUFFIXES: Final = frozenset({".json", ".yaml", ".yml"})
+
+
+class CdiInjectionError(Exception):
+    """A container cannot have its devices; the text is the container runtime's."""
+
+
+def device_environment(folder: Path | None, names: Sequence[str]) -> dict[str, str]:
+    """Return the environment of some devices; raises `DeviceError`."""
+    known: dict[str, list[tuple[Mapping[str, Any], Mapping[str, Any]]]] = {}
+    for spec in _specs(folder) if folder is not None else ():
+        for device in spec["devices"]:
+            known.setdefault(f"{spec['kind']}={device['name']}", []).append((spec, device))
+    missing = [name for name in names if len(known.get(name, ())) != 1]
+    if missing:
+        raise CdiInjectionError(f"unresolvable CDI devices {', '.join(missing)}")
+    found: dict[str, str] = {}
+    seen: list[Mapping[str, Any]] = []
+    for name in names:
+        [(spec, device)] = known[name]
+        if not any(each is spec for each in seen):
+            seen.append(spec)
+            found |= _env(spec)
+        found |= _env(device)
+    return found
+
+
+def _specs(folder: Path) -> Iterator[Mapping[str, Any]]:
+    """Yield what the files of a folder describe."""
+    for path in sorted(folder.iterdir()) if folder.is_dir() else ():
+        if path.suffix not in _SUFFIXES or path.name.startswith("."):
+            continue
+        try:
+            text = path.read_text(encoding="utf-8")
+            spec = json.loads(text) if path.suffix == ".json" else yaml.safe_load(text)
+        except (OSError, ValueError, yaml.YAMLError):
+            continue
+        if _is_valid(spec):
+            yield spec
+
+
+def _is_valid(spec: object) -> bool:
+    """Whether a document has the shape of a CDI file, as far as it is read here."""
+    return (
+        isinstance(spec, dict)
+        and isinstance(spec.get("kind"), str)
+        and isinstance(spec.get("devices"), list)
+        and all(isinstance(each, dict) and isinstance(each.get("name"), str) for each in spec["devices"])
+        and all(_has_valid_env(each) for each in (spec, *spec["devices"]))
+    )
+
+
+def _has_valid_env(holder: Mapping[str, Any]) -> bool:
+    edits = holder.get("containerEdits") or {}
+    env = (edits.get("env") or []) if isinstance(edits, dict) else None
+    return isinstance(env, list) and all(isinstance(each, str) and each.partition("=")[0] for each in env)
+
+
+def _env(holder: Mapping[str, Any]) -> dict[str, str]:
+    edits = holder.get("containerEdits") or {}
+    return {name: value for name, _, value in (each.partition("=") for each in edits.get("env") or ())}

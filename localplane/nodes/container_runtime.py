@@ -1,0 +1,151 @@
+"""Containers as local processes instead of timers, for who composes a plane: `Kubelets(containers=Processes())`.
+
+Commands are executed as they are, without images, namespaces or limits: for trying things out on one's own machine, by
+who trusts what he applies. A process gets the environment of its container and nothing else but PATH and HOME; it has a
+group of its own, so that what it has started ends with it.
+
+Of a device that a DRA plugin describes with CDI it gets the environment; device nodes, mounts and hooks would take a
+container. A name that nobody describes keeps it from starting, as it does a container.
+"""
+
+import asyncio
+import os
+import signal
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Protocol
+
+from dra.kube.tasks import BackgroundTasks
+from dra.model.meta import Uid
+from localplane.nodes import cdi
+from localplane.nodes.pod_types import Container, KubeletPod
+
+COMMAND_NOT_FOUND_EXIT_CODE: Final = 127
+"""What a shell returns for a command that is not there."""
+
+
+class ContainerRuntime(Protocol):
+    """Runs containers; a kubelet without one lets timers run."""
+
+    def start(
+        self, pod: KubeletPod, container: Container, ended: Callable[[int], None], *, devices: Sequence[str] = ()
+    ) -> None:
+        """Start a container with these CDI devices; `ended` is told its exit code, later. Raises `cdi.DeviceError`."""
+        ...
+
+    def stop(self, uid: Uid, name: str, *, kill: bool) -> None:
+        """Ask a container to end, or end it."""
+        ...
+
+    async def run(self) -> None:
+        """Look after them until cancelled, then end all."""
+        ...
+
+
+@dataclass(slots=True)
+class _Process:
+    pid: int | None = None
+    asked: signal.Signals | None = None
+
+
+class ProcessRuntime:
+    """Containers as children of this process."""
+
+    def __init__(self, *, specs: Mapping[str, Path] | None = None) -> None:
+        """``specs`` are the folders with CDI files, by node."""
+        self._specs = specs or {}
+        self._running: dict[tuple[Uid, str], _Process] = {}
+        self._tasks = BackgroundTasks()
+
+    def start(
+        self, pod: KubeletPod, container: Container, ended: Callable[[int], None], *, devices: Sequence[str] = ()
+    ) -> None:
+        """Start a process; raises `cdi.DeviceError`."""
+        place = (pod.metadata.uid, container.name)
+        environment = _container_environment(pod, container)
+        if devices:
+            environment |= cdi.device_environment(self._specs.get(pod.spec.node_name), devices)
+        running = self._run(pod, container, ended, environment)
+        self._running[place] = _Process()
+        self._tasks.start(running, name=f"container {place}")
+
+    def stop(self, uid: Uid, name: str, *, kill: bool) -> None:
+        """Send SIGTERM or SIGKILL to its group."""
+        found = self._running.get((uid, name))
+        if found is None:
+            return
+        found.asked = signal.SIGKILL if kill else signal.SIGTERM
+        if found.pid is not None:
+            _signal_group(found.pid, found.asked)
+
+    async def run(self) -> None:
+        """Raise what following one of them fails with; kill all at the end, and wait for them."""
+        try:
+            await self._tasks.failed()
+        finally:
+            for uid, name in tuple(self._running):
+                self.stop(uid, name, kill=True)
+            await self._tasks.settled()
+
+    async def _run(
+        self, pod: KubeletPod, container: Container, ended: Callable[[int], None], environment: Mapping[str, str]
+    ) -> None:
+        place = (pod.metadata.uid, container.name)
+        mine = self._running[place]
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *_argv(container),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.DEVNULL,
+                stderr=asyncio.subprocess.DEVNULL,
+                env=environment,
+                cwd=container.working_dir or None,
+                start_new_session=True,
+            )
+        except OSError:
+            code = COMMAND_NOT_FOUND_EXIT_CODE
+        else:
+            mine.pid = process.pid
+            if mine.asked is not None:  # it was stopped before it was there
+                _signal_group(process.pid, mine.asked)
+            code = await process.wait()
+            _signal_group(process.pid, signal.SIGKILL)  # what it has left behind
+        if self._running.get(place) is mine:
+            del self._running[place]
+        ended(code if code >= 0 else 128 - code)
+
+
+def _signal_group(pid: int, number: signal.Signals) -> None:
+    try:
+        os.killpg(pid, number)
+    except ProcessLookupError:
+        return
+
+
+def _argv(container: Container) -> list[str]:
+    """Return what to execute; an image's own command is not known, so it is a server that does nothing."""
+    return [*(container.command or ()), *(container.args or ())] or ["sleep", "infinity"]
+
+
+def _container_environment(pod: KubeletPod, container: Container) -> dict[str, str]:
+    base = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+    for each in container.env or ():
+        source = (each.get("valueFrom") or {}).get("fieldRef") or {}
+        base[each["name"]] = each.get("value") or _downward_api_value(pod, source.get("fieldPath", ""))
+    return base
+
+
+def _downward_api_value(pod: KubeletPod, path: str) -> str:
+    """Return what the downward API tells; empty for what it does not know."""
+    kind, bracket, rest = path.partition("['")
+    if bracket:
+        values = {"metadata.annotations": pod.metadata.annotations, "metadata.labels": pod.metadata.labels}.get(kind)
+        return (values or {}).get(rest.removesuffix("']"), "")
+    known = {
+        "metadata.name": pod.metadata.name,
+        "metadata.namespace": pod.metadata.namespace,
+        "metadata.uid": pod.metadata.uid,
+        "spec.nodeName": pod.spec.node_name,
+    }
+    return known.get(path, "")

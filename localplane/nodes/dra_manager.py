@@ -1,0 +1,235 @@
+"""Which claims are prepared on which node: the kubelet's DRA manager, with its checks, its texts and its cache.
+
+1. Before each sandbox every claim of the pod is read live and checked; nothing is remembered if any check fails.
+2. The check of the reservation comes before the look into the cache, so it is repeated for each new sandbox.
+3. The cache is keyed by the claim's name and knows its uid. A claim that was deallocated and allocated again while a
+   pod of it is still here is found prepared, and its **old devices** are handed out: the real kubelet does that, too.
+4. Whether its drivers are there at all is asked before anything is remembered, so that a pod whose driver was never
+   installed can be deleted. One that goes away later holds up the end of the pods that had its devices.
+5. What a pod needs is asked of each driver in one call, and counts as prepared only if all of it is.
+6. A claim is given back when its last pod on the node has ended. Whether the allocation admits the node is not checked.
+7. Since 1.37 a claim that is being given back refuses new pods, from the call to the driver until it has succeeded or
+   the kubelet starts anew. Up to 1.36 a new pod joins meanwhile.
+"""
+
+import contextlib
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Final, Protocol, TypeAlias
+
+from dra.kube.errors import ApiError
+from dra.model.claims import ResourceClaim
+from dra.model.meta import Key, Uid
+from localplane.nodes.drivers import ClaimIdentity, Device, DriverError, Preparer, drivers_of, union_of_names
+from localplane.nodes.pod_types import KubeletPod
+from localplane.schemas.releases import NEWEST, Release
+
+KEP: Final = "kep"
+"""The API that knows ``reservedForAnyPod``."""
+
+GetClaim: TypeAlias = Callable[[Key], Awaitable[ResourceClaim]]
+
+
+class PrepareDynamicResourcesError(Exception):
+    """The pod cannot start; the text is that of the kubelet's event."""
+
+
+@dataclass(slots=True)
+class ClaimInfo:
+    """A claim on a node."""
+
+    identity: ClaimIdentity
+    pods: dict[Uid, None] = field(default_factory=dict)
+    devices: tuple[Device, ...] = ()
+    prepared: bool = False
+
+
+class Checkpointer(Protocol):
+    """Where a kubelet remembers its claims."""
+
+    def load(self) -> dict[str, list[ClaimInfo]]:
+        """Return what was in use on each node."""
+        ...
+
+    def save(self, node: str, preparations: list[ClaimInfo]) -> None:
+        """Remember what is in use on a node."""
+        ...
+
+
+class DraManager:
+    """The DRA managers of all nodes."""
+
+    def __init__(
+        self,
+        preparer: Preparer,
+        *,
+        api: str,
+        read: GetClaim,
+        checkpoint: Checkpointer | None = None,
+        release: Release = NEWEST,
+    ) -> None:
+        self._preparer = preparer
+        self._refuses_while_unpreparing = release.traits.refuses_pods_while_unpreparing
+        self._unpreparing: set[tuple[str, Key]] = set()
+        """Claims whose drivers have been told to unprepare them, by node; in memory only, as the kubelet's flag."""
+
+        self._any_pod = api == KEP
+        self._read = read
+        self._cache: dict[str, dict[Key, ClaimInfo]] = {}
+        self._claims: dict[Uid, dict[Key, None]] = {}
+        """Of each pod: where it is to be found in the cache of its node."""
+        self._checkpoint = checkpoint
+        for node, known in checkpoint.load().items() if checkpoint is not None else ():
+            self._cache[node] = {each.identity.key: replace(each, prepared=False) for each in known}
+            for each in known:
+                for uid in each.pods:
+                    self._claims.setdefault(uid, {})[each.identity.key] = None
+
+    def __iter__(self) -> Iterator[tuple[str, ClaimInfo]]:
+        """Yield what is known of each node."""
+        return ((node, each) for node, cache in tuple(self._cache.items()) for each in tuple(cache.values()))
+
+    async def prepare(self, node: str, pod: KubeletPod) -> None:
+        """Make all claims of a pod usable; raises `RefusedError`."""
+        try:
+            await self._prepare(node, pod)
+        except (PrepareDynamicResourcesError, ApiError, DriverError) as error:
+            raise PrepareDynamicResourcesError(
+                f"Failed to prepare dynamic resources: prepare dynamic resources: {error}"
+            ) from error
+
+    async def unprepare(self, node: str, pod: KubeletPod) -> None:
+        """The pod has ended for good; raises `PrepareError`."""
+        uid, cache = pod.metadata.uid, self._cache.get(node, {})
+        used = {key: cache[key] for key in self._claims.get(uid, ())}
+        alone = [known.identity for known in used.values() if len(known.pods) == 1]
+        if alone:
+            self._unpreparing |= {(node, identity.key) for identity in alone}
+            await self._unprepare(node, alone)
+            self._unpreparing -= {(node, identity.key) for identity in alone}
+        for key, known in used.items():
+            known.pods.pop(uid, None)
+            if known.pods:  # others use it, or (up to 1.36) somebody has joined while the driver was at it
+                continue
+            del cache[key]
+        self._claims.pop(uid, None)
+        if used:
+            self._save(node)
+
+    def devices(self, node: str, key: Key) -> tuple[Device, ...]:
+        """Return what a claim has been given on a node."""
+        known = self._cache.get(node, {}).get(key)
+        return known.devices if known is not None else ()
+
+    async def adopt(self, node: str, pod: KubeletPod, claims: list[ResourceClaim]) -> None:
+        """Take over what runs already, as a kubelet and a driver do that read their checkpoints.
+
+        The kubelet's does not say what is prepared: the next pod of the claim asks the driver again.
+        """
+        for claim in claims:
+            known = self._use(node, pod.metadata.uid, claim)
+            with contextlib.suppress(DriverError):  # it runs, whatever a driver thinks of it now
+                known.devices = known.devices or (await self._preparer.prepare(node, [claim]))[claim.metadata.uid]
+        self._save(node)
+
+    def rebooted(self, node: str) -> None:
+        """Which claims are in use survives in the checkpoint; that they are prepared or unprepared does not."""
+        self._unpreparing = {each for each in self._unpreparing if each[0] != node}
+        for known in self._cache.get(node, {}).values():
+            known.prepared = False
+
+    async def _unprepare(self, node: str, claims: list[ClaimIdentity]) -> None:
+        try:
+            await self._preparer.unprepare(node, claims)
+        except DriverError as error:
+            raise DriverError(f"unprepare dynamic resources: {error}") from error
+
+    def _use(self, node: str, uid: Uid, claim: ResourceClaim) -> ClaimInfo:
+        """Remember that a pod uses a claim."""
+        key = claim.metadata.key
+        known = self._cache.setdefault(node, {}).setdefault(key, ClaimInfo(ClaimIdentity.of(claim)))
+        if known.identity.uid != claim.metadata.uid:
+            raise PrepareDynamicResourcesError(
+                f"old ResourceClaim with same name {claim.metadata.name} and different UID {known.identity.uid}"
+                " still exists (previous pod force-deleted?!)"
+            )
+        if self._refuses_while_unpreparing and (node, key) in self._unpreparing:
+            raise PrepareDynamicResourcesError(f"ResourceClaim {claim.metadata.name} is being unprepared")
+        if not known.prepared:  # it may have been allocated anew since somebody tried
+            drivers = union_of_names(known.identity.drivers, drivers_of(claim))
+            known.identity = replace(known.identity, drivers=drivers)
+        known.pods[uid] = None
+        self._claims.setdefault(uid, {})[key] = None
+        return known
+
+    async def _prepare(self, node: str, pod: KubeletPod) -> None:
+        claims: list[ResourceClaim] = []
+        for name, own in pod_claims(pod):
+            claim = await self._checked(pod, name, generated=own)
+            self._preparer.require(node, drivers_of(claim))
+            claims.append(claim)
+        used = [(self._use(node, pod.metadata.uid, claim), claim) for claim in claims]
+        wanted = [(known, claim) for known, claim in used if not known.prepared]
+        self._save(node)
+        if not wanted:
+            return
+        devices = await self._preparer.prepare(node, [claim for _, claim in wanted])
+        for known, claim in wanted:
+            known.devices = devices[claim.metadata.uid]
+            known.prepared = True
+        self._save(node)
+
+    def _save(self, node: str) -> None:
+        if self._checkpoint is not None:
+            self._checkpoint.save(node, list(self._cache.get(node, {}).values()))
+
+    async def _checked(self, pod: KubeletPod, name: str, *, generated: bool) -> ResourceClaim:
+        """Return the claim as it is now, if the pod may use it."""
+        meta = pod.metadata
+        try:
+            claim = await self._read((meta.namespace, name))
+        except ApiError as error:
+            raise PrepareDynamicResourcesError(f"fetch ResourceClaim {name}: {error.message or error}") from error
+        if generated and claim.generated_for != meta.uid:
+            raise PrepareDynamicResourcesError(
+                f"ResourceClaim {meta.namespace}/{name} was not created for Pod {meta.namespace}/{meta.name}"
+                " (Pod is not owner)"
+            )
+        if not self._admitted(meta.uid, claim):
+            raise PrepareDynamicResourcesError(
+                f"pod {meta.name} ({meta.uid}) is not allowed to use ResourceClaim {name} ({claim.metadata.uid})"
+            )
+        if claim.status.allocation is None:
+            raise PrepareDynamicResourcesError(f"ResourceClaim {name}: not allocated")
+        return claim
+
+    def _admitted(self, uid: Uid, claim: ResourceClaim) -> bool:
+        """Whether the pod is in the list, by uid alone as upstream; with the KEP any pod may be meant."""
+        allocation = claim.status.allocation
+        if self._any_pod and allocation is not None and allocation.reserved_for_any_pod:
+            return True
+        return any(entry.uid == uid for entry in claim.entries)
+
+
+def pod_claims(pod: KubeletPod) -> list[tuple[str, bool]]:
+    """Return the claims of a pod by name, and whether each was generated for it.
+
+    Raises `RefusedError` if one has not been generated yet. An entry for which no claim is needed has a status without
+    a name.
+    """
+    statuses = {each.name: each.resource_claim_name for each in pod.status.resource_claim_statuses or ()}
+    found: list[tuple[str, bool]] = []
+    for entry in pod.spec.resource_claims or ():
+        if entry.resource_claim_name:
+            found.append((entry.resource_claim_name, False))
+        elif entry.name in statuses:
+            name = statuses[entry.name]
+            if name:
+                found.append((name, True))
+        else:
+            namespace, name = pod.key
+            raise PrepareDynamicResourcesError(f'pod "{namespace}/{name}": ResourceClaim not created yet')
+    extended = pod.status.extended_resource_claim_status
+    if extended is not None:
+        found.append((extended.resource_claim_name, False))
+    return found

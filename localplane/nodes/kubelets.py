@@ -1,0 +1,395 @@
+"""The kubelets of all emulated nodes in one component: a client of the API server like any other.
+
+Watches pods, lets their lives pass (`residents`), and does what that asks for: reads claims, prepares devices, writes
+statuses, removes objects. Each status write carries the resourceVersion it was made of, so that no condition of
+somebody else gets lost; the answer is the next one's basis.
+
+On request: `reboot`, `lose_sandbox`, `silence` and `resume`, or the annotations below, for who has only kubectl.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from datetime import datetime
+from functools import partial
+from random import Random
+from typing import Final
+
+from dra.kube.client import Client
+from dra.kube.clock import Clock, rfc3339
+from dra.kube.errors import ApiError, Conflict, NotFound
+from dra.kube.event_correlator import EventRecord, EventType, Regarding
+from dra.kube.events import EventRecorder
+from dra.kube.reflector import Reflector
+from dra.kube.resources import CLAIMS, NODES, PODS
+from dra.kube.store import Change, Deleted, Upserted
+from dra.model.claims import ResourceClaim
+from dra.model.meta import Key, Uid
+from dra.model.nodes import Node
+from localplane.nodes import pod_workers
+from localplane.nodes.cdi import CdiInjectionError
+from localplane.nodes.container_devices import allocated_resources, cdi_names
+from localplane.nodes.container_runtime import ContainerRuntime
+from localplane.nodes.dra_manager import KEP, Checkpointer, DraManager, PrepareDynamicResourcesError, pod_claims
+from localplane.nodes.drivers import Device, DeviceHealthSource, DriverError, Preparer, SimulatedDriver
+from localplane.nodes.machines import Machines
+from localplane.nodes.node_objects import EmulatedNode
+from localplane.nodes.pod_status import READY_TO_START, generate_pod_status
+from localplane.nodes.pod_types import KubeletPod, needs_update
+from localplane.nodes.pod_workers import ContainerRun, PodAction, PodWorker, PodWorkerState
+from localplane.schemas.releases import NEWEST, Release
+from localplane.workqueue import WorkQueue
+
+LOSE_SANDBOX: Final = "local.reserve.dra/lose-sandbox"
+"""Annotation of a pod: each new value takes its sandbox away."""
+
+REBOOT: Final = "local.reserve.dra/reboot"
+"""Annotation of a node: each new value reboots it."""
+
+SILENT: Final = "local.reserve.dra/silent"
+"""Annotation of a node: while it is ``"true"``, nothing is heard of the node."""
+
+REBOOT_SECONDS: Final = 5.0
+UNPREPARE_RETRY_SECONDS: Final = 5.0
+
+START_ERROR_EXIT_CODE: Final = 128
+"""Exit code of a container that could not be started."""
+
+
+class Kubelets:
+    """All kubelets. `run` never returns; cancel it."""
+
+    def __init__(  # noqa: PLR0913 - keyword-only; where, what, and the injected sources of time and chance
+        self,
+        client: Client,
+        *,
+        nodes: Sequence[EmulatedNode],
+        clock: Clock,
+        chance: Random,
+        api: str = KEP,
+        preparer: Preparer | None = None,
+        health: DeviceHealthSource | None = None,
+        checkpoint: Checkpointer | None = None,
+        release: Release = NEWEST,
+        leases: bool = True,
+        containers: ContainerRuntime | None = None,
+    ) -> None:
+        self._client = client
+        self._clock = clock
+        self._chance = chance
+        self._machines = Machines(
+            client, nodes, clock=clock, chance=chance, leases=leases, release=release, woken=self._wake_node
+        )
+        self._preparer = preparer or SimulatedDriver(frozenset(spec.name for spec in nodes))
+        self.preparations = DraManager(
+            self._preparer, api=api, read=self._claim, checkpoint=checkpoint, release=release
+        )
+        """Which claims are prepared where: for audits."""
+
+        self._health = health
+        if health is not None:
+            health.listen(self._wake_node)
+        self._containers = containers
+        self._started: dict[Uid, dict[str, int]] = {}
+        """Which run of each container has been handed over to whoever runs it."""
+
+        self._pod_workers: dict[Uid, PodWorker] = {}
+        self._unadopted: set[Uid] = set()
+        self._agenda: WorkQueue[Uid] = WorkQueue(clock)
+        self._recorder = EventRecorder(client, instance="local", controller="kubelet", clock=clock)
+        self._pods = Reflector(
+            client,
+            PODS,
+            KubeletPod,
+            sink=self._take_pods,
+            keep=lambda pod: pod.spec.node_name in self._machines,
+            clock=clock,
+            random=chance,
+        )
+        self._nodes = Reflector(client, NODES, Node, sink=self._take_nodes, clock=clock, random=chance)
+        self._asked: dict[str, tuple[str | None, str | None]] = {}
+
+    async def run(self) -> None:
+        """Register the nodes and run their pods, until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._machines.run(), name="machines")
+            group.create_task(self._nodes.run(), name="reflect nodes for kubelets")
+            group.create_task(self._pods.run(), name="reflect pods for kubelets")
+            group.create_task(self._agenda.serve(self._sync), name="kubelets")
+            group.create_task(self._recorder.run(), name="events of kubelets")
+            if self._containers is not None:
+                group.create_task(self._containers.run(), name="containers of kubelets")
+
+    def reboot(self, node: str, *, seconds: float = REBOOT_SECONDS) -> None:
+        """Reboot a node: it is away for some seconds, and all its sandboxes are lost."""
+        self._machines.reboot(node, seconds=seconds)
+        self.preparations.rebooted(node)
+        self._preparer.restarted(node)
+        for resident in self._on(node):
+            self._lose_pod_sandbox(resident)
+
+    def lose_sandbox(self, uid: Uid) -> None:
+        """Take the sandbox of a pod away, as a crash of its pause container does."""
+        resident = self._pod_workers.get(uid)
+        if resident is not None:
+            self._lose_pod_sandbox(resident)
+
+    def silence(self, node: str) -> None:
+        """Let nothing be heard of a node any more; its containers run on."""
+        self._machines.silence(node)
+
+    def resume(self, node: str) -> None:
+        """Let a silent node work again."""
+        self._machines.resume(node)
+        self._wake_node(node)
+
+    def _on(self, node: str) -> list[PodWorker]:
+        return [resident for resident in self._pod_workers.values() if resident.node == node]
+
+    def _lose_pod_sandbox(self, resident: PodWorker) -> None:
+        pod_workers.sandbox_lost(resident, now=self._clock.now(), wall=self._wall())
+        self._agenda.touch(resident.pod.metadata.uid)
+
+    def _wake_node(self, node: str) -> None:
+        for resident in self._on(node):
+            self._agenda.touch(resident.pod.metadata.uid)
+
+    def _wall(self) -> str:
+        return rfc3339(self._clock.wall())
+
+    async def _claim(self, key: Key) -> ResourceClaim:
+        return await self._client.get(CLAIMS, key, ResourceClaim)
+
+    def _take_nodes(self, changes: list[Change[Node]]) -> None:
+        """Do what annotations of nodes ask for; what they asked for before our time has been done."""
+        for change in changes:
+            if not isinstance(change, Upserted) or change.obj.metadata.name not in self._machines:
+                continue
+            meta = change.obj.metadata
+            asked = (meta.annotation(REBOOT), meta.annotation(SILENT))
+            before = self._asked.get(meta.name, (asked[0], None))
+            self._asked[meta.name] = asked
+            if asked[0] is not None and asked[0] != before[0]:
+                self.reboot(meta.name)
+            unknown = any(c.type == "Ready" and c.status == "Unknown" for c in change.obj.status.conditions or ())
+            if unknown and self._machines[meta.name].alive(self._clock.now()):
+                self._machines.renew(meta.name)
+            if asked[1] != before[1]:
+                (self.silence if asked[1] == "true" else self.resume)(meta.name)
+
+    def _take_pods(self, changes: list[Change[KubeletPod]]) -> None:
+        for change in changes:
+            match change:
+                case Upserted(obj=pod):
+                    self._observe(pod)
+                case Deleted(obj=pod):
+                    resident = self._pod_workers.get(pod.metadata.uid)
+                    if resident is not None:
+                        resident.gone = True
+                        self._agenda.touch(pod.metadata.uid)
+                case _:
+                    pass
+
+    def _observe(self, pod: KubeletPod) -> None:
+        uid = pod.metadata.uid
+        resident = self._pod_workers.get(uid)
+        if resident is None:
+            self._welcome(pod)
+            return
+        before = resident.pod
+        if int(pod.metadata.resource_version) <= int(before.metadata.resource_version):
+            return
+        resident.pod = pod
+        if pod.metadata.annotation(LOSE_SANDBOX) != before.metadata.annotation(LOSE_SANDBOX):
+            pod_workers.sandbox_lost(resident, now=self._clock.now(), wall=self._wall())
+        if needs_update(pod, before):
+            pod_workers.pod_updated(resident, now=self._clock.now())
+            self._agenda.touch(uid)
+
+    def _welcome(self, pod: KubeletPod) -> None:
+        """Take in a pod that was bound to one of our nodes, now or before our time."""
+        if pod.terminal and not pod.metadata.deleting:
+            return  # a kubelet has done with it
+        machine, now = self._machines[pod.spec.node_name], self._clock.now()
+        uid = pod.metadata.uid
+        resident = PodWorker(pod, pod.spec.node_name, pod.status.pod_ip or machine.address())
+        resident.real = self._containers is not None
+        self._pod_workers[uid] = resident
+        resident.reported = resident.summary()  # that it is pending need not be said
+        if pod.terminal:
+            resident.stage = PodWorkerState.DONE
+            resident.reported = resident.summary()
+        elif pod.ready(READY_TO_START) and not resident.real:  # processes have ended with those who ran them
+            self._unadopted.add(uid)
+            _adopt_containers(resident, now=now, wall=self._clock.wall())
+        elif machine.spec.start_seconds:
+            resident.attempt_at = now + self._chance.uniform(0.0, machine.spec.start_seconds)
+        self._agenda.touch(uid)
+
+    async def _sync(self, uid: Uid) -> float | None:
+        """Do for a pod what is to be done now; return when there will be more."""
+        resident = self._pod_workers.get(uid)
+        if resident is None:
+            return None
+        machine = self._machines[resident.node]
+        while True:
+            now = self._clock.now()
+            if not machine.alive(now) or (machine.boots and not machine.registered):
+                return None  # whoever brings it back wakes its pods
+            if uid in self._unadopted:
+                await self._adopt_claims(resident)
+            if self._health is not None:
+                devices = partial(self._devices, resident)
+                resident.resources = allocated_resources(
+                    resident.pod, devices, health=partial(self._health.health, resident.node)
+                )
+            step = pod_workers.next_action(resident, now=now, wall=self._wall())
+            if self._containers is not None:
+                self._follow(resident, self._containers)
+            if step is PodAction.REST:
+                return resident.wake
+            if step is PodAction.FORGET:
+                del self._pod_workers[uid]
+                self._started.pop(uid, None)
+                return None
+            try:
+                await self._do(step, resident)
+            except DriverError as error:
+                self._warn(resident.pod, "FailedUnprepareDynamicResources", str(error))
+                return self._clock.now() + UNPREPARE_RETRY_SECONDS
+
+    def _follow(self, resident: PodWorker, containers: ContainerRuntime) -> None:
+        """Let processes start and stop as the life of the pod wants it."""
+        uid = resident.pod.metadata.uid
+        started = self._started.setdefault(uid, {})
+        specs = {container.name: container for container in resident.pod.spec.containers or ()}
+        for run in resident.runs:
+            if run.running and started.get(run.name) != run.number:
+                started[run.name] = run.number
+                ended = partial(self._ended, resident, run, run.number)
+                names = cdi_names(resident.pod, specs[run.name], partial(self._devices, resident))
+                try:
+                    containers.start(resident.pod, specs[run.name], ended, devices=names)
+                except CdiInjectionError as error:
+                    self._warn(resident.pod, "Failed", f"Error: CDI device injection failed: {error}")
+                    ended(START_ERROR_EXIT_CODE)
+            elif run.name in started and (not run.running or resident.stage is PodWorkerState.STOPPING):
+                containers.stop(uid, run.name, kill=not run.running)
+
+    def _devices(self, resident: PodWorker, claim: str) -> tuple[Device, ...]:
+        return self.preparations.devices(resident.node, (resident.pod.metadata.namespace, claim))
+
+    def _ended(self, resident: PodWorker, run: ContainerRun, number: int, exit_code: int) -> None:
+        now = self._clock.now()
+        pod_workers.container_exited(resident, run, number=number, exit_code=exit_code, now=now, wall=self._wall())
+        self._agenda.touch(resident.pod.metadata.uid)
+
+    async def _do(self, step: PodAction, resident: PodWorker) -> None:
+        """Do one thing for a pod."""
+        match step:
+            case PodAction.START:
+                await self._start(resident)
+            case PodAction.RELEASE:
+                await self.preparations.unprepare(resident.node, resident.pod)
+                resident.stage = PodWorkerState.DONE
+            case PodAction.REPORT:
+                await self._report(resident)
+            case _:
+                await self._remove(resident)
+
+    async def _start(self, resident: PodWorker) -> None:
+        """Make a sandbox, if all claims of the pod let it in."""
+        machine = self._machines[resident.node]
+        boots = machine.boots
+        try:
+            if resident.pod.spec.resource_claims or resident.pod.status.extended_resource_claim_status:
+                await self.preparations.prepare(resident.node, resident.pod)
+        except PrepareDynamicResourcesError as error:
+            pod_workers.prepare_failed(resident, now=self._clock.now(), chance=self._chance)
+            self._warn(resident.pod, "FailedPrepareDynamicResources", str(error))
+            return
+        if machine.boots != boots:  # it went down meanwhile
+            self.preparations.rebooted(resident.node)
+            return
+        pod_workers.sandbox_created(resident, now=self._clock.now(), wall=self._wall())
+
+    async def _report(self, resident: PodWorker) -> None:
+        """Write the status of a pod."""
+        meta = resident.pod.metadata
+        summary = resident.summary()
+        try:
+            pod = await self._client.merge_patch(
+                PODS,
+                meta.key,
+                {"status": generate_pod_status(resident, wall=self._wall())},
+                model=KubeletPod,
+                subresource="status",
+                resource_version=meta.resource_version,
+                uid=meta.uid,
+            )
+        except Conflict:
+            await self._reread(resident)
+            raise
+        except NotFound:
+            resident.gone = True
+        else:
+            resident.reported = summary
+            self._observe(pod)
+
+    async def _reread(self, resident: PodWorker) -> None:
+        """See what has become of a pod that somebody else has written."""
+        meta = resident.pod.metadata
+        try:
+            pod = await self._client.get(PODS, meta.key, KubeletPod)
+        except NotFound:
+            resident.gone = True
+            return
+        if pod.metadata.uid == meta.uid:
+            self._observe(pod)
+        else:
+            resident.gone = True
+
+    async def _remove(self, resident: PodWorker) -> None:
+        """Remove the object of a pod that has ended; finalizers may hold it, which is their business then."""
+        meta = resident.pod.metadata
+        resident.removed = True
+        try:
+            await self._client.delete(PODS, meta.key, uid=meta.uid, grace_seconds=0)
+        except (NotFound, Conflict):
+            resident.gone = True
+        except ApiError:
+            resident.removed = False
+            raise
+
+    async def _adopt_claims(self, resident: PodWorker) -> None:
+        """Find out which claims a pod uses that ran before we did."""
+        claims: list[ResourceClaim] = []
+        for name, _ in pod_claims(resident.pod):
+            try:
+                claims.append(await self._claim((resident.pod.metadata.namespace, name)))
+            except NotFound:
+                continue
+        await self.preparations.adopt(resident.node, resident.pod, claims)
+        self._unadopted.discard(resident.pod.metadata.uid)
+
+    def _warn(self, pod: KubeletPod, reason: str, note: str) -> None:
+        regarding = Regarding.of(PODS, pod.metadata)
+        self._recorder.record(EventRecord(regarding, EventType.WARNING, reason, "Syncing", note))
+
+
+def _adopt_containers(resident: PodWorker, *, now: float, wall: datetime) -> None:
+    """Take over the containers of a pod as its status shows them: their timers go on where they were."""
+    statuses = {each.name: each for each in resident.pod.status.container_statuses or ()}
+    for container in resident.pod.spec.containers or ():
+        known = statuses.get(container.name)
+        state = (known.state if known is not None else None) or {}
+        run = ContainerRun(container.name, restarts=known.restart_count if known is not None else 0)
+        resident.runs.append(run)
+        if "running" in state:
+            since = state["running"].get("startedAt") or rfc3339(wall)
+            ago = (wall - datetime.fromisoformat(since)).total_seconds()
+            pod_workers.container_adopted(resident, run, began=now - max(ago, 0.0), wall=since)
+        elif "terminated" in state:
+            run.exit_code = int(state["terminated"].get("exitCode") or 0)
+            run.started_at = run.finished_at = state["terminated"].get("finishedAt") or rfc3339(wall)
+    resident.stage = PodWorkerState.UP
+    resident.reported = resident.summary()

@@ -1,0 +1,174 @@
+"""The machines below the kubelets: registered, alive or silent, rebooted.
+
+A machine that is silent does nothing and says nothing; its containers run on unseen. One that reboots is silent for a
+while, loses all sandboxes, and comes back with another bootID.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Any, Final
+from uuid import UUID
+
+from dra.kube.client import Client
+from dra.kube.clock import Clock, rfc3339_micro
+from dra.kube.errors import AlreadyExists, NotFound
+from dra.kube.resources import LEASES, NODES, SLICES, Resource
+from dra.model.meta import Key, PartialObjectMetadata
+from dra.model.nodes import Node
+from localplane.nodes.node_objects import (
+    LEASE_DURATION_SECONDS,
+    EmulatedNode,
+    lease_body,
+    node_body,
+    node_status,
+    resource_slices,
+)
+from localplane.schemas.releases import Release
+from localplane.workqueue import WorkQueue
+
+LEASE_NAMESPACE: Final = "kube-node-lease"
+RENEW_SECONDS: Final = LEASE_DURATION_SECONDS / 4.0
+
+
+@dataclass(slots=True)
+class Machine:
+    """One of them."""
+
+    spec: EmulatedNode
+    number: int
+    boot_id: str = ""
+    boots: int = 0
+    """How often it has rebooted."""
+    registered: bool = False
+    silent: bool = False
+    down_until: float | None = None
+    leased: bool = False
+    pods: int = 0
+    """How many pods have come here: the next one's address."""
+
+    def alive(self, now: float) -> bool:
+        """Whether its kubelet works."""
+        return not self.silent and (self.down_until is None or now >= self.down_until)
+
+    def address(self) -> str:
+        """Return an address for a pod; nothing listens there."""
+        self.pods += 1
+        third, fourth = divmod(self.pods % 65_000, 250)
+        return f"10.{100 + self.number // 250 % 100}.{third}.{fourth + 2}"
+
+
+class Machines:
+    """All machines, and what they write about themselves."""
+
+    def __init__(  # noqa: PLR0913 - keyword-only; what the kubelets were told
+        self,
+        client: Client,
+        nodes: Sequence[EmulatedNode],
+        *,
+        clock: Clock,
+        chance: Random,
+        leases: bool,
+        release: Release,
+        woken: Callable[[str], None],
+    ) -> None:
+        self._client = client
+        self._release = release
+        self._clock = clock
+        self._chance = chance
+        self._leases = leases
+        self._woken = woken
+        self._agenda: WorkQueue[str] = WorkQueue(clock)
+        self._machines = {spec.name: Machine(spec, number) for number, spec in enumerate(nodes)}
+        for name in self._machines:
+            self._agenda.touch(name)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._machines
+
+    def __getitem__(self, name: str) -> Machine:
+        return self._machines[name]
+
+    async def run(self) -> None:
+        """Register the machines and keep up their leases, until cancelled."""
+        await self._agenda.serve(self._serve)
+
+    def reboot(self, name: str, *, seconds: float) -> None:
+        """Take a machine down; it comes back after some seconds with another bootID."""
+        machine = self._machines[name]
+        machine.boots += 1
+        machine.boot_id, machine.registered = self._uuid(), False
+        machine.down_until = self._clock.now() + seconds
+        self._agenda.touch(name)
+
+    def silence(self, name: str) -> None:
+        """Let nothing be heard of a machine any more."""
+        self._machines[name].silent = True
+
+    def resume(self, name: str) -> None:
+        """Let it be heard of again."""
+        self._machines[name].silent = False
+        self.renew(name)
+
+    def renew(self, name: str) -> None:
+        """Say again how a machine is: somebody thinks otherwise."""
+        self._machines[name].registered = False
+        self._agenda.touch(name)
+
+    async def _serve(self, name: str) -> float | None:
+        """Write what is due of a machine; return when something will be due again."""
+        machine, now = self._machines[name], self._clock.now()
+        if machine.silent:
+            return None
+        if not machine.alive(now):
+            return machine.down_until
+        if not machine.registered:
+            await self._register(machine)
+            machine.down_until = None
+            machine.registered = True
+            self._woken(name)
+        if not self._leases:
+            return None
+        await self._renew(machine)
+        return self._clock.now() + RENEW_SECONDS
+
+    async def _register(self, machine: Machine) -> None:
+        """Create the Node, or take it over; then its status, then its slices."""
+        spec = machine.spec
+        try:
+            node = await self._client.create(NODES, node_body(spec), model=Node)
+        except AlreadyExists:
+            node = await self._client.get(NODES, ("", spec.name), Node)
+        if not machine.boot_id:  # a kubelet that starts again is no reboot
+            machine.boot_id = node.status.node_info.boot_id or self._uuid()
+        version = self._release.traits.version
+        status = node_status(spec, boot_id=machine.boot_id, wall=self._clock.wall(), version=version)
+        body = {"status": status}
+        await self._client.merge_patch(NODES, ("", spec.name), body, model=PartialObjectMetadata, subresource="status")
+        for each in resource_slices(spec, node.metadata.uid):
+            await self._put(SLICES, ("", each["metadata"]["name"]), each)
+
+    async def _renew(self, machine: Machine) -> None:
+        """Renew the lease, which takes no reading; create it where it is missing."""
+        wall, name = self._clock.wall(), machine.spec.name
+        key = (LEASE_NAMESPACE, name)
+        if machine.leased:
+            body = {"spec": {"renewTime": rfc3339_micro(wall)}}
+            try:
+                await self._client.merge_patch(LEASES, key, body, model=PartialObjectMetadata)
+            except NotFound:
+                machine.leased = False
+        if not machine.leased:
+            node = await self._client.get(NODES, ("", name), PartialObjectMetadata)
+            await self._put(LEASES, key, lease_body(name, node.metadata.uid, wall))
+            machine.leased = True
+
+    async def _put(self, resource: Resource, key: Key, body: dict[str, Any]) -> None:
+        """Create an object, or make it what it should be."""
+        try:
+            await self._client.create(resource, body, model=PartialObjectMetadata, namespace=key[0] or None)
+        except AlreadyExists:
+            await self._client.merge_patch(resource, key, {"spec": body["spec"]}, model=PartialObjectMetadata)
+
+    def _uuid(self) -> str:
+        return str(UUID(int=self._chance.getrandbits(128), version=4))

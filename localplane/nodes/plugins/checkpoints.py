@@ -1,0 +1,53 @@
+"""What a kubelet remembers on disk: which claims are in use on its node, by which pods, with which devices.
+
+A plugin holds its devices until it is told otherwise, so who forgets that a claim was prepared leaks them: a file that
+cannot be read ends the start, as with the real kubelet. Whether a claim is prepared is not remembered, as there:
+the next sandbox asks the driver again.
+"""
+
+import os
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from localplane.nodes.dra_manager import ClaimInfo
+
+CHECKPOINT_FILE: Final = "dra_manager_state"
+
+
+class UnreadableCheckpointError(RuntimeError):
+    """What was in use on a node is not known; the text names the file and the way out."""
+
+
+class FileCheckpointer:
+    """Those of all nodes: a file in the folder of each."""
+
+    def __init__(self, folders: dict[str, Path]) -> None:
+        self._folders = folders
+
+    def load(self) -> dict[str, list[ClaimInfo]]:
+        """Return what was in use on each node; raises UnreadableCheckpointError."""
+        found = {}
+        for node, folder in self._folders.items():
+            path = folder / CHECKPOINT_FILE
+            try:
+                found[node] = msgspec.json.decode(path.read_bytes(), type=list[ClaimInfo])
+            except FileNotFoundError:
+                continue
+            except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
+                what = error.strerror if isinstance(error, OSError) else error
+                raise UnreadableCheckpointError(
+                    f"node {node}: its checkpoint {path} cannot be read: {what}. It says which pods have which claims: "
+                    "without it their plugins would never be told that these pods have ended. Put the file right, or "
+                    f"begin without it: mv {path} {path}.damaged, and delete the pods of that node"
+                ) from error
+        return found
+
+    def save(self, node: str, preparations: list[ClaimInfo]) -> None:
+        """Remember what is in use on a node."""
+        path = self._folders[node] / CHECKPOINT_FILE
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        made = path.with_suffix(".new")
+        made.write_bytes(msgspec.json.encode(preparations))
+        os.replace(made, path)  # noqa: PTH105 - the same, and atomic by its name

@@ -1,0 +1,89 @@
+"""One instance of a plugin: the connection to it, and the calls that a kubelet makes there.
+
+The connection is kept up without any call, since whether it is up decides two things: which of several instances is
+asked, and whether the ResourceSlices of the driver may stay.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import grpc
+from grpc import aio
+
+from dra.model.meta import Uid
+from dra.wire import plugin
+from localplane.nodes.drivers import ClaimIdentity, Device
+from localplane.nodes.plugins import responses
+
+CALL_TIMEOUT_SECONDS: Final = 45.0
+"""How long the kubelet waits for an answer."""
+
+CHANNEL_OPTIONS: Final = (
+    ("grpc.use_local_subchannel_pool", 1),  # or a socket that comes back would wait for the backoff of the old one
+    ("grpc.enable_http_proxy", 0),
+    ("grpc.default_authority", "localhost"),
+)
+
+
+def channel_to(path: str) -> aio.Channel:
+    """Return a channel to a socket."""
+    return aio.insecure_channel(f"unix:{path}", options=CHANNEL_OPTIONS)
+
+
+class DraPlugin:
+    """An instance of a driver's plugin that has been registered."""
+
+    def __init__(
+        self, *, driver: str, path: str, version: plugin.DraPluginVersion, changed: Callable[[], None]
+    ) -> None:
+        """``changed`` is told that the connection has come up or gone down."""
+        self.driver = driver
+        self.path = path
+        self.version = version
+        self.connected = False
+        self.channel = channel_to(path)
+        self._changed = changed
+        self._client = plugin.DraPluginClient(self.channel, version=version)
+
+    def __str__(self) -> str:
+        return f"driver {self.driver} at {self.path}"
+
+    async def keep(self) -> None:
+        """Keep the connection up, until cancelled; then it is closed."""
+        try:
+            while True:
+                state = self.channel.get_state(try_to_connect=True)
+                self._now(connected=state is grpc.ChannelConnectivity.READY)
+                await self.channel.wait_for_state_change(state)
+        finally:
+            self.connected = False
+            await asyncio.shield(self.channel.close())
+
+    async def prepare(self, claims: Sequence[ClaimIdentity]) -> dict[Uid, tuple[Device, ...]]:
+        """Have claims prepared; raises `PrepareError`."""
+        request = plugin.NodePrepareResourcesRequest(claims=map(_claim, claims))
+        try:
+            answer = await self._client.node_prepare_resources(request, timeout=CALL_TIMEOUT_SECONDS)
+        except aio.AioRpcError as error:
+            raise responses.call_error(responses.PREPARE_METHOD, error) from error
+        return responses.prepared_devices(self.driver, claims, answer)
+
+    async def unprepare(self, claims: Sequence[ClaimIdentity]) -> None:
+        """Give claims back; raises `PrepareError`."""
+        request = plugin.NodeUnprepareResourcesRequest(claims=map(_claim, claims))
+        try:
+            answer = await self._client.node_unprepare_resources(request, timeout=CALL_TIMEOUT_SECONDS)
+        except aio.AioRpcError as error:
+            raise responses.call_error(responses.UNPREPARE_METHOD, error) from error
+        responses.check_unprepared(claims, answer)
+
+    def _now(self, *, connected: bool) -> None:
+        if connected != self.connected:
+            self.connected = connected
+            self._changed()
+
+
+def _claim(identity: ClaimIdentity) -> plugin.Claim:
+    namespace, name = identity.key
+    return plugin.Claim(namespace=namespace, uid=identity.uid, name=name)

@@ -1,0 +1,197 @@
+"""The registry folder of a node: sockets that come are asked whose they are, sockets that go are taken for gone.
+
+The kubelet has the folder watched and looks at what it knows every second; looking into the folder every second comes
+to the same. What it takes for one: a socket, in the folder or below it, whose name does not begin with a dot. A socket
+that was removed and made again is another one, even if nobody has seen it missing.
+"""
+
+import asyncio
+import logging
+import os
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Protocol
+
+import grpc
+from grpc import aio
+
+from dra.kube.backoff import Backoff
+from dra.kube.clock import Clock
+from dra.wire import registration
+from localplane.nodes.plugins.dra_plugin import channel_to
+from localplane.nodes.plugins.responses import grpc_error_text
+
+SYNC_SECONDS: Final = 1.0
+DIAL_TIMEOUT_SECONDS: Final = 10.0
+GET_INFO_TIMEOUT_SECONDS: Final = 1.0
+NOTIFY_TIMEOUT_SECONDS: Final = 5.0
+
+FIRST_RETRY: Final = 0.5
+LAST_RETRY: Final = 122.0
+"""Between two tries at a socket that does not answer as it should."""
+
+SocketIdentity = tuple[int, int]
+"""By what a socket is told from another one at the same path."""
+
+_log: Final = logging.getLogger(__name__)
+
+
+class RegistrationError(Exception):
+    """A plugin cannot be registered; the text is the kubelet's."""
+
+
+class PluginHandler(Protocol):
+    """Who wants to know which plugins there are."""
+
+    def validate(self, driver: str, endpoint: str, versions: list[str]) -> None:
+        """Raise ValueError if such a plugin cannot be spoken with."""
+        ...
+
+    def register(self, driver: str, endpoint: str, versions: list[str]) -> None:
+        """Take a plugin in; raises ValueError."""
+        ...
+
+    def deregister(self, driver: str, endpoint: str) -> None:
+        """Do without a plugin."""
+        ...
+
+
+@dataclass(slots=True)
+class _WatchedSocket:
+    """A socket of the folder."""
+
+    mark: SocketIdentity
+    plugin: tuple[str, str] | None = None
+    """Driver and endpoint, once it is registered."""
+    attempt: asyncio.Task[None] | None = None
+    due: float = 0.0
+    backoff: Backoff = field(default_factory=lambda: Backoff(base=FIRST_RETRY, cap=LAST_RETRY))
+
+
+class PluginWatcher:
+    """Looks after one folder."""
+
+    def __init__(self, folder: Path, handler: PluginHandler, *, node: str, clock: Clock) -> None:
+        self._folder = folder
+        self._handler = handler
+        self._node = node
+        self._clock = clock
+        self._known: dict[str, _WatchedSocket] = {}
+
+    async def run(self) -> None:
+        """Look after it until cancelled; all plugins are deregistered then."""
+        try:
+            while True:
+                self.look()
+                await asyncio.sleep(SYNC_SECONDS)
+        finally:
+            self.forget()
+
+    def look(self) -> None:
+        """Compare the folder with what is known, once."""
+        found = dict(_sockets(self._folder))
+        for path, known in tuple(self._known.items()):
+            if found.get(path) != known.mark:
+                self._drop(path)
+        for path, mark in found.items():
+            known = self._known.setdefault(path, _WatchedSocket(mark))
+            idle = known.attempt is None or known.attempt.done()
+            if known.plugin is None and idle and self._clock.now() >= known.due:
+                known.attempt = asyncio.ensure_future(self._attempt(path, known))
+
+    def forget(self) -> None:
+        """Begin anew, as a kubelet that starts."""
+        for path in tuple(self._known):
+            self._drop(path)
+
+    def _drop(self, path: str) -> None:
+        known = self._known.pop(path)
+        if known.attempt is not None:
+            known.attempt.cancel()
+        if known.plugin is not None:
+            self._handler.deregister(*known.plugin)
+
+    async def _attempt(self, path: str, known: _WatchedSocket) -> None:
+        try:
+            await self._register(path, known)
+        except RegistrationError as error:
+            _log.warning("node %s: %s", self._node, error)
+            known.due = self._clock.now() + known.backoff.next()
+        except Exception:  # noqa: BLE001 - a plugin may be anybody's, and the others go on
+            _log.exception("node %s: socket %s cannot be registered, by a mistake of ours", self._node, path)
+            known.due = self._clock.now() + known.backoff.next()
+
+    async def _register(self, path: str, known: _WatchedSocket) -> None:
+        """Ask a socket whose it is, and say what became of it; raises `RegistrationError`."""
+        failed = "RegisterPlugin error --"
+        async with channel_to(path) as channel:
+            try:
+                async with asyncio.timeout(DIAL_TIMEOUT_SECONDS):
+                    await _wait_connected(channel)
+            except TimeoutError as error:
+                raise RegistrationError(f"{failed} dial failed at socket {path}: nobody answers") from error
+            client = registration.RegistrationClient(channel)
+            try:
+                info = await client.get_info(registration.InfoRequest(), timeout=GET_INFO_TIMEOUT_SECONDS)
+            except aio.AioRpcError as error:
+                cause = grpc_error_text(error)
+                raise RegistrationError(
+                    f"{failed} failed to get plugin info using RPC GetInfo at socket {path}, err: {cause}"
+                ) from error
+            driver, endpoint, versions = info.name, info.endpoint or path, list(info.supported_versions)
+            refusal = ""
+            if info.type != registration.PLUGIN_TYPE:
+                refusal = f"no handler registered for plugin type: {info.type} at socket {path}"
+            else:
+                try:
+                    self._handler.validate(driver, endpoint, versions)
+                    refusal = "plugin registration failed with err: "
+                    self._handler.register(driver, endpoint, versions)
+                    refusal = ""
+                except ValueError as error:
+                    refusal = f"{refusal or 'plugin validation failed with err: '}{error}"
+            if refusal:
+                await _notify(client, path, error=f"{failed} {refusal}")
+                raise RegistrationError(f"{failed} {refusal}")
+            known.plugin = (driver, endpoint)
+            try:
+                await _notify(client, path, error="")
+            except RegistrationError:
+                known.plugin = None
+                self._handler.deregister(driver, endpoint)
+                raise
+            known.backoff.reset()
+
+
+async def _wait_connected(channel: aio.Channel) -> None:
+    """Return once there is a connection."""
+    while (state := channel.get_state(try_to_connect=True)) is not grpc.ChannelConnectivity.READY:
+        await channel.wait_for_state_change(state)
+
+
+async def _notify(client: registration.RegistrationClient, path: str, *, error: str) -> None:
+    status = registration.RegistrationStatus(plugin_registered=not error, error=error)
+    try:
+        await client.notify_registration_status(status, timeout=NOTIFY_TIMEOUT_SECONDS)
+    except aio.AioRpcError as failure:
+        what = "failed to send error" if error else "failed to send registration status"
+        raise RegistrationError(
+            f"RegisterPlugin error -- {what} at socket {path}, err: {error}: {grpc_error_text(failure)}"
+        ) from failure
+
+
+def _sockets(folder: Path) -> Iterator[tuple[str, SocketIdentity]]:
+    """Yield the sockets in a folder and below it."""
+    for where, _, names in os.walk(folder):
+        for name in sorted(names):
+            path = os.path.join(where, name)  # noqa: PTH118 - every second, for each node
+            if name.startswith("."):
+                continue
+            try:
+                found = os.lstat(path)
+            except FileNotFoundError:
+                continue
+            if stat.S_ISSOCK(found.st_mode):
+                yield path, (found.st_ino, found.st_mtime_ns)

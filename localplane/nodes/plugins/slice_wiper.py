@@ -1,0 +1,67 @@
+"""Removes the ResourceSlices of a node when nobody stands behind them: of all drivers, or of one.
+
+A driver that cannot be reached must not be given pods, so its devices are no longer offered. It publishes them again
+when it is back, and so does one that was there all the time while its kubelet started.
+"""
+
+import asyncio
+import logging
+from typing import Final
+
+from dra.kube.backoff import Backoff
+from dra.kube.client import Client, Selection
+from dra.kube.errors import ApiError, Conflict, NotFound
+from dra.kube.resources import NODES, SLICES
+from dra.model.meta import PartialObjectMetadata, Struct
+
+WIPING_DELAY_SECONDS: Final = 30.0
+"""From the loss of a driver's last connection to the removal of its slices."""
+
+FIRST_RETRY: Final = 1.0
+LAST_RETRY: Final = 300.0
+
+_log: Final = logging.getLogger(__name__)
+
+
+class _Spec(Struct, frozen=True):
+    driver: str = ""
+
+
+class _Slice(PartialObjectMetadata, frozen=True):
+    spec: _Spec = _Spec()
+
+
+class ResourceSliceWiper:
+    """Removes slices of one node."""
+
+    def __init__(self, client: Client, node: str, *, spared: frozenset[str] = frozenset()) -> None:
+        """``spared`` are drivers that this process publishes devices for itself."""
+        self._client = client
+        self._node = node
+        self._kept_drivers = spared
+
+    async def wipe(self, driver: str | None = None) -> None:
+        """Remove the slices of a driver, or of all; repeated until it has been done."""
+        backoff = Backoff(base=FIRST_RETRY, cap=LAST_RETRY)
+        while True:
+            try:
+                await self._client.get(NODES, ("", self._node), PartialObjectMetadata)
+                await self._once(driver)
+            except ApiError as error:
+                _log.debug("node %s: ResourceSlices cannot be removed yet: %s", self._node, error)
+                await asyncio.sleep(backoff.next())
+            else:
+                return
+
+    async def _once(self, driver: str | None) -> None:
+        fields = f"spec.nodeName={self._node}" + (f",spec.driver={driver}" if driver is not None else "")
+        async for page in self._client.list_pages(SLICES, _Slice, selection=Selection(fields=fields)):
+            for found in page.items:
+                if found.spec.driver not in self._kept_drivers:
+                    await self._delete(found)
+
+    async def _delete(self, found: _Slice) -> None:
+        try:
+            await self._client.delete(SLICES, found.metadata.key, uid=found.metadata.uid)
+        except (NotFound, Conflict):  # gone, or published anew meanwhile
+            return

@@ -1,0 +1,124 @@
+"""Pods as a kubelet reads them: what is to be run, and what it has said about it so far."""
+
+from typing import Any
+
+from dra.model.meta import Key, ObjectMeta, Struct
+from dra.model.pods import TERMINAL_PHASES, PodExtendedResourceClaimStatus, PodResourceClaim, PodResourceClaimStatus
+
+
+class PodMeta(ObjectMeta, frozen=True):
+    """``metadata`` with what only a kubelet asks for."""
+
+    deletion_grace_period_seconds: int | None = None
+
+
+class ContainerClaim(Struct, frozen=True):
+    """``resources.claims[]``: an entry of the pod's claims, or one request of it."""
+
+    name: str = ""
+    request: str = ""
+
+
+class ContainerResources(Struct, frozen=True):
+    """``resources`` of a container, as far as devices go."""
+
+    claims: list[ContainerClaim] | None = None
+    requests: dict[str, Any] | None = None
+
+
+class Container(Struct, frozen=True):
+    """``spec.containers[]``."""
+
+    name: str = ""
+    image: str = ""
+    command: list[str] | None = None
+    args: list[str] | None = None
+    env: list[dict[str, Any]] | None = None
+    working_dir: str = ""
+    resources: ContainerResources = ContainerResources()
+
+
+class KubeletPodSpec(Struct, frozen=True):
+    """``spec``."""
+
+    node_name: str = ""
+    containers: list[Container] | None = None
+    init_containers: list[Container] | None = None
+    restart_policy: str = "Always"
+    termination_grace_period_seconds: int = 30
+    host_network: bool = False
+    resource_claims: list[PodResourceClaim] | None = None
+
+
+class KubeletContainerStatus(Struct, frozen=True):
+    """``status.containerStatuses[]``."""
+
+    name: str = ""
+    restart_count: int = 0
+    state: dict[str, Any] | None = None
+
+
+class ContainerExtendedResourceRequest(Struct, frozen=True):
+    """``status.extendedResourceClaimStatus.requestMappings[]``."""
+
+    container_name: str = ""
+    resource_name: str = ""
+    request_name: str = ""
+
+
+class ExtendedResourceClaimStatus(PodExtendedResourceClaimStatus, frozen=True):
+    """``status.extendedResourceClaimStatus`` with what only a kubelet asks for."""
+
+    request_mappings: list[ContainerExtendedResourceRequest] | None = None
+
+
+class KubeletPodStatus(Struct, frozen=True):
+    """``status``; conditions stay whole, since they are written back."""
+
+    phase: str = ""
+    conditions: list[dict[str, Any]] | None = None
+    start_time: str | None = None
+    container_statuses: list[KubeletContainerStatus] | None = None
+    pod_ip: str = ""
+    resource_claim_statuses: list[PodResourceClaimStatus] | None = None
+    extended_resource_claim_status: ExtendedResourceClaimStatus | None = None
+
+
+class KubeletPod(Struct, frozen=True):
+    """A pod."""
+
+    metadata: PodMeta
+    spec: KubeletPodSpec = KubeletPodSpec()
+    status: KubeletPodStatus = KubeletPodStatus()
+
+    @property
+    def key(self) -> Key:
+        """(namespace, name)."""
+        return self.metadata.key
+
+    @property
+    def terminal(self) -> bool:
+        """Whether a kubelet has said that it is over."""
+        return self.status.phase in TERMINAL_PHASES
+
+    @property
+    def grace_seconds(self) -> float:
+        """How long its containers may take to stop; a deletion that asks for none gets what the spec says."""
+        asked = self.metadata.deletion_grace_period_seconds or self.spec.termination_grace_period_seconds
+        return max(float(asked), 1.0)
+
+    def ready(self, condition: str) -> bool:
+        """Whether a condition is True."""
+        return any(c.get("type") == condition and c.get("status") == "True" for c in self.status.conditions or ())
+
+
+def needs_update(new: KubeletPod, old: KubeletPod) -> bool:
+    """Whether a kubelet synchronises a pod because of a change: of anything but its status."""
+    after, before = new.metadata, old.metadata
+    return (
+        after.annotations != before.annotations
+        or after.labels != before.labels
+        or after.deletion_timestamp != before.deletion_timestamp
+        or after.deletion_grace_period_seconds != before.deletion_grace_period_seconds
+        or new.spec != old.spec
+    )

@@ -1,0 +1,281 @@
+"""The life of a pod on its node, as a state machine: pure, told the time, tells what is to be done next.
+
+::
+
+    WAITING ──sandbox made──► UP ──asked to stop──► STOPPING ──stopped or killed──► ENDED ──devices given back──► DONE
+       ▲                      │ └──────────── all containers have ended for good ──►┘                              │
+       └──── sandbox lost ────┘                                                        deleted: the object goes ◄──┘
+
+Rules, all of them the real kubelet's:
+1. A terminal phase is told only after the devices have been given back, and the object is removed after that.
+2. A lost sandbox is told (`PodReadyToStartContainers` False) before a new one is tried; a pod that is never restarted
+   fails instead.
+3. A refused pod is tried again after 60 to 90 seconds, or at once when anything but its status changes.
+4. A deletion by force removes the object, not the containers: they have the pod's grace period, and a second at least
+   (``calculateEffectiveGracePeriod`` in pkg/kubelet/pod_workers.go).
+"""
+
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from random import Random
+from typing import Any, Final
+
+from localplane.nodes.pod_types import KubeletPod
+from localplane.nodes.programs import Program, program, stop_seconds
+
+RETRY_SECONDS: Final = (60.0, 90.0)
+"""The kubelet's resync; there is no shorter backoff for refused devices."""
+
+CRASH_LOOP_BACKOFF_INITIAL: Final = 10.0
+CRASH_LOOP_BACKOFF_MAX: Final = 300.0
+"""Delay before a container that has ended is started again: doubles from the first to the last."""
+
+CRASH_LOOP_BACKOFF_RESET: Final = 600.0
+"""A container that ran this long starts over with the shortest delay."""
+
+SIGKILL_EXIT_CODE: Final = 137
+SIGTERM_EXIT_CODE: Final = 143
+"""Exit codes after SIGKILL and SIGTERM."""
+
+
+class PodWorkerState(Enum):
+    """Where a pod stands."""
+
+    WAITING = auto()
+    UP = auto()
+    STOPPING = auto()
+    ENDED = auto()
+    DONE = auto()
+
+
+class PodAction(Enum):
+    """What its kubelet has to do now."""
+
+    START = auto()
+    RELEASE = auto()
+    REPORT = auto()
+    REMOVE = auto()
+    FORGET = auto()
+    REST = auto()
+
+
+@dataclass(slots=True)
+class ContainerRun:
+    """One container. `ends` is when the present run will end by itself, None if never or not running."""
+
+    name: str
+    running: bool = False
+    restarts: int = 0
+    ends: float | None = None
+    exit_code: int | None = None
+    """Of the last run that has ended."""
+    began: float = 0.0
+    started_at: str = ""
+    finished_at: str = ""
+    again: float | None = None
+    """When it will be started again."""
+    failures: int = 0
+    outcome: int = 0
+    """The code with which the present run will end."""
+    number: int = 0
+    """How often it has been started: news of an earlier run are none."""
+
+
+@dataclass(slots=True)
+class PodWorker:
+    """A pod on its node."""
+
+    pod: KubeletPod
+    node: str
+    address: str
+    stage: PodWorkerState = PodWorkerState.WAITING
+    runs: list[ContainerRun] = field(default_factory=list)
+    attempt_at: float = 0.0
+    """When making a sandbox is to be tried, at the earliest."""
+    stop_at: float = 0.0
+    started_at: str = ""
+    refused: bool = False
+    gone: bool = False
+    """Whether the object was deleted by force."""
+    removed: bool = False
+    """Whether we have asked for the removal of the object."""
+    reported: object = None
+    wake: float | None = None
+    resources: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    """``allocatedResourcesStatus`` of its containers, by their names."""
+    real: bool = False
+    """Whether its containers are processes, which end when they do and not by a timer."""
+
+    @property
+    def sandbox(self) -> bool:
+        """Whether it has one that is ready."""
+        return self.stage in (PodWorkerState.UP, PodWorkerState.STOPPING)
+
+    @property
+    def never_ran(self) -> bool:
+        """Whether no container was ever started."""
+        return not self.runs
+
+    @property
+    def phase(self) -> str:
+        """``status.phase``."""
+        if self.stage is PodWorkerState.DONE:
+            return "Succeeded" if self.runs and all(run.exit_code == 0 for run in self.runs) else "Failed"
+        return "Pending" if self.never_ran else "Running"
+
+    def summary(self) -> object:
+        """Return what its status says, for comparison."""
+        runs = tuple((run.running, run.restarts, run.exit_code) for run in self.runs)
+        return (self.phase, self.sandbox, runs, self.refused and self.never_ran, self.resources)
+
+
+def next_action(resident: PodWorker, *, now: float, wall: str) -> PodAction:
+    """Let time pass for a pod and return the next thing to be done; `resident.wake` tells when to look again."""
+    resident.wake = None
+    _begin_termination(resident, now=now, wall=wall)
+    if resident.stage is PodWorkerState.UP:
+        _sync_containers(resident, now=now, wall=wall)
+    if resident.stage is PodWorkerState.STOPPING and _finish_termination(resident, now=now, wall=wall):
+        resident.stage = PodWorkerState.ENDED
+    if resident.stage is PodWorkerState.ENDED:
+        return PodAction.RELEASE
+    if resident.gone:
+        return PodAction.FORGET if resident.stage is PodWorkerState.DONE else PodAction.REST
+    if resident.reported != resident.summary():
+        return PodAction.REPORT
+    if resident.stage is PodWorkerState.DONE:
+        due = resident.pod.metadata.deleting and not resident.removed
+        return PodAction.REMOVE if due else PodAction.REST
+    if resident.stage is PodWorkerState.WAITING:
+        if now >= resident.attempt_at:
+            return PodAction.START
+        resident.wake = resident.attempt_at
+    return PodAction.REST
+
+
+def sandbox_created(resident: PodWorker, *, now: float, wall: str) -> None:
+    """The sandbox is ready: start the containers."""
+    resident.stage = PodWorkerState.UP
+    resident.refused = False
+    known = {run.name: run for run in resident.runs}
+    resident.runs = [known.get(c.name) or ContainerRun(c.name) for c in resident.pod.spec.containers or ()]
+    for run in resident.runs:
+        if run.exit_code == 0 and resident.pod.spec.restart_policy == "OnFailure":
+            continue  # it did what it had to in the sandbox before
+        if run.started_at:
+            run.restarts += 1
+        _start_container(resident, run, now=now, wall=wall)
+
+
+def container_adopted(resident: PodWorker, run: ContainerRun, *, began: float, wall: str) -> None:
+    """A container runs that was started before our time."""
+    _start_container(resident, run, now=began, wall=wall)
+
+
+def prepare_failed(resident: PodWorker, *, now: float, chance: Random) -> None:
+    """The devices could not be prepared: try again later."""
+    resident.refused = True
+    resident.attempt_at = now + chance.uniform(*RETRY_SECONDS)
+
+
+def sandbox_lost(resident: PodWorker, *, now: float, wall: str) -> None:
+    """The sandbox is gone, and the containers with it."""
+    if not resident.sandbox:
+        return
+    for run in resident.runs:
+        if run.running:
+            _record_exit(run, SIGKILL_EXIT_CODE, wall=wall)
+        run.again = None
+    for_good = resident.stage is PodWorkerState.STOPPING or resident.pod.spec.restart_policy == "Never"
+    resident.stage = PodWorkerState.ENDED if for_good else PodWorkerState.WAITING
+    resident.attempt_at = now
+
+
+def pod_updated(resident: PodWorker, *, now: float) -> None:
+    """Something but the status of the pod has changed: its kubelet looks at it now."""
+    resident.attempt_at = min(resident.attempt_at, now)
+
+
+def container_exited(
+    resident: PodWorker, run: ContainerRun, *, number: int, exit_code: int, now: float, wall: str
+) -> None:
+    """A container that is a process has ended."""
+    if not run.running or run.number != number:
+        return
+    run.ends, run.outcome = now, exit_code
+    if resident.stage is PodWorkerState.STOPPING:
+        _record_exit(run, exit_code, wall=wall)
+
+
+def _sync_containers(resident: PodWorker, *, now: float, wall: str) -> None:
+    """End the containers whose time has come, start those whose delay is over."""
+    policy = resident.pod.spec.restart_policy
+    for run in resident.runs:
+        if run.running and run.ends is not None and run.ends <= now:
+            _record_exit(run, run.outcome, wall=wall)
+            if policy == "Always" or (policy == "OnFailure" and run.exit_code):
+                run.failures = 0 if now - run.began >= CRASH_LOOP_BACKOFF_RESET else run.failures
+                run.again = now + (
+                    min(CRASH_LOOP_BACKOFF_INITIAL * 2.0 ** (run.failures - 1), CRASH_LOOP_BACKOFF_MAX)
+                    if run.failures
+                    else 0.0
+                )
+                run.failures += 1
+        if run.again is not None and run.again <= now:
+            run.restarts += 1
+            _start_container(resident, run, now=now, wall=wall)
+    if not any(run.running or run.again is not None for run in resident.runs):
+        resident.stage = PodWorkerState.ENDED
+        return
+    times = [t for run in resident.runs for t in (run.ends if run.running else run.again,) if t is not None]
+    resident.wake = min(times, default=None)
+
+
+def _start_container(resident: PodWorker, run: ContainerRun, *, now: float, wall: str) -> None:
+    does = Program(None) if resident.real else _container_program(resident.pod, run.name)
+    run.number += 1
+    run.running, run.again, run.began, run.started_at = True, None, now, wall
+    run.ends = None if does.seconds is None else now + does.seconds
+    run.outcome = does.exit_code
+
+
+def _record_exit(run: ContainerRun, code: int, *, wall: str) -> None:
+    run.running, run.ends, run.exit_code, run.finished_at = False, None, code, wall
+
+
+def _container_program(pod: KubeletPod, name: str) -> Program:
+    for container in pod.spec.containers or ():
+        if container.name == name:
+            return program(container, pod.metadata.annotations, restart_policy=pod.spec.restart_policy)
+    return Program(None)
+
+
+def _begin_termination(resident: PodWorker, *, now: float, wall: str) -> None:
+    """Begin to stop a pod that is deleted; a shorter grace period that comes later counts."""
+    if not (resident.gone or resident.pod.metadata.deleting):
+        return
+    grace = resident.pod.grace_seconds
+    if resident.stage is PodWorkerState.WAITING:
+        resident.stage = PodWorkerState.ENDED
+    elif resident.stage is PodWorkerState.UP:
+        _sync_containers(resident, now=now, wall=wall)  # what has ended by itself has not been killed
+        if resident.stage is PodWorkerState.UP:
+            resident.stage = PodWorkerState.STOPPING
+            takes = grace if resident.real else stop_seconds(resident.pod.metadata.annotations)
+            for run in resident.runs:
+                run.outcome = SIGTERM_EXIT_CODE if takes <= grace and not resident.real else SIGKILL_EXIT_CODE
+                run.again = None
+            resident.stop_at = now + min(takes, grace)
+    elif resident.stage is PodWorkerState.STOPPING:
+        resident.stop_at = min(resident.stop_at, now + grace)
+
+
+def _finish_termination(resident: PodWorker, *, now: float, wall: str) -> bool:
+    """End the containers when their time is up."""
+    if now < resident.stop_at and any(run.running for run in resident.runs):
+        resident.wake = resident.stop_at
+        return False
+    for run in resident.runs:
+        if run.running:
+            _record_exit(run, run.outcome, wall=wall)
+    return True

@@ -1,0 +1,126 @@
+"""What a container of an emulated node does: how long it runs and how it ends, read from its command.
+
+Nothing is executed. Annotations of the pod decide first; then the command, as far as it can be understood (``sleep``,
+``exit``, ``true``, ``false``, ``echo``, ``grep``, also joined by ``;``, ``&&`` and ``|`` inside of ``sh -c``); what
+cannot is a server that runs for ever if it is to be restarted always, and else a short success.
+"""
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from localplane.nodes.pod_types import Container
+
+RUN_SECONDS: Final = "local.reserve.dra/run-seconds"
+"""Annotation: how long each container of the pod runs (``"for-ever"``: until it is stopped)."""
+
+EXIT_CODE: Final = "local.reserve.dra/exit-code"
+"""Annotation: with what code it ends."""
+
+STOP_SECONDS: Final = "local.reserve.dra/stop-seconds"
+"""Annotation: how long it takes to end after SIGTERM; at the end of the grace period it is killed."""
+
+DEFAULT_RUN_SECONDS: Final = 1.0
+"""How long a program runs that we cannot read and that nobody restarts always."""
+
+SHELLS: Final = frozenset({"sh", "bash", "ash", "dash"})
+_UNITS: Final = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_INSTANT: Final = frozenset(
+    {":", "true", "echo", "printf", "env", "grep", "cat", "ls", "date", "hostname", "set", "export", "trap", "cd"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """Seconds until it ends by itself (None: never), and its exit code then."""
+
+    seconds: float | None
+    exit_code: int = 0
+
+
+def program(container: Container, annotations: Mapping[str, str] | None, *, restart_policy: str) -> Program:
+    """Return what a container will do."""
+    annotations = annotations or {}
+    unknown = Program(None if restart_policy == "Always" else DEFAULT_RUN_SECONDS)
+    read = _parse_argv([*(container.command or ()), *(container.args or ())]) or unknown
+    seconds, code = annotations.get(RUN_SECONDS), annotations.get(EXIT_CODE)
+    return Program(
+        read.seconds if seconds is None else _parse_number(seconds, default=None),
+        read.exit_code if code is None else int(_parse_number(code, default=0.0) or 0),
+    )
+
+
+def stop_seconds(annotations: Mapping[str, str] | None) -> float:
+    """Return how long containers take to end after SIGTERM."""
+    return _parse_number((annotations or {}).get(STOP_SECONDS, "0"), default=0.0) or 0.0
+
+
+def _parse_argv(words: Sequence[str]) -> Program | None:
+    """Return what a command does; None if that cannot be told."""
+    if not words:
+        return None
+    name = words[0].rsplit("/", 1)[-1]
+    if name in SHELLS:
+        script = next((each for each in words[1:] if not each.startswith("-")), None)
+        return None if script is None else _parse_script(script)
+    return _parse_command([name, *words[1:]])
+
+
+def _parse_script(text: str) -> Program | None:
+    """Return what a small script does: commands one after the other, ``&&`` stops at the first that fails."""
+    lexer = shlex.shlex(text.replace("\n", " ; "), posix=True, punctuation_chars=";&|<>()")
+    lexer.whitespace_split = True
+    try:
+        words = list(lexer)
+    except ValueError:
+        return None
+    total, code, skip, command = 0.0, 0, False, list[str]()
+    for word in [*words, ";"]:
+        if word not in (";", "&&"):
+            command.append(word)
+            continue
+        if command and not skip:
+            done = _parse_command(command)
+            if done is None or done.seconds is None:
+                return done
+            total, code = total + done.seconds, done.exit_code
+            if command[0] == "exit":
+                break
+        skip = word == "&&" and (skip or code != 0)
+        command = []
+    return Program(total, code)
+
+
+def _parse_command(words: Sequence[str]) -> Program | None:
+    """Return what a command, or a pipe of such that take no time, does."""
+    if "|" in words:
+        at = words.index("|")
+        parts = (_parse_command(words[:at]), _parse_command(words[at + 1 :]))
+        return parts[1] if all(part is not None and part.seconds == 0 for part in parts) else None
+    match words:
+        case ["sleep", duration]:
+            return _parse_sleep(duration)
+        case ["exit", *code]:
+            return Program(0.0, int(_parse_number(code[0], default=2.0) or 0) % 256 if code else 0)
+        case ["false", *_]:
+            return Program(0.0, 1)
+        case [name, *rest] if name in _INSTANT and not {">", "<", "|", "&", "("}.intersection(rest):
+            return Program(0.0)
+        case _:
+            return None
+
+
+def _parse_sleep(duration: str) -> Program | None:
+    if duration == "infinity":
+        return Program(None)
+    seconds = _parse_number(duration.rstrip("smhd"), default=None)
+    return None if seconds is None else Program(seconds * _UNITS.get(duration[-1], 1.0))
+
+
+def _parse_number(text: str, *, default: float | None) -> float | None:
+    try:
+        value = float(text)
+    except ValueError:
+        return default
+    return value if 0.0 <= value < float("inf") else default

@@ -1,0 +1,271 @@
+"""OpenAPI: an index with hashes, one document for each group and version, custom ones included; v2 is made of them.
+
+As much of it as clients use: the paths with their verbs, options and patch formats (kubectl looks there whether a
+server knows dry runs and field validation), and the schemas with everything that patches and explanations need.
+Documents are made when they are asked for and kept until a kind of theirs changes.
+"""
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator
+from itertools import groupby
+from typing import Any, Final
+
+from dra.kube.transport import APPLY_PATCH, JSON, MERGE_PATCH, STRATEGIC_PATCH, Request, Response
+from localplane import openapi_v2, openapi_v2_protobuf, status_errors
+from localplane.kinds.catalog import Catalog
+from localplane.kinds.kind import Kind
+from localplane.kinds.subresource import Subresource
+from localplane.objects import Object, encode
+from localplane.patches.patch_types import JSON_PATCH
+from localplane.schemas import descriptions
+from localplane.schemas.builtin_schemas import DELETE_OPTIONS, OBJECT_META, BuiltinSchemas
+from localplane.schemas.openapi_reader import REF_PREFIX
+from localplane.schemas.releases import Release
+
+V3_PATH: Final = "openapi/v3"
+V2_PATH: Final = "openapi/v2"
+
+_META_V1: Final = "io.k8s.apimachinery.pkg.apis.meta.v1."
+_COMMON_DEFINITIONS: Final = (
+    DELETE_OPTIONS,
+    f"{_META_V1}Patch",
+    f"{_META_V1}Status",
+    f"{_META_V1}ListMeta",
+    OBJECT_META,
+)
+
+_STRING: Final = {"type": "string", "uniqueItems": True}
+_NAME_PARAMETER: Final = {"name": "name", "in": "path", "required": True, "schema": _STRING}
+_NAMESPACE_PARAMETER: Final = {"name": "namespace", "in": "path", "required": True, "schema": _STRING}
+_WRITE_PARAMETERS: Final = [
+    {"name": name, "in": "query", "schema": _STRING} for name in ("dryRun", "fieldManager", "fieldValidation")
+]
+_FORCE_PARAMETER: Final = {"name": "force", "in": "query", "schema": {"type": "boolean", "uniqueItems": True}}
+
+
+class OpenApiService:
+    """Answers what is asked below ``/openapi``."""
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        structures: BuiltinSchemas,
+        *,
+        release: Release,
+        definitions: Callable[[], Iterable[Object]],
+    ) -> None:
+        """`definitions` returns the CustomResourceDefinitions there are, as objects."""
+        self._release: Final = release
+        self._catalog: Final = catalog
+        self._structures: Final = structures
+        self._definitions: Final = definitions
+        self._made: Final[dict[str, tuple[str, bytes]]] = {}
+        self._made_of_v2: Final[dict[str, tuple[str, bytes]]] = {}
+        """By media type."""
+
+    def answer(self, request: Request) -> Response:
+        """Return the index or a document; raises `Refusal`."""
+        if request.method != "GET":
+            raise status_errors.method_not_allowed()
+        place = request.path.strip("/").removeprefix(V3_PATH).strip("/")
+        kinds = dict(self._documents())
+        if not place:
+            paths = {
+                each: {"serverRelativeURL": f"/{V3_PATH}/{each}?hash={self._hash(found)}"}
+                for each, found in kinds.items()
+            }
+            return Response(200, {"content-type": "text/plain; charset=utf-8"}, encode({"paths": paths}))
+        if place not in kinds:
+            return Response(404, {"content-type": "text/plain; charset=utf-8"}, b"404 page not found\n")
+        if JSON not in request.accept and "*/*" not in request.accept and request.accept:
+            return Response(406, {"content-type": "text/plain; charset=utf-8"}, b"only application/json is served\n")
+        digest = self._hash(kinds[place])
+        known = self._made.get(place)
+        if known is None or known[0] != digest:
+            known = self._made[place] = digest, encode(self._document(place, kinds[place]))
+        return Response(200, {"content-type": JSON, "etag": f'"{digest}"'}, known[1])
+
+    def answer_v2(self, request: Request) -> Response:
+        """Return the document of OpenAPI v2, as protobuf to who asks for that; raises `Refusal`."""
+        if request.method != "GET":
+            raise status_errors.method_not_allowed()
+        if request.path.strip("/") != V2_PATH:
+            return Response(404, {"content-type": "text/plain; charset=utf-8"}, b"404 page not found\n")
+        binary = any(each in request.accept for each in openapi_v2_protobuf.ACCEPTED_MEDIA_TYPES)
+        media_type = openapi_v2_protobuf.MEDIA_TYPE if binary else JSON
+        documents = dict(self._documents())
+        digest = hashlib.sha512("".join(map(self._hash, documents.values())).encode()).hexdigest().upper()
+        known = self._made_of_v2.get(media_type)
+        if known is None or known[0] != digest:
+            made = openapi_v2.from_openapi_v3(self._document(place, kinds) for place, kinds in documents.items())
+            known = self._made_of_v2[media_type] = (
+                digest,
+                openapi_v2_protobuf.encode_document(made) if binary else encode(made),
+            )
+        return Response(200, {"content-type": media_type, "etag": f'"{digest}"'}, known[1])
+
+    def _documents(self) -> Iterator[tuple[str, list[Kind]]]:
+        """Yield the kinds of each group and version."""
+        listed = sorted(self._catalog, key=lambda kind: (kind.group, kind.version, kind.plural))
+        for (group, version), found in groupby(listed, key=lambda kind: (kind.group, kind.version)):
+            yield f"apis/{group}/{version}" if group else f"api/{version}", list(found)
+
+    def _hash(self, kinds: list[Kind]) -> str:
+        """Return what changes when a document does."""
+        digest = hashlib.sha512()
+        for kind in kinds:
+            parts = ",".join(part.name for part in kind.subresources)
+            digest.update(f"{kind.group}/{kind.version}/{kind.plural}/{kind.name}/{parts}".encode())
+            digest.update(encode(self._custom(kind) if kind.custom else sorted(self._structures.definitions)))
+        return digest.hexdigest().upper()
+
+    def _document(self, place: str, kinds: list[Kind]) -> Object:
+        paths: Object = {}
+        schemas: Object = {}
+        for name in _COMMON_DEFINITIONS:
+            self._collect(name, schemas)
+        for kind in kinds:
+            name = self._schema_name(kind)
+            if kind.custom:
+                schemas[name] = self._custom(kind)
+            else:
+                self._collect(name, schemas)
+            schemas.setdefault(f"{name}List", _list_schema(kind, name))
+            paths |= dict(_paths(place, kind, name))
+            for part in kind.subresources:
+                if part.kind and (inner := self._structures.name(part.group, part.version, part.kind)):
+                    self._collect(inner, schemas)
+        info = {"title": "Kubernetes", "version": str(self._release)}
+        return {"openapi": "3.0.0", "info": info, "paths": paths, "components": {"schemas": schemas}}
+
+    def _schema_name(self, kind: Kind) -> str:
+        """Return the name of a kind's schema: of custom ones the group backwards, as upstream."""
+        found = None if kind.custom else self._structures.name(kind.group, kind.version, kind.name)
+        return found or ".".join([*reversed(kind.group.split(".")), kind.version, kind.name])
+
+    def _collect(self, name: str, schemas: Object) -> None:
+        """Add a definition and all that it refers to."""
+        waiting = [name]
+        while waiting:
+            each = waiting.pop()
+            if each not in schemas and each in self._structures.definitions:
+                schemas[each] = self._described(each)
+                waiting.extend(_referenced_definitions(schemas[each]))
+
+    def _described(self, name: str) -> Object:
+        about, fields = descriptions.describe_type(name)
+        shown: Object = _without_go_types(self._structures.definitions[name])
+        for field, each in shown.get("properties", {}).items():
+            target = next(iter(_referenced_definitions(each)), "")
+            text = fields.get(field) or (target and descriptions.describe_type(target)[0])
+            if text:
+                each["description"] = text
+        return ({"description": about} if about else {}) | shown
+
+    def _custom(self, kind: Kind) -> Object:
+        """Return the schema of a custom kind as its definition has it, with the fields all objects have."""
+        for definition in self._definitions():
+            spec = definition["spec"]
+            if (spec["group"], spec["names"]["plural"]) == (kind.group, kind.plural):
+                schemas = (each.get("schema") or {} for each in spec["versions"] if each["name"] == kind.version)
+                return _with_metadata(next(schemas, {}).get("openAPIV3Schema") or {"type": "object"}, kind)
+        return _with_metadata({"type": "object"}, kind)
+
+
+def _with_metadata(schema: Object, kind: Kind) -> Object:
+    _, texts = descriptions.describe_type("io.k8s.api.core.v1.Pod")  # every kind says the same of these two
+    common: Object = {
+        name: {"type": "string"} | ({"description": texts[name]} if name in texts else {})
+        for name in ("apiVersion", "kind")
+    }
+    about = descriptions.describe_type(OBJECT_META)[0]
+    common["metadata"] = {"allOf": [{"$ref": REF_PREFIX + OBJECT_META}]} | ({"description": about} if about else {})
+    properties = {**(schema.get("properties") or {}), **common}
+    return schema | {"properties": properties, "x-kubernetes-group-version-kind": [_gvk(kind)]}
+
+
+def _list_schema(kind: Kind, name: str) -> Object:
+    gvk = _gvk(kind)
+    properties: Object = {
+        "apiVersion": {"type": "string"},
+        "kind": {"type": "string"},
+        "metadata": {"allOf": [{"$ref": f"{REF_PREFIX}{_META_V1}ListMeta"}]},
+        "items": {"type": "array", "items": {"$ref": REF_PREFIX + name}},
+    }
+    found: Object = {"type": "object", "required": ["items"], "properties": properties}
+    return found | {"x-kubernetes-group-version-kind": [gvk | {"kind": f"{gvk['kind']}List"}]}
+
+
+def _gvk(kind: Kind) -> dict[str, str]:
+    return {"group": kind.group, "version": kind.version, "kind": kind.name}
+
+
+def _without_go_types(schema: Any) -> Any:  # noqa: ANN401 - JSON
+    """Return a copy of a schema without what is only ours."""
+    if isinstance(schema, dict):
+        return {name: _without_go_types(each) for name, each in schema.items() if name != "x-go"}
+    return [_without_go_types(each) for each in schema] if isinstance(schema, list) else schema
+
+
+def _referenced_definitions(schema: Any) -> Iterator[str]:  # noqa: ANN401 - JSON
+    """Yield the names of the definitions that a schema refers to."""
+    if isinstance(schema, dict):
+        for name, each in schema.items():
+            if name == "$ref" and isinstance(each, str):
+                yield each.removeprefix(REF_PREFIX)
+            else:
+                yield from _referenced_definitions(each)
+    elif isinstance(schema, list):
+        for each in schema:
+            yield from _referenced_definitions(each)
+
+
+def _paths(place: str, kind: Kind, schema: str) -> Iterator[tuple[str, Object]]:
+    """Yield the paths of a kind, each with what can be done there."""
+    whole = f"/{place}/{kind.plural}"
+    inside = f"/{place}/namespaces/{{namespace}}/{kind.plural}" if kind.namespaced else whole
+    namespace = [_NAMESPACE_PARAMETER] if kind.namespaced else []
+    many = [
+        each for each in (("get", "list"), ("post", "create"), ("delete", "deletecollection")) if each[1] in kind.verbs
+    ]
+    yield inside, _operations(kind, many, schema, namespace)
+    if kind.namespaced and "list" in kind.verbs:
+        yield whole, _operations(kind, [("get", "list")], schema, [])
+    one = [each for each in _OBJECT_OPERATIONS if each[1] in kind.verbs]
+    if one:
+        yield f"{inside}/{{name}}", _operations(kind, one, schema, [*namespace, _NAME_PARAMETER])
+    for part in kind.subresources:
+        verbs = [each for each in (*_OBJECT_OPERATIONS, ("post", "create")) if each[1] in part.verbs]
+        yield f"{inside}/{{name}}/{part.name}", _operations(kind, verbs, schema, [*namespace, _NAME_PARAMETER], part)
+
+
+_MANY: Final = (("get", "list"), ("post", "create"), ("delete", "deletecollection"))
+_OBJECT_OPERATIONS: Final = (("get", "get"), ("put", "update"), ("patch", "patch"), ("delete", "delete"))
+_ACTIONS: Final = {"create": "post", "update": "put"}
+
+
+def _operations(
+    kind: Kind,
+    verbs: Iterable[tuple[str, str]],
+    schema: str,
+    parameters: list[Object],
+    part: Subresource | None = None,
+) -> Object:
+    gvk = _gvk(kind)
+    if part is not None and part.kind:
+        gvk = {"group": part.group, "version": part.version, "kind": part.kind}
+    found: Object = {"parameters": parameters} if parameters else {}
+    for method, verb in verbs:
+        about: Object = {"x-kubernetes-action": _ACTIONS.get(verb, verb), "x-kubernetes-group-version-kind": gvk}
+        shown = f"{schema}List" if verb == "list" else schema
+        about["responses"] = {"200": {"description": "OK", "content": {JSON: {"schema": {"$ref": REF_PREFIX + shown}}}}}
+        if verb == "patch":
+            about["parameters"] = [*_WRITE_PARAMETERS, _FORCE_PARAMETER]
+            formats = [APPLY_PATCH, JSON_PATCH, MERGE_PATCH, *([] if kind.custom else [STRATEGIC_PATCH])]
+            patch = {"schema": {"$ref": f"{REF_PREFIX}{_META_V1}Patch"}}
+            about["requestBody"] = {"content": dict.fromkeys(formats, patch), "required": True}
+        elif verb in ("create", "update"):
+            about["parameters"] = list(_WRITE_PARAMETERS)
+            about["requestBody"] = {"content": {"*/*": {"schema": {"$ref": REF_PREFIX + schema}}}, "required": True}
+        found[method] = about
+    return found

@@ -1,0 +1,246 @@
+"""The bodies of writes, read strictly: a `Codec` knows how the objects of one kind are decoded and what to say of them.
+
+``fieldValidation`` decides what becomes of unknown and repeated fields: dropped in silence, dropped with a warning
+(the default), or the reason for a 400. Custom kinds have typed metadata; the rest follows the schema of their
+definition, and what is wrong with their values is for validation to say.
+"""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cache
+from typing import Any, Final, TypeAlias
+
+from localplane import status_errors
+from localplane.kinds.kind import Kind
+from localplane.objects import Object, encode
+from localplane.patches.strategic_merge_patch import format_as_go
+from localplane.schemas import body_parser, go_decoder, protobuf
+from localplane.schemas.body_parser import BodySyntaxError
+from localplane.schemas.builtin_schemas import OBJECT_META, BuiltinSchemas, Dialect, load_builtin_schemas
+from localplane.schemas.go_decoder import UnmarshalTypeError, json_type_name
+from localplane.schemas.scalars import ScalarDecodeError
+from localplane.schemas.schema import Schema
+from localplane.status_errors import FieldError, FieldErrorType, StatusError
+
+YAML_MEDIA_TYPE: Final = "application/yaml"
+ACCEPTED_MEDIA_TYPES: Final = ("application/json", YAML_MEDIA_TYPE, protobuf.MEDIA_TYPE)
+"""What is read; custom kinds have no protobuf."""
+
+Warnings: TypeAlias = list[str]
+
+_SUMMARY_LENGTH: Final = 30
+_TYPE_META_AS_GO: Final = (
+    'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
+)
+SCHEME_LOCATION: Final = 'in scheme "pkg/runtime/scheme.go:111"'
+
+
+class FieldValidation(StrEnum):
+    """``fieldValidation``: what becomes of unknown and repeated fields."""
+
+    IGNORE = "Ignore"
+    STRICT = "Strict"
+    WARN = "Warn"
+
+
+@dataclass(frozen=True, slots=True)
+class PatchContext:
+    """What errors about the result of a patch need to know of the patch."""
+
+    body: Any
+    strategic: bool = False
+
+    @property
+    def repeated(self) -> Warnings:
+        """What it says twice; a plain object says nothing twice (`parsing.parse`)."""
+        return [] if type(self.body) is dict else list(go_decoder.duplicate_fields(self.body))
+
+    def quoted(self, result: Object) -> str:
+        """Return what upstream calls the invalid value: a strategic patch itself, of others the result."""
+        return format_as_go(self.body) if self.strategic else encode(result).decode()
+
+
+@dataclass(frozen=True, slots=True)
+class KindCodec:
+    """Reads the objects of one kind."""
+
+    group: str
+    version: str
+    kind: str
+    schema: Schema
+    structures: BuiltinSchemas = field(repr=False)
+    custom: bool = False
+
+    @property
+    def api_version(self) -> str:
+        """``apiVersion`` of its objects."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    def read(self, raw: bytes, validation: FieldValidation, *, content_type: str = "") -> tuple[Object, Warnings]:
+        """Return the object in the body of a POST or PUT; raises `Refusal`."""
+        value: Any
+        told: Warnings = []
+        try:
+            if content_type == protobuf.MEDIA_TYPE:
+                value = self._from_protobuf(raw)
+            elif content_type == YAML_MEDIA_TYPE:
+                value, told = body_parser.parse_yaml(raw)
+            else:
+                value = body_parser.parse_json(raw)
+        except BodySyntaxError as error:
+            syntax = "" if content_type in ACCEPTED_MEDIA_TYPES[1:] else "couldn't get version/kind; json parse error: "
+            raise self._unrecognized(f"{syntax}{error}", raw) from None
+        obj = self._check_type_meta({} if value is None else value, raw)
+        return self._strictly(*self.normalize(obj), told, validation)
+
+    def _from_protobuf(self, raw: bytes) -> Object:
+        if self.custom or not protobuf.is_supported(self.schema):
+            raise status_errors.unsupported_media_type(ACCEPTED_MEDIA_TYPES[:-1])
+        try:
+            return protobuf.parse_protobuf(raw, self.schema)
+        except protobuf.ProtobufDecodeError as error:
+            raise BodySyntaxError(str(error)) from error
+
+    def normalize(self, obj: Object) -> tuple[Object, Warnings]:
+        """Return an object as this server keeps it, and what is unknown or repeated; raises `Refusal` 400."""
+        try:
+            return self._custom(obj) if self.custom else self._typed(obj)
+        except (UnmarshalTypeError, ScalarDecodeError) as error:
+            raise self._not_handled(str(error)) from None
+
+    def patched(self, obj: Object, patch: PatchContext, validation: FieldValidation) -> tuple[Object, Warnings]:
+        """Return the result of a patch as this server keeps it; raises `Refusal` 422 if it is no object of the kind."""
+        try:
+            found, told = self._custom(obj) if self.custom else self._typed(obj)
+        except UnmarshalTypeError as error:
+            raise invalid_patch_result(patch.quoted(obj), error.converted if patch.strategic else str(error)) from None
+        except ScalarDecodeError as error:
+            raise invalid_patch_result(patch.quoted(obj), str(error)) from None
+        given = found.get("apiVersion") or self.api_version, found.get("kind") or self.kind
+        if not self.custom and given != (self.api_version, self.kind):
+            raise invalid_patch_result(patch.quoted(obj), self._no_such_kind(*given))
+        told = [*patch.repeated, *(sorted(told) if patch.strategic else told)]
+        if told and validation is FieldValidation.STRICT:
+            raise invalid_patch_result(patch.quoted(obj), f"strict decoding error: {', '.join(told)}")
+        return found, told if validation is FieldValidation.WARN else []
+
+    def _typed(self, obj: Object) -> tuple[Object, Warnings]:
+        told: Warnings = []
+        return go_decoder.struct_decoder(self.schema).read(obj, "", told), told
+
+    def _custom(self, obj: Object) -> tuple[Object, Warnings]:
+        repeated = list(go_decoder.duplicate_fields(obj))
+        obj = obj if not repeated else go_decoder.without_duplicates(obj)
+        told: Warnings = []
+        metadata = go_decoder.struct_decoder(self.structures.definition(OBJECT_META)).read(
+            obj.get("metadata"), "metadata.", told
+        )
+        rest = {name: each for name, each in obj.items() if name != "metadata"}
+        unknown = [f'unknown field "{path}"' for path in go_decoder.prune_unknown_fields(self.schema, rest)]
+        return rest | {"metadata": metadata}, repeated + sorted([*told, *unknown])
+
+    def _strictly(
+        self, obj: Object, unknown: Warnings, told: Warnings, validation: FieldValidation
+    ) -> tuple[Object, Warnings]:
+        told = [*told, *unknown]
+        if told and validation is FieldValidation.STRICT:
+            raise self._not_handled(f"strict decoding error: {', '.join(told)}")
+        return obj, told if validation is FieldValidation.WARN else []
+
+    def _check_type_meta(self, value: Any, raw: bytes) -> Object:  # noqa: ANN401 - JSON
+        """Return the object with apiVersion and kind; raises `Refusal` if it is none, or another's."""
+        if not isinstance(value, dict):
+            wrong = f"json: cannot unmarshal {json_type_name(value)} into Go value of type {_TYPE_META_AS_GO}"
+            raise self._unrecognized(f"couldn't get version/kind; json parse error: {wrong}", raw)
+        for name in ("apiVersion", "kind"):
+            if not isinstance(value.get(name, ""), str | None):
+                wrong = (
+                    f"json: cannot unmarshal {json_type_name(value[name])} into Go struct field .{name} of type string"
+                )
+                raise self._unrecognized(f"couldn't get version/kind; json parse error: {wrong}", raw)
+        version, kind = value.get("apiVersion") or "", value.get("kind") or ""
+        if version.count("/") > 1:
+            raise self._unrecognized(f"unexpected GroupVersion string: {version}", raw)
+        if self.custom:
+            self._check_custom(version, kind, raw)
+        else:
+            self._check_built_in(version or self.api_version, kind or self.kind)
+        value["apiVersion"], value["kind"] = version or self.api_version, kind or self.kind
+        return value
+
+    def _check_custom(self, version: str, kind: str, raw: bytes) -> None:
+        if not kind:
+            text = raw.decode(errors="replace")
+            raise self._unrecognized(f"Object 'Kind' is missing in '{text}'", raw)
+        if version != self.api_version:
+            raise status_errors.bad_request(
+                f"the API version in the data ({version}) does not match the expected API version ({self.api_version})"
+            )
+
+    def _check_built_in(self, version: str, kind: str) -> None:
+        if (version, kind) == (self.api_version, self.kind):
+            return
+        short = version.rpartition("/")[2]
+        why = self._no_such_kind(version, kind)
+        raise status_errors.bad_request(f'{kind} in version "{short}" cannot be handled as a {self.kind}: {why}')
+
+    def _no_such_kind(self, version: str, kind: str) -> str:
+        """Return why an object of another kind is none of this."""
+        group, _, short = version.rpartition("/")
+        if self.structures.find(group, short, kind) is None:
+            return f'no kind "{kind}" is registered for version "{version}" {SCHEME_LOCATION}'
+        package = self.group.partition(".")[0] or "core"
+        return f"converting ({short}.{kind}) to ({package}.{self.kind}): unknown conversion"
+
+    def _not_handled(self, why: str) -> StatusError:
+        return status_errors.bad_request(
+            f'{self.kind} in version "{self.version}" cannot be handled as a {self.kind}: {why}'
+        )
+
+    def _unrecognized(self, why: str, raw: bytes) -> StatusError:
+        return status_errors.bad_request(
+            f"the object provided is unrecognized (must be of type {self.kind}): {why} ({_summarize_body(raw)})"
+        )
+
+
+def invalid_patch_result(patch: str, why: str) -> StatusError:
+    """Return 422 for a patch whose result is no object of its kind."""
+    quoted = patch.replace("\\", "\\\\").replace('"', '\\"')
+    return status_errors.invalid(
+        "", "", "", [FieldError(FieldErrorType.INVALID, "patch", f'Invalid value: "{quoted}": {why}')]
+    )
+
+
+def _summarize_body(raw: bytes) -> str:
+    """Return the beginning of a body, as text if it looks like an object."""
+    if not raw:
+        return "<empty>"
+    head, more = raw[:_SUMMARY_LENGTH], " ..." if len(raw) > _SUMMARY_LENGTH else ""
+    return (head.decode(errors="replace") if raw[:1] == b"{" else head.hex()) + more
+
+
+class CodecFactory:
+    """Finds the codec of a kind."""
+
+    def __init__(self, dialect: Dialect) -> None:
+        self.structures: Final = load_builtin_schemas(dialect)
+
+    def of(self, kind: Kind) -> KindCodec:
+        """Return the codec of the objects of a kind."""
+        if kind.custom:
+            schema = kind.schema or _untyped_schema(self.structures)
+            return KindCodec(kind.group, kind.version, kind.name, schema, self.structures, custom=True)
+        return self.built_in(kind.group, kind.version, kind.name)
+
+    def built_in(self, group: str, version: str, kind: str) -> KindCodec:
+        """Return the codec of a built-in kind, also of one that is no resource: ``v1`` Binding, DeleteOptions."""
+        schema = self.structures.find(group, version, kind)
+        if schema is None:
+            raise LookupError(f"no structure of {kind} in {group}/{version}: python -m tests.cluster.schemas")
+        return KindCodec(group, version, kind, schema, self.structures)
+
+
+@cache
+def _untyped_schema(known: BuiltinSchemas) -> Schema:
+    """Return the schema of a custom kind of which nothing is known but its metadata."""
+    return Schema(type="object", preserve=True, fields={"metadata": known.definition(OBJECT_META)})

@@ -1,0 +1,197 @@
+"""Which fields a manager owns: sets of paths, as ``managedFields`` keeps them (fieldsV1).
+
+A path element is ``f:name``, ``k:{"name":"a"}`` (an element of a list that is a map) or ``v:"x"`` (of a set). Inside a
+set is a tree of elements, and ``.`` in a node says that the node itself is a member; so all operations are the same
+few lines. In fieldsV1 a leaf is just ``{}``.
+"""
+
+from collections.abc import Iterator
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+from localplane.objects import encode
+from localplane.schemas.schema import ElementRelationship, Schema
+
+_Json: TypeAlias = Any
+
+FieldSet: TypeAlias = dict[str, Any]
+"""A tree of path elements."""
+
+MEMBER_MARK: Final = "."
+_UNKNOWN_SCHEMA: Final = Schema(preserve=True)
+
+
+def leaf_set() -> FieldSet:
+    """Return the set of the path that leads here."""
+    return {MEMBER_MARK: {}}
+
+
+def from_fields_v1(fields: FieldSet) -> FieldSet:
+    """Return the set that fieldsV1 writes."""
+    return {name: {} if name == MEMBER_MARK else from_fields_v1(inner) or leaf_set() for name, inner in fields.items()}
+
+
+def to_fields_v1(fields: FieldSet) -> FieldSet:
+    """Return fieldsV1 of a set."""
+    return {
+        name: {} if name == MEMBER_MARK or inner == {MEMBER_MARK: {}} else to_fields_v1(inner)
+        for name, inner in sorted(fields.items())
+    }
+
+
+def union(one: FieldSet, other: FieldSet) -> FieldSet:
+    """Return the paths of either."""
+    both = {name: union(one[name], other[name]) for name in one.keys() & other.keys()}
+    return {**one, **other, **both}
+
+
+def intersection(one: FieldSet, other: FieldSet) -> FieldSet:
+    """Return the paths of both."""
+    found = {name: intersection(one[name], other[name]) for name in one if name in other}
+    return {name: inner for name, inner in found.items() if inner or name == MEMBER_MARK}
+
+
+def difference(one: FieldSet, other: FieldSet) -> FieldSet:
+    """Return the paths of one that are not those of the other."""
+    found = {
+        name: difference(inner, other[name]) if name in other else inner
+        for name, inner in one.items()
+        if name != MEMBER_MARK or MEMBER_MARK not in other
+    }
+    return {name: inner for name, inner in found.items() if inner or name == MEMBER_MARK}
+
+
+def recursive_difference(one: FieldSet, gone: FieldSet) -> FieldSet:
+    """Return the paths of one that do not lead to, or beyond, a member of the other."""
+    found = {}
+    for name, inner in one.items():
+        if name in gone:
+            if name == MEMBER_MARK or MEMBER_MARK in gone[name]:
+                continue
+            inner = recursive_difference(inner, gone[name])  # noqa: PLW2901 - the rest of it
+            if not inner:
+                continue
+        found[name] = inner
+    return found
+
+
+def path_texts(fields: FieldSet, prefix: str = "") -> Iterator[str]:
+    """Yield the paths as conflicts show them: the members of a node, then what lies deeper."""
+    for name, inner in sorted(fields.items()):
+        if name != MEMBER_MARK and MEMBER_MARK in inner:
+            yield prefix + _path_element_text(name)
+    for name, inner in sorted(fields.items()):
+        if name != MEMBER_MARK:
+            yield from path_texts(inner, prefix + _path_element_text(name))
+
+
+def _path_element_text(element: str) -> str:
+    kind, _, text = element.partition(":")
+    if kind == "f":
+        return f".{text}"
+    if kind == "k":
+        keys = msgspec.json.decode(text)
+        return f"[{','.join(f'{name}={encode(value).decode()}' for name, value in sorted(keys.items()))}]"
+    return f"[={text}]"
+
+
+def field_schema(schema: Schema, name: str) -> Schema:
+    """Return the schema of a field; of unknown structure where nothing is known."""
+    return schema.fields.get(name) or schema.values or _UNKNOWN_SCHEMA
+
+
+def item_schema(schema: Schema) -> Schema:
+    """Return the schema of the elements of a list."""
+    return schema.items or _UNKNOWN_SCHEMA
+
+
+def is_granular(value: _Json, schema: Schema) -> bool:
+    """Whether the parts of a value are owned one by one."""
+    if isinstance(value, dict):
+        return schema.collection is not ElementRelationship.ATOMIC or schema.type == ""
+    return (
+        isinstance(value, list)
+        and schema.type == "array"
+        and schema.collection in (ElementRelationship.SET, ElementRelationship.MAP)
+    )
+
+
+def path_element(item: _Json, schema: Schema) -> str:
+    """Return the path element of an element of a list that is a set or a map."""
+    if schema.collection is ElementRelationship.SET or not isinstance(item, dict):
+        return f"v:{encode(item).decode()}"
+    inner = item_schema(schema)
+    keys = {}
+    for name in sorted(schema.keys):
+        value = item.get(name)
+        if value is None:
+            value = field_schema(inner, name).default
+        if value is not None:
+            keys[name] = value
+    return f"k:{encode(keys).decode()}"
+
+
+def applied_fields(value: _Json, schema: Schema) -> FieldSet:
+    """Return the paths of a value that is applied; of a list without elements, none."""
+    return _fields_of(value, schema, containers=False)
+
+
+def added_fields(value: _Json, schema: Schema) -> FieldSet:
+    """Return the paths of a value that was not there before: also those of what it is in."""
+    return _fields_of(value, schema, containers=True)
+
+
+def _fields_of(value: _Json, schema: Schema, *, containers: bool) -> FieldSet:
+    if not is_granular(value, schema) or value == {}:
+        return leaf_set()
+    found: FieldSet = leaf_set() if containers else {}
+    if isinstance(value, dict):
+        for name, each in value.items():
+            field = field_schema(schema, name)
+            inner = _fields_of(each, field, containers=containers or (schema is _UNKNOWN_SCHEMA or schema.preserve))
+            if inner:
+                found[f"f:{name}"] = inner
+        return found
+    for each in value:
+        inner = leaf_set()
+        if schema.collection is ElementRelationship.MAP and isinstance(each, dict):
+            inner |= _fields_of(each, item_schema(schema), containers=containers)
+        found[path_element(each, schema)] = inner
+    return found
+
+
+def compare_fields(old: _Json, new: _Json, schema: Schema) -> tuple[FieldSet, FieldSet]:
+    """Return the paths whose values differ or are new, and those that are gone."""
+    if old == new:
+        return {}, {}
+    if not (is_granular(old, schema) and is_granular(new, schema) and isinstance(old, dict) == isinstance(new, dict)):
+        return leaf_set() | (_fields_of(new, schema, containers=True) if is_granular(new, schema) else {}), {}
+    changed: FieldSet = {}
+    removed: FieldSet = {}
+    before, after = _path_elements(old, schema), _path_elements(new, schema)
+    for name, (value, inner) in after.items():
+        if name not in before:
+            changed[name] = (
+                (leaf_set() | added_fields(value, inner)) if not name.startswith("f:") else added_fields(value, inner)
+            )
+            continue
+        deeper, gone = compare_fields(before[name][0], value, inner)
+        if deeper:
+            changed[name] = deeper
+        if gone:
+            removed[name] = gone
+    for name in before.keys() - after.keys():
+        removed[name] = leaf_set()
+    return changed, removed
+
+
+def _path_elements(value: _Json, schema: Schema) -> dict[str, tuple[_Json, Schema]]:
+    if isinstance(value, dict):
+        return {f"f:{name}": (each, field_schema(schema, name)) for name, each in value.items()}
+    if schema.collection is ElementRelationship.SET:
+        return {path_element(each, schema): (each, _STRING_SCHEMA) for each in value}
+    return {path_element(each, schema): (each, item_schema(schema)) for each in value}
+
+
+_STRING_SCHEMA: Final = Schema(type="string")

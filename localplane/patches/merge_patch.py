@@ -1,0 +1,33 @@
+"""JSON merge patch (RFC 7386)."""
+
+from functools import partial
+from typing import Any
+
+from localplane import status_errors
+from localplane.objects import Mutation, Object
+from localplane.schemas.go_decoder import json_type_name
+
+
+def mutation(patch: Object) -> Mutation:
+    """Return what the patch does to an object."""
+    return partial(_merge, patch)
+
+
+def check_merge_patch(body: Any) -> Object:  # noqa: ANN401 - JSON
+    """Return a patch that is an object; raises `Refusal` 400 for any other value."""
+    if not isinstance(body, dict):
+        what = f"json: cannot unmarshal {json_type_name(body)} into Go value of type map[string]interface {{}}"
+        raise status_errors.bad_request(f"error decoding patch: {what}")
+    return body
+
+
+def _merge(patch: Object, target: Object) -> Object:
+    for name, value in patch.items():
+        if value is None:
+            target.pop(name, None)
+        elif isinstance(value, dict):
+            inner = target.get(name)
+            target[name] = _merge(value, inner if isinstance(inner, dict) else {})
+        else:
+            target[name] = value
+    return target

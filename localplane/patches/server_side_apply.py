@@ -1,0 +1,425 @@
+"""Server-side apply: each manager says what it wants, and owns what it said.
+
+What a manager no longer says is removed, unless another one owns it. To change what another one owns is a conflict,
+which `force` wins; kubectl wins over itself, when it goes from applying on its own to server-side apply. Who changes an
+object without applying (an update or another patch) takes what it changes. Values are compared as they are written, so
+``1000m`` and ``1`` differ.
+
+Simpler than upstream in one way: ownership is recorded from the first application on, so all that was there before
+belongs to ``before-first-apply`` (upstream says so only of objects without a record).
+"""
+
+from collections.abc import Iterable, Mapping
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+from localplane import status_errors
+from localplane.objects import Mutation, Object, decode, encode
+from localplane.patches import field_sets
+from localplane.patches.field_sets import FieldSet
+from localplane.patches.strategic_merge_patch import format_as_go
+from localplane.schemas.go_decoder import json_type_name
+from localplane.schemas.schema import ElementRelationship, Schema
+from localplane.status_errors import StatusError
+
+_Json: TypeAlias = Any
+
+BEFORE_FIRST_APPLY: Final = "before-first-apply"
+KUBECTL_MANAGER: Final = "kubectl"
+LAST_APPLIED_ANNOTATION: Final = "kubectl.kubernetes.io/last-applied-configuration"
+"""Where ``kubectl apply`` without ``--server-side`` keeps what it has applied."""
+
+_STRIPPED_FIELDS: Final = field_sets.from_fields_v1(
+    {
+        "f:apiVersion": {},
+        "f:kind": {},
+        "f:metadata": {
+            ".": {},
+            **{
+                f"f:{name}": {}
+                for name in (
+                    *("creationTimestamp", "deletionGracePeriodSeconds", "deletionTimestamp", "generation"),
+                    *("managedFields", "name", "namespace", "resourceVersion", "selfLink", "uid"),
+                )
+            },
+        },
+    }
+)
+_METADATA_ITSELF: Final[FieldSet] = {"f:metadata": {".": {}}}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FieldManagerIdentity:
+    """Who writes, where and when."""
+
+    manager: str
+    api_version: str
+    subresource: str = ""
+    time: str
+    has_status_subresource: bool = True
+    """Whether the kind has its status as a subresource."""
+
+
+@dataclass(frozen=True, slots=True)
+class ManagedFieldsEntry:
+    """What one manager owns: an entry of ``metadata.managedFields``."""
+
+    manager: str
+    operation: str
+    api_version: str
+    subresource: str
+    time: str
+    fields: FieldSet
+
+    def is_managed_by(self, author: FieldManagerIdentity, operation: str) -> bool:
+        """Whether it is the entry of an author."""
+        return (self.manager, self.operation, self.subresource) == (author.manager, operation, author.subresource)
+
+    @property
+    def shown(self) -> str:
+        """How a conflict names it."""
+        update = f" using {self.api_version}" if self.operation == "Update" else ""
+        return f'"{self.manager}"' + (f' with subresource "{self.subresource}"' if self.subresource else "") + update
+
+    def owning(self, fields: FieldSet, time: str) -> "ManagedFieldsEntry":
+        """Return it with other fields; its time is that of its last change."""
+        kept = self.time if fields == self.fields else time
+        return ManagedFieldsEntry(self.manager, self.operation, self.api_version, self.subresource, kept, fields)
+
+    @property
+    def written(self) -> Object:
+        """Return it as it is stored."""
+        found: Object = {"manager": self.manager, "operation": self.operation, "apiVersion": self.api_version}
+        found |= {"fieldsType": "FieldsV1", "fieldsV1": field_sets.to_fields_v1(self.fields)}
+        if self.time:
+            found["time"] = self.time
+        return found | ({"subresource": self.subresource} if self.subresource else {})
+
+
+def read_managed_fields(obj: Object) -> list[ManagedFieldsEntry]:
+    """Return who owns what of an object."""
+    return [
+        ManagedFieldsEntry(
+            each.get("manager", ""),
+            each.get("operation", ""),
+            each.get("apiVersion", ""),
+            each.get("subresource", ""),
+            each.get("time", ""),
+            field_sets.from_fields_v1(each.get("fieldsV1") or {}),
+        )
+        for each in obj.get("metadata", {}).get("managedFields") or ()
+    ]
+
+
+def _write_managed_fields(obj: Object, found: Iterable[ManagedFieldsEntry]) -> Object:
+    """Write down who owns what: who applies, then who updates, each by time and name."""
+    listed = sorted(
+        (each for each in found if each.fields),
+        key=lambda each: (each.operation != "Apply", each.time, each.manager),
+    )
+    meta = obj.setdefault("metadata", {})
+    if listed:
+        meta["managedFields"] = [each.written for each in listed]
+    else:
+        meta.pop("managedFields", None)
+    return obj
+
+
+def check_applied_object(body: _Json, *, api_version: str, kind: str) -> Object:
+    """Return what is applied if it is an object of the kind; raises `Refusal` 400."""
+    if not isinstance(body, dict):
+        what = f"json: cannot unmarshal {json_type_name(body)} into Go value of type map[string]interface {{}}"
+        raise status_errors.bad_request(f"error decoding patch: error unmarshaling JSON: while decoding JSON: {what}")
+    given = body.get("apiVersion") or "", body.get("kind") or ""
+    if given != (api_version, kind):
+        group, _, version = str(given[0]).rpartition("/")
+        raise status_errors.bad_request(f"invalid object type: {group}/{version}, Kind={given[1]}")
+    return body
+
+
+def apply_mutation(applied: Object, schema: Schema, author: FieldManagerIdentity, *, force: bool = False) -> Mutation:
+    """Return what applying an object does; of an empty object it makes a new one. May raise `Refusal`."""
+    meta = applied.get("metadata")
+    if isinstance(meta, dict) and meta.get("managedFields"):
+        raise status_errors.bad_request("metadata.managedFields must be nil")
+    wrong = list(_type_errors(applied, schema, ""))
+    if wrong:
+        raise _typed_conversion_error(applied, wrong)
+
+    def apply(live: Object) -> Object:
+        mine = _strip_unowned(field_sets.applied_fields(applied, schema), author)
+        known = read_managed_fields(live)
+        if live and not known:
+            everything = _strip_unowned(field_sets.added_fields(live, schema), author, whole=True)
+            known = [ManagedFieldsEntry(BEFORE_FIRST_APPLY, "Update", author.api_version, "", author.time, everything)]
+        others = [each for each in known if not each.is_managed_by(author, "Apply")]
+        own = next((each for each in known if each.is_managed_by(author, "Apply")), None)
+        new = _merge_value(deepcopy(live), _writable_part(applied, author), schema)
+        changed, _ = field_sets.compare_fields(live, new, schema)
+        wanted = field_sets.intersection(changed, mine)
+        claimed = [(each, field_sets.intersection(each.fields, wanted)) for each in others]
+        upgraded = _last_applied_fields(live, schema, author)
+        if not force and any(field_sets.difference(fields, upgraded) for _, fields in claimed):
+            raise _conflict_error({each.shown: fields for each, fields in claimed if fields})
+        others = [each.owning(field_sets.difference(each.fields, fields), author.time) for each, fields in claimed]
+        if own is not None:
+            kept = mine
+            for each in others:
+                kept = field_sets.union(kept, each.fields)
+            _prune_unowned(new, own.fields, kept, schema)
+        else:
+            own = ManagedFieldsEntry(author.manager, "Apply", author.api_version, author.subresource, "", {})
+        if upgraded:
+            new["metadata"]["annotations"][LAST_APPLIED_ANNOTATION] = f"{_encode_sorted(applied)}\n"
+        # Who only shares what is there has no time; null may stand for a default, so it counts as a change.
+        time = author.time if new != live or _has_null(applied) else own.time
+        return _write_managed_fields(new, [own.owning(mine, time), *others])
+
+    return apply
+
+
+def _last_applied_fields(live: Object, schema: Schema, author: FieldManagerIdentity) -> FieldSet:
+    """Return what ``kubectl apply`` has applied by itself and is still so: kubectl may take it on server-side."""
+    text = ((live.get("metadata") or {}).get("annotations") or {}).get(LAST_APPLIED_ANNOTATION)
+    if author.manager != KUBECTL_MANAGER or author.subresource or not isinstance(text, str):
+        return {}
+    try:
+        last = decode(text.encode())
+    except msgspec.DecodeError:
+        return {}
+    changed, _ = field_sets.compare_fields(last, live, schema)
+    return _strip_unowned(field_sets.difference(field_sets.applied_fields(last, schema), changed), author)
+
+
+def _encode_sorted(value: _Json) -> str:
+    return msgspec.json.encode(value, order="sorted").decode()
+
+
+def update_managed_fields(new: Object, old: Object, schema: Schema, author: FieldManagerIdentity) -> None:
+    """Note in an object that its author has changed it without applying, if there is a record of who owns what."""
+    known, meta = read_managed_fields(old), new["metadata"]
+    said = meta.get("managedFields")
+    if not known or (said is not None and not any(said)):  # [] and [{}] mean: forget it all
+        meta.pop("managedFields", None)
+        return
+    changed, removed = (_strip_unowned(each, author) for each in field_sets.compare_fields(old, new, schema))
+    own = next((each for each in known if each.is_managed_by(author, "Update")), None)
+    if own is None:
+        own = ManagedFieldsEntry(author.manager, "Update", author.api_version, author.subresource, author.time, {})
+    others = [each for each in known if not each.is_managed_by(author, "Update")]
+    lost = [field_sets.recursive_difference(field_sets.difference(each.fields, changed), removed) for each in others]
+    kept = [each.owning(fields, author.time) for each, fields in zip(others, lost, strict=True)]
+    mine = field_sets.union(field_sets.recursive_difference(own.fields, removed), changed)
+    _write_managed_fields(new, [own.owning(mine, author.time), *kept])
+
+
+def _has_null(value: _Json) -> bool:
+    if isinstance(value, dict):
+        return any(_has_null(each) for each in value.values())
+    return any(_has_null(each) for each in value) if isinstance(value, list) else value is None
+
+
+def _writable_part(applied: Object, author: FieldManagerIdentity) -> Object:
+    """Return what of an application may change the object: at the status only that, elsewhere all but that."""
+    if author.subresource == "status":
+        return {name: each for name, each in applied.items() if name in ("metadata", "status")} | {
+            "metadata": _identifying_metadata(applied.get("metadata") or {})
+        }
+    return {name: each for name, each in applied.items() if name != "status" or not author.has_status_subresource}
+
+
+def _identifying_metadata(meta: Object) -> Object:
+    return {name: each for name, each in meta.items() if name in ("name", "namespace", "uid", "resourceVersion")}
+
+
+def _strip_unowned(fields: FieldSet, author: FieldManagerIdentity, *, whole: bool = False) -> FieldSet:
+    """Return the fields that an author can own."""
+    found = field_sets.difference(
+        field_sets.recursive_difference(fields, {**_STRIPPED_FIELDS, "f:metadata": _stripped_metadata()}),
+        _METADATA_ITSELF,
+    )
+    found.pop(field_sets.MEMBER_MARK, None)
+    if whole:
+        return found
+    if author.subresource == "status":
+        return {name: inner for name, inner in found.items() if name == "f:status"}
+    if author.has_status_subresource:
+        found.pop("f:status", None)
+    return found
+
+
+def _stripped_metadata() -> FieldSet:
+    return {name: inner for name, inner in _STRIPPED_FIELDS["f:metadata"].items() if name != field_sets.MEMBER_MARK}
+
+
+def _merge_value(live: _Json, applied: _Json, schema: Schema) -> _Json:
+    """Return a value with what is applied in it; null leaves it as it is."""
+    if applied is None:
+        return live
+    if not field_sets.is_granular(applied, schema):
+        return deepcopy(applied)
+    if isinstance(applied, dict):
+        found = live if isinstance(live, dict) else {}
+        for name, value in applied.items():
+            each = _merge_value(found.get(name), value, field_sets.field_schema(schema, name))
+            if each is not None:
+                found[name] = each
+        return found
+    return _merge_list(live if isinstance(live, list) else [], applied, schema)
+
+
+def _merge_list(live: list[_Json], applied: list[_Json], schema: Schema) -> list[_Json]:
+    """Return the elements of both, in the order applied; those that only the server has go first where that is free."""
+    there = {field_sets.path_element(each, schema): each for each in live}
+    wanted = {field_sets.path_element(each, schema): each for each in applied}
+    left, right = list(there), list(wanted)
+    found: list[_Json] = []
+    done: set[str] = set()
+    while left or right:
+        if left and left[0] not in wanted:
+            found.append(there[left.pop(0)])
+        elif left and (left[0] in done or (right and left[0] != right[0] and right[0] in left)):
+            left.pop(0)  # its turn comes, or came, as it was applied
+        else:
+            key = right.pop(0)
+            done.add(key)
+            found.append(_merge_element(there.get(key), wanted[key], schema))
+    return found
+
+
+def _merge_element(live: _Json, applied: _Json, schema: Schema) -> _Json:
+    return (
+        applied
+        if schema.collection is ElementRelationship.SET
+        else _merge_value(live or {}, applied, field_sets.item_schema(schema))
+    )
+
+
+def _prune_unowned(value: _Json, gone: FieldSet, kept: FieldSet, schema: Schema) -> None:
+    """Remove from a value what was owned and is owned by nobody now."""
+    for name, inner in gone.items():
+        if name == field_sets.MEMBER_MARK:
+            continue
+        if isinstance(value, dict):
+            field = name.removeprefix("f:")
+            if field not in value:
+                continue
+            if name not in kept:
+                del value[field]
+            else:
+                _prune_unowned(value[field], inner, kept[name], field_sets.field_schema(schema, field))
+        elif isinstance(value, list):
+            index = next((i for i, each in enumerate(value) if field_sets.path_element(each, schema) == name), None)
+            if index is None:
+                continue
+            if name not in kept:
+                del value[index]
+            else:
+                _prune_unowned(value[index], inner, kept[name], field_sets.item_schema(schema))
+
+
+def _conflict_error(claimed: Mapping[str, FieldSet]) -> StatusError:
+    """Return 409 with every field that somebody else owns."""
+    listed = {who: list(field_sets.path_texts(fields)) for who, fields in sorted(claimed.items())}
+    count = sum(map(len, listed.values()))
+    if count == 1:
+        ((who, (path,)),) = listed.items()
+        text = f"conflict with {who}: {path}"
+    else:
+        text = "\n".join("\n- ".join((f"conflicts with {who}:", *paths)) for who, paths in listed.items())
+    causes = [
+        {"reason": "FieldManagerConflict", "message": f"conflict with {who}", "field": path}
+        for who, paths in listed.items()
+        for path in paths
+    ]
+    plural = "conflict" if count == 1 else "conflicts"
+    return StatusError(409, "Conflict", f"Apply failed with {count} {plural}: {text}", {"causes": causes})
+
+
+def _typed_conversion_error(applied: Object, wrong: list[str]) -> StatusError:
+    meta = applied.get("metadata")
+    meta = meta if isinstance(meta, dict) else {}
+    group, _, version = str(applied.get("apiVersion", "")).rpartition("/")
+    name = f"{meta.get('namespace', '')}/{meta.get('name', '')}; {group}/{version}, Kind={applied.get('kind', '')}"
+    texts = wrong[0] if len(wrong) == 1 else "errors:" + "".join(f"\n  {each}" for each in wrong)
+    return StatusError(500, "", f"failed to create typed patch object ({name}): {texts}")
+
+
+_PYTHON_TYPES: Final[dict[str, type]] = {"string": str, "boolean": bool}
+
+
+def _type_errors(value: _Json, schema: Schema, path: str) -> Iterable[str]:
+    """Yield where what is applied is not what the schema says: there no warning is enough."""
+    if value is None or (not schema.type and not schema.fields):
+        return
+    if schema.type == "object" or schema.fields:
+        if isinstance(value, dict):
+            yield from _field_type_errors(value, schema, path)
+        else:
+            yield f"{path}: expected map, got &{{{format_as_go(value)}}}"
+    elif schema.type == "array":
+        if isinstance(value, list):
+            yield from _list_type_errors(value, schema, path)
+        else:
+            yield f"{path}: expected list, got &{{{format_as_go(value)}}}"
+    elif schema.type in ("integer", "number"):
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            yield f"{path}: expected numeric (int or float), got {_go_type(value)}"
+    elif not schema.format and not isinstance(value, _PYTHON_TYPES[schema.type]):
+        yield f"{path}: expected {schema.type}, got {_go_value(value)}"
+
+
+def _field_type_errors(value: Object, schema: Schema, path: str) -> Iterable[str]:
+    for name, each in value.items():
+        field = schema.fields.get(name) or schema.values
+        if field is not None:
+            yield from _type_errors(each, field, f"{path}.{name}")
+        elif not schema.preserve:
+            yield f"{path}.{name}: field not declared in schema"
+
+
+def _list_type_errors(value: list[_Json], schema: Schema, path: str) -> Iterable[str]:
+    inner = field_sets.item_schema(schema)
+    seen: set[str] = set()
+    for index, each in enumerate(value):
+        if _omits_all_keys(each, schema):
+            shown = encode(list(schema.keys)).decode().replace(",", " ")
+            omits = f"an element that omits all key fields {shown} (and doesn't have default values for any key fields)"
+            yield f"{path}: element {index}: associative list with keys has {omits}"
+            continue
+        if field_sets.is_granular(value, schema):
+            key = field_sets.path_element(each, schema)
+            shown = next(field_sets.path_texts({key: field_sets.leaf_set()}))
+            if key in seen:
+                yield f"{path}: duplicate entries for key {shown}"
+            seen.add(key)
+        else:
+            shown = f"[{index}]"
+        yield from _type_errors(each, inner, f"{path}{shown}")
+
+
+def _omits_all_keys(item: _Json, schema: Schema) -> bool:
+    """Whether nothing tells an element of a list that is a map from others."""
+    if schema.collection is not ElementRelationship.MAP or not isinstance(item, dict):
+        return False
+    inner = field_sets.item_schema(schema)
+    return all(item.get(name) is None and field_sets.field_schema(inner, name).default is None for name in schema.keys)
+
+
+def _go_value(value: _Json) -> str:
+    return f"&value.valueUnstructured{{Value:{msgspec.json.encode(value).decode()}}}"
+
+
+def _go_type(value: _Json) -> str:
+    match value:
+        case bool():
+            return "bool"
+        case dict():
+            return "map[string]interface {}"
+        case list():
+            return "[]interface {}"
+        case _:
+            return json_type_name(value)

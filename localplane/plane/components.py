@@ -1,0 +1,109 @@
+"""Which components a plane has, and how each is started: with a client and chance of its own."""
+
+import asyncio
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from random import Random
+from typing import Final
+
+from dra.kube.client import Client
+from dra.kube.clock import Clock
+from localplane.controller_manager.manager import ControllerManager
+from localplane.nodes.container_runtime import ProcessRuntime
+from localplane.nodes.kubelets import Kubelets
+from localplane.nodes.node_objects import EmulatedNode
+from localplane.nodes.plugins import node_folders
+from localplane.plane.options import PlaneOptions
+from localplane.plane.supervisor import ComponentStarter
+from localplane.scheduler.scheduler import Scheduler
+from localplane.scheduler.scheduler_extender import Extender
+
+SCHEDULER: Final = "scheduler"
+KUBELETS: Final = "kubelets"
+WORKLOADS: Final = "workloads"
+
+
+@dataclass(slots=True)
+class SchedulerExtension:
+    """Whom the scheduler asks, if anybody, and by which more names pods may ask for it."""
+
+    extender: Extender | None = None
+    profiles: Collection[str] = ()
+
+
+def component_starters(
+    options: PlaneOptions,
+    *,
+    client: Callable[[str], Client],
+    clock: Clock,
+    chance: Random,
+    extension: SchedulerExtension,
+) -> Mapping[str, ComponentStarter]:
+    """Return how to start each component, by name."""
+    dice = {name: fork_random(chance) for name in (KUBELETS, SCHEDULER, WORKLOADS)}
+
+    async def kubelets() -> None:
+        await run_kubelets(options, client(KUBELETS), clock=clock, chance=dice[KUBELETS])
+
+    async def scheduler() -> None:
+        await Scheduler(
+            client(SCHEDULER),
+            clock=clock,
+            chance=dice[SCHEDULER],
+            release=options.release,
+            profiles=extension.profiles,
+            extender=extension.extender,
+        ).run()
+
+    async def workloads() -> None:
+        await ControllerManager(client(WORKLOADS), clock=clock, chance=dice[WORKLOADS]).run()
+
+    return {KUBELETS: kubelets, SCHEDULER: scheduler, WORKLOADS: workloads}
+
+
+async def run_kubelets(options: PlaneOptions, client: Client, *, clock: Clock, chance: Random) -> None:
+    """Run the kubelets of a plane, and what they have plugins for, until cancelled."""
+    nodes, api = emulated_nodes(options), options.api.value
+    places = (
+        node_folders.folders_by_node(options.plugins, (spec.name for spec in nodes))
+        if options.plugins is not None
+        else {}
+    )
+    containers = (
+        ProcessRuntime(specs={name: place.cdi for name, place in places.items()}) if options.processes else None
+    )
+    if not places:
+        await Kubelets(
+            client, nodes=nodes, clock=clock, chance=chance, api=api, release=options.release, containers=containers
+        ).run()
+        return
+    from localplane.nodes.plugins.checkpoints import FileCheckpointer  # noqa: PLC0415 - with it
+    from localplane.nodes.plugins.plugin_preparer import PluginPreparer  # noqa: PLC0415 - gRPC, for who asks for it
+
+    published = frozenset(spec.driver for spec in nodes if spec.devices)
+    plugins = PluginPreparer(places, client, clock=clock, own=published, release=options.release)
+    kubelets = Kubelets(
+        client,
+        nodes=nodes,
+        clock=clock,
+        chance=chance,
+        api=api,
+        release=options.release,
+        preparer=plugins,
+        health=plugins,
+        checkpoint=FileCheckpointer({name: place.root for name, place in places.items()}),
+        containers=containers,
+    )
+    async with asyncio.TaskGroup() as group:
+        group.create_task(plugins.run(), name="plugins")
+        group.create_task(kubelets.run(), name="kubelets")
+
+
+def emulated_nodes(options: PlaneOptions) -> tuple[EmulatedNode, ...]:
+    """Return the nodes of a plane."""
+    return tuple(EmulatedNode(name=f"node-{number}", devices=options.devices) for number in range(1, options.nodes + 1))
+
+
+def fork_random(chance: Random) -> Random:
+    """Return chance of its own for a part, so that what one part draws does not move the others."""
+    return Random(chance.getrandbits(64))  # noqa: S311 - names and timing, no secrets

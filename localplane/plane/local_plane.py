@@ -1,0 +1,127 @@
+"""The local plane: one API server, its components, and faults between them.
+
+Every component is a client with a way of its own to the server, so that each can be cut off alone. Clients over HTTP
+have one, too: they are told apart by the first word of their User-Agent (``kubectl``, ``dra-reserve``).
+"""
+
+import asyncio
+from collections.abc import Collection
+from random import Random
+
+from dra.kube.client import Client
+from dra.kube.clock import SYSTEM, Clock
+from dra.kube.rate_limiter import RateLimiter
+from dra.kube.transport import Request, Response
+from localplane import controller_manager, nodes, scheduler, snapshots
+from localplane.fault_injection import FaultInjector, FaultyHandler
+from localplane.objects import decode
+from localplane.plane import components
+from localplane.plane.admin import ADMIN_PATH, AdminHandler
+from localplane.plane.components import fork_random
+from localplane.plane.options import PlaneOptions
+from localplane.plane.supervisor import ComponentStarter, Supervisor
+from localplane.scheduler.scheduler_extender import Extender
+from localplane.server import ApiServer, WatchResponse
+from localplane.transport import LocalTransport
+
+UNLIMITED_QPS = 1e6
+"""Requests per second: components in the same process need no pace."""
+
+
+class LocalPlane:
+    """Everything that makes a cluster but containers."""
+
+    def __init__(self, options: PlaneOptions, *, clock: Clock = SYSTEM, chance: Random | None = None) -> None:
+        chance = chance or Random()  # noqa: S311 - names, uids and timing; tokens are made elsewhere
+        self.options = options
+        self.clock = clock
+        self.server = ApiServer(api=options.api, release=options.release, clock=clock, chance=fork_random(chance))
+        self.faults = FaultInjector(clock=clock, chance=fork_random(chance))
+        self.supervisor = Supervisor()
+        self.faults.crash = self.supervisor.crash
+        self.faults.revision = lambda: self.server.store.revision
+        self._chance = chance
+        self._handlers: dict[str, FaultyHandler] = {}
+        self._extension = components.SchedulerExtension()
+        self._components = dict(
+            components.component_starters(
+                options, client=self.client, clock=clock, chance=chance, extension=self._extension
+            )
+        )
+        self.beside: dict[str, int] = {}
+        """Processes that whoever runs the plane has beside it: name → pid."""
+
+        admin = AdminHandler(
+            options=options,
+            server=self.server,
+            faults=self.faults,
+            supervisor=self.supervisor,
+            beside=self.beside,
+        )
+        self.server.pages[ADMIN_PATH] = admin.answer
+        self.server.not_enforced += (f"scheduler: {each}" for each in scheduler.NOT_ENFORCED)
+        self.server.not_enforced += nodes.not_enforced(processes=options.processes, plugins=options.plugins is not None)
+        self.server.not_enforced += controller_manager.NOT_ENFORCED
+
+    def add(self, name: str, start: ComponentStarter) -> None:
+        """Have one more component, before the plane runs."""
+        self._components[name] = start
+
+    def remove(self, name: str) -> None:
+        """Do without a component, before the plane runs: somebody else plays its part."""
+        del self._components[name]
+
+    def extend(self, extender: Extender, *, profiles: Collection[str] = ()) -> None:
+        """Have the scheduler ask somebody about nodes, before the plane runs; and be known by more names."""
+        self._extension.extender, self._extension.profiles = extender, profiles
+
+    def way(self, component: str) -> FaultyHandler:
+        """Return the way of a client to the server."""
+        found = self._handlers.get(component)
+        if found is None:
+            found = self._handlers[component] = FaultyHandler(self.server, self.faults, component=component)
+        return found
+
+    def client(self, component: str) -> Client:
+        """Return a client of the server."""
+        limiter = RateLimiter(UNLIMITED_QPS, int(UNLIMITED_QPS), clock=self.clock)
+        return Client(LocalTransport(self.way(component)), limiter, clock=self.clock)
+
+    async def handle(self, request: Request) -> Response | WatchResponse:
+        """Answer a request that came over HTTP."""
+        return await self.way(request.agent.partition("/")[0]).handle(request)
+
+    def snapshot(self) -> bytes:
+        """Return the state."""
+        return snapshots.dump(self.server.store, api=self.options.api.value)
+
+    def restore(self, raw: bytes) -> snapshots.SnapshotHeader:
+        """Put a saved state in the place of the present one; raises MalformedSnapshotError."""
+        return snapshots.load(raw, self.server.store)
+
+    async def ready(self) -> None:
+        """Return once all nodes are ready."""
+        if components.KUBELETS not in self._components:
+            return
+        while self._ready_nodes() < self.options.nodes:
+            await self.server.store.change("nodes", self.server.store.revision)
+
+    def _ready_nodes(self) -> int:
+        nodes = (decode(each.raw) for each in self.server.store.snapshot("nodes"))
+        conditions = (node.get("status", {}).get("conditions") or () for node in nodes)
+        return sum(any(c["type"] == "Ready" and c["status"] == "True" for c in found) for found in conditions)
+
+    async def run(self) -> None:
+        """Run until cancelled; raises ComponentDiedError."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                for name, start in self._components.items():
+                    group.create_task(self.supervisor.keep(name, start), name=f"keep {name}")
+                group.create_task(_wait_forever(), name="plane")
+        finally:
+            for way in self._handlers.values():
+                await way.close()
+
+
+async def _wait_forever() -> None:
+    await asyncio.get_running_loop().create_future()

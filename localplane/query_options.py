@@ -1,0 +1,247 @@
+"""What a request asks for besides its object: the query parameters, read and checked as upstream does.
+
+A number that is none is 400; a combination that makes no sense is 422, as if the options were an object.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from localplane import status_errors
+from localplane.kinds import field_errors
+from localplane.kinds.subresource import DeleteOptions
+from localplane.objects import Object
+from localplane.patches.codecs import FieldValidation
+from localplane.status_errors import FieldError
+
+QueryParameters = Mapping[str, str]
+
+_META_GROUP: Final = "meta.k8s.io"
+_MATCH_EXACT: Final = "Exact"
+_MATCH_NOT_OLDER_THAN: Final = "NotOlderThan"
+_FIELD_MANAGER_MAX_LENGTH: Final = 128
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListOptions:
+    """ListOptions."""
+
+    labels: str = ""
+    fields: str = ""
+    watch: bool = False
+    bookmarks: bool = False
+    initial_events: bool | None = None
+    revision: int | None = None
+    """None: the newest; 0: any."""
+    exact: bool = False
+    timeout: float | None = None
+    limit: int = 0
+    token: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteOptions:
+    """CreateOptions, UpdateOptions, PatchOptions."""
+
+    dry_run: bool = False
+    manager: str = ""
+    validation: FieldValidation = FieldValidation.WARN
+    force: bool = False
+    apply: bool = False
+    """Whether it is server-side apply."""
+
+
+def list_options(query: QueryParameters, *, resource: str) -> ListOptions:
+    """Return the options of a list or a watch; raises `Refusal`."""
+    watch = parse_boolean(query, "watch") or False
+    initial = parse_boolean(query, "sendInitialEvents")
+    match, text, token = (query.get(name, "") for name in ("resourceVersionMatch", "resourceVersion", "continue"))
+    found = (
+        _validate_watch_options(match, initial, token) if watch else _validate_list_options(match, text, initial, token)
+    )
+    _raise_if_invalid("ListOptions", found)
+    limit = parse_integer(query, "limit") or 0
+    revision = _parse_resource_version(text, resource=resource if watch else "")
+    return ListOptions(
+        labels=query.get("labelSelector", ""),
+        fields=query.get("fieldSelector", ""),
+        watch=watch,
+        bookmarks=parse_boolean(query, "allowWatchBookmarks") or False,
+        initial_events=initial,
+        revision=revision,
+        exact=bool(revision) and (match == _MATCH_EXACT or (not match and limit > 0)),
+        timeout=parse_integer(query, "timeoutSeconds"),
+        limit=max(0, limit),
+        token=token,
+    )
+
+
+def _validate_list_options(match: str, revision: str, initial: bool | None, token: str) -> list[FieldError]:  # noqa: FBT001 - three-valued
+    found, path = [], "resourceVersionMatch"
+    if match:
+        if not revision:
+            found.append(field_errors.forbidden(path, f"{path} is forbidden unless resourceVersion is provided"))
+        if token:
+            found.append(field_errors.forbidden(path, f"{path} is forbidden when continue is provided"))
+        if match not in (_MATCH_EXACT, _MATCH_NOT_OLDER_THAN):
+            found.append(field_errors.not_supported(path, match, (_MATCH_EXACT, _MATCH_NOT_OLDER_THAN, "")))
+        if match == _MATCH_EXACT and revision == "0":
+            found.append(field_errors.forbidden(path, f'{path} "exact" is forbidden for resourceVersion "0"'))
+    if initial is not None:
+        found.append(field_errors.forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"))
+    return found
+
+
+def _validate_watch_options(match: str, initial: bool | None, token: str) -> list[FieldError]:  # noqa: FBT001 - three-valued
+    found, path = [], "resourceVersionMatch"
+    if initial is not None and match != _MATCH_NOT_OLDER_THAN:
+        found.append(
+            field_errors.forbidden(path, f"sendInitialEvents requires setting {path} to {_MATCH_NOT_OLDER_THAN}")
+        )
+    if match:
+        if initial is None:
+            found.append(
+                field_errors.forbidden(path, f"{path} is forbidden for watch unless sendInitialEvents is provided")
+            )
+        if match != _MATCH_NOT_OLDER_THAN:
+            found.append(field_errors.not_supported(path, match, (_MATCH_NOT_OLDER_THAN,)))
+        if token:
+            found.append(field_errors.forbidden(path, f"{path} is forbidden when continue is provided"))
+    return found
+
+
+def parse_resource_version(text: str) -> int | None:
+    """Return a resourceVersion of a GET or a list; raises `Refusal` 400 for garbage."""
+    return _parse_resource_version(text, resource="")
+
+
+def _parse_resource_version(text: str, *, resource: str) -> int | None:
+    if not text:
+        return None
+    if re.fullmatch(r"[0-9]+", text) is None:
+        fault = "invalid syntax"
+    elif int(text) >= 1 << 64:
+        fault = "value out of range"
+    else:
+        return int(text)
+    detail = f"strconv.ParseUint: parsing {field_errors.format_value(text)}: {fault}"
+    cause = field_errors.invalid("resourceVersion", text, detail)
+    if resource:  # a watch
+        name, _, group = resource.partition(".")
+        raise status_errors.invalid(name, group, "", [cause])
+    raise status_errors.bad_request(f"invalid resource version: {cause.field}: {cause.message}")
+
+
+def write_options(query: QueryParameters, *, verb: str, apply: bool | None = None) -> WriteOptions:
+    """Return the options of a write; `verb` is ``Create``, ``Update`` or ``Patch``. Raises `Refusal` 422.
+
+    Of a patch, `apply` is whether it is server-side apply.
+    """
+    manager, validation = query.get("fieldManager", ""), query.get("fieldValidation", "")
+    found = _validate_dry_run(query)
+    if len(manager) > _FIELD_MANAGER_MAX_LENGTH:
+        found.append(field_errors.too_long("fieldManager", _FIELD_MANAGER_MAX_LENGTH))
+    if not manager.isprintable():
+        found.append(field_errors.invalid("fieldManager", manager, "should only contain printable characters"))
+    if validation and validation not in tuple(FieldValidation):
+        found.append(field_errors.not_supported("fieldValidation", validation, ("", *FieldValidation)))
+    if apply and not manager:
+        found.append(field_errors.required("fieldManager", "is required for apply patch"))
+    if apply is False and "force" in query:
+        found.append(field_errors.forbidden("force", "may not be specified for non-apply patch"))
+    _raise_if_invalid(f"{verb}Options", found)
+    return WriteOptions(
+        dry_run=bool(query.get("dryRun")),
+        manager=manager,
+        validation=FieldValidation(validation or FieldValidation.WARN),
+        force=parse_boolean(query, "force") or False,
+        apply=apply or False,
+    )
+
+
+_DELETION_PROPAGATIONS: Final = ("Background", "Foreground", "Orphan")
+
+
+def delete_options(query: QueryParameters, body: Object) -> tuple[DeleteOptions, bool]:
+    """Return DeleteOptions, of the body or of the query, and whether nothing shall happen; raises `Refusal`."""
+    if not body:
+        seconds, orphan = parse_integer(query, "gracePeriodSeconds"), parse_boolean(query, "orphanDependents")
+        policy, dry_run = query.get("propagationPolicy"), bool(query.get("dryRun"))
+        _raise_if_invalid("DeleteOptions", _validate_dry_run(query) + _validate_propagation_policy(policy, orphan))
+        return DeleteOptions(grace_seconds=seconds, propagation=policy, orphan=orphan), dry_run
+    try:
+        given = msgspec.convert(body, _DeleteOptionsBody)
+    except msgspec.ValidationError as error:
+        raise status_errors.bad_request(f"DeleteOptions cannot be handled: {error}") from None
+    wanted = given.preconditions or _Preconditions()
+    found = [field_errors.not_supported("dryRun", given.dryRun, ("All",))] if set(given.dryRun or ()) - {"All"} else []
+    _raise_if_invalid(
+        "DeleteOptions", found + _validate_propagation_policy(given.propagationPolicy, given.orphanDependents)
+    )
+    asked = DeleteOptions(
+        grace_seconds=given.gracePeriodSeconds,
+        propagation=given.propagationPolicy,
+        orphan=given.orphanDependents,
+        uid=wanted.uid,
+        revision=wanted.resourceVersion,
+    )
+    return asked, bool(given.dryRun) or bool(query.get("dryRun"))
+
+
+class _Preconditions(msgspec.Struct):
+    uid: str | None = None
+    resourceVersion: str | None = None  # noqa: N815 - the API's own names, as below
+
+
+class _DeleteOptionsBody(msgspec.Struct):
+    gracePeriodSeconds: int | None = None  # noqa: N815
+    propagationPolicy: str | None = None  # noqa: N815
+    orphanDependents: bool | None = None  # noqa: N815
+    preconditions: _Preconditions | None = None
+    dryRun: list[str] | None = None  # noqa: N815
+
+
+def _validate_propagation_policy(policy: str | None, orphan: bool | None) -> list[FieldError]:  # noqa: FBT001 - three-valued
+    path = "propagationPolicy"
+    if policy is None:
+        return []
+    if orphan is not None:
+        detail = "orphanDependents and deletionPropagation cannot be both set"
+        return [field_errors.invalid(path, policy, detail)]
+    return (
+        [] if policy in _DELETION_PROPAGATIONS else [field_errors.not_supported(path, policy, _DELETION_PROPAGATIONS)]
+    )
+
+
+def _validate_dry_run(query: QueryParameters) -> list[FieldError]:
+    asked = query.get("dryRun", "")
+    return [] if asked in ("", "All") else [field_errors.not_supported("dryRun", [asked], ("All",))]
+
+
+def _raise_if_invalid(kind: str, found: list[FieldError]) -> None:
+    if found:
+        raise status_errors.invalid(kind, _META_GROUP, "", found)
+
+
+def parse_boolean(query: QueryParameters, name: str) -> bool | None:
+    """Return a parameter that is there or not: anything but ``0`` and ``false`` is true."""
+    value = query.get(name)
+    return None if value is None else value.lower() not in ("0", "false")
+
+
+def parse_integer(query: QueryParameters, name: str) -> int | None:
+    """Return a number; raises `Refusal` 400."""
+    text = query.get(name, "")
+    if not text:
+        return None
+    if re.fullmatch(r"[+-]?[0-9]+", text) is None:
+        raise status_errors.bad_request(f"strconv.ParseInt: parsing {field_errors.format_value(text)}: invalid syntax")
+    value = int(text)
+    if not -(1 << 63) <= value < 1 << 63:
+        raise status_errors.bad_request(
+            f"strconv.ParseInt: parsing {field_errors.format_value(text)}: value out of range"
+        )
+    return value

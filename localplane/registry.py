@@ -1,0 +1,390 @@
+"""Reading and writing objects: the rules that all kinds obey, around the strategy of each.
+
+Optimistic concurrency, no-op writes, generation, finalizers, graceful deletion, generated names. Knows no HTTP: verbs
+of the API are methods here, patches arrive as functions of the old object.
+"""
+
+import asyncio
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from random import Random
+from typing import Any, Final, Protocol
+from uuid import UUID
+
+import msgspec
+
+from dra.kube.clock import Clock, rfc3339
+from localplane import status_errors
+from localplane.kinds import objectmeta
+from localplane.kinds.kind import Kind
+from localplane.kinds.subresource import STATUS, DeleteOptions
+from localplane.objects import Mutation, Object, decode, encode, metadata
+from localplane.query_options import WriteOptions
+from localplane.routes import Route
+from localplane.status_errors import FieldError, FieldErrorType, StatusError
+from localplane.store import ObjectKey, Store, StoredObject
+
+_NAME_ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
+"""Upstream's letters of generated names: no vowels, so no words."""
+
+_RANDOM_LENGTH: Final = 5
+_MAX_GENERATED_PREFIX: Final = 63 - _RANDOM_LENGTH
+_MAX_NAME_GENERATION_ATTEMPTS: Final = 8
+"""A name made up may be taken; upstream tries as often."""
+
+_SYSTEM_METADATA: Final = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation")
+"""Metadata that nobody may set."""
+
+_DEFAULT_OPTIONS: Final = WriteOptions()
+
+
+class _OwnerReference(msgspec.Struct):
+    apiVersion: str = ""  # noqa: N815 - the API's own names, as below
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+    controller: bool | None = None
+    blockOwnerDeletion: bool | None = None  # noqa: N815
+
+
+class _ObjectMeta(msgspec.Struct):
+    """ObjectMeta."""
+
+    name: str | None = None
+    generateName: str | None = None  # noqa: N815
+    namespace: str | None = None
+    uid: str | None = None
+    resourceVersion: str | None = None  # noqa: N815
+    generation: int | None = None
+    creationTimestamp: datetime | None = None  # noqa: N815
+    deletionTimestamp: datetime | None = None  # noqa: N815
+    deletionGracePeriodSeconds: int | None = None  # noqa: N815
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+    finalizers: list[str] | None = None
+    ownerReferences: list[_OwnerReference] | None = None  # noqa: N815
+    managedFields: list[dict[str, Any]] | None = None  # noqa: N815
+
+
+class ManagedFieldsUpdater(Protocol):
+    """Keeps ``metadata.managedFields``."""
+
+    def note(self, route: Route, new: Object, old: Object | None, *, writing: WriteOptions, at: datetime) -> None:
+        """Note in the new object who has written what of it."""
+        ...
+
+
+class Registry:
+    """All objects, behind the rules of the API."""
+
+    def __init__(self, store: Store, *, clock: Clock, chance: Random) -> None:
+        self.store = store
+        self._clock = clock
+        self._chance = chance
+        self.ownership: ManagedFieldsUpdater | None = None
+        """Nobody keeps it unless somebody is put here."""
+
+    def get(self, route: Route) -> StoredObject:
+        """Return an object; raises `Refusal` 404."""
+        found = self.store.get(self._key(route))
+        if found is None:
+            raise status_errors.not_found(route.kind.plural, route.kind.group, route.name)
+        return found
+
+    def exists(self, route: Route) -> bool:
+        """Whether there is an object of that name."""
+        return self.store.get(self._key(route)) is not None
+
+    def create(self, route: Route, obj: Object, *, writing: WriteOptions = _DEFAULT_OPTIONS) -> bytes:
+        """Create an object; returns it as stored."""
+        kind = route.kind
+        if kind.is_virtual:
+            return self._answer(kind, obj)
+        self._check_metadata(kind, obj)
+        obj = kind.stored(obj)
+        namespace = self._place(route, obj)
+        meta = metadata(obj)
+        if meta.get("resourceVersion") not in (None, "", "0"):
+            raise status_errors.bad_request("resourceVersion should not be set on objects to be created")
+        for system in _SYSTEM_METADATA:
+            meta.pop(system, None)
+        if not (meta.get("name") or meta.get("generateName")):
+            raise self._missing_name_error(kind, obj)
+        key = self._name(kind, meta, namespace)
+        if namespace:
+            self._check_namespace(kind, key)
+        meta["uid"] = str(UUID(int=self._chance.getrandbits(128), version=4))
+        meta["creationTimestamp"] = rfc3339(self._clock.wall())
+        if kind.generations:
+            meta["generation"] = 1
+        kind.strategy.default(obj)
+        kind.strategy.stamp(obj, self._clock.wall())
+        kind.strategy.prepare_for_create(obj)
+        causes = [*kind.strategy.admit(obj, self), *objectmeta.validate(kind, obj), *kind.strategy.validate(obj)]
+        self._refuse(kind, key.name, causes)
+        if self.store.get(key) is not None:
+            raise status_errors.already_exists(kind.plural, kind.group, key.name)
+        self._own(route, obj, None, writing)
+        return encode(obj) if writing.dry_run else self._put(key, obj).raw
+
+    def change(self, route: Route, mutate: Mutation, *, writing: WriteOptions = _DEFAULT_OPTIONS) -> bytes:
+        """Update or patch an object or a part of it; returns it as stored, the old bytes if nothing has changed."""
+        kind, stored, part = route.kind, self.get(route), route.subresource
+        old = decode(stored.raw)
+        if part is None or part is STATUS:
+            new = mutate(decode(kind.shown(stored.raw)))
+            self._check_metadata(kind, new)
+            new = kind.stored(new)
+            self._check_identity(route, new, old)
+        else:
+            new, shown = decode(stored.raw), mutate(part.read(decode(stored.raw)))
+            self._check_metadata(kind, shown)
+            self._check_identity(route, shown, old)
+            part.write(new, shown)
+        meta, before = metadata(new), metadata(old)
+        for system in _SYSTEM_METADATA:
+            if system in before:
+                meta[system] = before[system]
+            else:
+                meta.pop(system, None)
+        self._prepare(route, new, old)
+        metadata(new)["resourceVersion"] = before["resourceVersion"]
+        if kind.generations and _counted_by_generation(kind, new) != _counted_by_generation(kind, old):
+            metadata(new)["generation"] = before.get("generation", 0) + 1
+        check = kind.strategy.validate_update if part is None or part is STATUS else part.validate
+        self._refuse(kind, route.name, [*objectmeta.validate_update(new, old), *check(new, old)])
+        if new == old:
+            return stored.raw
+        self._own(route, new, old, writing)
+        if writing.dry_run:
+            return encode(new)
+        if "deletionTimestamp" in before and self._can_be_removed(kind, new):
+            last = encode(new)  # with the revision of before, as upstream: this version was never stored
+            self._remove(stored.key, new)
+            return last
+        return self._put(stored.key, new).raw
+
+    def _prepare(self, route: Route, new: Object, old: Object) -> None:
+        """Let the kind put a change in order."""
+        strategy, part, owners = route.kind.strategy, route.subresource, metadata(new).get("managedFields")
+        strategy.default(new)
+        strategy.stamp(new, self._clock.wall())
+        if part is STATUS:
+            strategy.prepare_for_status_update(new, old)
+        elif part is None:
+            strategy.prepare_for_update(new, old)
+            strategy.set_update_times(new, old, self._clock.wall())
+        if owners is not None:  # also of a status, whose metadata is that of before
+            metadata(new)["managedFields"] = owners
+
+    def delete(self, route: Route, deletion: DeleteOptions, *, dry_run: bool = False) -> tuple[bytes, bool]:
+        """Delete an object; returns it and whether it is gone, or waits for its finalizers or its grace period."""
+        kind, stored = route.kind, self.get(route)
+        obj = decode(stored.raw)
+        meta = metadata(obj)
+        self._check_preconditions(route, meta, deletion)
+        asked = deletion.grace_seconds
+        grace = kind.strategy.grace_seconds(obj, asked if asked is None or asked >= 0 else 1)
+        finalizers = _finalizers_after_delete(meta.get("finalizers") or [], deletion, usually=kind.propagation)
+        if grace == 0 and not finalizers and not kind.strategy.held(obj):
+            return (stored.raw if dry_run else self._remove(stored.key, obj)), True
+        if finalizers != (meta.get("finalizers") or []):
+            meta["finalizers"] = finalizers
+        if "deletionTimestamp" not in meta or grace < meta.get("deletionGracePeriodSeconds", 0):
+            began = self._clock.wall()
+            if "deletionTimestamp" in meta:  # a shorter period counts from the first request, too
+                ends = datetime.fromisoformat(meta["deletionTimestamp"])
+                began = ends - timedelta(seconds=meta.get("deletionGracePeriodSeconds", 0))
+            meta["deletionTimestamp"] = rfc3339(began + timedelta(seconds=grace))
+            meta["deletionGracePeriodSeconds"] = grace
+            kind.strategy.deleting(obj)
+            if meta.get("generation"):
+                meta["generation"] += 1
+        if obj == decode(stored.raw):
+            return stored.raw, False
+        return (encode(obj) if dry_run else self._put(stored.key, obj).raw), False
+
+    def find(self, collection: str, name: str, *, namespace: str = "") -> Object | None:
+        """Return an object for admission, if there is one."""
+        found = self.store.get(ObjectKey(collection, namespace, name))
+        return None if found is None else decode(found.raw)
+
+    def every(self, collection: str) -> Iterable[Object]:
+        """Return all objects of a kind, for admission."""
+        return [decode(each.raw) for each in self.store.snapshot(collection)]
+
+    def act(self, route: Route, body: Object, *, writing: WriteOptions = _DEFAULT_OPTIONS) -> None:
+        """Do what a POST to a subresource asks for."""
+        part, stored = route.subresource, self.get(route)
+        assert part is not None  # noqa: S101 - the server routes
+        old, new = decode(stored.raw), decode(stored.raw)
+        deletion = part.act(new, body, now=self._clock.wall())
+        self._refuse(route.kind, route.name, part.validate(new, old))
+        if new != old and not writing.dry_run:
+            self._own(route, new, old, writing)
+            self._put(stored.key, new)
+        if deletion is not None:
+            self.delete(Route(route.kind, route.namespace, route.name), deletion, dry_run=writing.dry_run)
+
+    async def reached(self, revision: int, *, within: float) -> None:
+        """Return once the store has reached a revision; raises `Refusal` 504 when that takes too long."""
+        try:
+            async with asyncio.timeout(within):
+                await self.store.reach(revision)
+        except TimeoutError:
+            raise status_errors.too_large_resource_version(revision, self.store.revision) from None
+
+    def _answer(self, kind: Kind, obj: Object) -> bytes:
+        """Return a question with its answer."""
+        obj.setdefault("metadata", {})
+        kind.strategy.default(obj)
+        kind.strategy.prepare_for_create(obj)
+        self._refuse(kind, "", kind.strategy.validate(obj))
+        return encode(obj)
+
+    @staticmethod
+    def _key(route: Route) -> ObjectKey:
+        return ObjectKey(route.kind.collection, route.namespace, route.name)
+
+    def _place(self, route: Route, obj: Object) -> str:
+        """Put the namespace of a new object in order and return it."""
+        meta = obj.setdefault("metadata", {})
+        if not route.kind.namespaced:
+            meta.pop("namespace", None)
+            return ""
+        if not route.namespace:
+            raise status_errors.method_not_allowed()
+        if (meta.get("namespace") or route.namespace) != route.namespace:
+            raise status_errors.bad_request(
+                "the namespace of the provided object does not match the namespace sent on the request"
+            )
+        meta["namespace"] = route.namespace
+        return route.namespace
+
+    @staticmethod
+    def _missing_name_error(kind: Kind, obj: Object) -> StatusError:
+        """Return all that is wrong with an object that has no name."""
+        metadata(obj).update(name="", uid="")
+        kind.strategy.default(obj)
+        cause = FieldError(FieldErrorType.REQUIRED, "metadata.name", "Required value: name or generateName is required")
+        return status_errors.invalid(kind.name, kind.group, "", [cause, *kind.strategy.validate(obj)])
+
+    def _name(self, kind: Kind, meta: Object, namespace: str) -> ObjectKey:
+        """Return the key of a new object, with a name made up if it has none."""
+        if meta.get("name"):
+            return ObjectKey(kind.collection, namespace, meta["name"])
+        prefix = meta["generateName"]
+        for _ in range(_MAX_NAME_GENERATION_ATTEMPTS):
+            meta["name"] = prefix[:_MAX_GENERATED_PREFIX] + "".join(
+                self._chance.choices(_NAME_ALPHABET, k=_RANDOM_LENGTH)
+            )
+            key = ObjectKey(kind.collection, namespace, meta["name"])
+            if self.store.get(key) is None:
+                break
+        return key
+
+    @staticmethod
+    def _check_metadata(kind: Kind, obj: Object) -> None:
+        """Refuse metadata of another structure than all rules here count on."""
+        if obj.get("metadata") is None:
+            obj["metadata"] = {}
+        try:
+            msgspec.convert(obj["metadata"], _ObjectMeta)
+        except msgspec.ValidationError as error:
+            raise status_errors.bad_request(
+                f'{kind.name} in version "{kind.version}" cannot be handled as a {kind.name}: metadata: {error}'
+            ) from None
+        for name in [name for name, value in obj["metadata"].items() if value is None]:
+            del obj["metadata"][name]
+
+    def _check_namespace(self, kind: Kind, key: ObjectKey) -> None:
+        """Refuse new objects in a namespace that is not there, or soon will be no more."""
+        found = self.store.get(ObjectKey("namespaces", "", key.namespace))
+        if found is None:
+            raise status_errors.not_found("namespaces", "", key.namespace)
+        if b'"deletionTimestamp"' in found.raw and "deletionTimestamp" in metadata(decode(found.raw)):
+            raise status_errors.namespace_terminating(kind.plural, kind.group, key.name, key.namespace)
+
+    def _own(self, route: Route, new: Object, old: Object | None, writing: WriteOptions) -> None:
+        if self.ownership is not None:
+            self.ownership.note(route, new, old, writing=writing, at=self._clock.wall())
+
+    def _check_identity(self, route: Route, new: Object, old: Object) -> None:
+        """Refuse a change that was decided on another version or on another object of the name."""
+        kind, meta, before = route.kind, new.setdefault("metadata", {}), metadata(old)
+        name, namespace = meta.get("name") or route.name, meta.get("namespace") or route.namespace
+        if name != route.name:
+            raise status_errors.bad_request(
+                f"the name of the object ({name}) does not match the name on the URL ({route.name})"
+            )
+        if namespace != route.namespace:
+            raise status_errors.bad_request(
+                f"the namespace of the object ({namespace}) does not match the namespace on the request "
+                f"({route.namespace})"
+            )
+        meta["name"] = name
+        if namespace:
+            meta["namespace"] = namespace
+        if meta.get("uid") not in (None, "", before["uid"]):
+            why = f"Precondition failed: UID in precondition: {meta['uid']}, UID in object meta: {before['uid']}"
+            raise status_errors.conflict(kind.plural, kind.group, route.name, why)
+        if meta.get("resourceVersion") not in (None, "", "0", before["resourceVersion"]):
+            raise status_errors.object_modified(kind.plural, kind.group, route.name)
+
+    def _check_preconditions(self, route: Route, meta: Object, deletion: DeleteOptions) -> None:
+        for what, wanted, found in (
+            ("UID", deletion.uid, meta["uid"]),
+            ("ResourceVersion", deletion.revision, meta["resourceVersion"]),
+        ):
+            if wanted is not None and wanted != found:
+                name = f"{what} in precondition: {wanted}, {what} in object meta: {found}"
+                raise status_errors.conflict(
+                    route.kind.plural, route.kind.group, route.name, f"Precondition failed: {name}"
+                )
+
+    @staticmethod
+    def _refuse(kind: Kind, name: str, causes: list[FieldError]) -> None:
+        if causes:
+            raise status_errors.invalid(kind.name, kind.group, name, causes)
+
+    @staticmethod
+    def _can_be_removed(kind: Kind, obj: Object) -> bool:
+        meta = metadata(obj)
+        return not meta.get("finalizers") and not meta.get("deletionGracePeriodSeconds") and not kind.strategy.held(obj)
+
+    def _put(self, key: ObjectKey, obj: Object) -> StoredObject:
+        metadata(obj)["resourceVersion"] = str(self.store.next_revision)
+        return self.store.put(key, encode(obj))
+
+    def _remove(self, key: ObjectKey, obj: Object) -> bytes:
+        metadata(obj)["resourceVersion"] = str(self.store.next_revision)
+        return self.store.remove(key, encode(obj)).raw
+
+
+_ORPHAN_FINALIZER: Final = "orphan"
+_FOREGROUND_FINALIZER: Final = "foregroundDeletion"
+_PROPAGATION_FINALIZERS: Final = {"Foreground": _FOREGROUND_FINALIZER, "Orphan": _ORPHAN_FINALIZER}
+"""Finalizers by which the garbage collector knows how to proceed."""
+
+
+def _finalizers_after_delete(present: list[str], deletion: DeleteOptions, *, usually: str) -> list[str]:
+    """Return the finalizers of an object whose deletion is asked for; what is asked for wins over what was before."""
+    if deletion.propagation is not None:
+        wanted = _PROPAGATION_FINALIZERS.get(deletion.propagation)
+    elif deletion.orphan is not None:
+        wanted = _ORPHAN_FINALIZER if deletion.orphan else None
+    elif any(each in _PROPAGATION_FINALIZERS.values() for each in present):
+        return present
+    else:
+        wanted = _PROPAGATION_FINALIZERS.get(usually)
+    rest = [each for each in present if each not in _PROPAGATION_FINALIZERS.values()]
+    return [*rest, wanted] if wanted else rest
+
+
+_UNCOUNTED_FIELDS: Final = frozenset({"metadata", "kind", "apiVersion"})
+
+
+def _counted_by_generation(kind: Kind, obj: Object) -> Object:
+    """Return what `metadata.generation` counts the changes of: the status, too, of who has it as a mere field."""
+    besides = _UNCOUNTED_FIELDS | {STATUS.name} if STATUS in kind.subresources else _UNCOUNTED_FIELDS
+    return {name: value for name, value in obj.items() if name not in besides}

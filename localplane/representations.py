@@ -1,0 +1,229 @@
+"""The shapes in which objects are shown: whole, their metadata only, or as rows of a table for ``kubectl get``.
+
+Which one, the Accept header says: ``application/json;as=Table;g=meta.k8s.io;v=v1``. A shape works on stored bytes, and
+the whole object in its stored form is shown without being read at all.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
+from typing import Any, Final, Protocol
+
+import msgspec
+
+from dra.kube.transport import JSON
+from localplane import jsonpath, status_errors
+from localplane.kinds import columns
+from localplane.kinds.kind import Kind, PrinterColumn
+from localplane.objects import Object, decode, encode
+
+_GROUP: Final = "meta.k8s.io"
+_VERSIONS: Final = ("v1", "v1beta1")
+
+
+class Representation(Protocol):
+    """How objects are shown."""
+
+    key: str
+    """The same for shapes that show the same; empty where each watch has a shape of its own."""
+
+    def one(self, raw: bytes) -> bytes:
+        """Show one object."""
+        ...
+
+    def many(self, raws: Sequence[bytes], meta: Object) -> bytes:
+        """Show a list with its metadata."""
+        ...
+
+    def mark(self, obj: Object) -> bytes:
+        """Show a bookmark, which is an object without contents."""
+        ...
+
+
+class FullObjects:
+    """All of it."""
+
+    def __init__(self, kind: Kind) -> None:
+        self._kind = kind
+        self.key = f"whole {kind.api_version}"
+
+    def one(self, raw: bytes) -> bytes:
+        """Return the object in the form of its kind."""
+        return self._kind.shown(raw)
+
+    def many(self, raws: Sequence[bytes], meta: Object) -> bytes:
+        """Return a list of the kind's own."""
+        shown = raws if self._kind.form is None else [self.one(raw) for raw in raws]
+        head = {"kind": self._kind.list_kind, "apiVersion": self._kind.api_version, "metadata": meta}
+        return _encode_list(head, shown)
+
+    def mark(self, obj: Object) -> bytes:
+        """Return it as it is."""
+        return encode(obj)
+
+
+class PartialMetadata:
+    """What garbage collectors and many controllers need."""
+
+    def __init__(self, version: str) -> None:
+        self.key = f"metadata {version}"
+        self._about = {"apiVersion": f"{_GROUP}/{version}"}
+        self._head = encode({"kind": "PartialObjectMetadata"} | self._about)[:-1] + b',"metadata":'
+
+    def one(self, raw: bytes) -> bytes:
+        """Return the metadata as it lies in the object."""
+        return b"".join((self._head, bytes(_metadata_decoder.decode(raw).metadata), b"}"))
+
+    def many(self, raws: Sequence[bytes], meta: Object) -> bytes:
+        """Return a list that looks the same for every kind."""
+        head = {"kind": "PartialObjectMetadataList"} | self._about | {"metadata": meta}
+        return _encode_list(head, [self.one(raw) for raw in raws])
+
+    def mark(self, obj: Object) -> bytes:
+        """Return it like any other."""
+        return self.one(encode(obj))
+
+
+class _RawMetadata(msgspec.Struct):
+    metadata: msgspec.Raw
+
+
+_metadata_decoder: Final = msgspec.json.Decoder(_RawMetadata)
+
+
+def _encode_list(head: Object, raws: Sequence[bytes]) -> bytes:
+    return b"".join((encode(head)[:-1], b',"items":[', b",".join(raws), b"]}"))
+
+
+_DEFAULT_COLUMNS: Final = (columns.NAME, PrinterColumn(name="Age", type="date", path=".metadata.creationTimestamp"))
+_INCLUDE_OBJECT_POLICIES: Final = ("", "Metadata", "Object", "None")
+
+
+class TableConvertor:
+    """Rows of cells, and columns that say what they are; a watch names the columns only once."""
+
+    key = ""
+
+    def __init__(self, kind: Kind, version: str, *, include: str, now: Callable[[], datetime]) -> None:
+        self._kind = kind
+        self._version = f"{_GROUP}/{version}"
+        self._metadata = PartialMetadata(version)
+        self._include = include
+        self._now = now
+        self._columns: tuple[PrinterColumn, ...] = kind.columns or _DEFAULT_COLUMNS
+        self._named = False
+
+    def one(self, raw: bytes) -> bytes:
+        """Return a table of one row; in a watch the first has the columns."""
+        revision = _resource_version_decoder.decode(raw).metadata.revision
+        table = self._table([raw], {"resourceVersion": revision}, named=not self._named)
+        self._named = True
+        return table
+
+    def many(self, raws: Sequence[bytes], meta: Object) -> bytes:
+        """Return a table with a row for each object."""
+        return self._table(raws, {name: value for name, value in meta.items() if value}, named=True)
+
+    def mark(self, obj: Object) -> bytes:
+        """Return a table without rows."""
+        return self._table([], {"resourceVersion": obj["metadata"]["resourceVersion"]}, named=False)
+
+    def _table(self, raws: Iterable[bytes], meta: Object, *, named: bool) -> bytes:
+        head: Object = {"kind": "Table", "apiVersion": self._version, "metadata": meta}
+        head["columnDefinitions"] = [_column_definition(column) for column in self._columns] if named else None
+        now = self._now()
+        head["rows"] = [self._row(raw, now) for raw in raws]
+        return encode(head)
+
+    def _row(self, raw: bytes, now: datetime) -> Object:
+        obj = decode(raw)
+        computed = self._kind.strategy.cells(obj, now=now)
+        cells = [
+            printer_cell(column, obj, now) if column.path else computed.get(column.name, _name_cell(column, obj))
+            for column in self._columns
+        ]
+        match self._include:
+            case "None":
+                return {"cells": cells}
+            case "Object":
+                return {"cells": cells, "object": msgspec.Raw(self._kind.shown(raw))}
+            case _:
+                return {"cells": cells, "object": msgspec.Raw(self._metadata.one(raw))}
+
+
+def _name_cell(column: PrinterColumn, obj: Object) -> str | None:
+    return obj["metadata"]["name"] if column.format == "name" else None
+
+
+class _ResourceVersion(msgspec.Struct):
+    revision: str = msgspec.field(name="resourceVersion", default="")
+
+
+class _VersionedObject(msgspec.Struct):
+    metadata: _ResourceVersion
+
+
+_resource_version_decoder: Final = msgspec.json.Decoder(_VersionedObject)
+
+
+def _column_definition(column: PrinterColumn) -> Object:
+    return {
+        "name": column.name,
+        "type": column.type,
+        "format": column.format,
+        "description": column.description,
+        "priority": column.priority,
+    }
+
+
+def printer_cell(column: PrinterColumn, obj: Object, now: datetime) -> Any:  # noqa: ANN401, PLR0911 - JSON; one for each type
+    """Return the cell of a column with a path: its first value, as the type of the column allows."""
+    found = jsonpath.find_values(column.path, obj)
+    if not found or found[0] is None:
+        return None
+    value = found[0]
+    match column.type:
+        case "string":
+            return value if isinstance(value, str) else encode(value).decode()
+        case "integer":
+            return int(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+        case "number":
+            return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+        case "boolean":
+            return value if isinstance(value, bool) else None
+        case "date":
+            return _age_cell(value, now)
+        case _:
+            return None
+
+
+def _age_cell(value: Any, now: datetime) -> str | None:  # noqa: ANN401 - JSON
+    try:
+        return columns.elapsed(value, now) if isinstance(value, str) else None
+    except ValueError:
+        return "<invalid>"
+
+
+def negotiate_representation(
+    kind: Kind, accept: str, *, include: str, many: bool, now: Callable[[], datetime]
+) -> Representation:
+    """Return the first shape that a client accepts; raises `Refusal` 406.
+
+    `many` tells lists from single objects: the metadata of a list is asked for by another name.
+    """
+    for clause in accept.split(","):
+        media, *parameters = (part.strip() for part in clause.split(";"))
+        if media not in (JSON, "*/*", "application/*", ""):
+            continue
+        asked = dict(parameter.partition("=")[::2] for parameter in parameters)
+        shape, version = asked.get("as"), asked.get("v", "v1")
+        if shape is None:
+            return FullObjects(kind)
+        if asked.get("g", _GROUP) != _GROUP or version not in _VERSIONS:
+            continue
+        if shape == "Table":
+            if include not in _INCLUDE_OBJECT_POLICIES:
+                raise status_errors.bad_request(f'unrecognized includeObject value: "{include}"')
+            return TableConvertor(kind, version, include=include, now=now)
+        if shape == ("PartialObjectMetadataList" if many else "PartialObjectMetadata"):
+            return PartialMetadata(version)
+    raise status_errors.not_acceptable((JSON,))

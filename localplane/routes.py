@@ -1,0 +1,67 @@
+"""Paths of the API, taken apart: ``/apis/batch/v1/namespaces/ml/jobs/train/status``."""
+
+from dataclasses import dataclass
+from urllib.parse import unquote
+
+from localplane.kinds.catalog import Catalog
+from localplane.kinds.kind import Kind
+from localplane.kinds.subresource import Subresource
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """What a path names: a collection, or an object when there is a `name`."""
+
+    kind: Kind
+    namespace: str = ""
+    name: str = ""
+    subresource: Subresource | None = None
+
+
+def is_under_builtin_version(path: str, catalog: Catalog) -> bool:
+    """Whether a path is one of a built-in version, whatever comes after it."""
+    match path.strip("/").split("/"):
+        case ["api", version, _, *_]:
+            group = ""
+        case ["apis", group, version, _, *_]:
+            pass
+        case _:
+            return False
+    return any((kind.group, kind.version, kind.custom) == (group, version, False) for kind in catalog)
+
+
+def resolve_path(path: str, catalog: Catalog) -> Route | None:
+    """Return what a path names, None if nothing that we serve."""
+    match [unquote(part) for part in path.strip("/").split("/")]:
+        case ["api", version, *rest]:
+            group = ""
+        case ["apis", group, version, *rest]:
+            pass
+        case _:
+            return None
+    match rest:  # namespaces are objects and parents of objects
+        case ["namespaces", namespace, plural, *tail] if kind := _find_namespaced_kind(catalog, group, version, plural):
+            return _route_of_tail(kind, namespace, tail)
+        case [plural, *tail] if kind := catalog.find(group, version, plural):
+            if kind.namespaced and tail:
+                return None
+            return _route_of_tail(kind, "", tail)
+        case _:
+            return None
+
+
+def _find_namespaced_kind(catalog: Catalog, group: str, version: str, plural: str) -> Kind | None:
+    kind = catalog.find(group, version, plural)
+    return kind if kind is not None and kind.namespaced else None
+
+
+def _route_of_tail(kind: Kind, namespace: str, tail: list[str]) -> Route | None:
+    match tail:
+        case []:
+            return Route(kind, namespace)
+        case [name]:
+            return Route(kind, namespace, name)
+        case [name, part] if subresource := kind.subresource(part):
+            return Route(kind, namespace, name, subresource)
+        case _:
+            return None

@@ -1,0 +1,16 @@
+"""A small kube-scheduler: node fit and device allocation, one pod at a time, every write through the API."""
+
+from typing import Final
+
+from localplane.scheduler.scheduler import Scheduler
+
+NOT_ENFORCED: Final = (
+    "preemption: a pod of high priority waits until there is room",
+    "pod affinity and anti-affinity, topology spread, host ports, volumes",
+    "preferred node affinity, PreferNoSchedule taints, images: nodes are scored by what is free of cpu and memory",
+    "scheduling groups (PodGroups), extended resources backed by devices",
+    "devices with binding conditions are never allocated",
+)
+"""What upstream's scheduler does and this one does not."""
+
+__all__ = ["NOT_ENFORCED", "Scheduler"]

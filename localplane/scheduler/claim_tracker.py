@@ -1,0 +1,104 @@
+"""Claims as a scheduler knows them: what the watch told, what its own writes answered, and what is decided unwritten.
+
+Upstream's words: the assume cache (answers of own writes count until the watch has come as far) and in-flight
+allocations (decided, not written yet). Devices of both are held in a `Ledger`. Two claims that have the same device,
+however that came about, both keep what they can: a device is free when neither has it any more.
+"""
+
+from collections.abc import Iterator
+
+from dra.engine.allocator import ConsumedCapacityCollection
+from dra.engine.devices.ledger import DeviceID, Holder, Ledger, allocated_devices
+from dra.kube.store import is_older_version
+from dra.model.claims import AllocationResult, ResourceClaim
+from dra.model.meta import Key, Uid
+
+
+class ClaimTracker:
+    """All claims, and who has which device."""
+
+    def __init__(self) -> None:
+        self.ledger = Ledger()
+        self.shares = ConsumedCapacityCollection()
+        self._claims: dict[Key, ResourceClaim] = {}
+        self._in_flight: dict[Uid, AllocationResult] = {}
+        self._contested: dict[Uid, tuple[Holder, frozenset[DeviceID]]] = {}
+
+    def get(self, key: Key) -> ResourceClaim | None:
+        """Return the newest version seen."""
+        return self._claims.get(key)
+
+    def in_flight(self, uid: Uid) -> bool:
+        """Whether an allocation is decided and not written."""
+        return uid in self._in_flight
+
+    def observe(self, claim: ResourceClaim) -> bool:
+        """Take in a version; return whether devices may have become free."""
+        meta = claim.metadata
+        known = self._claims.get(meta.key)
+        if known is not None:
+            if known.metadata.uid != meta.uid:
+                self.forget(known)
+            elif is_older_version(meta.resource_version, known.metadata.resource_version):
+                return False
+        self._claims[meta.key] = claim
+        return self._account(claim)
+
+    def forget(self, claim: ResourceClaim) -> bool:
+        """The claim is gone; return whether devices may have become free."""
+        known = self._claims.get(claim.metadata.key)
+        if known is not None and known.metadata.uid == claim.metadata.uid:
+            del self._claims[claim.metadata.key]
+        self._in_flight.pop(claim.metadata.uid, None)
+        return self._release(claim.metadata.uid)
+
+    def assume(self, claim: ResourceClaim, allocation: AllocationResult) -> None:
+        """An allocation is decided: nobody else gets its devices."""
+        self._in_flight[claim.metadata.uid] = allocation
+        self.shares.put(claim.metadata.uid, allocation)
+        self._hold(_holder(claim), allocated_devices(allocation))
+
+    def settle(self, claim: ResourceClaim) -> bool:
+        """It is written, or will never be; return whether devices may have become free."""
+        self._in_flight.pop(claim.metadata.uid, None)
+        known = self._claims.get(claim.metadata.key)
+        if known is None or known.metadata.uid != claim.metadata.uid:
+            return self._release(claim.metadata.uid)
+        return self._account(known)
+
+    def __iter__(self) -> Iterator[ResourceClaim]:
+        return iter(tuple(self._claims.values()))
+
+    def _account(self, claim: ResourceClaim) -> bool:
+        allocation = claim.status.allocation
+        if allocation is None:
+            if claim.metadata.uid in self._in_flight:
+                return False
+            return self._release(claim.metadata.uid)
+        self.shares.put(claim.metadata.uid, allocation)
+        items = allocated_devices(allocation)
+        before = self.ledger.items(claim.metadata.uid)
+        if before == items:
+            return False
+        self._hold(_holder(claim), items)
+        return bool(before - items)
+
+    def _hold(self, holder: Holder, items: frozenset[DeviceID]) -> None:
+        self._contested.pop(holder.uid, None)
+        if self.ledger.hold(holder, items) is None:
+            return
+        self._contested[holder.uid] = (holder, items)
+        own = self.ledger.items(holder.uid)
+        self.ledger.hold(holder, [item for item in items if item in own or self.ledger.free(item)])
+
+    def _release(self, uid: Uid) -> bool:
+        self._contested.pop(uid, None)
+        self.shares.put(uid, None)
+        freed = self.ledger.release(uid)
+        for holder, items in tuple(self._contested.values()):
+            self._hold(holder, items)
+        return bool(freed)
+
+
+def _holder(claim: ResourceClaim) -> Holder:
+    return Holder(kind="claim", key=claim.metadata.key, uid=claim.metadata.uid)

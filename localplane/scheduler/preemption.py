@@ -1,0 +1,190 @@
+"""Who would have to leave for a pod that no node has room for; in upstream's order (DefaultPreemption).
+
+1. Asked is a pod that may make others leave (``preemptionPolicy``), and none of whose victims is on its way out yet.
+2. Of each node that the pod is suited for, all pods of lower priority are thought away. If it does not fit even then,
+   nobody leaves. Else they are let back as long as it fits: first those whose end would go against a
+   PodDisruptionBudget, then the others, each time the most important first: by priority, then by age.
+3. Devices are no reason to make anybody leave. What the victims' claims hold counts as held: upstream's plugin for
+   claims does not take part in thinking pods away.
+4. The node is the one with the fewest violations of budgets; then that whose most important victim is the least
+   important; then with the smallest sum of priorities, the fewest victims, and the youngest of the most important.
+
+Budgets do not forbid anything: they are gone against where nothing else helps.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from dra.engine.allocator import AllocationFailure
+from dra.engine.scheduling.node_info import NodeInfo, PodRequests, insufficient_resources, unresolvable_reason
+from dra.model.meta import Uid
+from dra.model.pods import DISRUPTION_TARGET
+from dra.model.preemption import PREEMPT_NEVER, PodDisruptionBudget
+from dra.model.scheduling import SchedulerPod
+from localplane.scheduler.cluster_cache import ClusterCache
+from localplane.scheduler.scheduling_cycle import MIN_FEASIBLE_NODES, PodClaims, claim_fits_node, find_pod_claims
+from localplane.scheduler.scheduling_queue import QueuedPodInfo
+
+PREEMPTION_BY_SCHEDULER: Final = "PreemptionByScheduler"
+"""Why a pod is being ended, as its condition says: for another one."""
+
+_PRIORITY_OFFSET: Final = 2**31
+"""Upstream's, added to each priority: so that negative ones add up, too."""
+
+_NOT_STARTED: Final = "~"
+"""When a pod began that has not: later than any timestamp."""
+
+
+@dataclass(frozen=True, slots=True)
+class PreemptionCandidate:
+    """A node, and who would leave it."""
+
+    node: str
+    victims: tuple[SchedulerPod, ...]
+    """The most important first."""
+
+    violating: frozenset[Uid] = frozenset()
+    """Those whose end goes against a budget."""
+
+
+ProcessPreemption: TypeAlias = Callable[[SchedulerPod, Sequence[PreemptionCandidate]], Sequence[PreemptionCandidate]]
+"""What an extender makes of the choice: others may leave, or nobody on that node."""
+
+
+def preempt(
+    entry: QueuedPodInfo,
+    cluster: ClusterCache,
+    *,
+    pods: Mapping[Uid, SchedulerPod],
+    budgets: Sequence[PodDisruptionBudget] = (),
+    start: int = 0,
+    veto: ProcessPreemption | None = None,
+) -> PreemptionCandidate | None:
+    """Return whom a pod that no node will do for would make leave; None: nobody.
+
+    `pods` are those in rooms; the search for nodes begins with the one of number `start`.
+    """
+    found = find_candidates(entry, cluster, pods=pods, budgets=budgets, start=start)
+    if found and veto is not None:
+        found = list(veto(entry.pod, found))
+    return min(found, key=candidate_cost, default=None)
+
+
+def find_candidates(
+    entry: QueuedPodInfo,
+    cluster: ClusterCache,
+    *,
+    pods: Mapping[Uid, SchedulerPod],
+    budgets: Sequence[PodDisruptionBudget] = (),
+    start: int = 0,
+) -> list[PreemptionCandidate]:
+    """Return for each node that this would help who would leave it."""
+    pod = entry.pod
+    if pod.spec.preemption_policy == PREEMPT_NEVER or _has_terminating_victims(pod, cluster, pods):
+        return []
+    claims = find_pod_claims(entry, cluster)
+    if not isinstance(claims, PodClaims):
+        return []
+    rooms = cluster.rooms
+    first = start % len(rooms) if rooms else 0
+    found: list[PreemptionCandidate] = []
+    for room in (*rooms[first:], *rooms[:first]):
+        there = [pods[uid] for uid in room.pods if uid in pods]
+        eviction = _select_victims(room, entry.demand, there, budgets)
+        if eviction is not None and _devices_available(room, claims, cluster):
+            found.append(eviction)
+            if len(found) >= MIN_FEASIBLE_NODES and any(not each.violating for each in found):
+                break
+    return found
+
+
+def importance_key(pod: SchedulerPod) -> tuple[int, str]:
+    """Return what pods are sorted by, the most important first."""
+    return (-pod.spec.priority, pod.status.start_time or _NOT_STARTED)
+
+
+def _has_terminating_victims(pod: SchedulerPod, cluster: ClusterCache, pods: Mapping[Uid, SchedulerPod]) -> bool:
+    """Whether others are leaving for it already, on the node that it is to get."""
+    room = cluster.room(pod.status.nominated_node_name)
+    if room is None:
+        return False
+    there = (pods[uid] for uid in room.pods if uid in pods)
+    return any(each.spec.priority < pod.spec.priority and _is_terminating_by_preemption(each) for each in there)
+
+
+def _is_terminating_by_preemption(pod: SchedulerPod) -> bool:
+    condition = pod.condition(DISRUPTION_TARGET)
+    named = condition is not None and (condition.status, condition.reason) == ("True", PREEMPTION_BY_SCHEDULER)
+    return pod.metadata.deleting and named
+
+
+def _select_victims(
+    room: NodeInfo, demand: PodRequests, there: Iterable[SchedulerPod], budgets: Sequence[PodDisruptionBudget]
+) -> PreemptionCandidate | None:
+    """Return who would leave a node; None if that is of no use, or of no need."""
+    if unresolvable_reason(room, demand) is not None or not insufficient_resources(room, demand):
+        return None
+    lower = sorted((each for each in there if each.spec.priority < demand.pod.spec.priority), key=importance_key)
+    bare = _copy_node(room)
+    amounts = {each.metadata.uid: room.pods[each.metadata.uid] for each in lower}
+    for uid in amounts:
+        bare.remove(uid)
+    if not lower or insufficient_resources(bare, demand):
+        return None
+    violating = _pods_violating_budgets(lower, budgets)
+    victims = []
+    for each in sorted(lower, key=lambda pod: pod.metadata.uid not in violating):
+        uid = each.metadata.uid
+        bare.add(uid, amounts[uid])
+        if insufficient_resources(bare, demand):
+            bare.remove(uid)
+            victims.append(each)
+    uids = {each.metadata.uid for each in victims}
+    return PreemptionCandidate(room.name, tuple(sorted(victims, key=importance_key)), frozenset(violating & uids))
+
+
+def _copy_node(room: NodeInfo) -> NodeInfo:
+    found = copy(room)
+    found.pods, found.used = dict(room.pods), dict(room.used)
+    return found
+
+
+def _pods_violating_budgets(lower: Iterable[SchedulerPod], budgets: Sequence[PodDisruptionBudget]) -> set[Uid]:
+    left = [each.status.disruptions_allowed for each in budgets]
+    found = set()
+    for pod in lower:
+        for number, budget in enumerate(budgets):
+            if budget.about(pod.metadata):
+                left[number] -= 1
+                if left[number] < 0:
+                    found.add(pod.metadata.uid)
+    return found
+
+
+def _devices_available(room: NodeInfo, claims: PodClaims, cluster: ClusterCache) -> bool:
+    """Whether a node has the pod's devices as things stand."""
+    if not all(claim_fits_node(each, room) for each in claims.placed):
+        return False
+    if not claims.wanted:
+        return True
+    wanted = [each for _, each in claims.wanted]
+    return not isinstance(cluster.allocate(wanted, room), AllocationFailure)
+
+
+class _LatestFirst(str):
+    """Sorts the later before the earlier."""
+
+    __slots__ = ()
+
+    def __lt__(self, other: str) -> bool:
+        return str(self) > str(other)
+
+
+def candidate_cost(found: PreemptionCandidate) -> tuple[int, int, int, int, _LatestFirst]:
+    """Return what speaks against it: the smallest is chosen."""
+    highest = found.victims[0].spec.priority
+    total = sum(each.spec.priority + _PRIORITY_OFFSET for each in found.victims)
+    began = min(each.status.start_time or _NOT_STARTED for each in found.victims if each.spec.priority == highest)
+    return (len(found.violating), highest, total, len(found.victims), _LatestFirst(began))

@@ -1,0 +1,352 @@
+"""One decision: where a pod goes and which devices its claims get; or what it waits for.
+
+Nothing is written here and nothing is assumed. The order of upstream's plugins: claims (are they there, and may they be
+used?), nodes (cordons, taints, affinity, room), then devices on the nodes that are left, the best node first.
+
+An extender is asked about the nodes that have room, all of them: what is held on a node that was left out would not be
+found.
+
+KEP rule 7: an allocation that no node of the pod can use is given up (`Deallocation`) only if nobody else can have it:
+the list is empty or names this very pod. An entry that is no pod's stands for users that nobody can count.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from random import Random
+from types import MappingProxyType
+from typing import Final, TypeAlias
+from uuid import UUID
+
+from dra.engine.allocator import (
+    AllocationFailure,
+    ClaimToAllocate,
+    UnsatisfiableError,
+    allocation_results,
+    claim_to_allocate,
+)
+from dra.engine.devices import node_allocatable
+from dra.engine.devices.node_allocatable import UnaccountableError
+from dra.engine.scheduling.node_info import (
+    NodeInfo,
+    insufficient_resources,
+    insufficient_with_claims,
+    least_allocated_score,
+    unresolvable_reason,
+)
+from dra.model.claims import AllocationResult, ResourceClaim
+from dra.model.nodes import matches_node_selector
+from dra.model.pods import PodResourceClaim
+from dra.model.scheduling import NodeAllocatableClaimStatus, SchedulerPod
+from localplane.scheduler.cluster_cache import ClusterCache
+from localplane.scheduler.scheduler_extender import FilterExtender
+from localplane.scheduler.scheduling_queue import ClusterEvent, QueuedPodInfo
+
+MIN_FEASIBLE_NODES: Final = 100
+"""Nodes among which to choose: with more of them, looking further costs more than it gains (upstream has the same
+minimum, and looks at a fraction of large clusters). Where the search begins moves on with each pod."""
+
+_CLAIM_NOT_ON_NODE: Final = "resourceclaim not available on the node"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeAssignment:
+    """The pod goes to a node; `claims` are all of its claims, with an allocation if that is new."""
+
+    node: str
+    claims: tuple[tuple[ResourceClaim, AllocationResult | None], ...] = ()
+    through_claims: tuple[NodeAllocatableClaimStatus, ...] = ()
+    """What of the node's own resources the pod has through them (DRANodeAllocatableResources)."""
+
+    def of(self, pod: SchedulerPod) -> SchedulerPod:
+        """Return the pod that is placed, with what it has through its claims."""
+        return (
+            node_allocatable.with_node_allocatable_statuses(pod, list(self.through_claims))
+            if self.through_claims
+            else pod
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Deallocation:
+    """No node will do because of where this claim is allocated, and nobody else uses it: take the allocation back."""
+
+    claim: ResourceClaim
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unschedulable:
+    """No node will do until something in `needs` happens."""
+
+    message: str
+    needs: ClusterEvent
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """Something is under way that the pod has to wait for; nobody need be told."""
+
+    why: str
+    needs: ClusterEvent = ClusterEvent.CLAIM
+
+
+_NodeScore: TypeAlias = tuple[float, float, NodeInfo]
+"""How good a node is, and the lot among equals."""
+
+ScheduleResult: TypeAlias = NodeAssignment | Deallocation | Unschedulable | Pending
+
+
+@dataclass(slots=True)
+class PodClaims:
+    """The claims of a pod."""
+
+    all: list[ResourceClaim] = field(default_factory=list)
+    wanted: list[tuple[ResourceClaim, ClaimToAllocate]] = field(default_factory=list)
+    placed: list[ResourceClaim] = field(default_factory=list)
+    """Those whose allocation restricts the nodes."""
+    unshared: str = ""
+    """Why no node will do: other pods use a claim that can be used by one pod only."""
+
+
+def decide(
+    entry: QueuedPodInfo, cluster: ClusterCache, *, start: int, chance: Random, extender: FilterExtender | None = None
+) -> ScheduleResult:
+    """Decide about one pod; the search for nodes begins with the one of number `start`."""
+    pod = entry.pod
+    if pod.spec.scheduling_gates:
+        return Pending("has scheduling gates", ClusterEvent.POD)
+    claims = find_pod_claims(entry, cluster)
+    if not isinstance(claims, PodClaims):
+        return claims
+    rooms = cluster.rooms
+    if not rooms:
+        return Unschedulable("no nodes available to schedule pods", ClusterEvent.NODE)
+    nominated = cluster.room(pod.status.nominated_node_name)
+    if nominated is not None:  # others have left for it there
+        placement = _find_node(entry, cluster, claims, (nominated,), chance, extender)
+        if isinstance(placement, NodeAssignment):
+            return placement
+    first = start % len(rooms)
+    return _find_node(entry, cluster, claims, (*rooms[first:], *rooms[:first]), chance, extender)
+
+
+def find_pod_claims(entry: QueuedPodInfo, cluster: ClusterCache) -> PodClaims | Unschedulable | Pending:
+    """Return the pod's claims, or what they keep it waiting for."""
+    found = PodClaims()
+    for each in entry.pod.spec.resource_claims or ():
+        claim = _find_claim(entry.pod, each, cluster)
+        if isinstance(claim, Pending | Unschedulable):
+            return claim
+        if claim is None or any(known is claim for known in found.all):
+            continue
+        problem = _add_claim(found, claim, entry, cluster)
+        if problem is not None:
+            return problem
+    return found
+
+
+def _find_claim(
+    pod: SchedulerPod, reference: PodResourceClaim, cluster: ClusterCache
+) -> ResourceClaim | Unschedulable | Pending | None:
+    """Return the claim that the pod means, None if none is needed, or what keeps the pod from using it."""
+    namespace, name = pod.metadata.namespace, reference.resource_claim_name
+    if name is None:
+        made = next((s for s in pod.status.resource_claim_statuses or () if s.name == reference.name), None)
+        if made is None:
+            why = "waiting for dynamic resource controller to create the resourceclaim for pod"
+            return Pending(f'{why} "{namespace}/{pod.metadata.name}"', ClusterEvent.CLAIM | ClusterEvent.POD)
+        name = made.resource_claim_name
+        if name is None:
+            return None
+    claim = cluster.claims.get((namespace, name))
+    if claim is None or claim.metadata.deleting:
+        return Pending(f'resourceclaim "{name}" {"not found" if claim is None else "is being deleted"}')
+    if reference.resource_claim_name is None and claim.generated_for not in {None, pod.metadata.uid}:
+        names = f"ResourceClaim {namespace}/{name} was not created for pod {namespace}/{pod.metadata.name}"
+        return Unschedulable(f"{names} (pod is not owner)", ClusterEvent.CLAIM | ClusterEvent.POD)
+    return claim
+
+
+def _add_claim(
+    found: PodClaims, claim: ResourceClaim, entry: QueuedPodInfo, cluster: ClusterCache
+) -> Unschedulable | Pending | None:
+    found.all.append(claim)
+    allocation = claim.status.allocation
+    if allocation is not None:
+        if cluster.inventory.allocatable and node_allocatable.is_reserved_for_another_pod(
+            claim, entry.pod, cluster.inventory.device
+        ):
+            cannot = "has a mapped device and cannot be shared across pods"
+            found.unshared = f"node allocatable resource claim {claim.metadata.name} {cannot}"
+        if allocation.node_selector is not None:
+            found.placed.append(claim)
+        return None
+    if cluster.claims.in_flight(claim.metadata.uid):
+        return Pending(f'resourceclaim "{claim.metadata.name}" is in the process of being allocated')
+    known = entry.wanted.get(claim.metadata.uid)
+    if known is None or known[0] != cluster.classes_version:
+        try:
+            known = (cluster.classes_version, claim_to_allocate(claim, cluster.classes))
+        except UnsatisfiableError as error:
+            return Unschedulable(
+                f"0/{len(cluster.rooms)} nodes are available: {error}.", ClusterEvent.CLASS | ClusterEvent.CLAIM
+            )
+        entry.wanted[claim.metadata.uid] = known
+    found.wanted.append((claim, known[1]))
+    return None
+
+
+def _find_node(
+    entry: QueuedPodInfo,
+    cluster: ClusterCache,
+    claims: PodClaims,
+    rooms: Sequence[NodeInfo],
+    chance: Random,
+    extender: FilterExtender | None,
+) -> ScheduleResult:
+    """Return the best node that has all the pod needs; the first rooms are looked at first."""
+    demand = entry.demand
+    reasons: Counter[str] = Counter()
+    needs = ClusterEvent.NODE
+    fitting: list[NodeInfo] = []
+    elsewhere: list[ResourceClaim] = []
+    for room in rooms:
+        why = unresolvable_reason(room, demand)
+        if why is not None:
+            reasons[why] += 1
+            continue
+        lacking = insufficient_resources(room, demand)
+        if lacking:
+            reasons.update(lacking)
+            needs |= ClusterEvent.ROOM
+            continue
+        away = [c for c in claims.placed if not claim_fits_node(c, room)] if claims.placed else ()
+        if away or claims.unshared:
+            reasons[_CLAIM_NOT_ON_NODE if away else claims.unshared] += 1
+            needs |= ClusterEvent.CLAIM
+            elsewhere += away
+            continue
+        fitting.append(room)
+        if len(fitting) >= MIN_FEASIBLE_NODES and extender is None:
+            placement = _select_node(entry.pod, _prioritize(fitting, entry, chance), cluster, claims, reasons, chance)
+            if placement is not None:
+                return placement
+            fitting = []
+    if extender is None:
+        rated = _prioritize(fitting, entry, chance)
+    else:
+        rated, refused = _ask_extender(fitting, entry, chance, extender)
+        reasons.update(refused)
+        needs |= ClusterEvent.ROOM if refused else ClusterEvent.NOTHING
+    placement = _select_node(entry.pod, rated, cluster, claims, reasons, chance) if rated else None
+    if placement is not None:
+        return placement
+    needs |= _claim_events(claims, cluster)
+    return _post_filter(entry.pod, claims, reasons, needs, elsewhere, cluster)
+
+
+def _claim_events(claims: PodClaims, cluster: ClusterCache) -> ClusterEvent:
+    """Return what a pod may have to wait for because of its claims."""
+    needs = ClusterEvent.DEVICE | ClusterEvent.CLASS if claims.wanted else ClusterEvent.NOTHING
+    return needs | ClusterEvent.ROOM | ClusterEvent.DEVICE if cluster.inventory.allocatable and claims.all else needs
+
+
+def _prioritize(
+    fitting: list[NodeInfo], entry: QueuedPodInfo, chance: Random, points: Mapping[str, int] = MappingProxyType({})
+) -> list[_NodeScore]:
+    return [
+        (points.get(room.name, 0) + least_allocated_score(room, entry.demand), chance.random(), room)
+        for room in fitting
+    ]
+
+
+def _ask_extender(
+    fitting: list[NodeInfo], entry: QueuedPodInfo, chance: Random, extender: FilterExtender
+) -> tuple[list[_NodeScore], Collection[str]]:
+    """Return what the extender leaves of nodes that have room, and its reasons against each of the others."""
+    names = [room.name for room in fitting]
+    refused = extender.filter(entry.pod, names) if names else {}
+    left = [room for room in fitting if room.name not in refused]
+    points = extender.scores(entry.pod, [room.name for room in left]) if left else {}
+    return _prioritize(left, entry, chance, points), refused.values()
+
+
+def _select_node(
+    pod: SchedulerPod,
+    rated: list[_NodeScore],
+    cluster: ClusterCache,
+    claims: PodClaims,
+    reasons: Counter[str],
+    chance: Random,
+) -> NodeAssignment | None:
+    """Return the best of some nodes that have room: with the devices, if any are to be allocated."""
+    counted = cluster.inventory.allocatable and bool(claims.all)
+    if not claims.wanted and not counted:
+        _, _, room = max(rated)
+        return NodeAssignment(room.name, tuple((claim, None) for claim in claims.all))
+    rated.sort(key=_score_key, reverse=True)
+    wanted = [each for _, each in claims.wanted]
+    for _, _, room in rated:
+        solution = cluster.allocate(wanted, room) if wanted else ()
+        if isinstance(solution, AllocationFailure):
+            reasons[solution.text] += 1
+            continue
+        made = allocation_results(wanted, solution, node=room.name, share_id=partial(_share_id, chance))
+        new = {claim.metadata.uid: result for (claim, _), result in zip(claims.wanted, made, strict=True)}
+        placement = NodeAssignment(room.name, tuple((claim, new.get(claim.metadata.uid)) for claim in claims.all))
+        found = _account_node_allocatable(pod, placement, room, cluster) if counted else placement
+        if isinstance(found, NodeAssignment):
+            return found
+        reasons.update(found)
+    return None
+
+
+def _account_node_allocatable(
+    pod: SchedulerPod, placement: NodeAssignment, room: NodeInfo, cluster: ClusterCache
+) -> NodeAssignment | Sequence[str]:
+    """Return a placement with what the pod has through its claims, or what the node has not enough of for that."""
+    try:
+        found = node_allocatable.node_allocatable_statuses(pod, placement.claims, cluster.inventory.device)
+    except UnaccountableError as error:
+        return [str(error)]
+    placement = replace(placement, through_claims=tuple(found))
+    return (insufficient_with_claims(room, placement.of(pod)) if found else ()) or placement
+
+
+def _share_id(chance: Random) -> str:
+    return str(UUID(int=chance.getrandbits(128), version=4))
+
+
+def _score_key(rated: _NodeScore) -> tuple[float, float]:
+    return rated[:2]
+
+
+def claim_fits_node(claim: ResourceClaim, room: NodeInfo) -> bool:
+    """Whether a claim can be used on a node."""
+    allocation = claim.status.allocation
+    return allocation is None or matches_node_selector(allocation.node_selector, name=room.name, labels=room.labels)
+
+
+def _post_filter(
+    pod: SchedulerPod,
+    claims: PodClaims,
+    reasons: Counter[str],
+    needs: ClusterEvent,
+    elsewhere: list[ResourceClaim],
+    cluster: ClusterCache,
+) -> Unschedulable | Deallocation:
+    texts = sorted(f"{times} {reason}" for reason, times in reasons.items())
+    message = f"0/{len(cluster.rooms)} nodes are available: {', '.join(texts)}."
+    for claim in elsewhere:
+        if _can_deallocate(claim, pod):
+            return Deallocation(claim, f"{message} deallocation of ResourceClaim completed")
+    return Unschedulable(f"{message} {cluster.release.traits.post_filter}".rstrip() if claims.all else message, needs)
+
+
+def _can_deallocate(claim: ResourceClaim, pod: SchedulerPod) -> bool:
+    """Whether nobody but this pod can use the allocation (upstream's PostFilter, and KEP rule 7)."""
+    if claim.status.allocation is None or claim.status.allocation.reserved_for_any_pod:
+        return False
+    return all(entry.is_pod and entry.uid == pod.metadata.uid for entry in claim.entries)

@@ -1,0 +1,226 @@
+"""Pods that wait to be scheduled: those whose turn may come, those that back off, and those that wait for something.
+
+A pod that was refused waits until something happens that could help *it*: that is what its reasons are kept for. It is
+then looked at again, but not before its backoff is over (1, 2, 4 … 10 seconds since its last attempt). Whoever waits
+longer than five minutes is looked at anyway, in case that a hint is missing here. Upstream calls the three parts
+activeQ, backoffQ and unschedulablePods.
+
+Knows no clock: `now` is given.
+"""
+
+import heapq
+import itertools
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from enum import Enum, Flag, auto
+from typing import Final
+
+from dra.api.reservations.well_known import ANNOTATION_LOOK_AGAIN
+from dra.engine.allocator import ClaimToAllocate
+from dra.engine.instants import NEVER, Instant
+from dra.engine.scheduling.node_info import PodRequests
+from dra.model.meta import Key, Uid
+from dra.model.pods import claim_names
+from dra.model.scheduling import SchedulerPod
+
+POD_INITIAL_BACKOFF: Final = 1.0
+POD_MAX_BACKOFF: Final = 10.0
+POD_MAX_IN_UNSCHEDULABLE_PODS: Final = 300.0
+FLUSH_UNSCHEDULABLE_SECONDS: Final = 30.0
+
+
+class ClusterEvent(Flag):
+    """What could help a pod that was refused."""
+
+    NOTHING = 0
+    NODE = auto()  # another node, or another look of one
+    ROOM = auto()  # a pod ends somewhere
+    DEVICE = auto()  # a device becomes free, or is offered
+    CLASS = auto()  # a device class is there
+    CLAIM = auto()  # one of its claims changes
+    POD = auto()  # the pod itself changes: its gates
+
+
+class QueuedPodState(Enum):
+    """Where an entry is."""
+
+    ACTIVE = auto()
+    BACKOFF = auto()
+    WAITING = auto()
+    BUSY = auto()  # being scheduled or bound
+    GONE = auto()
+
+
+@dataclass(slots=True, eq=False)
+class QueuedPodInfo:
+    """A pod in the queue."""
+
+    demand: PodRequests
+    place: QueuedPodState = QueuedPodState.GONE
+    number: int = 0
+    """Distinguishes its present place in a heap from former ones."""
+
+    attempts: int = 0
+    tried_at: Instant = -NEVER
+    waiting_since: Instant = 0.0
+    needs: ClusterEvent = ClusterEvent.NOTHING
+    wanted: dict[Uid, tuple[int, ClaimToAllocate]] = field(default_factory=dict)
+    """What its claims ask for, with the version of the classes that was read from."""
+
+    @property
+    def pod(self) -> SchedulerPod:
+        """The newest version of the pod."""
+        return self.demand.pod
+
+    @property
+    def uid(self) -> Uid:
+        """The pod's."""
+        return self.pod.metadata.uid
+
+    @property
+    def ready_at(self) -> Instant:
+        """When its backoff is over."""
+        if not self.attempts:
+            return -NEVER
+        return self.tried_at + min(POD_MAX_BACKOFF, POD_INITIAL_BACKOFF * 2.0 ** (self.attempts - 1))
+
+
+class SchedulingQueue:
+    """All pods that are not bound."""
+
+    def __init__(self) -> None:
+        self._entries: dict[Uid, QueuedPodInfo] = {}
+        self._numbers = itertools.count(1)
+        self._active: list[tuple[int, int, QueuedPodInfo]] = []
+        self._backoff: list[tuple[Instant, int, QueuedPodInfo]] = []
+        self._waiting: dict[Uid, QueuedPodInfo] = {}
+        self._by_claim: dict[Key, dict[Uid, QueuedPodInfo]] = {}
+        self._flushed_at: Instant = 0.0
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def put(self, pod: SchedulerPod, *, now: Instant) -> None:
+        """Take in a pod, or a new version of one."""
+        uid = pod.metadata.uid
+        entry = self._entries.get(uid)
+        if entry is None:
+            entry = self._entries[uid] = QueuedPodInfo(PodRequests.of(pod))
+            self._index(entry)
+            self._activate(entry)
+            return
+        before = entry.pod
+        self._unindex(entry)
+        entry.demand = PodRequests.of(pod) if before.spec != pod.spec else replace(entry.demand, pod=pod)
+        self._index(entry)
+        changed = before.spec != pod.spec or before.status.resource_claim_statuses != pod.status.resource_claim_statuses
+        asked = before.metadata.annotation(ANNOTATION_LOOK_AGAIN) != pod.metadata.annotation(ANNOTATION_LOOK_AGAIN)
+        if entry.place is QueuedPodState.WAITING and (changed or asked):
+            self._wake(entry, now)
+
+    def remove(self, uid: Uid) -> None:
+        """The pod is bound, gone, or somebody else's."""
+        entry = self._entries.pop(uid, None)
+        if entry is not None:
+            self._unindex(entry)
+            self._waiting.pop(uid, None)
+            entry.place = QueuedPodState.GONE
+
+    def pop(self, *, now: Instant) -> QueuedPodInfo | None:
+        """Return the pod whose turn it is, if any; it is busy then."""
+        if (
+            now >= self._flushed_at + FLUSH_UNSCHEDULABLE_SECONDS
+        ):  # the same sum as in `next_at`: else rounding may part them
+            self._flushed_at = now
+            for entry in [e for e in self._waiting.values() if now - e.waiting_since >= POD_MAX_IN_UNSCHEDULABLE_PODS]:
+                self._wake(entry, now)
+        while self._backoff and self._backoff[0][0] <= now:
+            _, number, entry = heapq.heappop(self._backoff)
+            if entry.number == number and entry.place is QueuedPodState.BACKOFF:
+                self._activate(entry)
+        while self._active:
+            _, number, entry = heapq.heappop(self._active)
+            if entry.number == number and entry.place is QueuedPodState.ACTIVE:
+                entry.place = QueuedPodState.BUSY
+                return entry
+        return None
+
+    def next_at(self, *, now: Instant) -> Instant:
+        """Return when it is worth asking again, if nothing happens."""
+        due = self._flushed_at + FLUSH_UNSCHEDULABLE_SECONDS if self._waiting else NEVER
+        while self._backoff and (self._backoff[0][2].number, self._backoff[0][2].place) != (
+            self._backoff[0][1],
+            QueuedPodState.BACKOFF,
+        ):
+            heapq.heappop(self._backoff)
+        return max(now, min(due, self._backoff[0][0] if self._backoff else NEVER))
+
+    def wait(self, entry: QueuedPodInfo, needs: ClusterEvent, *, now: Instant, tried: bool = True) -> None:
+        """The pod cannot be scheduled until something happens; unless `tried`, that costs it no backoff."""
+        if entry.place is QueuedPodState.GONE:
+            return
+        if tried:
+            entry.attempts += 1
+            entry.tried_at = now
+        entry.needs, entry.waiting_since = needs, now
+        entry.place = QueuedPodState.WAITING
+        self._waiting[entry.uid] = entry
+
+    def retry(self, entry: QueuedPodInfo, *, now: Instant) -> None:
+        """Something went wrong on the way: come back after the backoff, whatever happens."""
+        if entry.place is QueuedPodState.GONE:
+            return
+        entry.attempts += 1
+        entry.tried_at = now
+        self._back_off(entry)
+
+    def wake(self, needs: ClusterEvent, *, now: Instant) -> None:
+        """Something happened that helps pods with such needs."""
+        for entry in [e for e in self._waiting.values() if e.needs & needs]:
+            self._wake(entry, now)
+
+    def wake_for(self, claims: Iterable[Key], *, now: Instant) -> None:
+        """These claims have changed."""
+        for key in claims:
+            for entry in tuple(self._by_claim.get(key, {}).values()):
+                if entry.place is QueuedPodState.WAITING:
+                    self._wake(entry, now)
+
+    def waiting(self) -> Iterable[QueuedPodInfo]:
+        """Return the pods that wait for something."""
+        return tuple(self._waiting.values())
+
+    def wake_entry(self, entry: QueuedPodInfo, *, now: Instant) -> None:
+        """Something happened that helps this pod."""
+        if entry.place is QueuedPodState.WAITING:
+            self._wake(entry, now)
+
+    def _wake(self, entry: QueuedPodInfo, now: Instant) -> None:
+        del self._waiting[entry.uid]
+        if entry.ready_at <= now:
+            self._activate(entry)
+        else:
+            self._back_off(entry)
+
+    def _activate(self, entry: QueuedPodInfo) -> None:
+        entry.place, entry.number = QueuedPodState.ACTIVE, next(self._numbers)
+        heapq.heappush(self._active, (-entry.pod.spec.priority, entry.number, entry))
+
+    def _back_off(self, entry: QueuedPodInfo) -> None:
+        entry.place, entry.number = QueuedPodState.BACKOFF, next(self._numbers)
+        heapq.heappush(self._backoff, (entry.ready_at, entry.number, entry))
+
+    def _index(self, entry: QueuedPodInfo) -> None:
+        for key in _claim_keys(entry.pod):
+            self._by_claim.setdefault(key, {})[entry.uid] = entry
+
+    def _unindex(self, entry: QueuedPodInfo) -> None:
+        for key in _claim_keys(entry.pod):
+            users = self._by_claim[key]
+            users.pop(entry.uid, None)
+            if not users:
+                del self._by_claim[key]
+
+
+def _claim_keys(pod: SchedulerPod) -> list[Key]:
+    return [(pod.metadata.namespace, name) for name in claim_names(pod)] if pod.spec.resource_claims else []

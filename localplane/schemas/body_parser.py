@@ -1,0 +1,142 @@
+"""From the bytes of a request to JSON values, with keys that are given twice remembered.
+
+The usual body is read by msgspec alone. A body that says each key once has as many ``":`` as what was read of it; where
+the numbers differ it is read again, slowly, by one that sees each pair.
+"""
+
+import json
+import re
+from itertools import accumulate
+from typing import Any, Final
+
+import msgspec
+import yaml
+
+from localplane.objects import encode
+from localplane.schemas import json_syntax
+from localplane.schemas.go_decoder import DuplicateKeys, duplicate_fields
+
+_KEY_END: Final = b'":'
+
+
+MAX_DEPTH: Final = 200
+"""Levels of nesting that a body may have (upstream: 10,000): whoever walks an object may recurse."""
+
+
+class BodySyntaxError(Exception):
+    """A text that is no JSON, or no YAML."""
+
+
+def parse_json(raw: bytes) -> Any:  # noqa: ANN401 - JSON
+    """Return the value; objects with keys given twice are `Repeating`, and so is the whole that has such in it."""
+    if raw.count(b"{") + raw.count(b"[") > MAX_DEPTH:
+        _check_depth(raw)
+    try:
+        value = msgspec.json.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return _parse_or_explain(raw.decode(errors="replace"))  # Go takes bytes that are no UTF-8, too
+    if type(value) is not dict or encode(value).count(_KEY_END) == raw.count(_KEY_END):
+        return value
+    return _parse_with_duplicates(raw)
+
+
+def _parse_with_duplicates(text: str | bytes) -> Any:  # noqa: ANN401
+    value = json.loads(text, object_pairs_hook=_object_of_pairs)
+    if type(value) is dict and any(duplicate_fields(value)):
+        return DuplicateKeys(list(value.items()))
+    return value
+
+
+_BRACKETS: Final = b"{}[]"
+_DEPTH_STEPS: Final = bytes.maketrans(_BRACKETS, bytes([1, 255, 1, 255]))
+_NOT_BRACKETS: Final = bytes(set(range(256)) - set(_BRACKETS))
+
+
+def _check_depth(raw: bytes) -> None:
+    """Raise `Unreadable` for what is nested too deeply, before anything recurses into it.
+
+    As far as the text is JSON, whatever lies behind an even number of quotes is outside of all strings.
+    """
+    outside = b"".join(raw.replace(rb"\\", b"").replace(rb"\"", b"").split(b'"')[::2]).translate(None, _NOT_BRACKETS)
+    for position, depth in enumerate(accumulate(memoryview(outside.translate(_DEPTH_STEPS)).cast("b"))):
+        if depth > MAX_DEPTH:
+            raise BodySyntaxError(f"invalid character '{chr(outside[position])}' exceeded max depth")
+
+
+def _parse_or_explain(text: str) -> Any:  # noqa: ANN401
+    if wrong := json_syntax.syntax_error(text):
+        raise BodySyntaxError(wrong)
+    try:
+        return _parse_with_duplicates(text)
+    except ValueError as error:
+        raise BodySyntaxError(str(error)) from error
+
+
+def _object_of_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    return found if len(found) == len(pairs) else DuplicateKeys(pairs)
+
+
+def parse_yaml(raw: bytes) -> tuple[Any, list[str]]:
+    """Return the value of a YAML or JSON text, and what a careful reader would remark; of JSON not even that."""
+    if max(raw.count(b"{") + raw.count(b"["), _max_indentation(raw)) > MAX_DEPTH:
+        _check_depth(raw)
+        if _max_indentation(raw) > MAX_DEPTH:
+            raise BodySyntaxError("yaml: exceeded max depth")
+    if raw.lstrip()[:1] == b"{":
+        try:
+            return msgspec.json.decode(raw), _duplicate_key_warnings(raw)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            pass  # a flow mapping, perhaps
+    if b"&" in raw and b"*" in raw:
+        raise BodySyntaxError("yaml: anchors and aliases are not taken")  # a few bytes could become gigabytes
+    try:
+        loader = _YamlLoader(raw)  # which looks at the first bytes
+        return loader.get_single_data(), loader.told
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f"line {mark.line + 1}: " if mark is not None else ""
+        raise BodySyntaxError(f"yaml: {line}{getattr(error, 'problem', None) or error}") from error
+
+
+def _max_indentation(raw: bytes) -> int:
+    return max((len(line) - len(line.lstrip(b" -")) for line in raw.splitlines()), default=0)
+
+
+def _duplicate_key_warnings(raw: bytes) -> list[str]:
+    if encode(msgspec.json.decode(raw)).count(_KEY_END) == raw.count(_KEY_END):
+        return []
+    try:
+        loader = _YamlLoader(raw)
+        loader.get_single_data()
+    except yaml.YAMLError:  # not every text of JSON is one of YAML
+        return []
+    return loader.told
+
+
+class _YamlLoader(yaml.SafeLoader):
+    """YAML as upstream reads it: y and n are truth values, times are text, and who repeats a key is told so."""
+
+    def __init__(self, stream: bytes) -> None:
+        super().__init__(stream)
+        self.told: list[str] = []
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:  # noqa: FBT001, FBT002
+        """Build a mapping whose keys are text."""
+        self.flatten_mapping(node)
+        found: dict[Any, Any] = {}
+        for key_node, value_node in node.value:
+            key = self.construct_object(key_node, deep=True)
+            key = str(key).lower() if isinstance(key, bool) else str(key)
+            if key in found:
+                self.told.append(f'line {key_node.start_mark.line + 1}: key "{key}" already set in map')
+            found[key] = self.construct_object(value_node, deep=deep)
+        return found
+
+
+_YamlLoader.bool_values = yaml.SafeLoader.bool_values | {"y": True, "n": False}
+_YamlLoader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in found if tag != "tag:yaml.org,2002:timestamp"]
+    for first, found in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+_YamlLoader.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile(r"^[yYnN]$"), list("yYnN"))

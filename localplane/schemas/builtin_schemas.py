@@ -1,0 +1,88 @@
+"""The structure of the built-in kinds, as recorded from a real API server (`python -m tests.cluster.schemas`).
+
+It has the types of the newest version that the plane behaves as; older ones are served with the same types.
+
+Two dialects: what Kubernetes has, and that with the fields of KEP-5194. The file is read when the first kind is asked
+for, and each type when it is first needed.
+"""
+
+from enum import StrEnum
+from functools import cache
+from importlib import resources
+from typing import Final
+
+import msgspec
+
+from localplane.objects import Object
+from localplane.schemas.openapi_reader import REF_PREFIX, OpenApiReader
+from localplane.schemas.schema import Schema
+
+
+class Dialect(StrEnum):
+    """Which fields a server knows: the values of ``--api``."""
+
+    STOCK = "stock"
+    KEP = "kep"
+
+
+_RESOURCE: Final = "io.k8s.api.resource.v1."
+_CONSUMER_REFERENCE: Final = f"{_RESOURCE}ResourceClaimConsumerReference"
+
+_KEP_FIELDS: Final[dict[str, dict[str, Object]]] = {
+    f"{_RESOURCE}ResourceClaimSpec": {
+        "reservedFor": {
+            "allOf": [{"$ref": REF_PREFIX + _CONSUMER_REFERENCE}],
+            "x-go": "*v1.ResourceClaimConsumerReference empty",
+        },
+    },
+    f"{_RESOURCE}AllocationResult": {"reservedForAnyPod": {"type": "boolean", "x-go": "*bool empty"}},
+}
+"""What KEP-5194 adds; templates and claims share the type of their spec."""
+
+OBJECT_META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
+DELETE_OPTIONS: Final = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions"
+
+
+class BuiltinSchemas:
+    """All types of one dialect."""
+
+    def __init__(self, dialect: Dialect) -> None:
+        definitions = dict(_recorded_definitions())
+        if dialect is Dialect.KEP:
+            for name, fields in _KEP_FIELDS.items():
+                definitions[name] = definitions[name] | {"properties": definitions[name]["properties"] | fields}
+        self.definitions: Final[dict[str, Object]] = definitions
+        """OpenAPI, by name; not to be changed."""
+        self._reader: Final = OpenApiReader(definitions)
+        self._names: Final = {
+            (kind["group"], kind["version"], kind["kind"]): name
+            for name, definition in definitions.items()
+            for kind in definition.get("x-kubernetes-group-version-kind", ())
+            if len(definition["x-kubernetes-group-version-kind"]) == 1
+        }
+
+    def find(self, group: str, version: str, kind: str) -> Schema | None:
+        """Return the schema of a built-in kind."""
+        name = self.name(group, version, kind)
+        return None if name is None else self._reader.definition(name)
+
+    def name(self, group: str, version: str, kind: str) -> str | None:
+        """Return what a built-in kind is called in OpenAPI."""
+        return self._names.get((group, version, kind))
+
+    def definition(self, name: str) -> Schema:
+        """Return a type by its name in OpenAPI."""
+        return self._reader.definition(name)
+
+
+@cache
+def load_builtin_schemas(dialect: Dialect) -> BuiltinSchemas:
+    """Return the types of a dialect; read once."""
+    return BuiltinSchemas(dialect)
+
+
+@cache
+def _recorded_definitions() -> dict[str, Object]:
+    raw = resources.files(__package__).joinpath("structures.json").read_bytes()
+    found: dict[str, Object] = msgspec.json.decode(raw)["definitions"]
+    return found

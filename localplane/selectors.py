@@ -1,0 +1,254 @@
+"""Label and field selectors: parsed with upstream's grammar and complaints, applied to what few bytes they need.
+
+A label selector is a list of requirements, all of which must hold: ``a``, ``!a``, ``a=b``, ``a!=b``, ``a in (b,c)``,
+``a notin (b,c)``, ``a>1``, ``a<1``. A field selector knows ``=``, ``==`` and ``!=`` only, and the fields of its kind.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from localplane import status_errors
+from localplane.kinds import name_validation
+from localplane.kinds.field_errors import format_value
+from localplane.kinds.kind import Kind
+from localplane.objects import Object
+
+Labels = Mapping[str, str]
+Requirement = Callable[[Labels], bool]
+"""Whether labels, or fields, are as wanted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Selector:
+    """What a list or a watch is limited to."""
+
+    labels: tuple[Requirement, ...] = ()
+    fields: tuple[Requirement, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.labels or self.fields)
+
+    def matches(self, labels: Labels, fields: Labels) -> bool:
+        """Whether an object with these labels and fields is selected."""
+        return all(wanted(labels) for wanted in self.labels) and all(wanted(fields) for wanted in self.fields)
+
+
+def parse_selectors(kind: Kind, labels: str, fields: str) -> Selector:
+    """Return the selector; raises `Refusal` 400."""
+    try:
+        return Selector(parse_label_selector(labels), parse_field_selector(kind, fields))
+    except SelectorSyntaxError as fault:
+        raise status_errors.bad_request(str(fault)) from None
+
+
+class SelectorSyntaxError(ValueError):
+    """What is wrong with a selector."""
+
+
+class _Token(Enum):
+    IDENTIFIER = "identifier"
+    NOT = "!"
+    IN = "in"
+    NOT_IN = "notin"
+    EQUALS = "="
+    DOUBLE_EQUALS = "=="
+    NOT_EQUALS = "!="
+    GREATER = ">"
+    LESS = "<"
+    OPEN = "("
+    CLOSE = ")"
+    COMMA = ","
+    END = ""
+
+
+_TOKEN_PATTERN: Final = re.compile(r"\s*(?:(==|!=|[=!<>(),])|([^\s=!<>(),]+)|$)")
+_KEYWORDS: Final = {"in": _Token.IN, "notin": _Token.NOT_IN}
+_OPERATORS: Final = "in, notin, =, ==, !=, gt, lt"
+
+
+class _Lexer:
+    """The tokens of a selector, looked at one ahead; ``in`` is an operator only where one is expected."""
+
+    def __init__(self, text: str) -> None:
+        self._tokens: list[tuple[_Token, str]] = []
+        for symbol, word in _TOKEN_PATTERN.findall(text.rstrip()):
+            if symbol or word:
+                self._tokens.append(
+                    (_Token(symbol) if symbol else _KEYWORDS.get(word, _Token.IDENTIFIER), symbol or word)
+                )
+        self._next = 0
+
+    def peek(self, *, operator: bool = False) -> tuple[_Token, str]:
+        if self._next >= len(self._tokens):
+            return _Token.END, ""
+        token, text = self._tokens[self._next]
+        return (token if operator or text not in _KEYWORDS else _Token.IDENTIFIER), text
+
+    def take(self, *, operator: bool = False) -> tuple[_Token, str]:
+        found = self.peek(operator=operator)
+        self._next += 1
+        return found
+
+
+def parse_label_selector(text: str) -> tuple[Requirement, ...]:
+    """Return the requirements of a label selector."""
+    words = _Lexer(text)
+    found: list[Requirement] = []
+    while True:
+        token, word = words.peek()
+        if token is _Token.END:
+            return tuple(found)
+        if token not in (_Token.IDENTIFIER, _Token.NOT):
+            raise SelectorSyntaxError(f"found '{word}', expected: !, identifier, or 'end of string'")
+        try:
+            found.append(_parse_requirement(words))
+        except SelectorSyntaxError as fault:
+            raise SelectorSyntaxError(f"unable to parse requirement: {fault}") from None
+        token, word = words.take()
+        if token is _Token.END:
+            return tuple(found)
+        if token is not _Token.COMMA:
+            raise SelectorSyntaxError(f"found '{word}', expected: ',' or 'end of string'")
+        token, word = words.peek()
+        if token not in (_Token.IDENTIFIER, _Token.NOT):
+            raise SelectorSyntaxError(f"found '{word}', expected: identifier after ','")
+
+
+def _parse_requirement(words: _Lexer) -> Requirement:
+    token, key = words.take()
+    if negated := token is _Token.NOT:
+        token, key = words.take()
+    if token is not _Token.IDENTIFIER:
+        raise SelectorSyntaxError(f"found '{key}', expected: identifier")
+    if faults := name_validation.qualified_name(key):
+        raise SelectorSyntaxError(f"key: Invalid value: {format_value(key)}: {'; '.join(faults)}")
+    if words.peek()[0] in (_Token.END, _Token.COMMA):
+        return (lambda labels: key not in labels) if negated else (lambda labels: key in labels)
+    token, text = words.take(operator=True)
+    if token in (_Token.IN, _Token.NOT_IN):
+        values = _parse_values(words)
+        if not values:
+            raise SelectorSyntaxError(
+                "values: Invalid value: []: for 'in', 'notin' operators, values set can't be empty"
+            )
+    elif token in _SINGLE_VALUE_OPERATORS:
+        values = {_parse_value(words)}
+    else:
+        raise SelectorSyntaxError(f"found '{text}', expected: {_OPERATORS}")
+    return _comparison_requirement(key, token, values)
+
+
+_SINGLE_VALUE_OPERATORS: Final = (_Token.EQUALS, _Token.DOUBLE_EQUALS, _Token.NOT_EQUALS, _Token.GREATER, _Token.LESS)
+
+
+def _comparison_requirement(key: str, token: _Token, values: set[str]) -> Requirement:
+    if token in (_Token.GREATER, _Token.LESS):
+        (value,) = values
+        bound = _parse_integer(value)
+        if bound is None:
+            shown = format_value(value)
+            raise SelectorSyntaxError(
+                f"values[0]: Invalid value: {shown}: for 'Gt', 'Lt' operators, the value must be an integer"
+            )
+        return _numeric_requirement(key, bound, greater=token is _Token.GREATER)
+    for index, value in enumerate(sorted(values)):
+        if faults := name_validation.label_value(value):
+            raise SelectorSyntaxError(f"values[{index}]: Invalid value: {format_value(value)}: {'; '.join(faults)}")
+    if token in (_Token.NOT_IN, _Token.NOT_EQUALS):
+        return lambda labels: labels.get(key) not in values
+    return lambda labels: labels.get(key) in values
+
+
+def _numeric_requirement(key: str, bound: int, *, greater: bool) -> Requirement:
+    def wanted(labels: Labels) -> bool:
+        value = _parse_integer(labels.get(key, ""))
+        return value is not None and (value > bound if greater else value < bound)
+
+    return wanted
+
+
+def _parse_integer(text: str) -> int | None:
+    """Return the integer of a text as Go's ParseInt does."""
+    return int(text) if re.fullmatch(r"[+-]?[0-9]{1,18}", text) else None
+
+
+def _parse_values(words: _Lexer) -> set[str]:
+    token, text = words.take()
+    if token is not _Token.OPEN:
+        raise SelectorSyntaxError(f"found '{text}' expected: '('")
+    if words.peek()[0] is _Token.CLOSE:
+        words.take()
+        return set()
+    values: set[str] = set()
+    empty = True  # nothing since the last comma, which stands for an empty value
+    while True:
+        token, text = words.take()
+        match token:
+            case _Token.IDENTIFIER if empty:
+                values.add(text)
+                empty = False
+            case _Token.COMMA:
+                if empty:
+                    values.add("")
+                empty = True
+            case _Token.CLOSE:
+                return values | {""} if empty else values
+            case _:
+                raise SelectorSyntaxError(f"found '{text}', expected: ',', ')' or identifier")
+
+
+def _parse_value(words: _Lexer) -> str:
+    token, text = words.peek()
+    if token in (_Token.END, _Token.COMMA):
+        return ""
+    words.take()
+    if token is not _Token.IDENTIFIER:
+        raise SelectorSyntaxError(f"found '{text}', expected: identifier")
+    return text
+
+
+_EMPTY_OBJECT: Final[Object] = {"metadata": {}, "spec": {}, "status": {}}
+_METADATA_FIELDS: Final = ("metadata.name", "metadata.namespace")
+
+
+def parse_field_selector(kind: Kind, text: str) -> tuple[Requirement, ...]:
+    """Return the requirements of a field selector."""
+    if not text:
+        return ()
+    known = {*_METADATA_FIELDS, *kind.strategy.fields(_EMPTY_OBJECT)}
+    found = []
+    for term in re.findall(r"(?:\\.|[^,\\])+", text, re.DOTALL):
+        parts = re.fullmatch(r"((?:\\.|[^=!\\])*?)(!=|==|=)(.*)", term, re.DOTALL)
+        if parts is None:
+            raise SelectorSyntaxError(f"invalid selector: '{text}'; can't understand '{term}'")
+        name, operator, value = parts[1], parts[2], _unescape(parts[3])
+        if name not in known:
+            if kind.custom or len(known) > len(_METADATA_FIELDS):
+                raise SelectorSyntaxError(f"field label not supported: {name}")
+            listed = ", ".join(f'"{each}"' for each in _METADATA_FIELDS)
+            raise SelectorSyntaxError(f'"{name}" is not a known field selector: only {listed}')
+        found.append(_field_requirement(name, value, equal=operator != "!="))
+    return tuple(found)
+
+
+def _field_requirement(name: str, value: str, *, equal: bool) -> Requirement:
+    return lambda fields: (fields.get(name, "") == value) is equal
+
+
+def _unescape(value: str) -> str:
+    found, position = [], 0
+    while position < len(value):
+        letter = value[position]
+        if letter == "\\":
+            position += 1
+            letter = value[position : position + 1]
+            if letter not in ("\\", ",", "="):
+                raise SelectorSyntaxError(f"invalid field selector: invalid escape sequence: \\{letter}")
+        elif letter in ",=":
+            raise SelectorSyntaxError(f"invalid field selector: unescaped character in value: {letter}")
+        found.append(letter)
+        position += 1
+    return "".join(found)

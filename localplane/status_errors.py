@@ -1,0 +1,186 @@
+"""Why the server says no: the Status bodies of all errors, in the words of the real one.
+
+Each builder returns an exception to raise; `Refusal.response` makes the answer of it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from dra.kube.transport import JSON, Response
+from localplane.objects import Object, encode
+
+
+class FieldErrorType(StrEnum):
+    """What is wrong with a field: ``details.causes[].reason``."""
+
+    REQUIRED = "FieldValueRequired"
+    INVALID = "FieldValueInvalid"
+    DUPLICATE = "FieldValueDuplicate"
+    UNSUPPORTED = "FieldValueNotSupported"
+    FORBIDDEN = "FieldValueForbidden"
+    TOO_LONG = "FieldValueTooLong"
+    TOO_MANY = "FieldValueTooMany"
+    TYPE = "FieldValueTypeInvalid"
+    NOT_FOUND = "FieldValueNotFound"
+    INTERNAL = "InternalError"
+
+
+@dataclass(frozen=True, slots=True)
+class FieldError:
+    """One thing that is wrong: ``spec.gpus``, and ``Invalid value: 0: must be …``."""
+
+    fault: FieldErrorType
+    field: str
+    message: str
+
+
+class StatusError(Exception):
+    """An answer other than 2xx."""
+
+    def __init__(self, code: int, reason: str, message: str, details: Object | None = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.reason = reason
+        self.message = message
+        self.details = details
+        self.meta: Object = {}
+        """``metadata`` of the Status."""
+
+    @property
+    def status(self) -> Object:
+        """The Status object."""
+        body: dict[str, Any] = {"kind": "Status", "apiVersion": "v1", "metadata": self.meta, "status": "Failure"}
+        body["message"] = self.message
+        if self.reason:
+            body["reason"] = self.reason
+        if self.details is not None:
+            body["details"] = self.details
+        return body | {"code": self.code}
+
+    @property
+    def response(self) -> Response:
+        """The answer over HTTP."""
+        return Response(self.code, {"content-type": JSON}, encode(self.status))
+
+
+def _status_details(name: str, group: str, kind: str) -> Object:
+    return {key: value for key, value in (("name", name), ("group", group), ("kind", kind)) if value}
+
+
+def _group_resource(plural: str, group: str) -> str:
+    return f"{plural}.{group}" if group else plural
+
+
+def not_found(plural: str, group: str, name: str) -> StatusError:
+    """Return 404 for an object."""
+    return StatusError(
+        404, "NotFound", f'{_group_resource(plural, group)} "{name}" not found', _status_details(name, group, plural)
+    )
+
+
+def resource_not_found() -> StatusError:
+    """Return 404 for a path below a version that there is."""
+    return StatusError(404, "NotFound", "the server could not find the requested resource", {})
+
+
+def already_exists(plural: str, group: str, name: str) -> StatusError:
+    """Return 409 for a name that is taken."""
+    message = f'{_group_resource(plural, group)} "{name}" already exists'
+    return StatusError(409, "AlreadyExists", message, _status_details(name, group, plural))
+
+
+def conflict(plural: str, group: str, name: str, why: str) -> StatusError:
+    """Return 409 for a write that was decided on something else than the current version."""
+    message = f'Operation cannot be fulfilled on {_group_resource(plural, group)} "{name}": {why}'
+    return StatusError(409, "Conflict", message, _status_details(name, group, plural))
+
+
+def object_modified(plural: str, group: str, name: str) -> StatusError:
+    """Return 409 for a stale resourceVersion."""
+    why = "the object has been modified; please apply your changes to the latest version and try again"
+    return conflict(plural, group, name, why)
+
+
+def invalid(kind: str, group: str, name: str, causes: Sequence[FieldError]) -> StatusError:
+    """Return 422 with everything that is wrong."""
+    texts = [f"{cause.field}: {cause.message}" for cause in causes]
+    summary = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
+    message = f'{_group_resource(kind, group)} "{name}" is invalid: {summary}'
+    listed = [{"reason": c.fault.value, "message": c.message, "field": c.field} for c in causes]
+    return StatusError(422, "Invalid", message, _status_details(name, group, kind) | {"causes": listed})
+
+
+def forbidden(plural: str, group: str, name: str, why: str) -> StatusError:
+    """Return 403: admission does not let it in."""
+    message = f'{_group_resource(plural, group)} "{name}" is forbidden: {why}'
+    return StatusError(403, "Forbidden", message, _status_details(name, group, plural))
+
+
+def bad_request(message: str) -> StatusError:
+    """Return 400."""
+    return StatusError(400, "BadRequest", message)
+
+
+def method_not_allowed() -> StatusError:
+    """Return 405."""
+    message = "the server does not allow this method on the requested resource"
+    return StatusError(405, "MethodNotAllowed", message, {})
+
+
+def unsupported_media_type(accepted: Sequence[str]) -> StatusError:
+    """Return 415."""
+    message = "the body of the request was in an unknown format - accepted media types include: " + ", ".join(accepted)
+    return StatusError(415, "UnsupportedMediaType", message)
+
+
+def expired(message: str) -> StatusError:
+    """Return 410; inside of a watch its status is the object of the ERROR event."""
+    return StatusError(410, "Expired", message)
+
+
+def unauthorized() -> StatusError:
+    """Return 401."""
+    return StatusError(401, "Unauthorized", "Unauthorized")
+
+
+def request_entity_too_large(limit: int) -> StatusError:
+    """Return 413."""
+    return StatusError(413, "RequestEntityTooLarge", f"Request entity too large: limit is {limit}")
+
+
+def internal_error(message: str) -> StatusError:
+    """Return 500: a mistake of ours."""
+    causes = [{"message": message}]
+    return StatusError(500, "InternalError", f"Internal error occurred: {message}", {"causes": causes})
+
+
+def not_acceptable(offered: Sequence[str]) -> StatusError:
+    """Return 406."""
+    message = f"only the following media types are accepted: {', '.join(offered)}"
+    return StatusError(406, "NotAcceptable", message)
+
+
+def namespace_terminating(plural: str, group: str, name: str, namespace: str) -> StatusError:
+    """Return 403 for an object that would be made in a namespace that ends."""
+    why = f"unable to create new content in namespace {namespace} because it is being terminated"
+    message = f'{_group_resource(plural, group)} "{name}" is forbidden: {why}'
+    cause = {
+        "reason": "NamespaceTerminating",
+        "message": f"namespace {namespace} is being terminated",
+        "field": "metadata.namespace",
+    }
+    return StatusError(403, "Forbidden", message, _status_details(name, group, plural) | {"causes": [cause]})
+
+
+def too_large_resource_version(revision: int, current: int) -> StatusError:
+    """Return 504 for a revision that is still to come."""
+    message = f"Timeout: Too large resource version: {revision}, current: {current}"
+    causes = [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}]
+    return StatusError(504, "Timeout", message, {"causes": causes, "retryAfterSeconds": 1})
+
+
+def request_rejected() -> StatusError:
+    """Return 422 for a patch that does not fit its object; upstream does not say why."""
+    return StatusError(422, "Invalid", "the server rejected our request due to an error in our request", {})

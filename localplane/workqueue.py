@@ -1,0 +1,103 @@
+"""What is to be looked at next, and when: the work list of a component of the plane.
+
+A key is handled once at a time, however often it was touched meanwhile; one that was touched while it was handled is
+handled again. A handler returns when it wants to see its key again; one that fails (`ApiError`) gets it back after a
+growing delay. Order is that of time, then of arrival: nothing here depends on hashes, so a seed replays.
+"""
+
+import asyncio
+import heapq
+import itertools
+import logging
+from collections.abc import Awaitable, Callable, Hashable
+from typing import Final, Generic, NoReturn, TypeVar
+
+from dra.kube.clock import Clock
+from dra.kube.errors import ApiError
+
+K = TypeVar("K", bound=Hashable)
+
+MAX_CONCURRENT_RECONCILES: Final = 64
+"""Keys that are handled at the same time: what a slow API server holds up, the others must not wait for."""
+
+BACKOFF_BASE_DELAY: Final = 0.1
+BACKOFF_MAX_DELAY: Final = 30.0
+
+_log: Final = logging.getLogger(__name__)
+
+
+class WorkQueue(Generic[K]):
+    """Keys and when they are due."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._due: dict[K, float] = {}
+        self._heap: list[tuple[float, int, K]] = []
+        self._order = itertools.count()
+        self._running: dict[K, float | None] = {}
+        self._failures: dict[K, int] = {}
+        self._changed = asyncio.Event()
+        self._free = asyncio.Semaphore(MAX_CONCURRENT_RECONCILES)
+
+    def __len__(self) -> int:
+        return len(self._due) + len(self._running)
+
+    def touch(self, key: K) -> None:
+        """Handle the key as soon as possible."""
+        self.at(key, self._clock.now())
+
+    def at(self, key: K, when: float) -> None:
+        """Handle the key at `when` at the latest."""
+        if key in self._running:
+            wanted = self._running[key]
+            self._running[key] = when if wanted is None else min(wanted, when)
+            return
+        known = self._due.get(key)
+        if known is None or when < known:
+            self._due[key] = when
+            heapq.heappush(self._heap, (when, next(self._order), key))
+            if self._heap[0][2] == key:
+                self._changed.set()
+
+    async def serve(self, handle: Callable[[K], Awaitable[float | None]]) -> NoReturn:
+        """Handle keys as they become due, until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            while True:
+                key = await self._next()
+                await self._free.acquire()
+                group.create_task(self._one(key, handle))
+
+    async def _next(self) -> K:
+        while True:
+            self._changed.clear()
+            now = self._clock.now()
+            while self._heap and self._due.get(self._heap[0][2]) != self._heap[0][0]:
+                heapq.heappop(self._heap)  # superseded by an earlier time, or handled already
+            if self._heap and self._heap[0][0] <= now:
+                _, _, key = heapq.heappop(self._heap)
+                del self._due[key]
+                self._running[key] = None
+                return key
+            try:
+                async with asyncio.timeout(self._heap[0][0] - now if self._heap else None):
+                    await self._changed.wait()
+            except TimeoutError:
+                continue
+
+    async def _one(self, key: K, handle: Callable[[K], Awaitable[float | None]]) -> None:
+        again: float | None = None
+        try:
+            again = await handle(key)
+        except ApiError as error:
+            failures = self._failures.get(key, 0)
+            self._failures[key] = failures + 1
+            again = self._clock.now() + min(BACKOFF_MAX_DELAY, BACKOFF_BASE_DELAY * 2.0 ** min(failures, 16))
+            _log.debug("%s; again in a while", error)
+        else:
+            self._failures.pop(key, None)
+        finally:
+            self._free.release()
+            touched = self._running.pop(key)
+        for when in (again, touched):
+            if when is not None:
+                self.at(key, when)

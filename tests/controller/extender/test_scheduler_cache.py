@@ -1,0 +1,99 @@
+"""What the extender believes, whatever it is told first and whatever it cannot read."""
+
+import msgspec
+import pytest
+
+from controller.extender.scheduler_cache import SchedulerCache
+from dra.engine.reservations.amounts import NANOS_PER_UNIT, PODS
+from dra.model.meta import Uid
+from tests.controller.extender.examples import NODE, pod, reservation
+from tests.dra.engine.reservations.examples import of
+
+
+@pytest.fixture
+def picture():
+    return SchedulerCache()
+
+
+def free(picture):
+    return picture.books.room("n1").free("cpu")
+
+
+def test_a_pod_that_is_seen_before_the_first_node_takes_what_it_asks_for(picture):
+    picture.observe_pod(pod())
+    picture.observe_node(NODE)
+    assert free(picture) == of(2)["cpu"]
+
+
+def test_a_pod_asks_for_what_nodes_have_and_always_for_its_own_place(picture):
+    assert picture.claimant(pod()).amounts == {PODS: NANOS_PER_UNIT}
+    status = msgspec.structs.replace(NODE.status, allocatable={"cpu": "8"})
+    picture.observe_node(msgspec.structs.replace(NODE, status=status))
+    assert picture.claimant(pod()).amounts == {PODS: NANOS_PER_UNIT, "cpu": of(6)["cpu"]}
+
+
+def test_a_reservation_that_never_could_be_read_holds_what_its_status_says(picture):
+    """A new process sees it for the first time: what it holds was promised by the one before."""
+    picture.observe_node(NODE)
+    picture.observe_reservation(reservation(nonsense=True))
+    assert free(picture) == of(3)["cpu"]
+    picture.forget_reservation(Uid("uid-r"))
+    assert free(picture) == of(8)["cpu"]
+
+
+@pytest.mark.parametrize("phase", ["Pending", "Failed", "Succeeded"])
+def test_a_reservation_that_cannot_be_read_and_has_no_place_holds_nothing(picture, phase):
+    picture.observe_node(NODE)
+    picture.observe_reservation(reservation(nonsense=True, phase=phase))
+    assert free(picture) == of(8)["cpu"]
+
+
+def test_what_the_watch_shows_once_more_after_the_answer_to_a_write_is_not_read_again(picture, monkeypatch):
+    picture.observe_node(NODE)
+    picture.observe_reservation(reservation())
+    with monkeypatch.context() as patched:
+        patched.setattr("controller.extender.scheduler_cache.read", pytest.fail)
+        picture.observe_reservation(reservation())
+    assert free(picture) == of(3)["cpu"]
+
+
+def test_what_could_not_be_read_holds_what_it_says_once_it_can(picture):
+    picture.observe_node(NODE)
+    picture.observe_reservation(reservation(nonsense=True))
+    picture.observe_reservation(reservation())
+    assert picture.reservation(Uid("uid-r")) is not None
+    assert free(picture) == of(3)["cpu"]
+
+
+def test_a_pod_that_makes_others_leave_has_their_place_from_its_nomination_to_its_binding(picture):
+    picture.observe_node(NODE)
+    victim, urgent = pod("victim"), pod("urgent", node="", nominatedNodeName="n1")
+    picture.observe_pod(victim)
+    picture.nominations.record_victims(urgent.metadata.uid, {"n1": {victim.metadata.uid}})
+    picture.observe_pod(urgent)
+    picture.forget_pod(victim)
+    assert picture.books.filter(picture.claimant(pod("thief", node=""))) == ()
+    assert picture.books.filter(picture.claimant(urgent)) == ("n1",)
+    picture.observe_pod(pod("urgent"))
+    assert free(picture) == of(2)["cpu"]
+    picture.forget_pod(urgent)
+    assert free(picture) == of(8)["cpu"]
+
+
+@pytest.mark.parametrize(
+    "seen",
+    [
+        pytest.param(lambda picture: picture.observe_pod(pod("urgent", node="")), id="its-nomination-is-taken-back"),
+        pytest.param(lambda picture: picture.forget_pod(pod("urgent", node="")), id="it-is-deleted"),
+        pytest.param(lambda picture: picture.observe_pod(pod("urgent", phase="Failed")), id="it-has-ended"),
+    ],
+)
+def test_who_wants_the_place_no_more_keeps_nothing(picture, seen):
+    picture.observe_node(NODE)
+    picture.observe_pod(pod("victim"))
+    urgent = pod("urgent", node="", nominatedNodeName="n1")
+    picture.nominations.record_victims(urgent.metadata.uid, {"n1": {Uid("uid-victim")}})
+    picture.observe_pod(urgent)
+    picture.forget_pod(pod("victim"))
+    seen(picture)
+    assert free(picture) == of(8)["cpu"]

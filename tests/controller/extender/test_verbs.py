@@ -1,0 +1,69 @@
+"""What kube-scheduler is told when it asks whom to end for a pod."""
+
+import msgspec
+
+from controller.extender import verbs
+from controller.extender.protocol import MetaPod, MetaVictims
+from controller.extender.scheduler_cache import SchedulerCache
+from dra.model.scheduling import SchedulerPod
+from tests.controller.extender.examples import NODE, pod, reservation
+
+VICTIM = pod("victim")
+
+
+def asked():
+    """The scheduler would end the pod on its node."""
+    return {"n1": MetaVictims(pods=[MetaPod(uid=VICTIM.metadata.uid)])}
+
+
+def seen(*others):
+    picture = SchedulerCache()
+    picture.observe_node(NODE)
+    picture.observe_pod(VICTIM)
+    for each in others:
+        picture.observe_reservation(each)
+    return picture
+
+
+def test_nobody_is_ended_for_room_that_is_held_for_others():
+    assert verbs.process_preemption(seen(reservation()), pod("urgent", node=""), asked()) == {}
+
+
+def test_of_victims_without_a_number_of_violated_budgets_none_is_counted():
+    told = {"Pods": [{"UID": VICTIM.metadata.uid}]}
+    assert msgspec.to_builtins(msgspec.convert(told, MetaVictims)) == {**told, "NumPDBViolations": 0}
+
+
+def test_what_they_free_is_the_pod_s_as_soon_as_it_is_nominated():
+    picture = seen()
+    assert verbs.process_preemption(picture, pod("urgent", node=""), asked()) == asked()
+    picture.observe_pod(pod("urgent", node="", nominatedNodeName="n1"))
+    picture.forget_pod(VICTIM)
+    assert picture.books.filter(picture.claimant(pod("thief", node=""))) == ()
+    assert picture.books.filter(picture.claimant(pod("urgent", node=""))) == ("n1",)
+
+
+def test_a_pod_that_has_its_place_goes_nowhere_else():
+    told = verbs.filter_nodes(seen(), VICTIM, ["n1", "n2"])
+    assert (told.node_names, told.failed_and_unresolvable_nodes.keys()) == (["n1"], {"n2"})
+
+
+def test_a_reservation_that_an_owner_overflows_does_not_speak_for_its_node():
+    """Koordinator scores 0, so that other scores decide; an owner that is pinned to the node may enter."""
+    owner = pod("pod-demo-0", node="")
+    picture = seen(reservation())
+    picture.forget_pod(VICTIM)
+    assert verbs.filter_nodes(picture, owner, ["n1"]).node_names == ["n1"]
+    assert verbs.prioritize_nodes(picture, owner, ["n1"]) == []
+
+
+def test_a_reservation_of_which_an_owner_uses_little_speaks_for_its_node():
+    owner = msgspec.convert(
+        {
+            "metadata": {"name": "pod-demo-0", "namespace": "default", "uid": "u"},
+            "spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1m"}}}]},
+        },
+        SchedulerPod,
+    )
+    (told,) = verbs.prioritize_nodes(seen(reservation()), owner, ["n1"])
+    assert (told.host, told.score) == ("n1", 10)

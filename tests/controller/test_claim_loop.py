@@ -1,0 +1,308 @@
+import asyncio
+import contextlib
+import itertools
+
+import pytest
+
+from controller.claim_events import ClaimEvents
+from controller.claim_loop import CONFLICTS_MAX, RETRY, RETRY_AFTER, RETRY_AFTER_OUTAGE, ClaimLoop
+from controller.claim_writer import PartialFailureError
+from controller.leadership import Leadership
+from controller.workqueue import WorkQueue
+from dra.engine.claims.actions import AddEntries, Deallocate, SetReservedFor, Ungate
+from dra.engine.claims.consumers import SCHEDULING_GATE
+from dra.engine.claims.policy import REPLACE
+from dra.engine.claims.reasons import Code
+from dra.engine.instants import NEVER
+from dra.kube.errors import Conflict, Forbidden, ServerError, Status, TooManyRequests
+from dra.kube.store import ServerRestored, ServerRestoredError
+from dra.telemetry.logs import reconcile_id
+from tests.dra.engine.examples import JOB, KEY, NOON, claim, finished, pod, waiting
+
+
+class Writes:
+    """In the place of the writer: notes what it is told to do, and fails as often as it is told to."""
+
+    def __init__(self, clock):
+        self.plans = []
+        self.failures = []
+        self.flows = set()
+        self._clock = clock
+
+    async def apply(self, plan, *, view=None):  # noqa: ARG002 - the writer's signature
+        if plan.actions:
+            self.plans.append((round(self._clock.now(), 3), plan))
+            self.flows.add(reconcile_id.get())
+            if self.failures:
+                raise self.failures.pop(0)
+
+    @property
+    def when(self):
+        return [when for when, _ in self.plans]
+
+
+class Quiet(Leadership):
+    def __init__(self, until):
+        super().__init__()
+        self.until = until
+
+    def quiet_until(self):
+        return self.until
+
+
+class Told:
+    def __init__(self):
+        self.codes = []
+
+    def record(self, reason):
+        self.codes.append(reason.code)
+
+
+@pytest.fixture
+def writes(clock):
+    return Writes(clock)
+
+
+class Evictions:
+    """In the place of the evictor: notes when it is asked, and wants to be asked again at certain instants."""
+
+    def __init__(self, clock):
+        self.asked = []
+        self.again = []
+        self._clock = clock
+
+    async def reconcile(self, key):
+        self.asked.append((round(self._clock.now(), 3), key))
+        return self.again.pop(0) if self.again else NEVER
+
+
+@pytest.fixture
+def evictions(clock):
+    return Evictions(clock)
+
+
+@pytest.fixture
+def told():
+    return Told()
+
+
+@pytest.fixture
+def loop_of(world, writes, evictions, told, metrics, clock):
+    def make(leadership=None):
+        return ClaimLoop(
+            world=world,
+            queue=WorkQueue(clock),
+            writer=writes,
+            publisher=ClaimEvents(told, metrics),
+            metrics=metrics,
+            policy=REPLACE,
+            clock=clock,
+            leadership=leadership or Leadership(),
+            evictor=evictions,
+        )
+
+    return make
+
+
+@contextlib.asynccontextmanager
+async def running(loop, seconds):
+    task = asyncio.create_task(loop.run())
+    loop.wake()
+    await asyncio.sleep(seconds)
+    yield
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+class SomeFailedError(PartialFailureError):
+    def __init__(self, *_):
+        super().__init__([ValueError("no")], of=2)
+
+
+def error(kind):
+    return kind("claim ml/train", Status(code=409, message="no"))
+
+
+async def test_what_the_world_has_marked_is_decided_once(world, writes, told, loop_of):
+    world.observe_claim(claim(workload=JOB), now=0.0)
+    for version in range(1, 50):
+        world.observe_pod(pod("a", version=version), now=0.0)
+    loop = loop_of()
+    async with running(loop, 0.06):
+        (_, plan) = writes.plans[0]
+        assert isinstance(plan.actions[0], SetReservedFor)
+    assert not world.dirty
+    assert told.codes[0] is Code.WORKLOAD_ENTERED
+
+
+@pytest.mark.parametrize(
+    ("failures", "when"),
+    [
+        pytest.param(
+            [Conflict] * CONFLICTS_MAX,
+            [0.05] * (CONFLICTS_MAX + 1),
+            id="conflicts-at-once",
+        ),
+        pytest.param(
+            [Conflict] * (CONFLICTS_MAX + 1),
+            [0.05] * (CONFLICTS_MAX + 1) + [0.05 + RETRY_AFTER[Conflict][0]],
+            id="conflicts-soon-if-there-are-many",
+        ),
+        pytest.param(
+            [Forbidden] * 3,
+            [0.05, 0.05 + RETRY[0], 0.05 + 3 * RETRY[0], 0.05 + 7 * RETRY[0]],
+            id="others-later-and-later",
+        ),
+        pytest.param(
+            [SomeFailedError] * 3,
+            [0.05, 0.05 + RETRY[0], 0.05 + 2 * RETRY[0], 0.05 + 3 * RETRY[0]],
+            id="what-makes-progress-soon",
+        ),
+    ],
+)
+async def test_what_failed_is_decided_again(world, writes, told, loop_of, failures, when):
+    world.observe_claim(claim(workload=JOB), now=0.0)
+    world.observe_pod(pod("a"), now=0.0)
+    writes.failures = [error(kind) for kind in failures]
+    async with running(loop_of(), when[-1] + 0.001):
+        assert writes.when[: len(when)] == pytest.approx(when)
+    assert told.codes[:1] == [Code.WORKLOAD_ENTERED], "what was not done is not told"
+
+
+async def test_who_is_overtaken_enters_the_workload_whatever_the_version(world, writes, loop_of):
+    world.observe_claim(claim(workload=JOB), now=0.0)
+    world.observe_pod(pod("a"), now=0.0)
+    writes.failures = [error(Conflict)]
+    async with running(loop_of(), 0.06):
+        first, second = (plan for _, plan in writes.plans[:2])
+    assert isinstance(first.actions[0], SetReservedFor)
+    assert second.actions == (AddEntries(claim=KEY, entries=(JOB,)),)
+
+
+@pytest.mark.parametrize(
+    ("failure", "longest"),
+    [
+        pytest.param(ServerError, RETRY_AFTER_OUTAGE[1], id="server-error"),
+        pytest.param(TooManyRequests, RETRY_AFTER_OUTAGE[1], id="too-many-requests"),
+        pytest.param(Forbidden, RETRY[1], id="forbidden"),
+    ],
+)
+async def test_after_an_outage_nobody_waits_for_as_long_as_for_a_right(world, writes, loop_of, failure, longest):
+    world.observe_claim(claim(workload=JOB), now=0.0)
+    world.observe_pod(pod("a"), now=0.0)
+    writes.failures = [error(failure) for _ in range(50)]
+    async with running(loop_of(), 300.0):
+        gaps = [after - before for before, after in itertools.pairwise(writes.when)]
+        assert max(gaps) == pytest.approx(longest)
+
+
+async def test_one_claim_that_fails_does_not_keep_the_others(world, writes, loop_of):
+    for name in ("train", "other"):
+        world.observe_claim(claim(name, workload=JOB), now=0.0)
+        world.observe_pod(pod(f"of-{name}", claims=(name,)), now=0.0)
+    writes.failures = [error(ServerError)]
+    async with running(loop_of(), 0.06):
+        assert {plan.actions[0].claim[1] for _, plan in writes.plans} == {"train", "other"}
+
+
+async def test_a_claim_is_looked_at_again_when_its_plan_says_so(world, writes, loop_of):
+    world.observe_claim(claim(allocation=None), now=0.0)
+    world.observe_pod(pod("o", unschedulable="no node"), now=0.0)
+    world.observe_pod(pod("a", gates=[SCHEDULING_GATE], created="2026-11-20T12:01:00Z"), now=0.0)
+    async with running(loop_of(), 9.0):
+        assert not writes.plans
+        await asyncio.sleep(1.5)
+        assert [type(action) for _, plan in writes.plans for action in plan.actions][:1] == [Ungate]
+
+
+async def test_pods_whose_claim_is_not_there_are_let_go(world, writes, loop_of):
+    world.observe_pod(pod("a", gates=[SCHEDULING_GATE]), now=0.0)
+    async with running(loop_of(), 3.0):
+        assert [action.pod[1] for _, plan in writes.plans for action in plan.actions][:1] == ["a"]
+
+
+async def test_a_new_leader_takes_nothing_back_while_writes_of_the_old_one_may_arrive(world, writes, told, loop_of):
+    world.observe_claim(claim(list=[finished("a")]), now=0.0)
+    world.observe_pod(pod("a", node="n1", phase="Succeeded"), now=0.0)
+    async with running(loop_of(Quiet(20.0)), 19.9):
+        assert not writes.plans
+        assert told.codes == [Code.LEADER_CHANGED]
+        await asyncio.sleep(0.2)
+        assert isinstance(writes.plans[0][1].actions[0], Deallocate)
+        assert told.codes[:2] == [Code.LEADER_CHANGED, Code.DEALLOCATED]
+
+
+async def test_but_it_lists_at_once(world, writes, loop_of):
+    world.observe_claim(claim(workload=JOB, list=[waiting("a")]), now=0.0)
+    world.observe_pod(pod("a"), now=0.0)
+    async with running(loop_of(Quiet(NOON)), 0.06):
+        assert isinstance(writes.plans[0][1].actions[0], SetReservedFor)
+
+
+async def test_every_decision_has_a_flow_of_its_own_in_the_log(world, writes, loop_of):
+    for name in ("train", "other"):
+        world.observe_claim(claim(name, workload=JOB), now=0.0)
+        world.observe_pod(pod(f"of-{name}", claims=(name,)), now=0.0)
+    async with running(loop_of(), 0.06):
+        pass
+    assert {each.partition("#")[0] for each in writes.flows} == {"ml/train", "ml/other"}
+    assert KEY[1] == "train"
+    assert len({each.partition("#")[2] for each in writes.flows}) == len(writes.flows)
+
+
+async def test_a_pod_behind_our_gate_that_uses_no_claim_is_let_go(world, writes, loop_of):
+    world.observe_pod(pod("a", claims=(), gates=[SCHEDULING_GATE]), now=0.0)
+    async with running(loop_of(), 5.0):
+        assert [action.pod[1] for _, plan in writes.plans for action in plan.actions][:1] == ["a"]
+
+
+async def test_a_claim_that_cannot_be_decided_does_not_stop_the_others(world, writes, loop_of):
+    world.observe_claim(claim(workload=JOB), now=0.0)
+    world.observe_pod(pod("a"), now=0.0)
+    writes.failures = [ValueError("out of the blue")]
+    async with running(loop_of(), 1.0):
+        assert len(writes.plans) > 1
+
+
+async def test_evictions_are_seen_to_whether_the_claim_could_be_written_or_not(world, writes, evictions, loop_of):
+    world.observe_claim(claim(workload=JOB), now=0.0)
+    world.observe_pod(pod("a"), now=0.0)
+    writes.failures = [error(ServerError)]
+    async with running(loop_of(), 0.06):
+        assert evictions.asked == [(0.05, KEY)]
+
+
+async def test_evictions_say_when_to_look_again(world, evictions, loop_of):
+    world.observe_claim(claim(), now=0.0)
+    evictions.again = [7.0]
+    async with running(loop_of(), 10.0):
+        assert [when for when, _ in evictions.asked] == [0.05, 7.0]
+
+
+async def test_a_past_that_never_was_ends_all_decisions(world, writes, loop_of):
+    world.observe_claim(claim(workload=JOB), now=0.0)
+    world.observe_pod(pod("a"), now=0.0)
+    writes.failures = [ServerRestoredError(ServerRestored("pods", "5", "11"))]
+    loop = loop_of()
+    loop.wake()
+    with pytest.raises(ExceptionGroup) as caught:
+        await loop.run()
+    assert caught.group_contains(ServerRestoredError)
+
+
+class Ticking:
+    """A clock that is a quarter of a second later at each look."""
+
+    def __init__(self, now):
+        self._now = now
+
+    def now(self):
+        self._now += 0.25
+        return self._now
+
+
+async def test_a_reconciliation_tells_the_seconds_that_its_dearest_decision_took(world, loop_of, monkeypatch):
+    loop = loop_of()
+    world.dirty.clear()
+    monkeypatch.setattr(loop, "_clock", Ticking(1000.0))
+    assert await loop.reconcile(("ml", "nobody")) == 0.5

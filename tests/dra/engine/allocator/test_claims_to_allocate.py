@@ -1,0 +1,40 @@
+"""What cannot be asked for is said before any search."""
+
+import pytest
+
+from dra.engine.allocator import UnsatisfiableError, claim_to_allocate
+from tests.dra.engine.allocator.strategies import CLASSES, claim, exactly
+
+
+def selecting(expression):
+    return exactly(selectors=[{"cel": {"expression": expression}}])
+
+
+@pytest.mark.parametrize(
+    ("request_", "text"),
+    [
+        pytest.param(exactly(cls="none"), "request r: device class none does not exist", id="class"),
+        pytest.param(exactly(count=33), "claim c: 33 devices are more than the 32", id="too-many"),
+        pytest.param(exactly(allocationMode="Some"), "request r: unsupported allocation mode Some", id="mode"),
+        pytest.param(
+            exactly(derivedAttributes=[{"name": "numa", "expression": "1"}]),
+            "request r: derivedAttributes (feature gate DRADerivedAttributes) are not known here",
+            id="derived-attributes",
+        ),
+        pytest.param({"name": "r", "atMost": {}}, "request r: neither exactly nor firstAvailable", id="new"),
+        pytest.param(
+            selecting("device."),
+            "request r: 'device.' is no CEL expression",
+            id="cel",
+        ),
+        pytest.param(
+            selecting("'a'"),
+            "request r: \"'a'\" answers with STRING, not with true or false",
+            id="no-question",
+        ),
+    ],
+)
+def test_a_request_is_refused(request_, text):
+    with pytest.raises(UnsatisfiableError) as refused:
+        claim_to_allocate(claim(request_), CLASSES)
+    assert str(refused.value).startswith(text)

@@ -1,0 +1,228 @@
+"""Claims that reservations hold: their entries, and the way back from their owners."""
+
+import msgspec
+import pytest
+
+from dra.engine.claims.actions import Deallocate, DeleteClaim, LookUpPod, LookUpWorkload, PatchMetadata
+from dra.engine.claims.policy import ALONGSIDE, REPLACE
+from dra.engine.claims.reasons import Code
+from dra.engine.claims.view import LostNode, ObservedHistory, OwningPodPhase, VanishedPod
+from dra.engine.reservations import claim_holders, placeholders
+from dra.engine.reservations.claim_holders import ClaimHolder, HolderState
+from dra.model.claims import POD_CLAIM_NAME, RESERVED_FOR_MAX_SIZE
+from dra.model.meta import OwnerReference
+from dra.model.references import ConsumerReference
+from dra.model.workload_reservations import FORCE_RELEASE
+from tests.dra.engine.examples import (
+    KEY,
+    NOON,
+    claim,
+    codes,
+    decided,
+    finished,
+    listed,
+    of_type,
+    started,
+    uid,
+    unschedulable,
+    view,
+    waiting,
+)
+
+RESERVATION = claim_holders.reservation_owner_reference("r", uid("r"))
+ENTRY = claim_holders.reserved_for_entry("r", uid("r"))
+PLACEHOLDER = f"{placeholders.NAME_PREFIX}{uid('r')}"
+
+
+def held(standing=HolderState.AVAILABLE, *, owns=True):
+    return (ClaimHolder(reference=ENTRY, standing=standing, owns=owns),)
+
+
+def made(*, controller=None, **form):
+    """A claim that was made for a reservation, with a pod as its controller or none."""
+    found = claim(**form)
+    owners = [RESERVATION]
+    if controller:
+        pod = OwnerReference(api_version="v1", kind="Pod", name=controller, uid=uid(controller), controller=True)
+        owners.insert(0, pod)
+    metadata = msgspec.structs.replace(found.metadata, owner_references=owners)
+    return msgspec.structs.replace(found, metadata=metadata)
+
+
+@pytest.mark.parametrize("policy", [REPLACE, ALONGSIDE], ids=["replace", "alongside"])
+@pytest.mark.parametrize(
+    ("standing", "owns", "before", "pods", "stays"),
+    [
+        pytest.param(HolderState.AVAILABLE, True, [], [], True, id="available"),
+        pytest.param(HolderState.AVAILABLE, False, [], [], True, id="available-and-named"),
+        pytest.param(
+            HolderState.PENDING, True, [], [waiting(PLACEHOLDER)], False, id="its-placeholder-may-go-elsewhere"
+        ),
+        pytest.param(HolderState.PENDING, True, [], [started(PLACEHOLDER)], True, id="its-placeholder-is-bound"),
+        pytest.param(HolderState.PENDING, True, [], [], True, id="its-placeholder-is-gone"),
+        pytest.param(HolderState.PENDING, False, [], [], False, id="named-by-one-that-has-no-place"),
+        pytest.param(HolderState.PENDING, False, [ENTRY], [], True, id="named-and-listed-stays"),
+        pytest.param(HolderState.UNKNOWN, True, [], [], True, id="in-doubt-made-for-it"),
+        pytest.param(HolderState.UNKNOWN, False, [ENTRY], [], True, id="in-doubt-listed"),
+    ],
+)
+def test_a_claim_is_kept_for_its_reservation(standing, owns, before, pods, stays, policy):
+    of = made(list=[*before, *pods]) if owns else claim(list=[*before, *pods])
+    plan = decided(view(of, *pods, holds=held(standing, owns=owns)), policy=policy)
+    entries = listed(plan) if plan.claim_writes else [str(e) for e in of.entries]
+    assert any("reservations" in each for each in entries) is stays
+    assert not of_type(plan, Deallocate)
+
+
+def test_a_list_full_of_others_entries_is_as_good_as_that_of_the_reservation():
+    others = [ConsumerReference.parse(f"things.example.com/{n}", uid=uid(f"{n}")) for n in range(RESERVED_FOR_MAX_SIZE)]
+    assert decided(view(made(list=others), holds=held())).claim_writes == ()
+
+
+def test_the_end_of_the_placeholder_and_the_entry_are_one_write():
+    placeholder = finished(PLACEHOLDER)
+    plan = decided(view(made(list=[placeholder]), placeholder, holds=held()))
+    assert listed(plan) == [str(ENTRY).partition(".")[0] + "/r"]
+    assert Code.HELD in codes(plan)
+
+
+@pytest.mark.parametrize("standing", HolderState)
+def test_only_who_is_not_known_is_asked_about(standing):
+    plan = decided(view(made(list=[ENTRY]), holds=held(standing)))
+    asked = [LookUpWorkload(claim=KEY, reference=ENTRY)] if standing is HolderState.UNKNOWN else []
+    assert of_type(plan, LookUpWorkload) == asked
+
+
+def test_where_nobody_tells_of_reservations_their_entries_are_somebody_elses():
+    plan = decided(view(made(list=[ENTRY])))
+    assert not plan.claim_writes
+    assert codes(plan) == [Code.KEPT_BY_OTHERS]
+
+
+# The end of the reservation:
+
+
+@pytest.mark.parametrize(
+    ("entries", "owner"),
+    [
+        pytest.param([ENTRY], OwningPodPhase.NONE, id="listed"),
+        pytest.param([], OwningPodPhase.NONE, id="a-failed-binding-has-left-nothing"),
+        pytest.param([ENTRY], OwningPodPhase.GONE, id="its-last-owner-is-gone"),
+    ],
+)
+def test_it_is_free_when_its_reservation_is_over(entries, owner):
+    plan = decided(view(made(list=entries), holds=held(HolderState.OVER), owner=owner))
+    (freed,) = of_type(plan, Deallocate)
+    assert freed.confirm
+
+
+def test_who_uses_it_when_the_reservation_is_over_keeps_it():
+    pod = started("a")
+    plan = decided(view(made(list=[ENTRY, pod], controller="a"), pod, holds=held(HolderState.OVER)))
+    assert listed(plan) == ["a"]
+    assert Code.HOLD_ENDED in codes(plan)
+
+
+def test_the_entry_of_a_reservation_that_is_over_goes_at_once_however_lately_the_list_was_written():
+    pod, just_written = started("a"), ObservedHistory(written_at=NOON)
+    plan = decided(view(claim(list=[ENTRY, pod]), pod, holds=held(HolderState.OVER, owns=False), history=just_written))
+    assert listed(plan) == ["a"]
+
+
+@pytest.mark.parametrize("owner", [OwningPodPhase.NONE, OwningPodPhase.GONE], ids=str)
+def test_what_was_made_for_it_goes_with_it(owner):
+    plan = decided(view(made(list=[ENTRY]), holds=held(HolderState.OVER), owner=owner))
+    assert of_type(plan, DeleteClaim)
+    plan = decided(view(made(allocation=None), waiting("a"), holds=held(HolderState.OVER), owner=owner))
+    assert not of_type(plan, DeleteClaim)
+    plan = decided(view(claim(list=[ENTRY]), holds=held(HolderState.OVER, owns=False), owner=owner))
+    assert not of_type(plan, DeleteClaim)
+
+
+@pytest.mark.parametrize(
+    ("found", "standing", "told"),
+    [
+        pytest.param(made(allocation=None), HolderState.AVAILABLE, [Code.HOLD_LOST], id="lost"),
+        pytest.param(made(allocation=None), HolderState.PENDING, [], id="not-placed-yet"),
+        pytest.param(made(allocation=None, controller="a"), HolderState.AVAILABLE, [], id="its-placeholder-is-there"),
+        pytest.param(made(list=[ENTRY]), HolderState.AVAILABLE, [], id="held"),
+    ],
+)
+def test_an_available_reservation_without_devices_is_told(found, standing, told):
+    assert codes(decided(view(found, holds=held(standing)))) == told
+
+
+def test_with_that_pod_it_goes():
+    pod = finished("a")
+    of = made(list=[pod], controller="a")
+    plan = decided(view(of, pod, holds=held(HolderState.OVER), owner=OwningPodPhase.DONE))
+    assert of_type(plan, Deallocate)
+    assert of_type(plan, DeleteClaim)
+
+
+def test_a_claim_under_deletion_is_not_held_back():
+    plan = decided(view(made(list=[ENTRY], deleting=True), holds=held()))
+    assert of_type(plan, Deallocate)
+
+
+def test_force_overrides_a_reservation():
+    of = made(list=[ENTRY], annotations={FORCE_RELEASE: claim().metadata.uid})
+    plan = decided(view(of, holds=held()))
+    assert of_type(plan, Deallocate)
+
+
+# The way back:
+
+
+@pytest.mark.parametrize("owner", [OwningPodPhase.DONE, OwningPodPhase.REPLACED, OwningPodPhase.GONE], ids=str)
+@pytest.mark.parametrize("standing", [s for s in HolderState if s is not HolderState.OVER], ids=str)
+def test_a_claim_goes_back_to_its_reservation_when_its_pod_has_ended(owner, standing):
+    pod = finished("a")
+    of = made(list=[ENTRY, pod], controller="a", annotations={POD_CLAIM_NAME: "gpu"})
+    plan = decided(view(of, pod, holds=held(standing), owner=owner))
+    (back,) = of_type(plan, PatchMetadata)
+    assert back.owners == (RESERVATION,)
+    assert dict(back.annotations) == {POD_CLAIM_NAME: None}
+    assert listed(plan) == ["reservations/r"]
+    assert not of_type(plan, Deallocate) + of_type(plan, DeleteClaim)
+
+
+@pytest.mark.parametrize(
+    ("pods", "owner", "policy"),
+    [
+        pytest.param([started("a")], OwningPodPhase.PRESENT, REPLACE, id="it-runs"),
+        pytest.param([waiting("a")], OwningPodPhase.PRESENT, REPLACE, id="it-waits"),
+        pytest.param([], OwningPodPhase.UNKNOWN, REPLACE, id="it-may-not-have-been-seen-yet"),
+        pytest.param([started("b")], OwningPodPhase.DONE, REPLACE, id="somebody-uses-it"),
+        pytest.param([], OwningPodPhase.DONE, ALONGSIDE, id="beside-the-stock-controller-nothing-is-given"),
+    ],
+)
+def test_else_it_stays_its_pods(pods, owner, policy):
+    of = made(list=[ENTRY, *pods], controller="a")
+    plan = decided(view(of, *pods, holds=held(), owner=owner), policy=policy)
+    assert not of_type(plan, PatchMetadata) + of_type(plan, DeleteClaim) + of_type(plan, Deallocate)
+
+
+@pytest.mark.parametrize(
+    "known",
+    [
+        pytest.param({"vanished": (VanishedPod(uid("a"), node="n1", since=NOON),)}, id="deleted-by-force"),
+        pytest.param({"lost_nodes": (LostNode(name="n1"),)}, id="its-node-does-not-report-in"),
+    ],
+)
+def test_it_stays_a_vanished_pods_while_that_may_run(known):
+    plan = decided(view(made(list=[ENTRY], controller="a"), holds=held(), owner=OwningPodPhase.GONE, **known))
+    assert not of_type(plan, PatchMetadata)
+
+
+def test_it_stays_a_listed_pods_that_nobody_has_looked_up_yet():
+    plan = decided(view(made(list=[ENTRY, finished("a")], controller="a"), holds=held(), owner=OwningPodPhase.REPLACED))
+    assert [look.uid for look in of_type(plan, LookUpPod)] == [uid("a")]
+    assert not of_type(plan, PatchMetadata)
+
+
+def test_an_owner_that_cannot_run_does_not_take_the_devices_from_the_reservation():
+    pod = unschedulable("a", since=NOON - 3600)
+    plan = decided(view(made(list=[ENTRY], controller="a"), pod, holds=held()), now=NOON)
+    assert not of_type(plan, Deallocate)
+    assert Code.ALLOCATION_STUCK not in codes(plan)

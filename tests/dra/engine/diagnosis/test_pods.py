@@ -1,0 +1,298 @@
+"""What a pod waits for, node by node, and what would help."""
+
+import msgspec
+import pytest
+
+from dra.engine.claims.view import WorkloadPhase
+from dra.engine.diagnosis import pods
+from dra.engine.diagnosis.audit import audit
+from dra.engine.diagnosis.cluster_state import ClusterState
+from dra.engine.diagnosis.node_groups import Obstacle
+from dra.engine.diagnosis.pods import AdvisedAction
+from dra.engine.diagnosis.problems import ProblemCode
+from dra.engine.diagnosis.snapshot import UnreadResource
+from tests.dra.engine.diagnosis.cluster_states import (
+    JOB,
+    SOMEBODY,
+    claim,
+    entry,
+    node,
+    offer,
+    pod,
+    rule,
+    scene,
+    snapshot,
+    workload,
+)
+
+KEY = ("ml", "a")
+TAINT = {"key": "team", "value": "red", "effect": "NoSchedule"}
+RESERVED = {"annotations": {"reserve.dra/reserved-for": "jobs.batch/train", "reserve.dra/reserved-for-uid": "uid-job"}}
+FULL = tuple(
+    claim(f"{on}-{index}", f"{on}/gpu-{index}", listed=(JOB,), **RESERVED)
+    for on in ("n1", "n2", "n3")
+    for index in (0, 1)
+)
+ALIVE = (workload(WorkloadPhase.PRESENT),)
+GATE = {"schedulingGates": [{"name": "reserve.dra/claim"}]}
+
+
+SAID = {
+    "phase": "Pending",
+    "conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3: affinity"}],
+}
+
+
+def told(*claims, waits=("c",), more=(), spec=None, status=None, **cluster):
+    asking = pod("a", *waits, **(spec or {})) | ({"status": status} if status else {})
+    found = pods.explain(scene(*claims, pods=(asking, *more), **cluster), KEY)
+    assert found is not None
+    return found
+
+
+def test_the_taints_that_keep_devices_from_a_pod_are_named():
+    facts = told(claim("c"), rules=[rule(pool="n1"), rule("none", effect="None")], nodes=[node("n1")])
+    (devices,) = facts.groups[0].barriers[0].devices
+    assert (devices.tainted, devices.taints) == (2, ("service:NoSchedule",))
+
+
+def shape(facts):
+    return [(group.count, [barrier.obstacle for barrier in group.barriers]) for group in facts.groups]
+
+
+@pytest.mark.parametrize(
+    ("facts", "groups", "way"),
+    [
+        pytest.param(told(claim("c")), [(3, [])], AdvisedAction.NONE, id="all-could-take-it"),
+        pytest.param(
+            told(claim("c"), *FULL, workloads=ALIVE),
+            [(3, [Obstacle.DEVICES])],
+            AdvisedAction.WAIT,
+            id="all-devices-are-held",
+        ),
+        pytest.param(
+            told(claim("c", count=3)),
+            [(3, [Obstacle.DEVICES])],
+            AdvisedAction.NONE,
+            id="no-node-has-as-many-as-are-asked-for",
+        ),
+        pytest.param(
+            told(claim("c"), rules=[rule(pool="n1"), rule("all", pool="n2")]),
+            [(1, []), (2, [Obstacle.DEVICES])],
+            AdvisedAction.NONE,
+            id="rules-taint-the-devices-of-two-nodes",
+        ),
+        pytest.param(
+            told(claim("c"), rules=[rule()]),
+            [(3, [Obstacle.DEVICES])],
+            AdvisedAction.TOLERATE,
+            id="a-rule-taints-all-devices",
+        ),
+        pytest.param(
+            told(claim("c", count=3), rules=[rule()]),
+            [(3, [Obstacle.DEVICES])],
+            AdvisedAction.NONE,
+            id="too-few-and-tainted",
+        ),
+        pytest.param(
+            told(claim("c"), nodes=[node("n1", cordoned=True), node("n2", taints=(TAINT,))]),
+            [(1, [Obstacle.CORDONED]), (1, [Obstacle.TAINTED])],
+            AdvisedAction.UNCORDON,
+            id="a-cordoned-node-is-the-shortest-way",
+        ),
+        pytest.param(
+            told(claim("c"), nodes=[node("n2", taints=(TAINT,))]),
+            [(1, [Obstacle.TAINTED])],
+            AdvisedAction.UNTAINT,
+            id="a-taint",
+        ),
+        pytest.param(
+            told(claim("c"), spec={"nodeSelector": {"zone": "a"}}),
+            [(3, [Obstacle.SELECTOR])],
+            AdvisedAction.LABEL,
+            id="a-label",
+        ),
+        pytest.param(
+            told(claim("c"), nodes=[node("n1", cpu="500m")]),
+            [(1, [Obstacle.ROOM])],
+            AdvisedAction.NONE,
+            id="too-few-cpus",
+        ),
+        pytest.param(
+            told(claim("c"), nodes=[node("n1", keeps='{"resources": {"cpu": "7500m"}}'), node("n2")]),
+            [(1, []), (1, [Obstacle.ROOM])],
+            AdvisedAction.NONE,
+            id="a-node-that-keeps-its-cpus",
+        ),
+        pytest.param(
+            told(claim("c", "n1/gpu-0"), nodes=[node("n1", cpu="0"), node("n2")]),
+            [(1, [Obstacle.ROOM]), (1, [Obstacle.ELSEWHERE])],
+            AdvisedAction.NONE,
+            id="allocated-where-there-is-no-room",
+        ),
+        pytest.param(
+            told(claim("c"), nodes=[node("n1")], slices=[offer("n1", resourceSliceCount=2)]),
+            [(1, [Obstacle.DEVICES])],
+            AdvisedAction.NONE,
+            id="a-pool-that-is-not-complete",
+        ),
+    ],
+)
+def test_nodes_are_told_in_groups(facts, groups, way):
+    assert shape(facts) == groups
+    assert facts.advice.way is way
+
+
+def test_devices_with_binding_conditions_can_be_had():
+    slice_ = offer("n1", devices=0)
+    slice_["spec"]["devices"] = [
+        {"name": "gpu-0", "bindingConditions": ["Ready"], "bindingFailureConditions": ["Lost"]}
+    ]
+    assert shape(told(claim("c"), nodes=[node("n1")], slices=[slice_])) == [(1, [])]
+
+
+def test_what_a_node_keeps_is_said_with_what_it_has():
+    (group,) = told(claim("c"), nodes=[node("n1", keeps='{"resources": {"cpu": "7500m"}}')]).groups
+    assert group.barriers[0].detail == "cpu: 1 asked for, 0.5 of 0.5 free; the node keeps 7.5"
+
+
+def test_a_group_has_numbers_and_says_who_has_the_devices():
+    (group,) = told(claim("c"), *FULL, workloads=ALIVE).groups
+    (devices,) = group.barriers[0].devices
+    assert (devices.asked, devices.offered, devices.held) == (1, 2, 2)
+    assert len(group.holders) + group.others == 6
+    assert all(holder.devices == 1 for holder in group.holders)
+
+
+@pytest.mark.parametrize(
+    ("facts", "troubles"),
+    [
+        pytest.param(told(waits=("c",)), {ProblemCode.CLAIM_MISSING}, id="no-such-claim"),
+        pytest.param(told(claim("c"), spec=GATE), {ProblemCode.GATED}, id="gated-and-nobody-there"),
+        pytest.param(told(claim("c"), spec=GATE, leader=SOMEBODY), set(), id="gated-and-somebody-there"),
+        pytest.param(
+            told(claim("c"), spec={"schedulingGates": [{"name": "kueue"}]}),
+            {ProblemCode.GATED_BY_OTHERS},
+            id="gate-of-others",
+        ),
+        pytest.param(
+            told(claim("c"), spec={"schedulingGates": [{"name": "kueue"}, {"name": "reserve.dra/claim"}]}),
+            {ProblemCode.GATED_BY_OTHERS, ProblemCode.GATED},
+            id="a-second-gate-does-not-hide-ours",
+        ),
+        pytest.param(told(claim("c", count=9)), {ProblemCode.UNSATISFIABLE}, id="more-devices-than-any-node-has"),
+        pytest.param(
+            told(claim("c", count=9), *FULL, workloads=ALIVE),
+            {ProblemCode.UNSATISFIABLE},
+            id="more-devices-than-any-node-has-whoever-holds-them",
+        ),
+        pytest.param(told(claim("c")), {ProblemCode.NOT_TRIED}, id="no-scheduler-has-tried"),
+        pytest.param(told(claim("c"), status=SAID), {ProblemCode.REFUSED}, id="the-scheduler-has-a-reason-of-its-own"),
+        pytest.param(
+            told(
+                claim("c", "n1/gpu-0", listed=(entry("a"),)),
+                spec={"on": "n1", "metadata": {"deletionTimestamp": "2026-11-20T12:00:00Z"}},
+                nodes=[node("n1", ready=False), node("n2")],
+            ),
+            {ProblemCode.TERMINATING},
+            id="being-deleted-on-a-silent-node",
+        ),
+        pytest.param(
+            told(spec={"resourceClaims": [{"name": "x", "resourceClaimTemplateName": "t"}]}, waits=()),
+            {ProblemCode.TEMPLATE_MISSING},
+            id="no-such-template",
+        ),
+        pytest.param(
+            told(
+                spec={"resourceClaims": [{"name": "x", "resourceClaimTemplateName": "t"}]},
+                waits=(),
+                templates=[{"metadata": {"namespace": "ml", "name": "t"}}],
+            ),
+            {ProblemCode.CLAIM_NOT_MADE},
+            id="nobody-makes-its-claim",
+        ),
+        pytest.param(
+            told(
+                claim("c", "n1/gpu-0", listed=(entry("a"),)),
+                spec={"on": "n1"},
+                nodes=[node("n1", ready=False), node("n2")],
+            ),
+            {ProblemCode.NODE_NOT_READY},
+            id="bound-to-a-silent-node",
+        ),
+        pytest.param(
+            told(
+                claim("c"),
+                *(claim(f"x{i}", f"{on}/gpu-{i}", listed=(entry("b"),)) for on in ("n1",) for i in (0, 1)),
+                nodes=[node("n1")],
+            ),
+            {ProblemCode.NOT_FREED, ProblemCode.UNSCHEDULABLE},
+            id="devices-that-nobody-gives-back",
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_pod(facts, troubles):
+    assert {problem.trouble for problem in facts.problems} == troubles
+
+
+def test_what_is_impossible_is_not_waited_for():
+    facts = told(claim("c", count=9), *FULL, workloads=ALIVE)
+    (problem,) = facts.problems
+    assert problem.numbers["error"] == "request gpu wants 9 devices, and no node has more than 2"
+    assert facts.advice.way is AdvisedAction.NONE
+
+
+def test_what_the_scheduler_says_is_told_where_nothing_else_is_known():
+    (problem,) = told(claim("c"), status=SAID).problems
+    assert problem.numbers["message"] == "0/3: affinity"
+
+
+def test_a_thousand_pods_behind_our_gate_are_one_thing_to_do():
+    gated = tuple(pod(f"p{number}", "c", **GATE) for number in range(1000))
+    (problem,) = audit(scene(claim("c"), pods=gated))
+    assert (problem.trouble, problem.subject.kind) == (ProblemCode.NO_CONTROLLER, "Lease")
+    assert problem.numbers["gated"] == 1000
+    assert audit(scene(claim("c"), pods=gated, leader=SOMEBODY)) == ()
+
+
+def test_a_class_that_is_not_there_is_named():
+    wrong = claim("c")
+    wrong["spec"]["devices"]["requests"][0]["exactly"]["deviceClassName"] = "nope"
+    (problem,) = told(wrong).problems
+    assert problem.trouble is ProblemCode.UNSATISFIABLE
+    assert problem.numbers["error"] == "request gpu: device class nope does not exist; there are gpu.example.com"
+
+
+def test_a_class_is_not_called_missing_where_classes_may_not_be_read():
+    wrong = claim("c")
+    wrong["spec"]["devices"]["requests"][0]["exactly"]["deviceClassName"] = "nope"
+    gaps = (UnreadResource(resource="deviceclasses.resource.k8s.io", why="no right"),)
+    unread = msgspec.structs.replace(snapshot(wrong, pods=(pod("a", "c"),)), classes=(), gaps=gaps)
+    assert pods.explain(ClusterState(unread), KEY).problems == ()
+
+
+def test_an_audit_tells_once_of_a_claim_that_pods_wait_for_in_vain():
+    wrong = claim("c")
+    wrong["spec"]["devices"]["requests"][0]["exactly"]["deviceClassName"] = "nope"
+    (problem,) = audit(scene(wrong, pods=(pod("a", "c"), pod("b", "c")), leader=SOMEBODY))
+    assert (problem.trouble, problem.subject.key) == (ProblemCode.UNSATISFIABLE, KEY)
+
+
+def costly(**resources):
+    found = offer("n1", devices=0)
+    found["spec"]["devices"] = [{"name": "gpu-0", "nodeAllocatableResources": resources}]
+    return found
+
+
+def test_a_node_lacks_what_its_devices_cost():
+    slice_ = costly(cpu={"overhead": {"perPod": "7500m"}})
+    (group,) = told(claim("c"), nodes=[node("n1")], slices=[slice_]).groups
+    assert [each.obstacle for each in group.barriers] == [Obstacle.ROOM]
+    assert group.barriers[0].detail == "with its devices: cpu: 8.5 asked for, 8 of 8 free"
+
+
+def test_a_claim_that_stands_for_resources_of_a_node_is_for_one_pod():
+    slice_ = costly(cpu={"mapping": {"deviceMultiplier": "1"}})
+    (group,) = told(claim("c", "n1/gpu-0", listed=(entry("other"),)), nodes=[node("n1")], slices=[slice_]).groups
+    why = "claim c stands for resources of its node, is used by another pod, and is for one pod only"
+    assert [(each.obstacle, each.detail) for each in group.barriers] == [(Obstacle.DEVICES, why)]

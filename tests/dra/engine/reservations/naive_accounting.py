@@ -1,0 +1,102 @@
+"""What the books should say, found by looking at everything each time. Slow, and plain to be right."""
+
+from dataclasses import dataclass, field
+
+from dra.api.reservations.model import AllocatePolicy
+from dra.engine.reservations.amounts import PODS
+
+
+@dataclass
+class NaiveAccounting:
+    nodes: dict = field(default_factory=dict)
+    """Name → capacity."""
+    reservations: dict = field(default_factory=dict)
+    """Uid → holding, all of them on a node."""
+    pods: dict = field(default_factory=dict)
+    """Uid → (claimant, node, uid of the reservation or None)."""
+
+    def consumed(self, uid, resource):
+        return sum(p.amounts.get(resource, 0) for p, _, inside in self.pods.values() if inside == uid)
+
+    def entered(self, uid):
+        before = self.reservations[uid].predecessors
+        return sum(inside == uid and p.uid not in before for p, _, inside in self.pods.values())
+
+    def held(self, uid, resource):
+        return self.reservations[uid].amounts.get(resource, 0)
+
+    def charge(self, uid, resource):
+        """A reservation with its consumers, as others see it."""
+        return max(self.held(uid, resource), self.consumed(uid, resource))
+
+    def loose(self, node, resource):
+        return sum(
+            p.amounts.get(resource, 0) for p, where, inside in self.pods.values() if where == node and inside is None
+        )
+
+    def on(self, node):
+        return [uid for uid, r in self.reservations.items() if r.node == node]
+
+    def charged(self, node, resource, *, but=None):
+        return self.loose(node, resource) + sum(self.charge(uid, resource) for uid in self.on(node) if uid != but)
+
+    def used(self, node, resource):
+        return sum(p.amounts.get(resource, 0) for p, where, _ in self.pods.values() if where == node)
+
+    def free(self, node, resource):
+        return self.nodes[node].get(resource, 0) - self.charged(node, resource)
+
+    def kept(self, uid, resource):
+        """What is kept within, as far as there is still something to keep it of."""
+        left = max(0, self.held(uid, resource) - self.consumed(uid, resource))
+        return min(self.reservations[uid].inner.get(resource, 0), left)
+
+    def remainder(self, uid, resource):
+        left = self.held(uid, resource) - self.consumed(uid, resource) - self.kept(uid, resource)
+        return max(0, left)
+
+    def may(self, pod, uid):
+        r = self.reservations[uid]
+        if r.allocate_once and (self.entered(uid) or r.listed - r.predecessors - {pod.uid}):
+            return False
+        held = r.restricted if r.policy is AllocatePolicy.RESTRICTED else r.amounts.keys()
+        common = {name for name, amount in pod.amounts.items() if amount and r.amounts.get(name)} & held - {PODS}
+        if pod.affinity is None and not common:
+            return False
+        wanted = dict(r.owners[0].label_selector.match_labels)
+        return wanted.items() <= dict(pod.labels).items()
+
+    def fits_inside(self, pod, uid):
+        r = self.reservations[uid]
+        for resource, amount in pod.amounts.items():
+            if not amount:
+                continue
+            others = self.charged(r.node, resource, but=uid)
+            here = self.consumed(uid, resource) + self.kept(uid, resource)
+            if others + here + amount > self.nodes[r.node].get(resource, 0):
+                return False
+            restricted = r.policy is AllocatePolicy.RESTRICTED and resource in r.restricted
+            if restricted and amount > self.remainder(uid, resource):
+                return False
+        return True
+
+    def inside(self, pod, node):
+        if pod.ignores:
+            return set()
+        return {uid for uid in self.on(node) if self.may(pod, uid) and self.fits_inside(pod, uid)}
+
+    def beside(self, pod, node):
+        wanted = pod.amounts.items()
+        if pod.ignores:
+            return all(self.used(node, r) + amount <= self.nodes[node].get(r, 0) for r, amount in wanted if amount)
+        return all(amount <= self.free(node, r) for r, amount in wanted if amount)
+
+    def fits(self, pod, node):
+        if node not in self.nodes:
+            return False
+        if self.inside(pod, node):
+            return True
+        return (pod.affinity is None or pod.ignores) and self.beside(pod, node)
+
+    def filter(self, pod):
+        return {node for node in self.nodes if self.fits(pod, node)}

@@ -1,0 +1,222 @@
+"""The arithmetic of a node, with the vectors of specs/koordinator.md A.9."""
+
+import pytest
+from msgspec.structs import replace
+
+from dra.engine.reservations import filters as filtering
+from dra.engine.reservations.amounts import NANOS_PER_UNIT, PODS
+from dra.engine.reservations.node_usage import ReservationUsage
+from dra.engine.reservations.pod_info import ReservationAffinity
+from dra.engine.reservations.rejections import Rejection, RejectionReason, count_texts, event_message
+from dra.model.meta import Uid
+from tests.dra.engine.reservations.examples import (
+    ALIGNED,
+    DEFAULT,
+    REQUIRED,
+    RESTRICTED,
+    holding,
+    node,
+    of,
+    pod,
+)
+
+
+def check(room, claimant):
+    verdict = filtering.filter_node(room, claimant)
+    if verdict.fits:
+        return "inside" if verdict.inside else "beside"
+    return [refusal.text for refusal in verdict.refusals]
+
+
+NODE_SHORT = "Insufficient cpu by node"
+RESERVATION_SHORT = "Reservation(s) Insufficient cpu"
+
+
+@pytest.mark.parametrize(
+    ("room", "claimant", "answer"),
+    [
+        pytest.param(
+            node(10, used=4, held=[holding(cpu=4)]), pod(cpu=6, app="a"), "inside", id="reservation-first-rest-of-node"
+        ),
+        pytest.param(node(10, used=4, held=[holding(cpu=4)]), pod(cpu=7, app="a"), [NODE_SHORT], id="more-than-both"),
+        pytest.param(
+            node(10, used=4, held=[holding(cpu=4, policy=ALIGNED)]), pod(cpu=6, app="a"), "inside", id="aligned-spills"
+        ),
+        pytest.param(
+            node(10, used=4, held=[holding(cpu=4, policy=RESTRICTED)]),
+            pod(cpu=6, app="a"),
+            [NODE_SHORT, RESERVATION_SHORT],
+            id="restricted-does-not-spill",
+        ),
+        pytest.param(
+            node(10, used=4, held=[(holding(cpu=4, policy=RESTRICTED), 3)]),
+            pod(cpu=2, app="a"),
+            "beside",
+            id="restricted-and-full-so-outside",
+        ),
+        pytest.param(
+            node(10, used=4, held=[(holding(cpu=4, policy=RESTRICTED), 3)]),
+            pod(cpu=2, app="a", affinity=REQUIRED),
+            [RESERVATION_SHORT],
+            id="restricted-and-full-and-required",
+        ),
+        *(
+            pytest.param(
+                node(10, used=4, held=[holding(cpu=4, policy=policy)]),
+                pod(cpu=3, app="b"),
+                [NODE_SHORT],
+                id=f"other-{policy}",
+            )
+            for policy in (DEFAULT, ALIGNED, RESTRICTED)
+        ),
+        pytest.param(
+            node(gpu=100, held=[(holding(gpu=100, policy=RESTRICTED), None)]),
+            pod(gpu=80, app="a", affinity=REQUIRED),
+            "inside",
+            id="gpu-core-80-of-100",
+        ),
+        pytest.param(
+            node(gpu=100, held=[holding(gpu=100, policy=RESTRICTED)]).taking(Uid("a"), of(gpu=80), into=Uid("uid-r")),
+            pod(gpu=50, app="a", affinity=REQUIRED),
+            ["Insufficient gpu by node", "Reservation(s) Insufficient gpu"],
+            id="gpu-core-another-50",
+        ),
+        pytest.param(
+            node(10, held=[holding("r1", 4), holding("r2", 4)]),
+            pod(cpu=9, app="a"),
+            [NODE_SHORT],
+            id="two-reservations-cannot-be-joined",
+        ),
+        pytest.param(
+            node(10, held=[holding("r1", 4), holding("r2", 4)]),
+            pod(cpu=6, app="a"),
+            "inside",
+            id="one-of-two-and-the-node",
+        ),
+        pytest.param(node(16, held=[holding(cpu=8)]), pod(cpu=12), [NODE_SHORT], id="scenario-1-other"),
+        pytest.param(node(16, held=[holding(cpu=8)]), pod(cpu=8, app="a"), "inside", id="scenario-1-owner"),
+        pytest.param(
+            node(16, held=[(holding(cpu=8), 8)]),
+            pod(cpu=4, app="a"),
+            "inside",
+            id="scenario-2-third-spills-to-the-node",
+        ),
+        pytest.param(
+            node(16, held=[(holding(cpu=8, policy=RESTRICTED), 8)]),
+            pod(cpu=4, app="a"),
+            "beside",
+            id="scenario-2-third-takes-the-node",
+        ),
+        pytest.param(
+            node(16),
+            pod(cpu=1, affinity=REQUIRED),
+            ["node(s) no reservations match reservation affinity"],
+            id="scenario-9",
+        ),
+        pytest.param(node(4), pod(cpu=5), [NODE_SHORT], id="no-reservation-at-all"),
+        pytest.param(node(4), pod(gpu=1), ["Insufficient gpu by node"], id="what-the-node-does-not-have"),
+    ],
+)
+def test_where_a_pod_fits(room, claimant, answer):
+    assert check(room, claimant) == answer
+
+
+@pytest.mark.parametrize(
+    ("consumed", "other", "fits"),
+    [
+        pytest.param(8, 2, True, id="what-is-left"),
+        pytest.param(8, 3, False, id="no-more-than-that"),
+        pytest.param(3, 6, True, id="the-reservation-counts-when-it-is-greater"),
+        pytest.param(3, 7, False, id="and-no-less"),
+    ],
+)
+def test_others_are_charged_the_greater_of_reservation_and_consumers(consumed, other, fits):
+    room = node(10, held=[(holding(cpu=4), consumed)])
+    assert filtering.filter_node(room, pod(cpu=other)).fits is fits
+
+
+def test_what_is_kept_within_a_reservation_is_no_owners():
+    room = node(10, used=6, held=[holding(cpu=4, inner=of(1))])
+    assert check(room, pod(cpu=3, app="a")) == "inside"
+    assert check(room, pod(cpu=4, app="a")) == [NODE_SHORT]
+    restricted = node(10, held=[holding(cpu=4, inner=of(1), policy=RESTRICTED)])
+    assert check(restricted, pod(cpu=4, app="a", affinity=REQUIRED)) == [RESERVATION_SHORT]
+
+
+def test_an_owner_gets_its_place_on_a_node_that_has_shrunk_below_what_is_promised():
+    room = node(10, used=4, held=[holding("r1", 4), holding("r2", 4, app="b")])
+    assert room.free("cpu") < 0
+    assert check(room, pod(cpu=2, app="a")) == "inside"
+    assert check(room, pod(cpu=3, app="a")) == [NODE_SHORT]
+
+
+def test_resources_outside_the_restricted_ones_may_come_from_the_node():
+    room = node(10, memory="10", held=[holding(cpu=4, memory="4", policy=RESTRICTED, restricted=frozenset({"cpu"}))])
+    assert check(room, pod(cpu=4, memory="8", app="a")) == "inside"
+    assert check(room, pod(cpu=5, memory="4", app="a", affinity=REQUIRED)) == [RESERVATION_SHORT]
+
+
+def test_a_pod_that_asks_for_nothing_needs_only_a_place_and_an_owner_has_one():
+    crowded = replace(node(10, held=[holding(cpu=4)]), capacity={**of(10), PODS: NANOS_PER_UNIT})
+    assert check(crowded, pod()) == ["Too many pods by node"]
+    assert check(crowded, pod(cpu=1, app="a")) == "inside"
+
+
+def test_a_reservation_that_counts_pods_takes_no_more_of_them():
+    held = holding(cpu=4, pods=1, policy=RESTRICTED)
+    room = node(10, held=[(held, 1)])
+    assert check(room, pod(cpu=1, app="a", affinity=REQUIRED)) == ["Reservation(s) Too many pods"]
+
+
+def test_who_names_the_reservation_gets_the_numbers():
+    room = node(10, held=[(holding(cpu=4, policy=RESTRICTED), 3)])
+    claimant = pod(cpu=2, app="a", affinity=ReservationAffinity(name="r"))
+    assert check(room, claimant) == ["Reservation(s) Insufficient cpu, requested: 2000, used: 3000, capacity: 4000"]
+
+
+def test_what_is_kept_within_is_no_capacity_and_not_used_either():
+    """As Koordinator prints it, for 7 CPUs of which 1 is kept within and 1 is used."""
+    room = node(10, held=[(holding(cpu=7, inner=of(1), policy=RESTRICTED), 1)])
+    claimant = pod(cpu=6, app="a", affinity=ReservationAffinity(name="r"))
+    assert check(room, claimant) == ["Reservation(s) Insufficient cpu, requested: 6000, used: 1000, capacity: 6000"]
+
+
+def test_who_ignores_reservations_gets_all_that_no_pod_uses_and_is_in_none():
+    room = node(10, used=4, held=[(holding(cpu=4), 1)])
+    verdict = filtering.filter_node(room, pod(cpu=5, app="a", ignores=True))
+    assert (verdict.fits, verdict.inside) == (True, ())
+    assert not filtering.filter_node(room, pod(cpu=6, ignores=True)).fits
+
+
+def test_what_is_promised_to_one_is_no_others():
+    held = ReservationUsage(holding=holding(cpu=4, policy=RESTRICTED), promised={pod("first").uid: of(3)})
+    room = node(4).holding(held)
+    assert check(room, pod("second", 2, app="a", affinity=REQUIRED)) == [NODE_SHORT, RESERVATION_SHORT]
+    assert check(room, pod("first", 3, app="a", affinity=REQUIRED)) == "inside"
+    assert (
+        room.taking(pod("first").uid, pod("first", 3).amounts, into=held.holding.uid).held[held.holding.uid].promised
+        == {}
+    )
+
+
+def test_a_node_that_nobody_knows_takes_nothing():
+    assert check(replace(node(10), known=False), pod(cpu=1)) == ["node(s) not found"]
+
+
+def test_a_refusal_of_all_nodes_is_counted_as_upstream_does():
+    refusals = [
+        *filtering.filter_node(
+            node(10, held=[(holding(cpu=4, policy=RESTRICTED), 3)]), pod(cpu=2, app="a", affinity=REQUIRED)
+        ).refusals,
+    ] * 2
+    assert count_texts(refusals) == ["2 Reservation(s) Insufficient cpu"]
+    assert event_message(refusals, owned=2) == "0/2 reservations are available: 2 Reservation(s) Insufficient cpu."
+    of_node = [
+        Rejection(why=RejectionReason.UNSCHEDULABLE),
+        Rejection(why=RejectionReason.NODE_SHORT, subject="memory"),
+    ]
+    assert event_message(of_node, owned=2) == (
+        "0/2 reservations are available: 1 Reservation(s) for node reason that Insufficient memory by node, "
+        "1 Reservation(s) is unschedulable."
+    )
+    assert event_message((), owned=0) == "0/0 reservations are available."

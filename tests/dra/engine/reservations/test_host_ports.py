@@ -1,0 +1,144 @@
+"""Host ports that reservations hold: nobody else's on their node, and an owner's."""
+
+import msgspec
+import pytest
+
+from dra.engine.reservations import filters as filtering
+from dra.engine.reservations import placeholders, ports
+from dra.engine.reservations.accounting import AssumedPod, ReservationAccounting
+from dra.engine.reservations.ports import HostPort
+from dra.engine.reservations.reservation_placement import ReservationPlacement
+from dra.model.scheduling import SchedulerPod
+from tests.dra.engine.reservations.examples import ALIGNED, REQUIRED, RESTRICTED, holding, node, of, pod, reservation
+
+HTTP = frozenset({HostPort(80)})
+FREE = "node(s) didn't have free ports for the requested pod ports"
+
+
+def container(**port):
+    return {"name": "c", "image": "i", "ports": [{"containerPort": 8080, **port}]}
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        pytest.param({"containers": [container()]}, set(), id="a-port-of-the-pod"),
+        pytest.param({"containers": [container(hostPort=80)]}, {HostPort(80)}, id="a-port-of-the-host"),
+        pytest.param(
+            {"containers": [container(hostPort=80, protocol="UDP", hostIP="10.0.0.1")]},
+            {HostPort(80, "UDP", "10.0.0.1")},
+            id="protocol-and-address",
+        ),
+        pytest.param(
+            {"containers": [], "initContainers": [container(hostPort=80) | {"restartPolicy": "Always"}]},
+            {HostPort(80)},
+            id="of-a-sidecar",
+        ),
+        pytest.param({"containers": [], "initContainers": [container(hostPort=80)]}, set(), id="of-an-init-container"),
+    ],
+)
+def test_which_host_ports_a_pod_has(spec, expected):
+    assert ports.template_host_ports({"spec": spec}) == expected
+    assert ports.pod_host_ports(msgspec.convert({"metadata": {"name": "p"}, "spec": spec}, SchedulerPod)) == expected
+
+
+def test_ports_of_a_template_on_the_host_network_are_the_host_s():
+    """The API server sets hostPort of pods; nobody does it for a template."""
+    assert ports.template_host_ports({"spec": {"hostNetwork": True, "containers": [container()]}}) == {HostPort(8080)}
+
+
+@pytest.mark.parametrize("spec", [None, "x", {"containers": "x"}, {"containers": [{"ports": [7]}, {"ports": 7}]}])
+def test_another_form_than_in_a_pod_has_no_ports(spec):
+    assert ports.template_host_ports({"spec": spec}) == set()
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "expected"),
+    [
+        pytest.param(HostPort(80), HostPort(80), True, id="same"),
+        pytest.param(HostPort(80), HostPort(81), False, id="another-number"),
+        pytest.param(HostPort(80), HostPort(80, "UDP"), False, id="another-protocol"),
+        pytest.param(HostPort(80), HostPort(80, address="10.0.0.1"), True, id="any-address-is-each"),
+        pytest.param(HostPort(80, address="10.0.0.2"), HostPort(80, address="10.0.0.1"), False, id="another-address"),
+    ],
+)
+def test_which_ports_exclude_each_other(one, other, expected):
+    assert ports.have_conflict(frozenset({one}), frozenset({other})) is expected
+
+
+@pytest.mark.parametrize(
+    ("claimant", "expected"),
+    [
+        pytest.param(pod(cpu=1, ports=HTTP), [FREE], id="a-stranger-with-the-port"),
+        pytest.param(pod(cpu=1, ports=frozenset({HostPort(81)})), "beside", id="a-stranger-with-another-port"),
+        pytest.param(pod(cpu=1, ports=HTTP, app="a"), "inside", id="an-owner"),
+        pytest.param(pod(cpu=1, ports=HTTP, app="a", affinity=REQUIRED), "inside", id="an-owner-that-must-be-in-one"),
+        pytest.param(pod(cpu=1, ports=HTTP, app="b"), [FREE], id="an-owner-of-another-reservation"),
+        pytest.param(pod(cpu=1, ports=HTTP, ignores=True), "beside", id="who-ignores-reservations"),
+    ],
+)
+def test_who_may_use_a_port_that_is_held(claimant, expected):
+    """Koordinator 1.6: stranger refused, owner gets it (specs/koordinator-peer.md, case 22)."""
+    there = node(10, held=[holding("r", 4, ports=HTTP), holding("q", 4, app="b")])
+    verdict = filtering.filter_node(there, claimant)
+    found = "inside" if verdict.inside else "beside" if verdict.beside else [each.text for each in verdict.refusals]
+    assert found == expected
+
+
+def test_all_nodes_at_once_say_the_same():
+    books = ReservationAccounting()
+    for name in ("a", "b"):
+        books.observe_node(name, of(10))
+    held = holding("r", 4, ports=HTTP, node="a")
+    books.observe_reservation(held)
+    stranger, owner = pod("s", 1, ports=HTTP), pod("o", 1, ports=HTTP, app="a")
+    sifted = books.sift(stranger)
+    assert (sifted.fits, [(each.nodes, each.why[0].text) for each in sifted.refused]) == (("b",), [(("a",), FREE)])
+    assert set(books.filter(owner)) == {"a", "b"}
+    assert books.admit(owner, "a") == AssumedPod(node="a", inside=held.uid)
+    new = holding("q", 1, ports=HTTP, available=False)
+    assert books.places(new).fits == ("b",)
+    assert [each.text for each in books.place(new, "a")] == [FREE]
+    books.forget_reservation(held.uid)
+    assert set(books.filter(stranger)) == {"a", "b"}
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        pytest.param({}, [{"containerPort": 80, "hostPort": 80, "protocol": "TCP"}], id="plain"),
+        pytest.param({"preAllocation": True, "allocatePolicy": "Restricted"}, None, id="pre-allocation"),
+    ],
+)
+def test_kube_scheduler_sees_the_ports_of_a_placeholder(spec, expected):
+    given = reservation(template={"spec": {"containers": [container(hostPort=80)]}}, **spec)
+    (made,) = placeholders.placeholder_manifest(given)["spec"]["containers"]
+    assert made.get("ports") == expected
+
+
+@pytest.mark.parametrize(
+    ("running", "expected"),
+    [
+        pytest.param([pod("a", 4, app="a", ports=HTTP)], ["a"], id="over-the-pod-that-has-the-port"),
+        pytest.param([pod("a", 4, app="a"), pod("b", 3, app="a", ports=HTTP)], ["b"], id="and-over-no-other"),
+        pytest.param([pod("a", 4, app="a"), pod("z", 3, ports=HTTP)], [FREE], id="never-beside-a-stranger-with-it"),
+    ],
+)
+def test_a_reservation_with_a_port_is_placed_over_pods(running, expected):
+    books = ReservationAccounting()
+    books.observe_node("n", of(8))
+    for each in running:
+        books.observe_pod(each, node="n")
+    new = holding("r", 4, policy=RESTRICTED, pre_allocates=True, ports=HTTP, available=False)
+    found = books.place(new, "n", required=isinstance(expected[0], str) and expected != [FREE])
+    over = (
+        [pod.key[1] for pod in found.over]
+        if isinstance(found, ReservationPlacement)
+        else [each.text for each in found][-1:]
+    )
+    assert over == expected
+
+
+def test_policies_other_than_the_default_hold_ports_too():
+    there = node(10, held=[holding("r", 4, policy=ALIGNED, ports=HTTP)])
+    assert not filtering.filter_node(there, pod(cpu=1, ports=HTTP)).fits

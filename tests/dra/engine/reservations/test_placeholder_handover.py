@@ -1,0 +1,350 @@
+import itertools
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dra.engine.reservations import placeholder_handover
+from dra.engine.reservations.keepers import Placeholder
+from dra.engine.reservations.placeholder_handover import (
+    NominatePlaceholder,
+    OwnerPod,
+    PlaceholderRemoval,
+    PlaceholderRequest,
+    RemoveSchedulingGate,
+    ReservationState,
+    SetReservationAllocated,
+    available_to_owners,
+    plan_handover,
+)
+from dra.model.meta import ObjectMeta, Uid
+from dra.model.nodes import Node, NodeSpec, Taint
+from dra.model.pods import PodCondition, PodStatus, SchedulingGate
+from dra.model.scheduling import SchedulerPod, SchedulerPodSpec, Toleration
+from tests.dra.engine.reservations.examples import holding, of, pod
+
+NODE = "n"
+
+
+def keeper(name, cpu, *, node=NODE, **fields):
+    return Placeholder(key=("default", name), uid=Uid(name), amounts=of(cpu), node=node, **fields)
+
+
+def guest(name, cpu, **fields):
+    whole = {"nominated": NODE, "marked": True, "labelled": True} | fields
+    return OwnerPod(key=("default", name), uid=Uid(name), amounts=of(cpu), **whole)
+
+
+def told(there):
+    """Return the moves in few words."""
+    found = []
+    for move in plan_handover(there):
+        match move:
+            case PlaceholderRequest(amounts=amounts, standby_for=standby_for, replaces=replaces):
+                of_whom = f" heir of {standby_for[0]}" if standby_for else ""
+                instead = f" instead of {'+'.join(replaces)}" if replaces else ""
+                found.append(f"keep {amounts['cpu'] // 10**9}{of_whom}{instead}")
+            case PlaceholderRemoval() | NominatePlaceholder() | SetReservationAllocated() | RemoveSchedulingGate():
+                found.append(f"{type(move).__name__.lower()} {move.uid}")
+    return found
+
+
+@pytest.mark.parametrize(
+    ("keepers", "guests", "expected"),
+    [
+        pytest.param([keeper("a", 6)], [], [], id="all-is-kept"),
+        pytest.param([], [], ["keep 6"], id="what-is-not-kept-is-asked-for"),
+        pytest.param([keeper("a", 4)], [], ["keep 2"], id="so-is-what-is-missing"),
+        pytest.param([keeper("a", 6, ended=True)], [], ["drop a", "keep 6"], id="one-that-its-node-has-ended"),
+        pytest.param([keeper("a", 6, leaving=True)], [], ["keep 6"], id="one-that-is-deleted-by-others"),
+        pytest.param([keeper("a", 6, node="m")], [], ["drop a", "keep 6"], id="one-that-is-elsewhere"),
+        pytest.param(
+            [keeper("a", 6)],
+            [guest("p", 6, nominated="")],
+            ["welcome p", "drop a"],
+            id="who-takes-all-is-nominated-before-it-is-free",
+        ),
+        pytest.param([keeper("a", 6)], [guest("p", 2)], ["keep 4 instead of a"], id="the-rest-is-asked-for-first"),
+        pytest.param(
+            [keeper("a", 6), keeper("b", 4, node="", replaces=frozenset({"a"}))],
+            [guest("p", 2, nominated="", gated=True)],
+            ["welcome p", "nominate b", "drop a", "open p"],
+            id="then-all-are-nominated-then-room-is-made-then-the-gate-opens",
+        ),
+        pytest.param(
+            [keeper("b", 4, node="", nominated=NODE, replaces=frozenset({"a"}))],
+            [guest("p", 2)],
+            [],
+            id="then-kube-scheduler-has-its-turn",
+        ),
+        pytest.param(
+            [keeper("a", 2), keeper("b", 4)], [guest("p", 2)], ["drop a"], id="one-as-large-as-the-owner-goes-alone"
+        ),
+        pytest.param(
+            [keeper("a", 2), keeper("b", 4)],
+            [guest("p", 5, nominated="")],
+            ["keep 5 instead of a+b", "keep 1 instead of a+b"],
+            id="several-are-put-together",
+        ),
+        pytest.param(
+            [keeper("a", 2), keeper("b", 4), keeper("c", 5, node="", replaces=frozenset("ab"))],
+            [guest("p", 5, nominated="")],
+            ["keep 1 instead of a+b"],
+            id="that-goes-on-after-a-restart",
+        ),
+        pytest.param(
+            [
+                keeper("a", 2),
+                keeper("b", 4),
+                keeper("c", 5, node="", replaces=frozenset("ab")),
+                keeper("d", 1, node="", replaces=frozenset("ab")),
+            ],
+            [guest("p", 5, nominated="")],
+            ["nominate c", "nominate d", "drop a", "drop b"],
+            id="before-the-owner-is-nominated",
+        ),
+        pytest.param(
+            [keeper("c", 5, node="", nominated=NODE), keeper("d", 1)],
+            [guest("p", 5, nominated="")],
+            [],
+            id="and-waited-for",
+        ),
+        pytest.param(
+            [keeper("b", 4)], [guest("p", 2, bound=True)], ["keep 2 heir of p"], id="who-runs-there-has-an-heir"
+        ),
+        pytest.param(
+            [keeper("b", 4)],
+            [guest("p", 2, bound=True, labelled=False)],
+            ["welcome p"],
+            id="which-must-be-able-to-see-it",
+        ),
+        pytest.param(
+            [keeper("b", 4), keeper("h", 2, node="", standby_for="p")],
+            [guest("p", 2, bound=True)],
+            [],
+            id="which-waits-unnominated",
+        ),
+        pytest.param(
+            [keeper("b", 4), keeper("h", 2, node="", standby_for="p")],
+            [guest("p", 2, bound=True, leaving=True)],
+            ["nominate h"],
+            id="until-its-owner-is-deleted",
+        ),
+        pytest.param([keeper("b", 4), keeper("h", 2, node="", standby_for="p")], [], ["nominate h"], id="or-has-ended"),
+        pytest.param(
+            [keeper("a", 6, devices=True)], [], ["keep 6 instead of a"], id="with-devices-it-is-replaced-at-once"
+        ),
+    ],
+)
+def test_what_comes_next(keepers, guests, expected):
+    assert told(ReservationState(node=NODE, held=of(6), keepers=tuple(keepers), guests=tuple(guests))) == expected
+
+
+def test_for_once_nobody_inherits_and_nobody_is_labelled():
+    there = ReservationState(
+        node=NODE,
+        held=of(6),
+        once=True,
+        keepers=(keeper("b", 4),),
+        guests=(guest("p", 2, bound=True, labelled=False),),
+    )
+    assert told(there) == []
+
+
+@pytest.mark.parametrize(
+    ("keepers", "guests", "cpu", "expected"),
+    [
+        pytest.param([keeper("a", 6)], [], 6, True, id="all-of-it"),
+        pytest.param([keeper("a", 6)], [], 7, False, id="more-than-there-is"),
+        pytest.param([keeper("a", 6, node="")], [], 1, False, id="what-is-not-on-the-node-cannot-be-given"),
+        pytest.param([keeper("a", 6)], [guest("p", 4)], 3, False, id="what-somebody-else-is-to-get"),
+        pytest.param([keeper("a", 6)], [guest("p", 4)], 2, True, id="what-is-left"),
+    ],
+)
+def test_who_may_have_its_room_now(keepers, guests, cpu, expected):
+    there = ReservationState(node=NODE, held=of(6), keepers=tuple(keepers), guests=tuple(guests))
+    node = Node(metadata=ObjectMeta(name=NODE))
+    assert placeholder_handover.can_admit(there, holding("r", 6), pod("q", cpu, app="a"), node=node) is expected
+    assert not placeholder_handover.can_admit(there, holding("r", 6), pod("q", cpu, app="b"), node=node)
+
+
+def test_for_once_the_first_one_is_the_only_one():
+    there = ReservationState(node=NODE, held=of(6), once=True, keepers=(keeper("a", 4),), guests=(guest("p", 2),))
+    node = Node(metadata=ObjectMeta(name=NODE))
+    assert not placeholder_handover.can_admit(there, holding("r", 6), pod("q", 1, app="a"), node=node)
+
+
+def waiting(*gates, refused=False, **spec):
+    condition = PodCondition(type="PodScheduled", status="False", reason="Unschedulable")
+    return SchedulerPod(
+        metadata=ObjectMeta(name="p", namespace="default", uid=Uid("p")),
+        spec=SchedulerPodSpec(scheduling_gates=[SchedulingGate(name=gate) for gate in gates] or None, **spec),
+        status=PodStatus(conditions=[condition] if refused else None),
+    )
+
+
+@pytest.mark.parametrize(
+    ("pod", "expected"),
+    [
+        pytest.param(waiting(), False, id="kube-scheduler-has-not-looked-at-it-yet"),
+        pytest.param(waiting(refused=True), True, id="it-found-no-room"),
+        pytest.param(waiting("reserve.dra/reservation"), True, id="our-gate"),
+        pytest.param(waiting("reserve.dra/reservation", "example.com/quota"), False, id="others-have-gates-too"),
+        pytest.param(waiting(refused=True, node_name="m"), False, id="bound"),
+    ],
+)
+def test_who_applies(pod, expected):
+    assert placeholder_handover.waits_for_capacity(pod) is expected
+
+
+@pytest.mark.parametrize(
+    ("pod", "node", "expected"),
+    [
+        pytest.param({}, {}, True, id="nothing-is-said"),
+        pytest.param({"node_selector": {"zone": "b"}}, {}, False, id="selector"),
+        pytest.param({"node_selector": {"zone": "a"}}, {}, True, id="selector-that-matches"),
+        pytest.param({}, {"taints": [Taint(key="t", effect="NoSchedule")]}, False, id="taint"),
+        pytest.param({}, {"taints": [Taint(key="t", effect="PreferNoSchedule")]}, True, id="taint-that-advises"),
+        pytest.param(
+            {"tolerations": [Toleration(operator="Exists")]},
+            {"taints": [Taint(key="t", effect="NoSchedule")], "unschedulable": True},
+            True,
+            id="tolerated",
+        ),
+        pytest.param({}, {"unschedulable": True}, False, id="cordoned"),
+    ],
+)
+def test_who_could_run_on_the_node(pod, node, expected):
+    there = Node(metadata=ObjectMeta(name=NODE, labels={"zone": "a"}), spec=NodeSpec(**node))
+    assert placeholder_handover.matches_node(waiting(**pod), there) is expected
+
+
+class Cluster:
+    """One node, and what kube-scheduler does with it: the highest priority first, then who came first.
+
+    It looks at pods when they come, and at all when one of the node is deleted. A pod of ours that does not fit keeps
+    its nomination, one of others loses it. Nominations count against pods of no higher priority.
+    """
+
+    HELD, SPARE = 12, 4
+
+    def __init__(self, *, strangers):
+        self.numbers = itertools.count()
+        self.keepers = [keeper("first", self.HELD)]
+        self.guests = []
+        self.strangers = [f"s{n}" for n in range(strangers)]
+        self.inside = []
+        self.events()
+
+    @property
+    def free(self):
+        taken = sum(cpus(each) for each in self.keepers if each.node)
+        return self.HELD + self.SPARE - taken - sum(cpus(g) for g in self.guests if g.bound) - len(self.inside)
+
+    def standing(self):
+        return ReservationState(node=NODE, held=of(self.HELD), keepers=tuple(self.keepers), guests=tuple(self.guests))
+
+    def events(self):
+        """Look at all that wait."""
+        for index, each in enumerate(self.keepers):
+            there = any(guest.uid == each.standby_for and guest.bound for guest in self.guests)
+            rivals = sum(cpus(k) for k in self.keepers if k is not each and not k.node and k.nominated)
+            if not each.node and not there and self.free - rivals >= cpus(each):
+                self.keepers[index] = msgspec.structs.replace(each, node=NODE, waits="")
+        ours = sum(cpus(k) for k in self.keepers if not k.node and k.nominated)
+        for stranger in list(self.strangers):
+            theirs = sum(cpus(g) for g in self.guests if not g.bound and g.nominated)
+            if self.free - ours - theirs >= 1:
+                self.strangers.remove(stranger)
+                self.inside.append(stranger)
+        for index, each in enumerate(self.guests):
+            if each.bound or each.gated:
+                continue
+            rivals = sum(cpus(g) for g in self.guests if g is not each and not g.bound and g.nominated)
+            fits = self.free - ours - rivals >= cpus(each)
+            changed = {"bound": True} if fits else {"nominated": ""}
+            self.guests[index] = msgspec.structs.replace(each, **changed)
+
+    def do(self, move):
+        match move:
+            case PlaceholderRequest():
+                name = f"k{next(self.numbers)}"
+                standby_for = move.standby_for[0] if move.standby_for else Uid("")
+                cpu = move.amounts["cpu"] // 10**9
+                replaces = frozenset(move.replaces)
+                self.keepers.append(keeper(name, cpu, node="", standby_for=standby_for, replaces=replaces))
+            case PlaceholderRemoval():
+                self.keepers = [each for each in self.keepers if each.uid != move.uid]
+                self.events()
+            case NominatePlaceholder():
+                self.keepers = [changed(each, move, nominated=NODE) for each in self.keepers]
+            case SetReservationAllocated():
+                told = {"marked": True, "labelled": True} | ({"nominated": NODE} if move.nominate else {})
+                self.guests = [changed(each, move, **told) for each in self.guests]
+            case RemoveSchedulingGate():
+                self.guests = [changed(each, move, gated=False) for each in self.guests]
+                self.events()
+
+    def admit(self, cpu, *, gated):
+        free = available_to_owners(self.standing()).get("cpu", 0) // 10**9
+        if cpu <= free:
+            name = f"g{next(self.numbers)}"
+            self.guests.append(guest(name, cpu, nominated="", marked=False, labelled=False, gated=gated))
+
+    def end(self, number):
+        bound = [each for each in self.guests if each.bound]
+        if bound:
+            self.guests.remove(bound[number % len(bound)])
+            self.events()
+
+    def settle(self):
+        for _ in range(40):
+            steps = plan_handover(self.standing())
+            for step in steps:
+                self.do(step)
+            if not steps:
+                return
+        raise AssertionError("it never comes to rest")
+
+
+def cpus(each):
+    return each.amounts["cpu"] // 10**9
+
+
+def changed(each, move, **fields):
+    return msgspec.structs.replace(each, **fields) if each.uid == move.uid else each
+
+
+HAPPENINGS = st.lists(
+    st.one_of(
+        st.tuples(st.just("admit"), st.integers(1, 12), st.booleans()),
+        st.tuples(st.just("end"), st.integers(0, 5)),
+        st.tuples(st.just("interrupted"), st.integers(1, 3)),
+    ),
+    max_size=25,
+)
+
+
+@given(happenings=HAPPENINGS)
+def test_what_is_reserved_is_never_anybody_elses_and_all_of_it_is_kept_again(happenings):
+    there = Cluster(strangers=30)
+    for each in happenings:
+        match each:
+            case ("admit", cpu, gated):
+                there.admit(cpu, gated=gated)
+            case ("end", number):
+                there.end(number)
+                there.settle()  # its heir is there, or comes first: see the scenario for the moment in between
+            case ("interrupted", steps):  # a restart after some of the moves
+                for step in plan_handover(there.standing())[:steps]:
+                    there.do(step)
+        assert len(there.inside) <= there.SPARE
+        assert there.free >= 0
+    there.settle()
+    there.events()
+    there.settle()
+    assert all(each.bound for each in there.guests)
+    assert len(there.inside) == there.SPARE
+    kept = sum(cpus(each) for each in there.keepers if each.node)
+    assert kept + sum(map(cpus, there.guests)) == there.HELD

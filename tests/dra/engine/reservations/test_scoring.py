@@ -1,0 +1,87 @@
+"""Which reservation a pod gets, and which node it prefers: specs/koordinator.md A.10."""
+
+import pytest
+
+from dra.engine.reservations import filters as filtering
+from dra.engine.reservations.node_usage import ReservationUsage
+from dra.engine.reservations.nominate import nominate_reservation, score_nominated
+from dra.engine.reservations.scoring import NominatedReservation, most_allocated, node_scores
+from tests.dra.engine.reservations.examples import RESTRICTED, holding, node, of, pod
+
+
+@pytest.mark.parametrize(
+    ("held", "wanted", "score"),
+    [
+        pytest.param(ReservationUsage(holding=holding(cpu=4)), of(4), 100, id="filled"),
+        pytest.param(ReservationUsage(holding=holding(cpu=4)), of(1), 25, id="a-quarter"),
+        pytest.param(ReservationUsage(holding=holding(cpu=4), consumed=of(2)), of(1), 75, id="with-what-others-have"),
+        pytest.param(ReservationUsage(holding=holding(cpu=4)), of(5), 0, id="overflowing"),
+        pytest.param(
+            ReservationUsage(holding=holding(cpu=4, memory="8Gi")), of(4, memory="2Gi"), 62, id="mean-in-integers"
+        ),
+        pytest.param(ReservationUsage(holding=holding(cpu=3)), of(1), 33, id="rounded-down"),
+        pytest.param(
+            ReservationUsage(holding=holding(cpu=4, memory=0)), of(1), 25, id="what-is-not-held-does-not-count"
+        ),
+        pytest.param(ReservationUsage(holding=holding()), of(1), 0, id="nothing-held"),
+    ],
+)
+def test_how_full_a_reservation_would_be(held, wanted, score):
+    assert most_allocated(held, wanted) == score
+
+
+@pytest.mark.parametrize(
+    ("held", "name"),
+    [
+        pytest.param([holding("r1", 8), holding("r2", 4)], "r2", id="the-fullest"),
+        pytest.param(
+            [holding("r1", 8, order=2), holding("r2", 2), holding("r3", 8, order=7)], "r1", id="the-smallest-order"
+        ),
+        pytest.param([holding("r1", 8, order=-1), holding("r2", 8, order=1)], "r1", id="negative-orders-are-smaller"),
+        pytest.param([holding("r2", 4), holding("r1", 4)], "r1", id="by-name-among-equals"),
+        pytest.param(
+            [holding("r1", 1, order=1, policy=RESTRICTED), holding("r2", 8, order=2, policy=RESTRICTED)],
+            "r2",
+            id="that-fits",
+        ),
+    ],
+)
+def test_which_reservation_a_pod_gets(held, name):
+    room, claimant = node(20, held=held), pod(cpu=2, app="a")
+    chosen = nominate_reservation(room, claimant, filtering.filter_node(room, claimant).inside)
+    assert room.held[chosen].holding.name == name
+
+
+def test_a_node_without_a_fitting_reservation_names_none():
+    room = node(20)
+    assert score_nominated(room, pod(cpu=1), filtering.filter_node(room, pod(cpu=1))) is None
+
+
+@pytest.mark.parametrize(
+    ("nominees", "scores"),
+    [
+        pytest.param([], {}, id="nobody"),
+        pytest.param(
+            [NominatedReservation(node="a", score=50), NominatedReservation(node="b", score=25)],
+            {"a": 100, "b": 50},
+            id="scaled",
+        ),
+        pytest.param(
+            [
+                NominatedReservation(node="a", score=90),
+                NominatedReservation(node="b", score=20, order=5),
+                NominatedReservation(node="c", score=50, order=9),
+            ],
+            {"a": 9, "b": 100, "c": 5},
+            id="the-smallest-order-of-all-nodes-first",
+        ),
+        pytest.param([NominatedReservation(node="a", score=0)], {"a": 0}, id="nothing-to-scale"),
+        pytest.param(
+            [NominatedReservation(node="b", score=1, order=1), NominatedReservation(node="a", score=2, order=1)],
+            {"a": 100, "b": 0},
+            id="equal-orders",
+        ),
+    ],
+)
+def test_which_node_a_pod_prefers(nominees, scores):
+    assert node_scores(nominees) == scores

@@ -1,0 +1,128 @@
+"""What a pod takes, and how nodes compare."""
+
+import msgspec
+import pytest
+
+from dra.api.reservations.well_known import ANNOTATION_NODE_RESERVATION
+from dra.engine.scheduling.node_info import (
+    DEFAULT_PODS,
+    NodeInfo,
+    PodRequests,
+    insufficient_resources,
+    least_allocated_score,
+    pod_requests,
+)
+from dra.model.scheduling import SchedulerNode, SchedulerPod
+
+
+def pod(*containers, init=(), **spec):
+    def listed(each):
+        return [{"resources": {"requests": c}, **({"restartPolicy": "Always"} if c.pop("@", 0) else {})} for c in each]
+
+    body = {"containers": listed(containers), "initContainers": listed(init), **spec}
+    return msgspec.convert({"metadata": {"name": "a", "uid": "a"}, "spec": body}, SchedulerPod)
+
+
+FAULTS = ("{", '{"resources": {"cpu": 99}}', '{"resources": {"cpu": "two", "memory": "512Mi"}}')
+
+
+def host(annotation=None, **allocatable):
+    metadata = {"name": "n"} | (
+        {"annotations": {ANNOTATION_NODE_RESERVATION: annotation}} if annotation is not None else {}
+    )
+    return msgspec.convert({"metadata": metadata, "status": {"allocatable": allocatable}}, SchedulerNode)
+
+
+def room(**allocatable):
+    found = NodeInfo("n")
+    found.observe(host(**allocatable))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("given", "amounts"),
+    [
+        pytest.param(pod({"cpu": "500m"}, {"cpu": 1, "memory": "1Gi"}), {"cpu": 1500, "memory": 2**30}, id="the-sum"),
+        pytest.param(pod({"cpu": "1"}, init=[{"cpu": "3"}]), {"cpu": 3000}, id="an-init-container-that-needs-more"),
+        pytest.param(pod({"cpu": "1"}, init=[{"cpu": "2", "@": 1}]), {"cpu": 3000}, id="a-sidecar-stays"),
+        pytest.param(
+            pod({"cpu": "1"}, init=[{"cpu": "2", "@": 1}, {"cpu": "2"}]), {"cpu": 4000}, id="init-beside-a-sidecar"
+        ),
+        pytest.param(pod({"cpu": "1"}, overhead={"cpu": "250m"}), {"cpu": 1250}, id="overhead"),
+        pytest.param(pod({"cpu": "1"}, resources={"requests": {"cpu": "4"}}), {"cpu": 4000}, id="the-pod-as-a-whole"),
+        pytest.param(pod({"cpu": "none"}), {}, id="no-quantity"),
+    ],
+)
+def test_a_pod_takes(given, amounts):
+    assert pod_requests(given) == {**amounts, "pods": 1}
+
+
+def test_pods_come_and_go():
+    demand, found = PodRequests.of(pod({"cpu": "3"})), room(cpu="4", memory="1Gi", pods="2")
+    assert not insufficient_resources(found, demand)
+    before = least_allocated_score(found, demand)
+
+    found.add("a", demand.amounts)
+    found.add("a", demand.amounts)
+    assert insufficient_resources(found, demand) == ["Insufficient cpu"]
+    assert least_allocated_score(found, demand) < before
+    assert found.remove("a")
+    assert not found.remove("a")
+    assert least_allocated_score(found, demand) == before
+    assert not insufficient_resources(found, demand)
+
+
+def test_heartbeats_are_no_news():
+    found = room(cpu="4")
+    same = msgspec.convert(
+        {"metadata": {"name": "n", "resourceVersion": "9"}, "status": {"allocatable": {"cpu": "4"}}}, SchedulerNode
+    )
+
+    assert not found.observe(same)
+
+
+@pytest.mark.parametrize(
+    ("annotations", "left", "kept"),
+    [
+        pytest.param([None], {"cpu": 8000, "memory": 2**30}, {}, id="nothing"),
+        pytest.param(
+            ['{"resources": {"cpu": "1500m", "memory": "256Mi"}}'],
+            {"cpu": 6500, "memory": 3 * 2**28},
+            {"cpu": 1500, "memory": 2**28},
+            id="amounts",
+        ),
+        pytest.param(['{"reservedCPUs": "0-2"}'], {"cpu": 5000, "memory": 2**30}, {"cpu": 3000}, id="named-cpus"),
+        pytest.param(
+            ['{"reservedCPUs": "0-2", "applyPolicy": "ReservedCPUsOnly"}'],
+            {"cpu": 8000, "memory": 2**30},
+            {},
+            id="cpus-that-are-subtracted-already",
+        ),
+        pytest.param(
+            ['{"resources": {"cpu": 2}}', '{"resources": {"cpu": 99}}'],
+            {"cpu": 6000, "memory": 2**30},
+            {"cpu": 2000},
+            id="the-last-valid-one-counts",
+        ),
+        pytest.param([None, "{"], {"cpu": 8000, "memory": 2**30}, {}, id="none-was-the-last-valid-one"),
+        pytest.param(
+            ['{"resources": {"cpu": "two", "memory": "512Mi"}}'],
+            {"cpu": 8000, "memory": 2**29},
+            {"memory": 2**29},
+            id="never-seen-valid-what-can-be-read-counts",
+        ),
+        pytest.param(['{"resources": {"cpu": 2}}', None], {"cpu": 8000, "memory": 2**30}, {}, id="taken-back"),
+    ],
+)
+def test_what_a_node_keeps_is_not_there_for_pods(annotations, left, kept):
+    found = NodeInfo("n")
+    for each in annotations:
+        found.observe(host(each, cpu="8", memory="1Gi"))
+    assert (found.allocatable, found.kept) == ({"pods": DEFAULT_PODS, **left}, kept)
+    assert bool(found.fault) == (annotations[-1] in FAULTS)
+
+
+def test_a_change_of_what_a_node_keeps_is_news():
+    found = room(cpu="4")
+    assert found.observe(host('{"resources": {"cpu": 1}}', cpu="4"))
+    assert not found.observe(host('{"resources": {"cpu": "1000m"}}', cpu="4"))

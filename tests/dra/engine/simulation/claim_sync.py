@@ -1,0 +1,340 @@
+"""One turn of our controller: a claim is decided and the plan carried out, as controller/claim_loop.py and writer.py
+do.
+
+Claim writes are a chain of resourceVersions, then comes the rest. Whatever fails ends the turn. Every answer enters the
+world before the next decision.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Final, TypeAlias
+
+from dra.engine.claims import patches, scheduling_gates
+from dra.engine.claims.actions import (
+    ClaimPlan,
+    ClaimWrite,
+    Deallocate,
+    DeleteClaim,
+    LookUpNode,
+    LookUpPlacements,
+    LookUpPod,
+    LookUpWorkload,
+    ResyncPod,
+    Ungate,
+)
+from dra.engine.claims.claim_cache import ClaimCache
+from dra.engine.claims.consumers import Stage, stage_of
+from dra.engine.claims.decide import decide
+from dra.engine.claims.policy import Policy
+from dra.engine.claims.view import ClaimView, Placements
+from dra.engine.claims.workload_index import WorkloadKey
+from dra.engine.instants import Instant
+from dra.model.claims import ResourceClaim
+from dra.model.meta import Key
+from dra.model.nodes import Node
+from dra.model.pods import Pod, claim_names
+from dra.model.references import ConsumerReference
+from dra.model.templates import PodGroup
+from tests.dra.engine.simulation import objects
+from tests.dra.engine.simulation.binding_observations import BindingObservations
+from tests.dra.engine.simulation.clock import Clock
+from tests.dra.engine.simulation.objects import Job, Reservation
+from tests.dra.engine.simulation.requests import ApiError, Conflict, Invalid, NotFound, RequestProcess, send_request
+from tests.dra.engine.simulation.server import Actor, DecisionBasis, Server
+from tests.dra.engine.simulation.violation import Violation
+
+MAX_ROUNDS: Final = 4
+"""Decisions in a row on one claim: a write makes the next one possible (listed, then ungated)."""
+
+RETRY: Final = 0.2
+"""Seconds before a claim whose plan failed is decided again."""
+
+
+FindPlacements: TypeAlias = Callable[[ResourceClaim, Pod], tuple[bool, bool]]
+"""Whether a pod that waits for a claim could run where the claim is allocated, and whether elsewhere."""
+
+
+class PodBoundMeanwhile(ApiError):  # noqa: N818 - named like the errors of dra.kube
+    """A live read showed a pod that is bound, or about to be: the claim is not given back."""
+
+
+class ClaimSync:
+    """Decides one claim until there is nothing to write."""
+
+    def __init__(
+        self,
+        key: Key,
+        *,
+        world: ClaimCache,
+        policy: Policy,
+        server: Server,
+        clock: Clock,
+        wake: Callable[[Key, Instant], None],
+        places: FindPlacements,
+        told: Counter[str],
+        sights: BindingObservations,
+        nodes: Mapping[Key, Node],
+        pods: Mapping[Key, Pod],
+    ) -> None:
+        self.disturbed = False
+        """Whether the world has changed since the last decision by something else than this turn."""
+
+        self._key = key
+        self._world = world
+        self._policy = policy
+        self._server = server
+        self._clock = clock
+        self._wake = wake
+        self._places = places
+        self._told = told
+        self._sights = sights
+        self._nodes = nodes
+        self._pods = pods
+        self._basis = DecisionBasis()
+
+    def run(self) -> RequestProcess[None]:
+        """Decide and apply."""
+        try:
+            for _ in range(MAX_ROUNDS):
+                view = self._world.view(self._key, now=self._clock.now)
+                self.disturbed = False
+                self._basis = DecisionBasis(nodes=dict(self._nodes), pods=dict(self._pods))
+                plan = self._decide(view)
+                self._told.update(reason.code for reason in plan.reasons)
+                yield from self._apply(plan, view)
+                self._wake(self._key, plan.wake_at)
+                if not plan.claim_writes:
+                    return
+        except Invalid as error:
+            raise Violation(f"claim {self._key[1]}: the API server refuses what was decided: {error}") from error
+        except ApiError:
+            self._wake(self._key, self._clock.now + RETRY)
+
+    def _decide(self, view: ClaimView | None) -> ClaimPlan:
+        now = self._clock.now
+        if view is None:
+            return scheduling_gates.ungate_without_claim(self._world.without_claim(self._key), now=now)
+        plan = decide(view, policy=self._policy, now=now)
+        if plan != decide(view, policy=self._policy, now=now):
+            raise Violation(f"claim {self._key[1]}: two plans for one view")
+        return plan
+
+    def _apply(self, plan: ClaimPlan, view: ClaimView | None) -> RequestProcess[None]:
+        if view is not None and plan.claim_writes:
+            yield from self._write_claim(plan, view)
+        for action in plan.actions:
+            match action:
+                case Ungate():
+                    yield from self._ungate(action)
+                case ResyncPod():
+                    yield from self._kick(action)
+                case DeleteClaim():
+                    yield from self._delete_claim(action)
+                case LookUpPod():
+                    yield from self._look_up_pod(action)
+                case LookUpPlacements():
+                    yield from self._look_up_placements(action)
+                case LookUpNode():
+                    yield from self._look_up_node(action)
+                case LookUpWorkload():
+                    yield from self._look_up_workload(action)
+                case _:
+                    pass
+
+    # Writes on the claim:
+
+    def _write_claim(self, plan: ClaimPlan, view: ClaimView) -> RequestProcess[None]:
+        version, decided = view.claim.metadata.resource_version, self._clock.now
+        for write in plan.claim_writes:
+            if isinstance(write, Deallocate) and write.confirm:
+                yield from self._confirm_unbound(write)
+            version = yield from self._patch_claim(write, view.claim, version)
+        if not self.disturbed and self._clock.now == decided:
+            self._check_idempotent(plan)
+
+    def _patch_claim(self, write: ClaimWrite, claim: ResourceClaim, version: str) -> RequestProcess[str]:
+        patch: Callable[[], ResourceClaim] = partial(
+            self._server.merge_patch,
+            ResourceClaim,
+            self._key,
+            patches.merge_patch_of(write),
+            uid=claim.metadata.uid,
+            version=version,
+            status=patches.subresource(write) == "status",
+            by=Actor.US,
+        )
+        try:
+            written = yield from send_request(partial(self._decided, patch))
+        except (Conflict, NotFound):
+            yield from self._reread_claim(claim)
+            raise
+        self._world.observe_claim(written, now=self._clock.now, ours=True)
+        self._sights.claim(written, now=self._clock.now)
+        return written.metadata.resource_version
+
+    def _decided(self, patch: Callable[[], ResourceClaim]) -> ResourceClaim:
+        """Make a write that is to be judged by what was known when it was decided; it may be made much later."""
+        self._server.basis = self._basis
+        return patch()
+
+    def _check_idempotent(self, plan: ClaimPlan) -> None:
+        """After its own writes, and with no news, a decision wants no more of them."""
+        view = self._world.view(self._key, now=self._clock.now)
+        again = decide(view, policy=self._policy, now=self._clock.now) if view is not None else ClaimPlan()
+        if again.claim_writes:
+            raise Violation(f"claim {self._key[1]}: after {plan.claim_writes} it wants {again.claim_writes}")
+
+    def _reread_claim(self, known: ResourceClaim) -> RequestProcess[None]:
+        try:
+            claim = yield from send_request(partial(self._server.get, ResourceClaim, self._key))
+        except NotFound:
+            self._world.forget_claim(self._key, known.metadata.uid)
+            return
+        self._world.observe_claim(claim, now=self._clock.now)
+
+    def _confirm_unbound(self, write: Deallocate) -> RequestProcess[None]:
+        """Read the pods live: any that is bound, or nominated by a binding cycle, forbids the deallocation."""
+        found = yield from send_request(partial(self._server.list, Pod))
+        self.disturbed = True
+        lost = set()
+        for pod in found:
+            if self._key[1] in claim_names(pod):
+                self._world.observe_pod(pod, now=self._clock.now)
+                nominated = (pod.metadata.uid, pod.status.nominated_node_name)
+                if pod.metadata.uid in write.given_up:
+                    lost.add(pod.spec.node_name)
+                elif pod.bound_or_nominated and (pod.spec.node_name or nominated not in write.nominated):
+                    raise PodBoundMeanwhile(f"pod {pod.metadata.name} is being bound")
+        if lost:
+            yield from self._confirm_lost(lost)
+
+    def _confirm_lost(self, names: set[str]) -> RequestProcess[None]:
+        """Read the nodes live: pods are given up only as long as their kubelets do not report in."""
+        for node in (yield from send_request(partial(self._server.list, Node))):
+            if node.metadata.name in names:
+                self._world.observe_node(node, now=self._clock.now)
+                if node.ready:
+                    raise PodBoundMeanwhile(f"node {node.metadata.name} reports in")
+
+    # The rest:
+
+    def _ungate(self, action: Ungate) -> RequestProcess[None]:
+        patch: Callable[[], Pod] = partial(
+            self._server.merge_patch,
+            Pod,
+            action.pod,
+            patches.ungate_patch(),
+            uid=action.uid,
+            version=action.resource_version,
+            status=False,
+            by=Actor.US,
+        )
+        try:
+            pod = yield from send_request(patch)
+        except Conflict:
+            yield from self._reread_pod(action)
+        except NotFound:
+            self._world.forget_pod(action.uid)
+        else:
+            self._world.observe_pod(pod, now=self._clock.now)
+
+    def _reread_pod(self, action: Ungate) -> RequestProcess[None]:
+        try:
+            pod = yield from send_request(partial(self._server.get, Pod, action.pod))
+        except NotFound:
+            self._world.forget_pod(action.uid)
+            return
+        if pod.metadata.uid != action.uid:
+            self._world.forget_pod(action.uid)
+        self._world.observe_pod(pod, now=self._clock.now)
+        self._world.dirty.update((action.pod[0], name) for name in claim_names(pod))
+
+    def _kick(self, action: ResyncPod) -> RequestProcess[None]:
+        body = patches.resync_patch(f"{self._clock.now}")
+        patch: Callable[[], Pod] = partial(
+            self._server.merge_patch, Pod, action.pod, body, uid=action.uid, version="", status=False, by=Actor.US
+        )
+        try:
+            yield from send_request(patch)
+        except (Conflict, NotFound):
+            return
+
+    def _delete_claim(self, action: DeleteClaim) -> RequestProcess[None]:
+        try:
+            yield from send_request(partial(self._server.remove, ResourceClaim, action.claim, action.uid, by=Actor.US))
+        except (Conflict, NotFound):
+            self._world.forget_claim(action.claim, action.uid)
+
+    def _look_up_pod(self, action: LookUpPod) -> RequestProcess[None]:
+        try:
+            pod = yield from send_request(partial(self._server.get, Pod, action.pod))
+        except NotFound:
+            self._world.pod_vanished(self._key, action.uid)
+            return
+        if pod.metadata.uid != action.uid:
+            self._world.pod_vanished(self._key, action.uid)
+        elif stage_of(pod, started=False) is Stage.FINISHED:
+            self._world.pod_absent(self._key, action.uid)
+        else:
+            if self._world.consumer(action.uid) is not None:
+                self._world.observe_pod(pod, now=self._clock.now)
+            self._world.pod_present(self._key, action.uid, now=self._clock.now)
+
+    def _look_up_node(self, action: LookUpNode) -> RequestProcess[None]:
+        found = yield from send_request(partial(self._server.list, Node))
+        self.disturbed = True
+        named = [node for node in found if node.metadata.name == action.node]
+        for node in named:
+            self._world.observe_node(node, now=self._clock.now)
+        if not named:
+            self._world.forget_node(action.node)
+        self._world.observe_node_read(self._key, action.node, now=self._clock.now)
+
+    def _look_up_placements(self, action: LookUpPlacements) -> RequestProcess[None]:
+        """Find out where pods could run by the rules of the simulated scheduler, whatever the engine thinks of them."""
+        found: ResourceClaim = yield from send_request(partial(self._server.get, ResourceClaim, self._key))
+        if found.status.allocation is None:
+            return
+        here, elsewhere = set(), set()
+        for pod in (yield from send_request(partial(self._server.list, Pod))):
+            if pod.metadata.uid in action.pods:
+                inside, outside = self._places(found, pod)
+                if inside:
+                    here.add(pod.metadata.uid)
+                elif outside:
+                    elsewhere.add(pod.metadata.uid)
+        answer = Placements(
+            allocation=found.status.allocation,
+            at=self._clock.now,
+            pods=frozenset(action.pods),
+            here=frozenset(here),
+            elsewhere=frozenset(elsewhere),
+        )
+        self._world.observe_placements(self._key, answer)
+
+    def _look_up_reservation(self, reference: ConsumerReference) -> RequestProcess[None]:
+        """Ask whether a Reservation is certainly gone; what is there, its watch will show."""
+        try:
+            found = yield from send_request(partial(self._server.get, Reservation, objects.key(reference.name)))
+        except NotFound:
+            self._world.forget_reservation(reference.uid)
+            return
+        if found.metadata.uid != reference.uid:
+            self._world.forget_reservation(reference.uid)
+
+    def _look_up_workload(self, action: LookUpWorkload) -> RequestProcess[None]:
+        key, uid = WorkloadKey.of(action.reference, action.claim[0]), action.reference.uid
+        if action.reference.is_reservation:
+            yield from self._look_up_reservation(action.reference)
+            return
+        kind: type[Job | PodGroup] = PodGroup if action.reference.is_pod_group else Job
+        try:
+            job = yield from send_request(partial(self._server.get, kind, (key.namespace, key.name)))
+        except NotFound:
+            self._world.forget_workload(key, uid)
+            return
+        if job.metadata.uid != uid:
+            self._world.forget_workload(key, uid)
+        finished = isinstance(job, Job) and job.finished
+        self._world.observe_workload(key, uid=job.metadata.uid, finished=finished, live=True)

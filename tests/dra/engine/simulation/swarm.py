@@ -1,0 +1,367 @@
+"""How moves are chosen: at random, but each history in a mood of its own.
+
+A history in which everything may happen gets nowhere: what one move builds up, the next tears down. So each history
+leaves out some kinds of moves and prefers others (swarm testing, Groce et al. 2012), and what is rare in one history is
+common in another: how often each kind comes, which features the cluster has, and how likely each property of a pod is,
+all of that is drawn for the history.
+"""
+
+from collections.abc import Callable, Mapping
+from random import Random
+from types import MappingProxyType
+from typing import Final
+
+from dra.engine.claims.policy import ALONGSIDE, REPLACE
+from dra.model.meta import Struct
+from tests.dra.engine.simulation import list_limits
+from tests.dra.engine.simulation.cluster import SECOND_SCHEDULER, SchedulerPace
+from tests.dra.engine.simulation.moves import (
+    POD_GROUP,
+    WATCHES,
+    Backup,
+    ChangeClaim,
+    ChangeJob,
+    ChangeNode,
+    ChangePod,
+    ChangePodGroup,
+    ChangePods,
+    ChangeReservation,
+    ChangeSandbox,
+    CollectClaims,
+    CollectPods,
+    ControllerWorks,
+    CreateClaim,
+    CreatePods,
+    DecideClaim,
+    DeliverEvents,
+    DeliverLateRequest,
+    EverybodyWorks,
+    FinishCycle,
+    KubeletsWork,
+    Move,
+    PermitPod,
+    ReportDevice,
+    Restart,
+    RetryCycle,
+    Schedule,
+    SchedulerWorks,
+    SetWatchLag,
+    StepCycle,
+    StepSync,
+    StockControllerWorks,
+    TimePasses,
+    WaitForDeadline,
+)
+from tests.dra.engine.simulation.objects import ONE_DEVICE, TWO_DEVICES, Device, PodShape
+from tests.dra.engine.simulation.requests import RequestFate
+from tests.dra.engine.simulation.setting import PERMIT_TIMEOUT, TERMINATION_GRACE_PERIOD, Setting
+
+WAITS: Final = (0.3, 1.0, 2.5, 10.0, 11.0, 31.0, 60.0, 120.0, 1300.0)
+
+LAGS: Final = (0.0, 0.1, 3.0, 20.0, 80.0)
+"""Seconds by which a watch may be behind; one that shows nothing for longer is noticed, and listed anew."""
+
+SLOW_BINDING_SECONDS: Final = 150.0
+"""Seconds that a binding cycle may take where the client of its scheduler is slow, once somebody can know that."""
+
+SLOW_BINDING_MOVES: Final[tuple[Move, ...]] = (
+    CreatePods(shape=PodShape(claims=("a",))),
+    EverybodyWorks(),
+) + 2 * (
+    CreatePods(shape=PodShape(claims=("a",), opted_in=True)),
+    ControllerWorks(seconds=1.0),
+    Schedule(which=11),
+    WaitForDeadline(),
+    FinishCycle(),
+    ControllerWorks(),
+)
+"""Bindings that show that a client is slow, the second slower than the first."""
+
+RESERVATION_MOVES: Final[tuple[Move, ...]] = (
+    ChangeReservation(how="created"),
+    EverybodyWorks(),
+    ChangeReservation(how="placed"),
+    EverybodyWorks(),
+    ChangeReservation(how="placed"),
+    CollectClaims(),
+)
+"""A Reservation gets its place, and what it holds is there for the pods that follow."""
+
+FEATURES: Final[Mapping[str, float]] = MappingProxyType(
+    {
+        "lagging watches": 0.5,
+        "lost nodes": 0.6,
+        "silent nodes": 0.3,
+        "grace periods": 0.4,
+        "removed nodes": 0.3,
+        "labels": 0.25,
+        "shares": 0.25,
+        "partitions": 0.25,
+        "conditions": 0.25,
+        "dead drivers": 0.15,
+        "node selectors": 0.3,
+        "second scheduler": 0.25,
+        "pods never judged": 0.2,
+        "nominations": 0.2,
+        "permits": 0.25,
+        "slow clients": 0.2,
+        "no nominations": 0.2,
+        "stock controller": 0.2,
+        "pod groups": 0.25,
+        "templates": 0.25,
+        "reservations": 0.25,
+        "backups": 0.15,
+        "force": 0.5,
+    }
+)
+"""What a cluster may have, and in how many histories it has."""
+
+
+class SwarmFeatures:
+    """The properties of one history's cluster and pods."""
+
+    def __init__(self, chance: Random) -> None:
+        self.features = {name for name in FEATURES if chance.random() < FEATURES[name]}
+        self.likely = {name: most * chance.choice(_LIKELIHOODS) for name, most in _PROPERTIES.items()}
+
+    def has(self, feature: str) -> bool:
+        """Whether the cluster has a feature."""
+        return feature in self.features
+
+    def maybe(self, chance: Random, name: str) -> bool:
+        """Draw a property of a pod."""
+        return chance.random() < self.likely[name]
+
+
+_PROPERTIES: Final[Mapping[str, float]] = MappingProxyType(
+    {
+        "gated": 1.0,
+        "foreign": 0.5,
+        "opted in": 1.0,
+        "volumes": 0.7,
+        "tracked": 1.0,
+        "second": 0.7,
+        "selector": 0.7,
+        "gang": 0.9,
+        "two claims": 0.3,
+        "template": 0.7,
+    }
+)
+"""How likely each property of a pod is in a history in which it is common."""
+
+_LIKELIHOODS: Final = (0.0, 0.2, 0.5, 0.9)
+
+Choice = Callable[[Random, SwarmFeatures], Move]
+
+
+def _which(chance: Random) -> int:
+    return chance.randrange(12)
+
+
+def _name(chance: Random) -> str:
+    return chance.choice("aab")
+
+
+def _job(chance: Random) -> str:
+    return chance.choice(("train", "train", "eval"))
+
+
+def _lag(chance: Random) -> int:
+    return chance.choice((0, 0, 1, 2, 3))
+
+
+def _seconds(chance: Random) -> float:
+    return chance.choice((0.0, 1.0))
+
+
+def _fate(chance: Random) -> RequestFate:
+    return chance.choice((RequestFate.DONE, RequestFate.DONE, RequestFate.DONE, RequestFate.REFUSED, RequestFate.LOST))
+
+
+def _permit(chance: Random, traits: SwarmFeatures) -> float:
+    return chance.choice((0.0, 5.0, 90.0, PERMIT_TIMEOUT)) if traits.has("permits") else 0.0
+
+
+def _pace(chance: Random, traits: SwarmFeatures) -> SchedulerPace:
+    return SchedulerPace(
+        lag=_lag(chance),
+        pick=chance.randrange(3),
+        requests=chance.choice((99, 99, 99, 1, 2)),
+        fails=chance.random() < 1 / 3,
+        permit=_permit(chance, traits),
+    )
+
+
+def _shape(chance: Random, traits: SwarmFeatures) -> PodShape:
+    second = traits.has("second scheduler") or traits.has("pods never judged")
+    return PodShape(
+        claims=("a", "b") if traits.maybe(chance, "two claims") else (_name(chance),),
+        gated=traits.maybe(chance, "gated"),
+        gated_by_another=traits.maybe(chance, "foreign"),
+        opted_in=traits.maybe(chance, "opted in"),
+        has_volumes=traits.maybe(chance, "volumes"),
+        tracked=traits.maybe(chance, "tracked"),
+        priority=chance.randrange(2),
+        scheduler=SECOND_SCHEDULER if second and traits.maybe(chance, "second") else "",
+        node=chance.choice(("n1", "n2", "n3", "n9"))
+        if traits.has("node selectors") and traits.maybe(chance, "selector")
+        else "",
+        gang=POD_GROUP if traits.has("pod groups") and traits.maybe(chance, "gang") else "",
+        grace=chance.choice((TERMINATION_GRACE_PERIOD, TERMINATION_GRACE_PERIOD, 1, 300))
+        if traits.has("grace periods")
+        else 0,
+        template=(traits.has("templates") or traits.has("reservations")) and traits.maybe(chance, "template"),
+    )
+
+
+MOVE_CHOICES: Final[tuple[tuple[int, str, Choice], ...]] = (
+    (14, "", lambda c, t: EverybodyWorks(pace=_pace(c, t), seconds=_seconds(c))),
+    (10, "", lambda c, _: ControllerWorks(fate=_fate(c), seconds=_seconds(c))),
+    (8, "", lambda c, t: SchedulerWorks(pace=_pace(c, t))),
+    (5, "", lambda _, __: KubeletsWork()),
+    (4, "", lambda c, _: TimePasses(seconds=c.choice(WAITS))),
+    # Users, and owners of workloads:
+    (14, "", lambda c, t: CreatePods(shape=_shape(c, t), count=c.randint(1, 4))),
+    (3, "", lambda c, _: ChangePod(how=c.choice(("ended", "deleted", "killed", "let go")), which=_which(c))),
+    (3, "", lambda c, _: ChangePods(how=c.choice(("ended", "ended", "deleted", "killed", "let go")), but=_which(c))),
+    (1, "nominations", lambda c, _: ChangePod(how="nominated", which=_which(c))),
+    (
+        4,
+        "",
+        lambda c, _: CreateClaim(name=_name(c), reserved_for=c.choice(("", "train", "eval")), known=c.random() < 1 / 2),
+    ),
+    (
+        4,
+        "",
+        lambda c, _: ChangeClaim(
+            name=_name(c), how=c.choice(("deleted", "released", "released", "released", "shared"))
+        ),
+    ),
+    (2, "force", lambda c, _: ChangeClaim(name=_name(c), how="forced")),
+    (5, "", lambda c, _: ChangeJob(name=_job(c), how=c.choice(("created", "finished", "deleted", "replaced")))),
+    (2, "pod groups", lambda c, _: ChangePodGroup(how=c.choice(("created", "created", "deleted")), claim=_name(c))),
+    (2, "backups", lambda c, _: Backup(how=c.choice(("taken", "taken", "restored")))),
+    # Nodes and kubelets:
+    (2, "", lambda c, _: ChangeNode(how=c.choice(("cordoned", "uncordoned", "booted")), which=_which(c))),
+    (3, "lost nodes", lambda c, _: ChangeNode(how=c.choice(("lost", "back")), which=_which(c))),
+    (2, "silent nodes", lambda c, _: ChangeNode(how=c.choice(("silent", "back")), which=_which(c))),
+    (2, "labels", lambda c, _: ChangeNode(how="relabelled", which=_which(c))),
+    (2, "removed nodes", lambda c, _: ChangeNode(how=c.choice(("removed", "added", "added")), which=_which(c))),
+    (60, "removed nodes", lambda _, __: CollectPods()),
+    (5, "templates", lambda _, __: CollectClaims()),
+    (5, "reservations", lambda _, __: CollectClaims()),
+    (
+        3,
+        "reservations",
+        lambda c, _: ChangeReservation(how=c.choice(("created", "created", "placed", "placed", "ended", "deleted"))),
+    ),
+    (3, "", lambda c, _: ChangeSandbox(how=c.choice(("synced", "ended", "lost")), which=_which(c))),
+    (10, "conditions", lambda c, _: ReportDevice(how=c.choice(("attached", "broken")), which=_which(c))),
+    # Schedulers, request by request:
+    (4, "", lambda c, t: Schedule(which=_which(c), lag=_lag(c), pick=c.randrange(3), permit=_permit(c, t))),
+    (6, "", lambda c, _: StepCycle(which=_which(c), fate=_fate(c))),
+    (4, "", lambda c, _: FinishCycle(which=_which(c))),
+    (4, "", lambda c, _: RetryCycle(which=_which(c), lag=_lag(c))),
+    (3, "permits", lambda c, _: PermitPod(which=_which(c))),
+    (4, "", lambda _, __: WaitForDeadline()),
+    # Claim controllers, event by event and request by request:
+    (14, "stock controller", lambda c, _: StockControllerWorks(lag=_lag(c))),
+    (5, "", lambda c, _: DeliverEvents(which=c.randrange(len(WATCHES)), count=c.randint(1, 3))),
+    (4, "lagging watches", lambda c, _: SetWatchLag(what=c.choice(WATCHES), seconds=c.choice(LAGS))),
+    (4, "", lambda c, _: DecideClaim(name=_name(c))),
+    (6, "", lambda c, _: StepSync(which=_which(c), fate=_fate(c))),
+    (2, "", lambda c, _: Restart(what=c.choice(("controller", "scheduler", "watch")), which=c.randrange(6))),
+    (8, "", lambda _, __: Restart(what="writer")),
+    (24, "", lambda c, _: DeliverLateRequest(which=_which(c))),
+)
+"""All moves: how often they come in a mood without preferences, the feature that they need, and how one is made."""
+
+_LEFT_OUT: Final = 1 / 4
+"""How many kinds of moves a mood does without."""
+
+_PREFERENCES: Final = (1 / 3, 1.0, 1.0, 3.0)
+
+_FAVOURITE: Final = 8.0
+"""How much more often the favourite kind of a mood comes."""
+
+_DRAWS: Final = 200
+"""Moves that are drawn of each choice to know all its variants."""
+
+
+def move_kinds() -> tuple[str, ...]:
+    """Return the kinds of moves that some mood makes, as campaigns count them."""
+    chance = Random(0)
+    traits = SwarmFeatures(chance)
+    return tuple(sorted({choice(chance, traits).kind for _, _, choice in MOVE_CHOICES for _ in range(_DRAWS)}))
+
+
+class HistoryStart(Struct, frozen=True):
+    """What a history begins with."""
+
+    setting: Setting
+    moves: tuple[Move, ...]
+
+
+class Swarm:
+    """The preferences of one history."""
+
+    def __init__(self, chance: Random) -> None:
+        self._traits = traits = SwarmFeatures(chance)
+        everybody_works, *others = [each for each in MOVE_CHOICES if not each[1] or traits.has(each[1])]
+        kept = [everybody_works, *(each for each in others if chance.random() >= _LEFT_OUT)]
+        self._choices = [choice for _, _, choice in kept]
+        self._weights = [weight * chance.choice(_PREFERENCES) for weight, _, _ in kept]
+        self._weights[chance.randrange(len(kept))] *= _FAVOURITE
+
+    def moves(self, chance: Random, count: int) -> list[Move]:
+        """Return so many moves."""
+        return [choice(chance, self._traits) for choice in chance.choices(self._choices, self._weights, k=count)]
+
+    def beginning(self, chance: Random) -> HistoryStart:
+        """Begin in the middle of a life: with pods that are at work already, and perhaps with a short list."""
+        traits = self._traits
+        claim = CreateClaim(
+            name="a",
+            reserved_for=chance.choice(("", "train", "train")),
+            known=chance.random() < 1 / 2,
+            pre_list=chance.random() < 1 / 2,
+        )
+        second = [CreateClaim(name="b", reserved_for=chance.choice(("", "train", "eval")))] * (chance.random() < 1 / 2)
+        pods = [CreatePods(shape=_shape(chance, traits)) for _ in range(chance.randint(1, 6))]
+        group = [ChangePodGroup(how="created", claim="a")] * traits.has("pod groups")
+        stock = traits.has("stock controller")
+        slow = SLOW_BINDING_MOVES if traits.has("slow clients") else ()
+        lags = traits.has("lagging watches") and not slow
+        setting = Setting(
+            devices=_devices(chance, traits),
+            lists=chance.choice((list_limits.DEFAULT_LIST_SIZE, (7, 2), (6, 2), (5, 1))),
+            policy=ALONGSIDE if stock or chance.random() < 1 / 5 else REPLACE,
+            binds_within=SLOW_BINDING_SECONDS if slow else chance.choice((10.0, 30.0, 50.0)),
+            nominates=not traits.has("no nominations"),
+            stock=stock,
+            second_scheduler=traits.has("second scheduler"),
+            drivers=not traits.has("dead drivers"),
+            lags=tuple(chance.choice(LAGS) if lags else 0.0 for _ in WATCHES),
+        )
+        works = [EverybodyWorks()] * chance.randrange(4)
+        held = RESERVATION_MOVES[: chance.choice((1, len(RESERVATION_MOVES)))] if traits.has("reservations") else ()
+        moves = (ChangeJob(name="train", how="created"), *held, *group, claim, *slow, *second, *pods, *works)
+        return HistoryStart(setting=setting, moves=moves)
+
+
+def _devices(chance: Random, traits: SwarmFeatures) -> tuple[Device, ...]:
+    """Draw the devices: plain ones, shares and partitions, conditional ones, some reached by labels."""
+    devices = chance.choice((ONE_DEVICE, TWO_DEVICES))
+    if traits.has("partitions"):
+        halves = [Device(name=f"half-{n}", nodes=("n1", "n2"), units=(f"unit-{n}",)) for n in range(2)]
+        devices = (Device(name="gpu-0", nodes=("n1", "n2"), units=("unit-0", "unit-1")), *halves, *devices[1:])
+    first, *others = devices
+    shared = Device(
+        name=first.name,
+        nodes=first.nodes,
+        units=first.units,
+        shares=2 if traits.has("shares") else 1,
+        conditional=traits.has("conditions") or traits.has("dead drivers"),
+        by_label=traits.has("labels"),
+    )
+    return (shared, *others)

@@ -1,0 +1,69 @@
+"""Names fit into a unix socket's path, are told apart, and are recognized when their instance is dead."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from kubeletplugin import socket_paths
+from kubeletplugin.socket_paths import driver_socket_paths, sibling_sockets
+from kubeletplugin.sockets import MAX_SOCKET_PATH, validate_socket_path
+
+SHORT = "gpu.reserve.dra"
+LONG = f"{'g' * 48}.reserve.dra"
+UIDS = ("0a1b2c3d-0000-4000-8000-000000000001", "0a1b2c3d-0000-4000-8000-000000000002")
+
+
+def names(driver=SHORT, *, registry="/r", plugins="/p", pod_uid=""):
+    return driver_socket_paths(driver, plugins=Path(plugins), registry=Path(registry), pod_uid=pod_uid)
+
+
+def test_one_instance_has_the_names_that_everybody_knows():
+    found = names()
+    assert (str(found.dra), str(found.registration)) == ("/p/gpu.reserve.dra/dra.sock", "/r/gpu.reserve.dra-reg.sock")
+
+
+def test_with_a_pod_uid_it_is_in_both_names():
+    found = names(pod_uid="uid-1")
+    assert (found.dra.name, found.registration.name) == ("dra-uid-1.sock", "gpu.reserve.dra-uid-1-reg.sock")
+
+
+@pytest.mark.parametrize(
+    ("driver", "length"),
+    [
+        pytest.param(SHORT, 60, id="hash-of-the-pod-uid"),
+        pytest.param(LONG, 60, id="hash-of-the-driver-too"),
+    ],
+)
+def test_names_that_are_too_long_are_hashed_and_still_told_apart(driver, length):
+    folder = "/" + "f" * (length - 1)
+    found = [names(driver, registry=folder, plugins="/p", pod_uid=uid) for uid in UIDS]
+    for path in (path for each in found for path in (each.dra, each.registration)):
+        assert len(os.fsencode(path)) <= MAX_SOCKET_PATH
+        assert validate_socket_path(path, option="--registry") == path
+    assert len({each.registration for each in found}) == len({each.dra for each in found}) == len(UIDS)
+    assert names(driver, registry=folder, pod_uid=UIDS[0]) == found[0]  # the same each time
+
+
+@pytest.mark.parametrize("pod_uid", ["../x", "a/b", "a b", "ä", "x" * 64, "a\0b"])
+def test_what_is_no_pod_uid_is_refused(pod_uid):
+    with pytest.raises(ValueError, match=r"not one; it is metadata\.uid"):
+        names(pod_uid=pod_uid)
+
+
+@pytest.mark.parametrize("driver", ["../gpu", "GPU", "", "gpu/x", "g" * 64])
+def test_what_is_no_driver_is_refused(driver):
+    with pytest.raises(ValueError, match="not a DNS subdomain"):
+        names(driver)
+
+
+@pytest.mark.parametrize("room", [pytest.param(160, id="plain"), pytest.param(60, id="hashed")])
+def test_sockets_of_other_instances_are_found_and_our_own_are_not_among_them(tmp_path, monkeypatch, room):
+    monkeypatch.setattr(socket_paths, "PATH_MAX", len(os.fsencode(tmp_path)) + room)
+    mine, other = (names(LONG, registry=tmp_path / "r", plugins=tmp_path / "p", pod_uid=uid) for uid in UIDS)
+    for folder in (mine.folder, tmp_path / "r"):
+        folder.mkdir(parents=True)
+    for path in (mine.dra, mine.registration, other.dra, other.registration, tmp_path / "r" / "cpu-reg.sock"):
+        path.touch()
+    assert (LONG in mine.registration.name) == (room == 160)
+    assert set(sibling_sockets(mine, LONG)) == {other.dra, other.registration}

@@ -1,0 +1,82 @@
+"""What differs by the version of Kubernetes that a plane behaves as."""
+
+import json
+
+import pytest
+
+from dra.kube.transport import JSON, Request
+from localplane.schemas.releases import NEWEST, Release, nearest_release
+from localplane.server import ApiServer
+
+GROUP = "/apis/resource.k8s.io/v1"
+RULE = {
+    "apiVersion": "resource.k8s.io/v1",
+    "kind": "DeviceTaintRule",
+    "metadata": {"name": "r"},
+    "spec": {"deviceSelector": {}, "taint": {"key": "service", "effect": "NoSchedule"}},
+}
+
+
+def both(old, new):
+    """One case for each release."""
+    return pytest.mark.parametrize(
+        ("release", "expected"),
+        [pytest.param(Release.V1_36, old, id="1.36"), pytest.param(Release.V1_37, new, id="1.37")],
+    )
+
+
+async def ask(server, path, *, method="GET", body=None, **query):
+    raw = None if body is None else json.dumps(body).encode()
+    request = Request(method=method, path=path, query=query, body=raw, content_type=JSON, timeout=1)
+    answer = await server.handle(request)
+    return answer.status, json.loads(answer.body)
+
+
+@both("v1.36.0+dra-reserve", "v1.37.0+dra-reserve")
+async def test_the_server_says_its_version(release, expected):
+    _, version = await ask(ApiServer(release=release), "/version")
+    assert version["gitVersion"] == expected
+    assert f"{version['major']}.{version['minor']}" == release
+
+
+@both(404, 200)
+async def test_device_taint_rules_are_served_without_a_gate(release, expected):
+    status, _ = await ask(ApiServer(release=release), f"{GROUP}/devicetaintrules")
+    assert status == expected
+
+
+@both(400, 200)
+async def test_slices_can_be_selected_by_their_pool(release, expected):
+    status, _ = await ask(ApiServer(release=release), f"{GROUP}/resourceslices", fieldSelector="spec.pool.name=n1")
+    assert status == expected
+
+
+async def test_a_rule_is_never_updated_without_a_resource_version():
+    server = ApiServer()
+    _, made = await ask(server, f"{GROUP}/devicetaintrules", method="POST", body=RULE)
+    status, refusal = await ask(server, f"{GROUP}/devicetaintrules/r", method="PUT", body=RULE)
+    assert (status, refusal["details"]["causes"][0]["field"]) == (422, "metadata.resourceVersion")
+    status, _ = await ask(server, f"{GROUP}/devicetaintrules/r", method="PUT", body=made)
+    assert status == 200
+
+
+async def test_the_openapi_document_has_the_rules():
+    _, document = await ask(ApiServer(), "/openapi/v3/apis/resource.k8s.io/v1")
+    assert f"{GROUP}/devicetaintrules/{{name}}/status" in document["paths"]
+    selector = document["components"]["schemas"]["io.k8s.api.resource.v1.DeviceTaintSelector"]
+    assert set(selector["properties"]) == {"driver", "pool", "device"}
+
+
+@pytest.mark.parametrize(
+    ("version", "release"),
+    [
+        pytest.param("v1.34.4", Release.V1_36, id="older-than-all"),
+        pytest.param("v1.36.3", Release.V1_36, id="1.36"),
+        pytest.param("v1.37.1-eks-abc", Release.V1_37, id="1.37-of-a-vendor"),
+        pytest.param("v1.99.0", NEWEST, id="newer-than-all"),
+        pytest.param("", NEWEST, id="unknown"),
+        pytest.param("v2.0.0", NEWEST, id="another-major-version"),
+    ],
+)
+def test_a_server_is_played_by_the_release_that_is_nearest(version, release):
+    assert nearest_release(version) is release

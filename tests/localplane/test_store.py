@@ -1,0 +1,52 @@
+"""The revisioned map: versions, history, the past."""
+
+import pytest
+
+from localplane.store import CompactedError, ObjectKey, Store, WatchEventType
+
+POD = ObjectKey("pods", "ml", "a")
+
+
+def put(store, key=POD, text="x"):
+    return store.put(key, f"{text}{store.next_revision}".encode())
+
+
+def test_each_write_gets_the_next_revision():
+    store = Store()
+
+    assert [put(store).revision, put(store, ObjectKey("nodes", "", "n")).revision] == [2, 3]
+
+
+def test_the_history_of_a_collection_tells_what_was_before():
+    store = Store()
+    first = put(store)
+    second = put(store)
+    last = store.remove(POD, b"gone")
+
+    assert [(e.change, e.now, e.before) for e in store.since("pods", 1)] == [
+        (WatchEventType.ADDED, first, None),
+        (WatchEventType.MODIFIED, second, first),
+        (WatchEventType.DELETED, last, second),
+    ]
+    assert store.since("pods", second.revision)[0].now is last
+
+
+def test_a_snapshot_of_the_past_shows_what_was_then():
+    store = Store()
+    first = put(store)
+    put(store)
+    store.remove(POD, b"gone")
+
+    assert store.snapshot("pods") == []
+    assert store.snapshot("pods", at=first.revision) == [first]
+    assert store.snapshot("pods", at=1) == []
+
+
+def test_what_the_history_has_forgotten_is_expired():
+    store = Store(history=2)
+    for _ in range(4):
+        put(store)
+
+    with pytest.raises(CompactedError, match=r"too old resource version: 2 \(3\)"):
+        store.since("pods", 2)
+    assert len(store.since("pods", 3)) == 2

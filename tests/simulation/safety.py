@@ -1,0 +1,387 @@
+"""Safety: what must never be, whoever does what in which order. Looks at each write the moment it is done.
+
+Judged is the server's truth, never anybody's view of it. Where two actors share a step, the one whose write made it
+possible answers for it: a scheduler may take back an allocation whose list is empty, and it is the controller's doing
+if that emptied it under a running pod. Every other breach is a finding, whoever committed it.
+"""
+
+from collections.abc import Iterable
+from copy import deepcopy
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+
+import msgspec
+
+from dra.engine.claims.view import ENTRY_API_GROUP, GUARD_RESOURCE, LOST_NODE_RESOURCE, TOMBSTONE_RESOURCE
+from dra.model import nodes, pods, workload_reservations
+from dra.model.claims import AllocationResult, ResourceClaim
+from dra.model.meta import Key, Uid
+from dra.model.nodes import Node
+from dra.model.pods import Pod, claim_names
+from dra.model.references import ConsumerReference
+from localplane.store import WatchCacheEvent, WatchEventType
+from tests.simulation.violation import Violation
+
+if TYPE_CHECKING:
+    from controller.application import Application
+    from tests.simulation.simulated_cluster import SimulatedSystem
+
+CONTROLLER: Final = "controller"
+SCHEDULER: Final = "scheduler"
+OWNER: Final = "owner"
+FOREIGN: Final = "other.example"
+"""The group of entries that are nobody's business here."""
+
+SANDBOX_READY_WITHIN: Final = 60.0
+"""Seconds from the look of a kubelet into the list to its word that the sandbox is ready, at most."""
+
+DeviceId: TypeAlias = tuple[str, str, str]
+
+_CLAIMS: Final = "resourceclaims.resource.k8s.io"
+_JOBS: Final = "jobs.batch"
+_claim: Final = msgspec.json.Decoder(ResourceClaim)
+_pod: Final = msgspec.json.Decoder(Pod)
+_node: Final = msgspec.json.Decoder(Node)
+
+
+@dataclass(eq=False)
+class AllocationRecord:
+    """One allocation of one claim, from its beginning to its end."""
+
+    claim: str
+    allocation: AllocationResult
+    unlisted: dict[Uid, str] = field(default_factory=dict)
+    """Who removed an entry last."""
+    remembered: set[Uid] = field(default_factory=set)
+    """Entries that were in the list when the controller's mark said so: a missing one was removed by its owner."""
+    let_in: dict[Uid, float] = field(default_factory=dict)
+    """Until when each pod was let in, if it is no more."""
+    emptied_by: str = ""
+    """Who removed the last entry, while the list is empty."""
+    ended_by: str = ""
+    ended_at: float = 0.0
+
+    def breaks_promise_to(self, uid: Uid) -> bool:
+        """Whether it is somebody's fault that the allocation on which this pod relied is gone."""
+        if self.ended_by.startswith(SCHEDULER):
+            return self.unlisted.get(uid, "").startswith(CONTROLLER)
+        return bool(self.ended_by)
+
+
+class RemovedPod(NamedTuple):
+    """A pod that was removed, and who could know."""
+
+    pod: Uid
+    listed: bool
+    watched_by: "tuple[Application, ...]"
+
+    @property
+    def seen(self) -> bool:
+        """Whether its entry told of it, or a controller has seen it go; else nobody can know (guarantees.md)."""
+        return self.listed or any(self.pod not in each.world._consumers for each in self.watched_by)
+
+
+class SafetyState(NamedTuple):
+    """What an audit knows that no object tells."""
+
+    tenures: dict[Uid, AllocationRecord]
+    past: dict[Key, AllocationRecord]
+
+
+class SystemSafetyChecker:
+    """Follows all writes."""
+
+    def __init__(self, world: "SimulatedSystem") -> None:
+        self.claims: dict[Key, ResourceClaim] = {}
+        self.pods: dict[Key, Pod] = {}
+        self.nodes: dict[str, Node] = {}
+        self.jobs: dict[Uid, bool] = {}
+        """The Jobs that are there, and whether they have finished."""
+        self.tenures: dict[Uid, AllocationRecord] = {}
+        """Of the claims that are allocated now."""
+        self.past: dict[Key, AllocationRecord] = {}
+        """The last tenure of each name that is over."""
+        self.vanished: dict[tuple[str, Uid], list[RemovedPod]] = {}
+        """Pods that were removed whose containers had not ended, by their nodes and claims."""
+        self.given_up: set[Uid] = set()
+        """Pods and Jobs that have ended though objects say otherwise: a person vouched for it, or a backup is old."""
+        self.came: dict[Uid, float] = {}
+        """When each pod was created."""
+        self.checks = 0
+        self._world = world
+
+    def saved(self) -> SafetyState:
+        """Return what a backup of the API server does not hold."""
+        return SafetyState(deepcopy(self.tenures), deepcopy(self.past))
+
+    def restored(self, saved: SafetyState, objects: Iterable[tuple[str, bytes]]) -> None:
+        """The API server is what it was: what the time between has ended has ended, though objects say otherwise."""
+        ran = {pod.metadata.uid for pod in self.pods.values() if not pod.terminal}
+        worked = {uid for uid, finished in self.jobs.items() if not finished}
+        for known in (self.claims, self.pods, self.nodes, self.jobs):
+            known.clear()
+        before = SafetyState(deepcopy(saved.tenures), deepcopy(saved.past))  # it may be restored once more
+        self.tenures, self.past = before.tenures, before.past
+        self.vanished.clear()
+        for collection, raw in objects:
+            self._know(collection, raw)
+        bound = (pod.metadata.uid for pod in self.pods.values() if pod.spec.node_name)
+        self.given_up |= {uid for uid in bound if uid not in ran}
+        self.given_up |= {uid for uid, finished in self.jobs.items() if not finished and uid not in worked}
+
+    def _know(self, collection: str, raw: bytes) -> None:
+        match collection:
+            case "resourceclaims.resource.k8s.io":
+                claim = _claim.decode(raw)
+                self.claims[claim.metadata.key] = claim
+            case "pods":
+                pod = _pod.decode(raw)
+                self.pods[pod.metadata.key] = pod
+            case "nodes":
+                node = _node.decode(raw)
+                self.nodes[node.metadata.name] = node
+            case "jobs.batch":
+                self._job(msgspec.json.decode(raw), gone=False)
+            case _:
+                pass
+
+    def take(self, event: WatchCacheEvent, *, actor: str, at: float) -> None:
+        """Look at a write; raises Violation."""
+        self.checks += 1
+        gone = event.change is WatchEventType.DELETED
+        match event.now.key.collection:
+            case "resourceclaims.resource.k8s.io":
+                claim = _claim.decode(event.now.raw)
+                before = self.claims.get(claim.metadata.key)
+                self._claim(before, None if gone else claim, actor, at)
+                self._put(self.claims, claim, gone=gone)
+            case "pods":
+                pod = _pod.decode(event.now.raw)
+                known = self.pods.get(pod.metadata.key)
+                self._put(self.pods, pod, gone=gone)
+                if gone:
+                    self._vanished(pod)
+                else:
+                    self._pod(known, pod, at)
+            case "nodes":
+                node = _node.decode(event.now.raw)
+                if gone:
+                    self.nodes.pop(node.metadata.name, None)
+                else:
+                    self.nodes[node.metadata.name] = node
+            case "jobs.batch":
+                found = msgspec.json.decode(event.now.raw)
+                self._job(found, gone=gone)
+            case _:
+                pass
+
+    @staticmethod
+    def _put(known, obj, *, gone: bool) -> None:
+        if gone:
+            known.pop(obj.metadata.key, None)
+        else:
+            known[obj.metadata.key] = obj
+
+    def _job(self, job, *, gone: bool) -> None:
+        uid = job["metadata"]["uid"]
+        if gone:
+            self.jobs.pop(uid, None)
+            return
+        conditions = job.get("status", {}).get("conditions", [])
+        self.jobs[uid] = any(c["type"] in {"Complete", "Failed"} and c["status"] == "True" for c in conditions)
+
+    # Claims:
+
+    def _claim(self, before: ResourceClaim | None, after: ResourceClaim | None, actor: str, at: float) -> None:
+        old = before.status.allocation if before is not None else None
+        new = after.status.allocation if after is not None else None
+        name = _name((after or before).metadata.key)
+        if old is not None and new is not None and old != new:
+            raise Violation(f"{actor} changed the allocation of claim {name}")
+        if before is not None and old is not None and new is None:
+            self._ended(before, actor, at)
+        if after is None or new is None:
+            return
+        if len(after.entries) > self._world.beginning.lists[0] or len({e.uid for e in after.entries}) < len(
+            after.entries
+        ):
+            raise Violation(f"claim {name}: {actor} wrote a list that is too long, or names somebody twice")
+        if old is None:
+            self.tenures[after.metadata.uid] = AllocationRecord(name, new)
+            self._check_devices(after)
+        self._listed(before if old is not None else None, after, actor, at)
+
+    def _ended(self, claim: ResourceClaim, actor: str, at: float) -> None:
+        """No deallocation under a consuming pod."""
+        tenure = self.tenures.pop(claim.metadata.uid)
+        tenure.ended_by, tenure.ended_at = actor, at
+        self.past[claim.metadata.key] = tenure
+        for pod in self._users(claim):
+            if pod.metadata.uid in self.given_up or self._given_up(claim, pod):
+                continue
+            if (
+                pod.spec.node_name
+                and tenure.breaks_promise_to(pod.metadata.uid)
+                and self._admits(tenure.allocation, pod)
+            ):
+                raise Violation(
+                    f"{actor} deallocated claim {tenure.claim} under pod {pod.metadata.name}, which is bound to "
+                    f"{pod.spec.node_name}"
+                )
+
+        for node, uid in tuple(self.vanished):
+            if uid == claim.metadata.uid and self._vouched(claim, node):
+                del self.vanished[node, uid]
+
+    def _given_up(self, claim: ResourceClaim, pod: Pod) -> bool:
+        """Whether somebody has vouched that the pod is no more, and its kubelet does not say otherwise."""
+        if not self._vouched(claim, pod.spec.node_name):
+            return False
+        self.given_up.add(pod.metadata.uid)
+        return True
+
+    def _vouched(self, claim: ResourceClaim, node: str) -> bool:
+        """Whether somebody has vouched that nothing uses the claim on a node, which does not report in."""
+        found = self.nodes.get(node)
+        vouched = claim.metadata.annotation(workload_reservations.FORCE_RELEASE) == claim.metadata.uid
+        return vouched and (found is None or not found.ready)
+
+    def _check_devices(self, claim: ResourceClaim) -> None:
+        """No device twice."""
+        mine = _devices(self.tenures[claim.metadata.uid].allocation)
+        for uid, other in self.tenures.items():
+            twice = mine & _devices(other.allocation) if uid != claim.metadata.uid else None
+            if twice:
+                raise Violation(f"{sorted(twice)} allocated to claims {_name(claim.metadata.key)} and {other.claim}")
+
+    def _listed(self, before: ResourceClaim | None, after: ResourceClaim, actor: str, at: float) -> None:
+        tenure = self.tenures[after.metadata.uid]
+        old = {e.uid: e for e in before.entries} if before is not None else {}
+        new = {e.uid: e for e in after.entries}
+        for uid, entry in old.items():
+            if uid not in new:
+                tenure.unlisted[uid] = actor
+                if entry.is_pod:
+                    tenure.let_in[uid] = at
+                if actor.startswith(CONTROLLER):
+                    self._check_removed(after, entry)
+        for uid in new.keys() - old.keys():
+            if actor.startswith(CONTROLLER):
+                self._check_added(after, new[uid], tenure)
+            tenure.unlisted.pop(uid, None)
+            tenure.let_in.pop(uid, None)
+        if old and not new:
+            tenure.emptied_by = actor
+        elif new:
+            tenure.emptied_by = ""
+        if after.metadata.annotation(
+            workload_reservations.ENTERED_ALLOCATION
+        ) == workload_reservations.allocation_digest(tenure.allocation):
+            tenure.remembered |= new.keys()
+
+    def _check_added(self, claim: ResourceClaim, entry: ConsumerReference, tenure: AllocationRecord) -> None:
+        if entry.uid in tenure.remembered and tenure.unlisted.get(entry.uid) == OWNER:
+            raise Violation(f"claim {tenure.claim}: {entry} was released by its owner and is put back")
+        if claim.metadata.deleting:
+            raise Violation(f"claim {tenure.claim}: {entry} was added under deletion")
+
+    def _check_removed(self, claim: ResourceClaim, entry: ConsumerReference) -> None:
+        """What the controller takes off the list: pods, what is its own, and workloads that are over."""
+        name, deleting = _name(claim.metadata.key), claim.metadata.deleting
+        ours = entry.api_group == ENTRY_API_GROUP and entry.resource in {
+            GUARD_RESOURCE,
+            TOMBSTONE_RESOURCE,
+            LOST_NODE_RESOURCE,
+        }
+        workload = (entry.api_group, entry.resource) == ("batch", "jobs")
+        if not (entry.is_pod or ours or workload):
+            raise Violation(f"claim {name}: the foreign entry {entry} was removed")
+        forced = claim.metadata.annotation(workload_reservations.FORCE_RELEASE) == claim.metadata.uid
+        ended = entry.uid in self.given_up
+        if workload and self.jobs.get(entry.uid) is False and not (deleting or forced or ended):
+            raise Violation(f"claim {name}: {entry} was removed while its workload is at work")
+
+    # Pods:
+
+    def _pod(self, before: Pod | None, pod: Pod, at: float) -> None:
+        if before is not None and before.metadata.uid != pod.metadata.uid:
+            before = None
+        if before is None:
+            self.came[pod.metadata.uid] = at
+        if pod.spec.node_name and not (before is not None and before.spec.node_name):
+            self._bound(pod)
+        ready = _is_ready_to_start(pod)
+        if ready and not (before is not None and _is_ready_to_start(before)):
+            self._started(pod, at)
+
+    def _vanished(self, pod: Pod) -> None:
+        """A pod that was deleted by force runs on for its grace period, longer where its node does not report in."""
+        node = self.nodes.get(pod.spec.node_name)
+        if node is None or pod.terminal or pod.metadata.uid in self.given_up:
+            return
+        for name in claim_names(pod):
+            claim = self.claims.get((pod.metadata.namespace, name))
+            if claim is not None:
+                uid = pod.metadata.uid
+                listed = any(entry.uid == uid for entry in claim.entries)
+                vanished = RemovedPod(uid, listed=listed, watched_by=self._world.watchers())
+                self.vanished.setdefault((node.metadata.name, claim.metadata.uid), []).append(vanished)
+
+    def _bound(self, pod: Pod) -> None:
+        """Whoever is bound relies on allocations: nobody may have taken them back since the pod came."""
+        for name in claim_names(pod):
+            key = (pod.metadata.namespace, name)
+            claim, over = self.claims.get(key), self.past.get(key)
+            tenure = self.tenures.get(claim.metadata.uid) if claim is not None else None
+            if tenure is not None and self._admits(tenure.allocation, pod):
+                continue
+            came = self.came.get(pod.metadata.uid, 0.0)
+            if over is not None and came < over.ended_at and over.breaks_promise_to(pod.metadata.uid):
+                raise Violation(
+                    f"pod {pod.metadata.name} was bound on an allocation of claim {name} that {over.ended_by} had "
+                    f"taken back; until then it could rely on its entry"
+                )
+
+    def _started(self, pod: Pod, at: float) -> None:
+        """No pod runs that the rule would refuse."""
+        for name in claim_names(pod) if pod.metadata.uid not in self.given_up else ():
+            key = (pod.metadata.namespace, name)
+            claim = self.claims.get(key)
+            tenure = self.tenures.get(claim.metadata.uid) if claim is not None else self.past.get(key)
+            tenure = tenure or self.past.get(key)
+            if tenure is None:
+                raise Violation(f"pod {pod.metadata.name} runs with claim {name}, which was never allocated")
+            if tenure.ended_by:
+                raise Violation(f"pod {pod.metadata.name} runs with claim {name}, which is not allocated any more")
+            assert claim is not None
+            any_pod = bool(tenure.allocation.reserved_for_any_pod) and self._world.kep
+            listed = any(entry.uid == pod.metadata.uid for entry in claim.entries)
+            if not (any_pod or listed or at - tenure.let_in.get(pod.metadata.uid, -1e9) < SANDBOX_READY_WITHIN):
+                raise Violation(f"pod {pod.metadata.name} runs and is not in the list of claim {name}")
+
+    def _users(self, claim: ResourceClaim) -> list[Pod]:
+        namespace, name = claim.metadata.key
+        found = (pod for pod in self.pods.values() if pod.metadata.namespace == namespace and not pod.terminal)
+        return [pod for pod in found if name in claim_names(pod)]
+
+    def _admits(self, allocation: AllocationResult, pod: Pod) -> bool:
+        """Whether the pod is where the allocation is: elsewhere no kubelet would have let it in (rule 14)."""
+        node = self.nodes.get(pod.spec.node_name)
+        if node is None:
+            return False
+        return nodes.matches_node_selector(
+            allocation.node_selector, name=node.metadata.name, labels=node.metadata.labels
+        )
+
+
+def _devices(allocation: AllocationResult) -> set[DeviceId]:
+    return {(r.driver, r.pool, r.device) for r in allocation.devices.results or ()}
+
+
+def _is_ready_to_start(pod: Pod) -> bool:
+    condition = pod.condition(pods.POD_READY_TO_START_CONTAINERS)
+    return condition is not None and condition.status == "True"
+
+
+def _name(key: Key) -> str:
+    return "/".join(key)

@@ -1,0 +1,549 @@
+"""Everything together: a server, the processes on it, and the hands of users."""
+
+from collections import Counter
+from collections.abc import Callable
+from functools import cache, partial
+from random import Random
+from typing import Any, Final
+
+import msgspec
+
+from controller.application import Application
+from dra.api.configuration import ControllerConfiguration
+from dra.kube.backoff import JITTER
+from dra.kube.client import Client
+from dra.kube.clock import rfc3339
+from dra.kube.rate_limiter import RateLimiter
+from dra.kube.resources import CLAIMS, JOBS, NODES, PODS, TEMPLATES, Resource
+from dra.kube.transport import JSON, MERGE_PATCH, Request, Response, Transport
+from dra.model.pods import Pod
+from dra.model.scheduling import DEFAULT_SCHEDULER
+from dra.model.workload_reservations import FORCE_RELEASE
+from localplane.controller_manager.manager import ControllerManager
+from localplane.fault_injection import FaultInjector
+from localplane.nodes.kubelets import REBOOT_SECONDS, Kubelets
+from localplane.nodes.node_objects import EmulatedNode
+from localplane.objects import Object
+from localplane.scheduler.scheduler import Scheduler
+from localplane.schemas.builtin_schemas import Dialect
+from localplane.server import ApiServer, WatchResponse
+from localplane.store import ObjectKey, StoredObject, WatchCacheEvent
+from tests.simulation.device_driver import DRIVER, RecordingDriver
+from tests.simulation.list_limits import DEFAULT_LIST_SIZE
+from tests.simulation.operations import FOREIGN_GATE, TEMPLATE, URGENT
+from tests.simulation.processes import SimulatedProcess
+from tests.simulation.safety import FOREIGN, SafetyState, SystemSafetyChecker
+from tests.simulation.violation import Violation
+from tests.simulation.virtual_loop import LoopClock, VirtualLoop
+from tests.simulation.write_log import WriteLog
+
+USER: Final = "user"
+OWNER: Final = "owner"
+NODE_CONTROLLER: Final = "nodectl"
+FOREIGN_CONTROLLER: Final = "stranger"
+
+RESTART_SECONDS: Final = 3.0
+"""Seconds for which a process is down that a rule has killed."""
+
+UNLIMITED: Final = 1e6
+"""Requests per second of everybody but the controller."""
+
+PREEMPTOR: Final = "scheduler"
+DISRUPTION: Final = "DisruptionTarget"
+
+NOMINATION_SECONDS: Final = 30.0
+"""Seconds after which a scheduler takes a nomination back that has come to nothing."""
+
+POD_GC_SECONDS: Final = 45.0
+"""Seconds after which the pods of a node that is gone are removed (podgc: a quarantine of 40 s, a look each 20 s)."""
+
+LABEL: Final = "reach.example.com/{}"
+"""The label by which nodes reach a device, where they do so by labels."""
+
+NODE_MONITOR_GRACE_PERIOD: Final = 40.0
+"""Seconds after which the node controller takes a silent kubelet for lost (``--node-monitor-grace-period``)."""
+
+
+class InitialState(msgspec.Struct, frozen=True, kw_only=True):
+    """What there is when a run begins."""
+
+    kep: bool = False
+    """Whether the API server knows the KEP's fields."""
+    devices: tuple[tuple[str, tuple[str, ...]], ...] = (("gpu-0", ("n1", "n2", "n3")),)
+    """Names of devices, and of the nodes that reach each."""
+    by_label: bool = False
+    """Whether nodes reach devices by labels of theirs, which may change."""
+    nodes: tuple[str, ...] = ("n1", "n2", "n3")
+    namespaces: tuple[str, ...] = ("ml",)
+    replicas: int = 1
+    """Controllers; more than one have a lease."""
+    release_finished: bool = True
+    lists: tuple[int, int] = DEFAULT_LIST_SIZE
+    """How many entries a list holds, and how many of them are left to the scheduler."""
+
+
+@cache
+def configuration(*, replicas: int, release_finished: bool) -> ControllerConfiguration:
+    """Return what the controllers are configured with: nothing unusual, but no sockets."""
+    content: dict[str, Any] = {
+        "mode": "replace",
+        "probes": None,
+        "metrics": None,
+        "releaseFinished": release_finished,
+        "leaderElection": {"enabled": replicas > 1, "namespace": "kube-system"},
+    }
+    return ControllerConfiguration.model_validate(content)
+
+
+class _ActorConnection:
+    """The server, told who asks: a write happens within one step of the loop, so its author cannot be mixed up."""
+
+    def __init__(self, world: "SimulatedSystem", actor: str) -> None:
+        self._world = world
+        self._actor = actor
+
+    async def handle(self, request: Request) -> Response | WatchResponse:
+        self._world.actor = self._actor
+        return await self._world.server.handle(request)
+
+
+class SimulatedSystem:
+    """One run."""
+
+    def __init__(self, loop: VirtualLoop, beginning: InitialState, *, seed: int) -> None:
+        JITTER.seed(seed)
+        self.kep = beginning.kep
+        self.beginning = beginning
+        self.clock = LoopClock(loop)
+        self.server = ApiServer(
+            api=Dialect.KEP if beginning.kep else Dialect.STOCK, clock=self.clock, chance=Random(seed)
+        )
+        self.faults = FaultInjector(clock=self.clock, chance=Random(seed + 1))
+        self.faults.crash = self._crash
+        self.faults.revision = lambda: self.server.store.revision
+        self.chronicle = WriteLog()
+        self.audit = SystemSafetyChecker(self)
+        self.actor = USER
+        self.violation: Violation | None = None
+        self.driver = RecordingDriver(self)
+        self.lost: dict[str, float] = {}
+        """Nodes that are silent, and since when."""
+        self.made: Counter[str] = Counter()
+        """How often each kind of decision has had an effect."""
+        self.kubelets: Kubelets | None = None
+        self._loop = loop
+        self._backup: tuple[int, list[StoredObject], SafetyState] | None = None
+        self._chance = Random(seed + 2)
+        hands = (USER, OWNER, NODE_CONTROLLER, FOREIGN_CONTROLLER, PREEMPTOR)
+        self._hand = {actor: _ActorConnection(self, actor) for actor in hands}
+        self._listen()
+        starts: dict[str, Callable[[Transport], Any]] = {
+            "scheduler": self._scheduler,
+            "nodes": self._nodes,
+            "workloads": self._workloads,
+        }
+        names = (
+            ("controller",) if beginning.replicas == 1 else tuple(f"controller{n}" for n in range(beginning.replicas))
+        )
+        starts |= {name: partial(self._controller, name) for name in names}
+        self.processes = {
+            name: SimulatedProcess(name, start, server=_ActorConnection(self, name), faults=self.faults)
+            for name, start in starts.items()
+        }
+        self._controllers: dict[str, Application] = {}
+
+    async def begin(self) -> None:
+        """Make what there is at the beginning, and start everybody."""
+        for namespace in self.beginning.namespaces:
+            await self.create_at("/api/v1/namespaces", {"metadata": {"name": namespace}})
+            await self.create(TEMPLATES, namespace, _TEMPLATE)
+        await self.create_at("/apis/scheduling.k8s.io/v1/priorityclasses", {"metadata": {"name": URGENT}, "value": 1})
+        await self.create_at("/apis/resource.k8s.io/v1/deviceclasses", _CLASS)
+        for device, reached in self.beginning.devices:
+            slices = _slice(device, reached, by_label=self.beginning.by_label)
+            await self.create_at("/apis/resource.k8s.io/v1/resourceslices", slices)
+        for process in self.processes.values():
+            process.begin()
+
+    # Those who work:
+
+    async def _controller(self, name: str, transport: Transport) -> None:
+        identity = f"{name}_{self.processes[name].lives}"
+        settings = configuration(replicas=self.beginning.replicas, release_finished=self.beginning.release_finished)
+        application = Application(settings, transport, clock=self.clock, identity=identity)
+        self._controllers[name] = application
+        await application.run()
+
+    def watchers(self) -> tuple[Application, ...]:
+        """Return the controllers that run, and have listed everything."""
+        running = [each for name, each in self._controllers.items() if self.processes[name].up]
+        return tuple(each for each in running if not each._watches.troubles())
+
+    async def _scheduler(self, transport: Transport) -> None:
+        await Scheduler(self._client(transport), clock=self.clock, chance=self._chance).run()
+
+    async def _workloads(self, transport: Transport) -> None:
+        await ControllerManager(self._client(transport), clock=self.clock, chance=self._chance).run()
+
+    async def _nodes(self, transport: Transport) -> None:
+        self.kubelets = Kubelets(
+            self._client(transport),
+            nodes=[EmulatedNode(name=name, labels=self._labels(name)) for name in self.beginning.nodes],
+            clock=self.clock,
+            chance=self._chance,
+            api="kep" if self.kep else "stock",
+            preparer=self.driver,
+            leases=False,
+        )
+        for name in self.lost:
+            self.kubelets.silence(name)
+        self.driver.forget_orphans(but=self.lost)
+        await self.kubelets.run()
+
+    def _labels(self, node: str) -> dict[str, str]:
+        """Return by which labels a node reaches devices."""
+        return {LABEL.format(device): "true" for device, nodes in self.beginning.devices if node in nodes}
+
+    def _client(self, transport: Transport) -> Client:
+        return Client(transport, RateLimiter(UNLIMITED, int(UNLIMITED), clock=self.clock), clock=self.clock)
+
+    def kill(self, component: str, *, down: float) -> bool:
+        """End processes by a pattern of their names: ``controller`` stands for all replicas."""
+        hit = [p for name, p in self.processes.items() if name.startswith(component)]
+        killed = [p for p in hit if p.kill(down=down)]
+        for process in killed:
+            self.note(f"{process.name} dies, back in {down:g} s")
+        return bool(killed)
+
+    def _crash(self, component: str) -> bool:
+        return self.kill(component, down=RESTART_SECONDS)
+
+    def note(self, text: str) -> None:
+        """Say in the history what begins now."""
+        self.chronicle.note(text, actor="fate", at=self.clock.now())
+
+    def counts(self) -> Counter[str]:
+        """Return how often each kind of fault has happened."""
+        return Counter({str(fault): count for fault, count in self.faults.counts.items()})
+
+    # What is there:
+
+    def find(self, resource: Resource, namespace: str, name: str) -> Object | None:
+        """Return an object as it is."""
+        found = self.server.store.get(ObjectKey(resource.label, namespace, name))
+        return msgspec.json.decode(found.raw) if found is not None else None
+
+    def all(self, resource: Resource) -> list[StoredObject]:
+        """Return all objects of a kind."""
+        return self.server.store.snapshot(resource.label)
+
+    # Users, and owners of workloads:
+
+    async def create(self, resource: Resource, namespace: str, body: Object) -> bool:
+        """Create an object; a name that is taken stays with whoever has it."""
+        return await self.create_at(resource.path(namespace or None), body)
+
+    async def create_at(self, path: str, body: Object) -> bool:
+        return await self._ask(USER, "POST", path, body, but=(409,))
+
+    async def delete(
+        self, resource: Resource, namespace: str, name: str, *, grace: int | None = None, actor: str = USER
+    ) -> bool:
+        """Ask for the deletion of an object, if it is there."""
+        options = {"gracePeriodSeconds": grace} if grace is not None else {}
+        return await self._ask(actor, "DELETE", resource.path(namespace or None, name), options, but=(404,))
+
+    async def end_job(self, namespace: str, name: str, *, finished: bool) -> bool:
+        """Finish a Job for good, or delete it."""
+        if not finished:
+            return await self.delete(JOBS, namespace, name)
+        now = rfc3339(self.clock.wall())
+        conditions = [
+            {
+                "type": kind,
+                "status": "True",
+                "lastTransitionTime": now,
+                "lastProbeTime": now,
+                "reason": "CompletionsReached",
+            }
+            for kind in ("SuccessCriteriaMet", "Complete")
+        ]
+        status = {"conditions": conditions, "startTime": now, "completionTime": now}
+        return await self.patch(JOBS, namespace, name, {"status": status}, "status", actor=OWNER)
+
+    async def let_go(self, namespace: str, name: str) -> bool:
+        """Take a foreign gate off a pod."""
+        found = self.find(PODS, namespace, name)
+        gates = (found or {}).get("spec", {}).get("schedulingGates", [])
+        kept = [gate for gate in gates if gate["name"] != FOREIGN_GATE]
+        if found is None or len(kept) == len(gates):
+            return False
+        return await self.patch(PODS, namespace, name, {"spec": {"schedulingGates": kept or None}})
+
+    async def release(self, namespace: str, name: str) -> bool:
+        """The owner of a workload takes its entry away."""
+        found = self.find(CLAIMS, namespace, name)
+        entries = (found or {}).get("status", {}).get("reservedFor", [])
+        kept = [entry for entry in entries if entry.get("apiGroup") != "batch"]
+        if len(kept) == len(entries):
+            return False
+        body = {"status": {"reservedFor": kept or None}}
+        return await self.patch(CLAIMS, namespace, name, body, "status", actor=OWNER)
+
+    async def share(self, namespace: str, name: str) -> bool:
+        """Let some other controller list something that only it understands."""
+        found = self.find(CLAIMS, namespace, name)
+        status = (found or {}).get("status", {})
+        if found is None or status.get("allocation") is None:
+            return False
+        thing = {"apiGroup": FOREIGN, "resource": "things", "name": "x", "uid": f"{found['metadata']['uid']}-x"}
+        entries = [e for e in status.get("reservedFor", []) if e["uid"] != thing["uid"]]
+        body = {"status": {"reservedFor": [*entries, thing]}}
+        return await self.patch(CLAIMS, namespace, name, body, "status", actor=FOREIGN_CONTROLLER)
+
+    async def take_foreign_entries_back(self) -> None:
+        """Let whoever made them remove them."""
+        for stored in self.all(CLAIMS):
+            entries = msgspec.json.decode(stored.raw).get("status", {}).get("reservedFor", [])
+            kept = [entry for entry in entries if entry.get("apiGroup") != FOREIGN]
+            if len(kept) < len(entries):
+                body = {"status": {"reservedFor": kept or None}}
+                await self.patch(
+                    CLAIMS, stored.key.namespace, stored.key.name, body, "status", actor=FOREIGN_CONTROLLER
+                )
+
+    async def force(self, namespace: str, name: str) -> bool:
+        """Let a person vouch that nobody uses a claim any more."""
+        found = self.find(CLAIMS, namespace, name)
+        if found is None:
+            return False
+        mark = {FORCE_RELEASE: found["metadata"]["uid"]}
+        return await self.patch(CLAIMS, namespace, name, {"metadata": {"annotations": mark}})
+
+    async def preempt(self, namespace: str, name: str, victim: str) -> bool:
+        """Let a pod that waits take the place of one that runs, as a scheduler's PostFilter does; see `Preempt`."""
+        waiting, leaving = self.find(PODS, namespace, name), self.find(PODS, namespace, victim)
+        node = (leaving or {}).get("spec", {}).get("nodeName", "")
+        if waiting is None or waiting["spec"].get("nodeName") or waiting["spec"].get("schedulingGates") or not node:
+            return False
+        self.note(f"pod {name} preempts pod {victim}")
+        await self.patch(PODS, namespace, victim, {"status": {"conditions": _preemption_conditions(leaving)}}, "status")
+        await self.delete(PODS, namespace, victim, actor=PREEMPTOR)
+        await self._nominate(namespace, name, node)
+        self._later(NOMINATION_SECONDS, lambda: self._nominate(namespace, name, None))
+        return True
+
+    async def _nominate(self, namespace: str, name: str, node: str | None) -> None:
+        """Write where a pod is to run, unless it is bound."""
+        found = self.find(PODS, namespace, name)
+        if found is not None and not found["spec"].get("nodeName"):
+            body = {"status": {"nominatedNodeName": node}}
+            await self.patch(PODS, namespace, name, body, "status", actor=PREEMPTOR)
+
+    async def patch(
+        self, resource: Resource, namespace: str, name: str, body: Object, part: str | None = None, *, actor: str = USER
+    ) -> bool:
+        """Change an object, if it is there."""
+        return await self._ask(actor, "PATCH", resource.path(namespace or None, name, part), body, but=(404, 409, 422))
+
+    async def _ask(self, actor: str, method: str, path: str, body: Object, *, but: tuple[int, ...] = ()) -> bool:
+        """Ask the server; return whether it did what it was asked for."""
+        kind = MERGE_PATCH if method == "PATCH" else JSON
+        raw = msgspec.json.encode(body)
+        request = Request(method=method, path=path, body=raw, content_type=kind, timeout=30.0)
+        answer = await self._hand[actor].handle(request)
+        assert isinstance(answer, Response)
+        if answer.status >= 300 and answer.status not in but:
+            raise Violation(f"{method} {path}: {answer.status} {answer.body.decode()}")
+        return answer.status < 300
+
+    # Nodes:
+
+    async def disturb_node(self, name: str, how: str, seconds: float) -> bool:
+        """Let a node fall silent for a while, start anew, be cordoned, lose its labels or be removed; see `NodeIs`."""
+        if self.find(NODES, "", name) is None:
+            return False
+        self.note(f"node {name} is {how} ({seconds:g} s)")
+        match how:
+            case "lost":
+                self.lost[name] = self.clock.now()
+                if self.kubelets is not None:
+                    self.kubelets.silence(name)
+                self._later(NODE_MONITOR_GRACE_PERIOD, lambda: self._judge(name))
+                self._later(seconds, lambda: self._bring_back(name))
+            case "booted":
+                return self._boot(name)
+            case "cordoned":
+                await self._cordon(name, cordoned=True)
+                self._later(seconds, lambda: self._cordon(name, cordoned=False))
+            case "relabelled" if not self.beginning.by_label:
+                return False
+            case "relabelled":
+                await self._label(name, labelled=False)
+                self._later(seconds, lambda: self._label(name, labelled=True))
+            case _:
+                return await self._remove_node(name, seconds)
+        return True
+
+    def _boot(self, name: str, *, seconds: float = REBOOT_SECONDS) -> bool:
+        if self.kubelets is None or not self.processes["nodes"].up:
+            return False
+        self.kubelets.reboot(name, seconds=seconds)
+        self.driver.rebooted(name)
+        return True
+
+    async def _remove_node(self, name: str, seconds: float) -> bool:
+        """Take a machine away with its Node; after some seconds there is a new one of the name."""
+        if name in self.lost or not self._boot(name, seconds=seconds):
+            return False
+        await self.delete(NODES, "", name)
+        self._later(POD_GC_SECONDS, lambda: self._collect(name))
+        return True
+
+    async def _collect(self, name: str) -> None:
+        """Remove the pods of a node that is gone, as the pod garbage collector does."""
+        if self.find(NODES, "", name) is not None:
+            return
+        for stored in self.all(PODS):
+            if msgspec.json.decode(stored.raw)["spec"].get("nodeName") == name:
+                await self.delete(PODS, stored.key.namespace, stored.key.name, grace=0, actor=NODE_CONTROLLER)
+
+    async def _label(self, name: str, *, labelled: bool) -> None:
+        labels = {label: value if labelled else None for label, value in self._labels(name).items()}
+        await self.patch(NODES, "", name, {"metadata": {"labels": labels}})
+
+    def take_backup(self) -> None:
+        """Save the state of the API server."""
+        store = self.server.store
+        objects = [stored for name in store.collections() for stored in store.snapshot(name)]
+        self._backup = (store.revision, objects, self.audit.saved())
+
+    def restore_backup(self) -> bool:
+        """Put the saved state back, and restart scheduler, kubelets and the controllers of workloads.
+
+        So kubernetes.io/docs/tasks/administer-cluster/configure-upgrade-etcd tells administrators: a scheduler never
+        forgets what it has bound. Our controller has to find out by itself.
+        """
+        if self._backup is None:
+            return False
+        revision, objects, saved = self._backup
+        self.note(f"the backup of revision {revision} is restored")
+        self.server.store.restore(objects, revision=revision)
+        self.audit.restored(saved, [(stored.key.collection, stored.raw) for stored in objects])
+        for name in ("scheduler", "nodes", "workloads"):
+            self.processes[name].kill(down=1.0)
+        return True
+
+    def is_foreign_gated(self, pod: Pod) -> bool:
+        """Whether a pod waits for somebody who is not here."""
+        return FOREIGN_GATE in pod.gates
+
+    def is_never_judged(self, pod: Pod) -> bool:
+        """Whether a pod names a scheduler that is not here."""
+        found = self.find(PODS, *pod.metadata.key)
+        return found is not None and found["spec"].get("schedulerName") not in {None, DEFAULT_SCHEDULER}
+
+    async def bring_nodes_back(self) -> None:
+        """End all that is the matter with nodes."""
+        for name in self.beginning.nodes:
+            if name in self.lost:
+                await self._bring_back(name)
+            await self._cordon(name, cordoned=False)
+            await self._label(name, labelled=True)
+
+    async def lose_sandbox(self, namespace: str, name: str) -> bool:
+        """Let the runtime of a node lose a sandbox."""
+        found = self.find(PODS, namespace, name)
+        if found is None or not found["spec"].get("nodeName") or self.kubelets is None:
+            return False
+        self.note(f"pod {name} loses its sandbox")
+        self.kubelets.lose_sandbox(found["metadata"]["uid"])
+        return True
+
+    def _later(self, seconds: float, act: Callable[[], Any]) -> None:
+        self._loop.call_later(seconds, lambda: self._loop.create_task(act()))
+
+    async def _judge(self, name: str) -> None:
+        """Let the node controller tell that a kubelet is silent, if it has been for long enough."""
+        since = self.lost.get(name)
+        if since is not None and self.clock.now() - since >= NODE_MONITOR_GRACE_PERIOD:
+            await self._report_node(name, ready="Unknown")
+
+    async def _bring_back(self, name: str) -> None:
+        if self.lost.pop(name, None) is not None:
+            await self._report_node(name, ready="True")
+            if self.kubelets is not None:
+                self.kubelets.resume(name)
+
+    async def _cordon(self, name: str, *, cordoned: bool) -> None:
+        await self.patch(NODES, "", name, {"spec": {"unschedulable": cordoned or None}})
+
+    async def _report_node(self, name: str, *, ready: str) -> None:
+        found = self.find(NODES, "", name)
+        if found is None:
+            return
+        others = [c for c in found.get("status", {}).get("conditions", []) if c["type"] != "Ready"]
+        status = {"conditions": [*others, {"type": "Ready", "status": ready}]}
+        await self.patch(NODES, "", name, {"status": status}, "status", actor=NODE_CONTROLLER)
+
+    # Below: every write is looked at the moment it is done.
+
+    def _listen(self) -> None:
+        store = self.server.store
+        remember = store._remember
+
+        def told(collection: Any, event: WatchCacheEvent) -> None:
+            remember(collection, event)
+            self._wrote(event)
+
+        store._remember = told
+
+    def _wrote(self, event: WatchCacheEvent) -> None:
+        at = self.clock.now()
+        self.chronicle.wrote(event, actor=self.actor, at=at)
+        if self.violation is not None:
+            return
+        try:
+            self.audit.take(event, actor=self.actor, at=at)
+        except Violation as violation:
+            self.failed(violation)
+
+    def failed(self, violation: Violation) -> None:
+        """End the run at the end of this step: what follows a breach proves nothing."""
+        if self.violation is None:
+            self.violation = violation
+            self._loop.stop()
+
+
+_CLASS: Final[Object] = {
+    "metadata": {"name": "gpu"},
+    "spec": {"selectors": [{"cel": {"expression": f"device.driver == '{DRIVER}'"}}]},
+}
+
+
+_TEMPLATE: Final[Object] = {
+    "metadata": {"name": TEMPLATE},
+    "spec": {"spec": {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu"}}]}}},
+}
+
+
+def _preemption_conditions(pod: Object | None) -> list[Object]:
+    """Return the conditions of a pod that has to leave."""
+    others = [c for c in (pod or {}).get("status", {}).get("conditions", []) if c["type"] != DISRUPTION]
+    return [*others, {"type": DISRUPTION, "status": "True", "reason": "PreemptionByScheduler"}]
+
+
+def _slice(device: str, reached: tuple[str, ...], *, by_label: bool) -> Object:
+    """Return the slice of a device in a network: a pool of its own, reached from some nodes."""
+    term = {"key": "kubernetes.io/hostname", "operator": "In", "values": list(reached)}
+    if by_label:
+        term = {"key": LABEL.format(device), "operator": "In", "values": ["true"]}
+    return {
+        "metadata": {"name": f"{device}-{DRIVER}"},
+        "spec": {
+            "driver": DRIVER,
+            "pool": {"name": device, "generation": 1, "resourceSliceCount": 1},
+            "nodeSelector": {"nodeSelectorTerms": [{"matchExpressions": [term]}]},
+            "devices": [{"name": device}],
+        },
+    }

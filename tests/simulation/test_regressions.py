@@ -1,0 +1,106 @@
+"""Histories that once broke an invariant, played again with the decisions alone: no seed has to find them."""
+
+import pytest
+
+from localplane.fault_injection import Fault, FaultRule
+from tests.simulation.operations import Backup, CreateClaim, CreateJob, CreatePods, EndClaim, EndPod, InjectFault
+from tests.simulation.runner import run_scenario
+from tests.simulation.scenario import Scenario
+from tests.simulation.simulated_cluster import InitialState
+
+ONE_GPU = InitialState(devices=(("gpu-0", ("n1", "n2", "n3")),))
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("lag", [3.0, 0.1])
+@pytest.mark.parametrize("template", [False, True], ids=["shared-claim", "claim-template"])
+def test_a_claim_is_kept_for_a_listed_pod_that_the_pods_watch_still_shows_gated(seed, lag, template):
+    """Kueue's gate goes, kube-scheduler lists and binds the pod, and the claims watch tells first."""
+    late = FaultRule(
+        fault=Fault.DELAY, component="controller*", verb="watch", resource="pods", seconds=lag, lasting=30.0
+    )
+    decisions = (
+        CreateClaim(at=1.0, namespace="ml", name="a"),
+        CreatePods(
+            at=2.0,
+            namespace="ml",
+            names=("p",),
+            claims=() if template else ("a",),
+            foreign_gate=True,
+            template=template,
+        ),
+        InjectFault(at=6.0, rule=late),
+        EndPod(at=10.0, namespace="ml", name="p", how="let go"),
+        CreateClaim(at=10.2, namespace="ml", name="b"),
+        CreatePods(at=10.3, namespace="ml", names=("q",), claims=("b",)),
+    )
+    outcome = run_scenario(Scenario(seed=seed, beginning=ONE_GPU, decisions=decisions, until=40.0))
+    assert not outcome.violation
+
+
+def test_an_entry_that_arrives_after_its_owner_has_released_the_claim_is_refused():
+    """The first attempt to enter the workload is 19 s on its way; meanwhile the second one succeeded."""
+    late = FaultRule(
+        fault=Fault.DELAY,
+        component="controller*",
+        verb="patch",
+        resource="resourceclaims.resource.k8s.io*",
+        times=2,
+        seconds=25.0,
+    )
+    decisions = (
+        CreateClaim(at=1.15, namespace="ml", name="c0", job="eval", pre_list=True),
+        InjectFault(at=5.16, rule=late),
+        CreateJob(at=16.03, namespace="ml", name="eval"),
+        CreatePods(at=18.92, namespace="ml", names=("p0",), claims=("c0",), opted_in=True, seconds=32.25),
+        EndClaim(at=41.42, namespace="ml", name="c0", how="released"),
+    )
+    beginning = InitialState(
+        kep=True, devices=(("gpu-0", ("n1", "n2", "n3")),), namespaces=("ml", "web"), replicas=2, release_finished=False
+    )
+    outcome = run_scenario(Scenario(seed=1004828, beginning=beginning, decisions=decisions, until=60.0))
+    assert not outcome.violation
+
+
+def test_a_pod_that_is_bound_while_a_release_is_under_way_keeps_its_devices():
+    """With the KEP's fields, binding writes nothing on the claim: no resourceVersion stops a late deallocation."""
+    late = FaultRule(
+        fault=Fault.DELAY,
+        component="controller*",
+        verb="patch",
+        resource="resourceclaims.resource.k8s.io*",
+        times=2,
+        seconds=8.0,
+    )
+    decisions = (
+        CreateJob(at=0.0, namespace="ml", name="train", pods=4, claims=("c0",), seconds=52.65),
+        CreateClaim(at=27.6, namespace="ml", name="c0", job="train", known=True, pre_list=True),
+        InjectFault(at=70.83, rule=late),
+        CreatePods(at=80.63, namespace="ml", names=("p3",), claims=("c0",)),
+    )
+    beginning = InitialState(kep=True, devices=(("gpu-0", ("n1", "n2")),))
+    outcome = run_scenario(Scenario(seed=701112, beginning=beginning, decisions=decisions, until=120.0))
+    assert not outcome.violation
+
+
+def test_a_claim_from_a_template_is_not_made_anew_for_a_pod_that_is_gone():
+    """The garbage collector deletes the claim, the pods watch is silent, and a backup brings both back."""
+    decisions = (
+        CreatePods(at=4.97, namespace="ml", names=("p0", "p1", "p2"), claims=("c0",), template=True),
+        Backup(at=46.56, how="taken"),
+        InjectFault(at=52.58, rule=FaultRule(fault=Fault.EXPIRED, component="nodes", verb="watch", nth=2, times=1)),
+        InjectFault(
+            at=54.2,
+            rule=FaultRule(
+                fault=Fault.DELAY, component="workloads", verb="watch", resource="pods", times=2, seconds=25.0
+            ),
+        ),
+        InjectFault(at=60.81, rule=FaultRule(fault=Fault.SILENCE, component="controller*", verb="watch", times=1)),
+        EndPod(at=62.88, namespace="ml", name="p2", how="forced"),
+        CreatePods(at=89.03, namespace="ml", names=("p2",), claims=("c0",), gated=True),
+        Backup(at=117.0, how="restored"),
+    )
+    outcome = run_scenario(Scenario(seed=30002173, beginning=ONE_GPU, decisions=decisions, until=162.0))
+    assert not outcome.violation
+    made = [line for line in str(outcome.chronicle).splitlines() if "resourceclaims ml/p2-own-" in line]
+    assert sum("created" in line for line in made) == 1
